@@ -1,0 +1,60 @@
+"""nearfar learns vectors for things that are related.
+
+The flat namespace below is loaded lazily (PEP 562): ``import nearfar`` imports next to nothing, a name is imported when
+it is first used.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+from nearfar._version import __version__
+
+if TYPE_CHECKING:
+    from nearfar import datasets, errors, evaluate, plots
+    from nearfar._warmup import warmup
+    from nearfar.embedding import Embedding
+    from nearfar.far.softmax import log_normalizers
+    from nearfar.models.edrep import EDRep
+    from nearfar.relations.matrix import Relation
+
+# Public name -> module that defines it; a module itself stands for its own name.
+_HOMES = {
+    "EDRep": "nearfar.models.edrep",
+    "Embedding": "nearfar.embedding",
+    "Relation": "nearfar.relations.matrix",
+    "datasets": "nearfar.datasets",
+    "errors": "nearfar.errors",
+    "evaluate": "nearfar.evaluate",
+    "log_normalizers": "nearfar.far.softmax",
+    "plots": "nearfar.plots",
+    "warmup": "nearfar._warmup",
+}
+
+__all__ = [
+    "EDRep",
+    "Embedding",
+    "Relation",
+    "__version__",
+    "datasets",
+    "errors",
+    "evaluate",
+    "log_normalizers",
+    "plots",
+    "warmup",
+]
+
+
+def __getattr__(name: str) -> Any:
+    home = _HOMES.get(name)
+    if home is None:
+        raise AttributeError(f"module 'nearfar' has no attribute {name!r}")
+    module = importlib.import_module(home)
+    value = module if home == f"nearfar.{name}" else getattr(module, name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted(set(globals()) | set(__all__))

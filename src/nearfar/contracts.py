@@ -1,0 +1,96 @@
+"""The contracts: what each part of a method must offer, and nothing more.
+
+Every method of this library minimises a near part, a sum over the observed relations, plus a far part, a normaliser over
+all pairs (see the guide "Near and far field"). It is assembled from six kinds of parts. A part keeps to one of the
+protocols below, has at most four methods, and knows nothing of its neighbours. Data flows one way::
+
+    relation ──near──▶ gradient ──▶ solver ──▶ vectors ──▶ Embedding
+    vectors ──score──▶ far field ──▲       divergence ties the two sides together
+
+Arrays are float32 in hot loops and float64 where a part is used on its own with float64 input. ``n`` counts rows, ``m``
+columns (the others that a row is compared with), ``d`` is ``n_components``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, Protocol, runtime_checkable
+
+import numpy as np
+from numpy.typing import NDArray
+
+Floats = NDArray[np.floating[Any]]
+
+
+@runtime_checkable
+class Operator(Protocol):
+    """Relation: how strongly row i is related to column a, ``P[i, a] >= 0``, known by its products."""
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """(n, m)."""
+
+    def matmat(self, X: Floats, *, n_jobs: int) -> Floats:
+        """P X for X of shape (m, d); O(nnz d) time for every factor of P."""
+
+    def rmatmat(self, X: Floats, *, n_jobs: int) -> Floats:
+        """Pᵀ X for X of shape (n, d)."""
+
+    def row_blocks(self) -> Iterator[tuple[int, NDArray[np.int32], NDArray[np.int32], Floats]]:
+        """Yield (first row, rows, columns, weights) of the entries, multiplied out block by block, for streaming."""
+
+
+@runtime_checkable
+class Representation(Protocol):
+    """Representation: what stands for an object, and what keeps it valid."""
+
+    def start(self, n: int, d: int, rng: np.random.Generator) -> Floats:
+        """Return a valid start, shape (n, d), float32."""
+
+    def project(self, X: Floats) -> Floats:
+        """Return the nearest valid representations, in place where possible."""
+
+
+@runtime_checkable
+class Score(Protocol):
+    """Score: how alike two representations are; larger is more alike."""
+
+    def value(self, X: Floats, Y: Floats) -> Floats:
+        """All scores, shape (n, m)."""
+
+    def pull(self, X: Floats, Y: Floats, weights: Floats) -> Floats:
+        """Gradient of ``sum_ia weights[i, a] * score(x_i, y_a)`` in X, shape (n, d)."""
+
+
+@runtime_checkable
+class FarField(Protocol):
+    """Far field: how "all the others" enter, ``Z_i = sum_a exp(x_i . y_a)`` and its gradient.
+
+    A far field is prepared once per sweep from the vectors of all the others, then asked about blocks of rows, from
+    several threads at once.
+    """
+
+    def prepare(self, Y: Floats, n_active: int, rng: np.random.Generator, n_jobs: int) -> None:
+        """Take in the others, shape (m, d); rows of zeros are absent, ``n_active`` counts the rest."""
+
+    def evaluate(self, X: Floats, log_z: NDArray[np.float64], force: Floats) -> None:
+        """Write log Z_i, shape (b,), and its gradient in x_i, shape (b, d), of a block of rows."""
+
+
+@runtime_checkable
+class Divergence(Protocol):
+    """Divergence: the cost of model probabilities q against observed p."""
+
+    def value(self, p: Floats, q: Floats) -> NDArray[np.float64]:
+        """Cost of each entry, same shape as ``p``; the total is their sum."""
+
+    def derivative(self, p: Floats, q: Floats) -> Floats:
+        """Derivative of the cost of each entry in its q."""
+
+
+@runtime_checkable
+class Solver(Protocol):
+    """Solver: one step of a block of rows against its gradient, in place, keeping the representation valid."""
+
+    def step(self, X: Floats, gradient: Floats, learning_rate: float) -> None:
+        """Move ``X``, shape (b, d); ``gradient`` may be used as scratch."""
