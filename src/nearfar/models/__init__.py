@@ -1,1 +1,1 @@
-""
+"""The estimators, one file per family."""

@@ -1,1 +1,1 @@
-""
+"""Solvers, schedules and stopping."""

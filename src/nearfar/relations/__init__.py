@@ -1,1 +1,1 @@
-""
+"""What is related to what, and how strongly."""

@@ -1,0 +1,146 @@
+"""Vector primitives: sixteen lanes at a time, for the innermost loops of the kernels.
+
+LLVM does not vectorise a gather of rows with a run-time length by itself, and does not prefetch. These few intrinsics say
+it directly; they stay pure Python and are compiled with the kernel that uses them. A vector holds ``LANES`` numbers of
+the array's own type (float32 or float64); the machine's registers may be shorter, LLVM then splits it. All loads and
+stores are masked, ``n`` lanes of them valid, so that a row needs no special end.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from llvmlite import ir
+from numba import types
+from numba.core import cgutils
+from numba.extending import intrinsic, models, register_model
+
+LANES = 16
+
+
+class VectorType(types.Type):  # type: ignore[misc]  # numba is untyped
+    """LANES numbers of one floating type."""
+
+    def __init__(self, scalar: Any) -> None:
+        self.scalar = scalar
+        super().__init__(name=f"Vector({scalar})")
+
+
+@register_model(VectorType)
+class _VectorModel(models.PrimitiveModel):  # type: ignore[misc]
+    def __init__(self, dmm: Any, fe_type: Any) -> None:
+        scalar = ir.FloatType() if fe_type.scalar == types.float32 else ir.DoubleType()
+        super().__init__(dmm, fe_type, ir.VectorType(scalar, LANES))
+
+
+def _splat(builder: Any, value: Any) -> Any:
+    """Return a vector with ``value`` in every lane."""
+    vector = ir.VectorType(value.type, LANES)
+    first = builder.insert_element(ir.Constant(vector, ir.Undefined), value, ir.IntType(32)(0))
+    zeros = ir.Constant(ir.VectorType(ir.IntType(32), LANES), [0] * LANES)
+    return builder.shuffle_vector(first, ir.Constant(vector, ir.Undefined), zeros)
+
+
+def _mask(builder: Any, n: Any) -> Any:
+    """Return the mask of the lanes below ``n``."""
+    i32 = ir.IntType(32)
+    lanes = ir.Constant(ir.VectorType(i32, LANES), list(range(LANES)))
+    return builder.icmp_signed("<", lanes, _splat(builder, builder.trunc(n, i32)))
+
+
+def _address(context: Any, builder: Any, array_type: Any, array: Any, at: Any) -> Any:
+    data = context.make_array(array_type)(context, builder, array).data
+    return builder.gep(data, [at])
+
+
+def _declare(builder: Any, name: str, result: Any, arguments: list[Any]) -> Any:
+    return cgutils.get_or_insert_function(builder.module, ir.FunctionType(result, arguments), name)
+
+
+def _suffix(vector: Any) -> str:
+    return f"v{LANES}f{32 if isinstance(vector.element, ir.FloatType) else 64}"
+
+
+@intrinsic  # type: ignore[untyped-decorator]
+def zeros_like(typingctx: Any, array: Any) -> Any:
+    """Return a vector of zeros of the array's type."""
+    vector = VectorType(array.dtype)
+
+    def codegen(context: Any, _builder: Any, _signature: Any, _args: Any) -> Any:
+        return ir.Constant(context.get_value_type(vector), None)
+
+    return vector(array), codegen
+
+
+@intrinsic  # type: ignore[untyped-decorator]
+def load(typingctx: Any, array: Any, at: Any, n: Any) -> Any:
+    """Return ``array[at : at + n]`` in the first lanes, zeros in the rest; n <= 0 reads nothing."""
+    vector = VectorType(array.dtype)
+
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        address = _address(context, builder, signature.args[0], args[0], args[1])
+        kind = context.get_value_type(vector)
+        pointer = builder.bitcast(address, kind.as_pointer())
+        mask = _mask(builder, args[2])
+        name = f"llvm.masked.load.{_suffix(kind)}.p0"
+        function = _declare(builder, name, kind, [pointer.type, ir.IntType(32), mask.type, kind])
+        align = ir.IntType(32)(array.dtype.bitwidth // 8)
+        return builder.call(function, [pointer, align, mask, ir.Constant(kind, None)])
+
+    return vector(array, types.int64, types.int64), codegen
+
+
+@intrinsic  # type: ignore[untyped-decorator]
+def store(typingctx: Any, array: Any, at: Any, n: Any, value: Any) -> Any:
+    """Write the first ``n`` lanes of ``value`` to ``array[at : at + n]``."""
+
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        address = _address(context, builder, signature.args[0], args[0], args[1])
+        kind = context.get_value_type(value)
+        pointer = builder.bitcast(address, kind.as_pointer())
+        mask = _mask(builder, args[2])
+        name = f"llvm.masked.store.{_suffix(kind)}.p0"
+        function = _declare(builder, name, ir.VoidType(), [kind, pointer.type, ir.IntType(32), mask.type])
+        align = ir.IntType(32)(array.dtype.bitwidth // 8)
+        builder.call(function, [args[3], pointer, align, mask])
+        return context.get_dummy_value()
+
+    return types.none(array, types.int64, types.int64, value), codegen
+
+
+@intrinsic  # type: ignore[untyped-decorator]
+def multiply_add(typingctx: Any, scale: Any, value: Any, total: Any) -> Any:
+    """Return ``scale * value + total``, the scale being a number."""
+
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        kind = context.get_value_type(value)
+        number = context.cast(builder, args[0], signature.args[0], value.scalar)
+        function = _declare(builder, f"llvm.fma.{_suffix(kind)}", kind, [kind, kind, kind])
+        return builder.call(function, [_splat(builder, number), args[1], args[2]])
+
+    return value(scale, value, value), codegen
+
+
+@intrinsic  # type: ignore[untyped-decorator]
+def add(typingctx: Any, left: Any, right: Any) -> Any:
+    """Return ``left + right``."""
+
+    def codegen(_context: Any, builder: Any, _signature: Any, args: Any) -> Any:
+        return builder.fadd(args[0], args[1])
+
+    return left(left, left), codegen
+
+
+@intrinsic  # type: ignore[untyped-decorator]
+def prefetch(typingctx: Any, array: Any, at: Any) -> Any:
+    """Ask for the cache line of ``array[at]``; any address is allowed."""
+
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        address = _address(context, builder, signature.args[0], args[0], args[1])
+        i32 = ir.IntType(32)
+        pointer = builder.bitcast(address, ir.IntType(8).as_pointer())
+        function = _declare(builder, "llvm.prefetch.p0", ir.VoidType(), [pointer.type, i32, i32, i32])
+        builder.call(function, [pointer, i32(0), i32(3), i32(1)])  # for reading, keep in all levels, data
+        return context.get_dummy_value()
+
+    return types.none(array, types.int64), codegen

@@ -1,0 +1,478 @@
+"""`Relation`: what is related to what, as a labelled, non-negative, sparse operator kept as factors."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, overload
+
+import numpy as np
+from numpy.typing import NDArray
+
+from nearfar._checks import (
+    available_processors,
+    check_choice,
+    check_flag,
+    check_integer,
+    check_matrix,
+    check_n_jobs,
+    check_real,
+)
+from nearfar._ids import Ids
+from nearfar.errors import DataError, InputError, UnknownIdError
+
+if TYPE_CHECKING:
+    from scipy.sparse import csr_array
+
+    from nearfar.relations.edges import Edges
+    from nearfar.relations.operators import LinearOperator, Sparse
+
+Floats = NDArray[np.floating[Any]]
+
+
+class Relation:
+    """A labelled, non-negative, sparse matrix P: ``P[i, a]`` says how strongly row object i is related to a.
+
+    Products, weighted sums and walks are kept as factors and never multiplied out; a product with a dense block costs
+    O(stored entries x columns of the block). Relations are immutable; every operation returns a new one that shares the
+    stored arrays. Make one with :meth:`from_edges` or :meth:`from_matrix`.
+
+    Parameters
+    ----------
+    operator : LinearOperator
+        The factors; shape (n, m).
+    row_ids, column_ids : Ids
+        Names of the rows and columns. The same names in the same order on both sides make the relation *square*.
+
+    Examples
+    --------
+    >>> import nearfar as nf
+    >>> rel = nf.Relation.from_edges([("ann", "bob"), ("bob", "eve")])
+    >>> rel.shape, rel.nnz
+    ((3, 3), 4)
+    >>> rel.neighbors("bob")
+    [('ann', 1.0), ('eve', 1.0)]
+    >>> walk = rel.random_walk(2)  # mean of the first two powers of the row-normalised matrix
+    >>> walk.to_scipy().toarray().round(2)
+    array([[0.25, 0.5 , 0.25],
+           [0.25, 0.5 , 0.25],
+           [0.25, 0.5 , 0.25]], dtype=float32)
+    """
+
+    def __init__(self, operator: LinearOperator, row_ids: Ids, column_ids: Ids) -> None:
+        for name, ids, size in (("row_ids", row_ids, 0), ("column_ids", column_ids, 1)):
+            if len(ids) != operator.shape[size]:
+                raise InputError("Relation", name, f"{operator.shape[size]} ids", f"{len(ids)}")
+        self.operator, self.row_ids, self.column_ids = operator, row_ids, column_ids
+
+    # ---------------------------------------------------------------- making one
+
+    @classmethod
+    def from_edges(
+        cls,
+        edges: Any,
+        *,
+        source: str | int | None = None,
+        target: str | int | None = None,
+        weight: str | int | None = None,
+        directed: bool | None = None,
+        bipartite: bool = False,
+        self_loops: bool = True,
+        delimiter: str | None = None,
+        header: bool | str = "infer",
+        verbose: int = 0,
+        n_jobs: int | None = None,
+    ) -> Relation:
+        """Make a relation from edges, wherever they are.
+
+        Parameters
+        ----------
+        edges : path, file object, "-", data frame, networkx graph, array or iterable
+            A CSV or TSV file (also .gz, .xz, .bz2), a Parquet file, standard input ("-"), a pandas, polars or pyarrow
+            frame, a networkx graph, an integer array of shape (E, 2), or any iterable, also a generator, of
+            ``(source, target)`` or ``(source, target, weight)``. Ids of any hashable type stay what they were.
+        source, target, weight : str or int, optional
+            The columns to read, by name or, without a header, by position. By default the first two, and a third one as
+            the weight where it holds numbers.
+        directed : bool, optional
+            Whether an edge goes one way only. By default False, and for a networkx graph what the graph says.
+        bipartite : bool, default=False
+            Sources and targets are objects of two kinds (users and items): the relation is rectangular.
+        self_loops : bool, default=True
+            Whether edges from an object to itself are kept.
+        delimiter : str, optional
+            What separates the fields of a file; found out by default.
+        header : bool or "infer", default="infer"
+            Whether the first line of a file names the columns.
+        verbose : int, default=0
+            1 shows a progress line on a terminal while a file is read.
+        n_jobs : int, optional
+            Number of threads; None means all processors. The result does not depend on it.
+
+        Returns
+        -------
+        Relation
+            Duplicate edges added up; ids in order of first appearance.
+
+        Raises
+        ------
+        InputError, DataError
+            A weight that is negative, NaN or infinite (which edge), a ragged line (which line), no edge at all, a file
+            or a column that is not there.
+        """
+        from nearfar.relations import edges as reader
+
+        owner = "Relation.from_edges"
+        check_flag(owner, "self_loops", self_loops)
+        check_flag(owner, "bipartite", bipartite)
+        workers = check_n_jobs(owner, n_jobs)
+        if directed is None:
+            directed = bool(reader.is_directed(edges))
+        check_flag(owner, "directed", directed)
+        table = reader.read_edges(
+            edges,
+            source=source,
+            target=target,
+            weight=weight,
+            bipartite=bipartite,
+            delimiter=delimiter,
+            header=header,
+            verbose=verbose,
+        )
+        return cls._from_table(table, mirror=not (directed or bipartite), self_loops=self_loops, n_jobs=workers)
+
+    @classmethod
+    def _from_table(cls, table: Edges, *, mirror: bool, self_loops: bool, n_jobs: int) -> Relation:
+        from nearfar.relations._csr import build_csr
+        from nearfar.relations.operators import Sparse
+
+        rows, columns, weights = table.rows, table.columns, table.weights
+        square = table.row_ids is table.column_ids
+        if square and not self_loops:
+            keep = rows != columns
+            rows, columns = rows[keep], columns[keep]
+            weights = None if weights is None else weights[keep]
+        indptr, indices, data = build_csr(rows, columns, weights, len(table.row_ids), mirror=mirror, n_jobs=n_jobs)
+        if data is not None and not np.isfinite(data).all():
+            raise DataError("Relation.from_edges", "weight", "small enough to add up in float32", "an infinite sum")
+        operator = Sparse(indptr, indices, data, len(table.column_ids), symmetric=mirror)
+        return cls(operator, table.row_ids, table.column_ids)
+
+    @classmethod
+    def from_matrix(
+        cls, A: Any, ids: Iterable[Hashable] | None = None, column_ids: Iterable[Hashable] | None = None
+    ) -> Relation:
+        """Make a relation from a matrix.
+
+        Parameters
+        ----------
+        A : sparse matrix, sparse array or ndarray of shape (n, m), >= 0
+            Kept as float32; explicit zeros are dropped. Not changed.
+        ids : iterable of hashable, optional
+            Names of the rows, and of the columns too if A is square and ``column_ids`` is not given. By default
+            0 .. n - 1.
+        column_ids : iterable of hashable, optional
+            Names of the columns. By default those of the rows if A is square, else 0 .. m - 1.
+
+        Returns
+        -------
+        Relation
+
+        Raises
+        ------
+        InputError
+            A is not a matrix of numbers, or the number of ids does not fit.
+        DataError
+            An entry is NaN, infinite or negative (which one), or there is no entry at all.
+
+        Examples
+        --------
+        >>> import numpy as np, nearfar as nf
+        >>> ratings = np.array([[5, 0, 3], [0, 4, 0]])
+        >>> rel = nf.Relation.from_matrix(ratings, ids=["ann", "bob"], column_ids=["film", "book", "song"])
+        >>> rel.neighbors("ann")
+        [('film', 5.0), ('song', 3.0)]
+        """
+        from nearfar.relations._csr import transpose
+        from nearfar.relations.operators import Sparse
+
+        owner = "Relation.from_matrix"
+        csr = _checked_csr(owner, A)
+        n, m = csr.shape
+        row_ids = Ids(n if ids is None else ids, owner=owner, name="ids")
+        if column_ids is not None:
+            other_ids = Ids(column_ids, owner=owner, name="column_ids")
+        else:
+            other_ids = row_ids if n == m else Ids(m)
+        for name, given, size in (("ids", row_ids, n), ("column_ids", other_ids, m)):
+            if len(given) != size:
+                raise InputError(owner, name, f"{size} ids, one for each of A's", f"{len(given)}")
+        if row_ids == other_ids:
+            other_ids = row_ids
+        data = None if np.all(csr.data == 1) else csr.data
+        arrays = (csr.indptr.astype(np.int64), csr.indices.astype(np.int32), data)
+        symmetric = False
+        if row_ids is other_ids:
+            mirrored = transpose(*arrays, m)
+            symmetric = all(
+                a is b or (a is not None and b is not None and np.array_equal(a, b))
+                for a, b in zip(arrays, mirrored, strict=True)
+            )
+        return cls(Sparse(*arrays, m, symmetric=symmetric), row_ids, other_ids)
+
+    # ---------------------------------------------------------------- what it is
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """(number of rows, number of columns)."""
+        return self.operator.shape
+
+    @property
+    def nnz(self) -> int:
+        """Stored entries, over all factors."""
+        return self.operator.nnz
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the stored factors."""
+        return self.operator.nbytes
+
+    @property
+    def is_square(self) -> bool:
+        """Whether rows and columns are the same objects in the same order."""
+        return self.row_ids is self.column_ids or self.row_ids == self.column_ids
+
+    @property
+    def row_sums(self) -> NDArray[np.float64]:
+        """r = P 1, shape (n,), float64."""
+        return self.operator.row_sums
+
+    @property
+    def column_sums(self) -> NDArray[np.float64]:
+        """Pᵀ 1, shape (m,), float64."""
+        return self.operator.column_sums
+
+    @cached_property
+    def isolates(self) -> NDArray[np.int64]:
+        """Rows without any relation: empty row and, if square, empty column. Positions, int64."""
+        empty = self.row_sums == 0
+        return np.flatnonzero(empty & (self.column_sums == 0) if self.is_square else empty)
+
+    @cached_property
+    def sinks(self) -> NDArray[np.int64]:
+        """Rows that are empty while their column is not (square relations only). Positions, int64."""
+        if not self.is_square:
+            return np.empty(0, np.int64)
+        return np.flatnonzero((self.row_sums == 0) & (self.column_sums > 0))
+
+    def describe(self) -> dict[str, Any]:
+        """Return the counts that a look at the data starts with.
+
+        Returns
+        -------
+        dict
+            ``n_rows``, ``n_columns``, ``n_entries`` (stored, over all factors), ``isolates``, ``sinks`` (numbers of
+            them), ``square`` and ``megabytes``.
+        """
+        return {
+            "n_rows": self.shape[0],
+            "n_columns": self.shape[1],
+            "n_entries": self.nnz,
+            "isolates": int(self.isolates.size),
+            "sinks": int(self.sinks.size),
+            "square": self.is_square,
+            "megabytes": round(self.nbytes / 1e6, 3),
+        }
+
+    def neighbors(self, id: Hashable) -> list[tuple[Any, float]]:  # noqa: A002 - the field's word
+        """Return what a row is related to, strongest first: a list of (id, weight).
+
+        Raises
+        ------
+        UnknownIdError
+            If no row has this id.
+        """
+        row = self.row_ids.get(id)
+        if row < 0:
+            raise UnknownIdError("Relation.neighbors", [id])
+        entries = self.operator.rows(row, row + 1)
+        order = np.argsort(-entries.data, kind="stable")
+        return [(self.column_ids[int(entries.indices[k])], float(entries.data[k])) for k in order]
+
+    def to_scipy(self) -> csr_array[Any]:
+        """Return the matrix multiplied out, float32: for small relations and for checks."""
+        return self.operator.rows(0, self.shape[0])
+
+    def __repr__(self) -> str:
+        n, m = self.shape
+        return f"<Relation {n} x {m}, {self.nnz} stored entries{'' if self.is_square else ', rectangular'}>"
+
+    # ---------------------------------------------------------------- algebra
+
+    @property
+    def T(self) -> Relation:
+        """The transpose: who is related to me."""
+        from nearfar.relations.operators import Sparse, Transposed
+
+        operator = self.operator
+        if isinstance(operator, Transposed):
+            return Relation(operator.inner, self.column_ids, self.row_ids)
+        if isinstance(operator, Sparse) and operator.symmetric and operator.row_scale is None:
+            return self
+        return Relation(Transposed(operator), self.column_ids, self.row_ids)
+
+    def normalized(self) -> Relation:
+        """Return the row-normalised relation; an empty row stays empty."""
+        from nearfar.relations.operators import RowScaled, Sparse
+
+        operator = self.operator
+        plain = operator.scaled(None) if isinstance(operator, Sparse) and operator.row_scale is not None else operator
+        sums = plain.row_sums
+        scale = np.divide(1.0, sums, out=np.zeros_like(sums), where=sums > 0).astype(np.float32)
+        scaled = plain.scaled(scale) if isinstance(plain, Sparse) else RowScaled(scale, plain)
+        return Relation(scaled, self.row_ids, self.column_ids)
+
+    def random_walk(self, steps: int = 3) -> Relation:
+        """Return the mean of the first ``steps`` powers of the row-normalised relation.
+
+        Entry (i, a) is the probability that a walk from i is at a, averaged over its first ``steps`` steps.
+
+        Parameters
+        ----------
+        steps : int, default=3, >= 1
+
+        Raises
+        ------
+        InputError
+            If the relation is not square.
+
+        References
+        ----------
+        Dall'Amico & Belliardo, "Efficient distributed representations beyond negative sampling", section 4:
+        P = (1/w) sum_{t=1..w} (D⁻¹A)ᵗ.
+        """
+        from nearfar.relations.operators import Walk
+
+        check_integer("Relation.random_walk", "steps", steps, low=1)
+        if not self.is_square:
+            raise InputError(
+                "Relation.random_walk",
+                "the relation",
+                "square (the same ids on both sides)",
+                f"{self.shape[0]} rows and {self.shape[1]} columns of different ids",
+                "For two kinds of objects walk on `rel @ rel.T` instead.",
+            )
+        normalized = self.normalized()
+        if steps == 1:
+            return normalized
+        return Relation(Walk(normalized.operator, steps), self.row_ids, self.column_ids)
+
+    @overload
+    def __matmul__(self, other: Relation) -> Relation: ...
+    @overload
+    def __matmul__(self, other: Any) -> Floats: ...
+    def __matmul__(self, other: Any) -> Relation | Floats:
+        if not isinstance(other, Relation):
+            return self.matmat(other)
+        from nearfar.relations.operators import Product
+
+        if self.column_ids != other.row_ids:
+            raise InputError(
+                "Relation @ Relation", "the right factor", "over the left one's columns", _ids_differ(self, other)
+            )
+        return Relation(Product([*_factors(self), *_factors(other)]), self.row_ids, other.column_ids)
+
+    def __mul__(self, factor: float) -> Relation:
+        from nearfar.relations.operators import WeightedSum
+
+        factor = check_real("Relation * factor", "factor", factor, low=0, open_low=True)
+        return Relation(WeightedSum([factor], [self.operator]), self.row_ids, self.column_ids)
+
+    __rmul__ = __mul__
+
+    def __add__(self, other: object) -> Relation:
+        from nearfar.relations.operators import WeightedSum
+
+        if not isinstance(other, Relation):
+            return NotImplemented
+        if self.row_ids != other.row_ids or self.column_ids != other.column_ids:
+            raise InputError("Relation + Relation", "the second term", "over the same ids", _ids_differ(self, other))
+        weights, terms = zip(*(_terms(self) + _terms(other)), strict=True)
+        return Relation(WeightedSum(weights, terms), self.row_ids, self.column_ids)
+
+    def matmat(self, X: Any, *, n_jobs: int | None = None) -> Floats:
+        """Return P X, in parallel.
+
+        Parameters
+        ----------
+        X : array-like of shape (m, d) or (m,), float32 or float64
+            Anything else is converted to float32.
+        n_jobs : int, optional
+            Number of threads; None means all processors. The result does not depend on it.
+
+        Returns
+        -------
+        ndarray of shape (n, d) or (n,), in X's dtype
+
+        Raises
+        ------
+        InputError
+            If X has another number of rows, or holds NaN or infinity.
+        """
+        return self._times(X, transposed=False, n_jobs=n_jobs)
+
+    def rmatmat(self, X: Any, *, n_jobs: int | None = None) -> Floats:
+        """Return Pᵀ X for X of shape (n, d) or (n,); see :meth:`matmat`."""
+        return self._times(X, transposed=True, n_jobs=n_jobs)
+
+    def _times(self, X: Any, *, transposed: bool, n_jobs: int | None) -> Floats:
+        owner = "Relation.rmatmat" if transposed else "Relation @ X"
+        vector = getattr(X, "ndim", 2) == 1
+        block = check_matrix(owner, "X", np.asarray(X)[:, None] if vector else X, rows=self.shape[not transposed])
+        workers = available_processors() if n_jobs is None else check_n_jobs(owner, n_jobs)
+        times = self.operator.rmatmat if transposed else self.operator.matmat
+        out = times(block, n_jobs=workers)
+        return out[:, 0] if vector else out
+
+
+def _checked_csr(owner: str, A: Any) -> csr_array[Any]:
+    """Return A as CSR, float32, sorted, without duplicates and zeros; a new object wherever A would change."""
+    from scipy.sparse import csr_array, issparse
+
+    try:
+        csr = csr_array(A if issparse(A) else np.asarray(A), copy=True)
+        if csr.ndim != 2:
+            raise ValueError(f"{csr.ndim} dimension(s)")
+        csr.sum_duplicates()
+        csr = csr.astype(np.float32, copy=False)
+    except (TypeError, ValueError) as error:
+        raise InputError(owner, "A", "a sparse or dense matrix of numbers", f"{type(A).__name__} ({error})") from error
+    bad = np.flatnonzero(~(csr.data >= 0) | np.isinf(csr.data))
+    if bad.size:
+        row = int(np.searchsorted(csr.indptr, bad[0], side="right")) - 1
+        where = f"{csr.data[bad[0]]} in row {row}, column {csr.indices[bad[0]]} ({bad.size} such entries)"
+        raise DataError(owner, "A", "finite and non-negative", where, "Shift or clip the weights first.")
+    csr.eliminate_zeros()
+    if csr.nnz == 0:
+        raise DataError(owner, "A", "a matrix with at least one positive entry", f"none in shape {csr.shape}")
+    return csr
+
+
+def _ids_differ(left: Relation, right: Relation) -> str:
+    return f"shapes {left.shape} and {right.shape} with different ids"
+
+
+def _factors(relation: Relation) -> list[LinearOperator]:
+    from nearfar.relations.operators import Product
+
+    operator = relation.operator
+    return list(operator.factors) if isinstance(operator, Product) else [operator]
+
+
+def _terms(relation: Relation) -> list[tuple[float, LinearOperator]]:
+    from nearfar.relations.operators import WeightedSum
+
+    operator = relation.operator
+    if isinstance(operator, WeightedSum):
+        return list(zip(operator.weights, operator.terms, strict=True))
+    return [(1.0, operator)]

@@ -1,0 +1,339 @@
+"""Non-negative linear operators kept as factors: what a relation is made of.
+
+A sparse matrix, a product, a weighted sum and the mean of the first powers know their product with a dense block and with
+its transpose; nothing is ever multiplied out. With ``B = diag(s) A`` and ``A`` symmetric, the walk's two products
+
+    P X   = 1/k (B + B² + ... + Bᵏ) X           T_1 = X + B X,           T_j = X + B T_(j-1),       P X = B T_(k-1) / k
+    Pᵀ X  = 1/k (Bᵀ + ... + (Bᵀ)ᵏ) X            (Horner, one product per power)
+
+come from one pass over the structure of ``A`` per power: with ``T' = s ∘ (X + A T'_(j-1))`` both need only ``A`` times the
+two blocks side by side.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.sparse import csr_array, diags_array
+
+from nearfar._parallel import even_bounds, run_blocks
+from nearfar.relations import _kernels
+
+Floats = NDArray[np.floating[Any]]
+BLOCK = 2048
+"""Rows a worker takes at a time: long enough to hide the hand-out, short enough to balance hubs."""
+
+
+class LinearOperator(ABC):
+    """A non-negative linear map, P: (n, m), known by its products."""
+
+    shape: tuple[int, int]
+
+    @abstractmethod
+    def apply(
+        self, X: Floats, out: Floats, *, base: Floats | None, factor: float, transposed: bool, n_jobs: int
+    ) -> None:
+        """Write ``base + factor * P X`` (``Pᵀ X`` if ``transposed``) to ``out``; ``base`` may be ``out``, X may not."""
+
+    @abstractmethod
+    def rows(self, start: int, stop: int) -> csr_array[Any]:
+        """Return rows start..stop multiplied out."""
+
+    @property
+    @abstractmethod
+    def nbytes(self) -> int:
+        """Bytes of the stored arrays (a factor that occurs twice counts twice)."""
+
+    @property
+    @abstractmethod
+    def nnz(self) -> int:
+        """Stored entries over all factors."""
+
+    def matmat(self, X: Floats, *, n_jobs: int) -> Floats:
+        """Return P X for X of shape (m, d), in X's dtype; O(nnz d) time."""
+        out = np.empty((self.shape[0], X.shape[1]), X.dtype)
+        self.apply(X, out, base=None, factor=1.0, transposed=False, n_jobs=n_jobs)
+        return out
+
+    def rmatmat(self, X: Floats, *, n_jobs: int) -> Floats:
+        """Return Pᵀ X for X of shape (n, d), in X's dtype; O(nnz d) time."""
+        out = np.empty((self.shape[1], X.shape[1]), X.dtype)
+        self.apply(X, out, base=None, factor=1.0, transposed=True, n_jobs=n_jobs)
+        return out
+
+    def scratch_arrays(self) -> int:
+        """Return how many further blocks of the size of X a product needs at most."""
+        return 0
+
+    @cached_property
+    def row_sums(self) -> NDArray[np.float64]:
+        """P 1, shape (n,), float64."""
+        return self.matmat(np.ones((self.shape[1], 1)), n_jobs=1)[:, 0]
+
+    @cached_property
+    def column_sums(self) -> NDArray[np.float64]:
+        """Pᵀ 1, shape (m,), float64."""
+        return self.rmatmat(np.ones((self.shape[0], 1)), n_jobs=1)[:, 0]
+
+
+class Sparse(LinearOperator):
+    """``diag(row_scale) A`` for a CSR matrix A.
+
+    Parameters
+    ----------
+    indptr : ndarray of shape (n + 1,), int64 (or int32)
+    indices : ndarray of shape (nnz,), int32
+        Sorted and distinct within a row.
+    data : ndarray of shape (nnz,), float32, > 0, or None
+        None: all entries are 1.
+    n_columns : int
+    symmetric : bool
+        Whether A is symmetric; its transpose is then never built.
+    row_scale : ndarray of shape (n,), float32, >= 0, or None
+    """
+
+    def __init__(
+        self,
+        indptr: NDArray[Any],
+        indices: NDArray[np.int32],
+        data: NDArray[np.float32] | None,
+        n_columns: int,
+        *,
+        symmetric: bool,
+        row_scale: NDArray[np.float32] | None = None,
+    ) -> None:
+        self.indptr, self.indices, self.data = indptr, indices, data
+        self.shape = (len(indptr) - 1, n_columns)
+        self.symmetric, self.row_scale = symmetric, row_scale
+
+    def scaled(self, row_scale: NDArray[np.float32] | None) -> Sparse:
+        """Return ``diag(row_scale) A``, sharing A; an earlier scale is replaced."""
+        new = Sparse(
+            self.indptr, self.indices, self.data, self.shape[1], symmetric=self.symmetric, row_scale=row_scale
+        )
+        if not self.symmetric:
+            new.__dict__.update({k: v for k, v in self.__dict__.items() if k == "_transposed"})
+        return new
+
+    def apply(
+        self, X: Floats, out: Floats, *, base: Floats | None, factor: float, transposed: bool, n_jobs: int
+    ) -> None:
+        indptr, indices, data = (self.indptr, self.indices, self.data)
+        row_scale, column_scale = self.row_scale, None
+        if transposed:
+            row_scale, column_scale = None, self.row_scale
+            if not self.symmetric:
+                indptr, indices, data = self._transposed
+
+        def task(_block: int, start: int, stop: int) -> None:
+            _kernels.product(indptr, indices, data, row_scale, column_scale, X, factor, base, out, start, stop)
+
+        run_blocks(task, even_bounds(len(indptr) - 1, BLOCK), n_jobs)
+
+    @cached_property
+    def _transposed(self) -> tuple[NDArray[Any], NDArray[np.int32], NDArray[np.float32] | None]:
+        from nearfar.relations._csr import transpose
+
+        return transpose(self.indptr, self.indices, self.data, self.shape[1])
+
+    def rows(self, start: int, stop: int) -> csr_array[Any]:
+        span = slice(int(self.indptr[start]), int(self.indptr[stop]))
+        indptr = np.asarray(self.indptr[start : stop + 1] - self.indptr[start])
+        data = np.ones(span.stop - span.start, np.float32) if self.data is None else self.data[span]
+        if self.row_scale is not None:
+            data = data * np.repeat(self.row_scale[start:stop], np.diff(indptr))
+        return csr_array((data, self.indices[span], indptr), shape=(stop - start, self.shape[1]))
+
+    @property
+    def nbytes(self) -> int:
+        arrays = [self.indptr, self.indices, self.data, self.row_scale, *self.__dict__.get("_transposed", ())]
+        return sum(a.nbytes for a in arrays if a is not None)
+
+    @property
+    def nnz(self) -> int:
+        return int(self.indices.size)
+
+    @cached_property
+    def row_sums(self) -> NDArray[np.float64]:
+        """P 1, shape (n,), float64."""
+        if self.data is None:
+            sums = np.diff(self.indptr).astype(np.float64)
+            return sums if self.row_scale is None else sums * self.row_scale
+        return super().matmat(np.ones((self.shape[1], 1)), n_jobs=1)[:, 0]
+
+    @cached_property
+    def column_sums(self) -> NDArray[np.float64]:
+        """Pᵀ 1, shape (m,), float64."""
+        if self.symmetric and self.row_scale is None:
+            return self.row_sums
+        if self.symmetric:
+            return super().rmatmat(np.ones((self.shape[0], 1)), n_jobs=1)[:, 0]
+        # One pass in the order of storage: no transpose is built for it.
+        scale = 1.0 if self.row_scale is None else np.repeat(self.row_scale, np.diff(self.indptr))
+        weights = np.broadcast_to(scale if self.data is None else self.data * scale, self.indices.shape)
+        return np.bincount(self.indices, weights=weights, minlength=self.shape[1]).astype(np.float64)
+
+
+class Product(LinearOperator):
+    """``factors[0] @ factors[1] @ ...``, applied from the right."""
+
+    def __init__(self, factors: Sequence[LinearOperator]) -> None:
+        self.factors = tuple(factors)
+        self.shape = (factors[0].shape[0], factors[-1].shape[1])
+
+    def apply(
+        self, X: Floats, out: Floats, *, base: Floats | None, factor: float, transposed: bool, n_jobs: int
+    ) -> None:
+        order = self.factors if transposed else self.factors[::-1]
+        for step in order[:-1]:
+            X = step.rmatmat(X, n_jobs=n_jobs) if transposed else step.matmat(X, n_jobs=n_jobs)
+        order[-1].apply(X, out, base=base, factor=factor, transposed=transposed, n_jobs=n_jobs)
+
+    def scratch_arrays(self) -> int:
+        return 2 if len(self.factors) > 2 else 1
+
+    def rows(self, start: int, stop: int) -> csr_array[Any]:
+        block = self.factors[0].rows(start, stop)
+        for factor in self.factors[1:]:
+            block = csr_array(block @ factor.rows(0, factor.shape[0]))
+        return block
+
+    @property
+    def nbytes(self) -> int:
+        return sum(f.nbytes for f in self.factors)
+
+    @property
+    def nnz(self) -> int:
+        return sum(f.nnz for f in self.factors)
+
+
+class WeightedSum(LinearOperator):
+    """``sum_k weights[k] * terms[k]``."""
+
+    def __init__(self, weights: Sequence[float], terms: Sequence[LinearOperator]) -> None:
+        self.weights, self.terms = tuple(weights), tuple(terms)
+        self.shape = terms[0].shape
+
+    def apply(
+        self, X: Floats, out: Floats, *, base: Floats | None, factor: float, transposed: bool, n_jobs: int
+    ) -> None:
+        for weight, term in zip(self.weights, self.terms, strict=True):
+            term.apply(X, out, base=base, factor=factor * weight, transposed=transposed, n_jobs=n_jobs)
+            base = out
+
+    def scratch_arrays(self) -> int:
+        return max(term.scratch_arrays() for term in self.terms)
+
+    def rows(self, start: int, stop: int) -> csr_array[Any]:
+        parts = [w * t.rows(start, stop) for w, t in zip(self.weights, self.terms, strict=True)]
+        return csr_array(sum(parts[1:], parts[0]))
+
+    @property
+    def nbytes(self) -> int:
+        return sum(t.nbytes for t in self.terms)
+
+    @property
+    def nnz(self) -> int:
+        return sum(t.nnz for t in self.terms)
+
+
+class RowScaled(LinearOperator):
+    """``diag(scale) inner``, for an inner operator that is not one sparse matrix."""
+
+    def __init__(self, scale: NDArray[np.float32], inner: LinearOperator) -> None:
+        self.scale, self.inner, self.shape = scale, inner, inner.shape
+
+    def apply(
+        self, X: Floats, out: Floats, *, base: Floats | None, factor: float, transposed: bool, n_jobs: int
+    ) -> None:
+        scale = self.scale[:, None].astype(X.dtype, copy=False)
+        if transposed:
+            self.inner.apply(scale * X, out, base=base, factor=factor, transposed=True, n_jobs=n_jobs)
+            return
+        part = self.inner.matmat(X, n_jobs=n_jobs)
+        part *= scale * X.dtype.type(factor)
+        np.add(part, 0 if base is None else base, out=out)
+
+    def scratch_arrays(self) -> int:
+        return 1 + self.inner.scratch_arrays()
+
+    def rows(self, start: int, stop: int) -> csr_array[Any]:
+        return csr_array(diags_array(self.scale[start:stop]) @ self.inner.rows(start, stop))
+
+    @property
+    def nbytes(self) -> int:
+        return self.scale.nbytes + self.inner.nbytes
+
+    @property
+    def nnz(self) -> int:
+        return self.inner.nnz
+
+
+class Transposed(LinearOperator):
+    """``innerᵀ``."""
+
+    def __init__(self, inner: LinearOperator) -> None:
+        self.inner, self.shape = inner, (inner.shape[1], inner.shape[0])
+
+    def apply(
+        self, X: Floats, out: Floats, *, base: Floats | None, factor: float, transposed: bool, n_jobs: int
+    ) -> None:
+        self.inner.apply(X, out, base=base, factor=factor, transposed=not transposed, n_jobs=n_jobs)
+
+    def scratch_arrays(self) -> int:
+        return self.inner.scratch_arrays()
+
+    def rows(self, start: int, stop: int) -> csr_array[Any]:
+        whole = self.inner.rows(0, self.inner.shape[0])
+        return csr_array(whole[:, start:stop].T)
+
+    @property
+    def nbytes(self) -> int:
+        return self.inner.nbytes
+
+    @property
+    def nnz(self) -> int:
+        return self.inner.nnz
+
+
+class Walk(LinearOperator):
+    """Mean of the first ``steps`` powers of a square operator B, by Horner's rule: one product per power."""
+
+    def __init__(self, base: LinearOperator, steps: int) -> None:
+        self.base, self.steps, self.shape = base, steps, base.shape
+
+    def apply(
+        self, X: Floats, out: Floats, *, base: Floats | None, factor: float, transposed: bool, n_jobs: int
+    ) -> None:
+        T = X
+        spare: Floats | None = None
+        for _ in range(self.steps - 1):
+            target = np.empty_like(X) if spare is None else spare
+            self.base.apply(T, target, base=X, factor=1.0, transposed=transposed, n_jobs=n_jobs)
+            T, spare = target, (None if T is X else T)
+        self.base.apply(T, out, base=base, factor=factor / self.steps, transposed=transposed, n_jobs=n_jobs)
+
+    def scratch_arrays(self) -> int:
+        return min(self.steps - 1, 2) + self.base.scratch_arrays()
+
+    def rows(self, start: int, stop: int) -> csr_array[Any]:
+        whole = self.base.rows(0, self.shape[0])
+        power = self.base.rows(start, stop)
+        total = power
+        for _ in range(self.steps - 1):
+            power = csr_array(power @ whole)
+            total = csr_array(total + power)
+        return csr_array(total / self.steps)
+
+    @property
+    def nbytes(self) -> int:
+        return self.base.nbytes
+
+    @property
+    def nnz(self) -> int:
+        return self.base.nnz
