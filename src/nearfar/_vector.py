@@ -16,6 +16,8 @@ from numba.core import cgutils
 from numba.extending import intrinsic, models, register_model
 
 LANES = 16
+FAST = {"reassoc", "contract", "nsz", "arcp"}
+"""For ``njit(fastmath=...)``: sums may be reordered, so that they vectorise; infinities and NaN keep their meaning."""
 
 
 class VectorType(types.Type):  # type: ignore[misc]  # numba is untyped

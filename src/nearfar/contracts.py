@@ -13,7 +13,6 @@ columns (the others that a row is compared with), ``d`` is ``n_components``.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
@@ -36,8 +35,8 @@ class Operator(Protocol):
     def rmatmat(self, X: Floats, *, n_jobs: int) -> Floats:
         """Pᵀ X for X of shape (n, d)."""
 
-    def row_blocks(self) -> Iterator[tuple[int, NDArray[np.int32], NDArray[np.int32], Floats]]:
-        """Yield (first row, rows, columns, weights) of the entries, multiplied out block by block, for streaming."""
+    def rows(self, start: int, stop: int) -> Any:
+        """Rows start..stop multiplied out, as a scipy CSR array."""
 
 
 @runtime_checkable
@@ -71,7 +70,11 @@ class FarField(Protocol):
     """
 
     def prepare(self, Y: Floats, n_active: int, rng: np.random.Generator, n_jobs: int) -> None:
-        """Take in the others, shape (m, d); rows of zeros are absent, ``n_active`` counts the rest."""
+        """Take in the others, shape (m, d); rows of zeros are absent, ``n_active`` counts the rest.
+
+        They may be kept by reference (an attribute ``keeps_others`` says False where they are not): the caller then
+        leaves them unchanged until the last ``evaluate``.
+        """
 
     def evaluate(self, X: Floats, log_z: NDArray[np.float64], force: Floats) -> None:
         """Write log Z_i, shape (b,), and its gradient in x_i, shape (b, d), of a block of rows."""
@@ -85,7 +88,7 @@ class Divergence(Protocol):
         """Cost of each entry, same shape as ``p``; the total is their sum."""
 
     def derivative(self, p: Floats, q: Floats) -> Floats:
-        """Derivative of the cost of each entry in its q."""
+        """Return the derivative of the cost of each entry in its q."""
 
 
 @runtime_checkable

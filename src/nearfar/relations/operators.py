@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
@@ -29,16 +30,41 @@ BLOCK = 2048
 """Rows a worker takes at a time: long enough to hide the hand-out, short enough to balance hubs."""
 
 
+class Workspace:
+    """Scratch blocks that outlive a product: fresh memory for each would cost more than the product (page faults)."""
+
+    def __init__(self) -> None:
+        self._free: dict[tuple[tuple[int, ...], str], list[Floats]] = {}
+
+    def take(self, n: int, like: Floats) -> Floats:
+        """Return an uninitialised block of n rows, of the width and dtype of ``like``."""
+        free = self._free.get(((n, *like.shape[1:]), like.dtype.str))
+        return free.pop() if free else np.empty((n, *like.shape[1:]), like.dtype)
+
+    def give(self, block: Floats) -> None:
+        """Hand a block back."""
+        self._free.setdefault((block.shape, block.dtype.str), []).append(block)
+
+
+@dataclass(frozen=True)
+class How:
+    """How a product is to be taken: ``base + factor * P X``, with P or its transpose, by how many workers."""
+
+    base: Floats | None = None
+    factor: float = 1.0
+    transposed: bool = False
+    n_jobs: int = 1
+    workspace: Workspace = field(default_factory=Workspace)
+
+
 class LinearOperator(ABC):
     """A non-negative linear map, P: (n, m), known by its products."""
 
     shape: tuple[int, int]
 
     @abstractmethod
-    def apply(
-        self, X: Floats, out: Floats, *, base: Floats | None, factor: float, transposed: bool, n_jobs: int
-    ) -> None:
-        """Write ``base + factor * P X`` (``Pᵀ X`` if ``transposed``) to ``out``; ``base`` may be ``out``, X may not."""
+    def apply(self, X: Floats, out: Floats, how: How) -> None:
+        """Write ``base + factor * P X`` (``Pᵀ X`` if transposed) to ``out``; ``base`` may be ``out``, X may not."""
 
     @abstractmethod
     def rows(self, start: int, stop: int) -> csr_array[Any]:
@@ -57,13 +83,13 @@ class LinearOperator(ABC):
     def matmat(self, X: Floats, *, n_jobs: int) -> Floats:
         """Return P X for X of shape (m, d), in X's dtype; O(nnz d) time."""
         out = np.empty((self.shape[0], X.shape[1]), X.dtype)
-        self.apply(X, out, base=None, factor=1.0, transposed=False, n_jobs=n_jobs)
+        self.apply(X, out, How(n_jobs=n_jobs))
         return out
 
     def rmatmat(self, X: Floats, *, n_jobs: int) -> Floats:
         """Return Pᵀ X for X of shape (n, d), in X's dtype; O(nnz d) time."""
         out = np.empty((self.shape[1], X.shape[1]), X.dtype)
-        self.apply(X, out, base=None, factor=1.0, transposed=True, n_jobs=n_jobs)
+        self.apply(X, out, How(transposed=True, n_jobs=n_jobs))
         return out
 
     def scratch_arrays(self) -> int:
@@ -113,27 +139,23 @@ class Sparse(LinearOperator):
 
     def scaled(self, row_scale: NDArray[np.float32] | None) -> Sparse:
         """Return ``diag(row_scale) A``, sharing A; an earlier scale is replaced."""
-        new = Sparse(
-            self.indptr, self.indices, self.data, self.shape[1], symmetric=self.symmetric, row_scale=row_scale
-        )
+        new = Sparse(self.indptr, self.indices, self.data, self.shape[1], symmetric=self.symmetric, row_scale=row_scale)
         if not self.symmetric:
             new.__dict__.update({k: v for k, v in self.__dict__.items() if k == "_transposed"})
         return new
 
-    def apply(
-        self, X: Floats, out: Floats, *, base: Floats | None, factor: float, transposed: bool, n_jobs: int
-    ) -> None:
+    def apply(self, X: Floats, out: Floats, how: How) -> None:
         indptr, indices, data = (self.indptr, self.indices, self.data)
         row_scale, column_scale = self.row_scale, None
-        if transposed:
+        if how.transposed:
             row_scale, column_scale = None, self.row_scale
             if not self.symmetric:
                 indptr, indices, data = self._transposed
 
         def task(_block: int, start: int, stop: int) -> None:
-            _kernels.product(indptr, indices, data, row_scale, column_scale, X, factor, base, out, start, stop)
+            _kernels.product(indptr, indices, data, row_scale, column_scale, X, how.factor, how.base, out, start, stop)
 
-        run_blocks(task, even_bounds(len(indptr) - 1, BLOCK), n_jobs)
+        run_blocks(task, even_bounds(len(indptr) - 1, BLOCK), how.n_jobs)
 
     @cached_property
     def _transposed(self) -> tuple[NDArray[Any], NDArray[np.int32], NDArray[np.float32] | None]:
@@ -186,13 +208,17 @@ class Product(LinearOperator):
         self.factors = tuple(factors)
         self.shape = (factors[0].shape[0], factors[-1].shape[1])
 
-    def apply(
-        self, X: Floats, out: Floats, *, base: Floats | None, factor: float, transposed: bool, n_jobs: int
-    ) -> None:
-        order = self.factors if transposed else self.factors[::-1]
+    def apply(self, X: Floats, out: Floats, how: How) -> None:
+        order = self.factors if how.transposed else self.factors[::-1]
+        current = X
         for step in order[:-1]:
-            X = step.rmatmat(X, n_jobs=n_jobs) if transposed else step.matmat(X, n_jobs=n_jobs)
-        order[-1].apply(X, out, base=base, factor=factor, transposed=transposed, n_jobs=n_jobs)
+            target = how.workspace.take(step.shape[how.transposed], X)
+            step.apply(current, target, replace(how, base=None, factor=1.0))
+            if current is not X:
+                how.workspace.give(current)
+            current = target
+        order[-1].apply(current, out, how)
+        how.workspace.give(current)
 
     def scratch_arrays(self) -> int:
         return 2 if len(self.factors) > 2 else 1
@@ -219,11 +245,10 @@ class WeightedSum(LinearOperator):
         self.weights, self.terms = tuple(weights), tuple(terms)
         self.shape = terms[0].shape
 
-    def apply(
-        self, X: Floats, out: Floats, *, base: Floats | None, factor: float, transposed: bool, n_jobs: int
-    ) -> None:
+    def apply(self, X: Floats, out: Floats, how: How) -> None:
+        base = how.base
         for weight, term in zip(self.weights, self.terms, strict=True):
-            term.apply(X, out, base=base, factor=factor * weight, transposed=transposed, n_jobs=n_jobs)
+            term.apply(X, out, replace(how, base=base, factor=how.factor * weight))
             base = out
 
     def scratch_arrays(self) -> int:
@@ -248,16 +273,17 @@ class RowScaled(LinearOperator):
     def __init__(self, scale: NDArray[np.float32], inner: LinearOperator) -> None:
         self.scale, self.inner, self.shape = scale, inner, inner.shape
 
-    def apply(
-        self, X: Floats, out: Floats, *, base: Floats | None, factor: float, transposed: bool, n_jobs: int
-    ) -> None:
+    def apply(self, X: Floats, out: Floats, how: How) -> None:
         scale = self.scale[:, None].astype(X.dtype, copy=False)
-        if transposed:
-            self.inner.apply(scale * X, out, base=base, factor=factor, transposed=True, n_jobs=n_jobs)
-            return
-        part = self.inner.matmat(X, n_jobs=n_jobs)
-        part *= scale * X.dtype.type(factor)
-        np.add(part, 0 if base is None else base, out=out)
+        part = how.workspace.take(self.shape[0], X)
+        if how.transposed:
+            np.multiply(scale, X, out=part)
+            self.inner.apply(part, out, how)
+        else:
+            self.inner.apply(X, part, replace(how, base=None, factor=1.0))
+            part *= scale * X.dtype.type(how.factor)
+            np.add(part, 0 if how.base is None else how.base, out=out)
+        how.workspace.give(part)
 
     def scratch_arrays(self) -> int:
         return 1 + self.inner.scratch_arrays()
@@ -280,10 +306,8 @@ class Transposed(LinearOperator):
     def __init__(self, inner: LinearOperator) -> None:
         self.inner, self.shape = inner, (inner.shape[1], inner.shape[0])
 
-    def apply(
-        self, X: Floats, out: Floats, *, base: Floats | None, factor: float, transposed: bool, n_jobs: int
-    ) -> None:
-        self.inner.apply(X, out, base=base, factor=factor, transposed=not transposed, n_jobs=n_jobs)
+    def apply(self, X: Floats, out: Floats, how: How) -> None:
+        self.inner.apply(X, out, replace(how, transposed=not how.transposed))
 
     def scratch_arrays(self) -> int:
         return self.inner.scratch_arrays()
@@ -307,16 +331,18 @@ class Walk(LinearOperator):
     def __init__(self, base: LinearOperator, steps: int) -> None:
         self.base, self.steps, self.shape = base, steps, base.shape
 
-    def apply(
-        self, X: Floats, out: Floats, *, base: Floats | None, factor: float, transposed: bool, n_jobs: int
-    ) -> None:
+    def apply(self, X: Floats, out: Floats, how: How) -> None:
         T = X
-        spare: Floats | None = None
+        step = replace(how, base=X, factor=1.0)
         for _ in range(self.steps - 1):
-            target = np.empty_like(X) if spare is None else spare
-            self.base.apply(T, target, base=X, factor=1.0, transposed=transposed, n_jobs=n_jobs)
-            T, spare = target, (None if T is X else T)
-        self.base.apply(T, out, base=base, factor=factor / self.steps, transposed=transposed, n_jobs=n_jobs)
+            target = how.workspace.take(len(X), X)
+            self.base.apply(T, target, step)
+            if T is not X:
+                how.workspace.give(T)
+            T = target
+        self.base.apply(T, out, replace(how, factor=how.factor / self.steps))
+        if T is not X:
+            how.workspace.give(T)
 
     def scratch_arrays(self) -> int:
         return min(self.steps - 1, 2) + self.base.scratch_arrays()

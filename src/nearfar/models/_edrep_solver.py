@@ -1,0 +1,220 @@
+"""The optimisation behind EDRep: algorithm 1 of the paper, sweep by sweep.
+
+The loss, for rows x_i and others y_a (``Y = X`` with one embedding), r = P 1 and p0 with sum 1::
+
+    L = - tr(Xᵀ P Y)  +  sum_i r_i log Z_i  +  (rᵀ X)(Yᵀ p0),     Z_i = sum_a exp(x_i . y_a)
+
+and its gradient with one embedding, eq. (6), the log-normaliser being differentiated for the row's own vector only::
+
+    g_i = - ((P + Pᵀ) X)_i + r_i (∂ log Z_i / ∂ x_i + Xᵀ p0) + p0_i Xᵀ r
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from nearfar._parallel import even_bounds, run_blocks, single_threaded_blas
+from nearfar._progress import ProgressLine
+from nearfar.contracts import FarField, Floats, Solver
+from nearfar.errors import NumericalError
+from nearfar.models import _edrep_kernels as kernels
+from nearfar.optimize.callbacks import Progress
+from nearfar.optimize.schedules import has_converged, learning_rate
+from nearfar.relations.near import NearField
+
+
+@dataclass
+class State:
+    """Where a run stands: all that is needed to continue it.
+
+    ``Y`` is None with one embedding; ``losses[e]`` is the loss at the start of epoch e, per unit of relation weight.
+    """
+
+    X: Floats
+    Y: Floats | None
+    rng: np.random.Generator
+    epoch: int = 0
+    losses: list[float] = field(default_factory=list)
+    labels: NDArray[np.int64] | None = None
+    stopped: bool = False
+
+
+@dataclass(frozen=True)
+class Problem:
+    """A relation made ready: its pulls, row weights r, prior p0, which of the others are present and how many."""
+
+    near: NearField
+    near_other: NearField | None
+    r: NDArray[np.float64]
+    p0: NDArray[np.float64]
+    present: NDArray[np.bool_]
+    n_active: int
+    gradient: str
+
+    @property
+    def loss_scale(self) -> float:
+        """Sum of the relation's weights."""
+        return float(self.r.sum())
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How to descend."""
+
+    n_epochs: int
+    learning_rate: float
+    schedule: str
+    tol: float
+    callbacks: tuple[Callable[[Progress], bool | None], ...]
+    verbose: int
+    n_jobs: int
+
+
+def descend(problem: Problem, state: State, far: FarField, solver: Solver, settings: Settings) -> State:
+    """Descend from ``state``, in place, to the last epoch, to convergence, or until a callback says stop."""
+    with ProgressLine("EDRep", settings.n_epochs, settings.verbose, "epoch") as line, single_threaded_blas():
+        while not (state.stopped or state.epoch >= settings.n_epochs or _converged(state, settings)):
+            rate = learning_rate(
+                settings.schedule, settings.learning_rate, state.epoch, settings.n_epochs, state.losses
+            )
+            sweep = _sweep if state.Y is None else _two_sided_sweep
+            loss = sweep(problem, state, far, solver, rate, settings.n_jobs) / problem.loss_scale
+            if not np.isfinite(loss):
+                raise NumericalError(
+                    f"EDRep.fit: the loss must stay finite; got {loss} in epoch {state.epoch + 1} "
+                    f"at learning rate {rate:.3g}. Try learning_rate={settings.learning_rate / 2:.3g}."
+                )
+            state.losses.append(loss)
+            state.epoch += 1
+            line.update(loss=loss)
+            report = Progress(state.epoch, settings.n_epochs, loss, rate, state)
+            state.stopped = any([callback(report) for callback in settings.callbacks])
+    return state
+
+
+def _converged(state: State, settings: Settings) -> bool:
+    # Under a falling schedule the steps die out by themselves: small progress says nothing there.
+    return settings.schedule in ("constant", "plateau") and has_converged(state.losses, settings.tol)
+
+
+def _sweep(problem: Problem, state: State, far: FarField, solver: Solver, rate: float, n_jobs: int) -> float:
+    """One epoch with one embedding; returns the loss before the step."""
+    X, r, p0 = state.X, problem.r, problem.p0
+    far.prepare(X.copy() if keeps_others(far) else X, problem.n_active, state.rng, n_jobs)
+    problem.near.prepare(X)
+    others = _weighted_sum(p0, X, n_jobs)
+    rows = None if problem.gradient == "forward" else _weighted_sum(r, X, n_jobs)
+    bounds = row_blocks(X)
+    losses = np.zeros((len(bounds) - 1, 3))
+    transposed = _transposed_force(problem, state, far, X, n_jobs)
+
+    def task(block: int, start: int, stop: int) -> None:
+        x, pull = X[start:stop], problem.near.block(start, stop)
+        force, log_z = np.empty_like(x), np.empty(stop - start)
+        far.evaluate(x, log_z, force)
+        kernels.gradient(x, pull, force, log_z, r[start:stop], others, p0[start:stop], rows, losses[block])
+        if transposed is not None:
+            pull += transposed[start:stop]
+        solver.step(x, pull, rate)
+
+    run_blocks(task, bounds, n_jobs)
+    near, far_sum, prior = losses.sum(axis=0)
+    return float(far_sum + prior - (near if problem.gradient == "forward" else near / 2))
+
+
+def _two_sided_sweep(problem: Problem, state: State, far: FarField, solver: Solver, rate: float, n_jobs: int) -> float:
+    """One epoch with two embeddings, both gradients taken before either side moves; returns the loss before."""
+    X, Y, r, p0 = state.X, state.Y, problem.r, problem.p0
+    assert Y is not None
+    assert problem.near_other is not None
+    near_other = problem.near_other
+    far.prepare(Y, problem.n_active, state.rng, n_jobs)  # Y moves only after the last row has asked
+    problem.near.prepare(Y)
+    near_other.prepare(X)
+    others, rows = _weighted_sum(p0, Y, n_jobs), _weighted_sum(r, X, n_jobs)
+    transposed = _transposed_force(problem, state, far, Y, n_jobs)
+    bounds = row_blocks(X)
+    losses = np.zeros((len(bounds) - 1, 3))
+
+    def task(block: int, start: int, stop: int) -> None:
+        x, pull = X[start:stop], problem.near.block(start, stop)
+        force, log_z = np.empty_like(x), np.empty(stop - start)
+        far.evaluate(x, log_z, force)
+        no_prior = r[start:stop]  # p0 is a weight of the others, rows do not carry it
+        kernels.gradient(x, pull, force, log_z, r[start:stop], others, no_prior, None, losses[block])
+        solver.step(x, pull, rate)
+
+    def other_task(_block: int, start: int, stop: int) -> None:
+        pull = near_other.block(start, stop)
+        kernels.other_gradient(pull, p0[start:stop], rows)
+        if transposed is not None:
+            pull += transposed[start:stop]
+        solver.step(Y[start:stop], pull, rate)
+
+    run_blocks(task, bounds, n_jobs)
+    run_blocks(other_task, row_blocks(Y), n_jobs)
+    near, far_sum, prior = losses.sum(axis=0)
+    return float(far_sum + prior - near)
+
+
+def _transposed_force(problem: Problem, state: State, far: FarField, Y: Floats, n_jobs: int) -> Floats | None:
+    """Return the gradient of ``sum_i r_i log Z_i`` in the others, which eq. (6) drops; only for ``"full"``."""
+    if problem.gradient != "full":
+        return None
+    out = problem.near.scratch(Y.shape) if state.Y is None else np.empty_like(Y)
+    out[:] = 0
+    far.other_side(state.X, problem.r, Y, out, n_jobs)  # type: ignore[attr-defined]  # checked when the run was set up
+    return out
+
+
+def keeps_others(far: FarField) -> bool:
+    """Return whether a far field reads the others while it is asked, so that they must not move meanwhile."""
+    return bool(getattr(far, "keeps_others", True))
+
+
+def row_blocks(X: Floats) -> NDArray[np.int64]:
+    """Return the blocks of a sweep: as many rows as keep x, pull and force in the second-level cache."""
+    return even_bounds(len(X), int(np.clip(2**16 // X.shape[1], 128, 8192)))
+
+
+def _weighted_sum(weights: NDArray[np.float64], X: Floats, n_jobs: int) -> Floats:
+    """Return ``Xᵀ weights``, summed per block and then in order: the same bits for any number of workers."""
+    bounds = row_blocks(X)
+    parts = np.empty((len(bounds) - 1, X.shape[1]))
+
+    def task(block: int, start: int, stop: int) -> None:
+        parts[block] = weights[start:stop].astype(X.dtype) @ X[start:stop]
+
+    run_blocks(task, bounds, n_jobs)
+    return parts.sum(axis=0).astype(X.dtype)
+
+
+N_CHECKED_ROWS = 128
+"""Rows whose far part is computed exactly at the end of a fit, to be set beside the estimate."""
+
+
+def check_far_part(problem: Problem, state: State, far: FarField, n_jobs: int) -> dict[str, float]:
+    """Return the far part per row on a fixed sample of rows: by the far field, and exactly with its standard error."""
+    from nearfar.far.exact import Exact
+
+    others = state.X if state.Y is None else state.Y
+    rows = np.flatnonzero(problem.r > 0)
+    rows = np.sort(np.random.default_rng(0).choice(rows, min(N_CHECKED_ROWS, rows.size), replace=False))
+    X = state.X[rows]
+    by_far, exact = np.empty(rows.size), np.empty(rows.size)
+    oracle = Exact()
+    with single_threaded_blas():
+        far.prepare(others, problem.n_active, state.rng, n_jobs)
+        far.evaluate(X, by_far, np.empty_like(X))
+        oracle.prepare(others, problem.n_active, state.rng, n_jobs)
+        bounds = even_bounds(rows.size, 16)
+        run_blocks(lambda _b, lo, hi: oracle.evaluate(X[lo:hi], exact[lo:hi], None), bounds, n_jobs)
+    weights = problem.r[rows]
+    terms = weights * exact
+    spread = float(terms.std(ddof=1) / np.sqrt(rows.size)) if rows.size > 1 else float("inf")
+    return {"far": float((weights * by_far).mean()), "exact": float(terms.mean()), "standard_error": spread}

@@ -1,0 +1,225 @@
+"""`EDRep`: unit vectors from any relation, with the softmax normaliser in linear time."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, ClassVar, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from nearfar._checks import check_random_state
+from nearfar.models import _edrep_setup as setup
+from nearfar.models._base import RelationEmbedder, as_relation
+from nearfar.models._edrep_solver import check_far_part, descend
+
+if TYPE_CHECKING:
+    from nearfar.contracts import FarField
+    from nearfar.embedding import Embedding
+    from nearfar.relations.matrix import Relation
+
+
+class EDRep(RelationEmbedder):
+    """Efficient distributed representations: vectors whose softmax reproduces a relation.
+
+    Minimises, over unit vectors x_i (and y_a, where rows and columns get vectors of their own; else y = x)::
+
+        L = - sum_ia P_ia x_i . y_a  +  sum_i r_i log sum_a exp(x_i . y_a)  +  (sum_i r_i x_i) . (sum_a p0_a y_a)
+
+    with r the row sums of P. The first sum is the near field, sparse and exact; the normaliser is the far field, by
+    default a mixture of Gaussians: O(nnz d + n d²) time per epoch. Memory: the relation and at most 5 arrays of n x d.
+
+    Parameters
+    ----------
+    n_components : int, default=32
+        d, the length of a vector.
+    n_epochs : int, default=30
+        Sweeps over the relation.
+    n_clusters : int, default=1
+        Components of the Gaussian mixture. More than one: fit with one, cluster the vectors, fit again from the start.
+    learning_rate : float in (0, 1], default=0.8
+        Sine of the angle by which every vector moves in the first epoch.
+    schedule : {"linear", "cosine", "constant", "plateau"}, default="linear"
+        How the learning rate goes on: down to 0 at the last epoch, the same along a cosine, not at all, or halved
+        whenever 3 epochs brought no lower loss.
+    gradient : {"paper", "forward", "full"}, default="paper"
+        ``"paper"``: eq. (6), the normaliser differentiated for the row's own vector only. ``"forward"``: that without
+        the transposed terms, half the work; rows that nothing follows (sinks) then stay where they start. ``"full"``:
+        the exact gradient of the (mixture) loss.
+    far : str or FarField, default="gaussian-mixture"
+        The normaliser: ``"gaussian-mixture"``, ``"exact"`` (quadratic time), ``"performer"``, ``"rfa"``, ``"noise"`` (a
+        sample of the others), or an object of :mod:`nearfar.far` with its own parameters.
+    p0 : array-like of shape (m,), >= 0, optional
+        Prior over the columns, scaled to sum 1. By default uniform over those that have a relation.
+    two_sided : bool, optional
+        Whether rows and columns get vectors of their own. By default only where the relation is not square.
+    constraint : {"sphere", "ball"}, default="sphere"
+        Vectors of length 1, or at most 1.
+    init : array-like of shape (n, d), Embedding, or pair of arrays, optional
+        Start, projected to the constraint; float64 makes the whole fit run in float64. From an
+        :class:`nearfar.Embedding` the rows that it knows by id start where they were, others at random. A pair is
+        (rows, columns) of a two-sided fit.
+    tol : float, default=0
+        Stop when 3 epochs lowered the loss by less than this, relative to its size; only under the schedules
+        ``"constant"`` and ``"plateau"``. 0 never stops early.
+    callbacks : sequence of callable, optional
+        Called after every epoch with a :class:`nearfar.optimize.callbacks.Progress`; one that returns True stops the fit.
+    random_state : int, Generator or None, default=None
+        Seed of the start. The same seed gives the same bits, for any number of workers.
+    n_jobs : int, optional
+        Number of threads; None means all processors.
+    verbose : int, default=0
+        1 shows a progress line on a terminal.
+
+    Attributes
+    ----------
+    embedding_ : ndarray of shape (n, d), float32
+        The vectors of the rows. A row without any relation (an isolate) gets the zero vector.
+    context_embedding_ : ndarray of shape (m, d), float32, or None
+        The vectors of the columns of a two-sided fit.
+    vectors_ : Embedding
+        The same with ids.
+    loss_curve_ : ndarray of shape (n_iter_,), float64
+        Loss at the start of each epoch, by the far field in use, divided by the sum of the relation's weights; nats.
+    loss_ : float
+        The last of them.
+    far_check_ : dict
+        The far part of the final loss on a fixed sample of rows: ``"far"``, as estimated, ``"exact"``, and
+        ``"standard_error"`` of the exact mean; nats per row.
+    n_iter_ : int
+        Epochs run.
+    cluster_labels_ : ndarray of shape (m,), int64, or None
+        Component of each object in the mixture, -1 for isolates; None with one component.
+
+    See Also
+    --------
+    nearfar.log_normalizers : the far field on its own.
+
+    Notes
+    -----
+    Isolates are left out of every statistic. A sink (empty row, used column) has r = 0, but stays in everybody's
+    normaliser and is pulled by Pᵀ.
+
+    References
+    ----------
+    Dall'Amico & Belliardo, "Efficient distributed representations beyond negative sampling", arXiv 2303.17475 v3,
+    algorithm 1, eqs. (2), (3), (5), (6); r != 1 as in its section 5.
+
+    Examples
+    --------
+    >>> import nearfar as nf
+    >>> rel = nf.Relation.from_edges([("a", "b"), ("b", "c"), ("a", "c"), ("c", "d"), ("d", "e"), ("e", "f"), ("d", "f")])
+    >>> est = nf.EDRep(n_components=2, random_state=0).fit(rel.random_walk(3))
+    >>> est.embedding_.shape
+    (6, 2)
+    >>> [id for id, score in est.vectors_.most_similar("a", topn=2)]
+    ['b', 'c']
+    """
+
+    _capabilities: ClassVar[frozenset[str]] = frozenset(
+        {"relation-input", "deterministic", "any-n-jobs", "two-sided", "init"}
+    )
+
+    def __init__(
+        self,
+        n_components: int = 32,
+        *,
+        n_epochs: int = 30,
+        n_clusters: int = 1,
+        learning_rate: float = 0.8,
+        schedule: str = "linear",
+        gradient: str = "paper",
+        far: str | FarField = "gaussian-mixture",
+        p0: ArrayLike | None = None,
+        two_sided: bool | None = None,
+        constraint: str = "sphere",
+        init: Any = None,
+        tol: float = 0.0,
+        callbacks: Any = None,
+        random_state: Any = None,
+        n_jobs: int | None = None,
+        verbose: int = 0,
+    ) -> None:
+        self.n_components = n_components
+        self.n_epochs = n_epochs
+        self.n_clusters = n_clusters
+        self.learning_rate = learning_rate
+        self.schedule = schedule
+        self.gradient = gradient
+        self.far = far
+        self.p0 = p0
+        self.two_sided = two_sided
+        self.constraint = constraint
+        self.init = init
+        self.tol = tol
+        self.callbacks = callbacks
+        self.random_state = random_state
+        self.n_jobs = n_jobs
+        self.verbose = verbose
+
+    # ---------------------------------------------------------------- fitting
+
+    def fit(self, relation: Any, y: None = None) -> Self:  # noqa: ARG002 - scikit-learn passes y
+        """Learn the vectors.
+
+        Parameters
+        ----------
+        relation : Relation, sparse matrix or ndarray of shape (n, m)
+            P, non-negative; usually ``rel.random_walk(3)`` or ``rel.normalized()``. A matrix is taken with ids 0 .. n-1.
+        y : None
+            Ignored.
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        InputError
+            A parameter that cannot be used; more components or clusters than objects; a two-sided relation where one
+            embedding was asked for.
+        NumericalError
+            The loss left the finite numbers.
+        """
+        rel = as_relation(relation)
+        settings = setup.settings_of(self)
+        problem = setup.problem_of(self, rel, settings.n_jobs)
+        far, solver = setup.far_of(self, problem), setup.solver_of(self)
+        rng = check_random_state("EDRep", self.random_state)
+        state = descend(problem, setup.start_of(self, rel, problem, rng), far, solver, settings)
+        if self.n_clusters > 1 and not state.stopped:
+            mixture = setup.clustered(state, problem, self.n_clusters, settings.n_jobs)
+            state = setup.start_of(self, rel, problem, rng)
+            state.labels, far = mixture.labels, mixture
+            state = descend(problem, state, far, solver, settings)
+        self._ids = (rel.row_ids, rel.column_ids)
+        self.embedding_ = state.X
+        self.context_embedding_ = state.Y
+        self.loss_curve_ = np.array(state.losses)
+        self.loss_ = state.losses[-1]
+        self.n_iter_ = state.epoch
+        self.cluster_labels_ = state.labels
+        self.far_check_ = check_far_part(problem, state, far, settings.n_jobs)
+        return self
+
+    @property
+    def vectors_(self) -> Embedding:
+        """The vectors with their ids, both sides of a two-sided fit, and the parameters; an Embedding."""
+        from nearfar.embedding import Embedding
+
+        self._check_fitted("vectors_")
+        row_ids, column_ids = self._ids
+        two_sided = self.context_embedding_ is not None
+        return Embedding(
+            self.embedding_,
+            ids=row_ids,
+            context_vectors=self.context_embedding_,
+            context_ids=column_ids if two_sided else None,
+            parameters={"estimator": type(self).__name__, **self.get_params(deep=False)},
+        )
+
+    def expected_memory(self, relation: Relation) -> int:
+        """Return the bytes that a fit holds at its peak: the relation and the blocks of n x d float32 beside it.
+
+        Blocks of a few rows per worker, and interpreter and libraries (about 150 MB), come on top.
+        """
+        return setup.expected_memory(self, as_relation(relation))

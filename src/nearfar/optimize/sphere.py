@@ -1,0 +1,68 @@
+"""Steps that keep vectors on the unit sphere or in the unit ball.
+
+On the sphere (EDRep, algorithm 1), with the gradient g of a row x::
+
+    g' = g - (g . x) x          its part in the tangent plane
+    g'' = g' / |g'|             of unit length: the step does not depend on the scale of the loss
+    x <- sqrt(1 - η²) x - η g''  a rotation by arcsin η, so |x| stays 1 up to rounding, which is removed
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from nearfar.optimize import _kernels
+
+Floats = NDArray[np.floating[Any]]
+
+
+def random_unit_vectors(n: int, d: int, rng: np.random.Generator) -> NDArray[np.float32]:
+    """Return n independent vectors, uniform on the unit sphere of R^d, float32, shape (n, d)."""
+    X = rng.standard_normal((n, d), dtype=np.float32)
+    norms = np.sqrt(np.einsum("ij,ij->i", X, X))
+    np.divide(X, np.maximum(norms, np.finfo(np.float32).tiny)[:, None], out=X)
+    return X
+
+
+class Sphere:
+    """Unit vectors and their step.
+
+    References
+    ----------
+    Dall'Amico & Belliardo, "Efficient distributed representations beyond negative sampling" (EDRep), algorithm 1.
+    """
+
+    def start(self, n: int, d: int, rng: np.random.Generator) -> NDArray[np.float32]:
+        """Return a random start, shape (n, d), float32."""
+        return random_unit_vectors(n, d, rng)
+
+    def project(self, X: Floats) -> Floats:
+        """Scale the rows of ``X`` to unit length, in place; rows of zeros stay."""
+        norms = np.sqrt(np.einsum("ij,ij->i", X, X))
+        np.divide(X, norms[:, None], out=X, where=norms[:, None] > 0)
+        return X
+
+    def step(self, X: Floats, gradient: Floats, learning_rate: float) -> None:
+        """Move the rows of ``X``, shape (b, d), in place; ``gradient`` is used as scratch.
+
+        ``learning_rate`` is in [0, 1], the sine of the angle moved. A row whose gradient is zero, or points along the
+        row itself, stays where it is.
+        """
+        _kernels.sphere_step(X, gradient, learning_rate)
+
+
+class Ball(Sphere):
+    """Vectors of length at most 1, as in the general form of the EDRep problem (norm-bounded instead of unit)."""
+
+    def project(self, X: Floats) -> Floats:
+        """Scale rows longer than 1 to unit length, in place."""
+        norms = np.sqrt(np.einsum("ij,ij->i", X, X))
+        np.divide(X, np.maximum(norms, 1)[:, None], out=X)
+        return X
+
+    def step(self, X: Floats, gradient: Floats, learning_rate: float) -> None:
+        """Move the rows of ``X`` by ``learning_rate`` along their normalised gradients, then project, in place."""
+        _kernels.ball_step(X, gradient, learning_rate)

@@ -1,0 +1,228 @@
+"""Relations against dense matrices: every operation must be what NumPy makes of the multiplied-out matrix."""
+
+from __future__ import annotations
+
+import networkx as nx
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import nearfar as nf
+from nearfar.errors import DataError, InputError, UnknownIdError
+from nearfar.relations.near import OperatorPull, SymmetricPull, symmetric_near_field
+
+
+def random_matrix(n, m, rng, density=0.2, symmetric=False, weighted=True):
+    A = (rng.random((n, m)) < density) * (rng.uniform(0.1, 3, (n, m)) if weighted else 1.0)
+    A[0, m - 1] = A[n - 1, 0] = 1.0
+    A = A.astype(np.float32).astype(np.float64)
+    return np.maximum(A, A.T) if symmetric else A
+
+
+def walk(A, steps):
+    sums = A.sum(axis=1, keepdims=True)
+    B = np.divide(A, sums, out=np.zeros_like(A), where=sums > 0)
+    return sum(np.linalg.matrix_power(B, k) for k in range(1, steps + 1)) / steps
+
+
+@pytest.mark.parametrize("width", [1, 3, 16, 17, 32, 33, 48, 64, 70, 130])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_products_of_any_width_agree_with_dense(width, dtype):
+    rng = np.random.default_rng(width)
+    A = random_matrix(37, 23, rng)
+    rel = nf.Relation.from_matrix(A)
+    X, Y = rng.normal(size=(23, width)).astype(dtype), rng.normal(size=(37, width)).astype(dtype)
+    tolerance = 1e-5 if dtype == np.float32 else 1e-12
+    assert (rel @ X).dtype == dtype
+    np.testing.assert_allclose(rel @ X, A @ X, atol=tolerance, rtol=tolerance)
+    np.testing.assert_allclose(rel.rmatmat(Y), A.T @ Y, atol=tolerance, rtol=tolerance)
+    np.testing.assert_allclose(rel @ X[:, 0], A @ X[:, 0], atol=tolerance, rtol=tolerance)
+
+
+@pytest.mark.parametrize("symmetric", [False, True])
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("steps", [1, 2, 3, 5])
+def test_random_walk_is_the_mean_of_powers(symmetric, weighted, steps):
+    rng = np.random.default_rng(7)
+    A = random_matrix(19, 19, rng, 0.15, symmetric, weighted)
+    A[5], A[:, 5] = 0, 0
+    rel = nf.Relation.from_matrix(A)
+    assert rel.operator.symmetric == symmetric
+    P, X = walk(A, steps), rng.normal(size=(19, 6))
+    w = rel.random_walk(steps)
+    np.testing.assert_allclose(w.to_scipy().toarray(), P, atol=1e-6)
+    np.testing.assert_allclose(w @ X, P @ X, atol=1e-6)
+    np.testing.assert_allclose(w.rmatmat(X), P.T @ X, atol=1e-6)
+    np.testing.assert_allclose(w.T @ X, P.T @ X, atol=1e-6)
+    np.testing.assert_allclose(w.T.to_scipy().toarray(), P.T, atol=1e-6)
+
+
+@pytest.mark.parametrize("symmetric", [False, True])
+@pytest.mark.parametrize("steps", [1, 2, 3, 4])
+@pytest.mark.parametrize("n_jobs", [1, 3])
+def test_near_field_is_both_products(symmetric, steps, n_jobs):
+    rng = np.random.default_rng(3)
+    A = random_matrix(300, 300, rng, 0.02, symmetric)
+    operator = nf.Relation.from_matrix(A).random_walk(steps).operator
+    P, X = walk(A, steps), rng.normal(size=(300, 5))
+    for gradient, expected in (("paper", (P + P.T) @ X), ("forward", P @ X)):
+        near = symmetric_near_field(operator, gradient, n_jobs)
+        assert isinstance(near, SymmetricPull if symmetric and gradient == "paper" else OperatorPull)
+        for _ in range(2):  # buffers of the first sweep are used again
+            near.prepare(X)
+            scratch = near.scratch((300, 5))
+            scratch[:] = np.nan  # the caller's to use: must not reach the result
+            got = np.vstack([near.block(lo, min(lo + 77, 300)) for lo in range(0, 300, 77)])
+            np.testing.assert_allclose(got, expected, atol=1e-5)
+
+
+def test_algebra_keeps_factors_and_agrees_with_dense():
+    rng = np.random.default_rng(0)
+    A, B, C = random_matrix(9, 14, rng), random_matrix(14, 11, rng), random_matrix(9, 11, rng)
+    a, b, c = (nf.Relation.from_matrix(M) for M in (A, B, C))
+    X, Y = rng.normal(size=(11, 3)), rng.normal(size=(9, 3))
+    rel = 0.25 * (a @ b) + 2 * c + c
+    dense = 0.25 * A @ B + 3 * C
+    assert rel.nnz == a.nnz + b.nnz + 2 * c.nnz
+    np.testing.assert_allclose(rel @ X, dense @ X, rtol=1e-6)
+    np.testing.assert_allclose(rel.rmatmat(Y), dense.T @ Y, rtol=1e-6)
+    np.testing.assert_allclose(rel.to_scipy().toarray(), dense, rtol=1e-6)
+    np.testing.assert_allclose(rel.row_sums, dense.sum(1), rtol=1e-6)
+    np.testing.assert_allclose(rel.column_sums, dense.sum(0), rtol=1e-6)
+    normal = rel.normalized()
+    np.testing.assert_allclose(normal @ X, (dense / dense.sum(1, keepdims=True)) @ X, rtol=1e-5)
+    np.testing.assert_allclose(normal.rmatmat(Y), (dense / dense.sum(1, keepdims=True)).T @ Y, rtol=1e-5)
+    np.testing.assert_allclose(normal.to_scipy().toarray(), dense / dense.sum(1, keepdims=True), rtol=1e-5)
+    long = a @ b @ c.T @ a  # three intermediate blocks
+    Z = rng.normal(size=(14, 4))
+    np.testing.assert_allclose(long @ Z, A @ B @ C.T @ A @ Z, rtol=1e-5)
+    np.testing.assert_allclose(long.rmatmat(Y), (A @ B @ C.T @ A).T @ Y, rtol=1e-5)
+    square = nf.Relation.from_matrix(A).T @ nf.Relation.from_matrix(A)
+    np.testing.assert_allclose(square.random_walk(3) @ Z, walk(A.T @ A, 3) @ Z, rtol=1e-4, atol=1e-6)
+
+
+def test_normalizing_twice_changes_nothing():
+    rel = nf.Relation.from_matrix(random_matrix(6, 6, np.random.default_rng(1), 0.4))
+    np.testing.assert_array_equal(rel.normalized().normalized().to_scipy().toarray(), rel.normalized().to_scipy().toarray())
+
+
+@pytest.mark.parametrize("n_jobs", [1, 2, 5])
+def test_the_number_of_workers_changes_no_bit(n_jobs):
+    rng = np.random.default_rng(0)
+    A = sp.random_array((9000, 9000), density=0.001, rng=rng, format="csr", dtype=np.float32)
+    rel = nf.Relation.from_matrix(A).random_walk(3)
+    X = rng.normal(size=(9000, 7)).astype(np.float32)
+    np.testing.assert_array_equal(rel.matmat(X, n_jobs=n_jobs), rel.matmat(X, n_jobs=1))
+    np.testing.assert_array_equal(rel.rmatmat(X, n_jobs=n_jobs), rel.rmatmat(X, n_jobs=1))
+
+
+edge_lists = st.lists(
+    st.tuples(st.integers(0, 12), st.integers(0, 12), st.floats(0.125, 8, width=16)), min_size=1, max_size=60
+)
+
+
+@settings(max_examples=60, deadline=None)
+@given(edge_lists, st.booleans(), st.booleans())
+def test_edges_add_up_as_in_a_dense_matrix(edges, directed, self_loops):
+    dense = np.zeros((13, 13))
+    for u, v, w in edges:
+        if u == v and not self_loops:
+            continue
+        dense[u, v] += w
+        if not directed and u != v:
+            dense[v, u] += w
+    rel = nf.Relation.from_edges(edges, directed=directed, self_loops=self_loops)
+    order = np.array(rel.row_ids.to_list())
+    np.testing.assert_allclose(rel.to_scipy().toarray(), dense[np.ix_(order, order)], rtol=1e-6)
+    csr = rel.to_scipy()
+    assert csr.has_sorted_indices
+    assert csr.has_canonical_format
+
+
+def test_duplicates_without_weights_are_counted_and_hubs_sorted():
+    star = [("hub", k) for k in range(100, 0, -1)]
+    rel = nf.Relation.from_edges([*star, ("hub", 7), (7, "hub")])
+    assert dict(rel.neighbors("hub"))[7] == 3.0
+    assert rel.neighbors(7) == [("hub", 3.0)]
+    assert nf.Relation.from_edges(star).operator.data is None  # all weights 1: none are stored
+
+
+def test_unweighted_matrix_stores_no_weights_and_input_is_not_changed():
+    A = sp.csr_array(np.array([[0, 1, 0], [1, 0, 1], [0, 1, 0]]))
+    before = A.copy()
+    rel = nf.Relation.from_matrix(A, ids="abc")
+    assert rel.operator.data is None
+    assert rel.operator.symmetric
+    assert rel.T is rel
+    assert (A != before).nnz == 0
+    assert A.dtype == before.dtype
+
+
+def test_bipartite_edges_give_a_rectangular_relation():
+    rel = nf.Relation.from_edges([("ann", "film", 5), ("bob", "film", 3), ("ann", "song", 1)], bipartite=True)
+    assert rel.shape == (2, 2)
+    assert not rel.is_square
+    assert rel.column_ids.to_list() == ["film", "song"]
+    np.testing.assert_array_equal(rel.to_scipy().toarray(), [[5, 1], [3, 0]])
+    with pytest.raises(InputError, match="random_walk: the relation must be square"):
+        rel.random_walk(2)
+    walk_on_users = (rel @ rel.T).random_walk(2)
+    assert walk_on_users.row_ids.to_list() == ["ann", "bob"]
+
+
+def test_isolates_and_sinks_are_counted():
+    graph = nx.DiGraph([("a", "b"), ("b", "c")])
+    graph.add_node("alone")
+    rel = nf.Relation.from_edges(graph)
+    assert [rel.row_ids[i] for i in rel.isolates] == ["alone"]
+    assert [rel.row_ids[i] for i in rel.sinks] == ["c"]
+    described = rel.describe()
+    assert described["isolates"] == 1
+    assert described["sinks"] == 1
+    assert described["n_entries"] == 2
+    assert nf.Relation.from_edges(nx.Graph(graph)).sinks.size == 0
+    rectangular = nf.Relation.from_matrix(np.array([[1.0, 0, 2], [0, 0, 0]]))
+    assert rectangular.isolates.tolist() == [1]
+    assert rectangular.sinks.size == 0
+
+
+@pytest.mark.parametrize(
+    ("value", "message"),
+    [(np.nan, "nan in row 1, column 2"), (np.inf, "inf in row 1, column 2"), (-2.0, "-2.0 in row 1, column 2")],
+)
+def test_bad_weights_are_named(value, message):
+    A = np.eye(4)
+    A[1, 2] = value
+    for matrix in (A, sp.csc_array(A)):
+        with pytest.raises(DataError, match=f"A must be finite and non-negative; got {message}"):
+            nf.Relation.from_matrix(matrix)
+
+
+def test_other_bad_input():
+    with pytest.raises(DataError, match="at least one positive entry"):
+        nf.Relation.from_matrix(np.zeros((3, 3)))
+    with pytest.raises(InputError, match="ids must be 3 ids"):
+        nf.Relation.from_matrix(np.eye(3), ids="ab")
+    with pytest.raises(InputError, match="ids must be distinct; got 'a' more than once"):
+        nf.Relation.from_matrix(np.eye(3), ids="aba")
+    with pytest.raises(InputError, match="matrix of numbers"):
+        nf.Relation.from_matrix([["x"]])
+    rel = nf.Relation.from_matrix(np.eye(3))
+    with pytest.raises(InputError, match=r"X must be of 3 rows; got 2 \(shape \(2, 5\)\)"):
+        rel @ np.ones((2, 5))
+    with pytest.raises(InputError, match="finite"):
+        rel @ np.full((3, 1), np.nan)
+    with pytest.raises(InputError, match="over the left one's columns"):
+        rel @ nf.Relation.from_matrix(np.eye(3), ids="abc")
+    with pytest.raises(InputError, match="over the same ids"):
+        rel + nf.Relation.from_matrix(np.eye(3), ids="abc")
+    with pytest.raises(InputError, match="factor"):
+        -1 * rel
+    with pytest.raises(TypeError):
+        rel + 1
+    with pytest.raises(UnknownIdError, match="'x'"):
+        rel.neighbors("x")
+    with pytest.raises(InputError, match="steps"):
+        rel.random_walk(0)
