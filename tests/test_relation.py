@@ -105,7 +105,9 @@ def test_algebra_keeps_factors_and_agrees_with_dense():
 
 def test_normalizing_twice_changes_nothing():
     rel = nf.Relation.from_matrix(random_matrix(6, 6, np.random.default_rng(1), 0.4))
-    np.testing.assert_array_equal(rel.normalized().normalized().to_scipy().toarray(), rel.normalized().to_scipy().toarray())
+    np.testing.assert_array_equal(
+        rel.normalized().normalized().to_scipy().toarray(), rel.normalized().to_scipy().toarray()
+    )
 
 
 @pytest.mark.parametrize("n_jobs", [1, 2, 5])
@@ -156,7 +158,7 @@ def test_unweighted_matrix_stores_no_weights_and_input_is_not_changed():
     assert rel.operator.data is None
     assert rel.operator.symmetric
     assert rel.T is rel
-    assert (A != before).nnz == 0
+    assert (before != A).nnz == 0
     assert A.dtype == before.dtype
 
 

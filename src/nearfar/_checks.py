@@ -23,11 +23,9 @@ from nearfar.errors import InputError, MissingDependencyError
 Floats = NDArray[np.floating[Any]]
 
 
-def check_integer(
-    owner: str, name: str, value: object, low: int | None = None, high: int | None = None
-) -> int:
+def check_integer(owner: str, name: str, value: object, low: int | None = None, high: int | None = None) -> int:
     """Return ``value`` as int if it is an integer in [low, high]; booleans are refused."""
-    ok = isinstance(value, numbers.Integral) and not isinstance(value, (bool, np.bool_))
+    ok = not isinstance(value, (bool, np.bool_)) and isinstance(value, numbers.Integral)
     if not ok or (low is not None and value < low) or (high is not None and value > high):  # type: ignore[operator]
         raise InputError(owner, name, "an integer" + _range(low, high), value)
     return int(value)  # type: ignore[call-overload, no-any-return]
@@ -44,7 +42,7 @@ def check_real(
     open_high: bool = False,
 ) -> float:
     """Return ``value`` as float if it is a finite number in the interval; an end is excluded where ``open_*``."""
-    ok = isinstance(value, numbers.Real) and not isinstance(value, (bool, np.bool_)) and math.isfinite(value)
+    ok = not isinstance(value, (bool, np.bool_)) and isinstance(value, numbers.Real) and math.isfinite(value)
     if ok and low is not None:
         ok = value > low if open_low else value >= low  # type: ignore[operator]
     if ok and high is not None:

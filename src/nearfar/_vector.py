@@ -1,9 +1,9 @@
 """Vector primitives: sixteen lanes at a time, for the innermost loops of the kernels.
 
-LLVM does not vectorise a gather of rows with a run-time length by itself, and does not prefetch. These few intrinsics say
-it directly; they stay pure Python and are compiled with the kernel that uses them. A vector holds ``LANES`` numbers of
-the array's own type (float32 or float64); the machine's registers may be shorter, LLVM then splits it. All loads and
-stores are masked, ``n`` lanes of them valid, so that a row needs no special end.
+LLVM does not vectorise a gather of rows with a run-time length by itself, and does not prefetch. These few
+intrinsics say it directly; they stay pure Python and are compiled with the kernel that uses them. A vector holds
+``LANES`` numbers of the array's own type (float32 or float64); the machine's registers may be shorter, LLVM then splits
+it. All loads and stores are masked, ``n`` lanes of them valid, so that a row needs no special end.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ FAST = {"reassoc", "contract", "nsz", "arcp"}
 """For ``njit(fastmath=...)``: sums may be reordered, so that they vectorise; infinities and NaN keep their meaning."""
 
 
-class VectorType(types.Type):  # type: ignore[misc]  # numba is untyped
+class VectorType(types.Type):
     """LANES numbers of one floating type."""
 
     def __init__(self, scalar: Any) -> None:
@@ -29,7 +29,7 @@ class VectorType(types.Type):  # type: ignore[misc]  # numba is untyped
 
 
 @register_model(VectorType)
-class _VectorModel(models.PrimitiveModel):  # type: ignore[misc]
+class _VectorModel(models.PrimitiveModel):
     def __init__(self, dmm: Any, fe_type: Any) -> None:
         scalar = ir.FloatType() if fe_type.scalar == types.float32 else ir.DoubleType()
         super().__init__(dmm, fe_type, ir.VectorType(scalar, LANES))
@@ -63,7 +63,7 @@ def _suffix(vector: Any) -> str:
     return f"v{LANES}f{32 if isinstance(vector.element, ir.FloatType) else 64}"
 
 
-@intrinsic  # type: ignore[untyped-decorator]
+@intrinsic
 def zeros_like(typingctx: Any, array: Any) -> Any:
     """Return a vector of zeros of the array's type."""
     vector = VectorType(array.dtype)
@@ -74,7 +74,7 @@ def zeros_like(typingctx: Any, array: Any) -> Any:
     return vector(array), codegen
 
 
-@intrinsic  # type: ignore[untyped-decorator]
+@intrinsic
 def load(typingctx: Any, array: Any, at: Any, n: Any) -> Any:
     """Return ``array[at : at + n]`` in the first lanes, zeros in the rest; n <= 0 reads nothing."""
     vector = VectorType(array.dtype)
@@ -92,7 +92,7 @@ def load(typingctx: Any, array: Any, at: Any, n: Any) -> Any:
     return vector(array, types.int64, types.int64), codegen
 
 
-@intrinsic  # type: ignore[untyped-decorator]
+@intrinsic
 def store(typingctx: Any, array: Any, at: Any, n: Any, value: Any) -> Any:
     """Write the first ``n`` lanes of ``value`` to ``array[at : at + n]``."""
 
@@ -110,7 +110,7 @@ def store(typingctx: Any, array: Any, at: Any, n: Any, value: Any) -> Any:
     return types.none(array, types.int64, types.int64, value), codegen
 
 
-@intrinsic  # type: ignore[untyped-decorator]
+@intrinsic
 def multiply_add(typingctx: Any, scale: Any, value: Any, total: Any) -> Any:
     """Return ``scale * value + total``, the scale being a number."""
 
@@ -123,7 +123,7 @@ def multiply_add(typingctx: Any, scale: Any, value: Any, total: Any) -> Any:
     return value(scale, value, value), codegen
 
 
-@intrinsic  # type: ignore[untyped-decorator]
+@intrinsic
 def add(typingctx: Any, left: Any, right: Any) -> Any:
     """Return ``left + right``."""
 
@@ -133,7 +133,7 @@ def add(typingctx: Any, left: Any, right: Any) -> Any:
     return left(left, left), codegen
 
 
-@intrinsic  # type: ignore[untyped-decorator]
+@intrinsic
 def prefetch(typingctx: Any, array: Any, at: Any) -> Any:
     """Ask for the cache line of ``array[at]``; any address is allowed."""
 

@@ -1,7 +1,7 @@
 """The contracts: what each part of a method must offer, and nothing more.
 
-Every method of this library minimises a near part, a sum over the observed relations, plus a far part, a normaliser over
-all pairs (see the guide "Near and far field"). It is assembled from six kinds of parts. A part keeps to one of the
+Every method of this library minimises a near part, a sum over the observed relations, plus a far part, a normaliser
+over all pairs (see the guide "Near and far field"). It is assembled from six kinds of parts. A part keeps to one of the
 protocols below, has at most four methods, and knows nothing of its neighbours. Data flows one way::
 
     relation ──near──▶ gradient ──▶ solver ──▶ vectors ──▶ Embedding

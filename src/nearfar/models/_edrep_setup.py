@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from nearfar.models.edrep import EDRep
     from nearfar.relations.matrix import Relation
 
-GRADIENTS = ("paper", "forward", "full")
+GRADIENTS = ("auto", "paper", "forward", "full")
 
 
 def settings_of(est: EDRep) -> Settings:
@@ -56,10 +56,18 @@ def is_two_sided(est: EDRep, rel: Relation) -> bool:
     return two_sided
 
 
+def gradient_of(est: EDRep, rel: Relation) -> str:
+    """Return the gradient variant that ``"auto"`` stands for (docs/decisions, "The default gradient")."""
+    gradient = check_choice("EDRep", "gradient", est.gradient, GRADIENTS)
+    if gradient != "auto":
+        return gradient
+    return "forward" if rel.operator.is_undirected else "paper"
+
+
 def problem_of(est: EDRep, rel: Relation, n_jobs: int) -> Problem:
     """Make the relation ready: pulls, row weights, prior."""
     two_sided = is_two_sided(est, rel)
-    gradient = check_choice("EDRep", "gradient", est.gradient, GRADIENTS)
+    gradient = gradient_of(est, rel)
     smaller = min(rel.shape)
     if est.n_components > smaller:
         raise InputError(
@@ -84,15 +92,17 @@ def problem_of(est: EDRep, rel: Relation, n_jobs: int) -> Problem:
 
 
 def _prior(est: EDRep, present: NDArray[np.bool_]) -> NDArray[np.float64]:
-    if est.p0 is None:
-        return present / present.sum()
-    p0 = np.asarray(est.p0, dtype=np.float64)
+    if np.ndim(est.p0 if est.p0 is not None else ()) == 0:
+        check_real("EDRep", "p0", est.p0, 0, 0)
+        return np.zeros(present.size)
+    p0: NDArray[np.float64] = np.ones(present.size) if est.p0 is None else np.asarray(est.p0, dtype=np.float64)
     if p0.shape != present.shape:
         raise InputError("EDRep", "p0", f"of shape ({present.size},), one number per column", f"shape {p0.shape}")
     p0 = np.where(present, p0, 0.0)
     if not (np.isfinite(p0).all() and (p0 >= 0).all() and p0.sum() > 0):
         raise InputError("EDRep", "p0", "finite, >= 0, and positive for some object with a relation", est.p0)
-    return p0 / p0.sum()
+    p0 /= p0.sum()
+    return p0
 
 
 def solver_of(est: EDRep) -> Solver:
@@ -153,7 +163,7 @@ def _vectors(given: Any, ids: Any, d: int, rng: np.random.Generator, *, context:
     if given is None:
         return X
     known, vectors = (given.ids, given.vectors)
-    if context and given.context_vectors is not None:
+    if context and given.context_vectors is not None and given.context_ids is not None:
         known, vectors = given.context_ids, given.context_vectors
     if vectors.shape[1] != d:
         raise InputError("EDRep", "init", f"of {d} columns, as n_components says", f"{vectors.shape[1]} columns")
@@ -173,9 +183,8 @@ def expected_memory(est: EDRep, rel: Relation) -> int:
     scratch = rel.operator.scratch_arrays()
     if two_sided:
         blocks = 2 * (n + m) + scratch * max(n, m) + (m if est.gradient == "full" else 0)
-    elif est.gradient != "forward" and SymmetricPull.of(rel.operator, 1) is not None:
-        blocks = (5 if rel.operator.scratch_arrays() else 3) * n
-        blocks += 2 * n if est.gradient == "full" and scratch == 0 else 0
+    elif gradient_of(est, rel) != "forward" and SymmetricPull.of(rel.operator, 1) is not None:
+        blocks = (5 if scratch or est.gradient == "full" else 3) * n
     else:
         blocks = (2 + scratch + (est.gradient == "full")) * n
     if est.far == "exact" and not two_sided:

@@ -40,7 +40,7 @@ class State:
     rng: np.random.Generator
     epoch: int = 0
     losses: list[float] = field(default_factory=list)
-    labels: NDArray[np.int64] | None = None
+    labels: NDArray[np.integer[Any]] | None = None
     stopped: bool = False
 
 
@@ -93,7 +93,8 @@ def descend(problem: Problem, state: State, far: FarField, solver: Solver, setti
             state.epoch += 1
             line.update(loss=loss)
             report = Progress(state.epoch, settings.n_epochs, loss, rate, state)
-            state.stopped = any([callback(report) for callback in settings.callbacks])
+            answers = [callback(report) for callback in settings.callbacks]  # all of them see every epoch
+            state.stopped = any(answers)
     return state
 
 
@@ -191,7 +192,8 @@ def _weighted_sum(weights: NDArray[np.float64], X: Floats, n_jobs: int) -> Float
         parts[block] = weights[start:stop].astype(X.dtype) @ X[start:stop]
 
     run_blocks(task, bounds, n_jobs)
-    return parts.sum(axis=0).astype(X.dtype)
+    total: Floats = parts.sum(axis=0).astype(X.dtype)
+    return total
 
 
 N_CHECKED_ROWS = 128

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from nearfar._checks import check_random_state
 from nearfar.models import _edrep_setup as setup
@@ -41,15 +41,17 @@ class EDRep(RelationEmbedder):
     schedule : {"linear", "cosine", "constant", "plateau"}, default="linear"
         How the learning rate goes on: down to 0 at the last epoch, the same along a cosine, not at all, or halved
         whenever 3 epochs brought no lower loss.
-    gradient : {"paper", "forward", "full"}, default="paper"
+    gradient : {"auto", "paper", "forward", "full"}, default="auto"
         ``"paper"``: eq. (6), the normaliser differentiated for the row's own vector only. ``"forward"``: that without
-        the transposed terms, half the work; rows that nothing follows (sinks) then stay where they start. ``"full"``:
-        the exact gradient of the (mixture) loss.
+        the transposed terms, half the work; a sink then stays where it starts. ``"full"``: the exact gradient of the
+        loss, as the far field estimates it. ``"auto"``: ``"forward"`` where the relation comes from an undirected one
+        (its random walk, its row normalisation), where it was measured to be as good, else ``"paper"``.
     far : str or FarField, default="gaussian-mixture"
         The normaliser: ``"gaussian-mixture"``, ``"exact"`` (quadratic time), ``"performer"``, ``"rfa"``, ``"noise"`` (a
         sample of the others), or an object of :mod:`nearfar.far` with its own parameters.
-    p0 : array-like of shape (m,), >= 0, optional
-        Prior over the columns, scaled to sum 1. By default uniform over those that have a relation.
+    p0 : array-like of shape (m,), >= 0, or 0, optional
+        Prior over the columns, scaled to sum 1. By default uniform over those that have a relation. The number 0 leaves
+        the prior out.
     two_sided : bool, optional
         Whether rows and columns get vectors of their own. By default only where the relation is not square.
     constraint : {"sphere", "ball"}, default="sphere"
@@ -62,7 +64,7 @@ class EDRep(RelationEmbedder):
         Stop when 3 epochs lowered the loss by less than this, relative to its size; only under the schedules
         ``"constant"`` and ``"plateau"``. 0 never stops early.
     callbacks : sequence of callable, optional
-        Called after every epoch with a :class:`nearfar.optimize.callbacks.Progress`; one that returns True stops the fit.
+        Called after every epoch with a :class:`nearfar.optimize.callbacks.Progress`; if one returns True, the fit ends.
     random_state : int, Generator or None, default=None
         Seed of the start. The same seed gives the same bits, for any number of workers.
     n_jobs : int, optional
@@ -96,6 +98,9 @@ class EDRep(RelationEmbedder):
 
     Notes
     -----
+    With ``gradient="full"``, two sides and a weak relation, all rows opposite to all columns lower this loss more than
+    any structure does (near +1, far -1, prior -1): leave the prior out (``p0=0``) there.
+
     Isolates are left out of every statistic. A sink (empty row, used column) has r = 0, but stays in everybody's
     normaliser and is pulled by Pᵀ.
 
@@ -107,7 +112,7 @@ class EDRep(RelationEmbedder):
     Examples
     --------
     >>> import nearfar as nf
-    >>> rel = nf.Relation.from_edges([("a", "b"), ("b", "c"), ("a", "c"), ("c", "d"), ("d", "e"), ("e", "f"), ("d", "f")])
+    >>> rel = nf.Relation.from_edges(["ab", "bc", "ac", "cd", "de", "ef", "df"])
     >>> est = nf.EDRep(n_components=2, random_state=0).fit(rel.random_walk(3))
     >>> est.embedding_.shape
     (6, 2)
@@ -127,7 +132,7 @@ class EDRep(RelationEmbedder):
         n_clusters: int = 1,
         learning_rate: float = 0.8,
         schedule: str = "linear",
-        gradient: str = "paper",
+        gradient: str = "auto",
         far: str | FarField = "gaussian-mixture",
         p0: ArrayLike | None = None,
         two_sided: bool | None = None,
@@ -164,7 +169,7 @@ class EDRep(RelationEmbedder):
         Parameters
         ----------
         relation : Relation, sparse matrix or ndarray of shape (n, m)
-            P, non-negative; usually ``rel.random_walk(3)`` or ``rel.normalized()``. A matrix is taken with ids 0 .. n-1.
+            P, non-negative; usually ``rel.random_walk(3)`` or ``rel.normalized()``. A matrix has ids 0 .. n-1.
         y : None
             Ignored.
 

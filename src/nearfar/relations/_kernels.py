@@ -1,14 +1,13 @@
 """Kernels of the sparse products: rows of a CSR matrix times a dense block.
 
-All of them gather the neighbours' rows into a scratch row that stays in the first-level cache (`_gather`), and differ in
-what they make of it. Gathering is bound by memory latency: the rows of the neighbours ``AHEAD`` entries further on are
-prefetched, across row boundaries. ``data`` and ``column_scale`` may be None (all ones): the branch is taken at compile
+All of them gather the neighbours' rows into a scratch row that stays in the first-level cache (`_gather`), and differ
+in what they make of it. Gathering is bound by memory latency: the rows of the neighbours ``AHEAD`` entries further on
+are prefetched, across row boundaries. ``data`` and ``column_scale`` may be None (all ones): that is settled at compile
 time.
 """
 
 from __future__ import annotations
 
-# mypy: disable-error-code="no-untyped-def,misc,untyped-decorator,no-any-return"
 import numpy as np
 from numba import njit
 from numba.extending import register_jitable

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterable
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, overload
+from typing import TYPE_CHECKING, Any, Literal, overload
 
 import numpy as np
 from numpy.typing import NDArray
 
 from nearfar._checks import (
     available_processors,
-    check_choice,
     check_flag,
     check_integer,
     check_matrix,
@@ -25,7 +24,7 @@ if TYPE_CHECKING:
     from scipy.sparse import csr_array
 
     from nearfar.relations.edges import Edges
-    from nearfar.relations.operators import LinearOperator, Sparse
+    from nearfar.relations.operators import LinearOperator
 
 Floats = NDArray[np.floating[Any]]
 
@@ -79,7 +78,7 @@ class Relation:
         bipartite: bool = False,
         self_loops: bool = True,
         delimiter: str | None = None,
-        header: bool | str = "infer",
+        header: bool | Literal["infer"] = "infer",
         verbose: int = 0,
         n_jobs: int | None = None,
     ) -> Relation:
@@ -244,7 +243,7 @@ class Relation:
 
     @property
     def row_sums(self) -> NDArray[np.float64]:
-        """r = P 1, shape (n,), float64."""
+        """R = P 1, shape (n,), float64."""
         return self.operator.row_sums
 
     @property
@@ -310,7 +309,7 @@ class Relation:
     # ---------------------------------------------------------------- algebra
 
     @property
-    def T(self) -> Relation:
+    def T(self) -> Relation:  # noqa: N802 - as everywhere in NumPy
         """The transpose: who is related to me."""
         from nearfar.relations.operators import Sparse, Transposed
 
@@ -440,7 +439,7 @@ def _checked_csr(owner: str, A: Any) -> csr_array[Any]:
     from scipy.sparse import csr_array, issparse
 
     try:
-        csr = csr_array(A if issparse(A) else np.asarray(A), copy=True)
+        csr: csr_array[Any] = csr_array(A if issparse(A) else np.asarray(A), copy=True)  # type: ignore[arg-type]
         if csr.ndim != 2:
             raise ValueError(f"{csr.ndim} dimension(s)")
         csr.sum_duplicates()

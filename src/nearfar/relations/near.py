@@ -1,7 +1,7 @@
 """The near field: the rows of ``(P + Pᵀ) X`` (or of ``P X``), a block at a time.
 
-``prepare(X)`` is called once per sweep, ``block`` then from several threads. X may change between the blocks of one sweep:
-what later blocks need was copied or computed in ``prepare``.
+``prepare(X)`` is called once per sweep, ``block`` then from several threads. X may change between the blocks of one
+sweep: what later blocks need was copied or computed in ``prepare``.
 """
 
 from __future__ import annotations

@@ -1,13 +1,14 @@
 """Non-negative linear operators kept as factors: what a relation is made of.
 
-A sparse matrix, a product, a weighted sum and the mean of the first powers know their product with a dense block and with
-its transpose; nothing is ever multiplied out. With ``B = diag(s) A`` and ``A`` symmetric, the walk's two products
+A sparse matrix, a product, a weighted sum and the mean of the first powers know their product with a dense block, and
+that of their transpose; nothing is ever multiplied out. With ``B = diag(s) A`` and ``A`` symmetric, the walk's two
+products
 
     P X   = 1/k (B + B² + ... + Bᵏ) X           T_1 = X + B X,           T_j = X + B T_(j-1),       P X = B T_(k-1) / k
     Pᵀ X  = 1/k (Bᵀ + ... + (Bᵀ)ᵏ) X            (Horner, one product per power)
 
-come from one pass over the structure of ``A`` per power: with ``T' = s ∘ (X + A T'_(j-1))`` both need only ``A`` times the
-two blocks side by side.
+come from one pass over the structure of ``A`` per power: with ``T' = s ∘ (X + A T'_(j-1))`` both need only ``A`` times
+the two blocks side by side.
 """
 
 from __future__ import annotations
@@ -96,15 +97,25 @@ class LinearOperator(ABC):
         """Return how many further blocks of the size of X a product needs at most."""
         return 0
 
+    @property
+    def is_undirected(self) -> bool:
+        """Whether it is known to be symmetric up to a scaling of the rows, and means of powers of such."""
+        return False
+
     @cached_property
     def row_sums(self) -> NDArray[np.float64]:
         """P 1, shape (n,), float64."""
-        return self.matmat(np.ones((self.shape[1], 1)), n_jobs=1)[:, 0]
+        return self._sums(transposed=False)
 
     @cached_property
     def column_sums(self) -> NDArray[np.float64]:
         """Pᵀ 1, shape (m,), float64."""
-        return self.rmatmat(np.ones((self.shape[0], 1)), n_jobs=1)[:, 0]
+        return self._sums(transposed=True)
+
+    def _sums(self, *, transposed: bool) -> NDArray[np.float64]:
+        out = np.empty((self.shape[transposed], 1))
+        self.apply(np.ones((self.shape[not transposed], 1)), out, How(transposed=transposed))
+        return out[:, 0]
 
 
 class Sparse(LinearOperator):
@@ -157,6 +168,10 @@ class Sparse(LinearOperator):
 
         run_blocks(task, even_bounds(len(indptr) - 1, BLOCK), how.n_jobs)
 
+    @property
+    def is_undirected(self) -> bool:
+        return self.symmetric
+
     @cached_property
     def _transposed(self) -> tuple[NDArray[Any], NDArray[np.int32], NDArray[np.float32] | None]:
         from nearfar.relations._csr import transpose
@@ -186,7 +201,7 @@ class Sparse(LinearOperator):
         if self.data is None:
             sums = np.diff(self.indptr).astype(np.float64)
             return sums if self.row_scale is None else sums * self.row_scale
-        return super().matmat(np.ones((self.shape[1], 1)), n_jobs=1)[:, 0]
+        return self._sums(transposed=False)
 
     @cached_property
     def column_sums(self) -> NDArray[np.float64]:
@@ -194,7 +209,7 @@ class Sparse(LinearOperator):
         if self.symmetric and self.row_scale is None:
             return self.row_sums
         if self.symmetric:
-            return super().rmatmat(np.ones((self.shape[0], 1)), n_jobs=1)[:, 0]
+            return self._sums(transposed=True)
         # One pass in the order of storage: no transpose is built for it.
         scale = 1.0 if self.row_scale is None else np.repeat(self.row_scale, np.diff(self.indptr))
         weights = np.broadcast_to(scale if self.data is None else self.data * scale, self.indices.shape)
@@ -244,6 +259,10 @@ class WeightedSum(LinearOperator):
     def __init__(self, weights: Sequence[float], terms: Sequence[LinearOperator]) -> None:
         self.weights, self.terms = tuple(weights), tuple(terms)
         self.shape = terms[0].shape
+
+    @property
+    def is_undirected(self) -> bool:
+        return all(term.is_undirected for term in self.terms)
 
     def apply(self, X: Floats, out: Floats, how: How) -> None:
         base = how.base
@@ -330,6 +349,10 @@ class Walk(LinearOperator):
 
     def __init__(self, base: LinearOperator, steps: int) -> None:
         self.base, self.steps, self.shape = base, steps, base.shape
+
+    @property
+    def is_undirected(self) -> bool:
+        return self.base.is_undirected
 
     def apply(self, X: Floats, out: Floats, how: How) -> None:
         T = X

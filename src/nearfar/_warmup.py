@@ -1,0 +1,41 @@
+"""Compiling ahead of need."""
+
+from __future__ import annotations
+
+import time
+
+
+def warmup() -> float:
+    """Compile the kernels of the usual fits now, so that the first one does not wait for it.
+
+    Compiled kernels are kept on disk, in ``__pycache__`` beside the package or, where that cannot be written, in the
+    user's cache of numba: one call per machine and version is enough. Useful when an image is built.
+
+    Returns
+    -------
+    float
+        Seconds that it took; well under a second when all kernels were on disk already.
+
+    Examples
+    --------
+    >>> import nearfar as nf
+    >>> seconds = nf.warmup()
+    """
+    import numpy as np
+
+    from nearfar.models.edrep import EDRep
+    from nearfar.relations.matrix import Relation
+
+    started = time.perf_counter()
+    ring = [(i, (i + step) % 12) for i in range(12) for step in (1, 5)]
+    weighted = [(u, v, 0.5 + u % 3) for u, v in ring]
+    for edges in (ring, weighted):
+        for directed in (False, True):
+            relation = Relation.from_edges(edges, directed=directed)
+            for steps in (1, 2):
+                walk = relation.random_walk(steps)
+                for gradient in ("forward", "paper"):
+                    EDRep(2, gradient=gradient, n_epochs=1, random_state=0).fit(walk)
+    users = Relation.from_edges(np.array(ring), bipartite=True).normalized()
+    EDRep(2, n_clusters=2, n_epochs=1, random_state=0).fit(users)
+    return time.perf_counter() - started

@@ -1,0 +1,385 @@
+"""EDRep against plain NumPy, finite differences of its loss, and graphs whose communities are known."""
+
+from __future__ import annotations
+
+import tracemalloc
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from sklearn.base import clone
+
+import nearfar as nf
+from nearfar.errors import InputError, NotFittedError
+from nearfar.far import Exact, GaussianMixture
+from nearfar.models import _edrep_setup as setup
+from nearfar.models._edrep_solver import Settings, descend
+from nearfar.optimize.schedules import has_converged, learning_rate, n_plateaus
+
+
+def relation_matrix(n, m, seed, isolates=True):
+    """An irregular P: rows that do not sum to 1, an isolate (3), a sink (5), a source (6)."""
+    rng = np.random.default_rng(seed)
+    P = (rng.random((n, m)) < 0.4) * rng.uniform(0.1, 1.2, (n, m))
+    if isolates and n == m:
+        P[3], P[:, 3], P[5], P[:, 6] = 0, 0, 0, 0
+    elif isolates:
+        P[3], P[:, 2] = 0, 0
+    return P.astype(np.float32).astype(np.float64)
+
+
+class Recorder:
+    """A solver that keeps the gradients and moves nothing."""
+
+    def __init__(self):
+        self.blocks = []
+
+    def step(self, X, gradient, learning_rate):
+        self.blocks.append((X, gradient.copy()))
+
+    def of(self, X):
+        out = np.full(X.shape, np.nan)
+        for block, gradient in self.blocks:
+            if np.shares_memory(block, X):
+                start = (block.__array_interface__["data"][0] - X.__array_interface__["data"][0]) // X.strides[0]
+                out[start : start + len(block)] = gradient
+        return out
+
+
+def one_epoch(est, P):
+    """Return loss, gradient(s) and the vectors at which they were taken."""
+    rel = nf.Relation.from_matrix(P)
+    problem = setup.problem_of(est, rel, 1)
+    state = setup.start_of(est, rel, problem, np.random.default_rng(1))
+    far, recorder = setup.far_of(est, problem), Recorder()
+    descend(problem, state, far, recorder, Settings(1, 0.5, "linear", 0.0, (), 0, 1))
+    gradients = [recorder.of(side) for side in (state.X, state.Y) if side is not None]
+    return state.losses[0] * P.sum(), gradients, state, problem
+
+
+def loss_of(P, X, Y, p0, log_z):
+    r = P.sum(axis=1)
+    return -np.sum(P * (X @ Y.T)) + r @ log_z + (r @ X) @ (p0 @ Y)
+
+
+def log_normalizer(X, Y, present, labels=None):
+    """NumPy twin: exact, or by the mixture over ``labels``."""
+    Y = Y[present]
+    if labels is None:
+        return np.log(np.exp(X @ Y.T).sum(axis=1))
+    total = 0.0
+    for a in np.unique(labels[present]):
+        members = Y[labels[present] == a]
+        mu, omega = members.mean(0), np.cov(members.T, bias=True)
+        total += len(members) * np.exp(X @ mu + 0.5 * np.einsum("id,de,ie->i", X, omega, X))
+    return np.log(total)
+
+
+def central_difference(value, X):
+    out, step = np.zeros_like(X), 6e-6
+    for index in np.ndindex(X.shape):
+        kept = X[index]
+        X[index] = kept + step
+        up = value()
+        X[index] = kept - step
+        out[index] = (up - value()) / (2 * step)
+        X[index] = kept
+    return out
+
+
+LABELS = np.array([0, 1, 0, -1, 1, 0, 1, 0, 1])
+
+
+@pytest.mark.parametrize("labels", [None, LABELS])
+def test_full_gradient_is_that_of_the_loss(labels):
+    P = relation_matrix(9, 9, 0)
+    far = Exact() if labels is None else GaussianMixture(n_clusters=2, labels=labels)
+    init = np.random.default_rng(2).normal(size=(9, 3))
+    p0 = np.arange(1.0, 10.0)
+    loss, (gradient,), state, problem = one_epoch(nf.EDRep(3, gradient="full", far=far, init=init, p0=p0), P)
+    X, present = state.X, problem.present
+
+    def value():
+        return loss_of(P, X, X, problem.p0, log_normalizer(X, X, present, labels))
+
+    assert present.tolist() == [True] * 3 + [False] + [True] * 5
+    np.testing.assert_allclose(loss, value(), rtol=1e-10)
+    numeric = central_difference(value, X)
+    numeric[3] = 0  # the isolate is no variable
+    np.testing.assert_allclose(gradient, numeric, rtol=1e-6, atol=1e-6 * abs(numeric).max())
+
+
+@pytest.mark.parametrize("square", [False, True])
+@pytest.mark.parametrize("exact", [False, True])
+def test_two_sided_full_gradient_is_that_of_the_loss(square, exact):
+    P = relation_matrix(8, 8 if square else 6, 4)
+    n, m = P.shape
+    labels = np.zeros(m, int)
+    far = Exact() if exact else GaussianMixture()
+    rng = np.random.default_rng(5)
+    est = nf.EDRep(2, gradient="full", far=far, two_sided=True, init=(rng.normal(size=(n, 2)), rng.normal(size=(m, 2))))
+    loss, (gx, gy), state, problem = one_epoch(est, P)
+    X, Y, present = state.X, state.Y, problem.present
+
+    def value():
+        return loss_of(P, X, Y, problem.p0, log_normalizer(X, Y, present, None if exact else labels))
+
+    np.testing.assert_allclose(loss, value(), rtol=1e-10)
+    for gradient, side, there in ((gx, X, P.sum(1) > 0), (gy, Y, present)):
+        numeric = central_difference(value, side)
+        numeric[~there] = 0
+        np.testing.assert_allclose(gradient, numeric, rtol=1e-6, atol=1e-6 * abs(numeric).max())
+
+
+def test_paper_gradient_is_equation_6_and_forward_drops_the_transposed_terms():
+    P = relation_matrix(9, 9, 0)
+    init = np.random.default_rng(2).normal(size=(9, 4))
+    for gradient in ("paper", "forward"):
+        _, (got,), state, problem = one_epoch(nf.EDRep(4, gradient=gradient, init=init), P)
+        X, r, p0, there = state.X, P.sum(1), problem.p0, problem.present
+        mu, omega = X[there].mean(0), np.cov(X[there].T, bias=True)
+        force = mu + X @ omega
+        expected = -P @ X + r[:, None] * (force + p0 @ X)
+        if gradient == "paper":
+            expected += -P.T @ X + np.outer(p0, r @ X)
+        np.testing.assert_allclose(got[there], expected[there], rtol=1e-9, atol=1e-12)
+        assert not got[~there].any()
+
+
+@pytest.mark.parametrize("gradient", ["paper", "forward"])
+def test_whole_fit_agrees_with_a_numpy_twin(gradient):
+    rng = np.random.default_rng(0)
+    A = sp.random_array((60, 60), density=0.1, rng=rng)
+    A = ((A + A.T) > 0).astype(float).toarray()
+    D = A.sum(1)
+    B = A / np.where(D > 0, D, 1)[:, None]
+    P = (B + B @ B + B @ B @ B) / 3
+    X0 = rng.normal(size=(60, 5))
+    X = X0 / np.linalg.norm(X0, axis=1, keepdims=True)
+    for epoch in range(12):
+        eta = 0.7 * (1 - epoch / 12)
+        mu, omega = X.mean(0), np.cov(X.T, bias=True)
+        g = -P @ X + mu + X @ omega + X.mean(0)
+        if gradient == "paper":
+            g += -P.T @ X + X.sum(0) / 60
+        g -= np.sum(g * X, axis=1, keepdims=True) * X
+        g /= np.linalg.norm(g, axis=1, keepdims=True)
+        X = np.sqrt(1 - eta**2) * X - eta * g
+    rel = nf.Relation.from_matrix(A).random_walk(3)
+    est = nf.EDRep(5, n_epochs=12, learning_rate=0.7, gradient=gradient, init=X0).fit(rel)
+    assert est.embedding_.dtype == np.float64
+    np.testing.assert_allclose(est.embedding_, X, atol=1e-4)  # P itself is stored in float32
+    single = clone(est).set_params(init=X0.astype(np.float32)).fit(rel)
+    assert single.embedding_.dtype == np.float32
+    np.testing.assert_allclose(single.embedding_, X, atol=5e-3)
+
+
+def test_communities_are_found_and_isolates_do_not_matter():
+    graph = nf.datasets.dcsbm(1500, 3, 8.0, alpha=3.5, random_state=0)
+    rel = graph.relation
+    linked = np.flatnonzero(rel.row_sums > 0)
+    assert linked.size < 1500, "the graph is meant to have isolates"
+    whole = nf.EDRep(16, n_epochs=20, random_state=0).fit(rel.random_walk(3))
+    result = nf.evaluate.communities(whole.embedding_, graph.labels, nodes=linked, random_state=0)
+    assert result.nmi > 0.5
+    isolates = np.setdiff1d(np.arange(1500), linked)
+    assert not whole.embedding_[isolates].any()
+    np.testing.assert_allclose(np.linalg.norm(whole.embedding_[linked], axis=1), 1, atol=1e-5)
+    # Without the isolates, and from the same start, the others end where they ended.
+    start = np.random.default_rng(0).normal(size=(1500, 16))
+    A = rel.to_scipy()
+    fits = [
+        nf.EDRep(16, n_epochs=5, init=x).fit(nf.Relation.from_matrix(matrix).random_walk(3)).embedding_
+        for x, matrix in ((start, A), (start[linked], A[linked][:, linked]))
+    ]
+    np.testing.assert_allclose(fits[0][linked], fits[1], atol=1e-5)
+
+
+def test_permuted_rows_give_permuted_vectors():
+    P = relation_matrix(40, 40, 2, isolates=False)
+    order = np.random.default_rng(1).permutation(40)
+    start = np.random.default_rng(3).normal(size=(40, 6))
+    straight = nf.EDRep(6, n_epochs=8, init=start).fit(nf.Relation.from_matrix(P))
+    shuffled = nf.EDRep(6, n_epochs=8, init=start[order]).fit(nf.Relation.from_matrix(P[np.ix_(order, order)]))
+    np.testing.assert_allclose(shuffled.embedding_, straight.embedding_[order], atol=1e-8)
+
+
+@pytest.mark.parametrize("params", [{}, {"n_clusters": 3}, {"far": "noise"}, {"gradient": "full"}, {"two_sided": True}])
+def test_same_seed_same_bits_for_any_number_of_workers(params):
+    rel = nf.datasets.dcsbm(3000, 3, 8.0, alpha=3.0, random_state=0).relation.random_walk(2)
+    first = nf.EDRep(12, n_epochs=4, random_state=5, n_jobs=1, **params).fit(rel)
+    for n_jobs in (1, 2, 4):
+        again = nf.EDRep(12, n_epochs=4, random_state=5, n_jobs=n_jobs, **params).fit(rel)
+        np.testing.assert_array_equal(again.embedding_, first.embedding_)
+        np.testing.assert_array_equal(again.loss_curve_, first.loss_curve_)
+    other = nf.EDRep(12, n_epochs=4, random_state=6, **params).fit(rel)
+    assert not np.array_equal(other.embedding_, first.embedding_)
+
+
+@pytest.mark.parametrize("far", ["gaussian-mixture", "exact", "performer", "rfa", "noise"])
+def test_every_far_field_separates_two_cliques(far):
+    A = np.kron(np.eye(2), np.ones((12, 12)))
+    A[0, 12] = A[12, 0] = 1
+    est = nf.EDRep(4, far=far, random_state=0).fit(nf.Relation.from_matrix(A).normalized())
+    S = est.embedding_ @ est.embedding_.T
+    inside = np.kron(np.eye(2), np.ones((12, 12))).astype(bool)
+    assert S[inside].mean() > 0.5 > 0 > S[~inside].mean()
+    assert est.loss_curve_[-1] < est.loss_curve_[0]
+    check = est.far_check_
+    assert abs(check["far"] - check["exact"]) < 0.2
+
+
+def test_clusters_refit_with_a_mixture_over_what_was_found():
+    rel = nf.datasets.dcsbm(800, 3, 12.0, alpha=4.0, random_state=1).relation
+    est = nf.EDRep(8, n_clusters=3, random_state=0).fit(rel.random_walk(3))
+    assert sorted(np.unique(est.cluster_labels_[rel.row_sums > 0])) == [0, 1, 2]
+    assert (est.cluster_labels_[rel.row_sums == 0] == -1).all()
+    one = nf.EDRep(8, n_clusters=1, random_state=0).fit(rel.random_walk(3))
+    assert one.cluster_labels_ is None
+    error = [abs(e.far_check_["far"] - e.far_check_["exact"]) for e in (est, one)]
+    assert error[0] < error[1]
+
+
+def test_sinks_are_pulled_and_stay_in_everybodys_normaliser():
+    # c is a sink: with eq. (6) it moves towards those that point to it.
+    P = np.zeros((6, 6))
+    P[0, 2] = P[1, 2] = P[3, 4] = P[4, 5] = P[5, 3] = 1
+    est = nf.EDRep(3, gradient="paper", n_epochs=60, random_state=0).fit(nf.Relation.from_matrix(P))
+    S = est.embedding_ @ est.embedding_.T
+    assert S[2, 0] > 0.5
+    assert S[2, 1] > 0.5
+    assert S[2, 3:].max() < 0
+
+
+def test_ball_keeps_vectors_inside():
+    P = relation_matrix(30, 30, 2, isolates=False)
+    est = nf.EDRep(4, constraint="ball", random_state=0).fit(nf.Relation.from_matrix(P).normalized())
+    norms = np.linalg.norm(est.embedding_, axis=1)
+    assert norms.max() <= 1 + 1e-6
+    start = np.full((30, 4), 0.1)
+    inside = nf.EDRep(4, constraint="ball", init=start, n_epochs=1, learning_rate=0.1).fit(nf.Relation.from_matrix(P))
+    np.testing.assert_allclose(np.linalg.norm(inside.embedding_ - start, axis=1), 0.1, rtol=1e-6)
+
+
+def test_warm_start_takes_known_vectors_by_id():
+    rel = nf.Relation.from_edges([("a", "b"), ("b", "c"), ("c", "a")]).normalized()
+    first = nf.EDRep(2, random_state=0).fit(rel).vectors_
+    grown = nf.Relation.from_edges([("new", "b"), ("c", "b"), ("b", "a"), ("c", "a")]).normalized()
+    warm = nf.EDRep(2, n_epochs=1, learning_rate=1e-6, init=first, random_state=0).fit(grown).vectors_
+    for key in "abc":
+        np.testing.assert_allclose(warm[key], first[key], atol=1e-4)
+    assert np.linalg.norm(warm["new"]) == pytest.approx(1, abs=1e-5)
+
+
+def test_duplicate_and_equal_starts_stay_finite():
+    rel = nf.Relation.from_matrix(np.ones((6, 6)))
+    for gradient in ("paper", "forward", "full"):
+        est = nf.EDRep(3, gradient=gradient, init=np.ones((6, 3)), far="exact").fit(rel.normalized())
+        assert np.isfinite(est.embedding_).all()
+
+
+@pytest.mark.parametrize("params", [{}, {"gradient": "forward"}, {"gradient": "full"}, {"two_sided": True}])
+@pytest.mark.parametrize("directed", [False, True])
+def test_memory_stays_within_what_was_announced(params, directed):
+    n, d = 20_000, 32
+    A = sp.random_array((n, n), density=5 / n, rng=np.random.default_rng(0), format="csr", dtype=np.float32)
+    rel = nf.Relation.from_matrix(A if directed else (A + A.T).tocsr()).random_walk(3)
+    if directed:
+        rel.rmatmat(np.ones((n, 1)))  # the transpose is part of the relation once it was used
+    est = nf.EDRep(d, n_epochs=2, n_jobs=2, random_state=0, **params)
+    est.fit(rel)
+    expected = est.expected_memory(rel)
+    tracemalloc.start()
+    est.fit(rel)
+    peak = tracemalloc.get_traced_memory()[1] + rel.nbytes
+    tracemalloc.stop()
+    assert peak < expected * 1.05 + 6e6  # blocks of rows per worker
+    if "two_sided" not in params:
+        assert expected - rel.nbytes <= 5 * n * d * 4
+
+
+@pytest.mark.parametrize(
+    ("params", "message"),
+    [
+        ({"n_components": 0}, "n_components must be an integer >= 1; got 0"),
+        ({"n_components": 10}, "n_components must be at most 9"),
+        ({"n_components": 2.5}, "n_components must be an integer"),
+        ({"n_clusters": 10}, "n_clusters must be at most 8"),
+        ({"n_clusters": 2, "far": "exact"}, "n_clusters must be 1 unless"),
+        ({"n_epochs": 0}, "n_epochs must be an integer >= 1"),
+        ({"learning_rate": 0}, r"learning_rate must be a finite number in \(0, 1\]"),
+        ({"learning_rate": 1.5}, "learning_rate"),
+        ({"schedule": "up"}, "schedule must be one of 'linear'"),
+        ({"gradient": "newton"}, "gradient must be one of 'auto'"),
+        ({"gradient": "full", "far": "performer"}, "far must be one that knows the gradient of the others"),
+        ({"far": "near"}, "far must be one of"),
+        ({"constraint": "cube"}, "constraint"),
+        ({"two_sided": "yes"}, "two_sided must be True or False"),
+        ({"p0": [1, 2]}, r"p0 must be of shape \(9,\)"),
+        ({"p0": [-1] * 9}, "p0 must be finite"),
+        ({"p0": 3}, "p0 must be"),
+        ({"init": np.ones((9, 3))}, "init must be of 2 columns"),
+        ({"init": np.full((9, 2), np.nan)}, "init must be finite"),
+        ({"random_state": "x"}, "random_state"),
+        ({"n_jobs": 0}, "n_jobs"),
+        ({"tol": -1}, "tol"),
+    ],
+)
+def test_bad_parameters_are_named(params, message):
+    rel = nf.Relation.from_matrix(relation_matrix(9, 9, 0))
+    with pytest.raises(InputError, match=f"EDRep: {message}"):
+        nf.EDRep(**{"n_components": 2, **params}).fit(rel)
+
+
+def test_other_bad_input():
+    rectangular = nf.Relation.from_matrix(relation_matrix(8, 6, 0))
+    with pytest.raises(InputError, match="two_sided must be True or None"):
+        nf.EDRep(2, two_sided=False).fit(rectangular)
+    with pytest.raises(NotFittedError, match="Call fit first"):
+        nf.EDRep().vectors_  # noqa: B018
+    with pytest.raises(InputError, match="A must be"):
+        nf.EDRep().fit("edges.csv")
+
+
+def test_prior_can_be_left_out():
+    P = relation_matrix(9, 9, 0)
+    init = np.random.default_rng(2).normal(size=(9, 4))
+    loss, _, state, _ = one_epoch(nf.EDRep(4, p0=0, init=init, far="exact"), P)
+    X, there = state.X, P.sum(1) + P.sum(0) > 0
+    np.testing.assert_allclose(loss, loss_of(P, X, X, np.zeros(9), log_normalizer(X, X, there)), rtol=1e-9)
+
+
+def test_the_default_gradient_follows_the_relation():
+    undirected = nf.Relation.from_edges([(0, 1), (1, 2), (2, 0), (2, 3)])
+    directed = nf.Relation.from_edges([(0, 1), (1, 2), (2, 0), (2, 3)], directed=True)
+    est = nf.EDRep(2)
+    for rel in (undirected, undirected.normalized(), undirected.random_walk(3)):
+        assert setup.gradient_of(est, rel) == "forward"
+        assert setup.gradient_of(est, 0.5 * rel + 0.5 * undirected) == "forward"
+    for rel in (directed.normalized(), directed.random_walk(2), undirected.normalized().T, directed @ directed):
+        assert setup.gradient_of(est, rel) == "paper"
+
+
+def test_schedules():
+    linear = [learning_rate("linear", 0.8, e, 4, []) for e in range(4)]
+    np.testing.assert_allclose(linear, [0.8, 0.6, 0.4, 0.2])
+    np.testing.assert_allclose([learning_rate("cosine", 0.8, e, 4, []) for e in (0, 2)], [0.8, 0.4])
+    assert learning_rate("constant", 0.8, 3, 4, []) == 0.8
+    falling, stuck = [5.0, 4, 3, 2], [5.0, 4, 4, 4, 4, 4, 4, 4]
+    assert n_plateaus(falling) == 0
+    assert n_plateaus(stuck) == 2
+    assert learning_rate("plateau", 0.8, 8, 99, stuck) == pytest.approx(0.2)
+    assert not has_converged(falling, 0.01)
+    assert has_converged([5.0, 4, 3.999, 3.998, 3.997], 0.01)
+    assert not has_converged(stuck, 0)
+
+
+def test_tolerance_stops_and_callbacks_stop():
+    rel = nf.Relation.from_matrix(np.kron(np.eye(3), np.ones((5, 5)))).normalized()
+    stopped = nf.EDRep(3, schedule="plateau", n_epochs=500, tol=1e-3, random_state=0).fit(rel)
+    assert 4 < stopped.n_iter_ < 500
+    assert nf.EDRep(3, schedule="linear", n_epochs=60, tol=1.0, random_state=0).fit(rel).n_iter_ == 60
+    seen = []
+    est = nf.EDRep(3, n_epochs=9, random_state=0, callbacks=[lambda p: seen.append(p.epoch), lambda p: p.epoch == 4])
+    assert est.fit(rel).n_iter_ == 4
+    assert seen == [1, 2, 3, 4]

@@ -1,0 +1,98 @@
+"""The table of methods, executed: every sensible cell runs on small data and does what it is for.
+
+A row names the method and its choices; a cell that makes no sense is listed in ``NO_SENSE`` with its reason. A new
+family of methods is finished when its rows stand here.
+"""
+
+from __future__ import annotations
+
+import itertools
+
+import networkx as nx
+import numpy as np
+import pytest
+from sklearn.datasets import load_iris
+from sklearn.neighbors import kneighbors_graph
+
+import nearfar as nf
+from nearfar.errors import InputError
+
+
+def graph():
+    """Zachary's karate club, undirected and unweighted."""
+    return nf.Relation.from_edges(nx.Graph(nx.karate_club_graph().edges())).random_walk(3), karate_labels()
+
+
+def karate_labels():
+    club = nx.karate_club_graph()
+    rel = nf.Relation.from_edges(nx.Graph(club.edges()))
+    return np.array([club.nodes[i]["club"] == "Officer" for i in rel.row_ids], dtype=int)
+
+
+def digraph():
+    """Two directed rings joined by one edge, with a sink."""
+    edges = [(k, (k + s) % 10) for k in range(10) for s in (1, 2)]
+    edges += [(10 + u, 10 + v) for u, v in edges] + [(0, 10), (3, 20)]
+    rel = nf.Relation.from_edges(edges, directed=True)
+    return rel.normalized(), np.array([i >= 10 and i != 20 for i in rel.row_ids], dtype=int)
+
+
+def neighbors_of_points():
+    """Calibrated neighbours are another family's; plain nearest neighbours of iris."""
+    X, y = load_iris(return_X_y=True)
+    A = kneighbors_graph(X, 8)
+    return nf.Relation.from_matrix(A.maximum(A.T)).random_walk(2), (y > 0).astype(int)
+
+
+def ratings():
+    """Two groups of users that like two groups of items: a rectangular relation."""
+    edges = [(f"u{u}", f"i{i}", 5 if u % 2 == i % 2 else 0.2) for u in range(12) for i in range(16)]
+    rel = nf.Relation.from_edges(edges, bipartite=True)
+    return rel.normalized(), np.array([int(u[1:]) % 2 for u in rel.row_ids])
+
+
+def text():
+    """Words that occur side by side, from two topics that share the word "the"."""
+    topics = [["cat", "dog", "fur", "paw", "tail", "vet"], ["wing", "jet", "pilot", "gate", "fuel", "sky"]]
+    rng = np.random.default_rng(0)
+    words = [w for k in range(300) for w in (*rng.permutation(topics[k % 2])[:4], "the")]
+    rel = nf.Relation.from_edges(itertools.pairwise(words))
+    return rel.normalized(), np.array([w in topics[1] for w in rel.row_ids], dtype=int)
+
+
+RELATIONS = {f.__name__: f for f in (graph, digraph, neighbors_of_points, ratings, text)}
+FAR = ("exact", "gaussian-mixture", "performer", "rfa", "noise")
+GRADIENTS = ("auto", "paper", "forward", "full")
+NO_SENSE = {
+    ("far", "performer", "gradient", "full"): "random features do not give the gradient of the others",
+    ("far", "rfa", "gradient", "full"): "random features do not give the gradient of the others",
+}
+
+
+@pytest.mark.parametrize("relation", RELATIONS)
+@pytest.mark.parametrize("far", FAR)
+@pytest.mark.parametrize("gradient", GRADIENTS)
+def test_edrep(relation, far, gradient):
+    rel, labels = RELATIONS[relation]()
+    # See the notes of EDRep: two free sides and the exact gradient need the loss without its prior.
+    p0 = 0 if gradient == "full" and not rel.is_square else None
+    est = nf.EDRep(8, far=far, gradient=gradient, p0=p0, random_state=0)
+    if ("far", far, "gradient", gradient) in NO_SENSE:
+        with pytest.raises(InputError, match="far must be"):
+            est.fit(rel)
+        return
+    est.fit(rel)
+    assert np.isfinite(est.embedding_).all()
+    assert est.loss_curve_[-1] < est.loss_curve_[0]
+    # Related objects end up closer than unrelated ones.
+    S = est.embedding_ @ (est.embedding_ if rel.is_square else est.context_embedding_).T
+    P = rel.to_scipy().toarray()
+    near = (P * S).sum() / P.sum()
+    assert near > S.mean() + 0.1
+    same = labels[:, None] == labels[None, :]
+    own = est.embedding_ @ est.embedding_.T
+    assert own[same].mean() > own[~same].mean() + 0.1
+
+
+def test_what_makes_no_sense_has_a_reason():
+    assert all(len(reason) > 20 for reason in NO_SENSE.values())
