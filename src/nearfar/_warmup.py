@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import time
 
 
@@ -36,6 +37,9 @@ def warmup() -> float:
                 walk = relation.random_walk(steps)
                 for gradient in ("forward", "paper"):
                     EDRep(2, gradient=gradient, n_epochs=1, random_state=0).fit(walk)
+    for separator in (" ", " id"):  # files of integer ids, and of others
+        lines = "\n".join(f"{u}{separator}{v}" for u, v in ring)
+        Relation.from_edges(io.StringIO(lines), delimiter=" ")
     users = Relation.from_edges(np.array(ring), bipartite=True).normalized()
     EDRep(2, n_clusters=2, n_epochs=1, random_state=0).fit(users)
     return time.perf_counter() - started

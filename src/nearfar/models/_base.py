@@ -37,7 +37,13 @@ class RelationEmbedder(BaseEstimator):  # type: ignore[misc]  # scikit-learn is 
         raise NotImplementedError
 
     def fit_transform(self, relation: Any, y: None = None) -> NDArray[np.floating[Any]]:
-        """Fit, and return the vectors of the rows, shape (n, n_components)."""
+        """Fit, and return the vectors of the rows, shape (n, n_components).
+
+        Parameters
+        ----------
+        relation, y
+            As for ``fit``.
+        """
         return self.fit(relation, y).embedding_
 
     @property

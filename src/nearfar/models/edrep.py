@@ -80,7 +80,7 @@ class EDRep(RelationEmbedder):
         The vectors of the columns of a two-sided fit.
     vectors_ : Embedding
         The same with ids.
-    loss_curve_ : ndarray of shape (n_iter_,), float64
+    loss_curve_ : ndarray of shape (number of epochs,), float64
         Loss at the start of each epoch, by the far field in use, divided by the sum of the relation's weights; nats.
     loss_ : float
         The last of them.
@@ -112,7 +112,7 @@ class EDRep(RelationEmbedder):
     Examples
     --------
     >>> import nearfar as nf
-    >>> rel = nf.Relation.from_edges(["ab", "bc", "ac", "cd", "de", "ef", "df"])
+    >>> rel = nf.Relation.from_edges(tuple(edge) for edge in ("ab", "bc", "ac", "cd", "de", "ef", "df"))
     >>> est = nf.EDRep(n_components=2, random_state=0).fit(rel.random_walk(3))
     >>> est.embedding_.shape
     (6, 2)
@@ -226,5 +226,10 @@ class EDRep(RelationEmbedder):
         """Return the bytes that a fit holds at its peak: the relation and the blocks of n x d float32 beside it.
 
         Blocks of a few rows per worker, and interpreter and libraries (about 150 MB), come on top.
+
+        Parameters
+        ----------
+        relation : Relation, sparse matrix or ndarray
+            What would be fitted.
         """
         return setup.expected_memory(self, as_relation(relation))

@@ -73,11 +73,12 @@ class Relation:
         *,
         source: str | int | None = None,
         target: str | int | None = None,
-        weight: str | int | None = None,
+        weight: str | int | Literal[False] | None = None,
         directed: bool | None = None,
         bipartite: bool = False,
         self_loops: bool = True,
         delimiter: str | None = None,
+        comments: str | None = "#",
         header: bool | Literal["infer"] = "infer",
         verbose: int = 0,
         n_jobs: int | None = None,
@@ -91,8 +92,9 @@ class Relation:
             frame, a networkx graph, an integer array of shape (E, 2), or any iterable, also a generator, of
             ``(source, target)`` or ``(source, target, weight)``. Ids of any hashable type stay what they were.
         source, target, weight : str or int, optional
-            The columns to read, by name or, without a header, by position. By default the first two, and a third one as
-            the weight where it holds numbers.
+            The columns to read, by name or, without a header, by position. By default those called source and target,
+            else the first two; and as the weight the one called weight or, without names, the third of three if it
+            holds numbers. ``weight=False`` reads none.
         directed : bool, optional
             Whether an edge goes one way only. By default False, and for a networkx graph what the graph says.
         bipartite : bool, default=False
@@ -101,6 +103,8 @@ class Relation:
             Whether edges from an object to itself are kept.
         delimiter : str, optional
             What separates the fields of a file; found out by default.
+        comments : str or None, default="#"
+            What a line starts with that is to be left out.
         header : bool or "infer", default="infer"
             Whether the first line of a file names the columns.
         verbose : int, default=0
@@ -135,6 +139,7 @@ class Relation:
             weight=weight,
             bipartite=bipartite,
             delimiter=delimiter,
+            comments=comments,
             header=header,
             verbose=verbose,
         )
@@ -286,6 +291,11 @@ class Relation:
     def neighbors(self, id: Hashable) -> list[tuple[Any, float]]:  # noqa: A002 - the field's word
         """Return what a row is related to, strongest first: a list of (id, weight).
 
+        Parameters
+        ----------
+        id : hashable
+            The id of the row.
+
         Raises
         ------
         UnknownIdError
@@ -421,7 +431,13 @@ class Relation:
         return self._times(X, transposed=False, n_jobs=n_jobs)
 
     def rmatmat(self, X: Any, *, n_jobs: int | None = None) -> Floats:
-        """Return Pᵀ X for X of shape (n, d) or (n,); see :meth:`matmat`."""
+        """Return Pᵀ X for X of shape (n, d) or (n,).
+
+        Parameters
+        ----------
+        X, n_jobs
+            As for :meth:`matmat`.
+        """
         return self._times(X, transposed=True, n_jobs=n_jobs)
 
     def _times(self, X: Any, *, transposed: bool, n_jobs: int | None) -> Floats:

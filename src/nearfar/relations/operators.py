@@ -373,11 +373,12 @@ class Walk(LinearOperator):
     def rows(self, start: int, stop: int) -> csr_array[Any]:
         whole = self.base.rows(0, self.shape[0])
         power = self.base.rows(start, stop)
-        total = power
+        total = power.copy()
         for _ in range(self.steps - 1):
             power = csr_array(power @ whole)
             total = csr_array(total + power)
-        return csr_array(total / self.steps)
+        total.data /= self.steps  # in place: scipy's own division would make it float64
+        return total
 
     @property
     def nbytes(self) -> int:

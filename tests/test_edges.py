@@ -1,0 +1,693 @@
+import bz2
+import csv
+import gzip
+import io
+import logging
+import lzma
+import sys
+from pathlib import Path
+
+import networkx as nx
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+import scipy.sparse
+from hypothesis import given
+from hypothesis import strategies as st
+
+from nearfar.relations.edges import is_directed, read_edges
+
+DATA = Path(__file__).parents[1].parent / "shared" / "data" / "graphs"
+
+
+def listed(found):
+    """Edges as tuples of ids, with weights if there are any."""
+    rows, columns = found.row_ids.to_list(), found.column_ids.to_list()
+    pairs = [(rows[u], columns[v]) for u, v in zip(found.rows.tolist(), found.columns.tolist(), strict=True)]
+    if found.weights is None:
+        return pairs
+    return [(u, v, w) for (u, v), w in zip(pairs, found.weights.tolist(), strict=True)]
+
+
+def from_text(text, **options):
+    return read_edges(io.BytesIO(text.encode() if isinstance(text, str) else text), **options)
+
+
+def first_seen(edges):
+    return list(dict.fromkeys(key for edge in edges for key in edge[:2]))
+
+
+# --- layouts of text ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("5\t3\n3\t7\n", [(5, 3), (3, 7)]),
+        ("5 3\n3  7\n", [(5, 3), (3, 7)]),
+        ("  5 \t 3 \r\n3 7\t\r\n", [(5, 3), (3, 7)]),
+        ("5,3\r\n3,7", [(5, 3), (3, 7)]),
+        ("5, 3\n3 ,7\n", [(5, 3), (3, 7)]),
+        ("5;3\n3;7\n", [(5, 3), (3, 7)]),
+        ("5|3\n3|7\n", None),
+        ("# a b c\n\n5 3\n   \n#x\n3 7\n", [(5, 3), (3, 7)]),
+        ("\ufeff5,3\n3,7\n", [(5, 3), (3, 7)]),
+        ("source,target\n5,3\n3,7\n", [(5, 3), (3, 7)]),
+        ("id_1,id_2\nann,bob\n", [("ann", "bob")]),
+        ("\ufeffTarget,Source\nann,bob\n", [("bob", "ann")]),
+        ("who,whom\n5,3\n3,7\n", [(5, 3), (3, 7)]),
+        ("who,whom\nann,bob\n", [("who", "whom"), ("ann", "bob")]),
+        ("a,a\n5,3\n", [("a", "a"), ("5", "3")]),
+        ("a,1\n5,3\n", [("a", "1"), ("5", "3")]),
+        ("New York,San José\nSan José,東京\n", [("New York", "San José"), ("San José", "東京")]),
+        ('"New York","a ""b"" c"\n"x, y",z\n', [("New York", 'a "b" c'), ("x, y", "z")]),
+        ('"two\nlines",b\nc,"d\r\n"\n', [("two\nlines", "b"), ("c", "d\r\n")]),
+        ('" kept ", left \n"",b\n', [(" kept ", "left"), ("", "b")]),
+        ('"New York" "b"\n"" c\n', [("New York", "b"), ("", "c")]),
+        ('"\tthe\nthe\t"\n', [('"', "the"), ("the", '"')]),
+        ('"5" 3\n3 "7"\n', [(5, 3), (3, 7)]),
+        ("5\t3\t2.5\n3\t7\t1e-3\n", [(5, 3, 2.5), (3, 7, np.float32(1e-3))]),
+        ("5\t3\tx\n3\t7\ty\n", [(5, 3), (3, 7)]),
+        ("5 3 2 9\n3 7 1 9\n", [(5, 3), (3, 7)]),
+        ("source,target,time\n5,3,2\n3,7,1\n", [(5, 3), (3, 7)]),
+        ("Source,Target,Type,Weight\n5,3,x,2\n3,7,x,1\n", [(5, 3, 2.0), (3, 7, 1.0)]),
+        ("weight,from,to\n2,a,b\n", [("a", "b", 2.0)]),
+        ("5,3,0\n3,7,1\n", [(3, 7, 1.0)]),
+    ],
+)
+def test_layouts_are_found_out(text, expected):
+    if expected is None:
+        found = from_text(text, delimiter="|")
+        assert listed(found) == [(5, 3), (3, 7)]
+        with pytest.raises(ValueError, match="at least two columns"):
+            from_text(text)
+    else:
+        assert listed(from_text(text)) == expected
+
+
+def test_ids_come_in_order_of_first_appearance():
+    found = from_text("30 7\n-2 30\n7 1\n")
+    assert found.row_ids.to_list() == [30, 7, -2, 1]
+    assert found.column_ids is found.row_ids
+    assert found.rows.tolist() == [0, 2, 1]
+    assert found.columns.tolist() == [1, 0, 3]
+    assert found.rows.dtype == np.int32
+    both = from_text("30 7\n-2 30\n7 1\n", bipartite=True)
+    assert both.row_ids.to_list() == [30, -2, 7]
+    assert both.column_ids.to_list() == [7, 30, 1]
+
+
+def test_an_edge_of_weight_zero_leaves_its_ids():
+    found = from_text("a,b,0\nb,c,2\n")
+    assert found.row_ids.to_list() == ["a", "b", "c"]
+    assert found.rows.size == 1
+
+
+@pytest.mark.parametrize(
+    "odd",
+    ["007", "+5", "-0", "1.0", "x", "9223372036854775808", "-9223372036854775809", "99999999999999999999", "-", "1_0"],
+)
+def test_one_id_that_is_no_plain_integer_makes_all_strings(odd, monkeypatch):
+    monkeypatch.setattr("nearfar.relations.delimited._ROWS", 50)  # the odd one comes long after the first codes
+    many = "".join(f"{k} {k * k}\n" for k in range(300))
+    found = from_text(many + f"4 {odd}\n", chunk_size=64)
+    assert found.row_ids.to_list() == first_seen([(str(k), str(k * k)) for k in range(300)] + [("4", odd)])
+    both = from_text(many + f"4 {odd}\n", chunk_size=64, bipartite=True)
+    assert both.row_ids.to_list() == [str(k) for k in range(300)]
+
+
+def test_integers_reach_the_ends_of_64_bits():
+    text = "9223372036854775807 -9223372036854775808\n0 -1\n"
+    assert listed(from_text(text)) == [(2**63 - 1, -(2**63)), (0, -1)]
+
+
+def test_columns_by_name_and_position():
+    text = "when,who,whom,times\n1,a,b,5\n2,b,c,7\n"
+    assert listed(from_text(text, source="who", target="whom")) == [("a", "b"), ("b", "c")]
+    assert listed(from_text(text, source="whom", target="who", weight="times")) == [("b", "a", 5), ("c", "b", 7)]
+    assert listed(from_text(text, source=1, target=2, weight=0)) == [("a", "b", 1), ("b", "c", 2)]
+    assert listed(from_text(text, source="who")) == [("a", "1"), ("b", "2")]
+    assert listed(from_text("1,a,b\n2,b,c\n", source=2, target=1, weight=0, header=False)) == [
+        ("b", "a", 1),
+        ("c", "b", 2),
+    ]
+    assert listed(from_text("5 3 9\n", weight=False)) == [(5, 3)]
+    assert listed(from_text("a,b\nc,d\n", header=True)) == [("c", "d")]
+    assert listed(from_text("source,target\nc,d\n", header=False)) == [("source", "target"), ("c", "d")]
+
+
+def test_comment_lines_are_a_choice():
+    assert listed(from_text("% x\n5 3\n", comments="%")) == [(5, 3)]
+    assert listed(from_text("//x y\n5 3\n", comments="//")) == [(5, 3)]
+    assert listed(from_text("#x #y\na b\n", comments=None)) == [("#x", "#y"), ("a", "b")]
+
+
+def test_a_long_comment_before_the_first_edge():
+    assert listed(from_text("# nothing yet\n" * 20_000 + "5,3\n3,7\n", chunk_size=100)) == [(5, 3), (3, 7)]
+
+
+def test_a_file_of_many_columns():
+    names = [f"c{k}" for k in range(400)]
+    text = ",".join(names) + "\n" + ",".join(map(str, range(400))) + "\n"
+    assert listed(from_text(text, source="c399", target="c0")) == [(399, 0)]
+
+
+def test_what_was_found_out_is_logged(caplog):
+    with caplog.at_level(logging.INFO, logger="nearfar"):
+        from_text("a\tb\t3\n")
+        read_edges(pd.DataFrame({"source": [1], "target": [2], "weight": [3.0]}))
+    assert "without a header; source 0, target 1, weight 2" in caplog.text
+    assert "source 'source', target 'target', weight 'weight'" in caplog.text
+
+
+# --- where text comes from ------------------------------------------------------------------------------------------
+
+TEXT = "".join(f"{u}\t{u * 7 % 50}\t{u / 8}\n" for u in range(1, 200))
+EXPECTED = [(u, u * 7 % 50, u / 8) for u in range(1, 200)]
+
+
+@pytest.mark.parametrize("pack", [bytes, gzip.compress, lzma.compress, bz2.compress])
+@pytest.mark.parametrize("name", ["edges.tsv", "edges.gz"])
+def test_files_plain_and_compressed_whatever_their_name(tmp_path, pack, name):
+    path = tmp_path / name
+    path.write_bytes(pack(TEXT.encode()))
+    assert listed(read_edges(path, verbose=1)) == EXPECTED
+    assert listed(read_edges(str(path), chunk_size=10)) == EXPECTED
+    with path.open("rb") as file:
+        assert listed(read_edges(file)) == EXPECTED
+        assert not file.closed
+
+
+def test_gzip_of_several_members():
+    packed = gzip.compress(TEXT[:100].encode()) + gzip.compress(TEXT[100:].encode())
+    assert listed(from_text(packed)) == EXPECTED
+
+
+def test_text_objects_and_their_encoding(tmp_path):
+    path = tmp_path / "edges.csv"
+    path.write_bytes("Zoë,Jürgen\n".encode("latin-1"))
+    with path.open(encoding="latin-1") as file:
+        assert listed(read_edges(file)) == [("Zoë", "Jürgen")]
+    with path.open(encoding="utf-8") as file, pytest.raises(ValueError, match="readable as text"):
+        read_edges(file)
+    with pytest.raises(ValueError, match="readable as text"):
+        read_edges(io.StringIO("a,\ud800\n"))
+
+
+def test_standard_input(monkeypatch):
+    class Stdin:
+        buffer = io.BytesIO(gzip.compress(TEXT.encode()))
+
+    monkeypatch.setattr(sys, "stdin", Stdin())
+    assert listed(read_edges("-")) == EXPECTED
+    monkeypatch.setattr(sys, "stdin", io.StringIO(TEXT))
+    assert listed(read_edges("-")) == EXPECTED
+
+
+def test_a_stream_that_gives_a_byte_at_a_time():
+    class Drip(io.RawIOBase):
+        def __init__(self, data):
+            self.data = io.BytesIO(data)
+
+        def readable(self):
+            return True
+
+        def read(self, size=-1):
+            return self.data.read(1)
+
+    assert listed(read_edges(Drip(TEXT.encode()), chunk_size=7)) == EXPECTED
+    assert listed(read_edges(Drip(gzip.compress(TEXT.encode())))) == EXPECTED
+
+
+# --- tables, graphs, arrays, tuples ---------------------------------------------------------------------------------
+
+FRAMES = {
+    "pandas": pd.DataFrame,
+    "polars": pl.DataFrame,
+    "polars-lazy": pl.LazyFrame,
+    "pyarrow": pa.table,
+}
+
+
+@pytest.mark.parametrize("make", FRAMES.values(), ids=FRAMES.keys())
+def test_frames(make):
+    table = {"weight": [0.5, 2.0, 0.0], "u": ["b", "a", "d"], "v": ["a", "c", "a"], "n": [7, -3, 7], "m": [-3, 4, 1]}
+    frame = make(table)
+    found = read_edges(frame, chunk_size=1)
+    assert listed(found) == [("b", "a", 0.5), ("a", "c", 2.0)]
+    assert found.row_ids.to_list() == ["b", "a", "c", "d"]
+    assert listed(read_edges(frame, source="n", target="m", weight=False)) == [(7, -3), (-3, 4), (7, 1)]
+    both = read_edges(frame, source="n", target="v", weight="weight", bipartite=True)
+    assert listed(both) == [(7, "a", 0.5), (-3, "c", 2.0)]
+    assert both.row_ids.is_integer
+    mixed = read_edges(frame, source="n", target="v", weight=False, chunk_size=1)
+    assert mixed.row_ids.to_list() == [7, "a", -3, "c"]
+
+
+def test_columns_of_all_types():
+    frame = pd.DataFrame(
+        {
+            "source": pd.Categorical(["b", "a"]),
+            "target": [("x", 1), ("y", 2)],
+            "big": np.array([2**63, 5], np.uint64),
+            "count": pd.array([2, 3], dtype="Int64"),
+            "text": ["1", "2"],
+            "yes": [True, False],
+        }
+    )
+    assert listed(read_edges(frame, weight="count")) == [("b", ("x", 1), 2.0), ("a", ("y", 2), 3.0)]
+    assert listed(read_edges(frame, target="big", chunk_size=1)) == [("b", 2**63), ("a", 5)]
+    assert listed(read_edges(frame, source="count", target="big", weight="yes")) == [(2, 2**63, 1.0)]
+    with pytest.raises(
+        ValueError, match=r"every weight must be a number; got '1' in row 0 of the frame, column 'text'"
+    ):
+        read_edges(frame, weight="text")
+    arrow = pa.table({"a": pa.array(["x", "y"]).dictionary_encode(), "b": ["y", "z"]})
+    assert listed(read_edges(arrow)) == [("x", "y"), ("y", "z")]
+
+
+def test_frame_without_names_is_like_a_file_without_header():
+    frame = pd.DataFrame([["a", "b", 2.0], ["b", "c", 3.0]])
+    assert listed(read_edges(frame)) == [("a", "b", 2.0), ("b", "c", 3.0)]
+    assert listed(read_edges(frame, source=1, target=0, weight=False)) == [("b", "a"), ("c", "b")]
+    with pytest.raises(ValueError, match="a position from 0 to 2; got 'who'"):
+        read_edges(frame, source="who")
+
+
+def test_parquet_in_several_row_groups(tmp_path):
+    path = tmp_path / "edges.parquet"
+    table = pa.table({"weight": [1.0, 2.0, 0.5, 4.0], "a": ["x", "y", "x", "z"], "b": ["y", "z", "w", "x"]})
+    pq.write_table(table, path, row_group_size=2)
+    assert listed(read_edges(path, chunk_size=64, verbose=1)) == [
+        ("x", "y", 1),
+        ("y", "z", 2),
+        ("x", "w", 0.5),
+        ("z", "x", 4),
+    ]
+    assert listed(read_edges(path, source="b", target="a", weight=False))[0] == ("y", "x")
+    with pytest.raises(ValueError, match="one of the columns: 'weight', 'a', 'b'; got 'c'"):
+        read_edges(path, source="c")
+    path.write_bytes(path.read_bytes()[:-20])
+    with pytest.raises(ValueError, match="a complete Parquet file"):
+        read_edges(path)
+
+
+def test_arrays():
+    ints = np.array([[5, 3], [3, -7], [5, 5]])
+    expected = [(5, 3), (3, -7), (5, 5)]
+    for array in (ints, ints.astype(np.int16), np.asfortranarray(ints), ints.astype(float)):
+        before = array.copy()
+        found = read_edges(array, chunk_size=64)
+        assert listed(found) == expected
+        assert found.row_ids.is_integer
+        assert np.array_equal(array, before)
+    weighted = np.array([[5, 3, 0.25], [3, 7, 2]])
+    assert listed(read_edges(weighted)) == [(5, 3, 0.25), (3, 7, 2.0)]
+    assert listed(read_edges(weighted, weight=False)) == [(5, 3), (3, 7)]
+    assert listed(read_edges(weighted, source=1, target=0, weight=2)) == [(3, 5, 0.25), (7, 3, 2.0)]
+    assert listed(read_edges(np.array([[2**63, 1]], np.uint64))) == [(2**63, 1)]
+    assert listed(read_edges(np.array([["a", "b"], ["b", "c"]]))) == [("a", "b"), ("b", "c")]
+    record = np.array([("a", "b", 2.0)], dtype=[("u", "U1"), ("v", "U1"), ("w", "f4")])
+    assert listed(read_edges(record)) == [("a", "b", 2.0)]
+
+
+def test_iterables_keep_ids_as_they_are():
+    edges = [("a", 1), (1, ("t", 2)), (frozenset({3}), "a"), (2.5, b"x"), ("1", True)]
+    for given_edges in (edges, iter(edges), (edge for edge in edges), [list(edge) for edge in edges]):
+        found = read_edges(given_edges, chunk_size=64)
+        assert listed(found) == edges
+        assert found.row_ids.to_list() == first_seen(edges)
+    assert listed(read_edges(list(np.array([[1, 2], [2, 5]])))) == [(1, 2), (2, 5)]
+    found = read_edges(iter([("a", "b", 1), ("b", "c", np.float32(0.5)), ("c", "a", True)]))
+    assert listed(found) == [("a", "b", 1.0), ("b", "c", 0.5), ("c", "a", 1.0)]
+    assert listed(read_edges([("a", "b", "not read")], weight=False)) == [("a", "b")]
+    assert read_edges([(1, 2), (2**70, 1)]).row_ids.to_list() == [1, 2, 2**70]
+
+
+def test_sets_of_tuples_are_iterables_too():
+    assert sorted(listed(read_edges({("a", "b"), ("b", "c")}))) == [("a", "b"), ("b", "c")]
+
+
+def test_networkx_graphs():
+    graph = nx.Graph([("b", "a"), ("a", "c")])
+    graph.add_node("alone")
+    found = read_edges(graph)
+    assert found.weights is None
+    assert found.row_ids.to_list() == ["b", "a", "c", "alone"]
+    assert listed(found) == [("b", "a"), ("a", "c")]
+    graph["a"]["c"]["weight"] = 2.5
+    graph["a"]["b"]["cost"] = 4
+    assert listed(read_edges(graph, chunk_size=1)) == [("b", "a", 1.0), ("a", "c", 2.5)]
+    assert listed(read_edges(graph, weight="cost")) == [("b", "a", 4.0), ("a", "c", 1.0)]
+    assert read_edges(graph, weight=False).weights is None
+    with pytest.raises(ValueError, match="an attribute of the edges: cost, weight; got 'price'"):
+        read_edges(graph, weight="price")
+    many = nx.MultiDiGraph([(1, 2), (1, 2), (2, 1)])
+    assert listed(read_edges(many)) == [(1, 2), (1, 2), (2, 1)]
+    assert (is_directed(graph), is_directed(many), is_directed([(1, 2)])) == (False, True, None)
+
+
+def test_bipartite_networkx_graphs():
+    graph = nx.Graph()
+    graph.add_nodes_from(["i1", "i2", "i3"], bipartite=1)
+    graph.add_nodes_from(["u1", "u2"], bipartite=0)
+    graph.add_edges_from([("i1", "u2"), ("u1", "i1"), ("i2", "u2")])
+    found = read_edges(graph, bipartite=True)
+    assert found.row_ids.to_list() == ["u1", "u2"]
+    assert found.column_ids.to_list() == ["i1", "i2", "i3"]
+    assert sorted(listed(found)) == [("u1", "i1"), ("u2", "i1"), ("u2", "i2")]
+    graph.add_edge("u1", "u2")
+    with pytest.raises(ValueError, match="both of one kind"):
+        read_edges(graph, bipartite=True)
+    with pytest.raises(ValueError, match="without attribute bipartite"):
+        read_edges(nx.Graph([("a", "b")]), bipartite=True)
+    arrows = nx.DiGraph([("a", "b"), ("b", "c")])
+    arrows.add_node("d")
+    found = read_edges(arrows, bipartite=True)
+    assert found.row_ids.to_list() == ["a", "b", "d"]
+    assert found.column_ids.to_list() == ["b", "c"]
+
+
+# --- bad input ------------------------------------------------------------------------------------------------------
+
+LONG = "".join(f"{k},{k + 1},1.5\n" for k in range(1, 400))  # the odd line comes long after the sample
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("", "at least one edge of weight > 0; got none"),
+        ("# only a comment\n\n", "at least one edge"),
+        ("source,target\n", "at least one edge"),
+        ("a,b,0\n", "at least one edge"),
+        ("a\nb\n", r"at least two columns; got 1 column"),
+        (LONG + "7,8,nan\n", r"got nan in line 400 of the open file \(7 -> 8\)"),
+        (LONG + "7,8,-inf\n", r"got -inf in line 400 of the open file \(7 -> 8\)"),
+        (LONG + "7,8,-0.5\n", r"a number >= 0, finite in float32; got -0.5 in line 400 of the open file \(7 -> 8\)"),
+        (LONG + "7,8,1e39\n", r"got 1e\+39 in line 400"),
+        (LONG + "7,8,-1e-60\n", r"got -1e-60 in line 400"),
+        (LONG + "7,8,heavy\n", r"every weight must be a number; got 'heavy' in line 400 .*weight=False"),
+        (LONG + "7,8,1_0\n", r"a number; got '1_0' in line 400"),
+        (LONG + "7,8,\n", r"a number; got '' in line 400"),
+        ("a,b,nan\n", r"got nan in line 1 .* \('a' -> 'b'\)"),
+        ("#\n\n" + LONG + "7,8\n", r"of 3 fields separated by ',', as the first one; got 2 on line 402 of .*: '7,8'"),
+        (LONG + "7,8,9,10\n", "of 3 fields .* got 4 on line 400"),
+        ("a b\nc d e\n", "of 2 fields separated by blanks, as the first one; got 3 on line 2 of .*: 'c d e'"),
+        (LONG + ",8,1\n", r"every id must be there, not an empty field; got no source on line 400"),
+        (LONG + '"7", ,1\n', r"got no target on line 400"),
+        (LONG + '7,"8" 9,1\n', r"behind the closing quote .* got line 400"),
+        (LONG + '7,"8,1\n9,9,1\n', r"with every quote closed; got .* on line 400"),
+        ('"two\nlines",b\n"x\ny",c,d\n', "got 3 on line 3"),
+        (
+            (LONG + "7,\xe9,1\n").encode("latin-1"),
+            r"text in UTF-8; got invalid continuation byte .* on line 400 .*encoding",
+        ),
+        ("5,3\n3,7\n".encode("utf-16"), r"text in UTF-8; got .* on line 1 "),
+        (gzip.compress(LONG.encode())[:-9], "a complete gzip file; got the open file, which is cut short or altered"),
+        (gzip.compress(LONG.encode())[:5], "a complete gzip file"),
+        (lzma.compress(LONG.encode())[:-30], "a complete xz file"),
+        (bz2.compress(LONG.encode())[:-5], "a complete bzip2 file"),
+        (b"PK\3\4rest", "plain text, gzip, xz or bzip2; got a zip archive"),
+        (b"PAR1rest", "recognised by the ending .parquet"),
+    ],
+)
+@pytest.mark.parametrize("chunk_size", [100, 1 << 24])
+def test_bad_text(text, message, chunk_size):
+    with pytest.raises(ValueError, match=message) as caught:
+        from_text(text, chunk_size=chunk_size)
+    assert str(caught.value).startswith("Relation.from_edges: ")
+
+
+def test_altered_gzip():
+    packed = bytearray(gzip.compress(LONG.encode()))
+    packed[len(packed) // 2] ^= 0xFF
+    with pytest.raises(ValueError, match="a complete gzip file"):
+        from_text(bytes(packed))
+
+
+def test_a_line_without_end(monkeypatch):
+    monkeypatch.setattr("nearfar.relations.delimited._LONGEST", 1 << 17)
+    with pytest.raises(ValueError, match=r"every quote closed; got .* on line 102"):
+        from_text("a,b\n" * 101 + '"' + "x" * (1 << 20), chunk_size=1 << 12)
+
+
+@pytest.mark.parametrize(
+    ("edges", "message"),
+    [
+        ([], "at least one edge"),
+        ([("a", "b", 1.0), ("b", "c", float("nan"))], r"got nan in edges\[1\] \('b' -> 'c'\)"),
+        ([("a", "b", -1)], r"got -1 in edges\[0\] \('a' -> 'b'\)"),
+        ([("a", "b", float("inf"))], "got inf"),
+        ([("a", "b", "1")], r"every weight must be a number; got '1' in edges\[0\]"),
+        ([("a", "b", {"weight": 1})], r"a number; got \{'weight': 1\}"),
+        ([("a", "b", None)], "a number; got None"),
+        ([("a", "b"), ("c",)], r"a tuple of 2, as the first one; got 1 fields in edges\[1\]: \('c',\)"),
+        ([("a", "b"), ("b", "c", 1.0)], r"got 3 fields in edges\[1\]"),
+        ([("a", "b", 1, 2)], r"a tuple of 2 or 3; got 4 fields in edges\[0\]"),
+        (["ab", "cd"], r"a tuple of 2.* got 'ab' in edges\[0\]"),
+        ([("a", "b"), {"c", "d"}], r"got \{.*\} in edges\[1\]"),
+        ([1, 2], r"got 1 in edges\[0\]"),
+        ([("a", "b"), ("b", ["c"])], r"every id must be hashable .* got \['c'\] in edges\[1\]"),
+        ([("a", "b"), (None, "c")], r"every id must be there, not null; got None in edges\[1\]"),
+        ([(float("nan"), "c")], r"got nan in edges\[0\]"),
+        ([("c", pd.NA)], r"got <NA> in edges\[0\]"),
+        ([("c", pd.NaT)], r"got NaT in edges\[0\]"),
+        (np.array([[0, 1, 1], [1, 2, -3]]), r"got -3 in edges\[1\] \(1 -> 2\)"),
+        (np.array([[0, 1.5]]), r"a whole number in an array of floats; got 1.5 in edges\[0\]"),
+        (np.array([[0, np.nan]]), "a whole number in an array of floats; got nan"),
+        (np.eye(5), r"shape \(n_edges, 2 or 3\); got shape \(5, 5\).* Relation.from_matrix"),
+        (np.array([["a"] * 5]), r"shape \(n_edges, 2 or 3\); got shape \(1, 5\)"),
+        (np.empty((0, 2), int), "at least one edge"),
+        ({"a": ["b"]}, "an iterable of tuples; got dict"),
+        (5, "an iterable of tuples; got int"),
+        (scipy.sparse.eye_array(3).tocsr(), "an iterable of tuples; got .* Relation.from_matrix"),
+        (pd.Series([1, 2]), "an iterable of tuples; got Series"),
+        ([("a", "b", 10**400)], "a number; got 1000"),
+        (b"a b", "an iterable of tuples; got bytes"),
+        (pd.DataFrame({"a": ["x", None], "b": ["y", "z"]}), r"not null; got .* in row 1 of the frame, column 'a'"),
+        (pd.DataFrame({"a": [1.0, np.nan], "b": [2, 3]}), r"not null; got nan in row 1 of the frame, column 'a'"),
+        (
+            pl.DataFrame({"a": [1.0, 2.0], "b": [2.0, float("nan")]}),
+            r"not null; got nan in row 1 of the frame, column 'b'",
+        ),
+        (pl.DataFrame({"a": [1], "b": [2], "weight": [None]}), r"a number; got None in row 0"),
+        (pl.DataFrame({"a": [1], "b": [2], "weight": pl.Series([None], dtype=pl.Int8)}), "every weight must be there"),
+        (pl.DataFrame({"a": [1], "b": ["x"], "weight": [-2]}), r"got -2 in row 0 of the frame \(1 -> 'x'\)"),
+        (pd.DataFrame({"a": [1]}), "at least two columns; got 1 column"),
+        (pd.DataFrame({"a": [], "b": []}), "at least one edge"),
+        (pd.DataFrame([[1, 2]], columns=["a", "a"]), "a frame that can be read; got .*unique"),
+        (nx.Graph(), "at least one edge"),
+        (nx.Graph([("a", "b", {"weight": -1})]), r"got -1 in the edge 'a' -> 'b'"),
+        (nx.Graph([("a", "b", {"weight": "x"})]), r"a number; got 'x' in the edge 'a' -> 'b'"),
+    ],
+)
+def test_bad_objects(edges, message):
+    with pytest.raises(ValueError, match=message):
+        read_edges(edges)
+
+
+def test_the_position_of_a_bad_edge_counts_over_all_pieces():
+    edges = [(k, k + 1, 1.0) for k in range(50)] + [(50, 51, -1.0)]
+    for given_edges in (edges, np.array(edges)):
+        with pytest.raises(ValueError, match=r"got -1 in edges\[50\] \(50 -> 51\)"):
+            read_edges(given_edges, chunk_size=200)
+    frame = pl.DataFrame(edges, schema=["a", "b", "weight"], orient="row")
+    with pytest.raises(ValueError, match="row 50"):
+        read_edges(frame, chunk_size=200)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"source": "who"}, "one of the columns: 'a', 'b', 'b', 'weight'; got 'who'"),
+        ({"source": "b"}, "a column whose name occurs once: .*; got 'b'"),
+        ({"source": 4}, r"source must be an integer in \[0, 3\]; got 4"),
+        ({"source": 1.5}, "the name or position of a column; got 1.5"),
+        ({"source": 1, "target": 1}, "source, target and weight must be different columns"),
+        ({"source": "a", "header": False}, "a position from 0 to 3; got 'a'.* header=True"),
+        ({"delimiter": ", "}, "delimiter must be one ASCII character"),
+        ({"delimiter": "\n"}, "delimiter must be one ASCII character"),
+        ({"delimiter": '"'}, "delimiter must be another character than the quote"),
+        ({"header": "maybe"}, "header must be True, False or 'infer'; got maybe"),
+        ({"comments": ""}, "comments must be a text"),
+        ({"chunk_size": 0}, "chunk_size must be an integer"),
+        ({"bipartite": 1}, "bipartite must be True or False"),
+    ],
+)
+def test_bad_options(options, message):
+    with pytest.raises(ValueError, match=message):
+        from_text("a,b,b,weight\nx,y,z,1\n", **options)
+
+
+def test_columns_of_what_has_none():
+    with pytest.raises(ValueError, match="source must be left out for an iterable of tuples"):
+        read_edges([("a", "b")], source="a")
+    with pytest.raises(ValueError, match="target must be left out for a networkx graph"):
+        read_edges(nx.path_graph(3), target="a")
+    with pytest.raises(ValueError, match="weight must be left out for an iterable"):
+        read_edges([("a", "b")], weight="w")
+
+
+def test_files_that_cannot_be_opened(tmp_path, monkeypatch):
+    for name in ("none.csv", "none.parquet"):
+        with pytest.raises(ValueError, match=r"a file that exists; got .*none.* \(no such file\)"):
+            read_edges(tmp_path / name)
+    with pytest.raises(ValueError, match="a folder"):
+        read_edges(tmp_path)
+
+    def refuse(*_):
+        raise PermissionError("not yours")
+
+    (tmp_path / "secret.csv").write_text("a,b\n")
+    monkeypatch.setattr(Path, "open", refuse)
+    with pytest.raises(ValueError, match="a file that can be read; got not yours"):
+        read_edges(tmp_path / "secret.csv")
+
+
+# --- properties -----------------------------------------------------------------------------------------------------
+
+nasty = st.text(st.characters(exclude_categories=["Cs"]), max_size=8) | st.sampled_from(
+    ['"', '""', ",", "a,b", " a ", "\n", "\r\n", "\r", "#x", "007", "1", "", "\t", "é\u2028", "\x00", "nan", "\ufeff"]
+)
+edge_lists = st.lists(st.tuples(nasty, nasty), min_size=1, max_size=30)
+integers = st.integers(-(2**63), 2**63 - 1) | st.integers(-3, 12)
+weights = st.floats(0.0, 2.0**99, width=32).filter(lambda w: w == 0 or w > 1e-30)
+
+
+def quoted(edges, delimiter=","):
+    out = io.StringIO(newline="")
+    csv.writer(out, delimiter=delimiter, quoting=csv.QUOTE_ALL, lineterminator="\n").writerows(edges)
+    return out.getvalue()
+
+
+@given(edge_lists, st.sampled_from(",;"), st.integers(1, 40))
+def test_strings_survive_csv(edges, delimiter, chunk_size):
+    found = from_text(
+        quoted(edges, delimiter), delimiter=delimiter, header=False, weight=False, comments=None, chunk_size=chunk_size
+    )
+    ids = first_seen(edges)
+    canonical = all(
+        key.lstrip("-").isascii() and key.lstrip("-").isdigit() and str(int(key)) == key and abs(int(key)) < 2**63
+        for key in ids
+    )
+    assert found.row_ids.to_list() == ([int(key) for key in ids] if canonical else ids)
+    assert [(ids[u], ids[v]) for u, v in zip(found.rows, found.columns, strict=True)] == edges
+
+
+@given(st.lists(st.tuples(integers, integers), min_size=1, max_size=60), st.sampled_from("\t, ;"), st.integers(1, 40))
+def test_integers_survive_text(edges, delimiter, chunk_size):
+    text = "".join(f"{u}{delimiter}{v}\n" for u, v in edges)
+    found = from_text(text, header=False, chunk_size=chunk_size)
+    assert listed(found) == edges
+    assert found.row_ids.is_integer
+    assert found.row_ids.to_list() == first_seen(edges)
+    assert found.row_ids == read_edges(np.array(edges, np.int64)).row_ids
+
+
+@given(st.lists(st.tuples(integers, integers, weights), min_size=1, max_size=20), st.booleans())
+def test_all_roads_lead_to_the_same_edges(edges, bipartite):
+    if not any(w for *_, w in edges):
+        edges = [*edges, (1, 2, 1.0)]
+    columns = dict(zip(["source", "target", "weight"], map(list, zip(*edges, strict=True)), strict=True))
+    roads = [
+        edges,
+        io.StringIO("".join(f"{u}\t{v}\t{w!r}\n" for u, v, w in edges)),
+        io.StringIO("".join(f"{u} {v} {w:.17e}\n" for u, v, w in edges)),
+        pd.DataFrame(columns),
+        pl.LazyFrame(columns),
+        pa.table(columns),
+    ]
+    first, *others = [read_edges(road, bipartite=bipartite) for road in roads]
+    assert listed(first) == [edge for edge in edges if edge[2] > 0]
+    for other in others:
+        assert np.array_equal(first.rows, other.rows)
+        assert np.array_equal(first.columns, other.columns)
+        assert np.array_equal(first.weights, other.weights)
+        assert first.row_ids == other.row_ids
+        assert first.column_ids == other.column_ids
+
+
+@given(
+    st.binary(max_size=60) | st.text(st.sampled_from('ab1 2\t,;"\n\r#.-'), max_size=60).map(str.encode),
+    st.integers(1, 12),
+    st.sampled_from([None, ",", " ", "\t"]),
+)
+def test_the_size_of_chunks_changes_nothing(text, chunk_size, delimiter):
+    text = text * 4
+
+    def outcome(size):
+        try:
+            found = from_text(text, delimiter=delimiter, chunk_size=size)
+        except ValueError as error:
+            return str(error)
+        return listed(found), found.row_ids.to_list()
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("nearfar.relations.delimited._SAMPLE", 64)
+        patch.setattr("nearfar.relations.delimited.N_SAMPLE", 1)
+        patch.setattr("nearfar.relations.delimited._ROWS", 3)
+        first, second = outcome(chunk_size), outcome(1 << 20)
+    assert first == second
+
+
+@given(st.lists(st.floats(allow_nan=False, allow_infinity=False, min_value=0, max_value=1e38), min_size=1, max_size=30))
+def test_numbers_are_rounded_as_python_does(values):
+    for form in ("{!r}", "{:.3f}", "{:.20g}", "{:e}"):
+        texts = [form.format(value) for value in values] + ["1"]
+        found = from_text("".join(f"a,b,{text}\n" for text in texts), weight=2, header=False)
+        stored = np.array([float(text) for text in texts]).astype(np.float32)
+        assert np.array_equal(found.weights, stored[stored > 0])
+
+
+@given(st.data())
+def test_codes_agree_with_a_dictionary(data):
+    from nearfar.relations._factorize import IntegerCodes, ObjectCodes, StringCodes
+
+    step = data.draw(st.sampled_from([1, 2**20, 2**40, 2**57]))
+    pieces = data.draw(st.lists(st.lists(st.integers(-40, 40).map(lambda k: k * step), max_size=60), max_size=5))
+    numbers, strings, objects = IntegerCodes(), StringCodes(), ObjectCodes()
+    table = {}
+    for piece in pieces:
+        expected = [table.setdefault(key, len(table)) for key in piece]
+        assert numbers.encode(np.array(piece, np.int64)).tolist() == expected
+        assert objects.encode(piece).tolist() == expected
+        ends = np.cumsum([0, *(len(str(key)) for key in piece)], dtype=np.int32)
+        text = np.frombuffer(bytearray("".join(map(str, piece)).encode()) or bytearray(1), np.uint8)
+        assert strings.encode(text, np.stack([ends[:-1], ends[1:]], axis=1)).tolist() == expected
+    assert numbers.ids().tolist() == objects.ids() == list(table)
+    assert strings.ids() == [str(key) for key in table]
+    assert len(numbers) == len(strings) == len(objects) == len(table)
+
+
+@pytest.mark.parametrize("prefix", ["", "größe "])
+def test_many_ids_agree_with_pandas(prefix):
+    rng = np.random.default_rng(4)
+    keys = (rng.pareto(1.0, size=(150_000, 2)) * 1000).astype(np.int64) * rng.integers(1, 3, size=(150_000, 1))
+    text = "".join(f"{prefix}{u}\t{prefix}{v}\n" for u, v in keys.tolist())
+    found = from_text(text, chunk_size=1 << 18)
+    codes, ids = pd.factorize(keys.reshape(-1))
+    assert np.array_equal(np.stack([found.rows, found.columns], axis=1).reshape(-1), codes)
+    assert found.row_ids.to_list() == [f"{prefix}{key}" if prefix else key for key in ids.tolist()]
+
+
+def test_codes_are_32_bits():
+    from nearfar.relations._factorize import _table_size
+
+    with pytest.raises(ValueError, match=r"of fewer than 2\*\*31 distinct ids"):
+        _table_size(2**31)
+
+
+# --- real files -----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.skipif(not DATA.exists(), reason="the graphs are not here")
+@pytest.mark.parametrize("name", ["musae-git/edges.csv.xz", "polblogs/edges.tsv.gz", "email-Eu-core/edges.txt.gz"])
+def test_real_graphs_agree_with_pandas(name):
+    separator = "," if ".csv" in name else r"\s+"
+    frame = pd.read_csv(DATA / name, sep=separator, header=0 if ".csv" in name else None, comment="#")
+    found = read_edges(DATA / name)
+    ids = found.row_ids.to_numpy()
+    assert np.array_equal(np.stack([ids[found.rows], ids[found.columns]], axis=1), frame.to_numpy()[:, :2])
