@@ -1,0 +1,376 @@
+"""The command line: ``nearfar embed``, ``similar``, ``convert`` and ``info``.
+
+Results go to standard output, everything else to standard error. What the user can put right is told in one line, with
+exit code 2; an interrupt exits with 130. Only click is imported at once, so that ``nearfar --help`` answers
+immediately.
+"""
+
+# ruff: noqa: D301 - the \b in the help texts is the character by which click keeps the lines below as they are
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import time
+import warnings
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from nearfar._version import __version__
+from nearfar.errors import NearfarError, NearfarWarning
+
+if TYPE_CHECKING:
+    from nearfar.embedding import Embedding
+    from nearfar.relations.matrix import Relation
+
+_FAR = ("gaussian-mixture", "exact", "performer", "rfa", "noise")
+
+
+def main(args: Sequence[str] | None = None) -> int:
+    """Run the command line and return its exit code.
+
+    Parameters
+    ----------
+    args : sequence of str, optional
+        The arguments; those of the process by default.
+
+    Returns
+    -------
+    int
+        0, or 2 for an error that the user can put right, 130 for an interrupt, 1 when the reader of the output left.
+
+    Examples
+    --------
+    >>> from nearfar.cli import main
+    >>> main(["info", "nowhere.safetensors", "--json"])
+    2
+    """
+    with warnings.catch_warnings():
+        warnings.showwarning = _show_warning
+        warnings.simplefilter("always", NearfarWarning)
+        try:
+            code = _cli.main(args=args, prog_name="nearfar", standalone_mode=False)
+            sys.stdout.flush()
+        except click.ClickException as error:
+            context = getattr(error, "ctx", None)
+            hint = f" Try: {context.command_path} --help" if context else ""
+            return _fail(error.format_message() + hint)
+        except (click.Abort, KeyboardInterrupt):
+            return _fail("interrupted", 130)
+        except BrokenPipeError:
+            # The reader left (`| head`): say nothing, now and when Python flushes at its end.
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            return 1
+        except NearfarError as error:
+            return _fail(str(error))
+        except OSError as error:
+            return _fail(f"{error.strerror or error}" + (f": {error.filename}" if error.filename else ""))
+        except MemoryError as error:
+            return _fail(f"not enough memory. {error}")
+    return code if isinstance(code, int) else 0
+
+
+@click.group(invoke_without_command=True, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(__version__, prog_name="nearfar", message="%(prog)s %(version)s")
+@click.pass_context
+def _cli(context: click.Context) -> None:
+    """Vectors for things that are related.
+
+    A list of who is related to whom goes in, a vector for each of them comes out, such that related ones are alike.
+
+    \b
+    Try it:
+      nearfar embed contacts.csv -o contacts.safetensors
+      nearfar similar contacts.safetensors alice
+      nearfar info contacts.safetensors
+      nearfar convert contacts.safetensors contacts.vec
+
+    Every command explains itself: nearfar embed --help
+    """
+    if context.invoked_subcommand is None:
+        click.echo(context.get_help())
+
+
+@_cli.command(short_help="Make vectors from a file of related pairs.")
+@click.argument("edges")
+@click.option("-o", "--output", required=True, metavar="OUT", help="File for the vectors; its suffix tells the format.")
+@click.option("--n-components", default=32, show_default=True, help="Length of a vector.")
+@click.option("--walk-length", type=int, metavar="STEPS", help="Steps within which things are related. [default: 3]")
+@click.option("--n-clusters", default=1, show_default=True, help="Gaussians in the far field; more is more exact.")
+@click.option("--n-epochs", default=30, show_default=True, help="Sweeps over the relation.")
+@click.option("--learning-rate", type=float, metavar="RATE", help="Size of the first step, in (0, 1].")
+@click.option("--far", type=click.Choice(_FAR), default=_FAR[0], show_default=True, help="How all the others enter.")
+@click.option("--random-state", type=int, metavar="SEED", help="Same seed, same vectors.")
+@click.option("--directed", is_flag=True, help="An edge goes from its source to its target only.")
+@click.option("--bipartite", is_flag=True, help="Sources and targets are of two kinds (users and items); two-sided.")
+@click.option("--source", metavar="COLUMN", help="Column of the source: its name, or its position from 0.")
+@click.option("--target", metavar="COLUMN", help="Column of the target.")
+@click.option("--weight", metavar="COLUMN", help="Column of the weight. [default: a third column of numbers]")
+@click.option("--delimiter", metavar="TEXT", help="What separates columns; 'tab' for a tab. [default: found out]")
+@click.option("--header/--no-header", default=None, help="Whether the first line names columns. [default: found out]")
+@click.option("--n-jobs", type=int, metavar="N", help="Threads. [default: all processors]")
+@click.option("-q", "--quiet", is_flag=True, help="No progress, no summary.")
+@click.option("--json", "as_json", is_flag=True, help="Write the summary to standard output as JSON.")
+def embed(edges: str, output: str, quiet: bool, as_json: bool, **options: Any) -> None:
+    """Make vectors from EDGES, a file of related pairs; - reads standard input.
+
+    EDGES is a CSV or TSV file (also .gz), or Parquet: a source, a target and, if there is one, a weight a line.
+    Repeated pairs add up.
+
+    OUT appears whole or not at all. Suffixes: .safetensors (keeps everything), .npz, .parquet, .vec or .txt (word2vec
+    text), .bin (word2vec binary), .tsv (for a projector).
+
+    \b
+    Examples:
+      nearfar embed contacts.csv -o contacts.safetensors
+      nearfar embed links.tsv.gz -o links.vec --directed --n-components 128
+      nearfar embed trips.csv -o trips.npz --source from --target to --weight passengers
+      cut -f1,2 big.tsv | nearfar embed - -o big.safetensors --random-state 1 --json
+    """
+    from nearfar.storage import check_output
+
+    check_output("nearfar embed", output)
+    started = time.perf_counter()
+    verbose = 0 if quiet else 1
+    relation, made = _read_relation(edges, options, verbose)
+    made |= {name: options[name] for name in ("n_components", "n_clusters", "n_epochs", "far", "random_state")}
+    if options["learning_rate"] is not None:
+        made["learning_rate"] = options["learning_rate"]
+    estimator, embedding = _fit(relation, made, options["n_jobs"], verbose)
+    embedding.save(output)
+    counts = relation.describe()
+    summary: dict[str, Any] = {
+        "output": output,
+        "n": len(embedding),
+        "n_components": embedding.n_components,
+        "loss": float(estimator.loss_),
+        "seconds": round(time.perf_counter() - started, 3),
+        "relation": counts,
+        "parameters": dict(embedding.parameters),
+    }
+    if as_json:
+        _print_json(summary)
+    elif not quiet:
+        click.echo(
+            f"{output}: {len(embedding)} vectors of {embedding.n_components} from {counts['n_entries']} relations"
+            f" ({counts['isolates']} isolates, {counts['sinks']} sinks), loss {summary['loss']:.4f},"
+            f" {summary['seconds']:.1f} s",
+            err=True,
+        )
+
+
+@_cli.command(short_help="Show what is most similar to an id.")
+@click.argument("file")
+@click.argument("ids", nargs=-1, required=True, metavar="ID...")
+@click.option("-n", "--negative", multiple=True, metavar="ID", help="Less of this one; may be repeated.")
+@click.option("--topn", default=10, show_default=True, help="How many to show.")
+@click.option("--context", is_flag=True, help="Answer with ids of the other side of a two-sided FILE.")
+@click.option("--json", "as_json", is_flag=True, help="Write the answer as JSON.")
+def similar(
+    file: str, ids: tuple[str, ...], negative: tuple[str, ...], topn: int, context: bool, as_json: bool
+) -> None:
+    """Show what is most similar to ID (to the mean of several) by the cosine of the angle.
+
+    Ids that are integers are found by their digits. An id that starts with a dash goes after two dashes: -- -5
+
+    \b
+    Examples:
+      nearfar similar contacts.safetensors alice
+      nearfar similar words.vec king woman --negative man --topn 3
+      nearfar similar ratings.safetensors user17 --context
+      nearfar similar contacts.safetensors alice --json | jq '.similar[0].id'
+    """
+    from nearfar.embedding import Embedding
+
+    embedding = Embedding.load(file)
+    positive, less = ([_find(embedding, text) for text in texts] for texts in (ids, negative))
+    if context:
+        vectors = [[embedding[key] for key in keys] for keys in (positive, less)]
+        found = embedding.context.most_similar(vectors[0], vectors[1], topn)
+    else:
+        found = embedding.most_similar(positive, less, topn)
+    if as_json:
+        answer = [{"id": key, "score": score} for key, score in found]
+        _print_json({"positive": positive, "negative": less, "similar": answer})
+    else:
+        _print_table(("id", "cosine"), [(_shown(key), f"{score:.4f}") for key, score in found])
+
+
+@_cli.command(short_help="Write vectors in another format.")
+@click.argument("source", metavar="IN")
+@click.argument("target", metavar="OUT")
+@click.option("--from", "from_format", metavar="FORMAT", help="Format of IN, if its suffix does not tell.")
+@click.option("--to", "to_format", metavar="FORMAT", help="Format of OUT, if its suffix does not tell.")
+def convert(source: str, target: str, from_format: str | None, to_format: str | None) -> None:
+    """Write the vectors of IN to OUT in another format.
+
+    The suffixes tell the formats: .safetensors (safetensors, keeps everything), .npz (npz, everything), .parquet
+    (parquet), .txt or .vec (word2vec-text), .bin (word2vec-binary), .tsv (projector). The word2vec formats may be
+    packed: .vec.gz
+
+    \b
+    Examples:
+      nearfar convert GoogleNews-vectors.bin.gz news.safetensors
+      nearfar convert contacts.safetensors contacts.vec
+      nearfar convert vectors.dat vectors.npz --from word2vec-text
+    """
+    from nearfar.embedding import Embedding
+    from nearfar.storage import check_output
+
+    check_output("nearfar convert", target, to_format)
+    Embedding.load(source, from_format).save(target, to_format)
+
+
+@_cli.command(short_help="Show what a file of vectors holds.")
+@click.argument("file")
+@click.option("--json", "as_json", is_flag=True, help="Write the facts as JSON.")
+def info(file: str, as_json: bool) -> None:
+    """Show what FILE holds: how many vectors, of which length, for what ids, and how they were made.
+
+    \b
+    Examples:
+      nearfar info contacts.safetensors
+      nearfar info contacts.safetensors --json | jq .parameters
+    """
+    import numpy as np
+
+    from nearfar._search import row_norms
+    from nearfar.embedding import Embedding
+    from nearfar.storage import format_of
+
+    embedding = Embedding.load(file)
+    norms = row_norms(embedding.vectors)
+    context = embedding.context_vectors
+    facts: dict[str, Any] = {
+        "file": file,
+        "format": format_of("nearfar info", file),
+        "bytes": os.path.getsize(file),  # noqa: PTH202 - pathlib is not needed for anything else here
+        "n": len(embedding),
+        "n_components": embedding.n_components,
+        "dtype": str(embedding.vectors.dtype),
+        "n_context": None if context is None else len(context),
+        "id_types": sorted({type(key).__name__ for key in embedding.ids}),
+        "first_ids": embedding.ids[:5],
+        "zero_vectors": int(np.count_nonzero(norms == 0)),
+        "mean_norm": float(norms.mean()) if len(norms) else 0.0,
+        "parameters": dict(embedding.parameters),
+    }
+    if as_json:
+        _print_json(facts)
+        return
+    rows = [(name, _fact(value)) for name, value in facts.items() if name != "parameters" and value is not None]
+    rows += [(f"  {name}", _fact(value)) for name, value in facts["parameters"].items()]
+    _print_table(("fact", "value"), rows)
+
+
+def _read_relation(edges: str, options: dict[str, Any], verbose: int) -> tuple[Relation, dict[str, Any]]:
+    """Return the relation to fit, and how it was made."""
+    import nearfar as nf
+
+    bipartite, steps = options["bipartite"], options["walk_length"]
+    if bipartite and steps is not None:
+        raise click.UsageError("--walk-length is for one kind of things; leave it out with --bipartite.")
+    columns: dict[str, Any] = {name: _column(options[name]) for name in ("source", "target", "weight")}
+    delimiter = "\t" if options["delimiter"] in ("tab", "\\t") else options["delimiter"]
+    relation = nf.Relation.from_edges(
+        edges,
+        **columns,
+        directed=options["directed"],
+        bipartite=bipartite,
+        delimiter=delimiter,
+        header="infer" if options["header"] is None else options["header"],
+        verbose=verbose,
+        n_jobs=options["n_jobs"],
+    )
+    made = {"edges": edges, "directed": options["directed"]}
+    if bipartite:
+        return relation.normalized(), {**made, "bipartite": True}
+    steps = 3 if steps is None else steps
+    return relation.random_walk(steps), {**made, "walk_length": steps}
+
+
+def _fit(relation: Relation, made: dict[str, Any], n_jobs: int | None, verbose: int) -> tuple[Any, Embedding]:
+    """Return the fitted estimator and its embedding, which says how it was made."""
+    import nearfar as nf
+
+    arguments = {name: made[name] for name in made if name not in ("edges", "directed", "bipartite", "walk_length")}
+    estimator = nf.EDRep(**arguments, n_jobs=n_jobs, verbose=verbose).fit(relation)
+    fitted = estimator.vectors_
+    # What leaves the vectors as they are is not how they were made.
+    told = {
+        name: value
+        for name, value in fitted.parameters.items()
+        if value is not None and name not in ("callbacks", "n_jobs", "verbose")
+    }
+    embedding = nf.Embedding(
+        fitted.vectors,
+        fitted.ids,
+        context_vectors=fitted.context_vectors,
+        context_ids=fitted.context_ids,
+        parameters=told | made,
+    )
+    return estimator, embedding
+
+
+def _column(text: str | None) -> str | int | None:
+    return int(text) if text is not None and text.isdecimal() else text
+
+
+def _find(embedding: Embedding, text: str) -> Any:
+    """Return the id that a word on the command line stands for: itself, or the integer that it spells."""
+    if text not in embedding and text.lstrip("+-").isdecimal() and int(text) in embedding:
+        return int(text)
+    embedding[text]  # an id that is not there raises, with a hint
+    return text
+
+
+def _fail(message: str, code: int = 2) -> int:
+    click.echo("nearfar: " + " ".join(message.split()), err=True)
+    return code
+
+
+def _show_warning(message: Warning | str, *_where: Any, **_how: Any) -> None:
+    click.echo(f"nearfar: warning: {message}", err=True)
+
+
+def _shown(key: Any) -> str:
+    return key if isinstance(key, str) and key.isprintable() and key else repr(key)
+
+
+def _fact(value: Any) -> str:
+    if isinstance(value, list):
+        return ", ".join(_shown(item) for item in value)
+    return f"{value:.6g}" if isinstance(value, float) else str(value)
+
+
+def _print(text: str) -> None:
+    # Where the terminal's encoding lacks a letter, the letter is spelled out.
+    encoding = getattr(sys.stdout, "encoding", None) or "utf-8"
+    click.echo(text.encode(encoding, "backslashreplace").decode(encoding))
+
+
+def _print_json(value: Any) -> None:
+    from nearfar.storage.content import jsonable
+
+    _print(json.dumps(jsonable(value), ensure_ascii=False, indent=2))
+
+
+def _print_table(names: tuple[str, str], rows: list[tuple[str, str]]) -> None:
+    """Print a table on a terminal, and lines with a tab between for the next program."""
+    if not sys.stdout.isatty():
+        for row in rows:
+            _print("\t".join(row))
+        return
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(box=None, pad_edge=False)
+    table.add_column(names[0])
+    table.add_column(names[1])
+    for first, second in rows:
+        table.add_row(Text(first), Text(second))
+    Console().print(table)

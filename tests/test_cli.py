@@ -1,0 +1,397 @@
+"""The command line: results, one-line errors with their exit codes, and no half files."""
+
+from __future__ import annotations
+
+import errno
+import gzip
+import io
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+
+import networkx as nx
+import numpy as np
+import pytest
+
+import nearfar as nf
+from nearfar._version import __version__
+from nearfar.cli import main
+from nearfar.errors import NearfarWarning
+
+COMMANDS = ["embed", "similar", "convert", "info"]
+
+
+@pytest.fixture
+def run(capsys):
+    """Run a command; return its exit code, standard output and standard error."""
+
+    def call(*args):
+        code = main([str(arg) for arg in args])
+        captured = capsys.readouterr()
+        return code, captured.out, captured.err
+
+    return call
+
+
+@pytest.fixture
+def fails(run):
+    """Run a command that must fail; return its one-line message."""
+
+    def call(*args, code=2):
+        got, out, err = run(*args)
+        assert got == code
+        assert out == ""
+        assert err.startswith("nearfar: ")
+        assert err.count("\n") == 1
+        return err
+
+    return call
+
+
+@pytest.fixture
+def stored(tmp_path):
+    """A file of four vectors in the plane; 17 is an integer."""
+    path = tmp_path / "people.safetensors"
+    nf.Embedding(
+        [[1, 0], [3, 1], [0, 2], [0, 0]],
+        ["ann", "bob", 17, "nil"],
+        context_vectors=[[0, 1], [1, 1]],
+        context_ids=["up", "diagonal"],
+        parameters={"n_epochs": 30, "edges": "people.csv"},
+    ).save(path)
+    return path
+
+
+@pytest.fixture(scope="module")
+def karate(tmp_path_factory):
+    """A small real network as a file with a header and weights."""
+    path = tmp_path_factory.mktemp("karate") / "karate.csv"
+    lines = [f"member {u},member {v},{d['weight']}" for u, v, d in nx.karate_club_graph().edges(data=True)]
+    path.write_text("from,to,times\n" + "\n".join(lines) + "\n")
+    return path
+
+
+def spawn(*args, first="", **kwargs):
+    """Start a process of its own that says when it is ready."""
+    code = f"{first}\nimport sys; from nearfar.cli import main; print('ready', flush=True); sys.exit(main())"
+    command = [sys.executable, "-c", code, *map(str, args)]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, **kwargs)
+    assert process.stdout.readline() == "ready\n"
+    return process
+
+
+class TestHelp:
+    def test_version(self, run):
+        assert run("--version") == (0, f"nearfar {__version__}\n", "")
+
+    def test_nothing_shows_the_help(self, run):
+        code, out, _ = run()
+        assert code == 0
+        assert all(command in out for command in COMMANDS)
+        assert run("--help")[1] == out == run("-h")[1]
+
+    @pytest.mark.parametrize("command", COMMANDS)
+    def test_teaches_by_examples(self, run, command):
+        code, out, _ = run(command, "--help")
+        assert code == 0
+        assert re.search(rf"Examples:\n(    .*\n)*    .*nearfar {command} ", out)
+
+    @pytest.mark.parametrize("command", COMMANDS)
+    def test_examples_name_options_that_exist(self, run, command):
+        out = run(command, "--help")[1]
+        examples = out[out.index("Examples:") : out.index("Options:")]
+        for option in re.findall(r"--[a-z][a-z-]*", examples):
+            assert re.search(rf"^ +(-\w, )?{option}\b", out[out.index("Options:") :], re.MULTILINE)
+
+    def test_answers_without_loading_anything_heavy(self):
+        code = "import sys; from nearfar.cli import main; main(['--help']); print(sorted(sys.modules))"
+        out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+        loaded = out[out.rindex("[") :]
+        assert all(f"'{name}'" not in loaded for name in ("numpy", "scipy", "numba", "rich", "sklearn"))
+
+    def test_wrong_usage(self, fails, stored):
+        assert "No such command 'foo'. Try: nearfar --help" in fails("foo")
+        assert "Missing argument 'EDGES'. Try: nearfar embed --help" in fails("embed")
+        assert "Missing option '-o' / '--output'" in fails("embed", "x.csv")
+        assert "No such option" in fails("info", "--foo")
+        assert "is not a valid integer" in fails("similar", stored, "ann", "--topn", "x")
+
+
+class TestSimilar:
+    def test_lines_for_the_next_program(self, run, stored):
+        assert run("similar", stored, "ann") == (0, "bob\t0.9487\n17\t0.0000\nnil\t0.0000\n", "")
+
+    def test_table_on_a_terminal(self, run, tmp_path, monkeypatch):
+        path = tmp_path / "x.npz"
+        nf.Embedding(np.eye(2), ["ann", "[bold]"]).save(path)
+        monkeypatch.setattr(sys.stdout, "isatty", lambda: True, raising=False)
+        monkeypatch.setenv("TERM", "dumb")
+        code, out, _ = run("similar", path, "ann")
+        assert code == 0
+        assert [line.split() for line in out.splitlines()] == [["id", "cosine"], ["[bold]", "0.0000"]]
+
+    def test_json(self, run, stored):
+        code, out, _ = run("similar", stored, "ann", "17", "--negative", "bob", "--topn", 5, "--json")
+        answer = json.loads(out)
+        assert code == 0
+        assert answer["positive"] == ["ann", 17]
+        assert answer["negative"] == ["bob"]
+        assert [entry["id"] for entry in answer["similar"]] == ["nil"]
+
+    def test_finds_integers_and_prefers_text(self, run, tmp_path):
+        path = tmp_path / "x.safetensors"
+        nf.Embedding(np.eye(3), ["17", 17, -5]).save(path)
+        assert json.loads(run("similar", path, "17", "--json")[1])["positive"] == ["17"]
+        assert json.loads(run("similar", path, "--json", "--", "-5")[1])["positive"] == [-5]
+
+    def test_other_side(self, run, stored, fails, tmp_path):
+        assert run("similar", stored, "17", "--context")[1].split() == ["up", "1.0000", "diagonal", "0.7071"]
+        assert run("similar", stored, "up", "--context")[0] == 2
+        nf.Embedding([[1.0]]).save(tmp_path / "x.npz")
+        assert "two-sided" in fails("similar", tmp_path / "x.npz", "0", "--context")
+
+    def test_ids_that_a_terminal_cannot_show(self, run, tmp_path):
+        path = tmp_path / "x.safetensors"
+        nf.Embedding([[1.0], [2], [3], [4], [5]], ["a", "b\tc", "", "\ud800", ("d", 1)]).save(path)
+        lines = run("similar", path, "a")[1].splitlines()
+        assert [line.rpartition("\t")[0] for line in lines] == ["'b\\tc'", "''", "'\\ud800'", "('d', 1)"]
+        entries = json.loads(run("similar", path, "a", "--json")[1])["similar"]
+        assert entries[-1]["id"] == ["d", 1]
+
+    def test_errors(self, fails, stored, tmp_path):
+        assert "got 'zoe'. It holds 4 ids" in fails("similar", stored, "zoe")
+        assert "Did you mean 'ann'?" in fails("similar", stored, "ANN")
+        assert "topn must be an integer >= 1" in fails("similar", stored, "ann", "--topn", 0)
+        assert "no such file" in fails("similar", tmp_path / "x.npz", "a")
+        assert "one of the suffixes" in fails("similar", tmp_path / "x.pkl", "a")
+        damaged = tmp_path / "damaged.safetensors"
+        damaged.write_bytes(stored.read_bytes()[:-1])
+        assert "cut short or altered" in fails("similar", damaged, "ann")
+
+
+class TestConvertAndInfo:
+    def test_convert_there_and_back(self, run, stored, tmp_path):
+        assert run("convert", stored, tmp_path / "x.npz") == (0, "", "")
+        assert run("convert", tmp_path / "x.npz", tmp_path / "y.safetensors") == (0, "", "")
+        assert nf.Embedding.load(tmp_path / "y.safetensors").equals(nf.Embedding.load(stored))
+
+    def test_convert_tells_what_is_left_out(self, run, tmp_path):
+        nf.Embedding(np.eye(2), ["a", "b"], context_vectors=np.eye(2)).save(tmp_path / "x.npz")
+        code, out, err = run("convert", tmp_path / "x.npz", tmp_path / "x.vec")
+        assert (code, out) == (0, "")
+        assert err.startswith("nearfar: warning: ")
+        assert err.count("\n") == 1
+        assert list(nf.Embedding.load(tmp_path / "x.vec")) == ["a", "b"]
+
+    def test_convert_by_named_formats(self, run, tmp_path):
+        (tmp_path / "x.dat").write_text("1 2\nann 1 2\n")
+        args = ("convert", tmp_path / "x.dat", tmp_path / "y.dat", "--from", "word2vec-text", "--to", "word2vec-binary")
+        assert run(*args)[0] == 0
+        assert nf.Embedding.from_word2vec(tmp_path / "y.dat", binary=True)["ann"].tolist() == [1, 2]
+
+    def test_convert_refuses_before_it_reads(self, fails, tmp_path):
+        (tmp_path / "x.vec").write_text("not read\n")
+        assert "folder that exists" in fails("convert", tmp_path / "x.vec", tmp_path / "nowhere" / "x.npz")
+        assert "one of the suffixes" in fails("convert", tmp_path / "x.vec", tmp_path / "x.pkl")
+        assert "format must be one of" in fails("convert", tmp_path / "x.vec", tmp_path / "x", "--to", "pickle")
+        assert "the first line 'not read" in fails("convert", tmp_path / "x.vec", tmp_path / "x.npz")
+        assert [p.name for p in tmp_path.iterdir()] == ["x.vec"]
+
+    def test_info(self, run, stored):
+        code, out, _ = run("info", stored)
+        facts = dict(line.strip().split("\t") for line in out.splitlines())
+        assert code == 0
+        assert facts["n"] == "4"
+        assert facts["n_components"] == "2"
+        assert facts["n_context"] == "2"
+        assert facts["zero_vectors"] == "1"
+        assert facts["id_types"] == "int, str"
+        assert facts["first_ids"] == "ann, bob, 17, nil"
+        assert facts["n_epochs"] == "30"
+
+    def test_info_json(self, run, stored):
+        facts = json.loads(run("info", stored, "--json")[1])
+        assert facts["format"] == "safetensors"
+        assert facts["bytes"] == stored.stat().st_size
+        assert facts["parameters"] == {"n_epochs": 30, "edges": "people.csv"}
+        assert facts["mean_norm"] == pytest.approx((1 + 10**0.5 + 2) / 4)
+
+    def test_info_of_nothing(self, run, tmp_path):
+        nf.Embedding(np.empty((0, 2))).save(tmp_path / "x.npz")
+        assert json.loads(run("info", tmp_path / "x.npz", "--json")[1])["mean_norm"] == 0
+
+
+class TestEmbed:
+    SMALL = ("--n-components", 8, "--random-state", 1, "--n-jobs", 1)
+
+    def test_file_to_vectors(self, run, karate, tmp_path):
+        out = tmp_path / "k.safetensors"
+        code, stdout, stderr = run("embed", karate, "-o", out, *self.SMALL)
+        assert (code, stdout) == (0, "")
+        assert "34 vectors of 8 from 156 relations (0 isolates, 0 sinks), loss " in stderr
+        emb = nf.Embedding.load(out)
+        assert emb.vectors.shape == (34, 8)
+        assert emb.parameters["walk_length"] == 3
+        assert emb.parameters["estimator"] == "EDRep"
+        # The two sides of the club: the leaders, and who is near them.
+        club = nx.get_node_attributes(nx.karate_club_graph(), "club")
+        for leader in (0, 33):
+            near = emb.most_similar(f"member {leader}", topn=8)
+            same = [club[int(key.split()[1])] == club[leader] for key, _ in near]
+            assert sum(same) >= 7
+
+    def test_is_what_the_library_makes(self, run, karate, tmp_path):
+        run("embed", karate, "-o", tmp_path / "k.npz", *self.SMALL, "--walk-length", 2, "--n-epochs", 7, "-q")
+        rel = nf.Relation.from_edges(karate).random_walk(2)
+        fitted = nf.EDRep(n_components=8, n_epochs=7, random_state=1, n_jobs=1).fit(rel)
+        assert fitted.vectors_.equals(nf.Embedding.load(tmp_path / "k.npz"))
+
+    def test_standard_input_and_gzip_are_the_file(self, run, karate, tmp_path, monkeypatch):
+        packed = tmp_path / "k.csv.gz"
+        packed.write_bytes(gzip.compress(karate.read_bytes()))
+        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(karate.read_bytes())))
+        for name, edges in [("a", karate), ("b", packed), ("c", "-")]:
+            assert run("embed", edges, "-o", tmp_path / f"{name}.npz", *self.SMALL, "-q") == (0, "", "")
+        a, b, c = (nf.Embedding.load(tmp_path / f"{name}.npz") for name in "abc")
+        assert a.equals(b)
+        assert a.equals(c)
+
+    def test_json(self, run, karate, tmp_path):
+        code, out, err = run("embed", karate, "-o", tmp_path / "k.vec", *self.SMALL, "--json")
+        summary = json.loads(out)
+        assert (code, err) == (0, "")
+        assert summary["n"] == 34
+        assert summary["n_components"] == 8
+        assert summary["relation"]["isolates"] == 0
+        assert summary["parameters"]["random_state"] == 1
+        assert np.isfinite(summary["loss"])
+
+    def test_columns_weights_and_direction(self, run, tmp_path):
+        edges = tmp_path / "e.tsv"
+        edges.write_text("what\tto\tfrom\tkm\n" + "".join(f"x\tb{i % 3}\ta{i % 4}\t{i + 1}\n" for i in range(12)))
+        columns = ("--source", "from", "--target", "to", "--weight", "km", "--delimiter", "tab", "--header")
+        args = ("embed", edges, *columns, "--n-components", 3, "--random-state", 0, "-q", "-o")
+        assert run(*args, tmp_path / "d.npz", "--directed")[0] == 0
+        assert run(*args, tmp_path / "u.npz")[0] == 0
+        directed, undirected = (nf.Embedding.load(tmp_path / name) for name in ("d.npz", "u.npz"))
+        assert list(directed)[:2] == ["a0", "b0"]
+        assert not np.allclose(directed.vectors, undirected.vectors)
+        by_position = ("--source", 2, "--target", 1, "--weight", 3)
+        assert run("embed", edges, *by_position, *args[8:], tmp_path / "p.npz")[0] == 0
+
+    def test_two_kinds(self, run, fails, tmp_path):
+        edges = tmp_path / "e.csv"
+        edges.write_text("".join(f"u{i % 7},i{(i * i) % 5}\n" for i in range(35)))
+        out = tmp_path / "x.safetensors"
+        args = ("embed", edges, "-o", out, "--bipartite", "--n-components", 2, "-q")
+        assert run(*args) == (0, "", "")
+        emb = nf.Embedding.load(out)
+        assert sorted(emb) == [f"u{i}" for i in range(7)]
+        assert set(emb.context_ids) == {"i0", "i1", "i4"}
+        assert run("similar", out, "u1", "--context")[1].startswith("i")
+        assert "leave it out with --bipartite" in fails(*args, "--walk-length", 2)
+
+    def test_refuses_before_any_work(self, fails, karate, tmp_path, monkeypatch):
+        monkeypatch.setattr(nf.Relation, "from_edges", lambda *args, **kwargs: pytest.fail("it began to work"))
+        assert "folder that exists" in fails("embed", karate, "-o", tmp_path / "nowhere" / "k.vec")
+        assert "one of the suffixes" in fails("embed", karate, "-o", tmp_path / "k.pickle")
+        (tmp_path / "k.npz").mkdir()
+        assert "(a folder)" in fails("embed", karate, "-o", tmp_path / "k.npz")
+
+    def test_bad_input_writes_nothing(self, fails, karate, tmp_path):
+        out = tmp_path / "k.npz"
+        assert "no such file" in fails("embed", tmp_path / "x.csv", "-o", out)
+        assert "'times'; got 'km'" in fails("embed", karate, "-o", out, "--weight", "km")
+        assert "n_components must be" in fails("embed", karate, "-o", out, "--n-components", 0)
+        assert "n_components must be" in fails("embed", karate, "-o", out, "--n-components", 100)
+        assert "learning_rate must be" in fails("embed", karate, "-o", out, "--learning-rate", -1)
+        assert list(tmp_path.iterdir()) == []
+
+    def test_an_interrupt(self, run, karate, tmp_path, monkeypatch):
+        def interrupted(self, relation):
+            raise KeyboardInterrupt
+
+        monkeypatch.setattr(nf.EDRep, "fit", interrupted)
+        code, out, err = run("embed", karate, "-o", tmp_path / "k.npz")
+        assert (code, out) == (130, "")
+        assert err.strip() == "nearfar: interrupted"
+        assert list(tmp_path.iterdir()) == []
+
+    def test_a_full_disk(self, run, fails, karate, tmp_path, monkeypatch):
+        out = tmp_path / "k.npz"
+        nf.Embedding(np.eye(2)).save(out)
+        before = out.read_bytes()
+
+        def full(descriptor):
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), "k.npz")
+
+        monkeypatch.setattr(os, "fsync", full)
+        assert fails("embed", karate, "-o", out, "-q", *self.SMALL) == "nearfar: No space left on device: k.npz\n"
+        assert out.read_bytes() == before
+
+    def test_too_little_memory(self, fails, karate, tmp_path, monkeypatch):
+        def big(self, relation):
+            raise MemoryError("Unable to allocate 1 PiB")
+
+        monkeypatch.setattr(nf.EDRep, "fit", big)
+        assert "not enough memory. Unable to allocate 1 PiB" in fails("embed", karate, "-o", tmp_path / "k.npz")
+
+    def test_warnings_are_one_line(self, run, karate, tmp_path, monkeypatch):
+        import warnings
+
+        fit = nf.EDRep.fit
+
+        def warn(self, relation):
+            warnings.warn("something was left out", NearfarWarning, stacklevel=1)
+            return fit(self, relation)
+
+        monkeypatch.setattr(nf.EDRep, "fit", warn)
+        code, _, err = run("embed", karate, "-o", tmp_path / "k.npz", "-q", *self.SMALL)
+        assert (code, err) == (0, "nearfar: warning: something was left out\n")
+
+
+class TestProcess:
+    def test_a_reader_that_leaves(self, tmp_path):
+        path = tmp_path / "x.npz"
+        nf.Embedding(np.ones((20_000, 1))).save(path)
+        process = spawn("similar", path, "5", "--topn", 19_999)
+        process.stdout.readline()
+        process.stdout.close()
+        assert process.wait(30) == 1
+        assert process.stderr.read() == ""
+        process.stderr.close()
+
+    def test_interrupt_from_outside(self, tmp_path):
+        process = spawn("embed", "-", "-o", tmp_path / "x.npz", stdin=subprocess.PIPE)
+        time.sleep(1.0)  # until it waits for its input
+        process.send_signal(signal.SIGINT)
+        _, err = process.communicate(timeout=30)
+        assert process.returncode == 130
+        assert "Traceback" not in err
+        assert list(tmp_path.iterdir()) == []
+
+    def test_a_file_that_may_not_grow(self, tmp_path):
+        pytest.importorskip("resource")
+        small = {**os.environ, "PYTHONDONTWRITEBYTECODE": "1"}
+        nf.Embedding(np.eye(200)).save(tmp_path / "x.npz")
+        for suffix in (".safetensors", ".vec", ".bin.gz", ".tsv", ".parquet"):
+            target = tmp_path / f"y{suffix}"
+            nf.Embedding(np.eye(2)).save(target)
+            before = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
+            limit = "import resource; resource.setrlimit(resource.RLIMIT_FSIZE, (500, 500))"
+            process = spawn("convert", tmp_path / "x.npz", target, first=limit, env=small)
+            out, err = process.communicate(timeout=60)
+            assert (process.returncode, out) == (2, "")
+            assert re.fullmatch(r"nearfar: .*File too large.*\n", err)
+            assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == before
+
+    def test_a_terminal_that_knows_ascii_only(self, tmp_path):
+        path = tmp_path / "x.npz"
+        nf.Embedding(np.eye(2), ["a", "Zoë"]).save(path)
+        process = spawn("similar", path, "a", env={**os.environ, "PYTHONIOENCODING": "ascii"})
+        out, err = process.communicate(timeout=30)
+        assert (out, err) == ("Zo\\xeb\t0.0000\n", "")
