@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from nearfar._version import __version__
 
 if TYPE_CHECKING:
-    from nearfar import datasets, errors, evaluate, plots
+    from nearfar import datasets, errors, evaluate, far, plots
     from nearfar._warmup import warmup
     from nearfar.embedding import Embedding
     from nearfar.far.softmax import log_normalizers
@@ -27,6 +27,7 @@ _HOMES = {
     "datasets": "nearfar.datasets",
     "errors": "nearfar.errors",
     "evaluate": "nearfar.evaluate",
+    "far": "nearfar.far",
     "log_normalizers": "nearfar.far.softmax",
     "plots": "nearfar.plots",
     "warmup": "nearfar._warmup",
@@ -40,6 +41,7 @@ __all__ = [
     "datasets",
     "errors",
     "evaluate",
+    "far",
     "log_normalizers",
     "plots",
     "warmup",

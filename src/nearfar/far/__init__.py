@@ -1,1 +1,57 @@
-""
+"""All the others: the far field of the softmax, ``Z_i = sum_a exp(x_i . y_a)``, exactly or in linear time.
+
+Loaded lazily, name by name, so that nothing is compiled or imported before it is used.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from nearfar.far.clustering import spherical_kmeans
+    from nearfar.far.error import ErrorEstimate, estimate_error
+    from nearfar.far.exact import Exact
+    from nearfar.far.gaussian_mixture import GaussianMixture
+    from nearfar.far.noise import Noise
+    from nearfar.far.random_features import RFA, Performer
+    from nearfar.far.softmax import far_field, log_normalizers
+
+_HOMES = {
+    "ErrorEstimate": "nearfar.far.error",
+    "Exact": "nearfar.far.exact",
+    "GaussianMixture": "nearfar.far.gaussian_mixture",
+    "Noise": "nearfar.far.noise",
+    "Performer": "nearfar.far.random_features",
+    "RFA": "nearfar.far.random_features",
+    "estimate_error": "nearfar.far.error",
+    "far_field": "nearfar.far.softmax",
+    "log_normalizers": "nearfar.far.softmax",
+    "spherical_kmeans": "nearfar.far.clustering",
+}
+
+__all__ = [
+    "RFA",
+    "ErrorEstimate",
+    "Exact",
+    "GaussianMixture",
+    "Noise",
+    "Performer",
+    "estimate_error",
+    "far_field",
+    "log_normalizers",
+    "spherical_kmeans",
+]
+
+
+def __getattr__(name: str) -> Any:
+    home = _HOMES.get(name)
+    if home is None:
+        raise AttributeError(f"module 'nearfar.far' has no attribute {name!r}")
+    value = getattr(importlib.import_module(home), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted(set(globals()) | set(__all__))

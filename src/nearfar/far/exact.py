@@ -1,0 +1,151 @@
+"""The exact far field, streamed: no more than one tile of scores is ever held.
+
+``log Z_i = log sum_a exp(x_i . y_a)`` with gradient ``sum_a S_ia y_a``, ``S = softmax(X Yᵀ)``. Tile by tile the running
+maximum, the sum and the pull of each row are kept, rescaled when the maximum grows.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from nearfar._parallel import even_bounds, run_blocks, single_threaded_blas
+from nearfar.contracts import Floats
+from nearfar.far._base import FarPart, Others
+
+_TILE_ROWS, _TILE_OTHERS = 256, 2048
+
+
+@dataclass(frozen=True, eq=False)
+class Exact(FarPart):
+    """All scores, one tile at a time: O(n m d) time, constant extra memory.
+
+    The oracle of the linear-time far fields. Scores are formed in the dtype of the vectors, sums in float64.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> far = Exact()
+    >>> Y = np.array([[1.0, 0.0], [0.0, 2.0]])
+    >>> far.prepare(Y, n_active=2, rng=np.random.default_rng(0), n_jobs=1)
+    >>> log_z, force = np.empty(1), np.empty((1, 2))
+    >>> far.evaluate(np.zeros((1, 2)), log_z, force)
+    >>> np.exp(log_z), force
+    (array([2.]), array([[0.5, 1. ]]))
+
+    Source: the SoftMax normaliser of Dall'Amico & Belliardo (2024), arXiv 2303.17475, eq. (1).
+    """
+
+    keeps_others: ClassVar[bool] = True
+
+    def prepare(self, Y: Floats, n_active: int, rng: np.random.Generator, n_jobs: int) -> None:  # noqa: ARG002
+        """Take in the others.
+
+        Parameters
+        ----------
+        Y : ndarray of float32 or float64, shape (m, d)
+            Kept by reference.
+        n_active : int
+            Number of present objects. When it is below m, rows of zeros are absent.
+        rng : numpy.random.Generator
+            Not used.
+        n_jobs : int
+            Not used.
+
+        Raises
+        ------
+        InputError
+            ``n_active`` is not a possible count, or not the number of rows that are not zero.
+        """
+        self._remember(Others.of("Exact.prepare", Y, n_active))
+
+    def evaluate(self, X: Floats, log_z: NDArray[np.float64], force: Floats | None) -> None:
+        """Write log Z and its gradient for a block of rows; safe from several threads at once.
+
+        Parameters
+        ----------
+        X : ndarray, shape (b, d)
+            Rows, of the dtype of Y.
+        log_z : ndarray of float64, shape (b,)
+            Written: natural log of Z.
+        force : ndarray, shape (b, d), or None
+            Written: d log Z_i / d x_i, the softmax mean of the others. None leaves it out, at half the time.
+        """
+        stream_softmax(X, self._prepared(), log_z, force)
+
+    def other_side(self, X: Floats, r: Floats, Y: Floats, out: Floats, n_jobs: int) -> None:
+        """Add to ``out`` the gradient of ``sum_i r_i log Z_i`` in each y_a: ``sum_i r_i S_ia x_i``.
+
+        Parameters
+        ----------
+        X : ndarray, shape (n, d)
+            All rows.
+        r : ndarray, shape (n,)
+            Weight of each row.
+        Y : ndarray, shape (m, d)
+            The others, as given to ``prepare``.
+        out : ndarray, shape (m, d)
+            Added to, in place; rows of absent objects are left as they are.
+        n_jobs : int
+            Number of threads.
+        """
+        others: Others = self._prepared()
+        rows = others.indices()
+        add_other_side(X, r, others.vectors if others.active is None else Y[rows], out, rows, n_jobs)
+
+
+def stream_softmax(X: Floats, others: Others, log_z: NDArray[np.float64], force: Floats | None) -> None:
+    """Write log Z and, unless ``force`` is None, the softmax means of ``others``, for rows of X."""
+    for start in range(0, len(X), _TILE_ROWS):
+        rows = slice(start, start + _TILE_ROWS)
+        _stream_tile(X[rows], others, log_z[rows], None if force is None else force[rows])
+
+
+def _stream_tile(X: Floats, others: Others, log_z: NDArray[np.float64], force: Floats | None) -> None:
+    top = np.full(len(X), -np.inf)
+    total = np.zeros(len(X))
+    pull = np.zeros(X.shape)
+    for Y in others.blocks(_TILE_OTHERS):
+        scores = X @ Y.T
+        # The running maximum is a value of the scores' own dtype, so nothing is rounded between the two.
+        new_top = np.maximum(top, scores.max(axis=1))
+        scores -= new_top.astype(X.dtype)[:, None]
+        np.exp(scores, out=scores)
+        shrink = np.exp(top - new_top)
+        total *= shrink
+        total += scores.sum(axis=1, dtype=np.float64)
+        if force is not None:
+            pull *= shrink[:, None]
+            pull += scores @ Y
+        top = new_top
+    log_z[:] = np.log(total) + top
+    if force is not None:
+        force[:] = pull / total[:, None]
+
+
+def add_other_side(X: Floats, r: Floats, Y: Floats, out: Floats, rows: NDArray[np.int64], n_jobs: int) -> None:
+    """Add ``sum_i r_i softmax(x_i . Y)_a x_i`` to ``out[rows[a]]``; two passes over all pairs."""
+    log_z = np.empty(len(X))
+    others = Others(Y, None)
+    weights = np.asarray(r, dtype=np.float64)
+
+    def normalise(_: int, start: int, stop: int) -> None:
+        stream_softmax(X[start:stop], others, log_z[start:stop], None)
+
+    def add(_: int, start: int, stop: int) -> None:
+        pull = np.zeros((stop - start, X.shape[1]))
+        for low in range(0, len(X), _TILE_OTHERS):
+            block = slice(low, low + _TILE_OTHERS)
+            shares = Y[start:stop] @ X[block].T
+            shares -= log_z[block].astype(X.dtype)
+            np.exp(shares, out=shares)
+            shares *= weights[block].astype(X.dtype)
+            pull += shares @ X[block]
+        out[rows[start:stop]] += pull.astype(out.dtype)
+
+    with single_threaded_blas():
+        run_blocks(normalise, even_bounds(len(X), _TILE_ROWS), n_jobs)
+        run_blocks(add, even_bounds(len(Y), _TILE_ROWS), n_jobs)

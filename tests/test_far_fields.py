@@ -1,0 +1,532 @@
+"""The far fields against NumPy twins, central differences, and their own exact limits."""
+
+from __future__ import annotations
+
+import warnings
+
+import numpy as np
+import pytest
+from scipy.special import logsumexp, softmax
+
+from nearfar._parallel import single_threaded_blas
+from nearfar.contracts import FarField
+from nearfar.errors import InputError, NearfarError, NearfarWarning
+from nearfar.far import (
+    RFA,
+    Exact,
+    GaussianMixture,
+    Noise,
+    Performer,
+    far_field,
+    spherical_kmeans,
+)
+
+RNG = np.random.default_rng
+ALL = [
+    Exact(),
+    GaussianMixture(),
+    GaussianMixture(n_clusters=3),
+    Performer(n_features=37),
+    RFA(n_features=400),
+    Noise(n_samples=5),
+]
+IDS = [repr(far) for far in ALL]
+
+
+def vectors(n: int, d: int, seed: int = 0, dtype: type = np.float64) -> np.ndarray:
+    """Irregular vectors: shifted, of unequal scale along each axis."""
+    rng = RNG(seed)
+    return (rng.normal(size=(n, d)) * np.linspace(0.3, 1.1, d) + rng.normal(size=d) / 3).astype(dtype)
+
+
+def evaluate(far: FarField, X: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    log_z, force = np.empty(len(X)), np.empty_like(X)
+    far.evaluate(X, log_z, force)
+    return log_z, force
+
+
+def prepared(far: object, Y: np.ndarray, seed: int = 1, n_active: int | None = None, n_jobs: int = 1) -> FarField:
+    field = far_field(far)
+    field.prepare(Y, len(Y) if n_active is None else n_active, RNG(seed), n_jobs)
+    return field
+
+
+def central_differences(function, A: np.ndarray, step: float = 6e-6) -> np.ndarray:
+    """Gradient of a scalar function in every entry of A."""
+    gradient = np.empty_like(A)
+    for index in np.ndindex(A.shape):
+        up, down = A.copy(), A.copy()
+        up[index] += step
+        down[index] -= step
+        gradient[index] = (function(up) - function(down)) / (2 * step)
+    return gradient
+
+
+def relative_gap(a: np.ndarray, b: np.ndarray) -> float:
+    return float(np.abs(a - b).max() / np.abs(b).max())
+
+
+def mixture_twin(X: np.ndarray, Y: np.ndarray, labels: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """EDRep eqs. (2)-(3), written out."""
+    log_parts, pulls = [], []
+    for a in range(labels.max() + 1):
+        members = Y[labels == a]
+        mean = members.mean(axis=0)
+        covariance = (
+            np.cov(members.T, bias=True).reshape(Y.shape[1], -1) if len(members) > 1 else 0 * np.outer(mean, mean)
+        )
+        log_parts.append(np.log(len(members)) + X @ mean + np.einsum("id,de,ie->i", X, covariance, X) / 2)
+        pulls.append(mean + X @ covariance)
+    weights = softmax(log_parts, axis=0)
+    return logsumexp(log_parts, axis=0), np.einsum("ai,aid->id", weights, pulls)
+
+
+# ---------------------------------------------------------------- every far field
+
+
+@pytest.mark.parametrize("far", ALL, ids=IDS)
+def test_force_is_the_gradient_of_log_z(far: object) -> None:
+    Y, X = vectors(23, 4), vectors(7, 4, seed=5)
+    field = prepared(far, Y)
+    _, force = evaluate(field, X)
+    numeric = central_differences(lambda A: evaluate(field, A)[0].sum(), X)
+    assert relative_gap(force, numeric) < 1e-7
+
+
+def test_the_gradient_check_refuses_a_wrong_gradient() -> None:
+    Y, X = vectors(23, 4), vectors(7, 4, seed=5)
+    field = prepared(Exact(), Y)
+    numeric = central_differences(lambda A: evaluate(field, A)[0].sum(), X)
+    assert relative_gap(evaluate(field, X)[1][:, ::-1], numeric) > 1e-2
+
+
+@pytest.mark.parametrize("far", [Exact(), GaussianMixture(), Noise(n_samples=9)], ids=repr)
+def test_other_side_is_the_gradient_in_the_others(far: object) -> None:
+    X, Y, r = vectors(9, 3, seed=2), vectors(11, 3), RNG(3).uniform(0.2, 2.0, 9)
+    out = np.full_like(Y, 0.25)  # it adds
+    prepared(far, Y).other_side(X, r, Y, out, 1)
+    numeric = central_differences(lambda B: float(r @ evaluate(prepared(far, B), X)[0]), Y)
+    assert relative_gap(out - 0.25, numeric) < 1e-7
+
+
+def test_other_side_of_a_mixture_with_labels() -> None:
+    X, Y, r = vectors(9, 3, seed=2), vectors(12, 3), RNG(3).uniform(0.2, 2.0, 9)
+    Y[4] = 0.0  # absent
+    labels = np.array([0, 2, 2, 0, -1, 2, 0, 4, 2, 0, 2, 0])  # 4 has one member; 1 and 3 none
+    far = GaussianMixture(labels=labels)
+    out = np.zeros_like(Y)
+    prepared(far, Y, n_active=11).other_side(X, r, Y, out, 1)
+    numeric = central_differences(lambda B: float(r @ evaluate(prepared(far, B, n_active=11), X)[0]), Y)
+    assert relative_gap(out, numeric) < 1e-7
+    assert not out[4].any()
+
+
+@pytest.mark.parametrize("far", [Exact(), GaussianMixture(), Noise(n_samples=50)], ids=repr)
+def test_other_side_of_one_shared_set_completes_the_gradient(far: object) -> None:
+    """X is among its own others: force plus other side is the whole derivative."""
+    X = vectors(8, 3)
+    r = RNG(3).uniform(0.2, 2.0, 8)
+    field = prepared(far, X)
+    total = r[:, None] * evaluate(field, X)[1]
+    field.other_side(X, r, X, total, 1)
+    numeric = central_differences(lambda A: float(r @ evaluate(prepared(far, A), A)[0]), X)
+    assert relative_gap(total, numeric) < 1e-7
+
+
+@pytest.mark.parametrize("far", ALL, ids=IDS)
+def test_absent_objects_change_nothing(far: object) -> None:
+    Y, X = vectors(20, 4), vectors(6, 4, seed=1)
+    where = np.array([0, 3, 4, 17, 20, 20])
+    padded = np.insert(Y, where, 0.0, axis=0)
+    log_z, force = evaluate(prepared(far, Y), X)
+    padded_log_z, padded_force = evaluate(prepared(far, padded, n_active=20), X)
+    np.testing.assert_allclose(padded_log_z, log_z, rtol=1e-12)
+    np.testing.assert_allclose(padded_force, force, rtol=1e-9, atol=1e-12)
+
+
+@pytest.mark.parametrize("far", [Exact(), GaussianMixture(), Noise(n_samples=50)], ids=repr)
+def test_absent_objects_get_no_gradient(far: object) -> None:
+    Y = vectors(20, 4)
+    Y[[2, 7]] = 0.0
+    out = np.zeros_like(Y)
+    prepared(far, Y, n_active=18).other_side(vectors(6, 4, seed=1), np.ones(6), Y, out, 1)
+    assert not out[[2, 7]].any()
+    assert out[np.setdiff1d(np.arange(20), [2, 7])].any(axis=1).all()
+
+
+@pytest.mark.parametrize("far", [Exact(), GaussianMixture(), GaussianMixture(n_clusters=3), Noise(5)], ids=repr)
+def test_zero_rows_that_are_present_count(far: object) -> None:
+    """With every row present a row of zeros is a vector at the origin: it adds exp(0) to each exact Z."""
+    Y = vectors(20, 4)
+    Y[[2, 7]] = 0.0
+    log_z, _ = evaluate(prepared(far, Y), np.zeros((3, 4)))
+    np.testing.assert_allclose(log_z, np.log(20), rtol=1e-12)
+
+
+@pytest.mark.parametrize("far", ALL, ids=IDS)
+def test_float32_agrees_with_float64(far: object) -> None:
+    Y, X = vectors(400, 6), vectors(90, 6, seed=4)
+    labels = spherical_kmeans(Y, 3, rng=RNG(0)).labels
+    if getattr(far, "n_clusters", 1) > 1:
+        far = GaussianMixture(labels=labels)
+    log_z, force = evaluate(prepared(far, Y), X)
+    single_log_z, single_force = evaluate(prepared(far, Y.astype(np.float32)), X.astype(np.float32))
+    assert single_force.dtype == np.float32
+    assert single_log_z.dtype == np.float64
+    np.testing.assert_allclose(single_log_z, log_z, rtol=1e-4, atol=1e-4)
+    assert relative_gap(single_force, force) < 1e-4
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("far", ALL, ids=IDS)
+def test_same_bits_for_any_number_of_workers(far: object, dtype: type) -> None:
+    Y = vectors(9001, 5, dtype=dtype)
+    r = RNG(0).uniform(size=300).astype(dtype)
+    answers = []
+    for n_jobs in (1, 3):
+        field = prepared(far, Y, n_jobs=n_jobs)
+        with single_threaded_blas():
+            log_z, force = evaluate(field, Y[:300])
+        out = np.zeros_like(Y)
+        if hasattr(field, "other_side"):
+            field.other_side(Y[:300], r, Y, out, n_jobs)
+        answers.append((log_z, force, out))
+    for one, other in zip(*answers, strict=True):
+        assert one.tobytes() == other.tobytes()
+
+
+@pytest.mark.parametrize("far", ALL, ids=IDS)
+def test_inputs_stay_untouched_and_may_be_read_only(far: object) -> None:
+    Y, X = vectors(30, 4), vectors(6, 4, seed=1)
+    copies = Y.copy(), X.copy()
+    Y.flags.writeable = X.flags.writeable = False
+    evaluate(prepared(far, Y), X)
+    np.testing.assert_array_equal(Y, copies[0])
+    np.testing.assert_array_equal(X, copies[1])
+
+
+@pytest.mark.parametrize("far", ALL, ids=IDS)
+def test_without_force_log_z_is_the_same(far: object) -> None:
+    Y, X = vectors(30, 4), vectors(6, 4, seed=1)
+    field = prepared(far, Y)
+    log_z = np.empty(6)
+    field.evaluate(X, log_z, None)
+    np.testing.assert_allclose(log_z, evaluate(field, X)[0], rtol=1e-14)
+
+
+@pytest.mark.parametrize("far", [Exact(), GaussianMixture(), Performer(), Noise(n_samples=40)], ids=repr)
+def test_long_vectors_do_not_overflow(far: object) -> None:
+    """Scores in the hundreds of thousands; RFA's terms, unlike its logarithms, lose all digits there."""
+    Y, X = 300 * vectors(40, 4), 300 * vectors(6, 4, seed=1)
+    log_z, force = evaluate(prepared(far, Y), X)
+    assert np.isfinite(log_z).all()
+    assert np.isfinite(force).all()
+
+
+@pytest.mark.parametrize("far", ALL, ids=IDS)
+def test_one_other(far: object) -> None:
+    Y, X = vectors(1, 4), vectors(6, 4, seed=1)
+    if getattr(far, "n_clusters", 1) > 1:
+        with pytest.raises(InputError, match="n_clusters must be at most 1"):
+            prepared(far, Y)
+        return
+    log_z, force = evaluate(prepared(far, Y), X)
+    if isinstance(far, (Performer, RFA)):
+        assert np.isfinite(log_z).all()
+        return
+    np.testing.assert_allclose(log_z, (X @ Y.T)[:, 0], rtol=1e-12)
+    np.testing.assert_allclose(force, np.repeat(Y, 6, axis=0), rtol=1e-12)
+
+
+@pytest.mark.parametrize("far", ALL, ids=IDS)
+def test_refusals(far: object) -> None:
+    with pytest.raises(NearfarError, match="prepare must be called"):
+        evaluate(far_field(far), vectors(3, 4))
+    for wrong in (0, 21):
+        with pytest.raises(InputError, match=r"n_active must be in \[1, 20\]"):
+            prepared(far, vectors(20, 4), n_active=wrong)
+
+
+@pytest.mark.parametrize("far", [Exact(), Performer(), RFA(), Noise()], ids=repr)
+def test_a_count_that_contradicts_the_rows_is_refused(far: object) -> None:
+    with pytest.raises(InputError, match="the number of rows that are not zero"):
+        prepared(far, vectors(20, 4), n_active=19)
+
+
+# ---------------------------------------------------------------- parts with parameters
+
+
+@pytest.mark.parametrize("far", ALL, ids=IDS)
+def test_parameters(far) -> None:
+    assert isinstance(far, FarField)
+    copy = far_field(far)
+    assert copy is not far
+    assert copy.get_params() == far.get_params()
+    for name in far.get_params():
+        with pytest.raises(AttributeError):
+            setattr(far, name, 1)
+
+
+def test_scikit_learn_clones_and_sets_parameters() -> None:
+    from sklearn.base import clone
+
+    labels = np.array([0, 1, 1])
+    far = clone(GaussianMixture(n_clusters=2, labels=labels), safe=False)
+    np.testing.assert_array_equal(far.labels, labels)
+    assert far.set_params(n_clusters=3, labels=None).n_clusters == 3
+    with pytest.raises(InputError, match="parameter must be one of"):
+        far.set_params(clusters=3)
+    with pytest.raises(InputError, match="n_clusters must be an integer >= 1; got 0"):
+        far.set_params(n_clusters=0)
+    assert far.n_clusters == 3
+
+
+def test_far_field_by_name_and_by_object() -> None:
+    names = {
+        "gaussian-mixture": GaussianMixture,
+        "exact": Exact,
+        "performer": Performer,
+        "rfa": RFA,
+        "noise": Noise,
+    }
+    for name, kind in names.items():
+        assert type(far_field(name)) is kind
+
+    class Own:
+        def prepare(self, Y, n_active, rng, n_jobs): ...
+
+        def evaluate(self, X, log_z, force): ...
+
+    own = Own()
+    assert far_field(own) is own
+    for wrong in ("mixture", 3, None, Exact):
+        with pytest.raises(InputError, match="far must be one of"):
+            far_field(wrong)
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: GaussianMixture(n_clusters=0), "n_clusters must be an integer >= 1; got 0"),
+        (lambda: GaussianMixture(labels=[[0, 1]]), "labels must be one integer per object"),
+        (lambda: GaussianMixture(labels=[0.0, 1.0]), "labels must be one integer per object"),
+        (lambda: GaussianMixture(labels=[]), "labels must be one integer per object"),
+        (lambda: GaussianMixture(labels=[0, -2]), "or -1 where absent"),
+        (lambda: GaussianMixture(labels=[-1, -1]), "or -1 where absent"),
+        (lambda: GaussianMixture(n_clusters=2, labels=[0, 2]), r"labels must be in 0\.\.1"),
+        (lambda: Performer(n_features=0), "n_features must be an integer >= 1"),
+        (lambda: RFA(n_features=2.5), "n_features must be an integer >= 1"),
+        (lambda: Noise(n_samples=True), "n_samples must be an integer >= 1"),
+    ],
+)
+def test_bad_parameters(make, message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        make()
+
+
+# ---------------------------------------------------------------- one by one
+
+
+def test_exact_agrees_with_a_dense_softmax_over_several_tiles() -> None:
+    Y, X = vectors(5003, 5), vectors(301, 5, seed=1)
+    log_z, force = evaluate(prepared(Exact(), Y), X)
+    np.testing.assert_allclose(log_z, logsumexp(X @ Y.T, axis=1), rtol=1e-13)
+    np.testing.assert_allclose(force, softmax(X @ Y.T, axis=1) @ Y, rtol=1e-11)
+    r = RNG(2).uniform(size=301)
+    out = np.zeros_like(Y)
+    prepared(Exact(), Y).other_side(X, r, Y, out, 2)
+    np.testing.assert_allclose(out, (softmax(X @ Y.T, axis=1) * r[:, None]).T @ X, rtol=1e-10)
+
+
+@pytest.mark.parametrize("n_clusters", [1, 2, 5])
+@pytest.mark.parametrize("d", [1, 3, 70])
+def test_mixture_agrees_with_its_twin(n_clusters: int, d: int) -> None:
+    Y, X = vectors(257, d), vectors(301, d, seed=1)
+    labels = RNG(2).integers(0, n_clusters, 257)
+    if n_clusters > 2:
+        labels[labels == 3] = 4
+        labels[11] = 3  # one member
+    log_z, force = evaluate(prepared(GaussianMixture(n_clusters, labels), Y), X)
+    twin_log_z, twin_force = mixture_twin(X, Y, labels)
+    np.testing.assert_allclose(log_z, twin_log_z, rtol=1e-12)
+    np.testing.assert_allclose(force, twin_force, rtol=1e-9, atol=1e-11)
+
+
+def test_mixture_with_a_cluster_for_each_object_is_exact() -> None:
+    Y, X = vectors(40, 5), vectors(8, 5, seed=1)
+    log_z, force = evaluate(prepared(GaussianMixture(labels=RNG(0).permutation(40)), Y), X)
+    exact_log_z, exact_force = evaluate(prepared(Exact(), Y), X)
+    np.testing.assert_allclose(log_z, exact_log_z, rtol=1e-12)
+    np.testing.assert_allclose(force, exact_force, rtol=1e-10)
+    # ... and the clustering finds them: all directions differ.
+    np.testing.assert_allclose(evaluate(prepared(GaussianMixture(40), Y), X)[0], exact_log_z, rtol=1e-12)
+
+
+def test_mixture_takes_moments_from_the_caller() -> None:
+    Y, X = vectors(50, 3), vectors(8, 3, seed=1)
+    labels = np.arange(50) % 2
+    far = GaussianMixture(labels=labels)
+    far.set_moments(
+        np.array([25.0, 25.0]),
+        np.stack([Y[::2].sum(axis=0), Y[1::2].sum(axis=0)]),
+        np.stack([Y[::2].T @ Y[::2], Y[1::2].T @ Y[1::2]]),
+    )
+    reference = prepared(GaussianMixture(labels=labels), Y)
+    np.testing.assert_allclose(evaluate(far, X)[0], evaluate(reference, X)[0], rtol=1e-12)
+    outs = np.zeros((2, 50, 3))
+    for field, out in zip((far, reference), outs, strict=True):
+        field.other_side(X, np.ones(8), Y, out, 1)
+    np.testing.assert_allclose(outs[0], outs[1], rtol=1e-9)
+
+
+def test_mixture_is_near_exact_for_gaussian_others() -> None:
+    Y = RNG(0).normal(size=(20_000, 10)) / np.sqrt(10)
+    X = Y[:200]
+    gap = evaluate(prepared(GaussianMixture(), Y), X)[0] - evaluate(prepared(Exact(), Y), X)[0]
+    assert np.median(np.abs(np.expm1(gap))) < 2e-3
+
+
+def test_mixture_refuses_labels_that_do_not_fit() -> None:
+    Y = vectors(6, 3)
+    with pytest.raises(InputError, match="labels must be of length 6"):
+        prepared(GaussianMixture(labels=[0, 1, 0]), Y)
+    Y[3] = 0.0
+    with pytest.raises(InputError, match="labels must be -1 for all but the 5 present objects; got 6"):
+        prepared(GaussianMixture(labels=[0, 1, 0, 1, 1, 1]), Y, n_active=5)
+    with pytest.raises(InputError, match="n_clusters must be at most 5"):
+        prepared(GaussianMixture(n_clusters=6), Y, n_active=5)
+
+
+@pytest.mark.parametrize("kind", [Performer, RFA])
+def test_random_features_are_unbiased_with_variance_as_one_over_d(kind) -> None:
+    Y, X = vectors(15, 4) / 3, vectors(5, 4, seed=1) / 3
+    exact = np.exp(X @ Y.T).sum(axis=1)
+    variances = []
+    for n_features in (8, 128):
+        estimates = np.array([np.exp(evaluate(prepared(kind(n_features), Y, seed=s), X)[0]) for s in range(400)])
+        error = estimates.std(axis=0) / np.sqrt(400)
+        assert (np.abs(estimates.mean(axis=0) - exact) < 4 * error).all()
+        variances.append(estimates.var(axis=0))
+    ratio = np.median(variances[0] / variances[1])
+    assert 11 < ratio < 23  # 16, within what 400 draws allow
+
+
+def test_random_directions() -> None:
+    from nearfar.far.random_features import orthogonal_directions
+
+    W = orthogonal_directions(7, 3, RNG(0))
+    assert W.shape == (7, 3)
+    gram = W[:3] @ W[:3].T
+    np.testing.assert_allclose(gram - np.diag(np.diag(gram)), 0, atol=1e-12)
+    many = orthogonal_directions(30_000, 3, RNG(1))
+    np.testing.assert_allclose(many.T @ many / 30_000, np.eye(3), atol=0.05)
+    np.testing.assert_allclose(many.mean(axis=0), 0, atol=0.03)
+
+
+def test_rfa_is_floored_where_its_estimate_is_not_positive() -> None:
+    Y, X = 2.5 * vectors(15, 4), 2.5 * vectors(40, 4, seed=1)
+    field = prepared(RFA(n_features=6), Y)
+    log_z, force = evaluate(field, X)
+    longest = np.linalg.norm(Y, axis=1).max()
+    floor = np.log(15) - np.linalg.norm(X, axis=1) * longest
+    floored = np.isclose(log_z, floor, rtol=1e-12)
+    assert 0 < floored.sum() < 40
+    assert (log_z[~floored] > floor[~floored]).all()
+    assert (floor <= logsumexp(X @ Y.T, axis=1)).all()
+    rows = np.flatnonzero(floored)[:2]
+    numeric = central_differences(lambda A: evaluate(field, A)[0].sum(), X[rows])
+    assert relative_gap(force[rows], numeric) < 1e-7
+
+
+def test_noise_is_unbiased_and_exact_with_all_samples() -> None:
+    Y, X = vectors(15, 4) / 2, vectors(3, 4, seed=1) / 2
+    exact = np.exp(X @ Y.T).sum(axis=1)
+    estimates = np.array([np.exp(evaluate(prepared(Noise(4), Y, seed=s), X)[0]) for s in range(2000)])
+    assert (np.abs(estimates.mean(axis=0) - exact) < 4 * estimates.std(axis=0) / np.sqrt(2000)).all()
+    np.testing.assert_allclose(evaluate(prepared(Noise(15), Y), X)[0], np.log(exact), rtol=1e-12)
+
+
+# ---------------------------------------------------------------- spherical k-means
+
+
+def bunches(n: int, seed: int = 0, dtype: type = np.float64) -> tuple[np.ndarray, np.ndarray]:
+    rng = RNG(seed)
+    truth = rng.integers(0, 4, n)
+    centers = np.linalg.qr(rng.normal(size=(6, 6)))[0][:4]
+    X = centers[truth] + 0.15 * rng.normal(size=(n, 6))
+    return (X * rng.uniform(0.1, 9.0, (n, 1))).astype(dtype), truth
+
+
+def same_partition(a: np.ndarray, b: np.ndarray) -> bool:
+    pairs = np.unique(np.column_stack([a, b]), axis=0)
+    return len(pairs) == len(np.unique(a)) == len(np.unique(b))
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("n", [60, 12_000])  # 12,000 rows exceed the sample of the starts
+def test_kmeans_finds_planted_directions(n: int, dtype: type) -> None:
+    X, truth = bunches(n, dtype=dtype)
+    found = spherical_kmeans(X, 4, rng=RNG(1), n_jobs=2)
+    assert (found.labels == spherical_kmeans(X, 4, rng=RNG(1), n_jobs=1).labels).all()
+    assert same_partition(found.labels, truth)
+    unit = X / np.linalg.norm(X, axis=1, keepdims=True)
+    np.testing.assert_allclose(np.linalg.norm(found.centers, axis=1), 1.0, rtol=1e-5)
+    np.testing.assert_allclose(found.cohesion, (unit * found.centers[found.labels]).sum(axis=1).mean(), rtol=1e-5)
+
+
+def test_kmeans_leaves_rows_of_zeros_out() -> None:
+    X, truth = bunches(60)
+    X[[3, 59]] = 0.0
+    labels = spherical_kmeans(X, 4, rng=RNG(1)).labels
+    assert (np.flatnonzero(labels < 0) == [3, 59]).all()
+    assert same_partition(labels[labels >= 0], truth[labels >= 0])
+
+
+def test_kmeans_with_as_many_clusters_as_rows() -> None:
+    X = vectors(30, 5)
+    found = spherical_kmeans(X, 30, rng=RNG(0))
+    assert (np.sort(found.labels) == np.arange(30)).all()
+    assert found.cohesion == pytest.approx(1.0)
+
+
+@pytest.mark.parametrize("distinct", [1, 3])
+def test_kmeans_of_too_few_directions_says_so(distinct: int) -> None:
+    X = np.repeat(vectors(distinct, 4), 20, axis=0) * RNG(0).uniform(1, 3, (20 * distinct, 1))
+    with pytest.warns(NearfarWarning, match=f"{distinct} clusters found where n_clusters is 5"):
+        found = spherical_kmeans(X, 5, rng=RNG(0))
+    assert len(found.centers) == distinct
+    assert same_partition(found.labels, np.repeat(np.arange(distinct), 20))
+    assert np.isfinite(found.centers).all()
+
+
+def test_kmeans_with_opposite_rows() -> None:
+    X = np.array([[1.0, 0.0], [-1.0, 0.0], [1.0, 0.0], [-1.0, 0.0]])
+    assert np.isfinite(spherical_kmeans(X, 1, rng=RNG(0)).centers).all()
+    assert same_partition(spherical_kmeans(X, 2, rng=RNG(0)).labels, np.array([0, 1, 0, 1]))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"n_clusters": 0}, "n_clusters must be an integer >= 1"),
+        ({"n_clusters": 6}, "n_clusters must be at most 5, the rows that are not zero; got 6"),
+        ({"n_clusters": 2, "n_init": 0}, "n_init must be an integer >= 1"),
+        ({"n_clusters": 2, "max_iter": 0}, "max_iter must be an integer >= 1"),
+    ],
+)
+def test_kmeans_refuses(arguments: dict, message: str) -> None:
+    X = vectors(6, 3)
+    X[2] = 0.0
+    with pytest.raises(InputError, match=message):
+        spherical_kmeans(X, **arguments, rng=RNG(0))
+    X[0, 0] = np.nan
+    with pytest.raises(InputError, match="X must be finite"):
+        spherical_kmeans(X, 2, rng=RNG(0))
+
+
+def test_mixture_of_all_equal_vectors_is_exact() -> None:
+    Y = np.tile(vectors(1, 4), (30, 1))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", NearfarWarning)
+        log_z, _ = evaluate(prepared(GaussianMixture(n_clusters=3), Y), vectors(5, 4, seed=2))
+    np.testing.assert_allclose(log_z, logsumexp(vectors(5, 4, seed=2) @ Y.T, axis=1), rtol=1e-12)
