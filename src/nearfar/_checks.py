@@ -76,6 +76,8 @@ def check_matrix(
     """
     try:
         array = np.asarray(value)
+        if array.dtype.kind in "cSUmM":  # astype would drop the imaginary part, read digits, count days
+            raise TypeError(f"entries of type {array.dtype}")
         if array.dtype != np.float64:
             array = array.astype(np.float32, copy=False)
     except (TypeError, ValueError) as error:

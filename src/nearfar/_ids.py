@@ -13,6 +13,7 @@ from typing import Any, overload
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from nearfar._checks import check_integer
 from nearfar.errors import InputError
 
 Rows = NDArray[np.int64]
@@ -40,11 +41,12 @@ class Ids(Sequence[Any]):
     def __init__(self, ids: int | Iterable[Hashable], *, owner: str = "Ids", name: str = "ids") -> None:
         self._lookup: dict[Any, int] | tuple[NDArray[np.int64], Rows] | None = None
         self._store: NDArray[np.int64] | list[Any] | None
+        self._n: int
         if isinstance(ids, Ids):
             self._store, self._n, self._lookup = ids._store, ids._n, ids._lookup
             return
         if isinstance(ids, (int, np.integer)):
-            self._store, self._n = None, int(ids)
+            self._store, self._n = None, check_integer(owner, name, ids, low=0)
             return
         self._store = _compact(ids)
         self._n = len(self._store)
@@ -107,8 +109,10 @@ class Ids(Sequence[Any]):
         """Return the row of one id, -1 if it is not there."""
         if self.is_integer:
             # True == 1 and 1.0 == 1 in Python, and a dictionary would find them too: so do we.
-            if not isinstance(key, (int, float, np.integer, np.floating, np.bool_)) or key != int(key):
-                return -1
+            if isinstance(key, np.generic):
+                key = key.item()
+            if not isinstance(key, (int, float)) or not -(2**63) <= key < 2**63 or key != int(key):
+                return -1  # NaN is in no range
             return int(self._integer_rows(np.array([int(key)]))[0])
         try:
             return self._dictionary().get(key, -1)
@@ -118,12 +122,9 @@ class Ids(Sequence[Any]):
     def rows(self, keys: Iterable[Any]) -> Rows:
         """Return the row of each id, shape (len(keys),), int64; -1 where an id is not there."""
         if self.is_integer:
-            array = np.asarray(keys if isinstance(keys, np.ndarray) else list(keys))
-            if array.size == 0:
-                return np.empty(0, np.int64)
-            if array.dtype.kind in "iu":
-                return self._integer_rows(array.astype(np.int64, copy=False))
-            keys = array.tolist()
+            keys = _compact(keys)
+            if isinstance(keys, np.ndarray):
+                return self._integer_rows(keys)
         return np.fromiter((self.get(key) for key in keys), np.int64)
 
     def take(self, rows: ArrayLike) -> Ids:
@@ -193,6 +194,8 @@ class Ids(Sequence[Any]):
     def __setstate__(self, state: tuple[Any, int]) -> None:
         self._store, self._n = state
         self._lookup = None
+        if isinstance(self._store, np.ndarray):
+            self._store.flags.writeable = False  # pickle does not keep the flag
 
 
 def _compact(ids: Iterable[Hashable]) -> NDArray[np.int64] | list[Any]:

@@ -12,7 +12,7 @@ import itertools
 import os
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 
 import numpy as np
@@ -23,9 +23,7 @@ _pool_owner: tuple[int, int] = (0, 0)  # process id, number of threads
 _lock = threading.Lock()
 
 
-def run_blocks(
-    task: Callable[[int, int, int], object], bounds: Sequence[int] | NDArray[np.int64], n_jobs: int
-) -> None:
+def run_blocks(task: Callable[[int, int, int], object], bounds: Sequence[int] | NDArray[np.int64], n_jobs: int) -> None:
     """Call ``task(block, start, stop)`` for every block, on ``n_jobs`` threads.
 
     Block ``b`` is the range ``[bounds[b], bounds[b + 1])``. Idle workers take the next block, so blocks of unequal cost
@@ -54,11 +52,20 @@ def run_blocks(
     try:
         work()
     finally:
-        # One that never started (the pool was busy with another fit) is not waited for: no block is left for it.
-        errors = [future.exception() for future in others if not future.cancel()]
+        errors = _wait(others, failed)
     for error in errors:
         if error is not None:
             raise error
+
+
+def _wait(others: Sequence[Future[None]], failed: threading.Event) -> list[BaseException | None]:
+    try:
+        # One that never started (the pool was busy with another fit) is not waited for: no block is left for it.
+        return [future.exception() for future in others if not future.cancel()]
+    except BaseException:  # Ctrl-C while waiting: nobody may write into the arrays after the caller has been left
+        failed.set()
+        _wait(others, failed)
+        raise
 
 
 def even_bounds(n: int, block: int) -> NDArray[np.int64]:
@@ -99,14 +106,29 @@ class _BlasLimit:
         with self._lock:
             self._users += 1
             if self._users == 1:
+                _release_openblas()
                 self._limiter = threadpool_limits(limits=1, user_api="blas")
 
     def leave(self) -> None:
         with self._lock:
             self._users -= 1
             if self._users == 0 and self._limiter is not None:
+                _release_openblas()
                 self._limiter.restore_original_limits()  # type: ignore[attr-defined]
                 self._limiter = None
+                _release_openblas()
+
+
+def _release_openblas() -> None:
+    """Let this thread set OpenBLAS's limit: newer threadpoolctl keeps it to one thread, the others' calls do nothing.
+
+    Here one thread may set the limit and another one, the last to leave, take it back.
+    """
+    import threadpoolctl
+
+    release = getattr(getattr(threadpoolctl, "OpenBLASController", None), "clear_controlling_thread", None)
+    if release is not None:
+        release(force=True)
 
 
 _blas_limit = _BlasLimit()

@@ -56,16 +56,20 @@ class InputError(NearfarError, ValueError):
 
     def __init__(self, owner: str, argument: str, expected: str, got: object, hint: str = "") -> None:
         self.owner, self.argument, self.expected, self.got, self.hint = owner, argument, expected, got, hint
-        super().__init__(
-            f"{owner}: {argument} must be {expected}; got {_one_line(got)}.{hint and ' ' + hint}"
-        )
+        super().__init__(f"{owner}: {argument} must be {expected}; got {_one_line(got)}.{hint and ' ' + hint}")
 
     def __reduce__(self) -> tuple[Any, ...]:
         return type(self), (self.owner, self.argument, self.expected, self.got, self.hint)
 
 
 class DataError(InputError):
-    """The content of a file, table or matrix cannot be used; ``got`` says where."""
+    """The content of a file, table or matrix cannot be used; ``got`` says where.
+
+    Parameters
+    ----------
+    owner, argument, expected, got, hint
+        As for :class:`InputError`.
+    """
 
 
 class UnknownIdError(NearfarError, KeyError):
@@ -113,9 +117,7 @@ class MissingDependencyError(NearfarError, ImportError):
 
     def __init__(self, owner: str, package: str, extra: str) -> None:
         self.owner, self.package, self.extra = owner, package, extra
-        super().__init__(
-            f"{owner} needs {package}, which is not installed. Run: pip install 'nearfar[{extra}]'"
-        )
+        super().__init__(f"{owner} needs {package}, which is not installed. Run: pip install 'nearfar[{extra}]'")
 
     def __reduce__(self) -> tuple[Any, ...]:
         return type(self), (self.owner, self.package, self.extra)
@@ -130,9 +132,7 @@ class NearfarWarning(UserWarning):
 
 
 def __getattr__(name: str) -> Any:
-    if (
-        name == "NotFittedError"
-    ):  # its base is scikit-learn's error of the same name, which takes long to import
+    if name == "NotFittedError":  # its base is scikit-learn's error of the same name, which takes long to import
         from nearfar.models._base import NotFittedError
 
         return NotFittedError

@@ -1,0 +1,66 @@
+# Every target makes the virtual environment it needs; a second call finds it ready.
+#
+#   make demo       real relations become vectors, neighbours and a picture (demo-output/)
+#   make test       the tests and the examples of docstrings, guides and README
+#   make check      formatting, lint, types
+#   make test-all   the slow tests too
+#   make bench      the benchmarks (see docs/benchmarks.md)
+#   make docs       the documentation, warnings are errors (docs/_build/html)
+#   make clean      remove what the targets above made
+
+PYTHON ?= python3
+VENV   ?= .venv
+BIN    := $(VENV)/bin
+PIP    := $(BIN)/python -m pip --disable-pip-version-check
+STAMP  := $(VENV)/.installed
+PYTEST := $(BIN)/python -m pytest -n 2
+
+# The version is in the package's metadata, so a new one is a reason to install again.
+PACKAGE_FILES := pyproject.toml constraints.txt src/nearfar/_version.py
+
+.PHONY: help demo test check test-all bench docs clean
+.DELETE_ON_ERROR:
+
+help:
+	@sed -n 's/^#   //p' Makefile
+
+$(BIN)/python:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
+	  || { echo "nearfar needs Python 3.11 or later; try: make PYTHON=python3.12 ..." >&2; exit 1; }
+	$(PYTHON) -m venv $(VENV)
+
+# One stamp for each extra. A pattern rule: .venv/.installed-docs installs the extra [docs].
+$(STAMP)-%: $(PACKAGE_FILES) | $(BIN)/python
+	$(PIP) install --quiet --constraint constraints.txt --editable ".[$*]"
+	@touch $@
+
+# Two installs at once into one environment would trip over each other under `make -j`.
+.NOTPARALLEL:
+
+demo: $(STAMP)-dev
+	$(BIN)/python examples/demo.py
+
+test: $(STAMP)-dev
+	$(PYTEST) --cov --cov-report=term:skip-covered
+
+check: $(STAMP)-dev
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+
+test-all: $(STAMP)-dev
+	$(PYTEST) -m "slow or not slow" --cov --cov-report=term:skip-covered
+
+# What the result files hold already is not measured again; see each script's --help for smaller slices.
+BENCHMARKS := matmul speed growth communities labelled_graphs gradient_variants figure1
+
+bench: $(STAMP)-bench
+	set -e; for name in $(BENCHMARKS); do $(BIN)/python benchmarks/$$name.py; done
+	$(BIN)/python benchmarks/report.py
+
+docs: $(STAMP)-docs
+	$(BIN)/python -m sphinx --fail-on-warning --keep-going --quiet -j 2 -b html docs docs/_build/html
+	@echo "docs/_build/html/index.html"
+
+clean:
+	rm -rf $(VENV) docs/_build docs/api/generated demo-output htmlcov .coverage .pytest_cache .mypy_cache .ruff_cache

@@ -1,0 +1,21 @@
+"""Settings of the whole test run, docstring and guide examples included."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import settings
+
+# The first example of a property may compile a kernel: no deadline. A failure prints how to reproduce it.
+settings.register_profile("nearfar", deadline=None, print_blob=True)
+settings.load_profile("nearfar")
+
+
+@pytest.fixture(autouse=True)
+def _examples_write_elsewhere(request: pytest.FixtureRequest) -> None:
+    """Run the examples of docstrings and guides in an empty folder: some of them write files."""
+    if isinstance(request.node, pytest.DoctestItem):
+        request.getfixturevalue("monkeypatch").chdir(request.getfixturevalue("tmp_path"))
+
+
+# Of docs/ the pages are tests, the scripts that build them are not.
+collect_ignore_glob = ["docs/*.py"]

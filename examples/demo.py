@@ -1,0 +1,121 @@
+"""Real relations become vectors, neighbours and pictures: ``make demo``.
+
+Everything comes with the installed packages: characters of a novel (networkx), hand-written digits (scikit-learn) and
+the text of Python's own documentation (the standard library). Results are written to demo-output/.
+"""
+
+from __future__ import annotations
+
+import re
+import time
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from pydoc_data.topics import topics
+
+import networkx as nx
+import numpy as np
+from sklearn.datasets import load_digits
+from sklearn.decomposition import PCA
+from sklearn.neighbors import kneighbors_graph
+
+import nearfar as nf
+
+OUT = Path("demo-output")
+SEED = 0
+
+
+def main() -> None:
+    start = time.perf_counter()
+    OUT.mkdir(exist_ok=True)
+    characters()
+    digits()
+    words()
+    print(f"\nWhole demo: {time.perf_counter() - start:.1f} s. Pictures and vectors are in {OUT}/:")
+    for path in sorted(OUT.iterdir()):
+        print(f"  {path.name:24} {path.stat().st_size / 1000:8.1f} kB")
+
+
+def fit(what: str, relation: nf.Relation, **parameters: int) -> nf.Embedding:
+    """Fit EDRep, and say what came in and how long it took."""
+    facts = relation.describe()
+    begin = time.perf_counter()
+    est = nf.EDRep(random_state=SEED, **parameters).fit(relation.random_walk(3))
+    seconds = time.perf_counter() - begin
+    print(f"\n{what}: {facts['n_rows']:,} things, {facts['n_entries']:,} relations")
+    print(f"  {est.n_components} numbers each, {est.n_iter_} epochs in {seconds:.2f} s, loss {est.loss_:.3f}")
+    return est.vectors_
+
+
+def show_neighbours(emb: nf.Embedding, *asked: str) -> None:
+    for key in asked:
+        print(f"  {key:>12}: " + ", ".join(f"{other} {score:.2f}" for other, score in emb.most_similar(key, topn=5)))
+
+
+def draw_with_names(emb: nf.Embedding, names: list[str], path: Path, **options: object) -> None:
+    """Draw the vectors in the plane of their two principal components, with the names of some, while there is room."""
+    plane = PCA(2, random_state=SEED).fit_transform(emb.vectors)
+    axes = nf.plots.scatter(plane, **options)
+    line = 0.025 * np.ptp(plane[:, 1])
+    named: list[int] = []
+    for row in emb.ids.rows(names):
+        if all(abs(plane[row, 1] - plane[other, 1]) > line for other in named):
+            axes.annotate(emb.ids[row], plane[row], xytext=(4, 2), textcoords="offset points", fontsize=8)
+            named.append(row)
+    axes.margins(x=0.15)
+    axes.figure.savefig(path)
+
+
+def characters() -> None:
+    """Who appears with whom, and how often, in Les Misérables."""
+    graph = nx.les_miserables_graph()
+    emb = fit("Les Misérables, who appears with whom", nf.Relation.from_edges(graph), n_components=16)
+    show_neighbours(emb, "Valjean", "Gavroche", "Fantine")
+    groups = nx.community.greedy_modularity_communities(graph, "weight")
+    group_of = {name: f"group {k + 1}" for k, group in enumerate(groups) for name in group}
+    well_known = sorted(graph, key=graph.degree, reverse=True)[:40]
+    path = OUT / "characters.png"
+    draw_with_names(
+        emb, well_known, path, labels=[group_of[name] for name in emb.ids], title="Les Misérables (colours: networkx)"
+    )
+    emb.save(OUT / "characters.safetensors")
+
+
+def digits() -> None:
+    """Each image is related to its ten nearest ones; the vectors know nothing of the labels."""
+    data = load_digits()
+    graph = kneighbors_graph(data.data, n_neighbors=10)
+    emb = fit("Digits, 8 x 8 images and their ten nearest ones", nf.Relation.from_matrix(graph + graph.T))
+    scores = nf.evaluate.communities(emb, data.target, random_state=SEED)
+    print(f"  clusters of the vectors against the true digits: NMI {scores.nmi:.3f}")
+    nf.plots.scatter(emb, data.target, title="Digits, by their neighbours", path=OUT / "digits.png")
+    emb.save(OUT / "digits.safetensors")
+
+
+def words() -> None:
+    """Words that stand near each other in the documentation of Python."""
+    emb = fit(
+        "Words of Python's documentation", nf.Relation.from_edges(near_each_other(), directed=True), n_components=64
+    )
+    asked = ("float", "string", "class", "import", "loop", "exceptions", "bytes")
+    show_neighbours(emb, *(word for word in asked if word in emb))  # the text differs between versions of Python
+    emb.save(OUT / "words.safetensors")
+    emb.save(OUT / "words.txt")  # the text format of word2vec, for other programs
+
+
+def near_each_other(window: int = 5, min_count: int = 10, n_skipped: int = 30) -> Iterator[tuple[str, str]]:
+    """Yield each word with each other one up to ``window`` words away, but for the rarest and the most frequent."""
+    texts = [re.findall("[a-z_]{2,}", text.lower()) for text in topics.values()]
+    counts = Counter(word for text in texts for word in text)
+    skipped = {word for word, _ in counts.most_common(n_skipped)}
+    for text in texts:
+        kept = [word for word in text if counts[word] >= min_count and word not in skipped]
+        for i, word in enumerate(kept):
+            for other in kept[max(0, i - window) : i]:
+                if other != word:
+                    yield word, other
+                    yield other, word
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,70 @@
+"""What the contract suite runs over.
+
+A new estimator or part enters it by a line here; test_meta.py tells when one is missing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from scipy.sparse import csr_array
+
+import nearfar as nf
+from nearfar import far
+
+
+def irregular_graph(rng: np.random.Generator, n: int = 30) -> csr_array:
+    """A weighted directed graph with uneven degrees, self-loops, an isolate (row 5) and a sink (row 9)."""
+    A = rng.random((n, n)) * (rng.random((n, n)) < rng.uniform(0.05, 0.4, n)[:, None])
+    A[5], A[:, 5], A[9] = 0, 0, 0
+    A[np.arange(0, n, 7), 2] = 1.5
+    A[5, 2] = 0
+    return csr_array(A)
+
+
+@dataclass(frozen=True)
+class EstimatorCase:
+    """An estimator with small parameters; what it can do is declared by its class."""
+
+    cls: type
+    parameters: dict[str, Any]
+    name: str
+
+    def make(self, **changed: Any) -> Any:
+        return self.cls(**{**self.parameters, **changed})
+
+    def can(self, capability: str) -> bool:
+        return capability in self.cls._capabilities
+
+
+_SMALL: dict[str, Any] = {"n_components": 4, "n_epochs": 4, "random_state": 3, "n_jobs": 1}
+
+ESTIMATORS = [
+    EstimatorCase(nf.EDRep, _SMALL, "EDRep"),
+    EstimatorCase(nf.EDRep, {**_SMALL, "far": "exact", "gradient": "full"}, "EDRep, exact far field"),
+    EstimatorCase(nf.EDRep, {**_SMALL, "n_clusters": 2}, "EDRep, two clusters"),
+    EstimatorCase(nf.EDRep, {**_SMALL, "two_sided": True, "schedule": "constant"}, "EDRep, two-sided"),
+]
+
+
+@dataclass(frozen=True)
+class FarCase:
+    """A far field with parameters under which it is smooth and close enough to be compared with itself."""
+
+    make: Callable[[], Any]
+    name: str
+    sampled: bool = False  # which of the others are looked at depends on their order
+
+
+FAR_FIELDS = [
+    FarCase(far.Exact, "Exact"),
+    FarCase(far.GaussianMixture, "GaussianMixture"),
+    FarCase(lambda: far.GaussianMixture(n_clusters=3), "GaussianMixture, three clusters", sampled=True),
+    FarCase(lambda: far.Performer(n_features=200), "Performer"),
+    FarCase(lambda: far.RFA(n_features=200), "RFA"),
+    FarCase(lambda: far.Noise(n_samples=1000), "Noise, all"),
+    FarCase(lambda: far.Noise(n_samples=15), "Noise, some", sampled=True),
+]

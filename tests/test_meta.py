@@ -1,0 +1,172 @@
+"""Tests about the tests and the documentation: nothing public without a test, a page, an example and a source."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import inspect
+import pkgutil
+import re
+import sys
+from pathlib import Path
+
+import pytest
+
+import nearfar
+import registry
+from nearfar.contracts import FarField
+from nearfar.far._base import FarPart
+from nearfar.models._base import RelationEmbedder
+
+ROOT = Path(__file__).resolve().parents[1]
+
+
+def _load_api_pages():
+    spec = importlib.util.spec_from_file_location("api_pages", ROOT / "docs" / "api_pages.py")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules["api_pages"] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+api_pages = _load_api_pages()
+PAGES = {f"{module}.{name}": value for module, objects in api_pages.pages().items() for name, value in objects.items()}
+SOURCELESS = {
+    # Records and glue: they implement no method of anybody.
+    "nearfar.Embedding": "a container",
+    "nearfar.Relation": "a container; its methods name their sources",
+    "nearfar.warmup": "compiles",
+    "nearfar.datasets.Graph": "a record",
+    "nearfar.evaluate.CommunityScores": "a record",
+    "nearfar.evaluate.giant_component": "a definition",
+    "nearfar.far.far_field": "finds a far field by its name",
+    "nearfar.plots.scatter": "a picture",
+}
+INTERNAL_ROOMS = {"nearfar.storage": "behind Embedding.save and Embedding.load"}
+METHOD_MODULES = (
+    "nearfar.",
+    "nearfar.relations.",
+    "nearfar.far.",
+    "nearfar.models.",
+    "nearfar.evaluate.",
+    "nearfar.datasets.",
+)
+METHODS = [
+    name for name in PAGES if name.rpartition(".")[0] + "." in METHOD_MODULES and not name.startswith("nearfar.errors")
+]
+public = pytest.mark.parametrize("name", PAGES)
+
+
+def docstring(value: object) -> str:
+    return inspect.getdoc(value) or ""
+
+
+def has_source(value: object) -> bool:
+    return bool(re.search(r"^\s*(Source:|Sources:|References\n)", docstring(value), re.MULTILINE))
+
+
+def is_record(value: object) -> bool:
+    """Whether it only carries results: a data class that is no part."""
+    return hasattr(value, "__dataclass_fields__") and not issubclass(value, FarPart)
+
+
+def test_every_room_with_public_names_is_in_the_reference():
+    rooms = [f"nearfar.{m.name}" for m in pkgutil.iter_modules(nearfar.__path__) if m.ispkg]
+    with_names = {room for room in rooms if hasattr(importlib.import_module(room), "__all__")}
+    assert with_names - set(INTERNAL_ROOMS) <= set(api_pages.MODULES)
+    for module in api_pages.MODULES:
+        assert docstring(importlib.import_module(module)), f"{module} has no docstring"
+
+
+@pytest.mark.parametrize("module", api_pages.MODULES)
+def test_every_public_name_has_a_page(module):
+    on_pages = {id(value) for value in PAGES.values()}
+    missing = [name for name, value in api_pages.public_objects(module).items() if id(value) not in on_pages]
+    assert missing == []
+
+
+@public
+def test_every_public_name_is_named_in_a_test(name):
+    short = name.rpartition(".")[2]
+    files = [
+        path for path in (ROOT / "tests").glob("test_*.py") if path.name not in ("test_meta.py", "test_namespace.py")
+    ]
+    named = any(re.search(rf"\b{short}\b", path.read_text("utf-8")) for path in files)
+    assert named or is_record(PAGES[name]), f"no test names {short}"
+
+
+@public
+def test_every_public_name_is_documented_with_all_its_parameters(name):
+    value, text = PAGES[name], docstring(PAGES[name])
+    assert len(text.splitlines()[0]) <= 120
+    assert text.splitlines()[0].endswith(".")
+    if isinstance(value, type) and issubclass(value, BaseException):
+        return
+    if isinstance(value, type) and getattr(value, "_is_protocol", False):
+        return
+    parameters = [p for p in inspect.signature(value).parameters if p not in ("args", "kwargs")]
+    missing = [p for p in parameters if not re.search(rf"\b{re.escape(p)}\b", text)]
+    assert missing == [], f"{name} does not describe {missing}"
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_every_method_names_its_source(name):
+    assert has_source(PAGES[name]) or name in SOURCELESS, f"{name} has no 'References' section and no 'Source:' line"
+
+
+def test_nothing_is_excused_without_need():
+    assert set(SOURCELESS) <= set(PAGES)
+    assert [name for name in SOURCELESS if has_source(PAGES[name])] == []
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_every_class_and_function_shows_an_example(name):
+    assert is_record(PAGES[name]) or ">>>" in docstring(PAGES[name]), f"{name} has no example"
+
+
+def subclasses(base: type) -> set[type]:
+    return {value for value in PAGES.values() if isinstance(value, type) and issubclass(value, base)}
+
+
+def test_every_estimator_is_in_the_contract_suite_and_in_a_guide():
+    estimators = subclasses(RelationEmbedder)
+    assert estimators
+    assert estimators == {case.cls for case in registry.ESTIMATORS}
+    guides = "".join(path.read_text("utf-8") for path in (ROOT / "docs" / "guide").glob("*.md"))
+    for cls in estimators:
+        assert f"nf.{cls.__name__}(" in guides, f"no guide shows {cls.__name__}"
+
+
+def test_every_far_field_is_in_the_contract_suite():
+    fields = subclasses(FarPart)
+    assert fields
+    assert fields == {type(case.make()) for case in registry.FAR_FIELDS}
+    assert all(isinstance(case.make(), FarField) for case in registry.FAR_FIELDS)
+
+
+def test_declared_capabilities_are_known_ones():
+    known = {"relation-input", "deterministic", "any-n-jobs", "two-sided", "init", "transform", "resume"}
+    for case in registry.ESTIMATORS:
+        assert case.cls._capabilities <= known
+
+
+def test_a_part_has_at_most_four_methods():
+    from nearfar import contracts
+
+    for name, protocol in vars(contracts).items():
+        if (
+            isinstance(protocol, type)
+            and getattr(protocol, "_is_protocol", False)
+            and protocol.__module__ == "nearfar.contracts"
+        ):
+            members = [m for m in vars(protocol) if not m.startswith("_")]
+            assert 1 <= len(members) <= 4, f"{name}: {members}"
+
+
+def test_no_module_is_longer_than_it_should_be():
+    long = {
+        str(path.relative_to(ROOT)): n
+        for path in (ROOT / "src").rglob("*.py")
+        if (n := len(path.read_text("utf-8").splitlines())) > 500
+    }
+    assert long == {}

@@ -1,0 +1,84 @@
+"""The public names, and how light it is to import them."""
+
+from __future__ import annotations
+
+import importlib
+import subprocess
+import sys
+
+import pytest
+
+import nearfar as nf
+
+PUBLIC = [
+    "EDRep",
+    "Embedding",
+    "Relation",
+    "__version__",
+    "datasets",
+    "errors",
+    "evaluate",
+    "far",
+    "log_normalizers",
+    "plots",
+    "warmup",
+]
+HEAVY = ["scipy", "sklearn", "numba", "rich", "matplotlib", "pandas", "polars", "pyarrow", "networkx", "torch"]
+
+
+def in_new_process(code: str) -> str:
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def test_public_names_are_pinned_and_sorted():
+    assert nf.__all__ == PUBLIC
+    assert sorted(nf.__all__) == nf.__all__
+    assert set(nf.__all__) <= set(dir(nf))
+
+
+@pytest.mark.parametrize("name", PUBLIC)
+def test_every_public_name_can_be_had(name):
+    assert getattr(nf, name) is not None
+
+
+def test_public_names_come_from_the_module_that_the_table_says():
+    for name, home in nf._HOMES.items():
+        module = importlib.import_module(home)
+        assert getattr(nf, name) is (module if home == f"nearfar.{name}" else getattr(module, name))
+    assert set(nf._HOMES) | {"__version__"} == set(nf.__all__)
+
+
+def test_unknown_name_is_an_attribute_error_that_names_it():
+    with pytest.raises(AttributeError, match="no attribute 'EdRep'"):
+        nf.EdRep  # noqa: B018
+
+
+def test_star_import_gives_the_public_names():
+    found = in_new_process("from nearfar import *\nprint(sorted(k for k in globals() if k == 'EDRep' or k == 'plots'))")
+    assert found.strip() == "['EDRep', 'plots']"
+
+
+def test_import_loads_nothing_heavy():
+    loaded = in_new_process(f"import sys, nearfar; print([m for m in {HEAVY!r} if m in sys.modules])")
+    assert loaded.strip() == "[]"
+
+
+def test_import_takes_less_than_half_a_second():
+    # The best of three new processes: the machine may be busy. The start of Python itself is not counted.
+    code = "import time; t = time.perf_counter(); import nearfar; print(time.perf_counter() - t)"
+    assert min(float(in_new_process(code)) for _ in range(3)) < 0.5
+
+
+def test_import_changes_no_global_state():
+    code = (
+        "import logging, signal, threading, warnings\n"
+        "def state():\n"
+        "    handlers = [logging.getLogger().handlers, logging.getLogger('nearfar').handlers]\n"
+        "    return repr((warnings.filters, handlers, signal.getsignal(signal.SIGINT), threading.active_count()))\n"
+        "before = state()\n"
+        "import nearfar\n"
+        "assert state() == before"
+    )
+    in_new_process(code)

@@ -1,0 +1,41 @@
+"""Compiling ahead of need, and how long the first fit of a new process takes."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+import nearfar as nf
+
+FIRST_FIT = """
+import time
+start = time.perf_counter()
+import nearfar as nf
+edges = [(i, (7 * i + 1) % 50) for i in range(50)]
+nf.EDRep(4, random_state=0).fit(nf.Relation.from_edges(edges).random_walk(3))
+print(time.perf_counter() - start)
+"""
+
+
+def seconds(code: str, **environment: str) -> float:
+    done = subprocess.run(
+        [sys.executable, "-c", code], env={**os.environ, **environment}, capture_output=True, text=True, check=True
+    )
+    return float(done.stdout)
+
+
+@pytest.mark.slow
+def test_warmup_compiles_what_the_first_fit_needs(tmp_path):
+    cache = {"NUMBA_CACHE_DIR": str(tmp_path)}
+    cold = seconds(FIRST_FIT, **cache)
+    seconds("import nearfar as nf\nprint(nf.warmup())", **cache)
+    warm = seconds(FIRST_FIT, **cache)
+    assert warm < cold / 2
+
+
+def test_warmup_tells_the_seconds_and_is_quick_the_second_time():
+    nf.warmup()
+    assert 0 < nf.warmup() < 2
