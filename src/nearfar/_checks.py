@@ -87,9 +87,12 @@ def check_matrix(
     for axis, wanted, word in ((0, rows, "rows"), (1, columns, "columns")):
         if wanted is not None and array.shape[axis] != wanted:
             raise InputError(owner, name, f"of {wanted} {word}", f"{array.shape[axis]} (shape {array.shape})")
-    finite = np.isfinite(array).all(axis=1)
-    if not finite.all():
-        bad = np.flatnonzero(~finite)
+    array = np.ascontiguousarray(array)
+    flat = array.reshape(-1)
+    with np.errstate(all="ignore"):
+        suspicious = not math.isfinite(np.dot(flat, flat))  # one fast pass; large numbers can overflow it
+    bad = np.flatnonzero(~np.isfinite(array).all(axis=1)) if suspicious else np.empty(0, np.int64)
+    if bad.size:
         raise InputError(
             owner,
             name,
@@ -97,7 +100,7 @@ def check_matrix(
             f"NaN or infinity in {bad.size} row(s), first {bad[:5].tolist()}",
             "Remove or impute these rows.",
         )
-    return np.ascontiguousarray(array)
+    return array
 
 
 def check_random_state(owner: str, value: object) -> np.random.Generator:

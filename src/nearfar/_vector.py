@@ -133,16 +133,25 @@ def add(typingctx: Any, left: Any, right: Any) -> Any:
     return left(left, left), codegen
 
 
-@intrinsic
-def prefetch(typingctx: Any, array: Any, at: Any) -> Any:
-    """Ask for the cache line of ``array[at]``; any address is allowed."""
-
+def _prefetch(locality: int) -> Any:
     def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         address = _address(context, builder, signature.args[0], args[0], args[1])
         i32 = ir.IntType(32)
         pointer = builder.bitcast(address, ir.IntType(8).as_pointer())
         function = _declare(builder, "llvm.prefetch.p0", ir.VoidType(), [pointer.type, i32, i32, i32])
-        builder.call(function, [pointer, i32(0), i32(3), i32(1)])  # for reading, keep in all levels, data
+        builder.call(function, [pointer, i32(0), i32(locality), i32(1)])  # for reading, data
         return context.get_dummy_value()
 
-    return types.none(array, types.int64), codegen
+    return codegen
+
+
+@intrinsic
+def prefetch(typingctx: Any, array: Any, at: Any) -> Any:
+    """Ask for the cache line of ``array[at]``, into the first-level cache; any address is allowed."""
+    return types.none(array, types.int64), _prefetch(3)
+
+
+@intrinsic
+def prefetch_l2(typingctx: Any, array: Any, at: Any) -> Any:
+    """Ask for the cache line of ``array[at]``, into the second-level cache only: for long rows, far ahead."""
+    return types.none(array, types.int64), _prefetch(2)

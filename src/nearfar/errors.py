@@ -133,7 +133,7 @@ class NearfarWarning(UserWarning):
 
 def __getattr__(name: str) -> Any:
     if name == "NotFittedError":  # its base is scikit-learn's error of the same name, which takes long to import
-        from nearfar.models._base import NotFittedError
+        from nearfar.models._unfitted import NotFittedError
 
         return NotFittedError
     raise AttributeError(f"module 'nearfar.errors' has no attribute {name!r}")

@@ -156,17 +156,21 @@ class Sparse(LinearOperator):
         return new
 
     def apply(self, X: Floats, out: Floats, how: How) -> None:
-        indptr, indices, data = (self.indptr, self.indices, self.data)
+        indptr, indices, data = self.indptr, self.indices, self.data
         row_scale, column_scale = self.row_scale, None
         if how.transposed:
             row_scale, column_scale = None, self.row_scale
             if not self.symmetric:
                 indptr, indices, data = self._transposed
-
-        def task(_block: int, start: int, stop: int) -> None:
-            _kernels.product(indptr, indices, data, row_scale, column_scale, X, how.factor, how.base, out, start, stop)
-
-        run_blocks(task, even_bounds(len(indptr) - 1, BLOCK), how.n_jobs)
+        base, with_base = (out, False) if how.base is None else (how.base, True)
+        kernel = _kernels.product if X.shape[1] > 1 else _kernels.vector_product
+        scale = _kernels.NO_SCALE if row_scale is None else row_scale
+        rest = (data, scale, column_scale, X, how.factor, base, with_base, out)
+        run_blocks(
+            lambda _b, start, stop: kernel(indptr, indices, *rest, start, stop),
+            even_bounds(len(indptr) - 1, BLOCK),
+            how.n_jobs,
+        )
 
     @property
     def is_undirected(self) -> bool:
