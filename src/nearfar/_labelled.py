@@ -88,6 +88,11 @@ class LabelledVectors:
         """The length of a vector, d."""
         return int(self._vectors.shape[1])
 
+    @property
+    def shape(self) -> tuple[int, int]:
+        """(number of ids, length of a vector): what array consumers such as scikit-learn ask for."""
+        return len(self), self.n_components
+
     def __len__(self) -> int:
         return len(self._ids)
 

@@ -69,8 +69,14 @@ def _wait(others: Sequence[Future[None]], failed: threading.Event) -> list[BaseE
 
 
 def even_bounds(n: int, block: int) -> NDArray[np.int64]:
-    """Cut ``range(n)`` into blocks of ``block`` rows, the last one shorter; an empty range has no block."""
-    return np.append(np.arange(0, n, block, dtype=np.int64), n)
+    """Cut ``range(n)`` into equal blocks of at most ``block`` rows; an empty range has no block.
+
+    From five blocks on there are a multiple of 16, so that 2, 4, 8 or 16 workers have equally much to do.
+    """
+    count = -(-n // block)
+    if count > 4:
+        count = min(16 * -(-count // 16), n)
+    return np.arange(count + 1, dtype=np.int64) * n // max(count, 1)
 
 
 def _workers(n_threads: int) -> ThreadPoolExecutor:

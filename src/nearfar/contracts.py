@@ -43,7 +43,7 @@ class Operator(Protocol):
 class Representation(Protocol):
     """Representation: what stands for an object, and what keeps it valid."""
 
-    def start(self, n: int, d: int, rng: np.random.Generator) -> Floats:
+    def start(self, n: int, d: int, rng: np.random.Generator, n_jobs: int = 1) -> Floats:
         """Return a valid start, shape (n, d), float32."""
 
     def project(self, X: Floats) -> Floats:

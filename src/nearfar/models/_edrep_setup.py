@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -20,7 +21,7 @@ from nearfar.errors import InputError
 from nearfar.models._edrep_solver import Problem, Settings, State
 from nearfar.optimize.schedules import SCHEDULES
 from nearfar.optimize.sphere import Ball, Sphere
-from nearfar.relations.near import OperatorPull, SymmetricPull, symmetric_near_field
+from nearfar.relations.near import OperatorPull, WalkPull, symmetric_near_field
 
 if TYPE_CHECKING:
     from nearfar.far.gaussian_mixture import GaussianMixture
@@ -64,15 +65,52 @@ def gradient_of(est: EDRep, rel: Relation) -> str:
     return "forward" if rel.operator.is_undirected else "paper"
 
 
-def problem_of(est: EDRep, rel: Relation, n_jobs: int) -> Problem:
-    """Make the relation ready: pulls, row weights, prior."""
-    two_sided = is_two_sided(est, rel)
-    gradient = gradient_of(est, rel)
+@dataclass(frozen=True)
+class Kept:
+    """Which of the n rows take part in a fit: all of them where ``rows`` is None."""
+
+    n: int
+    rows: NDArray[np.int64] | None = None
+
+    def take(self, values: NDArray[Any]) -> NDArray[Any]:
+        """Return what belongs to the rows that take part, from something that all n rows have."""
+        return values if self.rows is None else values[self.rows]
+
+    def spread(self, values: NDArray[Any], missing: float = 0) -> NDArray[Any]:
+        """Return the values of all n rows, ``missing`` for those that take no part."""
+        if self.rows is None:
+            return values
+        whole = np.full((self.n, *values.shape[1:]), missing, values.dtype)
+        whole[self.rows] = values
+        return whole
+
+
+def without_isolates(est: EDRep, rel: Relation) -> tuple[Relation, Kept]:
+    """Return the relation of those that have one: the others would only cost time and cache.
+
+    All are kept where there are two sides, or factors that do not allow it cheaply. What is left in then has zero
+    vectors, which no sum notices.
+    """
+    n = rel.shape[0]
     smaller = min(rel.shape)
     if est.n_components > smaller:
         raise InputError(
             "EDRep", "n_components", f"at most {smaller}, the number of objects of the smaller side", est.n_components
         )
+    if is_two_sided(est, rel) or not rel.isolates.size or getattr(est.far, "labels", None) is not None:
+        return rel, Kept(n)
+    operator = rel.operator.without(rel.isolates)
+    if operator is None:
+        return rel, Kept(n)
+    kept = np.delete(np.arange(n), rel.isolates)
+    ids = rel.row_ids.take(kept)
+    return type(rel)(operator, ids, ids), Kept(n, kept)
+
+
+def problem_of(est: EDRep, rel: Relation, kept: Kept, n_jobs: int) -> Problem:
+    """Make the relation ready: pulls, row weights, prior."""
+    two_sided = is_two_sided(est, rel)
+    gradient = gradient_of(est, rel)
     present = rel.column_sums > 0
     if not two_sided:
         present |= rel.row_sums > 0
@@ -84,20 +122,21 @@ def problem_of(est: EDRep, rel: Relation, n_jobs: int) -> Problem:
         near=OperatorPull(operator, n_jobs=n_jobs) if two_sided else symmetric_near_field(operator, gradient, n_jobs),
         near_other=OperatorPull(operator, transposed=True, n_jobs=n_jobs) if two_sided else None,
         r=rel.row_sums,
-        p0=_prior(est, present),
+        p0=_prior(est, present, kept if not two_sided else Kept(present.size)),
         present=present,
         n_active=n_active,
         gradient=gradient,
     )
 
 
-def _prior(est: EDRep, present: NDArray[np.bool_]) -> NDArray[np.float64]:
+def _prior(est: EDRep, present: NDArray[np.bool_], kept: Kept) -> NDArray[np.float64]:
     if np.ndim(est.p0 if est.p0 is not None else ()) == 0:
         check_real("EDRep", "p0", est.p0, 0, 0)
         return np.zeros(present.size)
-    p0: NDArray[np.float64] = np.ones(present.size) if est.p0 is None else np.asarray(est.p0, dtype=np.float64)
-    if p0.shape != present.shape:
-        raise InputError("EDRep", "p0", f"of shape ({present.size},), one number per column", f"shape {p0.shape}")
+    p0: NDArray[np.float64] = np.ones(kept.n) if est.p0 is None else np.asarray(est.p0, dtype=np.float64)
+    if p0.shape != (kept.n,):
+        raise InputError("EDRep", "p0", f"of shape ({kept.n},), one number per column", f"shape {p0.shape}")
+    p0 = kept.take(p0)
     p0 = np.where(present, p0, 0.0)
     if not (np.isfinite(p0).all() and (p0 >= 0).all() and p0.sum() > 0):
         raise InputError("EDRep", "p0", "finite, >= 0, and positive for some object with a relation", est.p0)
@@ -136,30 +175,41 @@ def clustered(state: State, problem: Problem, n_clusters: int, n_jobs: int) -> G
     return GaussianMixture(n_clusters=int(labels.max()) + 1, labels=labels)
 
 
-def start_of(est: EDRep, rel: Relation, problem: Problem, rng: np.random.Generator) -> State:
+def start_of(
+    est: EDRep,
+    rel: Relation,
+    kept: Kept,
+    problem: Problem,
+    rng: np.random.Generator,
+    n_jobs: int,
+) -> State:
     """Return where the fit starts: random vectors, or those given; zero where there is no relation."""
     representation = Sphere() if est.constraint == "sphere" else Ball()
     d = est.n_components
     two_sided = problem.near_other is not None
     given, given_other = est.init if isinstance(est.init, tuple) and two_sided else (est.init, None)
     rows_present = rel.row_sums > 0 if two_sided else problem.present
-    X = representation.project(_vectors(given, rel.row_ids, d, rng, context=False))
+    X = representation.project(_vectors(given, rel.row_ids, kept, d, rng, n_jobs, context=False))
     X[~rows_present] = 0
     Y = None
     if two_sided:
         source = given if given_other is None and hasattr(given, "context_vectors") else given_other
-        Y = representation.project(_vectors(source, rel.column_ids, d, rng, context=True)).astype(X.dtype, copy=False)
+        Y = representation.project(_vectors(source, rel.column_ids, Kept(rel.shape[1]), d, rng, n_jobs, context=True))
+        Y = Y.astype(X.dtype, copy=False)
         Y[~problem.present] = 0
     return State(X=X, Y=Y, rng=rng)
 
 
-def _vectors(given: Any, ids: Any, d: int, rng: np.random.Generator, *, context: bool) -> Floats:
+def _vectors(
+    given: Any, ids: Any, kept: Kept, d: int, rng: np.random.Generator, n_jobs: int, *, context: bool
+) -> Floats:
     """Return a start for one side: random, an array, or what an Embedding knows by id and the rest random."""
     from nearfar.embedding import Embedding
 
     if given is not None and not isinstance(given, Embedding):
-        return check_matrix("EDRep", "init", given, rows=len(ids), columns=d).copy()
-    X = Sphere().start(len(ids), d, rng)
+        array = check_matrix("EDRep", "init", given, rows=kept.n, columns=d)
+        return array.copy() if kept.rows is None else array[kept.rows]
+    X = Sphere().start(len(ids), d, rng, n_jobs)
     if given is None:
         return X
     known, vectors = (given.ids, given.vectors)
@@ -183,10 +233,11 @@ def expected_memory(est: EDRep, rel: Relation) -> int:
     scratch = rel.operator.scratch_arrays()
     if two_sided:
         blocks = 2 * (n + m) + scratch * max(n, m) + (m if est.gradient == "full" else 0)
-    elif gradient_of(est, rel) != "forward" and SymmetricPull.of(rel.operator, 1) is not None:
-        blocks = (5 if scratch or est.gradient == "full" else 3) * n
     else:
-        blocks = (2 + scratch + (est.gradient == "full")) * n
+        gradient = gradient_of(est, rel)
+        full = gradient == "full"
+        walk = WalkPull.of(rel.operator, both=gradient != "forward", n_jobs=1)
+        blocks = n * (2 + scratch + full if walk is None else 1 + walk.n_arrays(scratch=full))
     if est.far == "exact" and not two_sided:
         blocks += n
     return rel.nbytes + blocks * row

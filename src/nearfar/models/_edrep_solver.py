@@ -11,7 +11,7 @@ and its gradient with one embedding, eq. (6), the log-normaliser being different
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -28,6 +28,20 @@ from nearfar.optimize.schedules import has_converged, learning_rate
 from nearfar.relations.near import NearField
 
 
+@dataclass(frozen=True)
+class Sums:
+    """``Yᵀ p0`` and ``Xᵀ r`` of the vectors as they stand; made block by block while they are still in the cache."""
+
+    others: Floats
+    rows: Floats
+
+    @classmethod
+    def of(cls, parts: NDArray[np.float64], X: Floats) -> Sums:
+        """Add the blocks' sums in order: the same bits for any number of workers."""
+        others, rows = parts.sum(axis=0).astype(X.dtype)
+        return cls(others, rows)
+
+
 @dataclass
 class State:
     """Where a run stands: all that is needed to continue it.
@@ -40,6 +54,7 @@ class State:
     rng: np.random.Generator
     epoch: int = 0
     losses: list[float] = field(default_factory=list)
+    sums: Sums | None = None
     labels: NDArray[np.integer[Any]] | None = None
     stopped: bool = False
 
@@ -108,22 +123,24 @@ def _sweep(problem: Problem, state: State, far: FarField, solver: Solver, rate: 
     X, r, p0 = state.X, problem.r, problem.p0
     far.prepare(X.copy() if keeps_others(far) else X, problem.n_active, state.rng, n_jobs)
     problem.near.prepare(X)
-    others = _weighted_sum(p0, X, n_jobs)
-    rows = None if problem.gradient == "forward" else _weighted_sum(r, X, n_jobs)
     bounds = row_blocks(X)
-    losses = np.zeros((len(bounds) - 1, 3))
+    sums = state.sums or Sums.of(_block_sums((p0, r), X, n_jobs), X)
+    rows = None if problem.gradient == "forward" else sums.rows
+    losses, parts = np.zeros((len(bounds) - 1, 3)), np.empty((len(bounds) - 1, 2, X.shape[1]))
     transposed = _transposed_force(problem, state, far, X, n_jobs)
 
     def task(block: int, start: int, stop: int) -> None:
         x, pull = X[start:stop], problem.near.block(start, stop)
         force, log_z = np.empty_like(x), np.empty(stop - start)
         far.evaluate(x, log_z, force)
-        kernels.gradient(x, pull, force, log_z, r[start:stop], others, p0[start:stop], rows, losses[block])
+        kernels.gradient(x, pull, force, log_z, r[start:stop], sums.others, p0[start:stop], rows, losses[block])
         if transposed is not None:
             pull += transposed[start:stop]
         solver.step(x, pull, rate)
+        parts[block] = _weighted((p0, r), x, start, stop)
 
     run_blocks(task, bounds, n_jobs)
+    state.sums = Sums.of(parts, X)
     near, far_sum, prior = losses.sum(axis=0)
     return float(far_sum + prior - (near if problem.gradient == "forward" else near / 2))
 
@@ -137,7 +154,8 @@ def _two_sided_sweep(problem: Problem, state: State, far: FarField, solver: Solv
     far.prepare(Y, problem.n_active, state.rng, n_jobs)  # Y moves only after the last row has asked
     problem.near.prepare(Y)
     near_other.prepare(X)
-    others, rows = _weighted_sum(p0, Y, n_jobs), _weighted_sum(r, X, n_jobs)
+    others = _block_sums((p0,), Y, n_jobs).sum(axis=0)[0].astype(Y.dtype)
+    rows = _block_sums((r,), X, n_jobs).sum(axis=0)[0].astype(X.dtype)
     transposed = _transposed_force(problem, state, far, Y, n_jobs)
     bounds = row_blocks(X)
     losses = np.zeros((len(bounds) - 1, 3))
@@ -183,40 +201,60 @@ def row_blocks(X: Floats) -> NDArray[np.int64]:
     return even_bounds(len(X), int(np.clip(2**16 // X.shape[1], 128, 8192)))
 
 
-def _weighted_sum(weights: NDArray[np.float64], X: Floats, n_jobs: int) -> Floats:
-    """Return ``Xᵀ weights``, summed per block and then in order: the same bits for any number of workers."""
+def _weighted(weights: Sequence[NDArray[np.float64]], X: Floats, start: int, stop: int) -> Floats:
+    """Return ``Xᵀ w`` for a block of rows, shape (len(weights), d)."""
+    return np.stack([w[start:stop] for w in weights]).astype(X.dtype) @ X
+
+
+def _block_sums(weights: Sequence[NDArray[np.float64]], X: Floats, n_jobs: int) -> NDArray[np.float64]:
+    """Return ``Xᵀ w`` of each block, shape (blocks, len(weights), d)."""
     bounds = row_blocks(X)
-    parts = np.empty((len(bounds) - 1, X.shape[1]))
+    parts = np.empty((len(bounds) - 1, len(weights), X.shape[1]))
 
     def task(block: int, start: int, stop: int) -> None:
-        parts[block] = weights[start:stop].astype(X.dtype) @ X[start:stop]
+        parts[block] = _weighted(weights, X[start:stop], start, stop)
 
     run_blocks(task, bounds, n_jobs)
-    total: Floats = parts.sum(axis=0).astype(X.dtype)
-    return total
+    return parts
 
 
 N_CHECKED_ROWS = 128
-"""Rows whose far part is computed exactly at the end of a fit, to be set beside the estimate."""
 
 
-def check_far_part(problem: Problem, state: State, far: FarField, n_jobs: int) -> dict[str, float]:
-    """Return the far part per row on a fixed sample of rows: by the far field, and exactly with its standard error."""
-    from nearfar.far.exact import Exact
+@dataclass(frozen=True)
+class FarCheck:
+    """The far part of the loss on a fixed sample of rows, by the far field; the exact one is computed on demand."""
 
-    others = state.X if state.Y is None else state.Y
-    rows = np.flatnonzero(problem.r > 0)
-    rows = np.sort(np.random.default_rng(0).choice(rows, min(N_CHECKED_ROWS, rows.size), replace=False))
-    X = state.X[rows]
-    by_far, exact = np.empty(rows.size), np.empty(rows.size)
-    oracle = Exact()
-    with single_threaded_blas():
-        far.prepare(others, problem.n_active, state.rng, n_jobs)
-        far.evaluate(X, by_far, np.empty_like(X))
-        oracle.prepare(others, problem.n_active, state.rng, n_jobs)
-        bounds = even_bounds(rows.size, 16)
-        run_blocks(lambda _b, lo, hi: oracle.evaluate(X[lo:hi], exact[lo:hi], None), bounds, n_jobs)
-    weights = problem.r[rows]
-    terms = weights * exact
-    spread = float(terms.std(ddof=1) / np.sqrt(rows.size)) if rows.size > 1 else float("inf")
-    return {"far": float((weights * by_far).mean()), "exact": float(terms.mean()), "standard_error": spread}
+    rows: NDArray[np.int64]
+    weights: NDArray[np.float64]
+    log_z: NDArray[np.float64]
+    n_active: int
+
+    @classmethod
+    def of(cls, problem: Problem, state: State, far: FarField, kept: NDArray[np.int64] | None, n_jobs: int) -> FarCheck:
+        """Ask the far field, prepared from the final vectors, about the sample; ``kept`` names the rows outside."""
+        rows = np.flatnonzero(problem.r > 0)
+        rows = np.sort(np.random.default_rng(0).choice(rows, min(N_CHECKED_ROWS, rows.size), replace=False))
+        X, log_z = state.X[rows], np.empty(rows.size)
+        with single_threaded_blas():
+            far.prepare(state.X if state.Y is None else state.Y, problem.n_active, state.rng, n_jobs)
+            far.evaluate(X, log_z, np.empty_like(X))
+        return cls(rows if kept is None else kept[rows], problem.r[rows], log_z, problem.n_active)
+
+    def report(self, X: Floats, others: Floats, n_jobs: int) -> dict[str, float]:
+        """Return the mean of ``r_i log Z_i`` over the sample: estimated, exact, and the exact one's standard error."""
+        from nearfar.far.exact import Exact
+
+        oracle, exact = Exact(), np.empty(self.rows.size)
+        sample = X[self.rows]
+        with single_threaded_blas():
+            oracle.prepare(others, self.n_active, np.random.default_rng(0), n_jobs)
+            bounds = even_bounds(self.rows.size, 16)
+            run_blocks(lambda _b, lo, hi: oracle.evaluate(sample[lo:hi], exact[lo:hi], None), bounds, n_jobs)
+        terms = self.weights * exact
+        spread = float(terms.std(ddof=1) / np.sqrt(terms.size)) if terms.size > 1 else float("inf")
+        return {
+            "far": float((self.weights * self.log_z).mean()),
+            "exact": float(terms.mean()),
+            "standard_error": spread,
+        }

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from nearfar._checks import check_random_state
+from nearfar._checks import check_n_jobs, check_random_state
 from nearfar.models import _edrep_setup as setup
 from nearfar.models._base import RelationEmbedder, as_relation
-from nearfar.models._edrep_solver import check_far_part, descend
+from nearfar.models._edrep_solver import FarCheck, descend
 
 if TYPE_CHECKING:
     from nearfar.contracts import FarField
@@ -185,26 +186,35 @@ class EDRep(RelationEmbedder):
         NumericalError
             The loss left the finite numbers.
         """
-        rel = as_relation(relation)
+        whole = as_relation(relation)
         settings = setup.settings_of(self)
-        problem = setup.problem_of(self, rel, settings.n_jobs)
+        rel, kept = setup.without_isolates(self, whole)
+        problem = setup.problem_of(self, rel, kept, settings.n_jobs)
         far, solver = setup.far_of(self, problem), setup.solver_of(self)
         rng = check_random_state("EDRep", self.random_state)
-        state = descend(problem, setup.start_of(self, rel, problem, rng), far, solver, settings)
+        start = partial(setup.start_of, self, rel, kept, problem, rng, settings.n_jobs)
+        state = descend(problem, start(), far, solver, settings)
         if self.n_clusters > 1 and not state.stopped:
             mixture = setup.clustered(state, problem, self.n_clusters, settings.n_jobs)
-            state = setup.start_of(self, rel, problem, rng)
+            state = start()
             state.labels, far = mixture.labels, mixture
             state = descend(problem, state, far, solver, settings)
-        self._ids = (rel.row_ids, rel.column_ids)
-        self.embedding_ = state.X
+        self._far_check = FarCheck.of(problem, state, far, kept.rows, settings.n_jobs)
+        self._ids = (whole.row_ids, whole.column_ids)
+        self.embedding_ = kept.spread(state.X)
         self.context_embedding_ = state.Y
         self.loss_curve_ = np.array(state.losses)
         self.loss_ = state.losses[-1]
         self.n_iter_ = state.epoch
-        self.cluster_labels_ = state.labels
-        self.far_check_ = check_far_part(problem, state, far, settings.n_jobs)
+        self.cluster_labels_ = None if state.labels is None else kept.spread(state.labels, -1)
         return self
+
+    @property
+    def far_check_(self) -> dict[str, float]:
+        """The far part of the final loss on a sample of rows, estimated and exact; O(n d) time at each look."""
+        self._check_fitted("far_check_")
+        others = self.embedding_ if self.context_embedding_ is None else self.context_embedding_
+        return self._far_check.report(self.embedding_, others, check_n_jobs("EDRep", self.n_jobs))
 
     @property
     def vectors_(self) -> Embedding:

@@ -9,30 +9,31 @@ from nearfar._vector import FAST
 
 @njit(cache=True, nogil=True, fastmath=FAST)
 def sphere_step(X, G, learning_rate):
-    """Move each row along the sphere: x <- sqrt(1 - η²) x - η g''; a row without a tangent gradient stays."""
-    one = X.dtype.type(1)
+    """Move each row along the sphere: x <- sqrt(1 - η²) x - η g''; a row without a tangent gradient stays.
+
+    What rounding did to the length of x in one step is put right in the next: a pass over the row less.
+    """
     eta = X.dtype.type(learning_rate)
     keep = X.dtype.type(np.sqrt(1.0 - learning_rate * learning_rate))
     d = X.shape[1]
     for i in range(X.shape[0]):
         x, g = X[i], G[i]
-        along = x[0] * g[0]
-        for c in range(1, d):
+        along, square = X.dtype.type(0), X.dtype.type(0)
+        for c in range(d):
             along += x[c] * g[c]
+            square += x[c] * x[c]
+        if not square > 0:
+            continue
+        along /= square
         length = X.dtype.type(0)
         for c in range(d):
             g[c] -= along * x[c]
             length += g[c] * g[c]
         if not length > 0:
             continue
-        move = eta / np.sqrt(length)
-        norm = X.dtype.type(0)
+        stay, move = keep / np.sqrt(square), eta / np.sqrt(length)
         for c in range(d):
-            x[c] = keep * x[c] - move * g[c]
-            norm += x[c] * x[c]
-        scale = one / np.sqrt(norm)
-        for c in range(d):
-            x[c] *= scale
+            x[c] = stay * x[c] - move * g[c]
 
 
 @njit(cache=True, nogil=True, fastmath=FAST)

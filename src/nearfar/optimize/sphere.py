@@ -14,17 +14,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from nearfar._parallel import even_bounds, run_blocks
 from nearfar.optimize import _kernels
 
 Floats = NDArray[np.floating[Any]]
-
-
-def random_unit_vectors(n: int, d: int, rng: np.random.Generator) -> NDArray[np.float32]:
-    """Return n independent vectors, uniform on the unit sphere of R^d, float32, shape (n, d)."""
-    X = rng.standard_normal((n, d), dtype=np.float32)
-    norms = np.sqrt(np.einsum("ij,ij->i", X, X))
-    np.divide(X, np.maximum(norms, np.finfo(np.float32).tiny)[:, None], out=X)
-    return X
 
 
 class Sphere:
@@ -35,9 +28,18 @@ class Sphere:
     Dall'Amico & Belliardo, "Efficient distributed representations beyond negative sampling" (EDRep), algorithm 1.
     """
 
-    def start(self, n: int, d: int, rng: np.random.Generator) -> NDArray[np.float32]:
-        """Return a random start, shape (n, d), float32."""
-        return random_unit_vectors(n, d, rng)
+    def start(self, n: int, d: int, rng: np.random.Generator, n_jobs: int = 1) -> NDArray[np.float32]:
+        """Return n independent vectors, uniform on the sphere, shape (n, d), float32; the same for any ``n_jobs``."""
+        X = np.empty((n, d), np.float32)
+        bounds = even_bounds(n, max(1, 2**18 // d))
+        seeds = rng.integers(2**63, size=len(bounds) - 1)
+
+        def task(block: int, start: int, stop: int) -> None:
+            np.random.default_rng(seeds[block]).standard_normal(out=X[start:stop], dtype=np.float32)
+            self.project(X[start:stop])
+
+        run_blocks(task, bounds, n_jobs)
+        return X
 
     def project(self, X: Floats) -> Floats:
         """Scale the rows of ``X`` to unit length, in place; rows of zeros stay."""

@@ -1,7 +1,7 @@
 """Kernels of the sparse products: rows of a CSR matrix times a dense block.
 
-All of them gather the neighbours' rows into a scratch row that stays in the first-level cache (`_gather`), and differ
-in what they make of it. Gathering is bound by memory latency: the rows of the neighbours ``AHEAD`` entries further on
+All of them gather the neighbours' rows in vector registers (`_gather`), and differ in what they make of the sum.
+Gathering is bound by memory latency: the rows of the neighbours ``AHEAD`` entries further on
 are prefetched, across row boundaries. ``data`` and ``column_scale`` may be None (all ones): that is settled at compile
 time, a test per entry would cost 40 %. An empty ``row_scale`` means the same.
 """
@@ -27,9 +27,16 @@ def _weight(data, column_scale, indices, p):
     return data[p] if column_scale is None else data[p] * column_scale[indices[p]]
 
 
+@register_jitable
+def _write(s, total, base, from_, with_base, out, to, n):
+    """Store ``s * total`` (+ base) from registers: the first n lanes."""
+    value = load(base, from_, n) if with_base else zeros_like(base)
+    store(out, to, n, multiply_add(s, total, value))
+
+
 @njit(inline="always")  # a call per row would pass the arrays' fields through memory: three times slower
-def _gather(indptr, indices, data, column_scale, V, width, i, scratch):
-    """scratch[:width] = sum_j a_ij V[j, :width], for V given flat."""
+def _gather(indptr, indices, data, column_scale, V, width, i, s, base, with_base, out, at_out):
+    """out[at_out + c] = s * sum_j a_ij V[j, c] (+ base[i, c]) for c < width; arrays are given flat."""
     last = indices.size - 1
     begin, end = indptr[i], indptr[i + 1]
     column = 0
@@ -45,8 +52,8 @@ def _gather(indptr, indices, data, column_scale, V, width, i, scratch):
                 a = _weight(data, column_scale, indices, p)
                 t0 = multiply_add(a, load(V, at, n), t0)
                 t1 = multiply_add(a, load(V, at + LANES, n - LANES), t1)
-            store(scratch, column, n, t0)
-            store(scratch, column + LANES, n - LANES, t1)
+            _write(s, t0, base, i * width + column, with_base, out, at_out + column, n)
+            _write(s, t1, base, i * width + column + LANES, with_base, out, at_out + column + LANES, n - LANES)
             column += 2 * LANES
         else:
             t0, t1, t2, t3 = zeros_like(V), zeros_like(V), zeros_like(V), zeros_like(V)
@@ -62,32 +69,32 @@ def _gather(indptr, indices, data, column_scale, V, width, i, scratch):
                 t1 = multiply_add(a, load(V, at + LANES, n - LANES), t1)
                 t2 = multiply_add(a, load(V, at + 2 * LANES, n - 2 * LANES), t2)
                 t3 = multiply_add(a, load(V, at + 3 * LANES, n - 3 * LANES), t3)
-            store(scratch, column, n, t0)
-            store(scratch, column + LANES, n - LANES, t1)
-            store(scratch, column + 2 * LANES, n - 2 * LANES, t2)
-            store(scratch, column + 3 * LANES, n - 3 * LANES, t3)
+            from_, to = i * width + column, at_out + column
+            _write(s, t0, base, from_, with_base, out, to, n)
+            _write(s, t1, base, from_ + LANES, with_base, out, to + LANES, n - LANES)
+            _write(s, t2, base, from_ + 2 * LANES, with_base, out, to + 2 * LANES, n - 2 * LANES)
+            _write(s, t3, base, from_ + 3 * LANES, with_base, out, to + 3 * LANES, n - 3 * LANES)
             column += 4 * LANES
 
 
 @njit(cache=True, nogil=True, fastmath=FAST)
-def product(indptr, indices, data, row_scale, column_scale, V, factor, base, with_base, out, start, stop):
-    """out_i = base_i + factor * row_scale_i * sum_j a_ij column_scale_j V_j for rows start..stop; base may be out."""
+def product(indptr, indices, data, row_scale, column_scale, V, factor, base, with_base, out, first, start, stop):
+    """out_(i - first) = base_i + factor * row_scale_i * sum_j a_ij column_scale_j V_j for i in start..stop.
+
+    ``base`` may be ``out`` where ``first`` is 0.
+    """
     width = out.shape[1]
-    flat = V.reshape(-1)
-    scratch = np.empty(width, V.dtype)
+    flat, flat_base, flat_out = V.reshape(-1), base.reshape(-1), out.reshape(-1)
     for i in range(start, stop):
-        _gather(indptr, indices, data, column_scale, flat, width, i, scratch)
         s = V.dtype.type(factor * row_scale[i] if row_scale.size > 0 else factor)
-        if with_base:
-            for c in range(width):
-                out[i, c] = base[i, c] + s * scratch[c]
-        else:
-            for c in range(width):
-                out[i, c] = s * scratch[c]
+        at = (i - first) * width
+        _gather(indptr, indices, data, column_scale, flat, width, i, s, flat_base, with_base, flat_out, at)
 
 
 @njit(cache=True, nogil=True)
-def vector_product(indptr, indices, data, row_scale, column_scale, v, factor, base, with_base, out, start, stop):
+def vector_product(
+    indptr, indices, data, row_scale, column_scale, v, factor, base, with_base, out, _first, start, stop
+):
     """Do what ``product`` does for a single column; shorter, because row sums need it before anything else."""
     for i in range(start, stop):
         total = 0.0
@@ -113,10 +120,11 @@ def pair_step(indptr, indices, data, scale, X, W, out, start, stop):
     """One Horner step of both products: [t | t'] <- [x_i + s_i (A T)_i | s_i (x_i + (A T')_i)], W = [T | T']."""
     d = X.shape[1]
     width = 2 * d
+    one = W.dtype.type(1)
     flat = W.reshape(-1)
     scratch = np.empty(width, W.dtype)
     for i in range(start, stop):
-        _gather(indptr, indices, data, None, flat, width, i, scratch)
+        _gather(indptr, indices, data, None, flat, width, i, one, scratch, False, scratch, 0)
         s = X.dtype.type(scale[i])
         for c in range(d):
             out[i, c] = X[i, c] + s * scratch[c]
@@ -127,11 +135,12 @@ def pair_step(indptr, indices, data, scale, X, W, out, start, stop):
 def pair_finish(indptr, indices, data, scale, factor, W, out, start, stop):
     """out_(i - start) = factor * (s_i (A T)_i + (A T')_i), W = [T | T']: the rows start..stop of (P + P^T) X."""
     d = W.shape[1] // 2
+    one = W.dtype.type(1)
     flat = W.reshape(-1)
     scratch = np.empty(2 * d, W.dtype)
     f = W.dtype.type(factor)
     for i in range(start, stop):
-        _gather(indptr, indices, data, None, flat, 2 * d, i, scratch)
+        _gather(indptr, indices, data, None, flat, 2 * d, i, one, scratch, False, scratch, 0)
         s = W.dtype.type(scale[i])
         for c in range(d):
             out[i - start, c] = f * (s * scratch[c] + scratch[d + c])

@@ -6,6 +6,7 @@ sweep: what later blocks need was copied or computed in ``prepare``.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, Protocol
 
@@ -58,60 +59,81 @@ class OperatorPull:
         return np.empty(shape, self._pull.dtype)
 
 
-class SymmetricPull:
-    """``(P + Pᵀ) X`` for the walk on a symmetric matrix: both products from one pass per power.
+class WalkPull:
+    """The walk on a row-scaled matrix, ``P = (B + ... + Bᵏ)/k``, ``B = diag(s) A``; the last product block by block.
 
-    Holds two blocks of n x 2d; the last product is made when a block is asked for.
+    ``P X``, by Horner's rule in two running blocks of n x d; with ``both`` and a symmetric A ``(P + Pᵀ) X``, from one
+    pass over A per power: the running blocks of the two products lie side by side, n x 2d.
     """
 
-    def __init__(self, base: Sparse, steps: int, n_jobs: int = 1) -> None:
+    def __init__(self, base: Sparse, steps: int, *, both: bool, n_jobs: int = 1) -> None:
         assert base.row_scale is not None
+        assert base.symmetric or not both
         self._arrays = (base.indptr, base.indices, base.data, base.row_scale)
-        self._scale, self._steps, self._n_jobs = base.row_scale, steps, n_jobs
+        self._scale, self._steps, self._both, self._n_jobs = base.row_scale, steps, both, n_jobs
         self._bounds = even_bounds(base.shape[0], BLOCK)
         self._W: Floats = np.empty((0, 0))
         self._spare: Floats = np.empty((0, 0))
 
     @staticmethod
-    def of(operator: LinearOperator, n_jobs: int) -> SymmetricPull | None:
-        """Return the pull if the operator is a walk on a row-scaled symmetric matrix, else None."""
+    def of(operator: LinearOperator, *, both: bool, n_jobs: int) -> WalkPull | None:
+        """Return the pull if the operator is such a walk, else None."""
         base, steps = (operator.base, operator.steps) if isinstance(operator, Walk) else (operator, 1)
-        if isinstance(base, Sparse) and base.symmetric and base.row_scale is not None:
-            return SymmetricPull(base, steps, n_jobs)
+        if isinstance(base, Sparse) and base.row_scale is not None and (base.symmetric or not both):
+            return WalkPull(base, steps, both=both, n_jobs=n_jobs)
         return None
+
+    def n_arrays(self, *, scratch: bool) -> int:
+        """Return how many arrays of n x d are held, with or without the caller's ``scratch``."""
+        return (1 + self._both) * (2 if scratch or self._needs_spare else 1)
+
+    @property
+    def _needs_spare(self) -> bool:
+        return self._steps > 1 + (not self._both)
 
     def prepare(self, X: Floats) -> None:
         n, d = X.shape
-        if self._W.shape != (n, 2 * d):
-            self._W = np.empty((n, 2 * d), X.dtype)
-            self._spare = np.empty((n, 2 * d), X.dtype) if self._steps > 1 else self._spare
-        W, spare = self._W, self._spare
-        scale, arrays = self._scale, self._arrays
-        run_blocks(lambda _b, lo, hi: _kernels.pair_start(scale, X, W, lo, hi), self._bounds, self._n_jobs)
-        for _ in range(self._steps - 1):
-            source, target = W, spare
-
-            def task(_block: int, lo: int, hi: int, source: Floats = source, target: Floats = target) -> None:
-                _kernels.pair_step(*arrays, X, source, target, lo, hi)
-
-            run_blocks(task, self._bounds, self._n_jobs)
-            W, spare = spare, W
-        self._W, self._spare = W, spare
+        shape = (n, 2 * d if self._both else d)
+        if self._W.shape != shape:
+            self._W = np.empty(shape, X.dtype)
+            self._spare = np.empty(shape if self._needs_spare else (0, 0), X.dtype)
+        if self._both:
+            self._run(_kernels.pair_start, self._scale, X, self._W)
+            for _ in range(self._steps - 1):
+                self._run(_kernels.pair_step, *self._arrays, X, self._W, self._spare)
+                self._W, self._spare = self._spare, self._W
+        elif self._steps == 1:
+            np.copyto(self._W, X)
+        else:
+            self._step(X, X, self._W)
+            for _ in range(self._steps - 2):
+                self._step(X, self._W, self._spare)
+                self._W, self._spare = self._spare, self._W
 
     def block(self, start: int, stop: int) -> Floats:
-        out = np.empty((stop - start, self._W.shape[1] // 2), self._W.dtype)
-        _kernels.pair_finish(*self._arrays, 1.0 / self._steps, self._W, out, start, stop)
+        out = np.empty((stop - start, self._W.shape[1] // (1 + self._both)), self._W.dtype)
+        if self._both:
+            _kernels.pair_finish(*self._arrays, 1.0 / self._steps, self._W, out, start, stop)
+        else:
+            factor = 1.0 / self._steps
+            _kernels.product(*self._arrays, None, self._W, factor, out, False, out, start, start, stop)
         return out
 
     def scratch(self, shape: tuple[int, int]) -> Floats:
         n, d = shape
         if self._spare.size < n * d:
-            self._spare = np.empty((n, 2 * d), self._W.dtype)
+            self._spare = np.empty(self._W.shape, self._W.dtype)
         return self._spare.reshape(-1)[: n * d].reshape(n, d)
+
+    def _step(self, X: Floats, source: Floats, target: Floats) -> None:
+        """Target = X + B source."""
+        self._run(_kernels.product, *self._arrays, None, source, 1.0, X, True, target, 0)
+
+    def _run(self, kernel: Callable[..., None], *arguments: Any) -> None:
+        run_blocks(lambda _block, start, stop: kernel(*arguments, start, stop), self._bounds, self._n_jobs)
 
 
 def symmetric_near_field(operator: LinearOperator, gradient: str, n_jobs: int) -> NearField:
     """Return the pull of a square relation with one embedding: ``P X`` if forward, else ``(P + Pᵀ) X``."""
-    if gradient == "forward":
-        return OperatorPull(operator, n_jobs=n_jobs)
-    return SymmetricPull.of(operator, n_jobs) or OperatorPull(operator, both=True, n_jobs=n_jobs)
+    both = gradient != "forward"
+    return WalkPull.of(operator, both=both, n_jobs=n_jobs) or OperatorPull(operator, both=both, n_jobs=n_jobs)

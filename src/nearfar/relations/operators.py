@@ -97,6 +97,10 @@ class LinearOperator(ABC):
         """Return how many further blocks of the size of X a product needs at most."""
         return 0
 
+    def without(self, isolates: NDArray[np.int64]) -> LinearOperator | None:  # noqa: ARG002
+        """Return a square operator without rows that are empty, as their columns are; None where that is not cheap."""
+        return None
+
     @property
     def is_undirected(self) -> bool:
         """Whether it is known to be symmetric up to a scaling of the rows, and means of powers of such."""
@@ -167,9 +171,22 @@ class Sparse(LinearOperator):
         scale = _kernels.NO_SCALE if row_scale is None else row_scale
         rest = (data, scale, column_scale, X, how.factor, base, with_base, out)
         run_blocks(
-            lambda _b, start, stop: kernel(indptr, indices, *rest, start, stop),
+            lambda _b, start, stop: kernel(indptr, indices, *rest, 0, start, stop),
             even_bounds(len(indptr) - 1, BLOCK),
             how.n_jobs,
+        )
+
+    def without(self, isolates: NDArray[np.int64]) -> LinearOperator | None:
+        new_index = np.delete(np.arange(self.shape[0]), isolates)
+        index_of = np.zeros(self.shape[0], np.int32)
+        index_of[new_index] = np.arange(new_index.size, dtype=np.int32)
+        return Sparse(
+            np.append(self.indptr[new_index], self.indptr[-1]),
+            index_of[self.indices],
+            self.data,
+            new_index.size,
+            symmetric=self.symmetric,
+            row_scale=None if self.row_scale is None else self.row_scale[new_index],
         )
 
     @property
@@ -353,6 +370,10 @@ class Walk(LinearOperator):
 
     def __init__(self, base: LinearOperator, steps: int) -> None:
         self.base, self.steps, self.shape = base, steps, base.shape
+
+    def without(self, isolates: NDArray[np.int64]) -> LinearOperator | None:
+        base = self.base.without(isolates)
+        return None if base is None else Walk(base, self.steps)
 
     @property
     def is_undirected(self) -> bool:
