@@ -365,7 +365,7 @@ class TestSubsetAndFrame:
 def test_scikit_learn_takes_an_embedding_as_it_is():
     from sklearn.cluster import KMeans
 
-    emb = Embedding(np.vstack([np.eye(4), np.eye(4) + 0.01]).astype(np.float32), ids=list("abcdefgh"))
+    emb = nf.Embedding(np.vstack([np.eye(4), np.eye(4) + 0.01]).astype(np.float32), ids=list("abcdefgh"))
     assert emb.shape == (8, 4)
     labels = KMeans(4, n_init=2, random_state=0).fit_predict(emb)
     np.testing.assert_array_equal(labels[:4], labels[4:])

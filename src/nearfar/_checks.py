@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from nearfar._parallel import even_bounds, run_blocks
 from nearfar.errors import InputError, MissingDependencyError
 
 Floats = NDArray[np.floating[Any]]
@@ -88,10 +89,8 @@ def check_matrix(
         if wanted is not None and array.shape[axis] != wanted:
             raise InputError(owner, name, f"of {wanted} {word}", f"{array.shape[axis]} (shape {array.shape})")
     array = np.ascontiguousarray(array)
-    flat = array.reshape(-1)
-    with np.errstate(all="ignore"):
-        suspicious = not math.isfinite(np.dot(flat, flat))  # one fast pass; large numbers can overflow it
-    bad = np.flatnonzero(~np.isfinite(array).all(axis=1)) if suspicious else np.empty(0, np.int64)
+    # One fast pass; large numbers can overflow it, and only then is each looked at.
+    bad = np.empty(0, np.int64) if _sum_is_finite(array) else np.flatnonzero(~np.isfinite(array).all(axis=1))
     if bad.size:
         raise InputError(
             owner,
@@ -101,6 +100,19 @@ def check_matrix(
             "Remove or impute these rows.",
         )
     return array
+
+
+def _sum_is_finite(array: Floats) -> bool:
+    """Return whether the sum is finite. Not by a BLAS product, whose threads would spin on into the next kernel."""
+    bounds = even_bounds(len(array), max(1, 2**18 // max(array.shape[1], 1)))
+    sums = np.zeros(len(bounds) - 1)
+
+    def task(block: int, start: int, stop: int) -> None:
+        with np.errstate(all="ignore"):  # per thread
+            sums[block] = array[start:stop].sum()
+
+    run_blocks(task, bounds, available_processors())
+    return bool(np.isfinite(sums).all())
 
 
 def check_random_state(owner: str, value: object) -> np.random.Generator:

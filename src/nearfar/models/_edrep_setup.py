@@ -220,8 +220,8 @@ def _vectors(
     rows = known.rows(ids)
     found = np.flatnonzero(rows >= 0)
     known_vectors = vectors[rows[found]]
-    kept = known_vectors.any(axis=1)  # what was an isolate then may have relations now: it starts at random
-    X[found[kept]] = known_vectors[kept]
+    useful = known_vectors.any(axis=1)  # what was an isolate then may have relations now: it starts at random
+    X[found[useful]] = known_vectors[useful]
     return X
 
 
