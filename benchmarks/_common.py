@@ -34,6 +34,7 @@ ROOT = Path(__file__).parent.parent
 TRIAL = os.environ.get("NEARFAR_RESULTS")
 RESULTS = Path(TRIAL) if TRIAL else ROOT / "benchmarks" / "results"
 IMAGES = Path(TRIAL) if TRIAL else ROOT / "docs" / "images"
+PAGE = Path(TRIAL) / "benchmarks.md" if TRIAL else ROOT / "docs" / "benchmarks.md"
 DATA = ROOT.parent / "shared" / "data"
 PACKAGES = ("numpy", "scipy", "numba", "scikit-learn", "gensim", "EDRep", "faiss-cpu")
 

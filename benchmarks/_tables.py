@@ -37,9 +37,23 @@ def middle(records: list[Record], name: str) -> float | None:
     return None if not found else (found[half] + found[~half]) / 2
 
 
+def on_the_same(name: str, ours: list[Record], theirs: list[Record]) -> tuple[list[Record], list[Record]]:
+    """Return the records of both whose ``name`` (a graph, say) both have."""
+    common = {r[name] for r in ours} & {r[name] for r in theirs}
+    return [r for r in ours if r[name] in common], [r for r in theirs if r[name] in common]
+
+
 def number(value: float | None, digits: int = 3) -> str:
     """Format a number; an en dash where there is none."""
     return "–" if value is None else f"{value:.{digits}f}"
+
+
+def percent(value: float | None, digits: int = 2) -> str:
+    """Format a share with significant digits; an en dash where there is none."""
+    if value is None:
+        return "–"
+    share = 100 * value
+    return f"{share:.0f} %" if share >= 10 ** (digits - 1) else f"{share:.{digits}g} %"
 
 
 def duration(seconds: float | None) -> str:
@@ -54,6 +68,12 @@ def spread(records: list[Record], name: str) -> str:
         return "–"
     mean, sd = mean_and_sd(found)
     return f"{mean:.3f} ± {sd:.3f}" if len(found) > 1 else f"{mean:.3f}"
+
+
+def extent(records: list[Record], name: str) -> str:
+    """Return the shortest and the longest duration."""
+    found = values(records, name)
+    return f"{duration(min(found))} – {duration(max(found))}" if found else "–"
 
 
 def distinct(records: list[Record], name: str) -> list[Any]:

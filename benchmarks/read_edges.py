@@ -1,9 +1,10 @@
 """How fast edge files are read: nearfar against pandas.read_csv + factorize, in the same run.
 
-python benchmarks/read_edges.py [--integer-edges 5000000] [--string-edges 1000000] [--repeats 3]
+    python benchmarks/read_edges.py
+    python benchmarks/read_edges.py --integer-edges 500000 --string-edges 100000 --repeats 1
 
-Prints one row per file: size, MB/s of both (best of the repeats, interleaved), their ratio, and the peak of memory
-that each needs above the start, measured in a process of its own.
+Two files: pairs of integers without a header (TSV), and pairs of names with weights and a header (CSV). Median time of
+the repeats, which take turns, and the memory that each needs above the start, measured in a process of its own.
 """
 
 from __future__ import annotations
@@ -11,12 +12,15 @@ from __future__ import annotations
 import argparse
 import multiprocessing
 import multiprocessing.connection
+import statistics
 import tempfile
-import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+
+from _common import ResultFile, peak_memory, say, timed
 
 
 def write_integers(path: Path, n_edges: int, rng: np.random.Generator) -> None:
@@ -54,66 +58,63 @@ def with_pandas(path: Path) -> int:
 READERS: dict[str, Callable[[Path], int]] = {"nearfar": with_nearfar, "pandas": with_pandas}
 
 
-def _peak(name: str, small: Path, path: Path, pipe: multiprocessing.connection.Connection) -> None:
+def _growth(name: str, small: Path, path: Path, pipe: multiprocessing.connection.Connection) -> None:
     READERS[name](small)  # imports and compiled code are not counted
-    before = _high_water()
+    before = peak_memory()
     READERS[name](path)
-    pipe.send((_high_water() - before) / 1024)
+    pipe.send(peak_memory() - before)
 
 
-def _high_water() -> int:
-    """Return the largest memory of this process so far, in KiB (Linux; getrusage would count the parent's)."""
-    line = next(line for line in Path("/proc/self/status").read_text().splitlines() if line.startswith("VmHWM"))
-    return int(line.split()[1])
-
-
-def peak_memory(name: str, small: Path, path: Path) -> float:
-    """Return MiB above what a small file needs, in a fresh process."""
+def memory_of(name: str, small: Path, path: Path) -> int:
+    """Return the bytes above what a small file needs, in a fresh process."""
     context = multiprocessing.get_context("spawn")
     ours, theirs = context.Pipe(duplex=False)
-    process = context.Process(target=_peak, args=(name, small, path, theirs))
+    process = context.Process(target=_growth, args=(name, small, path, theirs))
     process.start()
+    theirs.close()  # so that a child that dies is an EOFError here, not a wait without end
+    growth = int(ours.recv())
     process.join()
-    return float(ours.recv())
+    return growth
 
 
-def compare(path: Path, small: Path, repeats: int) -> str:
-    megabytes = path.stat().st_size / 1e6
-    best = dict.fromkeys(READERS, float("inf"))
+def compare(path: Path, small: Path, repeats: int) -> dict[str, Any]:
+    times: dict[str, list[float]] = {name: [] for name in READERS}
     found = {name: read(small) for name, read in READERS.items()}
     for _ in range(repeats):
         for name, read in READERS.items():
-            start = time.perf_counter()
-            found[name] = read(path)
-            best[name] = min(best[name], time.perf_counter() - start)
+            found[name], seconds = timed(lambda r=read: r(path))
+            times[name].append(seconds)
     if len(set(found.values())) > 1:
         raise SystemExit(f"the two disagree on the number of ids: {found}")
-    speed = {name: megabytes / seconds for name, seconds in best.items()}
-    peaks = {name: peak_memory(name, small, path) for name in READERS}
-    ratio = speed["nearfar"] / speed["pandas"]
-    return (
-        f"{path.name:<14}{megabytes:>8.1f}{speed['nearfar']:>12.1f}{speed['pandas']:>12.1f}{ratio:>8.2f}"
-        f"{peaks['nearfar']:>14.0f}{peaks['pandas']:>14.0f}"
-    )
+    record: dict[str, Any] = {"megabytes": round(path.stat().st_size / 1e6, 3), "n_ids": found["nearfar"]}
+    for name in READERS:
+        record |= {
+            f"{name}_seconds": round(statistics.median(times[name]), 5),
+            f"{name}_bytes": memory_of(name, small, path),
+        }
+    return record
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--integer-edges", type=int, default=5_000_000)
     parser.add_argument("--string-edges", type=int, default=1_000_000)
     parser.add_argument("--repeats", type=int, default=3)
-    options = parser.parse_args()
+    args = parser.parse_args()
+    file = ResultFile("read_edges", ("file",))
     rng = np.random.default_rng(0)
+    kinds = (
+        ("integers.tsv", write_integers, args.integer_edges),
+        ("strings.csv", write_strings, args.string_edges),
+    )
     with tempfile.TemporaryDirectory() as folder:
-        integers, strings = Path(folder, "integers.tsv"), Path(folder, "strings.csv")
-        small_integers, small_strings = Path(folder, "small.tsv"), Path(folder, "small.csv")
-        write_integers(integers, options.integer_edges, rng)
-        write_integers(small_integers, 1000, rng)
-        write_strings(strings, options.string_edges, rng)
-        write_strings(small_strings, 1000, rng)
-        print("file                MB  nearfar MB/s pandas MB/s   ratio   nearfar MiB    pandas MiB")
-        print(compare(integers, small_integers, options.repeats))
-        print(compare(strings, small_strings, options.repeats))
+        for name, write, n_edges in kinds:
+            path, small = Path(folder, name), Path(folder, f"small-{name}")
+            write(path, n_edges, rng)
+            write(small, min(1000, n_edges), rng)
+            record = {"file": name, "n_edges": n_edges, "repeats": args.repeats, **compare(path, small, args.repeats)}
+            file.add(record)
+            say(str(record))
 
 
 if __name__ == "__main__":

@@ -13,7 +13,7 @@ MODULES = [
     "nearfar.evaluate",
     "nearfar.datasets",
     "nearfar.plots",
-    "nearfar.optimize.callbacks",
+    "nearfar.callbacks",
     "nearfar.errors",
     "nearfar.contracts",
 ]

@@ -197,7 +197,8 @@ class TestConvertAndInfo:
         (tmp_path / "x.vec").write_text("not read\n")
         assert "folder that exists" in fails("convert", tmp_path / "x.vec", tmp_path / "nowhere" / "x.npz")
         assert "one of the suffixes" in fails("convert", tmp_path / "x.vec", tmp_path / "x.pkl")
-        assert "format must be one of" in fails("convert", tmp_path / "x.vec", tmp_path / "x", "--to", "pickle")
+        assert "--to must be one of" in fails("convert", tmp_path / "x.vec", tmp_path / "x", "--to", "pickle")
+        assert "--from must be one of" in fails("convert", tmp_path / "x.vec", tmp_path / "x.npz", "--from", "csv")
         assert "the first line 'not read" in fails("convert", tmp_path / "x.vec", tmp_path / "x.npz")
         assert [p.name for p in tmp_path.iterdir()] == ["x.vec"]
 
@@ -283,6 +284,42 @@ class TestEmbed:
         by_position = ("--source", 2, "--target", 1, "--weight", 3)
         assert run("embed", edges, *by_position, *args[8:], tmp_path / "p.npz")[0] == 0
 
+    def test_weights_can_be_left_alone(self, run, fails, tmp_path):
+        edges = tmp_path / "e.csv"
+        edges.write_text("a,b,much\nb,c,little\nc,a,much\n")
+        args = ("embed", edges, "-o", tmp_path / "x.npz", "--n-components", 2, "--random-state", 0, "-q", "--no-header")
+        assert "every weight must be a number" in fails(*args, "--weight", 2)
+        assert run(*args, "--no-weight") == (0, "", "")
+        emb = nf.Embedding.load(tmp_path / "x.npz")
+        assert list(emb) == ["a", "b", "c"]
+        assert emb.parameters["weight"] is False
+        plain = nf.Relation.from_edges([("a", "b"), ("b", "c"), ("c", "a")]).random_walk(3)
+        assert nf.EDRep(2, random_state=0).fit(plain).vectors_.equals(emb)
+
+    def test_comments(self, run, fails, tmp_path):
+        edges = tmp_path / "e.csv"
+        edges.write_text("% said once\na,b\n#b,a\n#b,c\n")
+        args = ("embed", edges, "-o", tmp_path / "x.npz", "--n-components", 1, "-q")
+        assert "--comments if the line is one" in fails(*args)
+        assert run(*args, "--comments", "%") == (0, "", "")
+        assert list(nf.Embedding.load(tmp_path / "x.npz")) == ["a", "b", "#b", "c"]
+        edges.write_text("#a,b\na,b\n")
+        assert run(*args, "--comments", "") == (0, "", "")
+        assert list(nf.Embedding.load(tmp_path / "x.npz")) == ["#a", "b", "a"]
+
+    def test_hints_name_the_options(self, fails, tmp_path):
+        args = ("-o", tmp_path / "x.npz", "--n-components", 1)
+
+        def hint(content, *more):
+            (tmp_path / "e.csv").write_bytes(content)
+            return fails("embed", tmp_path / "e.csv", *args, *more)
+
+        assert "pass --no-weight to ignore" in hint(b"a,b,1\nb,c,-1\n")
+        assert "Pass --no-weight to ignore" in hint(b"source,target,weight\na,b,x\n")
+        assert "Pass --delimiter if another one separates the fields, --comments if" in hint(b"a,b\nb,c\nc\n")
+        assert "pass --header if its first line does" in hint(b"1,2\n2,3\n", "--no-header", "--source", "who")
+        assert "Pass it through iconv if" in hint(b"a,\xff\n")
+
     def test_two_kinds(self, run, fails, tmp_path):
         edges = tmp_path / "e.csv"
         edges.write_text("".join(f"u{i % 7},i{(i * i) % 5}\n" for i in range(35)))
@@ -301,14 +338,26 @@ class TestEmbed:
         assert "one of the suffixes" in fails("embed", karate, "-o", tmp_path / "k.pickle")
         (tmp_path / "k.npz").mkdir()
         assert "(a folder)" in fails("embed", karate, "-o", tmp_path / "k.npz")
+        for option, value in [
+            ("--n-components", 0),
+            ("--n-clusters", 0),
+            ("--n-epochs", -1),
+            ("--walk-length", 0),
+            ("--learning-rate", 1.5),
+            ("--random-state", -1),
+            ("--n-jobs", 0),
+        ]:
+            assert f"{option} must be" in fails("embed", karate, "-o", tmp_path / "k.vec", option, value)
+        both = ("--no-weight", "--weight", "times")
+        assert "exclude each other" in fails("embed", karate, "-o", tmp_path / "k.vec", *both)
 
     def test_bad_input_writes_nothing(self, fails, karate, tmp_path):
         out = tmp_path / "k.npz"
         assert "no such file" in fails("embed", tmp_path / "x.csv", "-o", out)
         assert "'times'; got 'km'" in fails("embed", karate, "-o", out, "--weight", "km")
-        assert "n_components must be" in fails("embed", karate, "-o", out, "--n-components", 0)
-        assert "n_components must be" in fails("embed", karate, "-o", out, "--n-components", 100)
-        assert "learning_rate must be" in fails("embed", karate, "-o", out, "--learning-rate", -1)
+        assert "--n-components must be an integer >= 1" in fails("embed", karate, "-o", out, "--n-components", 0)
+        assert "--n-components must be at most 34" in fails("embed", karate, "-o", out, "--n-components", 100)
+        assert "--learning-rate must be" in fails("embed", karate, "-o", out, "--learning-rate", -1)
         assert list(tmp_path.iterdir()) == []
 
     def test_an_interrupt(self, run, karate, tmp_path, monkeypatch):
@@ -332,6 +381,42 @@ class TestEmbed:
         monkeypatch.setattr(os, "fsync", full)
         assert fails("embed", karate, "-o", out, "-q", *self.SMALL) == "nearfar: No space left on device: k.npz\n"
         assert out.read_bytes() == before
+
+    def test_a_killed_run_is_resumed(self, run, fails, tmp_path):
+        edges, kept = tmp_path / "e.csv", tmp_path / "run.safetensors"
+        graph = nf.datasets.dcsbm(4000, alpha=3.0, random_state=0).relation.to_scipy().tocoo()
+        edges.write_text("".join(f"{u},{v}\n" for u, v in zip(*graph.coords, strict=True)))
+        args = ("embed", edges, "--n-epochs", 400, "--random-state", 1, "--walk-length", 2, "--n-components", 32)
+        keep = ("--checkpoint", kept, "--checkpoint-every", 1)
+        assert run(*args, "-o", tmp_path / "whole.npz", "-q")[0] == 0
+        process = spawn(*args, "-o", tmp_path / "killed.npz", *keep)
+        for _ in range(600):
+            if kept.exists():
+                break
+            time.sleep(0.05)
+        process.kill()  # no time to clean up
+        process.communicate(timeout=60)
+        assert not (tmp_path / "killed.npz").exists()
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(nf.Relation, "from_edges", lambda *args, **kwargs: pytest.fail("it began to work"))
+            assert "need --checkpoint FILE" in fails(*args, "-o", tmp_path / "r.npz", "--resume")
+            assert "different files" in fails(*args, "-o", kept, *keep)
+            assert "every must be an integer >= 1" in fails(*args, "-o", tmp_path / "r.npz", *keep[:3], 0)
+        another = [arg if arg != 400 else 401 for arg in args]
+        assert "n_epochs (400 there, 401 here)" in fails(*another, "-o", tmp_path / "r.npz", *keep, "--resume", "-q")
+        assert run(*args, "-o", tmp_path / "resumed.npz", *keep[:2], "--resume", "-q") == (0, "", "")
+        whole, resumed = (nf.Embedding.load(tmp_path / name) for name in ("whole.npz", "resumed.npz"))
+        assert resumed.equals(whole)
+
+    def test_resume_begins_where_there_is_no_checkpoint_yet(self, run, karate, tmp_path):
+        kept = tmp_path / "run.safetensors"
+        args = ("embed", karate, *self.SMALL, "-q", "-o")
+        assert run(*args, tmp_path / "a.npz", "--checkpoint", kept, "--resume")[0] == 0
+        assert run(*args, tmp_path / "b.npz", "--checkpoint", kept, "--resume")[0] == 0
+        assert run(*args, tmp_path / "c.npz")[0] == 0
+        a, b, c = (nf.Embedding.load(tmp_path / f"{name}.npz") for name in "abc")
+        assert a.equals(b)
+        assert a.equals(c)
 
     def test_too_little_memory(self, fails, karate, tmp_path, monkeypatch):
         def big(self, relation):

@@ -241,6 +241,38 @@ def test_vectors_keep_ids_and_survive_saving(case, rng, tmp_path):
 
 
 @estimators
+@pytest.mark.parametrize("n_epochs", [1, 3, 4])
+def test_resumed_is_never_interrupted(case, rng, tmp_path, n_epochs):
+    needs(case, "resume")
+    P, path = irregular_graph(rng), tmp_path / "run.safetensors"
+    stop = [nf.callbacks.Checkpoint(path, every=1), lambda progress: progress.epoch == n_epochs]
+    case.make(callbacks=stop).fit(P)
+    assert_same_bits(case.make().fit(P, resume=path), case.make().fit(P))
+    with pytest.raises(InputError, match="resume must be a checkpoint of this very fit; got one that differs in"):
+        case.make(n_epochs=5).fit(P, resume=path)
+
+
+@estimators
+def test_new_rows_are_placed_one_by_one_and_change_nothing(case, rng):
+    needs(case, "transform")
+    P = irregular_graph(rng)
+    est = case.make().fit(P)
+    fitted = [array.copy() for array in outputs(est)]
+    rows = P[:20]
+    placed = est.transform(rows)
+    assert placed.shape == (20, case.parameters["n_components"])
+    assert placed.dtype == est.embedding_.dtype
+    np.testing.assert_array_equal(placed.any(axis=1), rows.sum(axis=1) > 0)
+    for i in range(20):
+        np.testing.assert_array_equal(est.transform(rows[[i]])[0], placed[i])
+    np.testing.assert_array_equal(pickle.loads(pickle.dumps(est)).transform(rows.toarray()), placed)
+    for before, after in zip(fitted, outputs(est), strict=True):
+        np.testing.assert_array_equal(after, before)
+    with pytest.raises(NotFittedError, match="Call fit first"):
+        case.make().transform(rows)
+
+
+@estimators
 def test_several_threads_may_fit_at_once(case, rng):
     P = irregular_graph(rng, n=200)
     expected = case.make().fit(P)

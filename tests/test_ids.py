@@ -172,3 +172,13 @@ def test_equality_looks_at_the_ids_alone():
 def test_repr_shows_the_first_and_the_number():
     assert repr(Ids(["a", "b"])) == "Ids(['a', 'b'], n=2)"
     assert repr(Ids(1000)) == "Ids([0, 1, 2, ...], n=1000)"
+
+
+@given(st.lists(st.integers(-(2**63), 2**63 - 1) | st.text(), unique=True))
+def test_ids_known_to_be_distinct_are_the_same_without_the_check(listed):
+    made = Ids.of_distinct(listed)
+    assert made == Ids(listed)
+    assert made.is_range == Ids(listed).is_range
+    assert made.rows(listed).tolist() == list(range(len(listed)))
+    backwards = made.take(np.arange(len(listed))[::-1])
+    assert backwards.to_list() == listed[::-1]

@@ -15,6 +15,7 @@ PUBLIC = [
     "Embedding",
     "Relation",
     "__version__",
+    "callbacks",
     "datasets",
     "errors",
     "evaluate",

@@ -162,7 +162,7 @@ class TestChoosing:
         assert storage.format_of("t", "A.SafeTensors") == "safetensors"
         assert storage.format_of("t", tmp_path / "a.b.vec.gz") == "word2vec-text"
         assert storage.format_of("t", "x.dat", "npz") == "npz"
-        with pytest.raises(InputError, match=r"one of the suffixes .*\.safetensors.*got x\.pkl"):
+        with pytest.raises(InputError, match=r"one of the suffixes .*\.safetensors.*got 'x\.pkl'"):
             storage.format_of("t", "x.pkl")
         with pytest.raises(InputError, match="format must be one of"):
             storage.format_of("t", "x.npz", "pickle")
@@ -433,6 +433,20 @@ class TestWord2vec:
         ours = nf.Embedding.from_word2vec(tmp_path / "theirs", binary=binary)
         assert list(ours) == names
         assert np.array_equal(ours.vectors, theirs.vectors)
+
+    def test_text_with_spaces_in_ids_by_others(self, rng, tmp_path):
+        from gensim.models import KeyedVectors
+
+        names = ["New York", ". . .", "a  b\u3000c", "plain"]  # what gensim writes and cannot read again
+        theirs = KeyedVectors(3)
+        theirs.add_vectors(names, numbers(rng, 4, 3))
+        theirs.save_word2vec_format(tmp_path / "theirs.vec")
+        ours = nf.Embedding.load(tmp_path / "theirs.vec")
+        assert list(ours) == names
+        assert np.array_equal(ours.vectors, theirs.vectors)
+        (tmp_path / "theirs.vec").write_text("1 2\nArea 51 0.5 0.25\n")  # might as well be a number too many
+        with pytest.raises(FileFormatError, match="3 numbers in line 2"):
+            nf.Embedding.load(tmp_path / "theirs.vec")
 
     @given(st.lists(st.text(st.characters(exclude_categories=[])), unique=True))
     def test_escaping_can_be_undone(self, ids):

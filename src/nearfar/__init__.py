@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from nearfar._version import __version__
 
 if TYPE_CHECKING:
-    from nearfar import datasets, errors, evaluate, far, plots
+    from nearfar import callbacks, datasets, errors, evaluate, far, plots
     from nearfar._warmup import warmup
     from nearfar.embedding import Embedding
     from nearfar.far.softmax import log_normalizers
@@ -24,6 +24,7 @@ _HOMES = {
     "EDRep": "nearfar.models.edrep",
     "Embedding": "nearfar.embedding",
     "Relation": "nearfar.relations.matrix",
+    "callbacks": "nearfar.callbacks",
     "datasets": "nearfar.datasets",
     "errors": "nearfar.errors",
     "evaluate": "nearfar.evaluate",
@@ -38,6 +39,7 @@ __all__ = [
     "Embedding",
     "Relation",
     "__version__",
+    "callbacks",
     "datasets",
     "errors",
     "evaluate",

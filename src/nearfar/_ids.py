@@ -1,8 +1,7 @@
 """Ids: the names of rows and columns, with the way back from a name to its position.
 
-Any hashable id stays what it was. Consecutive integers from 0 cost nothing, other integers 8 bytes each (a
-sorted index beside them is made at the first look-up), everything else a Python list and a dictionary made at the first
-look-up.
+Any hashable id stays what it was. Consecutive integers from 0 cost nothing, other integers 8 bytes each, everything
+else a Python list. The first look-up makes a sorted index (16 bytes more each) or a dictionary.
 """
 
 from __future__ import annotations
@@ -48,13 +47,22 @@ class Ids(Sequence[Any]):
         if isinstance(ids, (int, np.integer)):
             self._store, self._n = None, check_integer(owner, name, ids, low=0)
             return
-        self._store = _compact(ids)
-        self._n = len(self._store)
+        self._keep(_compact(ids))
         self._check_distinct(owner, name)
-        if isinstance(self._store, np.ndarray):
-            self._store.flags.writeable = False
-            if np.array_equal(self._store, np.arange(self._n)):
-                self._store, self._lookup = None, None
+
+    @staticmethod
+    def of_distinct(ids: Iterable[Hashable]) -> Ids:
+        """Make ids that are known to be distinct and hashable: the check takes longer than everything else."""
+        made = Ids(0)
+        made._keep(_compact(ids))
+        return made
+
+    def _keep(self, store: NDArray[np.int64] | list[Any]) -> None:
+        self._store, self._n = store, len(store)
+        if isinstance(store, np.ndarray):
+            store.flags.writeable = False
+            if np.array_equal(store, np.arange(self._n)):
+                self._store = None
 
     def __len__(self) -> int:
         return self._n
@@ -131,8 +139,8 @@ class Ids(Sequence[Any]):
         """Return the ids of the given distinct rows, in their order."""
         rows = np.asarray(rows, dtype=np.int64)
         if self.is_integer:
-            return Ids(self.to_numpy()[rows])
-        return Ids([self[row] for row in rows])
+            return Ids.of_distinct(self.to_numpy()[rows])
+        return Ids.of_distinct([self[row] for row in rows])
 
     def to_list(self) -> list[Any]:
         """Return the ids as a new list of Python objects."""
@@ -173,19 +181,21 @@ class Ids(Sequence[Any]):
         return self._lookup
 
     def _check_distinct(self, owner: str, name: str) -> None:
+        if self._store is None:
+            return
         if isinstance(self._store, np.ndarray):
-            ordered, _ = self._sorted()
+            ordered = np.sort(self._store)
             again = ordered[1:][ordered[1:] == ordered[:-1]]
             if again.size:
                 raise InputError(owner, name, "distinct", f"{int(again[0])} more than once")
             return
         try:
-            n_distinct = len(self._dictionary())
+            n_distinct = len(set(self._store))
         except TypeError as error:
             raise InputError(owner, name, "hashable", str(error)) from error
         if n_distinct < self._n:
             seen: set[Any] = set()
-            again = next(key for key in self._store or () if key in seen or seen.add(key))  # type: ignore[func-returns-value]
+            again = next(key for key in self._store if key in seen or seen.add(key))  # type: ignore[func-returns-value]
             raise InputError(owner, name, "distinct", f"{again!r} more than once")
 
     def __getstate__(self) -> tuple[Any, int]:

@@ -11,9 +11,8 @@ from numpy.typing import ArrayLike, DTypeLike, NDArray
 
 from nearfar._checks import check_matrix
 from nearfar._ids import Ids
+from nearfar.contracts import Floats
 from nearfar.errors import InputError, UnknownIdError
-
-Floats = NDArray[np.floating[Any]]
 
 
 class LabelledVectors:
@@ -40,9 +39,9 @@ class LabelledVectors:
             default = self._ids if len(context) == len(self._ids) else Ids(len(context))
             self._context_ids = _as_ids("context_ids", context_ids, len(context), default)
         elif context_ids is not None:
-            raise InputError("Embedding", "context_ids", "given with context_vectors only", context_ids)
+            raise InputError("Embedding", "context_ids", "given with context_vectors only", repr(context_ids))
         if parameters is not None and not isinstance(parameters, Mapping):
-            raise InputError("Embedding", "parameters", "a mapping such as a dict", parameters)
+            raise InputError("Embedding", "parameters", "a mapping such as a dict", repr(parameters))
         self._parameters = dict(parameters or {})
 
     @property
@@ -157,7 +156,7 @@ class LabelledVectors:
 
     def _hint(self, key: Any) -> str:
         if isinstance(key, (list, np.ndarray, slice)):
-            return "For several ids: subset(ids); for rows: vectors[rows]."
+            return "For several ids: subset(ids); for rows: vectors[rows]; vectors are given as an array of floats."
         if isinstance(key, str):
             tries: list[Any] = [key.strip(), key.lower(), key.upper(), key.capitalize()]
             tries += [int(key)] if key.lstrip("-").isdecimal() else []

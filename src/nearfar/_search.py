@@ -18,8 +18,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nearfar._parallel import even_bounds, run_blocks, single_threaded_blas
+from nearfar.contracts import Floats
 
-Floats = NDArray[np.floating[Any]]
 Rows = NDArray[np.int64]
 
 _QUERIES, _ROWS = 64, 32768  # 8 MiB of float32 scores at a time for each thread

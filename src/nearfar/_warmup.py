@@ -41,5 +41,5 @@ def warmup() -> float:
         lines = "\n".join(f"{u}{separator}{v}" for u, v in ring)
         Relation.from_edges(io.StringIO(lines), delimiter=" ")
     users = Relation.from_edges(np.array(ring), bipartite=True).normalized()
-    EDRep(2, n_clusters=2, n_epochs=1, random_state=0).fit(users)
+    EDRep(2, n_clusters=2, n_epochs=1, random_state=0).fit(users).transform(users)
     return time.perf_counter() - started

@@ -9,8 +9,8 @@ immediately.
 
 from __future__ import annotations
 
-import json
 import os
+import re
 import sys
 import time
 import warnings
@@ -19,14 +19,23 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from nearfar._cli_embed import check_options, checkpoints_of, fit, read_relation
+from nearfar._cli_output import fact, fail, print_json, print_table, show_warning, shown
 from nearfar._version import __version__
-from nearfar.errors import NearfarError, NearfarWarning
+from nearfar.errors import InputError, NearfarError, NearfarWarning
 
 if TYPE_CHECKING:
     from nearfar.embedding import Embedding
-    from nearfar.relations.matrix import Relation
 
 _FAR = ("gaussian-mixture", "exact", "performer", "rfa", "noise")
+_WORDS_OF_HINTS = {
+    "weight=False": "--no-weight",
+    "header=True": "--header",
+    "delimiter": "--delimiter",
+    "comments": "--comments",
+    "open(path, encoding=...)": "it through iconv",
+}
+"""What Python's arguments are called here, in hints."""
 
 
 def main(args: Sequence[str] | None = None) -> int:
@@ -49,7 +58,7 @@ def main(args: Sequence[str] | None = None) -> int:
     2
     """
     with warnings.catch_warnings():
-        warnings.showwarning = _show_warning
+        warnings.showwarning = show_warning
         warnings.simplefilter("always", NearfarWarning)
         try:
             code = _cli.main(args=args, prog_name="nearfar", standalone_mode=False)
@@ -57,19 +66,21 @@ def main(args: Sequence[str] | None = None) -> int:
         except click.ClickException as error:
             context = getattr(error, "ctx", None)
             hint = f" Try: {context.command_path} --help" if context else ""
-            return _fail(error.format_message() + hint)
+            return fail(error.format_message() + hint)
         except (click.Abort, KeyboardInterrupt):
-            return _fail("interrupted", 130)
+            return fail("interrupted", 130)
         except BrokenPipeError:
             # The reader left (`| head`): say nothing, now and when Python flushes at its end.
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             return 1
+        except InputError as error:
+            return fail(_in_words_of_the_shell(error))
         except NearfarError as error:
-            return _fail(str(error))
+            return fail(str(error))
         except OSError as error:
-            return _fail(f"{error.strerror or error}" + (f": {error.filename}" if error.filename else ""))
+            return fail(f"{error.strerror or error}" + (f": {error.filename}" if error.filename else ""))
         except MemoryError as error:
-            return _fail(f"not enough memory. {error}")
+            return fail(f"not enough memory. {error}")
     return code if isinstance(code, int) else 0
 
 
@@ -109,8 +120,14 @@ def _cli(context: click.Context) -> None:
 @click.option("--source", metavar="COLUMN", help="Column of the source: its name, or its position from 0.")
 @click.option("--target", metavar="COLUMN", help="Column of the target.")
 @click.option("--weight", metavar="COLUMN", help="Column of the weight. [default: a third column of numbers]")
+@click.option("--no-weight", is_flag=True, help="Read no weights: every edge weighs 1, repeated ones add up.")
 @click.option("--delimiter", metavar="TEXT", help="What separates columns; 'tab' for a tab. [default: found out]")
+@click.option("--comments", metavar="TEXT", help="Lines that begin so are left out; '' for none. [default: #]")
 @click.option("--header/--no-header", default=None, help="Whether the first line names columns. [default: found out]")
+@click.option("--storage", metavar="FOLDER", help="Keep the relation in files there, not in memory.")
+@click.option("--checkpoint", metavar="FILE", help="Keep the state of the fit in FILE (.safetensors).")
+@click.option("--checkpoint-every", type=int, metavar="EPOCHS", help="How often. [default: 5]")
+@click.option("--resume", is_flag=True, help="Go on from the checkpoint FILE, if it is there.")
 @click.option("--n-jobs", type=int, metavar="N", help="Threads. [default: all processors]")
 @click.option("-q", "--quiet", is_flag=True, help="No progress, no summary.")
 @click.option("--json", "as_json", is_flag=True, help="Write the summary to standard output as JSON.")
@@ -118,7 +135,8 @@ def embed(edges: str, output: str, quiet: bool, as_json: bool, **options: Any) -
     """Make vectors from EDGES, a file of related pairs; - reads standard input.
 
     EDGES is a CSV or TSV file (also .gz), or Parquet: a source, a target and, if there is one, a weight a line.
-    Repeated pairs add up.
+    Repeated pairs add up. What is too big for memory goes through files with --storage; the FOLDER that this makes can
+    be given as EDGES the next time.
 
     OUT appears whole or not at all. Suffixes: .safetensors (keeps everything), .npz, .parquet, .vec or .txt (word2vec
     text), .bin (word2vec binary), .tsv (for a projector).
@@ -127,19 +145,23 @@ def embed(edges: str, output: str, quiet: bool, as_json: bool, **options: Any) -
     Examples:
       nearfar embed contacts.csv -o contacts.safetensors
       nearfar embed links.tsv.gz -o links.vec --directed --n-components 128
+      nearfar embed huge.csv -o huge.safetensors --storage huge.relation
       nearfar embed trips.csv -o trips.npz --source from --target to --weight passengers
       cut -f1,2 big.tsv | nearfar embed - -o big.safetensors --random-state 1 --json
+      nearfar embed big.tsv -o big.safetensors --checkpoint run.safetensors --resume
     """
     from nearfar.storage import check_output
 
     check_output("nearfar embed", output)
+    check_options(options)
+    checkpoints = checkpoints_of(output, options)
     started = time.perf_counter()
     verbose = 0 if quiet else 1
-    relation, made = _read_relation(edges, options, verbose)
-    made |= {name: options[name] for name in ("n_components", "n_clusters", "n_epochs", "far", "random_state")}
+    relation, made = read_relation(edges, options, verbose)
+    arguments = {name: options[name] for name in ("n_components", "n_clusters", "n_epochs", "far", "random_state")}
     if options["learning_rate"] is not None:
-        made["learning_rate"] = options["learning_rate"]
-    estimator, embedding = _fit(relation, made, options["n_jobs"], verbose)
+        arguments["learning_rate"] = options["learning_rate"]
+    estimator, embedding = fit(relation, arguments, made, checkpoints, n_jobs=options["n_jobs"], verbose=verbose)
     embedding.save(output)
     counts = relation.describe()
     summary: dict[str, Any] = {
@@ -152,7 +174,7 @@ def embed(edges: str, output: str, quiet: bool, as_json: bool, **options: Any) -
         "parameters": dict(embedding.parameters),
     }
     if as_json:
-        _print_json(summary)
+        print_json(summary)
     elif not quiet:
         click.echo(
             f"{output}: {len(embedding)} vectors of {embedding.n_components} from {counts['n_entries']} relations"
@@ -194,9 +216,9 @@ def similar(
         found = embedding.most_similar(positive, less, topn)
     if as_json:
         answer = [{"id": key, "score": score} for key, score in found]
-        _print_json({"positive": positive, "negative": less, "similar": answer})
+        print_json({"positive": positive, "negative": less, "similar": answer})
     else:
-        _print_table(("id", "cosine"), [(_shown(key), f"{score:.4f}") for key, score in found])
+        print_table(("id", "cosine"), [(shown(key), f"{score:.4f}") for key, score in found])
 
 
 @_cli.command(short_help="Write vectors in another format.")
@@ -217,9 +239,13 @@ def convert(source: str, target: str, from_format: str | None, to_format: str | 
       nearfar convert contacts.safetensors contacts.vec
       nearfar convert vectors.dat vectors.npz --from word2vec-text
     """
+    from nearfar._checks import check_choice
     from nearfar.embedding import Embedding
-    from nearfar.storage import check_output
+    from nearfar.storage import FORMATS, check_output
 
+    for option, name in (("--from", from_format), ("--to", to_format)):
+        if name is not None:
+            check_choice("nearfar convert", option, name, FORMATS)
     check_output("nearfar convert", target, to_format)
     Embedding.load(source, from_format).save(target, to_format)
 
@@ -259,64 +285,11 @@ def info(file: str, as_json: bool) -> None:
         "parameters": dict(embedding.parameters),
     }
     if as_json:
-        _print_json(facts)
+        print_json(facts)
         return
-    rows = [(name, _fact(value)) for name, value in facts.items() if name != "parameters" and value is not None]
-    rows += [(f"  {name}", _fact(value)) for name, value in facts["parameters"].items()]
-    _print_table(("fact", "value"), rows)
-
-
-def _read_relation(edges: str, options: dict[str, Any], verbose: int) -> tuple[Relation, dict[str, Any]]:
-    """Return the relation to fit, and how it was made."""
-    import nearfar as nf
-
-    bipartite, steps = options["bipartite"], options["walk_length"]
-    if bipartite and steps is not None:
-        raise click.UsageError("--walk-length is for one kind of things; leave it out with --bipartite.")
-    columns: dict[str, Any] = {name: _column(options[name]) for name in ("source", "target", "weight")}
-    delimiter = "\t" if options["delimiter"] in ("tab", "\\t") else options["delimiter"]
-    relation = nf.Relation.from_edges(
-        edges,
-        **columns,
-        directed=options["directed"],
-        bipartite=bipartite,
-        delimiter=delimiter,
-        header="infer" if options["header"] is None else options["header"],
-        verbose=verbose,
-        n_jobs=options["n_jobs"],
-    )
-    made = {"edges": edges, "directed": options["directed"]}
-    if bipartite:
-        return relation.normalized(), {**made, "bipartite": True}
-    steps = 3 if steps is None else steps
-    return relation.random_walk(steps), {**made, "walk_length": steps}
-
-
-def _fit(relation: Relation, made: dict[str, Any], n_jobs: int | None, verbose: int) -> tuple[Any, Embedding]:
-    """Return the fitted estimator and its embedding, which says how it was made."""
-    import nearfar as nf
-
-    arguments = {name: made[name] for name in made if name not in ("edges", "directed", "bipartite", "walk_length")}
-    estimator = nf.EDRep(**arguments, n_jobs=n_jobs, verbose=verbose).fit(relation)
-    fitted = estimator.vectors_
-    # What leaves the vectors as they are is not how they were made.
-    told = {
-        name: value
-        for name, value in fitted.parameters.items()
-        if value is not None and name not in ("callbacks", "n_jobs", "verbose")
-    }
-    embedding = nf.Embedding(
-        fitted.vectors,
-        fitted.ids,
-        context_vectors=fitted.context_vectors,
-        context_ids=fitted.context_ids,
-        parameters=told | made,
-    )
-    return estimator, embedding
-
-
-def _column(text: str | None) -> str | int | None:
-    return int(text) if text is not None and text.isdecimal() else text
+    rows = [(name, fact(value)) for name, value in facts.items() if name != "parameters" and value is not None]
+    rows += [(f"  {name}", fact(value)) for name, value in facts["parameters"].items()]
+    print_table(("fact", "value"), rows)
 
 
 def _find(embedding: Embedding, text: str) -> Any:
@@ -327,50 +300,12 @@ def _find(embedding: Embedding, text: str) -> Any:
     return text
 
 
-def _fail(message: str, code: int = 2) -> int:
-    click.echo("nearfar: " + " ".join(message.split()), err=True)
-    return code
-
-
-def _show_warning(message: Warning | str, *_where: Any, **_how: Any) -> None:
-    click.echo(f"nearfar: warning: {message}", err=True)
-
-
-def _shown(key: Any) -> str:
-    return key if isinstance(key, str) and key.isprintable() and key else repr(key)
-
-
-def _fact(value: Any) -> str:
-    if isinstance(value, list):
-        return ", ".join(_shown(item) for item in value)
-    return f"{value:.6g}" if isinstance(value, float) else str(value)
-
-
-def _print(text: str) -> None:
-    # Where the terminal's encoding lacks a letter, the letter is spelled out.
-    encoding = getattr(sys.stdout, "encoding", None) or "utf-8"
-    click.echo(text.encode(encoding, "backslashreplace").decode(encoding))
-
-
-def _print_json(value: Any) -> None:
-    from nearfar.storage.content import jsonable
-
-    _print(json.dumps(jsonable(value), ensure_ascii=False, indent=2))
-
-
-def _print_table(names: tuple[str, str], rows: list[tuple[str, str]]) -> None:
-    """Print a table on a terminal, and lines with a tab between for the next program."""
-    if not sys.stdout.isatty():
-        for row in rows:
-            _print("\t".join(row))
-        return
-    from rich.console import Console
-    from rich.table import Table
-    from rich.text import Text
-
-    table = Table(box=None, pad_edge=False)
-    table.add_column(names[0])
-    table.add_column(names[1])
-    for first, second in rows:
-        table.add_row(Text(first), Text(second))
-    Console().print(table)
+def _in_words_of_the_shell(error: InputError) -> str:
+    """Return the message with the names that arguments have on the command line."""
+    parameters = [parameter for command in _cli.commands.values() for parameter in command.params]
+    options = {parameter.name for parameter in parameters if isinstance(parameter, click.Option)}
+    name = "walk_length" if error.argument == "steps" else error.argument
+    argument = f"--{name.replace('_', '-')}" if name in options else error.argument
+    pattern = "|".join(re.escape(word) for word in _WORDS_OF_HINTS)
+    hint = re.sub(rf"(?<!\w)({pattern})", lambda word: _WORDS_OF_HINTS[word[0]], error.hint)
+    return str(InputError(error.owner, argument, error.expected, error.got, hint))

@@ -7,6 +7,10 @@ protocols below, has at most four methods, and knows nothing of its neighbours. 
     relation ──near──▶ gradient ──▶ solver ──▶ vectors ──▶ Embedding
     vectors ──score──▶ far field ──▲       divergence ties the two sides together
 
+EDRep fixes its score (the dot product) and its divergence (the cross-entropy): both are folded into the kernels of its
+far field and its gradient, and no object stands for them. The tests write the two down as ``Score`` and
+``Divergence``, and find the loss that EDRep reports. A method that leaves these open takes parts that keep to them.
+
 Arrays are float32 in hot loops and float64 where a part is used on its own with float64 input. ``n`` counts rows, ``m``
 columns (the others that a row is compared with), ``d`` is ``n_components``.
 """
@@ -23,7 +27,10 @@ Floats = NDArray[np.floating[Any]]
 
 @runtime_checkable
 class Operator(Protocol):
-    """Relation: how strongly row i is related to column a, ``P[i, a] >= 0``, known by its products."""
+    """Relation: how strongly row i is related to column a, ``P[i, a] >= 0``, known by its products.
+
+    The operators of :mod:`nearfar.relations` know more: their sums, their factors, whether they are symmetric.
+    """
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -66,7 +73,8 @@ class FarField(Protocol):
     """Far field: how "all the others" enter, ``Z_i = sum_a exp(x_i . y_a)`` and its gradient.
 
     A far field is prepared once per sweep from the vectors of all the others, then asked about blocks of rows, from
-    several threads at once.
+    several threads at once. One that also knows the gradient in the others has a method ``other_side(X, r, Y, out,
+    n_jobs)``, see :meth:`nearfar.far.Exact.other_side`; the exact gradient of EDRep asks for it.
     """
 
     def prepare(self, Y: Floats, n_active: int, rng: np.random.Generator, n_jobs: int) -> None:

@@ -13,8 +13,9 @@ from numpy.typing import NDArray
 from nearfar import storage
 from nearfar._checks import check_choice, check_integer, check_matrix, check_n_jobs, require
 from nearfar._ids import Ids
-from nearfar._labelled import Floats, LabelledVectors
+from nearfar._labelled import LabelledVectors
 from nearfar._search import nearest_rows, row_norms, unit_rows
+from nearfar.contracts import Floats
 from nearfar.errors import InputError, NearfarWarning
 
 __all__ = ["Embedding"]
@@ -187,7 +188,7 @@ class Embedding(LabelledVectors):
         if _is_vector(Q):
             queries = check_matrix(owner, "Q", Q, columns=self.n_components)
         elif isinstance(Q, (str, bytes)) or not isinstance(Q, Iterable):
-            raise InputError(owner, "Q", "an array of shape (q, d) or a list of ids", Q, "For one id: [id].")
+            raise InputError(owner, "Q", "an array of shape (q, d) or a list of ids", repr(Q), "For one id: [id].")
         else:
             skip = self._rows(owner, Q)
             queries = self._vectors[skip]
@@ -225,7 +226,7 @@ class Embedding(LabelledVectors):
         """
         kept = Ids(ids, owner="Embedding.subset") if not isinstance(ids, str) else None
         if kept is None:
-            raise InputError("Embedding.subset", "ids", "a list of ids", ids, "For one id: [id].")
+            raise InputError("Embedding.subset", "ids", "a list of ids", repr(ids), "For one id: [id].")
         return Embedding(
             self._vectors[self._rows("Embedding.subset", kept)],
             kept,

@@ -169,7 +169,7 @@ def dcsbm(
     """
     n = _checks.check_integer(_OWNER, "n_nodes", n_nodes, low=2, high=2**31 - 1)
     q = _checks.check_integer(_OWNER, "n_communities", n_communities, low=1, high=n)
-    c = _checks.check_real(_OWNER, "mean_degree", mean_degree, low=0.0, open_low=True)
+    c = _checks.check_real(_OWNER, "mean_degree", mean_degree, low=0, open_low=True)
     workers = _checks.check_n_jobs(_OWNER, n_jobs)
     rng = _checks.check_random_state(_OWNER, random_state)
     weights = _propensities(theta, n, rng)
@@ -189,7 +189,10 @@ def _propensities(theta: str | ArrayLike, n: int, rng: np.random.Generator) -> N
     if isinstance(theta, str):
         weights = THETA_LAWS[_checks.check_choice(_OWNER, "theta", theta, THETA_LAWS)](rng, n)
     else:
-        weights = np.array(theta, dtype=np.float64)
+        try:
+            weights = np.array(theta, dtype=np.float64)
+        except (TypeError, ValueError) as error:
+            raise InputError(_OWNER, "theta", "a name or an array of numbers", str(error)) from error
         if weights.shape != (n,):
             raise InputError(_OWNER, "theta", f"of shape ({n},)", f"shape {weights.shape}")
         if not (np.isfinite(weights).all() and (weights >= 0).all()):

@@ -162,6 +162,8 @@ def _chosen_rows(nodes: ArrayLike | None, n: int) -> NDArray[np.int64]:
         chosen = np.arange(n, dtype=np.int64)
     else:
         given = np.asarray(nodes)
+        if given.size == 0:
+            given = given.astype(np.int64)
         if given.dtype == np.bool_ and given.shape == (n,):
             chosen = np.flatnonzero(given)
         elif given.dtype.kind in "iu" and given.ndim == 1:
@@ -180,7 +182,8 @@ def _chosen_rows(nodes: ArrayLike | None, n: int) -> NDArray[np.int64]:
 
 def _label_codes(labels: ArrayLike, chosen: NDArray[np.int64], n: int) -> NDArray[np.int64]:
     """Return the labels of the chosen rows, numbered 0 .. k - 1."""
-    given = np.asarray(labels)
+    # Objects, where the caller has no array: NumPy would make the text "nan" of a NaN among strings.
+    given = np.asarray(labels if hasattr(labels, "dtype") else np.array(labels, dtype=object))
     if given.shape != (n,):
         raise InputError(_OWNER, "labels", f"of shape ({n},), one per vector", f"shape {given.shape}")
     given = given[chosen]
@@ -227,5 +230,7 @@ def _sparse(owner: str, relation: Any) -> Any:
     if hasattr(relation, "adjacency"):
         return relation.adjacency
     if hasattr(relation, "to_scipy"):
+        if not relation.is_square:  # also where there happen to be as many users as items
+            raise InputError(owner, "relation", "square (the same ids on both sides)", repr(relation))
         return relation.to_scipy()
     raise InputError(owner, "relation", "a Relation, a Graph or a sparse matrix", type(relation).__name__)

@@ -87,6 +87,9 @@ class Others:
             raise InputError(owner, "n_active", "the number of rows that are not zero", n_active)
         return cls(vectors, active)
 
+    def __len__(self) -> int:
+        return len(self.vectors) if self.active is None else int(self.active.sum())
+
     def rows(self, start: int, stop: int) -> Floats:
         """Return the active ones among rows ``start`` to ``stop``; a view when all are."""
         block = self.vectors[start:stop]

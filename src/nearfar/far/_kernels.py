@@ -13,13 +13,11 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
+from nearfar._vector import FAST
 from nearfar.contracts import Floats
 
-# Sums may be reordered for speed; infinities and NaN keep their meaning.
-_FAST = {"reassoc", "contract", "nsz", "arcp"}
 
-
-@njit(cache=True, nogil=True, fastmath=_FAST)
+@njit(cache=True, nogil=True, fastmath=FAST)
 def _energy(x: Floats, mean: Floats, pull: Floats) -> Any:
     """Turn ``pull = Omega x`` into ``mu + Omega x`` and return ``x . mu + x . Omega x / 2``."""
     half = x.dtype.type(0.5)
@@ -31,7 +29,7 @@ def _energy(x: Floats, mean: Floats, pull: Floats) -> Any:
     return energy
 
 
-@njit(cache=True, nogil=True, fastmath=_FAST)
+@njit(cache=True, nogil=True, fastmath=FAST)
 def mixture_force(
     X: Floats,
     log_counts: NDArray[np.float64],
@@ -74,7 +72,7 @@ def mixture_force(
                     force[i, j] *= scale
 
 
-@njit(cache=True, nogil=True, fastmath=_FAST)
+@njit(cache=True, nogil=True, fastmath=FAST)
 def mixture_energies(
     X: Floats,
     log_counts: NDArray[np.float64],
@@ -95,7 +93,7 @@ def mixture_energies(
                 energies[i, a] = log_counts[a] + _energy(X[i], means[a], pulls[i - low])
 
 
-@njit(cache=True, nogil=True, fastmath=_FAST)
+@njit(cache=True, nogil=True, fastmath=FAST)
 def add_affine(Y: Floats, matrix: Floats, offset: Floats, out: Floats) -> None:
     """Add ``Y matrix + offset`` to ``out``, tile by tile."""
     n, d = Y.shape

@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from nearfar._checks import check_integer, check_matrix
+from nearfar._checks import check_integer, check_matrix, check_random_state
 from nearfar._parallel import even_bounds, run_blocks, single_threaded_blas
 from nearfar.contracts import Floats
 from nearfar.errors import InputError, NearfarWarning
@@ -46,7 +46,7 @@ def spherical_kmeans(
     X: Floats,
     n_clusters: int,
     *,
-    rng: np.random.Generator,
+    rng: np.random.Generator | int | None,
     n_init: int = 4,
     max_iter: int = 50,
     n_jobs: int = 1,
@@ -63,8 +63,8 @@ def spherical_kmeans(
         Vectors of any length; rows of zeros have no direction and are left out (label -1).
     n_clusters : int, >= 1
         At most the number of rows that are not zero.
-    rng : numpy.random.Generator
-        Source of starts; the same state gives the same clusters.
+    rng : numpy.random.Generator, int or None
+        Source of starts; the same state or seed gives the same clusters.
     n_init : int, >= 1
         Number of starts.
     max_iter : int, >= 1
@@ -100,6 +100,7 @@ def spherical_kmeans(
     """
     owner = "spherical_kmeans"
     X = check_matrix(owner, "X", X)
+    rng = check_random_state(owner, rng, "rng")
     for name, count in (("n_clusters", n_clusters), ("n_init", n_init), ("max_iter", max_iter)):
         check_integer(owner, name, count, low=1)
     scale = _inverse_norms(X, n_jobs)

@@ -51,7 +51,7 @@ def orthogonal_directions(n_features: int, d: int, rng: np.random.Generator) -> 
 
 
 class _RandomFeatures(FarPart):
-    """Shared walk over rows, tile by tile."""
+    """Drawn directions and the walk over rows, tile by tile; a subclass sums its features and evaluates a tile."""
 
     n_features: int
 
@@ -61,6 +61,29 @@ class _RandomFeatures(FarPart):
     @property
     def _tile(self) -> int:
         return max(16, _TILE_ENTRIES // self.n_features)
+
+    def prepare(self, Y: Floats, n_active: int, rng: np.random.Generator, n_jobs: int) -> None:
+        """Draw directions and sum the features of the others.
+
+        Parameters
+        ----------
+        Y : ndarray of float32 or float64, shape (m, d)
+            The others.
+        n_active : int
+            Number of present objects. When it is below m, rows of zeros are absent.
+        rng : numpy.random.Generator
+            Source of the directions.
+        n_jobs : int
+            Number of threads; the result has the same bits for any number.
+
+        Raises
+        ------
+        InputError
+            ``n_active`` is not a possible count, or not the number of rows that are not zero.
+        """
+        others = Others.of(f"{type(self).__name__}.prepare", Y, n_active)
+        directions = orthogonal_directions(self.n_features, Y.shape[1], rng).astype(Y.dtype)
+        self._remember((directions, *self._sums(others, directions, n_jobs)))
 
     def evaluate(self, X: Floats, log_z: NDArray[np.float64], force: Floats | None) -> None:
         """Write the estimate of log Z and its gradient for a block of rows; safe from several threads at once.
@@ -78,6 +101,9 @@ class _RandomFeatures(FarPart):
         for start in range(0, len(X), self._tile):
             rows = slice(start, start + self._tile)
             self._evaluate_tile(state, X[rows], log_z[rows], None if force is None else force[rows])
+
+    def _sums(self, others: Others, directions: Floats, n_jobs: int) -> tuple[Any, ...]:
+        raise NotImplementedError
 
     def _evaluate_tile(self, state: Any, X: Floats, log_z: NDArray[np.float64], force: Floats | None) -> None:
         raise NotImplementedError
@@ -117,27 +143,8 @@ class Performer(_RandomFeatures):
 
     n_features: int = 1000
 
-    def prepare(self, Y: Floats, n_active: int, rng: np.random.Generator, n_jobs: int) -> None:
-        """Draw directions and sum the features of the others.
-
-        Parameters
-        ----------
-        Y : ndarray of float32 or float64, shape (m, d)
-            The others.
-        n_active : int
-            Number of present objects. When it is below m, rows of zeros are absent.
-        rng : numpy.random.Generator
-            Source of the directions.
-        n_jobs : int
-            Number of threads; the result has the same bits for any number.
-
-        Raises
-        ------
-        InputError
-            ``n_active`` is not a possible count, or not the number of rows that are not zero.
-        """
-        others = Others.of("Performer.prepare", Y, n_active)
-        directions = orthogonal_directions(self.n_features, Y.shape[1], rng).astype(Y.dtype)
+    def _sums(self, others: Others, directions: Floats, n_jobs: int) -> tuple[Any, ...]:
+        Y = others.vectors
         # log sum_a exp(+-w_f . y_a - |y_a|²/2) per direction, streamed: a running maximum and sum for each part of Y.
         bounds = even_bounds(len(Y), max(self._tile, -(-len(Y) // 64)))
         tops = np.full((len(bounds) - 1, 2, self.n_features), -np.inf)
@@ -153,7 +160,7 @@ class Performer(_RandomFeatures):
             run_blocks(add, bounds, n_jobs)
         top = tops.max(axis=0)
         log_sums = top + np.log((sums * np.exp(tops - top)).sum(axis=0))
-        self._remember((directions, log_sums - np.log(2 * self.n_features)))
+        return (log_sums - np.log(2 * self.n_features),)
 
     def _evaluate_tile(self, state: Any, X: Floats, log_z: NDArray[np.float64], force: Floats | None) -> None:
         directions, log_sums = state
@@ -216,27 +223,7 @@ class RFA(_RandomFeatures):
 
     n_features: int = 1000
 
-    def prepare(self, Y: Floats, n_active: int, rng: np.random.Generator, n_jobs: int) -> None:
-        """Draw directions and sum the features of the others.
-
-        Parameters
-        ----------
-        Y : ndarray of float32 or float64, shape (m, d)
-            The others.
-        n_active : int
-            Number of present objects. When it is below m, rows of zeros are absent.
-        rng : numpy.random.Generator
-            Source of the directions.
-        n_jobs : int
-            Number of threads; the result has the same bits for any number.
-
-        Raises
-        ------
-        InputError
-            ``n_active`` is not a possible count, or not the number of rows that are not zero.
-        """
-        others = Others.of("RFA.prepare", Y, n_active)
-        directions = orthogonal_directions(self.n_features, Y.shape[1], rng).astype(Y.dtype)
+    def _sums(self, others: Others, directions: Floats, n_jobs: int) -> tuple[Any, ...]:
         longest = max(float(np.einsum("ij,ij->i", Y_block, Y_block).max()) for Y_block in others.blocks(4096))
 
         def add(start: int, stop: int, total: NDArray[np.float64]) -> None:
@@ -248,8 +235,8 @@ class RFA(_RandomFeatures):
                 total[: self.n_features] += weights @ np.cos(projected)
                 total[self.n_features :] += weights @ np.sin(projected)
 
-        sums = ordered_sum(len(Y), 2 * self.n_features, add, n_jobs).reshape(2, -1)
-        self._remember((directions, sums / self.n_features, longest, np.log(n_active)))
+        sums = ordered_sum(len(others.vectors), 2 * self.n_features, add, n_jobs).reshape(2, -1)
+        return sums / self.n_features, longest, np.log(len(others))
 
     def _evaluate_tile(self, state: Any, X: Floats, log_z: NDArray[np.float64], force: Floats | None) -> None:
         directions, sums, longest, log_active = state

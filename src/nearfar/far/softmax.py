@@ -44,7 +44,7 @@ def far_field(far: object, *, owner: str = "far_field", argument: str = "far") -
     if isinstance(far, FarPart):
         return type(far)(**far.get_params())  # type: ignore[return-value]
     if isinstance(far, type) or not isinstance(far, (str, FarField)):
-        raise InputError(owner, argument, f"one of {', '.join(METHODS)}, or a far field object", far)
+        raise InputError(owner, argument, f"one of {', '.join(METHODS)}, or a far field object", repr(far))
     return _by_name(check_choice(owner, argument, far, METHODS)) if isinstance(far, str) else far
 
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from functools import cache, partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -14,11 +16,14 @@ from nearfar._checks import (
     check_integer,
     check_matrix,
     check_n_jobs,
+    check_path,
     check_real,
 )
 from nearfar.contracts import FarField, Floats, Solver
 from nearfar.errors import InputError
 from nearfar.models._edrep_solver import Problem, Settings, State
+from nearfar.models._identity import check_same, identity_of
+from nearfar.optimize.callbacks import Progress
 from nearfar.optimize.schedules import SCHEDULES
 from nearfar.optimize.sphere import Ball, Sphere
 from nearfar.relations.near import OperatorPull, WalkPull, symmetric_near_field
@@ -31,19 +36,42 @@ if TYPE_CHECKING:
 GRADIENTS = ("auto", "paper", "forward", "full")
 
 
-def settings_of(est: EDRep) -> Settings:
-    """Check what does not depend on the relation."""
+def settings_of(est: EDRep, relation: Relation | None = None) -> Settings:
+    """Check what does not depend on the relation, which is needed only to tell this fit from others."""
     check_integer("EDRep", "n_components", est.n_components, low=1)
     check_integer("EDRep", "n_clusters", est.n_clusters, low=1)
+    n_jobs = check_n_jobs("EDRep", est.n_jobs)
     return Settings(
         n_epochs=check_integer("EDRep", "n_epochs", est.n_epochs, low=1),
         learning_rate=check_real("EDRep", "learning_rate", est.learning_rate, 0, 1, open_low=True),
         schedule=check_choice("EDRep", "schedule", est.schedule, SCHEDULES),
         tol=check_real("EDRep", "tol", est.tol, low=0),
-        callbacks=tuple(est.callbacks or ()),
+        callbacks=_callbacks_of(est),
         verbose=check_integer("EDRep", "verbose", int(est.verbose), low=0),
-        n_jobs=check_n_jobs("EDRep", est.n_jobs),
+        n_jobs=n_jobs,
+        identity=dict if relation is None else cache(partial(identity_of, est, relation, n_jobs)),
     )
+
+
+def _callbacks_of(est: EDRep) -> tuple[Callable[[Progress], bool | None], ...]:
+    given = () if est.callbacks is None else est.callbacks
+    if not isinstance(given, Iterable) or not all(map(callable, callbacks := tuple(given))):
+        raise InputError("EDRep", "callbacks", "a sequence of callables", given)
+    return callbacks
+
+
+def resumed(path: Any, settings: Settings, problem: Problem) -> State:
+    """Return the state that a checkpoint of this very fit holds."""
+    from nearfar.storage import checkpoint
+
+    owner = "EDRep.fit"
+    file = check_path(owner, "resume", path, exists=True)
+    snapshot = checkpoint.read(file)
+    check_same(owner, "resume", repr(str(file)), snapshot.identity, settings.identity())
+    state = State.restored(snapshot.arrays, snapshot.facts)
+    if len(state.X) != len(problem.r) or (state.Y is None) != (problem.near_other is None):
+        raise InputError(owner, "resume", f"a state of {len(problem.r)} rows", f"{len(state.X)} rows in {str(file)!r}")
+    return state
 
 
 def is_two_sided(est: EDRep, rel: Relation) -> bool:
@@ -88,8 +116,8 @@ class Kept:
 def without_isolates(est: EDRep, rel: Relation) -> tuple[Relation, Kept]:
     """Return the relation of those that have one: the others would only cost time and cache.
 
-    All are kept where there are two sides, or factors that do not allow it cheaply. What is left in then has zero
-    vectors, which no sum notices.
+    All are kept where there are two sides, factors that do not allow it cheaply, or so few isolates that a copy of the
+    column numbers needs more memory than their vectors. What is left in then has zero vectors, which no sum notices.
     """
     n = rel.shape[0]
     smaller = min(rel.shape)
@@ -97,7 +125,9 @@ def without_isolates(est: EDRep, rel: Relation) -> tuple[Relation, Kept]:
         raise InputError(
             "EDRep", "n_components", f"at most {smaller}, the number of objects of the smaller side", est.n_components
         )
-    if is_two_sided(est, rel) or not rel.isolates.size or getattr(est.far, "labels", None) is not None:
+    saved = rel.isolates.size * est.n_components * 4 * 3  # three blocks at least
+    copied = rel.nnz * 4 + n * 24
+    if is_two_sided(est, rel) or saved < copied or getattr(est.far, "labels", None) is not None:
         return rel, Kept(n)
     operator = rel.operator.without(rel.isolates)
     if operator is None:
@@ -164,14 +194,19 @@ def far_of(est: EDRep, problem: Problem) -> FarField:
     return far
 
 
-def clustered(state: State, problem: Problem, n_clusters: int, n_jobs: int) -> GaussianMixture:
-    """Return the mixture over the clusters of the fitted others."""
+def clustered(state: State, problem: Problem, n_clusters: int, n_jobs: int) -> NDArray[np.int64]:
+    """Return the clusters of the fitted others, -1 for what is not there."""
     from nearfar.far.clustering import spherical_kmeans
-    from nearfar.far.gaussian_mixture import GaussianMixture
 
     others = state.X if state.Y is None else state.Y
     labels = spherical_kmeans(others, n_clusters, rng=state.rng, n_jobs=n_jobs).labels
-    labels = np.where(problem.present, labels, -1)
+    return np.where(problem.present, labels, -1)
+
+
+def mixture_over(labels: NDArray[np.integer[Any]]) -> GaussianMixture:
+    """Return the far field of the second fit."""
+    from nearfar.far.gaussian_mixture import GaussianMixture
+
     return GaussianMixture(n_clusters=int(labels.max()) + 1, labels=labels)
 
 

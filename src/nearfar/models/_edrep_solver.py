@@ -11,9 +11,10 @@ and its gradient with one embedding, eq. (6), the log-normaliser being different
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import time
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -58,6 +59,32 @@ class State:
     labels: NDArray[np.integer[Any]] | None = None
     stopped: bool = False
 
+    def snapshot(self) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
+        """Return the arrays, not copied, and the plain facts from which ``restored`` makes the same state."""
+        arrays: dict[str, NDArray[Any]] = {"X": self.X, "losses": np.array(self.losses, np.float64)}
+        if self.Y is not None:
+            arrays["Y"] = self.Y
+        if self.sums is not None:
+            arrays["sums"] = np.stack([self.sums.others, self.sums.rows])
+        if self.labels is not None:
+            arrays["labels"] = self.labels.astype(np.int64, copy=False)
+        return arrays, {"epoch": self.epoch, "rng": self.rng.bit_generator.state}
+
+    @classmethod
+    def restored(cls, arrays: Mapping[str, NDArray[Any]], facts: Mapping[str, Any]) -> Self:
+        """Return the state of a snapshot; what made a run stop is forgotten, so that it can go on."""
+        bits = getattr(np.random, facts["rng"]["bit_generator"])()
+        bits.state = facts["rng"]
+        return cls(
+            X=arrays["X"],
+            Y=arrays.get("Y"),
+            rng=np.random.Generator(bits),
+            epoch=facts["epoch"],
+            losses=arrays["losses"].tolist(),
+            sums=Sums(*arrays["sums"]) if "sums" in arrays else None,
+            labels=arrays.get("labels"),
+        )
+
 
 @dataclass(frozen=True)
 class Problem:
@@ -79,7 +106,7 @@ class Problem:
 
 @dataclass(frozen=True)
 class Settings:
-    """How to descend."""
+    """How to descend; ``identity`` tells a run from others, ``started`` is when it began."""
 
     n_epochs: int
     learning_rate: float
@@ -88,6 +115,8 @@ class Settings:
     callbacks: tuple[Callable[[Progress], bool | None], ...]
     verbose: int
     n_jobs: int
+    identity: Callable[[], dict[str, Any]] = dict
+    started: float = field(default_factory=time.perf_counter)
 
 
 def descend(problem: Problem, state: State, far: FarField, solver: Solver, settings: Settings) -> State:
@@ -107,7 +136,8 @@ def descend(problem: Problem, state: State, far: FarField, solver: Solver, setti
             state.losses.append(loss)
             state.epoch += 1
             line.update(loss=loss)
-            report = Progress(state.epoch, settings.n_epochs, loss, rate, state)
+            seconds = time.perf_counter() - settings.started
+            report = Progress(state.epoch, settings.n_epochs, loss, rate, state, seconds, settings.identity)
             answers = [callback(report) for callback in settings.callbacks]  # all of them see every epoch
             state.stopped = any(answers)
     return state

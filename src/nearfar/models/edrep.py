@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from nearfar._checks import check_n_jobs, check_random_state
+from nearfar.errors import InputError
 from nearfar.models import _edrep_setup as setup
 from nearfar.models._base import RelationEmbedder, as_relation
 from nearfar.models._edrep_solver import FarCheck, descend
+from nearfar.models._edrep_transform import FrozenSide, transform
 
 if TYPE_CHECKING:
     from nearfar.contracts import FarField
@@ -65,7 +66,8 @@ class EDRep(RelationEmbedder):
         Stop when 3 epochs lowered the loss by less than this, relative to its size; only under the schedules
         ``"constant"`` and ``"plateau"``. 0 never stops early.
     callbacks : sequence of callable, optional
-        Called after every epoch with a :class:`nearfar.optimize.callbacks.Progress`; if one returns True, the fit ends.
+        Called after every epoch with a :class:`nearfar.callbacks.Progress`; if one returns True, the fit ends (with
+        several clusters also before the second fit). :class:`nearfar.callbacks.Checkpoint` keeps the state in a file.
     random_state : int, Generator or None, default=None
         Seed of the start. The same seed gives the same bits, for any number of workers.
     n_jobs : int, optional
@@ -122,7 +124,7 @@ class EDRep(RelationEmbedder):
     """
 
     _capabilities: ClassVar[frozenset[str]] = frozenset(
-        {"relation-input", "deterministic", "any-n-jobs", "two-sided", "init"}
+        {"relation-input", "deterministic", "any-n-jobs", "two-sided", "init", "transform", "resume"}
     )
 
     def __init__(
@@ -164,7 +166,7 @@ class EDRep(RelationEmbedder):
 
     # ---------------------------------------------------------------- fitting
 
-    def fit(self, relation: Any, y: None = None) -> Self:  # noqa: ARG002 - scikit-learn passes y
+    def fit(self, relation: Any, y: None = None, *, resume: Any = None) -> Self:  # noqa: ARG002 - scikit-learn passes y
         """Learn the vectors.
 
         Parameters
@@ -173,6 +175,9 @@ class EDRep(RelationEmbedder):
             P, non-negative; usually ``rel.random_walk(3)`` or ``rel.normalized()``. A matrix has ids 0 .. n-1.
         y : None
             Ignored.
+        resume : path-like, optional
+            File of a :class:`nearfar.callbacks.Checkpoint` of this very fit, which is continued from there: the result
+            has the same bits as that of a fit that was never interrupted.
 
         Returns
         -------
@@ -182,39 +187,150 @@ class EDRep(RelationEmbedder):
         ------
         InputError
             A parameter that cannot be used; more components or clusters than objects; a two-sided relation where one
-            embedding was asked for.
+            embedding was asked for; a checkpoint of another relation or of other parameters (which).
+        FileFormatError
+            ``resume`` is no checkpoint, or a damaged one.
         NumericalError
             The loss left the finite numbers.
         """
         whole = as_relation(relation)
-        settings = setup.settings_of(self)
+        settings = setup.settings_of(self, whole)
         rel, kept = setup.without_isolates(self, whole)
         problem = setup.problem_of(self, rel, kept, settings.n_jobs)
         far, solver = setup.far_of(self, problem), setup.solver_of(self)
-        rng = check_random_state("EDRep", self.random_state)
-        start = partial(setup.start_of, self, rel, kept, problem, rng, settings.n_jobs)
-        state = descend(problem, start(), far, solver, settings)
-        if self.n_clusters > 1 and not state.stopped:
-            mixture = setup.clustered(state, problem, self.n_clusters, settings.n_jobs)
-            state = start()
-            state.labels, far = mixture.labels, mixture
+        if resume is None:
+            rng = check_random_state("EDRep", self.random_state)
+            state = setup.start_of(self, rel, kept, problem, rng, settings.n_jobs)
+        else:
+            state = setup.resumed(resume, settings, problem)
+        if state.labels is None:
             state = descend(problem, state, far, solver, settings)
+            if self.n_clusters > 1 and not state.stopped:
+                labels = setup.clustered(state, problem, self.n_clusters, settings.n_jobs)
+                state = setup.start_of(self, rel, kept, problem, state.rng, settings.n_jobs)
+                state.labels = labels
+        if state.labels is not None:
+            far = setup.mixture_over(state.labels)
+            state = descend(problem, state, far, solver, settings)
+        problem.near.release()  # before the vectors are spread over all rows
         self._far_check = FarCheck.of(problem, state, far, kept.rows, settings.n_jobs)
         self._ids = (whole.row_ids, whole.column_ids)
+        self._growth: dict[str, Any] = {}
         self.embedding_ = kept.spread(state.X)
         self.context_embedding_ = state.Y
+        self._frozen = FrozenSide.of(problem, state, far, self._others, kept, on_sphere=self.constraint == "sphere")
         self.loss_curve_ = np.array(state.losses)
         self.loss_ = state.losses[-1]
         self.n_iter_ = state.epoch
         self.cluster_labels_ = None if state.labels is None else kept.spread(state.labels, -1)
         return self
 
+    def transform(self, P_new: Any) -> NDArray[np.floating[Any]]:
+        """Return vectors for new rows; everything that was fitted stays as it is.
+
+        Each row is placed by itself where its own part of the loss is lowest, to rounding, given its relations to the
+        fitted columns and their far field. So a row gets the same bits alone as among others.
+
+        Parameters
+        ----------
+        P_new : Relation, sparse matrix or ndarray of shape (q, m)
+            Relations of new rows to the fitted columns, made as those of the fit were. The columns of a Relation are
+            found by their ids, in any order and not necessarily all; those of a matrix are in the order of the fit.
+            Only the proportions within a row count.
+
+        Returns
+        -------
+        ndarray of shape (q, n_components)
+            A row without relations to any object that has a vector gets the zero vector.
+
+        Raises
+        ------
+        InputError
+            Another number of columns, or an entry that is negative, NaN or infinite.
+        UnknownIdError
+            A column that was not in the fit.
+
+        Notes
+        -----
+        A row of the fit, given again, is placed among the others *and itself*. It lands on its vector where the fit
+        minimised just that: ``gradient="forward"`` (the default for undirected relations) or two sides, run to the end.
+
+        Examples
+        --------
+        >>> import nearfar as nf
+        >>> edges = [("a", "b"), ("b", "c"), ("a", "c"), ("c", "d"), ("d", "e"), ("e", "f"), ("d", "f")]
+        >>> est = nf.EDRep(2, random_state=0).fit(nf.Relation.from_edges(edges).random_walk(3))
+        >>> new = nf.Relation.from_edges([("new", "a"), ("new", "b")], bipartite=True)
+        >>> placed = nf.Embedding(est.transform(new), ids=new.row_ids)
+        >>> [id for id, score in est.vectors_.most_similar(placed["new"], topn=3)]
+        ['a', 'b', 'c']
+        """
+        self._check_fitted("transform")
+        fitted_ids = self._ids[1]
+        return transform(self._frozen, P_new, fitted_ids, self._others, check_n_jobs("EDRep", self.n_jobs))
+
+    def grow(self, relation: Any, *, n_epochs: int = 5, learning_rate: float = 0.2) -> Self:
+        """Take in new objects and new relations: a few epochs from where the vectors are.
+
+        Objects are matched by id. Known ones start at their vectors, new ones where :meth:`transform` puts them (new
+        columns at the mean of the rows related to them); those related to nothing known start at random. Objects that
+        the new relation lacks are forgotten.
+
+        Parameters
+        ----------
+        relation : Relation, sparse matrix or ndarray of shape (n, m)
+            All relations, old and new, made as those of the fit were.
+        n_epochs : int, default=5
+            Sweeps over the relation.
+        learning_rate : float in (0, 1], default=0.2
+            Of the first of them.
+
+        Returns
+        -------
+        self
+            With the attributes of the new fit. The parameters stay; ``p0`` and labels of a far field that were given as
+            arrays must fit the new relation too: set them first.
+
+        Raises
+        ------
+        InputError
+            As for :meth:`fit`; the estimator then is as before.
+
+        Examples
+        --------
+        >>> import nearfar as nf
+        >>> edges = [("a", "b"), ("b", "c"), ("a", "c"), ("c", "d"), ("d", "e"), ("e", "f"), ("d", "f")]
+        >>> est = nf.EDRep(2, random_state=0).fit(nf.Relation.from_edges(edges).random_walk(3))
+        >>> before = est.vectors_
+        >>> edges += [("f", "g"), ("e", "g")]
+        >>> after = est.grow(nf.Relation.from_edges(edges).random_walk(3)).vectors_
+        >>> "g" in before, "g" in after
+        (False, True)
+        """
+        from nearfar.models._edrep_growth import start_of_growth
+
+        self._check_fitted("grow")
+        rel = as_relation(relation)
+        if setup.is_two_sided(self, rel) != (self.context_embedding_ is not None):
+            raise InputError("EDRep.grow", "relation", "of as many sides as that of the fit", f"shape {rel.shape}")
+        start = start_of_growth(self.vectors_, self._frozen, rel, check_n_jobs("EDRep", self.n_jobs))
+        params = self.get_params(deep=False)
+        changed = {"n_epochs": n_epochs, "learning_rate": learning_rate}
+        grown = type(self)(**{**params, **changed, "init": start}).fit(rel)
+        self.__dict__.update({name: value for name, value in vars(grown).items() if name not in params})
+        self._growth = {f"growth_{name}": value for name, value in changed.items()}
+        return self
+
+    @property
+    def _others(self) -> NDArray[np.floating[Any]]:
+        """The vectors of the columns."""
+        return self.embedding_ if self.context_embedding_ is None else self.context_embedding_
+
     @property
     def far_check_(self) -> dict[str, float]:
         """The far part of the final loss on a sample of rows, estimated and exact; O(n d) time at each look."""
         self._check_fitted("far_check_")
-        others = self.embedding_ if self.context_embedding_ is None else self.context_embedding_
-        return self._far_check.report(self.embedding_, others, check_n_jobs("EDRep", self.n_jobs))
+        return self._far_check.report(self.embedding_, self._others, check_n_jobs("EDRep", self.n_jobs))
 
     @property
     def vectors_(self) -> Embedding:
@@ -229,7 +345,7 @@ class EDRep(RelationEmbedder):
             ids=row_ids,
             context_vectors=self.context_embedding_,
             context_ids=column_ids if two_sided else None,
-            parameters={"estimator": type(self).__name__, **self.get_params(deep=False)},
+            parameters={"estimator": type(self).__name__, **self.get_params(deep=False), **self._growth},
         )
 
     def expected_memory(self, relation: Relation) -> int:

@@ -6,7 +6,6 @@ Drawn on a Figure of its own, without pyplot: no window opens, no global setting
 from __future__ import annotations
 
 import os
-import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,6 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from nearfar import _checks
 from nearfar.errors import InputError
+from nearfar.storage.atomic import atomic_write, check_target
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -61,7 +61,8 @@ def scatter(
     Raises
     ------
     InputError
-        If the vectors are not finite or have one column, lengths differ, or the suffix of ``path`` is another one.
+        If the vectors are not finite or have one column, lengths differ, or ``path`` has another suffix or cannot be
+        written.
     MissingDependencyError
         If matplotlib is not installed.
 
@@ -81,7 +82,9 @@ def scatter(
         raise InputError(_OWNER, "labels", f"of shape ({X.shape[0]},), one per vector", f"shape {colours.shape}")
     target = None if path is None else _checks.check_path(_OWNER, "path", path)
     if target is not None and target.suffix.lower() not in _SUFFIXES:
-        raise InputError(_OWNER, "path", f"a file name ending in {', '.join(_SUFFIXES)}", target.name)
+        raise InputError(_OWNER, "path", f"a file name ending in {', '.join(_SUFFIXES)}", repr(target.name))
+    if target is not None:
+        check_target(_OWNER, target)
 
     xy = X if X.shape[1] == 2 else _principal_plane(X)
     axes = _new_axes() if ax is None else ax
@@ -179,14 +182,5 @@ def _write(axes: Axes, target: Path) -> None:
     kind = target.suffix.lower()[1:]
     # Without a date the same picture is the same file.
     metadata = {"svg": {"Date": None}, "pdf": {"CreationDate": None}}.get(kind)
-    handle, name = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.", suffix=".part")
-    try:
-        with os.fdopen(handle, "wb") as file:
-            axes.figure.savefig(file, format=kind, metadata=metadata)  # type: ignore[union-attr]
-        umask = os.umask(0)
-        os.umask(umask)
-        Path(name).chmod(0o666 & ~umask)  # mkstemp made it private
-        Path(name).replace(target)
-    except BaseException:
-        Path(name).unlink(missing_ok=True)
-        raise
+    with atomic_write(target, owner=_OWNER) as file:
+        axes.figure.savefig(file, format=kind, metadata=metadata)  # type: ignore[union-attr]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,6 +18,35 @@ Column = NDArray[np.int64] | Sequence[Any]
 Where = Callable[[int], str]
 
 
+class EdgeStore(Protocol):
+    """Where the codes and weights of the edges go, piece by piece."""
+
+    def append(self, rows: NDArray[np.int32], columns: NDArray[np.int32], weights: NDArray[np.float32] | None) -> None:
+        """Keep a piece; all pieces have weights, or none has."""
+
+    def arrays(self) -> tuple[NDArray[np.int32], NDArray[np.int32], NDArray[np.float32] | None]:
+        """Return all edges in the order in which they came; the store is empty afterwards."""
+
+
+class MemoryStore:
+    """Edges in memory."""
+
+    def __init__(self) -> None:
+        self._rows: list[NDArray[np.int32]] = []
+        self._columns: list[NDArray[np.int32]] = []
+        self._weights: list[NDArray[np.float32]] = []
+
+    def append(self, rows: NDArray[np.int32], columns: NDArray[np.int32], weights: NDArray[np.float32] | None) -> None:
+        self._rows.append(np.ascontiguousarray(rows))
+        self._columns.append(np.ascontiguousarray(columns))
+        if weights is not None:
+            self._weights.append(weights)
+
+    def arrays(self) -> tuple[NDArray[np.int32], NDArray[np.int32], NDArray[np.float32] | None]:
+        weights = _joined(self._weights, np.float32) if self._weights else None
+        return _joined(self._rows, np.int32), _joined(self._columns, np.int32), weights
+
+
 class EdgeCollector:
     """Edges in the making.
 
@@ -30,15 +59,14 @@ class EdgeCollector:
         Who reads, for messages.
     bipartite : bool
         Whether sources and targets are of different kinds, each with ids of their own.
+    store : EdgeStore, optional
+        Where the codes go; memory by default.
     """
 
-    def __init__(self, owner: str, bipartite: bool) -> None:
+    def __init__(self, owner: str, bipartite: bool, store: EdgeStore | None = None) -> None:
         self.owner = owner
+        self._store = MemoryStore() if store is None else store
         self._sides: list[IntegerCodes | StringCodes | ObjectCodes] = [IntegerCodes() for _ in range(1 + bipartite)]
-        self._rows: list[NDArray[np.int32]] = []
-        self._columns: list[NDArray[np.int32]] = []
-        self._weights: list[NDArray[np.float32]] = []
-        self._weighted = False
 
     def add_ids(self, keys: Sequence[Any], side: int = 0) -> None:
         """Enter ids without an edge, any hashable ones."""
@@ -84,8 +112,7 @@ class EdgeCollector:
 
     def finish(self) -> Edges:
         """Return the edges; the collector is empty afterwards."""
-        rows, columns = _joined(self._rows, np.int32), _joined(self._columns, np.int32)
-        weights = _joined(self._weights, np.float32) if self._weighted else None
+        rows, columns, weights = self._store.arrays()
         if not rows.size:
             raise DataError(self.owner, "edges", "at least one edge of weight > 0", "none", "Is this the right input?")
         ids = []
@@ -122,6 +149,7 @@ class EdgeCollector:
         weights: NDArray[np.float64] | None,
         where: Where,
     ) -> None:
+        stored = None
         if weights is not None:
             with np.errstate(over="ignore"):
                 stored = weights.astype(np.float32)
@@ -139,10 +167,7 @@ class EdgeCollector:
             kept = stored > 0
             if not kept.all():
                 rows, columns, stored = rows[kept], columns[kept], stored[kept]
-            self._weights.append(stored)
-            self._weighted = True
-        self._rows.append(np.ascontiguousarray(rows))
-        self._columns.append(np.ascontiguousarray(columns))
+        self._store.append(rows, columns, stored)
 
 
 def numbers(values: Iterable[Any], owner: str, where: Where) -> NDArray[np.float64]:

@@ -44,7 +44,7 @@ def build_csr(
     data : ndarray, float32, or None where all entries are 1
     """
     indptr = np.zeros(n_rows + 1, np.int64)
-    _count(rows, columns, mirror, indptr)
+    count_entries(rows, columns, mirror, indptr)
     np.cumsum(indptr, out=indptr)
     indices = np.empty(indptr[-1], np.int32)
     data = NO_WEIGHTS if weights is None else np.empty(indptr[-1], np.float32)
@@ -75,7 +75,7 @@ def transpose(
 
 
 @njit(cache=True, nogil=True)
-def _count(rows, columns, mirror, counts):
+def count_entries(rows, columns, mirror, counts):
     """counts[i + 1] = number of entries of row i."""
     for e in range(rows.size):
         counts[rows[e] + 1] += 1

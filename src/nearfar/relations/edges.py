@@ -22,7 +22,7 @@ from nearfar._ids import Ids
 from nearfar.errors import DataError, InputError
 
 if TYPE_CHECKING:
-    from nearfar.relations._collect import EdgeCollector
+    from nearfar.relations._collect import EdgeCollector, EdgeStore
     from nearfar.relations._columns import Roles
 
 OWNER = "Relation.from_edges"
@@ -66,6 +66,7 @@ def read_edges(
     chunk_size: int = CHUNK,
     verbose: int = 0,
     owner: str = OWNER,
+    store: EdgeStore | None = None,
 ) -> Edges:
     r"""Read edges from a file, a stream, a data frame, a graph, an array or an iterable of tuples.
 
@@ -106,6 +107,8 @@ def read_edges(
         0 draws no progress line.
     owner : str
         Who asks, for messages.
+    store : EdgeStore, optional
+        Where the codes and weights are kept; memory by default.
 
     Returns
     -------
@@ -141,7 +144,7 @@ def read_edges(
     from nearfar.relations._columns import Roles
 
     roles = Roles(source, target, weight)
-    collector = EdgeCollector(owner, check_flag(owner, "bipartite", bipartite))
+    collector = EdgeCollector(owner, check_flag(owner, "bipartite", bipartite), store)
     chunk_size = check_integer(owner, "chunk_size", chunk_size, low=1, high=1 << 30)
     n_rows = max(1, chunk_size // _BYTES_A_ROW)
     if isinstance(edges, (str, PathLike)) and str(edges) != "-" and _is_parquet(edges):

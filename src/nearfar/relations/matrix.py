@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable
-from functools import cached_property
+from functools import cached_property, partial
+from os import PathLike
 from typing import TYPE_CHECKING, Any, Literal, overload
 
 import numpy as np
@@ -15,15 +16,15 @@ from nearfar._checks import (
     check_integer,
     check_matrix,
     check_n_jobs,
+    check_path,
     check_real,
 )
 from nearfar._ids import Ids
-from nearfar.errors import DataError, InputError, UnknownIdError
+from nearfar.errors import InputError, UnknownIdError
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
 
-    from nearfar.relations.edges import Edges
     from nearfar.relations.operators import LinearOperator
 
 Floats = NDArray[np.floating[Any]]
@@ -80,6 +81,7 @@ class Relation:
         delimiter: str | None = None,
         comments: str | None = "#",
         header: bool | Literal["infer"] = "infer",
+        storage: str | PathLike[str] | None = None,
         verbose: int = 0,
         n_jobs: int | None = None,
     ) -> Relation:
@@ -107,6 +109,11 @@ class Relation:
             What a line starts with that is to be left out.
         header : bool or "infer", default="infer"
             Whether the first line of a file names the columns.
+        storage : path, optional
+            A folder for the relation, for one that memory does not hold: edges and entries go to files in it, and
+            memory is needed for the ids and about 256 MB. It is used, fitted too, as any other, with the same results,
+            and :meth:`open` finds it again. The folder appears whole or not at all; it is new, or holds a relation
+            that is replaced. While it is made it takes up to 36 bytes per edge.
         verbose : int, default=0
             1 shows a progress line on a terminal while a file is read.
         n_jobs : int, optional
@@ -124,6 +131,7 @@ class Relation:
             or a column that is not there.
         """
         from nearfar.relations import edges as reader
+        from nearfar.relations._build import sparse_from_edges
 
         owner = "Relation.from_edges"
         check_flag(owner, "self_loops", self_loops)
@@ -132,7 +140,8 @@ class Relation:
         if directed is None:
             directed = bool(reader.is_directed(edges))
         check_flag(owner, "directed", directed)
-        table = reader.read_edges(
+        read = partial(
+            reader.read_edges,
             edges,
             source=source,
             target=target,
@@ -143,24 +152,14 @@ class Relation:
             header=header,
             verbose=verbose,
         )
-        return cls._from_table(table, mirror=not (directed or bipartite), self_loops=self_loops, n_jobs=workers)
+        how: dict[str, Any] = {"mirror": not (directed or bipartite), "self_loops": self_loops, "n_jobs": workers}
+        if storage is not None:
+            from nearfar.relations.mapped import create
 
-    @classmethod
-    def _from_table(cls, table: Edges, *, mirror: bool, self_loops: bool, n_jobs: int) -> Relation:
-        from nearfar.relations._csr import build_csr
-        from nearfar.relations.operators import Sparse
-
-        rows, columns, weights = table.rows, table.columns, table.weights
-        square = table.row_ids is table.column_ids
-        if square and not self_loops:
-            keep = rows != columns
-            rows, columns = rows[keep], columns[keep]
-            weights = None if weights is None else weights[keep]
-        indptr, indices, data = build_csr(rows, columns, weights, len(table.row_ids), mirror=mirror, n_jobs=n_jobs)
-        if data is not None and not np.isfinite(data).all():
-            raise DataError("Relation.from_edges", "weight", "small enough to add up in float32", "an infinite sum")
-        operator = Sparse(indptr, indices, data, len(table.column_ids), symmetric=mirror)
-        return cls(operator, table.row_ids, table.column_ids)
+            folder = check_path(owner, "storage", storage)
+            return cls(*create(folder, lambda store: read(store=store), **how, verbose=verbose))
+        table = read()
+        return cls(sparse_from_edges(owner, table, **how), table.row_ids, table.column_ids)
 
     @classmethod
     def from_matrix(
@@ -197,32 +196,69 @@ class Relation:
         >>> rel.neighbors("ann")
         [('film', 5.0), ('song', 3.0)]
         """
-        from nearfar.relations._csr import transpose
-        from nearfar.relations.operators import Sparse
+        from nearfar.relations._build import sparse_from_matrix
 
-        owner = "Relation.from_matrix"
-        csr = _checked_csr(owner, A)
-        n, m = csr.shape
-        row_ids = Ids(n if ids is None else ids, owner=owner, name="ids")
-        if column_ids is not None:
-            other_ids = Ids(column_ids, owner=owner, name="column_ids")
-        else:
-            other_ids = row_ids if n == m else Ids(m)
-        for name, given, size in (("ids", row_ids, n), ("column_ids", other_ids, m)):
-            if len(given) != size:
-                raise InputError(owner, name, f"{size} ids, one for each of A's", f"{len(given)}")
-        if row_ids == other_ids:
-            other_ids = row_ids
-        data = None if np.all(csr.data == 1) else csr.data
-        arrays = (csr.indptr.astype(np.int64), csr.indices.astype(np.int32), data)
-        symmetric = False
-        if row_ids is other_ids:
-            mirrored = transpose(*arrays, m)
-            symmetric = all(
-                a is b or (a is not None and b is not None and np.array_equal(a, b))
-                for a, b in zip(arrays, mirrored, strict=True)
-            )
-        return cls(Sparse(*arrays, m, symmetric=symmetric), row_ids, other_ids)
+        return cls(*sparse_from_matrix("Relation.from_matrix", A, ids, column_ids))
+
+    # ---------------------------------------------------------------- in files
+
+    def save(self, folder: str | PathLike[str]) -> None:
+        """Store the relation in a folder, from which :meth:`open` maps it.
+
+        Parameters
+        ----------
+        folder : path
+            A new folder, or a stored relation that is replaced; it appears whole or not at all.
+
+        Raises
+        ------
+        InputError
+            If the relation has several factors or normalised rows (store what it was made of), the folder is something
+            else, or an id is of a kind that cannot be stored.
+        """
+        from nearfar.relations.mapped import save
+
+        save(check_path("Relation.save", "folder", folder), self.operator, self.row_ids, self.column_ids)
+
+    @classmethod
+    def open(cls, folder: str | PathLike[str]) -> Relation:
+        """Map a stored relation into memory, in milliseconds whatever its size.
+
+        Its entries are read from the files when they are used, its ids when they are first asked for.
+
+        Parameters
+        ----------
+        folder : path
+            What ``from_edges(..., storage=folder)`` or :meth:`save` made. It must stay as it is while it is in use.
+
+        Returns
+        -------
+        Relation
+
+        Raises
+        ------
+        InputError
+            If there is no such folder.
+        FileFormatError
+            If it is no stored relation, is of another version, or a file is missing or was cut short. The sizes of
+            the files are checked, not each of their bytes: that would take as long as reading them all.
+
+        Examples
+        --------
+        >>> import pathlib, tempfile, nearfar as nf
+        >>> with tempfile.TemporaryDirectory() as parent:
+        ...     folder = pathlib.Path(parent, "friends")
+        ...     made = nf.Relation.from_edges([("ann", "bob"), ("bob", "eve")], storage=folder)
+        ...     nf.Relation.open(folder).neighbors("bob")
+        [('ann', 1.0), ('eve', 1.0)]
+        """
+        from nearfar.relations.mapped import MappedSparse, stored_ids
+
+        path = check_path("Relation.open", "folder", folder)
+        if not path.is_dir():
+            raise InputError("Relation.open", "folder", "a folder that exists", str(path))
+        operator = MappedSparse(path)
+        return cls(operator, *stored_ids(operator))
 
     # ---------------------------------------------------------------- what it is
 
@@ -238,7 +274,7 @@ class Relation:
 
     @property
     def nbytes(self) -> int:
-        """Bytes of the stored factors."""
+        """Bytes of the stored factors in memory; what is mapped from files does not count."""
         return self.operator.nbytes
 
     @property
@@ -276,7 +312,7 @@ class Relation:
         -------
         dict
             ``n_rows``, ``n_columns``, ``n_entries`` (stored, over all factors), ``isolates``, ``sinks`` (numbers of
-            them), ``square`` and ``megabytes``.
+            them), ``square`` and ``megabytes`` (in memory).
         """
         return {
             "n_rows": self.shape[0],
@@ -383,13 +419,15 @@ class Relation:
     def __matmul__(self, other: Any) -> Relation | Floats:
         if not isinstance(other, Relation):
             return self.matmat(other)
-        from nearfar.relations.operators import Product
+        from nearfar.relations.operators import Product, factors_of
 
         if self.column_ids != other.row_ids:
             raise InputError(
                 "Relation @ Relation", "the right factor", "over the left one's columns", _ids_differ(self, other)
             )
-        return Relation(Product([*_factors(self), *_factors(other)]), self.row_ids, other.column_ids)
+        return Relation(
+            Product([*factors_of(self.operator), *factors_of(other.operator)]), self.row_ids, other.column_ids
+        )
 
     def __mul__(self, factor: float) -> Relation:
         from nearfar.relations.operators import WeightedSum
@@ -400,13 +438,13 @@ class Relation:
     __rmul__ = __mul__
 
     def __add__(self, other: object) -> Relation:
-        from nearfar.relations.operators import WeightedSum
+        from nearfar.relations.operators import WeightedSum, terms_of
 
         if not isinstance(other, Relation):
             return NotImplemented
         if self.row_ids != other.row_ids or self.column_ids != other.column_ids:
             raise InputError("Relation + Relation", "the second term", "over the same ids", _ids_differ(self, other))
-        weights, terms = zip(*(_terms(self) + _terms(other)), strict=True)
+        weights, terms = zip(*terms_of(self.operator), *terms_of(other.operator), strict=True)
         return Relation(WeightedSum(weights, terms), self.row_ids, self.column_ids)
 
     def matmat(self, X: Any, *, n_jobs: int | None = None) -> Floats:
@@ -450,44 +488,5 @@ class Relation:
         return out[:, 0] if vector else out
 
 
-def _checked_csr(owner: str, A: Any) -> csr_array[Any]:
-    """Return A as CSR, float32, sorted, without duplicates and zeros; a new object wherever A would change."""
-    from scipy.sparse import csr_array, issparse
-
-    try:
-        csr: csr_array[Any] = csr_array(A if issparse(A) else np.asarray(A), copy=True)  # type: ignore[arg-type]
-        if csr.ndim != 2:
-            raise ValueError(f"{csr.ndim} dimension(s)")
-        csr.sum_duplicates()
-        csr = csr.astype(np.float32, copy=False)
-    except (TypeError, ValueError) as error:
-        raise InputError(owner, "A", "a sparse or dense matrix of numbers", f"{type(A).__name__} ({error})") from error
-    bad = np.flatnonzero(~(csr.data >= 0) | np.isinf(csr.data))
-    if bad.size:
-        row = int(np.searchsorted(csr.indptr, bad[0], side="right")) - 1
-        where = f"{csr.data[bad[0]]} in row {row}, column {csr.indices[bad[0]]} ({bad.size} such entries)"
-        raise DataError(owner, "A", "finite and non-negative", where, "Shift or clip the weights first.")
-    csr.eliminate_zeros()
-    if csr.nnz == 0:
-        raise DataError(owner, "A", "a matrix with at least one positive entry", f"none in shape {csr.shape}")
-    return csr
-
-
 def _ids_differ(left: Relation, right: Relation) -> str:
     return f"shapes {left.shape} and {right.shape} with different ids"
-
-
-def _factors(relation: Relation) -> list[LinearOperator]:
-    from nearfar.relations.operators import Product
-
-    operator = relation.operator
-    return list(operator.factors) if isinstance(operator, Product) else [operator]
-
-
-def _terms(relation: Relation) -> list[tuple[float, LinearOperator]]:
-    from nearfar.relations.operators import WeightedSum
-
-    operator = relation.operator
-    if isinstance(operator, WeightedSum):
-        return list(zip(operator.weights, operator.terms, strict=True))
-    return [(1.0, operator)]

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from nearfar._parallel import even_bounds, run_blocks
 from nearfar.relations import _kernels
-from nearfar.relations.operators import BLOCK, How, LinearOperator, Sparse, Walk
+from nearfar.relations.operators import BLOCK, How, LinearOperator, Sparse, Walk, Workspace
 
 Floats = NDArray[np.floating[Any]]
 
@@ -31,6 +31,9 @@ class NearField(Protocol):
 
     def scratch(self, shape: tuple[int, int]) -> Floats:
         """Return an array that the caller may use until the next ``prepare``."""
+
+    def release(self) -> None:
+        """Give the memory back; ``prepare`` takes it again."""
 
 
 class OperatorPull:
@@ -57,6 +60,10 @@ class OperatorPull:
 
     def scratch(self, shape: tuple[int, int]) -> Floats:
         return np.empty(shape, self._pull.dtype)
+
+    def release(self) -> None:
+        self._pull = np.empty((0, 0), self._pull.dtype)
+        self._how = replace(self._how, workspace=Workspace())
 
 
 class WalkPull:
@@ -124,6 +131,9 @@ class WalkPull:
         if self._spare.size < n * d:
             self._spare = np.empty(self._W.shape, self._W.dtype)
         return self._spare.reshape(-1)[: n * d].reshape(n, d)
+
+    def release(self) -> None:
+        self._W = self._spare = np.empty((0, 0), self._W.dtype)
 
     def _step(self, X: Floats, source: Floats, target: Floats) -> None:
         """Target = X + B source."""

@@ -17,6 +17,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -29,6 +30,7 @@ from nearfar.relations import _kernels
 Floats = NDArray[np.floating[Any]]
 BLOCK = 2048
 """Rows a worker takes at a time: long enough to hide the hand-out, short enough to balance hubs."""
+PIECE = 1 << 20  # stored entries that are looked at together where all are, outside of the kernels
 
 
 class Workspace:
@@ -74,7 +76,7 @@ class LinearOperator(ABC):
     @property
     @abstractmethod
     def nbytes(self) -> int:
-        """Bytes of the stored arrays (a factor that occurs twice counts twice)."""
+        """Bytes of the arrays in memory (a factor that occurs twice counts twice); what files hold is not counted."""
 
     @property
     @abstractmethod
@@ -122,8 +124,26 @@ class LinearOperator(ABC):
         return out[:, 0]
 
 
+def rows_of(indptr: NDArray[Any], start: int, stop: int) -> NDArray[np.int32]:
+    """Return the row of each of the stored entries start..stop, int32."""
+    first, last = np.searchsorted(indptr, [start, stop - 1], side="right") - 1
+    lengths = np.diff(np.clip(indptr[first : last + 2], start, stop))
+    return np.repeat(np.arange(first, last + 1, dtype=np.int32), lengths)
+
+
+def _read_only(*arrays: Any) -> tuple[Any, ...]:
+    views = [None if array is None else array.view() for array in arrays]
+    for view in views:
+        if view is not None:
+            view.flags.writeable = False
+    return tuple(views)
+
+
 class Sparse(LinearOperator):
     """``diag(row_scale) A`` for a CSR matrix A.
+
+    The arrays are kept as read-only views: relations share them, and arrays that are mapped from files are of the same
+    kind then, so that every kernel is compiled once.
 
     Parameters
     ----------
@@ -148,15 +168,18 @@ class Sparse(LinearOperator):
         symmetric: bool,
         row_scale: NDArray[np.float32] | None = None,
     ) -> None:
-        self.indptr, self.indices, self.data = indptr, indices, data
+        self.indptr: NDArray[Any]
+        self.indices: NDArray[np.int32]
+        self.data: NDArray[np.float32] | None
+        self.indptr, self.indices, self.data = _read_only(indptr, indices, data)
         self.shape = (len(indptr) - 1, n_columns)
         self.symmetric, self.row_scale = symmetric, row_scale
 
     def scaled(self, row_scale: NDArray[np.float32] | None) -> Sparse:
         """Return ``diag(row_scale) A``, sharing A; an earlier scale is replaced."""
-        new = Sparse(self.indptr, self.indices, self.data, self.shape[1], symmetric=self.symmetric, row_scale=row_scale)
-        if not self.symmetric:
-            new.__dict__.update({k: v for k, v in self.__dict__.items() if k == "_transposed"})
+        new = object.__new__(type(self))
+        new.__dict__.update({k: v for k, v in self.__dict__.items() if k not in ("row_sums", "column_sums")})
+        new.row_scale = row_scale
         return new
 
     def apply(self, X: Floats, out: Floats, how: How) -> None:
@@ -197,15 +220,16 @@ class Sparse(LinearOperator):
     def _transposed(self) -> tuple[NDArray[Any], NDArray[np.int32], NDArray[np.float32] | None]:
         from nearfar.relations._csr import transpose
 
-        return transpose(self.indptr, self.indices, self.data, self.shape[1])
+        indptr, indices, data = _read_only(*transpose(self.indptr, self.indices, self.data, self.shape[1]))
+        return indptr, indices, data
 
     def rows(self, start: int, stop: int) -> csr_array[Any]:
         span = slice(int(self.indptr[start]), int(self.indptr[stop]))
         indptr = np.asarray(self.indptr[start : stop + 1] - self.indptr[start])
-        data = np.ones(span.stop - span.start, np.float32) if self.data is None else self.data[span]
+        data = np.ones(span.stop - span.start, np.float32) if self.data is None else self.data[span].copy()
         if self.row_scale is not None:
             data = data * np.repeat(self.row_scale[start:stop], np.diff(indptr))
-        return csr_array((data, self.indices[span], indptr), shape=(stop - start, self.shape[1]))
+        return csr_array((data, self.indices[span].copy(), indptr), shape=(stop - start, self.shape[1]))
 
     @property
     def nbytes(self) -> int:
@@ -231,10 +255,14 @@ class Sparse(LinearOperator):
             return self.row_sums
         if self.symmetric:
             return self._sums(transposed=True)
-        # One pass in the order of storage: no transpose is built for it.
-        scale = 1.0 if self.row_scale is None else np.repeat(self.row_scale, np.diff(self.indptr))
-        weights = np.broadcast_to(scale if self.data is None else self.data * scale, self.indices.shape)
-        return np.bincount(self.indices, weights=weights, minlength=self.shape[1]).astype(np.float64)
+        # One pass in the order of storage, in pieces: no transpose is built for it, nor a copy of all entries.
+        sums: NDArray[np.float64] = np.zeros(self.shape[1])
+        for start, stop in pairwise(even_bounds(self.nnz, PIECE).tolist()):
+            weights = np.ones(stop - start, np.float32) if self.data is None else self.data[start:stop]
+            if self.row_scale is not None:
+                weights = weights * self.row_scale[rows_of(self.indptr, start, stop)]
+            np.add.at(sums, self.indices[start:stop].astype(np.intp), weights.astype(np.float64))
+        return sums
 
 
 class Product(LinearOperator):
@@ -412,3 +440,15 @@ class Walk(LinearOperator):
     @property
     def nnz(self) -> int:
         return self.base.nnz
+
+
+def factors_of(operator: LinearOperator) -> tuple[LinearOperator, ...]:
+    """Return the factors of a product, of anything else itself."""
+    return operator.factors if isinstance(operator, Product) else (operator,)
+
+
+def terms_of(operator: LinearOperator) -> list[tuple[float, LinearOperator]]:
+    """Return the weighted terms of a sum, of anything else itself."""
+    if isinstance(operator, WeightedSum):
+        return list(zip(operator.weights, operator.terms, strict=True))
+    return [(1.0, operator)]

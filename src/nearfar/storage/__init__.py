@@ -58,7 +58,7 @@ def format_of(owner: str, path: str | os.PathLike[str], format: str | None = Non
         owner,
         "path",
         "a file name with one of the suffixes " + ", ".join(_SUFFIXES),
-        str(path),
+        repr(str(path)),
         "Choose one of them, or name the format.",
     )
 

@@ -29,12 +29,12 @@ def check_target(owner: str, path: Path) -> Path:
     """
     real = Path(os.path.realpath(path))
     if not real.parent.is_dir():
-        raise InputError(owner, "path", "in a folder that exists", str(path), "Create the folder first.")
+        raise InputError(owner, "path", "in a folder that exists", repr(str(path)), "Create the folder first.")
     if real.exists() and not real.is_file():
         what = "a folder" if real.is_dir() else "a device or pipe"
         raise InputError(owner, "path", "a plain file", f"{str(path)!r} ({what})")
     if not os.access(real.parent, os.W_OK | os.X_OK):
-        raise InputError(owner, "path", "in a folder that you may write to", str(path))
+        raise InputError(owner, "path", "in a folder that you may write to", repr(str(path)))
     return real
 
 

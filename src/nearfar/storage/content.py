@@ -11,12 +11,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from nearfar._ids import Ids
+from nearfar.contracts import Floats
 from nearfar.errors import FileFormatError, InputError
-
-Floats = NDArray[np.floating[Any]]
 
 
 @dataclass(frozen=True)
@@ -56,7 +54,11 @@ def text_ids(owner: str, ids: Ids) -> list[str]:
     for key in kept if not ids.is_integer else ():
         if type(key) not in (str, int):
             raise InputError(
-                owner, "ids", "strings or integers for this format", key, "Save as .safetensors, which keeps them."
+                owner,
+                "ids",
+                "strings or integers for this format",
+                repr(key),
+                "Save as .safetensors, which keeps them.",
             )
     texts = [str(key) for key in kept]
     if len(set(texts)) < len(texts):

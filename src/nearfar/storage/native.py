@@ -85,7 +85,11 @@ def from_arrays(path: Path, arrays: dict[str, NDArray[Any]], metadata: dict[str,
 
 def write(owner: str, content: Content, path: Path) -> None:
     """Write the native file; the memory needed beside the content is that of the ids."""
-    arrays, metadata = to_arrays(owner, content)
+    write_arrays(owner, path, *to_arrays(owner, content))
+
+
+def write_arrays(owner: str, path: Path, arrays: dict[str, NDArray[Any]], metadata: dict[str, str]) -> None:
+    """Write arrays and metadata with their checksum; the file appears whole or not at all."""
     # The format wants the arrays aligned: eight-byte numbers first, single bytes last.
     ordered = sorted(arrays.items(), key=lambda item: (-item[1].itemsize, item[0]))
     header = _header(ordered, {**metadata, "checksum": _NO_CHECKSUM})
@@ -102,6 +106,11 @@ def write(owner: str, content: Content, path: Path) -> None:
 
 def read(owner: str, path: Path) -> Content:  # noqa: ARG001 - the readers of all formats are called alike
     """Read the native file, once its checksum is found right."""
+    return from_arrays(path, *read_arrays(path))
+
+
+def read_arrays(path: Path) -> tuple[dict[str, NDArray[Any]], dict[str, str]]:
+    """Return the arrays and the metadata of a file by :func:`write_arrays`, once its checksum is found right."""
     from safetensors import SafetensorError, safe_open
 
     _verify(path)
@@ -111,7 +120,7 @@ def read(owner: str, path: Path) -> Content:  # noqa: ARG001 - the readers of al
             arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 - not a dict
     except SafetensorError as error:
         raise bad_file(path, "a safetensors file", str(error)) from error
-    return from_arrays(path, arrays, metadata)
+    return arrays, metadata
 
 
 def _side(path: Path, arrays: dict[str, NDArray[Any]], name: str) -> NDArray[np.floating[Any]]:

@@ -42,7 +42,7 @@ def write(owner: str, content: Content, path: Path) -> None:
                 owner,
                 "ids",
                 "free of tabs and line breaks for this format",
-                key,
+                repr(key),
                 "Save as .safetensors, which keeps them.",
             )
     digits = 9 if content.vectors.dtype == np.float32 else 17

@@ -11,6 +11,9 @@ there, these characters and the percent sign are written ``%XX``, byte by byte i
 still reads the file and shows ``New%20York``; and in a file without the mark, which is what everybody else writes,
 ``%20`` is read as the three characters.
 
+Programs that do not escape write such an id as it is. In a text file the id is then what stands before the last d
+fields, unless that ends in a number; in a binary file nothing tells where it ends, and it is cut at its first space.
+
 The formats hold text: an integer id is written in decimal and comes back as a string. Vectors are read as float32.
 """
 
@@ -106,6 +109,12 @@ def read_text(owner: str, path: Path) -> Content:
                     raise _too_short(path, n, row)
                 name, vectors[row] = _parse_line(path, row, line, d)
                 names.append(name)
+        if names and not line.endswith(b"\n"):  # the last number may lack digits
+            warnings.warn(
+                f"{owner}: {path} has no line end after its last row; it may have been cut short",
+                NearfarWarning,
+                stacklevel=4,
+            )
         if file.read(1 << 16).strip():
             raise bad_file(path, f"one of {n} rows, as its first line says", f"more from line {n + 2} on")
     return _content(owner, path, marked, names, vectors)
@@ -170,6 +179,8 @@ def _parse_line(path: Path, row: int, line: bytes, d: int) -> tuple[bytes, list[
     name, *fields = line.rstrip(b" \t\r\n").split(b" ")
     if len(fields) != d and line.strip():
         name, *fields = line.split()  # other writers separate by tabs, or by more than one space
+    if len(fields) > d and not _is_number(fields[-d - 1]):  # an id with a space in it
+        name, *fields = line.rstrip(b" \t\r\n").rsplit(None, d)
     try:
         numbers = list(map(float, fields))
     except ValueError as error:
@@ -177,6 +188,14 @@ def _parse_line(path: Path, row: int, line: bytes, d: int) -> tuple[bytes, list[
     if len(numbers) != d:
         raise bad_file(path, f"one of an id and {d} numbers a line", f"{len(numbers)} numbers in line {row + 2}")
     return name, numbers
+
+
+def _is_number(field: bytes) -> bool:
+    try:
+        float(field)
+    except ValueError:
+        return False
+    return True
 
 
 def _too_short(path: Path, n: int, row: int) -> FileFormatError:

@@ -1,0 +1,5 @@
+"""Callbacks: called after every epoch of a fit with a `Progress`; one that returns True ends the fit."""
+
+from nearfar.optimize.callbacks import Checkpoint, Progress
+
+__all__ = ["Checkpoint", "Progress"]
