@@ -276,6 +276,12 @@ def test_warm_start_takes_known_vectors_by_id():
     assert np.linalg.norm(warm["new"]) == pytest.approx(1, abs=1e-5)
 
 
+def test_rows_of_zeros_in_a_start_are_random():
+    rel = nf.Relation.from_matrix(np.ones((6, 6)) - np.eye(6)).normalized()
+    est = nf.EDRep(3, init=np.zeros((6, 3)), random_state=0).fit(rel)
+    np.testing.assert_allclose(np.linalg.norm(est.embedding_, axis=1), 1, atol=1e-6)
+
+
 def test_duplicate_and_equal_starts_stay_finite():
     rel = nf.Relation.from_matrix(np.ones((6, 6)))
     for gradient in ("paper", "forward", "full"):
@@ -322,7 +328,10 @@ def test_memory_stays_within_what_was_announced(params, directed):
         ({"two_sided": "yes"}, "two_sided must be True or False"),
         ({"p0": [1, 2]}, r"p0 must be of shape \(9,\)"),
         ({"p0": [-1] * 9}, "p0 must be finite"),
-        ({"p0": 3}, "p0 must be"),
+        ({"p0": 3}, r"p0 must be 0, or an array of shape \(9,\); got 3"),
+        ({"p0": "uniform"}, "p0 must be 0, or an array"),
+        ({"p0": ["a"] * 9}, "p0 must be 0, or an array"),
+        ({"verbose": "x"}, "verbose must be an integer"),
         ({"init": np.ones((9, 3))}, "init must be of 2 columns"),
         ({"init": np.full((9, 2), np.nan)}, "init must be finite"),
         ({"random_state": "x"}, "random_state"),

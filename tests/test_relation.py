@@ -135,6 +135,10 @@ def test_edges_add_up_as_in_a_dense_matrix(edges, directed, self_loops):
         dense[u, v] += w
         if not directed and u != v:
             dense[v, u] += w
+    if not dense.any():
+        with pytest.raises(DataError, match="at least one edge"):
+            nf.Relation.from_edges(edges, directed=directed, self_loops=self_loops)
+        return
     rel = nf.Relation.from_edges(edges, directed=directed, self_loops=self_loops)
     order = np.array(rel.row_ids.to_list())
     np.testing.assert_allclose(rel.to_scipy().toarray(), dense[np.ix_(order, order)], rtol=1e-6)
@@ -209,8 +213,13 @@ def test_other_bad_input():
         nf.Relation.from_matrix(np.eye(3), ids="ab")
     with pytest.raises(InputError, match="ids must be distinct; got 'a' more than once"):
         nf.Relation.from_matrix(np.eye(3), ids="aba")
-    with pytest.raises(InputError, match="matrix of numbers"):
-        nf.Relation.from_matrix([["x"]])
+    for nonsense in ([["x"]], None, "edges.csv", np.eye(2) * 1j, [1.0, 2.0]):
+        with pytest.raises(InputError, match=r"matrix of real numbers.*Relation\.from_edges"):
+            nf.Relation.from_matrix(nonsense)
+    with pytest.raises(DataError, match="finite and non-negative; got inf"):
+        nf.Relation.from_matrix(np.array([[1e300]]))
+    with pytest.raises(DataError, match="at least one edge; got self-loops only"):
+        nf.Relation.from_edges([("a", "a")], self_loops=False)
     rel = nf.Relation.from_matrix(np.eye(3))
     with pytest.raises(InputError, match=r"X must be of 3 rows; got 2 \(shape \(2, 5\)\)"):
         rel @ np.ones((2, 5))

@@ -47,7 +47,7 @@ def settings_of(est: EDRep, relation: Relation | None = None) -> Settings:
         schedule=check_choice("EDRep", "schedule", est.schedule, SCHEDULES),
         tol=check_real("EDRep", "tol", est.tol, low=0),
         callbacks=_callbacks_of(est),
-        verbose=check_integer("EDRep", "verbose", int(est.verbose), low=0),
+        verbose=check_integer("EDRep", "verbose", est.verbose, low=0),
         n_jobs=n_jobs,
         identity=dict if relation is None else cache(partial(identity_of, est, relation, n_jobs)),
     )
@@ -160,10 +160,15 @@ def problem_of(est: EDRep, rel: Relation, kept: Kept, n_jobs: int) -> Problem:
 
 
 def _prior(est: EDRep, present: NDArray[np.bool_], kept: Kept) -> NDArray[np.float64]:
-    if np.ndim(est.p0 if est.p0 is not None else ()) == 0:
-        check_real("EDRep", "p0", est.p0, 0, 0)
+    given: Any = est.p0
+    if isinstance(given, (int, float)) and given == 0:
         return np.zeros(present.size)
-    p0: NDArray[np.float64] = np.ones(kept.n) if est.p0 is None else np.asarray(est.p0, dtype=np.float64)
+    try:
+        p0: NDArray[np.float64] = np.ones(kept.n) if est.p0 is None else np.asarray(est.p0, dtype=np.float64)
+    except (TypeError, ValueError):
+        p0 = np.empty(())
+    if p0.ndim == 0:
+        raise InputError("EDRep", "p0", f"0, or an array of shape ({kept.n},)", est.p0)
     if p0.shape != (kept.n,):
         raise InputError("EDRep", "p0", f"of shape ({kept.n},), one number per column", f"shape {p0.shape}")
     p0 = kept.take(p0)
@@ -238,12 +243,15 @@ def start_of(
 def _vectors(
     given: Any, ids: Any, kept: Kept, d: int, rng: np.random.Generator, n_jobs: int, *, context: bool
 ) -> Floats:
-    """Return a start for one side: random, an array, or what an Embedding knows by id and the rest random."""
+    """Return a start for one side: an array, or what an Embedding knows by id; random where these are 0 or None."""
     from nearfar.embedding import Embedding
 
     if given is not None and not isinstance(given, Embedding):
         array = check_matrix("EDRep", "init", given, rows=kept.n, columns=d)
-        return array.copy() if kept.rows is None else array[kept.rows]
+        array = array.copy() if kept.rows is None else array[kept.rows]
+        unknown = np.flatnonzero(~array.any(axis=1))  # a vector of zeros has no direction in which to move
+        array[unknown] = Sphere().start(unknown.size, d, rng, n_jobs)
+        return array
     X = Sphere().start(len(ids), d, rng, n_jobs)
     if given is None:
         return X

@@ -59,7 +59,7 @@ class EDRep(RelationEmbedder):
     constraint : {"sphere", "ball"}, default="sphere"
         Vectors of length 1, or at most 1.
     init : array-like of shape (n, d), Embedding, or pair of arrays, optional
-        Start, projected to the constraint; float64 makes the whole fit run in float64. From an
+        Start, projected to the constraint; random where a row is zero. With float64 the whole fit runs in it. From an
         :class:`nearfar.Embedding` the rows that it knows by id start where they were, others at random. A pair is
         (rows, columns) of a two-sided fit.
     tol : float, default=0

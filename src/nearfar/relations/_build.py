@@ -24,13 +24,15 @@ def sparse_from_edges(owner: str, edges: Edges, *, mirror: bool, self_loops: boo
     Raises
     ------
     DataError
-        If duplicates add up to more than float32 holds.
+        If no edge is left, or duplicates add up to more than float32 holds.
     """
     rows, columns, weights = edges.rows, edges.columns, edges.weights
     if not self_loops and edges.row_ids is edges.column_ids:
         keep = rows != columns
         rows, columns = rows[keep], columns[keep]
         weights = None if weights is None else weights[keep]
+    if not rows.size:
+        raise DataError(owner, "edges", "at least one edge", "self-loops only, which self_loops=False leaves out")
     indptr, indices, data = build_csr(rows, columns, weights, len(edges.row_ids), mirror=mirror, n_jobs=n_jobs)
     check_sums(owner, data)
     return Sparse(indptr, indices, data, len(edges.column_ids), symmetric=mirror)
@@ -92,13 +94,17 @@ def checked_csr(owner: str, A: Any) -> csr_array[Any]:
     from scipy.sparse import csr_array, issparse
 
     try:
-        csr: csr_array[Any] = csr_array(A if issparse(A) else np.asarray(A), copy=True)  # type: ignore[arg-type]
-        if csr.ndim != 2:
-            raise ValueError(f"{csr.ndim} dimension(s)")
+        matrix: Any = A if issparse(A) else np.asarray(A)
+        if matrix.ndim != 2 or matrix.dtype.kind not in "biuf":
+            raise ValueError(f"{matrix.ndim} dimension(s) of {matrix.dtype}")
+        csr: csr_array[Any] = csr_array(matrix, copy=True)
         csr.sum_duplicates()
-        csr = csr.astype(np.float32, copy=False)
+        with np.errstate(over="ignore"):  # refused below
+            csr = csr.astype(np.float32, copy=False)
     except (TypeError, ValueError) as error:
-        raise InputError(owner, "A", "a sparse or dense matrix of numbers", f"{type(A).__name__} ({error})") from error
+        got = f"{type(A).__name__} ({error})"
+        hint = "Edges, files and graphs go to Relation.from_edges."
+        raise InputError(owner, "A", "a sparse or dense matrix of real numbers", got, hint) from error
     bad = np.flatnonzero(~(csr.data >= 0) | np.isinf(csr.data))
     if bad.size:
         row = int(np.searchsorted(csr.indptr, bad[0], side="right")) - 1

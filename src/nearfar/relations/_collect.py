@@ -117,7 +117,7 @@ class EdgeCollector:
             raise DataError(self.owner, "edges", "at least one edge of weight > 0", "none", "Is this the right input?")
         ids = []
         while self._sides:  # each table goes before the next list of ids comes
-            ids.append(Ids(self._sides.pop(0).ids(), owner=self.owner))
+            ids.append(Ids.of_distinct(self._sides.pop(0).ids()))
         return Edges(rows, columns, weights, ids[0], ids[-1])
 
     def _encode(self, side: int, keys: Column, where: Where) -> NDArray[np.int32]:

@@ -179,14 +179,13 @@ def _looks_like_header(first: Sequence[str], rest: Sequence[Sequence[str]]) -> b
 
 
 def _third_is_number(body: Sequence[Sequence[str]]) -> bool:
-    """Whether most of the lines have a number in the third place; an odd one out is an error, found later."""
-    third = [fields[2] for fields in body if len(fields) == 3]
-    return sum(map(_is_number, third)) * 2 > len(third)
+    """Whether some line has a number in the third place: the others then are errors, found later, not a silent loss."""
+    return any(_is_number(fields[2]) for fields in body if len(fields) == 3)
 
 
 def _is_number(field: str) -> bool:
     try:
-        float(field)  # also nan and inf, which are refused later
+        float(field.replace(",", "."))  # also nan, inf and decimal commas, which are refused later
     except ValueError:
         return False
     return True
