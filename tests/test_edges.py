@@ -698,7 +698,7 @@ def test_real_graphs_agree_with_pandas(name):
 
 
 @pytest.mark.parametrize(
-    ("text", "line"), [("a,b,1\nb,c,\nc,d,\n", 2), ("a;b;1,5\nb;c;2,5\n", 1), ("a b x\nb c 2\n", 1)]
+    ("text", "line"), [("a,b,1\nb,c,\nc,d,\n", 2), ("a;b;1,5\nb;c;2,5\n", 1), ("a b 2\nb c x\n", 2)]
 )
 def test_a_third_column_of_which_some_are_numbers_is_never_dropped_silently(text, line):
     with pytest.raises(nf.errors.DataError, match=f"line {line}"):

@@ -16,7 +16,7 @@ from nearfar.relations._columns import Roles, choose_columns
 from nearfar.relations._text_kernels import ESCAPED, Bytes, next_record, split_record
 
 N_SAMPLE = 100  # lines that are looked at
-_CANDIDATES = "\t,; "
+_CANDIDATES = "\t;, "  # a semicolon before a comma: lines with decimal commas are cut alike by both
 _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
 _ENDS = {  # first two names, in lower case, that nobody gives to data
     ("source", "target"), ("src", "dst"), ("src", "dest"), ("from", "to"), ("u", "v"), ("node1", "node2"),
