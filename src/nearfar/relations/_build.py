@@ -31,11 +31,16 @@ def sparse_from_edges(owner: str, edges: Edges, *, mirror: bool, self_loops: boo
         keep = rows != columns
         rows, columns = rows[keep], columns[keep]
         weights = None if weights is None else weights[keep]
-    if not rows.size:
-        raise DataError(owner, "edges", "at least one edge", "self-loops only, which self_loops=False leaves out")
+    check_some_edge(owner, rows.size)
     indptr, indices, data = build_csr(rows, columns, weights, len(edges.row_ids), mirror=mirror, n_jobs=n_jobs)
     check_sums(owner, data)
     return Sparse(indptr, indices, data, len(edges.column_ids), symmetric=mirror)
+
+
+def check_some_edge(owner: str, n_edges: int) -> None:
+    """Refuse what holds nothing once the self-loops are left out; what held nothing before was refused by the reader."""
+    if not n_edges:
+        raise DataError(owner, "edges", "at least one edge", "self-loops only, which self_loops=False leaves out")
 
 
 def check_sums(owner: str, data: Any) -> None:

@@ -20,6 +20,7 @@ from nearfar._checks import available_processors
 from nearfar._ids import Ids
 from nearfar.errors import InputError
 from nearfar.relations._array_files import ArrayFile, map_npy
+from nearfar.relations._build import check_some_edge
 from nearfar.relations._folder import HEADER, Header, bad_folder, map_arrays, new_folder, read_header, write_header
 from nearfar.relations._out_of_core import (
     CsrFiles,
@@ -157,6 +158,7 @@ def create(
         kinds = _write_ids(owner, new, row_ids, column_ids)
         pieces = pieces_of_edges(edges, self_loops=self_loops)
         counts = write_csr(new, pieces, len(row_ids), mirror=mirror, owner=owner, n_jobs=n_jobs, verbose=verbose)
+        check_some_edge(owner, counts[0])
         del edges, pieces
         files.remove()
         write_header(new, Header((len(row_ids), len(column_ids)), *counts, mirror, *kinds))
