@@ -38,7 +38,7 @@ def sparse_from_edges(owner: str, edges: Edges, *, mirror: bool, self_loops: boo
 
 
 def check_some_edge(owner: str, n_edges: int) -> None:
-    """Refuse what holds nothing once the self-loops are left out; what held nothing before was refused by the reader."""
+    """Refuse what holds nothing once self-loops are left out; what held nothing before was refused by the reader."""
     if not n_edges:
         raise DataError(owner, "edges", "at least one edge", "self-loops only, which self_loops=False leaves out")
 
