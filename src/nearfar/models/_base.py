@@ -38,9 +38,18 @@ class RelationEmbedder:
         raise NotImplementedError
 
     def fit_transform(self, relation: Any, y: None = None) -> NDArray[np.floating[Any]]:
-        """Fit, and return the vectors of the rows, shape (n, n_components).
+        """Fit, and return the vectors of the rows.
 
-        See ``fit`` for the parameters.
+        Parameters
+        ----------
+        relation : Relation, sparse matrix or ndarray of shape (n, m)
+            As for :meth:`fit`.
+        y : None
+            Ignored.
+
+        Returns
+        -------
+        ndarray of shape (n, n_components)
         """
         return self.fit(relation, y).embedding_
 
