@@ -194,8 +194,8 @@ def _two_sided_sweep(problem: Problem, state: State, far: FarField, solver: Solv
         x, pull = X[start:stop], problem.near.block(start, stop)
         force, log_z = np.empty_like(x), np.empty(stop - start)
         far.evaluate(x, log_z, force)
-        no_prior = r[start:stop]  # p0 is a weight of the others, rows do not carry it
-        kernels.gradient(x, pull, force, log_z, r[start:stop], others, no_prior, None, losses[block])
+        # p0 belongs to the others: without the term of ``rows`` the kernel does not use what stands in its place.
+        kernels.gradient(x, pull, force, log_z, r[start:stop], others, r[start:stop], None, losses[block])
         solver.step(x, pull, rate)
 
     def other_task(_block: int, start: int, stop: int) -> None:

@@ -9,15 +9,12 @@ On the sphere (EDRep, algorithm 1), with the gradient g of a row x::
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 from numpy.typing import NDArray
 
 from nearfar._parallel import even_bounds, run_blocks
+from nearfar.contracts import Floats
 from nearfar.optimize import _kernels
-
-Floats = NDArray[np.floating[Any]]
 
 
 class Sphere:

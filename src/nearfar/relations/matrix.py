@@ -20,14 +20,13 @@ from nearfar._checks import (
     check_real,
 )
 from nearfar._ids import Ids
+from nearfar.contracts import Floats
 from nearfar.errors import InputError, UnknownIdError
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
 
     from nearfar.relations.operators import LinearOperator
-
-Floats = NDArray[np.floating[Any]]
 
 
 class Relation:

@@ -11,13 +11,11 @@ from dataclasses import replace
 from typing import Any, Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
 from nearfar._parallel import even_bounds, run_blocks
+from nearfar.contracts import Floats
 from nearfar.relations import _kernels
 from nearfar.relations.operators import BLOCK, How, LinearOperator, Sparse, Walk, Workspace
-
-Floats = NDArray[np.floating[Any]]
 
 
 class NearField(Protocol):

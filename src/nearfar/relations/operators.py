@@ -25,9 +25,9 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array, diags_array
 
 from nearfar._parallel import even_bounds, run_blocks
+from nearfar.contracts import Floats
 from nearfar.relations import _kernels
 
-Floats = NDArray[np.floating[Any]]
 BLOCK = 2048
 """Rows a worker takes at a time: long enough to hide the hand-out, short enough to balance hubs."""
 PIECE = 1 << 20  # stored entries that are looked at together where all are, outside of the kernels
