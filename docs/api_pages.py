@@ -9,6 +9,8 @@ from pathlib import Path
 # In the order of the reference. A name is documented in the first module that offers it.
 MODULES = [
     "nearfar",
+    "nearfar.kernels",
+    "nearfar.divergences",
     "nearfar.far",
     "nearfar.evaluate",
     "nearfar.datasets",

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from nearfar._version import __version__
 
 if TYPE_CHECKING:
-    from nearfar import callbacks, datasets, errors, evaluate, far, plots
+    from nearfar import callbacks, datasets, divergences, errors, evaluate, far, kernels, plots
     from nearfar._warmup import warmup
     from nearfar.embedding import Embedding
     from nearfar.far.softmax import log_normalizers
@@ -26,9 +26,11 @@ _HOMES = {
     "Relation": "nearfar.relations.matrix",
     "callbacks": "nearfar.callbacks",
     "datasets": "nearfar.datasets",
+    "divergences": "nearfar.divergences",
     "errors": "nearfar.errors",
     "evaluate": "nearfar.evaluate",
     "far": "nearfar.far",
+    "kernels": "nearfar.kernels",
     "log_normalizers": "nearfar.far.softmax",
     "plots": "nearfar.plots",
     "warmup": "nearfar._warmup",
@@ -41,9 +43,11 @@ __all__ = [
     "__version__",
     "callbacks",
     "datasets",
+    "divergences",
     "errors",
     "evaluate",
     "far",
+    "kernels",
     "log_normalizers",
     "plots",
     "warmup",

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from nearfar._part import Part
 from nearfar.errors import InputError
 from nearfar.relations.matrix import Relation
 
@@ -83,12 +84,17 @@ class RelationEmbedder:
         names = self._parameter_names()
         for key, value in params.items():
             name, _, inner = key.partition("__")
-            if name not in names or (inner and not hasattr(getattr(self, name), "set_params")):
+            part = getattr(self, name, None)
+            if name not in names or (inner and not hasattr(part, "get_params")):
                 raise InputError(f"{type(self).__name__}.set_params", "parameter", f"one of {', '.join(names)}", key)
-            if inner:
-                getattr(self, name).set_params(**{inner: value})
-            else:
+            if not inner:
                 setattr(self, name, value)
+            elif isinstance(
+                part, Part
+            ):  # frozen: clones share it, another parameter is another part
+                setattr(self, name, part.with_params(**{inner: value}))
+            else:
+                part.set_params(**{inner: value})  # type: ignore[union-attr]
         return self
 
     def __repr__(self) -> str:
