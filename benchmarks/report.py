@@ -14,6 +14,7 @@ from typing import Any
 
 from _common import PAGE, RESULTS, write_text
 from _figures import figure1, figure2
+from _map_sections import maps_grid, maps_growth, maps_quality, maps_speed
 from _sections import (
     Section,
     Target,
@@ -50,6 +51,10 @@ PAGES = (
     Page("The mixture against exact twins (figure 2)", "figure2", "figure2.py", figure2),
     Page("Variants of the gradient", "gradient_variants", "gradient_variants.py", gradients),
     Page("Reading edge files", "read_edges", "read_edges.py", reading),
+    Page("t-SNE against openTSNE and scikit-learn", "maps_speed", "maps_speed.py", maps_speed),
+    Page("Every map on the fast path", "maps_grid", "maps_grid.py", maps_grid),
+    Page("Growth of maps", "maps_growth", "maps_growth.py", maps_growth),
+    Page("Quality of maps", "maps_quality", "maps_quality.py", maps_quality),
     Page("New rows for a fitted model", "transform", "transform.py", anything, may_be_missing=True),
     Page("Relations larger than memory", "mapped", "mapped.py", anything, may_be_missing=True),
 )

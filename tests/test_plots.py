@@ -14,7 +14,9 @@ from matplotlib.figure import Figure  # noqa: E402
 
 import nearfar as nf  # noqa: E402
 from nearfar.errors import InputError, MissingDependencyError  # noqa: E402
-from nearfar.plots import scatter  # noqa: E402
+from nearfar.evaluate import Neighborhoods, neighborhoods  # noqa: E402
+from nearfar.plots import rnx_curves, scatter  # noqa: E402
+from nearfar.plots._shading import shade  # noqa: E402
 
 
 def dots(ax) -> np.ndarray:
@@ -57,37 +59,131 @@ def test_groups_get_a_colour_each_and_a_legend() -> None:
         np.testing.assert_allclose(colour[:3], expected[:3])
 
 
+def colours_of(ax, xy: np.ndarray) -> np.ndarray:
+    """Return the colour in which each row of ``xy`` was drawn."""
+    collection = ax.collections[0]
+    drawn = np.asarray(collection.get_offsets())
+    places = [np.flatnonzero((drawn == point).all(axis=1))[0] for point in xy]
+    return collection.get_facecolors()[places, :3]
+
+
 def test_the_smallest_of_many_groups_are_grey() -> None:
     labels = np.concatenate([np.repeat(np.arange(21), 4), np.arange(100, 110)])
-    ax = scatter(np.random.default_rng(0).normal(size=(94, 2)), labels)
+    xy = np.random.default_rng(0).normal(size=(94, 2))
+    ax = scatter(xy, labels, names="legend")
     texts = [text.get_text() for text in ax.get_legend().get_texts()]
-    assert texts[-1] == "10 others"
-    assert len(texts) == 22
-    assert len(ax.collections) == 4  # grey, and three markers
-    assert sum(len(c.get_offsets()) for c in ax.collections) == 94
+    assert texts == [*map(str, range(21)), "10 others"]
+    colours = colours_of(ax, xy)
+    assert len(np.unique(colours, axis=0)) == 22
+    np.testing.assert_allclose(colours[84:], np.tile(to_rgba("#BBBBBB")[:3], (10, 1)))
 
 
-def test_labels_of_several_types() -> None:
-    ax = scatter(np.eye(3, 2), np.array([None, "a", 1], dtype=object))
-    assert sorted(text.get_text() for text in ax.get_legend().get_texts()) == ["1", "None", "a"]
+def test_labels_of_several_types_and_none() -> None:
+    xy = np.array([[0.0, 1.0], [2.0, 3.5], [1.0, 1.0], [0.5, 0.2]])
+    ax = scatter(xy, np.array([None, "a", 1, float("nan")], dtype=object))
+    assert [text.get_text() for text in ax.get_legend().get_texts()] == ["1", "a", "no label"]
+    colours = colours_of(ax, xy)
+    np.testing.assert_array_equal(colours[0], colours[3])
+    assert len(np.unique(colours, axis=0)) == 3
+    whole = scatter(xy, [1.0, 2.0, 1.0, float("nan")])
+    assert [text.get_text() for text in whole.get_legend().get_texts()] == ["1.0", "2.0", "no label"]
 
 
-def test_floats_are_values_and_unknown_ones_grey() -> None:
-    values = np.array([0.5, 2.5, np.nan, 1.0])
-    ax = scatter(np.random.default_rng(0).normal(size=(4, 2)), values)
+def test_names_of_many_groups_stand_where_these_are_densest() -> None:
+    rng = np.random.default_rng(0)
+    centres = np.stack(np.meshgrid(np.arange(4.0), np.arange(3.0)), axis=-1).reshape(12, 2) * 20
+    labels = np.arange(1200) % 12
+    xy = centres[labels] + rng.normal(size=(1200, 2))
+    xy[labels == 5] += np.where(rng.uniform(size=(100, 1)) < 0.2, [[300.0, 0.0]], [[0.0, 0.0]])  # in two parts
+    ax = scatter(xy, labels)
     assert ax.get_legend() is None
-    assert len(ax.figure.axes) == 2  # the colour bar
-    np.testing.assert_array_equal(ax.collections[1].get_array(), [0.5, 2.5, 1.0])
-    only_unknown = scatter(np.eye(2), [np.nan, np.nan])
-    assert len(only_unknown.collections) == 1
+    assert [text.get_text() for text in ax.texts] == [str(label) for label in range(12)]
+    for text, centre in zip(ax.texts, centres, strict=True):
+        np.testing.assert_allclose(text.get_position(), centre, atol=2.0)
+    assert len(scatter(xy, labels, names="none").texts) == 0
+    assert len(scatter(xy[labels < 3], labels[labels < 3], names="map").texts) == 3
 
 
-def test_many_dots_are_small_transparent_and_a_bitmap() -> None:
-    few, many = scatter(np.random.default_rng(0).normal(size=(100, 2))), scatter(np.zeros((200_000, 2)))
-    assert few.collections[0].get_sizes()[0] > 10 * many.collections[0].get_sizes()[0]
-    assert few.collections[0].get_alpha() > many.collections[0].get_alpha() > 0.1
-    assert many.collections[0].get_rasterized()
-    assert not few.collections[0].get_rasterized()
+def test_names_do_not_lie_on_each_other() -> None:
+    rng = np.random.default_rng(0)
+    labels = np.array(["first", "second", "third", "fourth"])[np.arange(4000) % 4]
+    ax = scatter(rng.normal(size=(4000, 2)), labels, names="map")
+    heights = np.sort([text.get_position()[1] for text in ax.texts])
+    assert np.diff(heights).min() > 0.02 * (heights[-1] - heights[0])
+    same = scatter(np.ones((8, 2)), np.arange(8) % 2, names="map")
+    assert all(np.isfinite(text.get_position()).all() for text in same.texts)
+
+
+def test_values_have_a_colour_bar_and_unknown_ones_are_grey() -> None:
+    xy = np.random.default_rng(0).normal(size=(4, 2))
+    ax = scatter(xy, values=[0.5, 2.5, np.nan, 1.0])
+    assert ax.get_legend() is None
+    assert len(ax.figure.axes) == 2
+    assert ax.figure.axes[1].get_ylim() == (0.5, 2.5)
+    colours = colours_of(ax, xy)
+    cividis = matplotlib.colormaps["cividis"]
+    np.testing.assert_allclose(colours[[0, 1, 3]], cividis([0.0, 1.0, 0.25])[:, :3], atol=0.01)
+    np.testing.assert_allclose(colours[2], to_rgba("#BBBBBB")[:3])
+    assert len(scatter(np.eye(2), values=[np.nan, np.nan]).figure.axes) == 1
+    assert len(scatter(np.eye(2), values=[7, 7]).figure.axes) == 2  # integers, all the same
+
+
+def test_outlying_values_do_not_decide_the_colours() -> None:
+    values = np.append(np.linspace(0, 1, 300), 1e6)
+    ax = scatter(np.random.default_rng(0).normal(size=(301, 2)), values=values)
+    low, high = ax.figure.axes[1].get_ylim()
+    assert 0 < low < 0.02
+    assert 0.98 < high < 1.01
+
+
+def test_more_dots_are_smaller_more_transparent_and_a_bitmap() -> None:
+    rng = np.random.default_rng(0)
+    few, many = (scatter(rng.normal(size=(n, 2))).collections[0] for n in (100, 20_000))
+    assert few.get_sizes()[0] > 10 * many.get_sizes()[0]
+    assert few.get_alpha() > many.get_alpha() > 0.1
+    assert many.get_rasterized()
+    assert not few.get_rasterized()
+
+
+def test_of_very_many_dots_the_density_is_drawn(tmp_path) -> None:
+    rng = np.random.default_rng(0)
+    n = 120_000
+    side = np.where(np.arange(n) % 4 == 0, -1.0, 1.0)  # a thin cloud on the left, a dense one on the right
+    xy = np.column_stack([20 * side + rng.uniform(-3, 3, n), rng.uniform(-3, 3, n)])
+    ax = scatter(xy, np.where(side < 0, "thin", "dense"), path=tmp_path / "map.png")
+    assert not ax.collections
+    image = ax.images[0]
+    picture, (left, right, bottom, top) = np.asarray(image.get_array()), image.get_extent()
+    assert left < xy[:, 0].min() < xy[:, 0].max() < right
+    assert bottom < xy[:, 1].min() < xy[:, 1].max() < top
+    height, width = picture.shape[:2]
+    assert (right - left) / width == pytest.approx((top - bottom) / height)  # square pixels
+    halves = {"thin": picture[:, : width // 2], "dense": picture[:, width // 2 :]}
+    colours = {text.get_text(): to_rgba(h.get_color())[:3] for text, h in zip(*legend_parts(ax), strict=True)}
+    for name, half in halves.items():
+        drawn = half[..., 3] > 0
+        np.testing.assert_allclose(half[drawn][:, :3], np.tile(colours[name], (drawn.sum(), 1)), atol=1e-5)
+    assert halves["dense"][..., 3].mean() > halves["thin"][..., 3].mean() > 0
+    assert (tmp_path / "map.png").stat().st_size > 1000
+
+
+def legend_parts(ax) -> tuple:
+    legend = ax.get_legend()
+    return legend.get_texts(), legend.legend_handles
+
+
+def test_a_pixel_has_the_mean_colour_of_its_dots() -> None:
+    pixels = np.array([7, 7, 7, 7])
+    colours = np.array([[1.0, 0.0, 0.0]] * 3 + [[0.0, 0.0, 1.0]])
+    picture = shade(pixels, (3, 5), colours)
+    np.testing.assert_allclose(picture[1, 2, :3], [0.75, 0, 0.25])
+    assert picture[1, 2, 3] >= picture[0, 2, 3] > picture[0, 0, 3] == 0
+    np.testing.assert_array_equal(shade(pixels, (3, 5), np.array([0.0, 1.0, 0.0]))[1, 2, :3], [0, 1, 0])
+
+
+def test_very_many_dots_in_one_place() -> None:
+    ax = scatter(np.zeros((60_000, 2)), values=np.ones(60_000))
+    assert np.isfinite(ax.images[0].get_array()).all()
 
 
 def test_draws_on_given_axes_and_leaves_settings_alone() -> None:
@@ -140,6 +236,16 @@ def test_equal_vectors_can_be_drawn(tmp_path) -> None:
         (np.ones((0, 2)), {}, "at least one row"),
         ([[np.inf, 0.0]], {}, "finite"),
         (np.ones((3, 2)), {"labels": [1, 2]}, r"labels must be of shape \(3,\)"),
+        (np.ones((3, 2)), {"labels": [0.5, 1.0, 2.0]}, "labels must be names of groups; got numbers such as 0.5"),
+        (np.ones((3, 2)), {"labels": np.array([0.5, 1.0, 2.0])}, "Give numbers as values="),
+        (np.ones((3, 2)), {"values": [1, 2]}, r"values must be of shape \(3,\)"),
+        (
+            np.ones((3, 2)),
+            {"values": ["a", "b", "c"]},
+            "values must be numbers; got .* Give names of groups as labels=",
+        ),
+        (np.ones((3, 2)), {"values": [1, 2, 3], "labels": [1, 2, 3]}, "values must be None with labels"),
+        (np.ones((3, 2)), {"names": "everywhere"}, "names must be one of 'auto'"),
         (np.ones((3, 2)), {"path": "a.gif"}, "path must be a file name ending in .png"),
         (np.ones((3, 2)), {"path": 3}, "path must be a path"),
     ],
@@ -150,7 +256,70 @@ def test_bad_arguments(vectors, options: dict, message: str) -> None:
     assert str(caught.value).startswith("plots.scatter: ")
 
 
-def test_without_matplotlib_it_says_what_to_install(monkeypatch) -> None:
+@pytest.mark.parametrize("draw", [lambda: scatter(np.eye(2)), lambda: rnx_curves(judged())])
+def test_without_matplotlib_it_says_what_to_install(monkeypatch, draw) -> None:
     monkeypatch.setitem(sys.modules, "matplotlib", None)
     with pytest.raises(MissingDependencyError, match=r"pip install 'nearfar\[plot\]'"):
-        scatter(np.eye(2))
+        draw()
+
+
+# ------------------------------------------------------------------------------------------------------- curves
+
+
+def judged(n: int = 90) -> dict[str, Neighborhoods]:
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(n, 3)) * [4.0, 2.0, 1.0]
+    noise = rng.normal(size=(n, 2))
+    return {
+        "noise": neighborhoods(X, noise),
+        "plane": neighborhoods(X, X[:, :2]),
+        "some rows": neighborhoods(X, X[:, 1:], n_sample=30, random_state=0),
+    }
+
+
+def test_curves_are_those_of_the_results_over_log_k() -> None:
+    results = judged()
+    ax = rnx_curves(results, title="three maps")
+    assert ax.get_xscale() == "log"
+    assert ax.get_title() == "three maps"
+    for line, (name, result) in zip(ax.lines, results.items(), strict=True):
+        assert line.get_label().startswith(name)
+        sizes = line.get_xdata()
+        assert (sizes[0], sizes[-1]) == (1, 88)
+        np.testing.assert_array_equal(line.get_ydata(), result.r_nx[np.asarray(sizes) - 1])
+    assert len({line.get_color() for line in ax.lines}) == 3
+
+
+def test_areas_are_in_the_legend_largest_first() -> None:
+    results = judged()
+    texts = [text.get_text() for text in rnx_curves(results).get_legend().get_texts()]
+    assert [text.rpartition("  ")[0] for text in texts] == ["plane", "some rows", "noise"]
+    assert texts[0].endswith(f"{results['plane'].auc:.3f}")
+    assert texts[1].endswith(f"± {results['some rows'].standard_errors['auc']:.3f}")
+
+
+def test_many_curves_can_be_told_apart() -> None:
+    one = judged()["plane"]
+    ax = rnx_curves({f"map {i}": one for i in range(14)})
+    assert len({(line.get_color(), line.get_linestyle()) for line in ax.lines}) == 14
+
+
+def test_curves_on_given_axes_and_in_a_file(tmp_path) -> None:
+    ax = Figure().add_subplot()
+    assert rnx_curves({"a": judged()["plane"]}, ax=ax, path=tmp_path / "curves.svg") is ax
+    assert (tmp_path / "curves.svg").read_bytes().startswith(b"<?xml")
+
+
+@pytest.mark.parametrize(
+    ("results", "options", "message"),
+    [
+        ({}, {}, "results must be a mapping of names"),
+        ([1], {}, "results must be a mapping of names"),
+        ({"t-SNE": 0.5}, {}, r"results\['t-SNE'\] must be a result of evaluate.neighborhoods; got 0.5"),
+        ("judged", {"path": "a.gif"}, "path must be a file name ending in .png"),
+    ],
+)
+def test_bad_arguments_of_curves(results, options: dict, message: str) -> None:
+    with pytest.raises(InputError, match=message) as caught:
+        rnx_curves(judged() if results == "judged" else results, **options)
+    assert str(caught.value).startswith("plots.rnx_curves: ")

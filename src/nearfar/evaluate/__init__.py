@@ -1,11 +1,12 @@
-"""How good are the vectors: scores against a known answer.
+"""How good are the vectors: scores against a known answer, and maps against their data.
 
-``communities`` compares the clusters of the vectors with known groups; ``giant_component`` says which nodes
-hang together.
+``neighborhoods`` says what a map keeps of the neighbours and distances of its data; ``communities`` compares the
+clusters of the vectors with known groups; ``giant_component`` says which nodes hang together.
 """
 
 from __future__ import annotations
 
 from nearfar.evaluate.communities import CommunityScores, communities, giant_component
+from nearfar.evaluate.neighborhoods import Neighborhoods, neighborhoods
 
-__all__ = ["CommunityScores", "communities", "giant_component"]
+__all__ = ["CommunityScores", "Neighborhoods", "communities", "giant_component", "neighborhoods"]

@@ -15,6 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from nearfar import _checks
 from nearfar.errors import InputError, NearfarWarning
+from nearfar.evaluate._labels import label_codes
 
 _OWNER = "evaluate.communities"
 
@@ -102,7 +103,7 @@ def communities(
     """
     X = _checks.check_matrix(_OWNER, "vectors", vectors)
     chosen = _chosen_rows(nodes, X.shape[0])
-    codes = _label_codes(labels, chosen, X.shape[0])
+    codes = label_codes(_OWNER, labels, X.shape[0], chosen, "Leave these rows out with nodes=.")
     k = int(codes.max()) + 1 if n_clusters is None else n_clusters
     k = _checks.check_integer(_OWNER, "n_clusters", k, low=1, high=chosen.size)
     starts = _checks.check_integer(_OWNER, "n_init", n_init, low=1)
@@ -178,29 +179,6 @@ def _chosen_rows(nodes: ArrayLike | None, n: int) -> NDArray[np.int64]:
     if chosen.size == 0:
         raise InputError(_OWNER, "nodes", "at least one row", "none")
     return chosen
-
-
-def _label_codes(labels: ArrayLike, chosen: NDArray[np.int64], n: int) -> NDArray[np.int64]:
-    """Return the labels of the chosen rows, numbered 0 .. k - 1."""
-    # Objects, where the caller has no array: NumPy would make the text "nan" of a NaN among strings.
-    given = np.asarray(labels if hasattr(labels, "dtype") else np.array(labels, dtype=object))
-    if given.shape != (n,):
-        raise InputError(_OWNER, "labels", f"of shape ({n},), one per vector", f"shape {given.shape}")
-    given = given[chosen]
-    missing = np.array([label is None or label != label for label in given.tolist()], dtype=np.bool_)
-    if missing.any():
-        first = chosen[missing][:5].tolist()
-        raise InputError(
-            _OWNER,
-            "labels",
-            "given for every scored row",
-            f"None or NaN in {int(missing.sum())} row(s), first {first}",
-            "Leave these rows out with nodes=.",
-        )
-    try:
-        return np.unique(given, return_inverse=True)[1].astype(np.int64)
-    except TypeError as error:
-        raise InputError(_OWNER, "labels", "of one type", f"labels that cannot be compared ({error})") from error
 
 
 def _kmeans(X: NDArray[Any], k: int, n_init: int, seed: int, n_jobs: int) -> NDArray[np.int32]:

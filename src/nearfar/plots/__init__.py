@@ -1,10 +1,12 @@
-"""Pictures of vectors.
+"""Pictures of vectors and of maps.
 
-``scatter`` draws a static two-dimensional picture.
+``scatter`` draws points in the plane, from a handful to millions; ``rnx_curves`` compares maps by what they keep of the
+neighbours in their data.
 """
 
 from __future__ import annotations
 
+from nearfar.plots.curves import rnx_curves
 from nearfar.plots.scatter import scatter
 
-__all__ = ["scatter"]
+__all__ = ["rnx_curves", "scatter"]

@@ -1,12 +1,8 @@
-"""A static picture: one dot per vector, coloured by group or by value.
-
-Drawn on a Figure of its own, without pyplot: no window opens, no global setting changes, nothing stays in memory.
-"""
+"""A static picture: one dot per vector, coloured by group or by value; of very many, the density of the dots."""
 
 from __future__ import annotations
 
 import os
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -14,29 +10,33 @@ from numpy.typing import ArrayLike, NDArray
 
 from nearfar import _checks
 from nearfar.errors import InputError
-from nearfar.storage.atomic import atomic_write, check_target
+from nearfar.plots._figure import COLOURS, GREY, check_picture_path, finish, new_axes
+from nearfar.plots._groups import Groups, groups_of, places_of_names
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 _OWNER = "plots.scatter"
-# Okabe & Ito's colours, told apart with every common kind of colour blindness; yellow is too pale for small dots.
-_COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
-_MARKERS = ("o", "^", "s")  # with the markers, 21 groups can be told apart
-_OTHERS = "#BBBBBB"
 _RASTER_FROM = 3000  # dots from which a vector format holds a bitmap of them
-_SUFFIXES = (".png", ".svg", ".pdf")
+_SHADED_FROM = 50_000  # dots from which their density is drawn
+_LEGEND_UP_TO = 10  # groups; of more the names are easier to find on the map
+_ROBUST_FROM = 100  # values from which the ends of the colour bar leave out the outermost hundredth at either side
 
 
 def scatter(
     vectors: Any,
     labels: ArrayLike | None = None,
     *,
+    values: ArrayLike | None = None,
+    names: str = "auto",
     ax: Axes | None = None,
     title: str | None = None,
     path: str | os.PathLike[str] | None = None,
 ) -> Axes:
-    """Draw vectors as dots in the plane.
+    """Draw vectors, or a map, as dots in the plane.
+
+    A handful of points or millions: dots are smaller and more transparent where there are more, and from 50,000 on the
+    picture shows their density, each pixel in the mean colour of its points.
 
     Parameters
     ----------
@@ -44,8 +44,13 @@ def scatter(
         Two columns are drawn as they are; more are first turned to their two principal components, each with its
         largest loading positive.
     labels : array-like of shape (n,), optional
-        Colours. Floats are values, with a colour bar (NaN is grey). Everything else is a group, with a legend: the 21
-        largest groups get a colour and a marker each, the rest are grey.
+        Groups, of any type: the 21 largest get a colour each, the rest and those without a label (None, NaN) are grey.
+    values : array-like of shape (n,), optional
+        Numbers, in place of labels: colours, with a bar; NaN is grey. Of 100 values or more the outermost hundredth at
+        either end has the colour of the end.
+    names : {"auto", "legend", "map", "none"}
+        Where the groups are named: in a legend, on the map where each group is densest, or nowhere; by default in a
+        legend up to 10 groups, else on the map.
     ax : matplotlib Axes, optional
         Where to draw; by default a new figure.
     title : str, optional
@@ -61,8 +66,8 @@ def scatter(
     Raises
     ------
     InputError
-        If the vectors are not finite or have one column, lengths differ, or ``path`` has another suffix or cannot be
-        written.
+        If the vectors are not finite or have one column, lengths differ, labels are numbers with fractions, both labels
+        and values are given, or ``path`` has another suffix or cannot be written.
     MissingDependencyError
         If matplotlib is not installed.
 
@@ -77,31 +82,37 @@ def scatter(
     X = _checks.check_matrix(_OWNER, "vectors", vectors)
     if X.shape[1] < 2 or X.shape[0] < 1:
         raise InputError(_OWNER, "vectors", "of at least one row and two columns", f"shape {X.shape}")
-    colours = None if labels is None else np.asarray(labels)
-    if colours is not None and colours.shape != (X.shape[0],):
-        raise InputError(_OWNER, "labels", f"of shape ({X.shape[0]},), one per vector", f"shape {colours.shape}")
-    target = None if path is None else _checks.check_path(_OWNER, "path", path)
-    if target is not None and target.suffix.lower() not in _SUFFIXES:
-        raise InputError(_OWNER, "path", f"a file name ending in {', '.join(_SUFFIXES)}", repr(target.name))
-    if target is not None:
-        check_target(_OWNER, target)
+    if labels is not None and values is not None:
+        raise InputError(_OWNER, "values", "None with labels", "both", "Draw two pictures.")
+    groups = None if labels is None else groups_of(_OWNER, labels, len(X))
+    numbers = None if values is None else _check_values(values, len(X))
+    names = _checks.check_choice(_OWNER, "names", names, ("auto", "legend", "map", "none"))
+    target = check_picture_path(_OWNER, path)
 
-    xy = X if X.shape[1] == 2 else _principal_plane(X)
-    axes = _new_axes() if ax is None else ax
-    if colours is None:
-        _dots(axes, xy, color=_COLOURS[0])
-    elif colours.dtype.kind == "f":
-        _draw_values(axes, xy, colours)
+    xy = X.astype(np.float64) if X.shape[1] == 2 else _principal_plane(X)
+    axes = new_axes() if ax is None else ax
+    if groups is not None:
+        _draw_groups(axes, xy, groups, names)
+    elif numbers is not None:
+        _draw_values(axes, xy, numbers)
     else:
-        _draw_groups(axes, xy, colours)
+        _draw(axes, xy, _rgb(COLOURS[0]))
     axes.set_xticks([])
     axes.set_yticks([])
     axes.set_aspect("equal", adjustable="datalim")
-    if title is not None:
-        axes.set_title(title)
-    if target is not None:
-        _write(axes, target)
-    return axes
+    for spine in axes.spines.values():
+        spine.set_color(GREY)
+    return finish(_OWNER, axes, title, target)
+
+
+def _check_values(values: ArrayLike, n: int) -> NDArray[np.float64]:
+    try:
+        numbers = np.asarray(values, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise InputError(_OWNER, "values", "numbers", str(error), "Give names of groups as labels=.") from error
+    if numbers.shape != (n,):
+        raise InputError(_OWNER, "values", f"of shape ({n},), one per vector", f"shape {numbers.shape}")
+    return numbers
 
 
 def _principal_plane(X: NDArray[Any]) -> NDArray[np.float64]:
@@ -114,73 +125,81 @@ def _principal_plane(X: NDArray[Any]) -> NDArray[np.float64]:
     return turned
 
 
-def _new_axes() -> Axes:
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.figure import Figure
+def _rgb(colour: str) -> NDArray[np.float64]:
+    from matplotlib.colors import to_rgb
 
-    figure = Figure(figsize=(7.0, 5.5), dpi=150, layout="constrained")
-    FigureCanvasAgg(figure)
-    return figure.add_subplot()
+    return np.array(to_rgb(colour))
 
 
-def _dots(axes: Axes, xy: NDArray[Any], n: int | None = None, **style: Any) -> Any:
-    """Draw dots, smaller and more transparent where there are many (``n`` in the whole picture)."""
-    n = xy.shape[0] if n is None else n
-    size = float(np.clip(2e4 / n, 0.5, 30.0))  # points squared
-    alpha = float(np.clip((3000 / n) ** 0.5, 0.15, 0.85))
-    style = {"s": size, "alpha": alpha, "linewidths": 0.0, "rasterized": n >= _RASTER_FROM} | style
-    return axes.scatter(xy[:, 0], xy[:, 1], **style)
+def _draw(axes: Axes, xy: NDArray[np.float64], colours: NDArray[np.float64]) -> None:
+    """Draw points of the given colours, one for all or one for each."""
+    n = len(xy)
+    if n >= _SHADED_FROM:
+        from nearfar.plots._shading import pixel_grid, shade
+
+        pixels, shape, extent = pixel_grid(xy)
+        axes.imshow(shade(pixels, shape, colours), origin="lower", extent=extent)
+        return
+    if colours.ndim == 2:  # a fixed shuffle, so that no group hides those drawn before it
+        order = np.random.default_rng(0).permutation(n)
+        xy, colours = xy[order], colours[order]
+    axes.scatter(
+        xy[:, 0],
+        xy[:, 1],
+        color=colours,
+        s=float(np.clip(25_000 / n, 0.8, 40.0)),  # points squared
+        alpha=float(np.clip((2000 / n) ** 0.25, 0.4, 0.9)),
+        linewidths=0.0,
+        rasterized=n >= _RASTER_FROM,
+    )
 
 
-def _draw_values(axes: Axes, xy: NDArray[Any], values: NDArray[Any]) -> None:
+def _draw_values(axes: Axes, xy: NDArray[np.float64], values: NDArray[np.float64]) -> None:
+    from matplotlib import colormaps
+    from matplotlib.cm import ScalarMappable
+    from matplotlib.colors import Normalize
+
     known = np.isfinite(values)
-    if not known.all():
-        _dots(axes, xy[~known], len(xy), color=_OTHERS)
-    if known.any():
-        drawn = _dots(axes, xy[known], len(xy), c=values[known], cmap="cividis")
-        bar = axes.figure.colorbar(drawn, ax=axes)
-        if bar.solids is not None:
-            bar.solids.set_alpha(1.0)
+    colours = np.tile(_rgb(GREY), (len(xy), 1))
+    if not known.any():
+        _draw(axes, xy, colours)
+        return
+    ends = np.array([values[known].min(), values[known].max()])
+    inner = np.quantile(values[known], [0.01, 0.99]) if known.sum() >= _ROBUST_FROM else ends
+    scale = ScalarMappable(Normalize(*inner), colormaps["cividis"])
+    colours[known] = scale.to_rgba(values[known])[:, :3]
+    _draw(axes, xy, colours)
+    beyond = {(False, False): "neither", (True, False): "min", (False, True): "max", (True, True): "both"}
+    axes.figure.colorbar(scale, ax=axes, extend=beyond[bool(ends[0] < inner[0]), bool(ends[1] > inner[1])])
 
 
-def _draw_groups(axes: Axes, xy: NDArray[Any], labels: NDArray[Any]) -> None:
-    from matplotlib.colors import to_rgba
+def _draw_groups(axes: Axes, xy: NDArray[np.float64], groups: Groups, names: str) -> None:
+    palette = np.array([_rgb(colour) for colour in (*COLOURS, GREY)])  # -1 is the last
+    _draw(axes, xy, palette[groups.codes])
+    if names == "auto":
+        names = "legend" if len(groups.names) <= _LEGEND_UP_TO else "map"
+    if names == "legend":
+        _add_legend(axes, groups)
+    elif names == "map":
+        _add_names(axes, xy, groups)
+
+
+def _add_legend(axes: Axes, groups: Groups) -> None:
     from matplotlib.lines import Line2D
 
-    texts = np.array([str(label) for label in labels.tolist()], dtype=object)
-    try:
-        names, first, codes, sizes = np.unique(labels, return_index=True, return_inverse=True, return_counts=True)
-    except TypeError:  # labels of several types have no order of their own
-        names, first, codes, sizes = np.unique(
-            texts.astype(str), return_index=True, return_inverse=True, return_counts=True
-        )
-    most = len(_COLOURS) * len(_MARKERS)
-    shown = np.sort(np.argsort(-sizes, kind="stable")[:most])
-    rank = np.full(names.size, -1)
-    rank[shown] = np.arange(shown.size)
-    group = rank[codes]
-    palette = np.array([to_rgba(colour) for colour in _COLOURS])
-    if (group < 0).any():
-        _dots(axes, xy[group < 0], len(xy), color=_OTHERS)
-    # A fixed shuffle within each marker, so that no group hides those drawn before it.
-    order = np.random.default_rng(0).permutation(len(xy))
-    for m, marker in enumerate(_MARKERS):
-        rows = order[(group[order] >= 0) & (group[order] // len(_COLOURS) == m)]
-        if rows.size:
-            _dots(axes, xy[rows], len(xy), color=palette[group[rows] % len(_COLOURS)], marker=marker)
+    texts = groups.names + [groups.rest] * bool(groups.rest)
+    colours = [*COLOURS[: len(groups.names)], GREY]
     handles = [
-        Line2D([], [], ls="", marker=_MARKERS[r // len(_COLOURS)], color=_COLOURS[r % len(_COLOURS)], label=text)
-        for r, text in enumerate(texts[first[shown]])
+        Line2D([], [], ls="", marker="o", color=colour, label=text)
+        for colour, text in zip(colours, texts, strict=False)
     ]
-    if (group < 0).any():
-        text = f"{names.size - shown.size} others"
-        handles.append(Line2D([], [], ls="", marker="o", color=_OTHERS, label=text))
     axes.legend(handles=handles, loc="center left", bbox_to_anchor=(1.0, 0.5), frameon=False)
 
 
-def _write(axes: Axes, target: Path) -> None:
-    kind = target.suffix.lower()[1:]
-    # Without a date the same picture is the same file.
-    metadata = {"svg": {"Date": None}, "pdf": {"CreationDate": None}}.get(kind)
-    with atomic_write(target, owner=_OWNER) as file:
-        axes.figure.savefig(file, format=kind, metadata=metadata)  # type: ignore[union-attr]
+def _add_names(axes: Axes, xy: NDArray[np.float64], groups: Groups) -> None:
+    from matplotlib.patheffects import withStroke
+
+    places = places_of_names(xy, groups, (0.02, 0.036))  # about right on a figure of the default size
+    for name, (x, y), colour in zip(groups.names, places, COLOURS, strict=False):
+        text = axes.text(x, y, name, color=0.7 * _rgb(colour), ha="center", va="center", weight="bold", size=10)
+        text.set_path_effects([withStroke(linewidth=3, foreground="white")])

@@ -1,0 +1,182 @@
+"""What the page of benchmarks says about maps; nothing here is a result."""
+
+from __future__ import annotations
+
+from _sections import LINEAR, Section, Target
+from _tables import Record, average, distinct, duration, exponent, extent, middle, number, pick, table
+
+FASTER, WHOLE_FASTER, KL_ABOVE = 5.0, 3.0, 0.01
+
+
+def maps_speed(records: list[Record]) -> Section:
+    """t-SNE against openTSNE and scikit-learn: ratios of medians over the runs."""
+    section = Section()
+    rows = []
+    for n in (20_000, 70_000, 500_000):
+        target = Target(f"t-SNE gradient phase against openTSNE (FFT), n = {n:,}", f"≥ {FASTER:.0f} times faster")
+        section.targets.append(target)
+        mine = pick(records, part="gradient", n=n)
+        ours, theirs = pick(mine, method="nearfar"), pick(mine, method="openTSNE")
+        if ours and theirs:
+            ratio = _ratio(ours, theirs)
+            target.measured, target.met = f"{ratio:.1f} times", ratio >= FASTER
+            rows += [_row("gradient phase", n, who, ours) for who in (ours, theirs)]
+    section.targets.append(_true_kl(pick(records, part="gradient", n=20_000)))
+    for other in ("openTSNE", "scikit-learn"):
+        target = Target(f"t-SNE, whole fit against {other}, n = 70,000", f"≥ {WHOLE_FASTER:.0f} times faster")
+        section.targets.append(target)
+        mine = pick(records, part="whole", n=70_000)
+        ours, theirs = pick(mine, method="nearfar"), pick(mine, method=other)
+        if ours and theirs:
+            ratio = _ratio(ours, theirs)
+            target.measured, target.met = f"{ratio:.1f} times", ratio >= WHOLE_FASTER
+    whole = pick(records, part="whole")
+    rows += [_row("whole fit", n, pick(whole, n=n, method=m), pick(whole, n=n, method="nearfar"))
+             for n in distinct(whole, "n") for m in distinct(whole, "method")]  # fmt: skip
+    section.lines = [
+        "250 exaggerated iterations and 500 plain ones, 2 workers. Gradient phase: the same P and start for both, from",
+        "P to the map. Whole fit: from 50 principal components to the map, neighbours included, each with its own",
+        "defaults (scikit-learn searches them exactly). KL: exact, in nats, computed for all by the same NumPy code",
+        "against the same P. Time: median of the runs (shortest and longest in brackets). Fashion-MNIST up to 70,000",
+        "points, synthetic clusters beyond.",
+        "",
+        *table(["part", "n", "program", "runs", "time", "ratio", "KL", "memory"], rows),
+    ]
+    return section
+
+
+def _ratio(ours: list[Record], theirs: list[Record]) -> float:
+    return (middle(theirs, "seconds") or 0) / (middle(ours, "seconds") or 1)
+
+
+def _row(part: str, n: int, who: list[Record], ours: list[Record]) -> list[object]:
+    time = f"{duration(middle(who, 'seconds'))} ({extent(who, 'seconds')})"
+    memory = f"{(middle(who, 'bytes') or 0) / 2**20:.0f} MiB"
+    ratio = f"{_ratio(ours, who):.1f}x" if ours and who is not ours else "1"
+    return [part, f"{n:,}", who[0]["method"], len(who), time, ratio, number(_kl(who), 4), memory]
+
+
+def _kl(records: list[Record]) -> float | None:
+    return average([r for r in records if r["kl"] is not None], "kl")
+
+
+def _true_kl(mine: list[Record]) -> Target:
+    target = Target("true KL, n = 20,000", f"at most {KL_ABOVE:.0%} above openTSNE's")
+    ours, theirs = _kl(pick(mine, method="nearfar")), _kl(pick(mine, method="openTSNE"))
+    if ours and theirs:
+        target.measured = f"{ours:.4f} against {theirs:.4f} ({ours / theirs - 1:+.2%})"
+        target.met = ours <= (1 + KL_ABOVE) * theirs
+    return target
+
+
+def maps_growth(records: list[Record]) -> Section:
+    """Time and memory of t-SNE against the number of points."""
+    target = Target("t-SNE from 10,000 to 1,000,000 points", f"time linear (exponent ≤ {LINEAR}), within 12 GiB")
+    sizes = sorted(distinct(records, "n"))
+    if len(sizes) > 1:
+        rise = {
+            name: exponent([(r["n"], r[name]) for r in sorted(records, key=lambda r: r["n"])])
+            for name in ("seconds", "neighbors_seconds")
+        }
+        peak = max(r["peak_bytes"] for r in records) / 2**30
+        growth = f"map n^{rise['seconds']:.2f}, neighbours n^{rise['neighbors_seconds']:.2f}"
+        target.measured = f"{growth}; {peak:.1f} GiB at n = {sizes[-1]:,}"
+        target.met = max(rise.values()) <= LINEAR and peak <= 12 if sizes[-1] >= 1_000_000 else None
+    rows = [
+        [f"{r['n']:,}", duration(r["neighbors_seconds"]), duration(r["seconds"]),
+         f"{1e3 * r['seconds'] / r['max_iter']:.1f} ms", f"{r['peak_bytes'] / 2**30:.2f} GiB"]
+        for r in sorted(records, key=lambda r: r["n"])
+    ]  # fmt: skip
+    head = ["n", "neighbours and calibration", "map", "per iteration", "peak memory of the process"]
+    lines = ["Synthetic clusters in 20 dimensions, perplexity 30, 750 iterations; one run of each size.", ""]
+    return Section([target], [*lines, *table(head, rows)])
+
+
+def maps_quality(records: list[Record]) -> Section:
+    """R_NX area of each method on each set."""
+    methods, lines = distinct(records, "method"), []
+    order = [m for m in ("t-SNE", "NeRV", "JSE", "HSSNE") if m in methods]
+    methods = order + [m for m in methods if m not in order]
+    target = Target("R_NX area of NeRV, JSE and HSSNE against t-SNE on four sets", "a table")
+    sets = distinct(records, "set")
+    if records:
+        wins = {s: max(order, key=lambda m, s=s: _of(records, s, m, "auc") or 0) for s in sets}
+        target.measured = "; ".join(f"{s}: {m} wins" for s, m in wins.items())
+        target.met = len(sets) == 4 and len(order) == 4
+    for score, title in (
+        ("auc", "Area under R_NX (1 is perfect, 0 is chance)"),
+        ("trustworthiness", "Trustworthiness at 30"),
+        ("continuity", "Continuity at 30"),
+        ("accuracy", "Label accuracy of the 5 nearest neighbours in the map"),
+    ):
+        rows = [[s, *(_best(records, s, m, score, methods) for m in methods)] for s in sets]
+        lines += [f"{title}; the best of a row in bold.", "", *table(["set", *methods], rows), ""]
+    lines += [
+        "Perplexity 30, every other parameter at its default. t-NeRV and t-JSE are the rows of the table of methods"
+    ]
+    lines += ["with the divergence of NeRV and of JSE, t-SNE's kernel and its normalisation over all pairs."]
+    return Section([target], lines)
+
+
+def _of(records: list[Record], name: str, method: str, score: str) -> float | None:
+    return average(pick(records, set=name, method=method), score)
+
+
+def _best(records: list[Record], name: str, method: str, score: str, methods: list[str]) -> str:
+    value = _of(records, name, method, score)
+    best = max(_of(records, name, m, score) or 0 for m in methods)
+    return f"**{number(value)}**" if value == best else number(value)
+
+
+def maps_grid(records: list[Record]) -> Section:
+    """Every combination on the fast path: time against t-SNE's, error of forces, gap of the final cost."""
+    section = Section()
+    times, forces, costs = (pick(records, part=part) for part in ("time", "forces", "cost"))
+    slow = max((r["ratio"] for r in times), default=None)
+    wrong = max((max(r["force_error"]) for r in forces), default=None)
+    apart = [r for r in costs if r["gap"] > max(0.01, r["spread"])]
+    section.targets = [
+        Target(
+            "every combination on the fast path, n = 70,000",
+            "each within 3 times t-SNE's time per iteration",
+            f"{len(times)} combinations, at worst {number(slow, 2)} times" if times else "not measured",
+            slow <= 3 if slow and len(times) == 24 else None,
+        ),
+        Target(
+            "forces of the fast path along a run, n = 3,000",
+            "within 1 % of exact",
+            f"{len(forces)} combinations, at worst {wrong:.2%}" if wrong else "not measured",
+            wrong <= 0.01 if wrong and len(forces) == 24 else None,
+        ),
+        Target(
+            "final exact cost of the fast path, median of 5 starts, n = 3,000",
+            "above the exact path's by at most 1 % or its spread over the starts",
+            f"{len(costs) - len(apart)} of {len(costs)} combinations" if costs else "not measured",
+            not apart if len(costs) == 24 else None,
+        ),
+    ]
+    rows = []
+    for r in times or forces or costs:
+        key = {name: r[name] for name in ("divergence", "kernel", "normalization")}
+        time, force, cost = (pick(part, **key) for part in (times, forces, costs))
+        rows.append([
+            *key.values(),
+            f"{1e3 * time[0]['seconds']:.1f} ms" if time else "",
+            f"{time[0]['ratio']:.2f}" if time else "",
+            f"{max(force[0]['force_error']):.2%}" if force else "",
+            f"{max(force[0]['value_error']):.1e}" if force else "",
+            f"{cost[0]['gap']:+.2%}" if cost else "",
+            f"{cost[0]['spread']:.2%}" if cost else "",
+        ])  # fmt: skip
+    head = ["divergence", "kernel", "normalisation", "iteration", "of t-SNE's", "force error", "error of S",
+            "cost gap", "spread, exact"]  # fmt: skip
+    section.lines = [
+        "Fashion-MNIST, perplexity 30, 2 workers. Iteration: n = 70,000, beside t-SNE in the same run. Force error:",
+        "the far part of the gradient at eight moments of a run of 3,000 points, against exact sums in float64,",
+        "relative root mean square, the worst moment. Cost gap: exact cost of the fast path's maps above that of the",
+        "exact path's, medians of five random starts; spread: largest minus smallest of the exact path's five, over",
+        "their median.",
+        "",
+        *table(head, rows),
+    ]
+    return section

@@ -1,0 +1,61 @@
+"""The paper of all pictures: a figure of its own, and its file.
+
+Without pyplot: no window opens, no global setting changes, nothing stays in memory.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from nearfar import _checks
+from nearfar.errors import InputError
+from nearfar.storage.atomic import atomic_write, check_target
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+_SUFFIXES = (".png", ".svg", ".pdf")
+# First Okabe & Ito's colours, but for yellow and black, which are too pale and too dark for small dots: told apart with
+# every common kind of colour blindness. The others lie far, in Oklab and as a deuteranope sees them, from all before.
+COLOURS = (
+    *("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#5B3A1E"),
+    *("#8F70EF", "#58CF68", "#AF1818", "#979700", "#004868", "#FF8F87", "#9F2880"),
+    *("#007000", "#806840", "#EF8FFF", "#380087", "#877097", "#680050", "#6838AF"),
+)
+GREY = "#BBBBBB"
+
+
+def check_picture_path(owner: str, path: str | os.PathLike[str] | None) -> Path | None:
+    """Return where the picture is to be written, if anywhere; said to be impossible before anything is drawn."""
+    if path is None:
+        return None
+    target = _checks.check_path(owner, "path", path)
+    if target.suffix.lower() not in _SUFFIXES:
+        raise InputError(owner, "path", f"a file name ending in {', '.join(_SUFFIXES)}", repr(target.name))
+    check_target(owner, target)
+    return target
+
+
+def new_axes() -> Axes:
+    """Return the axes of a new figure."""
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(7.0, 5.5), dpi=150, layout="constrained")
+    FigureCanvasAgg(figure)
+    return figure.add_subplot()
+
+
+def finish(owner: str, axes: Axes, title: str | None, target: Path | None) -> Axes:
+    """Give the picture its title and its file; return the axes."""
+    if title is not None:
+        axes.set_title(title)
+    if target is not None:
+        kind = target.suffix.lower()[1:]
+        # Without a date the same picture is the same file.
+        metadata = {"svg": {"Date": None}, "pdf": {"CreationDate": None}}.get(kind)
+        with atomic_write(target, owner=owner) as file:
+            axes.figure.savefig(file, format=kind, metadata=metadata)  # type: ignore[union-attr]
+    return axes

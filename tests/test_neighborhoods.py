@@ -1,0 +1,408 @@
+"""Judging maps: against plain loops over the definitions, scikit-learn, and maps whose scores are known."""
+
+from __future__ import annotations
+
+import json
+import sys
+
+import numpy as np
+import pytest
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
+from scipy.sparse import csr_array
+from scipy.spatial.distance import cdist
+from scipy.stats import rankdata, spearmanr
+from sklearn.manifold import trustworthiness
+from sklearn.metrics import pairwise_distances
+
+import nearfar as nf
+from nearfar.errors import InputError
+from nearfar.evaluate import Neighborhoods, neighborhoods
+
+KS = (1, 4, 9, 25)
+MODULE = sys.modules["nearfar.evaluate.neighborhoods"]  # its name in the package is that of the function
+
+
+def twisted(n: int = 40, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
+    """Points in four dimensions of different lengths, and a map of two that keeps some of it."""
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n, 4)) * [3.0, 1.5, 1.0, 0.2] + rng.integers(0, 3, size=(n, 1)) * 4.0
+    return X, np.tanh(X[:, :2] / 3) + 0.05 * rng.normal(size=(n, 2))
+
+
+def tied(n: int = 40, seed: int = 1) -> tuple[np.ndarray, np.ndarray]:
+    """Points on small grids: equal distances everywhere, and rows that are the same."""
+    rng = np.random.default_rng(seed)
+    X = rng.integers(0, 3, size=(n, 3)).astype(float)
+    return X, np.column_stack([X[:, 0] + X[:, 1], rng.integers(0, 4, n)])
+
+
+# --------------------------------------------------------------------------------------- the definitions, in loops
+
+
+def order_of(distances: np.ndarray, i: int) -> list[int]:
+    return sorted((j for j in range(len(distances)) if j != i), key=lambda j: (distances[i, j], j))
+
+
+def q_nx(R: np.ndarray, D: np.ndarray, K: int, rows) -> float:
+    shared = [len(set(order_of(R, i)[:K]) & set(order_of(D, i)[:K])) for i in rows]
+    return sum(shared) / (K * len(shared))
+
+
+def excess(inside: np.ndarray, ranked: np.ndarray, k: int, i: int) -> float:
+    """Return by how much the ranks, in ``ranked``, of the k neighbours in ``inside`` exceed k."""
+    places = {j: t + 1 for t, j in enumerate(order_of(ranked, i))}
+    return sum(max(0, places[j] - k) for j in order_of(inside, i)[:k])
+
+
+def venna_kaski(inside: np.ndarray, ranked: np.ndarray, k: int, rows) -> float:
+    n = len(inside)
+    bound = k * (2 * n - 3 * k - 1) if k < n / 2 else (n - k) * (n - k - 1)
+    return 1 - 2 / (len(rows) * bound) * sum(excess(inside, ranked, k, i) for i in rows)
+
+
+def knn_accuracy(D: np.ndarray, labels, k: int, rows) -> float:
+    hits = []
+    for i in rows:
+        near = [labels[j] for j in order_of(D, i)[:k]]
+        most = max(near.count(label) for label in near)
+        hits.append(next(label for label in near if near.count(label) == most) == labels[i])
+    return sum(hits) / len(hits)
+
+
+def check(found: Neighborhoods, R: np.ndarray, D: np.ndarray, labels=None, rows=None) -> None:
+    """Compare a result with the loops; R and D are the distances, ``rows`` those that were judged."""
+    n = len(R)
+    rows = range(n) if rows is None else rows
+    for k in found.trustworthiness:
+        assert found.trustworthiness[k] == pytest.approx(venna_kaski(D, R, k, rows), abs=1e-12)
+        assert found.continuity[k] == pytest.approx(venna_kaski(R, D, k, rows), abs=1e-12)
+        assert found.preservation[k] == pytest.approx(q_nx(R, D, k, rows), abs=1e-12)
+        if labels is not None:
+            assert found.accuracy[k] == pytest.approx(knn_accuracy(D, labels, k, rows))
+            assert found.input_accuracy[k] == pytest.approx(knn_accuracy(R, labels, k, rows))
+    Q = np.array([q_nx(R, D, K, rows) for K in range(1, n - 1)])
+    rescaled = [((n - 1) * q - K) / (n - 1 - K) for K, q in enumerate(Q, 1)]
+    np.testing.assert_allclose(found.q_nx, Q, atol=1e-12)
+    np.testing.assert_allclose(found.r_nx, rescaled, atol=1e-12)
+    area = sum(value / K for K, value in enumerate(rescaled, 1)) / sum(1 / K for K in range(1, n - 1))
+    assert found.auc == pytest.approx(area, abs=1e-12)
+
+    pairs = [(i, j) for i in rows for j in range(n) if j != i]
+    r, d = np.array([R[p] for p in pairs]), np.array([D[p] for p in pairs])
+    scale = np.linalg.lstsq(d[:, None], r, rcond=None)[0][0]
+    assert found.scale == pytest.approx(scale, rel=1e-5)
+    residual = ((r - scale * d) ** 2).sum()
+    assert found.normalized_stress == pytest.approx(residual / (r**2).sum(), rel=1e-4)
+    assert found.stress_1 == pytest.approx(np.sqrt(residual / (scale**2 * (d**2).sum())), rel=1e-4)
+    assert found.spearman == pytest.approx(spearmanr(r.astype(np.float32), d.astype(np.float32)).statistic, abs=1e-9)
+    assert found.pearson == pytest.approx(np.corrcoef(r, d)[0, 1], abs=1e-6)
+
+
+@pytest.mark.parametrize("data", [twisted, tied])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_everything_is_as_the_loops_say(data, dtype) -> None:
+    X, Y = (side.astype(dtype) for side in data())
+    labels = [f"group {x}" for x in np.random.default_rng(5).integers(0, 3, len(X))]
+    found = neighborhoods(X, Y, labels=labels, n_neighbors=KS, n_jobs=2)
+    assert (found.n, found.n_sample) == (40, 40)
+    check(found, cdist(X, X), cdist(Y, Y), labels)
+
+
+grids = arrays(np.float64, st.tuples(st.integers(3, 12), st.just(4)), elements=st.integers(-2, 2).map(float))
+
+
+@settings(max_examples=60, deadline=None)
+@given(grids, st.data())
+def test_small_grids_are_as_the_loops_say(columns: np.ndarray, data) -> None:
+    X, Y = columns[:, :3], columns[:, 2:]
+    assume(np.ptp(X, axis=0).any() and np.ptp(Y, axis=0).any())
+    sizes = data.draw(st.sets(st.integers(1, len(X) - 2), min_size=1))
+    found = neighborhoods(X, Y, labels=columns[:, 0], n_neighbors=sorted(sizes))
+    R, D = cdist(X, X), cdist(Y, Y)
+    for k in sizes:
+        assert 0 <= found.trustworthiness[k] <= 1
+        assert found.trustworthiness[k] == pytest.approx(venna_kaski(D, R, k, range(len(X))), abs=1e-12)
+        assert found.continuity[k] == pytest.approx(venna_kaski(R, D, k, range(len(X))), abs=1e-12)
+        assert found.accuracy[k] == pytest.approx(knn_accuracy(D, columns[:, 0], k, range(len(X))))
+    np.testing.assert_allclose(
+        found.q_nx, [q_nx(R, D, K, range(len(X))) for K in range(1, len(X) - 1)], rtol=0, atol=1e-12
+    )
+    assert found.auc <= 1 + 1e-12
+    assert 0 <= found.normalized_stress <= 1
+    assert -1 <= found.spearman <= 1
+
+
+def test_a_sample_is_as_the_loops_say_and_its_errors_are_those_of_means() -> None:
+    X, Y = twisted()
+    labels = np.arange(40) % 3
+    found = neighborhoods(X, Y, labels=labels, n_neighbors=KS, n_sample=11, random_state=3)
+    rows = np.sort(np.random.default_rng(3).choice(40, 11, replace=False))
+    R, D = cdist(X, X), cdist(Y, Y)
+    check(found, R, D, labels, rows)
+    values = [q_nx(R, D, 9, [i]) for i in rows]
+    finite = np.sqrt(1 - 11 / 40)  # drawn without replacement
+    assert found.standard_errors["preservation"][9] == pytest.approx(finite * np.std(values, ddof=1) / np.sqrt(11))
+    values = [knn_accuracy(D, labels, 4, [i]) for i in rows]
+    assert found.standard_errors["accuracy"][4] == pytest.approx(finite * np.std(values, ddof=1) / np.sqrt(11))
+
+
+def test_the_area_of_a_sample_is_within_its_standard_errors() -> None:
+    X, Y = twisted(300)
+    exact = neighborhoods(X, Y)
+    off = [
+        (part.auc - exact.auc) / part.standard_errors["auc"]
+        for part in (neighborhoods(X, Y, n_sample=40, random_state=seed) for seed in range(60))
+    ]
+    assert 0.7 < np.std(off) < 1.3
+    assert abs(np.mean(off)) < 0.5
+
+
+def test_a_sample_of_all_rows_is_exact() -> None:
+    X, Y = twisted()
+    one, two = neighborhoods(X, Y), neighborhoods(X, Y, n_sample=40, random_state=9)
+    assert one.to_dict() == two.to_dict()
+    assert one.standard_errors["auc"] == 0
+    assert set(one.standard_errors["continuity"].values()) == {0}
+
+
+def test_trustworthiness_is_that_of_scikit_learn() -> None:
+    X, Y = twisted(150)
+    found = neighborhoods(X, Y, n_neighbors=(3, 20, 74))
+    for k in (3, 20, 74):
+        assert found.trustworthiness[k] == pytest.approx(trustworthiness(X, Y, n_neighbors=k), abs=1e-12)
+        assert found.continuity[k] == pytest.approx(trustworthiness(Y, X, n_neighbors=k), abs=1e-12)
+
+
+def test_the_data_is_its_own_perfect_map() -> None:
+    for X in (twisted()[0], tied()[0]):
+        found = neighborhoods(X, X, n_neighbors=KS)
+        np.testing.assert_array_equal(found.q_nx, 1)
+        np.testing.assert_allclose(found.r_nx, 1, atol=1e-12)
+        assert (found.auc, found.spearman, found.pearson, found.scale) == pytest.approx((1, 1, 1, 1))
+        for table in (found.trustworthiness, found.continuity, found.preservation):
+            assert list(table.values()) == [1] * len(KS)
+        assert found.normalized_stress < 1e-12
+        assert found.stress_1 < 1e-6
+
+
+def test_an_unrelated_map_scores_about_nothing() -> None:
+    rng = np.random.default_rng(0)
+    found = neighborhoods(rng.normal(size=(800, 5)), rng.normal(size=(800, 2)), labels=rng.integers(0, 4, 800))
+    assert abs(found.auc) < 0.01
+    assert abs(found.spearman) < 0.05
+    assert found.trustworthiness[15] == pytest.approx(0.5, abs=0.03)
+    assert found.accuracy[15] == pytest.approx(0.25, abs=0.06)
+
+
+def test_a_scaled_turned_and_moved_map_is_as_good() -> None:
+    X, Y = twisted()
+    angle = 0.7
+    turned = 1000 * Y @ [[np.cos(angle), -np.sin(angle)], [np.sin(angle), np.cos(angle)]] + [5.0, -3.0]
+    one, two = neighborhoods(X, Y), neighborhoods(X, turned)
+    np.testing.assert_array_equal(one.q_nx, two.q_nx)
+    assert two.scale == pytest.approx(one.scale / 1000, rel=1e-5)
+    assert two.stress_1 == pytest.approx(one.stress_1, rel=1e-5)
+    assert two.spearman == pytest.approx(one.spearman, abs=1e-6)
+
+
+def test_the_order_of_the_rows_does_not_matter() -> None:
+    X, Y = twisted()
+    labels = np.arange(40) % 4
+    order = np.random.default_rng(2).permutation(40)
+    one, two = neighborhoods(X, Y, labels=labels), neighborhoods(X[order], Y[order], labels=labels[order])
+    for name, value in one.to_dict().items():
+        if name != "standard_errors":
+            assert two.to_dict()[name] == pytest.approx(value), name
+    np.testing.assert_array_equal(one.q_nx, two.q_nx)
+    assert one.accuracy == two.accuracy
+
+
+def test_threads_blocks_and_input_do_not_matter(monkeypatch) -> None:
+    X, Y = twisted(200)
+    before = X.copy(), Y.copy()
+    one = neighborhoods(X, Y, labels=np.arange(200) % 5, n_sample=90, random_state=0, n_jobs=1)
+    monkeypatch.setattr("nearfar.evaluate._ranks._BLOCK", 200 * 7)
+    two = neighborhoods(X, Y, labels=np.arange(200) % 5, n_sample=90, random_state=0, n_jobs=3)
+    assert one.to_dict() == two.to_dict()
+    np.testing.assert_array_equal(one.r_nx, two.r_nx)
+    np.testing.assert_array_equal(X, before[0])
+    np.testing.assert_array_equal(Y, before[1])
+
+
+def test_the_rank_correlation_of_many_pairs_is_estimated(monkeypatch) -> None:
+    X, Y = twisted(300)
+    exact = neighborhoods(X, Y)
+    monkeypatch.setattr(MODULE, "_PAIRS", 20_000)  # of 89,700
+    estimate = neighborhoods(X, Y, random_state=0)
+    assert estimate.spearman == pytest.approx(exact.spearman, abs=0.02)
+    assert estimate.spearman != exact.spearman
+    assert estimate.pearson == exact.pearson
+
+
+# ------------------------------------------------------------------------------------------------ other distances
+
+
+def test_given_distances_are_those_of_the_data() -> None:
+    X, Y = tied()
+    R = cdist(X, X)
+    one, two = neighborhoods(X, Y), neighborhoods(R, Y, metric="precomputed")
+    np.testing.assert_array_equal(one.q_nx, two.q_nx)
+    assert one.to_dict() == two.to_dict()
+    R[np.arange(40), np.arange(40)] = 7.0  # the diagonal does not count
+    assert neighborhoods(R, Y, metric="precomputed").to_dict() == two.to_dict()
+
+
+def test_given_distances_need_not_be_symmetric() -> None:
+    _, Y = twisted()
+    R = np.random.default_rng(4).uniform(size=(40, 40))
+    R[3, 5] = -0.0
+    check(neighborhoods(R, Y, metric="precomputed", n_neighbors=KS), R, cdist(Y, Y))
+
+
+@pytest.mark.parametrize("metric", ["euclidean", "cosine", "manhattan", "correlation", "canberra"])
+def test_metrics(metric: str) -> None:
+    X, Y = twisted()
+    check(neighborhoods(X, Y, metric=metric, n_neighbors=KS), pairwise_distances(X, metric=metric), cdist(Y, Y))
+
+
+def test_rows_as_sets() -> None:
+    X = (np.random.default_rng(0).uniform(size=(40, 9)) < 0.4) * 3.0
+    X[X.sum(axis=1) == 0, 0] = 1
+    found = neighborhoods(X, twisted()[1], metric="jaccard", n_neighbors=KS)
+    R = pairwise_distances(X != 0, metric="jaccard").astype(np.float32)
+    check(found, R.astype(float), cdist(twisted()[1], twisted()[1]))
+
+
+@pytest.mark.parametrize("metric", ["euclidean", "cosine", "manhattan"])
+def test_sparse_data(metric: str) -> None:
+    X, Y = tied()
+    X[:, 0] += 1  # no row of zeros
+    dense = pairwise_distances(X, metric=metric) if metric != "euclidean" else cdist(X, X)
+    found = neighborhoods(csr_array(X), Y, metric=metric, n_neighbors=KS)
+    if metric != "cosine":  # whose equal distances differ in the last digits
+        check(found, dense, cdist(Y, Y))
+    assert found.pearson == pytest.approx(neighborhoods(X, Y, metric=metric).pearson, abs=1e-6)
+
+
+@pytest.mark.parametrize("factor", [1e-200, 1e-30, 1e30, 1e200])
+def test_very_large_and_small_numbers(factor: float) -> None:
+    X, Y = twisted()
+    plain = neighborhoods(X, Y)
+    for data in (X * factor, csr_array(X * factor)):
+        found = neighborhoods(data, Y)
+        np.testing.assert_array_equal(found.q_nx, plain.q_nx)
+        assert found.scale == pytest.approx(plain.scale * factor, rel=1e-5)
+    assert neighborhoods(X, Y * factor).scale == pytest.approx(plain.scale / factor, rel=1e-5)
+
+
+def test_neighbours_far_from_the_origin_are_told_apart() -> None:
+    rng = np.random.default_rng(0)
+    Y = (rng.normal(size=(60, 2)) * 1e-2 + 1000).astype(np.float32)
+    check(neighborhoods(Y, Y[:, :1]), cdist(Y, Y), cdist(Y[:, :1], Y[:, :1]))
+
+
+# ---------------------------------------------------------------------------------------------------- the result
+
+
+def test_the_result() -> None:
+    X, Y = twisted(120)
+    found = neighborhoods(X, Y, labels=np.arange(120) % 2)
+    assert isinstance(found, Neighborhoods)
+    assert list(found.trustworthiness) == [5, 15, 50]
+    assert found.q_nx.shape == found.r_nx.shape == (118,)
+    written = json.loads(json.dumps(found.to_dict()))
+    assert written["accuracy"]["15"] == found.accuracy[15]
+    assert "r_nx" not in written
+    text = repr(found)
+    assert text.startswith("Neighborhoods of 120 rows\n")
+    assert f"{found.auc:.4f}" in text
+    assert "label accuracy, map" in text
+    sample = neighborhoods(X, Y, n_sample=20, random_state=0)
+    assert "20 of them judged" in repr(sample)
+    assert "±" in repr(sample)
+    assert "label" not in repr(sample)
+    assert sample.accuracy is None
+    assert sample.standard_errors["accuracy"] is None
+
+
+def test_default_sizes_and_samples(monkeypatch) -> None:
+    X, Y = twisted(60)
+    assert list(neighborhoods(X, Y).preservation) == [5, 15]
+    assert list(neighborhoods(X[:8], Y[:8]).preservation) == [1]
+    assert list(neighborhoods(X, Y, n_neighbors=7).preservation) == [7]
+    assert list(neighborhoods(X, Y, n_neighbors=[9, 2, 9]).preservation) == [2, 9]
+    monkeypatch.setattr(MODULE, "_ALL_ROWS", 59)
+    monkeypatch.setattr(MODULE, "_SOME_ROWS", 10)
+    assert neighborhoods(X, Y, random_state=0).n_sample == 10
+
+
+def test_three_rows_are_enough() -> None:
+    R = np.array([[0.0, 1.0, 2.5], [1.0, 0.0, 2.0], [2.5, 2.0, 0.0]])
+    Y = np.array([[0.0], [2.0], [1.5]])
+    check(neighborhoods(R, Y, metric="precomputed"), R, cdist(Y, Y))
+
+
+def test_equal_distances_have_no_correlation() -> None:
+    found = neighborhoods(1 - np.eye(40), twisted()[1], metric="precomputed")
+    assert (found.spearman, found.pearson) == (0, 0)
+    assert 0 < found.normalized_stress < 1
+
+
+def test_an_embedding_is_a_map() -> None:
+    X, Y = twisted()
+    assert neighborhoods(X, nf.Embedding(Y)).to_dict() == neighborhoods(X, Y).to_dict()
+
+
+def test_mean_ranks() -> None:
+    from nearfar.evaluate._rank_kernels import mean_ranks
+
+    values = np.random.default_rng(0).integers(0, 50, 500).astype(np.float32) * 0.37
+    np.testing.assert_array_equal(mean_ranks(values), rankdata(values) - 1)
+
+
+X0, Y0 = twisted()
+
+
+@pytest.mark.parametrize(
+    ("X", "Y", "options", "message"),
+    [
+        (
+            np.where(np.eye(40, 4) > 0, np.nan, X0),
+            Y0,
+            {},
+            r"X must be finite; got NaN .* 4 row\(s\), first \[0, 1, 2, 3\]",
+        ),
+        (X0, np.where(np.eye(40, 2) > 0, np.inf, Y0), {}, "Y must be finite"),
+        (csr_array(np.where(np.eye(40, 4) > 0, np.nan, X0)), Y0, {}, r"X must be finite; .* first \[0, 1, 2, 3\]"),
+        (X0, Y0[:39], {}, "Y must be of 40 rows; got 39"),
+        (X0[:2], Y0[:2], {}, "X must be of at least 3 rows; got 2"),
+        (X0, Y0[:, :0], {}, "Y must be of at least one column"),
+        (X0[:, :0], Y0, {}, "X must be of at least one column"),
+        (X0[:, 0], Y0, {}, "X must be two-dimensional"),
+        (csr_array(X0 + 1j), Y0, {}, "X must be a matrix of numbers"),
+        (np.ones((40, 3)), Y0, {}, "X must be of rows that are not all the same"),
+        (X0, np.ones((40, 2)), {}, "Y must be of rows that are not all the same"),
+        (X0, Y0, {"labels": [1, 2]}, r"labels must be of shape \(40,\)"),
+        (X0, Y0, {"labels": [None] * 3 + ["a"] * 37}, r"labels must be given for every scored row; got .* \[0, 1, 2\]"),
+        (X0, Y0, {"metric": "eculidean"}, "metric must be one of 'euclidean'"),
+        (X0, Y0, {"metric": "precomputed"}, "X must be square with metric='precomputed'"),
+        (-cdist(X0, X0), Y0, {"metric": "precomputed"}, "X must be distances >= 0 .* 40 row"),
+        (csr_array(X0), Y0, {"metric": "canberra"}, "X must be dense with metric='canberra'"),
+        (csr_array(cdist(X0, X0)), Y0, {"metric": "precomputed"}, "X must be dense with metric='precomputed'"),
+        (np.vstack([X0[:39], np.ones(4)]), Y0, {"metric": "correlation"}, "X must be such that metric='correlation'"),
+        (X0, Y0, {"n_neighbors": 39}, r"n_neighbors must be an integer in \[1, 38\]; got 39"),
+        (X0, Y0, {"n_neighbors": (5, 0)}, "n_neighbors must be an integer"),
+        (X0, Y0, {"n_neighbors": ()}, "n_neighbors must be at least one size"),
+        (X0, Y0, {"n_neighbors": 5.0}, "n_neighbors must be an integer"),
+        (X0, Y0, {"n_sample": 41}, r"n_sample must be an integer in \[2, 40\]; got 41"),
+        (X0, Y0, {"n_sample": 1}, "n_sample must be an integer"),
+        (X0, Y0, {"random_state": "seed"}, "random_state must be"),
+        (X0, Y0, {"n_jobs": 0}, "n_jobs must be"),
+    ],
+)
+def test_bad_input(X, Y, options: dict, message: str) -> None:
+    with pytest.raises(InputError, match=message) as caught:
+        neighborhoods(X, Y, **options)
+    assert str(caught.value).startswith("evaluate.neighborhoods: ")
