@@ -57,7 +57,7 @@ def estimator(parts: dict[str, Any], **parameters: Any) -> Any:
 
 
 def measure_time(file: ResultFile, n: int) -> None:
-    affinities = nf.Affinities(perplexity=30, random_state=0, verbose=0).fit(fashion(n)[0])
+    affinities = nf.Affinities(perplexity=30, random_state=0).fit(fashion(n)[0])
     start = nf.TSNE(random_state=0, verbose=0).fit(affinities).embedding_
 
     def per_iteration(parts: dict[str, Any]) -> float:
@@ -105,7 +105,7 @@ def objective_of(affinities: Any, parts: dict[str, Any], field: Any, dtype: Any)
 
 
 def measure_forces(file: ResultFile, n: int) -> None:
-    affinities = nf.Affinities(perplexity=30, random_state=0, verbose=0).fit(fashion(n)[0])
+    affinities = nf.Affinities(perplexity=30, random_state=0).fit(fashion(n)[0])
     for parts in combinations():
         seen: dict[int, NDArray[Any]] = {}
 
@@ -140,7 +140,7 @@ def normalizer_error(Y: NDArray[Any], kernel: Any) -> float:
 
 
 def measure_cost(file: ResultFile, n: int) -> None:
-    affinities = nf.Affinities(perplexity=30, random_state=0, verbose=0).fit(fashion(n)[0])
+    affinities = nf.Affinities(perplexity=30, random_state=0).fit(fashion(n)[0])
     for parts in combinations():
         exact = objective_of(affinities, parts, ExactField(), np.float64)
         costs: dict[str, list[float]] = {"fft": [], "exact": []}

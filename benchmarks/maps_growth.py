@@ -24,7 +24,7 @@ def measure(n: int, max_iter: int) -> dict[str, float]:
     """Draw the points, find the neighbours, draw the map; measure each."""
     nf.TSNE(max_iter=260, far="fft", random_state=0, verbose=0).fit(digits()[0])  # compiles, or loads the kernels
     X, _ = clusters(n)
-    affinities, neighbors = timed(lambda: nf.Affinities(perplexity=30, random_state=0, verbose=0).fit(X))
+    affinities, neighbors = timed(lambda: nf.Affinities(perplexity=30, random_state=0).fit(X))
     model = nf.TSNE(
         max_iter=max_iter,
         min_grad_norm=0.0,

@@ -59,7 +59,7 @@ def nearfar_gradient(relation: Any, start: NDArray[Any]) -> NDArray[Any]:
 
 def gradient_phase(file: ResultFile, n: int, trial: int) -> None:
     X = points(n)
-    relation = nf.Affinities(perplexity=PERPLEXITY, n_jobs=N_JOBS, random_state=0, verbose=0).fit(X).joint()
+    relation = nf.Affinities(perplexity=PERPLEXITY, n_jobs=N_JOBS, random_state=0).fit(X).joint()
     P, start = relation.to_scipy(), start_of(X)
     tasks: dict[str, Callable[[], NDArray[Any]]] = {
         "nearfar": lambda: nearfar_gradient(relation, start),
@@ -78,7 +78,7 @@ def scikit_learn(X: NDArray[Any]) -> NDArray[Any]:
 
 def whole_fit(file: ResultFile, n: int, trial: int, methods: list[str]) -> None:
     X = points(n)
-    P = nf.Affinities(perplexity=PERPLEXITY, n_jobs=N_JOBS, random_state=0, verbose=0).fit(X).joint().to_scipy()
+    P = nf.Affinities(perplexity=PERPLEXITY, n_jobs=N_JOBS, random_state=0).fit(X).joint().to_scipy()
     tasks: dict[str, Callable[[], NDArray[Any]]] = {
         "nearfar": lambda: nf.TSNE(
             perplexity=PERPLEXITY, max_iter=EARLY + LATE, n_jobs=N_JOBS, random_state=0, verbose=0

@@ -36,17 +36,36 @@ class EstimatorCase:
     def make(self, **changed: Any) -> Any:
         return self.cls(**{**self.parameters, **changed})
 
+    def takes(self, P: csr_array) -> Any:
+        """What the estimator is fitted to: a plain matrix, unless that would be data to it."""
+        return P if self.can("matrix-input") else nf.Relation.from_matrix(P)
+
+    @property
+    def iterations(self) -> str:
+        """The parameter that says how long it runs."""
+        return "n_epochs" if "n_epochs" in self.cls().get_params() else "max_iter"
+
     def can(self, capability: str) -> bool:
         return capability in self.cls._capabilities
 
 
 _SMALL: dict[str, Any] = {"n_components": 4, "n_epochs": 4, "random_state": 3, "n_jobs": 1}
+_MAP: dict[str, Any] = {"n_components": 4, "max_iter": 4, "early_exaggeration_iter": 2, "random_state": 3, "n_jobs": 1}
 
 ESTIMATORS = [
     EstimatorCase(nf.EDRep, _SMALL, "EDRep"),
     EstimatorCase(nf.EDRep, {**_SMALL, "far": "exact", "gradient": "full"}, "EDRep, exact far field"),
     EstimatorCase(nf.EDRep, {**_SMALL, "n_clusters": 2}, "EDRep, two clusters"),
     EstimatorCase(nf.EDRep, {**_SMALL, "two_sided": True, "schedule": "constant"}, "EDRep, two-sided"),
+    EstimatorCase(nf.NeighborEmbedding, _MAP, "NeighborEmbedding"),
+    EstimatorCase(nf.NeighborEmbedding, {**_MAP, "n_components": 2, "far": "fft"}, "NeighborEmbedding, mesh"),
+    EstimatorCase(nf.TSNE, _MAP, "TSNE"),
+    EstimatorCase(nf.SSNE, _MAP, "SSNE"),
+    EstimatorCase(nf.ASNE, _MAP, "ASNE"),
+    EstimatorCase(nf.TASNE, _MAP, "TASNE"),
+    EstimatorCase(nf.HSSNE, {**_MAP, "alpha": 0.3}, "HSSNE"),
+    EstimatorCase(nf.NeRV, {**_MAP, "lam": 0.2}, "NeRV"),
+    EstimatorCase(nf.JSE, {**_MAP, "kappa": 0.2}, "JSE"),
 ]
 
 

@@ -111,9 +111,9 @@ def speed_records(n: int, ours: float, theirs: float, nmi: float = 0.6) -> list[
 def test_without_results_nothing_is_claimed(tmp_path) -> None:
     text, bars = page(tmp_path)
     assert text.startswith("# Benchmarks\n")
-    assert len(bars) == 9
+    assert len(bars) == 22
     assert all(row[1:] == ["not measured", "–"] for row in bars.values())
-    assert text.count("Not measured yet.") == text.count("Run `python benchmarks/") == 9
+    assert text.count("Not measured yet.") == text.count("Run `python benchmarks/") == 14
     assert "Nothing is measured yet." in text
 
 
@@ -578,3 +578,39 @@ def test_read_edges_compares_two_readers(tmp_path) -> None:
         counts = {read(tmp_path / name) for read in READERS.values()}
         assert len(counts) == 1
         assert 1 < counts.pop() <= 600
+
+
+def test_neighbours_are_compared_with_hnswlib(tmp_path) -> None:
+    def record(method: str, seconds: float, **settings: int) -> dict:
+        return {"data": "pixels", "method": method, "seconds": seconds, "recall": 0.9912, "settings": settings}
+
+    first = [
+        {"data": "random", "method": f"nearfar, first call{end}", "seconds": s}
+        for end, s in (("", 3.5), (", cached", 0.2))
+    ]
+    records = [record("hnswlib", 9.0, ef=91), record("nearfar", 3.0), record("nearfar", 2.0), record("nearfar", 70.0)]
+    write_results(tmp_path, "neighbors", records + first)
+    text, bars = page(tmp_path)
+    named = "neighbours of Fashion-MNIST, {}, against hnswlib at equal recall"
+    assert bars[named.format("784 pixels")] == ["no slower", "3.0 times faster", "yes"]
+    assert bars[named.format("50 components")] == ["no slower", "not measured", "–"]
+    assert "| 784 pixels | nearfar |  | 3 | 3.00 s (2.00 s – 70 s) | 0.9912 |" in text
+    assert "| 784 pixels | hnswlib | ef 91 | 1 | 9.00 s (9.00 s – 9.00 s) | 0.9912 |" in text
+    assert "compilation included: 3.50 s; when compiled before: 0.20 s." in text
+
+
+def test_neighbour_searches_of_others_agree() -> None:
+    pytest.importorskip("faiss")
+    pytest.importorskip("hnswlib")
+    from neighbors import Checked, K, breadth_for, peer
+    from peers.neighbor_search import FaissFlat, FaissLists, Hnsw
+
+    X = np.random.default_rng(0).normal(size=(2000, 6)).astype(np.float32)
+    checked = Checked(X)
+    found = peer(X, FaissFlat, 0)
+    assert found.shape == (2000, K)
+    assert (found != np.arange(2000)[:, None]).all()
+    assert checked.recall(found[checked.rows]) == 1.0
+    for make in (FaissLists, Hnsw):
+        breadth = breadth_for(X, make(X, 1), checked)
+        assert checked.recall(peer(X, make, breadth)[checked.rows]) > 0.985

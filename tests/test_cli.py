@@ -22,7 +22,7 @@ from nearfar._version import __version__
 from nearfar.cli import main
 from nearfar.errors import NearfarWarning
 
-COMMANDS = ["embed", "similar", "convert", "info"]
+COMMANDS = ["embed", "map", "similar", "convert", "info"]
 
 
 @pytest.fixture
@@ -480,3 +480,55 @@ class TestProcess:
         process = spawn("similar", path, "a", env={**os.environ, "PYTHONIOENCODING": "ascii"})
         out, err = process.communicate(timeout=30)
         assert (out, err) == ("Zo\\xeb\t0.0000\n", "")
+
+
+class TestMap:
+    SMALL = ("--perplexity", 5, "--max-iter", 100, "--random-state", 1, "--n-jobs", 1)
+
+    @pytest.fixture
+    def vectors(self, tmp_path, rng):
+        """Forty named vectors in two groups."""
+        path = tmp_path / "vectors.vec"
+        points = rng.normal(size=(40, 6)) + 9 * np.repeat(np.eye(2, 6), 20, axis=0)
+        nf.Embedding(points.astype(np.float32), [f"word {i}" for i in range(40)]).save(path)
+        return path
+
+    def test_vectors_to_positions_and_picture(self, run, vectors, tmp_path):
+        out, picture = tmp_path / "map.safetensors", tmp_path / "map.png"
+        code, stdout, stderr = run("map", vectors, "-o", out, "--plot", picture, *self.SMALL)
+        assert (code, stdout) == (0, "")
+        assert f"{out} and {picture}: map of 40 vectors, cost " in stderr
+        drawn = nf.Embedding.load(out)
+        assert list(drawn.ids) == [f"word {i}" for i in range(40)]
+        assert drawn.parameters["estimator"] == "TSNE"
+        assert picture.read_bytes().startswith(b"\x89PNG")
+
+    def test_is_what_the_library_makes(self, run, vectors, tmp_path):
+        given = nf.Embedding.load(vectors).vectors
+        for method, recipe in (("tsne", nf.TSNE), ("nerv", nf.NeRV), ("tasne", nf.TASNE)):
+            out = tmp_path / f"{method}.npz"
+            assert run("map", vectors, "-o", out, "--method", method, *self.SMALL, "-q") == (0, "", "")
+            expected = recipe(perplexity=5, max_iter=100, random_state=1, n_jobs=1).fit(given).embedding_
+            np.testing.assert_array_equal(nf.Embedding.load(out).vectors, expected)
+
+    def test_json(self, run, vectors, tmp_path):
+        code, out, _ = run("map", vectors, "-o", tmp_path / "m.tsv", "--n-components", 1, *self.SMALL, "--json")
+        assert code == 0
+        facts = json.loads(out)
+        assert (facts["n"], facts["n_components"], facts["plot"]) == (40, 1, None)
+        assert facts["parameters"]["perplexity"] == 5
+
+    def test_refuses_before_any_work(self, fails, vectors, tmp_path, monkeypatch):
+        monkeypatch.setattr(nf.Embedding, "load", None)
+        assert "Nothing to write" in fails("map", vectors)
+        assert "a file name ending in .png" in fails("map", vectors, "--plot", tmp_path / "map.jpeg")
+        assert "suffix" in fails("map", vectors, "-o", tmp_path / "map.xyz")
+        assert "--method" in fails("map", vectors, "-o", tmp_path / "map.npz", "--method", "umap")
+
+    def test_bad_input_writes_nothing(self, fails, vectors, tmp_path):
+        out = tmp_path / "map.npz"
+        assert "--perplexity must be" in fails("map", vectors, "-o", out, "--perplexity", 40)
+        assert "--max-iter must be" in fails("map", vectors, "-o", out, "--max-iter", 0)
+        assert "--metric must be" in fails("map", vectors, "-o", out, "--metric", "distance")
+        assert "nowhere.vec" in fails("map", tmp_path / "nowhere.vec", "-o", out)
+        assert not out.exists()

@@ -84,6 +84,18 @@ def test_zeros_of_p_are_harmless(q):
         assert np.isfinite(divergence.derivative(p, q, 1 / 12)).all()
 
 
+@pytest.mark.parametrize("kappa", [0.01, 0.5, 0.99])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_a_q_that_has_vanished_costs_what_a_tiny_one_does(kappa, dtype):
+    p, gone, tiny = np.array([0.5, 0.0], dtype), np.zeros(2, dtype), np.full(2, np.finfo(dtype).tiny)
+    js = JensenShannon(kappa)
+    for method in (js.value, js.derivative):
+        np.testing.assert_array_equal(method(p, gone), method(p, tiny))
+        assert np.isfinite(method(p, gone)).all()
+    rel = 1e-2 if dtype == np.float32 else 1e-10  # two logarithms cancel
+    assert js.value(p, gone)[0] == pytest.approx(-0.5 * np.log(kappa) / (1 - kappa), rel=rel)
+
+
 def test_the_floor_keeps_the_sum(p):
     mixed = floored(p, 0.1, 1 / 12)
     assert mixed.sum() == pytest.approx(1)

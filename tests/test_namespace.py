@@ -11,11 +11,22 @@ import pytest
 import nearfar as nf
 
 PUBLIC = [
+    "ASNE",
+    "Affinities",
     "EDRep",
     "Embedding",
+    "HSSNE",
+    "JSE",
+    "MDS",
+    "NeRV",
+    "NeighborEmbedding",
     "Relation",
+    "SSNE",
+    "TASNE",
+    "TSNE",
     "__version__",
     "callbacks",
+    "classical_mds",
     "datasets",
     "divergences",
     "errors",

@@ -94,5 +94,50 @@ def test_edrep(relation, far, gradient):
     assert own[same].mean() > own[~same].mean() + 0.1
 
 
+def points():
+    """Calibrated neighbours of iris."""
+    X, y = load_iris(return_X_y=True)
+    return nf.Affinities(20).fit(X), (y > 0).astype(int)
+
+
+MAPPED = {f.__name__: f for f in (graph, digraph, neighbors_of_points, points, text)}
+NO_MAP = {"ratings": "a map shows objects of one kind: users and items have no place in common"}
+
+
+@pytest.mark.parametrize("relation", MAPPED)
+@pytest.mark.parametrize("normalization", ["pair", "row"])
+@pytest.mark.parametrize("kernel", ["exponential", "student-t", "heavy-tailed"])
+@pytest.mark.parametrize("divergence", ["kl", "reverse-kl", "nerv", "jensen-shannon"])
+def test_maps(relation, divergence, kernel, normalization):
+    given, labels = MAPPED[relation]()
+    parts = {"divergence": divergence, "kernel": kernel, "normalization": normalization}
+    est = nf.NeighborEmbedding(**parts, max_iter=400, random_state=0).fit(given)
+    Y = est.embedding_
+    assert np.isfinite(Y).all()
+    assert est.cost_ < est.cost_curve_[0, 1]
+    # Related objects end up closer than unrelated ones, and so do those of the same kind.
+    P = est.relation_.to_scipy().toarray()
+    distances = np.linalg.norm(Y[:, None] - Y[None], axis=2)
+    np.fill_diagonal(P, 0)
+    assert (P * distances).sum() / P.sum() < 0.8 * distances.mean()
+    same = labels[:, None] == labels[None, :]
+    assert distances[same].mean() < distances[~same].mean()
+
+
+@pytest.mark.parametrize("recipe", ["TSNE", "SSNE", "ASNE", "TASNE", "HSSNE", "NeRV", "JSE"])
+def test_named_maps(recipe):
+    given, labels = graph()
+    Y = getattr(nf, recipe)(random_state=0).fit(given).embedding_
+    distances = np.linalg.norm(Y[:, None] - Y[None], axis=2)
+    same = labels[:, None] == labels[None, :]
+    assert distances[same].mean() < distances[~same].mean()
+
+
+@pytest.mark.parametrize("relation", NO_MAP)
+def test_no_map(relation):
+    with pytest.raises(InputError, match="a square relation"):
+        nf.TSNE().fit(RELATIONS[relation]()[0])
+
+
 def test_what_makes_no_sense_has_a_reason():
-    assert all(len(reason) > 20 for reason in NO_SENSE.values())
+    assert all(len(reason) > 20 for reason in (*NO_SENSE.values(), *NO_MAP.values()))

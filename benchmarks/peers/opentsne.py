@@ -16,7 +16,7 @@ def optimize(
     import openTSNE
 
     affinities = openTSNE.affinity.Affinities()
-    affinities.P = csr_matrix(P)
+    affinities.P = csr_matrix(P, dtype=np.float64)
     map_ = openTSNE.TSNEEmbedding(
         start.astype(np.float64), affinities, negative_gradient_method="fft", n_jobs=n_jobs, random_state=0
     )

@@ -17,14 +17,29 @@ if TYPE_CHECKING:
     from nearfar.embedding import Embedding
     from nearfar.far.softmax import log_normalizers
     from nearfar.models.edrep import EDRep
+    from nearfar.models.mds import MDS, classical_mds
+    from nearfar.models.neighbor import NeighborEmbedding
+    from nearfar.models.recipes import ASNE, HSSNE, JSE, SSNE, TASNE, TSNE, NeRV
+    from nearfar.relations.affinities import Affinities
     from nearfar.relations.matrix import Relation
 
 # Public name -> module that defines it; a module itself stands for its own name.
 _HOMES = {
+    "ASNE": "nearfar.models.recipes",
+    "Affinities": "nearfar.relations.affinities",
     "EDRep": "nearfar.models.edrep",
     "Embedding": "nearfar.embedding",
+    "HSSNE": "nearfar.models.recipes",
+    "JSE": "nearfar.models.recipes",
+    "MDS": "nearfar.models.mds",
+    "NeRV": "nearfar.models.recipes",
+    "NeighborEmbedding": "nearfar.models.neighbor",
     "Relation": "nearfar.relations.matrix",
+    "SSNE": "nearfar.models.recipes",
+    "TASNE": "nearfar.models.recipes",
+    "TSNE": "nearfar.models.recipes",
     "callbacks": "nearfar.callbacks",
+    "classical_mds": "nearfar.models.mds",
     "datasets": "nearfar.datasets",
     "divergences": "nearfar.divergences",
     "errors": "nearfar.errors",
@@ -36,12 +51,23 @@ _HOMES = {
     "warmup": "nearfar._warmup",
 }
 
-__all__ = [
+__all__ = [  # noqa: RUF022 - in the order of sorted()
+    "ASNE",
+    "Affinities",
     "EDRep",
     "Embedding",
+    "HSSNE",
+    "JSE",
+    "MDS",
+    "NeRV",
+    "NeighborEmbedding",
     "Relation",
+    "SSNE",
+    "TASNE",
+    "TSNE",
     "__version__",
     "callbacks",
+    "classical_mds",
     "datasets",
     "divergences",
     "errors",

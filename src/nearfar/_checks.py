@@ -16,7 +16,6 @@ from types import ModuleType
 
 import numpy as np
 
-from nearfar._parallel import even_bounds, run_blocks
 from nearfar.contracts import Floats
 from nearfar.errors import InputError, MissingDependencyError
 
@@ -65,12 +64,18 @@ def check_flag(owner: str, name: str, value: object) -> bool:
 
 
 def check_matrix(
-    owner: str, name: str, value: object, *, columns: int | None = None, rows: int | None = None
+    owner: str,
+    name: str,
+    value: object,
+    *,
+    columns: int | None = None,
+    rows: int | None = None,
+    finite: bool = True,
 ) -> Floats:
     """Return ``value`` as a finite, two-dimensional, C-contiguous float32 or float64 array.
 
     float64 stays float64, everything else becomes float32; no copy where none is needed. A dimension that is given
-    (``rows``, ``columns``) must match. NaN and infinity are refused with the first rows that hold them.
+    (``rows``, ``columns``) must match. With ``finite=False`` the caller looks for NaN and infinity.
     """
     try:
         array = np.asarray(value)
@@ -86,8 +91,18 @@ def check_matrix(
         if wanted is not None and array.shape[axis] != wanted:
             raise InputError(owner, name, f"of {wanted} {word}", f"{array.shape[axis]} (shape {array.shape})")
     array = np.ascontiguousarray(array)
-    # One fast pass; large numbers can overflow it, and only then is each looked at.
-    bad = np.empty(0, np.int64) if _sum_is_finite(array) else np.flatnonzero(~np.isfinite(array).all(axis=1))
+    if finite:
+        check_finite(owner, name, array)
+    return array
+
+
+def check_finite(owner: str, name: str, array: Floats) -> None:
+    """Refuse NaN and infinity with the first rows that hold them."""
+    with np.errstate(all="ignore"):
+        # One fast pass; large numbers can overflow it, and only then is each looked at.
+        if np.isfinite(array.sum()):
+            return
+    bad = np.flatnonzero(~np.isfinite(array).all(axis=1))
     if bad.size:
         raise InputError(
             owner,
@@ -96,20 +111,6 @@ def check_matrix(
             f"NaN or infinity in {bad.size} row(s), first {bad[:5].tolist()}",
             "Remove or impute these rows.",
         )
-    return array
-
-
-def _sum_is_finite(array: Floats) -> bool:
-    """Return whether the sum is finite. Not by a BLAS product, whose threads would spin on into the next kernel."""
-    bounds = even_bounds(len(array), max(1, 2**18 // max(array.shape[1], 1)))
-    sums = np.zeros(len(bounds) - 1)
-
-    def task(block: int, start: int, stop: int) -> None:
-        with np.errstate(all="ignore"):  # per thread
-            sums[block] = array[start:stop].sum()
-
-    run_blocks(task, bounds, available_processors())
-    return bool(np.isfinite(sums).all())
 
 
 def check_random_state(owner: str, value: object, name: str = "random_state") -> np.random.Generator:

@@ -8,19 +8,14 @@ range and added up in order is the same bit for bit on one worker and on many.
 
 from __future__ import annotations
 
-import itertools
 import os
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
+from queue import SimpleQueue
 
 import numpy as np
 from numpy.typing import NDArray
-
-_pool: ThreadPoolExecutor | None = None
-_pool_owner: tuple[int, int] = (0, 0)  # process id, number of threads
-_lock = threading.Lock()
 
 
 def run_blocks(task: Callable[[int, int, int], object], bounds: Sequence[int] | NDArray[np.int64], n_jobs: int) -> None:
@@ -29,43 +24,93 @@ def run_blocks(task: Callable[[int, int, int], object], bounds: Sequence[int] | 
     Block ``b`` is the range ``[bounds[b], bounds[b + 1])``. Idle workers take the next block, so blocks of unequal cost
     are balanced. The first exception stops the hand-out, is raised here when all workers have stopped.
     """
-    n_blocks = len(bounds) - 1
-    counter = itertools.count()  # next() on it is atomic
-    failed = threading.Event()
+    limits = bounds.tolist() if isinstance(bounds, np.ndarray) else bounds
+    blocks = iter(range(len(limits) - 1))  # shared by the workers; next() on it is atomic
+    errors: list[BaseException] = []
 
     def work() -> None:
-        while not failed.is_set():
-            block = next(counter)
-            if block >= n_blocks:
-                return
+        try:
+            for block in blocks:
+                if errors:
+                    return
+                task(block, limits[block], limits[block + 1])
+        except BaseException as error:
+            errors.append(error)
+
+    n_helpers = min(n_jobs, len(limits) - 1) - 1
+    helpers = _helpers(work, n_helpers) if n_helpers > 0 else []
+    work()
+    while helpers:
+        try:
+            helpers[-1].wait()
+            helpers.pop()
+        except BaseException as error:  # Ctrl-C: nobody may write into the arrays after the caller has been left
+            errors.append(error)
+    if errors:
+        try:
+            raise errors[0]
+        finally:
+            errors.clear()  # its traceback leads back to this list, and would keep the arrays alive
+
+
+class _Helper:
+    """One other thread's part in the work. A light stand-in for a Future, which takes as long as a small block."""
+
+    __slots__ = ("_begun", "_ended", "_work")
+
+    def __init__(self, work: Callable[[], None]) -> None:
+        self._work, self._begun, self._ended = work, threading.Lock(), threading.Lock()
+        self._ended.acquire()
+
+    def run(self) -> None:
+        """Do the part, unless another thread has begun with it."""
+        if self._begun.acquire(blocking=False):
             try:
-                task(block, int(bounds[block]), int(bounds[block + 1]))
-            except BaseException:
-                failed.set()
-                raise
+                self._work()
+            finally:
+                self._ended.release()
 
-    n_workers = min(n_jobs, n_blocks)
-    if n_workers <= 1:
-        work()
-        return
-    others = [_workers(n_jobs - 1).submit(work) for _ in range(n_workers - 1)]
-    try:
-        work()
-    finally:
-        errors = _wait(others, failed)
-    for error in errors:
-        if error is not None:
-            raise error
+    def wait(self) -> None:
+        """Return when the part is done; may be called again after an interrupt."""
+        self.run()  # where the pool was busy with another fit, nobody has begun with it and no block is left for it
+        with self._ended:
+            pass
 
 
-def _wait(others: Sequence[Future[None]], failed: threading.Event) -> list[BaseException | None]:
-    try:
-        # One that never started (the pool was busy with another fit) is not waited for: no block is left for it.
-        return [future.exception() for future in others if not future.cancel()]
-    except BaseException:  # Ctrl-C while waiting: nobody may write into the arrays after the caller has been left
-        failed.set()
-        _wait(others, failed)
-        raise
+class _Pool:
+    """Threads that wait for parts; as many as were ever wanted."""
+
+    def __init__(self) -> None:
+        self.size, self.parts = 0, SimpleQueue[_Helper]()
+
+    def grow(self, size: int) -> None:
+        """Start the threads that are missing."""
+        while self.size < size:
+            threading.Thread(target=_serve, args=(self.parts,), name=f"nearfar_{self.size}", daemon=True).start()
+            self.size += 1
+
+
+def _serve(parts: SimpleQueue[_Helper]) -> None:
+    while True:
+        parts.get().run()  # not bound to a name, which would keep the arrays of the last part alive
+
+
+_pool: _Pool | None = None
+_lock = threading.Lock()
+
+
+def _helpers(work: Callable[[], None], count: int) -> list[_Helper]:
+    """Ask ``count`` other threads to do ``work`` too."""
+    global _pool
+    with _lock:
+        if _pool is None:
+            _pool = _Pool()
+        _pool.grow(count)
+        parts = _pool.parts
+    helpers = [_Helper(work) for _ in range(count)]
+    for helper in helpers:
+        parts.put(helper)
+    return helpers
 
 
 def even_bounds(n: int, block: int) -> NDArray[np.int64]:
@@ -79,20 +124,9 @@ def even_bounds(n: int, block: int) -> NDArray[np.int64]:
     return np.arange(count + 1, dtype=np.int64) * n // max(count, 1)
 
 
-def _workers(n_threads: int) -> ThreadPoolExecutor:
-    global _pool, _pool_owner
-    with _lock:
-        pid, size = _pool_owner
-        if _pool is None or pid != os.getpid() or size < n_threads:
-            # A pool inherited through fork has no threads; one that is too small is left to finish its own work.
-            _pool = ThreadPoolExecutor(n_threads, thread_name_prefix="nearfar")
-            _pool_owner = (os.getpid(), n_threads)
-        return _pool
-
-
 def _after_fork_in_child() -> None:
-    global _lock
-    _lock = threading.Lock()  # another thread may have held it at the moment of the fork
+    global _lock, _pool
+    _lock, _pool = threading.Lock(), None  # another thread may have held it; the threads have stayed in the parent
 
 
 if hasattr(os, "register_at_fork"):

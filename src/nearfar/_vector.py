@@ -10,12 +10,14 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 from llvmlite import ir
 from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic, models, register_model
 
 LANES = 16
+CACHE_LINE = 64  # bytes
 FAST = {"reassoc", "contract", "nsz", "arcp"}
 """For ``njit(fastmath=...)``: sums may be reordered, so that they vectorise; infinities and NaN keep their meaning."""
 
@@ -133,25 +135,78 @@ def add(typingctx: Any, left: Any, right: Any) -> Any:
     return left(left, left), codegen
 
 
-def _prefetch(locality: int) -> Any:
-    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        address = _address(context, builder, signature.args[0], args[0], args[1])
-        i32 = ir.IntType(32)
-        pointer = builder.bitcast(address, ir.IntType(8).as_pointer())
-        function = _declare(builder, "llvm.prefetch.p0", ir.VoidType(), [pointer.type, i32, i32, i32])
-        builder.call(function, [pointer, i32(0), i32(locality), i32(1)])  # for reading, data
-        return context.get_dummy_value()
+@intrinsic
+def at_most(typingctx: Any, value: Any, limit: Any) -> Any:
+    """Return the lanes that are not above ``limit``, a number, as the bits of an integer; NaN is above everything."""
 
-    return codegen
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        number = context.cast(builder, args[1], signature.args[1], value.scalar)
+        below = builder.fcmp_ordered("<=", args[0], _splat(builder, number))
+        return builder.zext(builder.bitcast(below, ir.IntType(LANES)), ir.IntType(64))
+
+    return types.int64(value, limit), codegen
+
+
+@intrinsic
+def lane_sum(typingctx: Any, value: Any) -> Any:
+    """Return the sum of the lanes, in any order."""
+
+    def codegen(context: Any, builder: Any, _signature: Any, args: Any) -> Any:
+        kind = context.get_value_type(value)
+        function = _declare(builder, f"llvm.vector.reduce.fadd.{_suffix(kind)}", kind.element, [kind.element, kind])
+        return builder.call(function, [ir.Constant(kind.element, -0.0), args[0]], fastmath=("reassoc",))
+
+    return value.scalar(value), codegen
+
+
+def _ask_for(context: Any, builder: Any, array_type: Any, array: Any, at: Any) -> None:
+    pointer = builder.bitcast(_address(context, builder, array_type, array, at), ir.IntType(8).as_pointer())
+    i32 = ir.IntType(32)
+    function = _declare(builder, "llvm.prefetch.p0", ir.VoidType(), [pointer.type, i32, i32, i32])
+    builder.call(function, [pointer, i32(0), i32(2), i32(1)])  # for reading, second-level cache, data
 
 
 @intrinsic
 def prefetch(typingctx: Any, array: Any, at: Any) -> Any:
-    """Ask for the cache line of ``array[at]``, into the first-level cache; any address is allowed."""
-    return types.none(array, types.int64), _prefetch(3)
+    """Ask for the cache line of ``array[at]``, into the second-level cache; any address is allowed."""
+
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        _ask_for(context, builder, signature.args[0], *args)
+        return context.get_dummy_value()
+
+    return types.none(array, types.int64), codegen
 
 
-@intrinsic
-def prefetch_l2(typingctx: Any, array: Any, at: Any) -> Any:
-    """Ask for the cache line of ``array[at]``, into the second-level cache only: for long rows, far ahead."""
-    return types.none(array, types.int64), _prefetch(2)
+@intrinsic(prefer_literal=True)
+def prefetch_row(typingctx: Any, array: Any, at: Any, n: Any, vectors: Any) -> Any:
+    """Ask for ``array[at : at + n]``, at most ``vectors`` (a literal) times LANES of it, into the second-level cache.
+
+    Every cache line is asked for, also the one into which a row reaches that does not begin at the start of a line; so
+    ``n >= 1``. Any address is allowed.
+    """
+    width = vectors.literal_value * LANES
+    line = CACHE_LINE * 8 // array.dtype.bitwidth
+
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        i64 = ir.IntType(64)
+
+        def smaller(left: Any, right: Any) -> Any:
+            return builder.select(builder.icmp_signed("<", left, right), left, right)
+
+        last = builder.sub(smaller(args[2], i64(width)), i64(1))
+        for offset in [smaller(i64(k), last) for k in range(0, width, line)] + [last]:
+            _ask_for(context, builder, signature.args[0], args[0], builder.add(args[1], offset))
+        return context.get_dummy_value()
+
+    return types.none(array, types.int64, types.int64, vectors), codegen
+
+
+def empty_aligned(shape: tuple[int, ...], dtype: Any) -> Any:
+    """Return an uninitialised array that begins with a cache line, as those of NumPy need not.
+
+    Where rows are gathered from anywhere, a row of 32 float32 is then 2 lines instead of 3.
+    """
+    size = int(np.prod(shape)) * np.dtype(dtype).itemsize
+    raw = np.empty(size + CACHE_LINE, np.uint8)
+    start = -raw.ctypes.data % CACHE_LINE
+    return raw[start : start + size].view(dtype).reshape(shape)

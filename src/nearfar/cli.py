@@ -1,4 +1,4 @@
-"""The command line: ``nearfar embed``, ``similar``, ``convert`` and ``info``.
+"""The command line: ``nearfar embed``, ``map``, ``similar``, ``convert`` and ``info``.
 
 Results go to standard output, everything else to standard error. What the user can put right is told in one line, with
 exit code 2; an interrupt exits with 130. Only click is imported at once, so that ``nearfar --help`` answers
@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from nearfar._cli_embed import check_options, checkpoints_of, fit, read_relation
+from nearfar._cli_map import METHODS, check_targets, draw
 from nearfar._cli_output import fact, fail, print_json, print_table, show_warning, shown
 from nearfar._version import __version__
 from nearfar.errors import InputError, NearfarError, NearfarWarning
@@ -96,6 +97,7 @@ def _cli(context: click.Context) -> None:
     Try it:
       nearfar embed contacts.csv -o contacts.safetensors
       nearfar similar contacts.safetensors alice
+      nearfar map contacts.safetensors --plot contacts.png
       nearfar info contacts.safetensors
       nearfar convert contacts.safetensors contacts.vec
 
@@ -181,6 +183,66 @@ def embed(edges: str, output: str, quiet: bool, as_json: bool, **options: Any) -
             f" ({counts['isolates']} isolates, {counts['sinks']} sinks), loss {summary['loss']:.4f},"
             f" {summary['seconds']:.1f} s",
             err=True,
+        )
+
+
+@_cli.command("map", short_help="Draw a map of vectors.")
+@click.argument("file")
+@click.option("-o", "--output", metavar="OUT", help="File for the positions; its suffix tells the format.")
+@click.option("--plot", metavar="PICTURE", help="File for a picture of the map: .png, .svg or .pdf.")
+@click.option("--method", type=click.Choice(list(METHODS)), default="tsne", show_default=True, help="Which map.")
+@click.option("--n-components", default=2, show_default=True, help="Dimensions of the map.")
+@click.option("--perplexity", default=30.0, show_default=True, help="How many neighbours a point has, as it were.")
+@click.option("--metric", default="euclidean", show_default=True, help="Distance of the vectors; or cosine, ...")
+@click.option("--max-iter", default=750, show_default=True, help="Iterations.")
+@click.option("--random-state", type=int, metavar="SEED", help="Same seed, same map.")
+@click.option("--n-jobs", type=int, metavar="N", help="Threads. [default: all processors]")
+@click.option("-q", "--quiet", is_flag=True, help="No progress, no summary.")
+@click.option("--json", "as_json", is_flag=True, help="Write the summary to standard output as JSON.")
+def map_(
+    file: str, output: str | None, plot: str | None, method: str, quiet: bool, as_json: bool, **arguments: Any
+) -> None:
+    """Draw a map of the vectors in FILE, in which neighbours stay neighbours.
+
+    OUT holds the positions with the ids of the vectors, in the formats of nearfar embed; the picture needs matplotlib.
+
+    \b
+    Methods: tsne (the best known), ssne (lighter tails), hssne (between the two), asne and tasne (each row by itself),
+    nerv (fewer false neighbours), jse (a compromise between false and missed neighbours).
+
+    \b
+    Examples:
+      nearfar map contacts.safetensors --plot contacts.png
+      nearfar map words.vec -o map.tsv --metric cosine --perplexity 15
+      nearfar map genes.npz -o map.safetensors --plot map.svg --method nerv --random-state 1
+    """
+    from nearfar.embedding import Embedding
+
+    check_targets(output, plot)
+    started = time.perf_counter()
+    estimator, drawn = draw(Embedding.load(file), method, arguments, verbose=0 if quiet else 1)
+    if output is not None:
+        drawn.save(output)
+    if plot is not None:
+        from nearfar.plots import scatter
+
+        scatter(drawn, path=plot)
+    summary: dict[str, Any] = {
+        "output": output,
+        "plot": plot,
+        "n": len(drawn),
+        "n_components": drawn.n_components,
+        "cost": float(estimator.cost_),
+        "n_iter": estimator.n_iter_,
+        "seconds": round(time.perf_counter() - started, 3),
+        "parameters": dict(drawn.parameters),
+    }
+    if as_json:
+        print_json(summary)
+    elif not quiet:
+        written = " and ".join(path for path in (output, plot) if path is not None)
+        click.echo(
+            f"{written}: map of {len(drawn)} vectors, cost {summary['cost']:.4f}, {summary['seconds']:.1f} s", err=True
         )
 
 

@@ -292,7 +292,7 @@ class JensenShannon(MapDivergence):
         """
         if self.limit() is not self:
             return self.limit().value(p, q, uniform)  # type: ignore[attr-defined, no-any-return]
-        k = self.kappa
+        k, q = self.kappa, _positive(q)
         log_qz = -np.log1p(k * (p - q) / q)  # ln(q/z), precise for small kappa
         return np.asarray((xlogy(p, p) - xlogy(p, q) + p * log_qz) / (1 - k) + q * log_qz / k, np.float64)
 
@@ -311,6 +311,7 @@ class JensenShannon(MapDivergence):
         """
         if self.limit() is not self:
             return self.limit().derivative(p, q, uniform)  # type: ignore[attr-defined, no-any-return]
+        q = _positive(q)
         return -np.log1p(self.kappa * (p - q) / q) / self.kappa
 
 
@@ -332,6 +333,11 @@ def as_divergence(owner: str, divergence: object) -> Any:
 def floored(p: Floats, floor: float, uniform: float) -> Floats:
     """Return p mixed with a little of the uniform distribution, or p itself where none is given."""
     return (1 - floor) * p + floor * uniform if uniform else p
+
+
+def _positive(q: Floats) -> Floats:
+    """Return q with what has vanished in rounding (far apart under an exponential kernel) as the smallest number."""
+    return np.maximum(q, np.finfo(q.dtype).tiny)
 
 
 def _check_floor(owner: str, floor: float) -> None:

@@ -1,4 +1,7 @@
-"""All the others: the far field of the softmax, ``Z_i = sum_a exp(x_i . y_a)``, exactly or in linear time.
+"""All the others: the far field of the softmax, ``Z_i = sum_a exp(x_i . y_a)``, and that of maps.
+
+The two are asked in their own ways: far fields of the softmax about blocks of rows, fields of maps (``ExactField``,
+``MeshField``) for potentials of all points, see :mod:`nearfar.far.fields`.
 
 Loaded lazily, name by name, so that nothing is compiled or imported before it is used.
 """
@@ -12,18 +15,25 @@ if TYPE_CHECKING:
     from nearfar.far.clustering import spherical_kmeans
     from nearfar.far.error import ErrorEstimate, estimate_error
     from nearfar.far.exact import Exact
+    from nearfar.far.fields import Potential, Term
     from nearfar.far.gaussian_mixture import GaussianMixture
+    from nearfar.far.mesh import MeshField
     from nearfar.far.noise import Noise
+    from nearfar.far.pairs import ExactField
     from nearfar.far.random_features import RFA, Performer
     from nearfar.far.softmax import far_field, log_normalizers
 
 _HOMES = {
     "ErrorEstimate": "nearfar.far.error",
     "Exact": "nearfar.far.exact",
+    "ExactField": "nearfar.far.pairs",
     "GaussianMixture": "nearfar.far.gaussian_mixture",
+    "MeshField": "nearfar.far.mesh",
     "Noise": "nearfar.far.noise",
     "Performer": "nearfar.far.random_features",
+    "Potential": "nearfar.far.fields",
     "RFA": "nearfar.far.random_features",
+    "Term": "nearfar.far.fields",
     "estimate_error": "nearfar.far.error",
     "far_field": "nearfar.far.softmax",
     "log_normalizers": "nearfar.far.softmax",
@@ -34,9 +44,13 @@ __all__ = [
     "RFA",
     "ErrorEstimate",
     "Exact",
+    "ExactField",
     "GaussianMixture",
+    "MeshField",
     "Noise",
     "Performer",
+    "Potential",
+    "Term",
     "estimate_error",
     "far_field",
     "log_normalizers",

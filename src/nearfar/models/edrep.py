@@ -124,7 +124,17 @@ class EDRep(RelationEmbedder):
     """
 
     _capabilities: ClassVar[frozenset[str]] = frozenset(
-        {"relation-input", "deterministic", "any-n-jobs", "two-sided", "init", "transform", "resume"}
+        {
+            "relation-input",
+            "matrix-input",
+            "isolates-left-out",
+            "deterministic",
+            "any-n-jobs",
+            "two-sided",
+            "init",
+            "transform",
+            "resume",
+        }
     )
 
     def __init__(

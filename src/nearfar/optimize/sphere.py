@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nearfar._parallel import even_bounds, run_blocks
+from nearfar._vector import empty_aligned
 from nearfar.contracts import Floats
 from nearfar.optimize import _kernels
 
@@ -27,7 +28,7 @@ class Sphere:
 
     def start(self, n: int, d: int, rng: np.random.Generator, n_jobs: int = 1) -> NDArray[np.float32]:
         """Return n independent vectors, uniform on the sphere, shape (n, d), float32; the same for any ``n_jobs``."""
-        X = np.empty((n, d), np.float32)
+        X: NDArray[np.float32] = empty_aligned((n, d), np.float32)
         bounds = even_bounds(n, max(1, 2**18 // d))
         seeds = rng.integers(2**63, size=len(bounds) - 1)
 

@@ -12,12 +12,13 @@ import numpy as np
 from numba import njit
 from numba.extending import register_jitable
 
-from nearfar._vector import FAST, LANES, load, multiply_add, prefetch, prefetch_l2, store, zeros_like
+from nearfar._vector import FAST, LANES, add, lane_sum, load, multiply_add, prefetch, prefetch_row, store, zeros_like
 
 NO_SCALE = np.empty(0, np.float32)
-AHEAD, AHEAD_WIDE = 16, 24
-"""How many entries ahead the prefetch runs, for rows of up to 2 vectors into the first-level cache (8 and 32 measured
-slower at n = 300,000), for wider ones into the second (a quarter faster at d = 128 than into the first)."""
+AHEAD, AHEAD_WIDE = 48, 24
+"""How many entries ahead the prefetch runs, for rows of up to 2 vectors and for wider ones: about 96 cache lines. Into
+the second-level cache, which has many more requests open at a time than the first (docs/decisions, "How the products
+with the relation are taken")."""
 
 
 @register_jitable
@@ -39,30 +40,23 @@ def _gather(indptr, indices, data, column_scale, V, width, i, s, base, with_base
     """out[at_out + c] = s * sum_j a_ij V[j, c] (+ base[i, c]) for c < width; arrays are given flat."""
     last = indices.size - 1
     begin, end = indptr[i], indptr[i + 1]
-    column = 0
-    while column < width:
-        n = width - column
-        if n <= 2 * LANES:  # two accumulators; four would only move empty lanes
-            t0, t1 = zeros_like(V), zeros_like(V)
-            for p in range(begin, end):
-                ahead = indices[min(p + AHEAD, last)] * width + column
-                prefetch(V, ahead)
-                prefetch(V, ahead + LANES)
-                at = indices[p] * width + column
-                a = _weight(data, column_scale, indices, p)
-                t0 = multiply_add(a, load(V, at, n), t0)
-                t1 = multiply_add(a, load(V, at + LANES, n - LANES), t1)
-            _write(s, t0, base, i * width + column, with_base, out, at_out + column, n)
-            _write(s, t1, base, i * width + column + LANES, with_base, out, at_out + column + LANES, n - LANES)
-            column += 2 * LANES
-        else:
+    if width <= 2 * LANES:  # two accumulators, and masks that are the same for all rows
+        t0, t1 = zeros_like(V), zeros_like(V)
+        for p in range(begin, end):
+            prefetch_row(V, indices[min(p + AHEAD, last)] * width, width, 2)
+            at = indices[p] * width
+            a = _weight(data, column_scale, indices, p)
+            t0 = multiply_add(a, load(V, at, width), t0)
+            t1 = multiply_add(a, load(V, at + LANES, width - LANES), t1)
+        from_ = i * width
+        _write(s, t0, base, from_, with_base, out, at_out, width)
+        _write(s, t1, base, from_ + LANES, with_base, out, at_out + LANES, width - LANES)
+    else:
+        for column in range(0, width, 4 * LANES):
+            n = width - column
             t0, t1, t2, t3 = zeros_like(V), zeros_like(V), zeros_like(V), zeros_like(V)
             for p in range(begin, end):
-                ahead = indices[min(p + AHEAD_WIDE, last)] * width + column
-                prefetch_l2(V, ahead)
-                prefetch_l2(V, ahead + LANES)
-                prefetch_l2(V, ahead + 2 * LANES)
-                prefetch_l2(V, ahead + 3 * LANES)
+                prefetch_row(V, indices[min(p + AHEAD_WIDE, last)] * width + column, n, 4)
                 at = indices[p] * width + column
                 a = _weight(data, column_scale, indices, p)
                 t0 = multiply_add(a, load(V, at, n), t0)
@@ -74,7 +68,6 @@ def _gather(indptr, indices, data, column_scale, V, width, i, s, base, with_base
             _write(s, t1, base, from_ + LANES, with_base, out, to + LANES, n - LANES)
             _write(s, t2, base, from_ + 2 * LANES, with_base, out, to + 2 * LANES, n - 2 * LANES)
             _write(s, t3, base, from_ + 3 * LANES, with_base, out, to + 3 * LANES, n - 3 * LANES)
-            column += 4 * LANES
 
 
 @njit(cache=True, nogil=True, fastmath=FAST)
@@ -92,16 +85,32 @@ def product(indptr, indices, data, row_scale, column_scale, V, factor, base, wit
 
 
 @njit(cache=True, nogil=True)
+def total(X, start, stop):
+    """Return the sum of the rows start..stop of X, in X's dtype and any order: not finite if an entry is not."""
+    flat, end = X.reshape(-1), stop * X.shape[1]
+    t0, t1 = zeros_like(flat), zeros_like(flat)
+    for at in range(start * X.shape[1], end, 2 * LANES):
+        t0 = add(t0, load(flat, at, end - at))
+        t1 = add(t1, load(flat, at + LANES, end - at - LANES))
+    return lane_sum(add(t0, t1))
+
+
+@njit(cache=True, nogil=True)
 def vector_product(
     indptr, indices, data, row_scale, column_scale, v, factor, base, with_base, out, _first, start, stop
 ):
     """Do what ``product`` does for a single column; shorter, because row sums need it before anything else."""
+    last, flat = indices.size - 1, v.reshape(-1)
     for i in range(start, stop):
-        total = 0.0
+        value = 0.0
         for p in range(indptr[i], indptr[i + 1]):
-            total += _weight(data, column_scale, indices, p) * v[indices[p], 0]
-        total *= factor * row_scale[i] if row_scale.size > 0 else factor
-        out[i, 0] = base[i, 0] + total if with_base else total
+            ahead = indices[min(p + AHEAD, last)]
+            prefetch(flat, ahead)
+            if column_scale is not None:
+                prefetch(column_scale, ahead)
+            value += _weight(data, column_scale, indices, p) * flat[indices[p]]
+        value *= factor * row_scale[i] if row_scale.size > 0 else factor
+        out[i, 0] = base[i, 0] + value if with_base else value
 
 
 @njit(cache=True, nogil=True, fastmath=FAST)

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from nearfar._checks import (
     available_processors,
+    check_finite,
     check_flag,
     check_integer,
     check_matrix,
@@ -356,7 +357,8 @@ class Relation:
     @property
     def T(self) -> Relation:  # noqa: N802 - as everywhere in NumPy
         """The transpose: who is related to me."""
-        from nearfar.relations.operators import Sparse, Transposed
+        from nearfar.relations.composed import Transposed
+        from nearfar.relations.operators import Sparse
 
         operator = self.operator
         if isinstance(operator, Transposed):
@@ -367,7 +369,8 @@ class Relation:
 
     def normalized(self) -> Relation:
         """Return the row-normalised relation; an empty row stays empty."""
-        from nearfar.relations.operators import RowScaled, Sparse
+        from nearfar.relations.composed import RowScaled
+        from nearfar.relations.operators import Sparse
 
         operator = self.operator
         plain = operator.scaled(None) if isinstance(operator, Sparse) and operator.row_scale is not None else operator
@@ -395,7 +398,7 @@ class Relation:
         Dall'Amico & Belliardo, "Efficient distributed representations beyond negative sampling", section 4:
         P = (1/w) sum_{t=1..w} (D⁻¹A)ᵗ.
         """
-        from nearfar.relations.operators import Walk
+        from nearfar.relations.composed import Walk
 
         check_integer("Relation.random_walk", "steps", steps, low=1)
         if not self.is_square:
@@ -418,7 +421,7 @@ class Relation:
     def __matmul__(self, other: Any) -> Relation | Floats:
         if not isinstance(other, Relation):
             return self.matmat(other)
-        from nearfar.relations.operators import Product, factors_of
+        from nearfar.relations.composed import Product, factors_of
 
         if self.column_ids != other.row_ids:
             raise InputError(
@@ -429,7 +432,7 @@ class Relation:
         )
 
     def __mul__(self, factor: float) -> Relation:
-        from nearfar.relations.operators import WeightedSum
+        from nearfar.relations.composed import WeightedSum
 
         factor = check_real("Relation * factor", "factor", factor, low=0, open_low=True)
         return Relation(WeightedSum([factor], [self.operator]), self.row_ids, self.column_ids)
@@ -437,7 +440,7 @@ class Relation:
     __rmul__ = __mul__
 
     def __add__(self, other: object) -> Relation:
-        from nearfar.relations.operators import WeightedSum, terms_of
+        from nearfar.relations.composed import WeightedSum, terms_of
 
         if not isinstance(other, Relation):
             return NotImplemented
@@ -463,7 +466,7 @@ class Relation:
         Raises
         ------
         InputError
-            If X has another number of rows, or holds NaN or infinity.
+            If X has another number of rows, or holds NaN or infinity in a row that something is related to.
         """
         return self._times(X, transposed=False, n_jobs=n_jobs)
 
@@ -480,10 +483,12 @@ class Relation:
     def _times(self, X: Any, *, transposed: bool, n_jobs: int | None) -> Floats:
         owner = "Relation.rmatmat" if transposed else "Relation @ X"
         vector = getattr(X, "ndim", 2) == 1
-        block = check_matrix(owner, "X", np.asarray(X)[:, None] if vector else X, rows=self.shape[not transposed])
+        block = np.asarray(X)[:, None] if vector else X
+        block = check_matrix(owner, "X", block, rows=self.shape[not transposed], finite=False)
         workers = available_processors() if n_jobs is None else check_n_jobs(owner, n_jobs)
-        times = self.operator.rmatmat if transposed else self.operator.matmat
-        out = times(block, n_jobs=workers)
+        out, finite = self.operator.times(block, transposed=transposed, n_jobs=workers)
+        if not finite:  # only then: to read all of X once more takes up to a third of the time
+            check_finite(owner, "X", block)
         return out[:, 0] if vector else out
 
 

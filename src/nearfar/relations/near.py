@@ -12,10 +12,12 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from nearfar._parallel import even_bounds, run_blocks
+from nearfar._parallel import run_blocks
+from nearfar._vector import empty_aligned
 from nearfar.contracts import Floats
 from nearfar.relations import _kernels
-from nearfar.relations.operators import BLOCK, How, LinearOperator, Sparse, Walk, Workspace
+from nearfar.relations.composed import Walk
+from nearfar.relations.operators import How, LinearOperator, Sparse, Workspace, blocks_of
 
 
 class NearField(Protocol):
@@ -47,7 +49,7 @@ class OperatorPull:
     def prepare(self, X: Floats) -> None:
         n = self._operator.shape[self._how.transposed]
         if self._pull.shape != (n, X.shape[1]):
-            self._pull = np.empty((n, X.shape[1]), X.dtype)
+            self._pull = empty_aligned((n, X.shape[1]), X.dtype)
         self._operator.apply(X, self._pull, self._how)
         if self._both:
             other = replace(self._how, base=self._pull, transposed=not self._how.transposed)
@@ -76,7 +78,7 @@ class WalkPull:
         assert base.symmetric or not both
         self._arrays = (base.indptr, base.indices, base.data, base.row_scale)
         self._scale, self._steps, self._both, self._n_jobs = base.row_scale, steps, both, n_jobs
-        self._bounds = even_bounds(base.shape[0], BLOCK)
+        self._bounds = blocks_of(base.shape[0])
         self._W: Floats = np.empty((0, 0))
         self._spare: Floats = np.empty((0, 0))
 
@@ -100,8 +102,8 @@ class WalkPull:
         n, d = X.shape
         shape = (n, 2 * d if self._both else d)
         if self._W.shape != shape:
-            self._W = np.empty(shape, X.dtype)
-            self._spare = np.empty(shape if self._needs_spare else (0, 0), X.dtype)
+            self._W = empty_aligned(shape, X.dtype)
+            self._spare = empty_aligned(shape if self._needs_spare else (0, 0), X.dtype)
         if self._both:
             self._run(_kernels.pair_start, self._scale, X, self._W)
             for _ in range(self._steps - 1):
@@ -127,7 +129,7 @@ class WalkPull:
     def scratch(self, shape: tuple[int, int]) -> Floats:
         n, d = shape
         if self._spare.size < n * d:
-            self._spare = np.empty(self._W.shape, self._W.dtype)
+            self._spare = empty_aligned(self._W.shape, self._W.dtype)
         return self._spare.reshape(-1)[: n * d].reshape(n, d)
 
     def release(self) -> None:

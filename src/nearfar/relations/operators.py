@@ -1,36 +1,36 @@
-"""Non-negative linear operators kept as factors: what a relation is made of.
+"""Non-negative linear operators, what a relation is made of: what all of them can do, and the sparse matrix.
 
-A sparse matrix, a product, a weighted sum and the mean of the first powers know their product with a dense block, and
-that of their transpose; nothing is ever multiplied out. With ``B = diag(s) A`` and ``A`` symmetric, the walk's two
-products
-
-    P X   = 1/k (B + B² + ... + Bᵏ) X           T_1 = X + B X,           T_j = X + B T_(j-1),       P X = B T_(k-1) / k
-    Pᵀ X  = 1/k (Bᵀ + ... + (Bᵀ)ᵏ) X            (Horner, one product per power)
-
-come from one pass over the structure of ``A`` per power: with ``T' = s ∘ (X + A T'_(j-1))`` both need only ``A`` times
-the two blocks side by side.
+Those that are made of others are in :mod:`nearfar.relations.composed`.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
-from functools import cached_property
+from dataclasses import dataclass, field
+from functools import cached_property, lru_cache
 from itertools import pairwise
+from math import isfinite
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.sparse import csr_array, diags_array
+from scipy.sparse import csr_array
 
+from nearfar._checks import available_processors
 from nearfar._parallel import even_bounds, run_blocks
+from nearfar._vector import empty_aligned
 from nearfar.contracts import Floats
 from nearfar.relations import _kernels
 
 BLOCK = 2048
 """Rows a worker takes at a time: long enough to hide the hand-out, short enough to balance hubs."""
 PIECE = 1 << 20  # stored entries that are looked at together where all are, outside of the kernels
+
+
+@lru_cache(maxsize=64)
+def blocks_of(n: int) -> tuple[int, ...]:
+    """Return the bounds of the blocks of n rows."""
+    return tuple(even_bounds(n, BLOCK).tolist())
 
 
 class Workspace:
@@ -42,7 +42,7 @@ class Workspace:
     def take(self, n: int, like: Floats) -> Floats:
         """Return an uninitialised block of n rows, of the width and dtype of ``like``."""
         free = self._free.get(((n, *like.shape[1:]), like.dtype.str))
-        return free.pop() if free else np.empty((n, *like.shape[1:]), like.dtype)
+        return free.pop() if free else empty_aligned((n, *like.shape[1:]), like.dtype)
 
     def give(self, block: Floats) -> None:
         """Hand a block back."""
@@ -66,8 +66,11 @@ class LinearOperator(ABC):
     shape: tuple[int, int]
 
     @abstractmethod
-    def apply(self, X: Floats, out: Floats, how: How) -> None:
-        """Write ``base + factor * P X`` (``Pᵀ X`` if transposed) to ``out``; ``base`` may be ``out``, X may not."""
+    def apply(self, X: Floats, out: Floats, how: How) -> bool:
+        """Write ``base + factor * P X`` (``Pᵀ X`` if transposed) to ``out``; ``base`` may be ``out``, X may not.
+
+        Returns False if NaN, infinity or a number near the largest came out.
+        """
 
     @abstractmethod
     def rows(self, start: int, stop: int) -> csr_array[Any]:
@@ -85,15 +88,16 @@ class LinearOperator(ABC):
 
     def matmat(self, X: Floats, *, n_jobs: int) -> Floats:
         """Return P X for X of shape (m, d), in X's dtype; O(nnz d) time."""
-        out = np.empty((self.shape[0], X.shape[1]), X.dtype)
-        self.apply(X, out, How(n_jobs=n_jobs))
-        return out
+        return self.times(X, transposed=False, n_jobs=n_jobs)[0]
 
     def rmatmat(self, X: Floats, *, n_jobs: int) -> Floats:
         """Return Pᵀ X for X of shape (n, d), in X's dtype; O(nnz d) time."""
-        out = np.empty((self.shape[1], X.shape[1]), X.dtype)
-        self.apply(X, out, How(transposed=True, n_jobs=n_jobs))
-        return out
+        return self.times(X, transposed=True, n_jobs=n_jobs)[0]
+
+    def times(self, X: Floats, *, transposed: bool, n_jobs: int) -> tuple[Floats, bool]:
+        """Return P X or Pᵀ X, and what ``apply`` says of it."""
+        out = np.empty((self.shape[transposed], X.shape[1]), X.dtype)
+        return out, self.apply(X, out, How(transposed=transposed, n_jobs=n_jobs))
 
     def scratch_arrays(self) -> int:
         """Return how many further blocks of the size of X a product needs at most."""
@@ -120,7 +124,8 @@ class LinearOperator(ABC):
 
     def _sums(self, *, transposed: bool) -> NDArray[np.float64]:
         out = np.empty((self.shape[transposed], 1))
-        self.apply(np.ones((self.shape[not transposed], 1)), out, How(transposed=transposed))
+        how = How(transposed=transposed, n_jobs=available_processors())
+        self.apply(np.ones((self.shape[not transposed], 1)), out, how)
         return out[:, 0]
 
 
@@ -182,7 +187,7 @@ class Sparse(LinearOperator):
         new.row_scale = row_scale
         return new
 
-    def apply(self, X: Floats, out: Floats, how: How) -> None:
+    def apply(self, X: Floats, out: Floats, how: How) -> bool:
         indptr, indices, data = self.indptr, self.indices, self.data
         row_scale, column_scale = self.row_scale, None
         if how.transposed:
@@ -190,14 +195,18 @@ class Sparse(LinearOperator):
             if not self.symmetric:
                 indptr, indices, data = self._transposed
         base, with_base = (out, False) if how.base is None else (how.base, True)
-        kernel = _kernels.product if X.shape[1] > 1 else _kernels.vector_product
+        kernel = _kernels.vector_product if X.shape[1] == 1 else _kernels.product
         scale = _kernels.NO_SCALE if row_scale is None else row_scale
         rest = (data, scale, column_scale, X, how.factor, base, with_base, out)
-        run_blocks(
-            lambda _b, start, stop: kernel(indptr, indices, *rest, 0, start, stop),
-            even_bounds(len(indptr) - 1, BLOCK),
-            how.n_jobs,
-        )
+        overflown: list[int] = []
+
+        def task(block: int, start: int, stop: int) -> None:
+            kernel(indptr, indices, *rest, 0, start, stop)
+            if not isfinite(_kernels.total(out, start, stop)):  # costs little while the block is in the cache
+                overflown.append(block)
+
+        run_blocks(task, blocks_of(len(indptr) - 1), how.n_jobs)
+        return not overflown
 
     def without(self, isolates: NDArray[np.int64]) -> LinearOperator | None:
         new_index = np.delete(np.arange(self.shape[0]), isolates)
@@ -263,192 +272,3 @@ class Sparse(LinearOperator):
                 weights = weights * self.row_scale[rows_of(self.indptr, start, stop)]
             np.add.at(sums, self.indices[start:stop].astype(np.intp), weights.astype(np.float64))
         return sums
-
-
-class Product(LinearOperator):
-    """``factors[0] @ factors[1] @ ...``, applied from the right."""
-
-    def __init__(self, factors: Sequence[LinearOperator]) -> None:
-        self.factors = tuple(factors)
-        self.shape = (factors[0].shape[0], factors[-1].shape[1])
-
-    def apply(self, X: Floats, out: Floats, how: How) -> None:
-        order = self.factors if how.transposed else self.factors[::-1]
-        current = X
-        for step in order[:-1]:
-            target = how.workspace.take(step.shape[how.transposed], X)
-            step.apply(current, target, replace(how, base=None, factor=1.0))
-            if current is not X:
-                how.workspace.give(current)
-            current = target
-        order[-1].apply(current, out, how)
-        how.workspace.give(current)
-
-    def scratch_arrays(self) -> int:
-        return 2 if len(self.factors) > 2 else 1
-
-    def rows(self, start: int, stop: int) -> csr_array[Any]:
-        block = self.factors[0].rows(start, stop)
-        for factor in self.factors[1:]:
-            block = csr_array(block @ factor.rows(0, factor.shape[0]))
-        return block
-
-    @property
-    def nbytes(self) -> int:
-        return sum(f.nbytes for f in self.factors)
-
-    @property
-    def nnz(self) -> int:
-        return sum(f.nnz for f in self.factors)
-
-
-class WeightedSum(LinearOperator):
-    """``sum_k weights[k] * terms[k]``."""
-
-    def __init__(self, weights: Sequence[float], terms: Sequence[LinearOperator]) -> None:
-        self.weights, self.terms = tuple(weights), tuple(terms)
-        self.shape = terms[0].shape
-
-    @property
-    def is_undirected(self) -> bool:
-        return all(term.is_undirected for term in self.terms)
-
-    def apply(self, X: Floats, out: Floats, how: How) -> None:
-        base = how.base
-        for weight, term in zip(self.weights, self.terms, strict=True):
-            term.apply(X, out, replace(how, base=base, factor=how.factor * weight))
-            base = out
-
-    def scratch_arrays(self) -> int:
-        return max(term.scratch_arrays() for term in self.terms)
-
-    def rows(self, start: int, stop: int) -> csr_array[Any]:
-        parts = [w * t.rows(start, stop) for w, t in zip(self.weights, self.terms, strict=True)]
-        return csr_array(sum(parts[1:], parts[0]))
-
-    @property
-    def nbytes(self) -> int:
-        return sum(t.nbytes for t in self.terms)
-
-    @property
-    def nnz(self) -> int:
-        return sum(t.nnz for t in self.terms)
-
-
-class RowScaled(LinearOperator):
-    """``diag(scale) inner``, for an inner operator that is not one sparse matrix."""
-
-    def __init__(self, scale: NDArray[np.float32], inner: LinearOperator) -> None:
-        self.scale, self.inner, self.shape = scale, inner, inner.shape
-
-    def apply(self, X: Floats, out: Floats, how: How) -> None:
-        scale = self.scale[:, None].astype(X.dtype, copy=False)
-        part = how.workspace.take(self.shape[0], X)
-        if how.transposed:
-            np.multiply(scale, X, out=part)
-            self.inner.apply(part, out, how)
-        else:
-            self.inner.apply(X, part, replace(how, base=None, factor=1.0))
-            part *= scale * X.dtype.type(how.factor)
-            np.add(part, 0 if how.base is None else how.base, out=out)
-        how.workspace.give(part)
-
-    def scratch_arrays(self) -> int:
-        return 1 + self.inner.scratch_arrays()
-
-    def rows(self, start: int, stop: int) -> csr_array[Any]:
-        return csr_array(diags_array(self.scale[start:stop]) @ self.inner.rows(start, stop))
-
-    @property
-    def nbytes(self) -> int:
-        return self.scale.nbytes + self.inner.nbytes
-
-    @property
-    def nnz(self) -> int:
-        return self.inner.nnz
-
-
-class Transposed(LinearOperator):
-    """``innerᵀ``."""
-
-    def __init__(self, inner: LinearOperator) -> None:
-        self.inner, self.shape = inner, (inner.shape[1], inner.shape[0])
-
-    def apply(self, X: Floats, out: Floats, how: How) -> None:
-        self.inner.apply(X, out, replace(how, transposed=not how.transposed))
-
-    def scratch_arrays(self) -> int:
-        return self.inner.scratch_arrays()
-
-    def rows(self, start: int, stop: int) -> csr_array[Any]:
-        whole = self.inner.rows(0, self.inner.shape[0])
-        return csr_array(whole[:, start:stop].T)
-
-    @property
-    def nbytes(self) -> int:
-        return self.inner.nbytes
-
-    @property
-    def nnz(self) -> int:
-        return self.inner.nnz
-
-
-class Walk(LinearOperator):
-    """Mean of the first ``steps`` powers of a square operator B, by Horner's rule: one product per power."""
-
-    def __init__(self, base: LinearOperator, steps: int) -> None:
-        self.base, self.steps, self.shape = base, steps, base.shape
-
-    def without(self, isolates: NDArray[np.int64]) -> LinearOperator | None:
-        base = self.base.without(isolates)
-        return None if base is None else Walk(base, self.steps)
-
-    @property
-    def is_undirected(self) -> bool:
-        return self.base.is_undirected
-
-    def apply(self, X: Floats, out: Floats, how: How) -> None:
-        T = X
-        step = replace(how, base=X, factor=1.0)
-        for _ in range(self.steps - 1):
-            target = how.workspace.take(len(X), X)
-            self.base.apply(T, target, step)
-            if T is not X:
-                how.workspace.give(T)
-            T = target
-        self.base.apply(T, out, replace(how, factor=how.factor / self.steps))
-        if T is not X:
-            how.workspace.give(T)
-
-    def scratch_arrays(self) -> int:
-        return min(self.steps - 1, 2) + self.base.scratch_arrays()
-
-    def rows(self, start: int, stop: int) -> csr_array[Any]:
-        whole = self.base.rows(0, self.shape[0])
-        power = self.base.rows(start, stop)
-        total = power.copy()
-        for _ in range(self.steps - 1):
-            power = csr_array(power @ whole)
-            total = csr_array(total + power)
-        total.data /= self.steps  # in place: scipy's own division would make it float64
-        return total
-
-    @property
-    def nbytes(self) -> int:
-        return self.base.nbytes
-
-    @property
-    def nnz(self) -> int:
-        return self.base.nnz
-
-
-def factors_of(operator: LinearOperator) -> tuple[LinearOperator, ...]:
-    """Return the factors of a product, of anything else itself."""
-    return operator.factors if isinstance(operator, Product) else (operator,)
-
-
-def terms_of(operator: LinearOperator) -> list[tuple[float, LinearOperator]]:
-    """Return the weighted terms of a sum, of anything else itself."""
-    if isinstance(operator, WeightedSum):
-        return list(zip(operator.weights, operator.terms, strict=True))
-    return [(1.0, operator)]

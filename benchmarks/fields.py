@@ -1,0 +1,119 @@
+"""The far field of t-SNE at fixed positions: mesh, pair by pair, and openTSNE's FFT, side by side.
+
+    python benchmarks/fields.py --sizes 20000 70000 1000000
+
+Positions are blobs as wide as maps of that many points get. Every method gives all forces and S once per run; they take
+turns, and the best of the runs counts. Errors are root mean squares over those of the forces at 1,000 of the points,
+whose forces are summed in float64 by NumPy; each method is also asked in its own precision (nearfar float32, openTSNE
+float64). openTSNE runs with its defaults, and with ``ints_in_interval=0.3``, where its mesh is finer. The error of S
+is that against nearfar's exact S.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from openTSNE import _tsne
+
+from _common import ResultFile, say, timed
+from nearfar.far import ExactField, MeshField, Term
+from nearfar.kernels import StudentT
+
+KEYS = ("n", "method")
+SPANS = {20_000: 80.0, 70_000: 120.0, 1_000_000: 250.0}
+EXACT_UP_TO = 70_000
+N_JOBS = 2
+
+Forces = Callable[[], tuple[NDArray[Any], float]]
+
+
+def blobs(n: int, span: float) -> NDArray[np.float32]:
+    rng = np.random.default_rng([n, 7])
+    centres = rng.normal(size=(40, 2))
+    Y = centres[rng.integers(40, size=n)] + rng.normal(size=(n, 2)) / 4
+    return (Y * span / np.ptp(Y, axis=0).max()).astype(np.float32)
+
+
+def by_hand(Y: NDArray[Any], rows: NDArray[np.int64]) -> tuple[NDArray[np.float64], float]:
+    """Gradients of the potential of w at some rows, and the mean potential there."""
+    gradients, values = np.empty((len(rows), 2)), np.empty(len(rows))
+    Y = Y.astype(np.float64)
+    for k, i in enumerate(rows):
+        differences = Y[i] - Y
+        w = 1 / (1 + np.einsum("ij,ij->i", differences, differences))
+        gradients[k], values[k] = -2 * (w**2) @ differences, w.sum() - 1
+    return gradients, float(values.mean())
+
+
+def nearfar_forces(field: Any, Y: NDArray[Any]) -> Forces:
+    def forces() -> tuple[NDArray[Any], float]:
+        field.place(Y, StudentT(), N_JOBS)
+        [potential] = field.evaluate([Term("weight")])
+        return potential.gradient, float(potential.value.sum(dtype=np.float64))
+
+    return forces
+
+
+def opentsne_forces(Y: NDArray[Any], ints_in_interval: float) -> Forces:
+    Y = Y.astype(np.float64)
+
+    def forces() -> tuple[NDArray[Any], float]:
+        gradient = np.zeros_like(Y)
+        total = _tsne.estimate_negative_gradient_fft_2d(
+            Y, gradient, n_interpolation_points=3, min_num_intervals=50, ints_in_interval=ints_in_interval, dof=1
+        )
+        return gradient * (2 * total), float(total)  # its forces are divided by S already, and by -2
+
+    return forces
+
+
+def measure(file: ResultFile, n: int, repeats: int) -> None:
+    span = SPANS.get(n, 250.0)
+    Y = blobs(n, span)
+    methods = {
+        "mesh": nearfar_forces(MeshField(), Y),
+        "mesh, tolerance 0.1": nearfar_forces(MeshField(0.1), Y),
+        "openTSNE": opentsne_forces(Y, 1.0),
+    }
+    if n <= EXACT_UP_TO:
+        methods["openTSNE, fine"] = opentsne_forces(Y, 0.3)
+        methods["exact"] = nearfar_forces(ExactField(), Y)
+    seconds: dict[str, list[float]] = {name: [] for name in methods}
+    results = {name: (forces()[0].copy(), forces()[1]) for name, forces in methods.items()}  # compiles, too
+    for _ in range(repeats):
+        for name, forces in methods.items():
+            seconds[name].append(timed(forces)[1])
+    rows = np.random.default_rng(0).choice(n, 1000, replace=False)
+    right, _ = by_hand(Y, rows)
+    S = results["exact"][1] if "exact" in results else None
+    for name, (gradient, total) in results.items():
+        difference = gradient[rows] - right
+        record = {
+            "n": n,
+            "method": name,
+            "span": span,
+            "seconds": round(min(seconds[name]), 5),
+            "median_seconds": round(float(np.median(seconds[name])), 5),
+            "force_error": float(f"{np.sqrt(np.mean(difference**2) / np.mean(right**2)):.3g}"),
+            "sum_error": None if S is None or name == "exact" else float(f"{abs(total / S - 1):.3g}"),
+        }
+        file.add(record)
+        say(str(record))
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--sizes", type=int, nargs="+", default=list(SPANS))
+    parser.add_argument("--repeats", type=int, default=7)
+    args = parser.parse_args()
+    file = ResultFile("fields", KEYS)
+    for n in args.sizes:
+        measure(file, n, args.repeats if n <= EXACT_UP_TO else min(3, args.repeats))
+
+
+if __name__ == "__main__":
+    main()

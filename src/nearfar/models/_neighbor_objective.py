@@ -1,0 +1,299 @@
+"""The cost of a map and its gradient in linear time: a near part on the support of P, a far part from a field.
+
+The master equation (``_master``) with D = D_near + D_far, where D_far(q) = b ln q + const and D_near = 0 wherever
+p = 0 (a constant in all of D leaves the gradient as it is)::
+
+    KL               b = 0        -q D_near = p
+    Jensen-Shannon   b = 0        -q D_near = (q / kappa) ln(1 + kappa p / ((1 - kappa) q))
+    reverse KL       b = 1        -q D_near = q ln(1 + (1 - floor) p / eps)        eps = floor / (n - 1), by row
+    NeRV             b = 1 - lam  lam times that of KL + (1 - lam) times that of reverse KL
+
+Near, gathered over the pattern of P and Pᵀ, with s = -q D_near::
+
+    grad_i = 2 sum_j (s_ij + s_ji)(-w'/w)(y_i - y_j)
+
+Far, from the potentials Phi of w and Phi^e of w ln w - w (see ``far.fields``), M = sum q D = b sum q ln q - sum s::
+
+    "pair"  grad_i = (2/S) [b grad Phi^e - (b ln S + M) grad Phi]
+    "row"   grad_i = b (c1_i grad Phi^e + grad Phi^e_c1) + c0_i grad Phi + grad Phi_c0
+            with charges c1_i = 1/S_i, c0_i = -(b ln S_i + M_i)/S_i
+"""
+
+from __future__ import annotations
+
+import copy
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.sparse import csr_array
+
+from nearfar._parallel import even_bounds, run_blocks
+from nearfar.contracts import Floats
+from nearfar.divergences.probability import KL, JensenShannon, NeRV, ReverseKL
+from nearfar.far.fields import Field, Potential, Term
+from nearfar.models import _neighbor_kernels as kernels
+from nearfar.models._master import value_and_gradient
+from nearfar.scores._kernels import typed
+
+_BLOCKS = 128  # of rows with equally many entries: enough for the slowest worker not to be waited for
+_ROWS = 2048  # of a block where the pattern is made
+_LEAST_S = 1e-20  # of a point so far from all others that its similarities vanish: its charges stay finite in float32
+
+
+class Objective:
+    """What a map minimises."""
+
+    def evaluate(self, Y: Floats, exaggeration: float = 1.0, *, cost: bool = False) -> tuple[Floats, float | None]:
+        """Return the gradient, shape (n, d), which the next call may overwrite, and if asked for the true cost."""
+        raise NotImplementedError
+
+    def with_divergence(self, divergence: Any) -> Objective:
+        """Return the same with another divergence."""
+        raise NotImplementedError
+
+    def reorder(self, order: NDArray[np.integer[Any]]) -> bool:  # noqa: ARG002
+        """Let row r be what row ``order[r]`` was, if that makes anything quicker; return whether it was done."""
+        return False
+
+
+@dataclass(frozen=True)
+class MasterObjective(Objective):
+    """Any divergence, kernel and normalisation, in quadratic time."""
+
+    P: Any
+    kernel: Any
+    divergence: Any
+    normalization: str
+
+    def evaluate(self, Y: Floats, exaggeration: float = 1.0, *, cost: bool = False) -> tuple[Floats, float | None]:
+        """Return the gradient and the cost."""
+        value, gradient = value_and_gradient(
+            Y, self.P, self.kernel, self.divergence, self.normalization, exaggeration=exaggeration
+        )
+        return gradient.astype(Y.dtype, copy=False), value if cost else None
+
+    def with_divergence(self, divergence: Any) -> MasterObjective:
+        """Return the same with another divergence."""
+        return replace(self, divergence=divergence)
+
+
+def is_linear_time(kernel: Any, divergence: Any, normalization: str) -> bool:
+    """Return whether :class:`NeighborObjective` knows this combination."""
+    known = type(divergence) in (KL, ReverseKL, NeRV, JensenShannon)
+    return known and getattr(kernel, "compiled", None) is not None and normalization != "none"
+
+
+class NeighborObjective(Objective):
+    """The built-in divergences and kernels, by row or by pair, with the far part left to a field.
+
+    Parameters
+    ----------
+    P : csr_array of shape (n, n)
+        For ``"pair"`` its total is 1, and (P + Pᵀ) / 2 is what counts; for ``"row"`` rows have sum 1 or are empty. The
+        diagonal does not count.
+    kernel : Kernel
+        With a compiled form.
+    divergence : MapDivergence
+        KL, ReverseKL, NeRV or JensenShannon.
+    normalization : {"row", "pair"}
+        How q is made from w.
+    field : Field
+        The sums over all pairs.
+    dtype : dtype
+        Of the positions.
+    n_jobs : int
+        Threads; no result depends on it.
+    """
+
+    def __init__(
+        self, P: Any, kernel: Any, divergence: Any, normalization: str, field: Field, *, dtype: Any, n_jobs: int
+    ) -> None:
+        self.kernel, self._field, self._n_jobs, self._n = kernel, field, n_jobs, P.shape[0]
+        self._by_row, self._dtype = normalization == "row", np.dtype(dtype)
+        self._compiled_kernel = typed(kernel.compiled, dtype)  # type: ignore[no-untyped-call]
+        self._near, self._mass = np.empty((self._n, 0), dtype), np.empty(self._n, dtype)
+        self._pattern(P)
+        self._set_divergence(divergence)
+
+    def with_divergence(self, divergence: Any) -> NeighborObjective:
+        """Return the objective with another divergence, over the same arrays."""
+        other = copy.copy(self)
+        other._set_divergence(divergence)
+        return other
+
+    def _set_divergence(self, divergence: Any) -> None:
+        self._divergence = divergence.limit()
+        self._compiled_divergence, self._eps = _compiled(
+            self._divergence, self._n, by_row=self._by_row, dtype=self._dtype
+        )
+        # All that KL asks of the pattern is p_ij + p_ji; by pair that is 2 p_ij.
+        by_row_and_kl = self._by_row and isinstance(self._divergence, KL)
+        self._both = self._graph[2] + self._graph[3] if by_row_and_kl else self._graph[2]
+
+    def _pattern(self, P: Any) -> None:
+        indptr, columns, own, back = union_pattern(P, self._dtype.type, self._n_jobs)
+        self._mass_of_p = np.add.reduceat(np.append(own, 0), indptr[:-1], dtype=np.float64) * (np.diff(indptr) > 0)
+        if not self._by_row:
+            own += back
+            own *= self._dtype.type(0.5)
+            back = own
+        self._set_graph(indptr, columns, own, back)
+
+    def _set_graph(self, *graph: NDArray[Any]) -> None:
+        indptr = graph[0]
+        cuts = np.searchsorted(indptr, np.linspace(0, indptr[-1], _BLOCKS + 1)).clip(0, self._n)
+        self._bounds = np.unique(np.concatenate([[0], cuts, [self._n]])).astype(np.int64)
+        self._graph = graph
+
+    def reorder(self, order: NDArray[np.integer[Any]]) -> bool:
+        """Let row r be what row ``order[r]`` was: of use where rows that are neighbours then lie side by side."""
+        indptr, columns, own, back = self._graph
+        place = np.empty(self._n, np.uint32)
+        place[order] = np.arange(self._n, dtype=np.uint32)
+        new_indptr = np.zeros(self._n + 1, np.int64)
+        np.cumsum(np.diff(indptr)[order], out=new_indptr[1:])
+        given = (indptr, columns, own, back if self._by_row else back[:0])
+        made = (new_indptr, *(np.empty_like(values) for values in given[1:]))
+        run_blocks(
+            lambda _block, start, stop: kernels.reordered_rows(given, order, place, made, start, stop),
+            even_bounds(self._n, _ROWS),
+            self._n_jobs,
+        )
+        self._mass_of_p = self._mass_of_p[order]
+        self._set_graph(*made[:3], made[3] if self._by_row else made[2])
+        self._set_divergence(self._divergence)
+        return True
+
+    # ---------------------------------------------------------------- gradient
+
+    def evaluate(self, Y: Floats, exaggeration: float = 1.0, *, cost: bool = False) -> tuple[Floats, float | None]:
+        """Return the gradient at Y, with P exaggerated (KL only), and the true cost if it is asked for."""
+        if self._near.shape != Y.shape:
+            self._near = np.empty(Y.shape, Y.dtype)
+        self._field.place(Y, self.kernel, self._n_jobs)
+        b = self._divergence.far_log
+        names = ("weight", "entropy") if b else ("weight",)
+        potentials = self._field.evaluate([Term(name) for name in names])  # type: ignore[arg-type]
+        S = np.maximum(potentials[0].value.astype(np.float64), _LEAST_S)
+        if not self._by_row:
+            S = S.sum(keepdims=True)
+        self._pull(Y, S, exaggeration)
+        q_ln_q = self._q_ln_q(potentials, S) if b else np.zeros(1)
+        far = self._far_by_row if self._by_row else self._far_by_pair
+        far(potentials, S, q_ln_q)
+        return self._near, self._cost(Y, S, q_ln_q) if cost else None
+
+    def _pull(self, Y: Floats, S: NDArray[np.float64], exaggeration: float) -> None:
+        """Write the near part of the gradient, and per row the mass sum_j s_ij."""
+        packed, is_kl = _packed(Y), isinstance(self._divergence, KL)
+        out, mass, graph, kernel = self._near, self._mass, self._graph, self._compiled_kernel
+        factor, inverse = Y.dtype.type(2), (1 / S).astype(Y.dtype)
+        if is_kl:  # s = p, whatever S is
+            indptr, columns, p = graph[0], graph[1], self._both
+            factor *= Y.dtype.type(exaggeration * (1 if self._by_row else 2))
+            mass[:] = self._mass_of_p
+            if packed.size:
+                self._run(lambda rows: kernels.pull_by_p(indptr, columns, p, kernel, factor, packed, out, *rows))
+                return
+            graph, mass, inverse, factor = (indptr, columns, p, p), np.empty_like(mass), inverse[:1], factor / 2
+        how = (kernel, self._compiled_divergence, inverse, factor, Y, packed)
+        self._run(lambda rows: kernels.pull_by_strength(graph, *how, out, mass, *rows))
+
+    def _far_by_pair(self, potentials: list[Potential], S: NDArray[np.float64], q_ln_q: NDArray[np.float64]) -> None:
+        b, scalar = self._divergence.far_log, self._near.dtype.type
+        M = b * q_ln_q[0] - self._mass.sum(dtype=np.float64)
+        self._near += scalar(-2 * (b * np.log(S[0]) + M) / S[0]) * potentials[0].gradient
+        if b:
+            self._near += scalar(2 * b / S[0]) * potentials[1].gradient
+
+    def _far_by_row(self, potentials: list[Potential], S: NDArray[np.float64], q_ln_q: NDArray[np.float64]) -> None:
+        b, dtype = self._divergence.far_log, self._near.dtype
+        c1 = (1 / S).astype(dtype)
+        c0 = (-(b * np.log(S) + b * q_ln_q - self._mass) / S).astype(dtype)
+        self._near += c0[:, None] * potentials[0].gradient
+        terms = [Term("weight", c0)]
+        if b:
+            self._near += (dtype.type(b) * c1)[:, None] * potentials[1].gradient
+            terms.append(Term("entropy", c1))
+        charged = self._field.evaluate(terms)
+        self._near += charged[0].gradient
+        if b:
+            self._near += dtype.type(b) * charged[1].gradient
+
+    # ---------------------------------------------------------------- cost
+
+    def _q_ln_q(self, potentials: list[Potential], S: NDArray[np.float64]) -> NDArray[np.float64]:
+        """sum_l q ln q, of each row or of all: the two potentials together are sum w ln w."""
+        w_ln_w = potentials[0].value.astype(np.float64) + potentials[1].value
+        if not self._by_row:
+            w_ln_w = w_ln_w.sum(keepdims=True)
+        return np.clip(w_ln_w / S - np.log(S), -2 * np.log(self._n), 0)
+
+    def _cost(self, Y: Floats, S: NDArray[np.float64], q_ln_q: NDArray[np.float64]) -> float:
+        packed, log_S = _packed(Y), np.log(S).astype(Y.dtype)
+        parts = np.zeros(len(self._bounds) - 1)
+
+        def task(block: int, start: int, stop: int) -> None:
+            parts[block] = kernels.near_cost(
+                self._graph, self._compiled_kernel, self._compiled_divergence, log_S, Y, packed, start, stop
+            )
+
+        run_blocks(task, self._bounds, self._n_jobs)
+        b = self._divergence.far_log
+        cost = parts.sum() + b * (q_ln_q.sum() - np.log(self._eps) * len(S))
+        if isinstance(self._divergence, JensenShannon):
+            cost -= np.log1p(-self._divergence.kappa) / self._divergence.kappa * len(S)
+        return float(cost)
+
+    def _run(self, task: Any) -> None:
+        run_blocks(lambda _block, start, stop: task((start, stop)), self._bounds, self._n_jobs)
+
+
+def union_pattern(P: Any, scalar: Any, n_jobs: int) -> tuple[NDArray[Any], ...]:
+    """Return (indptr, columns, own, back): where P or Pᵀ has an entry off the diagonal, p_ij and p_ji there."""
+    P = csr_array(P)
+    P.sum_duplicates()  # sorts too
+    Pt = P.T.tocsr()
+    n = P.shape[0]
+    left, right = (
+        (A.indptr.astype(np.int64), A.indices.astype(np.int32, copy=False), A.data.astype(scalar, copy=False))
+        for A in (P, Pt)
+    )
+    indptr = np.zeros(n + 1, np.int64)
+    bounds = even_bounds(n, _ROWS)
+    run_blocks(lambda _b, start, stop: kernels.merged_counts(left, right, indptr, start, stop), bounds, n_jobs)
+    np.cumsum(indptr, out=indptr)
+    columns, own, back = np.empty(indptr[-1], np.uint32), np.empty(indptr[-1], scalar), np.empty(indptr[-1], scalar)
+    run_blocks(
+        lambda _b, start, stop: kernels.merged_rows(left, right, indptr, columns, own, back, start, stop),
+        bounds,
+        n_jobs,
+    )
+    return indptr, columns, own, back
+
+
+def _compiled(divergence: Any, n: int, *, by_row: bool, dtype: Any) -> tuple[Any, float]:
+    """Return ((code, constants), eps) for the kernels; eps is the floor of one entry, 1 where there is none."""
+    scalar = np.dtype(dtype).type
+    tiny = 1e-30 if scalar is np.float32 else 1e-290
+    code: tuple[int, ...]
+    eps = 1.0
+    if isinstance(divergence, KL):
+        code, constants = (), (0.0, 0.0, 0.0, tiny)
+    elif isinstance(divergence, JensenShannon):
+        kappa = divergence.kappa
+        code, constants = (0, 0), (1 / kappa, kappa / (1 - kappa), 1 - kappa, tiny)
+    else:
+        b = divergence.far_log
+        eps = divergence.floor / ((n - 1) if by_row else n * (n - 1))
+        code, constants = (0,), (1 - b, b, (1 - divergence.floor) / eps, tiny)
+    return (code, tuple(scalar(c) for c in constants)), eps
+
+
+def _packed(Y: Floats) -> NDArray[np.int64]:
+    """Return positions of two float32 as one number each; empty if they are of another kind."""
+    if Y.dtype == np.float32 and Y.shape[1] == 2:
+        return Y.view(np.int64).ravel()
+    return np.empty(0, np.int64)

@@ -1,0 +1,342 @@
+"""Fields of maps: pair by pair against NumPy, the mesh against NumPy over all combinations."""
+
+from __future__ import annotations
+
+import copy
+import pickle
+import warnings
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from nearfar.errors import InputError, NearfarError, NearfarWarning, NumericalError
+from nearfar.far import ExactField, MeshField, Potential, Term
+from nearfar.far._mesh import Buffers, bounding_box, choose_mesh, sort_points
+from nearfar.far.fields import Field
+from nearfar.kernels import Exponential, HeavyTailed, InhomogeneousStudentT, Kernel, StudentT
+
+RNG = np.random.default_rng
+KERNELS = [
+    Exponential(),
+    Exponential(beta=30.0),
+    StudentT(),
+    HeavyTailed(alpha=0.5),
+    HeavyTailed(alpha=2.0, beta=3.0),
+    InhomogeneousStudentT(nu=5.0),
+]
+IDS = [repr(kernel) for kernel in KERNELS]
+SPANS = (1e-4, 1e-2, 1.0, 30.0, 150.0)
+
+
+def cloud(n: int, d: int, span: float = 30.0, seed: int = 0, dtype: type = np.float64) -> np.ndarray:
+    """Irregular points: off the centre, of unequal spread, the longest side of length ``span``."""
+    rng = RNG(seed)
+    Y = rng.normal(size=(n, d)) * np.linspace(1.0, 0.6, d)
+    Y *= span / max(float(np.ptp(Y, axis=0).max()), 1e-300)
+    return (Y + span * rng.normal(size=d) / 3).astype(dtype)
+
+
+def by_hand(Y: np.ndarray, kernel: Kernel, term: Term) -> Potential:
+    """The definition, in float64."""
+    Y = Y.astype(np.float64)
+    differences = Y[:, None] - Y[None]
+    f = (differences**2).sum(axis=-1)
+    w, log_w, slope = kernel.weight(f), kernel.log_weight(f), kernel.slope(f)
+    V, slope = (w, slope) if term.potential == "weight" else (w * log_w - w, slope * log_w)
+    c = np.ones(len(Y)) if term.charges is None else term.charges.astype(np.float64)
+    V = V * c
+    np.fill_diagonal(V, 0.0)
+    return Potential(V.sum(axis=1), np.einsum("ij,ijk->ik", 2 * slope * c, differences))
+
+
+def charges(n: int, seed: int = 5) -> dict[str, np.ndarray | None]:
+    rng = RNG(seed)
+    return {"ones": None, "positive": rng.random(n) + 0.1, "mixed": rng.normal(size=n)}
+
+
+def ask(field: Field, Y: np.ndarray, kernel: Kernel, terms: list[Term], n_jobs: int = 2) -> list[Potential]:
+    field.place(Y, kernel, n_jobs)
+    return field.evaluate(terms)
+
+
+def relative(found: np.ndarray, expected: np.ndarray) -> float:
+    """Root mean square of the errors over that of what is right."""
+    scale = np.sqrt(np.mean(expected**2))
+    return float(np.sqrt(np.mean((found - expected) ** 2)) / scale) if scale else float(np.abs(found).max())
+
+
+# Pair by pair
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize(
+    ("kernel", "d"), [*((kernel, 2) for kernel in KERNELS), (StudentT(), 1), (StudentT(), 3), (StudentT(), 5)], ids=repr
+)
+def test_exact_field_agrees_with_the_definition(kernel: Kernel, d: int, dtype: type) -> None:
+    Y = cloud(1100, d, span=8.0, dtype=dtype)  # more than a chunk
+    c = [charges(len(Y), seed)["mixed"] for seed in (1, 2)]
+    terms = [Term("entropy"), Term("entropy", c[0]), Term("weight", c[1])]
+    tolerance = 1e-12 if dtype == np.float64 else 3e-6
+    for term, potential in zip(terms, ask(ExactField(), Y, kernel, terms), strict=True):
+        expected = by_hand(Y, kernel, term)
+        assert potential.value.dtype == potential.gradient.dtype == dtype
+        assert potential.gradient.shape == Y.shape
+        assert relative(potential.value, expected.value) < tolerance
+        assert relative(potential.gradient, expected.gradient) < tolerance
+
+
+@pytest.mark.parametrize("potential", ["weight", "entropy"])
+def test_exact_gradient_is_the_slope_of_the_value(potential: str) -> None:
+    Y, kernel, step = cloud(7, 3, span=2.0), HeavyTailed(alpha=0.7, beta=2.0), 1e-5
+    term = Term(potential, charges(7)["mixed"])  # type: ignore[arg-type]
+    gradient = ask(ExactField(), Y, kernel, [term])[0].gradient.copy()
+    for i, k in np.ndindex(Y.shape):
+        values = []
+        for sign in (1, -1):
+            moved = Y.copy()
+            moved[i, k] += sign * step
+            values.append(ask(ExactField(), moved, kernel, [term])[0].value[i])
+        assert gradient[i, k] == pytest.approx((values[0] - values[1]) / (2 * step), rel=1e-7, abs=1e-8)
+
+
+def test_exact_field_keeps_a_far_point_exact() -> None:
+    """A point's own w = 1 is never added, so the tiny sum of a lonely point is not lost in float32."""
+    Y = np.array([[0.0, 0.0], [3.0, 4.0], [5.0, 0.0]], np.float32)
+    [potential] = ask(ExactField(), Y, Exponential(), [Term("weight")])
+    assert potential.value[0] == pytest.approx(2 * np.exp(-25.0), rel=1e-6)
+
+
+# On the mesh
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("d", [1, 2])
+@pytest.mark.parametrize("kernel", KERNELS, ids=IDS)
+def test_mesh_field_is_within_its_tolerance(kernel: Kernel, d: int, dtype: type) -> None:
+    field = MeshField()
+    for span in SPANS:
+        Y = cloud(300, d, span, dtype=dtype)
+        for name, c in charges(len(Y)).items():
+            terms = [Term("weight", c), Term("entropy", c)]
+            expected = [by_hand(Y, kernel, term) for term in terms]
+            for term, found, right in zip(terms, ask(field, Y, kernel, terms), expected, strict=True):
+                what = f"{term.potential}, charges {name}, span {span}"
+                assert found.gradient.shape == Y.shape, what
+                assert relative(found.gradient, right.gradient) < field.tolerance, what
+                assert relative(found.value, right.value) < field.tolerance / 4, what
+                if name != "mixed":
+                    assert abs(found.value.sum() / right.value.sum() - 1) < field.tolerance / 10, what
+
+
+@pytest.mark.parametrize("tolerance", [1e-1, 1e-2, 1e-3, 1e-5])
+@pytest.mark.parametrize("kernel", [StudentT(), Exponential()], ids=repr)
+def test_one_argument_controls_the_error(kernel: Kernel, tolerance: float) -> None:
+    Y = cloud(1000, 2, span=40.0)
+    term = Term("weight")
+    [found] = ask(MeshField(tolerance), Y, kernel, [term])
+    error = relative(found.gradient, by_hand(Y, kernel, term).gradient)
+    assert tolerance / 30 < error < tolerance
+
+
+def test_a_dense_map_is_better_than_the_tolerance() -> None:
+    Y = cloud(5000, 2, span=30.0, dtype=np.float32)
+    terms = [Term("weight"), Term("entropy")]
+    exact = ask(ExactField(), Y, StudentT(), terms)
+    for found, right in zip(ask(MeshField(), Y, StudentT(), terms), exact, strict=True):
+        assert relative(found.gradient, right.gradient) < 0.004
+        assert abs(found.value.sum(dtype=float) / right.value.sum(dtype=float) - 1) < 1e-5
+
+
+def test_terms_come_in_order_and_share_charges() -> None:
+    Y = cloud(200, 2, dtype=np.float32)
+    a, b = charges(200, 1)["mixed"], charges(200, 2)["positive"]
+    terms = [Term("weight", a), Term("entropy"), Term("entropy", b), Term("weight"), Term("entropy", a)]
+    together = ask(MeshField(), Y, StudentT(), terms)
+    for term, found in zip(terms, together, strict=True):
+        [alone] = ask(MeshField(), Y, StudentT(), [term])
+        np.testing.assert_array_equal(found.value, alone.value)
+        np.testing.assert_array_equal(found.gradient, alone.gradient)
+
+
+@pytest.mark.parametrize("field", [ExactField(), MeshField()], ids=repr)
+@pytest.mark.parametrize("d", [1, 2])
+def test_the_number_of_threads_does_not_matter(field: Field, d: int) -> None:
+    Y = cloud(3000, d, 200.0, dtype=np.float32)
+    terms = [Term("weight", charges(3000)["mixed"]), Term("entropy")]
+    one = [(p.value.copy(), p.gradient.copy()) for p in ask(field, Y, StudentT(), terms, n_jobs=1)]
+    for (value, gradient), many in zip(one, ask(field, Y, StudentT(), terms, n_jobs=5), strict=True):
+        np.testing.assert_array_equal(value, many.value)
+        np.testing.assert_array_equal(gradient, many.gradient)
+
+
+def test_nothing_is_remembered_from_earlier_maps() -> None:
+    field, Y, term = MeshField(), cloud(500, 2, dtype=np.float32), Term("weight")
+    for other in (cloud(2000, 2, 90.0, dtype=np.float32), cloud(30, 1, dtype=np.float64)):
+        ask(field, other, HeavyTailed(), [term])
+    again = ask(field, Y, StudentT(), [term])[0]
+    fresh = ask(MeshField(), Y, StudentT(), [term])[0]
+    np.testing.assert_array_equal(again.value, fresh.value)
+    np.testing.assert_array_equal(again.gradient, fresh.gradient)
+
+
+@pytest.mark.parametrize("potential", ["weight", "entropy"])
+@pytest.mark.parametrize("span", [0.1, 30.0])
+def test_the_force_is_the_slope_of_the_interpolated_energy(span: float, potential: str) -> None:
+    """Not close to it, but to rounding errors: on the mesh, half the sum of the values is an energy.
+
+    The mesh is laid out from the bounding box, so only points inside are moved.
+    """
+    Y, step, term = cloud(40, 2, span), 3e-6 * span, Term(potential)  # type: ignore[arg-type]
+    field = MeshField(0.1)
+    gradient = ask(field, Y, StudentT(), [term])[0].gradient.copy()
+    inside = np.flatnonzero(((Y.min(axis=0) + step < Y) & (Y.max(axis=0) - step > Y)).all(axis=1))
+    for i, k in [(inside[0], 0), (inside[1], 1), (inside[2], 0), (inside[-1], 1)]:
+        energies = []
+        for sign in (1, -1):
+            moved = Y.copy()
+            moved[i, k] += sign * step
+            energies.append(ask(field, moved, StudentT(), [term])[0].value.sum() / 2)
+        slope = (energies[0] - energies[1]) / (2 * step)
+        assert gradient[i, k] == pytest.approx(slope, rel=1e-5, abs=1e-4 * np.abs(gradient).max())
+
+
+# Odd maps
+
+ODD = {
+    "one point": np.array([[3.0, -2.0]]),
+    "two points": np.array([[0.0, 0.0], [1.0, 0.3]]),
+    "two far points": np.array([[0.0, 0.0], [11.0, -7.0]]),
+    "all equal": np.full((20, 2), 0.7),
+    "equal twins": np.repeat(cloud(100, 2), 2, axis=0),
+    "along x": cloud(200, 2) * [1.0, 0.0],
+    "along y": cloud(200, 2) * [0.0, 1.0] + 5.0,
+    "far from zero": cloud(200, 2) + 1000.0,
+    "of size 1e-12": cloud(200, 2, 1e-12),
+    "two clusters": np.concatenate([cloud(100, 2, 1.0), cloud(100, 2, 1.0, seed=1) + 80.0]),
+}
+
+
+@pytest.mark.parametrize("Y", ODD.values(), ids=list(ODD))
+@pytest.mark.parametrize("kernel", [StudentT(), HeavyTailed(2.0)], ids=repr)
+def test_odd_maps(Y: np.ndarray, kernel: Kernel) -> None:
+    terms = [Term("weight"), Term("entropy")]
+    right = [by_hand(Y, kernel, term) for term in terms]
+    force = np.sqrt(np.mean(right[0].gradient ** 2))
+    for field, tolerance in ((ExactField(), 1e-12), (MeshField(), 0.01)):
+        for found, expected in zip(ask(field, Y, kernel, terms), right, strict=True):
+            error = np.sqrt(np.mean((found.gradient - expected.gradient) ** 2))
+            assert error <= 1.5 * tolerance * force + 1e-12  # points close together share their errors
+            np.testing.assert_allclose(
+                found.value, expected.value, rtol=tolerance, atol=1e-5 if tolerance > 1e-3 else 0
+            )
+
+
+def test_a_lonely_point_far_away_does_not_blow_up_the_mesh() -> None:
+    Y = cloud(400, 2, 20.0, dtype=np.float32)
+    Y[7] = [9e4, -2e4]
+    field = MeshField()
+    with pytest.warns(NearfarWarning, match=r"1\.\d+e\+05|9e\+04 wide, more than a mesh"):
+        [found] = ask(field, Y, StudentT(), [Term("weight")])
+    assert field.expected_error == 1.0
+    assert np.isfinite(found.value).all()
+    assert np.isfinite(found.gradient).all()
+    with warnings.catch_warnings():  # once is enough
+        warnings.simplefilter("error")
+        field.place(Y, StudentT(), 1)
+
+
+def test_a_wide_map_says_how_wrong_it_may_be() -> None:
+    Y = cloud(400, 2, 1000.0)
+    field = MeshField()
+    with pytest.warns(NearfarWarning, match="Errors of forces may now reach"):
+        [found] = ask(field, Y, StudentT(), [Term("weight")])
+    error = relative(found.gradient, by_hand(Y, StudentT(), Term("weight")).gradient)
+    assert field.tolerance < field.expected_error < 1
+    assert error < field.expected_error
+    ask(field, Y / 100, StudentT(), [])
+    assert field.expected_error == field.tolerance
+
+
+@pytest.mark.parametrize("field", [ExactField(), MeshField(tolerance=0.02)], ids=repr)
+def test_a_copy_holds_the_parameters_only(field: Field) -> None:
+    field.place(cloud(2000, 2), StudentT(), 1)
+    field.evaluate([Term("weight")])
+    for other in (pickle.loads(pickle.dumps(field)), copy.copy(field)):
+        assert other == field
+        assert vars(other) == other.get_params()
+
+
+# The steps
+
+
+def test_points_are_sorted_by_row_and_stay_in_order() -> None:
+    Y = cloud(70_000, 2, 100.0, dtype=np.float32)
+    low, high = bounding_box("test", Y, 2)
+    mesh = choose_mesh(high - low, 0.3, len(Y))
+    points = sort_points(Y, low, mesh, 2, Buffers())
+    rows = ((Y[:, 1] - low[1]) * np.float32(1 / mesh.step)).astype(int)
+    np.testing.assert_array_equal(points.order, np.argsort(rows, kind="stable"))
+    np.testing.assert_array_equal(np.diff(points.starts), np.bincount(rows, minlength=mesh.rows))
+    position = (Y[points.order].astype(float) - low) / mesh.step
+    np.testing.assert_allclose(points.columns, position[:, 0], rtol=1e-5, atol=1e-5)
+    np.testing.assert_allclose(points.offsets + rows[points.order], position[:, 1], rtol=1e-5, atol=1e-5)
+
+
+@given(st.floats(1e-30, 1e30), st.floats(0, 1), st.floats(0.01, 10), st.sampled_from([np.float32, np.float64]))
+def test_a_mesh_covers_the_map_and_stays_small(long: float, flat: float, wanted: float, dtype: type) -> None:
+    extent = np.array([long * flat, long], dtype)
+    mesh = choose_mesh(extent, wanted, 1000)
+    assert mesh.rows >= float(extent[1]) / mesh.step + 3 - 1e-3 * mesh.rows
+    assert mesh.padded_rows >= 2 * mesh.rows + 8
+    assert mesh.padded_columns >= 2 * mesh.columns + 8
+    assert mesh.padded_rows * mesh.padded_columns <= 2**24
+    assert mesh.coarser == max(1.0, mesh.step / wanted)
+    assert mesh.coarser > 1 or mesh.step <= max(wanted, long) * 1.0001
+
+
+# What is refused
+
+
+class _Own(Kernel):
+    def weight(self, f: np.ndarray) -> np.ndarray:
+        return 1 / (1 + f) ** 3
+
+    def slope(self, f: np.ndarray) -> np.ndarray:
+        return -3 / (1 + f) ** 4
+
+
+@pytest.mark.parametrize("field", [ExactField(), MeshField()], ids=repr)
+def test_what_fields_refuse(field: Field) -> None:
+    Y = cloud(5, 2)
+    with pytest.raises(NearfarError, match="place must be called"):
+        field.evaluate([Term("weight")])
+    for kernel in (_Own(), Exponential(beta=[1.0, 2.0])):
+        with pytest.raises(InputError, match="kernel must be one with a compiled form"):
+            field.place(Y, kernel, 1)
+    for bad in (Y[0], Y.astype(int), Y[:0], Y[:, :0], [[1.0, 2.0]]):
+        with pytest.raises(InputError, match="Y must be a float32 or float64 array"):
+            field.place(bad, StudentT(), 1)  # type: ignore[arg-type]
+    field.place(Y, StudentT(), 1)
+    with pytest.raises(InputError, match=r"charges must be of shape \(5,\)"):
+        field.evaluate([Term("weight", np.ones(4))])
+    with pytest.raises(InputError, match="of the potentials 'weight' and 'entropy'"):
+        field.evaluate([Term("energy")])  # type: ignore[arg-type]
+    assert field.evaluate([]) == []
+    assert isinstance(field, Field)
+
+
+def test_what_the_mesh_refuses() -> None:
+    with pytest.raises(InputError, match="of one or two components"):
+        MeshField().place(cloud(5, 3), StudentT(), 1)
+    for tolerance in (0.0, 0.2, np.nan, "low"):
+        with pytest.raises(InputError, match="tolerance must be"):
+            MeshField(tolerance)  # type: ignore[arg-type]
+    for value in (np.nan, np.inf):
+        Y = cloud(50_000, 2, dtype=np.float32)
+        Y[[4, 40_000], 1] = value
+        with pytest.raises(NumericalError, match=r"2 positions are NaN or infinite, first \[4, 40000\]"):
+            MeshField().place(Y, StudentT(), 2)
+    with pytest.raises(NumericalError, match="too far apart"):
+        MeshField().place(np.array([[-3e38, 0.0], [3e38, 1.0]], np.float32), StudentT(), 1)

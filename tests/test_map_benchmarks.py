@@ -1,0 +1,93 @@
+"""What the page of benchmarks says about maps, from made-up results."""
+
+from __future__ import annotations
+
+from test_benchmarks import _importable, page, write_results  # noqa: F401 - a fixture
+
+
+def speed(part: str, n: int, method: str, seconds: float, kl: float | None) -> list[dict]:
+    return [
+        {"run": 0, "part": part, "n": n, "method": method, "trial": t, "n_edges": 9, "seconds": seconds * factor,
+         "bytes": 2**20, "kl": kl}
+        for t, factor in enumerate((0.5, 1.0, 7.0))
+    ]  # fmt: skip
+
+
+def test_ratios_of_medians_and_the_true_cost(tmp_path) -> None:
+    records = speed("gradient", 20_000, "nearfar", 2.0, 1.80) + speed("gradient", 20_000, "openTSNE", 20.0, 1.79)
+    records += speed("gradient", 70_000, "nearfar", 5.0, 2.0) + speed("gradient", 70_000, "openTSNE", 20.0, 2.0)
+    records += speed("whole", 70_000, "nearfar", 5.0, 2.0) + speed("whole", 70_000, "scikit-learn", 50.0, 2.0)
+    write_results(tmp_path, "maps_speed", records)
+    text, bars = page(tmp_path)
+    phase = "t-SNE gradient phase against openTSNE (FFT), n = "
+    assert bars[phase + "20,000"][1:] == ["10.0 times", "yes"]
+    assert bars[phase + "70,000"][1:] == ["4.0 times", "**no**"]
+    assert bars[phase + "500,000"][1:] == ["not measured", "–"]
+    assert bars["true KL, n = 20,000"][1:] == ["1.8000 against 1.7900 (+0.56%)", "yes"]
+    assert bars["t-SNE, whole fit against scikit-learn, n = 70,000"][1:] == ["10.0 times", "yes"]
+    assert "| gradient phase | 20,000 | openTSNE | 3 | 20.00 s (10.00 s – 140 s) | 10.0x | 1.7900 |" in text
+
+
+def test_a_cost_too_high_is_a_target_missed(tmp_path) -> None:
+    records = speed("gradient", 20_000, "nearfar", 2.0, 1.82) + speed("gradient", 20_000, "openTSNE", 20.0, 1.80)
+    write_results(tmp_path, "maps_speed", records)
+    assert page(tmp_path)[1]["true KL, n = 20,000"][2] == "**no**"
+
+
+def grid(part: str, **found: object) -> list[dict]:
+    return [
+        {"run": 0, "part": part, "n": 1, "divergence": d, "kernel": k, "normalization": n, **found}
+        for d in ("kl", "reverse-kl", "nerv", "jensen-shannon")
+        for k in ("exponential", "student-t", "heavy-tailed")
+        for n in ("pair", "row")
+    ]
+
+
+def test_one_bad_combination_is_enough(tmp_path) -> None:
+    good = {
+        "time": {"seconds": 0.02, "tsne_seconds": 0.01, "ratio": 2.0},
+        "forces": {"force_error": [0.001, 0.004], "value_error": [1e-5], "moments": [1, 2]},
+        "cost": {"fft": [1.0], "exact": [1.0], "gap": 0.0, "spread": 0.02},
+    }
+    records = [r for part, found in good.items() for r in grid(part, **found)]
+    write_results(tmp_path, "maps_grid", records)
+    bars = page(tmp_path)[1]
+    mine = {name: row for name, row in bars.items() if "fast path" in name}
+    assert [row[2] for row in mine.values()] == ["yes"] * 3
+    records[5]["ratio"], records[30]["force_error"], records[60]["gap"] = 3.2, [0.0, 0.012], 0.03
+    write_results(tmp_path, "maps_grid", records)
+    bars = page(tmp_path)[1]
+    assert [bars[name][2] for name in mine] == ["**no**"] * 3
+    assert [bars[name][1] for name in mine] == [
+        "24 combinations, at worst 3.20 times",
+        "24 combinations, at worst 1.20%",
+        "23 of 24 combinations",
+    ]
+
+
+def test_growth_needs_the_largest_size(tmp_path) -> None:
+    records = [
+        {"n": n, "max_iter": 750, "neighbors_seconds": n / 1e4, "seconds": n / 1e3, "peak_bytes": n * 8000}
+        for n in (10_000, 100_000)
+    ]
+    write_results(tmp_path, "maps_growth", records)
+    name = "t-SNE from 10,000 to 1,000,000 points"
+    assert page(tmp_path)[1][name][2] == "–"
+    largest = {"n": 1_000_000, "max_iter": 750, "neighbors_seconds": 100.0, "seconds": 1e3, "peak_bytes": 8 * 2**30}
+    write_results(tmp_path, "maps_growth", [*records, largest])
+    assert page(tmp_path)[1][name][1:] == ["map n^1.00, neighbours n^1.00; 8.0 GiB at n = 1,000,000", "yes"]
+    write_results(tmp_path, "maps_growth", [*records, {**largest, "seconds": 3e3}])
+    assert page(tmp_path)[1][name][2] == "**no**"
+
+
+def test_the_best_of_a_row_is_bold(tmp_path) -> None:
+    records = [
+        {"run": 0, "set": "digits", "method": m, "auc": auc, "trustworthiness": auc, "continuity": auc, "accuracy": auc}
+        for m, auc in (("t-SNE", 0.5), ("NeRV", 0.6), ("JSE", 0.4), ("HSSNE", 0.3), ("PCA", 0.1))
+    ]
+    write_results(tmp_path, "maps_quality", records)
+    text, bars = page(tmp_path)
+    row = next(row for name, row in bars.items() if name.startswith("R_NX area"))
+    assert row[1] == "digits: NeRV wins"
+    assert row[2] == "**no**"  # three sets are missing
+    assert "| digits | 0.500 | **0.600** | 0.400 | 0.300 | 0.100 |" in text

@@ -1,0 +1,270 @@
+"""New points in a fitted map: the cost of a row, its gradient, and where it leads."""
+
+from __future__ import annotations
+
+import warnings
+
+import numpy as np
+import pytest
+from scipy.optimize import minimize
+from scipy.sparse import csr_array
+
+from nearfar.divergences import KL, JensenShannon, NeRV, ReverseKL
+from nearfar.errors import InputError, NearfarWarning
+from nearfar.kernels import Exponential, HeavyTailed, InhomogeneousStudentT, Kernel, StudentT
+from nearfar.models import _transform_kernels as kernels
+from nearfar.models._map_transform import cost_of, place
+from nearfar.scores._kernels import typed
+
+KERNELS = [Exponential(0.7), StudentT(), HeavyTailed(0.5, 1.3)]
+DIVERGENCES = [
+    KL(),
+    ReverseKL(),
+    NeRV(0.3, floor=0.02),
+    NeRV(0.0),
+    NeRV(1.0),
+    JensenShannon(0.4),
+    JensenShannon(1e-9),
+    JensenShannon(0.0),
+    JensenShannon(1.0),
+]
+every_kernel = pytest.mark.parametrize("kernel", KERNELS, ids=lambda k: type(k).__name__)
+every_divergence = pytest.mark.parametrize("divergence", DIVERGENCES, ids=repr)
+
+
+def irregular_map(rng, n=60, d=2):
+    return rng.normal(size=(n, d)) * np.linspace(3, 1, d) + rng.random((n, 1))
+
+
+def scattered(rng, n, k=9):
+    p = np.zeros(n)
+    p[rng.choice(n, k, replace=False)] = rng.random(k) + 0.01
+    return p / p.sum()
+
+
+def neighbours(rng, Y, k=9):
+    """Probabilities of the k points nearest to some place, and a little of one far away."""
+    f = ((Y - Y[rng.integers(len(Y))] - rng.normal(size=Y.shape[1]) / 4) ** 2).sum(axis=1)
+    p = np.zeros(len(Y))
+    p[np.argsort(f)[:k]] = rng.random(k) + 0.5
+    p[np.argmax(f)] = 0.2
+    return p / p.sum()
+
+
+def plain_cost(x, p, Y, kernel, divergence):
+    levels = kernel.log_weight(((x - Y) ** 2).sum(axis=1))
+    w = np.exp(levels - levels.max())
+    q = np.maximum(w / w.sum(), 1e-300)
+    return float(np.sum(divergence.value(p, q, 1 / len(Y))))
+
+
+def compiled_cost(x, p, Y, kernel, divergence):
+    d = Y.shape[1]
+    columns, gradient = np.flatnonzero(p), np.empty(d)
+    scratch = (np.empty((3, kernels.BLOCK)), np.empty(2), np.empty((2, d)))
+    parts = (np.ascontiguousarray(Y.T), *typed(kernel.compiled, np.float64), cost_of("test", divergence))
+    value, curvature = kernels.row_cost(x, columns, p[columns], *parts, scratch, gradient)
+    return value, gradient, curvature
+
+
+@pytest.mark.parametrize("kernel", [*KERNELS, HeavyTailed(1e-7), HeavyTailed(3.0)], ids=repr)
+def test_the_compiled_kernels_have_the_precision_of_float64(kernel):
+    from nearfar.scores._kernels import log_weight, weight
+
+    family, constants = typed(kernel.compiled, np.float64)
+    f = np.concatenate([[0.0], np.logspace(-20, 2.9, 3000)])
+    levels = np.array([log_weight(family, constants, x) for x in f])
+    np.testing.assert_allclose(levels, kernel.log_weight(f), rtol=2e-15)
+    np.testing.assert_allclose([weight(family, constants, x) for x in f], kernel.weight(f), rtol=1e-12, atol=1e-300)
+
+
+@every_kernel
+@every_divergence
+@pytest.mark.parametrize(("n", "d"), [(60, 1), (60, 2), (2 * kernels.BLOCK + 7, 3)])
+def test_cost_and_gradient_of_a_row(rng, kernel, divergence, n, d):
+    Y, p, x = irregular_map(rng, n, d), scattered(rng, n), rng.normal(size=d)
+    value, gradient, curvature = compiled_cost(x, p, Y, kernel, divergence)
+    assert value == pytest.approx(plain_cost(x, p, Y, kernel, divergence), rel=1e-11)
+    steps = 6e-6 * np.eye(d)
+    difference = [
+        (plain_cost(x + h, p, Y, kernel, divergence) - plain_cost(x - h, p, Y, kernel, divergence)) / 1.2e-5
+        for h in steps
+    ]
+    np.testing.assert_allclose(gradient, difference, rtol=1e-6, atol=1e-6 * np.abs(gradient).max())
+    f = ((x - Y) ** 2).sum(axis=1)
+    assert curvature == pytest.approx(2 * np.sum(p * -kernel.slope(f) / kernel.weight(f)))
+
+
+@every_kernel
+@pytest.mark.parametrize(
+    "divergence", [KL(), ReverseKL(1e-9), NeRV(0.4, floor=1e-9), JensenShannon(0.3)], ids=lambda d: type(d).__name__
+)
+def test_a_point_goes_where_its_probabilities_come_from(rng, kernel, divergence):
+    Y = irregular_map(rng)
+    places = Y[:5] + rng.normal(size=(5, 2)) * 0.3
+    W = kernel.weight(((places[:, None] - Y) ** 2).sum(axis=2))
+    found = place(csr_array(7.5 * W), Y, kernel, divergence, n_jobs=1)  # only proportions count
+    np.testing.assert_allclose(found, places, atol=1e-4)  # the floors
+
+
+@every_kernel
+@every_divergence
+def test_a_place_is_a_minimum_and_no_worse_than_that_of_a_general_optimiser(rng, kernel, divergence):
+    Y = irregular_map(rng)
+    P = np.stack([neighbours(rng, Y) for _ in range(4)])
+    for x, p in zip(place(csr_array(P), Y, kernel, divergence, n_jobs=1), P, strict=True):
+        value, gradient, curvature = compiled_cost(x, p, Y, kernel, divergence)
+        assert np.linalg.norm(gradient) < 1e-4 * curvature
+        mean = minimize(plain_cost, p @ Y, args=(p, Y, kernel, divergence), method="Nelder-Mead")
+        first = minimize(plain_cost, Y[p.argmax()], args=(p, Y, kernel, divergence), method="Nelder-Mead")
+        assert value <= max(mean.fun, first.fun) + 1e-6
+
+
+@every_kernel
+@every_divergence
+def test_scattered_neighbours_lead_no_farther_than_a_little_outside_the_map(rng, kernel, divergence):
+    Y = irregular_map(rng)
+    low, high = Y.min(axis=0), Y.max(axis=0)
+    low, high = low - 0.05 * (high - low).max(), high + 0.05 * (high - low).max()
+    P = np.stack([scattered(rng, len(Y)) for _ in range(6)])
+    for x, p in zip(place(csr_array(P), Y, kernel, divergence, n_jobs=1), P, strict=True):
+        assert np.all((x >= low) & (x <= high))
+        _, gradient, curvature = compiled_cost(x, p, Y, kernel, divergence)
+        inward = np.where(x == low, np.minimum(gradient, 0), np.where(x == high, np.maximum(gradient, 0), gradient))
+        assert np.linalg.norm(inward) < 1e-4 * curvature
+
+
+@every_kernel
+@pytest.mark.parametrize("divergence", [KL(), NeRV(0.3), JensenShannon(0.5)], ids=lambda d: type(d).__name__)
+def test_the_cost_never_rises(rng, kernel, divergence):
+    Y = irregular_map(rng)
+    p = neighbours(rng, Y)
+    costs = [min(plain_cost(x, p, Y, kernel, divergence) for x in (p @ Y, Y[p.argmax()]))]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", NearfarWarning)
+        for looks in range(3, 30):
+            x = place(csr_array(p[None]), Y, kernel, divergence, n_jobs=1, max_iter=looks)[0]
+            costs.append(plain_cost(x, p, Y, kernel, divergence))
+    assert np.all(np.diff(costs) <= 1e-13 * abs(costs[0]))
+    assert costs[-1] < costs[0]
+
+
+def test_a_row_gets_the_same_bits_alone_and_on_many_workers(rng):
+    Y = irregular_map(rng, 700).astype(np.float32)
+    P = csr_array(np.stack([neighbours(rng, Y) for _ in range(40)]))
+    together = place(P, Y, StudentT(), NeRV(0.5), n_jobs=1)
+    assert together.dtype == np.float32
+    np.testing.assert_array_equal(together, place(P, Y, StudentT(), NeRV(0.5), n_jobs=3))
+    alone = np.concatenate([place(P[[i]], Y, StudentT(), NeRV(0.5), n_jobs=1) for i in range(40)])
+    np.testing.assert_array_equal(together, alone)
+    np.testing.assert_array_equal(
+        together[::-3], place(csr_array(P.toarray()[::-3]), Y, StudentT(), NeRV(0.5), n_jobs=2)
+    )
+
+
+def test_a_row_of_the_fit_lands_near_its_own_place(rng):
+    centres = np.array([[0, 0, 0], [6, 0, 1], [0, 7, 2]])
+    X = centres[rng.integers(3, size=90)] + rng.normal(size=(90, 3))
+    P = np.exp(-((X[:, None] - X) ** 2).sum(axis=2))
+    np.fill_diagonal(P, 0)
+    P /= P.sum(axis=1, keepdims=True)
+
+    def cost(y):
+        Y = y.reshape(-1, 2)
+        difference = Y[:, None] - Y
+        W = 1 / (1 + (difference**2).sum(axis=2))
+        np.fill_diagonal(W, 0)
+        Q = W / W.sum(axis=1, keepdims=True)
+        K = (P - Q) * W
+        K = K + K.T
+        positive = P > 0
+        return -np.sum(P[positive] * np.log(Q[positive])), 2 * np.einsum("ij,ijd->id", K, difference).ravel()
+
+    Y = minimize(cost, 0.1 * X[:, :2].ravel(), jac=True, method="L-BFGS-B").x.reshape(-1, 2)
+    found = np.stack(
+        [
+            place(csr_array(np.delete(P[[i]], i, 1)), np.delete(Y, i, 0), StudentT(), KL(), n_jobs=1)[0]
+            for i in range(90)
+        ]
+    )
+    away = np.linalg.norm(found - Y, axis=1) / np.ptp(Y, axis=0).max()
+    assert np.median(away) < 0.03
+    assert np.quantile(away, 0.9) < 0.15
+
+
+def test_nothing_vanishes_far_from_every_point(rng):
+    # Half way between two groups every weight is exp(-10_000).
+    Y = np.concatenate([rng.normal(size=(20, 2)), rng.normal(size=(20, 2)) + np.array([200, 0])])
+    p = np.zeros(40)
+    p[[0, 20]] = 0.5, 0.5
+    for divergence in DIVERGENCES:
+        value, gradient, _ = compiled_cost(np.array([100.0, 0.0]), p, Y, Exponential(), divergence)
+        assert np.isfinite(value)
+        assert np.isfinite(gradient).all()
+        found = place(csr_array(p[None]), Y, Exponential(), divergence, n_jobs=1)
+        assert np.isfinite(found).all()
+        assert plain_cost(found[0], p, Y, HeavyTailed(1e-6), divergence) < np.inf
+
+
+@every_kernel
+def test_points_that_coincide(rng, kernel):
+    P = csr_array(scattered(rng, 30)[None])
+    for divergence in DIVERGENCES:
+        same = place(P, np.full((30, 2), 1.5), kernel, divergence, n_jobs=1)
+        np.testing.assert_allclose(same, [[1.5, 1.5]])
+        twice = np.repeat(irregular_map(rng, 15), 2, axis=0)
+        assert np.isfinite(place(P, twice, kernel, divergence, n_jobs=1)).all()
+
+
+def test_a_row_without_neighbours_gets_the_centre(rng):
+    Y = irregular_map(rng, 20)
+    P = csr_array(np.stack([np.zeros(20), neighbours(rng, Y)]))
+    P.data[0] = 0.0  # a stored zero is no neighbour
+    found = place(P, Y, StudentT(), KL(), n_jobs=1)
+    np.testing.assert_allclose(found[0], Y.mean(axis=0))
+    np.testing.assert_array_equal(found[1:], place(P[[1]], Y, StudentT(), KL(), n_jobs=1))
+    np.testing.assert_array_equal(found, place(P.toarray(), Y, StudentT(), KL(), n_jobs=1))
+    assert place(csr_array((0, 20)), Y, StudentT(), KL(), n_jobs=1).shape == (0, 2)
+    tiny = csr_array(P.toarray() * 1e-310)
+    np.testing.assert_allclose(place(tiny, Y, StudentT(), KL(), n_jobs=1)[1], found[1], atol=1e-3)
+
+
+def test_the_input_is_left_as_it_is(rng):
+    Y = irregular_map(rng, 20)
+    P = csr_array(3 * neighbours(rng, Y)[None])
+    before = P.toarray(), Y.copy()
+    place(P, Y, StudentT(), KL(), n_jobs=1)
+    np.testing.assert_array_equal(P.toarray(), before[0])
+    np.testing.assert_array_equal(Y, before[1])
+
+
+def test_a_point_that_does_not_come_to_rest_is_told(rng):
+    Y = irregular_map(rng, 20)
+    P = csr_array(neighbours(rng, Y)[None])
+    with pytest.warns(NearfarWarning, match="1 of 1 points still moved after 4"):
+        place(P, Y, StudentT(), KL(), n_jobs=1, max_iter=4)
+
+
+class Own(Kernel):
+    """A kernel without a compiled form."""
+
+    def weight(self, f):
+        return 1 / (1 + f) ** 2
+
+
+@pytest.mark.parametrize(
+    ("changed", "message"),
+    [
+        ({"P": np.ones(20)}, r"a matrix of 20 columns, the fitted points; got shape \(20,\)"),
+        ({"P": csr_array(np.ones((1, 19)))}, r"of 20 columns, the fitted points; got shape \(1, 19\)"),
+        ({"P": csr_array(np.full((2, 20), -0.5))}, r"finite and >= 0; got others in 2 row\(s\), first \[0, 1\]"),
+        ({"P": csr_array(np.full((1, 20), np.nan))}, r"finite and >= 0; got others in 1 row\(s\)"),
+        ({"kernel": Own()}, "built-in kernel"),
+        ({"kernel": InhomogeneousStudentT([2.0] * 20)}, "one parameter for all points"),
+        ({"divergence": object()}, "one of nearfar.divergences"),
+    ],
+)
+def test_what_cannot_be_placed(rng, changed, message):
+    arguments = {"P": csr_array(np.ones((1, 20))), "kernel": StudentT(), "divergence": KL(), **changed}
+    with pytest.raises(InputError, match=message):
+        place(arguments["P"], irregular_map(rng, 20), arguments["kernel"], arguments["divergence"], n_jobs=1)

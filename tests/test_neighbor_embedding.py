@@ -1,0 +1,443 @@
+"""NeighborEmbedding and its recipes: what goes in, what comes out, when it stops, what it refuses."""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass
+
+import networkx as nx
+import numpy as np
+import pandas as pd
+import pytest
+from scipy.sparse import csr_array
+from scipy.special import xlogy
+from sklearn.base import clone
+from sklearn.datasets import load_digits, make_blobs
+from sklearn.decomposition import PCA
+from sklearn.model_selection import GridSearchCV
+from sklearn.neighbors import KNeighborsClassifier
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.utils.estimator_checks import check_estimator
+
+import nearfar as nf
+from nearfar.errors import InputError, NearfarWarning, NotFittedError, NumericalError
+from nearfar.models._master import value_and_gradient
+from nearfar.models._neighbor_start import probabilities
+
+RECIPES = {
+    "TSNE": (nf.TSNE, {}, nf.divergences.KL(), nf.kernels.StudentT(), "pair"),
+    "SSNE": (nf.SSNE, {}, nf.divergences.KL(), nf.kernels.Exponential(), "pair"),
+    "ASNE": (nf.ASNE, {}, nf.divergences.KL(), nf.kernels.Exponential(), "row"),
+    "TASNE": (nf.TASNE, {}, nf.divergences.KL(), nf.kernels.StudentT(), "row"),
+    "HSSNE": (nf.HSSNE, {"alpha": 0.3}, nf.divergences.KL(), nf.kernels.HeavyTailed(0.3), "pair"),
+    "NeRV": (nf.NeRV, {"lam": 0.2}, nf.divergences.NeRV(0.2), nf.kernels.Exponential(), "row"),
+    "JSE": (nf.JSE, {"kappa": 0.2}, nf.divergences.JensenShannon(0.2), nf.kernels.Exponential(), "row"),
+}
+SHORT = {"perplexity": 8, "random_state": 0, "max_iter": 300, "early_exaggeration_iter": 100, "n_jobs": 1}
+
+
+@pytest.fixture(scope="module")
+def blobs():
+    return make_blobs(150, 5, centers=4, cluster_std=1.0, random_state=1)
+
+
+@pytest.fixture(scope="module")
+def affinities(blobs):
+    return nf.Affinities(8).fit(blobs[0])
+
+
+@dataclass(frozen=True)
+class IDivergence:
+    """For similarities that are not normalised."""
+
+    def value(self, p, q):
+        return xlogy(p, p) - xlogy(p, q) - p + q
+
+    def derivative(self, p, q):
+        return 1 - p / q
+
+
+class Own(nf.kernels.Kernel):
+    """A kernel of one's own, without a compiled form: Student's t again."""
+
+    def get_params(self, deep=True):
+        return {}
+
+    def weight(self, f):
+        return 1 / (1 + f)
+
+    def slope(self, f):
+        return -1 / (1 + f) ** 2
+
+
+# -- what comes out -------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", RECIPES)
+def test_a_recipe_only_fills_in_arguments(affinities, name):
+    cls, own, divergence, kernel, normalization = RECIPES[name]
+    est = cls(**own, **SHORT)
+    assert isinstance(est, nf.NeighborEmbedding)
+    assert own.items() <= est.get_params().items()
+    assert not {"divergence", "kernel", "normalization"} & set(est.get_params())
+    general = nf.NeighborEmbedding(divergence=divergence, kernel=kernel, normalization=normalization, **SHORT)
+    np.testing.assert_array_equal(est.fit(affinities).embedding_, general.fit(affinities).embedding_)
+    assert repr(cls(**own)) == f"{name}({', '.join(f'{k}={v}' for k, v in own.items() if v != 0.5)})"
+    with pytest.raises(TypeError, match="perplexitty"):
+        cls(perplexitty=3)
+
+
+@pytest.mark.parametrize("name", RECIPES)
+def test_groups_stay_together_and_the_reported_cost_is_the_true_one(blobs, affinities, name):
+    cls, own, divergence, kernel, normalization = RECIPES[name]
+    est = cls(**own, **SHORT).fit(affinities)
+    assert KNeighborsClassifier(5).fit(est.embedding_, blobs[1]).score(est.embedding_, blobs[1]) > 0.97
+    P = probabilities("test", affinities.relation_, normalization)
+    if normalization == "pair":
+        P = (P + P.T) / 2
+    cost, _ = value_and_gradient(est.embedding_, P, kernel, divergence, normalization)
+    assert est.cost_ == pytest.approx(cost / (150 if normalization == "row" else 1), rel=1e-5)
+    assert est.cost_ == est.cost_curve_[-1, 1]
+    np.testing.assert_array_equal(est.cost_curve_[:, 0], [0, 50, 100, 150, 200, 250, 300])
+    assert est.cost_ < est.cost_curve_[0, 1] / 2
+    np.testing.assert_allclose(est.embedding_.mean(axis=0), 0, atol=1e-4)
+
+
+def test_the_mesh_draws_the_map_of_all_pairs(blobs):
+    exact, mesh = (nf.TSNE(**SHORT, far=far).fit(blobs[0]) for far in ("exact", "fft"))
+    assert mesh.cost_ == pytest.approx(exact.cost_, rel=0.02)
+    assert not np.array_equal(mesh.embedding_, exact.embedding_)
+    field = nf.far.MeshField()
+    np.testing.assert_array_equal(nf.TSNE(**SHORT, far=field).fit(blobs[0]).embedding_, mesh.embedding_)
+    assert not hasattr(field, "_placed")  # a part given is not worked in
+
+
+@pytest.mark.parametrize("d", [1, 2, 3, 5])
+def test_any_number_of_components(blobs, d):
+    est = nf.TSNE(d, **SHORT).fit(blobs[0])
+    assert est.embedding_.shape == (150, d)
+    assert est.embedding_.dtype == np.float32
+    assert KNeighborsClassifier(5).fit(est.embedding_, blobs[1]).score(est.embedding_, blobs[1]) > 0.9
+
+
+@pytest.mark.parametrize("far", ["exact", "fft"])
+@pytest.mark.parametrize("name", ["TSNE", "NeRV", "JSE"])
+def test_same_bits_for_any_number_of_workers(rng, name, far):
+    X = rng.normal(size=(900, 6))
+    cls, own, *_ = RECIPES[name]
+    short = {**SHORT, "max_iter": 60, "early_exaggeration_iter": 30}
+    one, three = (cls(**own, **{**short, "n_jobs": n}, far=far).fit(X) for n in (1, 3))
+    np.testing.assert_array_equal(one.embedding_, three.embedding_)
+    assert one.cost_ == three.cost_
+
+
+def test_own_divergence_kernel_and_no_normalization(affinities, blobs):
+    """What the fast objective does not know goes through the master equation, and does its work."""
+    start = PCA(2).fit_transform(blobs[0]) * 1e-2
+    compiled, own = (nf.NeighborEmbedding(kernel=k, init=start, **SHORT).fit(affinities) for k in ("student-t", Own()))
+    assert own.cost_ == pytest.approx(compiled.cost_, rel=0.02)
+    per_point = nf.kernels.InhomogeneousStudentT(np.linspace(1, 5, 150))
+    free = {"divergence": IDivergence(), "normalization": "none"}
+    for parts in ({"kernel": per_point, "normalization": "row"}, {"kernel": per_point}, free):
+        est = nf.NeighborEmbedding(**parts, **SHORT).fit(affinities)
+        assert KNeighborsClassifier(5).fit(est.embedding_, blobs[1]).score(est.embedding_, blobs[1]) > 0.9
+        assert est.cost_curve_[-1, 1] < est.cost_curve_[0, 1]
+
+
+# -- what goes in ---------------------------------------------------------------------------------------------------
+
+
+def test_data_affinities_and_their_relation_give_the_same_map(blobs, affinities):
+    start = PCA(2).fit_transform(blobs[0]).astype(np.float32)
+    maps = [
+        nf.TSNE(**SHORT, init=start).fit(X).embedding_
+        for X in (blobs[0], blobs[0].tolist(), affinities, affinities.relation_)
+    ]
+    for other in maps[1:]:
+        np.testing.assert_array_equal(other, maps[0])
+
+
+def test_sparse_data_and_distances(blobs):
+    X = (np.maximum(blobs[0], 0) + np.eye(5)[4]).astype(np.float32)
+    start = PCA(2).fit_transform(X)
+    dense = nf.TSNE(**SHORT, init=start, metric="cosine").fit(X)
+    sparse = nf.TSNE(**SHORT, init=start, metric="cosine").fit(csr_array(X))
+    np.testing.assert_allclose(sparse.cost_, dense.cost_, rtol=0.05)
+    distances = np.linalg.norm(blobs[0][:, None] - blobs[0][None], axis=2)
+    est = nf.TSNE(**SHORT, metric="precomputed").fit(distances)
+    assert KNeighborsClassifier(5).fit(est.embedding_, blobs[1]).score(est.embedding_, blobs[1]) > 0.97
+    assert nf.TSNE(**SHORT).fit(csr_array(X)).embedding_.shape == (150, 2)
+
+
+def test_a_graph_is_as_good_an_input():
+    graph = nx.planted_partition_graph(3, 20, 0.5, 0.02, seed=4)
+    rel = nf.Relation.from_edges(graph)
+    labels = np.array(rel.row_ids.to_list()) // 20
+    for cls in (nf.TSNE, nf.NeRV):
+        est = cls(random_state=0, max_iter=400).fit(rel)
+        assert est.affinities_ is None
+        assert not hasattr(est, "n_features_in_")
+        assert KNeighborsClassifier(5).fit(est.embedding_, labels).score(est.embedding_, labels) > 0.9
+        assert est.vectors_.ids == rel.row_ids
+
+
+def test_raw_weights_count_by_pair_and_rows_count_the_same_by_row():
+    P = csr_array(np.array([[0.0, 2, 0], [6, 5, 4], [0, 0, 0]]))
+    rel = nf.Relation.from_matrix(P)
+    np.testing.assert_allclose(
+        probabilities("test", rel, "pair").toarray(), np.array([[0, 2, 0], [6, 0, 4], [0, 0, 0]]) / 12, rtol=1e-6
+    )
+    np.testing.assert_allclose(
+        probabilities("test", rel, "row").toarray(), [[0, 1, 0], [0.6, 0, 0.4], [0, 0, 0]], rtol=1e-6
+    )
+    np.testing.assert_allclose(probabilities("test", rel, "none").toarray(), [[0, 2, 0], [6, 0, 4], [0, 0, 0]])
+
+
+@pytest.mark.parametrize("init", ["auto", "pca", "spectral", "random"])
+def test_every_start_leads_to_the_groups(blobs, init):
+    est = nf.TSNE(**{**SHORT, "max_iter": 400}, init=init).fit(blobs[0])
+    assert KNeighborsClassifier(5).fit(est.embedding_, blobs[1]).score(est.embedding_, blobs[1]) > 0.97
+
+
+def test_pca_start_is_principal_components(rng):
+    X = rng.normal(size=(80, 6)) * [5, 3, 2, 1, 1, 1] + 7
+    first = nf.TSNE(**{**SHORT, "max_iter": 1, "learning_rate": 1e-12}, init="pca").fit(X).embedding_
+    expected = PCA(2).fit_transform(X)
+    for c in range(2):
+        assert abs(np.corrcoef(first[:, c], expected[:, c])[0, 1]) > 0.999
+    assert first[:, 0].std() == pytest.approx(1e-4, rel=0.05)
+    wide = nf.TSNE(**{**SHORT, "max_iter": 1, "learning_rate": 1e-12}).fit(np.tile(X, 400)).embedding_
+    assert abs(np.corrcoef(wide[:, 0], expected[:, 0])[0, 1]) > 0.99
+
+
+def test_a_given_start_is_taken_as_it_is_and_float64_stays(blobs, affinities):
+    start = PCA(2).fit_transform(blobs[0])
+    seen = []
+    kept = start.copy()
+    est = nf.TSNE(**SHORT, init=start, callbacks=[lambda p: seen.append(p.state.X.copy())]).fit(affinities)
+    np.testing.assert_array_equal(seen[0], start)
+    np.testing.assert_array_equal(start, kept)
+    assert est.embedding_.dtype == np.float64
+
+
+@pytest.mark.parametrize("kind", ["duplicates", "constant columns", "disconnected", "all equal"])
+@pytest.mark.parametrize("name", ["TSNE", "NeRV", "JSE"])
+def test_awkward_data_give_finite_maps(rng, kind, name):
+    X = rng.normal(size=(120, 4))
+    if kind == "duplicates":
+        X[:90] = X[0]
+    elif kind == "constant columns":
+        X[:, 1:] = 3.0
+    elif kind == "disconnected":
+        X += 1e4 * (np.arange(120) % 3)[:, None]
+    else:
+        X[:] = 1.5
+    cls, own, *_ = RECIPES[name]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", NearfarWarning)
+        est = cls(**own, **SHORT).fit(X)
+    assert np.isfinite(est.embedding_).all()
+    assert np.isfinite(est.cost_curve_).all()
+
+
+def test_isolates_and_disconnected_parts_of_a_graph_stay_finite():
+    edges = [(0, 1), (1, 2), (2, 0), (3, 4), (4, 5), (5, 3)]
+    P = np.zeros((8, 8))
+    for u, v in edges:
+        P[u, v] = P[v, u] = 1
+    for cls in (nf.TSNE, nf.ASNE, nf.NeRV, nf.JSE):
+        est = cls(random_state=0).fit(nf.Relation.from_matrix(P))
+        Y = est.embedding_
+        assert np.isfinite(Y).all()
+        assert np.linalg.norm(Y[0] - Y[1]) < np.linalg.norm(Y[0] - Y[3])
+
+
+# -- transform ------------------------------------------------------------------------------------------------------
+
+
+def test_new_points_land_among_their_own_and_move_nothing(blobs):
+    X, y = blobs
+    est = nf.TSNE(**SHORT).fit(X[:120])
+    before = est.embedding_.copy()
+    placed = est.transform(X[120:])
+    np.testing.assert_array_equal(est.embedding_, before)
+    assert placed.dtype == np.float32
+    assert KNeighborsClassifier(5).fit(before, y[:120]).score(placed, y[120:]) > 0.95
+    for i in range(5):
+        np.testing.assert_array_equal(est.transform(X[120 + i : 121 + i])[0], placed[i])
+    with pytest.raises(NotFittedError, match="Call fit first"):
+        nf.TSNE().transform(X)
+    own = nf.NeighborEmbedding(kernel=Own(), **{**SHORT, "max_iter": 2}).fit(X)
+    with pytest.raises(InputError, match=r"NeighborEmbedding\.transform: kernel must be a built-in kernel"):
+        own.transform(X[:2])
+
+
+# -- stopping, callbacks --------------------------------------------------------------------------------------------
+
+
+def test_a_callback_sees_progress_and_can_stop(blobs):
+    seen = []
+
+    def watch(progress):
+        seen.append(progress)
+        return progress.epoch == 150
+
+    est = nf.TSNE(**SHORT, callbacks=[watch, lambda progress: None]).fit(blobs[0])
+    assert [p.epoch for p in seen] == [0, 50, 100, 150]
+    assert est.n_iter_ == 150
+    assert {p.n_epochs for p in seen} == {300}
+    assert [p.loss for p in seen] == est.cost_curve_[:, 1].tolist()
+    np.testing.assert_array_equal(seen[-1].state.X, est.embedding_)
+
+
+def test_it_stops_at_rest_and_without_progress(blobs):
+    long = {**SHORT, "max_iter": 5000}
+    assert nf.SSNE(**long, min_grad_norm=1e-3).fit(blobs[0]).n_iter_ < 1000
+    stalled = nf.SSNE(**long, min_grad_norm=0, n_iter_without_progress=50).fit(blobs[0])
+    assert 150 <= stalled.n_iter_ < 5000
+    # The exaggerated phase is not judged: its cost does not fall. The first look after it is at 150.
+    assert nf.TSNE(**SHORT, n_iter_without_progress=0, min_grad_norm=1e9).fit(blobs[0]).n_iter_ == 150
+
+
+def test_exaggeration_pulls_groups_together(blobs):
+    plain, late = (nf.TSNE(**SHORT, exaggeration=a).fit(blobs[0]) for a in (1.0, 4.0))
+    assert np.ptp(late.embedding_) < np.ptp(plain.embedding_)
+    assert late.cost_ > plain.cost_
+    with pytest.raises(InputError, match=r"JSE: exaggeration must be 1 for another divergence than KL; got 2"):
+        nf.JSE(**SHORT, exaggeration=2.0).fit(blobs[0])
+    nf.JSE(**{**SHORT, "max_iter": 3}, kappa=0.0, exaggeration=2.0).fit(blobs[0])  # which is KL
+
+
+def test_a_step_too_large_is_an_error_not_a_nan(blobs):
+    with pytest.raises((NumericalError, InputError), match=r"learning_rate|finite"):
+        nf.TSNE(**SHORT, learning_rate=1e38).fit(blobs[0])
+
+
+# -- scikit-learn ---------------------------------------------------------------------------------------------------
+
+EXPECTED = {
+    "check_n_features_in_after_fitting": "the message has the library's one form",
+    "check_complex_data": "the message has the library's one form",
+    "check_dtype_object": "the message has the library's one form",
+    "check_estimators_empty_data_messages": "the message has the library's one form",
+    "check_fit2d_1sample": "the message has the library's one form",
+    "check_fit2d_predict1d": "the message has the library's one form",
+    "check_transformer_data_not_an_array": "a point given again to transform lands near its place, not on it",
+    "check_transformer_general": "a point given again to transform lands near its place, not on it",
+}
+
+
+@pytest.mark.parametrize("name", ["NeighborEmbedding", "TSNE", "NeRV"])
+@pytest.mark.filterwarnings("ignore")
+def test_checks_of_scikit_learn(name):
+    est = getattr(nf, name)(perplexity=3, max_iter=30, early_exaggeration_iter=10, random_state=0, n_jobs=1)
+    check_estimator(est, expected_failed_checks=EXPECTED)
+
+
+def test_pipeline_clone_grid_search_and_frames(blobs):
+    X = pd.DataFrame(blobs[0], columns=list("abcde"), index=np.arange(150) + 1000)
+    short = {**SHORT, "max_iter": 20}
+    pipe = make_pipeline(StandardScaler(), nf.TSNE(**short)).set_output(transform="pandas")
+    frame = pipe.fit_transform(X)
+    assert list(frame.columns) == ["tsne0", "tsne1"]
+    assert (frame.index == X.index).all()
+    est = nf.TSNE(**short).fit(X)
+    assert list(est.feature_names_in_) == list("abcde")
+    assert est.n_features_in_ == 5
+    assert list(clone(est).set_output(transform="polars").fit_transform(X).columns) == ["tsne0", "tsne1"]
+    with pytest.raises(InputError, match="a frame with the columns"):
+        est.transform(X[list("edcba")])
+    grid = {"divergence__kappa": [0.1, 0.9]}
+    search = GridSearchCV(
+        nf.NeighborEmbedding(divergence=nf.divergences.JensenShannon(), **short),
+        grid,
+        scoring=lambda est, X, y=None: -est.cost_,
+        cv=[(np.arange(150), np.arange(150))],
+        error_score="raise",
+    ).fit(blobs[0])
+    assert search.best_params_["divergence__kappa"] in (0.1, 0.9)
+
+
+# -- what is refused ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("changed", "message"),
+    [
+        ({"divergence": "euclid"}, "divergence must be one of 'kl'"),
+        ({"kernel": nf.kernels.StudentT}, "kernel must be one of"),
+        ({"normalization": "joint"}, "normalization must be one of 'pair', 'row', 'none'"),
+        ({"normalization": "none"}, "normalization must be 'pair' or 'row' for this divergence; got 'none'"),
+        ({"far": "barnes"}, "far must be one of 'auto', 'exact', 'fft'"),
+        ({"far": 3}, "far must be 'auto', 'exact', 'fft' or a field"),
+        ({"far": "fft", "n_components": 3}, "far must be 'exact' for more than two components"),
+        ({"far": "fft", "kernel": Own()}, "far must be 'exact' for this divergence, kernel and normalization"),
+        ({"init": "random2"}, "init must be one of"),
+        ({"init": None}, "init must be one of"),
+        ({"init": np.zeros((3, 2))}, "init must be of 150 rows; got 3"),
+        ({"learning_rate": 0}, "learning_rate must be a finite number > 0"),
+        ({"learning_rate": "fast"}, "learning_rate must be a finite number > 0"),
+        ({"max_iter": 0}, "max_iter must be an integer >= 1"),
+        ({"early_exaggeration": 0.5}, "early_exaggeration must be a finite number >= 1"),
+        ({"early_exaggeration_iter": -1}, "early_exaggeration_iter must be"),
+        ({"exaggeration": 0}, "exaggeration must be"),
+        ({"min_grad_norm": -1}, "min_grad_norm must be"),
+        ({"n_iter_without_progress": 2.5}, "n_iter_without_progress must be"),
+        ({"n_components": 150}, "n_components must be an integer in"),
+        ({"perplexity": 149}, "perplexity must be below 149"),
+        ({"random_state": -1}, "random_state must be"),
+        ({"callbacks": [nf.callbacks.Checkpoint("run.safetensors")]}, "callbacks must be functions"),
+    ],
+)
+def test_a_wrong_parameter_is_refused(blobs, changed, message):
+    with pytest.raises(InputError, match=f"^[A-Za-z]+: {message}"):
+        nf.NeighborEmbedding(**{**SHORT, **changed}).fit(blobs[0])
+
+
+def test_a_wrong_input_is_refused(blobs, affinities):
+    X = blobs[0].copy()
+    X[[3, 7], 1] = np.nan
+    with pytest.raises(InputError, match=r"X must be finite; got NaN or infinity in 2 row\(s\), first \[3, 7\]"):
+        nf.TSNE(**SHORT).fit(X)
+    with pytest.raises(InputError, match="a square relation"):
+        nf.TSNE().fit(nf.Relation.from_matrix(np.ones((3, 4))))
+    with pytest.raises(InputError, match="a relation between different objects; got self-loops alone"):
+        nf.TSNE().fit(nf.Relation.from_matrix(np.eye(4)))
+    with pytest.raises(NotFittedError, match="must be fitted"):
+        nf.TSNE().fit(nf.Affinities())
+    with pytest.raises(InputError, match="init must be other than 'pca' where there are no rows"):
+        nf.TSNE(init="pca").fit(affinities)
+    with pytest.raises(InputError, match="perplexity must be below 9"):
+        nf.TSNE().fit(blobs[0][:10])
+
+
+def test_digits_keep_their_neighbours():
+    X, y = load_digits(return_X_y=True)
+    est = nf.TSNE(random_state=0).fit(X)
+    assert KNeighborsClassifier(10).fit(est.embedding_[::2], y[::2]).score(est.embedding_[1::2], y[1::2]) > 0.97
+    assert est.cost_ < 0.76
+
+
+def test_many_points_in_three_components_are_warned_of(rng, monkeypatch):
+    monkeypatch.setattr("nearfar.models._neighbor_setup.MANY", 100)
+    short = {**SHORT, "max_iter": 2}
+    X = rng.normal(size=(120, 4))
+    with pytest.warns(NearfarWarning, match="3 components of 120 points take all pairs"):
+        nf.TSNE(3, **short).fit(X)
+    with pytest.warns(NearfarWarning, match="kernel and normalization of 120 points"):
+        nf.NeighborEmbedding(kernel=Own(), **short).fit(X)
+    nf.TSNE(3, far="exact", **short).fit(X)
+
+
+@pytest.mark.parametrize("parts", [{}, {"divergence": "nerv", "normalization": "row"}], ids=["t-sne", "nerv"])
+def test_the_order_in_memory_does_not_show(blobs, monkeypatch, parts):
+    """Large maps are numbered along a curve through the map; positions and callbacks keep the order of the data."""
+    start, seen = PCA(2).fit_transform(blobs[0]), []
+    short = {**SHORT, "max_iter": 60, "early_exaggeration_iter": 30, "init": start}
+    plain = nf.NeighborEmbedding(**parts, **short).fit(blobs[0])
+    monkeypatch.setattr("nearfar.models._neighbor_solver._SORT_FROM", 10)
+    moved = nf.NeighborEmbedding(**parts, **short, callbacks=[lambda p: seen.append(p.state.X)]).fit(blobs[0])
+    np.testing.assert_allclose(moved.embedding_, plain.embedding_, rtol=1e-6, atol=1e-6)
+    np.testing.assert_array_equal(seen[-1], moved.embedding_)
+    np.testing.assert_allclose(seen[0], start)

@@ -1,0 +1,124 @@
+"""The linear-time objective of maps against the master equation, which is exact and plain."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy.sparse import csr_array
+
+from nearfar.divergences import KL, JensenShannon, NeRV, ReverseKL
+from nearfar.far.pairs import ExactField
+from nearfar.kernels import Exponential, HeavyTailed, InhomogeneousStudentT, StudentT
+from nearfar.models._master import value_and_gradient
+from nearfar.models._neighbor_objective import NeighborObjective, union_pattern
+
+DIVERGENCES = {
+    "kl": KL(),
+    "reverse": ReverseKL(0.05),
+    "nerv": NeRV(0.3),
+    "nerv at its ends": NeRV(1.0),
+    "js": JensenShannon(0.4),
+    "js at 1": JensenShannon(1.0, floor=0.2),
+}
+KERNELS = {
+    "exponential": Exponential(0.7),
+    "student": StudentT(),
+    "heavy": HeavyTailed(0.4, 0.8),
+    "one nu": InhomogeneousStudentT(3.0),
+}
+N = 40
+
+
+def sparse_p(rng, normalization, n=N):
+    """Irregular and asymmetric, with an empty row, an isolate, an entry without its reverse, and a self-loop."""
+    A = rng.random((n, n)) ** 3 * (rng.random((n, n)) < rng.uniform(0.02, 0.4, n)[:, None])
+    A[3], A[5], A[:, 5] = 0, 0, 0
+    A[7, 7], A[2, 4], A[4, 2] = 0, 0.3, 0
+    np.fill_diagonal(A, 0)
+    sums = A.sum(axis=1, keepdims=True)
+    return csr_array(A / np.where(sums > 0, sums, 1) if normalization == "row" else A / A.sum())
+
+
+@pytest.mark.parametrize("d", [1, 2, 3, 5])
+@pytest.mark.parametrize("normalization", ["row", "pair"])
+@pytest.mark.parametrize("kernel", KERNELS.values(), ids=KERNELS)
+@pytest.mark.parametrize("divergence", DIVERGENCES.values(), ids=DIVERGENCES)
+def test_near_and_far_are_the_master_equation(rng, divergence, kernel, normalization, d):
+    Y, P = rng.normal(size=(N, d)) * rng.uniform(0.5, 2, d), sparse_p(rng, normalization)
+    counted = P if normalization == "row" else (P + P.T) / 2
+    for exaggeration in (1.0, 4.0) if isinstance(divergence, KL) else (1.0,):
+        expected = value_and_gradient(Y, counted, kernel, divergence, normalization, exaggeration=exaggeration)
+        objective = NeighborObjective(P, kernel, divergence, normalization, ExactField(), dtype=float, n_jobs=1)
+        G, cost = objective.evaluate(Y, exaggeration, cost=True)
+        assert cost == pytest.approx(expected[0], rel=1e-10)
+        np.testing.assert_allclose(G, expected[1], rtol=1e-10, atol=1e-10 * np.abs(expected[1]).max())
+        assert objective.evaluate(Y, exaggeration)[1] is None
+
+
+@pytest.mark.parametrize("d", [1, 2, 3])
+@pytest.mark.parametrize("normalization", ["row", "pair"])
+@pytest.mark.parametrize("kernel", KERNELS.values(), ids=KERNELS)
+@pytest.mark.parametrize("divergence", DIVERGENCES.values(), ids=DIVERGENCES)
+def test_float32_is_close_to_float64(rng, divergence, kernel, normalization, d):
+    Y, P = (rng.normal(size=(N, d)) * 2).astype(np.float32), sparse_p(rng, normalization)
+    found = {}
+    for dtype in (np.float32, np.float64):
+        objective = NeighborObjective(P, kernel, divergence, normalization, ExactField(), dtype=dtype, n_jobs=1)
+        found[dtype] = objective.evaluate(Y.astype(dtype), cost=True)
+        assert found[dtype][0].dtype == dtype
+    (G, cost), (expected, expected_cost) = found[np.float32], found[np.float64]
+    assert cost == pytest.approx(expected_cost, rel=1e-5)
+    np.testing.assert_allclose(G, expected, rtol=1e-4, atol=1e-4 * np.abs(expected).max())
+
+
+@pytest.mark.parametrize("normalization", ["row", "pair"])
+@pytest.mark.parametrize("divergence", DIVERGENCES.values(), ids=DIVERGENCES)
+def test_same_bits_for_any_number_of_workers(rng, divergence, normalization):
+    P = sparse_p(rng, normalization, n=900)
+    Y = rng.normal(size=(900, 2)).astype(np.float32)
+    results = []
+    for n_jobs in (1, 3):
+        field = ExactField()
+        objective = NeighborObjective(P, StudentT(), divergence, normalization, field, dtype=np.float32, n_jobs=n_jobs)
+        results.append(objective.evaluate(Y, cost=True))
+    np.testing.assert_array_equal(results[0][0], results[1][0])
+    assert results[0][1] == results[1][1]
+
+
+@pytest.mark.parametrize("kernel", KERNELS.values(), ids=KERNELS)
+@pytest.mark.parametrize("normalization", ["row", "pair"])
+@pytest.mark.parametrize("divergence", DIVERGENCES.values(), ids=DIVERGENCES)
+def test_points_that_coincide_or_are_far_apart_stay_finite(rng, divergence, kernel, normalization):
+    P = sparse_p(rng, normalization)
+    for scale in (0.0, 1e-12, 30.0, 1e4):
+        Y = (rng.normal(size=(N, 2)) * scale).astype(np.float32)
+        objective = NeighborObjective(P, kernel, divergence, normalization, ExactField(), dtype=np.float32, n_jobs=1)
+        G, cost = objective.evaluate(Y, cost=True)
+        assert np.isfinite(G).all()
+        assert np.isfinite(cost)
+
+
+def test_union_of_the_pattern(rng):
+    P = sparse_p(rng, "row")
+    P = P + csr_array(np.diag(np.arange(N) % 3))
+    indptr, columns, own, back = union_pattern(P, np.float64, n_jobs=2)
+    dense = P.toarray()
+    np.fill_diagonal(dense, 0)
+    for values, expected in ((own, dense), (back, dense.T)):
+        np.testing.assert_array_equal(
+            csr_array((values, columns.astype(np.int32), indptr), P.shape).toarray(), expected
+        )
+    assert len(columns) == ((dense > 0) | (dense.T > 0)).sum()
+
+
+@pytest.mark.parametrize("normalization", ["row", "pair"])
+@pytest.mark.parametrize("divergence", [KL(), NeRV()], ids=["kl", "nerv"])
+def test_another_order_of_the_rows_is_the_same_map(rng, divergence, normalization):
+    Y, P = rng.normal(size=(N, 2)), sparse_p(rng, normalization)
+    objective = NeighborObjective(P, StudentT(), divergence, normalization, ExactField(), dtype=float, n_jobs=1)
+    G, cost = objective.evaluate(Y, cost=True)
+    G, order = G.copy(), rng.permutation(N)
+    assert objective.reorder(order)
+    moved, same_cost = objective.evaluate(Y[order], cost=True)
+    np.testing.assert_allclose(moved, G[order], rtol=1e-10, atol=1e-12 * np.abs(G).max())
+    assert same_cost == pytest.approx(cost, rel=1e-12)

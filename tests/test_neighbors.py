@@ -1,0 +1,381 @@
+"""Nearest neighbours against a direct search in float64: ties, copies, precision, lists, metrics, bad input."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numba import njit
+from scipy.sparse import csr_array, random_array
+
+from nearfar._vector import at_most, load
+from nearfar.errors import DataError, InputError
+from nearfar.relations import _inverted_lists
+from nearfar.relations._inverted_lists import InvertedLists
+from nearfar.relations._neighbor_kernels import kth_smallest, sort_pairs
+from nearfar.relations.neighbors import nearest_neighbors, neighbor_index
+
+
+def direct(X, k, Q=None):
+    """The k nearest by float64 differences; the row itself left out, ties by index."""
+    A = np.asarray(X, np.float64)
+    B = A if Q is None else np.asarray(Q, np.float64)
+    D = np.sqrt(((B[:, None] - A[None]) ** 2).sum(axis=2))
+    if Q is None:
+        np.fill_diagonal(D, np.inf)
+    indices = np.argsort(D, axis=1, kind="stable")[:, :k]
+    return indices, np.take_along_axis(D, indices, 1)
+
+
+def clustered(n, d, rng, spread=0.05, n_centers=7):
+    return (rng.normal(size=(n_centers, d)) * 3)[rng.integers(n_centers, size=n)] + spread * rng.normal(size=(n, d))
+
+
+def make_index(X, **options):
+    given_options = {"metric": "euclidean", "method": "exact", "n_jobs": 1, "random_state": 0, **options}
+    return neighbor_index("test", X, **given_options)
+
+
+@pytest.fixture
+def small_lists(monkeypatch):
+    """Inverted lists from 50 rows on."""
+    monkeypatch.setattr(_inverted_lists, "FLAT", 50)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize(("n", "d", "k"), [(2, 1, 1), (17, 3, 16), (40, 1, 7), (300, 19, 25), (150, 70, 149)])
+def test_exact_search_is_the_direct_one(n, d, k, dtype):
+    X = np.random.default_rng(n).normal(size=(n, d))
+    X = (np.round(16 * X) / 16).astype(dtype)  # sums of squares are exact in float32 too
+    found = nearest_neighbors(X, k, method="exact")
+    indices, distances = direct(X, k)
+    assert found.indices.dtype == np.int32
+    assert found.distances.dtype == np.float32
+    np.testing.assert_array_equal(found.indices, indices)
+    np.testing.assert_allclose(found.distances, distances, rtol=3e-6)
+
+
+@pytest.mark.parametrize("flat", [True, False])
+def test_lists_searched_whole_are_exact(flat, monkeypatch):
+    monkeypatch.setattr(_inverted_lists, "FLAT", 10**9 if flat else 50)
+    rng = np.random.default_rng(4)
+    X = np.concatenate([clustered(400, 6, rng), rng.normal(size=(100, 6))]).astype(np.float32)
+    found = nearest_neighbors(X, 30, method="exact", random_state=1)
+    indices, distances = direct(X, 30)
+    np.testing.assert_array_equal(found.indices, indices)
+    np.testing.assert_allclose(found.distances, distances, rtol=1e-5)
+
+
+@settings(deadline=None, max_examples=40)
+@given(st.integers(2, 60), st.integers(1, 6), st.integers(1, 4), st.integers(0, 2**32 - 1))
+def test_ties_go_to_the_first_row(n, d, levels, seed):
+    X = np.random.default_rng(seed).integers(levels, size=(n, d)).astype(np.float32)  # many copies, many ties
+    k = 1 + seed % (n - 1)
+    found = nearest_neighbors(X, k, method="exact")
+    indices, distances = direct(X, k)
+    np.testing.assert_array_equal(found.indices, indices)
+    np.testing.assert_allclose(found.distances, distances, rtol=1e-6)
+
+
+@pytest.mark.parametrize("k", [3, 40])
+def test_thousands_of_copies(k, small_lists):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(2500, 8)).astype(np.float32)
+    X[rng.permutation(2500)[:2000]] = X[7]
+    found = nearest_neighbors(X, k, method="exact", random_state=0)
+    indices, distances = direct(X, k)
+    np.testing.assert_array_equal(found.indices, indices)
+    np.testing.assert_allclose(found.distances, distances, rtol=1e-5)
+    all_alike = nearest_neighbors(np.full((400, 3), 2.5), k)
+    np.testing.assert_array_equal(all_alike.indices, direct(np.zeros((400, 1)), k)[0])
+    assert not all_alike.distances.any()
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_near_copies_far_from_the_origin_are_told_apart(dtype):
+    # Distances of 1e-3 in numbers of 1e3 (float32) or 1e7 (float64): gone in a product, not in a difference.
+    rng = np.random.default_rng(2)
+    step, offset = (2.0**-10, 1e3) if dtype == np.float32 else (2.0**-20, 1e7)
+    X = (offset + step * rng.integers(-50, 50, size=(200, 5))).astype(dtype)
+    X[:5] -= offset  # and a few rows that are far away
+    found = nearest_neighbors(X, 10, method="exact")
+    indices, distances = direct(X, 10)
+    np.testing.assert_allclose(found.distances, distances, rtol=1e-5)
+    np.testing.assert_array_equal(found.indices, indices)
+
+
+@pytest.mark.parametrize("factor", [1e-25, 1e25])
+def test_scale_does_not_matter(factor):
+    X = np.random.default_rng(3).normal(size=(80, 4))
+    plain = nearest_neighbors(X.astype(np.float32), 9)
+    scaled = nearest_neighbors((X * factor).astype(np.float32), 9)
+    np.testing.assert_array_equal(plain.indices, scaled.indices)
+    np.testing.assert_allclose(scaled.distances, plain.distances * factor, rtol=1e-5)
+
+
+def test_constant_columns_and_translation_change_nothing():
+    X = np.random.default_rng(5).integers(-8, 8, size=(90, 4)).astype(np.float64)
+    plain = nearest_neighbors(X, 12)
+    wide = np.insert(X, 2, 5e3, axis=1) + 1024.0
+    np.testing.assert_array_equal(nearest_neighbors(wide, 12).indices, plain.indices)
+    np.testing.assert_array_equal(nearest_neighbors(wide, 12).distances, plain.distances)
+
+
+def test_input_is_untouched_and_need_not_be_float():
+    X = np.random.default_rng(6).integers(0, 255, size=(60, 7), dtype=np.uint8)
+    before = X.copy()
+    found = nearest_neighbors(X, 5)
+    np.testing.assert_array_equal(X, before)
+    np.testing.assert_array_equal(found.indices, nearest_neighbors(X.astype(np.float64).tolist(), 5).indices)
+
+
+# ---------------------------------------------------------------- inverted lists
+
+
+@pytest.fixture(scope="module")
+def cloud():
+    rng = np.random.default_rng(8)
+    return np.concatenate([clustered(2500, 12, rng, 1.0), rng.normal(size=(500, 12))]).astype(np.float32)
+
+
+def recall(found, true):
+    return np.mean([len(np.intersect1d(a, b)) / len(b) for a, b in zip(found, true, strict=True)])
+
+
+def test_inverted_lists_find_nearly_all(cloud, small_lists):
+    true = nearest_neighbors(cloud, 20, method="exact")
+    found = nearest_neighbors(cloud, 20, method="inverted-lists", random_state=3)
+    assert recall(found.indices, true.indices) > 0.98
+    assert recall(found.indices, true.indices) < 1.0  # not all lists are looked at
+    same = (found.indices == true.indices).all(axis=1)
+    np.testing.assert_array_equal(found.distances[same], true.distances[same])
+    assert (found.indices != np.arange(len(cloud))[:, None]).all()
+
+
+def test_probes_fall_with_the_recall_that_is_asked_for(cloud, small_lists):
+    def needed(recall):
+        return InvertedLists(cloud, np.random.default_rng(0), 1).probes_for(20, recall)
+
+    assert 1 <= needed(0.5) < needed(0.99) <= needed(1.0) <= 110
+
+
+def test_results_depend_on_the_seed_alone(cloud, small_lists):
+    one = nearest_neighbors(cloud, 15, method="inverted-lists", random_state=3, n_jobs=1)
+    for n_jobs in (2, 3):
+        more = nearest_neighbors(cloud, 15, method="inverted-lists", random_state=3, n_jobs=n_jobs)
+        np.testing.assert_array_equal(one.indices, more.indices)
+        np.testing.assert_array_equal(one.distances, more.distances)
+
+
+def test_more_neighbours_than_the_probed_lists_hold(small_lists):
+    rng = np.random.default_rng(1)
+    X = np.concatenate([rng.normal(size=(300, 2)), 50 + 0.01 * rng.normal(size=(6, 2))]).astype(np.float32)
+    index = InvertedLists(X, rng, 1)
+    indices, distances = index.neighbors(20, 1)
+    assert (indices >= 0).all()
+    assert np.isfinite(distances).all()
+    np.testing.assert_array_equal(indices[-6:], direct(X, 20)[0][-6:])
+
+
+@pytest.mark.parametrize("method", ["exact", "inverted-lists"])
+@pytest.mark.parametrize("metric", ["euclidean", "cosine"])
+def test_a_query_does_not_depend_on_the_rows_beside_it(cloud, method, metric, small_lists):
+    index = make_index(cloud, method=method, metric=metric)
+    Q = cloud[::37] + np.float32(0.1)
+    together = index.query(Q, 20)
+    for chosen in ([3], [60, 5, 17], list(range(40, 0, -1))):
+        apart = index.query(Q[chosen], 20)
+        np.testing.assert_array_equal(apart.indices, together.indices[chosen])
+        np.testing.assert_array_equal(apart.distances, together.distances[chosen])
+    if method == "exact" and metric == "euclidean":
+        indices, distances = direct(cloud, 20, Q)
+        np.testing.assert_array_equal(together.indices, indices)
+        np.testing.assert_allclose(together.distances, distances, rtol=1e-5)
+
+
+def test_a_fitted_row_finds_itself():
+    X = np.random.default_rng(2).normal(size=(50, 3))
+    found = make_index(X).query(X, 4)
+    np.testing.assert_array_equal(found.indices[:, 0], np.arange(50))
+    assert not found.distances[:, 0].any()
+
+
+@pytest.mark.parametrize("distance", [1e3, 1e9, 1e14])
+def test_queries_from_far_away(distance, small_lists):
+    rng = np.random.default_rng(2)
+    X = rng.normal(size=(200, 3))
+    Q = np.array([[1.0, 0, 0], [0, -1, 0]]) * distance
+    for method in ("exact", "inverted-lists"):
+        found = make_index(X, method=method).query(Q, 5)
+        assert (np.sort(found.indices, axis=1) >= 0).all()
+        np.testing.assert_allclose(found.distances, distance, rtol=5 / min(distance, 1e6))
+    np.testing.assert_array_equal(make_index(X).query(Q[:, :], 5).indices, direct(X, 5, Q)[0])
+    with pytest.raises(InputError, match=r"1 row\(s\) beyond, first \[1\]"):
+        make_index(X).query([[0, 0, 0], [0, 1e17, 0]], 5)
+
+
+# ---------------------------------------------------------------- other metrics
+
+
+def test_cosine_is_one_minus_the_cosine():
+    X = np.random.default_rng(9).normal(size=(120, 6)) * np.logspace(-100, 100, 120)[:, None]
+    found = nearest_neighbors(X, 8, metric="cosine")
+    U = X / np.linalg.norm(X, axis=1, keepdims=True)
+    D = 1.0 - U @ U.T
+    np.fill_diagonal(D, np.inf)
+    np.testing.assert_array_equal(found.indices, np.argsort(D, axis=1)[:, :8])
+    np.testing.assert_allclose(found.distances, np.sort(D, axis=1)[:, :8], rtol=1e-5)
+
+
+@pytest.mark.parametrize("metric", ["manhattan", "chebyshev", lambda a, b: float(np.abs(a - b).sum())])
+def test_any_metric_of_scikit_learn(metric):
+    X = np.random.default_rng(10).normal(size=(70, 3))
+    D = np.abs(X[:, None] - X[None])
+    D = D.max(axis=2) if metric == "chebyshev" else D.sum(axis=2)
+    np.fill_diagonal(D, np.inf)
+    found = nearest_neighbors(X, 6, metric=metric, n_jobs=1)
+    np.testing.assert_array_equal(found.indices, np.argsort(D, axis=1)[:, :6])
+    np.testing.assert_allclose(found.distances, np.sort(D, axis=1)[:, :6], rtol=1e-5)
+    index = make_index(X, metric=metric)
+    np.testing.assert_array_equal(index.query(X[5:6] + 1e-3, 3).indices, index.query(X + 1e-3, 3).indices[5:6])
+
+
+@pytest.mark.parametrize("metric", ["euclidean", "cosine"])
+def test_sparse_rows(metric):
+    X = random_array((90, 40), density=0.2, rng=np.random.default_rng(11), format="csr")
+    sparse, dense = nearest_neighbors(X, 5, metric=metric), nearest_neighbors(X.toarray(), 5, metric=metric)
+    np.testing.assert_array_equal(sparse.indices, dense.indices)
+    np.testing.assert_allclose(sparse.distances, dense.distances, rtol=1e-4)
+    found = make_index(X, metric=metric).query(X[3:5], 2)
+    np.testing.assert_array_equal(found.indices[:, 0], [3, 4])
+
+
+def test_precomputed_distances_and_graphs():
+    from sklearn.neighbors import kneighbors_graph
+
+    X = np.random.default_rng(12).normal(size=(60, 4))
+    wanted = nearest_neighbors(X, 7)
+    D = np.sqrt(((X[:, None] - X[None]) ** 2).sum(axis=2))
+    graph = kneighbors_graph(X, 9, mode="distance")
+    with_self = csr_array(kneighbors_graph(X, 9, mode="distance", include_self=True))
+    for given_distances in (D, D.astype(np.float32), graph, with_self):
+        before = given_distances.copy()
+        found = nearest_neighbors(given_distances, 7, metric="precomputed")
+        np.testing.assert_array_equal(found.indices, wanted.indices)
+        np.testing.assert_allclose(found.distances, wanted.distances, rtol=1e-5)
+        assert (given_distances != before).sum() == 0
+    Q = X[:3] + 0.2
+    new = np.sqrt(((Q[:, None] - X[None]) ** 2).sum(axis=2))
+    found, wanted = make_index(D, metric="precomputed").query(new, 7), make_index(X).query(Q, 7)
+    np.testing.assert_array_equal(found.indices, wanted.indices)
+    np.testing.assert_array_equal(
+        make_index(graph, metric="precomputed").query(csr_array(new), 7).indices, found.indices
+    )
+
+
+def test_ties_of_precomputed_distances_go_to_the_first_row():
+    D = np.random.default_rng(13).integers(1, 4, size=(700, 700)).astype(np.float64)
+    D = np.maximum(D, D.T)
+    found = nearest_neighbors(D, 9, metric="precomputed")
+    np.fill_diagonal(D, np.inf)
+    np.testing.assert_array_equal(found.indices, np.argsort(D, axis=1, kind="stable")[:, :9])
+
+
+# ---------------------------------------------------------------- bad input
+
+
+def distances(n=6):
+    return np.abs(np.subtract.outer(np.arange(n) ** 2.0, np.arange(n) ** 2.0))
+
+
+def spoiled(row, column, value):
+    D = distances()
+    D[row, column] = value
+    return D
+
+
+X = np.arange(12.0).reshape(6, 2)
+NAN = X.copy()
+NAN[[1, 4], 0] = np.nan
+BAD = {
+    "k of 0": ({"X": X, "k": 0}, "k must be an integer >= 1; got 0"),
+    "k of n": ({"X": X, "k": 6}, "k must be at most 5, the number of other rows; got 6"),
+    "k no integer": ({"X": X, "k": 2.5}, "k must be an integer"),
+    "one row": ({"X": X[:1], "k": 1}, "two rows at least"),
+    "no column": ({"X": X[:, :0], "k": 1}, "one column at least"),
+    "one dimension": ({"X": X[0], "k": 1}, "two-dimensional"),
+    "NaN": ({"X": NAN, "k": 2}, r"NaN or infinity in 2 row\(s\), first \[1, 4\]"),
+    "NaN in sparse": ({"X": csr_array(NAN), "k": 2}, r"NaN or infinity in 2 row\(s\), first \[1, 4\]"),
+    "too large": ({"X": X * 1e300, "k": 2}, "Multiply X by a constant"),
+    "too small": ({"X": X * 1e-300, "k": 2}, "Multiply X by a constant"),
+    "method": ({"X": X, "k": 2, "method": "fast"}, "method must be one of 'auto'"),
+    "method of metric": (
+        {"X": X, "k": 2, "method": "inverted-lists", "metric": "manhattan"},
+        "method must be 'auto' or 'exact'",
+    ),
+    "unknown metric": ({"X": X, "k": 2, "metric": "euclid"}, "metric must be one that scikit-learn knows"),
+    "negative metric": ({"X": X, "k": 2, "metric": lambda a, b: -1.0}, "distances are not negative"),
+    "direction of zero": ({"X": X * (np.arange(6) != 2)[:, None], "k": 2, "metric": "cosine"}, r"first \[2\]"),
+    "not square": ({"X": X, "k": 2, "metric": "precomputed"}, "a square matrix of distances"),
+    "negative": ({"X": spoiled(2, 3, -1), "k": 2, "metric": "precomputed"}, "-1.0 in row 2, column 3"),
+    "not symmetric": ({"X": spoiled(2, 3, 6), "k": 2, "metric": "precomputed"}, "6.0 from row 2 to 3 and 5.0 back"),
+    "missing": (
+        {"X": csr_array(distances() * (distances() < 12)), "k": 3, "metric": "precomputed"},
+        r"3 distances in each row at least; got 2 in row 4 .*at most 1 neighbours",
+    ),
+    "negative in graph": (
+        {"X": csr_array(spoiled(2, 3, -1)), "k": 2, "metric": "precomputed"},
+        "-1.0 in row 2, column 3",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", BAD)
+def test_bad_input_is_named(case):
+    arguments, message = BAD[case]
+    with pytest.raises(InputError, match=message):
+        nearest_neighbors(**arguments)
+
+
+def test_bad_queries_are_named():
+    with pytest.raises(InputError, match="2 columns"):
+        make_index(X).query(X[:, :1], 2)
+    with pytest.raises(InputError, match="2 columns"):
+        make_index(csr_array(X)).query(csr_array(X[:, :1]), 2)
+    for kind in (np.asarray, csr_array):
+        index = make_index(kind(distances()), metric="precomputed")
+        with pytest.raises(InputError, match="6 columns"):
+            index.query(kind(np.ones((1, 5))), 2)
+    with pytest.raises(DataError, match="row 0, column 1"):
+        make_index(distances(), metric="precomputed").query([[0, -1.0, 0, 0, 0, 0]], 2)
+
+
+# ---------------------------------------------------------------- the small kernels
+
+
+@njit
+def lanes_at_most(array, limit):
+    return at_most(load(array, 0, 16), limit)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_lanes_at_most(dtype):
+    array = np.arange(16, dtype=dtype)[::-1].copy()
+    array[[3, 9]] = np.nan, -np.inf
+    for limit in (-1.0, 4.0, np.inf):
+        wanted = sum(1 << lane for lane in range(16) if array[lane] <= limit)
+        assert lanes_at_most(array, dtype(limit)) == wanted
+
+
+@given(st.lists(st.integers(-5, 5), min_size=1, max_size=60), st.data())
+def test_selection_and_sort(numbers, data):
+    k = data.draw(st.integers(1, len(numbers)))
+    values = np.array(numbers, np.float32)
+    assert kth_smallest(values.copy(), len(values), k) == np.sort(values)[k - 1]
+    ids = np.random.default_rng(0).permutation(len(values)).astype(np.int32)
+    order = np.lexsort((ids, values))
+    wanted = values[order], ids[order]
+    sort_pairs(values, ids, len(values))
+    np.testing.assert_array_equal(values, wanted[0])
+    np.testing.assert_array_equal(ids, wanted[1])

@@ -1,0 +1,93 @@
+"""The products of a relation below its interface: any width, any placement in memory, NaN where it matters."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import nearfar as nf
+from nearfar._vector import CACHE_LINE, empty_aligned
+from nearfar.relations.operators import How
+
+
+@pytest.fixture(scope="module")
+def relation():
+    return nf.datasets.dcsbm(700, alpha=2.0, random_state=0).relation
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("d", [0, 1, 2, 15, 16, 17, 31, 32, 33, 63, 64, 65, 100, 128, 131])
+def test_rows_of_any_width(relation, d, dtype, rng):
+    X = rng.standard_normal((relation.shape[1], d)).astype(dtype)
+    out = relation @ X
+    assert out.dtype == dtype
+    np.testing.assert_allclose(out, relation.to_scipy() @ X, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("offset", [0, 4, 16, 60])
+def test_rows_anywhere_in_memory_give_the_same_bits(relation, offset, rng):
+    X = rng.standard_normal((relation.shape[1], 37), dtype=np.float32)
+    raw = empty_aligned((X.nbytes + CACHE_LINE,), np.uint8)
+    placed = raw[offset : offset + X.nbytes].view(np.float32).reshape(X.shape)
+    placed[:] = X
+    np.testing.assert_array_equal(relation @ placed, relation @ X)
+
+
+@pytest.mark.parametrize(("shape", "dtype"), [((7, 3), np.float64), ((0, 5), np.float32), ((1000, 32), np.float32)])
+def test_an_aligned_array_begins_with_a_cache_line(shape, dtype):
+    array = empty_aligned(shape, dtype)
+    assert (array.shape, array.dtype) == (shape, dtype)
+    assert array.flags.c_contiguous
+    assert array.flags.writeable
+    assert array.size == 0 or array.ctypes.data % CACHE_LINE == 0
+
+
+A = nf.Relation.from_edges([("a", "b"), ("b", "c"), ("d", "b")], directed=True)
+
+
+@pytest.mark.parametrize("d", [1, 3, 70])
+@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
+@pytest.mark.parametrize(
+    "rel",
+    [A, A.normalized(), A.random_walk(3), A + 2.0 * A, (A @ A.T).normalized(), A.T],
+    ids=["sparse", "scaled rows", "walk", "sum", "scaled product", "transposed"],
+)
+def test_what_is_not_finite_is_refused_where_something_is_related_to_it(rel, value, d):
+    for times, sums in ((rel.matmat, rel.column_sums), (rel.rmatmat, rel.row_sums)):
+        for row in range(4):
+            X = np.ones((4, d), np.float32)
+            X[row, d // 2] = value
+            if sums[row] > 0:
+                with pytest.raises(nf.errors.InputError, match=rf"NaN or infinity in 1 row\(s\), first \[{row}\]"):
+                    times(X)
+
+
+def test_what_nobody_is_related_to_does_not_matter():
+    X = np.ones((4, 2), np.float32)
+    X[A.column_ids.get("d")] = np.nan  # d is related to b, nobody to d
+    np.testing.assert_array_equal(A @ X, A @ np.ones((4, 2)))
+
+
+def test_large_numbers_may_overflow():
+    X = np.full((4, 2), 3e38, np.float32)
+    assert np.isinf((2.0 * A) @ X).any()
+    assert (A.matmat(X)[:3] == np.array([[3e38], [3e38], [0]], np.float32)).all()
+
+
+@pytest.mark.parametrize("steps", [1, 3])
+def test_sums_that_are_carried_over_are_those_of_what_is_left(steps):
+    graph = nf.datasets.dcsbm(900, alpha=2.0, random_state=1)
+    walk = graph.relation.random_walk(steps)
+    assert walk.isolates.size > 50  # which asks for both sums
+    carried, fresh = (walk.operator.without(walk.isolates) for _ in range(2))
+    for name in ("row_sums", "column_sums"):
+        fresh.__dict__.pop(name, None)
+        np.testing.assert_array_equal(getattr(carried, name), getattr(fresh, name))
+
+
+def test_a_product_says_whether_its_result_is_finite():
+    X = np.ones((4, 2), np.float32)
+    out = np.empty_like(X)
+    assert A.operator.apply(X, out, How())
+    X[1] = np.nan
+    assert not A.operator.apply(X, out, How())
