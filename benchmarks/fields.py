@@ -77,6 +77,7 @@ def measure(file: ResultFile, n: int, repeats: int) -> None:
     methods = {
         "mesh": nearfar_forces(MeshField(), Y),
         "mesh, tolerance 0.1": nearfar_forces(MeshField(0.1), Y),
+        "mesh, tolerance 0.001": nearfar_forces(MeshField(0.001), Y),
         "openTSNE": opentsne_forces(Y, 1.0),
     }
     if n <= EXACT_UP_TO:

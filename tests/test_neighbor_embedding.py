@@ -21,7 +21,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import check_estimator
 
 import nearfar as nf
-from nearfar.errors import InputError, NearfarWarning, NotFittedError, NumericalError
+from nearfar.errors import InputError, NearfarWarning, NotFittedError, NumericalError, UnknownIdError
 from nearfar.models._master import value_and_gradient
 from nearfar.models._neighbor_start import probabilities
 
@@ -271,6 +271,21 @@ def test_new_points_land_among_their_own_and_move_nothing(blobs):
     own = nf.NeighborEmbedding(kernel=Own(), **{**SHORT, "max_iter": 2}).fit(X)
     with pytest.raises(InputError, match=r"NeighborEmbedding\.transform: kernel must be a built-in kernel"):
         own.transform(X[:2])
+
+
+def test_new_objects_of_a_graph_are_matched_by_id():
+    graph = nx.planted_partition_graph(3, 20, 0.5, 0.02, seed=4)
+    est = nf.TSNE(random_state=0).fit(nf.Relation.from_edges(graph))
+    new = nf.Relation.from_edges([("new", 41), ("new", 45), ("new", 50), ("other", 1), ("other", 3)], bipartite=True)
+    placed = nf.Embedding(est.transform(new), ids=new.row_ids)
+    groups = np.array([np.mean([est.vectors_[i] for i in range(g, g + 20)], axis=0) for g in (0, 20, 40)])
+    assert np.linalg.norm(groups - placed["new"], axis=1).argmin() == 2
+    assert np.linalg.norm(groups - placed["other"], axis=1).argmin() == 0
+    as_matrix = np.zeros((1, 60))
+    as_matrix[0, est.vectors_.ids.rows([41, 45, 50])] = 1
+    np.testing.assert_allclose(est.transform(as_matrix)[0], placed["new"], rtol=1e-5)
+    with pytest.raises(UnknownIdError, match=r"got 99.*bipartite=True"):
+        est.transform(nf.Relation.from_edges([("new", 99)], bipartite=True))
 
 
 # -- stopping, callbacks --------------------------------------------------------------------------------------------

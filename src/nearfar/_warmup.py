@@ -25,6 +25,7 @@ def warmup() -> float:
     import numpy as np
 
     from nearfar.models.edrep import EDRep
+    from nearfar.models.recipes import TSNE
     from nearfar.relations.matrix import Relation
 
     started = time.perf_counter()
@@ -42,4 +43,7 @@ def warmup() -> float:
         Relation.from_edges(io.StringIO(lines), delimiter=" ")
     users = Relation.from_edges(np.array(ring), bipartite=True).normalized()
     EDRep(2, n_clusters=2, n_epochs=1, random_state=0).fit(users).transform(users)
+    points = np.random.default_rng(0).normal(size=(40, 3)).astype(np.float32)
+    for far in ("exact", "fft"):
+        TSNE(perplexity=3, max_iter=2, far=far, random_state=0).fit(points).transform(points[:2])
     return time.perf_counter() - started

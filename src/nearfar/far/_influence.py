@@ -1,9 +1,10 @@
 """The influence of a charge on a mesh, in Fourier space: what turns charges on the mesh into the potential there.
 
-    G^_k = DFT(V(f_m))_k / (b_k^2 b_l^2),    b_k = (4 + 2 cos(2 pi k / P)) / 6
+    G^_k = DFT(V(f_m))_k / (b_k^2 b_l^2),    b_k = sum_m M_P(m) cos(2 pi k m / N),  of the cubic: (4 + 2 cos(..)) / 6
 
-The samples of V are divided by the transform of the sampled cubic B-spline for each direction, twice: for spreading and
-for reading. So two points on mesh points interact with V exactly (Essmann et al. 1995, eq. 4.4 with M_4).
+The samples of V are divided by the transform of the sampled B-spline of order P (cubic: 4) on N mesh points, for each
+direction, twice: for spreading and for reading. So two points on mesh points interact with V exactly (Essmann et al.
+1995, eq. 4.4).
 
 A constant is left out, the potential at the longest distance: on a small map V is all but constant, and float32 would
 lose what differs. The far field gives it back as (constant) x (sum of the other charges).
@@ -28,25 +29,31 @@ class Influence(NamedTuple):
     transform: Floats
     """Shape (padded rows, padded columns / 2 + 1), largest sample of the potential 1."""
     own: Floats
-    """Shape (4, 4): what a point finds of itself, coefficients in the powers of t (1 - t) of both directions."""
+    """Shape (order, order): what a point finds of itself, powers of t (1 - t) across and along rows, highest first."""
     scale: float
     constant: float
 
 
+_PAYS = 1.3  # quotient of the steps from which quintic splines are quicker than cubic ones, for 70,000 points
+
 Form = tuple[tuple[int, ...], tuple[float, float]]
 
 
-def wanted_step(form: Form, tolerance: float) -> float:
-    """Return the mesh step for a relative error of forces, from the length of the kernel.
+def wanted_mesh(form: Form, tolerance: float) -> tuple[int, float]:
+    """Return order of the splines and mesh step for a relative error of forces, from the length of the kernel.
 
-    Errors grow with the fourth power of the step while the mesh is coarse, with the third when it is fine: that is what
-    a cubic spline leaves of a slope. The factors bound what was measured for random points in a line and in a plane,
+    Errors of order P grow with the power P of the step while the mesh is coarse, with P - 1 when it is fine: that is
+    what the spline leaves of a slope. The factors bound what was measured for random points in a line and in a plane,
     sparse and dense, charges of one sign and of both, heaviness alpha from 0 to 2.
+
+    With quintic splines a point costs three times as much, and the mesh less by the square of the steps.
     """
     kernel = _kernel(form)
-    coarse = 0.7 + 0.3 * kernel.alpha + 0.2 * kernel.alpha**2
-    step = min((tolerance / coarse) ** (1 / 4), (tolerance / 0.15) ** (1 / 3))
-    return float(step / math.sqrt(kernel.beta))
+    alpha = kernel.alpha
+    cubic = min((tolerance / (0.7 + 0.3 * alpha + 0.2 * alpha**2)) ** (1 / 4), (tolerance / 0.15) ** (1 / 3))
+    quintic = min((tolerance / (0.9 + 2.4 * alpha + 2.2 * alpha**2)) ** (1 / 6), (tolerance / 0.15) ** (1 / 5))
+    order, step = (6, quintic) if quintic > _PAYS * cubic else (4, cubic)
+    return order, float(step / math.sqrt(kernel.beta))
 
 
 def _kernel(form: Form) -> HeavyTailed:
@@ -58,8 +65,8 @@ def _kernel(form: Form) -> HeavyTailed:
 
 
 @lru_cache(maxsize=4)
-def influence(form: Form, potential: str, step: float, rows: int, columns: int, dtype: Any) -> Influence:
-    """Return the influence on a periodic mesh of ``rows`` x ``columns`` points, both even."""
+def influence(form: Form, potential: str, order: int, step: float, rows: int, columns: int, dtype: Any) -> Influence:
+    """Return the influence on a periodic mesh of ``rows`` x ``columns`` points, both even, splines of ``order``."""
     kernel = _kernel(form)
     half_rows, half_columns = rows // 2, columns // 2
     squares = (step * np.arange(max(half_rows, half_columns) + 1)) ** 2
@@ -68,8 +75,8 @@ def influence(form: Form, potential: str, step: float, rows: int, columns: int, 
     scale = float(np.abs(samples).max()) or 1.0
     # A cosine transform of type I is the Fourier transform of the even, periodic continuation.
     transform = scipy.fft.dctn(samples / scale, type=1, overwrite_x=True)
-    transform /= (_spline_transform(half_rows) ** 2)[:, None] * _spline_transform(half_columns) ** 2
-    own = _own(transform)
+    transform /= (_spline_transform(order, half_rows) ** 2)[:, None] * _spline_transform(order, half_columns) ** 2
+    own = _own(order, transform)
     full = np.empty((rows, half_columns + 1), dtype)
     full[: half_rows + 1] = transform
     full[half_rows + 1 :] = transform[half_rows - 1 : 0 : -1]
@@ -95,31 +102,52 @@ def _above_last(kernel: HeavyTailed, potential: str, f: Floats) -> tuple[Floats,
     return w_last * (log_w * growth - bend), constant
 
 
-def _spline_transform(half: int) -> Floats:
+@lru_cache(maxsize=4)
+def spline_table(order: int) -> Floats:
+    """Return the weights M[a] of a point, polynomials in its offset u from the middle of its cell, highest power first.
+
+    By the recursion of B-splines, (m - 1) M_m[a] = (u + m - 1/2 - a) M_(m-1)[a - 1] + (a + 1/2 - u) M_(m-1)[a].
+    """
+    table = np.ones((1, 1))
+    for m in range(2, order + 1):
+        a = np.arange(m)[:, None]
+        left, right = np.pad(table, ((1, 0), (0, 0))), np.pad(table, ((0, 1), (0, 0)))
+        constant = ((m - 0.5 - a) * left + (a + 0.5) * right) / (m - 1)
+        table = np.pad(constant, ((0, 0), (1, 0))) + np.pad((left - right) / (m - 1), ((0, 0), (0, 1)))
+    return table
+
+
+def spline_weights(order: int, u: Floats) -> Floats:
+    """Return the weights of points at these offsets from the middle of their cells, shape (order, len(u))."""
+    return spline_table(order) @ u ** np.arange(order - 1, -1, -1)[:, None]
+
+
+def _spline_transform(order: int, half: int) -> Floats:
+    """Return b_k for k up to half the number of mesh points; the spline is sampled on mesh points."""
+    samples = spline_weights(order, np.full(1, -0.5))[: order - 1, 0]
     angle = np.pi * np.arange(half + 1) / half
-    return np.asarray((4 + 2 * np.cos(angle)) / 6)
+    return np.asarray(np.cos(np.outer(angle, np.arange(order - 1) - (order - 2) // 2)) @ samples)
 
 
-def _own(transform: Floats) -> Floats:
-    """Return the coefficients of sum_ab M_a(x) M_b(y) sum_cd M_c(x) M_d(y) G(a - c, b - d).
+def _own(order: int, transform: Floats) -> Floats:
+    """Return the coefficients of sum_ab M_a(x) M_b(y) sum_cd M_c(x) M_d(y) G(a - c, b - d), highest powers first.
 
-    With R_s(x) = sum_a M_a M_(a+s), a polynomial of degree 3 in x (1 - x), it is sum_st R_s(x) R_t(y) G(s, t).
+    With R_s(x) = sum_a M_a M_(a+s), a polynomial of degree P - 1 in x (1 - x), it is sum_st R_s(x) R_t(y) G(s, t).
     """
     near = transform
-    for _axis in (0, 1):  # the first four entries of the inverse cosine transform along each axis
+    for _axis in (0, 1):  # the first entries of the inverse cosine transform along each axis
         half = near.shape[0] - 1
-        waves = np.cos(np.pi * np.outer(np.arange(4), np.arange(half + 1)) / half) / half
+        waves = np.cos(np.pi * np.outer(np.arange(order), np.arange(half + 1)) / half) / half
         waves[:, [0, -1]] /= 2
         near = (waves @ near).T
-    polynomials = _overlaps()
-    own = polynomials.T @ near @ polynomials
-    return np.asarray((own + own.T) / 2)
+    polynomials = _overlaps(order)
+    return np.asarray(polynomials.T @ near @ polynomials)[::-1, ::-1]
 
 
-@lru_cache(maxsize=1)
-def _overlaps() -> Floats:
-    """Return the coefficients of R_0, R_1 + R_-1, R_2 + R_-2, R_3 + R_-3 in powers of t (1 - t), one row each."""
-    t = np.array([0.0, 0.1, 0.25, 0.5])
-    weights = np.array([(1 - t) ** 3, 3 * t**3 - 6 * t**2 + 4, 3 * (1 - t) ** 3 - 6 * (1 - t) ** 2 + 4, t**3]) / 6
-    overlaps = [(weights[: 4 - s] * weights[s:]).sum(axis=0) * (1 if s == 0 else 2) for s in range(4)]
-    return np.linalg.solve((t * (1 - t))[:, None] ** np.arange(4), np.array(overlaps).T).T
+@lru_cache(maxsize=4)
+def _overlaps(order: int) -> Floats:
+    """Return the coefficients of R_0, R_1 + R_-1, R_2 + R_-2 ... in powers of t (1 - t), one row each."""
+    z = (1 - np.cos(np.pi * (np.arange(order) + 0.5) / order)) / 8  # Chebyshev points of [0, 1/4]
+    weights = spline_weights(order, np.sqrt(1 / 4 - z))
+    overlaps = [(weights[: order - s] * weights[s:]).sum(axis=0) * (1 if s == 0 else 2) for s in range(order)]
+    return np.linalg.solve(z[:, None] ** np.arange(order), np.array(overlaps).T).T

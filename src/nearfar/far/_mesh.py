@@ -14,20 +14,23 @@ from nearfar._parallel import even_bounds, run_blocks
 from nearfar.contracts import Floats
 from nearfar.errors import NumericalError
 from nearfar.far import _mesh_kernels as kernels
-from nearfar.far._influence import Influence
+from nearfar.far._influence import Influence, spline_table
 from nearfar.far.fields import Potential
 
 _MAX_PADDED = 2**24  # mesh points, padding included, that any map may have; more points may have _PER_POINT each
 _PER_POINT = 16
 _STEPS = 32  # at least so many mesh steps along the longer side of the map, however small the map is
-_MARGIN = 8  # mesh points between the map and its periodic images: there the influence has a kink, which rings
+# Mesh points between the map and its periodic images, by the order of the spline: there the influence has a kink, which
+# rings.
+_MARGIN = {4: 8, 6: 16}
 _CHUNK = 2**15  # points of one piece of the counting sort
 _TILE = 2**15  # complex numbers of the columns that are transformed together: they stay in the second-level cache
 
 
 class Mesh(NamedTuple):
-    """A mesh: its step; the points that are used and those with padding, of the two directions; how much too coarse."""
+    """A mesh: order of splines, step; points used and with padding, of the two directions; how much too coarse."""
 
+    order: int
     step: float
     rows: int
     columns: int
@@ -81,7 +84,7 @@ def bounding_box(owner: str, Y: Floats, n_jobs: int) -> tuple[Floats, Floats]:
     return lowest, highest
 
 
-def choose_mesh(extent: Floats, wanted: float, n: int) -> Mesh:
+def choose_mesh(extent: Floats, order: int, wanted: float, n: int) -> Mesh:
     """Choose the mesh for a map of this extent and the step that the kernel wants.
 
     Steps are ``wanted`` times powers of 2^(1/4), padded sizes multiples of 16, so that transforms of kernels serve for
@@ -97,15 +100,15 @@ def choose_mesh(extent: Floats, wanted: float, n: int) -> Mesh:
         step = wanted * 2 ** (power / 4)
         # In the type and the order in which the kernels compute it, so that the last cell is the same
         cells = [int(e * extent.dtype.type(1 / step)) for e in extent]
-        rows, columns = cells[-1] + 4, (cells[0] if len(cells) > 1 else 0) + 4
-        padded_rows, padded_columns = _padded(rows), _padded(columns)
+        rows, columns = cells[-1] + order, (cells[0] if len(cells) > 1 else 0) + order
+        padded_rows, padded_columns = _padded(rows, order), _padded(columns, order)
         if padded_rows * padded_columns <= max(_MAX_PADDED, _PER_POINT * n):
-            return Mesh(step, rows, columns, padded_rows, padded_columns, max(1.0, step / wanted))
+            return Mesh(order, step, rows, columns, padded_rows, padded_columns, max(1.0, step / wanted))
         power += 1
 
 
-def _padded(size: int) -> int:
-    return 16 * int(scipy.fft.next_fast_len(-(-(2 * size + _MARGIN) // 16), real=True))
+def _padded(size: int, order: int) -> int:
+    return 16 * int(scipy.fft.next_fast_len(-(-(2 * size + _MARGIN[order]) // 16), real=True))
 
 
 def sort_points(Y: Floats, low: Floats, mesh: Mesh, n_jobs: int, buffers: Buffers) -> Points:
@@ -172,18 +175,19 @@ def convolve(
 
 def _spread(points: Points, mesh: Mesh, charges: Floats | None, rho: Floats, n_jobs: int) -> None:
     rho[:] = 0
+    spline = (0,) * mesh.order, spline_table(mesh.order).astype(rho.dtype)
     given = np.empty(0, rho.dtype) if charges is None else charges
 
     def task(_block: int, start: int, stop: int) -> None:
-        kernels.spread(start, stop, *points[:4], given, mesh.columns, rho)
+        kernels.spread(*spline, start, stop, *points[:4], given, mesh.columns, rho)
 
-    # A block of rows also writes to the first three rows of the next: first every other block, then the rest.
+    # A block of rows also writes to the first rows of the next: first every other block, then the rest.
     for parity in (0, 1):
         _run_strips(task, mesh.rows, n_jobs, parity)
 
 
 def _run_strips(task: Callable[[int, int, int], object], rows: int, n_jobs: int, parity: int) -> None:
-    bounds = [*range(0, rows, max(4, rows // 64)), rows]
+    bounds = [*range(0, rows, max(8, rows // 64)), rows]
     chosen = range(parity, len(bounds) - 1, 2)
     run_blocks(lambda k, *_: task(k, bounds[chosen[k]], bounds[chosen[k] + 1]), range(len(chosen) + 1), n_jobs)
 
@@ -202,12 +206,13 @@ def read(
     n, dtype = len(points.order), field.dtype
     value = buffers.take(("value", name), (n,), dtype)
     gradient = buffers.take(("gradient", name), (n, points.components), dtype)
+    spline = (0,) * mesh.order, spline_table(mesh.order).astype(dtype)
     given = np.empty(0, dtype) if charges is None else charges
     total = float(n if charges is None else charges.sum(dtype=np.float64))
     factors = (one.scale, dtype.type(one.scale / mesh.step), one.constant, total)
 
     def task(_block: int, start: int, stop: int) -> None:
-        kernels.gather(start, stop, *points[:4], given, mesh.columns, field, one.own, factors, value, gradient)
+        kernels.gather(*spline, start, stop, *points[:4], given, mesh.columns, field, one.own, factors, value, gradient)
 
     run_blocks(task, even_bounds(mesh.rows, max(1, mesh.rows // 64)), n_jobs)
     return Potential(value, gradient)

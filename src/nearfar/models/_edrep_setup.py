@@ -19,6 +19,7 @@ from nearfar._checks import (
     check_path,
     check_real,
 )
+from nearfar._vector import empty_aligned
 from nearfar.contracts import FarField, Floats, Solver
 from nearfar.errors import InputError
 from nearfar.models._edrep_solver import Problem, Settings, State
@@ -248,7 +249,8 @@ def _vectors(
 
     if given is not None and not isinstance(given, Embedding):
         array = check_matrix("EDRep", "init", given, rows=kept.n, columns=d)
-        array = array.copy() if kept.rows is None else array[kept.rows]
+        rows = np.arange(kept.n) if kept.rows is None else kept.rows
+        array = np.take(array, rows, axis=0, out=empty_aligned((len(rows), d), array.dtype), mode="clip")
         unknown = np.flatnonzero(~array.any(axis=1))  # a vector of zeros has no direction in which to move
         array[unknown] = Sphere().start(unknown.size, d, rng, n_jobs)
         return array

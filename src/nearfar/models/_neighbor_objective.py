@@ -39,6 +39,7 @@ from nearfar.scores._kernels import typed
 
 _BLOCKS = 128  # of rows with equally many entries: enough for the slowest worker not to be waited for
 _ROWS = 2048  # of a block where the pattern is made
+_OF_ERROR = 0.01  # what S_i may be of the mean, per error of the field
 _LEAST_S = 1e-20  # of a point so far from all others that its similarities vanish: its charges stay finite in float32
 
 
@@ -176,14 +177,24 @@ class NeighborObjective(Objective):
         b = self._divergence.far_log
         names = ("weight", "entropy") if b else ("weight",)
         potentials = self._field.evaluate([Term(name) for name in names])  # type: ignore[arg-type]
-        S = np.maximum(potentials[0].value.astype(np.float64), _LEAST_S)
-        if not self._by_row:
-            S = S.sum(keepdims=True)
+        S = self._normalizer(potentials[0])
         self._pull(Y, S, exaggeration)
         q_ln_q = self._q_ln_q(potentials, S) if b else np.zeros(1)
         far = self._far_by_row if self._by_row else self._far_by_pair
         far(potentials, S, q_ln_q)
         return self._near, self._cost(Y, S, q_ln_q) if cost else None
+
+    def _normalizer(self, weights: Potential) -> NDArray[np.float64]:
+        """S of all pairs, shape (1,), or S_i of each row.
+
+        1/S_i is a charge: that of a point far from all others would be huge, and its errors on a mesh would drown the
+        rest. So S_i is held above what a field's error lets it be known by.
+        """
+        S = weights.value.astype(np.float64)
+        if not self._by_row:
+            return np.asarray(np.maximum(S.sum(keepdims=True), _LEAST_S))
+        error = float(getattr(self._field, "expected_error", 0.0))
+        return np.asarray(np.maximum(S, max(_LEAST_S, _OF_ERROR * error * S.mean())))
 
     def _pull(self, Y: Floats, S: NDArray[np.float64], exaggeration: float) -> None:
         """Write the near part of the gradient, and per row the mass sum_j s_ij."""
@@ -254,7 +265,9 @@ class NeighborObjective(Objective):
 def union_pattern(P: Any, scalar: Any, n_jobs: int) -> tuple[NDArray[Any], ...]:
     """Return (indptr, columns, own, back): where P or Pᵀ has an entry off the diagonal, p_ij and p_ji there."""
     P = csr_array(P)
-    P.sum_duplicates()  # sorts too
+    if not P.has_canonical_format:
+        P = P.copy()
+        P.sum_duplicates()  # sorts too
     Pt = P.T.tocsr()
     n = P.shape[0]
     left, right = (

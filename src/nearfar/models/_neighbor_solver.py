@@ -31,6 +31,7 @@ class Phase:
     n_iter: int
     exaggeration: float
     learning_rate: float
+    momentum: float
     may_stop: bool
 
 
@@ -92,7 +93,7 @@ class Descent:
     def _phase(self, state: MapState, phase: Phase, objective: Objective, whole: tuple[int, ProgressLine]) -> None:
         total, line = whole
         own = objective if phase.divergence is None else objective.with_divergence(phase.divergence)
-        solver = Momentum(longest=self.longest, n_jobs=self.n_jobs)
+        solver = Momentum(phase.momentum, longest=self.longest, n_jobs=self.n_jobs)
         best, best_at = math.inf, state.n_iter
         for _ in range(phase.n_iter):
             look = state.n_iter % LOOK_EVERY == 0
@@ -160,15 +161,3 @@ def _spread_bits(v: NDArray[np.uint32]) -> NDArray[np.uint32]:
     for shift, mask in ((8, 0x00FF00FF), (4, 0x0F0F0F0F), (2, 0x33333333), (1, 0x55555555)):
         v = (v | (v << np.uint32(shift))) & np.uint32(mask)
     return v
-
-
-def reach(kernel: Any, n: int) -> float:
-    """Return the length over which a kernel falls, 1 / sqrt(-w'/w) at distance 0; 1 for Student's t."""
-    f = np.zeros((n, 1))  # a row per point, for kernels with parameters per point
-    steepness = float(np.max(-kernel.slope(f) / kernel.weight(f)))
-    return 1 / math.sqrt(steepness) if 0 < steepness < math.inf else 1.0
-
-
-def auto_learning_rate(n: int, exaggeration: float, reach: float) -> float:
-    """Return n / (4 exaggeration), at least 50, for a kernel of reach 1 (Belkina et al. 2019; 4 as in the gradient)."""
-    return max(n / (4 * exaggeration), 50.0) * reach**2

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,8 +11,11 @@ from scipy.sparse import csr_array, diags_array, issparse
 from nearfar._checks import check_matrix
 from nearfar._parallel import even_bounds, run_blocks, single_threaded_blas
 from nearfar.contracts import Floats
-from nearfar.errors import InputError
+from nearfar.errors import InputError, UnknownIdError
 from nearfar.relations.matrix import Relation
+
+if TYPE_CHECKING:
+    from nearfar._ids import Ids
 
 INITS = ("auto", "pca", "spectral", "random")
 SPREAD = 1e-4
@@ -143,3 +146,14 @@ def _spectral(P: Any, d: int, rng: np.random.Generator) -> NDArray[np.float64]:
 def symmetric(P: Any) -> Any:
     """Return (P + Pᵀ) / 2."""
     return csr_array((P + P.T) / 2)
+
+
+def matched(owner: str, relation: Relation, fitted_ids: Ids) -> Any:
+    """Return the matrix of a relation between new objects and those of a fit, its columns in the order of the fit."""
+    columns = fitted_ids.rows(relation.column_ids)
+    unknown = np.flatnonzero((columns < 0) & (relation.column_sums > 0))
+    if unknown.size:
+        hint = "Columns are objects of the fit; make the relation with bipartite=True, the new objects as sources."
+        raise UnknownIdError(owner, relation.column_ids.take(unknown[:6]).to_list(), hint)
+    P = relation.to_scipy()
+    return csr_array((P.data, columns[P.indices], P.indptr), shape=(P.shape[0], len(fitted_ids)))

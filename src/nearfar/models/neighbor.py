@@ -14,8 +14,8 @@ from nearfar.errors import InputError
 from nearfar.models import _neighbor_start as setup
 from nearfar.models._frames import FrameOutput, column_names
 from nearfar.models._master import NORMALIZATIONS
-from nearfar.models._neighbor_setup import objective_of, phases_of
-from nearfar.models._neighbor_solver import Descent, MapState, reach
+from nearfar.models._neighbor_setup import Pace, objective_of, phases_of
+from nearfar.models._neighbor_solver import Descent, MapState
 from nearfar.optimize.callbacks import Checkpoint
 from nearfar.relations.matrix import Relation
 from nearfar.scores.kernels import as_kernel
@@ -66,7 +66,7 @@ class NeighborEmbedding(FrameOutput):
         no data; both scaled to a small spread. An array is taken as it is; with float64 the whole fit runs in it.
     learning_rate : float or "auto", default="auto"
         Length of a step per gradient of the cost as it is reported (as in scikit-learn; openTSNE's is four times that
-        for the same step). "auto" is n / (4 exaggeration), at least 50.
+        for the same step). "auto" is n / (4 exaggeration) for Student's t, and less for kernels that fall quicker.
     max_iter : int, default=750
         Iterations, the early ones included.
     early_exaggeration : float, default=12.0
@@ -228,18 +228,18 @@ class NeighborEmbedding(FrameOutput):
         check_integer(owner, "n_components", self.n_components, low=1, high=max(n - 1, 1))
         P = setup.probabilities(owner, relation, parts[2])
         Y = setup.start(owner, self.init, data, P, (n, self.n_components), rng, n_jobs)
-        length = reach(parts[1], n)
+        pace = Pace.of(P, parts)
         objective = objective_of(self, P, parts, Y.dtype, n_jobs)
         descent = Descent(
             scale=1.0 if parts[2] == "pair" else 1 / n,
-            longest=length,
+            longest=pace.longest,
             min_grad_norm=self.min_grad_norm,
             n_iter_without_progress=self.n_iter_without_progress,
             callbacks=tuple(self.callbacks or ()),
             n_jobs=n_jobs,
             verbose=self.verbose,
         )
-        phases = phases_of(self, parts, n, length)
+        phases = phases_of(self, parts, pace)
         self._keep(descent.run(Y, objective, phases), affinities, relation)
         self._keep_features(X, data)
         return self
@@ -268,7 +268,7 @@ class NeighborEmbedding(FrameOutput):
         ----------
         X : array-like or sparse matrix of shape (m, p), or (m, n)
             Rows like those of the fit. After a fit to a relation: how strongly each new object is related to those of
-            the fit, as a matrix of n columns.
+            the fit, as a Relation, which is matched by ids, or as a matrix of n columns.
 
         Returns
         -------
@@ -281,6 +281,8 @@ class NeighborEmbedding(FrameOutput):
             Before a fit.
         InputError
             X does not fit the data of the fit; a kernel or divergence of one's own.
+        UnknownIdError
+            A Relation with columns that are no objects of the fit.
         """
         from nearfar.models._map_transform import place
 
@@ -359,7 +361,7 @@ class NeighborEmbedding(FrameOutput):
     def _new_probabilities(self, owner: str, X: Any) -> Any:
         """Return the probabilities of new rows over the points of the fit."""
         if isinstance(X, Relation):
-            X = X.to_scipy()
+            return setup.matched(f"{owner}.transform", X, self.relation_.row_ids)
         if self.affinities_ is not None:
             names = column_names(X)
             fitted = getattr(self, "feature_names_in_", None)
