@@ -35,9 +35,9 @@ def maps_speed(records: list[Record]) -> Section:
              for n in distinct(whole, "n") for m in distinct(whole, "method")]  # fmt: skip
     section.lines = [
         "250 exaggerated iterations and 500 plain ones, 2 workers. Gradient phase: the same P and start for both, from",
-        "P to the map, each with its own step rule (after the first phase momentum is .9 here and .8 there, which is part",
-        "of the difference in cost). Whole fit: from 50 principal components to the map, neighbours included, each with its own",
-        "defaults (scikit-learn searches them exactly). KL: exact, in nats, computed for all by the same NumPy code",
+        "P to the map, each with its own step rule (after the first phase momentum is .9 here, .8 there: part of the",
+        "difference in cost). Whole fit: from 50 principal components to the map, neighbours included, each with its",
+        "own defaults (scikit-learn searches them exactly). KL: exact, in nats, computed for all by one NumPy code",
         "against the same P. Time: median of the runs (shortest and longest in brackets). Fashion-MNIST up to 70,000",
         "points, synthetic clusters beyond.",
         "",
