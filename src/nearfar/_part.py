@@ -16,7 +16,22 @@ class Part:
         return {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}  # type: ignore[arg-type]
 
     def with_params(self, **params: Any) -> Self:
-        """Return the same part with some parameters changed; an unknown name is an InputError."""
+        """Return the same part with some parameters changed.
+
+        Parameters
+        ----------
+        **params
+            New values by name.
+
+        Returns
+        -------
+        a part of the same class
+
+        Raises
+        ------
+        InputError
+            A name that is no parameter of the part.
+        """
         unknown = [name for name in params if name not in self.get_params()]
         if unknown:
             names = ", ".join(self.get_params()) or "none"

@@ -137,15 +137,12 @@ class Exponential(Kernel):
         _check_per_point("Exponential", "beta", self.beta)
 
     def weight(self, f: Floats) -> Floats:
-        """Return exp(-beta f)."""
         return np.asarray(np.exp(self.log_weight(f)))
 
     def log_weight(self, f: Floats) -> Floats:
-        """Return -beta f."""
         return -_per_row(self.beta, f) * f
 
     def slope(self, f: Floats) -> Floats:
-        """Return -beta w."""
         return -_per_row(self.beta, f) * self.weight(f)
 
     @property
@@ -167,15 +164,12 @@ class StudentT(Kernel):
     """
 
     def weight(self, f: Floats) -> Floats:
-        """Return 1 / (1 + f)."""
         return 1 / (1 + f)
 
     def log_weight(self, f: Floats) -> Floats:
-        """Return -ln(1 + f)."""
         return -np.log1p(f)
 
     def slope(self, f: Floats) -> Floats:
-        """Return -w²."""
         return -((1 + f) ** -2)
 
     @property
@@ -218,17 +212,14 @@ class HeavyTailed(Kernel):
         check_real("HeavyTailed", "beta", self.beta, low=0, open_low=True)
 
     def weight(self, f: Floats) -> Floats:
-        """Return (alpha beta f + 1)^(-1/alpha)."""
         return np.asarray(np.exp(self.log_weight(f)))
 
     def log_weight(self, f: Floats) -> Floats:
-        """Return -ln(alpha beta f + 1) / alpha."""
         if self.alpha < _AS_EXPONENTIAL:
             return -self.beta * f
         return np.asarray(-np.log1p(self.alpha * self.beta * f) / self.alpha)
 
     def slope(self, f: Floats) -> Floats:
-        """Return -beta w^(1 + alpha)."""
         return -self.beta * self.weight(f) / (1 + self.alpha * self.beta * f)
 
     @property
@@ -272,16 +263,13 @@ class InhomogeneousStudentT(Kernel):
         _check_per_point("InhomogeneousStudentT", "nu", self.nu)
 
     def weight(self, f: Floats) -> Floats:
-        """Return (1 + f/nu)^(-(nu + 1)/2)."""
         return np.asarray(np.exp(self.log_weight(f)))
 
     def log_weight(self, f: Floats) -> Floats:
-        """Return -(nu + 1)/2 ln(1 + f/nu)."""
         nu = _per_row(self.nu, f)
         return np.asarray(-(nu + 1) / 2 * np.log1p(f / nu))
 
     def slope(self, f: Floats) -> Floats:
-        """Return -w (nu + 1) / (2 (nu + f))."""
         nu = _per_row(self.nu, f)
         return np.asarray(-self.weight(f) * (nu + 1) / (2 * (nu + f)))
 
