@@ -68,7 +68,7 @@ class MDS(FrameOutput):
         ``sum (r - d)² / sum r²``, whatever was minimised.
     kruskal_stress_ : float
         Kruskal's stress-1, ``sqrt(sum (r - d)² / sum d²)``, whatever was minimised.
-    stress_curve_ : ndarray of shape (n_iter_ + 1,)
+    stress_curve_ : ndarray of shape (k + 1,), k iterations
         The stress of the start and after each iteration.
     n_iter_ : int
         Iterations run.

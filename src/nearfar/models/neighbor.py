@@ -107,7 +107,7 @@ class NeighborEmbedding(FrameOutput):
         What the map shows: that of the affinities, or the one given.
     n_features_in_ : int
         Columns of the data; only if data were given.
-    feature_names_in_ : ndarray of shape (n_features_in_,)
+    feature_names_in_ : ndarray of shape (p,)
         Their names; only if the data were a frame whose columns have string names.
 
     See Also
