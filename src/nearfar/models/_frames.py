@@ -18,6 +18,20 @@ OUTPUTS = ("default", "pandas", "polars")
 class FrameOutput(RelationEmbedder):
     """Base of the estimators that take rows of numbers and can answer with a frame."""
 
+    def fit_transform(self, X: Any, y: None = None) -> Any:
+        """Draw the map, and return the positions.
+
+        Parameters
+        ----------
+        X, y
+            As for :meth:`fit`.
+
+        Returns
+        -------
+        ndarray of shape (n, d), or a frame if :meth:`set_output` says so
+        """
+        return self._output(self.fit(X, y).embedding_, X)
+
     def set_output(self, *, transform: str | None = None) -> Self:
         """Choose what ``fit_transform``, and ``transform`` where there is one, return.
 

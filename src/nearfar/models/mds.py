@@ -177,20 +177,6 @@ class MDS(FrameOutput):
         self._keep_features(X, data)
         return self
 
-    def fit_transform(self, X: Any, y: None = None) -> Any:
-        """Draw the map, and return the positions.
-
-        Parameters
-        ----------
-        X, y
-            As for :meth:`fit`.
-
-        Returns
-        -------
-        ndarray of shape (n, d), or a frame if :meth:`set_output` says so
-        """
-        return self._output(self.fit(X, y).embedding_, X)
-
     @property
     def vectors_(self) -> Embedding:
         """The map with its ids and the parameters; an Embedding."""

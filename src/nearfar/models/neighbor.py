@@ -244,20 +244,6 @@ class NeighborEmbedding(FrameOutput):
         self._keep_features(X, data)
         return self
 
-    def fit_transform(self, X: Any, y: None = None) -> Any:
-        """Draw the map, and return the positions.
-
-        Parameters
-        ----------
-        X, y
-            As for :meth:`fit`.
-
-        Returns
-        -------
-        ndarray of shape (n, d), or a frame if :meth:`set_output` says so
-        """
-        return self._output(self.fit(X, y).embedding_, X)
-
     def transform(self, X: Any) -> Any:
         """Place new points in the map, which stays as it is.
 
@@ -320,7 +306,10 @@ class NeighborEmbedding(FrameOutput):
         return divergence, kernel, normalization
 
     def _check_numbers(self, owner: str) -> None:
-        if self.learning_rate != "auto":
+        if isinstance(self.learning_rate, str):
+            if self.learning_rate != "auto":
+                raise InputError(owner, "learning_rate", "'auto' or a finite number > 0", repr(self.learning_rate))
+        else:
             check_real(owner, "learning_rate", self.learning_rate, low=0, open_low=True)
         check_integer(owner, "max_iter", self.max_iter, low=1)
         check_integer(owner, "early_exaggeration_iter", self.early_exaggeration_iter, low=0)
