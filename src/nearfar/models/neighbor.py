@@ -308,7 +308,7 @@ class NeighborEmbedding(FrameOutput):
     def _check_numbers(self, owner: str) -> None:
         if isinstance(self.learning_rate, str):
             if self.learning_rate != "auto":
-                raise InputError(owner, "learning_rate", "'auto' or a finite number > 0", repr(self.learning_rate))
+                raise InputError(owner, "learning_rate", "a finite number > 0, or 'auto'", repr(self.learning_rate))
         else:
             check_real(owner, "learning_rate", self.learning_rate, low=0, open_low=True)
         check_integer(owner, "max_iter", self.max_iter, low=1)
