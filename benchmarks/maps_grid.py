@@ -96,6 +96,9 @@ class WithoutForces:
     def evaluate(self, terms: Sequence[Term]) -> list[Potential]:
         return [replace(found, gradient=np.zeros_like(found.gradient)) for found in self.field.evaluate(terms)]
 
+    def total(self, terms: Sequence[Term]) -> Potential:
+        return replace(found := self.field.total(terms), gradient=np.zeros_like(found.gradient))
+
 
 def objective_of(affinities: Any, parts: dict[str, Any], field: Any, dtype: Any) -> NeighborObjective:
     by_row = parts["normalization"] == "row"

@@ -8,6 +8,11 @@ direction, twice: for spreading and for reading. So two points on mesh points in
 
 A constant is left out, the potential at the longest distance: on a small map V is all but constant, and float32 would
 lose what differs. The far field gives it back as (constant) x (sum of the other charges).
+
+A wide map has two levels: V = V_near + V_wide, where V_wide(f) = V(R^2 psi(f / R^2)), psi(u) = u + (1 - u)^3 / 2 for
+u < 1 and psi(u) = u from there on, is V beyond R and smooth throughout, so that a mesh with ``FACTOR`` times the step
+does for it, and V_near is 0 beyond R, so that the fine mesh needs padding for R only (multilevel summation: Hardy et
+al., J. Chem. Theory Comput. 11, 2015, section 2; psi in place of their Taylor polynomials, for any V).
 """
 
 from __future__ import annotations
@@ -27,16 +32,34 @@ class Influence(NamedTuple):
     """Influence of a unit charge; ``scale`` times ``transform`` and ``own``, plus ``constant``, is that of V."""
 
     transform: Floats
-    """Shape (padded rows, padded columns / 2 + 1), largest sample of the potential 1."""
+    """Shape (padded rows, padded columns / 2 + 1), in units of the largest sample of V."""
+    wide: Floats | None
+    """The same of the coarser mesh, None where there is none or V does not reach beyond the fine one."""
     own: Floats
     """Shape (order, order): what a point finds of itself, powers of t (1 - t) across and along rows, highest first."""
     scale: float
     constant: float
 
 
+_LEAST_OF_LEVELS = 1e-4  # tolerance with which two levels were measured
+_NOTHING = 1e-7  # of the largest sample: not seen in float32
 _PAYS = 1.3  # quotient of the steps from which quintic splines are quicker than cubic ones, for 70,000 points
 
+FACTOR = 8  # how many steps of the fine mesh the coarse one has
+
 Form = tuple[tuple[int, ...], tuple[float, float]]
+
+
+class Shape(NamedTuple):
+    """What of a mesh its influences depend on: padded sizes of both levels, 0 for no coarser one, and R in steps."""
+
+    order: int
+    step: float
+    rows: int
+    columns: int
+    reach: float
+    wide_rows: int
+    wide_columns: int
 
 
 def wanted_mesh(form: Form, tolerance: float) -> tuple[int, float]:
@@ -64,29 +87,73 @@ def _kernel(form: Form) -> HeavyTailed:
     return HeavyTailed(1.0, 1.0) if len(family) == 1 else HeavyTailed(a, b)
 
 
+def wanted_reach(form: Form, tolerance: float) -> float:
+    """Return R in steps of the fine mesh, so that the coarse one adds a third of the tolerance; inf for no coarse one.
+
+    Measured as for ``wanted_mesh``; the same for both orders. What psi is not smooth at R leaves more than that in
+    computations of high accuracy.
+    """
+    if tolerance < _LEAST_OF_LEVELS:
+        return math.inf
+    return float(32 * ((0.012 + 0.006 * _kernel(form).alpha) / tolerance) ** (1 / 4.5))
+
+
 @lru_cache(maxsize=4)
-def influence(form: Form, potential: str, order: int, step: float, rows: int, columns: int, dtype: Any) -> Influence:
-    """Return the influence on a periodic mesh of ``rows`` x ``columns`` points, both even, splines of ``order``."""
-    kernel = _kernel(form)
-    half_rows, half_columns = rows // 2, columns // 2
-    squares = (step * np.arange(max(half_rows, half_columns) + 1)) ** 2
-    f = squares[: half_rows + 1, None] + squares[: half_columns + 1]
-    samples, constant = _above_last(kernel, potential, f)
-    scale = float(np.abs(samples).max()) or 1.0
+def influence(form: Form, potential: str, shape: Shape, dtype: Any) -> Influence:
+    """Return the influence on periodic meshes of ``shape``, whose padded sizes are even."""
+    kernel, square_of_reach = _kernel(form), (shape.step * shape.reach) ** 2
+    f = _squares(shape.step, shape.rows, shape.columns)
+    if not shape.wide_rows:
+        samples, constant = _above(kernel, potential, f, f[-1, -1])
+        near, wide, at_zero = samples, None, 0.0
+    else:
+        far = _squares(FACTOR * shape.step, shape.wide_rows, shape.wide_columns)
+        softened, last = square_of_reach * _psi(far / square_of_reach), far[-1, -1]
+        samples, constant = _above(kernel, potential, softened, last)
+        near = _above(kernel, potential, f, last)[0]
+        near -= _above(kernel, potential, square_of_reach * _psi(f / square_of_reach), last)[0]
+        wide, at_zero = samples, float(samples[0, 0])
+    scale = float(np.abs(near).max()) or 1.0
+    transform = _transform(near / scale, shape.order)
+    own = _own(shape.order, transform)
+    own[-1, -1] += at_zero / scale
+    wide_transform = None
+    if wide is not None and np.abs(wide).max() > _NOTHING * scale:
+        wide_transform = _both_halves(_transform(wide / scale, shape.order), dtype)
+    return Influence(_both_halves(transform, dtype), wide_transform, own.astype(dtype), scale, constant)
+
+
+def _psi(u: Floats) -> Floats:
+    return np.asarray(u + np.maximum(1 - u, 0) ** 3 / 2)
+
+
+def _squares(step: float, rows: int, columns: int) -> Floats:
+    """Return squared distances on a quarter of a periodic mesh."""
+    squares = (step * np.arange(max(rows, columns) // 2 + 1)) ** 2
+    return np.asarray(squares[: rows // 2 + 1, None] + squares[: columns // 2 + 1])
+
+
+def _transform(samples: Floats, order: int) -> Floats:
+    """Return what the header calls G^, for a quarter of the mesh."""
     # A cosine transform of type I is the Fourier transform of the even, periodic continuation.
-    transform = scipy.fft.dctn(samples / scale, type=1, overwrite_x=True)
+    transform = np.asarray(scipy.fft.dctn(samples, type=1, overwrite_x=True))
+    half_rows, half_columns = samples.shape[0] - 1, samples.shape[1] - 1
     transform /= (_spline_transform(order, half_rows) ** 2)[:, None] * _spline_transform(order, half_columns) ** 2
-    own = _own(order, transform)
-    full = np.empty((rows, half_columns + 1), dtype)
-    full[: half_rows + 1] = transform
-    full[half_rows + 1 :] = transform[half_rows - 1 : 0 : -1]
-    return Influence(full, own.astype(dtype), scale, constant)
+    return transform
 
 
-def _above_last(kernel: HeavyTailed, potential: str, f: Floats) -> tuple[Floats, float]:
+def _both_halves(quarter: Floats, dtype: Any) -> Floats:
+    half_rows = quarter.shape[0] - 1
+    full = np.empty((2 * half_rows, quarter.shape[1]), dtype)
+    full[: half_rows + 1] = quarter
+    full[half_rows + 1 :] = quarter[half_rows - 1 : 0 : -1]
+    return full
+
+
+def _above(kernel: HeavyTailed, potential: str, f: Floats, f_last: float) -> tuple[Floats, float]:
     """Return V(f) - V(f_last), without cancellation for small f, and V(f_last)."""
     log_w = kernel.log_weight(f)
-    last = float(log_w[-1, -1])
+    last = float(kernel.log_weight(np.asarray(f_last)))
     w_last = math.exp(last)
     constant = w_last if potential == "weight" else w_last * (last - 1)
     if last < -1:
@@ -120,6 +187,18 @@ def spline_table(order: int) -> Floats:
 def spline_weights(order: int, u: Floats) -> Floats:
     """Return the weights of points at these offsets from the middle of their cells, shape (order, len(u))."""
     return spline_table(order) @ u ** np.arange(order - 1, -1, -1)[:, None]
+
+
+@lru_cache(maxsize=4)
+def spline_refinement(order: int, factor: int) -> Floats:
+    """Return C with M_P(x / F) = sum_k C_k M_P(x - k), both counted from the left end of their support.
+
+    F^(P - 1) C(z) = (1 + z + ... + z^(F - 1))^P, for each F-fold step of the spline is a sum of F small ones.
+    """
+    coefficients = np.ones(1)
+    for _ in range(order):
+        coefficients = np.convolve(coefficients, np.ones(factor) / factor)
+    return coefficients * factor
 
 
 def _spline_transform(order: int, half: int) -> Floats:

@@ -1,4 +1,4 @@
-"""The steps of the particle mesh: choose it, sort the points, spread and convolve, read."""
+"""The steps of the particle mesh but one: choose it, sort the points, spread their charges, read the potential."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from nearfar._parallel import even_bounds, run_blocks
 from nearfar.contracts import Floats
 from nearfar.errors import NumericalError
 from nearfar.far import _mesh_kernels as kernels
-from nearfar.far._influence import Influence, spline_table
+from nearfar.far._influence import FACTOR, Influence, Shape, spline_table
 from nearfar.far.fields import Potential
 
 _MAX_PADDED = 2**24  # mesh points, padding included, that any map may have; more points may have _PER_POINT each
@@ -24,18 +24,17 @@ _STEPS = 32  # at least so many mesh steps along the longer side of the map, how
 # rings.
 _MARGIN = {4: 8, 6: 16}
 _CHUNK = 2**15  # points of one piece of the counting sort
-_TILE = 2**15  # complex numbers of the columns that are transformed together: they stay in the second-level cache
+_PAYS = 0.7  # what a second level must at most leave of the mesh points
 
 
 class Mesh(NamedTuple):
-    """A mesh: order of splines, step; points used and with padding, of the two directions; how much too coarse."""
+    """A mesh: what influences depend on; points used in the two directions, of both levels; how much too coarse."""
 
-    order: int
-    step: float
+    shape: Shape
     rows: int
     columns: int
-    padded_rows: int
-    padded_columns: int
+    wide_rows: int
+    wide_columns: int
     coarser: float
 
 
@@ -84,8 +83,8 @@ def bounding_box(owner: str, Y: Floats, n_jobs: int) -> tuple[Floats, Floats]:
     return lowest, highest
 
 
-def choose_mesh(extent: Floats, order: int, wanted: float, n: int) -> Mesh:
-    """Choose the mesh for a map of this extent and the step that the kernel wants.
+def choose_mesh(extent: Floats, order: int, wanted: float, reach: float, n: int) -> Mesh:
+    """Choose the mesh for a map of this extent, the step that the kernel wants, and R of two levels in steps.
 
     Steps are ``wanted`` times powers of 2^(1/4), padded sizes multiples of 16, so that transforms of kernels serve for
     many iterations.
@@ -100,20 +99,35 @@ def choose_mesh(extent: Floats, order: int, wanted: float, n: int) -> Mesh:
         step = wanted * 2 ** (power / 4)
         # In the type and the order in which the kernels compute it, so that the last cell is the same
         cells = [int(e * extent.dtype.type(1 / step)) for e in extent]
-        rows, columns = cells[-1] + order, (cells[0] if len(cells) > 1 else 0) + order
-        padded_rows, padded_columns = _padded(rows, order), _padded(columns, order)
-        if padded_rows * padded_columns <= max(_MAX_PADDED, _PER_POINT * n):
-            return Mesh(order, step, rows, columns, padded_rows, padded_columns, max(1.0, step / wanted))
+        mesh = _mesh_of(cells, order, step, reach, max(1.0, step / wanted))
+        if mesh.shape.rows * mesh.shape.columns <= max(_MAX_PADDED, _PER_POINT * n):
+            return mesh
         power += 1
 
 
-def _padded(size: int, order: int) -> int:
-    return 16 * int(scipy.fft.next_fast_len(-(-(2 * size + _MARGIN[order]) // 16), real=True))
+def _mesh_of(cells: list[int], order: int, step: float, reach: float, coarser: float) -> Mesh:
+    """Return the mesh of so many cells in each direction, with a second level where that leaves fewer points."""
+    rows, columns = used = [cells[-1] + order, (cells[0] if len(cells) > 1 else 0) + order]
+    alone = _padded(used, [0, 0], order)
+    short = _padded(used, [size - min(size, reach) for size in used], order)
+    if math.prod(short) > _PAYS * math.prod(alone):
+        return Mesh(Shape(order, step, *alone, 0.0, 0, 0), rows, columns, 0, 0, coarser)
+    wide = [(size - order) // FACTOR + order for size in used]
+    shape = Shape(order, step, *short, reach, *_padded(wide, [0, 0], order))
+    return Mesh(shape, rows, columns, wide[0], wide[1], coarser)
+
+
+def _padded(sizes: list[int], spared: list[float], order: int) -> tuple[int, int]:
+    """Return twice the sizes, less what is spared, made up to something that transforms quickly."""
+    # Along rows the transforms are real: those have no quick factors beyond 5.
+    needed = (2 * size - int(less) + _MARGIN[order] for size, less in zip(sizes, spared, strict=True))
+    rows, columns = (-(-size // 16) for size in needed)
+    return 16 * int(scipy.fft.next_fast_len(rows)), 16 * int(scipy.fft.next_fast_len(columns, real=True))
 
 
 def sort_points(Y: Floats, low: Floats, mesh: Mesh, n_jobs: int, buffers: Buffers) -> Points:
     """Sort by mesh row, a counting sort in pieces: the order is that of one piece, whatever the number of threads."""
-    n, scale = len(Y), Y.dtype.type(1 / mesh.step)
+    n, scale = len(Y), Y.dtype.type(1 / mesh.shape.step)
     bounds = even_bounds(n, _CHUNK)
     counts = np.zeros((len(bounds) - 1, mesh.rows), np.int64)
     run_blocks(
@@ -138,48 +152,14 @@ def sort_points(Y: Floats, low: Floats, mesh: Mesh, n_jobs: int, buffers: Buffer
     return points
 
 
-def convolve(
-    points: Points, mesh: Mesh, charges: Floats | None, influences: list[Influence], n_jobs: int, buffers: Buffers
-) -> list[Floats]:
-    """Return the potential on the mesh for each influence, shape (rows, padded columns)."""
-    dtype = points.columns.dtype
-    rho = buffers.take("charges", (mesh.rows, mesh.padded_columns), dtype)
-    _spread(points, mesh, charges, rho, n_jobs)
-    n_waves = mesh.padded_columns // 2 + 1
-    complex_dtype = np.result_type(dtype, np.complex64)
-    waves = buffers.take("waves", (mesh.rows, n_waves), complex_dtype)
-    results = [buffers.take(("waves", k), (mesh.rows, n_waves), complex_dtype) for k in range(len(influences))]
-    fields = [buffers.take(("field", k), rho.shape, dtype) for k in range(len(influences))]
-
-    def along_rows(_block: int, start: int, stop: int) -> None:
-        waves[start:stop] = scipy.fft.rfft(rho[start:stop], axis=1)
-
-    def across_rows(_block: int, start: int, stop: int) -> None:
-        # Of the padded rows only those of the map hold charges, and only those are read.
-        transformed = scipy.fft.fft(waves[:, start:stop], n=mesh.padded_rows, axis=0)
-        for k, one in enumerate(influences):
-            last = k == len(influences) - 1
-            product = np.multiply(transformed, one.transform[:, start:stop], out=transformed if last else None)
-            results[k][:, start:stop] = scipy.fft.ifft(product, axis=0, overwrite_x=True)[: mesh.rows]
-
-    def back_along_rows(_block: int, start: int, stop: int) -> None:
-        for field, result in zip(fields, results, strict=True):
-            field[start:stop] = scipy.fft.irfft(result[start:stop], n=mesh.padded_columns, axis=1, overwrite_x=True)
-
-    rows = even_bounds(mesh.rows, max(1, 2 * _TILE // mesh.padded_columns))
-    run_blocks(along_rows, rows, n_jobs)
-    run_blocks(across_rows, even_bounds(n_waves, max(16, _TILE // mesh.padded_rows)), n_jobs)
-    run_blocks(back_along_rows, rows, n_jobs)
-    return fields
-
-
-def _spread(points: Points, mesh: Mesh, charges: Floats | None, rho: Floats, n_jobs: int) -> None:
+def spread(points: Points, mesh: Mesh, charges: Floats, rho: Floats, n_jobs: int) -> None:
+    """Write charges (none given: ones) on the mesh."""
     rho[:] = 0
-    spline = (0,) * mesh.order, spline_table(mesh.order).astype(rho.dtype)
-    given = np.empty(0, rho.dtype) if charges is None else charges
+    order = mesh.shape.order
+    spline = (0,) * order, spline_table(order).astype(rho.dtype)
 
     def task(_block: int, start: int, stop: int) -> None:
-        kernels.spread(*spline, start, stop, *points[:4], given, mesh.columns, rho)
+        kernels.spread(*spline, start, stop, *points[:4], charges, mesh.columns, rho)
 
     # A block of rows also writes to the first rows of the next: first every other block, then the rest.
     for parity in (0, 1):
@@ -195,24 +175,30 @@ def _run_strips(task: Callable[[int, int, int], object], rows: int, n_jobs: int,
 def read(
     points: Points,
     mesh: Mesh,
-    charges: Floats | None,
     field: Floats,
-    one: Influence,
+    parts: list[tuple[Floats, Influence]],
     n_jobs: int,
     buffers: Buffers,
     name: object,
 ) -> Potential:
-    """Return value and gradient at the points, in the order they came."""
-    n, dtype = len(points.order), field.dtype
+    """Return value and gradient at the points, in the order they came.
+
+    ``parts`` are the charges (none given: ones) and influences whose potentials were added in ``field``.
+    """
+    n, dtype, (first, order, step) = len(points.order), field.dtype, (parts[0][1], *mesh.shape[:2])
     value = buffers.take(("value", name), (n,), dtype)
     gradient = buffers.take(("gradient", name), (n, points.components), dtype)
-    spline = (0,) * mesh.order, spline_table(mesh.order).astype(dtype)
-    given = np.empty(0, dtype) if charges is None else charges
-    total = float(n if charges is None else charges.sum(dtype=np.float64))
-    factors = (one.scale, dtype.type(one.scale / mesh.step), one.constant, total)
+    spline = (0,) * order, spline_table(order).astype(dtype)
+    charges = np.stack([q for q, _ in parts])
+    own = np.stack([one.own * (one.scale / first.scale) for _, one in parts])
+    own[:, -1, -1] += [one.constant / first.scale for _, one in parts]  # a constant of the others, not of the point
+    constant = sum(one.constant * float(q.sum(dtype=np.float64) if q.size else n) for q, one in parts)
+    factors = dtype.type(first.scale), dtype.type(first.scale / step), constant
 
     def task(_block: int, start: int, stop: int) -> None:
-        kernels.gather(*spline, start, stop, *points[:4], given, mesh.columns, field, one.own, factors, value, gradient)
+        kernels.gather(
+            *spline, start, stop, *points[:4], charges, mesh.columns, field, own.astype(dtype), factors, value, gradient
+        )
 
     run_blocks(task, even_bounds(mesh.rows, max(1, mesh.rows // 64)), n_jobs)
     return Potential(value, gradient)

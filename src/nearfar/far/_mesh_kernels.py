@@ -97,14 +97,13 @@ def gather(
 ):
     """Write value and gradient of the interpolated potential at the points in some rows, themselves left out.
 
-    ``own`` are the coefficients of what a point of charge 1 adds to its own value, a polynomial in t (1 - t) of both
-    directions. ``factors`` are (of the mesh, the same / step, constant potential, sum of all charges).
+    ``own`` are, for each kind of charge, the coefficients of what a point of charge 1 adds to its own value, a
+    polynomial in t (1 - t) of both directions. ``factors`` are (of the mesh, the same / step, a constant to be added).
     """
-    scale, per_step, constant, total = factors
-    one = mesh.dtype.type(1)
+    scale, per_step, constant = factors
     lanes = 4 if len(spline) == 4 else 8
     strip = np.zeros(lanes * width, mesh.dtype)
-    w = np.zeros((4 * lanes + 5) * BATCH, mesh.dtype)
+    w = np.zeros((4 * lanes + 6) * BATCH, mesh.dtype)
     found = (4 * lanes + 2) * BATCH
     d = gradient.shape[1]
     for row in range(first_row, last_row):
@@ -117,15 +116,17 @@ def gather(
         for first in range(starts[row], starts[row + 1], BATCH):
             last = min(first + BATCH, starts[row + 1])
             _weights(spline, table, columns[first:last], offsets[first:last], w)
-            _own(spline, own, last - first, w)
+            w[found : found + 3 * BATCH] = mesh.dtype.type(0)
+            for kind in range(len(own)):
+                _charges(spline, charges[kind], order[first:last], w)
+                _own(spline, own[kind], last - first, w)
             for p in range(last - first):
                 i = order[first + p]
-                q = charges[i] if len(charges) > 0 else one
                 phi, along, across = _interpolate(spline, strip, np.uint64(columns[first + p]), p, w)
-                value[i] = scale * (phi - q * w[found + p]) + constant * (total - q)
+                value[i] = scale * (phi - w[found + p]) + constant
                 if d > 1:
-                    gradient[i, 0] = per_step * (along - q * w[found + BATCH + p])
-                gradient[i, d - 1] = per_step * (across - q * w[found + 2 * BATCH + p])
+                    gradient[i, 0] = per_step * (along - w[found + BATCH + p])
+                gradient[i, d - 1] = per_step * (across - w[found + 2 * BATCH + p])
 
 
 @njit(cache=True, nogil=True, fastmath=FAST, error_model="numpy")
@@ -213,9 +214,17 @@ def _interpolate(spline, strip, column, p, w):
     return value, along, across
 
 
+@njit(cache=True, nogil=True)
+def _charges(spline, charges, points, w):
+    """Write the charges of some points, ones if none are given, behind what they find of themselves."""
+    at = (4 * (4 if len(spline) == 4 else 8) + 5) * BATCH
+    for p in range(len(points)):
+        w[at + p] = charges[points[p]] if len(charges) > 0 else w.dtype.type(1)
+
+
 @njit(cache=True, nogil=True, fastmath=FAST, error_model="numpy")
 def _own(spline, own, n, w):
-    """Write what points of charge 1 find of themselves, their potential and half its gradient, behind their offsets.
+    """Add what points find of themselves, their potential and half its gradient, behind their offsets.
 
     By Horner's rule, once with the powers of the offset across the row outside, once with those along it.
     """
@@ -235,6 +244,7 @@ def _own(spline, own, n, w):
             value = value * zy + along
             slope_x = slope_x * zx + swapped
             swapped = swapped * zx + across
-        w[at + 2 * BATCH + p] = value
-        w[at + 3 * BATCH + p] = -slope_x * x
-        w[at + 4 * BATCH + p] = -slope_y * y
+        q = w[at + 5 * BATCH + p]
+        w[at + 2 * BATCH + p] += q * value
+        w[at + 3 * BATCH + p] -= q * slope_x * x
+        w[at + 4 * BATCH + p] -= q * slope_y * y

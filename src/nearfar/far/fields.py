@@ -60,3 +60,6 @@ class Field(Protocol):
 
     def evaluate(self, terms: Sequence[Term]) -> list[Potential]:
         """Return a potential per term, in the dtype of the positions; the arrays may be reused by the next call."""
+
+    def total(self, terms: Sequence[Term]) -> Potential:
+        """Return the sum of the potentials of one or more terms."""

@@ -5,7 +5,7 @@
     Phi_i = sum_m M(y_i - m) phi_m      and its gradient: the force is that of the interpolated potential
 
 G is such that two points on mesh points meet with V(f) exactly: the samples of V, divided in Fourier space by the
-transform of the sampled B-spline, once for spreading, once for reading.
+transform of the sampled B-spline, once for spreading, once for reading. Wide maps have two levels (``_convolution``).
 """
 
 from __future__ import annotations
@@ -19,8 +19,9 @@ import numpy as np
 from nearfar._checks import check_real
 from nearfar.contracts import Floats
 from nearfar.errors import InputError, NearfarWarning
-from nearfar.far._influence import influence, wanted_mesh
-from nearfar.far._mesh import Buffers, Mesh, bounding_box, choose_mesh, convolve, read, sort_points
+from nearfar.far._convolution import convolve
+from nearfar.far._influence import influence, wanted_mesh, wanted_reach
+from nearfar.far._mesh import Buffers, Mesh, bounding_box, choose_mesh, read, sort_points
 from nearfar.far.fields import Potential, Term
 from nearfar.far.pairs import FieldPart, check_positions, compiled_form, term_charges
 from nearfar.scores.kernels import Kernel
@@ -46,12 +47,16 @@ class MeshField(FieldPart):
     -----
     Mesh step and order of the splines follow from ``tolerance`` and the kernel, whatever is cheaper: for Student's
     kernel cubic ones and a step of 0.3 at 0.01, quintic ones and 0.24 at 0.001, which takes about twice as long,
-    0.0001 three to four times. The step never exceeds 1/32 of the map's longer
-    side, so that forces are as accurate in a map of size 1e-4, where t-SNE starts, as later. The mesh has at most
-    max(2**24, 16 n) points, half of them along each axis padding; a map so wide that it would take more (a single point
-    far away is enough: some 600 lengths of the kernel) gets a coarser mesh, a warning, and the error that
-    ``expected_error`` tells. Sums of charges of mixed sign, or far from all charges, have errors relative to the
-    largest potential, not to their own size: such a value may come out with the wrong sign.
+    0.0001 three to four times. The step never exceeds 1/32 of the map's longer side, so that forces are as accurate in
+    a map of size 1e-4, where t-SNE starts, as later. The mesh has at most max(2**24, 16 n) points, padding included; a
+    map so wide that it would take more (a single point far away is enough: some 1,200 lengths of the kernel) gets a
+    coarser mesh, a warning, and the error that ``expected_error`` tells. Sums of charges of mixed sign, or far from all
+    charges, have errors relative to the largest potential, not to their own size: such a value may come out with the
+    wrong sign.
+
+    A wide map has a second mesh of 8 times the step: the kernel is split into a part that is zero from 4 or 5 of the
+    coarse steps on and a rest that is smooth, so that the fine mesh needs little padding. Such a split is made for a
+    ``tolerance`` of 1e-4 or more.
 
     Works in the type of the positions; a ``tolerance`` below 1e-4 needs float64. Memory: 4 numbers per point and about
     10 per mesh cell inside the map, kept between calls, as are the transforms of the last kernels. Results do not
@@ -59,8 +64,9 @@ class MeshField(FieldPart):
 
     Source: Hockney and Eastwood, "Computer simulation using particles" (1988), chapter 5, for particle meshes; Essmann
     et al., "A smooth particle mesh Ewald method" (J. Chem. Phys. 103, 1995), section IV with eqs. (4.1), (4.2) and
-    (4.4), for B-splines and forces as the gradient of the interpolated potential; Linderman et al., "Fast
-    interpolation-based t-SNE" (Nature Methods 16, 2019) for Fourier transforms in t-SNE.
+    (4.4), for B-splines and forces as the gradient of the interpolated potential; Hardy et al., "Multilevel summation
+    method for electrostatic force evaluation" (J. Chem. Theory Comput. 11, 2015), section 2, for two levels; Linderman
+    et al., "Fast interpolation-based t-SNE" (Nature Methods 16, 2019) for Fourier transforms in t-SNE.
 
     See Also
     --------
@@ -109,7 +115,8 @@ class MeshField(FieldPart):
             raise InputError("MeshField", "Y", "of one or two components", f"{Y.shape[1]}", hint)
         form = compiled_form("MeshField", kernel)
         low, high = bounding_box("MeshField", Y, n_jobs)
-        mesh = choose_mesh(high - low, *wanted_mesh(form, self.tolerance), len(Y))
+        order, step = wanted_mesh(form, self.tolerance)
+        mesh = choose_mesh(high - low, order, step, wanted_reach(form, self.tolerance), len(Y))
         points = sort_points(Y, low, mesh, n_jobs, self._buffers())
         self._remember(_placed=(points, mesh, form, n_jobs))
         if mesh.coarser > 1 and not hasattr(self, "_warned"):
@@ -138,29 +145,54 @@ class MeshField(FieldPart):
         NearfarError
             If nothing was placed.
         """
+        return self._answer([[term] for term in terms])
+
+    def total(self, terms: Sequence[Term]) -> Potential:
+        """Sum the potentials of all terms, which takes fewer transforms than each of them apart.
+
+        Parameters
+        ----------
+        terms : sequence of Term
+            One or more.
+
+        Returns
+        -------
+        Potential
+            As from ``evaluate``.
+
+        Raises
+        ------
+        NearfarError
+            If nothing was placed.
+        """
+        return self._answer([terms])[0]
+
+    def _answer(self, sums: Sequence[Sequence[Term]]) -> list[Potential]:
         points, mesh, form, n_jobs = self._placed_state()
-        n, dtype = len(points.order), points.columns.dtype
-        buffers = self._buffers()
-        charges = [term_charges("MeshField", term, n, dtype) for term in terms]
-        potentials: dict[int, Potential] = {}
-        for first, term in enumerate(terms):
-            if first in potentials:
-                continue
-            same = [k for k in range(first, len(terms)) if terms[k].charges is term.charges and k not in potentials]
-            transforms = [
-                influence(form, terms[k].potential, mesh.order, mesh.step, mesh.padded_rows, mesh.padded_columns, dtype)
-                for k in same
-            ]
-            fields = convolve(points, mesh, charges[first], transforms, n_jobs, buffers)
-            for k, field, transform in zip(same, fields, transforms, strict=True):
-                potentials[k] = read(points, mesh, charges[first], field, transform, n_jobs, buffers, k)
-        return [potentials[k] for k in range(len(terms))]
+        if not sums:
+            return []
+        n, dtype, buffers = len(points.order), points.columns.dtype, self._buffers()
+        distinct = list({id(term.charges): term for terms in sums for term in terms}.values())
+        place = {id(term.charges): k for k, term in enumerate(distinct)}
+        given = [term_charges("MeshField", term, n, dtype) for term in distinct]
+        none = np.empty(0 if all(q is None for q in given) else n, dtype)
+        none[:] = 1
+        charges = [none if q is None else q for q in given]
+        wanted = [
+            [(place[id(term.charges)], influence(form, term.potential, mesh.shape, dtype)) for term in terms]
+            for terms in sums
+        ]
+        fields = convolve(points, mesh, charges, wanted, n_jobs, buffers)
+        return [
+            read(points, mesh, field, [(charges[k], one) for k, one in parts], n_jobs, buffers, name)
+            for name, (field, parts) in enumerate(zip(fields, wanted, strict=True))
+        ]
 
     @property
     def expected_error(self) -> float:
         """Tolerance of the mesh that was placed last: ``tolerance``, or more where the map is too wide for it."""
         mesh: Mesh = self._placed_state()[1]
-        return min(1.0, self.tolerance * mesh.coarser**mesh.order)
+        return min(1.0, self.tolerance * mesh.coarser**mesh.shape.order)
 
     def _buffers(self) -> Buffers:
         if not hasattr(self, "_memory"):

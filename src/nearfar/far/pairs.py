@@ -113,6 +113,30 @@ class ExactField(FieldPart):
             potentials.update({k: s for k, s in zip(asked, sums, strict=True) if k is not None})
         return [potentials[k] for k in range(len(terms))]
 
+    def total(self, terms: Sequence[Term]) -> Potential:
+        """Sum the potentials of all terms.
+
+        Parameters
+        ----------
+        terms : sequence of Term
+            One or more.
+
+        Returns
+        -------
+        Potential
+            In the type of the positions.
+
+        Raises
+        ------
+        NearfarError
+            If nothing was placed.
+        """
+        first, *others = self.evaluate(terms)
+        for other in others:
+            first.value[...] += other.value
+            first.gradient[...] += other.gradient
+        return first
+
 
 def _one_pass(Y: Floats, kernel: Any, n_jobs: int, asked: list[tuple[int, Floats | None] | None]) -> list[Potential]:
     """Return the potential of w and that of the entropy; an empty one where it is not asked for."""

@@ -129,9 +129,21 @@ class NeighborObjective(Objective):
         self._compiled_divergence, self._eps = _compiled(
             self._divergence, self._n, by_row=self._by_row, dtype=self._dtype
         )
-        # All that KL asks of the pattern is p_ij + p_ji; by pair that is 2 p_ij.
-        by_row_and_kl = self._by_row and isinstance(self._divergence, KL)
-        self._both = self._graph[2] + self._graph[3] if by_row_and_kl else self._graph[2]
+        own, back = self._graph[2:]
+        none, by_row = own[:0], self._by_row
+        self._rows: tuple[int, ...] = (0,) if by_row else ()
+        self._mass_fixed: Any = 0.0
+        if isinstance(self._divergence, KL):  # all it asks of the pattern is p_ij + p_ji, whatever S is
+            self._strengths, self._rows = (own + back if by_row else own, none, none), ()
+            self._mass_fixed = self._mass_of_p
+        elif isinstance(self._divergence, JensenShannon):
+            self._strengths = none, own, back
+        else:
+            lam, rest, per_p = self._compiled_divergence[1][:3]
+            logs = rest * np.log1p(per_p * own)
+            logs_back = rest * np.log1p(per_p * back) if by_row else logs
+            fixed = none if not lam else lam * (own + back) if by_row else lam * own
+            self._strengths, self._mass_fixed = (fixed, logs, logs_back), lam * self._mass_of_p
 
     def _pattern(self, P: Any) -> None:
         indptr, columns, own, back = union_pattern(P, self._dtype.type, self._n_jobs)
@@ -198,19 +210,16 @@ class NeighborObjective(Objective):
 
     def _pull(self, Y: Floats, S: NDArray[np.float64], exaggeration: float) -> None:
         """Write the near part of the gradient, and per row the mass sum_j s_ij."""
-        packed, is_kl = _packed(Y), isinstance(self._divergence, KL)
-        out, mass, graph, kernel = self._near, self._mass, self._graph, self._compiled_kernel
-        factor, inverse = Y.dtype.type(2), (1 / S).astype(Y.dtype)
-        if is_kl:  # s = p, whatever S is
-            indptr, columns, p = graph[0], graph[1], self._both
-            factor *= Y.dtype.type(exaggeration * (1 if self._by_row else 2))
-            mass[:] = self._mass_of_p
-            if packed.size:
-                self._run(lambda rows: kernels.pull_by_p(indptr, columns, p, kernel, factor, packed, out, *rows))
-                return
-            graph, mass, inverse, factor = (indptr, columns, p, p), np.empty_like(mass), inverse[:1], factor / 2
-        how = (kernel, self._compiled_divergence, inverse, factor, Y, packed)
-        self._run(lambda rows: kernels.pull_by_strength(graph, *how, out, mass, *rows))
+        factor = Y.dtype.type(2 * exaggeration * (1 if self._by_row else 2))
+        inverse = (1 / S).astype(Y.dtype)
+        parts = (self._strengths, self._compiled_kernel, self._compiled_divergence, self._rows, inverse, factor)
+        pull: Any = kernels.pull_any
+        positions: Any = Y
+        if Y.dtype == np.float32 and Y.shape[1] == 2:
+            pull, positions = kernels.pull_packed, Y.view(np.int64).ravel()
+        given, out = (*self._graph[:2], *parts, positions), (self._near, self._mass)
+        run_blocks(lambda _block, start, stop: pull(*given, *out, start, stop), self._bounds, self._n_jobs)
+        self._mass += self._mass_fixed
 
     def _far_by_pair(self, potentials: list[Potential], S: NDArray[np.float64], q_ln_q: NDArray[np.float64]) -> None:
         b, scalar = self._divergence.far_log, self._near.dtype.type
@@ -226,12 +235,10 @@ class NeighborObjective(Objective):
         self._near += c0[:, None] * potentials[0].gradient
         terms = [Term("weight", c0)]
         if b:
-            self._near += (dtype.type(b) * c1)[:, None] * potentials[1].gradient
+            c1 *= dtype.type(b)
+            self._near += c1[:, None] * potentials[1].gradient
             terms.append(Term("entropy", c1))
-        charged = self._field.evaluate(terms)
-        self._near += charged[0].gradient
-        if b:
-            self._near += dtype.type(b) * charged[1].gradient
+        self._near += self._field.total(terms).gradient
 
     # ---------------------------------------------------------------- cost
 
@@ -243,12 +250,12 @@ class NeighborObjective(Objective):
         return np.clip(w_ln_w / S - np.log(S), -2 * np.log(self._n), 0)
 
     def _cost(self, Y: Floats, S: NDArray[np.float64], q_ln_q: NDArray[np.float64]) -> float:
-        packed, log_S = _packed(Y), np.log(S).astype(Y.dtype)
+        log_S = np.log(S).astype(Y.dtype)
         parts = np.zeros(len(self._bounds) - 1)
 
         def task(block: int, start: int, stop: int) -> None:
             parts[block] = kernels.near_cost(
-                self._graph, self._compiled_kernel, self._compiled_divergence, log_S, Y, packed, start, stop
+                self._graph, self._compiled_kernel, self._compiled_divergence, log_S, Y, start, stop
             )
 
         run_blocks(task, self._bounds, self._n_jobs)
@@ -257,9 +264,6 @@ class NeighborObjective(Objective):
         if isinstance(self._divergence, JensenShannon):
             cost -= np.log1p(-self._divergence.kappa) / self._divergence.kappa * len(S)
         return float(cost)
-
-    def _run(self, task: Any) -> None:
-        run_blocks(lambda _block, start, stop: task((start, stop)), self._bounds, self._n_jobs)
 
 
 def union_pattern(P: Any, scalar: Any, n_jobs: int) -> tuple[NDArray[Any], ...]:
@@ -297,16 +301,9 @@ def _compiled(divergence: Any, n: int, *, by_row: bool, dtype: Any) -> tuple[Any
         code, constants = (), (0.0, 0.0, 0.0, tiny)
     elif isinstance(divergence, JensenShannon):
         kappa = divergence.kappa
-        code, constants = (0, 0), (1 / kappa, kappa / (1 - kappa), 1 - kappa, tiny)
+        code, constants = (0, 0, 0), (1 / kappa, kappa / (1 - kappa), 1 - kappa, tiny)
     else:
         b = divergence.far_log
         eps = divergence.floor / ((n - 1) if by_row else n * (n - 1))
-        code, constants = (0,), (1 - b, b, (1 - divergence.floor) / eps, tiny)
+        code, constants = (0,) if b == 1 else (0, 0), (1 - b, b, (1 - divergence.floor) / eps, tiny)
     return (code, tuple(scalar(c) for c in constants)), eps
-
-
-def _packed(Y: Floats) -> NDArray[np.int64]:
-    """Return positions of two float32 as one number each; empty if they are of another kind."""
-    if Y.dtype == np.float32 and Y.shape[1] == 2:
-        return Y.view(np.int64).ravel()
-    return np.empty(0, np.int64)
