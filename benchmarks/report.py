@@ -14,7 +14,7 @@ from typing import Any
 
 from _common import PAGE, RESULTS, write_text
 from _figures import figure1, figure2
-from _map_sections import maps_grid, maps_growth, maps_quality, maps_speed
+from _map_sections import maps_floor, maps_grid, maps_growth, maps_quality, maps_speed
 from _neighbor_section import neighbors
 from _sections import (
     Section,
@@ -56,6 +56,7 @@ PAGES = (
     Page("Every map on the fast path", "maps_grid", "maps_grid.py", maps_grid),
     Page("Growth of maps", "maps_growth", "maps_growth.py", maps_growth),
     Page("Quality of maps", "maps_quality", "maps_quality.py", maps_quality),
+    Page("The floor of reverse KL and NeRV", "maps_floor", "maps_floor.py", maps_floor),
     Page("Neighbours of points", "neighbors", "neighbors.py --compile --data pixels components", neighbors),
     Page("New rows for a fitted model", "transform", "transform.py", anything, may_be_missing=True),
     Page("Relations larger than memory", "mapped", "mapped.py", anything, may_be_missing=True),
