@@ -36,7 +36,18 @@ RESULTS = Path(TRIAL) if TRIAL else ROOT / "benchmarks" / "results"
 IMAGES = Path(TRIAL) if TRIAL else ROOT / "docs" / "images"
 PAGE = Path(TRIAL) / "benchmarks.md" if TRIAL else ROOT / "docs" / "benchmarks.md"
 DATA = ROOT.parent / "shared" / "data"
-PACKAGES = ("numpy", "scipy", "numba", "scikit-learn", "gensim", "EDRep", "faiss-cpu", "hnswlib", "openTSNE")
+PACKAGES = (
+    "numpy",
+    "scipy",
+    "numba",
+    "scikit-learn",
+    "gensim",
+    "EDRep",
+    "faiss-cpu",
+    "hnswlib",
+    "openTSNE",
+    "umap-learn",
+)
 
 T = TypeVar("T")
 

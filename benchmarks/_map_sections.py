@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from _sections import LINEAR, Section, Target
-from _tables import Record, average, distinct, duration, exponent, extent, middle, number, pick, table
+from _tables import Record, average, distinct, duration, exponent, extent, middle, number, percent, pick, table
 
-FASTER, WHOLE_FASTER, KL_ABOVE = 5.0, 3.0, 0.01
+FASTER, WHOLE_FASTER, KL_ABOVE, FORCES_WITHIN = 5.0, 3.0, 0.01, 0.01
+MDS_SIZE, MDS_ABOVE = 20_000, 0.02
 
 
 def maps_speed(records: list[Record]) -> Section:
@@ -137,6 +138,31 @@ def maps_floor(records: list[Record]) -> Section:
     return Section([target], [*lines, *table(head, rows)])
 
 
+def maps_noise(records: list[Record]) -> Section:
+    """Sampled repulsion beside t-SNE by FFT, umap-learn and contrastive-ne: time and quality."""
+    target = Target("sampled repulsion, UMAP end, against umap-learn's optimisation, n = 70,000", "less time")
+    same = pick(records, n=70_000, n_components=2, graph="15 neighbours")
+    ours, theirs = pick(same, method="local, UMAP end"), pick(same, method="umap-learn")
+    if ours and theirs:
+        ratio = _ratio(ours, theirs)
+        aucs = f"R_NX area {number(average(ours, 'auc'))} against {number(average(theirs, 'auc'))}"
+        target.measured, target.met = f"{ratio:.1f} times faster; {aucs}", ratio > 1
+    rows = [
+        [r["n_components"], f"{r['n']:,}", r["graph"], r["method"], duration(r["seconds"]),
+         f"{number(r['auc'])} ± {number(r['auc_error'])}", number(r["preservation"]), number(r["trustworthiness"]),
+         number(r["accuracy"])]
+        for r in sorted(records, key=lambda r: (r["n_components"], r["n"], r["graph"]))
+    ]  # fmt: skip
+    head = ["d", "n", "graph", "method", "optimisation", "R_NX area", "neighbours kept, 10", "trustworthiness, 30",
+            "label accuracy, 10"]  # fmt: skip
+    lines = [
+        "Fashion-MNIST. Optimisation alone, from the same graph and start to the map, 2 workers; each program's own",
+        "number of iterations. m is the number of noise pairs per pair of neighbours, 5 where none is named.",
+        "",
+    ]
+    return Section([target], [*lines, *table(head, rows)])
+
+
 def _of(records: list[Record], name: str, method: str, score: str) -> float | None:
     return average(pick(records, set=name, method=method), score)
 
@@ -145,6 +171,35 @@ def _best(records: list[Record], name: str, method: str, score: str, methods: li
     value = _of(records, name, method, score)
     best = max(_of(records, name, m, score) or 0 for m in methods)
     return f"**{number(value)}**" if value == best else number(value)
+
+
+def maps_per_point(records: list[Record]) -> Section:
+    """Kernels with a parameter for each point: how close the forces are, and how much longer an iteration takes."""
+    target = Target("kernels with a parameter for each point, n = 3,000", f"forces within {FORCES_WITHIN:.0%} of exact")
+    errors, times = (sorted(pick(records, part=part), key=_range_of) for part in ("error", "time"))
+    usual = [r["mesh_force_error"] for r in pick(errors, error=0.01)]  # the error between nodes that maps take for KL
+    if usual:
+        target.measured, target.met = f"at most {percent(max(usual))}", max(usual) <= FORCES_WITHIN
+    rows = [
+        [*_range_of(r), r["nodes"], percent(r["exact_force_error"]), percent(r["mesh_force_error"])] for r in errors
+    ]
+    lines = [
+        "KL by row, Fashion-MNIST, parameters drawn evenly in their logarithm. Errors of forces relative to their far",
+        "part: of the nodes alone, with exact sums, and on the mesh. Time of one gradient, one processor, n = 70,000.",
+        "",
+        *table(["kernel", "from", "to", "nodes", "error of the nodes", "on the mesh"], rows),
+        "",
+        *table(
+            ["kernel", "from", "to", "nodes", "time", "t-ASNE", "ratio"],
+            [[*_range_of(r), r["nodes"], duration(r["seconds"]), duration(r["tasne_seconds"]), f"{r['ratio']:.1f}x"]
+             for r in times],
+        ),
+    ]  # fmt: skip
+    return Section([target], lines)
+
+
+def _range_of(record: Record) -> tuple[str, float, float]:
+    return record["kernel"], record["low"], record["high"]
 
 
 def maps_grid(records: list[Record]) -> Section:
@@ -199,3 +254,51 @@ def maps_grid(records: list[Record]) -> Section:
         *table(head, rows),
     ]
     return section
+
+
+def mds(records: list[Record]) -> Section:
+    """Metric scaling by all pairs and by sampled ones, against SMACOF."""
+    whole = Target(
+        f"MDS, n = {MDS_SIZE:,}, exact stress of all pairs and of sampled ones", f"≤ {MDS_ABOVE:.0%} above SMACOF's"
+    )
+    other = Target(f"SSTRESS and Sammon, n = {MDS_SIZE:,}, sampled pairs", f"≤ {MDS_ABOVE:.0%} above all pairs'")
+    large = Target("MDS of sampled pairs, n = 100,000", "a map, with the error of its stress")
+    mine = pick(records, n=MDS_SIZE, data="Fashion-MNIST")
+    gaps = [(m, _above(mine, "metric", m, "SMACOF")) for m in ("all", "sampled")]
+    if all(gap is not None for _, gap in gaps):
+        whole.measured = "; ".join(f"{m} {gap:+.2%}" for m, gap in gaps)
+        whole.met = all(gap <= MDS_ABOVE for _, gap in gaps)
+    gaps = [(s, _above(mine, s, "sampled", "all")) for s in ("sstress", "sammon")]
+    if all(gap is not None for _, gap in gaps):
+        other.measured = "; ".join(f"{s} {gap:+.2%}" for s, gap in gaps)
+        other.met = all(gap <= MDS_ABOVE for _, gap in gaps)
+    found = pick(records, n=100_000, stress="metric", method="sampled")
+    if found:
+        r = found[0]
+        error = f"stress ± {percent(r['error'] / r['value'])}"
+        large.measured = f"{duration(r['processor_seconds'])}, {r['bytes'] / 2**20:.0f} MiB, {error}"
+        large.met = True
+    rows = []
+    for r in sorted(records, key=lambda r: (r["data"], r["n"], r["stress"])):
+        above = _above(pick(records, n=r["n"], data=r["data"]), r["stress"], r["method"], "all")
+        cut = "" if r["converged"] else " (time limit)"
+        rows.append([
+            r["data"], f"{r['n']:,}", r["stress"], r["method"], duration(r["processor_seconds"]),
+            duration(r["seconds"]), f"{r['bytes'] / 2**20:.0f} MiB", f"{r['iterations']}{cut}",
+            "–" if above is None else f"{above:+.2%}", percent(r["error"] / r["value"]) if r["error"] else "",
+        ])  # fmt: skip
+    lines = [
+        "From classical scaling, one worker, every other parameter at its default; one run of each. Processor: seconds",
+        "of work, beside the time of the clock, as other programs ran. SMACOF: scikit-learn's algorithm and stopping",
+        "rule, by blocks of rows; beside it scikit-learn's own. Stress: exact, by one NumPy code for all maps, above",
+        "that of the map by all pairs; of 100,000 points the library's estimate, with its standard error.",
+        "",
+    ]
+    head = ["data", "n", "stress", "method", "processor", "clock", "memory", "iterations", "above all pairs", "error"]
+    return Section([whole, other, large], [*lines, *table(head, rows)])
+
+
+def _above(records: list[Record], stress: str, method: str, than: str) -> float | None:
+    """Return the share by which a method's stress is above another's."""
+    ours, theirs = (average(pick(records, stress=stress, method=m), "value") for m in (method, than))
+    return None if ours is None or theirs is None else ours / theirs - 1

@@ -1,12 +1,14 @@
-"""The far field of t-SNE at fixed positions: mesh, pair by pair, and openTSNE's FFT, side by side.
+"""The far field of t-SNE at fixed positions: mesh, tree, pair by pair, and those of others, side by side.
 
     python benchmarks/fields.py --sizes 20000 70000 1000000
+    python benchmarks/fields.py --sizes 4000 6000 20000 70000 --components 3
 
 Positions are blobs as wide as maps of that many points get. Every method gives all forces and S once per run; they take
 turns, and the best of the runs counts. Errors are root mean squares over those of the forces at 1,000 of the points,
 whose forces are summed in float64 by NumPy; each method is also asked in its own precision (nearfar float32, openTSNE
 float64). openTSNE runs with its defaults, and with ``ints_in_interval=0.3``, where its mesh is finer. The error of S
-is that against nearfar's exact S.
+is that against nearfar's exact S. In three components the tree is compared with that of scikit-learn, whose forces come
+divided by its own S, here by the exact one.
 """
 
 from __future__ import annotations
@@ -18,29 +20,31 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from openTSNE import _tsne
+from sklearn.manifold import _barnes_hut_tsne
 
 from _common import ResultFile, say, timed
-from nearfar.far import ExactField, MeshField, Term
+from nearfar.far import BarnesHutField, ExactField, MeshField, Term
 from nearfar.kernels import StudentT
 
-KEYS = ("n", "method")
+KEYS = ("n", "method", "components")  # records of two components do without the last one
 SPANS = {20_000: 80.0, 70_000: 120.0, 1_000_000: 250.0}
+SPANS_3 = {4_000: 25.0, 6_000: 25.0, 20_000: 30.0, 70_000: 40.0}
 EXACT_UP_TO = 70_000
 N_JOBS = 2
 
 Forces = Callable[[], tuple[NDArray[Any], float]]
 
 
-def blobs(n: int, span: float) -> NDArray[np.float32]:
+def blobs(n: int, span: float, d: int = 2) -> NDArray[np.float32]:
     rng = np.random.default_rng([n, 7])
-    centres = rng.normal(size=(40, 2))
-    Y = centres[rng.integers(40, size=n)] + rng.normal(size=(n, 2)) / 4
+    centres = rng.normal(size=(40, d))
+    Y = centres[rng.integers(40, size=n)] + rng.normal(size=(n, d)) / 4
     return (Y * span / np.ptp(Y, axis=0).max()).astype(np.float32)
 
 
 def by_hand(Y: NDArray[Any], rows: NDArray[np.int64]) -> tuple[NDArray[np.float64], float]:
     """Gradients of the potential of w at some rows, and the mean potential there."""
-    gradients, values = np.empty((len(rows), 2)), np.empty(len(rows))
+    gradients, values = np.empty((len(rows), Y.shape[1])), np.empty(len(rows))
     Y = Y.astype(np.float64)
     for k, i in enumerate(rows):
         differences = Y[i] - Y
@@ -71,18 +75,44 @@ def opentsne_forces(Y: NDArray[Any], ints_in_interval: float) -> Forces:
     return forces
 
 
-def measure(file: ResultFile, n: int, repeats: int) -> None:
-    span = SPANS.get(n, 250.0)
-    Y = blobs(n, span)
-    methods = {
+def scikit_learn_forces(Y: NDArray[Any], angle: float, S: float) -> Forces:
+    none, nowhere = np.zeros(1, np.float32), np.zeros(1, np.int64)
+    indptr = np.zeros(len(Y) + 1, np.int64)  # no neighbours: what is left are the forces of all the others
+
+    def forces() -> tuple[NDArray[Any], float]:
+        found = np.zeros_like(Y)
+        _barnes_hut_tsne.gradient(
+            none, Y, nowhere, indptr, found, angle, Y.shape[1], 0, compute_error=False, num_threads=N_JOBS
+        )
+        return found * (2 * S), S  # they are sum w^2 (y_j - y_i) / S
+
+    return forces
+
+
+def methods_of(Y: NDArray[Any]) -> dict[str, Forces]:
+    n, d = Y.shape
+    tree = {f"Barnes-Hut, angle {angle}": nearfar_forces(BarnesHutField(angle), Y) for angle in (0.35, 0.5, 0.7)}
+    exact = {"exact": nearfar_forces(ExactField(), Y)} if n <= EXACT_UP_TO else {}
+    if d == 3:
+        S = exact["exact"]()[1] if exact else np.nan
+        return {**tree, "scikit-learn, angle 0.5": scikit_learn_forces(Y, 0.5, S), **exact}
+    others = {"openTSNE": opentsne_forces(Y, 1.0)}
+    if n <= EXACT_UP_TO:
+        others["openTSNE, fine"] = opentsne_forces(Y, 0.3)
+    return {
         "mesh": nearfar_forces(MeshField(), Y),
         "mesh, tolerance 0.1": nearfar_forces(MeshField(0.1), Y),
         "mesh, tolerance 0.001": nearfar_forces(MeshField(0.001), Y),
-        "openTSNE": opentsne_forces(Y, 1.0),
+        **others,
+        **tree,
+        **exact,
     }
-    if n <= EXACT_UP_TO:
-        methods["openTSNE, fine"] = opentsne_forces(Y, 0.3)
-        methods["exact"] = nearfar_forces(ExactField(), Y)
+
+
+def measure(file: ResultFile, n: int, d: int, repeats: int) -> None:
+    span = SPANS.get(n, 250.0) if d == 2 else SPANS_3.get(n, 60.0)
+    Y = blobs(n, span, d)
+    methods = methods_of(Y)
     seconds: dict[str, list[float]] = {name: [] for name in methods}
     results = {name: (forces()[0].copy(), forces()[1]) for name, forces in methods.items()}  # compiles, too
     for _ in range(repeats):
@@ -100,20 +130,25 @@ def measure(file: ResultFile, n: int, repeats: int) -> None:
             "seconds": round(min(seconds[name]), 5),
             "median_seconds": round(float(np.median(seconds[name])), 5),
             "force_error": float(f"{np.sqrt(np.mean(difference**2) / np.mean(right**2)):.3g}"),
-            "sum_error": None if S is None or name == "exact" else float(f"{abs(total / S - 1):.3g}"),
+            "sum_error": None
+            if S is None or name == "exact" or name.startswith("scikit")
+            else float(f"{abs(total / S - 1):.3g}"),
         }
+        if d != 2:
+            record["components"] = d
         file.add(record)
         say(str(record))
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--sizes", type=int, nargs="+", default=list(SPANS))
+    parser.add_argument("--sizes", type=int, nargs="+")
+    parser.add_argument("--components", type=int, choices=(2, 3), default=2)
     parser.add_argument("--repeats", type=int, default=7)
     args = parser.parse_args()
     file = ResultFile("fields", KEYS)
-    for n in args.sizes:
-        measure(file, n, args.repeats if n <= EXACT_UP_TO else min(3, args.repeats))
+    for n in args.sizes or list(SPANS if args.components == 2 else SPANS_3):
+        measure(file, n, args.components, args.repeats if n <= EXACT_UP_TO else min(3, args.repeats))
 
 
 if __name__ == "__main__":

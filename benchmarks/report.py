@@ -14,7 +14,7 @@ from typing import Any
 
 from _common import PAGE, RESULTS, write_text
 from _figures import figure1, figure2
-from _map_sections import maps_floor, maps_grid, maps_growth, maps_quality, maps_speed
+from _map_sections import maps_floor, maps_grid, maps_growth, maps_noise, maps_per_point, maps_quality, maps_speed, mds
 from _neighbor_section import neighbors
 from _sections import (
     Section,
@@ -29,6 +29,7 @@ from _sections import (
     speed,
 )
 from _tables import Record, table
+from _word_sections import text, words
 
 
 @dataclass(frozen=True)
@@ -57,7 +58,12 @@ PAGES = (
     Page("Growth of maps", "maps_growth", "maps_growth.py", maps_growth),
     Page("Quality of maps", "maps_quality", "maps_quality.py", maps_quality),
     Page("The floor of reverse KL and NeRV", "maps_floor", "maps_floor.py", maps_floor),
+    Page("Metric scaling at scale", "mds", "mds.py", mds),
+    Page("Kernels with a parameter for each point", "maps_per_point", "maps_per_point.py", maps_per_point),
+    Page("From t-SNE to UMAP", "maps_noise", "maps_noise.py --contrastive PYTHON", maps_noise),
     Page("Neighbours of points", "neighbors", "neighbors.py --compile --data pixels components", neighbors),
+    Page("Text counted and numbered", "text", "text.py", text),
+    Page("Skip-gram against gensim", "words", "words.py", words),
     Page("New rows for a fitted model", "transform", "transform.py", anything, may_be_missing=True),
     Page("Relations larger than memory", "mapped", "mapped.py", anything, may_be_missing=True),
 )

@@ -60,12 +60,15 @@ ESTIMATORS = [
     EstimatorCase(nf.NeighborEmbedding, _MAP, "NeighborEmbedding"),
     EstimatorCase(nf.NeighborEmbedding, {**_MAP, "n_components": 2, "far": "fft"}, "NeighborEmbedding, mesh"),
     EstimatorCase(nf.TSNE, _MAP, "TSNE"),
+    EstimatorCase(nf.TSNE, {**_MAP, "far": "noise"}, "TSNE, sampled pairs"),
     EstimatorCase(nf.SSNE, _MAP, "SSNE"),
     EstimatorCase(nf.ASNE, _MAP, "ASNE"),
     EstimatorCase(nf.TASNE, _MAP, "TASNE"),
+    EstimatorCase(nf.InhomogeneousTSNE, _MAP, "InhomogeneousTSNE"),
     EstimatorCase(nf.HSSNE, {**_MAP, "alpha": 0.3}, "HSSNE"),
     EstimatorCase(nf.NeRV, {**_MAP, "lam": 0.2}, "NeRV"),
     EstimatorCase(nf.JSE, {**_MAP, "kappa": 0.2}, "JSE"),
+    EstimatorCase(nf.WSSNE, _MAP, "WSSNE"),
 ]
 
 

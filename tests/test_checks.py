@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from scipy.sparse import coo_array, csr_array
 
 from nearfar import _checks
 from nearfar.errors import InputError, MissingDependencyError
@@ -100,6 +101,32 @@ def test_the_first_rows_that_are_not_finite_are_told(rows, bad):
     with pytest.raises(InputError) as caught:
         _checks.check_matrix("f", "X", X)
     assert f"in {len(rows)} row(s), first {sorted(rows)[:5]}" in str(caught.value)
+
+
+def test_a_sparse_matrix_is_made_of_rows_and_not_copied():
+    given_rows = csr_array(np.arange(6.0).reshape(3, 2))
+    found = _checks.check_sparse("f", "X", given_rows, columns=2)
+    assert np.shares_memory(found.data, given_rows.data)
+    by_columns = coo_array(np.arange(6).reshape(3, 2))
+    np.testing.assert_array_equal(_checks.check_sparse("f", "X", by_columns).toarray(), by_columns.toarray())
+
+
+def test_what_is_no_such_sparse_matrix_is_refused():
+    holes = csr_array(np.array([[1.0, 0.0], [0.0, np.nan], [0.0, 0.0], [np.inf, np.nan]]))
+    with pytest.raises(InputError, match=r"^f: X must be finite; got NaN or infinity in 2 row\(s\), first \[1, 3\]"):
+        _checks.check_sparse("f", "X", holes)
+    with pytest.raises(InputError, match=r"^f: X must be of 3 columns; got 2"):
+        _checks.check_sparse("f", "X", csr_array(np.eye(2)), columns=3)
+    with pytest.raises(InputError, match=r"^f: X must be a matrix of numbers; got entries of type complex128"):
+        _checks.check_sparse("f", "X", csr_array(np.eye(2) * 1j))
+
+
+def test_callbacks():
+    assert _checks.check_callbacks("f", None) == ()
+    assert _checks.check_callbacks("f", iter([print, len])) == (print, len)
+    for wrong in (print, 3, "stop", [None]):
+        with pytest.raises(InputError, match=r"^f: callbacks must be a sequence of callables; got"):
+            _checks.check_callbacks("f", wrong)
 
 
 def test_random_states():

@@ -503,6 +503,17 @@ class TestMap:
         assert drawn.parameters["estimator"] == "TSNE"
         assert picture.read_bytes().startswith(b"\x89PNG")
 
+    @pytest.mark.parametrize(("suffix", "magic"), [("gif", b"GIF8"), ("png", b"\x89PNG")])
+    def test_the_optimisation_as_a_picture(self, run, vectors, tmp_path, suffix, magic):
+        out, film = tmp_path / "map.npz", tmp_path / f"frames.{suffix}"
+        code, out_text, _ = run("map", vectors, "-o", out, "--frames", film, *self.SMALL, "--json")
+        assert (code, json.loads(out_text)["frames"]) == (0, str(film))
+        assert film.read_bytes().startswith(magic)
+        assert run("map", vectors, "-o", tmp_path / "plain.npz", *self.SMALL, "-q") == (0, "", "")
+        plain = nf.Embedding.load(tmp_path / "plain.npz")
+        np.testing.assert_array_equal(nf.Embedding.load(out).vectors, plain.vectors)
+        assert plain.parameters == nf.Embedding.load(out).parameters
+
     def test_is_what_the_library_makes(self, run, vectors, tmp_path):
         given = nf.Embedding.load(vectors).vectors
         for method, recipe in (("tsne", nf.TSNE), ("nerv", nf.NeRV), ("tasne", nf.TASNE)):
@@ -522,6 +533,8 @@ class TestMap:
         monkeypatch.setattr(nf.Embedding, "load", None)
         assert "Nothing to write" in fails("map", vectors)
         assert "a file name ending in .png" in fails("map", vectors, "--plot", tmp_path / "map.jpeg")
+        assert "ending in .gif, .mp4, .png" in fails("map", vectors, "--frames", tmp_path / "map.avi")
+        assert "two dimensions" in fails("map", vectors, "--plot", tmp_path / "map.png", "--n-components", 1)
         assert "suffix" in fails("map", vectors, "-o", tmp_path / "map.xyz")
         assert "--method" in fails("map", vectors, "-o", tmp_path / "map.npz", "--method", "umap")
 

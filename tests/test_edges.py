@@ -414,7 +414,7 @@ LONG = "".join(f"{k},{k + 1},1.5\n" for k in range(1, 400))  # the odd line come
         (gzip.compress(LONG.encode(), mtime=0)[:5], "a complete gzip file"),
         (lzma.compress(LONG.encode())[:-30], "a complete xz file"),
         (bz2.compress(LONG.encode())[:-5], "a complete bzip2 file"),
-        (b"PK\3\4rest", "plain text, gzip, xz or bzip2; got a zip archive"),
+        (b"PK\3\4rest", "plain text, gzip, xz, bzip2 or zstandard; got a zip archive"),
         (b"PAR1rest", "recognised by the ending .parquet"),
     ],
 )

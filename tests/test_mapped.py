@@ -21,9 +21,10 @@ from hypothesis import strategies as st
 
 import nearfar as nf
 from nearfar.errors import DataError, FileFormatError, InputError
-from nearfar.relations import _folder, _out_of_core
+from nearfar.relations import _out_of_core
 from nearfar.relations._csr import transpose
 from nearfar.relations.mapped import MappedSparse, StoredIds
+from nearfar.storage import _folders
 
 
 def arrays_of(operator):
@@ -598,13 +599,13 @@ def test_open_takes_no_time(folder):
     """Nothing is read but the header: a folder of any size opens alike."""
     nf.Relation.from_edges(irregular_edges(), storage=folder)
     reads = []
-    original = _folder.map_npy
+    original = _folders.map_npy
 
     def counted(path):
         reads.append(path.name)
         return original(path)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(_folder, "map_npy", counted)
+        patch.setattr(_folders, "map_npy", counted)
         nf.Relation.open(folder)
     assert sorted(reads) == ["data.npy", "indices.npy", "indptr.npy"]

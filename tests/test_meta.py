@@ -33,19 +33,27 @@ api_pages = _load_api_pages()
 PAGES = {f"{module}.{name}": value for module, objects in api_pages.pages().items() for name, value in objects.items()}
 SOURCELESS = {
     # Records and glue: they implement no method of anybody.
+    "nearfar.Corpus": "reads and counts",
     "nearfar.Embedding": "a container",
+    "nearfar.EncodedCorpus": "a container",
     "nearfar.Relation": "a container; its methods name their sources",
+    "nearfar.Vocabulary": "a container",
     "nearfar.warmup": "compiles",
     "nearfar.datasets.Graph": "a record",
     "nearfar.evaluate.CommunityScores": "a record",
     "nearfar.evaluate.Neighborhoods": "a record",
+    "nearfar.evaluate.WordAnalogies": "a record",
+    "nearfar.evaluate.WordSimilarity": "a record",
     "nearfar.evaluate.giant_component": "a definition",
     "nearfar.far.Potential": "a record",
     "nearfar.far.Term": "a record",
     "nearfar.far.far_field": "finds a far field by its name",
     "nearfar.plots.scatter": "a picture",
 }
-INTERNAL_ROOMS = {"nearfar.storage": "behind Embedding.save and Embedding.load"}
+INTERNAL_ROOMS = {
+    "nearfar.storage": "behind Embedding.save and Embedding.load",
+    "nearfar.text": "all its names are in nearfar",
+}
 METHOD_MODULES = (
     "nearfar.",
     "nearfar.relations.",

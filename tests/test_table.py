@@ -124,12 +124,28 @@ def test_maps(relation, divergence, kernel, normalization):
     assert distances[same].mean() < distances[~same].mean()
 
 
-@pytest.mark.parametrize("recipe", ["TSNE", "SSNE", "ASNE", "TASNE", "HSSNE", "NeRV", "JSE"])
+@pytest.mark.parametrize(
+    "recipe", ["TSNE", "SSNE", "ASNE", "TASNE", "HSSNE", "NeRV", "JSE", "WSSNE", "InhomogeneousTSNE"]
+)
 def test_named_maps(recipe):
     given, labels = graph()
     Y = getattr(nf, recipe)(random_state=0).fit(given).embedding_
     distances = np.linalg.norm(Y[:, None] - Y[None], axis=2)
     same = labels[:, None] == labels[None, :]
+    assert distances[same].mean() < distances[~same].mean()
+
+
+@pytest.mark.parametrize("kernel", ["exponential", "inhomogeneous"])
+@pytest.mark.parametrize("divergence", ["kl", "reverse-kl", "nerv", "jensen-shannon"])
+def test_maps_with_a_parameter_for_each_point(divergence, kernel):
+    given, labels = points()
+    each = np.linspace(0.5, 2, len(labels))
+    kernel = nf.kernels.Exponential(each) if kernel == "exponential" else nf.kernels.InhomogeneousStudentT(3 * each)
+    est = nf.NeighborEmbedding(divergence=divergence, kernel=kernel, normalization="row", max_iter=400, random_state=0)
+    Y = est.fit(given).embedding_
+    distances = np.linalg.norm(Y[:, None] - Y[None], axis=2)
+    same = labels[:, None] == labels[None, :]
+    assert est.cost_ < est.cost_curve_[0, 1]
     assert distances[same].mean() < distances[~same].mean()
 
 

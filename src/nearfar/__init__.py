@@ -17,27 +17,36 @@ if TYPE_CHECKING:
     from nearfar.embedding import Embedding
     from nearfar.far.softmax import log_normalizers
     from nearfar.models.edrep import EDRep
+    from nearfar.models.inhomogeneous import InhomogeneousTSNE
     from nearfar.models.mds import MDS, classical_mds
     from nearfar.models.neighbor import NeighborEmbedding
-    from nearfar.models.recipes import ASNE, HSSNE, JSE, SSNE, TASNE, TSNE, NeRV
+    from nearfar.models.recipes import ASNE, HSSNE, JSE, SSNE, TASNE, TSNE, WSSNE, NeRV
+    from nearfar.models.skipgram import SkipGram
     from nearfar.relations.affinities import Affinities
     from nearfar.relations.matrix import Relation
+    from nearfar.text import Corpus, EncodedCorpus, Vocabulary
 
 # Public name -> module that defines it; a module itself stands for its own name.
 _HOMES = {
     "ASNE": "nearfar.models.recipes",
     "Affinities": "nearfar.relations.affinities",
+    "Corpus": "nearfar.text",
     "EDRep": "nearfar.models.edrep",
     "Embedding": "nearfar.embedding",
+    "EncodedCorpus": "nearfar.text",
     "HSSNE": "nearfar.models.recipes",
+    "InhomogeneousTSNE": "nearfar.models.inhomogeneous",
     "JSE": "nearfar.models.recipes",
     "MDS": "nearfar.models.mds",
     "NeRV": "nearfar.models.recipes",
     "NeighborEmbedding": "nearfar.models.neighbor",
     "Relation": "nearfar.relations.matrix",
     "SSNE": "nearfar.models.recipes",
+    "SkipGram": "nearfar.models.skipgram",
     "TASNE": "nearfar.models.recipes",
     "TSNE": "nearfar.models.recipes",
+    "Vocabulary": "nearfar.text",
+    "WSSNE": "nearfar.models.recipes",
     "callbacks": "nearfar.callbacks",
     "classical_mds": "nearfar.models.mds",
     "datasets": "nearfar.datasets",
@@ -54,17 +63,23 @@ _HOMES = {
 __all__ = [  # noqa: RUF022 - in the order of sorted()
     "ASNE",
     "Affinities",
+    "Corpus",
     "EDRep",
     "Embedding",
+    "EncodedCorpus",
     "HSSNE",
+    "InhomogeneousTSNE",
     "JSE",
     "MDS",
     "NeRV",
     "NeighborEmbedding",
     "Relation",
     "SSNE",
+    "SkipGram",
     "TASNE",
     "TSNE",
+    "Vocabulary",
+    "WSSNE",
     "__version__",
     "callbacks",
     "classical_mds",

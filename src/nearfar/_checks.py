@@ -10,11 +10,13 @@ import importlib
 import math
 import numbers
 import os
-from collections.abc import Collection
+from collections.abc import Callable, Collection, Iterable
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from nearfar.contracts import Floats
 from nearfar.errors import InputError, MissingDependencyError
@@ -63,6 +65,14 @@ def check_flag(owner: str, name: str, value: object) -> bool:
     return bool(value)
 
 
+def check_callbacks(owner: str, value: Any) -> tuple[Callable[[Any], bool | None], ...]:
+    """Return the callbacks of a fit, none for None."""
+    given = () if value is None else value
+    if not isinstance(given, Iterable) or not all(map(callable, callbacks := tuple(given))):
+        raise InputError(owner, "callbacks", "a sequence of callables", given)
+    return callbacks
+
+
 def check_matrix(
     owner: str,
     name: str,
@@ -96,6 +106,21 @@ def check_matrix(
     return array
 
 
+def check_sparse(owner: str, name: str, value: Any, *, columns: int | None = None) -> Any:
+    """Return a sparse matrix of finite numbers as a CSR array; ``columns`` must match if given."""
+    from scipy.sparse import csr_array
+
+    if value.dtype.kind not in "fiub":
+        raise InputError(owner, name, "a matrix of numbers", f"entries of type {value.dtype}")
+    array: Any = csr_array(value)
+    if columns is not None and array.shape[1] != columns:
+        raise InputError(owner, name, f"of {columns} columns", f"{array.shape[1]}")
+    bad = np.unique(np.searchsorted(array.indptr, np.flatnonzero(~np.isfinite(array.data)), side="right") - 1)
+    if bad.size:
+        raise _not_finite(owner, name, bad)
+    return array
+
+
 def check_finite(owner: str, name: str, array: Floats) -> None:
     """Refuse NaN and infinity with the first rows that hold them."""
     with np.errstate(all="ignore"):
@@ -104,13 +129,12 @@ def check_finite(owner: str, name: str, array: Floats) -> None:
             return
     bad = np.flatnonzero(~np.isfinite(array).all(axis=1))
     if bad.size:
-        raise InputError(
-            owner,
-            name,
-            "finite",
-            f"NaN or infinity in {bad.size} row(s), first {bad[:5].tolist()}",
-            "Remove or impute these rows.",
-        )
+        raise _not_finite(owner, name, bad)
+
+
+def _not_finite(owner: str, name: str, rows: NDArray[np.intp]) -> InputError:
+    got = f"NaN or infinity in {rows.size} row(s), first {rows[:5].tolist()}"
+    return InputError(owner, name, "finite", got, "Remove or impute these rows.")
 
 
 def check_random_state(owner: str, value: object, name: str = "random_state") -> np.random.Generator:

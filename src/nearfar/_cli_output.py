@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Sequence
 from typing import Any
 
 import click
@@ -45,7 +46,7 @@ def print_json(value: Any) -> None:
     _print(json.dumps(jsonable(value), ensure_ascii=False, indent=2))
 
 
-def print_table(names: tuple[str, str], rows: list[tuple[str, str]]) -> None:
+def print_table(names: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
     """Print a table on a terminal, and lines with a tab between for the next program."""
     if not sys.stdout.isatty():
         for row in rows:
@@ -56,8 +57,8 @@ def print_table(names: tuple[str, str], rows: list[tuple[str, str]]) -> None:
     from rich.text import Text
 
     table = Table(box=None, pad_edge=False)
-    table.add_column(names[0])
-    table.add_column(names[1])
-    for first, second in rows:
-        table.add_row(Text(first), Text(second))
+    for name in names:
+        table.add_column(name)
+    for row in rows:
+        table.add_row(*map(Text, row))
     Console().print(table)

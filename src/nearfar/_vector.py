@@ -126,6 +126,18 @@ def multiply_add(typingctx: Any, scale: Any, value: Any, total: Any) -> Any:
 
 
 @intrinsic
+def multiply_add_lanes(typingctx: Any, left: Any, right: Any, total: Any) -> Any:
+    """Return ``left * right + total``, lane by lane."""
+
+    def codegen(context: Any, builder: Any, _signature: Any, args: Any) -> Any:
+        kind = context.get_value_type(total)
+        function = _declare(builder, f"llvm.fma.{_suffix(kind)}", kind, [kind, kind, kind])
+        return builder.call(function, list(args))
+
+    return total(left, right, total), codegen
+
+
+@intrinsic
 def add(typingctx: Any, left: Any, right: Any) -> Any:
     """Return ``left + right``."""
 

@@ -1,4 +1,4 @@
-"""The command line: ``nearfar embed``, ``map``, ``similar``, ``convert`` and ``info``.
+"""The command line: ``nearfar embed``, ``map``, ``words``, ``similar``, ``convert`` and ``info``.
 
 Results go to standard output, everything else to standard error. What the user can put right is told in one line, with
 exit code 2; an interrupt exits with 130. Only click is imported at once, so that ``nearfar --help`` answers
@@ -20,8 +20,9 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from nearfar._cli_embed import check_options, checkpoints_of, fit, read_relation
-from nearfar._cli_map import METHODS, check_targets, draw
+from nearfar._cli_map import METHODS, check_targets, draw, draw_pictures
 from nearfar._cli_output import fact, fail, print_json, print_table, show_warning, shown
+from nearfar._cli_words import words
 from nearfar._version import __version__
 from nearfar.errors import InputError, NearfarError, NearfarWarning
 
@@ -98,6 +99,7 @@ def _cli(context: click.Context) -> None:
       nearfar embed contacts.csv -o contacts.safetensors
       nearfar similar contacts.safetensors alice
       nearfar map contacts.safetensors --plot contacts.png
+      nearfar words train book.txt -o words.safetensors
       nearfar info contacts.safetensors
       nearfar convert contacts.safetensors contacts.vec
 
@@ -190,6 +192,7 @@ def embed(edges: str, output: str, quiet: bool, as_json: bool, **options: Any) -
 @click.argument("file")
 @click.option("-o", "--output", metavar="OUT", help="File for the positions; its suffix tells the format.")
 @click.option("--plot", metavar="PICTURE", help="File for a picture of the map: .png, .svg or .pdf.")
+@click.option("--frames", metavar="PICTURE", help="File for the optimisation: .gif or .mp4; .png, ... side by side.")
 @click.option("--method", type=click.Choice(list(METHODS)), default="tsne", show_default=True, help="Which map.")
 @click.option("--n-components", default=2, show_default=True, help="Dimensions of the map.")
 @click.option("--perplexity", default=30.0, show_default=True, help="How many neighbours a point has, as it were.")
@@ -200,11 +203,18 @@ def embed(edges: str, output: str, quiet: bool, as_json: bool, **options: Any) -
 @click.option("-q", "--quiet", is_flag=True, help="No progress, no summary.")
 @click.option("--json", "as_json", is_flag=True, help="Write the summary to standard output as JSON.")
 def map_(
-    file: str, output: str | None, plot: str | None, method: str, quiet: bool, as_json: bool, **arguments: Any
+    file: str,
+    output: str | None,
+    plot: str | None,
+    frames: str | None,
+    method: str,
+    quiet: bool,
+    as_json: bool,
+    **arguments: Any,
 ) -> None:
     """Draw a map of the vectors in FILE, in which neighbours stay neighbours.
 
-    OUT holds the positions with the ids of the vectors, in the formats of nearfar embed; the picture needs matplotlib.
+    OUT holds the positions with the ids of the vectors, in the formats of nearfar embed; pictures need matplotlib.
 
     \b
     Methods: tsne (the best known), ssne (lighter tails), hssne (between the two), asne and tasne (each row by itself),
@@ -213,23 +223,24 @@ def map_(
     \b
     Examples:
       nearfar map contacts.safetensors --plot contacts.png
+      nearfar map contacts.safetensors --frames contacts.gif
       nearfar map words.vec -o map.tsv --metric cosine --perplexity 15
       nearfar map genes.npz -o map.safetensors --plot map.svg --method nerv --random-state 1
     """
     from nearfar.embedding import Embedding
+    from nearfar.optimize.callbacks import Frames
 
-    check_targets(output, plot)
+    check_targets(output, plot, frames, arguments["n_components"])
+    kept = None if frames is None else Frames()
     started = time.perf_counter()
-    estimator, drawn = draw(Embedding.load(file), method, arguments, verbose=0 if quiet else 1)
+    estimator, drawn = draw(Embedding.load(file), method, arguments, frames=kept, verbose=0 if quiet else 1)
     if output is not None:
         drawn.save(output)
-    if plot is not None:
-        from nearfar.plots import scatter
-
-        scatter(drawn, path=plot)
+    draw_pictures(drawn, plot, kept, frames)
     summary: dict[str, Any] = {
         "output": output,
         "plot": plot,
+        "frames": frames,
         "n": len(drawn),
         "n_components": drawn.n_components,
         "cost": float(estimator.cost_),
@@ -240,7 +251,7 @@ def map_(
     if as_json:
         print_json(summary)
     elif not quiet:
-        written = " and ".join(path for path in (output, plot) if path is not None)
+        written = " and ".join(path for path in (output, plot, frames) if path is not None)
         click.echo(
             f"{written}: map of {len(drawn)} vectors, cost {summary['cost']:.4f}, {summary['seconds']:.1f} s", err=True
         )
@@ -354,6 +365,9 @@ def info(file: str, as_json: bool) -> None:
     print_table(("fact", "value"), rows)
 
 
+_cli.add_command(words)
+
+
 def _find(embedding: Embedding, text: str) -> Any:
     """Return the id that a word on the command line stands for: itself, or the integer that it spells."""
     if text not in embedding and text.lstrip("+-").isdecimal() and int(text) in embedding:
@@ -364,7 +378,8 @@ def _find(embedding: Embedding, text: str) -> Any:
 
 def _in_words_of_the_shell(error: InputError) -> str:
     """Return the message with the names that arguments have on the command line."""
-    parameters = [parameter for command in _cli.commands.values() for parameter in command.params]
+    commands = [*_cli.commands.values(), *words.commands.values()]
+    parameters = [parameter for command in commands for parameter in command.params]
     options = {parameter.name for parameter in parameters if isinstance(parameter, click.Option)}
     name = "walk_length" if error.argument == "steps" else error.argument
     argument = f"--{name.replace('_', '-')}" if name in options else error.argument

@@ -41,7 +41,9 @@ def distances_of(owner: str, X: Any, metric: str) -> Distances:
         raise InputError(owner, "X", f"dense with metric={metric!r}", "a sparse matrix", f"Sparse X: {known}.")
     if sparse:
         return (
-            _SparseEuclidean(owner, X) if metric == "euclidean" else _Pairwise(owner, _check_sparse(owner, X), metric)
+            _SparseEuclidean(owner, X)
+            if metric == "euclidean"
+            else _Pairwise(owner, _checks.check_sparse(owner, "X", X).astype(np.float64, copy=False), metric)
         )
     checked = _checks.check_matrix(owner, "X", X)
     if metric == "precomputed":
@@ -90,7 +92,7 @@ class _SparseEuclidean:
     """Euclidean distances of sparse rows, ``r² = |x|² + |y|² - 2 x . y`` in float64."""
 
     def __init__(self, owner: str, X: Any) -> None:
-        checked = _check_sparse(owner, X)
+        checked = _checks.check_sparse(owner, "X", X).astype(np.float64, copy=False)
         self.n = checked.shape[0]
         self.unit = _unit(checked.data)
         self._X = checked / self.unit
@@ -137,16 +139,3 @@ def _unit(entries: Floats) -> float:
     """Return 1, or, where distances in float32 could overflow or vanish, the largest entry."""
     largest = float(max(entries.max(initial=0), -entries.min(initial=0)))
     return 1.0 if largest == 0 or _SAFE[0] <= largest <= _SAFE[1] else largest
-
-
-def _check_sparse(owner: str, X: Any) -> Any:
-    from scipy.sparse import csr_array
-
-    if X.dtype.kind not in "fiub":
-        raise InputError(owner, "X", "a matrix of numbers", f"entries of type {X.dtype}")
-    found = csr_array(X, dtype=np.float64)
-    bad = np.unique(np.repeat(np.arange(found.shape[0]), np.diff(found.indptr))[~np.isfinite(found.data)])
-    if bad.size:
-        got = f"NaN or infinity in {bad.size} row(s), first {bad[:5].tolist()}"
-        raise InputError(owner, "X", "finite", got, "Remove or impute these rows.")
-    return found

@@ -1,7 +1,8 @@
 """All the others: the far field of the softmax, ``Z_i = sum_a exp(x_i . y_a)``, and that of maps.
 
 The two are asked in their own ways: far fields of the softmax about blocks of rows, fields of maps (``ExactField``,
-``MeshField``) for potentials of all points, see :mod:`nearfar.far.fields`.
+``MeshField``, ``BarnesHutField``) for potentials of all points, see :mod:`nearfar.far.fields`.
+``NoisePairs`` samples the pairs of a map.
 
 Loaded lazily, name by name, so that nothing is compiled or imported before it is used.
 """
@@ -12,6 +13,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from nearfar.far.barnes_hut import BarnesHutField
     from nearfar.far.clustering import spherical_kmeans
     from nearfar.far.error import ErrorEstimate, estimate_error
     from nearfar.far.exact import Exact
@@ -19,17 +21,20 @@ if TYPE_CHECKING:
     from nearfar.far.gaussian_mixture import GaussianMixture
     from nearfar.far.mesh import MeshField
     from nearfar.far.noise import Noise
+    from nearfar.far.noise_pairs import NoisePairs
     from nearfar.far.pairs import ExactField
     from nearfar.far.random_features import RFA, Performer
     from nearfar.far.softmax import far_field, log_normalizers
 
 _HOMES = {
+    "BarnesHutField": "nearfar.far.barnes_hut",
     "ErrorEstimate": "nearfar.far.error",
     "Exact": "nearfar.far.exact",
     "ExactField": "nearfar.far.pairs",
     "GaussianMixture": "nearfar.far.gaussian_mixture",
     "MeshField": "nearfar.far.mesh",
     "Noise": "nearfar.far.noise",
+    "NoisePairs": "nearfar.far.noise_pairs",
     "Performer": "nearfar.far.random_features",
     "Potential": "nearfar.far.fields",
     "RFA": "nearfar.far.random_features",
@@ -42,12 +47,14 @@ _HOMES = {
 
 __all__ = [
     "RFA",
+    "BarnesHutField",
     "ErrorEstimate",
     "Exact",
     "ExactField",
     "GaussianMixture",
     "MeshField",
     "Noise",
+    "NoisePairs",
     "Performer",
     "Potential",
     "Term",

@@ -13,6 +13,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -20,11 +21,13 @@ from nearfar._checks import check_real
 from nearfar.contracts import Floats
 from nearfar.errors import InputError, NearfarWarning
 from nearfar.far._convolution import convolve
-from nearfar.far._influence import influence, wanted_mesh, wanted_reach
+from nearfar.far._influence import Influence, influence, wanted_mesh, wanted_reach
 from nearfar.far._mesh import Buffers, Mesh, bounding_box, choose_mesh, read, sort_points
 from nearfar.far.fields import Potential, Term
 from nearfar.far.pairs import FieldPart, check_positions, compiled_form, term_charges
 from nearfar.scores.kernels import Kernel
+
+_KEPT = 4  # influences: of two potentials, before and after a change of the step
 
 
 @dataclass(frozen=True)
@@ -179,7 +182,7 @@ class MeshField(FieldPart):
         none[:] = 1
         charges = [none if q is None else q for q in given]
         wanted = [
-            [(place[id(term.charges)], influence(form, term.potential, mesh.shape, dtype)) for term in terms]
+            [(place[id(term.charges)], self._influence(form, term.potential, mesh.shape, dtype)) for term in terms]
             for terms in sums
         ]
         fields = convolve(points, mesh, charges, wanted, n_jobs, buffers)
@@ -193,6 +196,14 @@ class MeshField(FieldPart):
         """Tolerance of the mesh that was placed last: ``tolerance``, or more where the map is too wide for it."""
         mesh: Mesh = self._placed_state()[1]
         return min(1.0, self.tolerance * mesh.coarser**mesh.shape.order)
+
+    def _influence(self, *of: Any) -> Influence:
+        """Return an influence; each field keeps its last ones, as there may be many fields of different kernels."""
+        held: dict[Any, Influence] = getattr(self, "_influences", {})
+        found = held.pop(of, None) or influence(*of)
+        recent = [(of, found), *held.items()][:_KEPT]
+        self._remember(_influences=dict(recent))
+        return found
 
     def _buffers(self) -> Buffers:
         if not hasattr(self, "_memory"):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import cache, partial
 from typing import TYPE_CHECKING, Any
@@ -11,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nearfar._checks import (
+    check_callbacks,
     check_choice,
     check_flag,
     check_integer,
@@ -24,7 +24,6 @@ from nearfar.contracts import FarField, Floats, Solver
 from nearfar.errors import InputError
 from nearfar.models._edrep_solver import Problem, Settings, State
 from nearfar.models._identity import check_same, identity_of
-from nearfar.optimize.callbacks import Progress
 from nearfar.optimize.schedules import SCHEDULES
 from nearfar.optimize.sphere import Ball, Sphere
 from nearfar.relations.near import OperatorPull, WalkPull, symmetric_near_field
@@ -47,18 +46,11 @@ def settings_of(est: EDRep, relation: Relation | None = None) -> Settings:
         learning_rate=check_real("EDRep", "learning_rate", est.learning_rate, 0, 1, open_low=True),
         schedule=check_choice("EDRep", "schedule", est.schedule, SCHEDULES),
         tol=check_real("EDRep", "tol", est.tol, low=0),
-        callbacks=_callbacks_of(est),
+        callbacks=check_callbacks("EDRep", est.callbacks),
         verbose=check_integer("EDRep", "verbose", est.verbose, low=0),
         n_jobs=n_jobs,
         identity=dict if relation is None else cache(partial(identity_of, est, relation, n_jobs)),
     )
-
-
-def _callbacks_of(est: EDRep) -> tuple[Callable[[Progress], bool | None], ...]:
-    given = () if est.callbacks is None else est.callbacks
-    if not isinstance(given, Iterable) or not all(map(callable, callbacks := tuple(given))):
-        raise InputError("EDRep", "callbacks", "a sequence of callables", given)
-    return callbacks
 
 
 def resumed(path: Any, settings: Settings, problem: Problem) -> State:

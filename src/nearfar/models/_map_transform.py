@@ -18,7 +18,7 @@ steps in d dimensions, each shortened until the cost falls.
 from __future__ import annotations
 
 import warnings
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -56,8 +56,9 @@ def place(
         Probabilities of the fitted points, a row for each new point; only the proportions within a row count.
     Y : ndarray of shape (n, d)
         The map.
-    kernel : Kernel
-        One with a compiled form and one parameter for all points.
+    kernel : Kernel or callable
+        One with a compiled form and one parameter for all points; or a function of the probabilities, as a sparse
+        matrix with rows of sum 1 or 0, that returns such a kernel for each of their rows.
     divergence : MapDivergence
         One of :mod:`nearfar.divergences`. A floor is spread evenly over the n fitted points.
     n_jobs : int
@@ -76,16 +77,22 @@ def place(
     InputError
         Another number of columns, an entry that is negative or not finite, or a kernel or divergence of one's own.
     """
-    compiled = getattr(kernel, "compiled", None)
-    if compiled is None:
-        hint = "New points have no parameter of their own, and a kernel without a compiled form is for fitting only."
-        raise InputError(owner, "kernel", "a built-in kernel with one parameter for all points", repr(kernel), hint)
     cost = cost_of(owner, divergence)
     P = _row_stochastic(owner, P_new, len(Y))
     from nearfar.models import _transform_kernels as kernels
     from nearfar.scores._kernels import typed
 
-    family, constants = typed(compiled, np.float64)  # type: ignore[no-untyped-call]
+    def compiled(kernel: Any) -> tuple[Any, Any]:
+        form = getattr(kernel, "compiled", None)
+        if form is None:
+            hint = (
+                "New points have no parameter of their own, and a kernel without a compiled form is for fitting only."
+            )
+            raise InputError(owner, "kernel", "a built-in kernel with one parameter for all points", repr(kernel), hint)
+        return typed(form, np.float64)  # type: ignore[no-any-return, no-untyped-call]
+
+    own = [compiled(one) for one in kernel(P)] if callable(kernel) else None
+    shared = compiled(kernel) if own is None else None
     points = np.ascontiguousarray(Y.T, dtype=np.float64)
     span = float(np.ptp(points, axis=1).max(initial=0.0)) or 1.0
     box = np.stack([points.min(axis=1) - MARGIN * span, points.max(axis=1) + MARGIN * span])
@@ -94,11 +101,17 @@ def place(
     bounds = even_bounds(P.shape[0], ROWS_PER_BLOCK)
     unfinished = np.zeros(max(len(bounds) - 1, 0), np.int64)
     indptr, columns = P.indptr.astype(np.int64), P.indices.astype(np.int64)  # one type, to be compiled once
-    parts = (points, points.mean(axis=1), family, constants, cost)
+    centre, place_rows = points.mean(axis=1), cast(Any, kernels.place_rows)
+
+    def placed(form: Any, start: int, stop: int) -> int:
+        rows = (indptr[start : stop + 1], columns, P.data)
+        return int(place_rows(*rows, points, centre, *form, cost, limits, out[start:stop]))
 
     def task(block: int, start: int, stop: int) -> None:
-        rows = (indptr[start : stop + 1], columns, P.data)
-        unfinished[block] = kernels.place_rows(*rows, *parts, limits, out[start:stop])
+        if own is None:
+            unfinished[block] = placed(shared, start, stop)
+        else:
+            unfinished[block] = sum(placed(own[i], i, i + 1) for i in range(start, stop))
 
     run_blocks(task, bounds, n_jobs)
     if unfinished.any():

@@ -50,6 +50,7 @@ def value_and_gradient(
     normalization: str,
     *,
     exaggeration: float = 1.0,
+    weights: Floats | None = None,
     block: int | None = None,
 ) -> tuple[float, Floats]:
     """Return the cost of a map and its gradient, from one pass.
@@ -68,6 +69,8 @@ def value_and_gradient(
         How q is made from w.
     exaggeration : float, default=1
         Factor a of P in the gradient, k = (a p - q)(-w'/w) for KL; not in the cost. Only KL has a meaning for it.
+    weights : ndarray of shape (n,), optional
+        Importance s_i of the points (ws-SNE): s_i s_j w_ij stands for w_ij everywhere.
     block : int, optional
         Rows at a time; chosen by memory if not given.
 
@@ -85,7 +88,7 @@ def value_and_gradient(
     check_choice("value_and_gradient", "normalization", normalization, NORMALIZATIONS)
     Y = np.asarray(Y, np.float64)
     n = len(Y)
-    view = _Map(Y, P, kernel, divergence, normalization, block or max(1, _ENTRIES // n))
+    view = _Map(Y, P, kernel, divergence, normalization, block or max(1, _ENTRIES // n), weights)
     S = view.normalizer()
     cost, mean = 0.0, 0.0
     from_D, from_mean = np.zeros_like(Y), np.zeros_like(Y)
@@ -125,6 +128,7 @@ class _Map:
     divergence: Any
     normalization: str
     block: int
+    weights: Floats | None = None
 
     def __post_init__(self) -> None:
         n = len(self.Y)
@@ -150,10 +154,13 @@ class _Map:
         w = _off_diagonal(self._kernel_of(rows).weight(f), rows)
         # Row i of the kernel is point i: w_ji is found in the transposed block.
         w_back = _off_diagonal(self.kernel.weight(f.T).T, rows) if self._per_point else w
-        return f, w, w_back
+        return f, self._weighted(w, rows), self._weighted(w_back, rows)
 
     def slope(self, f: Floats, rows: slice) -> Floats:
-        return _off_diagonal(self._kernel_of(rows).slope(f), rows)
+        return self._weighted(_off_diagonal(self._kernel_of(rows).slope(f), rows), rows)
+
+    def _weighted(self, values: Floats, rows: slice) -> Floats:
+        return values if self.weights is None else self.weights[rows, None] * values * self.weights
 
     def normalizer(self) -> Floats:
         """S_i, or S, or 1, for each row; shape (n, 1)."""

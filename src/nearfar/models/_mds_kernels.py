@@ -2,7 +2,7 @@
 
 ``source`` is (flat, square, coordinates): the distances stand in ``flat``, a matrix of n x n where ``square``, else its
 upper triangle, row by row; or, where there are ``coordinates``, of shape (p, n), they are computed from those. They are
-multiplied by ``scale`` in passing. Every kernel does the pairs of some rows i with all j > i.
+multiplied by ``scale`` in passing. Every kernel with a source does the pairs of some rows i with all j > i.
 """
 
 # mypy: disable-error-code="no-untyped-def,no-untyped-call,misc,untyped-decorator,no-any-return"
@@ -35,54 +35,162 @@ def _squares(points, i, start, out):
 
 
 @njit(cache=True, nogil=True, fastmath=FAST, error_model="numpy")
-def _distances(source, scale, i, start, out):
-    """Write the scaled distances in the data of i and those from ``start`` on."""
+def _as_they_stand(source, i, start, out):
+    """Return the distances in the data of i and those from ``start`` on: a part of the source, or ``out``."""
     flat, square, coordinates = source
     n = out.shape[0]
     if coordinates.shape[0] > 0:
         _squares(coordinates, i, start, out)
         for j in range(n):
-            out[j] = scale * math.sqrt(out[j])
-        return
+            out[j] = math.sqrt(out[j])
+        return out
     total = coordinates.shape[1]
     at = i * total + start if square else i * total - i * (i + 1) // 2 + start - i - 1
-    row = flat[at : at + n]
-    for j in range(n):
+    return flat[at : at + n]
+
+
+@njit(cache=True, nogil=True, fastmath=FAST, error_model="numpy")
+def _distances(source, scale, i, start, out):
+    """Write the scaled distances in the data of i and those from ``start`` on."""
+    row = _as_they_stand(source, i, start, out)
+    for j in range(out.shape[0]):
         out[j] = scale * row[j]
+
+
+@njit(cache=True, nogil=True, fastmath=FAST, error_model="numpy")
+def _push(points, i, start, f, r, scale, family, constants, forces):
+    """Return the cost of i and those from ``start`` on, and add the gradient to ``forces``; ``f`` is overwritten."""
+    n = r.shape[0]
+    _squares(points, i, start, f)
+    cost = points.dtype.type(0)
+    for j in range(n):
+        value, pull = cost_and_pull(family, constants, points.dtype.type(scale * r[j]), f[j])
+        cost += value
+        f[j] = pull
+    for c in range(points.shape[0]):
+        row, out = points[c], forces[c]
+        at, others, target = row[i], row[start : start + n], out[start : start + n]
+        moment = points.dtype.type(0)
+        for j in range(n):
+            force = f[j] * (at - others[j])
+            moment += force
+            target[j] -= force
+        out[i] += moment
+    return cost
+
+
+@njit(cache=True, nogil=True, fastmath=FAST, error_model="numpy")
+def _push_in_the_plane(points, i, start, r, scale, family, constants, forces):
+    """Do what ``_push`` does for two dimensions, in a single loop."""
+    n = r.shape[0]
+    at_x, at_y = points[0, i], points[1, i]
+    xs, ys = points[0][start : start + n], points[1][start : start + n]
+    to_x, to_y = forces[0][start : start + n], forces[1][start : start + n]
+    cost = sum_x = sum_y = points.dtype.type(0)
+    for j in range(n):
+        x, y = at_x - xs[j], at_y - ys[j]
+        value, pull = cost_and_pull(family, constants, points.dtype.type(scale * r[j]), x * x + y * y)
+        cost += value
+        force_x, force_y = pull * x, pull * y
+        sum_x += force_x
+        sum_y += force_y
+        to_x[j] -= force_x
+        to_y[j] -= force_y
+    forces[0, i] += sum_x
+    forces[1, i] += sum_y
+    return cost
+
+
+@njit(cache=True, nogil=True, fastmath=FAST, error_model="numpy")
+def _push_two_in_the_plane(points, i, start, r, s, scale, family, constants, forces):
+    """Do the same for i and i + 1, whose distances are r and s: each of the others is read and written once."""
+    n = r.shape[0]
+    at_x, at_y, by_x, by_y = points[0, i], points[1, i], points[0, i + 1], points[1, i + 1]
+    xs, ys = points[0][start : start + n], points[1][start : start + n]
+    to_x, to_y = forces[0][start : start + n], forces[1][start : start + n]
+    cost = sum_x = sum_y = total_x = total_y = points.dtype.type(0)
+    for j in range(n):
+        x, y = at_x - xs[j], at_y - ys[j]
+        value, pull = cost_and_pull(family, constants, points.dtype.type(scale * r[j]), x * x + y * y)
+        force_x, force_y = pull * x, pull * y
+        x, y = by_x - xs[j], by_y - ys[j]
+        other_value, pull = cost_and_pull(family, constants, points.dtype.type(scale * s[j]), x * x + y * y)
+        other_x, other_y = pull * x, pull * y
+        cost += value + other_value
+        sum_x += force_x
+        sum_y += force_y
+        total_x += other_x
+        total_y += other_y
+        to_x[j] -= force_x + other_x
+        to_y[j] -= force_y + other_y
+    forces[0, i] += sum_x
+    forces[1, i] += sum_y
+    forces[0, i + 1] += total_x
+    forces[1, i + 1] += total_y
+    return cost
+
+
+@njit(cache=True, nogil=True, fastmath=FAST, error_model="numpy")
+def _stress_rows_in_the_plane(first, last, source, scale, points, family, constants, scratch, forces):
+    """Do what ``stress_rows`` does for two dimensions, two rows at a time: three times as fast."""
+    n = points.shape[1]
+    cost = 0.0
+    for i in range(first, last, 2):
+        two = i + 1 < last
+        begin = i + 1
+        if two:
+            r = _as_they_stand(source, i, i + 1, scratch[0][:1])
+            cost += _push_in_the_plane(points, i, i + 1, r, scale, family, constants, forces)
+            begin = i + 2
+        for start in range(begin, n, BLOCK):
+            size = min(BLOCK, n - start)
+            r = _as_they_stand(source, i, start, scratch[0][:size])
+            if two:
+                s = _as_they_stand(source, i + 1, start, scratch[1][:size])
+                cost += _push_two_in_the_plane(points, i, start, r, s, scale, family, constants, forces)
+            else:
+                cost += _push_in_the_plane(points, i, start, r, scale, family, constants, forces)
+    return cost
 
 
 @njit(cache=True, nogil=True, fastmath=FAST, error_model="numpy")
 def stress_rows(first, last, source, scale, points, family, constants, scratch, forces):
     """Return the cost of the pairs of rows first..last, and add its gradient to ``forces``, shape (d, n)."""
     d, n = points.shape
+    if d == 2:
+        return _stress_rows_in_the_plane(first, last, source, scale, points, family, constants, scratch, forces)
     cost = 0.0
     for i in range(first, last):
         for start in range(i + 1, n, BLOCK):
             size = min(BLOCK, n - start)
-            r, f = scratch[0][:size], scratch[1][:size]
-            _distances(source, scale, i, start, r)
-            _squares(points, i, start, f)
-            part = points.dtype.type(0)
-            for j in range(size):
-                value, pull = cost_and_pull(family, constants, r[j], f[j])
-                part += value
-                f[j] = pull
-            cost += part
-            for c in range(d):
-                row, out = points[c], forces[c]
-                at, others, target = row[i], row[start : start + size], out[start : start + size]
-                moment = points.dtype.type(0)
-                for j in range(size):
-                    force = f[j] * (at - others[j])
-                    moment += force
-                    target[j] -= force
-                out[i] += moment
+            r = _as_they_stand(source, i, start, scratch[0][:size])
+            cost += _push(points, i, start, scratch[1][:size], r, scale, family, constants, forces)
     return cost
 
 
 @njit(cache=True, nogil=True, fastmath=FAST, error_model="numpy")
-def measure_rows(first, last, source, scale, points, scratch, totals):
-    """Add sum r, sum r², sum d², sum r d and sum (r - d)² to ``totals``, each pair in its own precision."""
+def measure(r, f, family, constants, totals):
+    """Add sum r, sum r², sum d², sum r d, sum (r - d)² and the cost to ``totals``, each pair in float64."""
+    length, square, own, product, gap, cost = 0.0, 0.0, 0.0, 0.0, 0.0, 0.0
+    for j in range(r.shape[0]):
+        here, there = np.float64(r[j]), math.sqrt(np.float64(f[j]))
+        length += here
+        square += here * here
+        own += there * there
+        product += here * there
+        gap += (here - there) ** 2
+        cost += cost_and_pull(family, constants, here, np.float64(f[j]))[0]
+    totals[0] += length
+    totals[1] += square
+    totals[2] += own
+    totals[3] += product
+    totals[4] += gap
+    totals[5] += cost
+
+
+@njit(cache=True, nogil=True, fastmath=FAST, error_model="numpy")
+def measure_rows(first, last, source, scale, points, family, constants, scratch, totals):
+    """Add what :func:`measure` adds, for the pairs of rows first..last; ``constants`` are float64."""
     n = points.shape[1]
     for i in range(first, last):
         for start in range(i + 1, n, BLOCK):
@@ -90,19 +198,38 @@ def measure_rows(first, last, source, scale, points, scratch, totals):
             r, f = scratch[0][:size], scratch[1][:size]
             _distances(source, scale, i, start, r)
             _squares(points, i, start, f)
-            length, square, own, product, gap = 0.0, 0.0, 0.0, 0.0, 0.0
+            measure(r, f, family, constants, totals)
+
+
+@njit(cache=True, nogil=True, fastmath=FAST, error_model="numpy")
+def measure_tile(first, start, tile, scale, points, family, constants, scratch, totals):
+    """Add the same for a tile of distances, of the rows from ``first`` on and those from ``start`` on, where i < j."""
+    for k in range(tile.shape[0]):
+        skip = max(0, first + k + 1 - start)
+        for low in range(skip, tile.shape[1], BLOCK):
+            size = min(BLOCK, tile.shape[1] - low)
+            r, f = scratch[0][:size], scratch[1][:size]
             for j in range(size):
-                here, there = np.float64(r[j]), math.sqrt(np.float64(f[j]))
+                r[j] = scale * tile[k, low + j]
+            _squares(points, first + k, start + low, f)
+            measure(r, f, family, constants, totals)
+
+
+@njit(cache=True, nogil=True, fastmath=FAST, error_model="numpy")
+def length_rows(first, last, source, scale, scratch, totals):
+    """Add sum r and sum r² to ``totals``."""
+    n = source[2].shape[1]
+    for i in range(first, last):
+        for start in range(i + 1, n, BLOCK):
+            r = scratch[0][: min(BLOCK, n - start)]
+            _distances(source, scale, i, start, r)
+            length, square = 0.0, 0.0
+            for j in range(r.shape[0]):
+                here = np.float64(r[j])
                 length += here
                 square += here * here
-                own += there * there
-                product += here * there
-                gap += (here - there) ** 2
             totals[0] += length
             totals[1] += square
-            totals[2] += own
-            totals[3] += product
-            totals[4] += gap
 
 
 @njit(cache=True, nogil=True, fastmath=FAST, error_model="numpy")
@@ -124,21 +251,38 @@ def squared_product_rows(first, last, source, scale, vector, scratch, out):
 
 
 @njit(cache=True, nogil=True, fastmath=FAST, error_model="numpy")
-def write_rows(first, last, X, out):
-    """Write the distances of rows first..last of X from all later ones into the upper triangle ``out``.
+def distances_of_products(products, norms, other_norms, rows, others, share):
+    """Turn the scalar products of ``rows`` and ``others`` into distances; their squared lengths are the norms.
 
-    From the differences, not from scalar products, which would lose the digits of small distances. The others pass
-    through the cache once for all these rows.
+    The square of a distance below ``share`` of the norms would have lost digits; it is computed from the differences.
     """
-    n, p = X.shape
-    tile = max(16, 32768 // p)
-    for low in range(first + 1, n, tile):
-        high = min(n, low + tile)
-        for i in range(first, min(last, high)):
-            x, at = X[i], i * n - i * (i + 1) // 2 - i - 1
-            for j in range(max(low, i + 1), high):
-                other, total = X[j], X.dtype.type(0)
-                for c in range(p):
-                    t = other[c] - x[c]
-                    total += t * t
-                out[at + j] = math.sqrt(total)
+    zero = share - share
+    for i in range(products.shape[0]):
+        row, norm, x = products[i], norms[i], rows[i]
+        close = 0
+        for j in range(row.shape[0]):
+            both = norm + other_norms[j]
+            square = both - (row[j] + row[j])
+            close += 1 if square <= share * both else 0
+            row[j] = square
+        if close > 0:
+            for j in range(row.shape[0]):
+                if row[j] <= share * (norm + other_norms[j]):
+                    other, total = others[j], zero
+                    for c in range(x.shape[0]):
+                        t = x[c] - other[c]
+                        total += t * t
+                    row[j] = total
+        for j in range(row.shape[0]):
+            row[j] = math.sqrt(row[j])
+
+
+@njit(cache=True, nogil=True)
+def keep_tile(first, start, tile, n, flat):
+    """Write a tile of distances, of rows from ``first`` on and from ``start`` on, into the upper triangle ``flat``."""
+    for k in range(tile.shape[0]):
+        i = first + k
+        skip = max(0, i + 1 - start)
+        at = i * n - i * (i + 1) // 2 + start - i - 1
+        for j in range(skip, tile.shape[1]):
+            flat[at + j] = tile[k, j]

@@ -12,9 +12,10 @@ from numpy.typing import NDArray
 from nearfar._checks import check_matrix
 from nearfar._parallel import even_bounds, run_blocks
 from nearfar.contracts import Floats
-from nearfar.divergences.stress import Stress
+from nearfar.divergences.stress import MetricStress, Stress
 from nearfar.errors import InputError
 from nearfar.models import _mds_kernels as kernels
+from nearfar.models._mds_rows import EuclideanRows, Rows, rows_of, triangle
 
 FEW_COLUMNS = 6
 """Distances of rows with so few columns are computed each time: that takes no longer than reading them."""
@@ -40,8 +41,8 @@ class Pairs:
     source : tuple
         Where the distances come from, see :mod:`nearfar.models._mds_kernels`.
     n_jobs : int
-    within : float
-        What one of the source is in units of the data.
+    rows : EuclideanRows or MetricRows, optional
+        The rows of numbers behind the distances.
 
     Attributes
     ----------
@@ -57,7 +58,7 @@ class Pairs:
     dtype: Any
     source: tuple[NDArray[Any], bool, NDArray[Any]]
     n_jobs: int
-    within: float = 1.0
+    rows: Rows | None = None
     unit: float = field(init=False, default=0.0)
     total: float = field(init=False, default=0.0)
     bounds: NDArray[np.int64] = field(init=False)
@@ -75,10 +76,11 @@ class Pairs:
             return
         # In two steps: the squares of distances in an odd unit could leave the range of numbers.
         self._scale = flat.dtype.type(1 / largest)
-        sums = self._measure(np.zeros((1, n), self.dtype))
-        root = float(np.sqrt(sums[1] / max(count, 1)))
+        length, square = self._lengths()
+        root = float(np.sqrt(square / max(count, 1)))
         if root > 0:
-            self.unit, self.total = self.within * largest * root, float(sums[0] / root)
+            within = self.rows.within if self.rows is not None else 1.0
+            self.unit, self.total = within * largest * root, length / root
             self._scale = flat.dtype.type(1 / (largest * root))
 
     @property
@@ -86,9 +88,25 @@ class Pairs:
         """Number of pairs."""
         return self.n * (self.n - 1) // 2
 
-    def measures(self, Y: Floats) -> NDArray[np.float64]:
-        """Return sum r, sum r², sum d², sum r d, sum (r - d)² for positions in units, shape (n, d)."""
-        return self._measure(self._points(Y))
+    @property
+    def scale(self) -> float:
+        """What the distances of ``rows`` are multiplied by."""
+        return float(self._scale)
+
+    def measures(self, Y: Floats, stress: Stress | None = None) -> NDArray[np.float64]:
+        """Return sum r, sum r², sum d², sum r d, sum (r - d)² and the cost for positions in units, shape (n, d)."""
+        from nearfar.divergences._stress_kernels import constants_of
+
+        points, family = self._points(Y), (stress or MetricStress()).family
+        constants = constants_of(np.float64)  # type: ignore[no-untyped-call]
+        totals = np.zeros((len(self.bounds) - 1, 6))
+
+        def task(block: int, start: int, stop: int) -> None:
+            parts = (self.source, self._scale, points, family, constants, self._scratch())
+            kernels.measure_rows(start, stop, *parts, totals[block])
+
+        run_blocks(task, self.bounds, self.n_jobs)
+        return np.asarray(totals.sum(axis=0))
 
     def stress(self, Y: Floats, stress: Stress) -> tuple[float, NDArray[np.float64]]:
         """Return the cost of positions in units, shape (n, d), and its gradient; the sum over pairs as it is."""
@@ -118,15 +136,15 @@ class Pairs:
         run_blocks(task, self.bounds, self.n_jobs)
         return np.asarray(out.sum(axis=0))
 
-    def _measure(self, points: Floats) -> NDArray[np.float64]:
-        totals = np.zeros((len(self.bounds) - 1, 5))
+    def _lengths(self) -> tuple[float, float]:
+        totals = np.zeros((len(self.bounds) - 1, 2))
 
         def task(block: int, start: int, stop: int) -> None:
-            parts = (self.source, self._scale, points, self._scratch())
-            kernels.measure_rows(start, stop, *parts, totals[block])
+            kernels.length_rows(start, stop, self.source, self._scale, self._scratch(), totals[block])
 
         run_blocks(task, self.bounds, self.n_jobs)
-        return np.asarray(totals.sum(axis=0))
+        length, square = totals.sum(axis=0).tolist()
+        return length, square
 
     def _points(self, Y: Floats) -> Floats:
         return np.ascontiguousarray(np.asarray(Y).T, dtype=self.dtype)
@@ -168,64 +186,24 @@ def pairs_of_rows(owner: str, X: Any, metric: Any, n_jobs: int) -> Pairs:
         A metric that is not known or has no value for some pair; more distances than are kept, unless they are
         Euclidean of few columns.
     """
-    n, dtype = X.shape[0], np.dtype(np.float64 if X.dtype == np.float64 and X.shape[0] <= DOUBLE_UP_TO else np.float32)
+    n, dtype = X.shape[0], kept_dtype(X)
     fits = n * (n - 1) // 2 * dtype.itemsize <= MAX_BYTES
-    if metric == "euclidean" and isinstance(X, np.ndarray):
-        X, within = _in_units(X, dtype)
-        if X.shape[1] <= (FEW_COLUMNS if fits else MANY_COLUMNS):
-            return Pairs(n, dtype, (np.empty(0, dtype), False, np.ascontiguousarray(X.T)), n_jobs, within)
-    if not fits:
+    rows = rows_of(owner, X, metric, dtype, n_jobs)
+    few = isinstance(rows, EuclideanRows) and rows.X.shape[1] <= (FEW_COLUMNS if fits else MANY_COLUMNS)
+    if not fits and not few:
         hint = f"metric='euclidean' keeps none for up to {MANY_COLUMNS} columns (take principal components)."
-        raise InputError(
-            owner, "X", f"of at most {_most_objects(dtype)} rows, whose distances are kept", f"{n} rows", hint
-        )
-    if metric == "euclidean" and isinstance(X, np.ndarray):
-        flat = np.empty(n * (n - 1) // 2, dtype)
-        bounds = even_bounds(n, _ROWS)
-        run_blocks(lambda _, start, stop: kernels.write_rows(start, stop, X, flat), bounds, n_jobs)
+        most, expected = int(np.sqrt(2 * MAX_BYTES / dtype.itemsize)), "rows, whose distances are kept"
+        raise InputError(owner, "X", f"of at most {most} {expected}", f"{n} rows", hint)
+    if isinstance(rows, EuclideanRows) and few:
+        source = np.empty(0, dtype), False, np.ascontiguousarray(rows.X.T)
     else:
-        flat, within = _by_scikit_learn(owner, X, metric, dtype), 1.0
-    return Pairs(n, dtype, (flat, False, np.empty((0, n), dtype)), n_jobs, within)
+        source = triangle(rows, dtype), False, np.empty((0, n), dtype)
+    return Pairs(n, dtype, source, n_jobs, rows)
 
 
-def _in_units(X: Floats, dtype: Any) -> tuple[Floats, float]:
-    """Return X centred, as rows far from the origin would lose the digits of their distances, and its largest entry.
-
-    It is divided by that: squares of entries in an odd unit could leave the range of numbers.
-    """
-    X = X - X.mean(axis=0, dtype=np.float64).astype(X.dtype)
-    largest = float(max(X.max(initial=0), -X.min(initial=0)))
-    if not largest >= np.finfo(dtype).tiny:
-        return np.zeros(X.shape, dtype), 1.0
-    X /= X.dtype.type(largest)
-    return X.astype(dtype, copy=False), largest
-
-
-def _most_objects(dtype: Any) -> int:
-    return int(np.sqrt(2 * MAX_BYTES / np.dtype(dtype).itemsize))
-
-
-def _by_scikit_learn(owner: str, X: Any, metric: Any, dtype: Any) -> Floats:
-    """Return the upper triangle of the distances, some rows at a time."""
-    from sklearn.metrics import pairwise_distances
-
-    n = X.shape[0]
-    flat = np.empty(n * (n - 1) // 2, dtype)
-    for start in range(0, n, _ROWS):
-        try:
-            rows = np.asarray(pairwise_distances(X[start : start + _ROWS], X, metric=metric))
-        except (ValueError, TypeError) as error:
-            raise InputError(
-                owner, "metric", "'precomputed', or one that scikit-learn can compute for X", f"{metric!r} ({error})"
-            ) from error
-        for i, row in enumerate(rows[:, start + 1 :], start):
-            at = i * n - i * (i + 1) // 2
-            flat[at : at + n - i - 1] = row[i - start :]
-        bad = np.flatnonzero(~np.isfinite(rows).all(axis=1) | (rows < 0).any(axis=1))
-        if bad.size:
-            got = f"none, infinite or negative in row(s) {(start + bad[:5]).tolist()}"
-            raise InputError(owner, "metric", "one that has a distance for all rows of X", f"{metric!r} ({got})")
-    return flat
+def kept_dtype(X: Any) -> Any:
+    """Return the type that distances of the rows of X are computed in."""
+    return np.dtype(np.float64 if X.dtype == np.float64 and X.shape[0] <= DOUBLE_UP_TO else np.float32)
 
 
 def _check_distances(owner: str, D: Floats, n_jobs: int) -> None:

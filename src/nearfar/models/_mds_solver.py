@@ -15,6 +15,7 @@ from nearfar._progress import ProgressLine
 from nearfar.divergences.stress import Stress
 from nearfar.errors import NumericalError
 from nearfar.models._mds_pairs import Pairs
+from nearfar.models._mds_sample import SampledPairs
 from nearfar.optimize.callbacks import Progress
 
 _MEMORY = 10  # steps that L-BFGS remembers
@@ -37,7 +38,7 @@ class Descent:
     ``factor`` turns the sum over pairs, in units, into the stress that is reported.
     """
 
-    pairs: Pairs
+    pairs: Pairs | SampledPairs
     stress: Stress
     factor: float
     max_iter: int

@@ -11,12 +11,15 @@ from nearfar._checks import check_matrix
 from nearfar._parallel import single_threaded_blas
 from nearfar.errors import InputError
 from nearfar.models._mds_pairs import Pairs
+from nearfar.models._mds_rows import EuclideanRows
+from nearfar.models._mds_sample import SampledPairs
 
 _DENSE_UP_TO = 300  # objects, up to which all eigenvectors are computed at once
 _JITTER = 1e-3  # of the unit
+_LANDMARKS = 500
 
 
-def start(owner: str, init: Any, pairs: Pairs, d: int, rng: np.random.Generator) -> NDArray[np.float64]:
+def start(owner: str, init: Any, pairs: Pairs | SampledPairs, d: int, rng: np.random.Generator) -> NDArray[np.float64]:
     """Return first positions in units, shape (n, d).
 
     A random start is scaled to have the lowest metric stress; a given one is taken as it is.
@@ -28,23 +31,27 @@ def start(owner: str, init: Any, pairs: Pairs, d: int, rng: np.random.Generator)
     if init == "classical":
         return apart(*classical(pairs, d))
     Y = rng.normal(size=(pairs.n, d))
-    _, _, own, product, _ = pairs.measures(Y)
+    _, _, own, product, _, _ = pairs.measures(Y)
     return np.asarray(Y * (product / own))
 
 
-def classical(pairs: Pairs, d: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+def classical(pairs: Pairs | SampledPairs, d: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Return the coordinates of classical scaling in units, shape (n, d), and the eigenvalues behind them.
 
     The largest eigenvalues of ``B = -1/2 J R² J`` (J centres) and their vectors, times the root of the eigenvalue; a
-    column of zeros where that is not positive. The sign: the entry farthest from 0 is positive.
+    column of zeros where that is not positive. Of Euclidean rows that is PCA. Where pairs are sampled, by any other
+    metric, it is done for some rows, the landmarks. The sign: the entry farthest from 0 is positive.
     """
     n = pairs.n
-    if n <= max(_DENSE_UP_TO, 4 * d):
-        values, vectors = _all_eigenpairs(pairs, d)
+    if isinstance(pairs.rows, EuclideanRows) and pairs.rows.X.shape[1] <= n:
+        Y, values = _principal_components(pairs.rows, pairs.scale, d)
+    elif isinstance(pairs, SampledPairs):
+        Y, values = _by_landmarks(pairs, d)
     else:
-        values, vectors = _largest_eigenpairs(pairs, d)
+        values, vectors = (_all_eigenpairs if n <= max(_DENSE_UP_TO, 4 * d) else _largest_eigenpairs)(pairs, d)
+        Y = vectors * np.sqrt(np.maximum(values, 0))
     noise = n * np.finfo(pairs.dtype).eps * max(values[0], 0)
-    Y = vectors * np.sqrt(np.where(values > noise, values, 0))
+    Y = np.where(values > noise, Y, 0)
     return Y * np.where(Y[np.abs(Y).argmax(axis=0), np.arange(d)] < 0, -1, 1), values
 
 
@@ -60,16 +67,52 @@ def apart(Y: NDArray[np.float64], values: NDArray[np.float64]) -> NDArray[np.flo
     return Y + (noise if together else noise * ~Y.any(axis=0))
 
 
-def _all_eigenpairs(pairs: Pairs, d: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+def _principal_components(rows: EuclideanRows, scale: float, d: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    axes, values = rows.axes()
+    found = min(d, len(values))
+    Y, variances = np.zeros((rows.n, d)), np.zeros(d)
+    Y[:, :found] = rows.X @ (scale * axes[:, :found]).astype(rows.X.dtype)
+    variances[:found] = scale**2 * values[:found]
+    return Y, variances
+
+
+def _by_landmarks(pairs: SampledPairs, d: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Return the classical scaling of some rows, and the others where their distances from these put them.
+
+    Source: de Silva & Tenenbaum (2004), "Sparse multidimensional scaling using landmark points": with the squared
+    distances δ of a row from the landmarks, their means μ and eigenvalues λ, its position is -1/2 V^T (δ - μ) / √λ.
+    """
+    rows, n = pairs.rows, pairs.n
+    chosen = np.sort(pairs.rng.choice(n, min(_LANDMARKS, n), replace=False))
+    squares = np.square(pairs.scale * rows.group(chosen), dtype=np.float64)
+    means = squares.mean(axis=0)
+    centred = squares - means
+    centred -= centred.mean(axis=1, keepdims=True)
+    values, vectors = _eigenpairs(-(centred + centred.T) / 4, d)
+    roots = np.sqrt(np.where(values > 0, values, np.inf))
+    Y = np.empty((n, d))
+    for first in range(0, n, 1024):
+        members = np.arange(first, min(first + 1024, n))
+        found = np.square(pairs.scale * rows.between(members, chosen), dtype=np.float64)
+        Y[members] = (means - found) @ vectors / (2 * roots)
+    return Y - Y.mean(axis=0), values * n / len(chosen)
+
+
+def _eigenpairs(B: NDArray[np.float64], d: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Return the largest d eigenvalues of B and their vectors."""
     from scipy.linalg import eigh
 
-    n = pairs.n
-    squares = np.column_stack([pairs.squared_product(unit) for unit in np.eye(n)])
+    n = len(B)
+    with single_threaded_blas():
+        values, vectors = eigh(B, subset_by_index=[n - d, n - 1])
+    return values[::-1], vectors[:, ::-1]
+
+
+def _all_eigenpairs(pairs: Pairs, d: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    squares = np.column_stack([pairs.squared_product(unit) for unit in np.eye(pairs.n)])
     squares -= squares.mean(axis=0)
     squares -= squares.mean(axis=1, keepdims=True)
-    with single_threaded_blas():
-        values, vectors = eigh(-squares / 2, subset_by_index=[n - d, n - 1])
-    return values[::-1], vectors[:, ::-1]
+    return _eigenpairs(-squares / 2, d)
 
 
 def _largest_eigenpairs(pairs: Pairs, d: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:

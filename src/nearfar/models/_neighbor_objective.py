@@ -17,6 +17,9 @@ Far, from the potentials Phi of w and Phi^e of w ln w - w (see ``far.fields``), 
     "pair"  grad_i = (2/S) [b grad Phi^e - (b ln S + M) grad Phi]
     "row"   grad_i = b (c1_i grad Phi^e + grad Phi^e_c1) + c0_i grad Phi + grad Phi_c0
             with charges c1_i = 1/S_i, c0_i = -(b ln S_i + M_i)/S_i
+
+Points of importance s (WSSNE) have s_i s_j w_ij for w_ij: that is s_i times the potential of the charges s. Near it is
+KL's s_ij = p_ij, which knows nothing of them, and -w'/w, in which they cancel.
 """
 
 from __future__ import annotations
@@ -28,10 +31,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
+from scipy.special import xlogy
 
 from nearfar._parallel import even_bounds, run_blocks
 from nearfar.contracts import Floats
 from nearfar.divergences.probability import KL, JensenShannon, NeRV, ReverseKL
+from nearfar.errors import InputError
 from nearfar.far.fields import Field, Potential, Term
 from nearfar.models import _neighbor_kernels as kernels
 from nearfar.models._master import value_and_gradient
@@ -57,6 +62,9 @@ class Objective:
     def reorder(self, order: NDArray[np.integer[Any]]) -> bool:  # noqa: ARG002
         """Let row r be what row ``order[r]`` was, if that makes anything quicker; return whether it was done."""
         return False
+
+    def advance(self, Y: Floats, iteration: int) -> None:
+        """Let what is learned beside the positions take a step, where the gradient at ``Y`` was taken last."""
 
 
 @dataclass(frozen=True)
@@ -106,17 +114,34 @@ class NeighborObjective(Objective):
         Of the positions.
     n_jobs : int
         Threads; no result depends on it.
+    weights : ndarray of shape (n,), optional
+        Importance s_i >= 0 of the points, for KL by pair: s_i s_j w_ij stands for w_ij.
     """
 
+    _near_cost = staticmethod(kernels.near_cost)
+
     def __init__(
-        self, P: Any, kernel: Any, divergence: Any, normalization: str, field: Field, *, dtype: Any, n_jobs: int
+        self,
+        P: Any,
+        kernel: Any,
+        divergence: Any,
+        normalization: str,
+        field: Field,
+        *,
+        dtype: Any,
+        n_jobs: int,
+        weights: Floats | None = None,
     ) -> None:
-        self.kernel, self._field, self._n_jobs, self._n = kernel, field, n_jobs, P.shape[0]
+        self._weights = None if weights is None else np.asarray(weights, dtype)
+        self._field, self._n_jobs, self._n = field, n_jobs, P.shape[0]
         self._by_row, self._dtype = normalization == "row", np.dtype(dtype)
-        self._compiled_kernel = typed(kernel.compiled, dtype)  # type: ignore[no-untyped-call]
+        self._take(kernel)
         self._near, self._mass = np.empty((self._n, 0), dtype), np.empty(self._n, dtype)
         self._pattern(P)
         self._set_divergence(divergence)
+
+    def _take(self, kernel: Any) -> None:
+        self.kernel, self._compiled_kernel = kernel, typed(kernel.compiled, self._dtype)  # type: ignore[no-untyped-call]
 
     def with_divergence(self, divergence: Any) -> NeighborObjective:
         """Return the objective with another divergence, over the same arrays."""
@@ -126,6 +151,9 @@ class NeighborObjective(Objective):
 
     def _set_divergence(self, divergence: Any) -> None:
         self._divergence = divergence.limit()
+        if self._weights is not None and (self._by_row or not isinstance(self._divergence, KL)):
+            wanted = "None for another cost than KL by pair"
+            raise InputError("NeighborObjective", "weights", wanted, f"some with {divergence!r}")
         self._compiled_divergence, self._eps = _compiled(
             self._divergence, self._n, by_row=self._by_row, dtype=self._dtype
         )
@@ -175,6 +203,8 @@ class NeighborObjective(Objective):
             self._n_jobs,
         )
         self._mass_of_p = self._mass_of_p[order]
+        if self._weights is not None:
+            self._weights = self._weights[order]
         self._set_graph(*made[:3], made[3] if self._by_row else made[2])
         self._set_divergence(self._divergence)
         return True
@@ -188,7 +218,10 @@ class NeighborObjective(Objective):
         self._field.place(Y, self.kernel, self._n_jobs)
         b = self._divergence.far_log
         names = ("weight", "entropy") if b else ("weight",)
-        potentials = self._field.evaluate([Term(name) for name in names])  # type: ignore[arg-type]
+        potentials = self._field.evaluate([Term(name, self._weights) for name in names])  # type: ignore[arg-type]
+        if self._weights is not None:
+            by = self._weights
+            potentials = [Potential(by * each.value, by[:, None] * each.gradient) for each in potentials]
         S = self._normalizer(potentials[0])
         self._pull(Y, S, exaggeration)
         q_ln_q = self._q_ln_q(potentials, S) if b else np.zeros(1)
@@ -197,16 +230,10 @@ class NeighborObjective(Objective):
         return self._near, self._cost(Y, S, q_ln_q) if cost else None
 
     def _normalizer(self, weights: Potential) -> NDArray[np.float64]:
-        """S of all pairs, shape (1,), or S_i of each row.
-
-        1/S_i is a charge: that of a point far from all others would be huge, and its errors on a mesh would drown the
-        rest. So S_i is held above what a field's error lets it be known by.
-        """
-        S = weights.value.astype(np.float64)
-        if not self._by_row:
-            return np.asarray(np.maximum(S.sum(keepdims=True), _LEAST_S))
-        error = float(getattr(self._field, "expected_error", 0.0))
-        return np.asarray(np.maximum(S, max(_LEAST_S, _OF_ERROR * error * S.mean())))
+        """S of all pairs, shape (1,), or S_i of each row."""
+        if self._by_row:
+            return row_normalizer(self._field, weights)
+        return np.asarray(np.maximum(weights.value.sum(dtype=np.float64, keepdims=True), _LEAST_S))
 
     def _pull(self, Y: Floats, S: NDArray[np.float64], exaggeration: float) -> None:
         """Write the near part of the gradient, and per row the mass sum_j s_ij."""
@@ -254,7 +281,7 @@ class NeighborObjective(Objective):
         parts = np.zeros(len(self._bounds) - 1)
 
         def task(block: int, start: int, stop: int) -> None:
-            parts[block] = kernels.near_cost(
+            parts[block] = self._near_cost(
                 self._graph, self._compiled_kernel, self._compiled_divergence, log_S, Y, start, stop
             )
 
@@ -263,7 +290,22 @@ class NeighborObjective(Objective):
         cost = parts.sum() + b * (q_ln_q.sum() - np.log(self._eps) * len(S))
         if isinstance(self._divergence, JensenShannon):
             cost -= np.log1p(-self._divergence.kappa) / self._divergence.kappa * len(S)
+        if self._weights is not None:  # - sum p ln(s_i s_j), where p is symmetric
+            indptr, own = self._graph[0], self._graph[2]
+            mass = np.add.reduceat(np.append(own, 0), indptr[:-1], dtype=np.float64) * (np.diff(indptr) > 0)
+            cost -= 2 * xlogy(mass, self._weights.astype(np.float64)).sum()
         return float(cost)
+
+
+def row_normalizer(field: Field, weights: Potential, of_error: float = _OF_ERROR) -> NDArray[np.float64]:
+    """Return S_i of each row, from the potential of w.
+
+    1/S_i is a charge: that of a point far from all others would be huge, and its errors on a mesh would drown the
+    rest. So S_i is held above what a field's error lets it be known by.
+    """
+    S = weights.value.astype(np.float64)
+    error = float(getattr(field, "expected_error", 0.0))
+    return np.asarray(np.maximum(S, max(_LEAST_S, of_error * error * S.mean())))
 
 
 def union_pattern(P: Any, scalar: Any, n_jobs: int) -> tuple[NDArray[Any], ...]:

@@ -13,9 +13,13 @@ from nearfar._checks import check_choice
 from nearfar._part import Part
 from nearfar.divergences.probability import KL, JensenShannon, MapDivergence
 from nearfar.errors import InputError, NearfarWarning
+from nearfar.far._per_point_nodes import family_of
+from nearfar.far.noise_pairs import NoisePairs
 from nearfar.models._neighbor_objective import MasterObjective, NeighborObjective, Objective, is_linear_time
 from nearfar.models._neighbor_solver import Phase
 from nearfar.models._neighbor_start import symmetric
+from nearfar.models._noise_objective import NoiseObjective
+from nearfar.models._per_point_objective import is_per_point, per_point_objective
 
 if TYPE_CHECKING:
     from nearfar.far.fields import Field
@@ -23,9 +27,11 @@ if TYPE_CHECKING:
 
 Parts = tuple[Any, Any, str]
 """Divergence, kernel and normalisation."""
-FAR = ("auto", "exact", "fft")
+FAR = ("auto", "exact", "fft", "barnes-hut", "noise")
 EXACT_UP_TO = 4000
 """Points up to which all pairs take no longer than the mesh; above, far="auto" is the mesh."""
+TREE_FROM = 6000
+"""Points from which on, with three components, far="auto" is the tree."""
 EARLY_MOMENTUM = 0.8
 LATE_MOMENTUM = (0.9, 0.95)
 """Momentum after the first phase for kernels with long tails; the second where reverse KL has a part. Near its minimum
@@ -34,13 +40,24 @@ _FAR_OFF, _SHORT = 100.0, 1e-6
 """A kernel below _SHORT at this squared distance, in units of its reach, has short tails."""
 FEW = (20_000, 50_000)
 """Points below which a mesh is cheap, and its errors do not average out; the second where large forces cancel."""
+PER_POINT_TOLERANCE = 0.002
+"""Tolerance of the mesh for kernels with a parameter per point, up to FEW points."""
 MANY = 20_000
 """Points from which on summing all pairs takes so long, where nothing quicker is known, that it is worth a warning."""
 
 
-def objective_of(estimator: NeighborEmbedding, P: Any, parts: Parts, dtype: Any, n_jobs: int) -> Objective:
+def objective_of(
+    estimator: NeighborEmbedding, P: Any, parts: Parts, dtype: Any, rng: np.random.Generator, n_jobs: int
+) -> Objective:
     """Return the objective in linear time if there is one for the parts, else that of the master equation."""
     divergence, kernel, normalization = parts
+    noise = noise_of(estimator.far)
+    if noise is not None:
+        _check_noise(type(estimator).__name__, divergence, kernel, normalization)
+        return NoiseObjective(P, kernel, noise, rng=rng, dtype=dtype, n_jobs=n_jobs)
+    if is_per_point(kernel, divergence, normalization):
+        field = per_point_field_of(estimator, P.shape[0], divergence)
+        return per_point_objective(P, kernel, divergence, field, dtype=dtype, n_jobs=n_jobs)
     if is_linear_time(kernel, divergence, normalization):
         field = field_of(estimator, P.shape[0], divergence)
         return NeighborObjective(P, kernel, divergence, normalization, field, dtype=dtype, n_jobs=n_jobs)
@@ -53,24 +70,71 @@ def objective_of(estimator: NeighborEmbedding, P: Any, parts: Parts, dtype: Any,
     return MasterObjective(symmetric(P) if normalization == "pair" else P, kernel, divergence, normalization)
 
 
+def simplest(kernel: Any, n: int) -> Any:
+    """Return a kernel whose parameters per point are all the same as one with a single parameter."""
+    family = family_of(kernel)
+    if family is None:
+        return kernel
+    parameters = np.asarray(getattr(kernel, family.parameter))
+    if len(parameters) != n:
+        owner, hint = type(kernel).__name__, "They are in the order of the rows."
+        raise InputError(owner, family.parameter, f"one number, or one per point ({n})", len(parameters), hint)
+    return kernel if np.ptp(parameters) else family.kernel_of(float(parameters[0]))
+
+
+def noise_of(far: Any) -> NoisePairs | None:
+    """Return what ``far`` says about sampled pairs, None if it says another thing."""
+    if isinstance(far, str):
+        return NoisePairs() if far == "noise" else None
+    return far if isinstance(far, NoisePairs) else None
+
+
+def _check_noise(owner: str, divergence: Any, kernel: Any, normalization: str) -> None:
+    is_kl = isinstance(divergence, MapDivergence) and isinstance(divergence.limit(), KL)
+    hint = "Sampled pairs are for KL by pair and the built-in kernels; other maps take 'auto'."
+    if not is_kl:
+        raise InputError(owner, "far", "another than 'noise' for this divergence", repr(divergence), hint)
+    if normalization != "pair":
+        raise InputError(owner, "far", "another than 'noise' for this normalization", repr(normalization), hint)
+    if getattr(kernel, "compiled", None) is None:
+        raise InputError(owner, "far", "another than 'noise' for this kernel", repr(kernel), hint)
+
+
 def field_of(estimator: NeighborEmbedding, n: int, divergence: MapDivergence) -> Field:
     """Return the far field that ``far`` names, or a fresh copy of the one given."""
-    from nearfar.far import ExactField, MeshField
+    from nearfar.far import BarnesHutField, ExactField, MeshField
 
     owner, far, d = type(estimator).__name__, estimator.far, estimator.n_components
     if not isinstance(far, str):
         if not all(hasattr(far, name) for name in ("place", "evaluate", "total")):
-            raise InputError(owner, "far", "'auto', 'exact', 'fft' or a field of nearfar.far", repr(far))
+            raise InputError(owner, "far", f"one of {', '.join(map(repr, FAR))} or a field of nearfar.far", repr(far))
         return far.with_params() if isinstance(far, Part) else far
     check_choice(owner, "far", far, FAR)
     if far == "fft" and d > 2:
-        hint = "The mesh has one or two dimensions: take far='exact'."
+        hint = "The mesh has one or two dimensions: for three there is far='barnes-hut', too."
         raise InputError(owner, "far", "'exact' for more than two components", "'fft'", hint)
+    if far == "barnes-hut" and d > 3:
+        raise InputError(owner, "far", "'exact' for more than three components", "'barnes-hut'")
     if far == "fft" or (far == "auto" and d <= 2 and n > EXACT_UP_TO):
         return MeshField(tolerance_of(divergence, n))
+    if far == "barnes-hut" or (far == "auto" and d == 3 and n > TREE_FROM):
+        return BarnesHutField(angle_of(divergence))
     if far == "auto" and n > MANY:
         _warn_of_pairs(owner, f"{d} components", n)
     return ExactField()
+
+
+def per_point_field_of(estimator: NeighborEmbedding, n: int, divergence: MapDivergence) -> Field:
+    """Return the far field for kernels with a parameter per point; the mesh of few points is finer.
+
+    There a point may have no other within the reach of the narrowest kernels, whose S_i then drowns in a mesh's errors.
+    """
+    from nearfar.far import MeshField
+
+    field = field_of(estimator, n, divergence)
+    if isinstance(estimator.far, str) and isinstance(field, MeshField) and n < FEW[0]:
+        return MeshField(min(field.tolerance, PER_POINT_TOLERANCE))
+    return field
 
 
 def tolerance_of(divergence: MapDivergence, n: int) -> float:
@@ -88,6 +152,11 @@ def tolerance_of(divergence: MapDivergence, n: int) -> float:
     if n < FEW[1]:
         return 0.001
     return 0.01 if isinstance(divergence, JensenShannon) else 0.02
+
+
+def angle_of(divergence: MapDivergence) -> float:
+    """Return the angle of the tree: smaller where large forces cancel, see ``tolerance_of``."""
+    return 0.6 if isinstance(divergence.limit(), KL) else 0.35
 
 
 @dataclass(frozen=True)
@@ -162,7 +231,8 @@ def phases_of(estimator: NeighborEmbedding, parts: Parts, pace: Pace) -> list[Ph
     rates = (pace.early / early, pace.late / late)
     if not isinstance(estimator.learning_rate, str):
         rates = (float(estimator.learning_rate),) * 2
-    phases = [Phase(None, estimator.max_iter - early_iter, late, rates[1], pace.momentum, may_stop=True)]
+    decays = noise_of(estimator.far) is not None  # or the noise would keep the points moving
+    phases = [Phase(None, estimator.max_iter - early_iter, late, rates[1], pace.momentum, may_stop=True, decays=decays)]
     if early_iter:
         phases.insert(0, Phase(None if is_kl else KL(), early_iter, early, rates[0], EARLY_MOMENTUM, may_stop=False))
     return phases
@@ -170,8 +240,8 @@ def phases_of(estimator: NeighborEmbedding, parts: Parts, pace: Pace) -> list[Ph
 
 def _warn_of_pairs(owner: str, what: str, n: int) -> None:
     warnings.warn(
-        f"{owner}: {what} of {n} points take all pairs of points in every iteration. One or two components and the "
-        "built-in divergences and kernels take linear time.",
+        f"{owner}: {what} of {n} points take all pairs of points in every iteration. One to three components and the "
+        "built-in divergences and kernels take (next to) linear time.",
         NearfarWarning,
         stacklevel=5,
     )

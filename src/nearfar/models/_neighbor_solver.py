@@ -25,7 +25,10 @@ _SORT_FROM = 10_000  # points; fewer are near enough wherever they are
 
 @dataclass(frozen=True)
 class Phase:
-    """Some iterations with the same cost; ``divergence`` is None for that of the fit."""
+    """Some iterations with the same cost; ``divergence`` is None for that of the fit.
+
+    A learning rate that ``decays`` falls to 0 in a straight line.
+    """
 
     divergence: Any
     n_iter: int
@@ -33,6 +36,7 @@ class Phase:
     learning_rate: float
     momentum: float
     may_stop: bool
+    decays: bool = False
 
 
 @dataclass
@@ -95,7 +99,7 @@ class Descent:
         own = objective if phase.divergence is None else objective.with_divergence(phase.divergence)
         solver = Momentum(phase.momentum, longest=self.longest, n_jobs=self.n_jobs)
         best, best_at = math.inf, state.n_iter
-        for _ in range(phase.n_iter):
+        for t in range(phase.n_iter):
             look = state.n_iter % LOOK_EVERY == 0
             # The cost that is told is always that of the whole fit, also where the phase follows another one.
             told = objective.evaluate(state.Y, cost=True)[1] if look and own is not objective else None
@@ -113,7 +117,9 @@ class Descent:
                 if phase.may_stop and (stalled or at_rest):
                     state.stopped = True
                     break
-            solver.step(state.Y, gradient, phase.learning_rate * self.scale)
+            rate = phase.learning_rate * (1 - t / phase.n_iter if phase.decays else 1.0)
+            own.advance(state.Y, state.n_iter)
+            solver.step(state.Y, gradient, rate * self.scale)
             state.n_iter += 1
             line.update()
 

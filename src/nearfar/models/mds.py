@@ -7,18 +7,31 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from nearfar._checks import check_integer, check_matrix, check_n_jobs, check_random_state, check_real
+from nearfar._checks import (
+    check_callbacks,
+    check_choice,
+    check_integer,
+    check_matrix,
+    check_n_jobs,
+    check_random_state,
+    check_real,
+    check_sparse,
+)
 from nearfar.contracts import Floats
 from nearfar.divergences.stress import Sammon, Stress, as_stress
 from nearfar.errors import InputError
 from nearfar.models._frames import FrameOutput
-from nearfar.models._mds_pairs import Pairs, pairs_of_distances, pairs_of_rows
+from nearfar.models._mds_pairs import Pairs, kept_dtype, pairs_of_distances, pairs_of_rows
+from nearfar.models._mds_rows import rows_of
+from nearfar.models._mds_sample import EXACT_UP_TO, SampledPairs
 from nearfar.models._mds_solver import Descent
 from nearfar.models._mds_start import classical, start
 from nearfar.optimize.callbacks import Checkpoint
 
 if TYPE_CHECKING:
     from nearfar.embedding import Embedding
+
+PAIRS = ("auto", "all", "sampled")
 
 
 class MDS(FrameOutput):
@@ -30,8 +43,10 @@ class MDS(FrameOutput):
         sstress   sum (r² - d²)²
         sammon    sum (r - d)² / r  /  sum r
 
-    by L-BFGS on all pairs, from classical scaling: O(n²) time per iteration. Memory: the distances, n²/2 float32,
-    unless they are given or cheap to compute anew: Euclidean of at most 6 columns (64 for more than 32,768 rows).
+    by L-BFGS from classical scaling. Up to 20,000 rows on all pairs: O(n²) time per iteration, and memory for the
+    distances, n²/2 float32, unless they are given or cheap to compute anew: Euclidean of at most 6 columns (64 for more
+    than 32,768 rows). Beyond on a sample, in linear time and memory: near pairs exactly, far ones by chance, weighted
+    so that the sum is an unbiased estimate of that over all pairs.
 
     Parameters
     ----------
@@ -43,8 +58,16 @@ class MDS(FrameOutput):
         Distance of two rows: one of those of scikit-learn's ``pairwise_distances``, or ``"precomputed"``: X holds
         distances.
     init : {"classical", "random"} or array-like of shape (n, d), default="classical"
-        Start: classical scaling (PCA, where distances are Euclidean), a normal distribution of fitting size, or given
-        positions.
+        Start: classical scaling (PCA, where distances are Euclidean; of sampled pairs by another metric that of some
+        landmarks), a normal distribution of fitting size, or given positions.
+    pairs : {"auto", "all", "sampled"}, default="auto"
+        The pairs of the sum. "auto" samples them above 20,000 rows; a precomputed matrix always has all.
+    n_neighbors : int, default=15
+        Near field of sampled pairs: so many nearest neighbours of each row count exactly.
+    n_samples : int, default=1000
+        Far field of sampled pairs: so many random partners of each row. The stress ends about 2d / n_samples above that
+        of all pairs or nearer; time and memory are in proportion. Of no more than n_samples + 1 rows all pairs are
+        taken.
     max_iter : int, default=500
         Iterations at most.
     tol : float, default=1e-6
@@ -52,7 +75,7 @@ class MDS(FrameOutput):
     callbacks : sequence of callable, optional
         Called after every iteration with a :class:`nearfar.callbacks.Progress`; if one returns True, the fit ends.
     random_state : int, Generator or None, default=None
-        Seed of a random start; the classical one has no chance in it.
+        Seed of a random start and of sampled pairs; with all pairs, the classical start has no chance in it.
     n_jobs : int, optional
         Number of threads; None means all processors. The result does not depend on it.
     verbose : int, default=0
@@ -63,13 +86,17 @@ class MDS(FrameOutput):
     embedding_ : ndarray of shape (n, d)
         The positions, centred; float64 where X is, else float32.
     stress_ : float
-        What was minimised, in the unit of the distances (metric: squared; sstress: to the fourth).
+        What was minimised, in the unit of the distances (metric: squared; sstress: to the fourth). Over all pairs, up
+        to 20,000 rows also where they were sampled; beyond, an estimate from a sample of its own.
+    stress_error_ : float
+        Standard error of ``stress_``, 0 where it is that of all pairs.
     normalized_stress_ : float
         ``sum (r - d)² / sum r²``, whatever was minimised.
     kruskal_stress_ : float
         Kruskal's stress-1, ``sqrt(sum (r - d)² / sum d²)``, whatever was minimised.
     stress_curve_ : ndarray of shape (k + 1,), k iterations
-        The stress of the start and after each iteration.
+        The stress of the start and after each iteration; of sampled pairs that of the sample, which ends a little lower
+        than that of all.
     n_iter_ : int
         Iterations run.
     vectors_ : Embedding
@@ -86,11 +113,16 @@ class MDS(FrameOutput):
     stress then stays above 0 in any number of dimensions. Points in the very same place with a distance between them
     feel no force from each other; the classical start moves them apart.
 
+    Sampled pairs: the rows are put at random into groups of n_samples / 2 + 1, twice, and a pair within a group is in
+    the sample. Each pair is with the same probability, by whose inverse the sum is weighted; near pairs are left out of
+    it and counted once each. The sample stays the same during a fit, so that L-BFGS can descend.
+
     References
     ----------
     Melville, "Deriving embedding gradients" (sneer documentation). Borg & Groenen (2005), "Modern multidimensional
     scaling". Sammon (1969), "A nonlinear mapping for data structure analysis". Takane, Young & de Leeuw (1977),
-    "Nonmetric individual differences multidimensional scaling". Liu & Nocedal (1989), on L-BFGS.
+    "Nonmetric individual differences multidimensional scaling". Liu & Nocedal (1989), on L-BFGS. Horvitz & Thompson
+    (1952), on sums over samples.
 
     Examples
     --------
@@ -107,6 +139,7 @@ class MDS(FrameOutput):
 
     n_features_in_: int
     stress_: float
+    stress_error_: float
     normalized_stress_: float
     kruskal_stress_: float
     stress_curve_: NDArray[np.float64]
@@ -119,6 +152,9 @@ class MDS(FrameOutput):
         stress: str | Stress = "metric",
         metric: Any = "euclidean",
         init: Any = "classical",
+        pairs: str = "auto",
+        n_neighbors: int = 15,
+        n_samples: int = 1000,
         max_iter: int = 500,
         tol: float = 1e-6,
         callbacks: Any = None,
@@ -130,6 +166,9 @@ class MDS(FrameOutput):
         self.stress = stress
         self.metric = metric
         self.init = init
+        self.pairs = pairs
+        self.n_neighbors = n_neighbors
+        self.n_samples = n_samples
         self.max_iter = max_iter
         self.tol = tol
         self.callbacks = callbacks
@@ -156,7 +195,8 @@ class MDS(FrameOutput):
         ------
         InputError
             A parameter that cannot be used; as many components as rows; NaN or infinite entries (which rows); distances
-            that are negative, not symmetric, or not 0 from a row to itself; a metric that scikit-learn does not know.
+            that are negative, not symmetric, or not 0 from a row to itself; a metric that scikit-learn does not know;
+            ``pairs="sampled"`` of a precomputed matrix.
         NumericalError
             The map left the finite numbers.
         """
@@ -165,15 +205,15 @@ class MDS(FrameOutput):
         tol = check_real("MDS", "tol", self.tol, low=0)
         callbacks = self._checked_callbacks()
         rng = check_random_state("MDS", self.random_state)
-        pairs, data = pairs_of("MDS", X, self.metric, check_n_jobs("MDS", self.n_jobs))
+        pairs, data = self._pairs(X, rng)
         d = check_integer("MDS", "n_components", self.n_components, low=1, high=max(pairs.n - 1, 1))
         dtype = data.dtype if data.dtype == np.float64 else np.float32
         if pairs.unit == 0:
-            self._keep(np.zeros((pairs.n, d), dtype), pairs, [0.0])
+            self._keep(np.zeros((pairs.n, d), dtype), pairs, stress, [0.0])
         else:
             descent = Descent(pairs, stress, self._factor(stress, pairs), max_iter, tol, callbacks, self.verbose)
             state = descent.run(start("MDS", self.init, pairs, d, rng))
-            self._keep((state.X - state.X.mean(axis=0)).astype(dtype), pairs, state.losses)
+            self._keep((state.X - state.X.mean(axis=0)).astype(dtype), pairs, stress, state.losses)
         self._keep_features(X, data)
         return self
 
@@ -187,13 +227,32 @@ class MDS(FrameOutput):
         return Embedding(self.embedding_, parameters=parameters)
 
     def _checked_callbacks(self) -> tuple[Any, ...]:
-        callbacks = tuple(self.callbacks or ())
+        callbacks = check_callbacks("MDS", self.callbacks)
         if any(isinstance(callback, Checkpoint) for callback in callbacks):
             hint = "A map continues from a start: init=est.embedding_."
             raise InputError("MDS", "callbacks", "functions of a Progress", "a Checkpoint", hint)
         return callbacks
 
-    def _factor(self, stress: Stress, pairs: Pairs) -> float:
+    def _pairs(self, X: Any, rng: np.random.Generator) -> tuple[Pairs | SampledPairs, Any]:
+        """Check X and return its pairs, all or sampled, and itself as an array or a sparse matrix."""
+        pairs = check_choice("MDS", "pairs", self.pairs, PAIRS)
+        n_neighbors = check_integer("MDS", "n_neighbors", self.n_neighbors, low=0)
+        n_samples = check_integer("MDS", "n_samples", self.n_samples, low=2)
+        n_jobs = check_n_jobs("MDS", self.n_jobs)
+        _check_metric("MDS", self.metric)
+        if isinstance(self.metric, str) and self.metric == "precomputed":
+            if pairs == "sampled":
+                raise InputError("MDS", "pairs", "'all' or 'auto' with metric='precomputed'", "'sampled'")
+            return pairs_of("MDS", X, self.metric, n_jobs)
+        data = _rows("MDS", X)
+        n = data.shape[0]
+        if pairs == "all" or n <= max(n_samples + 1, EXACT_UP_TO if pairs == "auto" else 1):
+            return pairs_of_rows("MDS", data, self.metric, n_jobs), data
+        dtype = kept_dtype(data)
+        rows = rows_of("MDS", data, self.metric, dtype, n_jobs)
+        return SampledPairs("MDS", rows, dtype, self.metric, n_neighbors, n_samples, rng, n_jobs), data
+
+    def _factor(self, stress: Stress, pairs: Pairs | SampledPairs) -> float:
         """Return what turns a sum over pairs in units into the stress that is reported."""
         if isinstance(stress, Sammon):
             return 1 / pairs.total
@@ -204,15 +263,22 @@ class MDS(FrameOutput):
             raise InputError("MDS", "X", "in another unit", f"distances of about {pairs.unit:.3g}", hint)
         return factor
 
-    def _keep(self, Y: Floats, pairs: Pairs, losses: list[float]) -> None:
+    def _keep(self, Y: Floats, pairs: Pairs | SampledPairs, stress: Stress, losses: list[float]) -> None:
         """Keep positions in units as those of the data, and what they are worth."""
         gap, kruskal = 0.0, 0.0
+        self.stress_, self.stress_error_ = losses[-1], 0.0
         if pairs.unit > 0:
-            _, square, own, _, difference = pairs.measures(Y)
+            if isinstance(pairs, SampledPairs):
+                sums, error = pairs.judge(Y, stress)
+                factor = 1 / sums[0] if isinstance(stress, Sammon) else self._factor(stress, pairs)
+                self.stress_, self.stress_error_ = float(sums[5] * factor), float(error * factor)
+            else:
+                sums = pairs.measures(Y)
+            _, square, own, _, difference, _ = sums
             gap = float(difference / square)
             kruskal = float(np.sqrt(difference / own)) if own > 0 else float("inf")
         self.embedding_ = Y * Y.dtype.type(pairs.unit)
-        self.stress_, self.stress_curve_ = losses[-1], np.array(losses)
+        self.stress_curve_ = np.array(losses)
         self.normalized_stress_, self.kruskal_stress_ = gap, kruskal
         self.n_iter_ = len(losses) - 1
 
@@ -271,19 +337,30 @@ def classical_mds(X: Any, n_components: int = 2, *, metric: Any = "euclidean", n
 
 def pairs_of(owner: str, X: Any, metric: Any, n_jobs: int) -> tuple[Pairs, Any]:
     """Check X and return its pairs, and itself as an array or a sparse matrix."""
-    from scipy.sparse import csr_array, issparse
+    from scipy.sparse import issparse
 
-    if not (isinstance(metric, str) or callable(metric)):
-        raise InputError(owner, "metric", "the name of a metric, 'precomputed' or a function", repr(metric))
-    if metric == "precomputed":
+    _check_metric(owner, metric)
+    if isinstance(metric, str) and metric == "precomputed":
         if issparse(X):
             raise InputError(
                 owner, "X", "a dense matrix with metric='precomputed'", "a sparse one", "Every pair counts."
             )
         pairs = pairs_of_distances(owner, X, n_jobs)
         return pairs, np.asarray(X)
-    sparse: bool = issparse(X)
-    data: Any = csr_array(X) if sparse else check_matrix(owner, "X", X)
+    data = _rows(owner, X)
+    return pairs_of_rows(owner, data, metric, n_jobs), data
+
+
+def _check_metric(owner: str, metric: Any) -> None:
+    if not (isinstance(metric, str) or callable(metric)):
+        raise InputError(owner, "metric", "the name of a metric, 'precomputed' or a function", repr(metric))
+
+
+def _rows(owner: str, X: Any) -> Any:
+    """Return X as a finite matrix with rows and columns, or as a CSR array if it is sparse."""
+    from scipy.sparse import issparse
+
+    data: Any = check_sparse(owner, "X", X) if issparse(X) else check_matrix(owner, "X", X)
     if data.shape[0] < 1 or data.shape[1] < 1:
         raise InputError(owner, "X", "of at least one row and one column", f"shape {data.shape}")
-    return pairs_of_rows(owner, data, metric, n_jobs), data
+    return data

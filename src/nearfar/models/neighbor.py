@@ -8,20 +8,29 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import issparse
 
-from nearfar._checks import check_choice, check_integer, check_matrix, check_n_jobs, check_random_state, check_real
+from nearfar._checks import (
+    check_callbacks,
+    check_choice,
+    check_integer,
+    check_matrix,
+    check_n_jobs,
+    check_random_state,
+    check_real,
+)
 from nearfar.divergences.probability import MapDivergence, as_divergence
 from nearfar.errors import InputError
 from nearfar.models import _neighbor_start as setup
 from nearfar.models._frames import FrameOutput, column_names
 from nearfar.models._master import NORMALIZATIONS
-from nearfar.models._neighbor_setup import Pace, objective_of, phases_of
+from nearfar.models._neighbor_objective import Objective
+from nearfar.models._neighbor_setup import Pace, Parts, objective_of, phases_of, simplest
 from nearfar.models._neighbor_solver import Descent, MapState
 from nearfar.optimize.callbacks import Checkpoint
 from nearfar.relations.matrix import Relation
 from nearfar.scores.kernels import as_kernel
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from nearfar.embedding import Embedding
     from nearfar.far.fields import Field
@@ -42,25 +51,27 @@ class NeighborEmbedding(FrameOutput):
     Parameters
     ----------
     n_components : int, default=2
-        d. With more than two, all pairs of points are summed in every iteration.
+        d. With more than three, all pairs of points are summed in every iteration, unless ``far="noise"``.
     divergence : {"kl", "reverse-kl", "nerv", "jensen-shannon"} or object, default="kl"
         The cost c: a name, an object of :mod:`nearfar.divergences` with its own parameters, or one of your own with
         ``value(p, q)`` and ``derivative(p, q)`` (quadratic time).
     kernel : {"student-t", "exponential", "heavy-tailed"} or object, default="student-t"
         The similarity w: a name, an object of :mod:`nearfar.kernels`, or one of your own (quadratic time, like kernels
-        with a parameter per point).
+        with a parameter per point unless ``normalization="row"``).
     normalization : {"pair", "row", "none"}, default="pair"
         How q is normalised: over all pairs, p being made symmetric; each row by itself; not at all, for a divergence
         of your own.
-    perplexity : float, default=30.0
-        How many neighbours a point has, as it were, see :class:`nearfar.Affinities`. Of no use for a relation.
+    perplexity : float, sequence of float, or "multiscale", default=30.0
+        How many neighbours a point has, as it were; of no use for a relation. See :class:`nearfar.Affinities`.
     n_neighbors : int or "all", optional
         Neighbours searched; by default 3 * perplexity.
     metric : str or callable, default="euclidean"
         Distance of the data, ``"precomputed"`` for a matrix of distances.
-    far : {"auto", "exact", "fft"} or Field, default="auto"
-        Sums over all pairs: pair by pair, or on a mesh in linear time (one or two components). ``"auto"`` takes the
-        mesh for more than 4,000 points. :class:`nearfar.far.MeshField` has the tolerance.
+    far : {"auto", "exact", "fft", "barnes-hut", "noise"}, Field or NoisePairs, default="auto"
+        Sums over all pairs: pair by pair, on a mesh (one or two components) or by a tree (up to three). ``"auto"`` is
+        the mesh for more than 4,000 points, with three components the tree for more than 6,000; tolerance and angle:
+        :class:`nearfar.far.MeshField`, :class:`nearfar.far.BarnesHutField`. ``"noise"`` samples pairs, for KL by pair
+        and any number of components; :class:`nearfar.far.NoisePairs` says what is then the cost.
     init : {"auto", "pca", "spectral", "random"} or array-like of shape (n, d), default="auto"
         Start: principal components of the data, or eigenvectors of the relation, which is the default where there are
         no data; both scaled to a small spread. An array is taken as it is; with float64 the whole fit runs in it.
@@ -96,7 +107,8 @@ class NeighborEmbedding(FrameOutput):
     vectors_ : Embedding
         The same with the ids of the relation, or row numbers.
     cost_ : float
-        Final cost C, never exaggerated; nats for the built-in divergences. By row: the mean over the rows.
+        Final cost C, never exaggerated; nats for the built-in divergences. By row: the mean over the rows. With
+        sampled pairs the cost of :class:`nearfar.far.NoisePairs`, for the same noise at all times.
     cost_curve_ : ndarray of shape (k, 2), float64
         Iteration and cost then, every 50 iterations and at the end.
     n_iter_ : int
@@ -155,7 +167,7 @@ class NeighborEmbedding(FrameOutput):
         divergence: Any = "kl",
         kernel: Any = "student-t",
         normalization: str = "pair",
-        perplexity: float = 30.0,
+        perplexity: float | Sequence[float] | str = 30.0,
         n_neighbors: int | str | None = None,
         metric: str | Callable[..., float] = "euclidean",
         far: str | Field = "auto",
@@ -228,8 +240,9 @@ class NeighborEmbedding(FrameOutput):
         check_integer(owner, "n_components", self.n_components, low=1, high=max(n - 1, 1))
         P = setup.probabilities(owner, relation, parts[2])
         Y = setup.start(owner, self.init, data, P, (n, self.n_components), rng, n_jobs)
-        pace = Pace.of(P, parts)
-        objective = objective_of(self, P, parts, Y.dtype, n_jobs)
+        parts = (parts[0], self._simplest(parts[1], n), parts[2])
+        pace = self._pace(P, parts)
+        objective = self._objective(P, parts, Y.dtype, rng, n_jobs)
         descent = Descent(
             scale=1.0 if parts[2] == "pair" else 1 / n,
             longest=pace.longest,
@@ -240,7 +253,9 @@ class NeighborEmbedding(FrameOutput):
             verbose=self.verbose,
         )
         phases = phases_of(self, parts, pace)
-        self._keep(descent.run(Y, objective, phases), affinities, relation)
+        state = descent.run(Y, objective, phases)
+        self._keep(state, affinities, relation)
+        self._keep_learned(objective, state)
         self._keep_features(X, data)
         return self
 
@@ -277,9 +292,9 @@ class NeighborEmbedding(FrameOutput):
         divergence, kernel, _ = self._parts(owner)
         n_jobs = check_n_jobs(owner, self.n_jobs)
         P_new = self._new_probabilities(owner, X)
-        return self._output(
-            place(P_new, self.embedding_, kernel, divergence, n_jobs=n_jobs, owner=f"{owner}.transform"), X
-        )
+        kernel = self._kernel_of_new(kernel)
+        placed = place(P_new, self.embedding_, kernel, divergence, n_jobs=n_jobs, owner=f"{owner}.transform")
+        return self._output(placed, X)
 
     @property
     def vectors_(self) -> Embedding:
@@ -317,7 +332,7 @@ class NeighborEmbedding(FrameOutput):
         check_real(owner, "early_exaggeration", self.early_exaggeration, low=1)
         check_real(owner, "exaggeration", self.exaggeration, low=0, open_low=True)
         check_real(owner, "min_grad_norm", self.min_grad_norm, low=0)
-        if any(isinstance(callback, Checkpoint) for callback in self.callbacks or ()):
+        if any(isinstance(callback, Checkpoint) for callback in check_callbacks(owner, self.callbacks)):
             hint = "A map continues from a start: init=est.embedding_, early_exaggeration_iter=0."
             raise InputError(owner, "callbacks", "functions of a Progress", "a Checkpoint", hint)
 
@@ -337,7 +352,7 @@ class NeighborEmbedding(FrameOutput):
             metric=self.metric,
             n_jobs=self.n_jobs,
             random_state=int(rng.integers(2**31 - 1)),
-        ).fit(data)
+        )._fit(data, owner)
         return None if self.metric == "precomputed" else data, affinities, affinities.relation_
 
     def _keep(self, state: MapState, affinities: Affinities | None, relation: Relation) -> None:
@@ -346,6 +361,25 @@ class NeighborEmbedding(FrameOutput):
         self.cost_curve_ = np.column_stack([state.cost_iterations, state.costs])
         self.cost_ = float(state.costs[-1])
         self.n_iter_ = state.n_iter
+
+    def _simplest(self, kernel: Any, n: int) -> Any:
+        """Return the kernel for n points, one with a single parameter where that is the same."""
+        return simplest(kernel, n)
+
+    def _objective(self, P: Any, parts: Parts, dtype: Any, rng: np.random.Generator, n_jobs: int) -> Objective:
+        """Return what is minimised."""
+        return objective_of(self, P, parts, dtype, rng, n_jobs)
+
+    def _pace(self, P: Any, parts: Parts) -> Pace:
+        """Return how far points may go."""
+        return Pace.of(P, parts)
+
+    def _keep_learned(self, objective: Objective, state: MapState) -> None:
+        """Keep what was learned beside the map."""
+
+    def _kernel_of_new(self, kernel: Any) -> Any:
+        """Return the kernel of new points, or a function of their probabilities that returns one for each."""
+        return simplest(kernel, len(self.embedding_))
 
     def _new_probabilities(self, owner: str, X: Any) -> Any:
         """Return the probabilities of new rows over the points of the fit."""

@@ -18,7 +18,8 @@ def momentum_step(Y, G, velocity, gains, constants, sums, start, stop):
         for c in range(d):
             g = G[i, c]
             v = velocity[i, c]
-            gain = gains[i, c] + up if (v > zero) != (g > zero) else max(gains[i, c] * down, least)
+            opposed = (v > zero) & (g < zero) | (v < zero) & (g > zero)  # their product might underflow
+            gain = gains[i, c] + up if opposed else max(gains[i, c] * down, least)
             v = momentum * v - learning_rate * gain * g
             gains[i, c] = gain
             velocity[i, c] = v

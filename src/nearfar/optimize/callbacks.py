@@ -1,15 +1,18 @@
-"""What a fit tells after every epoch, and what can be made of it: monitors, stopping rules, checkpoints."""
+"""What a fit tells after every epoch, and what can be made of it: monitors, stopping rules, checkpoints, frames."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from nearfar._checks import check_integer, check_path
 
-__all__ = ["Checkpoint", "Progress"]
+__all__ = ["Checkpoint", "Frame", "Frames", "Progress"]
 
 
 @dataclass(frozen=True)
@@ -104,3 +107,95 @@ class Checkpoint:
 
         arrays, facts = progress.state.snapshot()
         checkpoint.write("Checkpoint", self.path, checkpoint.Snapshot(arrays, facts, progress.identity()))
+
+
+@dataclass(frozen=True, eq=False)
+class Frame:
+    """A map at one moment of its optimisation.
+
+    Parameters
+    ----------
+    iteration : int
+        Iterations, or epochs, done.
+    cost : float
+        Of the map then.
+    positions : ndarray of shape (n, d), float32
+        A row per point.
+    """
+
+    iteration: int
+    cost: float
+    positions: NDArray[np.float32]
+
+
+class Frames:
+    """A callback that keeps where the points of a map are at some iterations, for pictures of the optimisation.
+
+    It holds one :class:`Frame` after the other: ``len(frames)``, ``frames[0]`` and ``for frame in frames`` work as for
+    a list. The first and the last look at the map are always kept. A new fit empties it.
+
+    Parameters
+    ----------
+    every : int, default=50
+        Iterations, at least, from a frame to the next. Callbacks of a :class:`nearfar.NeighborEmbedding` see the map
+        every 50 iterations, those of :class:`nearfar.MDS` and :class:`nearfar.EDRep` after each iteration or epoch.
+
+    Raises
+    ------
+    InputError
+        If ``every`` is no integer of at least 1.
+
+    See Also
+    --------
+    nearfar.plots.small_multiples : draws the frames side by side.
+    nearfar.plots.animation : lets them follow each other.
+
+    Notes
+    -----
+    Memory: 4 n d bytes per frame, a copy as float32. 16 frames of a default map of a million points are 122 MiB.
+    Positions are those that the solver has: of MDS they are in a unit of its own.
+
+    Examples
+    --------
+    >>> import numpy as np, nearfar as nf
+    >>> X = np.random.default_rng(0).normal(size=(60, 4))
+    >>> frames = nf.callbacks.Frames(every=100)
+    >>> est = nf.TSNE(perplexity=10, max_iter=250, callbacks=[frames], random_state=0).fit(X)
+    >>> [frame.iteration for frame in frames]
+    [0, 100, 200, 250]
+    >>> frames[-1].positions.shape
+    (60, 2)
+    """
+
+    def __init__(self, every: int = 50) -> None:
+        self.every = check_integer("Frames", "every", every, low=1)
+        self._kept: list[Frame] = []
+        self._passing = False  # whether the last frame is there only for want of a later one
+
+    def __call__(self, progress: Progress) -> None:
+        """Keep the map if it is time, or until the next look.
+
+        Parameters
+        ----------
+        progress : Progress
+            From a fit whose ``state`` has positions ``X``.
+        """
+        if self._kept and progress.epoch <= self._kept[-1].iteration:  # another fit has begun
+            self._kept, self._passing = [], False
+        if self._passing:
+            self._kept.pop()
+        self._passing = bool(self._kept) and progress.epoch - self._kept[-1].iteration < self.every
+        positions = np.array(progress.state.X, dtype=np.float32)
+        self._kept.append(Frame(int(progress.epoch), float(progress.loss), positions))
+
+    def __len__(self) -> int:
+        return len(self._kept)
+
+    def __iter__(self) -> Iterator[Frame]:
+        return iter(self._kept)
+
+    def __getitem__(self, at: int) -> Frame:
+        return self._kept[at]
+
+    def __repr__(self) -> str:
+        return f"Frames(every={self.every})"

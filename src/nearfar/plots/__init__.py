@@ -1,12 +1,15 @@
 """Pictures of vectors and of maps.
 
-``scatter`` draws points in the plane, from a handful to millions; ``rnx_curves`` compares maps by what they keep of the
-neighbours in their data.
+``scatter`` draws points in the plane, from a handful to millions; ``small_multiples`` puts several maps side by side,
+``animation`` lets the moments of an optimisation follow each other, and ``rnx_curves`` compares maps by what they keep
+of the neighbours in their data.
 """
 
 from __future__ import annotations
 
+from nearfar.plots.animation import animation
 from nearfar.plots.curves import rnx_curves
 from nearfar.plots.scatter import scatter
+from nearfar.plots.small_multiples import small_multiples
 
-__all__ = ["rnx_curves", "scatter"]
+__all__ = ["animation", "rnx_curves", "scatter", "small_multiples"]

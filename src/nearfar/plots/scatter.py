@@ -15,6 +15,8 @@ from nearfar.plots._groups import Groups, groups_of, places_of_names
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.cm import ScalarMappable
+    from matplotlib.lines import Line2D
 
 _OWNER = "plots.scatter"
 _RASTER_FROM = 3000  # dots from which a vector format holds a bitmap of them
@@ -85,44 +87,71 @@ def scatter(
     if labels is not None and values is not None:
         raise InputError(_OWNER, "values", "None with labels", "both", "Draw two pictures.")
     groups = None if labels is None else groups_of(_OWNER, labels, len(X))
-    numbers = None if values is None else _check_values(values, len(X))
+    numbers = None if values is None else check_values(_OWNER, values, len(X))
     names = _checks.check_choice(_OWNER, "names", names, ("auto", "legend", "map", "none"))
     target = check_picture_path(_OWNER, path)
 
-    xy = X.astype(np.float64) if X.shape[1] == 2 else _principal_plane(X)
+    xy = in_plane(X, X)
     axes = new_axes() if ax is None else ax
+    bar = draw_dots(axes, xy, groups, numbers)
+    if bar is not None:
+        axes.figure.colorbar(bar[0], ax=axes, extend=bar[1])
     if groups is not None:
-        _draw_groups(axes, xy, groups, names)
-    elif numbers is not None:
-        _draw_values(axes, xy, numbers)
-    else:
-        _draw(axes, xy, _rgb(COLOURS[0]))
-    axes.set_xticks([])
-    axes.set_yticks([])
-    axes.set_aspect("equal", adjustable="datalim")
-    for spine in axes.spines.values():
-        spine.set_color(GREY)
+        _name_groups(axes, xy, groups, names)
     return finish(_OWNER, axes, title, target)
 
 
-def _check_values(values: ArrayLike, n: int) -> NDArray[np.float64]:
+def check_values(owner: str, values: ArrayLike, n: int) -> NDArray[np.float64]:
+    """Return the numbers that colour n points."""
     try:
         numbers = np.asarray(values, dtype=np.float64)
     except (TypeError, ValueError) as error:
-        raise InputError(_OWNER, "values", "numbers", str(error), "Give names of groups as labels=.") from error
+        raise InputError(owner, "values", "numbers", str(error), "Give names of groups as labels=.") from error
     if numbers.shape != (n,):
-        raise InputError(_OWNER, "values", f"of shape ({n},), one per vector", f"shape {numbers.shape}")
+        raise InputError(owner, "values", f"of shape ({n},), one per vector", f"shape {numbers.shape}")
     return numbers
 
 
-def _principal_plane(X: NDArray[Any]) -> NDArray[np.float64]:
-    mean = X.mean(axis=0, dtype=np.float64)
-    covariance = (X.T @ X).astype(np.float64) / X.shape[0] - np.outer(mean, mean)
+def in_plane(X: NDArray[Any], of: NDArray[Any]) -> NDArray[np.float64]:
+    """Return X in the plane that shows the vectors ``of`` best: two columns are the plane themselves."""
+    if X.shape[1] == 2:
+        return X.astype(np.float64)
+    mean = of.mean(axis=0, dtype=np.float64)
+    covariance = (of.T @ of).astype(np.float64) / of.shape[0] - np.outer(mean, mean)
     _, directions = np.linalg.eigh(covariance)
     plane = directions[:, :-3:-1]  # the two largest, largest first
     plane = plane * np.sign(plane[np.abs(plane).argmax(axis=0), [0, 1]])
     turned: NDArray[np.float64] = X @ plane - mean @ plane
     return turned
+
+
+def draw_dots(
+    axes: Axes,
+    xy: NDArray[np.float64],
+    groups: Groups | None,
+    values: NDArray[np.float64] | None,
+    size: float = 1.0,
+) -> tuple[ScalarMappable, str] | None:
+    """Draw what is inside the frame of a picture: dots in their colours, and the frame; no names.
+
+    ``size`` is the area of the picture, that of one by itself being 1. For values, return what a colour bar needs: the
+    scale, and at which ends there are values beyond it.
+    """
+    bar = None
+    if groups is not None:
+        palette = np.array([_rgb(colour) for colour in (*COLOURS, GREY)])  # -1 is the last
+        _draw(axes, xy, palette[groups.codes], size)
+    elif values is not None:
+        colours, bar = _colours_of(values)
+        _draw(axes, xy, colours, size)
+    else:
+        _draw(axes, xy, _rgb(COLOURS[0]), size)
+    axes.set_xticks([])
+    axes.set_yticks([])
+    axes.set_aspect("equal", adjustable="datalim")
+    for spine in axes.spines.values():
+        spine.set_color(GREY)
+    return bar
 
 
 def _rgb(colour: str) -> NDArray[np.float64]:
@@ -131,7 +160,7 @@ def _rgb(colour: str) -> NDArray[np.float64]:
     return np.array(to_rgb(colour))
 
 
-def _draw(axes: Axes, xy: NDArray[np.float64], colours: NDArray[np.float64]) -> None:
+def _draw(axes: Axes, xy: NDArray[np.float64], colours: NDArray[np.float64], size: float) -> None:
     """Draw points of the given colours, one for all or one for each."""
     n = len(xy)
     if n >= _SHADED_FROM:
@@ -147,53 +176,50 @@ def _draw(axes: Axes, xy: NDArray[np.float64], colours: NDArray[np.float64]) -> 
         xy[:, 0],
         xy[:, 1],
         color=colours,
-        s=float(np.clip(25_000 / n, 0.8, 40.0)),  # points squared
+        s=size * float(np.clip(25_000 / n, 0.8, 40.0)),  # points squared
         alpha=float(np.clip((2000 / n) ** 0.25, 0.4, 0.9)),
         linewidths=0.0,
         rasterized=n >= _RASTER_FROM,
     )
 
 
-def _draw_values(axes: Axes, xy: NDArray[np.float64], values: NDArray[np.float64]) -> None:
+def _colours_of(values: NDArray[np.float64]) -> tuple[NDArray[np.float64], tuple[ScalarMappable, str] | None]:
+    """Return the colour of each value, and what a colour bar needs, if there is a value."""
     from matplotlib import colormaps
     from matplotlib.cm import ScalarMappable
     from matplotlib.colors import Normalize
 
     known = np.isfinite(values)
-    colours = np.tile(_rgb(GREY), (len(xy), 1))
+    colours = np.tile(_rgb(GREY), (len(values), 1))
     if not known.any():
-        _draw(axes, xy, colours)
-        return
+        return colours, None
     ends = np.array([values[known].min(), values[known].max()])
     inner = np.quantile(values[known], [0.01, 0.99]) if known.sum() >= _ROBUST_FROM else ends
     scale = ScalarMappable(Normalize(*inner), colormaps["cividis"])
     colours[known] = scale.to_rgba(values[known])[:, :3]
-    _draw(axes, xy, colours)
     beyond = {(False, False): "neither", (True, False): "min", (False, True): "max", (True, True): "both"}
-    axes.figure.colorbar(scale, ax=axes, extend=beyond[bool(ends[0] < inner[0]), bool(ends[1] > inner[1])])
+    return colours, (scale, beyond[bool(ends[0] < inner[0]), bool(ends[1] > inner[1])])
 
 
-def _draw_groups(axes: Axes, xy: NDArray[np.float64], groups: Groups, names: str) -> None:
-    palette = np.array([_rgb(colour) for colour in (*COLOURS, GREY)])  # -1 is the last
-    _draw(axes, xy, palette[groups.codes])
+def _name_groups(axes: Axes, xy: NDArray[np.float64], groups: Groups, names: str) -> None:
     if names == "auto":
         names = "legend" if len(groups.names) <= _LEGEND_UP_TO else "map"
     if names == "legend":
-        _add_legend(axes, groups)
+        axes.legend(handles=legend_handles(groups), loc="center left", bbox_to_anchor=(1.0, 0.5), frameon=False)
     elif names == "map":
         _add_names(axes, xy, groups)
 
 
-def _add_legend(axes: Axes, groups: Groups) -> None:
+def legend_handles(groups: Groups) -> list[Line2D]:
+    """Return what a legend shows of the groups: a dot and a name each."""
     from matplotlib.lines import Line2D
 
     texts = groups.names + [groups.rest] * bool(groups.rest)
     colours = [*COLOURS[: len(groups.names)], GREY]
-    handles = [
+    return [
         Line2D([], [], ls="", marker="o", color=colour, label=text)
         for colour, text in zip(colours, texts, strict=False)
     ]
-    axes.legend(handles=handles, loc="center left", bbox_to_anchor=(1.0, 0.5), frameon=False)
 
 
 def _add_names(axes: Axes, xy: NDArray[np.float64], groups: Groups) -> None:

@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from nearfar._checks import check_matrix
+from nearfar._checks import check_matrix, check_sparse
 from nearfar.errors import DataError, InputError
-from nearfar.relations.neighbors import Neighbors
+from nearfar.relations.neighbors import Neighbors, check_k
 
 _ROWS = 512  # that are sorted or compared at a time
 _SLACK = 16  # units in the last place by which two distances of the same pair may differ
@@ -32,6 +32,7 @@ class MetricIndex:
 
         self._owner = owner
         self._X = _rows(owner, X)
+        check_k(owner, "k", 1, self.n_rows)
         self._search = NearestNeighbors(metric=metric, n_jobs=n_jobs)
         try:
             self._search.fit(self._X)
@@ -132,19 +133,9 @@ class PrecomputedIndex:
 
 def _rows(owner: str, X: Any, columns: int | None = None) -> Any:
     """Return X as a finite matrix, or as a CSR array if it is sparse."""
-    from scipy.sparse import csr_array, issparse
+    from scipy.sparse import issparse
 
-    if not issparse(X):
-        return check_matrix(owner, "X", X, columns=columns)
-    sparse: Any = csr_array(X)  # type: ignore[call-overload]
-    if columns is not None and sparse.shape[1] != columns:
-        raise InputError(owner, "X", f"of {columns} columns", f"{sparse.shape[1]}")
-    bad = np.flatnonzero(~np.isfinite(sparse.data))
-    if bad.size:
-        rows = np.unique(np.searchsorted(sparse.indptr, bad, side="right") - 1)
-        got = f"NaN or infinity in {rows.size} row(s), first {rows[:5].tolist()}"
-        raise InputError(owner, "X", "finite", got, "Remove or impute these rows.")
-    return sparse
+    return (check_sparse if issparse(X) else check_matrix)(owner, "X", X, columns=columns)
 
 
 def _by_distance(indices: NDArray[Any], distances: NDArray[Any]) -> Neighbors:

@@ -20,11 +20,11 @@ from numpy.typing import NDArray
 
 from nearfar._parallel import even_bounds
 from nearfar._progress import ProgressLine
-from nearfar.relations._array_files import ArrayFile, map_raw
 from nearfar.relations._build import check_sums
 from nearfar.relations._csr import build_csr, count_entries
 from nearfar.relations.edges import Edges
 from nearfar.relations.operators import PIECE, rows_of
+from nearfar.storage._array_files import ArrayFile, map_raw
 
 BUDGET = 256 << 20
 _BYTES_DEALING, _BYTES_SORTING = 128, 32  # working memory an edge, while it is dealt out and while its part is sorted

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-import math
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-from nearfar._checks import check_choice, check_n_jobs, check_real
+from nearfar._checks import check_choice, check_n_jobs
 from nearfar._ids import Ids
 from nearfar._parallel import even_bounds, run_blocks
 from nearfar._parameters import Parameters
 from nearfar.errors import InputError, NearfarWarning
+from nearfar.relations._scales import neighbors_of, perplexities_of
 from nearfar.relations.matrix import Relation
 from nearfar.relations.neighbors import NeighborIndex, Neighbors, check_k, neighbor_index
 from nearfar.relations.perplexity import calibrate
@@ -39,11 +39,14 @@ class Affinities(Parameters):
 
     Parameters
     ----------
-    perplexity : float, default=30.0, >= 1
-        Effective number of neighbours. It must be below n - 1, and there is a warning above (n - 1) / 3.
+    perplexity : float, sequence of float, or "multiscale", default=30.0
+        Effective number of neighbours, >= 1. It must be below n - 1, and there is a warning above (n - 1) / 3. With
+        several, p is the mean of the probabilities that each of them gives. "multiscale" is 2, 4, 8, ... up to about
+        n / 4, or less where there would be more than 2**26 neighbours in all (from some 9,000 points on; 32 at least).
     n_neighbors : int or "all", optional
         k; by default 3 * perplexity (the others' weights would be next to nothing), with the uniform kernel the rounded
-        perplexity; n - 1 at most. "all" takes everybody, n² numbers: for small data.
+        perplexity; n - 1 at most. "all" takes everybody, n² numbers: for small data. Of several perplexities each has
+        its own k by default, and the given one otherwise.
     metric : str or callable, default="euclidean"
         "euclidean", "cosine", "precomputed" (X is a matrix of distances, or a sparse one with at least k distances a
         row) or what scikit-learn's ``NearestNeighbors`` takes.
@@ -62,9 +65,12 @@ class Affinities(Parameters):
         P, shape (n, n), its rows sum to 1; ids are the row numbers.
     indices_, distances_ : ndarray of shape (n, k), int32 and float32
         The neighbours, nearest first.
+    perplexities_ : tuple of float
+        Those in use: several, or one.
     betas_ : ndarray of shape (n,), float64, or None
-        Precisions, in one over squared units of distance; None with the uniform kernel.
-    intrinsic_dimension_ : ndarray of shape (n,), float64, or None
+        Precisions, in one over squared units of distance; None with the uniform kernel. A column for each of several
+        perplexities, shape (n, s).
+    intrinsic_dimension_ : ndarray of shape (n,) or (n, s), float64, or None
         2 beta² Var_p(r²): how many dimensions the data have around each point; None with the uniform kernel. Where
         there are more than a few, 3 * perplexity neighbours make it too small: take more.
     n_features_in_ : int
@@ -83,9 +89,11 @@ class Affinities(Parameters):
     References
     ----------
     van der Maaten & Hinton (2008), "Visualizing data using t-SNE", sections 2 and 3: p_j|i, perplexity and
-    p_ij = (p_j|i + p_i|j) / 2n.
+    p_ij = (p_j|i + p_i|j) / 2n. Lee, Peluffo-Ordóñez & Verleysen (2015), "Multi-scale similarities in stochastic
+    neighbour embedding", for several perplexities; here the kernel of a map has one scale all the same.
     """
 
+    perplexities_: tuple[float, ...]
     relation_: Relation
     indices_: NDArray[np.int32]
     distances_: NDArray[np.float32]
@@ -95,7 +103,7 @@ class Affinities(Parameters):
 
     def __init__(
         self,
-        perplexity: float = 30.0,
+        perplexity: float | Sequence[float] | str = 30.0,
         *,
         n_neighbors: int | str | None = None,
         metric: str | Callable[..., float] = "euclidean",
@@ -135,13 +143,17 @@ class Affinities(Parameters):
         NearfarWarning
             If the perplexity is more than a third of n - 1.
         """
-        owner = type(self).__name__
-        check_real(owner, "perplexity", self.perplexity, low=1.0)
+        return self._fit(X, type(self).__name__)
+
+    def _fit(self, X: Any, owner: str) -> Self:
+        """Fit, in the name of ``owner``: whom errors and warnings name."""
+        perplexities_of(owner, self.perplexity, 2)
         check_choice(owner, "kernel", self.kernel, KERNELS)
         workers = check_n_jobs(owner, self.n_jobs)
         index = neighbor_index(
             owner, X, metric=self.metric, method=self.method, n_jobs=self.n_jobs, random_state=self.random_state
         )
+        self.perplexities_ = perplexities_of(owner, self.perplexity, index.n_rows)
         k = self._n_neighbors(owner, index.n_rows)
         self._index: NeighborIndex = index
         found = index.neighbors(k)
@@ -230,37 +242,50 @@ class Affinities(Parameters):
     def _n_neighbors(self, owner: str, n: int) -> int:
         """Return k, after a look at whether the perplexity suits it and the number of points."""
         check_k(owner, "n_neighbors", 1, n)
-        uniform = self.kernel == "uniform"
+        uniform, largest = self.kernel == "uniform", max(self.perplexities_)
         if self.n_neighbors == "all":
             k = n - 1
         elif self.n_neighbors is None:
-            k = min(n - 1, max(1, round(self.perplexity) if uniform else math.floor(3 * self.perplexity)))
+            k = min(n - 1, neighbors_of(largest, uniform=uniform))
         else:
             k = check_k(owner, "n_neighbors", self.n_neighbors, n)
         if uniform:
             return k
-        if self.perplexity >= n - 1:
+        if largest >= n - 1:
             hint = f"With {n} points take a perplexity of at most {(n - 1) / 3:.3g}."
-            raise InputError(owner, "perplexity", f"below {n - 1}, the number of other points", self.perplexity, hint)
-        if self.perplexity > k:
+            raise InputError(owner, "perplexity", f"below {n - 1}, the number of other points", largest, hint)
+        if largest > k:
             hint = "3 * perplexity neighbours are usual, and the default."
-            raise InputError(owner, "n_neighbors", f"at least the perplexity, {self.perplexity:g}", k, hint)
-        if 3 * self.perplexity > n - 1:
+            raise InputError(owner, "n_neighbors", f"at least the perplexity, {largest:g}", k, hint)
+        if 3 * largest > n - 1 and not isinstance(self.perplexity, str):
             warnings.warn(
-                f"{owner}: perplexity {self.perplexity:g} is more than a third of the {n - 1} other points: "
+                f"{owner}: perplexity {largest:g} is more than a third of the {n - 1} other points: "
                 "neighbourhoods are then all but everything. Take a smaller one.",
                 NearfarWarning,
-                stacklevel=3,
+                stacklevel=4,
             )
         return k
 
     def _weights(
         self, found: Neighbors, n_jobs: int
     ) -> tuple[NDArray[np.float32], NDArray[np.float64] | None, NDArray[np.float64] | None]:
-        if self.kernel == "uniform":
-            return np.full(found.distances.shape, np.float32(1.0 / found.distances.shape[1])), None, None
-        calibration = calibrate(found.distances, self.perplexity, n_jobs=n_jobs)
-        return calibration.weights, calibration.betas, calibration.dimensions
+        """Return the mean of the probabilities by each perplexity, and the precisions and dimensions of each."""
+        uniform, scales = self.kernel == "uniform", self.perplexities_
+        k = found.distances.shape[1]
+        weights = np.zeros((len(found.distances), k if len(scales) > 1 or uniform else 0), np.float32)
+        betas, dimensions = [], []
+        for perplexity in scales:
+            nearest = k if self.n_neighbors is not None else min(k, neighbors_of(perplexity, uniform=uniform))
+            if uniform:
+                weights[:, :nearest] += np.float32(1 / (nearest * len(scales)))
+                continue
+            calibration = calibrate(np.ascontiguousarray(found.distances[:, :nearest]), perplexity, n_jobs=n_jobs)
+            betas.append(calibration.betas)
+            dimensions.append(calibration.dimensions)
+            if len(scales) == 1:
+                return calibration.weights, betas[0], dimensions[0]
+            weights[:, :nearest] += calibration.weights * np.float32(1 / len(scales))
+        return (weights, None, None) if uniform else (weights, np.column_stack(betas), np.column_stack(dimensions))
 
 
 def _csr(indices: NDArray[np.int32], weights: NDArray[np.float32], n: int, n_jobs: int) -> csr_array[Any]:

@@ -18,7 +18,6 @@ from nearfar.errors import DataError
 from nearfar.relations._collect import EdgeCollector
 from nearfar.relations._columns import Roles
 from nearfar.relations._layout import N_SAMPLE, Layout, TextFormat, find_layout
-from nearfar.relations._streams import ByteStream
 from nearfar.relations._text_kernels import (
     DONE,
     MISSING,
@@ -27,6 +26,7 @@ from nearfar.relations._text_kernels import (
     parse_numbers,
     scan_records,
 )
+from nearfar.storage._streams import ByteStream
 
 __all__ = ["TextFormat", "collect_text"]
 

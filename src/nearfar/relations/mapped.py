@@ -19,9 +19,8 @@ from numpy.typing import NDArray
 from nearfar._checks import available_processors
 from nearfar._ids import Ids
 from nearfar.errors import InputError
-from nearfar.relations._array_files import ArrayFile, map_npy
 from nearfar.relations._build import check_some_edge
-from nearfar.relations._folder import HEADER, Header, bad_folder, map_arrays, new_folder, read_header, write_header
+from nearfar.relations._folder import RELATION, Header, map_arrays, read_header, write_header
 from nearfar.relations._out_of_core import (
     CsrFiles,
     EdgeFiles,
@@ -31,6 +30,8 @@ from nearfar.relations._out_of_core import (
 )
 from nearfar.relations.edges import Edges
 from nearfar.relations.operators import PIECE, LinearOperator, Sparse
+from nearfar.storage._array_files import ArrayFile, map_npy
+from nearfar.storage._folders import bad_folder
 from nearfar.storage._packed_ids import pack_ids, unpack_ids
 
 
@@ -69,8 +70,8 @@ class MappedSparse(Sparse):
             raise bad_folder(self.folder, "the relation that was opened", "another one in its place", "Open it again.")
         folder = self.folder / "transposed"
         shape = (self.shape[1], self.shape[0])
-        if not (folder / HEADER).exists():
-            with new_folder("Relation", "the transpose's folder", folder) as new:
+        if not (folder / RELATION.header).exists():
+            with RELATION.new("Relation", "the transpose's folder", folder) as new:
                 pieces = pieces_of_transpose(self.indptr, self.indices, self.data)
                 counts = write_csr(new, pieces, shape[0], mirror=False, owner="Relation", n_jobs=available_processors())
                 write_header(new, Header(shape, *counts, symmetric=False))
@@ -143,7 +144,7 @@ def create(
     Parameters
     ----------
     folder : Path
-        Where; see :func:`nearfar.relations._folder.new_folder`.
+        Where; see :meth:`nearfar.storage._folders.FolderKind.new`.
     read : callable
         Reads the edges into the files that it is given.
     mirror, self_loops : bool
@@ -151,11 +152,11 @@ def create(
     n_jobs, verbose : int
     """
     owner = "Relation.from_edges"
-    with new_folder(owner, "storage", folder) as new:
+    with RELATION.new(owner, "storage", folder) as new:
         files = EdgeFiles(new)
         edges = read(files)
         row_ids, column_ids = edges.row_ids, edges.column_ids
-        kinds = _write_ids(owner, new, row_ids, column_ids)
+        kinds = write_ids(owner, new, row_ids, column_ids)
         pieces = pieces_of_edges(edges, self_loops=self_loops)
         counts = write_csr(new, pieces, len(row_ids), mirror=mirror, owner=owner, n_jobs=n_jobs, verbose=verbose)
         check_some_edge(owner, counts[0])
@@ -178,8 +179,8 @@ def save(folder: Path, operator: LinearOperator, row_ids: Ids, column_ids: Ids) 
         got = "one with normalised rows" if isinstance(operator, Sparse) else f"a {type(operator).__name__}"
         hint = "Store the relation that it was made of; to make it again takes no time."
         raise InputError(owner, "the relation", "a single matrix as it came", got, hint)
-    with new_folder(owner, "folder", folder) as new:
-        kinds = _write_ids(owner, new, row_ids, column_ids)
+    with RELATION.new(owner, "folder", folder) as new:
+        kinds = write_ids(owner, new, row_ids, column_ids)
         with CsrFiles(new) as files:
             for start in range(0, operator.nnz, PIECE):
                 piece = slice(start, start + PIECE)
@@ -200,7 +201,7 @@ def stored_ids(operator: MappedSparse) -> tuple[Ids, Ids]:
     return row_ids, StoredIds(folder, "column_ids", header.column_ids, header.shape[1])
 
 
-def _write_ids(owner: str, folder: Path, row_ids: Ids, column_ids: Ids) -> tuple[str, str]:
+def write_ids(owner: str, folder: Path, row_ids: Ids, column_ids: Ids) -> tuple[str, str]:
     """Write the ids; return their kinds."""
     kind, arrays = pack_ids(owner, "ids", row_ids)
     other_kind = "same"

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable
-from functools import cached_property, partial
+from collections.abc import Hashable
+from functools import cached_property
 from os import PathLike
-from typing import TYPE_CHECKING, Any, Literal, overload
+from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,7 +13,6 @@ from numpy.typing import NDArray
 from nearfar._checks import (
     available_processors,
     check_finite,
-    check_flag,
     check_integer,
     check_matrix,
     check_n_jobs,
@@ -23,6 +22,7 @@ from nearfar._checks import (
 from nearfar._ids import Ids
 from nearfar.contracts import Floats
 from nearfar.errors import InputError, UnknownIdError
+from nearfar.relations.sources import RelationSources
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
@@ -30,12 +30,12 @@ if TYPE_CHECKING:
     from nearfar.relations.operators import LinearOperator
 
 
-class Relation:
+class Relation(RelationSources):
     """A labelled, non-negative, sparse matrix P: ``P[i, a]`` says how strongly row object i is related to a.
 
     Products, weighted sums and walks are kept as factors and never multiplied out; a product with a dense block costs
     O(stored entries x columns of the block). Relations are immutable; every operation returns a new one that shares the
-    stored arrays. Make one with :meth:`from_edges` or :meth:`from_matrix`.
+    stored arrays. Make one with :meth:`from_edges`, :meth:`from_matrix` or :meth:`from_corpus`.
 
     Parameters
     ----------
@@ -65,141 +65,6 @@ class Relation:
                 raise InputError("Relation", name, f"{operator.shape[size]} ids", f"{len(ids)}")
         self.operator, self.row_ids, self.column_ids = operator, row_ids, column_ids
 
-    # ---------------------------------------------------------------- making one
-
-    @classmethod
-    def from_edges(
-        cls,
-        edges: Any,
-        *,
-        source: str | int | None = None,
-        target: str | int | None = None,
-        weight: str | int | Literal[False] | None = None,
-        directed: bool | None = None,
-        bipartite: bool = False,
-        self_loops: bool = True,
-        delimiter: str | None = None,
-        comments: str | None = "#",
-        header: bool | Literal["infer"] = "infer",
-        storage: str | PathLike[str] | None = None,
-        verbose: int = 0,
-        n_jobs: int | None = None,
-    ) -> Relation:
-        """Make a relation from edges, wherever they are.
-
-        Parameters
-        ----------
-        edges : path, file object, "-", data frame, networkx graph, array or iterable
-            A CSV or TSV file (also .gz, .xz, .bz2), a Parquet file, standard input ("-"), a pandas, polars or pyarrow
-            frame, a networkx graph, an integer array of shape (E, 2), or any iterable, also a generator, of
-            ``(source, target)`` or ``(source, target, weight)``. Ids of any hashable type stay what they were.
-        source, target, weight : str or int, optional
-            The columns to read, by name or, without a header, by position. By default those called source and target,
-            else the first two; and as the weight the one called weight or, without names, the third of three if it
-            holds numbers. ``weight=False`` reads none.
-        directed : bool, optional
-            Whether an edge goes one way only. By default False, and for a networkx graph what the graph says.
-        bipartite : bool, default=False
-            Sources and targets are objects of two kinds (users and items): the relation is rectangular.
-        self_loops : bool, default=True
-            Whether edges from an object to itself are kept.
-        delimiter : str, optional
-            What separates the fields of a file; found out by default.
-        comments : str or None, default="#"
-            What a line starts with that is to be left out.
-        header : bool or "infer", default="infer"
-            Whether the first line of a file names the columns.
-        storage : path, optional
-            A folder for the relation, for one that memory does not hold: edges and entries go to files in it, and
-            memory is needed for the ids and about 256 MB. It is used, fitted too, as any other, with the same results,
-            and :meth:`open` finds it again. The folder appears whole or not at all; it is new, or holds a relation
-            that is replaced. While it is made it takes up to 36 bytes per edge.
-        verbose : int, default=0
-            1 shows a progress line on a terminal while a file is read.
-        n_jobs : int, optional
-            Number of threads; None means all processors. The result does not depend on it.
-
-        Returns
-        -------
-        Relation
-            Duplicate edges added up; ids in order of first appearance.
-
-        Raises
-        ------
-        InputError, DataError
-            A weight that is negative, NaN or infinite (which edge), a ragged line (which line), no edge at all, a file
-            or a column that is not there.
-        """
-        from nearfar.relations import edges as reader
-        from nearfar.relations._build import sparse_from_edges
-
-        owner = "Relation.from_edges"
-        check_flag(owner, "self_loops", self_loops)
-        check_flag(owner, "bipartite", bipartite)
-        workers = check_n_jobs(owner, n_jobs)
-        if directed is None:
-            directed = bool(reader.is_directed(edges))
-        check_flag(owner, "directed", directed)
-        read = partial(
-            reader.read_edges,
-            edges,
-            source=source,
-            target=target,
-            weight=weight,
-            bipartite=bipartite,
-            delimiter=delimiter,
-            comments=comments,
-            header=header,
-            verbose=verbose,
-        )
-        how: dict[str, Any] = {"mirror": not (directed or bipartite), "self_loops": self_loops, "n_jobs": workers}
-        if storage is not None:
-            from nearfar.relations.mapped import create
-
-            folder = check_path(owner, "storage", storage)
-            return cls(*create(folder, lambda store: read(store=store), **how, verbose=verbose))
-        table = read()
-        return cls(sparse_from_edges(owner, table, **how), table.row_ids, table.column_ids)
-
-    @classmethod
-    def from_matrix(
-        cls, A: Any, ids: Iterable[Hashable] | None = None, column_ids: Iterable[Hashable] | None = None
-    ) -> Relation:
-        """Make a relation from a matrix.
-
-        Parameters
-        ----------
-        A : sparse matrix, sparse array or ndarray of shape (n, m), >= 0
-            Kept as float32; explicit zeros are dropped. Not changed.
-        ids : iterable of hashable, optional
-            Names of the rows, and of the columns too if A is square and ``column_ids`` is not given. By default
-            0 .. n - 1.
-        column_ids : iterable of hashable, optional
-            Names of the columns. By default those of the rows if A is square, else 0 .. m - 1.
-
-        Returns
-        -------
-        Relation
-
-        Raises
-        ------
-        InputError
-            A is not a matrix of numbers, or the number of ids does not fit.
-        DataError
-            An entry is NaN, infinite or negative (which one), or there is no entry at all.
-
-        Examples
-        --------
-        >>> import numpy as np, nearfar as nf
-        >>> ratings = np.array([[5, 0, 3], [0, 4, 0]])
-        >>> rel = nf.Relation.from_matrix(ratings, ids=["ann", "bob"], column_ids=["film", "book", "song"])
-        >>> rel.neighbors("ann")
-        [('film', 5.0), ('song', 3.0)]
-        """
-        from nearfar.relations._build import sparse_from_matrix
-
-        return cls(*sparse_from_matrix("Relation.from_matrix", A, ids, column_ids))
-
     # ---------------------------------------------------------------- in files
 
     def save(self, folder: str | PathLike[str]) -> None:
@@ -219,46 +84,6 @@ class Relation:
         from nearfar.relations.mapped import save
 
         save(check_path("Relation.save", "folder", folder), self.operator, self.row_ids, self.column_ids)
-
-    @classmethod
-    def open(cls, folder: str | PathLike[str]) -> Relation:
-        """Map a stored relation into memory, in milliseconds whatever its size.
-
-        Its entries are read from the files when they are used, its ids when they are first asked for.
-
-        Parameters
-        ----------
-        folder : path
-            What ``from_edges(..., storage=folder)`` or :meth:`save` made. It must stay as it is while it is in use.
-
-        Returns
-        -------
-        Relation
-
-        Raises
-        ------
-        InputError
-            If there is no such folder.
-        FileFormatError
-            If it is no stored relation, is of another version, or a file is missing or was cut short. The sizes of
-            the files are checked, not each of their bytes: that would take as long as reading them all.
-
-        Examples
-        --------
-        >>> import pathlib, tempfile, nearfar as nf
-        >>> with tempfile.TemporaryDirectory() as parent:
-        ...     folder = pathlib.Path(parent, "friends")
-        ...     made = nf.Relation.from_edges([("ann", "bob"), ("bob", "eve")], storage=folder)
-        ...     nf.Relation.open(folder).neighbors("bob")
-        [('ann', 1.0), ('eve', 1.0)]
-        """
-        from nearfar.relations.mapped import MappedSparse, stored_ids
-
-        path = check_path("Relation.open", "folder", folder)
-        if not path.is_dir():
-            raise InputError("Relation.open", "folder", "a folder that exists", str(path))
-        operator = MappedSparse(path)
-        return cls(operator, *stored_ids(operator))
 
     # ---------------------------------------------------------------- what it is
 

@@ -135,6 +135,7 @@ def neighbor_index(
     from nearfar.relations._vector_neighbors import VectorIndex
 
     matrix = check_matrix(owner, "X", X)
+    check_k(owner, "k", 1, len(matrix))
     exact = method == "exact" or (method == "auto" and len(matrix) < _LARGE)
     return VectorIndex(
         owner, matrix, cosine=metric == "cosine", recall=1.0 if exact else RECALL, rng=rng, n_jobs=workers

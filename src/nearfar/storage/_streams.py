@@ -12,7 +12,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import IO, Any
 
-from nearfar._checks import check_path
+from nearfar._checks import check_path, require
 from nearfar.errors import DataError, InputError
 
 _COMPRESSED: tuple[tuple[bytes, str, Any], ...] = (
@@ -20,7 +20,8 @@ _COMPRESSED: tuple[tuple[bytes, str, Any], ...] = (
     (b"\xfd7zXZ\0", "xz", lzma.LZMAFile),
     (b"BZh", "bzip2", bz2.BZ2File),
 )
-_REFUSED = ((b"PK\3\4", "zip archive"), (b"\x28\xb5\x2f\xfd", "zstandard file"), (b"PAR1", "Parquet file"))
+_ZSTANDARD = b"\x28\xb5\x2f\xfd"
+_REFUSED = ((b"PK\3\4", "zip archive"), (b"PAR1", "Parquet file"))
 _ERRORS = (EOFError, OSError, lzma.LZMAError, zlib.error)
 
 
@@ -33,6 +34,8 @@ class ByteStream:
         Who reads, for messages.
     source : path, "-" or file object
         A file object may give str (encoded as UTF-8) or bytes.
+    argument : str, default="edges"
+        What the source is called, for messages.
 
     Attributes
     ----------
@@ -44,20 +47,20 @@ class ByteStream:
         Bytes taken so far, before decompression.
     """
 
-    def __init__(self, owner: str, source: str | PathLike[str] | IO[Any]) -> None:
-        self._owner = owner
+    def __init__(self, owner: str, source: str | PathLike[str] | IO[Any], argument: str = "edges") -> None:
+        self._owner, self._argument = owner, argument
         self._opened: IO[bytes] | None = None
         self._raw: Any
         self.size: int | None = None
         self.n_raw = 0
         if isinstance(source, (str, PathLike)) and str(source) != "-":
             regular = not Path(source).exists() or Path(source).is_dir()  # or else a pipe, which is fine
-            path = check_path(owner, "edges", source, exists=regular)
+            path = check_path(owner, argument, source, exists=regular)
             self.name = repr(str(path))
             try:
                 self._opened = path.open("rb")
             except OSError as error:
-                raise InputError(owner, "edges", "a file that can be read", str(error)) from error
+                raise InputError(owner, argument, "a file that can be read", str(error)) from error
             self._raw = self._opened
             self.size = path.stat().st_size or None  # a pipe has none
         elif isinstance(source, (str, PathLike)):
@@ -99,13 +102,14 @@ class ByteStream:
         try:
             data: bytes = self._file.read(size)
         except UnicodeError as error:
-            raise DataError(self._owner, "edges", "readable as text", f"{self.name}, which is not: {error}") from error
+            got = f"{self.name}, which is not: {error}"
+            raise DataError(self._owner, self._argument, "readable as text", got) from error
         except _ERRORS as error:
             if not self._kind:
                 raise
             raise DataError(
                 self._owner,
-                "edges",
+                self._argument,
                 f"a complete {self._kind} file",
                 f"{self.name}, which is cut short or altered ({error})",
             ) from error
@@ -129,11 +133,15 @@ class ByteStream:
         for magic, what in _REFUSED:
             if head.startswith(magic):
                 hint = "Parquet is recognised by the ending .parquet." if magic == b"PAR1" else "Unpack it first."
-                raise DataError(self._owner, "edges", "plain text, gzip, xz or bzip2", f"a {what}: {self.name}", hint)
+                expected = "plain text, gzip, xz, bzip2 or zstandard"
+                raise DataError(self._owner, self._argument, expected, f"a {what}: {self.name}", hint)
         for magic, kind, opener in _COMPRESSED:
             if head.startswith(magic):
                 self._kind = kind
                 self._file = opener(self._file) if kind != "gzip" else opener(fileobj=self._file, mode="rb")
+        if head.startswith(_ZSTANDARD):
+            self._kind = "zstandard"
+            self._file = _Zstandard(self._owner, self._file)
 
 
 class _Raw:
@@ -147,3 +155,38 @@ class _Raw:
 
     def seekable(self) -> bool:
         return False
+
+
+class _Zstandard:
+    """Frames of a zstandard file, one after another; the package's own reader is silent where a file was cut short."""
+
+    def __init__(self, owner: str, raw: _Raw) -> None:
+        self._package: Any = require(owner, "zstandard", "zstd")
+        self._raw, self._held = raw, b""
+        self._frame: Any = None
+
+    def read(self, size: int) -> bytes:
+        """Return up to ``size`` bytes, at least one while there are any."""
+        while not self._held:
+            packed = self._raw.read(1 << 18)
+            if not packed:
+                if self._frame is not None:
+                    raise EOFError("the last frame has no end")
+                return b""
+            self._held = self._unpacked(packed)
+        data, self._held = self._held[:size], self._held[size:]
+        return data
+
+    def _unpacked(self, packed: bytes) -> bytes:
+        parts = []
+        while packed:
+            if self._frame is None:
+                self._frame = self._package.ZstdDecompressor().decompressobj()
+            try:
+                parts.append(self._frame.decompress(packed))
+            except self._package.ZstdError as error:
+                raise EOFError(str(error)) from error
+            packed = self._frame.unused_data if self._frame.eof else b""
+            if self._frame.eof:
+                self._frame = None
+        return b"".join(parts)

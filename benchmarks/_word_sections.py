@@ -1,0 +1,101 @@
+"""What the page of benchmarks says about words; nothing here is a result."""
+
+from __future__ import annotations
+
+from _sections import Section, Target
+from _tables import Record, average, distinct, duration, extent, middle, number, pick, table
+
+SCAN_FASTER, FASTER, PAIR_FASTER = 3.0, 4.0, 1.8
+SPEEDS = ("words_per_second", "words_per_second_with_encoding")
+SETS = ("wordsim", "simlex", "men")
+
+
+def text(records: list[Record]) -> Section:
+    """Text counted and numbered, against gensim's vocabulary."""
+    section, rows = Section(), []
+    for source in distinct(records, "source") or ["file", "lists"]:
+        mine = pick(records, source=source)
+        ours, theirs = pick(mine, method="nearfar"), pick(mine, method="gensim")
+        if source != "file, xz":
+            where = "a file" if source == "file" else source
+            target = Target(f"words counted and numbered, from {where}", f"≥ {SCAN_FASTER:.0f} times gensim")
+            section.targets.append(target)
+            if ours and theirs:
+                ratio = (middle(theirs, "seconds") or 0) / (middle(ours, "seconds") or 1)
+                target.measured, target.met = f"{ratio:.1f} times", ratio >= SCAN_FASTER
+        rows += [
+            [source, r[0]["method"], len(r), f"{duration(middle(r, 'seconds'))} ({extent(r, 'seconds')})",
+             f"{middle(r, 'megabytes_per_second'):.0f} MB/s", f"{(middle(r, 'bytes') or 0) / 2**20:.0f} MiB"]
+            for r in (ours, theirs) if r
+        ]  # fmt: skip
+    section.lines = [
+        "100 million characters of Wikipedia, 17.2 million words, 79,706 different ones at least 5 times. nearfar",
+        "counts the words and writes their numbers to a file, gensim counts them (`build_vocab`). Median of the runs,",
+        "which take turns.",
+        "",
+        *table(["source", "program", "runs", "time", "speed", "memory"], rows),
+    ]
+    return section
+
+
+def words(records: list[Record]) -> Section:
+    """Skip-gram against gensim: speed and quality."""
+    section, rows = Section(), []
+    for source in ("file", "lists"):
+        for name, what in zip(SPEEDS, ("training alone", "with encoding"), strict=True):
+            where = "a file" if source == "file" else source
+            target = Target(f"skip-gram from {where}, {what}", f"≥ {FASTER:.0f} times gensim")
+            section.targets.append(_speed(target, records, "nearfar", source, name, FASTER))
+    target = Target("skip-gram, noise drawn for each pair", f"≥ {PAIR_FASTER} times gensim")
+    section.targets.append(_speed(target, records, "nearfar, noise per pair", "file", SPEEDS[0], PAIR_FASTER))
+    section.targets += [_quality(records, n_epochs) for n_epochs in (1, 5)]
+    kinds = sorted({(r["n_epochs"], r["source"], r["method"]) for r in records})
+    for n_epochs, source, method in kinds:
+        mine = pick(records, n_epochs=n_epochs, method=method, source=source)
+        rows.append([
+            n_epochs, source, method,
+            *(f"{(middle(mine, name) or 0) / 1e6:.2f} M" for name in SPEEDS),
+            *(number(average(mine, name), 3) for name in (*SETS, "analogies")),
+            f"{(middle(mine, 'bytes') or 0) / 2**20:.0f} MiB",
+        ])  # fmt: skip
+    head = ["epochs", "source", "program", "words/s", "with encoding"]
+    head += ["WordSim-353", "SimLex-999", "MEN", "analogies", "memory"]
+    section.lines = [
+        "17 million words of Wikipedia, d = 100, window 5, 5 noise words, sample 1e-3, rate .025, 2 workers. Words/s:",
+        "those of the text, rare ones left out, times the epochs, over the seconds. Quality: Spearman's rho, and the",
+        "share of analogies that are solved.",
+        "",
+        *table(head, rows),
+    ]
+    return section
+
+
+def _speed(target: Target, records: list[Record], method: str, source: str, name: str, wanted: float) -> Target:
+    ratios = []
+    for n_epochs in distinct(records, "n_epochs"):
+        ours, theirs = (
+            middle(pick(records, n_epochs=n_epochs, method=m, source=source), name) for m in (method, "gensim")
+        )
+        if ours and theirs:
+            ratios.append(ours / theirs)
+    if ratios:
+        target.measured, target.met = " and ".join(f"{r:.1f}" for r in ratios) + " times", min(ratios) >= wanted
+    return target
+
+
+def _quality(records: list[Record], n_epochs: int) -> Target:
+    """Ours may lie below gensim's as far as gensim's own bootstrap interval reaches."""
+    target = Target(
+        f"skip-gram quality, {n_epochs} epoch{'s' * (n_epochs > 1)}", "no worse than gensim's within the interval"
+    )
+    mine = [pick(records, n_epochs=n_epochs, method=method, source="file") for method in ("nearfar", "gensim")]
+    if all(mine):
+        said, met = [], True
+        for name in SETS:
+            ours, theirs = (average(m, name) or 0 for m in mine)
+            low = min(r[f"{name}_interval"][0] for r in mine[1])
+            said.append(f"{name} {ours:.3f} / {theirs:.3f}")
+            met &= ours >= low
+        ours, theirs = (average(m, "analogies") or 0 for m in mine)
+        target.measured, target.met = ", ".join([*said, f"analogies {ours:.3f} / {theirs:.3f}"]), met
+    return target

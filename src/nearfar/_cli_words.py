@@ -1,0 +1,124 @@
+"""``nearfar words``: vectors of the words of a text, and how good they are."""
+
+# ruff: noqa: D301 - as in cli.py
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import click
+
+from nearfar._cli_output import print_json, print_table
+
+
+@click.group(short_help="Vectors of the words of a text.")
+def words() -> None:
+    """Vectors of words, from text.
+
+    \b
+    Try it:
+      nearfar words train book.txt -o words.safetensors
+      nearfar similar words.safetensors whale
+      nearfar words evaluate words.safetensors --similarity wordsim353.tsv
+    """
+
+
+@words.command(short_help="Make vectors of words from text.")
+@click.argument("text")
+@click.option("-o", "--output", required=True, metavar="OUT", help="File for the vectors; its suffix tells the format.")
+@click.option("--n-components", default=100, show_default=True, help="Length of a vector.")
+@click.option("--window", default=5, show_default=True, help="Words to either side that a word may meet.")
+@click.option("--n-negative", default=5, show_default=True, help="Noise words for each pair.")
+@click.option("--min-count", default=5, show_default=True, help="Words that come less often are left out.")
+@click.option("--max-size", type=int, metavar="N", help="No more than N words, the most frequent ones.")
+@click.option(
+    "--sample", default=1e-3, show_default=True, help="Share beyond which frequent words are thinned; 0: none."
+)
+@click.option("--n-epochs", default=5, show_default=True, help="Passes over the text.")
+@click.option("--learning-rate", default=0.025, show_default=True, help="Of the first word; it falls to 0.")
+@click.option("--lowercase", is_flag=True, help="Turn everything into lower case first.")
+@click.option("--encoding-errors", type=click.Choice(["strict", "replace", "ignore"]), default="strict",
+              show_default=True, help="What to do with bytes that are no UTF-8.")  # fmt: skip
+@click.option("--random-state", type=int, metavar="SEED", help="Same seed, same vectors (with --n-jobs 1).")
+@click.option("--n-jobs", type=int, metavar="N", help="Threads. [default: all processors]")
+@click.option("-q", "--quiet", is_flag=True, help="No progress, no summary.")
+@click.option("--json", "as_json", is_flag=True, help="Write the summary to standard output as JSON.")
+def train(text: str, output: str, quiet: bool, as_json: bool, **options: Any) -> None:
+    """Make vectors of the words of TEXT; - reads standard input.
+
+    TEXT is a file or a folder of files (also .gz, .xz, .bz2, .zst), a sentence a line, words between blanks.
+
+    \b
+    Examples:
+      nearfar words train wiki.txt.xz -o wiki.safetensors --lowercase
+      zcat *.gz | nearfar words train - -o news.vec --n-components 300 --json
+    """
+    import nearfar as nf
+    from nearfar.storage import check_output
+
+    check_output("nearfar words train", output)
+    about_text = {name: options.pop(name) for name in ("lowercase", "encoding_errors")}
+    model = nf.SkipGram(**options, verbose=0 if quiet else 1)
+    started = time.perf_counter()
+    model.fit(nf.Corpus(text, **about_text, n_jobs=options["n_jobs"]))
+    vectors = nf.Embedding(model.embedding_, model.vocabulary_.words, parameters=model.vectors_.parameters)
+    vectors.save(output)
+    summary = {
+        "output": output,
+        "n": len(vectors),
+        "n_components": vectors.n_components,
+        "n_tokens": model.vocabulary_.n_tokens,
+        "loss": float(model.loss_curve_[-1]),
+        "seconds": round(time.perf_counter() - started, 3),
+        "parameters": dict(vectors.parameters),
+    }
+    if as_json:
+        print_json(summary)
+    elif not quiet:
+        click.echo(
+            f"{output}: {len(vectors)} words of {vectors.n_components} from {summary['n_tokens']} tokens,"
+            f" loss {summary['loss']:.4f}, {summary['seconds']:.1f} s",
+            err=True,
+        )
+
+
+@words.command(short_help="Compare vectors of words with what people say.")
+@click.argument("file")
+@click.option("--similarity", multiple=True, metavar="PAIRS", help="Two words and a score a line; may be repeated.")
+@click.option("--analogies", multiple=True, metavar="QUESTIONS", help="Four words a line; may be repeated.")
+@click.option("--method", type=click.Choice(["3CosAdd", "3CosMul"]), default="3CosAdd", show_default=True,
+              help="How analogies are answered.")  # fmt: skip
+@click.option("--json", "as_json", is_flag=True, help="Write the scores as JSON.")
+def evaluate(file: str, similarity: tuple[str, ...], analogies: tuple[str, ...], method: str, as_json: bool) -> None:
+    """Say how well the vectors in FILE agree with people: Spearman's rho with its interval, analogies solved.
+
+    \b
+    Example:
+      nearfar words evaluate words.safetensors --similarity EN-MEN-TR-3k.txt --analogies questions-words.txt
+    """
+    import nearfar as nf
+
+    if not similarity and not analogies:
+        raise click.UsageError("Give at least one file by --similarity or --analogies.")
+    vectors = nf.Embedding.load(file)
+    scores: list[dict[str, Any]] = []
+    for path in similarity:
+        pairs = nf.evaluate.word_similarity(vectors, path)
+        scores.append({"file": path, "score": "rho", "value": pairs.rho, "interval": list(pairs.interval),
+                       "covered": pairs.n_covered, "of": pairs.n_pairs})  # fmt: skip
+    for path in analogies:
+        solved = nf.evaluate.word_analogies(vectors, path, method=method)
+        scores.append({"file": path, "score": "solved", "value": solved.accuracy, "interval": None,
+                       "covered": solved.n_covered, "of": solved.n_questions})  # fmt: skip
+    if as_json:
+        print_json(scores)
+        return
+    names = ("file", "score", "value", "interval", "covered", "of")
+    print_table(names, [[_fact(row[name]) for name in names] for row in scores])
+
+
+def _fact(value: Any) -> str:
+    if isinstance(value, list):
+        return " to ".join(map(_fact, value))
+    return "" if value is None else f"{value:.3f}" if isinstance(value, float) else str(value)

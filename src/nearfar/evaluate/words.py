@@ -1,0 +1,293 @@
+"""How good word vectors are: similarities as people see them, and analogies."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from os import PathLike
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from nearfar._checks import check_choice, check_flag, check_integer, check_random_state
+from nearfar.errors import DataError, InputError
+from nearfar.storage._streams import ByteStream
+
+if TYPE_CHECKING:
+    from nearfar.embedding import Embedding
+
+_BLOCK = 256  # questions that are answered together
+METHODS = ("3CosAdd", "3CosMul")
+
+
+@dataclass(frozen=True)
+class WordSimilarity:
+    """How similarities agree with those that people see.
+
+    Attributes
+    ----------
+    rho : float
+        Spearman's rank correlation over the pairs whose words are known; NaN for fewer than three.
+    interval : tuple of float
+        Its bootstrap interval over the pairs, 95 %.
+    n_pairs, n_covered : int
+        Pairs in all, and those whose words are known.
+    similarities, scores : ndarray of shape (n_covered,), float64
+        Cosines, and what people said.
+    """
+
+    rho: float
+    interval: tuple[float, float]
+    n_pairs: int
+    n_covered: int
+    similarities: NDArray[np.float64] = field(repr=False)
+    scores: NDArray[np.float64] = field(repr=False)
+
+
+@dataclass(frozen=True)
+class WordAnalogies:
+    """How many analogies are solved.
+
+    Attributes
+    ----------
+    accuracy : float
+        Share of the questions whose words are known that are answered right.
+    sections : dict of str to (int, int)
+        Right answers, and questions whose words are known, of each section.
+    n_questions, n_covered : int
+        Questions in all, and those whose words are known.
+    """
+
+    accuracy: float
+    sections: dict[str, tuple[int, int]]
+    n_questions: int
+    n_covered: int
+
+
+def word_similarity(
+    embedding: Embedding,
+    pairs: Any,
+    *,
+    lowercase: bool = True,
+    n_bootstrap: int = 1000,
+    random_state: Any = 0,
+) -> WordSimilarity:
+    """Return how the cosines of pairs of words agree with scores that people gave.
+
+    Parameters
+    ----------
+    embedding : Embedding
+        Vectors of words.
+    pairs : path, or iterable of (str, str, float)
+        A file has two words and a score per line, between tabs, blanks, commas or semicolons; a first line whose score
+        is no number is a header; lines that begin with # do not count. Higher scores are more similar.
+    lowercase : bool, default=True
+        Look words up in lower case where they are not known as they stand.
+    n_bootstrap : int, default=1000
+        Samples of the pairs for the interval.
+    random_state : int, Generator or None, default=0
+        Seed of the bootstrap.
+
+    Returns
+    -------
+    WordSimilarity
+
+    Raises
+    ------
+    InputError
+        If there is no such file, or there are no pairs.
+    DataError
+        If a line is no pair with a score (which line).
+
+    References
+    ----------
+    Finkelstein et al. (2002), "Placing search in context: the concept revisited" (WordSim-353). Faruqui & Dyer (2014),
+    "Community evaluation and exchange of word vectors at wordvectors.org", for Spearman's correlation over many sets.
+
+    Examples
+    --------
+    >>> import nearfar as nf
+    >>> emb = nf.Embedding([[1, 0], [0.9, 0.1], [0, 1], [0.2, 0.9]], ids=["sea", "ocean", "cup", "mug"])
+    >>> nf.evaluate.word_similarity(emb, [("sea", "ocean", 9), ("sea", "cup", 1), ("ocean", "mug", 2)]).rho
+    1.0
+    """
+    owner = "word_similarity"
+    check_flag(owner, "lowercase", lowercase)
+    check_integer(owner, "n_bootstrap", n_bootstrap, low=1)
+    rng = check_random_state(owner, random_state)
+    given = _read_pairs(owner, pairs) if isinstance(pairs, (str, PathLike)) else _given_pairs(owner, pairs)
+    if not given:
+        raise InputError(owner, "pairs", "at least one pair", "none")
+    rows = [[_row(embedding, word, lowercase) for word in (a, b)] for a, b, _ in given]
+    known = [k for k, (a, b) in enumerate(rows) if a >= 0 and b >= 0]
+    left, right = (_unit(embedding.vectors[[rows[k][side] for k in known]].astype(np.float64)) for side in (0, 1))
+    similarities = np.einsum("ij,ij->i", left, right).round(12)  # equal ones stay ties
+    scores = np.array([given[k][2] for k in known])
+    rho = _spearman(similarities, scores)
+    drawn: Any = rng.integers(len(known), size=(n_bootstrap, len(known))) if len(known) > 2 else []
+    found = [value for sample in drawn if np.isfinite(value := _spearman(similarities[sample], scores[sample]))]
+    low, high = np.quantile(found, [0.025, 0.975]).tolist() if found else (np.nan, np.nan)
+    return WordSimilarity(rho, (low, high), len(given), len(known), similarities, scores)
+
+
+def word_analogies(
+    embedding: Embedding,
+    questions: Any,
+    *,
+    method: str = "3CosAdd",
+    lowercase: bool = True,
+    n_candidates: int | None = None,
+) -> WordAnalogies:
+    """Return how many questions "a is to b as c is to?" are answered right.
+
+    Parameters
+    ----------
+    embedding : Embedding
+        Vectors of words.
+    questions : path, or iterable of (str, str, str, str)
+        A file has four words per line, and before each section a line ``: name``.
+    method : {"3CosAdd", "3CosMul"}, default="3CosAdd"
+        The answer d has the largest cos(d, b) - cos(d, a) + cos(d, c), or, with cosines moved to [0, 1], the largest
+        cos(d, b) cos(d, c) / (cos(d, a) + 0.001). The three words of the question are no answers.
+    lowercase : bool, default=True
+        Look words up in lower case where they are not known as they stand.
+    n_candidates : int, optional
+        Answers are looked for among the first so many words, the most frequent ones of a vocabulary; questions with
+        other words do not count. By default all.
+
+    Returns
+    -------
+    WordAnalogies
+
+    Raises
+    ------
+    InputError
+        If there is no such file, or there are no questions.
+    DataError
+        If a line is no question (which line).
+
+    References
+    ----------
+    Mikolov et al. (2013), "Efficient estimation of word representations in vector space", section 4.1, for the
+    questions and 3CosAdd. Levy & Goldberg (2014), "Linguistic regularities in sparse and explicit word
+    representations", eq. 4, for 3CosMul.
+
+    Examples
+    --------
+    >>> import nearfar as nf
+    >>> words = ["king", "queen", "man", "woman", "cup"]
+    >>> emb = nf.Embedding([[1, 1, 0], [1, 0, 1], [0.1, 1, 0], [0.1, 0, 1], [-1, 1, 1]], ids=words)
+    >>> nf.evaluate.word_analogies(emb, [("man", "king", "woman", "queen")]).accuracy
+    1.0
+    """
+    owner = "word_analogies"
+    check_choice(owner, "method", method, METHODS)
+    check_flag(owner, "lowercase", lowercase)
+    n = len(embedding) if n_candidates is None else check_integer(owner, "n_candidates", n_candidates, low=4)
+    if isinstance(questions, (str, PathLike)):
+        given = _read_questions(owner, questions)
+    else:
+        given = [("", tuple(question)) for question in questions]
+        if any(len(words) != 4 for _, words in given):
+            raise InputError(owner, "questions", "of four words each", "another number of words")
+    if not given:
+        raise InputError(owner, "questions", "at least one question", "none")
+    rows = np.array([[_row(embedding, word, lowercase) for word in words] for _, words in given], np.int64)
+    covered: NDArray[np.bool_] = np.all((rows >= 0) & (rows < n), axis=1)
+    right = np.zeros(len(given), np.bool_)
+    right[covered] = (
+        _answers(_unit(embedding.vectors[:n].astype(np.float32)), rows[covered, :3], method) == rows[covered, 3]
+    )
+    sections: dict[str, tuple[int, int]] = {}
+    for (name, _), is_known, is_right in zip(given, covered.tolist(), right.tolist(), strict=True):
+        before = sections.get(name, (0, 0))
+        sections[name] = (before[0] + is_right, before[1] + is_known)
+    n_covered = int(covered.sum())
+    accuracy = int(right.sum()) / n_covered if n_covered else float("nan")
+    return WordAnalogies(accuracy, sections, len(given), n_covered)
+
+
+def _answers(unit: NDArray[Any], questions: NDArray[np.int64], method: str) -> NDArray[np.int64]:
+    """Return the best answer to each question, shape (m,)."""
+    answers = np.empty(len(questions), np.int64)
+    for start in range(0, len(questions), _BLOCK):
+        rows = questions[start : start + _BLOCK]
+        if method == "3CosAdd":
+            scores = (unit[rows[:, 1]] - unit[rows[:, 0]] + unit[rows[:, 2]]) @ unit.T
+        else:
+            a, b, c = ((unit[rows[:, k]] @ unit.T + 1) / 2 for k in range(3))
+            scores = b * c / (a + np.float32(0.001))
+        np.put_along_axis(scores, rows, -np.inf, axis=1)
+        answers[start : start + _BLOCK] = scores.argmax(axis=1)
+    return answers
+
+
+def _unit(vectors: NDArray[Any]) -> NDArray[Any]:
+    lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
+    return np.asarray(np.divide(vectors, lengths, out=np.zeros_like(vectors), where=lengths > 0))
+
+
+def _row(embedding: Embedding, word: str, lowercase: bool) -> int:
+    row = embedding.ids.get(word)
+    return embedding.ids.get(word.lower()) if row < 0 and lowercase else row
+
+
+def _spearman(left: NDArray[np.float64], right: NDArray[np.float64]) -> float:
+    from scipy.stats import rankdata
+
+    if len(left) < 3:
+        return float("nan")
+    a, b = rankdata(left), rankdata(right)
+    a, b = a - a.mean(), b - b.mean()
+    size = np.sqrt((a @ a) * (b @ b))
+    return float(a @ b / size) if size > 0 else float("nan")
+
+
+def _given_pairs(owner: str, pairs: Iterable[Any]) -> list[tuple[str, str, float]]:
+    found = []
+    for pair in pairs:
+        if len(pair) != 3 or not isinstance(pair[2], (int, float, np.number)) or not np.isfinite(pair[2]):
+            raise InputError(owner, "pairs", "of two words and a finite score each", repr(pair))
+        found.append((str(pair[0]), str(pair[1]), float(pair[2])))
+    return found
+
+
+def _lines(owner: str, argument: str, path: str | PathLike[str]) -> list[str]:
+    with ByteStream(owner, path, argument) as stream:
+        data = b"".join(iter(lambda: stream.read(2**20), b""))
+        try:
+            return data.decode("utf-8").splitlines()
+        except UnicodeDecodeError as error:
+            got = f"{stream.name}, which has other bytes at offset {error.start}"
+            raise DataError(owner, argument, "text in UTF-8", got) from error
+
+
+def _read_pairs(owner: str, path: str | PathLike[str]) -> list[tuple[str, str, float]]:
+    found = []
+    for number, line in enumerate(_lines(owner, "pairs", path), 1):
+        if not line.strip() or line.startswith("#"):
+            continue
+        fields = line.replace(",", " ").replace(";", " ").split() if "\t" not in line else line.split("\t")
+        try:
+            score = float(fields[2])
+        except (IndexError, ValueError) as error:
+            if number == 1 and len(fields) >= 3:
+                continue  # a header
+            got = f"line {number}: {line[:80]!r}"
+            raise DataError(owner, "pairs", "lines of two words and a score", got) from error
+        found.append((fields[0].strip(), fields[1].strip(), score))
+    return found
+
+
+def _read_questions(owner: str, path: str | PathLike[str]) -> list[tuple[str, tuple[str, ...]]]:
+    found: list[tuple[str, tuple[str, ...]]] = []
+    section = ""
+    for number, line in enumerate(_lines(owner, "questions", path), 1):
+        if line.startswith(":"):
+            section = line[1:].strip()
+        elif words := tuple(line.split()):
+            if len(words) != 4:
+                raise DataError(owner, "questions", "lines of four words", f"line {number}: {line[:80]!r}")
+            found.append((section, words))
+    return found

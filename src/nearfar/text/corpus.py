@@ -1,0 +1,276 @@
+"""`Corpus`: text from files, standard input or Python objects, cut into words and numbered in one pass."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Callable, Iterable, Iterator
+from itertools import chain
+from os import PathLike
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from nearfar._checks import check_choice, check_flag, check_integer, check_n_jobs, check_path
+from nearfar.errors import InputError
+from nearfar.storage._streams import ByteStream
+from nearfar.text import _pieces as pieces
+from nearfar.text import encoded as _encoded
+from nearfar.text._scan import Scan
+from nearfar.text.encoded import EncodedCorpus
+from nearfar.text.vocabulary import Vocabulary
+
+Tokenizer = Callable[[str], Iterable[str]]
+
+
+class Corpus:
+    """Text as sentences of words, to be counted and encoded.
+
+    The source is read once, when it is first needed, by all processors; words are numbered, and the numbers kept in
+    temporary files (4 bytes per word), so that nothing is read again, however often the corpus is encoded or iterated.
+
+    Parameters
+    ----------
+    source : path, "-", file object, iterable of str, iterable of lists of str
+        A file or a folder of files (in the order of their names), plain or compressed by gzip, xz, bzip2 or zstandard,
+        a sentence per line; several of them as ``Path`` objects; ``"-"`` is standard input. Strings in an iterable are
+        sentences, lists are sentences that are words already. An iterator is used up, and may be larger than memory.
+    tokenizer : callable, optional
+        Takes a sentence, returns its words. By default sentences are cut at white space, which is much quicker.
+    lowercase : bool, default=False
+        Turn everything into lower case first.
+    encoding_errors : {"strict", "replace", "ignore"}, default="strict"
+        What to do with bytes that are no UTF-8, and with zero bytes: stop and say in which file and where, replace, or
+        leave out.
+    n_jobs : int, optional
+        Number of threads; None means all processors. Results do not depend on it.
+
+    See Also
+    --------
+    EncodedCorpus : what is trained on.
+
+    Notes
+    -----
+    A sentence may be of any length. The order of words of equal frequency is that of their first appearance.
+
+    Examples
+    --------
+    >>> import nearfar as nf
+    >>> corpus = nf.Corpus(["The sea the ship", "the SEA"], lowercase=True)
+    >>> corpus.vocabulary().counts.tolist(), list(corpus)
+    ([3, 2, 1], [['the', 'sea', 'the', 'ship'], ['the', 'sea']])
+    >>> corpus.encode(min_count=2)
+    EncodedCorpus(5 tokens of 2 words, 2 sentences)
+    """
+
+    def __init__(
+        self,
+        source: Any,
+        *,
+        tokenizer: Tokenizer | None = None,
+        lowercase: bool = False,
+        encoding_errors: str = "strict",
+        n_jobs: int | None = None,
+    ) -> None:
+        if tokenizer is not None and not callable(tokenizer):
+            raise InputError("Corpus", "tokenizer", "a function of a sentence, or None", repr(tokenizer))
+        self._tokenizer = tokenizer
+        self._lowercase = check_flag("Corpus", "lowercase", lowercase)
+        self._errors = check_choice("Corpus", "encoding_errors", encoding_errors, pieces.ERRORS)
+        self._n_jobs = check_n_jobs("Corpus", n_jobs)
+        self._files = _files(source)
+        self._items: Iterable[object] | None = None if self._files is not None else _items(source)
+        self._scan: Scan | None = None
+
+    # ---------------------------------------------------------------- what is asked of it
+
+    def vocabulary(self, *, min_count: int = 1, max_size: int | None = None) -> Vocabulary:
+        """Return the words and their counts.
+
+        Parameters
+        ----------
+        min_count : int, default=1
+            Words that come less often are left out.
+        max_size : int, optional
+            No more than so many words, the most frequent ones.
+
+        Returns
+        -------
+        Vocabulary
+
+        Raises
+        ------
+        InputError
+            If there is no word, or none comes ``min_count`` times.
+        DataError
+            If the text cannot be read: which file, at which offset.
+        """
+        return self._restricted("Corpus.vocabulary", min_count, max_size)
+
+    def encode(
+        self,
+        *,
+        min_count: int = 5,
+        max_size: int | None = None,
+        vocabulary: Vocabulary | None = None,
+        folder: str | PathLike[str] | None = None,
+    ) -> EncodedCorpus:
+        """Return the text as numbers of words.
+
+        Parameters
+        ----------
+        min_count : int, default=5
+            Words that come less often are left out.
+        max_size : int, optional
+            No more than so many words, the most frequent ones.
+        vocabulary : Vocabulary, optional
+            Use its numbers, and leave out all other words, whatever the two above are.
+        folder : path-like, optional
+            Where to keep the result, see :meth:`EncodedCorpus.open`; by default in temporary files.
+
+        Returns
+        -------
+        EncodedCorpus
+
+        Raises
+        ------
+        InputError
+            If no word is left, or the folder cannot be written to.
+        DataError
+            If the text cannot be read.
+        """
+        owner = "Corpus.encode"
+        path = None if folder is None else check_path(owner, "folder", folder)
+        own = vocabulary is None
+        if vocabulary is None:
+            vocabulary = self._restricted(owner, min_count, max_size)
+        elif not isinstance(vocabulary, Vocabulary):
+            raise InputError(owner, "vocabulary", "a Vocabulary", type(vocabulary).__name__)
+        result = _encoded.encode(self._scanned(), vocabulary, path, own=own)
+        if not len(result):
+            raise InputError(owner, "vocabulary", "one with words of this text", f"none of its {len(vocabulary)} words")
+        return result
+
+    def __iter__(self) -> Iterator[list[str]]:
+        """Yield the sentences, lists of words; empty ones are left out."""
+        scan = self._scanned()
+        if not scan.words:
+            return
+        words = np.array([word.decode("utf-8", "surrogatepass") for word in scan.words], object)
+        sentence: list[str] = []
+        for piece in scan.pieces:
+            numbers = scan.read(piece)
+            ends = np.flatnonzero(numbers < 0)
+            own = words[np.append(scan.numbers[piece.worker], 0)[numbers]]  # at an end: some word, which is not used
+            start = 0
+            for end in (*ends.tolist(), len(numbers)):
+                sentence += own[start:end].tolist()
+                start = end + 1
+                if end < len(numbers) and sentence:
+                    yield sentence
+                    sentence = []
+
+    # ---------------------------------------------------------------- the pass
+
+    def _restricted(self, owner: str, min_count: int, max_size: int | None) -> Vocabulary:
+        check_integer(owner, "min_count", min_count, low=1)
+        if max_size is not None:
+            check_integer(owner, "max_size", max_size, low=1)
+        scan = self._scanned()
+        if not scan.n_tokens:
+            raise InputError("Corpus", "source", "text with at least one word", "none")
+        n = min(int((scan.counts >= min_count).sum()), max_size or len(scan.words))
+        if n == 0:
+            got = f"{min_count}; {scan.words[0].decode('utf-8', 'replace')!r} comes {scan.counts[0]} times"
+            raise InputError(owner, "min_count", "a count that at least one word reaches", got)
+        return Vocabulary((word.decode("utf-8", "surrogatepass") for word in scan.words[:n]), scan.counts[:n])
+
+    def _scanned(self) -> Scan:
+        if self._scan is None:
+            self._scan = Scan(self._pieces(), self._n_jobs)
+            self._items = None  # of no more use, and perhaps large
+        return self._scan
+
+    def _pieces(self) -> Iterator[pieces.Piece]:
+        index = 0
+        for kinds, texts in self._texts():
+            for text in texts:
+                yield index, text, kinds
+                index += 1
+
+    def _texts(self) -> Iterator[tuple[NDArray[np.uint8], Iterator[NDArray[np.uint8]]]]:
+        lower = self._lowercase
+        for file in self._files or ():
+            with ByteStream("Corpus", file, "source") as stream:
+                cut = pieces.pieces_of_stream("Corpus", stream, lowercase=lower, errors=self._errors)
+                if self._tokenizer is None:
+                    yield pieces.LINES, cut
+                else:
+                    yield pieces.LISTS, pieces.pieces_of_lists("Corpus", self._tokenized(_lines(cut)), lowercase=False)
+        if self._items is None:
+            return
+        first, items = _peek(self._items)
+        if isinstance(first, (list, tuple)):
+            if self._tokenizer is not None:
+                raise InputError("Corpus", "tokenizer", "None where sentences are lists of words", "a function")
+            yield pieces.LISTS, pieces.pieces_of_lists("Corpus", items, lowercase=lower)
+        elif self._tokenizer is not None:
+            strings = (item.lower() if lower and isinstance(item, str) else item for item in items)
+            yield pieces.LISTS, pieces.pieces_of_lists("Corpus", self._tokenized(strings), lowercase=False)
+        else:
+            yield pieces.STRINGS, pieces.pieces_of_strings("Corpus", items, lowercase=lower)
+
+    def _tokenized(self, sentences: Iterable[object]) -> Iterator[list[str]]:
+        assert self._tokenizer is not None
+        for sentence in sentences:
+            if not isinstance(sentence, str):
+                raise InputError(
+                    "Corpus", "source", "strings, one per sentence", f"{type(sentence).__name__} among them"
+                )
+            yield list(self._tokenizer(sentence))
+
+
+def _lines(texts: Iterator[NDArray[np.uint8]]) -> Iterator[str]:
+    """Yield the lines of a text that comes in pieces, of which only the last of a long line has no end."""
+    held = ""
+    for text in texts:
+        *whole, held = (held + text.tobytes().decode()).split("\n")
+        yield from whole
+    if held:
+        yield held
+
+
+def _files(source: object) -> list[Any] | None:
+    """Return what can be opened; None for Python objects."""
+    if isinstance(source, (str, PathLike)):
+        if str(source) == "-":
+            return ["-"]
+        path = check_path("Corpus", "source", source)
+        if isinstance(source, str) and not path.exists():
+            hint = "A text itself goes into a list: Corpus([text])."
+            raise InputError("Corpus", "source", "a file or folder that exists", repr(source), hint)
+        return _in_folder(path) if path.is_dir() else [path]
+    if isinstance(source, (list, tuple)) and source and all(isinstance(item, PathLike) for item in source):
+        return [file for item in source for file in (_in_folder(Path(item)) if Path(item).is_dir() else [item])]
+    return [source] if isinstance(source, io.IOBase) else None
+
+
+def _in_folder(folder: Path) -> list[Path]:
+    files = sorted(path for path in folder.rglob("*") if path.is_file() and not path.name.startswith("."))
+    if not files:
+        raise InputError("Corpus", "source", "a folder with files", repr(str(folder)))
+    return files
+
+
+def _items(source: object) -> Iterable[object]:
+    if isinstance(source, (bytes, bytearray)) or not isinstance(source, Iterable):
+        expected = "a file, a folder, '-', strings or lists of words"
+        raise InputError("Corpus", "source", expected, type(source).__name__)
+    return source
+
+
+def _peek(items: Iterable[object]) -> tuple[object, Iterable[object]]:
+    iterator = iter(items)
+    first = next(iterator, None)
+    return first, (() if first is None else chain([first], iterator))

@@ -1,0 +1,191 @@
+"""`Vocabulary`: words, their numbers and how often they came."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from os import PathLike
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from nearfar._checks import check_integer, check_path
+from nearfar._ids import Ids
+from nearfar.errors import DataError, InputError, UnknownIdError
+from nearfar.storage.atomic import atomic_write
+
+_ESCAPES = {"\\": "\\\\", "\t": "\\t", "\n": "\\n", "\r": "\\r"}
+_HEADER = "word\tcount\n"
+
+
+class Vocabulary:
+    """Words with their counts, the most frequent first; a word's number is its place.
+
+    Parameters
+    ----------
+    words : iterable of str
+        Distinct. Sorted by count, the most frequent first; words that are equally frequent keep their order.
+    counts : array-like of shape (n,), int
+        How often each came in the text, at least 1.
+
+    Attributes
+    ----------
+    counts : ndarray of shape (n,), int64, read-only
+    words : Ids
+        A sequence of str.
+
+    Raises
+    ------
+    InputError
+        Words that are not distinct or no strings, or counts that do not go with them.
+
+    Examples
+    --------
+    >>> from nearfar import Vocabulary
+    >>> vocabulary = Vocabulary(["sea", "the", "ship"], [2, 9, 2])
+    >>> list(vocabulary), vocabulary.counts.tolist(), vocabulary["ship"]
+    (['the', 'sea', 'ship'], [9, 2, 2], 2)
+    >>> len(vocabulary.restricted(min_count=3)), "sea" in vocabulary
+    (1, True)
+    """
+
+    def __init__(self, words: Iterable[str], counts: ArrayLike) -> None:
+        words = list(words)
+        if wrong := [word for word in words if not isinstance(word, str) or not word]:
+            raise InputError("Vocabulary", "words", "strings with at least one character", repr(wrong[0]))
+        given = np.asarray(counts)
+        if given.shape != (len(words),) or (given.size and given.dtype.kind not in "iu"):
+            expected = f"{len(words)} integers, one per word"
+            raise InputError("Vocabulary", "counts", expected, f"{given.dtype} of shape {given.shape}")
+        if given.size and given.min() < 1:
+            raise InputError("Vocabulary", "counts", "at least 1", int(given.min()))
+        order = np.argsort(-given.astype(np.int64), kind="stable")
+        self.words = Ids([words[k] for k in order], owner="Vocabulary", name="words")
+        self.counts: NDArray[np.int64] = given[order].astype(np.int64)
+        self.counts.setflags(write=False)
+
+    def __len__(self) -> int:
+        return len(self.words)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.words)
+
+    def __contains__(self, word: object) -> bool:
+        return word in self.words
+
+    def __getitem__(self, word: str) -> int:
+        row = self.words.get(word)
+        if row < 0:
+            raise UnknownIdError("Vocabulary", [word])
+        return row
+
+    def __eq__(self, other: object) -> bool:
+        return (
+            isinstance(other, Vocabulary)
+            and self.words == other.words
+            and bool(np.array_equal(self.counts, other.counts))
+        )
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __repr__(self) -> str:
+        return f"Vocabulary({len(self)} words, {self.n_tokens} tokens)"
+
+    @property
+    def n_tokens(self) -> int:
+        """Sum of the counts."""
+        return int(self.counts.sum())
+
+    def restricted(self, *, min_count: int = 1, max_size: int | None = None) -> Vocabulary:
+        """Return the vocabulary without rare words.
+
+        Parameters
+        ----------
+        min_count : int, default=1
+            Words that came less often are left out.
+        max_size : int, optional
+            No more than so many words, the most frequent ones.
+
+        Returns
+        -------
+        Vocabulary
+
+        Raises
+        ------
+        InputError
+            If a number is below 1, or no word is left.
+        """
+        check_integer("Vocabulary.restricted", "min_count", min_count, low=1)
+        n = int(np.searchsorted(-self.counts, -min_count, side="right"))
+        if max_size is not None:
+            n = min(n, check_integer("Vocabulary.restricted", "max_size", max_size, low=1))
+        if n == 0:
+            most = f"{self.words[0]!r}, the most frequent word, came {self.counts[0]} times" if len(self) else "no word"
+            raise InputError("Vocabulary.restricted", "min_count", "a count that some word reaches", most)
+        return Vocabulary(self.words[:n], self.counts[:n])
+
+    def save(self, path: str | PathLike[str]) -> None:
+        r"""Write a text file: the header ``word<TAB>count``, then a line per word.
+
+        Parameters
+        ----------
+        path : path-like
+            The file appears whole or not at all. In words, a tab, a line end or a backslash is written as ``\t``,
+            ``\n``, ``\r`` or ``\\``.
+
+        Raises
+        ------
+        InputError
+            If the path cannot be written to.
+        """
+        table = str.maketrans(_ESCAPES)
+        with atomic_write(check_path("Vocabulary.save", "path", path), owner="Vocabulary.save") as file:
+            file.write(_HEADER.encode())
+            for word, count in zip(self.words, self.counts.tolist(), strict=True):
+                file.write(f"{word.translate(table)}\t{count}\n".encode("utf-8", "surrogatepass"))
+
+    @classmethod
+    def load(cls, path: str | PathLike[str]) -> Vocabulary:
+        """Read what :meth:`save` wrote.
+
+        Parameters
+        ----------
+        path : path-like
+
+        Returns
+        -------
+        Vocabulary
+
+        Raises
+        ------
+        InputError
+            If there is no such file.
+        DataError
+            If it is no such file (which line).
+        """
+        path = check_path("Vocabulary.load", "path", path, exists=True)
+        words, counts = [], []
+        data = path.read_bytes()
+        if not data.startswith(_HEADER.encode()) or not data.endswith(b"\n"):
+            got = f"{str(path)!r}, which is another file or was cut short"
+            raise DataError("Vocabulary.load", "path", "a vocabulary that nearfar wrote", got)
+        for number, line in enumerate(data.split(b"\n")[1:-1], 2):
+            word, _, count = line.rpartition(b"\t")
+            if not word or not count.isdigit():
+                got = f"line {number}: {line[:80]!r}"
+                raise DataError("Vocabulary.load", "path", "lines of a word, a tab and a count", got)
+            words.append(_unescaped(word.decode("utf-8", "surrogatepass")))
+            counts.append(int(count))
+        return cls(words, np.array(counts, np.int64))
+
+
+def _unescaped(word: str) -> str:
+    if "\\" not in word:
+        return word
+    parts, back = iter(word.split("\\")), {"t": "\t", "n": "\n", "r": "\r"}
+    out = [next(parts)]
+    for part in parts:
+        if part:
+            out.append(back.get(part[0], part[0]) + part[1:])
+        else:
+            out.append("\\" + next(parts, ""))
+    return "".join(out)

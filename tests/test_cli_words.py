@@ -1,0 +1,83 @@
+"""nearfar words: from a text to vectors, and to scores."""
+
+from __future__ import annotations
+
+import io
+import json
+import sys
+
+import numpy as np
+import pytest
+
+import nearfar as nf
+from nearfar.cli import main
+
+
+@pytest.fixture
+def text(tmp_path):
+    rng = np.random.default_rng(0)
+    path = tmp_path / "text.txt"
+    path.write_text("\n".join(" ".join(f"W{k}" for k in rng.integers(9, size=8)) for _ in range(200)))
+    return path
+
+
+OPTIONS = ["--n-components", "4", "--sample", "0", "--n-epochs", "1", "--random-state", "0", "--n-jobs", "1"]
+
+
+def test_a_text_becomes_vectors(tmp_path, text, capsys):
+    output = tmp_path / "words.safetensors"
+    assert main(["words", "train", str(text), "-o", str(output), *OPTIONS, "--lowercase"]) == 0
+    assert "9 words of 4 from 1600 tokens, loss" in capsys.readouterr().err
+    vectors = nf.Embedding.load(output)
+    assert sorted(vectors) == [f"w{k}" for k in range(9)]
+    model = nf.SkipGram(4, sample=0, n_epochs=1, random_state=0, n_jobs=1).fit(nf.Corpus(text, lowercase=True))
+    np.testing.assert_array_equal(vectors.vectors, model.embedding_)
+    assert vectors.parameters["estimator"] == "SkipGram"
+
+
+def test_standard_input_word2vec_and_json(tmp_path, text, capsys, monkeypatch):
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(text.read_bytes())))
+    output = tmp_path / "words.vec"
+    assert main(["words", "train", "-", "-o", str(output), *OPTIONS, "--max-size", "5", "--json"]) == 0
+    summary = json.loads(capsys.readouterr().out)
+    assert (summary["n"], summary["n_components"]) == (5, 4)
+    assert len(nf.Embedding.load(output)) == 5
+
+
+def test_vectors_are_compared_with_people(tmp_path, text, capsys):
+    output, pairs, questions = tmp_path / "words.npz", tmp_path / "pairs.tsv", tmp_path / "questions.txt"
+    assert main(["words", "train", str(text), "-o", str(output), *OPTIONS, "-q"]) == 0
+    pairs.write_text("W1\tW2\t3\nW2\tW3\t1\nW4\tW5\t2\nW6\tunknown\t2\n")
+    questions.write_text(": all\nW1 W2 W3 W4\n")
+    capsys.readouterr()
+    command = ["words", "evaluate", str(output), "--similarity", str(pairs), "--analogies", str(questions)]
+    assert main([*command, "--json"]) == 0
+    scores = json.loads(capsys.readouterr().out)
+    vectors = nf.Embedding.load(output)
+    assert scores[0]["value"] == pytest.approx(nf.evaluate.word_similarity(vectors, pairs).rho)
+    assert (scores[0]["covered"], scores[0]["of"]) == (3, 4)
+    assert scores[1]["score"] == "solved"
+    assert main(command) == 0
+    first, second = capsys.readouterr().out.splitlines()
+    assert first.split("\t")[:2] == [str(pairs), "rho"]
+    assert " to " in first
+    assert second.split("\t")[-2:] == ["1", "1"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["train", "nowhere.txt", "-o", "out.npz"], "source must be a file or folder that exists"),
+        (["train", "TEXT", "-o", "out.xyz"], "out.xyz"),
+        (["train", "TEXT", "-o", "out.npz", "--window", "0"], "--window must be"),
+        (["train", "TEXT", "-o", "out.npz", "--min-count", "9999"], "--min-count must be a count that at least one"),
+        (["evaluate", "TEXT"], "Give at least one file by --similarity or --analogies"),
+    ],
+)
+def test_what_is_refused(tmp_path, text, capsys, monkeypatch, arguments, message):
+    monkeypatch.chdir(tmp_path)
+    assert main(["words", *(str(text) if word == "TEXT" else word for word in arguments)]) == 2
+    error = capsys.readouterr().err
+    assert message in error
+    assert error.count("\n") == 1
+    assert not (tmp_path / "out.npz").exists()

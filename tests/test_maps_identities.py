@@ -1,0 +1,296 @@
+"""Maps that must be the same map: at the ends of parameters, turned and moved; and one pass for cost and gradient."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy.sparse import csr_array
+
+import nearfar as nf
+from nearfar.divergences import KL, JensenShannon, NeRV, ReverseKL
+from nearfar.far import ExactField, MeshField
+from nearfar.kernels import Exponential, HeavyTailed, InhomogeneousStudentT, StudentT
+from nearfar.models._master import value_and_gradient
+from nearfar.models._neighbor_objective import NeighborObjective
+
+N = 120
+SHORT = {"perplexity": 8, "max_iter": 45, "early_exaggeration_iter": 20, "random_state": 0, "n_jobs": 1}
+DIVERGENCES = [KL(), ReverseKL(), NeRV(0.3), JensenShannon(0.4)]
+FIELDS = {"exact": ExactField(), "mesh": MeshField(tolerance=1e-4)}
+
+
+@pytest.fixture(scope="module")
+def data() -> np.ndarray:
+    rng = np.random.default_rng(1)
+    return rng.normal(size=(N, 5)) * [3, 2, 1, 1, 0.5] + 4 * np.repeat(np.eye(3, 5), N // 3, axis=0)
+
+
+@pytest.fixture(scope="module")
+def affinities(data):
+    return nf.Affinities(8).fit(data)
+
+
+def start(scale: float = 1e-2) -> np.ndarray:
+    return np.random.default_rng(2).normal(size=(N, 2)) * [scale, 0.7 * scale]
+
+
+# -- the ends of the parameters: the whole optimisation is the same --------------------------------------------------
+
+
+def by_row(divergence, kernel):
+    return nf.NeighborEmbedding(divergence=divergence, kernel=kernel, normalization="row")
+
+
+def by_pair(divergence, kernel):
+    return nf.NeighborEmbedding(divergence=divergence, kernel=kernel)
+
+
+SAME = {
+    "HSSNE at 1 is t-SNE": (nf.HSSNE(alpha=1.0), nf.TSNE()),
+    "HSSNE at 0 is SSNE": (nf.HSSNE(alpha=0.0), nf.SSNE()),
+    "NeRV at 1 is SNE": (nf.NeRV(lam=1.0), nf.ASNE()),
+    "NeRV at 0 is reverse KL": (nf.NeRV(lam=0.0), by_row("reverse-kl", "exponential")),
+    "JSE at 0 is SNE": (nf.JSE(kappa=0.0), nf.ASNE()),
+    "JSE at 1 is reverse KL": (nf.JSE(kappa=1.0), by_row("reverse-kl", "exponential")),
+    "NeRV by pair at 1 is t-SNE": (by_pair(NeRV(1.0), "student-t"), nf.TSNE()),
+    "JSE by pair at 0 is t-SNE": (by_pair(JensenShannon(0.0), "student-t"), nf.TSNE()),
+    "one degree of freedom by row is t-ASNE": (by_row("kl", InhomogeneousStudentT(1.0)), nf.TASNE()),
+    "one degree of freedom by pair is t-SNE": (by_pair("kl", InhomogeneousStudentT(1.0)), nf.TSNE()),
+    "inhomogeneous t-SNE at 1 is t-ASNE": (nf.InhomogeneousTSNE(degrees_of_freedom=1.0, learn=False), nf.TASNE()),
+    "inhomogeneous t-SNE at infinity has an exponential of 1/2": (
+        nf.InhomogeneousTSNE(degrees_of_freedom=1e12, learn=False),
+        by_row("kl", Exponential(0.5)),
+    ),
+    "infinitely many by row are an exponential of 1/2": (
+        by_row("kl", InhomogeneousStudentT(1e12)),
+        by_row("kl", Exponential(0.5)),
+    ),
+    "infinitely many by pair are an exponential of 1/2": (
+        by_pair("kl", InhomogeneousStudentT(1e12)),
+        by_pair("kl", Exponential(0.5)),
+    ),
+}
+
+
+@pytest.mark.parametrize("far", ["exact", "fft"])
+@pytest.mark.parametrize("pair", SAME.values(), ids=SAME)
+def test_at_their_ends_methods_are_each_other(affinities, pair, far):
+    one, other = (est.set_params(**SHORT, far=far, init=start()).fit(affinities) for est in pair)
+    assert one.embedding_.dtype == np.float64
+    np.testing.assert_allclose(one.cost_curve_, other.cost_curve_, rtol=1e-6)
+    tolerance = 1e-5 * np.ptp(other.embedding_)
+    np.testing.assert_allclose(one.embedding_, other.embedding_, atol=tolerance)
+    assert np.ptp(other.embedding_) > 10 * np.ptp(start())  # the map has left its start
+
+
+def test_one_degree_of_freedom_per_point_is_t_sne(affinities):
+    nu = InhomogeneousStudentT(np.ones(N).tolist())
+    options = {**SHORT, "init": start(), "far": "exact"}
+    one = nf.NeighborEmbedding(kernel=nu, **options).fit(affinities)
+    np.testing.assert_allclose(one.embedding_, nf.TSNE(**options).fit(affinities).embedding_, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("normalization", ["pair", "row"])
+@pytest.mark.parametrize(
+    ("near", "end", "rtol"),
+    [
+        ((KL(), HeavyTailed(1e-8)), (KL(), Exponential()), 1e-5),
+        ((KL(), HeavyTailed(1 - 1e-8)), (KL(), StudentT()), 1e-5),
+        ((NeRV(1 - 1e-9, 0.1), StudentT()), (KL(), StudentT()), 1e-5),
+        ((NeRV(1e-9, 0.1), StudentT()), (ReverseKL(0.1), StudentT()), 1e-5),
+        ((JensenShannon(1e-6), StudentT()), (KL(), StudentT()), 1e-4),
+        ((KL(), InhomogeneousStudentT(1 + 1e-8)), (KL(), StudentT()), 1e-5),
+        ((KL(), InhomogeneousStudentT(1e8)), (KL(), Exponential(0.5)), 1e-5),
+    ],
+    ids=lambda parts: repr(parts[1]) if isinstance(parts, tuple) else None,
+)
+def test_the_ends_are_limits(affinities, normalization, near, end, rtol):
+    """What is a case of its own in the code joins what is beside it."""
+    P = probabilities(affinities, normalization)
+    G, cost = objective(P, near, normalization).evaluate(start(1.0), cost=True)
+    G, (expected, expected_cost) = G.copy(), objective(P, end, normalization).evaluate(start(1.0), cost=True)
+    assert cost == pytest.approx(expected_cost, rel=rtol)
+    np.testing.assert_allclose(G, expected, atol=rtol * np.abs(expected).max())
+
+
+def probabilities(affinities, normalization: str) -> Any:
+    P = affinities.relation_.to_scipy()
+    return P if normalization == "row" else csr_array(P / P.sum())
+
+
+def objective(P, parts, normalization: str, far: Any = None) -> NeighborObjective:
+    divergence, kernel = parts
+    return NeighborObjective(P, kernel, divergence, normalization, far or ExactField(), dtype=np.float64, n_jobs=1)
+
+
+# -- turned, moved and mirrored --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("normalization", ["pair", "row"])
+@pytest.mark.parametrize("divergence", DIVERGENCES, ids=repr)
+@pytest.mark.parametrize("far", FIELDS)
+def test_a_turned_and_moved_map_costs_the_same(affinities, divergence, normalization, far):
+    """On the fast path; the exact sums to rounding, the mesh, whose points lie elsewhere, to its tolerance."""
+    P, Y = probabilities(affinities, normalization), start(3.0)
+    turn = np.array([[0.6, -0.8], [0.8, 0.6]])
+    made = objective(P, (divergence, StudentT()), normalization, FIELDS[far])
+    G, cost = made.evaluate(Y, cost=True)
+    G, (moved, moved_cost) = G.copy(), made.evaluate(np.ascontiguousarray(Y @ turn + [700.0, -30.0]), cost=True)
+    share = 1e-9 if far == "exact" else 3e-3
+    assert moved_cost == pytest.approx(cost, rel=share)
+    assert np.linalg.norm(moved - G @ turn) < share * np.linalg.norm(G)
+
+
+@pytest.mark.parametrize("recipe", [nf.TSNE, nf.NeRV, nf.JSE])
+def test_where_a_start_lies_and_which_axis_is_which_do_not_matter(affinities, recipe):
+    """Gains go by coordinate, so that a start that is turned by another angle leads to another map."""
+    plain = recipe(**SHORT, init=start()).fit(affinities).embedding_
+    moved = recipe(**SHORT, init=np.add(start()[:, ::-1], [5.0, 2.0])).fit(affinities).embedding_
+    np.testing.assert_allclose(moved[:, ::-1], plain, atol=1e-6 * np.ptp(plain))
+    np.testing.assert_allclose(plain.mean(axis=0), 0, atol=1e-9)
+
+
+def test_turned_and_moved_data_have_the_same_neighbours(data, affinities):
+    turn, _ = np.linalg.qr(np.random.default_rng(3).normal(size=(5, 5)))
+    moved = nf.Affinities(8).fit(data @ turn + 100.0)
+    np.testing.assert_array_equal(moved.indices_, affinities.indices_)
+    expected = affinities.relation_.to_scipy().toarray()
+    np.testing.assert_allclose(moved.relation_.to_scipy().toarray(), expected, rtol=1e-3, atol=1e-6)
+
+
+@pytest.mark.parametrize("stress", ["metric", "sstress", "sammon"])
+def test_turned_and_moved_data_have_the_same_stress(data, stress):
+    turn, _ = np.linalg.qr(np.random.default_rng(3).normal(size=(5, 5)))
+    plain, moved = (nf.MDS(stress=stress, tol=1e-9).fit(X) for X in (data, data @ turn - 20.0))
+    assert moved.stress_ == pytest.approx(plain.stress_, rel=1e-5)
+    gaps = [np.linalg.norm(est.embedding_[:, None] - est.embedding_, axis=2) for est in (plain, moved)]
+    np.testing.assert_allclose(gaps[1], gaps[0], atol=1e-2 * gaps[0].max())
+
+
+# -- points in one place, zeros of P ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("normalization", ["pair", "row"])
+@pytest.mark.parametrize("divergence", DIVERGENCES, ids=repr)
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_points_that_coincide_on_the_mesh(affinities, divergence, normalization, dtype):
+    P = probabilities(affinities, normalization)
+    for Y in (np.zeros((N, 2)), np.repeat(start(1.0)[::40], 40, axis=0), np.ones((N, 2)) * [3.0, -4e3]):
+        made = NeighborObjective(P, StudentT(), divergence, normalization, MeshField(), dtype=dtype, n_jobs=1)
+        G, cost = made.evaluate(np.ascontiguousarray(Y, dtype), cost=True)
+        assert np.isfinite(G).all()
+        assert np.isfinite(cost)
+        if not np.ptp(Y, axis=0).any():  # no direction to go
+            np.testing.assert_allclose(G, 0, atol=1e-6)
+
+
+@pytest.mark.parametrize("far", ["exact", "fft"])
+@pytest.mark.parametrize("recipe", [nf.TSNE, nf.SSNE, nf.NeRV, nf.JSE])
+def test_a_start_in_one_place_stays_finite(affinities, recipe, far):
+    est = recipe(**SHORT, far=far, init=np.zeros((N, 2))).fit(affinities)
+    assert np.isfinite(est.embedding_).all()
+    if far == "exact":  # no direction is better than another
+        assert not est.embedding_.any()
+    assert np.isfinite(est.cost_curve_).all()
+
+
+@pytest.mark.parametrize("normalization", ["pair", "row"])
+@pytest.mark.parametrize("divergence", DIVERGENCES, ids=repr)
+def test_a_stored_zero_is_no_entry(affinities, divergence, normalization):
+    P = probabilities(affinities, normalization).tocoo()
+    rows, columns = np.repeat(np.arange(N), 3), np.arange(3 * N) * 7 % N
+    entries = np.concatenate([P.row, rows]), np.concatenate([P.col, columns])
+    stored = csr_array((np.concatenate([P.data, np.zeros(3 * N)]), entries), shape=P.shape)
+    assert stored.nnz > P.nnz
+    parts = (divergence, StudentT())
+    G, cost = objective(P.tocsr(), parts, normalization).evaluate(start(1.0), cost=True)
+    G, (same, same_cost) = G.copy(), objective(stored, parts, normalization).evaluate(start(1.0), cost=True)
+    assert same_cost == pytest.approx(cost, rel=1e-12)
+    np.testing.assert_allclose(same, G, atol=1e-12 * np.abs(G).max())
+
+
+@pytest.mark.parametrize("normalization", ["pair", "row"])
+@pytest.mark.parametrize("lam", [0.0, 0.4])
+def test_where_no_p_is_zero_the_floor_fades(data, normalization, lam):
+    """The dense original has no floor: cost and gradient come to its own, by as much as the floor is lowered."""
+    gaps = ((data[:, None] - data) ** 2).sum(axis=2)
+    P, off = 1 / (1 + gaps), ~np.eye(N, dtype=bool)
+    Y, axis = start(1.0), {"axis": 1 if normalization == "row" else None, "keepdims": True}
+    f = ((Y[:, None] - Y) ** 2).sum(axis=2)
+    P, Q = (A * off / (A * off).sum(**axis) for A in (P, 1 / (1 + f)))
+    logs = np.log(np.where(off, Q, 1) / np.where(off, P, 1))
+    cost = (lam * -P * logs + (1 - lam) * Q * logs).sum()
+    k = lam * (P - Q) + (1 - lam) * Q * ((Q * logs).sum(**axis) - logs)
+    K = (k + k.T) / (1 + f)
+    G = 2 * (K.sum(axis=1)[:, None] * Y - K @ Y)
+    errors = []
+    for floor in (1e-3, 1e-5, 1e-7):
+        divergence = ReverseKL(floor) if lam == 0 else NeRV(lam, floor)
+        found, found_cost = objective(csr_array(P), (divergence, StudentT()), normalization).evaluate(Y, cost=True)
+        errors.append([abs(found_cost - cost) / cost, np.abs(found - G).max() / np.abs(G).max()])
+    assert np.max(errors[0]) < 2e-2
+    np.testing.assert_allclose(np.divide(errors[0], errors[1]), 100, rtol=0.2)
+    assert np.max(errors[2]) < 2e-6
+
+
+# -- one pass --------------------------------------------------------------------------------------------------------
+
+
+@dataclass
+class Counted:
+    """A field that counts what it is asked for."""
+
+    inner: Any = field(default_factory=ExactField)
+    placed: int = 0
+    sums: int = 0
+
+    def place(self, Y, kernel, n_jobs):
+        self.placed += 1
+        self.inner.place(Y, kernel, n_jobs)
+
+    def evaluate(self, terms):
+        self.sums += len(terms)
+        return self.inner.evaluate(terms)
+
+    def total(self, terms):
+        self.sums += len(terms)
+        return self.inner.total(terms)
+
+
+@pytest.mark.parametrize("normalization", ["pair", "row"])
+@pytest.mark.parametrize("divergence", DIVERGENCES, ids=repr)
+def test_the_cost_takes_no_further_sums_over_all_pairs(affinities, divergence, normalization):
+    P, Y = probabilities(affinities, normalization), start(1.0)
+    alone, both = Counted(), Counted()
+    G = objective(P, (divergence, StudentT()), normalization, alone).evaluate(Y)[0].copy()
+    with_cost, cost = objective(P, (divergence, StudentT()), normalization, both).evaluate(Y, cost=True)
+    np.testing.assert_array_equal(with_cost, G)
+    assert (both.placed, both.sums) == (alone.placed, alone.sums)
+    assert alone.placed == 1
+    counted = P if normalization == "row" else (P + P.T) / 2
+    expected = value_and_gradient(Y, counted, StudentT(), divergence, normalization)
+    assert cost == pytest.approx(expected[0], rel=1e-6)
+
+
+@pytest.mark.parametrize("normalization", ["pair", "row", "none"])
+def test_the_master_equation_looks_at_each_pair_once_for_both(normalization):
+    calls = []
+
+    @dataclass(frozen=True)
+    class Watched:
+        def value(self, p, q):
+            calls.append(("value", p.size))
+            return (p - q) ** 2 / 2
+
+        def derivative(self, p, q):
+            calls.append(("derivative", p.size))
+            return q - p
+
+    n = 12
+    value_and_gradient(start(1.0)[:n], np.ones((n, n)) / n**2, StudentT(), Watched(), normalization, block=5)
+    seen = {kind: sum(size for what, size in calls if what == kind) for kind in ("value", "derivative")}
+    assert seen["value"] == n * n
+    assert seen["derivative"] == n * n * (2 if normalization == "pair" else 1)  # by pair also that of p_ji

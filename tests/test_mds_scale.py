@@ -1,0 +1,335 @@
+"""Maps of distances from sampled pairs: estimates of the stress and its gradient, the map, odd input."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy.sparse import csr_array
+from scipy.spatial.distance import cdist, pdist, squareform
+
+import nearfar as nf
+from nearfar.divergences import MetricStress, Sammon, SStress
+from nearfar.errors import InputError
+from nearfar.models import _mds_sample
+from nearfar.models import mds as mds_module
+from nearfar.models._mds_pairs import kept_dtype, pairs_of_rows
+from nearfar.models._mds_rows import rows_of, triangle
+from nearfar.models._mds_sample import DRAWS, SampledPairs, draw
+from nearfar.models._mds_start import classical
+
+STRESSES = {"metric": MetricStress(), "sstress": SStress(), "sammon": Sammon()}
+every_stress = pytest.mark.parametrize("name", STRESSES)
+
+
+def rows(rng, n=60, p=4):
+    """Rows of uneven spread."""
+    return rng.normal(size=(n, p)) * np.linspace(4, 1, p) + rng.random((n, 1))
+
+
+def sampled(X, seed=0, *, n_neighbors=3, n_samples=14, metric="euclidean", n_jobs=1):
+    dtype = kept_dtype(X)
+    source = rows_of("test", X, metric, dtype, n_jobs)
+    rng = np.random.default_rng(seed)
+    return SampledPairs("test", source, dtype, metric, n_neighbors, n_samples, rng, n_jobs)
+
+
+def near_mask(D, k):
+    """Return whether one of the two is among the k nearest of the other."""
+    D = D + np.diag(np.full(len(D), np.inf))
+    near = np.sort(D, axis=1)[:, k - 1 : k] >= D if k else np.zeros(D.shape, bool)
+    return near | near.T
+
+
+def costs(stress, r, d):
+    return stress.value(r, d, 1.0) if isinstance(stress, Sammon) else stress.value(r, d)
+
+
+def slopes(stress, r, d):
+    return stress.derivative(r, d, 1.0) if isinstance(stress, Sammon) else stress.derivative(r, d)
+
+
+def plain(stress, D, Y, weights):
+    """Return the weighted cost of the pairs and its gradient, from whole matrices."""
+    d = cdist(Y, Y)
+    np.fill_diagonal(weights, 0)
+    cost = np.sum(weights * costs(stress, D, d)) / 2
+    pulls = weights * np.divide(slopes(stress, D, d), d, out=np.zeros_like(d), where=d > 0)
+    return cost, pulls.sum(axis=1)[:, None] * Y - pulls @ Y
+
+
+# -- distances ------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("dtype", "tolerance"), [(np.float32, 3e-5), (np.float64, 1e-12)])
+def test_distances_from_products_keep_their_digits(rng, dtype, tolerance):
+    X = rows(rng, 700, 9)
+    X[:300] = X[300:600] + 1e-3 * rng.normal(size=(300, 9))  # close pairs, far from the centre
+    X[5] = X[6]
+    X = X.astype(dtype)
+    source = rows_of("test", X, "euclidean", dtype, 2)
+    found, expected = triangle(source, dtype) * source.within, pdist(X.astype(np.float64))
+    np.testing.assert_allclose(found, expected, rtol=tolerance, atol=2e-6 if dtype == np.float32 else 1e-15)
+    assert squareform(found)[5, 6] == 0
+    some = np.array([3, 5, 6, 90])
+    np.testing.assert_allclose(source.group(some) * source.within, cdist(X[some], X[some]), rtol=1e-4, atol=1e-6)
+    part = source.block(100, 150, 30, 400) * source.within
+    np.testing.assert_allclose(part, cdist(X[100:150], X[30:400]), rtol=1e-4, atol=1e-6)
+
+
+# -- the estimate ---------------------------------------------------------------------------------------------------
+
+
+@every_stress
+@pytest.mark.parametrize("k", [0, 3])
+def test_the_sum_is_what_it_says(rng, name, k):
+    X, Y, stress = rows(rng), rng.normal(size=(60, 2)), STRESSES[name]
+    pairs = sampled(X, n_neighbors=k)
+    D = cdist(X, X) / pairs.unit
+    near = near_mask(D, k)
+    weights = near.astype(float)
+    for one in pairs.draws:
+        within = one.members[:, None] == one.members
+        assert one.probability == pytest.approx((within.sum() - 60) / (60 * 59), rel=1e-12)
+        assert within.sum(axis=1).min() >= 14 // DRAWS + 1
+        weights += within * ~near / (DRAWS * one.probability)
+    cost, gradient = pairs.stress(Y, stress)
+    expected_cost, expected_gradient = plain(stress, D, Y, weights)
+    assert cost == pytest.approx(expected_cost, rel=1e-6)  # near distances were searched in single precision
+    np.testing.assert_allclose(gradient, expected_gradient, rtol=1e-5, atol=1e-6 * np.abs(gradient).max())
+    sums = pairs.measures(Y, stress)
+    d, half = cdist(Y, Y), weights / 2
+    np.testing.assert_allclose(
+        sums,
+        [np.sum(half * t) for t in (D, D**2, d**2, D * d, (D - d) ** 2, costs(stress, D, d))],
+        rtol=1e-6,
+    )
+
+
+@every_stress
+def test_stress_and_gradient_are_unbiased(rng, name):
+    X, Y, stress = rows(rng, 50), rng.normal(size=(50, 2)), STRESSES[name]
+    D, found = cdist(X, X), []
+    for seed in range(400):
+        pairs = sampled(X, seed, n_samples=10)
+        unit = pairs.unit  # is an estimate too
+        cost, gradient = pairs.stress(Y / unit, stress)
+        power = {"metric": 2, "sstress": 4, "sammon": 1}[name]
+        found.append([cost * unit**power, *(gradient * unit ** (power - 1)).ravel()])
+    found = np.array(found)
+    cost, gradient = plain(stress, D, Y, np.ones((50, 50)))
+    errors = (found.mean(axis=0) - [cost, *gradient.ravel()]) / (found.std(axis=0, ddof=1) / 20)
+    assert np.abs(errors).max() < 4.5
+    assert 0.6 < np.std(errors[1:]) < 1.5
+    assert found[:, 0].std() < cost  # an estimate, not a constant, and of some use
+    assert found[:, 0].std() > 0
+
+
+def test_every_pair_is_as_likely(rng):
+    source = rows_of("test", rows(rng, 23), "euclidean", np.float64, 1)
+    seen = np.zeros((23, 23))
+    for _ in range(1200):
+        one = draw(source, 4, np.float64, rng)
+        seen += one.members[:, None] == one.members
+    share = seen[np.triu_indices(23, 1)] / 1200
+    expected = one.probability
+    error = np.sqrt(expected * (1 - expected) / 1200)
+    assert np.abs(share - expected).max() < 4.5 * error
+    assert share.std() == pytest.approx(error, rel=0.3)
+
+
+@every_stress
+@pytest.mark.parametrize("d", [1, 2, 3])
+def test_gradient_of_a_fixed_sample(rng, name, d):
+    X, stress = rows(rng, 30), STRESSES[name]
+    pairs = sampled(X, n_samples=8)
+    Y = rng.normal(size=(30, d))
+    _, gradient = pairs.stress(Y, stress)
+    h = 6e-6
+    for index in np.ndindex(Y.shape):
+        step = np.zeros_like(Y)
+        step[index] = h
+        difference = (pairs.stress(Y + step, stress)[0] - pairs.stress(Y - step, stress)[0]) / (2 * h)
+        assert gradient[index] == pytest.approx(difference, rel=1e-6, abs=1e-6 * np.abs(gradient).max())
+    np.testing.assert_allclose(gradient.sum(axis=0), 0, atol=1e-10 * np.abs(gradient).sum())
+
+
+@every_stress
+def test_error_of_the_reported_stress(rng, monkeypatch, name):
+    X, stress = rows(rng, 700, 5).astype(np.float32), STRESSES[name]
+    Y = X[:, :2].astype(np.float64) + 0.5 * rng.normal(size=(700, 2))
+    pairs = sampled(X, n_samples=60, n_neighbors=5)
+    exact, error = pairs.judge(Y, stress)
+    assert error == 0
+    r, d = pdist(X.astype(np.float64)) / pairs.unit, pdist(Y)
+    expected = [np.sum(t) for t in (r, r**2, d**2, r * d, (r - d) ** 2, costs(stress, r, d))]
+    np.testing.assert_allclose(exact, expected, rtol=1e-4)
+    monkeypatch.setattr(_mds_sample, "EXACT_UP_TO", 100)
+    monkeypatch.setattr(_mds_sample, "_FRESH_SIZE", 30)
+    scores = []
+    for _ in range(30):
+        sums, error = pairs.judge(Y, stress)
+        gap = sums[5] - exact[5]
+        if name == "sammon":  # which is divided by the sum of the distances
+            gap = sums[0] * (sums[5] / sums[0] - exact[5] / exact[0])
+        scores.append(gap / error)
+    assert 0 < error < 0.1 * exact[5]
+    assert abs(np.mean(scores)) < 0.8
+    assert 0.6 < np.std(scores) < 2  # of Student's t with 7 degrees of freedom: 1.2
+
+
+# -- the map --------------------------------------------------------------------------------------------------------
+
+
+@every_stress
+def test_sampled_ends_near_all(rng, name):
+    X = rows(rng, 1600, 8).astype(np.float32)
+    whole = nf.MDS(stress=name, pairs="all").fit(X)
+    part = nf.MDS(stress=name, pairs="sampled", n_samples=600, random_state=0).fit(X)
+    assert whole.stress_ * (1 - 1e-6) <= part.stress_ < 1.02 * whole.stress_
+    assert part.stress_error_ == whole.stress_error_ == 0
+    r, d = pdist(X.astype(np.float64)), pdist(part.embedding_.astype(np.float64))
+    assert part.stress_ == pytest.approx(STRESSES[name].value(r, d).sum(), rel=1e-4)
+    assert part.normalized_stress_ == pytest.approx(np.sum((r - d) ** 2) / np.sum(r**2), rel=1e-4)
+    assert part.kruskal_stress_ == pytest.approx(np.sqrt(np.sum((r - d) ** 2) / np.sum(d**2)), rel=1e-4)
+    assert np.all(np.diff(part.stress_curve_) <= 0)
+    assert part.stress_curve_[-1] == pytest.approx(part.stress_, rel=0.05)
+
+
+@every_stress
+def test_points_of_the_plane_are_found_again_from_a_sample(rng, name):
+    X = rows(rng, 300, 2)
+    for init in ("classical", X + rng.normal(size=X.shape)):
+        est = nf.MDS(stress=name, pairs="sampled", n_samples=60, init=init, random_state=2).fit(X)
+        assert est.kruskal_stress_ < 1e-3
+
+
+def test_estimate_beyond_the_exact_size(rng, monkeypatch):
+    X = rows(rng, 900, 6).astype(np.float32)
+    exact = nf.MDS(pairs="sampled", n_samples=200, random_state=0).fit(X)
+    monkeypatch.setattr(_mds_sample, "EXACT_UP_TO", 500)
+    monkeypatch.setattr(mds_module, "EXACT_UP_TO", 500)
+    est = nf.MDS(n_samples=200, random_state=0).fit(X)
+    np.testing.assert_array_equal(est.embedding_, exact.embedding_)  # "auto" samples above that size
+    assert 0 < est.stress_error_ < 0.05 * est.stress_
+    assert abs(est.stress_ - exact.stress_) < 5 * est.stress_error_
+    assert est.normalized_stress_ == pytest.approx(exact.normalized_stress_, rel=0.1)
+    whole = nf.MDS(pairs="all").fit(X)
+    assert not np.array_equal(whole.embedding_, est.embedding_)
+    precomputed = nf.MDS(metric="precomputed").fit(cdist(X, X))  # has all pairs, however many
+    assert precomputed.stress_ == pytest.approx(whole.stress_, rel=1e-3)
+
+
+def test_same_bits_for_a_seed_and_any_number_of_workers(rng, monkeypatch):
+    monkeypatch.setattr(_mds_sample, "EXACT_UP_TO", 500)
+    X = rows(rng, 1500, 7)
+    fits = [
+        nf.MDS(pairs="sampled", n_samples=50, n_jobs=n_jobs, random_state=seed, max_iter=15).fit(X)
+        for n_jobs, seed in ((1, 0), (3, 0), (1, 1))
+    ]
+    np.testing.assert_array_equal(fits[0].embedding_, fits[1].embedding_)
+    assert (fits[0].stress_, fits[0].stress_error_) == (fits[1].stress_, fits[1].stress_error_)
+    assert not np.array_equal(fits[0].embedding_, fits[2].embedding_)
+
+
+def test_few_rows_have_all_pairs(rng):
+    X = rows(rng, 40)
+    expected = nf.MDS(pairs="all").fit(X)
+    est = nf.MDS(pairs="sampled").fit(X)
+    np.testing.assert_array_equal(est.embedding_, expected.embedding_)
+    assert nf.MDS(pairs="sampled", n_components=1).fit(np.ones((1, 3))).embedding_.shape == (1, 1)
+    two = nf.MDS(pairs="sampled", n_components=1, n_samples=2).fit([[0.0, 1.0], [3.0, 5.0]])
+    assert two.kruskal_stress_ < 1e-6
+    small = nf.MDS(pairs="sampled", n_samples=2, n_components=1, random_state=0).fit(rows(rng, 4))
+    assert np.isfinite(small.embedding_).all()
+
+
+@pytest.mark.parametrize(
+    "metric", ["manhattan", "cosine", lambda a, b: float(np.abs(a - b).sum())], ids=["manhattan", "cosine", "function"]
+)
+def test_any_metric(rng, metric):
+    X = rows(rng, 260, 5)
+    name = metric if isinstance(metric, str) else "manhattan"
+    whole = nf.MDS(metric=name, pairs="all").fit(X)
+    part = nf.MDS(metric=metric, pairs="sampled", n_samples=120, random_state=0).fit(X)
+    assert part.stress_ < 1.1 * whole.stress_
+    r = pdist(X, {"manhattan": "cityblock"}.get(name, name))
+    assert part.stress_ == pytest.approx(np.sum((r - pdist(part.embedding_)) ** 2), rel=1e-6)
+
+
+def test_sparse_rows(rng):
+    X = np.where(rng.random((300, 6)) < 0.5, rows(rng, 300, 6), 0)
+    dense, sparse = (
+        nf.MDS(pairs="sampled", n_samples=80, init=X[:, :2], random_state=0).fit(Z) for Z in (X, csr_array(X))
+    )
+    assert sparse.stress_ == pytest.approx(dense.stress_, rel=0.02)
+
+
+def test_landmarks_are_classical_scaling_where_there_is_a_space(rng):
+    X = rows(rng, 400, 3)
+    pairs = sampled(X, metric="minkowski", n_samples=40)  # of order 2: Euclidean, by way of scikit-learn
+    Y, _ = classical(pairs, 3)
+    np.testing.assert_allclose(pdist(Y) * pairs.unit, pdist(X), rtol=1e-6)
+    exact = classical(pairs_of_rows("test", X, "euclidean", 1), 2)[0]
+    near = classical(pairs, 2)[0] * pairs.unit
+    near, exact = (Z - Z.mean(axis=0) for Z in (near, exact * pairs_of_rows("test", X, "euclidean", 1).unit))
+    assert np.abs(np.abs(near) - np.abs(exact)).max() < 0.2 * np.abs(exact).max()
+
+
+def test_callbacks_and_starts_with_sampled_pairs(rng):
+    X, seen = rows(rng, 200), []
+
+    def stop_at_three(progress):
+        seen.append((progress.epoch, progress.loss, progress.state.X.shape))
+        return progress.epoch == 3
+
+    est = nf.MDS(pairs="sampled", n_samples=30, callbacks=[stop_at_three], random_state=0).fit(X)
+    assert est.n_iter_ == 3
+    np.testing.assert_array_equal([loss for _, loss, _ in seen], est.stress_curve_[1:])
+    given = rng.normal(size=(200, 2))
+    unmoved = nf.MDS(pairs="sampled", n_samples=30, init=given, max_iter=0).fit(X)
+    np.testing.assert_allclose(unmoved.embedding_, given - given.mean(axis=0), atol=1e-12)
+    random = nf.MDS(pairs="sampled", n_samples=30, init="random", random_state=3)
+    np.testing.assert_array_equal(random.fit_transform(X), random.fit_transform(X))
+
+
+# -- degenerate and bad input ---------------------------------------------------------------------------------------
+
+
+@every_stress
+def test_degenerate_rows(rng, name):
+    same = nf.MDS(stress=name, pairs="sampled", n_samples=6).fit(np.full((50, 3), 2.5))
+    assert not same.embedding_.any()
+    assert (same.stress_, same.stress_error_, same.n_iter_) == (0, 0, 0)
+    twice = nf.MDS(stress=name, pairs="sampled", n_samples=20, random_state=0).fit(np.repeat(rows(rng, 40), 4, axis=0))
+    assert np.isfinite(twice.embedding_).all()
+    assert twice.kruskal_stress_ < 0.5
+    many = nf.MDS(stress=name, pairs="sampled", n_samples=20, n_neighbors=500, random_state=0).fit(rows(rng, 60))
+    assert many.stress_curve_[-1] == pytest.approx(many.stress_, rel=1e-6)  # all pairs are near ones
+    odd = nf.MDS(pairs="sampled", n_samples=20, random_state=0).fit(rows(rng, 60).astype(np.float32) * 1e-30)
+    assert 0.05 < odd.kruskal_stress_ < 0.5
+
+
+@pytest.mark.parametrize(
+    ("parameters", "message"),
+    [
+        ({"pairs": "some"}, "pairs must be one of 'auto', 'all', 'sampled'; got 'some'"),
+        ({"pairs": None}, "pairs"),
+        ({"n_neighbors": -1}, "n_neighbors"),
+        ({"n_neighbors": 2.5}, "n_neighbors"),
+        ({"n_samples": 1}, "n_samples"),
+        ({"metric": "precomputed"}, "pairs must be 'all' or 'auto' with metric='precomputed'"),
+        ({"metric": "telepathy"}, "metric must be"),
+        ({"metric": lambda a, b: -1.0}, "metric must be one that has a distance for all rows"),
+        ({"metric": lambda a, b: float("nan")}, "metric must be one that has a distance for all rows"),
+    ],
+)
+def test_parameters_that_cannot_be_used(rng, parameters, message):
+    with pytest.raises(InputError, match=message):
+        nf.MDS(**{"pairs": "sampled", "n_samples": 8, **parameters}).fit(rows(rng, 40, 40))
+
+
+def test_rows_with_nan_are_named(rng):
+    X = rows(rng, 40)
+    X[[3, 9], 1] = np.nan
+    with pytest.raises(InputError, match=r"first \[3, 9\]"):
+        nf.MDS(pairs="sampled", n_samples=8).fit(X)

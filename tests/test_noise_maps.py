@@ -1,0 +1,357 @@
+"""Maps with sampled repulsion: their costs, gradients and noise, against plain NumPy, enumeration and t-SNE."""
+
+from __future__ import annotations
+
+import warnings
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+from scipy.optimize import minimize
+from scipy.sparse import csr_array
+from sklearn.datasets import make_blobs
+from sklearn.neighbors import KNeighborsClassifier
+
+import nearfar as nf
+from nearfar.errors import InputError, NearfarWarning
+from nearfar.far import NoisePairs
+from nearfar.kernels import Exponential, HeavyTailed, InhomogeneousStudentT, StudentT
+from nearfar.models._master import value_and_gradient
+from nearfar.models._noise_objective import NoiseObjective
+
+KERNELS = {"student": StudentT(), "exponential": Exponential(0.7), "heavy": HeavyTailed(0.4, 0.8)}
+NOISE = {
+    "local, t-SNE": NoisePairs(3),
+    "local, UMAP": NoisePairs(4, normalizer="umap"),
+    "local, a number": NoisePairs(3, normalizer=150.0),
+    "global": NoisePairs(4, "global"),
+}
+N = 37
+
+
+def sparse_p(rng, n=N):
+    """Irregular and asymmetric, with an isolate and an entry without its reverse."""
+    A = rng.random((n, n)) ** 3 * (rng.random((n, n)) < rng.uniform(0.05, 0.4, n)[:, None])
+    A[5], A[:, 5], A[2, 4], A[4, 2] = 0, 0, 0.3, 0
+    np.fill_diagonal(A, 0)
+    return csr_array(A / A.sum())
+
+
+def objective(P, noise, kernel=None, *, dtype=np.float64, n_jobs=1, seed=3):
+    rng = np.random.default_rng(seed)
+    return NoiseObjective(P, kernel or StudentT(), noise, rng=rng, dtype=dtype, n_jobs=n_jobs)
+
+
+def partners(made, steps):
+    """Return the noise as arrays: point, and its partners, shape (n, m)."""
+    circle = made._order
+    found = np.empty((len(circle), len(steps)), int)
+    for t, step in enumerate(steps):
+        found[circle, t] = np.roll(circle, -step)
+    return found
+
+
+def plain_cost(Y, P, kernel, noise, drawn, a):
+    """The cost as it is written in NoisePairs, pair by pair."""
+    p, m = ((P + P.T) / 2).toarray(), min(noise.n_samples, len(Y) - 1)
+    w = kernel.weight(((Y[:, None] - Y) ** 2).sum(axis=2))
+    w_noise = np.take_along_axis(w, drawn, axis=1)
+    i, j = np.nonzero(p)
+    if noise.objective == "global":
+        return float(-(p[i, j] * np.log(w[i, j] / (w[i, j] + w_noise.sum(axis=1)[i]))).sum())
+    return float(-(p[i, j] * np.log(w[i, j] / (w[i, j] + a))).sum() - m * np.log(a / (w_noise + a)).mean())
+
+
+def numeric_gradient(f, Y, h=1e-5):
+    G = np.empty_like(Y)
+    for index in np.ndindex(Y.shape):
+        up, down = Y.copy(), Y.copy()
+        up[index] += h
+        down[index] -= h
+        G[index] = (f(up) - f(down)) / (2 * h)
+    return G
+
+
+# -- cost and gradient ----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("d", [1, 2, 11])
+@pytest.mark.parametrize("kernel", KERNELS.values(), ids=KERNELS)
+@pytest.mark.parametrize("noise", NOISE.values(), ids=NOISE)
+def test_the_cost_is_that_of_the_formula_and_the_gradient_its_slope(rng, noise, kernel, d):
+    Y, P = rng.normal(size=(N, d)) * rng.uniform(0.5, 2, d), sparse_p(rng)
+    made = objective(P, noise, kernel)
+    circle, steps = made._circle(Y), np.array([1, 7, 30, 12])[: noise.n_samples]
+    a, drawn = made.level(circle, steps), partners(made, steps)
+    assert made.cost(Y, circle, steps, a) == pytest.approx(plain_cost(Y, P, kernel, noise, drawn, a), rel=1e-12)
+    G = made.gradient(Y, circle, steps, a)
+    expected = numeric_gradient(lambda Z: plain_cost(Z, P, kernel, noise, drawn, a), Y)
+    assert_allclose(G, expected, rtol=1e-6, atol=1e-7 * np.abs(expected).max())
+
+
+@pytest.mark.parametrize("noise", NOISE.values(), ids=NOISE)
+def test_exaggeration_multiplies_attraction(rng, noise):
+    Y, P = rng.normal(size=(N, 3)), sparse_p(rng)
+    made = objective(P, noise)
+    circle, steps = made._circle(Y), np.arange(1, noise.n_samples + 1)
+    a, drawn, symmetric = made.level(circle, steps), partners(made, steps), (P + P.T) / 2
+    plain, more = (made.gradient(Y, circle, steps, a, alpha).copy() for alpha in (1.0, 3.0))
+
+    def attraction(Z):
+        w = StudentT().weight(((Z[:, None] - Z) ** 2).sum(axis=2))
+        near = np.log(w) if noise.objective == "global" else np.log(w / (w + a))
+        return float(-(symmetric.toarray() * near).sum())
+
+    assert drawn.shape == (N, noise.n_samples)
+    assert_allclose(more - plain, 2 * numeric_gradient(attraction, Y), rtol=1e-6, atol=1e-8)
+
+
+@pytest.mark.parametrize("d", [2, 3, 12])
+@pytest.mark.parametrize("noise", NOISE.values(), ids=NOISE)
+def test_float32_is_close_to_float64(rng, noise, d):
+    P, Y = sparse_p(rng, 300), rng.normal(size=(300, d)) * 3
+    found = [objective(P, noise, dtype=t).evaluate(Y.astype(t), cost=True) for t in (np.float64, np.float32)]
+    assert found[1][0].dtype == np.float32
+    assert found[1][1] == pytest.approx(found[0][1], rel=1e-5)
+    assert_allclose(found[1][0], found[0][0], rtol=1e-3, atol=1e-5 * np.abs(found[0][0]).max())
+
+
+def test_points_that_coincide_or_are_far_apart_stay_finite(rng):
+    P = sparse_p(rng)
+    for noise in NOISE.values():
+        for kernel in KERNELS.values():
+            for scale in (0.0, 1e-12, 30.0, 1e4):
+                Y = (rng.normal(size=(N, 2)) * scale).astype(np.float32)
+                G, cost = objective(P, noise, kernel, dtype=np.float32).evaluate(Y, cost=True)
+                assert np.isfinite(G).all()
+                assert np.isfinite(cost)
+
+
+# -- noise ----------------------------------------------------------------------------------------------------------
+
+
+def test_every_other_point_is_as_likely(rng):
+    made = objective(sparse_p(rng), NoisePairs())
+    drawn = np.sort(partners(made, np.arange(1, N)), axis=1)
+    for i in range(N):
+        assert_array_equal(drawn[i], np.delete(np.arange(N), i))
+    counts = np.zeros(N)
+    for key in range(4000):
+        steps = made._steps(3, key)
+        assert len(set(steps)) == 3
+        counts[steps] += 1
+    assert counts[0] == 0
+    assert np.abs(counts[1:] - 4000 * 3 / (N - 1)).max() < 5 * np.sqrt(4000 * 3 / (N - 1))
+
+
+def test_sampled_repulsion_is_unbiased(rng):
+    """The mean over all steps is the exact sum over all pairs: 2 sum_k w/(w + a) w'/w (y_i - y_k) m 2 / (n (n - 1))."""
+    Y, m, a = rng.normal(size=(N, 2)), 3, 0.7
+    nothing = csr_array(([1e-300], ([0], [1])), (N, N))
+    made = objective(nothing, NoisePairs(m))
+    circle = made._circle(Y)
+    each = [made.gradient(Y, circle, np.array([step]), a).copy() for step in range(1, N)]
+    offsets = Y[:, None] - Y
+    w = 1 / (1 + (offsets**2).sum(axis=2))
+    np.fill_diagonal(w, 0)
+    exact = -4 * m / (N * (N - 1)) * ((w**2 / (w + a))[:, :, None] * offsets).sum(axis=1)
+    assert_allclose(np.mean(each, axis=0), exact, rtol=1e-12, atol=1e-15)
+    assert_allclose(made.level(circle, np.arange(1, N)), m * w.sum() / (N * (N - 1)), rtol=1e-12)
+    assert np.abs(each[0] - exact).max() > 1e-4
+
+
+def test_much_noise_is_t_sne(rng):
+    """As m grows the gradient is that of KL, whose S the mean over the noise estimates; so is that of a row's sum."""
+    Y, P = rng.normal(size=(N, 2)) * 2, sparse_p(rng)
+    _, expected = value_and_gradient(Y, (P + P.T) / 2, StudentT(), nf.divergences.KL(), "pair")
+    made = objective(P, NoisePairs(3))
+    made._m = 10**9  # more than there are: the limit
+    circle, steps = made._circle(Y), np.arange(1, N)
+    found = made.gradient(Y, circle, steps, made.level(circle, steps))
+    assert_allclose(found, expected, rtol=1e-6, atol=1e-7 * np.abs(expected).max())
+
+
+# -- theory: what the costs are least at ----------------------------------------------------------------------------
+
+
+def expected_local(log_w, p, m, zbar):
+    a, w, q = m * zbar / p.size, np.exp(log_w), 1 / p.size
+    return -(p * np.log(w / (w + a))).sum() - m * (q * np.log(a / (w + a))).sum()
+
+
+def test_local_is_least_where_w_is_zbar_p():
+    p = np.array([0.05, 0.3, 0.1, 0.15, 0.25, 0.15])  # of six pairs, with a free w each
+    for m, zbar in ((1, 1.0), (5, 3.7), (2, 0.2)):
+        found = minimize(expected_local, np.zeros(6), args=(p, m, zbar), tol=1e-12).x
+        assert_allclose(np.exp(found) / zbar, p, rtol=1e-4)
+
+
+def test_global_is_least_where_w_is_proportional_to_p():
+    p, m = np.array([0.05, 0.3, 0.1, 0.55]), 2  # of four partners of one point; the noise is drawn evenly, twice
+    draws = np.stack(np.meshgrid(*[np.arange(4)] * m), axis=-1).reshape(-1, m)
+
+    def expected(log_w):
+        w = np.exp(log_w)
+        return float(np.mean([-(p * np.log(w / (w + w[draw].sum()))).sum() for draw in draws]))
+
+    found = np.exp(minimize(expected, np.zeros(4), tol=1e-12).x)
+    assert_allclose(found / found.sum(), p, rtol=1e-4)
+
+
+def test_umap_is_the_normaliser_with_which_a_is_one(rng):
+    """Then -ln(w/(w+1)) - sum ln(1/(w+1)), with q = w/(w+1) the odds of UMAP: 1/(2 + f) for Student's kernel."""
+    Y, P, m = rng.normal(size=(N, 2)), sparse_p(rng), 4
+    made = objective(P, NoisePairs(m, normalizer="umap"))
+    circle, steps = made._circle(Y), np.arange(1, m + 1)
+    assert made.level(circle, steps) == 1
+    same = objective(P, NoisePairs(m, normalizer=N * (N - 1) / m))
+    assert same.level(circle, steps) == pytest.approx(1, rel=1e-15)
+    f = ((Y[:, None] - Y) ** 2).sum(axis=2)
+    q, p = 1 / (2 + f), ((P + P.T) / 2).toarray()
+    np.fill_diagonal(q, 0.5)
+    expected = -(p * np.log(q)).sum() - np.log(1 - np.take_along_axis(q, partners(made, steps), 1)).sum() / N
+    assert made.cost(Y, circle, steps, 1.0) == pytest.approx(expected, rel=1e-12)
+
+
+# -- maps -----------------------------------------------------------------------------------------------------------
+
+SHORT = {"perplexity": 8, "random_state": 0, "max_iter": 300, "early_exaggeration_iter": 100, "n_jobs": 1}
+
+
+@pytest.fixture(scope="module")
+def blobs():
+    return make_blobs(300, 5, centers=4, cluster_std=1.0, random_state=1)
+
+
+@pytest.fixture(scope="module")
+def affinities(blobs):
+    return nf.Affinities(8).fit(blobs[0])
+
+
+@pytest.mark.parametrize("d", [1, 2, 4])
+@pytest.mark.parametrize("noise", [*NOISE.values(), "noise"], ids=[*NOISE, "noise"])
+def test_groups_stay_together_and_the_cost_falls(blobs, affinities, noise, d):
+    est = nf.TSNE(d, far=noise, **SHORT).fit(affinities)
+    assert est.embedding_.shape == (300, d)
+    assert KNeighborsClassifier(5).fit(est.embedding_, blobs[1]).score(est.embedding_, blobs[1]) > 0.97
+    assert est.cost_ == est.cost_curve_[-1, 1] < est.cost_curve_[0, 1]
+    assert_array_equal(est.cost_curve_[:, 0], [0, 50, 100, 150, 200, 250, 300])
+    assert_allclose(est.embedding_.mean(axis=0), 0, atol=1e-4)
+
+
+def test_the_defaults_have_a_name(affinities):
+    named, given = (nf.TSNE(far=far, **SHORT).fit(affinities).embedding_ for far in ("noise", NoisePairs()))
+    assert_array_equal(named, given)
+
+
+def test_a_larger_normaliser_draws_together(affinities):
+    n = 300
+    spans = [
+        np.ptp(nf.TSNE(far=NoisePairs(normalizer=zbar), **SHORT).fit(affinities).embedding_)
+        for zbar in ("t-sne", n * (n - 1) / 50, "umap")
+    ]
+    assert spans[0] > 1.3 * spans[1] > 1.3**2 * spans[2]
+
+
+@pytest.mark.parametrize("objective", ["local", "global"])
+def test_much_noise_draws_a_map_as_good_as_that_of_all_pairs(blobs, affinities, objective):
+    scores = [
+        nf.evaluate.neighborhoods(blobs[0], nf.TSNE(far=far, **SHORT).fit(affinities).embedding_).auc
+        for far in ("exact", NoisePairs(150, objective))
+    ]
+    assert scores[1] > 0.9 * scores[0]
+
+
+@pytest.mark.parametrize("noise", NOISE.values(), ids=NOISE)
+def test_any_number_of_workers_and_any_order_of_the_rows(rng, noise):
+    P, Y = sparse_p(rng, 2500), rng.normal(size=(2500, 2)).astype(np.float32)
+    made = [objective(P, noise, dtype=np.float32, n_jobs=n_jobs) for n_jobs in (1, 3, 1)]
+    found = [each.evaluate(Y, 2.0, cost=True) for each in made[:2]]
+    assert_array_equal(found[0][0], found[1][0])
+    assert found[0][1] == found[1][1]
+    order = rng.permutation(2500)
+    assert made[2].reorder(order)
+    G, cost = made[2].evaluate(Y[order], 2.0, cost=True)
+    assert_allclose(G, found[0][0][order], rtol=1e-3, atol=1e-5 * np.abs(G).max())
+    assert cost == pytest.approx(found[0][1], rel=1e-5)
+
+
+def test_large_maps_are_sorted_and_the_same_bits_for_any_number_of_workers(rng):
+    X = rng.normal(size=(10_500, 3)) + 6 * rng.integers(0, 3, (10_500, 1))
+    P = nf.Affinities(5, random_state=0).fit(X)
+    short = {"random_state": 0, "max_iter": 6, "early_exaggeration_iter": 3, "far": "noise"}
+    maps = [nf.TSNE(3, n_jobs=n_jobs, **short).fit(P).embedding_ for n_jobs in (1, 2)]
+    assert_array_equal(*maps)
+
+
+def test_many_components_of_many_points_are_no_reason_to_warn(rng):
+    n = 21_000
+    ring = np.arange(n)
+    relation = nf.Relation.from_matrix(csr_array((np.ones(n), (ring, np.roll(ring, 1))), (n, n)))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", NearfarWarning)
+        est = nf.TSNE(4, far="noise", max_iter=2, init=rng.normal(size=(n, 4)).astype(np.float32)).fit(relation)
+    assert est.n_iter_ == 2
+
+
+def test_callbacks_see_the_map_and_end_it(affinities):
+    seen = []
+    est = nf.TSNE(far="noise", callbacks=[lambda p: seen.append((p.epoch, p.loss)) or p.epoch >= 100], **SHORT)
+    est.fit(affinities)
+    assert [epoch for epoch, _ in seen] == [0, 50, 100]
+    assert est.n_iter_ == 100
+    assert est.cost_ == seen[-1][1]
+
+
+def test_it_stops_without_progress(affinities):
+    est = nf.TSNE(far="noise", n_iter_without_progress=0, **{**SHORT, "max_iter": 3000}).fit(affinities)
+    assert est.n_iter_ < 3000
+    assert nf.TSNE(far="noise", min_grad_norm=1e6, **SHORT).fit(affinities).n_iter_ <= 150
+
+
+def test_new_points_find_their_group(blobs):
+    X, labels = blobs
+    for noise in ("noise", NoisePairs(normalizer="umap")):
+        est = nf.TSNE(far=noise, **SHORT).fit(X[:250])
+        judge = KNeighborsClassifier(5).fit(est.embedding_, labels[:250])
+        assert judge.score(est.transform(X[250:]), labels[250:]) > 0.97
+
+
+# -- what is refused ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("parameters", "message"),
+    [
+        ({"n_samples": 0}, "n_samples must be an integer >= 1; got 0"),
+        ({"n_samples": 2.5}, "n_samples must be an integer >= 1; got 2.5"),
+        ({"objective": "both"}, "objective must be one of 'local', 'global'; got 'both'"),
+        ({"normalizer": "tsne"}, "normalizer must be 't-sne', 'umap' or a number > 0; got 'tsne'"),
+        ({"normalizer": -1.0}, "normalizer must be a finite number > 0; got -1"),
+        ({"normalizer": np.nan}, "normalizer must be a finite number"),
+        ({"objective": "global", "normalizer": "umap"}, "normalizer must be left out for objective='global'; got"),
+    ],
+)
+def test_wrong_parameters(parameters, message):
+    with pytest.raises(InputError, match=rf"^NoisePairs: {message}"):
+        NoisePairs(**parameters)
+
+
+@pytest.mark.parametrize(
+    ("parameters", "message"),
+    [
+        ({"divergence": "nerv"}, "another than 'noise' for this divergence"),
+        ({"normalization": "row"}, "another than 'noise' for this normalization"),
+        ({"kernel": InhomogeneousStudentT(np.linspace(1, 3, 300))}, "another than 'noise' for this kernel"),
+    ],
+)
+def test_what_has_no_sampled_form_is_refused(affinities, parameters, message):
+    for far in ("noise", NoisePairs(3)):
+        with pytest.raises(InputError, match=f"NeighborEmbedding: far must be {message}"):
+            nf.NeighborEmbedding(far=far, **parameters, **SHORT).fit(affinities)
+
+
+def test_parameters_are_set_by_name():
+    est = nf.TSNE(far=NoisePairs()).set_params(far__n_samples=20)
+    assert est.far == NoisePairs(20)
+    assert est.get_params()["far__normalizer"] == "t-sne"

@@ -1,0 +1,357 @@
+"""Corpus, Vocabulary and EncodedCorpus."""
+
+from __future__ import annotations
+
+import bz2
+import gzip
+import io
+import lzma
+import sys
+from collections import Counter
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from nearfar import Corpus, EncodedCorpus, Vocabulary
+from nearfar.errors import DataError, FileFormatError, InputError, UnknownIdError
+from nearfar.text import _pieces, _scan
+
+TEXT = "the sea  the ship\n\nA ship, the\tSEA\u00a0ünder\u3000the moon\nmoon\r\n the end"
+ALPHABET = "ab\u00e9\u4e2d \t\r\n\x0b\x1c\x1e\x85\xa0\u2003\u3000"
+SENTENCES = [line.split() for line in TEXT.split("\n") if line.split()]
+
+
+def expected(sentences, min_count=1, max_size=None):
+    """The twin: a Counter, and loops."""
+    counts = Counter(word for sentence in sentences for word in sentence)
+    words = [word for word, count in sorted(counts.items(), key=lambda item: -item[1]) if count >= min_count]
+    words = words[:max_size]
+    numbers = {word: k for k, word in enumerate(words)}
+    encoded = [[numbers[word] for word in sentence if word in numbers] for sentence in sentences]
+    return words, [counts[word] for word in words], [sentence for sentence in encoded if sentence]
+
+
+def check(corpus, sentences, min_count=1, max_size=None):
+    words, counts, numbers = expected(sentences, min_count, max_size)
+    encoded = corpus.encode(min_count=min_count, max_size=max_size)
+    assert list(encoded.vocabulary) == words
+    assert encoded.vocabulary.counts.tolist() == counts
+    assert [sentence.tolist() for sentence in encoded] == numbers
+    assert encoded.n_tokens == sum(map(len, numbers))
+    assert encoded.tokens.dtype == np.int32
+    assert list(corpus) == [list(sentence) for sentence in sentences if sentence]
+
+
+# ---------------------------------------------------------------- sources
+
+
+PACK = {"plain": bytes, "gzip": gzip.compress, "xz": lzma.compress, "bzip2": bz2.compress}
+
+
+@pytest.mark.parametrize("form", [*PACK, "zstandard"])
+def test_files_of_every_kind(tmp_path, form):
+    pack = PACK.get(form)
+    if pack is None:
+        pack = pytest.importorskip("zstandard").ZstdCompressor().compress
+    path = tmp_path / "text"
+    path.write_bytes(pack(TEXT.encode()))
+    check(Corpus(path), SENTENCES)
+    check(Corpus(str(path)), SENTENCES, min_count=2)
+    with path.open("rb") as file:
+        check(Corpus(file), SENTENCES, max_size=3)
+
+
+def test_several_files_and_folders(tmp_path):
+    """Each file ends its last sentence; a folder is read in the order of names, hidden files left out."""
+    (tmp_path / "b").mkdir()
+    for name, text in (("a.txt", "one two"), ("b/c.txt", "two three\nfour"), ("z.txt", "five"), (".hidden", "six")):
+        (tmp_path / name).write_text(text)
+    whole = [["one", "two"], ["two", "three"], ["four"], ["five"]]
+    check(Corpus(tmp_path), whole)
+    check(Corpus([tmp_path / "z.txt", tmp_path / "b"]), [["five"], ["two", "three"], ["four"]])
+
+
+def test_standard_input(monkeypatch):
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(TEXT.encode())))
+    check(Corpus("-"), SENTENCES)
+
+
+@pytest.mark.parametrize("n_jobs", [1, 3])
+def test_iterables_of_strings_and_of_lists(n_jobs):
+    strings = ["the sea\nthe ship", "", "  ", "the\x1eend \x1f of it"]
+    check(Corpus(strings, n_jobs=n_jobs), [string.split() for string in strings])
+    lists = [["New York", "is"], [], ("a", "tab\there"), ["", "is", ""], [""]]
+    check(Corpus(lists, n_jobs=n_jobs), [[word for word in sentence if word] for sentence in lists])
+
+
+def test_an_iterator_is_read_once_and_serves_for_ever():
+    corpus = Corpus(sentence for sentence in SENTENCES)
+    check(corpus, SENTENCES)
+    check(corpus, SENTENCES, min_count=2)
+
+
+def test_lower_case_and_a_tokenizer(tmp_path):
+    path = tmp_path / "text"
+    path.write_text("The SEA, the Ü\nsea", encoding="utf-8")
+    lower = [["the", "sea,", "the", "ü"], ["sea"]]
+    check(Corpus(path, lowercase=True), lower)
+    check(Corpus(["The SEA, the Ü", "sea"], lowercase=True), lower)
+    check(Corpus([["The", "SEA,", "the", "Ü"], ["sea"]], lowercase=True), lower)
+    cut = [["the sea", " the ü"], ["sea"]]
+    check(Corpus(path, tokenizer=lambda line: line.split(","), lowercase=True), cut)
+    check(Corpus(["The SEA, the Ü", "sea"], tokenizer=lambda line: line.split(","), lowercase=True), cut)
+
+
+# ---------------------------------------------------------------- the pass
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    st.text(st.sampled_from("ab\u00e9\u4e2d \t\r\n\x0b\x1c\x1e\x85\xa0\u2003\u3000"), max_size=300), st.integers(1, 40)
+)
+def test_cut_like_str_split_wherever_the_pieces_end(text, chunk):
+    """However small the pieces are, and for several workers, who share them in any order."""
+    sentences = [line.split() for line in text.split("\n")]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(_pieces, "_CHUNK", chunk)
+        patch.setattr(_scan, "_FIRST_SIZE", 2)
+        corpus = Corpus(io.BytesIO(text.encode()), n_jobs=3)
+        if not any(sentences):
+            with pytest.raises(InputError, match="source must be text with at least one word; got none"):
+                corpus.encode(min_count=1)
+            return
+        check(corpus, sentences)
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(st.lists(st.text(max_size=5), max_size=6), max_size=30))
+def test_any_words_survive(sentences):
+    control = any(c in word for sentence in sentences for word in sentence for c in "\x1e\x1f")
+    corpus = Corpus(sentences)
+    if control:
+        with pytest.raises(InputError, match="words without the characters 0x1E and 0x1F"):
+            corpus.vocabulary()
+    elif any(word for sentence in sentences for word in sentence):
+        check(corpus, [[word for word in sentence if word] for sentence in sentences])
+
+
+def test_tables_grow_and_hashes_are_compared_by_letter():
+    rng = np.random.default_rng(0)
+    words = [f"w{k}" * (1 + k % 7) for k in range(30_000)]
+    sentences = [[words[k] for k in rng.integers(0, 30_000, 50)] for _ in range(2_000)]
+    check(Corpus(sentences, n_jobs=2), sentences)
+
+
+def test_one_sentence_of_a_million_words_and_a_word_longer_than_a_piece(tmp_path, monkeypatch):
+    monkeypatch.setattr(_pieces, "_CHUNK", 4096)
+    path = tmp_path / "text"
+    path.write_text("a b " * 500_000 + "x" * 50_000 + " end")
+    encoded = Corpus(path).encode(min_count=1)
+    assert len(encoded) == 1
+    assert encoded.n_tokens == 1_000_002
+    assert encoded.vocabulary["x" * 50_000] == 2
+
+
+def test_the_number_of_workers_changes_nothing(tmp_path, monkeypatch):
+    monkeypatch.setattr(_pieces, "_CHUNK", 500)
+    path = tmp_path / "text"
+    rng = np.random.default_rng(1)
+    path.write_text("\n".join(" ".join(f"v{k}" for k in rng.geometric(0.05, 9)) for _ in range(900)))
+    one, many = (Corpus(path, n_jobs=n).encode(min_count=2) for n in (1, 4))
+    assert one.vocabulary == many.vocabulary
+    np.testing.assert_array_equal(one.tokens, many.tokens)
+    np.testing.assert_array_equal(one.ends, many.ends)
+
+
+def test_a_given_vocabulary_is_used():
+    vocabulary = Vocabulary(["ship", "sea", "moon"], [5, 3, 2])
+    encoded = Corpus(SENTENCES).encode(vocabulary=vocabulary, min_count=100)
+    assert encoded.vocabulary is vocabulary
+    assert [sentence.tolist() for sentence in encoded] == [[1, 0], [2], [2]]
+    with pytest.raises(InputError, match=r"vocabulary must be one with words of this text; got none of its 1 words"):
+        Corpus(SENTENCES).encode(vocabulary=Vocabulary(["elephant"], [1]))
+
+
+def test_temporary_files_go_with_their_objects():
+    encoded = Corpus(SENTENCES).encode(min_count=1)
+    folder = encoded._folder
+    assert folder is not None
+    assert folder.is_dir()
+    tokens = encoded.tokens
+    del encoded
+    assert not folder.exists()
+    assert tokens[0] == 0  # still mapped
+
+
+# ---------------------------------------------------------------- what is kept
+
+
+def test_an_encoded_text_is_saved_opened_and_replaced(tmp_path):
+    corpus, folder = Corpus(SENTENCES), tmp_path / "encoded"
+    first = corpus.encode(min_count=1, folder=folder)
+    corpus.encode(min_count=2).save(tmp_path / "other")
+    for encoded, path, min_count in ((first, folder, 1), (None, tmp_path / "other", 2)):
+        opened = EncodedCorpus.open(path)
+        words, counts, numbers = expected(SENTENCES, min_count)
+        assert list(opened.vocabulary) == words
+        assert opened.vocabulary.counts.tolist() == counts
+        assert [sentence.tolist() for sentence in opened] == numbers
+        assert not opened.tokens.flags.writeable
+        assert encoded is None or repr(encoded) == repr(opened)
+    first.save(tmp_path / "copy")
+    assert EncodedCorpus.open(tmp_path / "copy").n_tokens == first.n_tokens
+    corpus.encode(min_count=2, folder=folder)
+    assert EncodedCorpus.open(folder).n_tokens == EncodedCorpus.open(tmp_path / "other").n_tokens
+
+
+def test_a_folder_that_is_none_or_was_altered(tmp_path):
+    folder = tmp_path / "encoded"
+    Corpus(SENTENCES).encode(min_count=1, folder=folder)
+    with pytest.raises(InputError, match="a folder that exists"):
+        EncodedCorpus.open(tmp_path / "nowhere")
+    (tmp_path / "full").mkdir()
+    (tmp_path / "full" / "letter.txt").write_text("dear")
+    with pytest.raises(InputError, match="a new folder, or a text to replace"):
+        Corpus(SENTENCES).encode(min_count=1, folder=tmp_path / "full")
+    with pytest.raises(FileFormatError, match="a text stored by nearfar"):
+        EncodedCorpus.open(tmp_path / "full")
+    data = (folder / "tokens.npy").read_bytes()
+    (folder / "tokens.npy").write_bytes(data[:-4])
+    with pytest.raises(FileFormatError, match=r"tokens\.npy of \d+ bytes instead of \d+"):
+        EncodedCorpus.open(folder)
+    header = folder / "text.json"
+    header.write_text(header.read_text().replace("n_tokens", "n_toucans"))
+    (folder / "tokens.npy").write_bytes(data)
+    with pytest.raises(FileFormatError, match=r"a readable text\.json; got KeyError"):
+        EncodedCorpus.open(folder)
+
+
+@settings(max_examples=80, deadline=None)
+@given(st.dictionaries(st.text(min_size=1, max_size=8), st.integers(1, 2**60), max_size=20))
+def test_vocabularies_survive_a_file(tmp_path_factory, counts):
+    path = tmp_path_factory.getbasetemp() / "vocabulary.tsv"
+    vocabulary = Vocabulary(counts, list(counts.values()))
+    vocabulary.save(path)
+    assert Vocabulary.load(path) == vocabulary
+
+
+def test_what_a_vocabulary_says():
+    vocabulary = Vocabulary(["sea", "the", "ship"], [2, 9, 2])
+    assert vocabulary["sea"] == 1
+    assert "moon" not in vocabulary
+    assert vocabulary.n_tokens == 13
+    assert vocabulary != Vocabulary(["sea"], [2])
+    assert list(vocabulary.restricted(max_size=2)) == ["the", "sea"]
+    assert repr(vocabulary) == "Vocabulary(3 words, 13 tokens)"
+    with pytest.raises(UnknownIdError, match="'moon'"):
+        vocabulary["moon"]
+    with pytest.raises(ValueError, match="read-only"):
+        vocabulary.counts[0] = 1
+
+
+# ---------------------------------------------------------------- what is refused
+
+
+@pytest.mark.parametrize(
+    ("words", "counts", "message"),
+    [
+        (["a", "a"], [1, 2], "words must be distinct"),
+        (["a", 3], [1, 2], "words must be strings"),
+        (["a", ""], [1, 2], "words must be strings with at least one character"),
+        (["a"], [1, 2], "counts must be 1 integers, one per word; got int64 of shape"),
+        (["a"], [1.5], "counts must be 1 integers"),
+        (["a"], [0], "counts must be at least 1; got 0"),
+    ],
+)
+def test_vocabularies_that_cannot_be(words, counts, message):
+    with pytest.raises(InputError, match=message):
+        Vocabulary(words, counts)
+
+
+@pytest.mark.parametrize(
+    "content",
+    [b"", b"word\tcount", b"word\tcount\nthe\t3\nsea", b"word\tcount\nthe\n", b"word\tcount\nthe\tmany\n", b"a b c\n"],
+)
+def test_files_that_are_no_vocabulary(tmp_path, content):
+    path = tmp_path / "words.tsv"
+    path.write_bytes(content)
+    with pytest.raises(DataError, match=r"Vocabulary\.load: path must be"):
+        Vocabulary.load(path)
+
+
+def test_bytes_that_are_no_text(tmp_path):
+    path = tmp_path / "text"
+    path.write_bytes(b"good line\n" * 3 + b"b\xff\xfed \x00line\n")
+    with pytest.raises(DataError, match=r"text in UTF-8; got .*text', which has a zero byte, .* at offset 35"):
+        Corpus(path).vocabulary()
+    path.write_bytes(b"good line\n" * 3 + b"b\xff\xfed line\n")
+    with pytest.raises(DataError, match=r"bytes that are no UTF-8 at offset 31.*encoding_errors='ignore'"):
+        Corpus(path).vocabulary()
+    assert list(Corpus(path, encoding_errors="ignore"))[-1] == ["bd", "line"]
+    assert list(Corpus(path, encoding_errors="replace"))[-1] == ["b\ufffd\ufffdd", "line"]
+
+
+def test_a_compressed_file_that_was_cut_short(tmp_path):
+    zstandard = pytest.importorskip("zstandard")
+    text = ("some words of a text that is long enough\n" * 5000).encode()
+    for name, packed in (("gzip", gzip.compress(text)), ("zstandard", zstandard.ZstdCompressor().compress(text))):
+        path = tmp_path / name
+        path.write_bytes(packed[: len(packed) // 2])
+        with pytest.raises(DataError, match=rf"source must be a complete {name} file"):
+            Corpus(path).vocabulary()
+
+
+@pytest.mark.parametrize(
+    ("source", "message"),
+    [
+        (3, "a file, a folder, '-', strings or lists of words; got int"),
+        (b"bytes", "got bytes"),
+        ("no such file", r"a file or folder that exists; got 'no such file'\. A text itself goes into a list"),
+        (["a string", ["a", "list"]], "strings, one per sentence; got list among them"),
+        ([["a", "list"], "a string"], "lists of words; got str among them"),
+        ([["a", 3]], "lists of words, which are strings"),
+        ([4, 5], "strings, one per sentence; got int among them"),
+        ([], "text with at least one word; got none"),
+        ([" ", "\n"], "text with at least one word; got none"),
+    ],
+)
+def test_sources_that_cannot_be(source, message):
+    with pytest.raises(InputError, match=message):
+        Corpus(source).vocabulary()
+
+
+def test_arguments_that_cannot_be(tmp_path):
+    corpus = Corpus(SENTENCES)
+    with pytest.raises(
+        InputError, match=r"min_count must be a count that at least one word reaches; got 9; 'the' comes"
+    ):
+        corpus.encode(min_count=9)
+    with pytest.raises(InputError, match="min_count"):
+        corpus.encode(min_count=0)
+    with pytest.raises(InputError, match="max_size"):
+        corpus.vocabulary(max_size=0)
+    with pytest.raises(InputError, match="vocabulary must be a Vocabulary; got list"):
+        corpus.encode(vocabulary=["the"])  # type: ignore[arg-type]
+    with pytest.raises(InputError, match="encoding_errors"):
+        Corpus(SENTENCES, encoding_errors="skip")
+    with pytest.raises(InputError, match="tokenizer must be a function"):
+        Corpus(SENTENCES, tokenizer="words")  # type: ignore[arg-type]
+    with pytest.raises(InputError, match="tokenizer must be None where sentences are lists"):
+        Corpus(SENTENCES, tokenizer=str.split).vocabulary()
+    with pytest.raises(InputError, match="a folder with files"):
+        Corpus(tmp_path)
+    with pytest.raises(InputError, match="a count that some word reaches"):
+        corpus.vocabulary().restricted(min_count=99)
+
+
+@pytest.mark.skipif(not Path("../shared/data/wiki_text8_style").exists(), reason="needs ../shared/data")
+def test_real_text_has_the_words_that_its_readme_states():
+    corpus = Corpus("../shared/data/wiki_text8_style/wiki_100M.txt.xz")
+    assert len(corpus.vocabulary()) == 270_593
+    encoded = corpus.encode(min_count=5)
+    assert len(encoded.vocabulary) == 79_706
+    assert len(encoded) == 25_791
+    assert corpus.vocabulary().n_tokens == 17_231_953

@@ -1,0 +1,47 @@
+"""What the page of benchmarks says about words, from made-up results."""
+
+from __future__ import annotations
+
+from test_benchmarks import _importable, page, write_results  # noqa: F401 - a fixture
+
+
+def test_ratios_of_medians(tmp_path) -> None:
+    def record(source: str, method: str, trial: int, seconds: float) -> dict:
+        key = {"run": 0, "source": source, "method": method, "trial": trial}
+        return {**key, "seconds": seconds, "megabytes_per_second": 100 / seconds, "bytes": 2**21, "n_words": 9}
+
+    records = [record("file", "nearfar", t, s) for t, s in enumerate((1.0, 2.0, 9.0))]
+    records += [
+        record("file", "gensim", 0, 10.0),
+        record("lists", "nearfar", 0, 4.0),
+        record("lists", "gensim", 0, 8.0),
+    ]
+    records += [record("file, xz", "nearfar", 0, 5.0)]
+    write_results(tmp_path, "text", records)
+    text, bars = page(tmp_path)
+    assert bars["words counted and numbered, from a file"][1:] == ["5.0 times", "yes"]
+    assert bars["words counted and numbered, from lists"][1:] == ["2.0 times", "**no**"]
+    assert "| file | nearfar | 3 | 2.00 s (1.00 s – 9.00 s) | 50 MB/s | 2 MiB |" in text
+    assert "| file, xz | nearfar | 1 |" in text
+
+
+def test_speed_and_quality_of_word_vectors(tmp_path) -> None:
+    def record(method: str, n_epochs: int, speed: float, rho: float) -> dict:
+        sets = dict.fromkeys(("wordsim", "simlex", "men"), rho)
+        intervals = {f"{name}_interval": [rho - 0.02, rho + 0.02] for name in sets}
+        key = {"run": 0, "method": method, "source": "file", "n_epochs": n_epochs, "trial": 0}
+        speeds = {"words_per_second": speed, "words_per_second_with_encoding": speed / 2, "bytes": 2**21}
+        return {**key, **speeds, **sets, **intervals, "analogies": 0.1}
+
+    records = [record("nearfar", 1, 5e6, 0.30), record("gensim", 1, 1e6, 0.31)]
+    records += [record("nearfar", 5, 3e6, 0.40), record("gensim", 5, 1e6, 0.43)]
+    records += [record("nearfar, noise per pair", 1, 2e6, 0.3)]
+    write_results(tmp_path, "words", records)
+    text, bars = page(tmp_path)
+    assert bars["skip-gram from a file, training alone"][1:] == ["5.0 and 3.0 times", "**no**"]
+    assert bars["skip-gram from lists, with encoding"][1:] == ["not measured", "–"]
+    assert bars["skip-gram, noise drawn for each pair"][1:] == ["2.0 times", "yes"]
+    one = "wordsim 0.300 / 0.310, simlex 0.300 / 0.310, men 0.300 / 0.310, analogies 0.100 / 0.100"
+    assert bars["skip-gram quality, 1 epoch"][1:] == [one, "yes"]
+    assert bars["skip-gram quality, 5 epochs"][2] == "**no**"
+    assert "| 5 | file | gensim | 1.00 M | 0.50 M | 0.430 | 0.430 | 0.430 | 0.100 | 2 MiB |" in text
