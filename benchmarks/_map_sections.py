@@ -76,14 +76,13 @@ def maps_growth(records: list[Record]) -> Section:
     target = Target("t-SNE from 10,000 to 1,000,000 points", f"time linear (exponent ≤ {LINEAR}), within 12 GiB")
     sizes = sorted(distinct(records, "n"))
     if len(sizes) > 1:
-        rise = {
-            name: exponent([(r["n"], r[name]) for r in sorted(records, key=lambda r: r["n"])])
-            for name in ("seconds", "neighbors_seconds")
-        }
+        seconds = [(r["n"], r["neighbors_seconds"], r["seconds"]) for r in sorted(records, key=lambda r: r["n"])]
+        whole = exponent([(n, a + b) for n, a, b in seconds])
+        parts = exponent([(n, a) for n, a, _ in seconds]), exponent([(n, b) for n, _, b in seconds])
         peak = max(r["peak_bytes"] for r in records) / 2**30
-        growth = f"map n^{rise['seconds']:.2f}, neighbours n^{rise['neighbors_seconds']:.2f}"
+        growth = f"n^{whole:.2f} (neighbours n^{parts[0]:.2f}, map n^{parts[1]:.2f})"
         target.measured = f"{growth}; {peak:.1f} GiB at n = {sizes[-1]:,}"
-        target.met = max(rise.values()) <= LINEAR and peak <= 12 if sizes[-1] >= 1_000_000 else None
+        target.met = whole <= LINEAR and peak <= 12 if sizes[-1] >= 1_000_000 else None
     rows = [
         [f"{r['n']:,}", duration(r["neighbors_seconds"]), duration(r["seconds"]),
          f"{1e3 * r['seconds'] / r['max_iter']:.1f} ms", f"{r['peak_bytes'] / 2**30:.2f} GiB"]

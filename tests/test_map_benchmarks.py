@@ -75,7 +75,7 @@ def test_growth_needs_the_largest_size(tmp_path) -> None:
     assert page(tmp_path)[1][name][2] == "–"
     largest = {"n": 1_000_000, "max_iter": 750, "neighbors_seconds": 100.0, "seconds": 1e3, "peak_bytes": 8 * 2**30}
     write_results(tmp_path, "maps_growth", [*records, largest])
-    assert page(tmp_path)[1][name][1:] == ["map n^1.00, neighbours n^1.00; 8.0 GiB at n = 1,000,000", "yes"]
+    assert page(tmp_path)[1][name][1:] == ["n^1.00 (neighbours n^1.00, map n^1.00); 8.0 GiB at n = 1,000,000", "yes"]
     write_results(tmp_path, "maps_growth", [*records, {**largest, "seconds": 3e3}])
     assert page(tmp_path)[1][name][2] == "**no**"
 
