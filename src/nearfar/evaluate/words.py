@@ -25,7 +25,7 @@ METHODS = ("3CosAdd", "3CosMul")
 class WordSimilarity:
     """How similarities agree with those that people see.
 
-    Attributes
+    Parameters
     ----------
     rho : float
         Spearman's rank correlation over the pairs whose words are known; NaN for fewer than three.
@@ -49,7 +49,7 @@ class WordSimilarity:
 class WordAnalogies:
     """How many analogies are solved.
 
-    Attributes
+    Parameters
     ----------
     accuracy : float
         Share of the questions whose words are known that are answered right.

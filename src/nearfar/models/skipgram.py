@@ -76,9 +76,9 @@ class SkipGram(Parameters):
     vocabulary_ : Vocabulary
     vectors_ : Embedding
         Input vectors with their words; the output vectors are its other side.
-    loss_curve_ : ndarray of shape (n_epochs_,), float64
-        Mean loss of a pair in each epoch, over all true and noise pairs, nats.
-    validation_curve_ : ndarray of shape (n_epochs_,), float64
+    loss_curve_ : ndarray of shape (k,), float64
+        Mean loss of a pair in each of k epochs, over all true and noise pairs, nats.
+    validation_curve_ : ndarray of shape (k,), float64
         The same on the words held out, after each epoch; empty without.
     n_epochs_ : int
         Epochs run.

@@ -30,11 +30,11 @@ class EncodedCorpus:
     Made by :meth:`Corpus.encode`, or opened from a folder by :meth:`open`. Iterating gives the sentences, arrays of
     int32. The numbers lie in files that are mapped into memory, so that a text may be larger than that.
 
-    Attributes
+    Parameters
     ----------
-    tokens : ndarray of shape (n_tokens,), int32, read-only
+    tokens : ndarray of shape (n_tokens,), int32
         Numbers of the words, rare ones left out.
-    ends : ndarray of shape (n_sentences,), int64, read-only
+    ends : ndarray of shape (n_sentences,), int64
         Where each sentence ends in ``tokens``; no sentence is empty.
     vocabulary : Vocabulary
         Counts are those in this text, unless a vocabulary was given.
