@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import nearfar as nf
+from nearfar._draws import alias_table
 from nearfar.datasets import Graph, _kernels, dcsbm
 from nearfar.errors import InputError
 
@@ -155,7 +156,7 @@ def test_any_graph_is_simple(n: int, q: int, c: float, seed: int) -> None:
 @settings(max_examples=60, deadline=None)
 def test_alias_table_holds_the_weights(weights: list[float]) -> None:
     w = np.array(weights)
-    threshold, alias = _kernels.alias_table(w)
+    threshold, alias = alias_table(w)
     mass = np.minimum(threshold, 1.0)
     np.add.at(mass, alias, 1.0 - np.minimum(threshold, 1.0))
     np.testing.assert_allclose(mass / len(w), w / w.sum(), atol=1e-9)
@@ -164,7 +165,7 @@ def test_alias_table_holds_the_weights(weights: list[float]) -> None:
 def test_splitmix_is_uniform() -> None:
     keys = np.empty(200_000, np.int64)
     members = np.arange(16, dtype=np.int32)
-    threshold, alias = _kernels.alias_table(np.ones(16))
+    threshold, alias = alias_table(np.ones(16))
     _kernels.draw_pairs(keys, np.uint64(7), 16, members, threshold, alias, members, threshold, alias)
     own = (keys == -1).mean()
     assert own == pytest.approx(1 / 16, abs=0.003)

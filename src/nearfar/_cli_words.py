@@ -62,6 +62,7 @@ def train(text: str, output: str, quiet: bool, as_json: bool, **options: Any) ->
     model = nf.SkipGram(**options, verbose=0 if quiet else 1)
     started = time.perf_counter()
     model.fit(nf.Corpus(text, **about_text, n_jobs=options["n_jobs"]))
+    # One side only: most formats keep no other, and the file is half as large.
     vectors = nf.Embedding(model.embedding_, model.vocabulary_.words, parameters=model.vectors_.parameters)
     vectors.save(output)
     summary = {

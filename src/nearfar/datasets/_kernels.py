@@ -12,54 +12,10 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-_STEP = np.uint64(0x9E3779B97F4A7C15)
-_MIX_1 = np.uint64(0xBF58476D1CE4E5B9)
-_MIX_2 = np.uint64(0x94D049BB133111EB)
-_S30, _S27, _S31, _S11 = np.uint64(30), np.uint64(27), np.uint64(31), np.uint64(11)
+from nearfar._draws import STEP, splitmix
+
+_S11 = np.uint64(11)
 _UNIT = 2.0**-53
-
-
-@njit(cache=True, nogil=True, inline="always")
-def splitmix(state: Any) -> Any:
-    """Return the 64 mixed bits of a counter; the next draw uses ``state + _STEP``."""
-    z = state + _STEP
-    z = (z ^ (z >> _S30)) * _MIX_1
-    z = (z ^ (z >> _S27)) * _MIX_2
-    return z ^ (z >> _S31)
-
-
-@njit(cache=True, nogil=True)
-def alias_table(weights: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.int32]]:
-    """Return Vose's alias table of non-negative weights: (threshold, alias), each of shape (k,).
-
-    A draw takes a uniform cell i and keeps it with probability threshold[i], otherwise takes alias[i].
-    """
-    k = weights.size
-    threshold = weights * (k / weights.sum())
-    alias = np.arange(k).astype(np.int32)
-    small, large = np.empty(k, np.int32), np.empty(k, np.int32)
-    n_small, n_large = 0, 0
-    for i in range(k):
-        if threshold[i] < 1.0:
-            small[n_small] = i
-            n_small += 1
-        else:
-            large[n_large] = i
-            n_large += 1
-    while n_small > 0 and n_large > 0:
-        n_small -= 1
-        low, high = small[n_small], large[n_large - 1]
-        alias[low] = high
-        threshold[high] -= 1.0 - threshold[low]
-        if threshold[high] < 1.0:
-            n_large -= 1
-            small[n_small] = high
-            n_small += 1
-    for left in range(n_small):  # what rounding has left over
-        threshold[small[left]] = 1.0
-    for left in range(n_large):
-        threshold[large[left]] = 1.0
-    return threshold, alias
 
 
 @njit(cache=True, nogil=True)
@@ -82,11 +38,11 @@ def draw_pairs(
     state = seed
     for e in range(keys.size):
         u = (splitmix(state) >> _S11) * (_UNIT * size_a)
-        state += _STEP
+        state += STEP
         cell = int(u)
         i = members_a[cell] if u - cell < threshold_a[cell] else members_a[alias_a[cell]]
         u = (splitmix(state) >> _S11) * (_UNIT * size_b)
-        state += _STEP
+        state += STEP
         cell = int(u)
         j = members_b[cell] if u - cell < threshold_b[cell] else members_b[alias_b[cell]]
         if i == j:
@@ -124,7 +80,7 @@ def thin_pairs(
         j = key - i * n
         p = theta[i] * theta[j] * rates[labels[i], labels[j]]
         u = (splitmix(state) >> _S11) * _UNIT
-        state += _STEP
+        state += STEP
         if p <= likely and u * -np.expm1(-boost * p) < p:
             keys[kept] = key
             kept += 1
@@ -158,7 +114,7 @@ def draw_likely_pairs(
             if p <= likely:
                 break
             u = (splitmix(state) >> _S11) * _UNIT
-            state += _STEP
+            state += STEP
             if u < p:
                 if found == capacity:
                     capacity *= 2

@@ -264,12 +264,11 @@ def _draw_poisson(
     n_jobs: int,
 ) -> NDArray[np.int64]:
     """Draw a Poisson number of pairs for each pair of classes; keys of pairs, -1 for a node with itself."""
+    from nearfar._draws import alias_table
     from nearfar.datasets import _kernels
 
     mass = [float(theta[m].sum()) for m in members]
-    tables = [
-        (m, *_kernels.alias_table(theta[m])) if total > 0 else None for m, total in zip(members, mass, strict=True)
-    ]
+    tables = [(m, *alias_table(theta[m])) if total > 0 else None for m, total in zip(members, mass, strict=True)]
     blocks: list[tuple[int, int, int]] = []  # class, class, number of draws
     for a in range(len(members)):
         for b in range(a, len(members)):

@@ -152,27 +152,6 @@ class BarnesHutField(FieldPart):
                 potentials.update(dict.fromkeys(places, potential))
         return [potentials[k] for k in range(len(terms))]
 
-    def total(self, terms: Sequence[Term]) -> Potential:
-        """Sum the potentials of all terms.
-
-        Parameters
-        ----------
-        terms : sequence of Term
-            One or more.
-
-        Returns
-        -------
-        Potential
-            In the type of the positions.
-
-        Raises
-        ------
-        NearfarError
-            If nothing was placed.
-        """
-        found = self.evaluate(terms)
-        return Potential(sum(p.value for p in found), sum(p.gradient for p in found))  # type: ignore[arg-type]
-
     def _walk(self, charges: Floats | None, wanted: list[bool]) -> list[Potential]:
         """Return the potential of w and that of the entropy; an empty one where it is not wanted."""
         points, order, tree, form, n_jobs = self._placed_state()

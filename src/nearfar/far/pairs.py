@@ -23,6 +23,34 @@ _ROWS = 256  # of one block: some milliseconds of work from 10,000 points on
 class FieldPart(Part):
     """Parameters, beside what ``place`` leaves; that is not copied and not pickled."""
 
+    def evaluate(self, terms: Sequence[Term]) -> list[Potential]:
+        """Sum the potentials; to be given by the subclass."""
+        raise NotImplementedError
+
+    def total(self, terms: Sequence[Term]) -> Potential:
+        """Sum the potentials of all terms.
+
+        Parameters
+        ----------
+        terms : sequence of Term
+            One or more.
+
+        Returns
+        -------
+        Potential
+            In the type of the positions.
+
+        Raises
+        ------
+        NearfarError
+            If nothing was placed.
+        """
+        first, *others = self.evaluate(terms)
+        value, gradient = first.value, first.gradient
+        for other in others:
+            value, gradient = value + other.value, gradient + other.gradient
+        return Potential(value, gradient)
+
     def __getstate__(self) -> dict[str, Any]:
         return self.get_params()
 
@@ -112,30 +140,6 @@ class ExactField(FieldPart):
             sums = _one_pass(Y, kernel, n_jobs, [None if k is None else (k, charges[k]) for k in asked])
             potentials.update({k: s for k, s in zip(asked, sums, strict=True) if k is not None})
         return [potentials[k] for k in range(len(terms))]
-
-    def total(self, terms: Sequence[Term]) -> Potential:
-        """Sum the potentials of all terms.
-
-        Parameters
-        ----------
-        terms : sequence of Term
-            One or more.
-
-        Returns
-        -------
-        Potential
-            In the type of the positions.
-
-        Raises
-        ------
-        NearfarError
-            If nothing was placed.
-        """
-        first, *others = self.evaluate(terms)
-        for other in others:
-            first.value[...] += other.value
-            first.gradient[...] += other.gradient
-        return first
 
 
 def _one_pass(Y: Floats, kernel: Any, n_jobs: int, asked: list[tuple[int, Floats | None] | None]) -> list[Potential]:

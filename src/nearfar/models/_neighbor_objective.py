@@ -225,8 +225,10 @@ class NeighborObjective(Objective):
         S = self._normalizer(potentials[0])
         self._pull(Y, S, exaggeration)
         q_ln_q = self._q_ln_q(potentials, S) if b else np.zeros(1)
-        far = self._far_by_row if self._by_row else self._far_by_pair
-        far(potentials, S, q_ln_q)
+        if self._by_row:
+            self._far_by_row(self._field, potentials, S, q_ln_q)
+        else:
+            self._far_by_pair(potentials, S, q_ln_q)
         return self._near, self._cost(Y, S, q_ln_q) if cost else None
 
     def _normalizer(self, weights: Potential) -> NDArray[np.float64]:
@@ -255,17 +257,24 @@ class NeighborObjective(Objective):
         if b:
             self._near += scalar(2 * b / S[0]) * potentials[1].gradient
 
-    def _far_by_row(self, potentials: list[Potential], S: NDArray[np.float64], q_ln_q: NDArray[np.float64]) -> None:
+    def _far_by_row(
+        self,
+        field: Field,
+        potentials: list[Potential],
+        S: NDArray[np.float64],
+        q_ln_q: NDArray[np.float64],
+        share: Any = 1.0,
+    ) -> None:
+        """Add the far part of the gradient, each row counting as much as its share."""
         b, dtype = self._divergence.far_log, self._near.dtype
-        c1 = (1 / S).astype(dtype)
-        c0 = (-(b * np.log(S) + b * q_ln_q - self._mass) / S).astype(dtype)
+        c0 = (share * (self._mass - b * (np.log(S) + q_ln_q)) / S).astype(dtype)
         self._near += c0[:, None] * potentials[0].gradient
         terms = [Term("weight", c0)]
         if b:
-            c1 *= dtype.type(b)
+            c1 = (b * share / S).astype(dtype)
             self._near += c1[:, None] * potentials[1].gradient
             terms.append(Term("entropy", c1))
-        self._near += self._field.total(terms).gradient
+        self._near += field.total(terms).gradient
 
     # ---------------------------------------------------------------- cost
 

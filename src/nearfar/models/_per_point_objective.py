@@ -209,27 +209,8 @@ class NodesObjective(PerPointObjective):
         S = np.exp((coefficients * self._log_S).sum(axis=0))
         self._pull(Y, S, exaggeration)
         for node in zip(self._field.fields, found, normalizers, sums, coefficients, strict=True):
-            self._add_far(*node)
+            self._far_by_row(*node)
         return self._near, self._cost(Y, S, (coefficients * sums).sum(axis=0)) if cost else None
-
-    def _add_far(
-        self,
-        field: Field,
-        potentials: list[Potential],
-        S: NDArray[np.float64],
-        q_ln_q: NDArray[np.float64],
-        share: NDArray[np.float64],
-    ) -> None:
-        """Add the far part of the gradient under the kernel of a node, each row counting as much as its share."""
-        b, dtype = self._divergence.far_log, self._near.dtype
-        c0 = (share * (self._mass - b * (np.log(S) + q_ln_q)) / S).astype(dtype)
-        self._near += c0[:, None] * potentials[0].gradient
-        terms = [Term("weight", c0)]
-        if b:
-            c1 = (b * share / S).astype(dtype)
-            self._near += c1[:, None] * potentials[1].gradient
-            terms.append(Term("entropy", c1))
-        self._near += field.total(terms).gradient
 
     def _slope_of_log_s(self) -> NDArray[np.float64]:
         return np.asarray((self._field.slopes() * self._log_S).sum(axis=0))

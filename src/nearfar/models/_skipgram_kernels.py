@@ -17,6 +17,7 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
+from nearfar._draws import STEP, splitmix
 from nearfar._vector import (
     FAST,
     LANES,
@@ -31,19 +32,16 @@ from nearfar._vector import (
 )
 from nearfar.scores._kernels import exp, ln1p
 
-_STEP, _MIX1, _MIX2 = np.uint64(0x9E3779B97F4A7C15), np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB)
 _TO_UNIT = np.float64(2.0**-53)
 _ABREAST = 6  # output vectors that are handled together: a centre and five noise words
 
 
 @njit(cache=True, nogil=True, inline="always")
 def _random(state):
-    """Return 64 random bits (splitmix64)."""
-    state[0] += _STEP
-    z = state[0]
-    z = (z ^ (z >> np.uint64(30))) * _MIX1
-    z = (z ^ (z >> np.uint64(27))) * _MIX2
-    return z ^ (z >> np.uint64(31))
+    """Return 64 random bits, and move the counter on."""
+    bits = splitmix(state[0])
+    state[0] += STEP
+    return bits
 
 
 @njit(cache=True, nogil=True, inline="always")

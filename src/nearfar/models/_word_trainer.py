@@ -10,10 +10,10 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
+from nearfar._draws import alias_table
 from nearfar._parallel import even_bounds, run_blocks
 from nearfar._progress import ProgressLine
 from nearfar.contracts import Floats
-from nearfar.datasets._kernels import alias_table
 from nearfar.errors import InputError, NumericalError
 from nearfar.optimize.callbacks import Progress
 from nearfar.text.encoded import EncodedCorpus
