@@ -7,7 +7,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from nearfar._checks import check_choice
 from nearfar.divergences.probability import KL
 from nearfar.errors import InputError
 from nearfar.models._neighbor_objective import Objective
@@ -77,8 +76,8 @@ early_exaggeration_iter, exaggeration, min_grad_norm, n_iter_without_progress, c
         return KL(), InhomogeneousStudentT(self.degrees_of_freedom), "row"
 
     def _parts(self, owner: str) -> tuple[Any, Any, str]:
-        if self.learn is not False:
-            check_choice(owner, "learn", self.learn, _LEARN)
+        if self.learn is not False and self.learn not in _LEARN:
+            raise InputError(owner, "learn", "'point', 'global' or False", repr(self.learn))
         try:
             return super()._parts(owner)
         except InputError:
