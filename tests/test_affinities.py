@@ -291,6 +291,7 @@ NAN[[3, 30], 1] = np.nan
     ("options", "X", "message"),
     [
         ({}, points(20), "perplexity must be below 19, .* got 30.0. With 20 points take a perplexity of at most 6.33"),
+        ({}, points(3), "perplexity must be below 2, .* got 30.0. So few points have no neighbourhoods to speak of"),
         ({"perplexity": 0.5}, points(20), "perplexity must be a finite number >= 1"),
         ({"perplexity": "30"}, points(20), "perplexity must be a finite number >= 1"),
         ({"perplexity": 5, "n_neighbors": 20}, points(20), "n_neighbors must be at most 19"),

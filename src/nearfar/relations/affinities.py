@@ -253,6 +253,8 @@ class Affinities(Parameters):
             return k
         if largest >= n - 1:
             hint = f"With {n} points take a perplexity of at most {(n - 1) / 3:.3g}."
+            if n < 7:
+                hint = "So few points have no neighbourhoods to speak of: take more, or MDS."
             raise InputError(owner, "perplexity", f"below {n - 1}, the number of other points", largest, hint)
         if largest > k:
             hint = "3 * perplexity neighbours are usual, and the default."
