@@ -2,7 +2,7 @@
 
 python benchmarks/mapped.py [--edges 5000000] [--epochs 5] [--n-components 32] [--limit-mb 0] [--folder /tmp]
 
-Each way runs in a process of its own, compiled beforehand. Prints the speed of building (MB of text a second), the peak
+Each way runs in a process of its own, compiled beforehand. Keeps the speed of building (MB of text a second), the peak
 of anonymous memory above the start while building and fitting (pages of mapped files are not counted: the system drops
 them when memory is short), the seconds of the first epoch, which in the mapped case begins with nothing of the files
 in the system's cache, of the later ones (median), and the final loss. With --limit-mb neither process may allocate more
@@ -25,7 +25,9 @@ from typing import Any
 
 import numpy as np
 
-COLUMNS = ("build s", "MB/s", "build MB", "fit MB", "first s", "epoch s", "loss")
+from _common import ResultFile, say
+
+KEYS = ("edges", "n_components", "limit_mb", "way")
 
 
 def write_edges(path: Path, n_edges: int, n_nodes: int, rng: np.random.Generator) -> None:
@@ -116,14 +118,14 @@ def measure(nf: Any, edges: Path, storage: Path | None, options: Any) -> dict[st
         estimator.fit(relation.random_walk(3))
     epochs = np.diff(ticks).tolist()
     return {
-        "build s": seconds,
-        "MB/s": edges.stat().st_size / 1e6 / seconds,
-        "build MB": building.megabytes,
-        "fit MB": fitting.megabytes,
-        "first s": epochs[0],
-        "epoch s": statistics.median(epochs[1:] or epochs),
-        "loss": float(estimator.loss_),
-        "stored MB": 0 if storage is None else sum(path.stat().st_size for path in storage.iterdir()) / 1e6,
+        "build_seconds": round(seconds, 3),
+        "build_mb_per_second": round(edges.stat().st_size / 1e6 / seconds, 1),
+        "build_mb": round(building.megabytes, 1),
+        "fit_mb": round(fitting.megabytes, 1),
+        "first_epoch_seconds": round(epochs[0], 3),
+        "epoch_seconds": round(statistics.median(epochs[1:] or epochs), 3),
+        "loss": round(float(estimator.loss_), 5),
+        "stored_mb": 0 if storage is None else round(sum(path.stat().st_size for path in storage.iterdir()) / 1e6, 1),
         "n": relation.shape[0],
         "nnz": relation.nnz,
     }
@@ -152,21 +154,17 @@ def main() -> None:
     parser.add_argument("--folder", help="where the files go; a temporary folder by default")
     options = parser.parse_args()
     rng = np.random.default_rng(0)
+    file = ResultFile("mapped", KEYS)
     with tempfile.TemporaryDirectory(dir=options.folder) as name:
         folder = Path(name)
         edges, small = folder / "edges.csv", folder / "small.csv"
         write_edges(edges, options.edges, max(1, options.edges // 10), rng)
         write_edges(small, 10_000, 1000, rng)
-        print(f"{options.edges} edges, {edges.stat().st_size / 1e6:.0f} MB of text")
-        print(f"{'':<8}" + "".join(f"{column:>10}" for column in COLUMNS))
         for way in ("memory", "mapped"):
             found = in_process(way, edges, small, folder, options)
-            if "error" in found:
-                print(f"{way:<8}  {found['error']}")
-                continue
-            print(f"{way:<8}" + "".join(f"{found[column]:>10.4g}" for column in COLUMNS))
-        if "stored MB" in found:
-            print(f"n = {found['n']}, {found['nnz']} entries, {found['stored MB']:.0f} MB in files")
+            key = (options.edges, options.n_components, options.limit_mb, way)
+            file.add({**dict(zip(KEYS, key, strict=True)), "error": None, **found})
+            say(f"{way}: {found}")
 
 
 if __name__ == "__main__":
