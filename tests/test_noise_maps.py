@@ -75,7 +75,7 @@ def numeric_gradient(f, Y, h=1e-5):
 # -- cost and gradient ----------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("d", [1, 2, 11])
+@pytest.mark.parametrize("d", [1, 2, pytest.param(11, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("kernel", KERNELS.values(), ids=KERNELS)
 @pytest.mark.parametrize("noise", NOISE.values(), ids=NOISE)
 def test_the_cost_is_that_of_the_formula_and_the_gradient_its_slope(rng, noise, kernel, d):
@@ -309,6 +309,7 @@ def test_it_stops_without_progress(affinities):
     assert nf.TSNE(far="noise", min_grad_norm=1e6, **SHORT).fit(affinities).n_iter_ <= 150
 
 
+@pytest.mark.slow
 def test_new_points_find_their_group(blobs):
     X, labels = blobs
     for noise in ("noise", NoisePairs(normalizer="umap")):

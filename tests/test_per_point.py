@@ -46,7 +46,7 @@ def by_nodes(P, kernel, divergence, field, *, error, dtype=float, n_jobs=1):
 # -- exact sums -----------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("d", [1, 2, 5])
+@pytest.mark.parametrize("d", [1, 2, pytest.param(5, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("name", KERNELS)
 def test_exact_sums_are_those_of_plain_numpy(rng, name, d):
     n = 1100  # more than a chunk
@@ -143,7 +143,7 @@ def test_more_nodes_for_a_smaller_error_and_a_wider_range():
 # -- the objective --------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("d", [1, 2, 3])
+@pytest.mark.parametrize("d", [1, 2, pytest.param(3, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("name", KERNELS)
 @pytest.mark.parametrize("divergence", DIVERGENCES.values(), ids=DIVERGENCES)
 def test_exact_objective_is_the_master_equation(rng, divergence, name, d):
@@ -160,7 +160,7 @@ def test_exact_objective_is_the_master_equation(rng, divergence, name, d):
             assert objective.evaluate(Y, exaggeration)[1] is None
 
 
-@pytest.mark.parametrize("scale", [1e-3, 1.0, 2.0])
+@pytest.mark.parametrize("scale", [1e-3, 1.0, pytest.param(2.0, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("name", ["exponential", "student"])
 @pytest.mark.parametrize("divergence", DIVERGENCES.values(), ids=DIVERGENCES)
 def test_between_nodes_forces_are_within_a_percent_or_so_and_get_closer(rng, divergence, name, scale):
