@@ -9,6 +9,7 @@ The two take turns. Time: from the same adjacency matrix to the vectors, after a
 from __future__ import annotations
 
 import argparse
+import time
 from typing import Any
 
 import numpy as np
@@ -56,6 +57,7 @@ def main() -> None:
                 for name, fit in METHODS.items():
                     reset_peak_memory()
                     before = resident_memory()
+                    time.sleep(1.0)  # threads of the scoring before spin for a while when they are done
                     vectors, seconds = timed(lambda f=fit, d=d, t=trial, g=graph: f(g.adjacency, d, t))
                     memory = peak_memory() - before
                     scores = {
