@@ -70,6 +70,31 @@ def words(records: list[Record]) -> Section:
     return section
 
 
+def word_memory(records: list[Record]) -> Section:
+    """Memory of encoding and training beside the length of the text."""
+    target = Target("memory of encoding and training, text of any length", "≤ vocabulary x model + 1 GiB")
+    rows = []
+    for copies in sorted(distinct(records, "copies")):
+        mine = pick(records, copies=copies)
+        rows.append([
+            f"{middle(mine, 'text_mib'):,.0f} MiB",
+            *(f"{(middle(mine, name) or 0) / 1e6:,.1f} M" for name in ("n_tokens",)),
+            *(duration(middle(mine, name)) for name in ("encoding_seconds", "seconds")),
+            *(f"{middle(mine, name):,.0f} MiB" for name in ("encoding_mib", "training_mib", "bound_mib")),
+        ])  # fmt: skip
+    if records:
+        peaks = [max(r["encoding_mib"], r["training_mib"]) for r in records]
+        longest = max(r["text_mib"] for r in records)
+        target.measured = f"at most {max(peaks):,.0f} MiB, of texts up to {longest:,} MiB"
+        target.met = all(peak <= r["bound_mib"] for peak, r in zip(peaks, records, strict=True))
+    lines = [
+        "Anonymous memory above the start, of a process for each text: the Wikipedia sample again and again in a file.",
+        "",
+        *table(["text", "words", "encoding", "training", "memory: encoding", "training", "bound"], rows),
+    ]
+    return Section([target], lines)
+
+
 def _speed(target: Target, records: list[Record], method: str, source: str, name: str, wanted: float) -> Target:
     ratios = []
     for n_epochs in distinct(records, "n_epochs"):

@@ -12,6 +12,7 @@ MODULES = [
     "nearfar.kernels",
     "nearfar.divergences",
     "nearfar.far",
+    "nearfar.composition",
     "nearfar.evaluate",
     "nearfar.datasets",
     "nearfar.plots",

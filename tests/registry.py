@@ -45,6 +45,15 @@ class EstimatorCase:
         """The parameter that says how long it runs."""
         return "n_epochs" if "n_epochs" in self.cls().get_params() else "max_iter"
 
+    @property
+    def workers(self) -> int:
+        """As many as give the same bits as any other number of them, at most 2."""
+        return 2 if self.can("any-n-jobs") else 1
+
+    def width(self, n_components: int) -> int:
+        """How long a row of the embedding is; that of a density matrix is its upper triangle."""
+        return n_components * (n_components + 1) // 2 if "DM" in self.cls.__name__ else n_components
+
     def can(self, capability: str) -> bool:
         return capability in self.cls._capabilities
 
@@ -69,6 +78,12 @@ ESTIMATORS = [
     EstimatorCase(nf.NeRV, {**_MAP, "lam": 0.2}, "NeRV"),
     EstimatorCase(nf.JSE, {**_MAP, "kappa": 0.2}, "JSE"),
     EstimatorCase(nf.WSSNE, _MAP, "WSSNE"),
+    EstimatorCase(nf.SkipGram, _SMALL, "SkipGram"),
+    EstimatorCase(nf.SkipGram, {**_SMALL, "optimizer": "adam", "shared_negatives": False}, "SkipGram, Adam"),
+    EstimatorCase(nf.Word2DM, {**_SMALL, "n_factors": 3}, "Word2DM"),
+    EstimatorCase(nf.Word2DM, {**_SMALL, "optimizer": "adam", "batch_size": 5}, "Word2DM, Adam"),
+    EstimatorCase(nf.MultiSenseWord2DM, {**_SMALL, "n_senses": 2}, "MultiSenseWord2DM"),
+    EstimatorCase(nf.MultiSenseWord2DM, {**_SMALL, "variant": "clusters"}, "MultiSenseWord2DM, clusters"),
 ]
 
 

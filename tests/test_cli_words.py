@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import io
 import json
 import sys
@@ -10,6 +11,7 @@ import numpy as np
 import pytest
 
 import nearfar as nf
+from nearfar import _cli_words
 from nearfar.cli import main
 
 
@@ -44,6 +46,26 @@ def test_standard_input_word2vec_and_json(tmp_path, text, capsys, monkeypatch):
     assert len(nf.Embedding.load(output)) == 5
 
 
+@pytest.mark.parametrize(("model", "name"), [("word2dm", "Word2DM"), ("multisense", "MultiSenseWord2DM")])
+def test_a_text_becomes_density_matrices(tmp_path, text, capsys, model, name):
+    output = tmp_path / "words.safetensors"
+    assert main(["words", "train", str(text), "-o", str(output), "--model", model, *OPTIONS, "--json"]) == 0
+    summary = json.loads(capsys.readouterr().out)
+    assert (summary["n"], summary["n_components"]) == (9, 10)  # 4 (4 + 1) / 2 numbers each
+    assert summary["parameters"]["estimator"] == name
+    words = nf.DensityEmbedding.load(output)
+    expected = getattr(nf, name)(4, sample=0, n_epochs=1, random_state=0, n_jobs=1).fit(nf.Corpus(text)).vectors_
+    assert words.equals(expected)
+
+
+@pytest.mark.parametrize("name", _cli_words._MODELS.values())
+def test_defaults_are_those_of_the_models(name):
+    expected = {key: p.default for key, p in inspect.signature(getattr(nf, name)).parameters.items()}
+    shown = {option.name: option.default for option in _cli_words.train.params if option.name in expected}
+    assert {"window", "n_epochs", "sample"} < set(shown)
+    assert {key: value for key, value in shown.items() if isinstance(value, (int, float))}.items() <= expected.items()
+
+
 def test_vectors_are_compared_with_people(tmp_path, text, capsys):
     output, pairs, questions = tmp_path / "words.npz", tmp_path / "pairs.tsv", tmp_path / "questions.txt"
     assert main(["words", "train", str(text), "-o", str(output), *OPTIONS, "-q"]) == 0
@@ -64,6 +86,29 @@ def test_vectors_are_compared_with_people(tmp_path, text, capsys):
     assert second.split("\t")[-2:] == ["1", "1"]
 
 
+def test_phrases_are_compared_with_people(tmp_path, capsys):
+    words, phrases = tmp_path / "words.safetensors", tmp_path / "phrases.txt"
+    rng = np.random.default_rng(0)
+    density = nf.DensityEmbedding.from_factors(rng.normal(size=(9, 3, 2)), [f"w{k}" for k in range(9)])
+    density.save(words)
+    rows = [" ".join(f"w{k}" for k in rng.integers(9, size=4)) + f" {score}" for score in (4, 1, 3, 6, 2)]
+    phrases.write_text("\n".join(["subject verb object landmark score", *rows, "w1 w2 w3 unknown 3"]))
+    command = ["words", "evaluate", str(words), "--phrases", str(phrases), "--json"]
+    for options, arguments in (
+        ([], {}),
+        (["--composition", "kronecker"], {"method": "kronecker"}),
+        (["--composition", "fuzz", "--operator", "noun"], {"method": "fuzz", "operator": "noun"}),
+    ):
+        assert main([*command, *options]) == 0
+        (score,) = json.loads(capsys.readouterr().out)
+        expected = nf.evaluate.phrases(density, phrases, **arguments)
+        assert [score["value"], *score["interval"]] == pytest.approx([expected.rho, *expected.interval])
+        assert (score["file"], score["score"], score["covered"], score["of"]) == (str(phrases), "rho", 5, 6)
+    phrases.write_text("a b c\n")
+    assert main(command) == 2
+    assert "a header that names a score" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
@@ -71,7 +116,7 @@ def test_vectors_are_compared_with_people(tmp_path, text, capsys):
         (["train", "TEXT", "-o", "out.xyz"], "out.xyz"),
         (["train", "TEXT", "-o", "out.npz", "--window", "0"], "--window must be"),
         (["train", "TEXT", "-o", "out.npz", "--min-count", "9999"], "--min-count must be a count that at least one"),
-        (["evaluate", "TEXT"], "Give at least one file by --similarity or --analogies"),
+        (["evaluate", "TEXT"], "Give at least one file by --similarity, --analogies or --phrases"),
     ],
 )
 def test_what_is_refused(tmp_path, text, capsys, monkeypatch, arguments, message):

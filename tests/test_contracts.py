@@ -15,6 +15,7 @@ from sklearn.base import clone
 import nearfar as nf
 from nearfar.contracts import Divergence, FarField, Operator, Representation, Score, Solver
 from nearfar.errors import InputError, NearfarError, NotFittedError
+from nearfar.models._word_model import WordModel
 from nearfar.optimize.sphere import Ball, Sphere
 from registry import ESTIMATORS, FAR_FIELDS, EstimatorCase, FarCase, irregular_graph
 
@@ -78,9 +79,10 @@ def test_any_number_of_workers_same_bits(case, rng):
 def test_input_is_untouched(case, rng):
     P = irregular_graph(rng)
     init = start_of(case, rng, P.shape[0], np.float32) if case.can("init") else None
+    given = {"init": init} if "init" in case.cls().get_params() else {}
     before, start_before = P.copy(), pickle.dumps(init)
     random_before = np.random.get_state()[1].copy()  # noqa: NPY002 - the global state is what must not move
-    case.make(init=init).fit(case.takes(P))
+    case.make(**given).fit(case.takes(P))
     for part in ("data", "indices", "indptr"):
         np.testing.assert_array_equal(getattr(P, part), getattr(before, part))
     assert pickle.dumps(init) == start_before
@@ -183,7 +185,7 @@ def test_a_rectangular_relation_gives_vectors_to_both_sides(case, rng):
     users, items = [f"u{i}" for i in range(P.shape[0])], [("item", a) for a in range(P.shape[1])]
     emb = case.make().fit(nf.Relation.from_matrix(P, ids=users, column_ids=items)).vectors_
     assert (list(emb.ids), list(emb.context_ids)) == (users, items)
-    assert emb.context_vectors.shape == (P.shape[1], 4)
+    assert emb.context_vectors.shape == (P.shape[1], case.width(4))
 
 
 # -- estimators: manners --------------------------------------------------------------------------------------------
@@ -206,7 +208,7 @@ def test_clone_and_set_params(case, rng):
     assert not hasattr(fresh, "embedding_")
     assert_same_bits(fresh.fit(case.takes(P)), est)
     fewer = case.parameters["n_components"] - 1
-    assert fresh.set_params(n_components=fewer).fit(case.takes(P)).embedding_.shape[1] == fewer
+    assert fresh.set_params(n_components=fewer).fit(case.takes(P)).embedding_.shape[1] == case.width(fewer)
     with pytest.raises(ValueError, match="no_such_parameter"):
         est.set_params(no_such_parameter=1)
 
@@ -285,19 +287,19 @@ def test_several_threads_may_fit_at_once(case, rng):
     P = irregular_graph(rng, n=200)
     expected = case.make().fit(case.takes(P))
     with ThreadPoolExecutor(4) as threads:
-        for est in threads.map(lambda _: case.make(n_jobs=2).fit(case.takes(P)), range(8)):
+        for est in threads.map(lambda _: case.make(n_jobs=case.workers).fit(case.takes(P)), range(8)):
             assert_same_bits(est, expected)
 
 
 def _fit_into(queue, case, P):
-    queue.put(case.make(n_jobs=2).fit(case.takes(P)).embedding_)
+    queue.put(case.make(n_jobs=case.workers).fit(case.takes(P)).embedding_)
 
 
 @estimators
 @pytest.mark.filterwarnings("ignore:.*multi-threaded.*fork:DeprecationWarning")
 def test_a_forked_child_may_fit_after_its_parent(case, rng):
     P = irregular_graph(rng, n=200)
-    expected = case.make(n_jobs=2).fit(case.takes(P)).embedding_
+    expected = case.make(n_jobs=case.workers).fit(case.takes(P)).embedding_
     context = multiprocessing.get_context("fork")
     queue = context.Queue()
     child = context.Process(target=_fit_into, args=(queue, case, P))
@@ -320,6 +322,8 @@ def test_what_is_no_relation_is_refused_by_name(case):
     [("n_components", 0), ("n_components", 1000), ("n_components", 2.5), ("iterations", 0), ("n_jobs", 0)],
 )
 def test_a_wrong_parameter_is_refused_by_name(case, rng, name, wrong):
+    if wrong == 1000 and issubclass(case.cls, WordModel):
+        pytest.skip("vectors of words may have any length")
     name = case.iterations if name == "iterations" else name
     with pytest.raises(InputError, match=rf"^{case.cls.__name__}: {name} must be .+; got {wrong}"):
         case.make(**{name: wrong}).fit(case.takes(irregular_graph(rng)))

@@ -42,6 +42,8 @@ SOURCELESS = {
     "nearfar.datasets.Graph": "a record",
     "nearfar.evaluate.CommunityScores": "a record",
     "nearfar.evaluate.Neighborhoods": "a record",
+    "nearfar.evaluate.PhraseSimilarity": "a record",
+    "nearfar.evaluate.SenseInduction": "a record",
     "nearfar.evaluate.WordAnalogies": "a record",
     "nearfar.evaluate.WordSimilarity": "a record",
     "nearfar.evaluate.giant_component": "a definition",

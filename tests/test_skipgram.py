@@ -10,30 +10,10 @@ import nearfar as nf
 from nearfar.callbacks import Checkpoint
 from nearfar.errors import InputError, NotFittedError, NumericalError
 from nearfar.models import _skipgram_kernels as kernels
-from nearfar.models._word_trainer import Sample
+from nearfar.models._windows import Windows
+from nearfar.models._word_model import adam_moments, adam_state
 
-MASK = 2**64 - 1
 WIDTH, D = 32, 20  # padded
-
-
-class SplitMix:
-    """The random numbers of the kernels, in Python's integers."""
-
-    def __init__(self, seed):
-        self.state = seed
-
-    def bits(self):
-        self.state = (self.state + 0x9E3779B97F4A7C15) & MASK
-        z = self.state
-        z = ((z ^ (z >> 30)) * 0xBF58476D1CE4E5B9) & MASK
-        z = ((z ^ (z >> 27)) * 0x94D049BB133111EB) & MASK
-        return z ^ (z >> 31)
-
-    def unit(self):
-        return (self.bits() >> 11) * 2.0**-53
-
-    def below(self, n):
-        return ((self.bits() >> 32) * n) >> 32
 
 
 def loss_of(X, Y, outs):
@@ -52,69 +32,55 @@ def gradient_of(X, Y, outs):
     return G @ Y, G.T @ X
 
 
-def twin(text, noise, shared, window, rate, seed, X, Y):
-    """What train_block does, one window after another."""
-    tokens, ends, start, stop, keep = text
-    random, sums = SplitMix(seed), np.zeros(2)
-
-    def draw():
-        thresholds, aliases, k = noise
-        found = []
-        for _ in range(k):
-            cell = random.below(len(thresholds))
-            found.append(cell if random.unit() < thresholds[cell] else int(aliases[cell]))
-        return found
-
-    coming, first, sentence = draw(), start, int(np.searchsorted(ends, start, side="right"))
-    while first < stop:
-        last = min(int(ends[sentence]), stop)
-        words = [w for w in tokens[first:last] if keep.size == 0 or keep[w] >= 1 or random.unit() < keep[w]]
-        for i, word in enumerate(words):
-            reach = window - random.below(window)
-            around = [words[j] for j in range(max(0, i - reach), min(len(words), i + reach + 1)) if j != i]
-            for group in ([around] if shared else [[w] for w in around]) if around else []:
-                outs, coming = [word, *coming], draw()
-                sums += loss_of(X[group], Y[outs], outs)
-                dX, dY = gradient_of(X[group], Y[outs], outs)
-                np.add.at(X, group, -rate * dX)
-                np.add.at(Y, outs, -rate * dY)
-        first, sentence = last, sentence + 1
+def twin(windows, rate, X, Y):
+    """What train_windows does."""
+    sums = np.zeros(2)
+    for w, outs in enumerate(windows.outs):
+        group = windows.inputs[windows.starts[w] : windows.starts[w + 1]]
+        sums += loss_of(X[group], Y[outs], outs)
+        dX, dY = gradient_of(X[group], Y[outs], outs)
+        np.add.at(X, group, -rate * dX)
+        np.add.at(Y, outs, -rate * dY)
     return sums
 
 
-def irregular_text(n_words=9, seed=0):
+def irregular_windows(n_words=9, n_negative=5, seed=0, shared=True):
+    """Words may come twice in a window, and noise may be the centre."""
     rng = np.random.default_rng(seed)
-    lengths = np.array([1, 13, 2, 30, 7, 50, 1])
-    tokens = np.minimum(rng.geometric(0.25, lengths.sum()) - 1, n_words - 1).astype(np.int32)
-    return tokens, np.cumsum(lengths)
+    sizes = rng.integers(1, 7, 40) if shared else np.ones(90, int)
+    starts = np.concatenate([[0], np.cumsum(sizes)])
+    inputs = rng.integers(n_words, size=starts[-1]).astype(np.int32)
+    outs = rng.integers(n_words, size=(len(sizes), 1 + n_negative)).astype(np.int32)
+    return Windows(inputs, starts, outs, np.array([0, len(sizes)]))
 
 
-def tables(n_words, seed=1):
+def tables(n_words, dtype=np.float32, seed=1):
     rng = np.random.default_rng(seed)
-    X, Y = np.zeros((2, n_words, WIDTH), np.float32)
-    X[:, :D], Y[:, :D] = rng.normal(size=(2, n_words, D)) / 3
+    X, Y = np.zeros((2, n_words, WIDTH), dtype)
+    X[:, :D], Y[:, :D] = (rng.normal(size=(2, n_words, D)) / 3).astype(np.float32)
     return X, Y
+
+
+def run(windows, rate, X, Y):
+    """Train; return (loss, pairs)."""
+    sums = np.zeros(2)
+    kernels.train_windows(*windows[:3], X.dtype.type(rate), X.reshape(-1), Y.reshape(-1), WIDTH, sums)
+    return sums
 
 
 @pytest.mark.parametrize("shared", [True, False])
 @pytest.mark.parametrize("n_negative", [1, 5, 8])
-def test_the_kernel_is_its_twin(shared, n_negative):
-    """Every random number, update and loss; blocks that begin and end within sentences, too."""
-    tokens, ends = irregular_text()
-    counts = np.bincount(tokens, minlength=9)
-    drawn = Sample.of(counts, 0.05, 0.75, n_negative)
-    X, Y = tables(9)
+@pytest.mark.parametrize(("dtype", "atol"), [(np.float32, 1e-5), (np.float64, 1e-13)])
+def test_the_kernel_is_its_twin(shared, n_negative, dtype, atol):
+    X, Y = tables(9, dtype)
     X64, Y64 = X.astype(np.float64), Y.astype(np.float64)
-    for start, stop, seed in ((0, 40, 7), (40, len(tokens), 2**63 - 5)):
-        text, sums = (tokens, ends, start, stop, drawn.keep), np.zeros(2)
-        kernels.train_block(
-            text, drawn.noise, shared, 3, np.float32(0.2), seed, X.reshape(-1), Y.reshape(-1), WIDTH, sums
-        )
-        expected = twin(text, drawn.noise, shared, 3, 0.2, seed, X64, Y64)
-        np.testing.assert_allclose(sums, expected, rtol=1e-4)
-        assert sums[1] == expected[1]
-        np.testing.assert_allclose(X, X64, atol=2e-4)
-        np.testing.assert_allclose(Y, Y64, atol=2e-4)
+    windows = irregular_windows(9, n_negative, shared=shared)
+    sums = run(windows, 0.2, X, Y)
+    expected = twin(windows, 0.2, X64, Y64)
+    np.testing.assert_allclose(sums, expected, rtol=1e-6 if dtype == np.float32 else 1e-13)
+    assert sums[1] == expected[1]
+    np.testing.assert_allclose(X, X64, atol=atol)
+    np.testing.assert_allclose(Y, Y64, atol=atol)
     assert not X[:, D:].any()
     assert np.abs(X64 - tables(9)[0]).max() > 0.1
 
@@ -135,32 +101,10 @@ def test_the_gradient_is_that_of_the_loss():
 
 
 def test_rate_zero_moves_nothing():
-    tokens, ends = irregular_text()
     X, Y = tables(9)
-    before, drawn, sums = (X.copy(), Y.copy()), Sample.of(np.bincount(tokens), 0, 1, 5), np.zeros(2)
-    text = (tokens, ends, 0, len(tokens), drawn.keep)
-    kernels.train_block(text, drawn.noise, True, 4, np.float32(0), 5, X.reshape(-1), Y.reshape(-1), WIDTH, sums)
+    before = X.copy(), Y.copy()
+    assert run(irregular_windows(), 0, X, Y)[0] > 0
     np.testing.assert_array_equal((X, Y), before)
-    assert sums[0] > 0
-
-
-def test_what_is_drawn():
-    counts = np.array([5000, 800, 90, 5])
-    drawn = Sample.of(counts, 0.01, 0.75, 3)
-    N = counts.sum()
-    expected = np.minimum((np.sqrt(counts / (0.01 * N)) + 1) * 0.01 * N / counts, 1)
-    np.testing.assert_allclose(drawn.keep, expected, rtol=1e-6)
-    tokens = np.repeat(np.arange(4, dtype=np.int32), 50_000)
-    out = np.empty(len(tokens), np.int32)
-    n = kernels.kept_words(tokens, 0, len(tokens), drawn.keep, np.full(1, 11, np.uint64), out)
-    np.testing.assert_allclose(np.bincount(out[:n]) / 50_000, expected, atol=0.01)
-    state, coming, Y = np.full(1, 3, np.uint64), np.empty(4, np.int64), np.zeros(4 * 16, np.float32)
-    drawn_words = []
-    for _ in range(20_000):
-        kernels._draw(drawn.noise, state, coming, Y, 16)
-        drawn_words += coming[1:].tolist()
-    share = np.bincount(drawn_words, minlength=4) / len(drawn_words)
-    np.testing.assert_allclose(share, counts**0.75 / (counts**0.75).sum(), atol=0.006)
 
 
 def test_the_optimum_is_shifted_mutual_information():
@@ -185,6 +129,78 @@ def test_the_optimum_is_shifted_mutual_information():
     assert np.corrcoef(scores.ravel(), expected.ravel())[0, 1] > 0.98
 
 
+# ---------------------------------------------------------------- Adam
+
+
+def adam_twin(windows, rate, X, Y):
+    """Moments in float64, a step for each occurrence; what is not a power of two in the paper is spelt out."""
+    state = {id(table): (np.zeros_like(table), np.zeros_like(table), np.zeros(len(table), int)) for table in (X, Y)}
+
+    def step(table, row, gradient):
+        first, second, steps = state[id(table)]
+        steps[row] += 1
+        first[row] = 0.9 * first[row] + 0.1 * gradient
+        second[row] = 0.999 * second[row] + 0.001 * gradient**2
+        scale = np.sqrt(1 - 0.999 ** steps[row]) / (1 - 0.9 ** steps[row])
+        table[row] -= rate * scale * first[row] / (np.sqrt(second[row]) + 1e-8)
+
+    for w, outs in enumerate(windows.outs):
+        group = windows.inputs[windows.starts[w] : windows.starts[w + 1]]
+        dX, dY = gradient_of(X[group], Y[outs], outs)
+        for row, gradient in zip(group, dX, strict=True):
+            step(X, row, gradient)
+        for o, row in enumerate(outs):
+            if o == 0 or row != outs[0]:
+                step(Y, row, dY[o])
+    return [state[id(table)] for table in (X, Y)]
+
+
+def run_adam(windows, rate, X, Y):
+    arrays = {"X": X, "Y": Y, **adam_state({"X": X, "Y": Y})}
+    sums = np.zeros(2)
+    kernels.train_windows_by_adam(
+        *windows[:3], X.dtype.type(rate), X.reshape(-1), Y.reshape(-1), WIDTH, adam_moments(arrays, ("X", "Y")), sums
+    )
+    return arrays, sums
+
+
+@pytest.mark.parametrize(("dtype", "tolerance"), [(np.float32, 2e-4), (np.float64, 1e-9)])
+def test_adam_is_its_twin(dtype, tolerance):
+    X, Y = tables(9, dtype)
+    X64, Y64 = X.astype(np.float64), Y.astype(np.float64)
+    windows = irregular_windows()
+    arrays, sums = run_adam(windows, 0.01, X, Y)
+    expected = adam_twin(windows, 0.01, X64, Y64)
+    np.testing.assert_allclose(X, X64, atol=tolerance)
+    np.testing.assert_allclose(Y, Y64, atol=tolerance)
+    for name, (first, second, steps) in zip("XY", expected, strict=True):
+        np.testing.assert_array_equal(arrays[f"{name}.steps"], steps)
+        np.testing.assert_allclose(-arrays[f"{name}.first"], first, atol=tolerance)
+        np.testing.assert_allclose(arrays[f"{name}.second"], second, atol=tolerance)
+    X, Y = tables(9, dtype)
+    assert sums[1] == run(windows, 0, X, Y)[1]  # the same pairs as of the other kernel
+
+
+def test_adam_at_rate_zero_keeps_its_moments():
+    X, Y = tables(9)
+    before = X.copy(), Y.copy()
+    windows = irregular_windows()
+    arrays, sums = run_adam(windows, 0, X, Y)
+    np.testing.assert_array_equal((X, Y), before)
+    assert not any(arrays[name].any() for name in arrays if "." in name)
+    np.testing.assert_allclose(sums, run(windows, 0, X, Y), rtol=1e-6)
+
+
+def test_the_first_step_of_adam_is_the_rate():
+    """Whatever the size of the gradient: sign(g) * rate."""
+    X, Y = tables(3)
+    before = X.copy()
+    run_adam(Windows(np.int32([1]), np.array([0, 1]), np.int32([[2, 0]]), np.array([0, 1])), 0.01, X, Y)
+    moved = X - before
+    np.testing.assert_allclose(np.abs(moved[1, :D]), 0.01, rtol=1e-3)
+    assert not moved[[0, 2]].any()
+
+
 # ---------------------------------------------------------------- the estimator
 
 
@@ -203,10 +219,10 @@ def topics():
 QUICK = {"n_components": 12, "n_epochs": 4, "learning_rate": 0.05, "random_state": 0}
 
 
-@pytest.mark.parametrize("shared", [True, False])
+@pytest.mark.parametrize("params", [{}, {"shared_negatives": False}, {"optimizer": "adam", "learning_rate": None}])
 @pytest.mark.parametrize("n_jobs", [1, 2])
-def test_topics_are_told_apart(topics, n_jobs, shared):
-    model = nf.SkipGram(**QUICK, shared_negatives=shared, n_jobs=n_jobs).fit(topics)
+def test_topics_are_told_apart(topics, n_jobs, params):
+    model = nf.SkipGram(**{**QUICK, **params}, n_jobs=n_jobs).fit(topics)
     near = [word for word, _ in model.vectors_.most_similar("sea3", topn=15)]
     assert sum(word.startswith("sea") for word in near) >= 14
     assert model.loss_curve_.shape == (4,)
@@ -242,6 +258,36 @@ def test_validation_callbacks_and_stopping(topics):
     assert abs(model.validation_curve_[-1] / model.loss_curve_[-1] - 1) < 0.1
 
 
+@pytest.mark.parametrize("params", [{}, {"optimizer": "adam", "learning_rate": 0.002, "validation_fraction": 0.3}])
+@pytest.mark.parametrize("stop", [1, 3, 4])
+def test_resumed_is_never_interrupted(topics, tmp_path, params, stop):
+    path = tmp_path / "run.safetensors"
+    params = {**QUICK, "n_jobs": 1, **params}
+    whole = nf.SkipGram(**params).fit(topics)
+    nf.SkipGram(**params, callbacks=[Checkpoint(path, every=1), lambda p: p.epoch == stop]).fit(topics)
+    resumed = nf.SkipGram(**params).fit(topics, resume=path)
+    for name in ("embedding_", "context_embedding_", "loss_curve_", "validation_curve_"):
+        np.testing.assert_array_equal(getattr(resumed, name), getattr(whole, name))
+    assert resumed.n_epochs_ == 4
+
+
+def test_a_checkpoint_is_of_one_fit(topics, tmp_path):
+    path = tmp_path / "run.safetensors"
+    nf.SkipGram(**QUICK, callbacks=[Checkpoint(path)]).fit(topics)
+    with pytest.raises(InputError, match=r"this very fit; got one that differs in the window \(5 there, 4 here\)"):
+        nf.SkipGram(**QUICK, window=4).fit(topics, resume=path)
+    tokens = topics.tokens.copy()
+    tokens[-1] += 1
+    other = nf.EncodedCorpus(tokens, topics.ends, topics.vocabulary)
+    with pytest.raises(InputError, match=r"differs in the text's words: "):
+        nf.SkipGram(**QUICK).fit(other, resume=path)
+    ends = topics.ends.copy()
+    ends[0] -= 1
+    with pytest.raises(InputError, match=r"differs in the text's sentences: "):
+        nf.SkipGram(**QUICK).fit(nf.EncodedCorpus(topics.tokens, ends, topics.vocabulary), resume=path)
+    nf.SkipGram(**QUICK, n_jobs=2).fit(topics, resume=path)  # has no effect on what is computed
+
+
 def test_text_of_any_kind_and_a_file_of_vectors(tmp_path):
     path = tmp_path / "text"
     path.write_text("the sea the ship\n" * 30)
@@ -271,7 +317,8 @@ def test_a_rate_that_is_too_large_is_told(topics):
         ({"n_epochs": 0}, "n_epochs"),
         ({"validation_fraction": 1.0}, "validation_fraction"),
         ({"callbacks": 3}, "callbacks"),
-        ({"callbacks": [Checkpoint("x")]}, "callbacks must be others than a Checkpoint"),
+        ({"optimizer": "momentum"}, "optimizer must be one of 'sgd', 'adam'"),
+        ({"shrink_window": "words"}, "shrink_window must be one of 'word', 'sentence'"),
         ({"min_count": 10**6}, "min_count must be a count that at least one word reaches"),
     ],
 )

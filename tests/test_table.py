@@ -66,6 +66,7 @@ GRADIENTS = ("auto", "paper", "forward", "full")
 NO_SENSE = {
     ("far", "performer", "gradient", "full"): "random features do not give the gradient of the others",
     ("far", "rfa", "gradient", "full"): "random features do not give the gradient of the others",
+    ("relation", "ratings", "variant", "clusters"): "noise stands beside the things around, which are of another kind",
 }
 
 
@@ -89,6 +90,55 @@ def test_edrep(relation, far, gradient):
     P = rel.to_scipy().toarray()
     near = (P * S).sum() / P.sum()
     assert near > S.mean() + 0.1
+    same = labels[:, None] == labels[None, :]
+    own = est.embedding_ @ est.embedding_.T
+    assert own[same].mean() > own[~same].mean() + 0.1
+
+
+@pytest.mark.parametrize("relation", RELATIONS)
+@pytest.mark.parametrize("shared", [True, False])
+@pytest.mark.parametrize("optimizer", ["sgd", "adam"])
+def test_skip_gram(relation, optimizer, shared):
+    rel, labels = RELATIONS[relation]()
+    est = nf.SkipGram(8, optimizer=optimizer, shared_negatives=shared, n_epochs=20, random_state=0, n_jobs=1).fit(rel)
+    assert est.loss_curve_[-1] < est.loss_curve_[0]
+    S = est.embedding_ @ est.context_embedding_.T
+    P = rel.to_scipy().toarray()
+    assert (P * S).sum() / P.sum() > S.mean() + 0.1
+    same = labels[:, None] == labels[None, :]
+    own = est.embedding_ @ est.embedding_.T
+    assert own[same].mean() > own[~same].mean() + 0.1
+
+
+@pytest.mark.parametrize("relation", RELATIONS)
+@pytest.mark.parametrize("optimizer", ["sgd", "adam"])
+def test_word2dm(relation, optimizer):
+    rel, labels = RELATIONS[relation]()
+    rates = {"learning_rate": 0.05 if optimizer == "sgd" else 0.01}
+    est = nf.Word2DM(6, 3, optimizer=optimizer, **rates, n_epochs=20, random_state=0, n_jobs=1).fit(rel)
+    assert est.loss_curve_[-1] < est.loss_curve_[0]
+    # Related objects have density matrices that overlap.
+    same = labels[:, None] == labels[None, :]
+    own = est.embedding_ @ est.embedding_.T
+    assert own[same].mean() > own[~same].mean() + 0.1
+
+
+@pytest.mark.parametrize("relation", RELATIONS)
+@pytest.mark.parametrize("variant", ["clusters", "columns"])
+@pytest.mark.parametrize("optimizer", ["sgd", "adam"])
+def test_multi_sense_word2dm(relation, optimizer, variant):
+    rel, labels = RELATIONS[relation]()
+    rates = {} if optimizer == "sgd" else {"learning_rate": 0.01}
+    est = nf.MultiSenseWord2DM(
+        6, n_senses=2, variant=variant, optimizer=optimizer, **rates, n_epochs=10, random_state=0, n_jobs=1
+    )
+    if ("relation", relation, "variant", variant) in NO_SENSE:
+        with pytest.raises(InputError, match="a relation of one kind of objects"):
+            est.fit(rel)
+        return
+    est.fit(rel)
+    assert est.loss_curve_[-1] < est.loss_curve_[0]
+    # Related objects have density matrices that overlap.
     same = labels[:, None] == labels[None, :]
     own = est.embedding_ @ est.embedding_.T
     assert own[same].mean() > own[~same].mean() + 0.1

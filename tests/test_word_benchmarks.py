@@ -45,3 +45,35 @@ def test_speed_and_quality_of_word_vectors(tmp_path) -> None:
     assert bars["skip-gram quality, 1 epoch"][1:] == [one, "yes"]
     assert bars["skip-gram quality, 5 epochs"][2] == "**no**"
     assert "| 5 | file | gensim | 1.00 M | 0.50 M | 0.430 | 0.430 | 0.430 | 0.100 | 2 MiB |" in text
+
+
+def test_models_of_words(tmp_path) -> None:
+    def record(part: str, method: str, **fields) -> dict:
+        return {"run": 0, "part": part, "method": method, **fields}
+
+    records = []
+    for method, rate, score in (("SkipGram", 0.1, 0.3), ("SkipGram", 0.2, 0.4), ("Word2DM", 0.1, 0.2)):
+        tuned = {"learning_rate": rate, "n_epochs": 5, "score": score, "seconds": 90.0, "n_numbers": 289}
+        records.append(record("tune", method, **tuned))
+    records.append(record("tune", "Word2DM", learning_rate=9.0, n_epochs=5, score=None))  # which diverged
+    for method, rate in (("SkipGram", 0.1), ("SkipGram", 0.2), ("Word2DM", 0.1)):
+        setting = {"learning_rate": rate, "n_epochs": 5}
+        scores = {"ML2008": 0.1 + rate, "GS2011": 0.2, "GS2012": 0.3}
+        for name, value in scores.items():
+            for how, operator, factor in (("add", "verb", 1.0), ("fuzz", "noun", 1.5)):
+                if how == "add" or method == "Word2DM":
+                    keys = {"set": name, "composition": how, "operator": operator, "trial": 0}
+                    records.append(record("phrases", method, **keys, **setting, score=factor * value))
+        records.append(record("words", method, set="men", trial=0, **setting, score=0.5 + rate))
+        senses = {"separation": 0.6, "chance": 0.2, "recovered": 0.3}
+        records.append(record("senses", method, set="a kind", trial=0, **setting, **senses))
+    write_results(tmp_path, "word_models", records)
+    text, bars = page(tmp_path)
+    what = "phrases disambiguated by density matrices, best composition"
+    assert bars[what][1:] == ["0.350 (Word2DM, fuzz, noun) / 0.267 (SkipGram, add)", "yes"]
+    assert "| SkipGram | 289 | 0.2, 5 | 90 s | – | – | 0.700 | – | – |" in text  # the setting that did best
+    assert "| SkipGram | add | 0.300 | 0.200 | 0.300 | 0.267 | – | – |" in text
+    assert "| Word2DM | fuzz, noun | 0.300 | 0.300 | 0.450 | 0.350 | – | – |" in text
+    assert "| Word2DM | a kind | 0.60 | 0.20 | 0.30 | – | – | – | – |" in text
+    write_results(tmp_path, "word_models", records[:1])
+    assert page(tmp_path)[1][what][1:] == ["not measured", "–"]

@@ -12,16 +12,20 @@ from typing import TYPE_CHECKING, Any
 from nearfar._version import __version__
 
 if TYPE_CHECKING:
-    from nearfar import callbacks, datasets, divergences, errors, evaluate, far, kernels, plots
+    from nearfar import callbacks, composition, datasets, divergences, errors, evaluate, far, kernels, plots
     from nearfar._warmup import warmup
+    from nearfar.composition import compose
+    from nearfar.density import DensityEmbedding
     from nearfar.embedding import Embedding
     from nearfar.far.softmax import log_normalizers
     from nearfar.models.edrep import EDRep
     from nearfar.models.inhomogeneous import InhomogeneousTSNE
     from nearfar.models.mds import MDS, classical_mds
+    from nearfar.models.multisense import MultiSenseWord2DM
     from nearfar.models.neighbor import NeighborEmbedding
     from nearfar.models.recipes import ASNE, HSSNE, JSE, SSNE, TASNE, TSNE, WSSNE, NeRV
     from nearfar.models.skipgram import SkipGram
+    from nearfar.models.word2dm import Word2DM
     from nearfar.relations.affinities import Affinities
     from nearfar.relations.matrix import Relation
     from nearfar.text import Corpus, EncodedCorpus, Vocabulary
@@ -31,6 +35,7 @@ _HOMES = {
     "ASNE": "nearfar.models.recipes",
     "Affinities": "nearfar.relations.affinities",
     "Corpus": "nearfar.text",
+    "DensityEmbedding": "nearfar.density",
     "EDRep": "nearfar.models.edrep",
     "Embedding": "nearfar.embedding",
     "EncodedCorpus": "nearfar.text",
@@ -38,6 +43,7 @@ _HOMES = {
     "InhomogeneousTSNE": "nearfar.models.inhomogeneous",
     "JSE": "nearfar.models.recipes",
     "MDS": "nearfar.models.mds",
+    "MultiSenseWord2DM": "nearfar.models.multisense",
     "NeRV": "nearfar.models.recipes",
     "NeighborEmbedding": "nearfar.models.neighbor",
     "Relation": "nearfar.relations.matrix",
@@ -47,8 +53,11 @@ _HOMES = {
     "TSNE": "nearfar.models.recipes",
     "Vocabulary": "nearfar.text",
     "WSSNE": "nearfar.models.recipes",
+    "Word2DM": "nearfar.models.word2dm",
     "callbacks": "nearfar.callbacks",
     "classical_mds": "nearfar.models.mds",
+    "compose": "nearfar.composition",
+    "composition": "nearfar.composition",
     "datasets": "nearfar.datasets",
     "divergences": "nearfar.divergences",
     "errors": "nearfar.errors",
@@ -64,6 +73,7 @@ __all__ = [  # noqa: RUF022 - in the order of sorted()
     "ASNE",
     "Affinities",
     "Corpus",
+    "DensityEmbedding",
     "EDRep",
     "Embedding",
     "EncodedCorpus",
@@ -71,6 +81,7 @@ __all__ = [  # noqa: RUF022 - in the order of sorted()
     "InhomogeneousTSNE",
     "JSE",
     "MDS",
+    "MultiSenseWord2DM",
     "NeRV",
     "NeighborEmbedding",
     "Relation",
@@ -80,9 +91,12 @@ __all__ = [  # noqa: RUF022 - in the order of sorted()
     "TSNE",
     "Vocabulary",
     "WSSNE",
+    "Word2DM",
     "__version__",
     "callbacks",
     "classical_mds",
+    "compose",
+    "composition",
     "datasets",
     "divergences",
     "errors",

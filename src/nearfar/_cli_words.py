@@ -10,6 +10,9 @@ from typing import Any
 import click
 
 from nearfar._cli_output import print_json, print_table
+from nearfar._cli_senses import METHODS, compose, load_words, senses
+
+_MODELS = {"skipgram": "SkipGram", "word2dm": "Word2DM", "multisense": "MultiSenseWord2DM"}
 
 
 @click.group(short_help="Vectors of the words of a text.")
@@ -27,7 +30,9 @@ def words() -> None:
 @words.command(short_help="Make vectors of words from text.")
 @click.argument("text")
 @click.option("-o", "--output", required=True, metavar="OUT", help="File for the vectors; its suffix tells the format.")
-@click.option("--n-components", default=100, show_default=True, help="Length of a vector.")
+@click.option("--model", type=click.Choice(list(_MODELS)), default="skipgram", show_default=True,
+              help="Vectors, or density matrices: see below.")  # fmt: skip
+@click.option("--n-components", type=int, help="Length of a vector, rows of a matrix. [default: 100; 17]")
 @click.option("--window", default=5, show_default=True, help="Words to either side that a word may meet.")
 @click.option("--n-negative", default=5, show_default=True, help="Noise words for each pair.")
 @click.option("--min-count", default=5, show_default=True, help="Words that come less often are left out.")
@@ -36,7 +41,7 @@ def words() -> None:
     "--sample", default=1e-3, show_default=True, help="Share beyond which frequent words are thinned; 0: none."
 )
 @click.option("--n-epochs", default=5, show_default=True, help="Passes over the text.")
-@click.option("--learning-rate", default=0.025, show_default=True, help="Of the first word; it falls to 0.")
+@click.option("--learning-rate", type=float, help="Of the first word; it falls to 0. [default: the model's own]")
 @click.option("--lowercase", is_flag=True, help="Turn everything into lower case first.")
 @click.option("--encoding-errors", type=click.Choice(["strict", "replace", "ignore"]), default="strict",
               show_default=True, help="What to do with bytes that are no UTF-8.")  # fmt: skip
@@ -44,10 +49,14 @@ def words() -> None:
 @click.option("--n-jobs", type=int, metavar="N", help="Threads. [default: all processors]")
 @click.option("-q", "--quiet", is_flag=True, help="No progress, no summary.")
 @click.option("--json", "as_json", is_flag=True, help="Write the summary to standard output as JSON.")
-def train(text: str, output: str, quiet: bool, as_json: bool, **options: Any) -> None:
-    """Make vectors of the words of TEXT; - reads standard input.
+def train(text: str, output: str, model: str, quiet: bool, as_json: bool, **options: Any) -> None:
+    """Make vectors or density matrices of the words of TEXT; - reads standard input.
 
     TEXT is a file or a folder of files (also .gz, .xz, .bz2, .zst), a sentence a line, words between blanks.
+
+    \b
+    Models: skipgram (word2vec's vectors), word2dm (a density matrix for each word, for ambiguity, senses and phrases),
+    multisense (density matrices made of several sense vectors).
 
     \b
     Examples:
@@ -59,18 +68,20 @@ def train(text: str, output: str, quiet: bool, as_json: bool, **options: Any) ->
 
     check_output("nearfar words train", output)
     about_text = {name: options.pop(name) for name in ("lowercase", "encoding_errors")}
-    model = nf.SkipGram(**options, verbose=0 if quiet else 1)
+    given = {name: value for name, value in options.items() if value is not None}
+    estimator = getattr(nf, _MODELS[model])(**given, verbose=0 if quiet else 1)
     started = time.perf_counter()
-    model.fit(nf.Corpus(text, **about_text, n_jobs=options["n_jobs"]))
+    estimator.fit(nf.Corpus(text, **about_text, n_jobs=options["n_jobs"]))
     # One side only: most formats keep no other, and the file is half as large.
-    vectors = nf.Embedding(model.embedding_, model.vocabulary_.words, parameters=model.vectors_.parameters)
+    fitted = estimator.vectors_
+    vectors = type(fitted)(fitted.vectors, fitted.ids, parameters=fitted.parameters)
     vectors.save(output)
     summary = {
         "output": output,
         "n": len(vectors),
         "n_components": vectors.n_components,
-        "n_tokens": model.vocabulary_.n_tokens,
-        "loss": float(model.loss_curve_[-1]),
+        "n_tokens": estimator.vocabulary_.n_tokens,
+        "loss": float(estimator.loss_curve_[-1]),
         "seconds": round(time.perf_counter() - started, 3),
         "parameters": dict(vectors.parameters),
     }
@@ -88,21 +99,37 @@ def train(text: str, output: str, quiet: bool, as_json: bool, **options: Any) ->
 @click.argument("file")
 @click.option("--similarity", multiple=True, metavar="PAIRS", help="Two words and a score a line; may be repeated.")
 @click.option("--analogies", multiple=True, metavar="QUESTIONS", help="Four words a line; may be repeated.")
+@click.option("--phrases", multiple=True, metavar="PHRASES", help="Two phrases and a score a line, under a header; may "
+              "be repeated.")  # fmt: skip
 @click.option("--method", type=click.Choice(["3CosAdd", "3CosMul"]), default="3CosAdd", show_default=True,
               help="How analogies are answered.")  # fmt: skip
+@click.option("--composition", type=click.Choice([*METHODS, "kronecker"]),
+              help="How phrases are composed. [default: phaser; of vectors: mult]")  # fmt: skip
+@click.option("--operator", type=click.Choice(["verb", "noun"]), default="verb", show_default=True,
+              help="Which of verb and noun operates on the other.")  # fmt: skip
 @click.option("--json", "as_json", is_flag=True, help="Write the scores as JSON.")
-def evaluate(file: str, similarity: tuple[str, ...], analogies: tuple[str, ...], method: str, as_json: bool) -> None:
-    """Say how well the vectors in FILE agree with people: Spearman's rho with its interval, analogies solved.
+def evaluate(
+    file: str,
+    similarity: tuple[str, ...],
+    analogies: tuple[str, ...],
+    phrases: tuple[str, ...],
+    method: str,
+    composition: str | None,
+    operator: str,
+    as_json: bool,
+) -> None:
+    """Say how well the words in FILE agree with people: Spearman's rho with its interval, analogies solved.
 
     \b
-    Example:
+    Examples:
       nearfar words evaluate words.safetensors --similarity EN-MEN-TR-3k.txt --analogies questions-words.txt
+      nearfar words evaluate words.safetensors --phrases GS2011data.txt.gz --composition fuzz
     """
     import nearfar as nf
 
-    if not similarity and not analogies:
-        raise click.UsageError("Give at least one file by --similarity or --analogies.")
-    vectors = nf.Embedding.load(file)
+    if not similarity and not analogies and not phrases:
+        raise click.UsageError("Give at least one file by --similarity, --analogies or --phrases.")
+    vectors = load_words(file)
     scores: list[dict[str, Any]] = []
     for path in similarity:
         pairs = nf.evaluate.word_similarity(vectors, path)
@@ -112,11 +139,19 @@ def evaluate(file: str, similarity: tuple[str, ...], analogies: tuple[str, ...],
         solved = nf.evaluate.word_analogies(vectors, path, method=method)
         scores.append({"file": path, "score": "solved", "value": solved.accuracy, "interval": None,
                        "covered": solved.n_covered, "of": solved.n_questions})  # fmt: skip
+    for path in phrases:
+        found = nf.evaluate.phrases(vectors, path, method=composition, operator=operator)
+        scores.append({"file": path, "score": "rho", "value": found.rho, "interval": list(found.interval),
+                       "covered": found.n_covered, "of": found.n_items})  # fmt: skip
     if as_json:
         print_json(scores)
         return
     names = ("file", "score", "value", "interval", "covered", "of")
     print_table(names, [[_fact(row[name]) for name in names] for row in scores])
+
+
+for _command in (senses, compose):
+    words.add_command(_command)
 
 
 def _fact(value: Any) -> str:

@@ -56,7 +56,11 @@ def alias_table(weights: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDAr
             small[n_small] = high
             n_small += 1
     for left in range(n_small):  # what rounding has left over
-        threshold[small[left]] = 1.0
+        i = small[left]
+        if weights[i] > 0:
+            threshold[i] = 1.0
+        else:  # is never drawn
+            threshold[i], alias[i] = 0.0, np.argmax(weights)
     for left in range(n_large):
         threshold[large[left]] = 1.0
     return threshold, alias

@@ -111,7 +111,7 @@ class LabelledVectors:
     def __repr__(self) -> str:
         shown = ", ".join(repr(key) for key in self._ids[:3]) + (", ..." if len(self) > 3 else "")
         other = "" if self._context_vectors is None else f", context {len(self._context_vectors)}"
-        return f"Embedding({len(self)} x {self.n_components} {self._vectors.dtype}{other}, ids [{shown}])"
+        return f"{type(self).__name__}({len(self)} x {self.n_components} {self._vectors.dtype}{other}, ids [{shown}])"
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         # Pickle and copy bring arrays back writable.

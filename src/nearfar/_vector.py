@@ -37,19 +37,19 @@ class _VectorModel(models.PrimitiveModel):
         super().__init__(dmm, fe_type, ir.VectorType(scalar, LANES))
 
 
-def _splat(builder: Any, value: Any) -> Any:
+def _splat(builder: Any, value: Any, count: int = LANES) -> Any:
     """Return a vector with ``value`` in every lane."""
-    vector = ir.VectorType(value.type, LANES)
+    vector = ir.VectorType(value.type, count)
     first = builder.insert_element(ir.Constant(vector, ir.Undefined), value, ir.IntType(32)(0))
-    zeros = ir.Constant(ir.VectorType(ir.IntType(32), LANES), [0] * LANES)
+    zeros = ir.Constant(ir.VectorType(ir.IntType(32), count), [0] * count)
     return builder.shuffle_vector(first, ir.Constant(vector, ir.Undefined), zeros)
 
 
-def _mask(builder: Any, n: Any) -> Any:
+def _mask(builder: Any, n: Any, count: int = LANES) -> Any:
     """Return the mask of the lanes below ``n``."""
     i32 = ir.IntType(32)
-    lanes = ir.Constant(ir.VectorType(i32, LANES), list(range(LANES)))
-    return builder.icmp_signed("<", lanes, _splat(builder, builder.trunc(n, i32)))
+    lanes = ir.Constant(ir.VectorType(i32, count), list(range(count)))
+    return builder.icmp_signed("<", lanes, _splat(builder, builder.trunc(n, i32), count))
 
 
 def _address(context: Any, builder: Any, array_type: Any, array: Any, at: Any) -> Any:
@@ -62,7 +62,7 @@ def _declare(builder: Any, name: str, result: Any, arguments: list[Any]) -> Any:
 
 
 def _suffix(vector: Any) -> str:
-    return f"v{LANES}f{32 if isinstance(vector.element, ir.FloatType) else 64}"
+    return f"v{vector.count}f{32 if isinstance(vector.element, ir.FloatType) else 64}"
 
 
 @intrinsic
@@ -169,6 +169,67 @@ def lane_sum(typingctx: Any, value: Any) -> Any:
         return builder.call(function, [ir.Constant(kind.element, -0.0), args[0]], fastmath=("reassoc",))
 
     return value.scalar(value), codegen
+
+
+@intrinsic(prefer_literal=True)
+def multiply_rows(
+    typingctx: Any,
+    X: Any,
+    x: Any,
+    steps: Any,
+    Y: Any,
+    y: Any,
+    step: Any,
+    n_inner: Any,
+    Z: Any,
+    z: Any,
+    width: Any,
+    n: Any,
+    rows: Any,
+    lanes: Any,
+) -> Any:
+    """Write ``rows`` rows of ``n`` columns of the product X Y, ``lanes`` >= n at a time (both literals).
+
+    X[r, k] lies at ``X[x + r * steps[0] + k * steps[1]]``, row k of Y at ``y + k * step``, row r of what is written at
+    ``Z[z + r * width]``. All sums stay in registers; nothing checks an index, and none may be negative.
+    """
+    height, count = rows.literal_value, lanes.literal_value
+
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        kind = ir.VectorType(context.get_value_type(X.dtype), count)
+        left, right, out = (_address(context, builder, signature.args[i], args[i], args[i + 1]) for i in (0, 3, 7))
+        down, along = cgutils.unpack_tuple(builder, args[2], 2)
+        mask, align = _mask(builder, args[10], count), ir.IntType(32)(X.dtype.bitwidth // 8)
+        pointer = kind.as_pointer()
+        fetch = _declare(
+            builder, f"llvm.masked.load.{_suffix(kind)}.p0", kind, [pointer, ir.IntType(32), mask.type, kind]
+        )
+        fma = _declare(builder, f"llvm.fma.{_suffix(kind)}", kind, [kind, kind, kind])
+        save = _declare(
+            builder,
+            f"llvm.masked.store.{_suffix(kind)}.p0",
+            ir.VoidType(),
+            [kind, pointer, ir.IntType(32), mask.type],
+        )
+        zero = ir.Constant(kind, None)
+        totals = [cgutils.alloca_once_value(builder, zero) for _ in range(height)]
+        for total in totals:
+            builder.store(zero, total)
+        starts = [builder.gep(left, [builder.mul(down, down.type(r))]) for r in range(height)]
+        with cgutils.for_range(builder, args[6]) as loop:
+            at = builder.gep(right, [builder.mul(loop.index, args[5])])
+            row = builder.call(fetch, [builder.bitcast(at, pointer), align, mask, zero])
+            offset = builder.mul(loop.index, along)
+            for start, total in zip(starts, totals, strict=True):
+                scale = _splat(builder, builder.load(builder.gep(start, [offset])), count)
+                builder.store(builder.call(fma, [scale, row, builder.load(total)]), total)
+        for r, total in enumerate(totals):
+            at = builder.gep(out, [builder.mul(args[9], args[9].type(r))])
+            builder.call(save, [builder.load(total), builder.bitcast(at, pointer), align, mask])
+        return context.get_dummy_value()
+
+    i = types.int64
+    return types.none(X, i, types.UniTuple(i, 2), Y, i, i, i, Z, i, i, i, rows, lanes), codegen
 
 
 def _ask_for(context: Any, builder: Any, array_type: Any, array: Any, at: Any) -> None:

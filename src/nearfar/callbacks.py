@@ -1,5 +1,5 @@
 """Callbacks: called after every epoch of a fit with a `Progress`; one that returns True ends the fit."""
 
-from nearfar.optimize.callbacks import Checkpoint, Frame, Frames, Progress
+from nearfar.optimize.callbacks import Checkpoint, EarlyStopping, Frame, Frames, Progress
 
-__all__ = ["Checkpoint", "Frame", "Frames", "Progress"]
+__all__ = ["Checkpoint", "EarlyStopping", "Frame", "Frames", "Progress"]

@@ -207,7 +207,7 @@ class Embedding(LabelledVectors):
             )
         return self._ids.to_numpy()[rows], scores
 
-    def subset(self, ids: Iterable[Hashable]) -> Embedding:
+    def subset(self, ids: Iterable[Hashable]) -> Self:
         """Return the embedding of some ids, in the order that is given.
 
         Parameters
@@ -227,7 +227,7 @@ class Embedding(LabelledVectors):
         kept = Ids(ids, owner="Embedding.subset") if not isinstance(ids, str) else None
         if kept is None:
             raise InputError("Embedding.subset", "ids", "a list of ids", repr(ids), "For one id: [id].")
-        return Embedding(
+        return type(self)(
             self._vectors[self._rows("Embedding.subset", kept)],
             kept,
             context_vectors=self._context_vectors,
@@ -377,7 +377,7 @@ class Embedding(LabelledVectors):
         if not _is_vector(item):
             row: Floats = self._vectors[self._row(owner, item)]
             return row
-        vector: Floats = check_matrix(owner, name, np.atleast_2d(item), columns=self.n_components)[0]
+        vector: Floats = check_matrix(owner, name, np.atleast_2d(item), columns=self.n_components, rows=1)[0]
         return vector
 
     def _row_norms(self) -> NDArray[np.float64]:

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from nearfar._checks import check_choice, check_flag, check_integer, check_random_state
 from nearfar.errors import DataError, InputError
-from nearfar.storage._streams import ByteStream
+from nearfar.evaluate._people import agreement, lines_of, row_of
 
 if TYPE_CHECKING:
     from nearfar.embedding import Embedding
@@ -119,16 +119,13 @@ def word_similarity(
     given = _read_pairs(owner, pairs) if isinstance(pairs, (str, PathLike)) else _given_pairs(owner, pairs)
     if not given:
         raise InputError(owner, "pairs", "at least one pair", "none")
-    rows = [[_row(embedding, word, lowercase) for word in (a, b)] for a, b, _ in given]
+    rows = [[row_of(embedding, word, lowercase) for word in (a, b)] for a, b, _ in given]
     known = [k for k, (a, b) in enumerate(rows) if a >= 0 and b >= 0]
     left, right = (_unit(embedding.vectors[[rows[k][side] for k in known]].astype(np.float64)) for side in (0, 1))
     similarities = np.einsum("ij,ij->i", left, right).round(12)  # equal ones stay ties
     scores = np.array([given[k][2] for k in known])
-    rho = _spearman(similarities, scores)
-    drawn: Any = rng.integers(len(known), size=(n_bootstrap, len(known))) if len(known) > 2 else []
-    found = [value for sample in drawn if np.isfinite(value := _spearman(similarities[sample], scores[sample]))]
-    low, high = np.quantile(found, [0.025, 0.975]).tolist() if found else (np.nan, np.nan)
-    return WordSimilarity(rho, (low, high), len(given), len(known), similarities, scores)
+    rho, interval = agreement(similarities, scores, n_bootstrap, rng)
+    return WordSimilarity(rho, interval, len(given), len(known), similarities, scores)
 
 
 def word_analogies(
@@ -193,7 +190,7 @@ def word_analogies(
             raise InputError(owner, "questions", "of four words each", "another number of words")
     if not given:
         raise InputError(owner, "questions", "at least one question", "none")
-    rows = np.array([[_row(embedding, word, lowercase) for word in words] for _, words in given], np.int64)
+    rows = np.array([[row_of(embedding, word, lowercase) for word in words] for _, words in given], np.int64)
     covered: NDArray[np.bool_] = np.all((rows >= 0) & (rows < n), axis=1)
     right = np.zeros(len(given), np.bool_)
     right[covered] = (
@@ -228,22 +225,6 @@ def _unit(vectors: NDArray[Any]) -> NDArray[Any]:
     return np.asarray(np.divide(vectors, lengths, out=np.zeros_like(vectors), where=lengths > 0))
 
 
-def _row(embedding: Embedding, word: str, lowercase: bool) -> int:
-    row = embedding.ids.get(word)
-    return embedding.ids.get(word.lower()) if row < 0 and lowercase else row
-
-
-def _spearman(left: NDArray[np.float64], right: NDArray[np.float64]) -> float:
-    from scipy.stats import rankdata
-
-    if len(left) < 3:
-        return float("nan")
-    a, b = rankdata(left), rankdata(right)
-    a, b = a - a.mean(), b - b.mean()
-    size = np.sqrt((a @ a) * (b @ b))
-    return float(a @ b / size) if size > 0 else float("nan")
-
-
 def _given_pairs(owner: str, pairs: Iterable[Any]) -> list[tuple[str, str, float]]:
     found = []
     for pair in pairs:
@@ -253,19 +234,9 @@ def _given_pairs(owner: str, pairs: Iterable[Any]) -> list[tuple[str, str, float
     return found
 
 
-def _lines(owner: str, argument: str, path: str | PathLike[str]) -> list[str]:
-    with ByteStream(owner, path, argument) as stream:
-        data = b"".join(iter(lambda: stream.read(2**20), b""))
-        try:
-            return data.decode("utf-8").splitlines()
-        except UnicodeDecodeError as error:
-            got = f"{stream.name}, which has other bytes at offset {error.start}"
-            raise DataError(owner, argument, "text in UTF-8", got) from error
-
-
 def _read_pairs(owner: str, path: str | PathLike[str]) -> list[tuple[str, str, float]]:
     found = []
-    for number, line in enumerate(_lines(owner, "pairs", path), 1):
+    for number, line in enumerate(lines_of(owner, "pairs", path), 1):
         if not line.strip() or line.startswith("#"):
             continue
         fields = line.replace(",", " ").replace(";", " ").split() if "\t" not in line else line.split("\t")
@@ -283,7 +254,7 @@ def _read_pairs(owner: str, path: str | PathLike[str]) -> list[tuple[str, str, f
 def _read_questions(owner: str, path: str | PathLike[str]) -> list[tuple[str, tuple[str, ...]]]:
     found: list[tuple[str, tuple[str, ...]]] = []
     section = ""
-    for number, line in enumerate(_lines(owner, "questions", path), 1):
+    for number, line in enumerate(lines_of(owner, "questions", path), 1):
         if line.startswith(":"):
             section = line[1:].strip()
         elif words := tuple(line.split()):

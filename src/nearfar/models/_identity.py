@@ -7,17 +7,20 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from nearfar.errors import InputError
 from nearfar.storage.content import jsonable
 
 if TYPE_CHECKING:
     from nearfar._ids import Ids
+    from nearfar._parameters import Parameters
     from nearfar.models._base import RelationEmbedder
     from nearfar.relations.matrix import Relation
 
 WITHOUT_EFFECT = ("callbacks", "n_jobs", "verbose")
 _DIGEST = "digest "
+_PIECE = 1 << 20  # numbers
 
 
 def identity_of(estimator: RelationEmbedder, relation: Relation, n_jobs: int) -> dict[str, Any]:
@@ -25,16 +28,24 @@ def identity_of(estimator: RelationEmbedder, relation: Relation, n_jobs: int) ->
 
     The relation's digest is that of its product with a fixed vector: every entry takes part, in one cheap product.
     """
-    found: dict[str, Any] = {"estimator": type(estimator).__name__}
-    found["relation's shape"] = list(relation.shape)
-    found["relation's stored entries"] = relation.nnz
+    return {"estimator": type(estimator).__name__, **relation_identity(relation, n_jobs), **parameters_of(estimator)}
+
+
+def relation_identity(relation: Relation, n_jobs: int) -> dict[str, Any]:
+    """Return the part of it that tells a relation from others."""
     probe = np.random.default_rng(0).random((relation.shape[1], 1))
-    found["relation's weights"] = _digest(relation.operator.matmat(probe, n_jobs=n_jobs))
-    found["relation's ids"] = [_digest_of_ids(relation.row_ids), _digest_of_ids(relation.column_ids)]
-    for name, value in estimator.get_params(deep=False).items():
-        if name not in WITHOUT_EFFECT:
-            found[name] = _plain(value)
-    return found
+    return {
+        "relation's shape": list(relation.shape),
+        "relation's stored entries": relation.nnz,
+        "relation's weights": _digest(relation.operator.matmat(probe, n_jobs=n_jobs)),
+        "relation's ids": [digest_of_ids(relation.row_ids), digest_of_ids(relation.column_ids)],
+    }
+
+
+def parameters_of(estimator: Parameters) -> dict[str, Any]:
+    """Return the parameters that have an effect on a result."""
+    given = estimator.get_params(deep=False)
+    return {name: _plain(value) for name, value in given.items() if name not in WITHOUT_EFFECT}
 
 
 def check_same(owner: str, argument: str, path: object, stored: Mapping[str, Any], now: Mapping[str, Any]) -> None:
@@ -73,7 +84,7 @@ def _plain(value: Any) -> Any:
         return type(value).__name__  # a resumed fit takes the generator's state from the checkpoint
     if hasattr(value, "vectors") and hasattr(value, "ids"):  # an Embedding
         sides = [value.vectors] if value.context_vectors is None else [value.vectors, value.context_vectors]
-        return [*map(_digest, sides), _digest_of_ids(value.ids), repr(value.context_ids)]
+        return [*map(_digest, sides), digest_of_ids(value.ids), repr(value.context_ids)]
     if hasattr(value, "get_params"):
         return [type(value).__name__, {name: _plain(inner) for name, inner in value.get_params().items()}]
     if isinstance(value, np.ndarray) and not value.dtype.hasobject:
@@ -89,7 +100,16 @@ def _digest(array: Any) -> str:
     return _DIGEST + hashlib.blake2b(array.view(np.uint8).data, digest_size=16, key=text[:64]).hexdigest()
 
 
-def _digest_of_ids(ids: Ids) -> str:
+def digest_of_pieces(array: NDArray[Any]) -> str:
+    """Return the digest of an array that may be larger than memory."""
+    digest = hashlib.blake2b(array.dtype.str.encode(), digest_size=16)
+    for start in range(0, array.size, _PIECE):
+        digest.update(np.ascontiguousarray(array[start : start + _PIECE]).view(np.uint8).data)
+    return _DIGEST + digest.hexdigest()
+
+
+def digest_of_ids(ids: Ids) -> str:
+    """Return the digest of ids in their order; what says all where they are a range."""
     if ids.is_range:
         return f"0 to {len(ids) - 1}"
     if ids.is_integer:

@@ -1,31 +1,23 @@
-"""`SkipGram`: word vectors from text by skip-gram with negative sampling."""
+"""`SkipGram`: vectors from text, or from a relation, by skip-gram with negative sampling."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from nearfar._checks import (
-    check_callbacks,
-    check_flag,
-    check_integer,
-    check_n_jobs,
-    check_random_state,
-    check_real,
-)
-from nearfar._parameters import Parameters
-from nearfar._vector import LANES, empty_aligned
-from nearfar.errors import InputError
-from nearfar.optimize.callbacks import Checkpoint
+from nearfar._checks import check_integer
+from nearfar.models._word_model import WordModel, adam_moments, adam_state, padded
 
 if TYPE_CHECKING:
+    from nearfar.contracts import Floats
     from nearfar.embedding import Embedding
-    from nearfar.text import Vocabulary
+    from nearfar.models._windows import Windows
+    from nearfar.models._word_trainer import Arrays, TrainWindows, WordState
 
 
-class SkipGram(Parameters):
+class SkipGram(WordModel):
     """Word vectors: words that come together get vectors that agree, words drawn at random do not (word2vec).
 
     For a word o around a centre c, and K noise words n, minimises ``-ln sigma(x_o . y_c) - sum_n ln sigma(-x_o . y_n)``
@@ -37,11 +29,14 @@ class SkipGram(Parameters):
     n_components : int, default=100
         d, the length of the vectors.
     window : int, default=5
-        Words to either side that a centre may meet; for each centre their number is drawn from 1 to ``window``.
+        Words to either side that a centre may meet.
     n_negative : int, default=5
         K, noise words for each pair.
     shared_negatives : bool, default=True
         Draw them for each centre; else for each pair, as word2vec does.
+    shrink_window : {"word", "sentence"} or None, default="word"
+        Whether a window's number of words to either side is drawn from 1 to ``window``: for each centre, as word2vec
+        does, for each sentence, or not at all.
     min_count, max_size : int, default=5 and None
         Words that come less often, and all but the most frequent ones, are left out; not for an EncodedCorpus, which
         has its vocabulary.
@@ -50,15 +45,20 @@ class SkipGram(Parameters):
         keeps all.
     noise_exponent : float, default=0.75
         Noise words are drawn in proportion to this power of their count.
-    learning_rate, min_learning_rate : float, default=0.025 and 1e-4
-        Of the first word and, falling linearly, at least.
+    optimizer : {"sgd", "adam"}, default="sgd"
+        Stochastic gradient descent, window by window; or Adam, of which see the notes.
+    learning_rate : float, optional
+        Of the first word; it falls linearly. None means 0.025, and 0.01 for Adam.
+    min_learning_rate : float, default=1e-4
+        What it does not fall below.
     n_epochs : int, default=5
         Passes over the text.
     validation_fraction : float, default=0.0
         Share of the text, in blocks of 20,000 words, that is not trained on, but whose loss is told.
     callbacks : sequence of callable, optional
         Called after every epoch with a :class:`nearfar.callbacks.Progress`, whose ``loss`` is that of the epoch; if one
-        returns True, the fit ends.
+        returns True, the fit ends. :class:`nearfar.callbacks.Checkpoint` keeps the state in a file,
+        :class:`nearfar.callbacks.EarlyStopping` looks at what is held out.
     random_state : int, Generator or None, default=None
         Seed. With ``n_jobs=1`` the same seed gives the same bits.
     n_jobs : int, optional
@@ -74,6 +74,7 @@ class SkipGram(Parameters):
     context_embedding_ : ndarray of shape (n_words, d), float32
         Output vectors y.
     vocabulary_ : Vocabulary
+        The words; None after a fit to a relation.
     vectors_ : Embedding
         Input vectors with their words; the output vectors are its other side.
     loss_curve_ : ndarray of shape (k,), float64
@@ -90,14 +91,24 @@ class SkipGram(Parameters):
 
     Notes
     -----
-    Memory: two tables of n_words x d float32, rows padded to a multiple of 16, beside the vocabulary; the text stays in
-    files. A noise word that is the centre itself does not count, as in word2vec.
+    Memory: two tables of n_words x d float32, rows padded to a multiple of 16, beside the vocabulary (six for Adam);
+    the text stays in files. A noise word that is the centre itself does not count, as in word2vec.
+
+    Adam keeps two moments of each number and a count of each vector's own steps, by which they are corrected: a rare
+    word is not behind a frequent one. In every window each vector that occurs makes one step, for each time it occurs;
+    what does not occur keeps its moments as they are. Threads read and write vectors, moments and counts without locks:
+    now and then a step is lost, or taken with a moment of another one.
+
+    A relation is fitted as a text would be in which rows i stand around columns j in proportion to P_ij. Walks and
+    other products are drawn step by step, never multiplied out, with tables of 8 bytes for each stored entry of each
+    factor.
 
     References
     ----------
     Mikolov, Sutskever, Chen, Corrado & Dean (2013), "Distributed representations of words and phrases and their
     compositionality", eq. 4 and section 2.3. Ji, Satish, Li & Dubey (2016), "Parallelizing word2vec in shared and
-    distributed memory", for shared negatives. Niu, Recht, Re & Wright (2011), "Hogwild!".
+    distributed memory", for shared negatives. Kingma & Ba (2015), "Adam", algorithm 1. Niu, Recht, Re & Wright (2011),
+    "Hogwild!".
 
     Examples
     --------
@@ -111,9 +122,11 @@ class SkipGram(Parameters):
     True
     """
 
+    _capabilities: ClassVar[frozenset[str]] = WordModel._capabilities | {"two-sided"}
+    _rates: ClassVar[dict[str, float]] = {"sgd": 0.025, "adam": 0.01}
+
     embedding_: NDArray[np.float32]
     context_embedding_: NDArray[np.float32]
-    vocabulary_: Vocabulary
 
     def __init__(
         self,
@@ -122,11 +135,13 @@ class SkipGram(Parameters):
         window: int = 5,
         n_negative: int = 5,
         shared_negatives: bool = True,
+        shrink_window: str | None = "word",
         min_count: int = 5,
         max_size: int | None = None,
         sample: float = 1e-3,
         noise_exponent: float = 0.75,
-        learning_rate: float = 0.025,
+        optimizer: str = "sgd",
+        learning_rate: float | None = None,
         min_learning_rate: float = 1e-4,
         n_epochs: int = 5,
         validation_fraction: float = 0.0,
@@ -139,10 +154,12 @@ class SkipGram(Parameters):
         self.window = window
         self.n_negative = n_negative
         self.shared_negatives = shared_negatives
+        self.shrink_window = shrink_window
         self.min_count = min_count
         self.max_size = max_size
         self.sample = sample
         self.noise_exponent = noise_exponent
+        self.optimizer = optimizer
         self.learning_rate = learning_rate
         self.min_learning_rate = min_learning_rate
         self.n_epochs = n_epochs
@@ -152,104 +169,48 @@ class SkipGram(Parameters):
         self.n_jobs = n_jobs
         self.verbose = verbose
 
-    def fit(self, corpus: Any, y: None = None) -> Self:  # noqa: ARG002 - scikit-learn passes y
-        """Learn the vectors.
+    def _check(self) -> None:
+        check_integer("SkipGram", "n_components", self.n_components, low=1)
+        super()._check()
 
-        Parameters
-        ----------
-        corpus : EncodedCorpus, Corpus, or what a Corpus can be made of
-            The text.
-        y : None
-            Ignored.
+    def _start(self, sizes: tuple[int, int], rng: np.random.Generator) -> Arrays:
+        """Return input vectors, uniform in (-1/(2d), 1/(2d)) as in word2vec, and output vectors 0."""
+        d = self.n_components
+        X = (rng.random((sizes[0], d), np.float32) - np.float32(0.5)) / np.float32(d)
+        tables = {"X": padded(X), "Y": padded(np.zeros((sizes[1], d), np.float32))}
+        return tables if self.optimizer == "sgd" else tables | adam_state(tables)
 
-        Returns
-        -------
-        self
-
-        Raises
-        ------
-        InputError
-            A parameter that cannot be used, no word that comes ``min_count`` times, no two words in a sentence.
-        DataError
-            If the text cannot be read.
-        NumericalError
-            If the loss is NaN or infinite.
-        """
+    def _trainer(self, arrays: Arrays) -> TrainWindows:
         from nearfar.models import _skipgram_kernels as kernels
-        from nearfar.models._word_trainer import Sample, Trainer, WordState
-        from nearfar.text import Corpus, EncodedCorpus
 
-        self._check()
-        n_jobs, rng = check_n_jobs("SkipGram", self.n_jobs), check_random_state("SkipGram", self.random_state)
-        if not isinstance(corpus, EncodedCorpus):
-            corpus = corpus if isinstance(corpus, Corpus) else Corpus(corpus, n_jobs=n_jobs)
-            corpus = corpus.encode(min_count=self.min_count, max_size=self.max_size)
-        if corpus.n_tokens == len(corpus):
-            raise InputError("SkipGram", "corpus", "one with sentences of at least two words", "none")
-        tables = _tables(len(corpus.vocabulary), self.n_components, rng)
-        X, Y = (table.reshape(-1) for table in tables)
-        drawn = Sample.of(corpus.vocabulary.counts, self.sample, self.noise_exponent, self.n_negative)
-        width = tables[0].shape[1]
+        X, Y, width = arrays["X"].reshape(-1), arrays["Y"].reshape(-1), arrays["X"].shape[1]
+        moments = None if self.optimizer == "sgd" else adam_moments(arrays, ("X", "Y"))
 
-        def train(start: int, stop: int, rate: float, seed: int, sums: NDArray[np.float64]) -> None:
-            text = (corpus.tokens, corpus.ends, start, stop, drawn.keep)
-            kernels.train_block(
-                text, drawn.noise, self.shared_negatives, self.window, np.float32(rate), seed, X, Y, width, sums
-            )
+        def train(windows: Windows, rate: float, sums: NDArray[np.float64]) -> None:
+            drawn = (windows.inputs, windows.starts, windows.outs, np.float32(rate))
+            if moments is None:
+                kernels.train_windows(*drawn, X, Y, width, sums)
+            else:
+                kernels.train_windows_by_adam(*drawn, X, Y, width, moments, sums)
 
-        trainer = Trainer(
-            "SkipGram",
-            corpus,
-            self.n_epochs,
-            (self.learning_rate, self.min_learning_rate),
-            self.validation_fraction,
-            check_callbacks("SkipGram", self.callbacks),
-            n_jobs,
-            self.verbose,
-        )
-        state = WordState(tables[0][:, : self.n_components], tables[1][:, : self.n_components])
-        trainer.run(state, train, rng)
+        return train
+
+    def _views(self, arrays: Arrays) -> tuple[Floats, Floats]:
+        return arrays["X"][:, : self.n_components], arrays["Y"][:, : self.n_components]
+
+    def _finish(self, state: WordState) -> None:
         self.embedding_, self.context_embedding_ = (np.ascontiguousarray(side) for side in (state.X, state.Y))
-        self.vocabulary_, self.n_epochs_ = corpus.vocabulary, len(state.losses)
-        self.loss_curve_, self.validation_curve_ = np.array(state.losses), np.array(state.validation_losses)
-        return self
 
     @property
     def vectors_(self) -> Embedding:
         """The vectors with their words, as an :class:`nearfar.Embedding`."""
         from nearfar.embedding import Embedding
-        from nearfar.models._unfitted import NotFittedError
 
-        if not hasattr(self, "embedding_"):
-            raise NotFittedError(
-                "SkipGram.vectors_: SkipGram must be fitted; got an instance that is not. Call fit first."
-            )
-        parameters = {"estimator": "SkipGram", **self.get_params(deep=False)}
-        ids = self.vocabulary_.words
+        self._check_fitted("vectors_")
         return Embedding(
-            self.embedding_, ids, context_vectors=self.context_embedding_, context_ids=ids, parameters=parameters
+            self.embedding_,
+            self._ids[0],
+            context_vectors=self.context_embedding_,
+            context_ids=self._ids[1],
+            parameters={"estimator": "SkipGram", **self.get_params(deep=False)},
         )
-
-    def __sklearn_is_fitted__(self) -> bool:
-        return hasattr(self, "embedding_")
-
-    def _check(self) -> None:
-        for name in ("n_components", "window", "n_negative", "min_count", "n_epochs"):
-            check_integer("SkipGram", name, getattr(self, name), low=1)
-        check_flag("SkipGram", "shared_negatives", self.shared_negatives)
-        check_real("SkipGram", "sample", self.sample, low=0)
-        check_real("SkipGram", "noise_exponent", self.noise_exponent, low=0)
-        check_real("SkipGram", "learning_rate", self.learning_rate, low=0, open_low=True)
-        check_real("SkipGram", "min_learning_rate", self.min_learning_rate, low=0)
-        check_real("SkipGram", "validation_fraction", self.validation_fraction, low=0, high=0.9)
-        if any(isinstance(callback, Checkpoint) for callback in check_callbacks("SkipGram", self.callbacks)):
-            raise InputError("SkipGram", "callbacks", "others than a Checkpoint, which EDRep takes", "a Checkpoint")
-
-
-def _tables(n: int, d: int, rng: np.random.Generator) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
-    """Return input vectors, uniform in (-1/(2d), 1/(2d)) as in word2vec, and output vectors 0; rows padded."""
-    width = -(-d // LANES) * LANES
-    X, Y = empty_aligned((n, width), np.float32), empty_aligned((n, width), np.float32)
-    X[:], Y[:] = 0, 0
-    X[:, :d] = (rng.random((n, d), np.float32) - np.float32(0.5)) / np.float32(d)
-    return X, Y

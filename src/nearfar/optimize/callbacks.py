@@ -10,9 +10,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from nearfar._checks import check_integer, check_path
+from nearfar._checks import check_integer, check_path, check_real
+from nearfar.errors import InputError
 
-__all__ = ["Checkpoint", "Frame", "Frames", "Progress"]
+__all__ = ["Checkpoint", "EarlyStopping", "Frame", "Frames", "Progress"]
 
 
 @dataclass(frozen=True)
@@ -107,6 +108,66 @@ class Checkpoint:
 
         arrays, facts = progress.state.snapshot()
         checkpoint.write("Checkpoint", self.path, checkpoint.Snapshot(arrays, facts, progress.identity()))
+
+
+@dataclass(frozen=True)
+class EarlyStopping:
+    """A callback that ends a fit when the loss of what is held out falls no more.
+
+    For models that hold out a part (``validation_fraction`` of a :class:`nearfar.SkipGram`). The vectors are those of
+    the last epoch.
+
+    Parameters
+    ----------
+    patience : int, default=1
+        Stop when so many epochs in a row brought no lower loss than before them.
+    tol : float, default=0.0
+        Lower means: by more than this share of it.
+
+    Raises
+    ------
+    InputError
+        If a parameter cannot be used (at once), or nothing is held out (after the first epoch).
+
+    Examples
+    --------
+    >>> import nearfar as nf
+    >>> text = ["the sea the ship the shore", "the sky the wind the cloud"] * 4000
+    >>> stop = nf.callbacks.EarlyStopping(patience=2, tol=0.01)
+    >>> model = nf.SkipGram(
+    ...     8, n_epochs=50, sample=0, validation_fraction=0.2, callbacks=[stop], random_state=0, n_jobs=1
+    ... ).fit(text)
+    >>> model.n_epochs_ < 50
+    True
+    """
+
+    patience: int = 1
+    tol: float = 0.0
+
+    def __post_init__(self) -> None:
+        check_integer("EarlyStopping", "patience", self.patience, low=1)
+        check_real("EarlyStopping", "tol", self.tol, low=0, high=1, open_high=True)
+
+    def __call__(self, progress: Progress) -> bool:
+        """Return whether to stop.
+
+        Parameters
+        ----------
+        progress : Progress
+            From a fit whose ``state`` has ``validation_losses``.
+
+        Returns
+        -------
+        bool
+        """
+        losses = getattr(progress.state, "validation_losses", ())
+        if not losses:
+            raise InputError(
+                "EarlyStopping", "the fit", "one that holds something out", "none", "Set validation_fraction."
+            )
+        if len(losses) <= self.patience:
+            return False
+        return bool(min(losses[-self.patience :]) >= min(losses[: -self.patience]) * (1 - self.tol))
 
 
 @dataclass(frozen=True, eq=False)

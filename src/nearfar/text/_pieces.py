@@ -24,8 +24,8 @@ LINES = kinds_of(_BLANKS, b"\n")
 STRINGS = kinds_of(_BLANKS.replace(b"\x1e", b"") + b"\n", b"\x1e")
 LISTS = kinds_of(b"\x1f", b"\x1e")
 
-_CHUNK = 2**22  # bytes, or characters
-_BATCH = 2**12  # sentences
+_CHUNK = 2**22  # bytes of a file
+_BATCH = {str: 2**20, list: 2**17}  # characters, or words: what is made of them stays in the cache
 ERRORS = ("strict", "replace", "ignore")
 
 
@@ -75,24 +75,28 @@ def _refuse(owner: str, name: str, offset: int, what: str, errors: str) -> None:
 
 def pieces_of_strings(owner: str, strings: Iterable[object], *, lowercase: bool) -> Iterator[Bytes]:
     """Yield strings, one sentence each, to be cut at white space."""
-    for batch in _batches(owner, strings, str, "strings, one per sentence"):
+    for batch in _batches(owner, strings, str, "strings, one per sentence", _BATCH[str]):
         joined = _SENTENCE_ENDS.join(s.replace(_SENTENCE_ENDS, " ") if _SENTENCE_ENDS in s else s for s in batch)
         yield _as_bytes(_WIDE_BLANKS.sub(" ", joined), lowercase=lowercase)
 
 
 def pieces_of_lists(owner: str, sentences: Iterable[object], *, lowercase: bool) -> Iterator[Bytes]:
     """Yield lists of words, which may hold blanks."""
-    for batch in _batches(owner, sentences, (list, tuple), "lists of words"):
+    for batch in _batches(owner, sentences, (list, tuple), "lists of words", _BATCH[list]):
         try:
             lines = [_WORD_ENDS.join(sentence) for sentence in batch]
         except TypeError as error:
             raise InputError(owner, "source", "lists of words, which are strings", str(error)) from error
-        joined = _SENTENCE_ENDS.join(lines)
-        words = sum(map(len, batch)) - sum(1 for sentence in batch if sentence)
-        if joined.count(_WORD_ENDS) != words or joined.count(_SENTENCE_ENDS) != len(batch) - 1:
+        text = _as_bytes(_SENTENCE_ENDS.join(lines), lowercase=lowercase)
+        ends = sum(map(len, batch)) - sum(1 for sentence in batch if sentence), len(batch)
+        if (_count(text, _WORD_ENDS), _count(text, _SENTENCE_ENDS)) != ends:
             got = "a word with one of these control characters"
             raise InputError(owner, "source", "words without the characters 0x1E and 0x1F", got)
-        yield _as_bytes(joined, lowercase=lowercase)
+        yield text
+
+
+def _count(text: Bytes, end: str) -> int:
+    return int(np.count_nonzero(text == ord(end)))
 
 
 def _as_bytes(joined: str, *, lowercase: bool) -> Bytes:
@@ -100,15 +104,15 @@ def _as_bytes(joined: str, *, lowercase: bool) -> Bytes:
     return np.frombuffer(text.encode("utf-8", "surrogatepass"), np.uint8)
 
 
-def _batches(owner: str, items: Iterable[Any], kind: Any, what: str) -> Iterator[list[Any]]:
+def _batches(owner: str, items: Iterable[Any], kind: Any, what: str, most: int) -> Iterator[list[Any]]:
     batch: list[Any] = []
     size = 0
     for item in items:
         if not isinstance(item, kind):
             raise InputError(owner, "source", what, f"{type(item).__name__} among them: {item!r}")
         batch.append(item)
-        size += len(item)
-        if len(batch) >= _BATCH or size >= _CHUNK:
+        size += len(item) + 1
+        if size >= most:
             yield batch
             batch, size = [], 0
     if batch:

@@ -10,11 +10,11 @@ from __future__ import annotations
 import tempfile
 import threading
 import weakref
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from shutil import rmtree
-from typing import Any
+from typing import Any, overload
 
 import numpy as np
 from numpy.typing import NDArray
@@ -42,8 +42,8 @@ class Scan:
 
     Attributes
     ----------
-    words : list of bytes
-        UTF-8, the most frequent first.
+    words : Words
+        The most frequent first.
     counts : ndarray of shape (n_types,), int64
     n_tokens : int
         Words in all.
@@ -81,27 +81,13 @@ class Scan:
         return self._folder / f"{worker}.i32"
 
     def _put_together(self, workers: list[_Worker]) -> None:
-        known: dict[bytes, int] = {}
-        counts, firsts = list[int](), list[int]()
-        places = []
-        for worker in workers:
-            place = np.empty(worker.n_words, np.int64)
-            for k, (word, count, first) in enumerate(worker.contents()):
-                at = known.setdefault(word, len(known))
-                place[k] = at
-                if at == len(counts):
-                    counts.append(count)
-                    firsts.append(first)
-                else:
-                    counts[at] += count
-                    firsts[at] = min(firsts[at], first)
-            places.append(place)
-        order = np.lexsort((np.array(firsts, np.int64), -np.array(counts, np.int64)))
+        whole = workers[0]
+        places = [np.arange(whole.n_words), *(whole.take_in(other) for other in workers[1:])]
+        counts, firsts = whole.counts, whole.firsts
+        order = np.lexsort((firsts, -counts))
         rank = np.empty(len(order), np.int64)
         rank[order] = np.arange(len(order))
-        words = list(known)
-        self.words = [words[k] for k in order]
-        self.counts = np.array(counts, np.int64)[order]
+        self.words, self.counts = Words(whole.letters, whole.begins, order), counts[order]
         self.n_tokens = int(self.counts.sum())
         self.numbers = [rank[place] for place in places]
 
@@ -144,12 +130,63 @@ class _Worker:
         self._slots = np.zeros(2 * self._slots.size, np.int32)
         kernels.fill_slots(self._hashes, self.n_words, self._slots)
 
-    def contents(self) -> Iterator[tuple[bytes, int, int]]:
-        """Yield (word, count, where it came first)."""
-        letters, begins = self._letters.tobytes(), self._begins[: self.n_words + 1].tolist()
-        counts, firsts = self._counts[: self.n_words].tolist(), self._firsts[: self.n_words].tolist()
-        for k in range(self.n_words):
-            yield letters[begins[k] : begins[k + 1]], counts[k], firsts[k]
+    def take_in(self, other: _Worker) -> NDArray[np.int64]:
+        """Add the words of another worker; return what their numbers become."""
+        done, place = 0, np.empty(other.n_words, np.int64)
+        theirs = (other.n_words, other._letters, other._begins, other._hashes, other._counts, other._firsts)
+        while True:
+            tables = (self._slots, self._hashes, self._begins, self._counts, self._firsts)
+            done = kernels.merge_words(theirs, done, *tables, self._letters, self._state, place)
+            if done == other.n_words:
+                return place
+            self._double()
+
+    @property
+    def letters(self) -> bytes:
+        return self._letters[: self._begins[self.n_words]].tobytes()
+
+    @property
+    def begins(self) -> NDArray[np.int64]:
+        return self._begins[: self.n_words + 1]
+
+    @property
+    def counts(self) -> NDArray[np.int64]:
+        return self._counts[: self.n_words]
+
+    @property
+    def firsts(self) -> NDArray[np.int64]:
+        return self._firsts[: self.n_words]
+
+
+class Words(Sequence[bytes]):
+    """Words in UTF-8, in a given order; made when they are asked for, as most are too rare to be.
+
+    Parameters
+    ----------
+    letters : bytes
+        All of them, one after another.
+    begins : ndarray of shape (n + 1,), int64
+    order : ndarray of shape (n,), int64
+    """
+
+    def __init__(self, letters: bytes, begins: NDArray[np.int64], order: NDArray[np.int64]) -> None:
+        self._letters, self._starts, self._ends = letters, begins[order], begins[order + 1]
+
+    def __len__(self) -> int:
+        return len(self._starts)
+
+    @overload
+    def __getitem__(self, at: int) -> bytes: ...
+    @overload
+    def __getitem__(self, at: slice) -> list[bytes]: ...
+    def __getitem__(self, at: int | slice) -> bytes | list[bytes]:
+        if isinstance(at, slice):
+            spans = zip(self._starts[at].tolist(), self._ends[at].tolist(), strict=True)
+            return [self._letters[start:end] for start, end in spans]
+        return self._letters[self._starts[at] : self._ends[at]]
+
+    def __iter__(self) -> Iterator[bytes]:
+        return iter(self[:])
 
 
 def kinds_of(between: bytes, ends: bytes) -> Bytes:

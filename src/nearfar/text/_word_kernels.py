@@ -80,6 +80,43 @@ def _same(letters, start, stop, text, first, length):
 
 
 @njit(cache=True, nogil=True)
+def merge_words(others, start, slots, hashes, begins, counts, firsts, letters, state, place):
+    """Take in the words of another table from number ``start`` on; write to ``place`` what their numbers become.
+
+    ``others`` is (number of words, letters, begins, hashes, counts, firsts), the rest as in ``number_words``. It ends
+    early when an array is full, and returns which word is the next.
+    """
+    n_others, other_letters, other_begins, other_hashes, other_counts, other_firsts = others
+    n_words, mask = state[0], np.uint64(slots.size - 1)
+    for other in range(start, n_others):
+        first, h = other_begins[other], other_hashes[other]
+        length = other_begins[other + 1] - first
+        at = h & mask
+        while True:
+            word = np.int64(slots[at]) - 1
+            if word < 0:
+                if n_words == counts.size or begins[n_words] + length > letters.size:
+                    state[0] = n_words
+                    return other
+                word = n_words
+                n_words += 1
+                slots[at] = n_words
+                hashes[word], counts[word], firsts[word] = h, 0, other_firsts[other]
+                begin = begins[word]
+                letters[begin : begin + length] = other_letters[first : first + length]
+                begins[word + 1] = begin + length
+                break
+            if hashes[word] == h and _same(letters, begins[word], begins[word + 1], other_letters, first, length):
+                break
+            at = (at + np.uint64(1)) & mask
+        counts[word] += other_counts[other]
+        firsts[word] = min(firsts[word], other_firsts[other])
+        place[other] = word
+    state[0] = n_words
+    return n_others
+
+
+@njit(cache=True, nogil=True)
 def fill_slots(hashes, n_words, slots):
     """Enter all words in an empty table."""
     mask = np.uint64(slots.size - 1)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import tempfile
 import weakref
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from os import PathLike
 from pathlib import Path
 from shutil import copyfile, rmtree
@@ -144,9 +144,14 @@ def encode(scan: Scan, vocabulary: Vocabulary, folder: Path | None, *, own: bool
             sizes = _write(scan, numbers, new)
             _finish(new, *sizes, vocabulary)
         return EncodedCorpus.open(folder)
+    return in_temporary_files(lambda temporary: _write(scan, numbers, temporary), vocabulary)
+
+
+def in_temporary_files(write: Callable[[Path], object], vocabulary: Vocabulary) -> EncodedCorpus:
+    """Return the text whose ``tokens.npy`` and ``ends.npy`` are written to a folder that lives as long as it."""
     temporary = Path(tempfile.mkdtemp(prefix="nearfar-text-"))
     try:
-        _write(scan, numbers, temporary)
+        write(temporary)
         made = EncodedCorpus(map_npy(temporary / "tokens.npy"), map_npy(temporary / "ends.npy"), vocabulary)
     except BaseException:
         rmtree(temporary, ignore_errors=True)

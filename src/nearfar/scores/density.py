@@ -1,0 +1,165 @@
+"""Algebra of density matrices: symmetric, positive semi-definite, of trace 1; always of whole stacks of them.
+
+All functions take arrays of shape (..., n, n) and work in float64. Eigenvalues that rounding makes negative count as 0.
+A stack of matrices is stored as rows: ``svec`` lays out the upper triangle row by row, with the entries off the
+diagonal times √2, so that the scalar product of two rows is tr(AB) and the norm of a row is ‖A‖_F.
+
+Sources: Piedeleu, Kartsaklis, Coecke & Sadrzadeh 2015, "Open system categorical quantum semantics in natural language
+processing" (entropy as ambiguity); Nielsen & Chuang 2010, "Quantum computation and quantum information", sections 9.2.2
+(fidelity) and 11.3 (entropy).
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from numpy.typing import NDArray
+
+from nearfar.contracts import Floats
+
+Doubles = NDArray[np.float64]
+
+TOLERANCE = 1e-4  # what float32 arithmetic and files of six digits make of a trace of 1 and of an eigenvalue of 0
+DEGENERATE = 1e-6  # eigenvalues that differ by less, relative to the largest, are one: float32 does not tell them apart
+
+
+def order_of(length: int) -> int:
+    """Return the n for which the rows of n x n matrices have this length, n(n+1)/2; 0 if there is none."""
+    n = (math.isqrt(8 * length + 1) - 1) // 2
+    return n if n * (n + 1) // 2 == length else 0
+
+
+def svec(matrices: Floats) -> Floats:
+    """Return symmetric matrices as rows, shape (..., n(n+1)/2), of the same type."""
+    n = matrices.shape[-1]
+    rows, columns = np.triu_indices(n)
+    stored: Floats = matrices[..., rows, columns]
+    stored *= np.where(rows == columns, 1.0, math.sqrt(2.0)).astype(stored.dtype)
+    return stored
+
+
+def smat(stored: Floats) -> Floats:
+    """Return the matrices that rows by :func:`svec` stand for, shape (..., n, n), of the same type."""
+    n = order_of(stored.shape[-1])
+    rows, columns = np.triu_indices(n)
+    upper = stored * np.where(rows == columns, 1.0, math.sqrt(0.5)).astype(stored.dtype)
+    matrices = np.empty((*stored.shape[:-1], n, n), stored.dtype)
+    matrices[..., rows, columns] = upper
+    matrices[..., columns, rows] = upper
+    return matrices
+
+
+def trace(matrices: Floats) -> Doubles:
+    """Return the traces, shape (...)."""
+    found: Doubles = np.einsum("...ii->...", matrices, dtype=np.float64)
+    return found
+
+
+def trace_product(A: Floats, B: Floats) -> Doubles:
+    """Return tr(AB), shape (...)."""
+    found: Doubles = np.einsum("...ij,...ij->...", A, B, dtype=np.float64)
+    return found
+
+
+def of_trace_one(matrices: Floats) -> Doubles:
+    """Return the matrices divided by their traces; those of trace 0 become zero."""
+    total = trace(matrices)[..., None, None]
+    scaled: Doubles = np.divide(matrices, total, out=np.zeros(matrices.shape), where=total > 0)
+    return scaled
+
+
+def spectra(matrices: Floats) -> tuple[Doubles, Doubles]:
+    """Return eigenvalues, ascending and at least 0, shape (..., n), and eigenvectors as columns, shape (..., n, n)."""
+    values, vectors = np.linalg.eigh(matrices.astype(np.float64))
+    return np.maximum(values, 0.0), vectors
+
+
+def leading(matrix: Floats, most: int) -> tuple[Doubles, Doubles]:
+    """Return the largest eigenvalues of one matrix, those of 0 left out, and their eigenvectors as rows.
+
+    The largest entry of each eigenvector is positive.
+    """
+    values, vectors = spectra(matrix)
+    kept = np.flatnonzero(values > DEGENERATE)[::-1][:most]
+    axes: Doubles = vectors.T[kept]
+    axes *= np.sign(axes[np.arange(len(axes)), np.abs(axes).argmax(axis=1)])[:, None]
+    return values[kept], axes
+
+
+def entropy(matrices: Floats) -> Doubles:
+    """Return the von Neumann entropy -Σ λ ln λ in nats, shape (...), of matrices of trace 1; NaN for zero matrices."""
+    values = np.maximum(np.linalg.eigvalsh(matrices.astype(np.float64)), 0.0)
+    total = values.sum(axis=-1, keepdims=True)
+    shares = np.divide(values, total, out=np.full(values.shape, np.nan), where=total > 0)
+    logs = np.log(shares, out=np.zeros(shares.shape), where=shares > 0)
+    # Rounding may end just below 0.
+    found: Doubles = np.maximum(-(shares * logs).sum(axis=-1), 0.0)
+    return found
+
+
+def square_root(matrices: Floats) -> Doubles:
+    """Return the positive semi-definite square roots."""
+    values, vectors = spectra(matrices)
+    return (vectors * np.sqrt(values)[..., None, :]) @ np.swapaxes(vectors, -1, -2)
+
+
+def fidelity(A: Floats, B: Floats) -> Doubles:
+    """Return (tr √(√A B √A))², shape (...), in [0, 1] for matrices of trace 1."""
+    # √A B √A = (√A √B)(√A √B)ᵀ: its square root has the singular values of √A √B as eigenvalues.
+    product = square_root(A) @ square_root(B)
+    total: Doubles = np.linalg.svd(product, compute_uv=False).sum(axis=-1) ** 2
+    return np.minimum(total, 1.0)
+
+
+def eigenspaces(matrices: Floats) -> tuple[Doubles, Doubles, NDArray[np.int64]]:
+    """Return the spectra with equal eigenvalues made exactly equal, and which of them belong together.
+
+    Eigenvalues belong together if each is within ``DEGENERATE`` times the largest of the one before it.
+
+    Returns
+    -------
+    values : ndarray, shape (..., n), ascending, each the mean of its group
+    vectors : ndarray, shape (..., n, n), eigenvectors as columns
+    groups : ndarray, shape (..., n), int64, number of the eigenspace, from 0
+    """
+    values, vectors = spectra(matrices)
+    apart = np.diff(values, axis=-1) > DEGENERATE * values[..., -1:]
+    groups = np.concatenate([np.zeros((*values.shape[:-1], 1), np.int64), np.cumsum(apart, axis=-1)], axis=-1)
+    together = groups[..., :, None] == groups[..., None, :]
+    means: Doubles = (together * values[..., None, :]).sum(axis=-1) / together.sum(axis=-1)
+    return means, vectors, groups
+
+
+def phaser(op: Floats, arg: Floats) -> Doubles:
+    """Return ``√op arg √op``, shape (..., n, n)."""
+    root = square_root(op)
+    return root @ arg @ root
+
+
+def fuzz(op: Floats, arg: Floats) -> Doubles:
+    """Return ``Σ_i p_i P_i arg P_i`` with ``op = Σ_i p_i P_i``, P_i the projectors onto its eigenspaces."""
+    values, vectors, groups = eigenspaces(op)
+    turned = np.swapaxes(vectors, -1, -2)
+    # In the basis of the eigenvectors the projectors keep the blocks of their eigenspaces, and p_i scales these.
+    blocks = (groups[..., :, None] == groups[..., None, :]) * values[..., None, :]
+    kept: Doubles = vectors @ (blocks * (turned @ arg @ vectors)) @ turned
+    return kept
+
+
+def spider(A: Floats, B: Floats, basis: Floats) -> Doubles:
+    """Return ``U [(UᵀAU) ∘ (UᵀBU)] Uᵀ``: the elementwise product in the basis of the columns of U."""
+    product: Doubles = basis @ ((basis.T @ A @ basis) * (basis.T @ B @ basis)) @ basis.T
+    return product
+
+
+def diagonal_product(A: Floats, B: Floats) -> Doubles:
+    """Return the diagonal matrices whose diagonals are the products of those of A and B."""
+    product: Doubles = A * B * np.eye(A.shape[-1])
+    return product
+
+
+def traced_sum(A: Floats, B: Floats) -> Doubles:
+    """Return ``(tr(A) B + tr(B) A) / 2n``."""
+    total: Doubles = (trace(A)[..., None, None] * B + trace(B)[..., None, None] * A) / (2 * A.shape[-1])
+    return total

@@ -1,0 +1,110 @@
+"""nearfar words senses and compose: what they print is what the library says."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+
+import nearfar as nf
+from nearfar import _cli_senses
+from nearfar.cli import main
+from nearfar.composition import METHODS
+
+
+@pytest.fixture
+def emb(rng):
+    return nf.DensityEmbedding.from_factors(rng.standard_normal((6, 3, 2)), ["a", "b", "c", "d", "hot dog", "7"])
+
+
+@pytest.fixture
+def path(tmp_path, emb):
+    emb.save(tmp_path / "words.safetensors")
+    return str(tmp_path / "words.safetensors")
+
+
+def test_senses_of_words(path, emb, capsys):
+    command = ["words", "senses", path, "a", "hot dog", "--n-senses", "2", "--topn", "2"]
+    assert main([*command, "--json"]) == 0
+    answer = json.loads(capsys.readouterr().out)
+    assert [one["id"] for one in answer] == ["a", "hot dog"]
+    for one in answer:
+        assert one["entropy"] == emb.entropy([one["id"]])[0]
+        expected = emb.senses(one["id"], 2, 2)
+        assert [sense["weight"] for sense in one["senses"]] == [sense.weight for sense in expected]
+        found = [[(item["id"], item["score"]) for item in sense["similar"]] for sense in one["senses"]]
+        assert found == [sense.nearest for sense in expected]
+    assert main(command) == 0
+    lines = [line.split("\t") for line in capsys.readouterr().out.splitlines()]
+    assert [line[0] for line in lines] == ["a", "a", "hot dog", "hot dog"]
+    assert lines[0][1:] == [
+        f"{answer[0]['entropy']:.3f}",
+        f"{answer[0]['senses'][0]['weight']:.3f}",
+        ", ".join(item["id"] for item in answer[0]["senses"][0]["similar"]),
+    ]
+
+
+@pytest.mark.parametrize("method", _cli_senses.METHODS)
+def test_a_phrase_is_composed(path, emb, capsys, method):
+    command = ["words", "compose", path, "--verb", "c", "--subject", "a b", "--object", "hot dog", "--topn", "3"]
+    assert main([*command, "--method", method, "--operator", "noun", "--json"]) == 0
+    answer = json.loads(capsys.readouterr().out)
+    whole = nf.compose(emb, verb="c", subject=("a", "b"), object="hot dog", method=method, operator="noun")
+    assert [(item["id"], item["score"]) for item in answer["similar"]] == emb.most_similar(whole, topn=3)
+    expected = nf.DensityEmbedding.from_matrices([whole]).entropy()[0]
+    assert answer["entropy"]["phrase"] == pytest.approx(expected)
+    assert list(answer["entropy"]) == ["c", "a", "b", "hot dog", "phrase"]
+    assert (answer["subject"], answer["method"], answer["operator"]) == (["a", "b"], method, "noun")
+
+
+def test_a_phrase_on_the_terminal(path, emb, capsys):
+    assert main(["words", "compose", path, "--subject", "a 7", "--topn", "1"]) == 0
+    shown = capsys.readouterr()
+    whole = nf.compose(emb, subject=("a", "7"))
+    (word, score), before = emb.most_similar(whole, topn=1)[0], emb.entropy(["a", "7"])
+    assert shown.out == f"{word}\t{score:.4f}\n"
+    assert shown.err.startswith(f"entropy: a {before[0]:.3f}, 7 {before[1]:.3f}, phrase ")
+
+
+def test_phrases_of_plain_vectors(tmp_path, rng, capsys):
+    emb = nf.Embedding(rng.standard_normal((4, 6)), list("abcd"))
+    emb.save(tmp_path / "plain.npz")
+    assert type(_cli_senses.load_words(str(tmp_path / "plain.npz"))) is nf.Embedding
+    assert main(["words", "compose", str(tmp_path / "plain.npz"), "--verb", "a", "--subject", "b", "--json"]) == 0
+    answer = json.loads(capsys.readouterr().out)
+    assert (answer["method"], answer["entropy"]) == ("mult", {})
+    expected = emb.most_similar(nf.compose(emb, verb="a", subject="b", method="mult"))
+    assert [item["id"] for item in answer["similar"]] == [word for word, _ in expected]
+
+
+def test_density_matrices_are_judged_as_such(tmp_path, path, capsys):
+    assert type(_cli_senses.load_words(path)) is nf.DensityEmbedding
+    pairs = tmp_path / "pairs.tsv"
+    pairs.write_text("a\tb\t3\nb\tc\t1\nc\td\t2\n")
+    assert main(["words", "evaluate", path, "--similarity", str(pairs), "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)[0]["covered"] == 3
+
+
+def test_only_methods_whose_result_is_like_a_word():
+    assert set(_cli_senses.METHODS) == set(METHODS) - {"spider", "kronecker"}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["senses", "PATH", "dan"], "got 'dan'"),
+        (["senses", "PLAIN", "a"], "file must be one of density matrices"),
+        (["senses", "PATH", "a", "--n-senses", "0"], "--n-senses must be an integer"),
+        (["compose", "PATH", "--object", "a"], "--verb must be given where there is an object"),
+        (["compose", "PATH"], "at least one word; got none"),
+        (["compose", "PATH", "--subject", "a dan"], "'dan'"),
+        (["compose", "PATH", "--verb", "a", "--method", "kronecker"], "kronecker"),
+        (["compose", "PLAIN", "--verb", "a", "--method", "fuzz"], "--method must be one of"),
+    ],
+)
+def test_what_cannot_be_is_told_in_one_line(tmp_path, path, capsys, arguments, message):
+    nf.Embedding(np.eye(3), ["a", "b", "c"]).save(tmp_path / "plain.npz")
+    files = {"PATH": path, "PLAIN": str(tmp_path / "plain.npz")}
+    assert main(["words", *(files.get(word, word) for word in arguments)]) == 2
+    assert message in capsys.readouterr().err

@@ -1,0 +1,469 @@
+"""MultiSenseWord2DM: kernels against NumPy twins, gradients, planted senses, and the manners of an estimator."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from sklearn.base import clone
+
+import nearfar as nf
+from nearfar.callbacks import Checkpoint
+from nearfar.errors import InputError, NotFittedError, NumericalError, UnknownIdError
+from nearfar.models import _multisense_kernels as kernels
+from nearfar.models._adam_kernels import CORRECTIONS
+
+N, M, WORDS, NOISE = 19, 3, 7, 4  # longer than LANES, and no multiple of it
+
+
+def sigma(x):
+    return 1 / (1 + np.exp(-x))
+
+
+def drawn(seed=0, n_windows=40):
+    """Irregular windows: words that come twice, noise that is the centre, or one of the words around, or twice."""
+    rng = np.random.default_rng(seed)
+    sizes = rng.integers(1, 6, n_windows)
+    starts = np.concatenate([[0], np.cumsum(sizes)])
+    inputs = rng.integers(WORDS, size=starts[-1]).astype(np.int32)
+    return inputs, starts, rng.integers(WORDS, size=(n_windows, 1 + NOISE)).astype(np.int32)
+
+
+class Table:
+    """Rows that are moved by their gradient, or by Adam with moments and a count of steps of each row."""
+
+    def __init__(self, rows, adam):
+        self.rows, self.adam = rows.astype(np.float64), adam
+        self.first, self.second = np.zeros((2, *rows.shape))
+        self.steps = np.zeros(len(rows), int)
+
+    def move(self, row, uphill, rate):
+        if not self.adam:
+            self.rows[row] += rate * uphill
+            return
+        self.steps[row] += 1
+        t = self.steps[row]
+        self.first[row] = 0.9 * self.first[row] + 0.1 * uphill
+        self.second[row] = 0.999 * self.second[row] + 0.001 * uphill**2
+        corrected = self.second[row] / (1 - 0.999**t)
+        size = rate / (1 - 0.9**t)
+        # The small number is beside the root before its correction, as in section 2 of the paper.
+        self.rows[row] += size * self.first[row] / (np.sqrt(corrected) + 1e-8 / np.sqrt(1 - 0.999**t))
+
+
+def moments(tables, adam):
+    dtype = tables[0].dtype
+    if not adam:
+        none = np.empty(0, dtype)
+        return 2 * ((none, none, np.empty(0, np.int64), none),)
+    return tuple(
+        (np.zeros(t.size, dtype), np.zeros(t.size, dtype), np.zeros(len(t), np.int64), CORRECTIONS.astype(dtype))
+        for t in tables
+    )
+
+
+# ---------------------------------------------------------------- columns
+
+
+def columns_of(word, outs, own, X, Y):
+    """The column in which each output meets the word."""
+    best = [np.argmax((X[word] * Y[out]).sum(axis=1)) for out in outs]
+    return best if own else [best[0]] * len(outs)
+
+
+def columns_loss(word, outs, columns, X, Y):
+    loss = 0.0
+    for o, (out, column) in enumerate(zip(outs, columns, strict=True)):
+        if o == 0 or out != outs[0]:
+            loss += np.logaddexp(0, (1 if o else -1) * X[word, column] @ Y[out, column])
+    return loss
+
+
+def columns_twin(windows, rate, own, X, Y, chosen):
+    inputs, starts, outs = windows
+    loss, pairs = 0.0, 0
+    for w, out in enumerate(outs):
+        for word in inputs[starts[w] : starts[w + 1]]:
+            x, y = X.rows.reshape(-1, M, N), Y.rows.reshape(-1, M, N)
+            columns = columns_of(word, out, own, x, y)
+            loss += columns_loss(word, out, columns, x, y)
+            chosen[word, columns[0]] += 1
+            uphill, moves = {}, []
+            for o, column in enumerate(columns):
+                if o and out[o] == out[0]:
+                    continue
+                pairs += 1
+                slope = (o == 0) - sigma(x[word, column] @ y[out[o], column])
+                uphill[column] = uphill.get(column, 0) + slope * y[out[o], column]
+                moves.append((out[o] * M + column, slope * x[word, column]))
+            for row, change in moves:
+                Y.move(row, change, rate)
+            for column, change in uphill.items():
+                X.move(word * M + column, change, rate)
+    return loss, pairs
+
+
+@pytest.mark.parametrize("adam", [False, True])
+@pytest.mark.parametrize("own", [True, False])
+@pytest.mark.parametrize(("dtype", "close"), [(np.float64, 1e-9), (np.float32, 2e-4)])
+def test_columns_are_their_twin(dtype, close, own, adam):
+    rng = np.random.default_rng(1)
+    X, Y = (rng.normal(size=(2, WORDS * M, N)) / 3).astype(dtype)
+    start, rate = X.copy(), 0.02 if adam else 0.2
+    twins, chosen, expected_chosen = (Table(X, adam), Table(Y, adam)), np.zeros(WORDS * M, int), np.zeros((WORDS, M))
+    state = moments((X, Y), adam)
+    for seed in (0, 1):
+        windows, sums = drawn(seed), np.zeros(2)
+        kernels.train_columns(*windows, dtype(rate), (N, M), own, X.reshape(-1), Y.reshape(-1), chosen, state, sums)
+        expected = columns_twin(windows, rate, own, *twins, expected_chosen)
+        np.testing.assert_allclose(sums, expected, rtol=close)
+    np.testing.assert_array_equal(chosen.reshape(WORDS, M), expected_chosen)
+    np.testing.assert_allclose(X, twins[0].rows, atol=10 * close)
+    np.testing.assert_allclose(Y, twins[1].rows, atol=10 * close)
+    assert np.abs(X - start).max() > 0.1
+    assert np.count_nonzero(expected_chosen.sum(axis=0)) == M
+
+
+@pytest.mark.parametrize("own", [True, False])
+def test_a_step_in_columns_is_the_gradient_of_the_loss(own):
+    """Central differences; the choice of a column is no part of what is differentiated, nor does it change."""
+    rng = np.random.default_rng(3)
+    X, Y = rng.normal(size=(2, WORDS, M, N))
+    outs = np.array([[3, 1, 3, 0, 1]], np.int32)  # noise that is the centre, and noise that comes twice
+    columns = columns_of(2, outs[0], own, X, Y)
+    moved, rate = [X.copy(), Y.copy()], 1e-7
+    kernels.train_columns(
+        np.array([2], np.int32), np.array([0, 1]), outs, rate, (N, M), own, moved[0].reshape(-1), moved[1].reshape(-1),
+        np.zeros(WORDS * M, np.int64), moments(moved, False), np.zeros(2),
+    )  # fmt: skip
+    for table, after in zip((X, Y), moved, strict=True):
+        numeric = central_differences(lambda: columns_loss(2, outs[0], columns, X, Y), table)
+        np.testing.assert_allclose((after - table) / rate, -numeric, atol=2e-6)
+        assert np.abs(numeric).max() > 0.1
+
+
+def central_differences(loss, table, step=6e-6):
+    numeric = np.empty_like(table)
+    for index in np.ndindex(table.shape):
+        values = []
+        for sign in (1, -1):
+            table[index] += sign * step
+            values.append(loss())
+            table[index] -= sign * step
+        numeric[index] = (values[0] - values[1]) / (2 * step)
+    return numeric
+
+
+# ---------------------------------------------------------------- clusters
+
+
+class Clusters:
+    """Centres of contexts, and which sense a context has."""
+
+    def __init__(self, allowed):
+        self.centres, self.chosen = np.zeros((WORDS, M, N)), np.zeros((WORDS, M), int)
+        self.known, self.allowed, self.middle = np.zeros(WORDS, int), allowed, np.zeros(N)
+        self.met = 0
+
+    def nearest(self, word, context):
+        A, b = self.centres[word, : self.known[word]] - self.middle, context - self.middle
+        cosines = A @ b / (np.linalg.norm(A, axis=1) * np.linalg.norm(b) + 1e-300)
+        return (int(cosines.argmax()), cosines.max()) if len(cosines) else (0, -2)
+
+    def told(self, word, context, growth, memory, B):
+        sense, cosine = self.nearest(word, context)
+        if self.known[word] < self.allowed[word] and (self.known[word] == 0 or cosine < growth):
+            if self.known[word] == 0:
+                self.chosen[word, 0] = 0
+            sense = self.known[word]
+            self.known[word] += 1
+            B[word, sense] = B[word, 0]
+        self.chosen[word, sense] += 1
+        self.centres[word, sense] += (context - self.centres[word, sense]) / self.chosen[word, sense]
+        self.met = min(self.met + 1, memory)
+        self.middle += (context - self.middle) / self.met
+        return sense
+
+
+def clusters_loss(around, noise, b, G):
+    """Every word around, and beside each of them all noise words but itself."""
+    return sum(
+        np.logaddexp(0, -G[word] @ b) + sum(np.logaddexp(0, G[out] @ b) for out in noise if out != word)
+        for word in around
+    )
+
+
+def clusters_twin(windows, rate, growth, memory, B, G, clusters):
+    inputs, starts, outs = windows
+    loss, pairs = 0.0, 0
+    for w, (centre, *noise) in enumerate(outs):
+        around = inputs[starts[w] : starts[w + 1]]
+        sense = 0
+        if np.isnan(growth):
+            clusters.chosen[centre, 0] += 1
+        else:
+            sense = clusters.told(centre, G.rows[around].mean(axis=0), growth, memory, B.rows.reshape(-1, M, N))
+        row = centre * M + sense
+        b, g = B.rows[row].copy(), G.rows.copy()
+        loss += clusters_loss(around, noise, b, g)
+        slopes = [1 - sigma(g[word] @ b) for word in around]
+        counts = [sum(word != out for word in around) for out in noise]
+        slopes += [-count * sigma(g[out] @ b) for out, count in zip(noise, counts, strict=True)]
+        pairs += len(around) + sum(counts)
+        words = [*around, *noise]
+        for word, slope in zip(words, slopes, strict=True):
+            if slope:
+                G.move(word, slope * b, rate)
+        B.move(row, np.array(slopes) @ g[words], rate)
+    return loss, pairs
+
+
+def as_arrays(clusters, dtype):
+    return (
+        clusters.centres.astype(dtype).reshape(-1), clusters.chosen.reshape(-1).copy(), clusters.known.copy(),
+        clusters.allowed.copy(),
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("adam", [False, True])
+@pytest.mark.parametrize("growth", [np.inf, 0.7])
+@pytest.mark.parametrize(("dtype", "close"), [(np.float64, 1e-9), (np.float32, 5e-4)])
+def test_clusters_are_their_twin(dtype, close, growth, adam):
+    """One sense at first, then senses as they are opened."""
+    rng = np.random.default_rng(4)
+    B, G = (rng.normal(size=(WORDS * M, N)) / 3).astype(dtype), (rng.normal(size=(WORDS, N)) / 3).astype(dtype)
+    twins, clusters = (Table(B, adam), Table(G, adam)), Clusters(np.array([1, 2, 3, 3, 3, 3, 2]))
+    arrays, middle, state = as_arrays(clusters, dtype), np.zeros(N + 1, dtype), moments((B, G), adam)
+    rate, memory = 0.01 if adam else 0.1, dtype(30)
+    for seed, grow in ((0, np.nan), (1, growth), (2, growth)):
+        windows, sums = drawn(seed), np.zeros(2)
+        kernels.train_clusters(
+            *windows,
+            dtype(rate),
+            (N, M),
+            dtype(grow),
+            memory,
+            B.reshape(-1),
+            G.reshape(-1),
+            arrays,
+            middle,
+            state,
+            sums,
+        )
+        expected = clusters_twin(windows, rate, grow, memory, *twins, clusters)
+        np.testing.assert_allclose(sums, expected, rtol=close)
+    for array, wanted in zip(arrays[1:], (clusters.chosen, clusters.known, clusters.allowed), strict=True):
+        np.testing.assert_array_equal(array, wanted.reshape(-1))
+    np.testing.assert_allclose(arrays[0], clusters.centres.reshape(-1), atol=10 * close)
+    np.testing.assert_allclose(middle[:N], clusters.middle, atol=10 * close)
+    np.testing.assert_allclose(B, twins[0].rows, atol=10 * close)
+    np.testing.assert_allclose(G, twins[1].rows, atol=10 * close)
+    assert clusters.known.max() == M
+    assert (clusters.known <= clusters.allowed).all()
+
+
+def test_a_step_in_clusters_is_the_gradient_of_the_loss():
+    rng = np.random.default_rng(5)
+    B, G = rng.normal(size=(WORDS * M, N)), rng.normal(size=(WORDS, N))
+    around, outs = np.array([2, 5, 2], np.int32), np.array([[4, 5, 1, 1, 4]], np.int32)
+    moved, rate = [B.copy(), G.copy()], 1e-7
+    kernels.train_clusters(
+        around, np.array([0, 3]), outs, rate, (N, M), np.nan, 0.0, moved[0].reshape(-1), moved[1].reshape(-1),
+        as_arrays(Clusters(np.full(WORDS, M)), np.float64), np.zeros(N + 1), moments(moved, False), np.zeros(2),
+    )  # fmt: skip
+    for table, after in zip((B, G), moved, strict=True):
+        numeric = central_differences(lambda: clusters_loss(around, outs[0, 1:], B[4 * M], G), table)
+        np.testing.assert_allclose((after - table) / rate, -numeric, atol=2e-6)
+        assert np.abs(numeric).max() > 0.1
+
+
+@pytest.mark.parametrize("adam", [False, True])
+def test_rate_zero_moves_nothing(adam):
+    rng = np.random.default_rng(6)
+    B, G = rng.normal(size=(WORDS * M, N)), rng.normal(size=(WORDS, N))
+    clusters = as_arrays(Clusters(np.full(WORDS, M)), np.float64)
+    clusters[2][:] = 2
+    clusters[0][:] = rng.normal(size=clusters[0].size)
+    middle, state, sums, chosen = (
+        rng.normal(size=N + 1),
+        moments((B, G), adam),
+        np.zeros(2),
+        np.zeros(WORDS * M, np.int64),
+    )
+    everything = [B, G, *clusters, middle, *state[0], *state[1], chosen]
+    before = [array.copy() for array in everything]
+    Y = rng.normal(size=B.shape)
+    kernels.train_clusters(*drawn(), 0.0, (N, M), 0.5, 0.1, B.reshape(-1), G.reshape(-1), clusters, middle, state, sums)
+    state = moments((B, Y), adam)
+    kernels.train_columns(*drawn(), 0.0, (N, M), True, B.reshape(-1), Y.reshape(-1), chosen, state, sums)
+    for array, old in zip(everything, before, strict=True):
+        np.testing.assert_array_equal(array, old)
+    assert sums[0] > 0
+
+
+# ---------------------------------------------------------------- the estimator
+
+
+@pytest.fixture(scope="module")
+def text():
+    """Four topics of 15 words that share a function word; the fifth words of two topics are one, twice."""
+    rng = np.random.default_rng(0)
+    words = [[f"{name}{k}" for k in range(15)] for name in ("sea", "sky", "tax", "ode")]
+    words[0][5] = words[1][5] = "wave"
+    words[2][5] = words[3][5] = "line"
+    sentences = []
+    for _ in range(4000):
+        topic = words[rng.integers(4)]
+        sentences.append([topic[k] if rng.random() < 0.85 else "the" for k in rng.integers(15, size=9)])
+    return nf.Corpus(sentences).encode()
+
+
+QUICK = {"n_components": 8, "n_epochs": 4, "sample": 0, "random_state": 0, "n_jobs": 1}
+COLUMNS = {**QUICK, "variant": "columns", "n_senses": 4}
+MERGED = {"wave": {"sea", "sky"}, "line": {"tax", "ode"}}
+
+
+def topics_of(sense):
+    names = [word[:3] for word, _ in sense.nearest]
+    return max(names, key=names.count), names.count(max(names, key=names.count))
+
+
+@pytest.mark.parametrize("n_jobs", [1, 2])
+def test_the_senses_of_merged_words_are_told_apart(text, n_jobs):
+    model = nf.MultiSenseWord2DM(**{**QUICK, "n_jobs": n_jobs}, n_senses=2).fit(text)
+    for word, topics in MERGED.items():
+        senses = model.senses_of(word, topn=8)
+        assert {topics_of(sense)[0] for sense in senses} == topics
+        assert min(topics_of(sense)[1] for sense in senses) >= 7
+        assert sum(sense.weight for sense in senses) == pytest.approx(1)
+        assert min(sense.weight for sense in senses) > 0.3
+    entropy = dict(zip(model.vocabulary_, model.vectors_.entropy(), strict=True))
+    others = [value for word, value in entropy.items() if word not in (*MERGED, "the")]
+    assert min(entropy[word] for word in MERGED) > max(others)
+
+
+def test_senses_are_opened_where_a_context_fits_none(text):
+    model = nf.MultiSenseWord2DM(**QUICK, n_senses=3, new_sense_threshold=0.1, shrink_window=None).fit(text)
+    n_senses = {word: len(model.senses_of(word)) for word in model.vocabulary_}
+    assert [n_senses[word] for word in MERGED] == [2, 2]
+    others = [n for word, n in n_senses.items() if word not in (*MERGED, "the")]
+    assert np.mean(np.array(others) == 1) > 0.9
+    assert (model.sense_counts_[:, 2] == 0).mean() > 0.5
+    assert not model.sense_vectors_[model.sense_counts_ == 0].any()
+
+
+def test_rare_words_have_one_sense(text):
+    counts = text.vocabulary.counts
+    model = nf.MultiSenseWord2DM(**QUICK, n_senses=2, min_sense_count=int(np.sort(counts)[-3])).fit(text)
+    assert ((model.sense_counts_ > 0).sum(axis=1) == 1 + (counts >= 2 * np.sort(counts)[-3])).all()
+    np.testing.assert_allclose(model.vectors_.entropy()[-10:], 0, atol=1e-5)
+
+
+def test_columns_tell_merged_words_apart_where_noise_has_a_column_of_its_own(text):
+    """In the published form true pairs win by their choice: the loss is lower, and entropy says nothing."""
+    own, same = (nf.MultiSenseWord2DM(**COLUMNS, noise_column=kind).fit(text) for kind in ("own", "same"))
+    for word, topics in MERGED.items():
+        assert {topics_of(sense)[0] for sense in own.senses_of(word, topn=8)[:2]} == topics
+    assert same.loss_curve_[-1] < 0.6 * own.loss_curve_[-1]
+    gaps = []
+    for model in (own, same):
+        entropy = dict(zip(model.vocabulary_, model.vectors_.entropy(), strict=True))
+        others = [value for word, value in entropy.items() if word not in (*MERGED, "the")]
+        gaps.append(np.mean([entropy[word] for word in MERGED]) - np.mean(others))
+    assert gaps[0] > 0.3
+    assert gaps[1] < 0.15
+
+
+@pytest.mark.parametrize("parameters", [QUICK, COLUMNS])
+def test_what_a_fit_gives(text, parameters):
+    model = nf.MultiSenseWord2DM(**parameters).fit(text)
+    V, n, m = len(text.vocabulary), 8, parameters.get("n_senses", 3)
+    assert model.sense_vectors_.shape == (V, m, n)
+    assert model.factors_.shape == (V, n, m)
+    assert model.context_factors_.shape == (V, n, m if "variant" in parameters else 1)
+    assert model.sense_counts_.shape == (V, m)
+    assert model.embedding_.shape == (V, n * (n + 1) // 2)
+    assert model.sense_vectors_.dtype == model.factors_.dtype == model.embedding_.dtype == np.float32
+    A = np.einsum("vns,vks->vnk", model.factors_, model.factors_)
+    np.testing.assert_allclose(model.vectors_.matrices(), A, atol=1e-5)
+    shares = model.sense_counts_ / model.sense_counts_.sum(axis=1, keepdims=True)
+    np.testing.assert_allclose((model.factors_**2).sum(axis=1), shares, atol=1e-5)
+    np.testing.assert_array_equal(model.vectors_.vectors, model.embedding_)
+    assert list(model.vectors_) == list(text.vocabulary)
+
+
+@pytest.mark.parametrize("parameters", [QUICK, COLUMNS, {**QUICK, "optimizer": "adam", "learning_rate": 0.01}])
+def test_one_worker_gives_the_same_bits(text, parameters):
+    one, other = (nf.MultiSenseWord2DM(**parameters).fit(text) for _ in range(2))
+    np.testing.assert_array_equal(one.sense_vectors_, other.sense_vectors_)
+    np.testing.assert_array_equal(one.sense_counts_, other.sense_counts_)
+    assert one.loss_curve_[-1] < one.loss_curve_[0]
+    assert not np.array_equal(clone(one).set_params(random_state=1).fit(text).embedding_, one.embedding_)
+
+
+@pytest.mark.parametrize("parameters", [QUICK, COLUMNS])
+def test_the_loss_does_not_depend_on_the_workers(text, parameters):
+    one, two = (nf.MultiSenseWord2DM(**{**parameters, "n_jobs": n}).fit(text).loss_curve_ for n in (1, 2))
+    np.testing.assert_allclose(one, two, rtol=0.05)
+
+
+@pytest.mark.parametrize("parameters", [QUICK, {**COLUMNS, "optimizer": "adam"}])
+def test_a_checkpoint_is_continued_with_the_same_bits(text, parameters, tmp_path):
+    path = tmp_path / "state"
+    model = nf.MultiSenseWord2DM(**parameters, validation_fraction=0.3)
+    whole = clone(model).fit(text)
+    clone(model).set_params(callbacks=[Checkpoint(path, every=1), lambda progress: progress.epoch == 2]).fit(text)
+    resumed = clone(model).fit(text, resume=path)
+    np.testing.assert_array_equal(resumed.sense_vectors_, whole.sense_vectors_)
+    np.testing.assert_array_equal(resumed.sense_counts_, whole.sense_counts_)
+    np.testing.assert_array_equal(resumed.validation_curve_, whole.validation_curve_)
+
+
+@pytest.mark.parametrize("parameters", [QUICK, COLUMNS])
+def test_communities_of_a_graph(parameters):
+    graph = nf.datasets.dcsbm(200, 2, 15.0, alpha=3.5, random_state=0)
+    model = nf.MultiSenseWord2DM(**{**parameters, "n_senses": 2, "n_epochs": 10}).fit(graph.relation)
+    S = model.vectors_.vectors @ model.vectors_.vectors.T
+    same = graph.labels[:, None] == graph.labels[None, :]
+    assert S[same].mean() > 1.3 * S[~same].mean()
+    assert model.vocabulary_ is None
+
+
+def test_relations_of_two_kinds_of_objects():
+    relation = nf.Relation.from_edges([("ann", "tea"), ("ann", "rum"), ("bob", "tea")], bipartite=True)
+    with pytest.raises(InputError, match="a text or a relation of one kind of objects"):
+        nf.MultiSenseWord2DM(**QUICK).fit(relation)
+    assert list(nf.MultiSenseWord2DM(**COLUMNS).fit(relation).vectors_) == ["ann", "bob"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"n_components": 0}, "n_components"),
+        ({"n_senses": 0}, "n_senses"),
+        ({"variant": "rows"}, "variant must be one of 'clusters', 'columns'"),
+        ({"min_sense_count": 0}, "min_sense_count"),
+        ({"noise_column": True}, "noise_column"),
+        ({"new_sense_threshold": 2.0}, "new_sense_threshold"),
+        ({"new_sense_threshold": 0.0, "variant": "columns"}, "new_sense_threshold must be None with columns"),
+        ({"shared_negatives": False}, "shared_negatives must be True with clusters"),
+        ({"optimizer": "adagrad"}, "optimizer"),
+        ({"learning_rate": -1.0}, "learning_rate"),
+    ],
+)
+def test_what_is_refused(arguments, message):
+    with pytest.raises(InputError, match=message):
+        nf.MultiSenseWord2DM(**arguments).fit([["the", "sea"]] * 10)
+
+
+def test_errors(text):
+    model = nf.MultiSenseWord2DM(**QUICK)
+    with pytest.raises(NotFittedError, match="Call fit first"):
+        model.senses_of("wave")
+    with pytest.raises(NotFittedError, match="Call fit first"):
+        _ = model.vectors_
+    with pytest.raises(NumericalError, match=r"Take a smaller learning_rate"):
+        clone(model).set_params(learning_rate=1e30).fit(text)
+    with pytest.raises(UnknownIdError, match="'moon'"):
+        model.fit(text).senses_of("moon")
+    with pytest.raises(InputError, match="topn"):
+        model.senses_of("wave", topn=0)

@@ -1,0 +1,226 @@
+"""What word models train on: windows, drawn as a plain twin draws them, and the manners of the trainer."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import nearfar as nf
+from nearfar.callbacks import EarlyStopping, Progress
+from nearfar.errors import InputError
+from nearfar.models import _window_kernels as kernels
+from nearfar.models._windows import SHRINK, HowToDraw, TextWindows, keep_probabilities, noise_of, pieces_of
+from nearfar.models._word_trainer import WordState
+
+MASK = 2**64 - 1
+
+
+class SplitMix:
+    """The random numbers of the kernels, in Python's integers."""
+
+    def __init__(self, seed):
+        self.state = seed
+
+    def bits(self):
+        self.state = (self.state + 0x9E3779B97F4A7C15) & MASK
+        z = self.state
+        z = ((z ^ (z >> 30)) * 0xBF58476D1CE4E5B9) & MASK
+        z = ((z ^ (z >> 27)) * 0x94D049BB133111EB) & MASK
+        return z ^ (z >> 31)
+
+    def unit(self):
+        return (self.bits() >> 11) * 2.0**-53
+
+    def below(self, n):
+        return ((self.bits() >> 32) * n) >> 32
+
+    def alias(self, table):
+        bits = self.bits()
+        cell = ((bits >> 32) * len(table)) >> 32
+        entry = int(table[cell])
+        return cell if bits & 0xFFFFFFFF < entry >> 32 else entry & 0xFFFFFFFF
+
+
+def kept(tokens, ends, start, stop, keep, random):
+    """Sentences of kept words of a block."""
+    found, first = [], start
+    for end in ends:
+        if end > start and first < stop:
+            words = [int(w) for w in tokens[first : min(end, stop)] if not keep.size or random.unit() < keep[w]]
+            found += [words] if len(words) > 1 else []
+            first = min(end, stop)
+    return found
+
+
+def twin(sentences, pieces, how, noise, random):
+    """Windows (inputs, outs) and how many each part of a sentence has."""
+    windows, counts = [], []
+    spans, at = [], 0
+    for words in sentences:
+        spans.append((at, words))
+        at += len(words)
+    for first, last in pieces:
+        for begin, words in spans:
+            here = range(max(first, begin), min(last, begin + len(words)))
+            before = len(windows)
+            if not here:
+                continue
+            reach = how.window - random.below(how.window) if how.shrink == "sentence" else how.window
+            for i in (k - begin for k in here):
+                if how.shrink == "word":
+                    reach = how.window - random.below(how.window)
+                around = words[max(0, i - reach) : i] + words[i + 1 : i + reach + 1]
+                windows += [
+                    (group, [words[i], *(random.alias(noise) for _ in range(how.n_negative))])
+                    for group in ([around] if how.shared else [[word] for word in around])
+                ]
+            counts.append(len(windows) - before)
+    return windows, counts
+
+
+def irregular_text(n_words=9, seed=0):
+    rng = np.random.default_rng(seed)
+    lengths = np.array([1, 13, 2, 30, 7, 50, 1])
+    tokens = np.minimum(rng.geometric(0.25, lengths.sum()) - 1, n_words - 1).astype(np.int32)
+    return nf.EncodedCorpus(tokens, np.cumsum(lengths), nf.Vocabulary(map(str, range(9)), np.bincount(tokens)))
+
+
+@pytest.mark.parametrize("shrink", SHRINK)
+@pytest.mark.parametrize("shared", [True, False])
+@pytest.mark.parametrize("sample", [0, 0.05])
+@pytest.mark.parametrize("together", [1, 2])
+def test_windows_are_those_of_the_twin(shrink, shared, sample, together, monkeypatch):
+    """Every random number; blocks and pieces that begin and end within sentences, too."""
+    monkeypatch.setattr("nearfar.models._windows.PIECE", 24)
+    corpus, how = irregular_text(), HowToDraw(3, shrink, 4, shared, sample, 0.75, together)
+    source = TextWindows(corpus, how)
+    for start, stop, seed in ((0, 40, 7), (40, corpus.n_tokens, 2**63 - 5)):
+        random = SplitMix(seed)
+        sentences = kept(corpus.tokens, corpus.ends, start, stop, source.keep, random)
+        pieces = list(pieces_of(np.cumsum([len(words) for words in sentences]), 24, together))
+        assert max(last - first for first, last in pieces) == 24 or sample
+        expected, counts = twin(sentences, pieces, how, source.noise, random)
+        found, found_counts = [], []
+        for windows in source.windows(start, stop, seed):
+            bounds = zip(windows.starts, windows.starts[1:], strict=False)
+            found += [
+                (windows.inputs[a:b].tolist(), o.tolist()) for (a, b), o in zip(bounds, windows.outs, strict=True)
+            ]
+            found_counts += np.diff(windows.sentences).tolist()
+            assert windows.sentences[-1] == len(windows.outs)
+        assert found == expected
+        assert found_counts == counts
+
+
+def test_what_is_drawn():
+    counts = np.array([5000, 800, 90, 5])
+    N = counts.sum()
+    keep = keep_probabilities(counts, 0.01)
+    expected = np.minimum((np.sqrt(counts / (0.01 * N)) + 1) * 0.01 * N / counts, 1)
+    np.testing.assert_allclose(keep, expected, rtol=1e-6)
+    tokens = np.repeat(np.arange(4, dtype=np.int32), 50_000)
+    out, ends = np.empty(len(tokens), np.int32), np.array([len(tokens)])
+    state = np.full(1, 11, np.uint64)
+    n, _ = kernels.kept_words(tokens, ends, 0, len(tokens), keep, state, out, np.empty(9, np.int64))
+    np.testing.assert_allclose(np.bincount(out[:n]) / 50_000, expected, atol=0.01)
+
+
+@pytest.mark.parametrize("weights", [[5000, 800, 90, 5], [3, 0, 0, 1], [7], [1, 1, 1]])
+def test_noise_in_proportion_to_a_power(weights):
+    weights = np.array(weights)
+    table, random = noise_of(weights, 0.75), np.random.default_rng(1)
+    drawn = [kernels.alias_draw(bits, table) for bits in random.integers(2**64, size=20_000, dtype=np.uint64)]
+    share = np.bincount(drawn, minlength=len(weights)) / len(drawn)
+    np.testing.assert_allclose(share, weights**0.75 / (weights**0.75).sum(), atol=0.012)
+    assert not share[weights == 0].any()
+
+
+def test_pieces_end_with_sentences_where_they_can():
+    ends = np.array([4, 7, 9, 30, 33])
+    assert list(pieces_of(ends, 10, 1)) == [(0, 9), (9, 19), (19, 29), (29, 33)]
+    assert list(pieces_of(ends, 10, 2)) == [(0, 7), (7, 9), (9, 19), (19, 29), (29, 33)]
+    assert list(pieces_of(ends[:0], 10, 1)) == []
+
+
+# ---------------------------------------------------------------- the trainer
+
+
+def a_text(n_sentences=9000, seed=0):
+    rng = np.random.default_rng(seed)
+    sentences = [[f"{'ab'[k % 2]}{w}" for w in rng.integers(30, size=9)] for k in range(n_sentences)]
+    return nf.Corpus(sentences).encode()
+
+
+QUICK = {"n_components": 8, "n_epochs": 6, "random_state": 0, "n_jobs": 1, "sample": 0, "learning_rate": 0.05}
+
+
+def test_the_rate_falls_linearly_over_all_epochs(monkeypatch):
+    rates = []
+    trainer = nf.SkipGram._trainer
+
+    def spied(self, arrays):
+        train = trainer(self, arrays)
+        return lambda windows, rate, sums: rates.append(rate) or train(windows, rate, sums)
+
+    monkeypatch.setattr(nf.SkipGram, "_trainer", spied)
+    nf.SkipGram(**QUICK, min_learning_rate=0.01).fit(a_text(4000))
+    assert rates[0] == 0.05
+    assert rates[-1] == 0.01
+    assert (np.diff(rates) <= 0).all()
+    middle = len(rates) // 2
+    assert abs(rates[middle] - 0.025) < 0.001
+
+
+@pytest.mark.parametrize(
+    ("patience", "tol", "losses", "stops"),
+    [
+        (1, 0, [3.0, 2.0, 2.0, 1.0], [False, False, True, False]),
+        (2, 0, [3.0, 2.0, 2.0, 2.1, 1.9], [False, False, False, True, False]),
+        (2, 0.1, [3.0, 2.0, 1.9, 1.85, 1.0], [False, False, False, True, False]),
+        (3, 0, [1.0, 2.0, 3.0, 4.0], [False, False, False, True]),
+    ],
+)
+def test_when_early_stopping_stops(patience, tol, losses, stops):
+    rule = EarlyStopping(patience, tol)
+    for k, expected in enumerate(stops, 1):
+        state = WordState({}, np.random.default_rng(), 0, [], losses[:k])
+        assert rule(Progress(k, 9, 1.0, 0.1, state)) is expected
+
+
+def test_early_stopping_ends_a_fit():
+    text, stop = a_text(), EarlyStopping(tol=0.5)
+    model = nf.SkipGram(**QUICK, validation_fraction=0.2, callbacks=[stop]).fit(text)
+    assert model.n_epochs_ == 2
+    with pytest.raises(InputError, match=r"EarlyStopping: the fit must be one that holds something out"):
+        nf.SkipGram(**QUICK, callbacks=[stop]).fit(text)
+    with pytest.raises(InputError, match="patience must be an integer >= 1"):
+        EarlyStopping(patience=0)
+    with pytest.raises(InputError, match="tol must be a finite number"):
+        EarlyStopping(tol=1.0)
+
+
+def test_what_is_held_out_is_not_trained_on():
+    """Each block has words of its own: those that are held out stay where they start."""
+    rng = np.random.default_rng(0)
+    n = 48  # blocks
+    tokens = np.concatenate([rng.integers(5, size=20_000) + 5 * k for k in range(n)]).astype(np.int32)
+    words = nf.Vocabulary(map(str, range(5 * n)), np.bincount(tokens))
+    text = nf.EncodedCorpus(tokens, np.arange(10, len(tokens) + 1, 10), words)
+    model = nf.SkipGram(**{**QUICK, "n_epochs": 1}, noise_exponent=0.75, validation_fraction=0.25).fit(text)
+    still = np.abs(model.embedding_).max(axis=1) <= 0.5 / 8
+    assert still.reshape(n, 5).all(axis=1).sum() == still.reshape(n, 5).any(axis=1).sum() == 12
+
+
+def test_sentences_of_one_word_are_passed_over():
+    alone = nf.SkipGram(**QUICK).fit([["the", "sea", "the"]] * 20)
+    among = nf.SkipGram(**QUICK).fit([["the", "sea", "the"]] * 20 + [["sea"]])
+    assert among.loss_curve_[0] != alone.loss_curve_[0]  # it counts among the noise
+    np.testing.assert_allclose(among.loss_curve_, alone.loss_curve_, rtol=0.05)
+
+
+@pytest.mark.slow
+def test_a_sentence_of_ten_million_words():
+    tokens = np.random.default_rng(0).integers(50, size=10_000_000, dtype=np.int32)
+    text = nf.EncodedCorpus(tokens, np.array([tokens.size]), nf.Vocabulary(map(str, range(50)), np.bincount(tokens)))
+    model = nf.SkipGram(4, window=1, n_negative=1, sample=0, n_epochs=1, random_state=0, n_jobs=1).fit(text)
+    assert np.isfinite(model.loss_curve_).all()
