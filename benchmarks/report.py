@@ -29,6 +29,7 @@ from _sections import (
     speed,
 )
 from _tables import Record, table
+from _word2dm_section import word2dm
 from _word_model_section import word_models
 from _word_sections import text, word_memory, words
 
@@ -65,6 +66,7 @@ PAGES = (
     Page("Neighbours of points", "neighbors", "neighbors.py --compile --data pixels components", neighbors),
     Page("Text counted and numbered", "text", "text.py", text),
     Page("Skip-gram against gensim", "words", "words.py", words),
+    Page("Density matrices of words", "word2dm", "word2dm.py speed --torch PYTHON", word2dm),
     Page("Models of words", "word_models", "word_models.py --cache FOLDER", word_models),
     Page("Memory of words", "word_memory", "word_memory.py", word_memory),
     Page("New rows for a fitted model", "transform", "transform.py", anything, may_be_missing=True),

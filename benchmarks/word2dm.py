@@ -43,6 +43,7 @@ SETTINGS: dict[str, dict[str, Any]] = {
     "published start": {"start_trace": None, "ridge": 0.0},
     "offset ln K, start of trace 1": {"ridge": 0.0},
     "default": {},
+    "offset ln K + 1, start of trace 3": {"offset": 2.6, "start_trace": 3.0},
     "default, Adam": {"optimizer": "adam"},
 }
 

@@ -47,6 +47,38 @@ def test_speed_and_quality_of_word_vectors(tmp_path) -> None:
     assert "| 5 | file | gensim | 1.00 M | 0.50 M | 0.430 | 0.430 | 0.430 | 0.100 | 2 MiB |" in text
 
 
+def test_memory_is_held_against_its_bound(tmp_path) -> None:
+    def record(copies: int, peak: float) -> dict:
+        facts = {"n_tokens": 10**7 * copies, "encoding_seconds": 1.5, "seconds": 20.0, "text_mib": 95 * copies}
+        return {"run": 0, "copies": copies, **facts, "encoding_mib": 100.0, "training_mib": peak, "bound_mib": 1100.0}
+
+    target = "memory of encoding and training, text of any length"
+    write_results(tmp_path, "word_memory", [record(1, 150.0), record(16, 160.0)])
+    text, bars = page(tmp_path)
+    assert bars[target][1:] == ["at most 160 MiB, of texts up to 1,520 MiB", "yes"]
+    assert "| 1,520 MiB | 160.0 M | 1.50 s | 20.00 s | 100 MiB | 160 MiB | 1,100 MiB |" in text
+    write_results(tmp_path, "word_memory", [record(1, 1101.0)])
+    assert page(tmp_path)[1][target][2] == "**no**"
+
+
+def test_word2dm_against_the_best_batch(tmp_path) -> None:
+    def record(method: str, speed: float, **more) -> dict:
+        key = {"run": 0, "part": "speed", "size": 17, "optimizer": "sgd", "trial": 0, "method": method}
+        return {**key, "pairs_per_second": speed, **more}
+
+    records = [record("nearfar, noise per pair", 600e3), record("nearfar, noise shared", 2e6)]
+    records += [record("PyTorch", speed, batch=batch) for batch, speed in ((256, 50e3), (1024, 100e3), (4096, 90e3))]
+    curves = {"loss": [0.5, 0.4321], "tiny": [0, 0.01], "orthogonal": [0, 0.2], "entropy": [0.1, 0.9, 1.5]}
+    sets = {"wordsim": 0.3, "simlex": 0.1, "men": 0.2, "entropy_auc": 0.75}
+    records.append({"run": 0, "part": "pull", "size": 10, "setting": "default", **curves, **sets})
+    write_results(tmp_path, "word2dm", records)
+    text, bars = page(tmp_path)
+    assert bars["Word2DM 17 x 17, SGD, pairs/s, noise per pair"][1:] == ["6.0 times", "yes"]
+    assert bars["Word2DM 17 x 17, Adam, pairs/s, noise per pair"][1:] == ["not measured", "–"]
+    assert "| 17 x 17 | SGD | 600 k | 2,000 k | 100 k | 1024 |" in text
+    assert "| 10 x 10 | default | 0.432 | 1 % | 20 % | 0.300 | 0.100 | 0.200 | 0.10 – 0.90 – 1.50 | 0.75 |" in text
+
+
 def test_models_of_words(tmp_path) -> None:
     def record(part: str, method: str, **fields) -> dict:
         return {"run": 0, "part": part, "method": method, **fields}
