@@ -164,6 +164,8 @@ def check_path(owner: str, name: str, value: object, *, exists: bool = False) ->
     """Return ``value`` as a Path; with ``exists`` it must be a file that is there."""
     if not isinstance(value, (str, os.PathLike)):
         raise InputError(owner, name, "a path", repr(value))
+    if not str(value):  # Path makes the current folder of it
+        raise InputError(owner, name, "a path", "''")
     path = Path(value)
     if exists and not path.is_file():
         what = "a folder" if path.is_dir() else "no such file"

@@ -24,7 +24,7 @@ from nearfar._cli_map import METHODS, check_targets, draw, draw_pictures
 from nearfar._cli_output import fact, fail, print_json, print_table, show_warning, shown
 from nearfar._cli_words import words
 from nearfar._version import __version__
-from nearfar.errors import InputError, NearfarError, NearfarWarning
+from nearfar.errors import InputError, NearfarError, NearfarWarning, NumericalError
 
 if TYPE_CHECKING:
     from nearfar.embedding import Embedding
@@ -36,6 +36,10 @@ _WORDS_OF_HINTS = {
     "delimiter": "--delimiter",
     "comments": "--comments",
     "open(path, encoding=...)": "it through iconv",
+    "encoding_errors='ignore' or 'replace'": "--encoding-errors ignore or replace",
+    "goes into a list: Corpus([text])": "comes through standard input: -",
+    "learning_rate": "--learning-rate",
+    "sample=0": "--sample 0",
 }
 """What Python's arguments are called here, in hints."""
 
@@ -77,6 +81,8 @@ def main(args: Sequence[str] | None = None) -> int:
             return 1
         except InputError as error:
             return fail(_in_words_of_the_shell(error))
+        except NumericalError as error:
+            return fail(_with_options(str(error)))
         except NearfarError as error:
             return fail(str(error))
         except OSError as error:
@@ -383,6 +389,10 @@ def _in_words_of_the_shell(error: InputError) -> str:
     options = {parameter.name for parameter in parameters if isinstance(parameter, click.Option)}
     name = "walk_length" if error.argument == "steps" else error.argument
     argument = f"--{name.replace('_', '-')}" if name in options else error.argument
+    argument = "TEXT" if (error.owner, name) == ("Corpus", "source") else argument
+    return str(InputError(error.owner, argument, error.expected, error.got, _with_options(error.hint)))
+
+
+def _with_options(hint: str) -> str:
     pattern = "|".join(re.escape(word) for word in _WORDS_OF_HINTS)
-    hint = re.sub(rf"(?<!\w)({pattern})", lambda word: _WORDS_OF_HINTS[word[0]], error.hint)
-    return str(InputError(error.owner, argument, error.expected, error.got, hint))
+    return re.sub(rf"(?<!\w)({pattern})", lambda word: _WORDS_OF_HINTS[word[0]], hint)

@@ -371,7 +371,7 @@ class DensityEmbedding(Embedding):
             return cls._from_content(content)
         except InputError as error:
             hint = "Embedding.load reads any vectors."
-            raise bad_file(Path(path), "one of density matrices", f"this: {error}", hint) from error
+            raise bad_file(Path(path), "one of density matrices", f"this: {str(error).rstrip('.')}", hint) from error
 
     def _some(self, owner: str, ids: Iterable[Hashable] | None) -> Floats:
         if ids is None:

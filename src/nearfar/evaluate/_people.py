@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator, Mapping, Sized
 from os import PathLike
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from nearfar.errors import DataError
+from nearfar.errors import DataError, InputError
 from nearfar.storage._streams import ByteStream
 
 if TYPE_CHECKING:
@@ -17,12 +18,31 @@ if TYPE_CHECKING:
 _SAMPLES = 250  # of the bootstrap at a time
 
 
+def check_embedding(owner: str, embedding: object) -> None:
+    """Refuse what is no embedding, such as the name of its file."""
+    from nearfar.embedding import Embedding
+
+    if not isinstance(embedding, Embedding):
+        hint = "Embedding.load opens a file; a fitted model has it as vectors_."
+        raise InputError(owner, "embedding", "an Embedding", type(embedding).__name__, hint)
+
+
+def given_items(owner: str, argument: str, items: object, expected: str) -> Iterator[Any]:
+    """Yield items that have parts; refuse anything else as not being what is expected."""
+    if isinstance(items, (str, bytes)) or not isinstance(items, Iterable):
+        raise InputError(owner, argument, f"a list, {expected}", type(items).__name__)
+    for item in items:
+        if isinstance(item, (str, bytes, Mapping)) or not isinstance(item, Sized):
+            raise InputError(owner, argument, expected, repr(item))
+        yield item
+
+
 def lines_of(owner: str, argument: str, path: str | PathLike[str]) -> list[str]:
     """Return the lines of a text file, packed or not."""
     with ByteStream(owner, path, argument) as stream:
         data = b"".join(iter(lambda: stream.read(2**20), b""))
         try:
-            return data.decode("utf-8").splitlines()
+            return data.decode("utf-8").removeprefix("\ufeff").splitlines()
         except UnicodeDecodeError as error:
             got = f"{stream.name}, which has other bytes at offset {error.start}"
             raise DataError(owner, argument, "text in UTF-8", got) from error

@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from nearfar._checks import check_flag, check_integer, check_random_state
 from nearfar.errors import DataError, InputError
-from nearfar.evaluate._people import agreement, lines_of, row_of
+from nearfar.evaluate._people import agreement, check_embedding, given_items, lines_of, row_of
 
 if TYPE_CHECKING:
     from nearfar.embedding import Embedding
@@ -148,6 +148,7 @@ def phrases(
     >>> nf.evaluate.phrases(emb, items).n_covered
     3
     """
+    check_embedding(_OWNER, embedding)
     check_flag(_OWNER, "lowercase", lowercase)
     check_integer(_OWNER, "n_bootstrap", n_bootstrap, low=1)
     rng = check_random_state(_OWNER, random_state)
@@ -202,10 +203,10 @@ def _similarities(
 
 
 def _given(items: Iterable[Any]) -> list[Item]:
-    found = []
-    for item in items:
+    found, expected = [], "of two phrases and a finite score each"
+    for item in given_items(_OWNER, "items", items, expected):
         if len(item) != 3 or not isinstance(item[2], (int, float, np.number)) or not np.isfinite(item[2]):
-            raise InputError(_OWNER, "items", "of two phrases and a finite score each", repr(item))
+            raise InputError(_OWNER, "items", expected, repr(item))
         found.append((_side(item[0]), _side(item[1]), float(item[2])))
     return found
 

@@ -106,12 +106,13 @@ def plant_pseudowords(corpus: Any, pairs: Iterable[Pair]) -> EncodedCorpus:
     """
     from nearfar.storage._array_files import ArrayFile
     from nearfar.text import EncodedCorpus, Vocabulary
-    from nearfar.text.encoded import in_temporary_files
+    from nearfar.text.encoded import check_encoded, in_temporary_files
 
     owner = "plant_pseudowords"
     if not isinstance(corpus, EncodedCorpus):
         got = type(corpus).__name__
         raise InputError(owner, "corpus", "an EncodedCorpus", got, "Corpus(...).encode() makes one.")
+    check_encoded(owner, corpus)
     given = _pairs(owner, pairs)
     old = corpus.vocabulary
     if unknown := [word for pair in given for word in pair if word not in old]:
@@ -205,6 +206,7 @@ def sense_induction(
     (1.0, 1.0, 1.0)
     """
     owner = "sense_induction"
+    check_embedding(owner, embedding)
     given = _pairs(owner, pairs)
     if not given:
         raise InputError(owner, "pairs", "at least one pair of words", "none")
@@ -386,8 +388,8 @@ def _mean(values: Doubles) -> float:
 
 def _pairs(owner: str, pairs: Iterable[Pair]) -> list[Pair]:
     given: list[Pair] = []
-    for pair in pairs:
-        if isinstance(pair, str) or len(pair) != 2 or not all(isinstance(word, str) for word in pair):
+    for pair in given_items(owner, "pairs", pairs, "of two words each"):
+        if len(pair) != 2 or not all(isinstance(word, str) for word in pair):
             raise InputError(owner, "pairs", "of two words each", repr(pair))
         given.append((pair[0], pair[1]))
     words = [word for pair in given for word in pair]

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from nearfar._checks import check_choice, check_flag, check_integer, check_random_state
 from nearfar.errors import DataError, InputError
-from nearfar.evaluate._people import agreement, lines_of, row_of
+from nearfar.evaluate._people import agreement, check_embedding, given_items, lines_of, row_of
 
 if TYPE_CHECKING:
     from nearfar.embedding import Embedding
@@ -113,6 +113,7 @@ def word_similarity(
     1.0
     """
     owner = "word_similarity"
+    check_embedding(owner, embedding)
     check_flag(owner, "lowercase", lowercase)
     check_integer(owner, "n_bootstrap", n_bootstrap, low=1)
     rng = check_random_state(owner, random_state)
@@ -179,15 +180,17 @@ def word_analogies(
     1.0
     """
     owner = "word_analogies"
+    check_embedding(owner, embedding)
     check_choice(owner, "method", method, METHODS)
     check_flag(owner, "lowercase", lowercase)
     n = len(embedding) if n_candidates is None else check_integer(owner, "n_candidates", n_candidates, low=4)
     if isinstance(questions, (str, PathLike)):
         given = _read_questions(owner, questions)
     else:
-        given = [("", tuple(question)) for question in questions]
-        if any(len(words) != 4 for _, words in given):
-            raise InputError(owner, "questions", "of four words each", "another number of words")
+        expected = "of four words each"
+        given = [("", tuple(question)) for question in given_items(owner, "questions", questions, expected)]
+        if wrong := [words for _, words in given if len(words) != 4 or not all(isinstance(w, str) for w in words)]:
+            raise InputError(owner, "questions", expected, repr(wrong[0]))
     if not given:
         raise InputError(owner, "questions", "at least one question", "none")
     rows = np.array([[row_of(embedding, word, lowercase) for word in words] for _, words in given], np.int64)
@@ -226,27 +229,29 @@ def _unit(vectors: NDArray[Any]) -> NDArray[Any]:
 
 
 def _given_pairs(owner: str, pairs: Iterable[Any]) -> list[tuple[str, str, float]]:
-    found = []
-    for pair in pairs:
+    found, expected = [], "of two words and a finite score each"
+    for pair in given_items(owner, "pairs", pairs, expected):
         if len(pair) != 3 or not isinstance(pair[2], (int, float, np.number)) or not np.isfinite(pair[2]):
-            raise InputError(owner, "pairs", "of two words and a finite score each", repr(pair))
+            raise InputError(owner, "pairs", expected, repr(pair))
         found.append((str(pair[0]), str(pair[1]), float(pair[2])))
     return found
 
 
 def _read_pairs(owner: str, path: str | PathLike[str]) -> list[tuple[str, str, float]]:
     found = []
-    for number, line in enumerate(lines_of(owner, "pairs", path), 1):
-        if not line.strip() or line.startswith("#"):
-            continue
+    numbered = enumerate(lines_of(owner, "pairs", path), 1)
+    lines = [(number, line) for number, line in numbered if line.strip() and not line.startswith("#")]
+    for number, line in lines:
         fields = line.replace(",", " ").replace(";", " ").split() if "\t" not in line else line.split("\t")
         try:
             score = float(fields[2])
-        except (IndexError, ValueError) as error:
-            if number == 1 and len(fields) >= 3:
+        except (IndexError, ValueError):
+            if number == lines[0][0] and len(fields) >= 3:
                 continue  # a header
+            score = np.nan
+        if not np.isfinite(score) or not (fields[0].strip() and fields[1].strip()):
             got = f"line {number}: {line[:80]!r}"
-            raise DataError(owner, "pairs", "lines of two words and a score", got) from error
+            raise DataError(owner, "pairs", "lines of two words and a score", got)
         found.append((fields[0].strip(), fields[1].strip(), score))
     return found
 

@@ -67,7 +67,7 @@ def check_same(owner: str, argument: str, path: object, stored: Mapping[str, Any
             argument,
             "a checkpoint of this very fit",
             f"one that differs in {', '.join(differs)}: {path}",
-            "Resume with the same relation and parameters, or start a new fit with init=.",
+            "Resume with the same data and parameters, or start a new fit.",
         )
 
 

@@ -198,6 +198,7 @@ class WordModel(RelationEmbedder):
         from nearfar.models._windows import HowToDraw, TextWindows
         from nearfar.relations.matrix import Relation
         from nearfar.text import Corpus, EncodedCorpus
+        from nearfar.text.encoded import check_encoded
 
         owner = type(self).__name__
         how = HowToDraw(
@@ -216,6 +217,8 @@ class WordModel(RelationEmbedder):
         if not isinstance(corpus, EncodedCorpus):
             corpus = corpus if isinstance(corpus, Corpus) else Corpus(corpus, n_jobs=n_jobs)
             corpus = corpus.encode(min_count=self.min_count, max_size=self.max_size)
+        else:
+            check_encoded(owner, corpus)
         if corpus.n_tokens == len(corpus):
             raise InputError(owner, "corpus", "one with sentences of at least two words", "none")
         return TextWindows(corpus, how)

@@ -17,6 +17,7 @@ from nearfar.errors import InputError, NumericalError
 from nearfar.models._windows import Windows, WindowSource
 from nearfar.optimize.callbacks import Progress
 
+_USUAL_RATE = 0.025  # no larger one is recommended
 Arrays = dict[str, NDArray[Any]]
 TrainWindows = Callable[[Windows, float, NDArray[np.float64]], None]
 """Trains on windows at a rate, nothing where it is 0, and adds to (loss, number of pairs)."""
@@ -93,9 +94,10 @@ class Trainer:
                 seeds = state.rng.integers(2**63, size=len(blocks))
                 loss = self._epoch(blocks, seeds, train, epoch, line, total)
                 if not np.isfinite(loss):
+                    rate = min(self.rates[0] / 4, _USUAL_RATE)
                     raise NumericalError(
                         f"{self.owner}: the loss is {loss} in epoch {epoch + 1}. Take a smaller learning_rate, such as "
-                        f"{self.rates[0] / 4:g}."
+                        f"{rate:g}."
                     )
                 state.losses.append(loss)
                 if held_out:  # at rate 0 nothing moves

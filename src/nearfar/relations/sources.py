@@ -240,6 +240,8 @@ class RelationSources:
         if not isinstance(corpus, EncodedCorpus):
             corpus = corpus if isinstance(corpus, Corpus) else Corpus(corpus, n_jobs=n_jobs)
             corpus = corpus.encode(min_count=min_count, max_size=max_size)
+        else:
+            check_encoded(owner, corpus)
         operator, words = cooccurrence(corpus, window, decay, weighting, shift, folder, workers)
         made = cls(operator, words, words)
         return made.normalized() if weighting == "conditional" else made

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import os
 from collections.abc import Callable, Iterable, Iterator
 from itertools import chain
 from os import PathLike
@@ -81,6 +82,9 @@ class Corpus:
         self._n_jobs = check_n_jobs("Corpus", n_jobs)
         self._files = _files(source)
         self._items: Iterable[object] | None = None if self._files is not None else _items(source)
+        # What an error leaves of these is not the whole text.
+        streams = any(file == "-" or isinstance(file, io.IOBase) for file in self._files or ())
+        self._once, self._broken = streams or isinstance(self._items, Iterator), False
         self._scan: Scan | None = None
 
     # ---------------------------------------------------------------- what is asked of it
@@ -147,10 +151,7 @@ class Corpus:
             vocabulary = self._restricted(owner, min_count, max_size)
         elif not isinstance(vocabulary, Vocabulary):
             raise InputError(owner, "vocabulary", "a Vocabulary", type(vocabulary).__name__)
-        result = _encoded.encode(self._scanned(), vocabulary, path, own=own)
-        if not len(result):
-            raise InputError(owner, "vocabulary", "one with words of this text", f"none of its {len(vocabulary)} words")
-        return result
+        return _encoded.encode(self._scanned(), vocabulary, path, own=own)
 
     def __iter__(self) -> Iterator[list[str]]:
         """Yield the sentences, lists of words; empty ones are left out."""
@@ -179,7 +180,8 @@ class Corpus:
             check_integer(owner, "max_size", max_size, low=1)
         scan = self._scanned()
         if not scan.n_tokens:
-            raise InputError("Corpus", "source", "text with at least one word", "none")
+            hint = "It can be read once only: was it read before?" if self._once else ""
+            raise InputError("Corpus", "source", "text with at least one word", "none", hint)
         n = min(int((scan.counts >= min_count).sum()), max_size or len(scan.words))
         if n == 0:
             got = f"{min_count}; {scan.words[0].decode('utf-8', 'replace')!r} comes {scan.counts[0]} times"
@@ -188,7 +190,14 @@ class Corpus:
 
     def _scanned(self) -> Scan:
         if self._scan is None:
-            self._scan = Scan(self._pieces(), self._n_jobs)
+            if self._broken:
+                hint = "Make the iterator, or open the file, anew."
+                raise InputError("Corpus", "source", "one that is read from its start", "the rest after an error", hint)
+            try:
+                self._scan = Scan(self._pieces(), self._n_jobs)
+            except BaseException:
+                self._broken = self._once
+                raise
             self._items = None  # of no more use, and perhaps large
         return self._scan
 
@@ -228,7 +237,11 @@ class Corpus:
                 raise InputError(
                     "Corpus", "source", "strings, one per sentence", f"{type(sentence).__name__} among them"
                 )
-            yield list(self._tokenizer(sentence))
+            words = self._tokenizer(sentence)
+            if isinstance(words, (str, bytes)) or not isinstance(words, Iterable):
+                expected = "a function that returns the words of a sentence, as a list"
+                raise InputError("Corpus", "tokenizer", expected, f"one that returns {type(words).__name__}")
+            yield list(words)
 
 
 def _lines(texts: Iterator[NDArray[np.uint8]]) -> Iterator[str]:
@@ -253,10 +266,18 @@ def _files(source: object) -> list[Any] | None:
         return _in_folder(path) if path.is_dir() else [path]
     if isinstance(source, (list, tuple)) and source and all(isinstance(item, PathLike) for item in source):
         return [file for item in source for file in (_in_folder(Path(item)) if Path(item).is_dir() else [item])]
+    if isinstance(source, (list, tuple)) and source and isinstance(source[0], str) and os.path.isfile(source[0]):
+        hint = "Several files are given as paths: [Path(name) for name in names]."
+        raise InputError("Corpus", "source", "paths, or sentences", f"the name of a file, {source[0]!r}", hint)
+    if isinstance(source, io.IOBase) and source.closed:
+        raise InputError("Corpus", "source", "an open file", "one that was closed")
     return [source] if isinstance(source, io.IOBase) else None
 
 
 def _in_folder(folder: Path) -> list[Path]:
+    if (folder / _encoded.TEXT.header).is_file() and (folder / "tokens.npy").is_file():
+        hint = "EncodedCorpus.open opens it."
+        raise InputError("Corpus", "source", "a folder of text", f"{str(folder)!r}, a text that is encoded", hint)
     files = sorted(path for path in folder.rglob("*") if path.is_file() and not path.name.startswith("."))
     if not files:
         raise InputError("Corpus", "source", "a folder with files", repr(str(folder)))

@@ -13,15 +13,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nearfar._checks import check_path
-from nearfar.errors import InputError
+from nearfar.errors import DataError, InputError
 from nearfar.storage._array_files import ArrayFile, map_npy
-from nearfar.storage._folders import FolderKind, mapped
+from nearfar.storage._folders import FolderKind, bad_folder, mapped
 from nearfar.text import _word_kernels as kernels
 from nearfar.text._scan import Scan
 from nearfar.text.vocabulary import Vocabulary
 
 TEXT = FolderKind("text", "text.json", "nearfar.text", 1, inner=("vocabulary.tsv",))
 _VOCABULARY = "vocabulary.tsv"
+_BLOCK = 2**20  # numbers that are checked together
 
 
 class EncodedCorpus:
@@ -112,7 +113,8 @@ class EncodedCorpus:
         InputError
             If there is no such folder.
         FileFormatError
-            If it is none, or a file of it is missing or was cut short.
+            If it is none, or a file of it is missing or was cut short. Numbers are looked at when they are trained on:
+            then :class:`nearfar.errors.DataError` tells of some that stand for no word.
         """
         path = check_path("EncodedCorpus.open", "folder", folder)
         if not path.is_dir():
@@ -123,9 +125,38 @@ class EncodedCorpus:
         except (KeyError, TypeError, ValueError) as error:
             raise TEXT.bad_header(path, error) from error
         tokens, ends = mapped(path, "tokens", np.int32, n_tokens), mapped(path, "ends", np.int64, n_sentences)
-        made = cls(tokens, ends, Vocabulary.load(path / _VOCABULARY))
+        try:
+            vocabulary = Vocabulary.load(path / _VOCABULARY)
+        except InputError as error:
+            raise bad_folder(path, f"one with a readable {_VOCABULARY}", str(error).rstrip("."), "Make it again.") from error
+        made = cls(tokens, ends, vocabulary)
         made._folder = path
         return made
+
+
+def check_encoded(owner: str, corpus: EncodedCorpus) -> None:
+    """Refuse a text that was altered: compiled code goes where its numbers point.
+
+    Raises
+    ------
+    DataError
+        If a number is none of a word, or the sentences do not make up the text.
+    """
+    hint = "Encode the text again: it was altered."
+    n_words, last = len(corpus.vocabulary), 0
+    for start in range(0, corpus.n_tokens, _BLOCK):
+        part = corpus.tokens[start : start + _BLOCK]
+        if part.min() < 0 or part.max() >= n_words:
+            wrong = int(np.flatnonzero((part < 0) | (part >= n_words))[0])
+            expected = f"one whose tokens are numbers of its {n_words} words"
+            raise DataError(owner, "corpus", expected, f"{part[wrong]} at place {start + wrong}", hint)
+    for start in range(0, len(corpus), _BLOCK):
+        part = np.diff(corpus.ends[start : start + _BLOCK], prepend=last)
+        last += int(part.sum())
+        if part.min() < 1:
+            raise DataError(owner, "corpus", "one whose sentences end one after another", "other ends", hint)
+    if last != corpus.n_tokens:
+        raise DataError(owner, "corpus", f"one whose last sentence ends at {corpus.n_tokens}", last, hint)
 
 
 def _finish(folder: Path, n_tokens: int, n_sentences: int, vocabulary: Vocabulary) -> None:
@@ -139,12 +170,19 @@ def encode(scan: Scan, vocabulary: Vocabulary, folder: Path | None, *, own: bool
     ``own`` says that the vocabulary is the scan's own, without its rarest words.
     """
     numbers = _numbers(scan, vocabulary, own=own)
+
+    def write(new: Path) -> tuple[int, int]:
+        sizes = _write(scan, numbers, new)
+        if not sizes[0]:
+            got = f"none of its {len(vocabulary)} words"
+            raise InputError("Corpus.encode", "vocabulary", "one with words of this text", got)
+        return sizes
+
     if folder is not None:
         with TEXT.new("Corpus.encode", "folder", folder) as new:
-            sizes = _write(scan, numbers, new)
-            _finish(new, *sizes, vocabulary)
+            _finish(new, *write(new), vocabulary)
         return EncodedCorpus.open(folder)
-    return in_temporary_files(lambda temporary: _write(scan, numbers, temporary), vocabulary)
+    return in_temporary_files(write, vocabulary)
 
 
 def in_temporary_files(write: Callable[[Path], object], vocabulary: Vocabulary) -> EncodedCorpus:
