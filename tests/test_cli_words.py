@@ -112,7 +112,7 @@ def test_phrases_are_compared_with_people(tmp_path, capsys):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["train", "nowhere.txt", "-o", "out.npz"], "source must be a file or folder that exists"),
+        (["train", "nowhere.txt", "-o", "out.npz"], "TEXT must be a file or folder that exists"),
         (["train", "TEXT", "-o", "out.xyz"], "out.xyz"),
         (["train", "TEXT", "-o", "out.npz", "--window", "0"], "--window must be"),
         (["train", "TEXT", "-o", "out.npz", "--min-count", "9999"], "--min-count must be a count that at least one"),

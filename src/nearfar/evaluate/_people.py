@@ -18,13 +18,13 @@ if TYPE_CHECKING:
 _SAMPLES = 250  # of the bootstrap at a time
 
 
-def check_embedding(owner: str, embedding: object) -> None:
+def check_embedding(owner: str, embedding: object, name: str = "embedding") -> None:
     """Refuse what is no embedding, such as the name of its file."""
     from nearfar.embedding import Embedding
 
     if not isinstance(embedding, Embedding):
         hint = "Embedding.load opens a file; a fitted model has it as vectors_."
-        raise InputError(owner, "embedding", "an Embedding", type(embedding).__name__, hint)
+        raise InputError(owner, name, "an Embedding", type(embedding).__name__, hint)
 
 
 def given_items(owner: str, argument: str, items: object, expected: str) -> Iterator[Any]:

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from nearfar._checks import check_integer, check_random_state
 from nearfar.errors import InputError, UnknownIdError
+from nearfar.evaluate._people import check_embedding, given_items
 
 if TYPE_CHECKING:
     from nearfar.embedding import Embedding
@@ -218,6 +219,7 @@ def sense_induction(
     known = [pair for pair in given if model.row(pair) >= 0]
     near: list[Near] = []
     if reference is not None:
+        check_embedding(owner, reference, "reference")
         known = [pair for pair in known if all(word in reference for word in pair)]
         near = _neighbors(reference, embedding, known, {word for pair in given for word in pair}, n_neighbors)
     rows = [model.row(pair) for pair in known]

@@ -48,7 +48,12 @@ def parameters_of(estimator: Parameters) -> dict[str, Any]:
     return {name: _plain(value) for name, value in given.items() if name not in WITHOUT_EFFECT}
 
 
-def check_same(owner: str, argument: str, path: object, stored: Mapping[str, Any], now: Mapping[str, Any]) -> None:
+_HINT = "Resume with the same relation and parameters, or start a new fit with init=."
+
+
+def check_same(
+    owner: str, argument: str, path: object, stored: Mapping[str, Any], now: Mapping[str, Any], hint: str = _HINT
+) -> None:
     """Refuse to go on with another fit than the stored one.
 
     Raises
@@ -67,7 +72,7 @@ def check_same(owner: str, argument: str, path: object, stored: Mapping[str, Any
             argument,
             "a checkpoint of this very fit",
             f"one that differs in {', '.join(differs)}: {path}",
-            "Resume with the same data and parameters, or start a new fit.",
+            hint,
         )
 
 

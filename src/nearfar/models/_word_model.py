@@ -298,7 +298,8 @@ def _resumed(owner: str, path: Any, identity: dict[str, Any]) -> WordState:
 
     file = check_path(f"{owner}.fit", "resume", path, exists=True)
     snapshot = checkpoint.read(file)
-    check_same(f"{owner}.fit", "resume", repr(str(file)), snapshot.identity, identity)
+    hint = "Resume with the same text and parameters, or start a new fit."
+    check_same(f"{owner}.fit", "resume", repr(str(file)), snapshot.identity, identity, hint)
     state = WordState.restored(snapshot.arrays, snapshot.facts)
     for name, array in state.arrays.items():
         state.arrays[name] = empty_aligned(array.shape, array.dtype)

@@ -224,6 +224,7 @@ class RelationSources:
         from nearfar.relations._cooccurrence import DECAYS, WEIGHTINGS, cooccurrence
         from nearfar.relations._cooccurrence_kernels import DISTANCES
         from nearfar.text import Corpus, EncodedCorpus
+        from nearfar.text.encoded import check_encoded
 
         owner = "Relation.from_corpus"
         check_integer(owner, "window", window, low=1, high=DISTANCES - 1)
