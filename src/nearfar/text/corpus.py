@@ -266,9 +266,10 @@ def _files(source: object) -> list[Any] | None:
         return _in_folder(path) if path.is_dir() else [path]
     if isinstance(source, (list, tuple)) and source and all(isinstance(item, PathLike) for item in source):
         return [file for item in source for file in (_in_folder(Path(item)) if Path(item).is_dir() else [item])]
-    if isinstance(source, (list, tuple)) and source and isinstance(source[0], str) and os.path.isfile(source[0]):
+    given = source[0] if isinstance(source, (list, tuple)) and source else None
+    if isinstance(given, str) and os.path.isfile(given):  # noqa: PTH113 - Path.is_file fails on long sentences
         hint = "Several files are given as paths: [Path(name) for name in names]."
-        raise InputError("Corpus", "source", "paths, or sentences", f"the name of a file, {source[0]!r}", hint)
+        raise InputError("Corpus", "source", "paths, or sentences", f"the name of a file, {given!r}", hint)
     if isinstance(source, io.IOBase) and source.closed:
         raise InputError("Corpus", "source", "an open file", "one that was closed")
     return [source] if isinstance(source, io.IOBase) else None

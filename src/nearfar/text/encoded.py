@@ -128,7 +128,8 @@ class EncodedCorpus:
         try:
             vocabulary = Vocabulary.load(path / _VOCABULARY)
         except InputError as error:
-            raise bad_folder(path, f"one with a readable {_VOCABULARY}", str(error).rstrip("."), "Make it again.") from error
+            expected = f"one with a readable {_VOCABULARY}"
+            raise bad_folder(path, expected, str(error).rstrip("."), "Make it again.") from error
         made = cls(tokens, ends, vocabulary)
         made._folder = path
         return made
