@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from _sections import Section, Target
-from _tables import Record, average, duration, number, pick, table
+from _tables import Record, average, number, pick, table
 
 VECTORS = ("SkipGram", "EDRep")
 DISAMBIGUATION = ("ML2008", "GS2011", "GS2012")
@@ -26,7 +26,8 @@ def word_models(records: list[Record]) -> Section:
     section.lines = [
         "17 million words of Wikipedia, windows of up to 5 words to either side, 5 noise words shared by a window,",
         "sample 1e-3; EDRep from the conditional probabilities of the same windows. Numbers: those that are kept for a",
-        "word. Each model with the learning rate, of three, that does best on every other pair of",
+        "word; losses are told in nats, EDRep's is another one. Each model with the learning rate, of three, that does",
+        "best on every other pair of",
         "MEN; the MEN shown is the other half. Spearman's rho; analogies among the 30,000 most frequent words.",
         "",
         *_words_table(records, settings, chosen),
@@ -64,8 +65,8 @@ def _words_table(records: list[Record], settings: dict[str, Record], chosen: dic
         (tuned,) = pick(records, part="tune", method=method, **setting)
         scores = [average(pick(chosen[method], part="words", set=name), "score") for name in WORDS]
         how = f"{setting['learning_rate']:g}, {setting['n_epochs']}"
-        rows.append([method, tuned["n_numbers"], how, duration(tuned["seconds"]), *(number(x) for x in scores)])
-    head = ["model", "numbers", "rate, epochs", "training"]
+        rows.append([method, tuned["n_numbers"], how, number(tuned.get("loss")), *(number(x) for x in scores)])
+    head = ["model", "numbers", "rate, epochs", "loss"]
     return table([*head, "WordSim-353", "SimLex-999", "MEN, half", "3CosAdd", "3CosMul"], rows)
 
 

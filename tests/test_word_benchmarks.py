@@ -85,7 +85,7 @@ def test_models_of_words(tmp_path) -> None:
 
     records = []
     for method, rate, score in (("SkipGram", 0.1, 0.3), ("SkipGram", 0.2, 0.4), ("Word2DM", 0.1, 0.2)):
-        tuned = {"learning_rate": rate, "n_epochs": 5, "score": score, "seconds": 90.0, "n_numbers": 289}
+        tuned = {"learning_rate": rate, "n_epochs": 5, "score": score, "loss": 0.37, "n_numbers": 289}
         records.append(record("tune", method, **tuned))
     records.append(record("tune", "Word2DM", learning_rate=9.0, n_epochs=5, score=None))  # which diverged
     for method, rate in (("SkipGram", 0.1), ("SkipGram", 0.2), ("Word2DM", 0.1)):
@@ -103,7 +103,7 @@ def test_models_of_words(tmp_path) -> None:
     text, bars = page(tmp_path)
     what = "phrases disambiguated by density matrices, best composition"
     assert bars[what][1:] == ["0.350 (Word2DM, fuzz, noun) / 0.267 (SkipGram, add)", "yes"]
-    assert "| SkipGram | 289 | 0.2, 5 | 90 s | – | – | 0.700 | – | – |" in text  # the setting that did best
+    assert "| SkipGram | 289 | 0.2, 5 | 0.370 | – | – | 0.700 | – | – |" in text  # the setting that did best
     assert "| SkipGram | add | 0.300 | 0.200 | 0.300 | 0.267 | – | – |" in text
     assert "| Word2DM | fuzz, noun | 0.300 | 0.300 | 0.450 | 0.350 | – | – |" in text
     assert "| Word2DM | a kind | 0.60 | 0.20 | 0.30 | – | – | – | – |" in text
