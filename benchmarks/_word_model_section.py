@@ -26,9 +26,9 @@ def word_models(records: list[Record]) -> Section:
     section.lines = [
         "17 million words of Wikipedia, windows of up to 5 words to either side, 5 noise words shared by a window,",
         "sample 1e-3; EDRep from the conditional probabilities of the same windows. Numbers: those that are kept for a",
-        "word; losses are told in nats, EDRep's is another one. Each model with the learning rate, of three, that does",
-        "best on every other pair of",
-        "MEN; the MEN shown is the other half. Spearman's rho; analogies among the 30,000 most frequent words.",
+        "word; losses in nats, EDRep's is another one. Each model with the learning rate, of three, that does best on",
+        "every other pair of MEN; the MEN shown is the other half. Spearman's rho; analogies among the 30,000 most",
+        "frequent words.",
         "",
         *_words_table(records, settings, chosen),
         "",
