@@ -106,6 +106,7 @@ def animation(
                 ax.set_aspect("equal", adjustable="box")  # the same square in every picture
                 if not keyed:
                     add_key(figure, axes, colours, bar)
+                    _settle(figure)
                     keyed = True
                 writer.grab_frame()
         with atomic_write(target, owner=_OWNER) as file, film.open("rb") as made:
@@ -122,6 +123,12 @@ def _writer(target: Path, per_second: int) -> AbstractMovieWriter:
         hint = "Write a .gif, or install ffmpeg."
         raise InputError(_OWNER, "path", "a .gif where the program ffmpeg is not found", repr(target.name), hint)
     return FFMpegWriter(fps=per_second)
+
+
+def _settle(figure: Figure) -> None:
+    """Fix where everything stands: each layout starts from the last, and would move the map by parts of a pixel."""
+    figure.draw_without_rendering()
+    figure.set_layout_engine("none")
 
 
 @contextmanager
