@@ -52,7 +52,8 @@ test-all: $(STAMP)-dev
 	$(PYTEST) -m "slow or not slow" --cov --cov-report=term:skip-covered
 
 # What the result files hold already is not measured again; see each script's --help for smaller slices.
-BENCHMARKS := matmul speed growth communities labelled_graphs gradient_variants figure1 figure2 read_edges
+BENCHMARKS := matmul speed growth communities labelled_graphs gradient_variants figure1 figure2 read_edges \
+              retrieval sampled_softmax nce_memory
 
 bench: $(STAMP)-bench
 	set -e; for name in $(BENCHMARKS); do $(BIN)/python benchmarks/$$name.py; done

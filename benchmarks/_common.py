@@ -47,6 +47,7 @@ PACKAGES = (
     "hnswlib",
     "openTSNE",
     "umap-learn",
+    "torch",
 )
 
 T = TypeVar("T")

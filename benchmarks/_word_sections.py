@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from _common import mean_and_sd
 from _sections import Section, Target
-from _tables import Record, average, distinct, duration, extent, middle, number, pick, table
+from _tables import Record, average, distinct, duration, extent, middle, number, pick, table, values
 
 SCAN_FASTER, FASTER, PAIR_FASTER = 3.0, 4.0, 1.8
 SPEEDS = ("words_per_second", "words_per_second_with_encoding")
@@ -93,6 +94,23 @@ def word_memory(records: list[Record]) -> Section:
         *table(["text", "words", "encoding", "training", "memory: encoding", "training", "bound"], rows),
     ]
     return Section([target], lines)
+
+
+def warm_start(records: list[Record]) -> Section:
+    """What a start from an earlier model is worth: means over the trials, and the spread of MEN."""
+    rows = []
+    for start in distinct(records, "start"):
+        mine = pick(records, start=start)
+        rho, spread = mean_and_sd(values(mine, "men"))
+        means = (number(average(mine, name), digits) for name, digits in (("loss", 4), ("entropy", 2)))
+        rows.append([start, len(mine), *means, f"{rho:.3f} ± {spread:.3f}"])
+    lines = [
+        "Word2DM 10 x 10, 2 epochs on the second half of a text, from what was learned on the first; means, and the",
+        "standard deviation of Spearman's rho on MEN, over trials.",
+        "",
+        *table(["start", "trials", "loss", "median entropy", "MEN"], rows),
+    ]
+    return Section([], lines)
 
 
 def _speed(target: Target, records: list[Record], method: str, source: str, name: str, wanted: float) -> Target:

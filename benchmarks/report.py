@@ -15,6 +15,9 @@ from typing import Any
 from _common import PAGE, RESULTS, write_text
 from _figures import figure1, figure2
 from _map_sections import maps_floor, maps_grid, maps_growth, maps_noise, maps_per_point, maps_quality, maps_speed, mds
+from _mi_section import mutual_information
+from _nce_memory_section import nce_memory
+from _nce_sections import retrieval, sampled_softmax
 from _neighbor_section import neighbors
 from _sections import (
     Section,
@@ -31,7 +34,7 @@ from _sections import (
 from _tables import Record, table
 from _word2dm_section import word2dm
 from _word_model_section import word_models
-from _word_sections import text, word_memory, words
+from _word_sections import text, warm_start, word_memory, words
 
 
 @dataclass(frozen=True)
@@ -69,6 +72,11 @@ PAGES = (
     Page("Density matrices of words", "word2dm", "word2dm.py speed --torch PYTHON", word2dm),
     Page("Models of words", "word_models", "word_models.py --cache FOLDER", word_models),
     Page("Memory of words", "word_memory", "word_memory.py", word_memory),
+    Page("Word2DM that goes on", "warm_start", "warm_start.py", warm_start),
+    Page("Retrieval on MovieLens 1M", "retrieval", "retrieval.py", retrieval),
+    Page("Sampled softmax on the Penn Treebank", "sampled_softmax", "sampled_softmax.py", sampled_softmax),
+    Page("Mutual information of Gaussians", "mutual_information", "mutual_information.py", mutual_information),
+    Page("Memory of contrastive losses", "nce_memory", "nce_memory.py", nce_memory),
     Page("New rows for a fitted model", "transform", "transform.py", anything, may_be_missing=True),
     Page("Relations larger than memory", "mapped", "mapped.py", anything, may_be_missing=True),
 )

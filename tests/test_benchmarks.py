@@ -111,9 +111,9 @@ def speed_records(n: int, ours: float, theirs: float, nmi: float = 0.6) -> list[
 def test_without_results_nothing_is_claimed(tmp_path) -> None:
     text, bars = page(tmp_path)
     assert text.startswith("# Benchmarks\n")
-    assert len(bars) == 43
+    assert len(bars) == 50
     assert all(row[1:] == ["not measured", "–"] for row in bars.values())
-    assert text.count("Not measured yet.") == text.count("Run `python benchmarks/") == 23
+    assert text.count("Not measured yet.") == text.count("Run `python benchmarks/") == 28
     assert "Nothing is measured yet." in text
 
 
@@ -614,3 +614,129 @@ def test_neighbour_searches_of_others_agree() -> None:
     for make in (FaissLists, Hnsw):
         breadth = breadth_for(X, make(X, 1), checked)
         assert checked.recall(peer(X, make, breadth)[checked.rows]) > 0.985
+
+
+# ---------------------------------------------------------------- contrastive objectives
+
+
+def retrieval_records(method: str, recalls: dict[tuple[float, int], float], validated: float = 0.1) -> list[dict]:
+    return [
+        {
+            "method": method,
+            "temperature": temperature,
+            "seed": seed,
+            "cpu_seconds": 60.0,
+            "validation": {"recall@10": validated - (temperature or 0)},
+            "test": {**{f"recall@{k}": value for k in (10, 20, 50, 100)}, "n_films": 900},
+        }
+        for (temperature, seed), value in recalls.items()
+    ]
+
+
+@pytest.mark.parametrize(("worst", "met"), [(0.21, "yes"), (0.05, "**no**")])
+def test_the_correction_has_to_help_on_every_seed(tmp_path, worst: float, met: str) -> None:
+    # The lower temperature is the better one in the validation, whatever the test says of it.
+    records = retrieval_records("corrected", {(0.1, 0): 0.2, (0.1, 1): worst, (0.2, 0): 0.9})
+    records += retrieval_records("not corrected", {(0.1, 0): 0.1, (0.1, 1): 0.12})
+    records += retrieval_records("popularity", {(None, 0): 0.11, (None, 1): 0.11})
+    write_results(tmp_path, "retrieval", records)
+    text, bars = page(tmp_path)
+    name = "retrieval on MovieLens 1M, in-batch negatives with log-q correction: recall@10"
+    mean = (0.2 + worst) / 2
+    assert bars[name][1].startswith(f"{mean:.4f} ± ")
+    assert bars[name][1].endswith(" against 0.1100 ± 0.0141, 2 seeds")
+    assert bars[name][2] == met
+    table = text.split("<!-- retrieval: table -->")[1].split("<!-- retrieval: end -->")[0]
+    assert "| popularity | – | 0.1100 ± 0.0000 |" in table
+    assert "| in-batch negatives, not corrected | 0.1 | 0.1100 ± 0.0141 |" in table
+
+
+def test_the_guide_finds_the_table_of_retrieval() -> None:
+    guide = (FOLDER.parent / "docs" / "guide" / "retrieval.md").read_text()
+    page = (FOLDER.parent / "docs" / "benchmarks.md").read_text()
+    for marker in ("<!-- retrieval: table -->", "<!-- retrieval: end -->"):
+        assert f'"{marker}"' in guide
+        assert page.count(marker) == 1
+
+
+def test_sampled_softmax_is_beside_the_full_one(tmp_path) -> None:
+    records = [
+        {"noise": "unigram", "n_samples": m, "corrected": c, "cpu_seconds": 20.0, "test": test}
+        for m, c, test in (
+            (20, True, [250.0, 400.0]),
+            (20, False, [1500.0, 260.0]),
+            (100, True, [220.0, 400.0]),
+            (100, False, [1300.0, 230.0]),
+        )
+    ]
+    write_results(tmp_path, "sampled_softmax", records)
+    name = "sampled softmax on PTB with log-q correction, noise of word frequencies: perplexity"
+    assert page(tmp_path)[1][name][1:] == ["not measured", "–"]
+    full = {"noise": None, "n_samples": 10000, "corrected": True, "cpu_seconds": 300.0, "test": [200.0]}
+    write_results(tmp_path, "sampled_softmax", [*records, full])
+    text, bars = page(tmp_path)
+    assert bars[name][1:] == ["250 against 1500 (20 samples), 220 against 1300 (100 samples); full softmax 200", "yes"]
+    assert "| unigram | 20 | 250.0 | 1500.0 | 260.0 | 20.00 s |" in text
+    assert "| full softmax | – | 200.0 | – | – | 300 s |" in text
+
+
+def tiny_films(rng: np.random.Generator):
+    from retrieval import Films, feature_table
+
+    pairs = rng.permutation(np.argwhere(rng.random((40, 150)) < 0.5))
+    tables = [feature_table([[f"id={k}"] + ["even"] * (k % 2 == 0) for k in range(n)]) for n in (40, 150)]
+    return Films(pairs[:, 0], pairs[:, 1], rng.random(len(pairs)) < 0.6, *tables)
+
+
+def test_retrieval_judges_what_was_held_out() -> None:
+    torch = pytest.importorskip("torch")
+    from retrieval import judge, split_of, train
+
+    films = tiny_films(np.random.default_rng(0))
+    assert films.item_features[:3].tolist() == [[1, 2], [3, 0], [4, 2]]
+    split = split_of(films, 3)
+    (liked, hidden), (_, hidden_before) = split.parts["test"], split.parts["validation"]
+    everything = np.zeros_like(liked)
+    everything[films.users, films.items] = True
+    assert not (liked & hidden).any()
+    assert (everything & ~hidden).sum() > liked.sum() > 0.05 * everything.sum()  # also what was not liked
+    assert (hidden_before & ~hidden).sum() == 0
+    assert split.counts.sum() == len(split.pairs) < 0.6 * everything.sum()
+    assert not liked[tuple(split.pairs.T.numpy())].any()
+
+    perfect = judge(torch.from_numpy(liked).float(), split, "test")
+    assert perfect["recall@10"] == perfect["recall@100"] == 1
+    # One user with three liked films, ranked first, fourth and last of the 150: 1 of 3, then 2 of 3.
+    split.parts["test"] = (np.arange(150)[None] % 75 == 0, np.zeros((1, 150), dtype=bool))
+    split.parts["test"][0][0, 3] = True
+    scores = torch.arange(150.0).neg()[None].clone()
+    scores[0, 75] = -1e3
+    judged = judge(scores, split, "test")
+    assert [judged[f"recall@{k}"] for k in (10, 100)] == [pytest.approx(2 / 3, abs=1e-5)] * 2
+    assert judged["n_users"] == 1
+    assert judged["n_films"] == 10
+
+    vectors = train(films, split, None, 0.2, 0)
+    assert [tuple(x.shape) for x in vectors] == [(40, 64), (150, 64)]
+    assert torch.linalg.vector_norm(vectors[0], dim=1).numpy() == pytest.approx(5.0, rel=1e-5)
+
+
+def test_perplexity_is_by_the_full_softmax() -> None:
+    torch = pytest.importorskip("torch")
+    from sampled_softmax import NextWord, perplexities, windows_of
+
+    words = torch.tensor([5, 6, 7, 8, 9, 3])
+    windows = windows_of(words)
+    assert windows.tolist()[0] == [3, 3, 3, 3, 5]
+    assert windows.tolist()[5] == [6, 7, 8, 9, 3] or windows.tolist()[5][-1] == 3
+    model = NextWord(10)
+    torch.nn.init.zeros_(model.next_words.weight)
+    assert perplexities(model, windows, None) == [10.0]
+    q = torch.tensor([0.0, 0, 0, 2, 0, 2, 2, 2, 2, 2]) / 12 + 1e-9
+    assert perplexities(model, windows, q.log()) == [10.0, 6.0]
+    hidden = model(windows[:, :-1])
+    some = torch.tensor([4, 4, 0])
+    torch.nn.init.normal_(model.next_words.weight)
+    assert torch.allclose(model.scores_of(hidden, some), model.scores_of_all(hidden)[:, some])
+    each = model.scores_of_each(hidden, words)
+    assert torch.allclose(each, model.scores_of_all(hidden).gather(1, words[:, None])[:, 0], atol=1e-5)

@@ -58,6 +58,64 @@ def test_a_text_becomes_density_matrices(tmp_path, text, capsys, model, name):
     assert words.equals(expected)
 
 
+@pytest.mark.parametrize(
+    ("options", "name", "arguments"),
+    [
+        (["--model", "word2dm", "--n-factors", "2"], "Word2DM", {"n_factors": 2}),
+        (["--model", "multisense", "--n-senses", "2"], "MultiSenseWord2DM", {"n_senses": 2}),
+        (["--model", "multisense", "--variant", "columns"], "MultiSenseWord2DM", {"variant": "columns"}),
+        (["--optimizer", "adam", "--learning-rate", "0.02"], "SkipGram", {"optimizer": "adam", "learning_rate": 0.02}),
+    ],
+)
+def test_options_are_those_of_the_models(tmp_path, text, options, name, arguments):
+    output = tmp_path / "words.safetensors"
+    assert main(["words", "train", str(text), "-o", str(output), *OPTIONS, *options, "-q"]) == 0
+    params = {"sample": 0, "n_epochs": 1, "random_state": 0, "n_jobs": 1}
+    expected = getattr(nf, name)(4, **params, **arguments).fit(nf.Corpus(text)).vectors_
+    found = nf.Embedding.load(output)
+    np.testing.assert_array_equal(found.vectors, expected.vectors)
+    assert {key: found.parameters[key] for key in arguments} == arguments
+    assert not {"callbacks", "n_jobs", "verbose"} & set(found.parameters)
+
+
+def test_a_run_that_was_interrupted_goes_on(tmp_path, text, monkeypatch, capsys):
+    whole, output, state = tmp_path / "whole.npz", tmp_path / "words.npz", tmp_path / "run.safetensors"
+    options = [*OPTIONS, "--n-epochs", "3", "-q"]
+    assert main(["words", "train", str(text), "-o", str(whole), *options]) == 0
+    kept = [*options, "--checkpoint", str(state), "--resume"]
+    told = nf.callbacks.Checkpoint.__call__
+
+    def interrupted(self, progress):
+        told(self, progress)
+        if progress.epoch == 2:
+            raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(nf.callbacks.Checkpoint, "__call__", interrupted)
+        assert main(["words", "train", str(text), "-o", str(output), *kept]) == 130
+    assert not output.exists()
+    assert main(["words", "train", str(text), "-o", str(output), *kept]) == 0
+    np.testing.assert_array_equal(nf.Embedding.load(output).vectors, nf.Embedding.load(whole).vectors)
+    capsys.readouterr()
+    assert main(["words", "train", str(text), "-o", str(output), *kept, "--window", "4"]) == 2
+    assert (
+        "--resume must be a checkpoint of this very fit; got one that differs in the window" in capsys.readouterr().err
+    )
+
+
+@pytest.mark.parametrize("model", ["skipgram", "word2dm"])
+def test_a_start_from_a_file(tmp_path, text, model):
+    first, output = tmp_path / "first.vec", tmp_path / "words.safetensors"
+    command = ["words", "train", str(text), *OPTIONS, "--model", model, "-q"]
+    assert main([*command, "-o", str(first), "--max-size", "5"]) == 0
+    assert main([*command, "-o", str(output), "--init", str(first), "--learning-rate", "1e-30"]) == 0
+    given, found = nf.Embedding.load(first), nf.Embedding.load(output)
+    assert len(found) == 9
+    assert found.parameters["init"] == str(first)
+    rows = found.ids.rows(given.ids)
+    np.testing.assert_allclose(found.vectors[rows], given.vectors, atol=1e-4)
+
+
 @pytest.mark.parametrize("name", _cli_words._MODELS.values())
 def test_defaults_are_those_of_the_models(name):
     expected = {key: p.default for key, p in inspect.signature(getattr(nf, name)).parameters.items()}
@@ -115,12 +173,23 @@ def test_phrases_are_compared_with_people(tmp_path, capsys):
         (["train", "nowhere.txt", "-o", "out.npz"], "TEXT must be a file or folder that exists"),
         (["train", "TEXT", "-o", "out.xyz"], "out.xyz"),
         (["train", "TEXT", "-o", "out.npz", "--window", "0"], "--window must be"),
+        (["train", "TEXT", "-o", "out.npz", "--n-factors", "3"], "--n-factors is for --model word2dm."),
+        (["train", "TEXT", "-o", "out.npz", "--model", "word2dm", "--n-senses", "3"], "--n-senses is for --model mult"),
+        (["train", "TEXT", "-o", "out.npz", "--resume"], "--checkpoint-every and --resume need --checkpoint FILE."),
+        (["train", "TEXT", "-o", "out.npz", "--checkpoint", "out.npz"], "must be different files"),
+        (
+            ["train", "TEXT", "-o", "out.npz", "--init", "nowhere.vec"],
+            "--init must be a file that exists; got 'nowhere",
+        ),
+        (["train", "TEXT", "-o", "out.npz", "--init", "TEXT"], "text.txt: file must be in the word2vec"),
+        (["train", "TEXT", "-o", "out.npz", "--init", "x.npy"], "--init must be a file name with one of the suffixes"),
         (["train", "TEXT", "-o", "out.npz", "--min-count", "9999"], "--min-count must be a count that at least one"),
         (["evaluate", "TEXT"], "Give at least one file by --similarity, --analogies or --phrases"),
     ],
 )
 def test_what_is_refused(tmp_path, text, capsys, monkeypatch, arguments, message):
     monkeypatch.chdir(tmp_path)
+    (tmp_path / "x.npy").touch()
     assert main(["words", *(str(text) if word == "TEXT" else word for word in arguments)]) == 2
     error = capsys.readouterr().err
     assert message in error

@@ -40,6 +40,7 @@ SOURCELESS = {
     "nearfar.Vocabulary": "a container",
     "nearfar.warmup": "compiles",
     "nearfar.datasets.Graph": "a record",
+    "nearfar.datasets.PlantedSenses": "a record",
     "nearfar.evaluate.CommunityScores": "a record",
     "nearfar.evaluate.Neighborhoods": "a record",
     "nearfar.evaluate.PhraseSimilarity": "a record",
@@ -50,6 +51,8 @@ SOURCELESS = {
     "nearfar.far.Potential": "a record",
     "nearfar.far.Term": "a record",
     "nearfar.far.far_field": "finds a far field by its name",
+    "nearfar.nn.MutualInformation": "a record",
+    "nearfar.nn.SelfNormalization": "a record",
     "nearfar.plots.scatter": "a picture",
 }
 INTERNAL_ROOMS = {
@@ -63,6 +66,8 @@ METHOD_MODULES = (
     "nearfar.models.",
     "nearfar.evaluate.",
     "nearfar.datasets.",
+    "nearfar.hyponymy.",
+    "nearfar.nn.",
 )
 METHODS = [
     name for name in PAGES if name.rpartition(".")[0] + "." in METHOD_MODULES and not name.startswith("nearfar.errors")

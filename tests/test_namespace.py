@@ -43,8 +43,10 @@ PUBLIC = [
     "errors",
     "evaluate",
     "far",
+    "hyponymy",
     "kernels",
     "log_normalizers",
+    "nn",
     "plots",
     "warmup",
 ]

@@ -144,6 +144,93 @@ def test_multi_sense_word2dm(relation, optimizer, variant):
     assert own[same].mean() > own[~same].mean() + 0.1
 
 
+# (loss, noise); the batch is the noise of the last.
+NCE = [
+    *(("global", noise) for noise in ("uniform", "unigram", "in-batch", "adaptive")),
+    *(("local", noise) for noise in ("uniform", "unigram", "in-batch")),
+    ("sampled-softmax", "unigram"),
+    ("hinge", "uniform"),
+    ("in-batch", "in-batch"),
+]
+
+
+def nce_noise(kind, popularity, context):
+    from nearfar import nn
+
+    return {
+        "uniform": lambda: nn.UniformNoise(popularity.size),
+        "unigram": lambda: nn.UnigramNoise(popularity),
+        "in-batch": lambda: nn.InBatchNoise(popularity.size, popularity),
+        "adaptive": lambda: nn.AdaptiveNoise(lambda X: X @ context.weight.T),
+    }[kind]()
+
+
+def nce_loss(loss, X, context, ids, log_q):
+    """The loss of vectors (b, d) and candidates (b, 1 + m), the true ones first."""
+    from nearfar import nn
+
+    target, true = ids.new_zeros(len(ids)), ids[:, 0]
+    if loss == "in-batch":
+        return nn.in_batch_nce(X, context(true), log_q=log_q[:, 0], ids=true)
+    scores = (X[:, None] * context(ids)).sum(2)
+    if loss == "global":
+        return nn.global_nce(scores, target, log_q)
+    if loss == "local":  # without log q: negative sampling
+        return nn.local_nce(scores, target)
+    if loss == "hinge":
+        return nn.hinge(scores, target, negatives="sum")
+    return nn.sampled_softmax(scores[:, 0], scores[:, 1:], log_q[:, 1:], true, ids[:, 1:])
+
+
+def contrast(rel, loss, noise):
+    """Train a small network for the rows and a table for the columns; return both sides and the losses."""
+    torch = pytest.importorskip("torch")
+    P = rel.to_scipy().tocoo()
+    i, j = (torch.from_numpy(index.astype(np.int64)) for index in P.coords)
+    p, b, m = torch.from_numpy(P.data), 128 if loss == "in-batch" else 512, 5
+    curve = []
+    with torch.random.fork_rng():
+        torch.manual_seed(0)
+        tower = torch.nn.Sequential(torch.nn.Embedding(P.shape[0], 8), torch.nn.Linear(8, 8))
+        context = torch.nn.Embedding(P.shape[1], 8)
+        made = nce_noise(noise, np.bincount(j, P.data, P.shape[1]), context)
+        optimizer = torch.optim.Adam([*tower.parameters(), *context.parameters()], 0.05)
+        for _ in range(120):
+            pairs = torch.multinomial(p, b, replacement=True)
+            X, true = tower(i[pairs]), j[pairs]
+            if noise == "in-batch":
+                made.observe(true)
+            drawn = made.sample((b, m), *([X] if noise == "adaptive" else []))
+            ids = torch.cat((true[:, None], drawn), 1)
+            value = nce_loss(loss, X, context, ids, made.log_prob(ids))
+            optimizer.zero_grad()
+            value.backward()
+            optimizer.step()
+            curve.append(value.item())
+        return tower(torch.arange(P.shape[0])).detach().numpy(), context.weight.detach().numpy(), curve
+
+
+@pytest.mark.parametrize("relation", RELATIONS)
+@pytest.mark.parametrize(("loss", "noise"), NCE)
+def test_contrastive(relation, loss, noise):
+    rel, labels = RELATIONS[relation]()
+    vectors, context, curve = contrast(rel, loss, noise)
+    if noise == "adaptive":  # to a ranking with log q all candidates are alike, and only the gradient tells them apart
+        np.testing.assert_allclose(curve, np.log(6), rtol=1e-4)
+    else:
+        assert np.mean(curve[-5:]) < 0.9 * np.mean(curve[:5])
+    # Related objects score higher than others, and have vectors that point the same way: from the middle of all, as
+    # "local" learns a level of all scores too.
+    S = vectors @ context.T
+    P = rel.to_scipy().toarray()
+    assert (P * S).sum() / P.sum() > S.mean() + 0.1
+    same = labels[:, None] == labels[None, :]
+    own = vectors - vectors.mean(0)
+    own /= np.linalg.norm(own, axis=1, keepdims=True)
+    own = own @ own.T
+    assert own[same].mean() > own[~same].mean() + 0.1
+
+
 def points():
     """Calibrated neighbours of iris."""
     X, y = load_iris(return_X_y=True)

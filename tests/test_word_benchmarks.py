@@ -109,3 +109,13 @@ def test_models_of_words(tmp_path) -> None:
     assert "| Word2DM | a kind | 0.60 | 0.20 | 0.30 | – | – | – | – |" in text
     write_results(tmp_path, "word_models", records[:1])
     assert page(tmp_path)[1][what][1:] == ["not measured", "–"]
+
+
+def test_starts_are_means_over_trials(tmp_path) -> None:
+    def record(start: str, trial: int, men: float) -> dict:
+        return {"run": 0, "start": start, "trial": trial, "n_words": 9, "loss": 0.4 + men, "men": men, "entropy": 1.5}
+
+    write_results(tmp_path, "warm_start", [record("random", 0, 0.1), record("random", 1, 0.3), record("again", 0, 0.2)])
+    text, _ = page(tmp_path)
+    assert "| random | 2 | 0.6000 | 1.50 | 0.200 ± 0.141 |" in text
+    assert "| again | 1 | 0.6000 | 1.50 | 0.200 ± 0.000 |" in text

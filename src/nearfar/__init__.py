@@ -12,7 +12,19 @@ from typing import TYPE_CHECKING, Any
 from nearfar._version import __version__
 
 if TYPE_CHECKING:
-    from nearfar import callbacks, composition, datasets, divergences, errors, evaluate, far, kernels, plots
+    from nearfar import (
+        callbacks,
+        composition,
+        datasets,
+        divergences,
+        errors,
+        evaluate,
+        far,
+        hyponymy,
+        kernels,
+        nn,
+        plots,
+    )
     from nearfar._warmup import warmup
     from nearfar.composition import compose
     from nearfar.density import DensityEmbedding
@@ -63,8 +75,10 @@ _HOMES = {
     "errors": "nearfar.errors",
     "evaluate": "nearfar.evaluate",
     "far": "nearfar.far",
+    "hyponymy": "nearfar.hyponymy",
     "kernels": "nearfar.kernels",
     "log_normalizers": "nearfar.far.softmax",
+    "nn": "nearfar.nn",
     "plots": "nearfar.plots",
     "warmup": "nearfar._warmup",
 }
@@ -102,8 +116,10 @@ __all__ = [  # noqa: RUF022 - in the order of sorted()
     "errors",
     "evaluate",
     "far",
+    "hyponymy",
     "kernels",
     "log_normalizers",
+    "nn",
     "plots",
     "warmup",
 ]

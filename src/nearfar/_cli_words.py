@@ -9,10 +9,12 @@ from typing import Any
 
 import click
 
+from nearfar._cli_embed import checkpoints_of
 from nearfar._cli_output import print_json, print_table
 from nearfar._cli_senses import METHODS, compose, load_words, senses
 
 _MODELS = {"skipgram": "SkipGram", "word2dm": "Word2DM", "multisense": "MultiSenseWord2DM"}
+_OF_ONE_MODEL = {"n_factors": "word2dm", "n_senses": "multisense", "variant": "multisense"}
 
 
 @click.group(short_help="Vectors of the words of a text.")
@@ -33,6 +35,11 @@ def words() -> None:
 @click.option("--model", type=click.Choice(list(_MODELS)), default="skipgram", show_default=True,
               help="Vectors, or density matrices: see below.")  # fmt: skip
 @click.option("--n-components", type=int, help="Length of a vector, rows of a matrix. [default: 100; 17]")
+@click.option("--n-factors", type=int, help="word2dm: columns of a factor, the highest rank of a matrix. [default: 17]")
+@click.option("--n-senses", type=int, help="multisense: senses that a word may have. [default: 3; of columns: 17]")
+@click.option("--variant", type=click.Choice(["clusters", "columns"]),
+              help="multisense: what tells senses apart, clusters of contexts, or the columns in which two words agree"
+              " best. [default: clusters]")  # fmt: skip
 @click.option("--window", default=5, show_default=True, help="Words to either side that a word may meet.")
 @click.option("--n-negative", default=5, show_default=True, help="Noise words for each pair.")
 @click.option("--min-count", default=5, show_default=True, help="Words that come less often are left out.")
@@ -41,7 +48,13 @@ def words() -> None:
     "--sample", default=1e-3, show_default=True, help="Share beyond which frequent words are thinned; 0: none."
 )
 @click.option("--n-epochs", default=5, show_default=True, help="Passes over the text.")
+@click.option("--optimizer", type=click.Choice(["sgd", "adam"]), default="sgd", show_default=True,
+              help="How steps are made. Adam is slower, and learns more from a short text.")  # fmt: skip
 @click.option("--learning-rate", type=float, help="Of the first word; it falls to 0. [default: the model's own]")
+@click.option("--init", metavar="FILE", help="Start from the vectors in FILE, for the words that it has.")
+@click.option("--checkpoint", metavar="FILE", help="Keep the state of the training in FILE (.safetensors).")
+@click.option("--checkpoint-every", type=int, metavar="EPOCHS", help="How often. [default: 1]")
+@click.option("--resume", is_flag=True, help="Go on from the checkpoint FILE, if it is there.")
 @click.option("--lowercase", is_flag=True, help="Turn everything into lower case first.")
 @click.option("--encoding-errors", type=click.Choice(["strict", "replace", "ignore"]), default="strict",
               show_default=True, help="What to do with bytes that are no UTF-8.")  # fmt: skip
@@ -62,19 +75,28 @@ def train(text: str, output: str, model: str, quiet: bool, as_json: bool, **opti
     Examples:
       nearfar words train wiki.txt.xz -o wiki.safetensors --lowercase
       zcat *.gz | nearfar words train - -o news.vec --n-components 300 --json
+      nearfar words train big.txt -o big.safetensors --checkpoint run.safetensors --resume
+      nearfar words train physics.txt -o physics.safetensors --init wiki.safetensors
+      nearfar words train book.txt -o book.safetensors --model multisense --n-senses 5
     """
     import nearfar as nf
+    from nearfar.models._identity import WITHOUT_EFFECT
     from nearfar.storage import check_output
 
     check_output("nearfar words train", output)
+    for name, owner in _OF_ONE_MODEL.items():
+        if options[name] is not None and owner != model:
+            raise click.UsageError(f"--{name.replace('_', '-')} is for --model {owner}.")
+    kept, resumed = _checkpoints(output, options)
     about_text = {name: options.pop(name) for name in ("lowercase", "encoding_errors")}
     given = {name: value for name, value in options.items() if value is not None}
-    estimator = getattr(nf, _MODELS[model])(**given, verbose=0 if quiet else 1)
+    estimator = getattr(nf, _MODELS[model])(**given, **kept, verbose=0 if quiet else 1)
     started = time.perf_counter()
-    estimator.fit(nf.Corpus(text, **about_text, n_jobs=options["n_jobs"]))
+    estimator.fit(nf.Corpus(text, **about_text, n_jobs=options["n_jobs"]), **resumed)
     # One side only: most formats keep no other, and the file is half as large.
     fitted = estimator.vectors_
-    vectors = type(fitted)(fitted.vectors, fitted.ids, parameters=fitted.parameters)
+    made = {name: value for name, value in fitted.parameters.items() if name not in WITHOUT_EFFECT}
+    vectors = type(fitted)(fitted.vectors, fitted.ids, parameters=made)
     vectors.save(output)
     summary = {
         "output": output,
@@ -152,6 +174,14 @@ def evaluate(
 
 for _command in (senses, compose):
     words.add_command(_command)
+
+
+def _checkpoints(output: str, options: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Take the options about checkpoints; return the parameter and the argument of ``fit`` that they stand for."""
+    about = {name: options.pop(name) for name in ("checkpoint", "checkpoint_every", "resume")}
+    if about["checkpoint"] is not None and about["checkpoint_every"] is None:
+        about["checkpoint_every"] = 1  # epochs of a text take long
+    return checkpoints_of(output, about)
 
 
 def _fact(value: Any) -> str:

@@ -53,7 +53,7 @@ class DensityEmbedding(Embedding):
 
     See Also
     --------
-    compose : The density matrix of a phrase.
+    compose : The density matrix of a phrase; :mod:`nearfar.hyponymy` has what is part of what.
 
     Notes
     -----

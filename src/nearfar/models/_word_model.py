@@ -14,8 +14,19 @@ A model is a class with the parameters of :class:`nearfar.SkipGram`, and perhaps
     inputs without any are set to zero through them.
 ``_finish(state)``
     Sets the fitted attributes of its own, from ``state.arrays``. ``_ids`` is there already, (of inputs, of outputs).
+``_recall(arrays)``, ``_kept(arrays) -> dict of arrays``
+    For a partial fit: the first puts what the fitted attributes hold into the first rows of arrays from ``_start``, the
+    second gives what else must be kept, to go there, too.
+``_usable(given) -> Embedding``, ``_place(arrays, inputs, outputs)``
+    For ``init``: the first returns given vectors as it can use them, or says what is wrong with them, the second puts
+    them, ``_word_start.Known``, into arrays from ``_start``; ``outputs`` is None where none were given.
 
 and may have
+
+``_alike``
+    Whether, of the same objects, outputs start from the vectors of inputs, whatever else is given.
+``_shaped_by``
+    Parameters that say what the arrays are: those of a fitted model cannot be trained with others.
 
 ``_check()``
     Checks of its own parameters, before or after ``super()._check()``.
@@ -29,6 +40,7 @@ and may have
 
 from __future__ import annotations
 
+from copy import deepcopy
 from functools import cache
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
@@ -56,6 +68,7 @@ if TYPE_CHECKING:
     from nearfar.contracts import Floats
     from nearfar.embedding import Embedding
     from nearfar.models._windows import WindowSource
+    from nearfar.models._word_start import Known
     from nearfar.models._word_trainer import Arrays, TrainWindows, WordState
     from nearfar.optimize.callbacks import Progress
 
@@ -66,7 +79,12 @@ class WordModel(RelationEmbedder):
     _capabilities: ClassVar[frozenset[str]] = frozenset({"relation-input", "deterministic", "resume"})
     _rates: ClassVar[dict[str, float]] = {"sgd": 0.025}
     _together: int = 1
+    _alike: ClassVar[bool] = False
+    _shaped_by: ClassVar[tuple[str, ...]] = ("n_components", "optimizer")
     _ids: tuple[Ids, Ids]
+    _rest: Arrays  # of a fit, for the next partial one, as is what follows
+    _rng: np.random.Generator
+    _shape_of_fit: dict[str, Any]
 
     n_components: int
     window: int
@@ -77,6 +95,7 @@ class WordModel(RelationEmbedder):
     max_size: int | None
     sample: float
     noise_exponent: float
+    init: Any
     optimizer: str
     learning_rate: float | None
     min_learning_rate: float
@@ -104,6 +123,18 @@ class WordModel(RelationEmbedder):
         raise NotImplementedError
 
     def _finish(self, state: WordState) -> None:
+        raise NotImplementedError
+
+    def _recall(self, arrays: Arrays) -> None:
+        raise NotImplementedError
+
+    def _kept(self, arrays: Arrays) -> Arrays:
+        raise NotImplementedError
+
+    def _usable(self, given: Embedding) -> Embedding:
+        raise NotImplementedError
+
+    def _place(self, arrays: Arrays, inputs: Known, outputs: Known | None) -> None:
         raise NotImplementedError
 
     def _watchers(self, source: WindowSource, state: WordState) -> list[Callable[[Progress], None]]:  # noqa: ARG002
@@ -135,7 +166,8 @@ class WordModel(RelationEmbedder):
         ------
         InputError
             A parameter that cannot be used, no word that comes ``min_count`` times, no two words in a sentence, a
-            checkpoint of another text or of other parameters (which).
+            start of another kind or length, or that knows no word, a checkpoint of another text or of other parameters
+            (which).
         DataError
             If the text cannot be read.
         FileFormatError
@@ -143,18 +175,95 @@ class WordModel(RelationEmbedder):
         NumericalError
             If the loss is NaN or infinite.
         """
-        from nearfar.models._word_trainer import Trainer, WordState
+        from nearfar.models import _word_start as start
+        from nearfar.models._word_sources import source_of
+        from nearfar.models._word_trainer import WordState
 
         owner = type(self).__name__
         self._check()
         n_jobs, rng = check_n_jobs(owner, self.n_jobs), check_random_state(owner, self.random_state)
-        source = self._source(corpus, n_jobs)
+        given = start.given(self) if resume is None else None
+        source = self._checked_source(source_of(self, corpus, n_jobs))
         identity = cache(lambda: self._identity(source))
         if resume is None:
-            arrays = self._start((len(source.ids), len(source.context_ids)), rng)
+            arrays = start.begin(self, source, rng, given, alone=True)
             state = WordState(arrays, rng, int(rng.integers(2**63)))
         else:
             state = _resumed(owner, resume, identity())
+        self._learn(source, state, identity, n_jobs, (np.empty(0), np.empty(0)))
+        return self
+
+    def partial_fit(self, corpus: Any, y: None = None) -> Self:  # noqa: ARG002 - scikit-learn passes y
+        """Go on with more text, and with words that were not there before; a model that is not fitted is fitted.
+
+        ``n_epochs`` passes are made over the new text alone. Words keep their rows and go on from their vectors (and
+        moments of Adam); new words get rows after them, which start as those of a fit do. Counts are added up: by the
+        sums noise is drawn, and frequent words are left out. Epochs are counted on, and the curves go on.
+
+        Parameters
+        ----------
+        corpus : EncodedCorpus, Corpus, what a Corpus can be made of, or Relation
+            New text if the model was fitted to text, else a new relation. A new word must come ``min_count`` times in
+            the new text; ``max_size`` counts the words known before. Of an EncodedCorpus all words are taken. Nodes of
+            a relation are matched by their ids, rows with rows and columns with columns; pairs and noise are drawn from
+            the new relation alone.
+        y : None
+            Ignored.
+
+        Returns
+        -------
+        self
+            If there is an error, it is as it was before.
+
+        Raises
+        ------
+        InputError
+            As for :meth:`fit`; a text where there was a relation, or the reverse; no word that is known or comes
+            ``min_count`` times; a parameter that was changed since, and on which the number of numbers depends (which).
+        DataError
+            If the text cannot be read.
+        NumericalError
+            If the loss is NaN or infinite.
+
+        Notes
+        -----
+        The learning rate begins at ``learning_rate`` again and falls as in a fit: new words have everything to learn.
+        Where little is new, ``set_params(learning_rate=...)`` before makes known words move less. Other parameters,
+        too, are taken as they are at the time; ``init`` is where new words start. With one worker, the same calls in
+        the same order give the same bits.
+        """
+        from nearfar.models import _word_start as start
+        from nearfar.models._word_growth import grown
+        from nearfar.models._word_sources import further_source_of
+        from nearfar.models._word_trainer import WordState
+
+        if not self.__sklearn_is_fitted__():
+            return self.fit(corpus)
+        owner = type(self).__name__
+        self._check()
+        self._check_unchanged()
+        n_jobs, given = check_n_jobs(owner, self.n_jobs), start.given(self)
+        source = self._checked_source(further_source_of(self, corpus, n_jobs))
+        rng = deepcopy(self._rng)  # self's own stays where it is, if this fails
+        arrays, fresh = grown(self, source, start.begin(self, source, rng, given, alone=False))
+        source.isolates = np.intersect1d(source.isolates, fresh)
+        state = WordState(arrays, rng, int(rng.integers(2**63)))
+        identity = cache(lambda: {**self._identity(source), "epochs before": self.n_epochs_})
+        self._learn(source, state, identity, n_jobs, (self.loss_curve_, self.validation_curve_))
+        return self
+
+    def _learn(
+        self,
+        source: WindowSource,
+        state: WordState,
+        identity: Callable[[], dict[str, Any]],
+        n_jobs: int,
+        before: tuple[NDArray[np.float64], NDArray[np.float64]],
+    ) -> None:
+        """Train, and set the fitted attributes; ``before`` are the curves that go on."""
+        from nearfar.models._word_trainer import Trainer
+
+        owner = type(self).__name__
         state.X, state.Y = self._views(state.arrays)
         rate = self._rates[self.optimizer] if self.learning_rate is None else self.learning_rate
         Trainer(
@@ -171,10 +280,12 @@ class WordModel(RelationEmbedder):
         state.X[source.isolates] = 0
         self._ids = (source.ids, source.context_ids)
         self.vocabulary_ = source.vocabulary
-        self.n_epochs_ = len(state.losses)
-        self.loss_curve_, self.validation_curve_ = np.array(state.losses), np.array(state.validation_losses)
+        self.loss_curve_ = np.concatenate([before[0], state.losses])
+        self.validation_curve_ = np.concatenate([before[1], state.validation_losses])
+        self.n_epochs_ = len(self.loss_curve_)
         self._finish(state)
-        return self
+        self._rest, self._rng = self._kept(state.arrays), state.rng
+        self._shape_of_fit = {name: getattr(self, name) for name in self._shaped_by}
 
     def fit_transform(self, corpus: Any, y: None = None) -> NDArray[np.floating[Any]]:
         """Fit, and return the vectors.
@@ -193,35 +304,9 @@ class WordModel(RelationEmbedder):
         """
         return self.fit(corpus, y).embedding_
 
-    def _source(self, corpus: Any, n_jobs: int) -> WindowSource:
-        """Return where the windows come from."""
-        from nearfar.models._windows import HowToDraw, TextWindows
-        from nearfar.relations.matrix import Relation
-        from nearfar.text import Corpus, EncodedCorpus
-        from nearfar.text.encoded import check_encoded
-
-        owner = type(self).__name__
-        how = HowToDraw(
-            self.window,
-            self.shrink_window,
-            self.n_negative,
-            self.shared_negatives,
-            self.sample,
-            self.noise_exponent,
-            self._together,
-        )
-        if isinstance(corpus, Relation):
-            from nearfar.models._relation_pairs import RelationWindows
-
-            return RelationWindows(corpus, how, n_jobs)
-        if not isinstance(corpus, EncodedCorpus):
-            corpus = corpus if isinstance(corpus, Corpus) else Corpus(corpus, n_jobs=n_jobs)
-            corpus = corpus.encode(min_count=self.min_count, max_size=self.max_size)
-        else:
-            check_encoded(owner, corpus)
-        if corpus.n_tokens == len(corpus):
-            raise InputError(owner, "corpus", "one with sentences of at least two words", "none")
-        return TextWindows(corpus, how)
+    def _checked_source(self, source: WindowSource) -> WindowSource:
+        """Return a source if the model can use it."""
+        return source
 
     def _identity(self, source: WindowSource) -> dict[str, Any]:
         from nearfar.models._identity import parameters_of
@@ -244,6 +329,15 @@ class WordModel(RelationEmbedder):
         check_real(owner, "min_learning_rate", self.min_learning_rate, low=0)
         check_real(owner, "validation_fraction", self.validation_fraction, low=0, high=0.9)
         check_callbacks(owner, self.callbacks)
+
+    def _check_unchanged(self) -> None:
+        """Refuse parameters that do not go with what is fitted."""
+        for name, value in self._shape_of_fit.items():
+            if (now := getattr(self, name)) != value:
+                hint = "Set it back, or start anew with fit."
+                raise InputError(
+                    f"{type(self).__name__}.partial_fit", name, f"{value!r}, as in the fit", repr(now), hint
+                )
 
     # ---------------------------------------------------------------- the result
 

@@ -9,19 +9,16 @@ from numpy.typing import NDArray
 
 from nearfar._checks import check_choice, check_integer, check_real
 from nearfar.errors import InputError, UnknownIdError
-from nearfar.models._word_model import WordModel, adam_moments, adam_state
+from nearfar.models._word_model import WordModel, adam_state
 
 if TYPE_CHECKING:
     from nearfar._ids import Ids
     from nearfar.contracts import Floats
     from nearfar.density import DensityEmbedding, Sense
-    from nearfar.models._windows import Windows, WindowSource
+    from nearfar.embedding import Embedding
+    from nearfar.models._windows import WindowSource
+    from nearfar.models._word_start import Known
     from nearfar.models._word_trainer import Arrays, TrainWindows, WordState
-
-_ONE_SENSE = 0.2
-"""Share of the training in which, with clusters, every word has one sense."""
-_MEMORY = 10_000
-"""Of how many contexts their mean is made, about."""
 
 
 class MultiSenseWord2DM(WordModel):
@@ -68,6 +65,9 @@ class MultiSenseWord2DM(WordModel):
         keeps all.
     noise_exponent : float, default=0.75
         Noise words are drawn in proportion to this power of their count.
+    init : Embedding or path of a stored one, optional
+        With clusters: vectors with which all senses of a word that it has start, as they are; other words start at
+        random. The vectors g start from its other side, if it has one.
     optimizer : {"sgd", "adam"}, default="sgd"
         Steps along the gradient of each window (clusters) or pair (columns), or of Adam: every vector that is moved has
         moments of its own and a count of its own steps, by which they are corrected.
@@ -110,7 +110,7 @@ class MultiSenseWord2DM(WordModel):
     validation_curve_ : ndarray of shape (k,), float64
         The same on the words held out, after each epoch; empty without.
     n_epochs_ : int
-        Epochs run.
+        Epochs run, those of :meth:`partial_fit` included.
 
     See Also
     --------
@@ -157,6 +157,7 @@ class MultiSenseWord2DM(WordModel):
     """
 
     _rates: ClassVar[dict[str, float]] = {"sgd": 0.05, "adam": 0.001}
+    _shaped_by = (*WordModel._shaped_by, "n_senses", "variant")
 
     sense_vectors_: NDArray[np.float32]
     sense_counts_: NDArray[np.int64]
@@ -181,6 +182,7 @@ class MultiSenseWord2DM(WordModel):
         max_size: int | None = None,
         sample: float = 1e-3,
         noise_exponent: float = 0.75,
+        init: Any = None,
         optimizer: str = "sgd",
         learning_rate: float | None = None,
         min_learning_rate: float = 1e-4,
@@ -205,6 +207,7 @@ class MultiSenseWord2DM(WordModel):
         self.max_size = max_size
         self.sample = sample
         self.noise_exponent = noise_exponent
+        self.init = init
         self.optimizer = optimizer
         self.learning_rate = learning_rate
         self.min_learning_rate = min_learning_rate
@@ -240,12 +243,11 @@ class MultiSenseWord2DM(WordModel):
             hint = "A cluster's context is a whole window."
             raise InputError(owner, "shared_negatives", "True with clusters", "False", hint)
 
-    def _source(self, corpus: Any, n_jobs: int) -> WindowSource:
-        source = super()._source(corpus, n_jobs)
+    def _checked_source(self, source: WindowSource) -> WindowSource:
         if self.variant == "clusters" and source.ids != source.context_ids:
             hint = "variant='columns' takes those of two kinds of objects."
             raise InputError("MultiSenseWord2DM", "corpus", "a text or a relation of one kind of objects", "two", hint)
-        self._counts = getattr(getattr(source, "vocabulary", None), "counts", None)
+        self._counts = None if source.vocabulary is None else source.vocabulary.counts
         return source
 
     def _start(self, sizes: tuple[int, int], rng: np.random.Generator) -> Arrays:
@@ -273,48 +275,36 @@ class MultiSenseWord2DM(WordModel):
         return tables | arrays | (adam_state(tables) if self.optimizer == "adam" else {})
 
     def _trainer(self, arrays: Arrays) -> TrainWindows:
-        if self.optimizer == "adam":
-            *each, corrections = adam_moments(arrays, ("senses", "contexts"))
-            moments = tuple((*moment, corrections) for moment in each)
-        else:
-            none = np.empty(0, np.float32)
-            moments = 2 * ((none, none, np.empty(0, np.int64), none),)
-        tables = arrays["senses"].reshape(-1), arrays["contexts"].reshape(-1)
-        make = self._columns_trainer if self.variant == "columns" else self._clusters_trainer
-        return make(arrays, tables, moments)
+        from nearfar.models._multisense_training import trainer_of
 
-    def _columns_trainer(self, arrays: Arrays, tables: tuple[Floats, Floats], moments: Any) -> TrainWindows:
-        from nearfar.models import _multisense_kernels as kernels
-
-        shape, own, chosen = self._shape, self.noise_column == "own", arrays["chosen"]
-
-        def train(windows: Windows, rate: float, sums: NDArray[np.float64]) -> None:
-            drawn = (windows.inputs, windows.starts, windows.outs, np.float32(rate))
-            kernels.train_columns(*drawn, shape, own, *tables, chosen, moments, sums)
-
-        return train
-
-    def _clusters_trainer(self, arrays: Arrays, tables: tuple[Floats, Floats], moments: Any) -> TrainWindows:
-        from nearfar.models import _multisense_kernels as kernels
-
-        first = self._rates[self.optimizer] if self.learning_rate is None else self.learning_rate
-        told_from = max((1 - _ONE_SENSE) * first, min(self.min_learning_rate, first))
-        below = np.float32(np.inf if self.new_sense_threshold is None else self.new_sense_threshold)
-        clusters = (arrays["centres"].reshape(-1), arrays["chosen"], arrays["known"], arrays["allowed"])
-        shape, middle, memory = self._shape, arrays["middle"], np.float32(_MEMORY)
-
-        def train(windows: Windows, rate: float, sums: NDArray[np.float64]) -> None:
-            drawn = (windows.inputs, windows.starts, windows.outs, np.float32(rate))
-            growth = below if rate <= told_from else np.float32(np.nan)
-            kernels.train_clusters(*drawn, shape, growth, memory, *tables, clusters, middle, moments, sums)
-
-        return train
+        return trainer_of(self, arrays)
 
     def _views(self, arrays: Arrays) -> tuple[Floats, Floats]:
         """Return the vectors of the words around, and of the centres, whose the senses are with clusters."""
         n, m = self._shape
         senses, contexts = arrays["senses"].reshape(-1, n * m), arrays["contexts"]
         return (contexts, senses) if self.variant == "clusters" else (senses, contexts.reshape(-1, n * m))
+
+    def _usable(self, given: Embedding) -> Embedding:
+        from nearfar.models._word_start import of_length
+
+        owner = "MultiSenseWord2DM"
+        if self.variant == "columns":
+            hint = "With the same vector in all its columns, a word would only ever use the first."
+            raise InputError(owner, "init", "None with columns", type(given).__name__, hint)
+        return of_length(owner, given, self.n_components)
+
+    def _place(self, arrays: Arrays, inputs: Known, outputs: Known | None) -> None:
+        n, m = self._shape
+        arrays["senses"].reshape(-1, m, n)[inputs.rows] = inputs.vectors[:, None]
+        if outputs is not None:
+            arrays["contexts"][outputs.rows] = outputs.vectors
+
+    def _recall(self, arrays: Arrays) -> None:
+        """Do nothing: ``_kept`` has all."""
+
+    def _kept(self, arrays: Arrays) -> Arrays:
+        return {name: array for name, array in arrays.items() if name != "allowed"}  # with new counts it may be more
 
     def _finish(self, state: WordState) -> None:
         n, m = self._shape

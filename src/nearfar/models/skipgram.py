@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from nearfar.contracts import Floats
     from nearfar.embedding import Embedding
     from nearfar.models._windows import Windows
+    from nearfar.models._word_start import Known
     from nearfar.models._word_trainer import Arrays, TrainWindows, WordState
 
 
@@ -45,6 +46,9 @@ class SkipGram(WordModel):
         keeps all.
     noise_exponent : float, default=0.75
         Noise words are drawn in proportion to this power of their count.
+    init : Embedding or path of a stored one, optional
+        Vectors from which words that it has start, as they are; others start at random. Output vectors start from its
+        other side, if it has one.
     optimizer : {"sgd", "adam"}, default="sgd"
         Stochastic gradient descent, window by window; or Adam, of which see the notes.
     learning_rate : float, optional
@@ -82,7 +86,7 @@ class SkipGram(WordModel):
     validation_curve_ : ndarray of shape (k,), float64
         The same on the words held out, after each epoch; empty without.
     n_epochs_ : int
-        Epochs run.
+        Epochs run, those of :meth:`partial_fit` included.
 
     See Also
     --------
@@ -140,6 +144,7 @@ class SkipGram(WordModel):
         max_size: int | None = None,
         sample: float = 1e-3,
         noise_exponent: float = 0.75,
+        init: Any = None,
         optimizer: str = "sgd",
         learning_rate: float | None = None,
         min_learning_rate: float = 1e-4,
@@ -159,6 +164,7 @@ class SkipGram(WordModel):
         self.max_size = max_size
         self.sample = sample
         self.noise_exponent = noise_exponent
+        self.init = init
         self.optimizer = optimizer
         self.learning_rate = learning_rate
         self.min_learning_rate = min_learning_rate
@@ -197,6 +203,24 @@ class SkipGram(WordModel):
 
     def _views(self, arrays: Arrays) -> tuple[Floats, Floats]:
         return arrays["X"][:, : self.n_components], arrays["Y"][:, : self.n_components]
+
+    def _usable(self, given: Embedding) -> Embedding:
+        from nearfar.models._word_start import of_length
+
+        return of_length("SkipGram", given, self.n_components)
+
+    def _place(self, arrays: Arrays, inputs: Known, outputs: Known | None) -> None:
+        X, Y = self._views(arrays)
+        X[inputs.rows] = inputs.vectors
+        if outputs is not None:
+            Y[outputs.rows] = outputs.vectors
+
+    def _recall(self, arrays: Arrays) -> None:
+        for table, learned in zip(self._views(arrays), (self.embedding_, self.context_embedding_), strict=True):
+            table[: len(learned)] = learned
+
+    def _kept(self, arrays: Arrays) -> Arrays:
+        return {name: array for name, array in arrays.items() if name not in ("X", "Y")}
 
     def _finish(self, state: WordState) -> None:
         self.embedding_, self.context_embedding_ = (np.ascontiguousarray(side) for side in (state.X, state.Y))

@@ -17,7 +17,9 @@ if TYPE_CHECKING:
 
     from nearfar.contracts import Floats
     from nearfar.density import DensityEmbedding
+    from nearfar.embedding import Embedding
     from nearfar.models._windows import Windows, WindowSource
+    from nearfar.models._word_start import Known
     from nearfar.models._word_trainer import Arrays, TrainWindows, WordState
     from nearfar.optimize.callbacks import Progress
 
@@ -61,6 +63,9 @@ class Word2DM(WordModel):
         the noise. It is not part of the losses told. See the notes.
     start_trace : float, default=1.0
         Mean trace of ``B Bᵀ`` at the start, where the entries of B and C are uniform around 0. See the notes.
+    init : DensityEmbedding, Embedding, or path of a stored one, optional
+        Matrices from which words that it has start, brought to ``start_trace``; others start at random. Vectors of
+        length n stand for nearly pure states. See the notes.
     optimizer : {"sgd", "adam"}, default="sgd"
         Steps along the gradient of each window, or of Adam for each batch.
     batch_size : int, default=16
@@ -101,12 +106,13 @@ class Word2DM(WordModel):
     validation_curve_ : ndarray of shape (k,), float64
         The same on the words held out, after each epoch; empty without.
     pull_ : Pull
-        What became of the pull between true pairs, on 2,000 of them, at the start and after each epoch: a tuple of
+        What became of the pull between true pairs, on 2,000 of them, at the start and after each epoch (of the last
+        partial fit, if there was one): a tuple of
         ``orthogonal``, the share of pairs with ``tr(A_t A_c) / (|A_t| |A_c|)`` below .01; ``tiny``, the share with
         ``|A_t| |A_c|`` below .01, both of shape (k + 1,); ``share``, how the pairs are spread over that ratio, from 0
         to .01, .03, .1, .3 and 1, and ``norm``, their mean ``|2 (1 - sigma(s)) A_c B_t|``, both of shape (k + 1, 5).
     n_epochs_ : int
-        Epochs run.
+        Epochs run, those of :meth:`partial_fit` included.
 
     See Also
     --------
@@ -128,6 +134,11 @@ class Word2DM(WordModel):
     step after step, and by the noise of those steps they all turn into the same direction: in the end every matrix is
     pure, whatever the word. The ridge takes, among matrices with the same scores, the one with the least ``|A|²``,
     which is the mixture. A larger one makes more of it, at the cost of a higher loss; 0 is the published form.
+
+    *A start from given matrices* (``init``): the m largest eigenvalues make the columns of B, and those of C where
+    words and centres are the same objects. A vector x of length n stands for the state ``x xᵀ / |x|²``; skip-gram's
+    vectors of centres are not used, as the score of two states is ``(x . y)²``, which knows no opposites. Columns that
+    are left empty start at random, with a tenth of the trace at most: without, a matrix could never gain rank.
 
     *Steps* of SGD are shortened where one would change a B by more than half of its norm: the scores are of fourth
     order, so that no fixed rate is safe.
@@ -157,6 +168,8 @@ class Word2DM(WordModel):
     """
 
     _capabilities = WordModel._capabilities | {"two-sided"}
+    _alike = True  # of both tables the products with themselves, A, live in one space
+    _shaped_by = (*WordModel._shaped_by, "n_factors")
     _rates: ClassVar[dict[str, float]] = {"sgd": 0.05, "adam": 0.001}
 
     factors_: NDArray[np.float32]
@@ -177,6 +190,7 @@ class Word2DM(WordModel):
         max_size: int | None = None,
         sample: float = 1e-3,
         noise_exponent: float = 0.75,
+        init: Any = None,
         offset: float | None = None,
         ridge: float = 0.005,
         start_trace: float = 1.0,
@@ -201,6 +215,7 @@ class Word2DM(WordModel):
         self.max_size = max_size
         self.sample = sample
         self.noise_exponent = noise_exponent
+        self.init = init
         self.offset = offset
         self.ridge = ridge
         self.start_trace = start_trace
@@ -313,6 +328,26 @@ class Word2DM(WordModel):
     def _views(self, arrays: Arrays) -> tuple[Floats, Floats]:
         width = self.n_components * self.n_factors
         return arrays["B"][:, :width], arrays["C"][:, :width]
+
+    def _usable(self, given: Embedding) -> Embedding:
+        from nearfar.models._word_start import of_order
+
+        return of_order("Word2DM", given, self.n_components)
+
+    def _place(self, arrays: Arrays, inputs: Known, outputs: Known | None) -> None:
+        from nearfar.models._word_start import place_states
+
+        shape = (self.n_factors, self.n_components)
+        for table, known in zip(self._views(arrays), (inputs, outputs), strict=True):
+            if known is not None:
+                place_states(table, known, shape, self.start_trace)
+
+    def _recall(self, arrays: Arrays) -> None:
+        for table, learned in zip(self._views(arrays), (self.factors_, self.context_factors_), strict=True):
+            table[: len(learned)] = learned.swapaxes(1, 2).reshape(len(learned), -1)
+
+    def _kept(self, arrays: Arrays) -> Arrays:
+        return {name: array for name, array in arrays.items() if name not in ("B", "C", "pull")}
 
     def _finish(self, state: WordState) -> None:
         shape = (-1, self.n_factors, self.n_components)

@@ -20,6 +20,8 @@ _HEADER = "word\tcount\n"
 class Vocabulary:
     """Words with their counts, the most frequent first; a word's number is its place.
 
+    That of a model that went on with more text (``partial_fit``) has its words in the order in which they came in.
+
     Parameters
     ----------
     words : iterable of str
@@ -50,6 +52,19 @@ class Vocabulary:
 
     def __init__(self, words: Iterable[str], counts: ArrayLike) -> None:
         words = list(words)
+        given = self._checked(words, counts)
+        order = np.argsort(-given, kind="stable")
+        self._keep([words[k] for k in order], given[order])
+
+    @classmethod
+    def _in_order(cls, words: Iterable[str], counts: ArrayLike) -> Vocabulary:
+        """Make one whose words keep their places, whatever their counts."""
+        made, words = cls.__new__(cls), list(words)
+        made._keep(words, cls._checked(words, counts))
+        return made
+
+    @staticmethod
+    def _checked(words: list[str], counts: ArrayLike) -> NDArray[np.int64]:
         if wrong := [word for word in words if not isinstance(word, str) or not word]:
             raise InputError("Vocabulary", "words", "strings with at least one character", repr(wrong[0]))
         given = np.asarray(counts)
@@ -58,9 +73,11 @@ class Vocabulary:
             raise InputError("Vocabulary", "counts", expected, f"{given.dtype} of shape {given.shape}")
         if given.size and given.min() < 1:
             raise InputError("Vocabulary", "counts", "at least 1", int(given.min()))
-        order = np.argsort(-given.astype(np.int64), kind="stable")
-        self.words = Ids([words[k] for k in order], owner="Vocabulary", name="words")
-        self.counts: NDArray[np.int64] = given[order].astype(np.int64)
+        return given.astype(np.int64)
+
+    def _keep(self, words: list[str], counts: NDArray[np.int64]) -> None:
+        self.words = Ids(words, owner="Vocabulary", name="words")
+        self.counts = counts
         self.counts.setflags(write=False)
 
     def __len__(self) -> int:
@@ -115,13 +132,17 @@ class Vocabulary:
             If a number is below 1, or no word is left.
         """
         check_integer("Vocabulary.restricted", "min_count", min_count, low=1)
-        n = int(np.searchsorted(-self.counts, -min_count, side="right"))
+        n = int((self.counts >= min_count).sum())
         if max_size is not None:
             n = min(n, check_integer("Vocabulary.restricted", "max_size", max_size, low=1))
+        order = np.argsort(-self.counts, kind="stable")
         if n == 0:
-            most = f"{self.words[0]!r}, the most frequent word, came {self.counts[0]} times" if len(self) else "no word"
-            raise InputError("Vocabulary.restricted", "min_count", "a count that some word reaches", most)
-        return Vocabulary(self.words[:n], self.counts[:n])
+            told = [
+                f"{self.words[k]!r}, the most frequent word, came {self.counts[k]} times" for k in order[:1].tolist()
+            ]
+            got = told[0] if told else "no word"
+            raise InputError("Vocabulary.restricted", "min_count", "a count that some word reaches", got)
+        return Vocabulary(self.words.take(order[:n]), self.counts[order[:n]])
 
     def save(self, path: str | PathLike[str]) -> None:
         r"""Write a text file: the header ``word<TAB>count``, then a line per word.
@@ -175,7 +196,7 @@ class Vocabulary:
                 raise DataError("Vocabulary.load", "path", "lines of a word, a tab and a count", got)
             words.append(_unescaped(word.decode("utf-8", "surrogatepass")))
             counts.append(int(count))
-        return cls(words, np.array(counts, np.int64))
+        return cls._in_order(words, np.array(counts, np.int64))
 
 
 def _unescaped(word: str) -> str:

@@ -1,0 +1,153 @@
+"""A language model of the Penn Treebank with sampled softmax, beside full softmax.
+
+    python benchmarks/sampled_softmax.py [--samples 20 100 500] [--noise unigram uniform]
+
+The next word from the four before it: their vectors side by side, one hidden layer (tanh), a vector and a bias for each
+of the 10,000 words that may come. All train on the same batches from the same start by Adam, whose rate falls linearly
+to 0. A batch has one sample of noise words, drawn with repeats and shared by its rows.
+
+Perplexity is by the full softmax, whatever the training was: of the scores as they are, and of scores plus log q, which
+is what those of an uncorrected model have to be taken for when its noise was drawn from q.
+"""
+
+from __future__ import annotations
+
+import argparse
+import lzma
+import math
+import time
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+import nearfar as nf
+from _common import DATA, ResultFile, say
+
+KEYS = ("noise", "n_samples", "corrected")
+FOLDER = DATA / "ptb"
+CONTEXT, N_COMPONENTS = 4, 128
+BATCH_SIZE, LEARNING_RATE, N_EPOCHS = 512, 0.002, 1
+
+
+def read_words() -> dict[str, Tensor]:
+    """Return the words of each part by number, with the end of each line as one."""
+    numbers: dict[str, int] = {}
+    parts = {}
+    for part in ("train", "valid", "test"):
+        with lzma.open(FOLDER / f"ptb.{part}.txt.xz", "rt") as file:
+            words = file.read().replace("\n", " <eos> ").split()
+        parts[part] = torch.tensor([numbers.setdefault(word, len(numbers)) for word in words])
+    return parts
+
+
+def windows_of(words: Tensor) -> Tensor:
+    """Return each word with those before it, (n, CONTEXT + 1); the first ones follow ends of lines."""
+    return torch.cat([words[-1].expand(CONTEXT), words]).unfold(0, CONTEXT + 1, 1)
+
+
+class NextWord(nn.Module):
+    """The hidden layer of a context, and what there is of each word that may follow."""
+
+    def __init__(self, n_words: int) -> None:
+        super().__init__()
+        self.words = nn.Embedding(n_words, N_COMPONENTS)
+        self.hidden = nn.Linear(CONTEXT * N_COMPONENTS, N_COMPONENTS)
+        self.next_words = nn.Embedding(n_words, N_COMPONENTS)
+        self.biases = nn.Embedding(n_words, 1)
+        nn.init.normal_(self.next_words.weight, std=N_COMPONENTS**-0.5)
+        nn.init.zeros_(self.biases.weight)
+
+    def forward(self, contexts: Tensor) -> Tensor:
+        return torch.tanh(self.hidden(self.words(contexts).flatten(1)))
+
+    def scores_of_all(self, hidden: Tensor) -> Tensor:
+        return hidden @ self.next_words.weight.T + self.biases.weight[:, 0]
+
+    def scores_of(self, hidden: Tensor, words: Tensor) -> Tensor:
+        """Return the scores of words shared by all rows, (B, m)."""
+        return hidden @ self.next_words(words).T + self.biases(words)[:, 0]
+
+    def scores_of_each(self, hidden: Tensor, words: Tensor) -> Tensor:
+        """Return the score of one word for each row, (B,)."""
+        return (hidden * self.next_words(words)).sum(dim=1) + self.biases(words)[:, 0]
+
+
+def train(windows: Tensor, n_words: int, noise: Any, n_samples: int, corrected: bool) -> NextWord:
+    """Train by the full softmax, or by a sampled one where there is noise."""
+    torch.manual_seed(0)
+    model = NextWord(n_words)
+    optimizer = torch.optim.Adam(model.parameters(), lr=LEARNING_RATE, fused=True)
+    n_steps = N_EPOCHS * math.ceil(len(windows) / BATCH_SIZE)
+    schedule = torch.optim.lr_scheduler.LinearLR(optimizer, 1.0, 0.0, n_steps)
+    as_if_once = torch.full((n_samples,), -math.log(n_samples))  # m q = 1: no correction
+    orders, draws = (torch.Generator().manual_seed(seed) for seed in (1, 2))
+    for _ in range(N_EPOCHS):
+        for batch in torch.randperm(len(windows), generator=orders).split(BATCH_SIZE):
+            contexts, target = windows[batch, :-1], windows[batch, -1]
+            hidden = model(contexts)
+            if noise is None:
+                loss = nf.nn.full_softmax(model.scores_of_all(hidden), target)
+            else:
+                drawn = noise.sample((n_samples,), generator=draws)
+                loss = nf.nn.sampled_softmax(
+                    model.scores_of_each(hidden, target),
+                    model.scores_of(hidden, drawn),
+                    noise.log_prob(drawn) if corrected else as_if_once,
+                    true_ids=target,
+                    noise_ids=drawn,
+                )
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+            schedule.step()
+    return model
+
+
+@torch.no_grad()
+def perplexities(model: NextWord, windows: Tensor, log_q: Tensor | None) -> list[float]:
+    """Return those of the scores and, if there is noise, of scores plus log q."""
+    sums = np.zeros(1 if log_q is None else 2)
+    for batch in windows.split(1024):
+        scores = model.scores_of_all(model(batch[:, :-1]))
+        for k in range(len(sums)):
+            found = scores if k == 0 else scores + log_q
+            sums[k] += nn.functional.cross_entropy(found, batch[:, -1], reduction="sum").item()
+    return [round(x, 2) for x in np.exp(sums / len(windows)).tolist()]
+
+
+def measure(file: ResultFile, parts: dict[str, Tensor], name: str | None, n_samples: int, corrected: bool) -> None:
+    key = dict(zip(KEYS, (name, n_samples, corrected), strict=True))
+    if file.find(**key):
+        return
+    counts = torch.bincount(parts["train"])
+    noise: Any = None
+    if name is not None:
+        noise = nf.nn.UniformNoise(len(counts)) if name == "uniform" else nf.nn.UnigramNoise(counts, power=1.0)
+    windows = {part: windows_of(words) for part, words in parts.items()}
+    began = time.process_time()
+    model = train(windows["train"], len(counts), noise, n_samples, corrected)
+    seconds = time.process_time() - began
+    log_q = None if noise is None else noise.log_prob(torch.arange(len(counts)))
+    found = {part: perplexities(model, windows[part], log_q) for part in ("valid", "test")}
+    file.add({**key, "cpu_seconds": round(seconds, 1), "n_words": len(windows["train"]), **found})
+    say(f"{key}: test {found['test']}, {seconds:.0f} s of the processor")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--samples", type=int, nargs="+", default=[20, 100, 500])
+    parser.add_argument("--noise", nargs="+", choices=("unigram", "uniform"), default=["unigram", "uniform"])
+    args = parser.parse_args()
+    torch.set_num_threads(1)
+    file, parts = ResultFile("sampled_softmax", KEYS), read_words()
+    for noise in args.noise:
+        for n_samples in args.samples:
+            for corrected in (False, True):
+                measure(file, parts, noise, n_samples, corrected)
+    measure(file, parts, None, len(torch.unique(parts["train"])), True)
+
+
+if __name__ == "__main__":
+    main()

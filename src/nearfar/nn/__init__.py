@@ -1,0 +1,57 @@
+"""Contrastive objectives for torch: losses on scores, noise for candidates, what scores mean, mutual information."""
+
+from nearfar._checks import require
+
+require("nearfar.nn", "torch", "torch")
+
+from nearfar.nn._critics import BilinearCritic, JointCritic, SeparableCritic  # noqa: E402
+from nearfar.nn.bounds import (  # noqa: E402
+    dv_bound,
+    info_nce_bound,
+    interpolated_bound,
+    js_bound,
+    js_objective,
+    nwj_bound,
+    smile_bound,
+    tuba_bound,
+)
+from nearfar.nn.hard_negatives import debiased_nce, hinge  # noqa: E402 - torch first, with its own message
+from nearfar.nn.in_batch import gather_rows, in_batch_nce, in_batch_scores  # noqa: E402
+from nearfar.nn.losses import full_softmax, global_nce, local_nce, sampled_softmax  # noqa: E402
+from nearfar.nn.moving_noise import AdaptiveNoise, InBatchNoise  # noqa: E402
+from nearfar.nn.mutual_information import MutualInformation, estimate_mutual_information  # noqa: E402
+from nearfar.nn.noise import CategoricalNoise, UniformNoise, UnigramNoise  # noqa: E402
+from nearfar.nn.recovery import SelfNormalization, recover_conditional, self_normalization  # noqa: E402
+
+__all__ = [
+    "AdaptiveNoise",
+    "BilinearCritic",
+    "CategoricalNoise",
+    "InBatchNoise",
+    "JointCritic",
+    "MutualInformation",
+    "SelfNormalization",
+    "SeparableCritic",
+    "UniformNoise",
+    "UnigramNoise",
+    "debiased_nce",
+    "dv_bound",
+    "estimate_mutual_information",
+    "full_softmax",
+    "gather_rows",
+    "global_nce",
+    "hinge",
+    "in_batch_nce",
+    "in_batch_scores",
+    "info_nce_bound",
+    "interpolated_bound",
+    "js_bound",
+    "js_objective",
+    "local_nce",
+    "nwj_bound",
+    "recover_conditional",
+    "sampled_softmax",
+    "self_normalization",
+    "smile_bound",
+    "tuba_bound",
+]

@@ -1,0 +1,269 @@
+"""Noise that moves with training: the items of the batch at hand, and the model's own distribution."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from nearfar._checks import check_integer, check_real
+from nearfar.errors import InputError
+from nearfar.nn.noise import FixedNoise, Shape, checked_counts, checked_ids, checked_shape
+
+
+class InBatchNoise(FixedNoise):
+    """The batch is the noise: its items serve as candidates of each other, drawn as often as the data have them.
+
+    ``observe(ids)`` is told each batch; ``log_prob(ids)`` is the log of how often an item comes, per item drawn. It is
+    exact if the counts are known. Otherwise it is estimated as batches go by, from the mean number of draws between
+    two that gave the item.
+
+    Parameters
+    ----------
+    n : int, >= 1
+        Number of items; their ids are 0 .. n - 1.
+    counts : Tensor or array_like, shape (n,), >= 0, optional
+        How often the data have each; nothing is estimated then.
+    rate : float in (0, 1), default=0.01
+        Weight of the newest gap. The first 1 / rate gaps of an item are averaged evenly.
+
+    Raises
+    ------
+    InputError
+        An argument that cannot be used.
+
+    See Also
+    --------
+    nearfar.nn.in_batch_nce : the loss that takes its ``log_prob``.
+
+    Notes
+    -----
+    The estimate differs from Yi et al. in two ways. Time is counted in draws and not in batches: an item that comes
+    several times in a batch, and batches of different sizes, are counted right. And a mean begins as a plain one, so
+    that no start value has to fade. An item that was never seen is taken to come once in all draws so far and one.
+
+    Where processes share a batch, let each observe all of it: the gathered ids.
+
+    References
+    ----------
+    Yi et al. (2019), "Sampling-bias-corrected neural modeling for large corpus item recommendations", algorithm 2.
+
+    Examples
+    --------
+    >>> import torch, nearfar as nf
+    >>> noise = nf.nn.InBatchNoise(3)
+    >>> for _ in range(50):
+    ...     noise.observe(torch.tensor([0, 1, 0, 2]))
+    >>> noise.log_prob(torch.tensor([0, 1, 2])).exp().round(decimals=2)
+    tensor([0.5000, 0.2500, 0.2500])
+    """
+
+    _log_q: Tensor
+    _gap: Tensor
+    _last: Tensor
+    _hits: Tensor
+    _drawn: Tensor
+    _batch: Tensor
+
+    def __init__(self, n: int, counts: Any = None, rate: float = 0.01) -> None:
+        super().__init__()
+        self.n = check_integer("InBatchNoise", "n", n, low=1)
+        self.rate = check_real("InBatchNoise", "rate", rate, low=0, high=1, open_low=True, open_high=True)
+        self.register_buffer("_batch", torch.empty(0, dtype=torch.int64), persistent=False)
+        self._is_known = counts is not None
+        if self._is_known:
+            weights = checked_counts("InBatchNoise", counts)
+            if weights.size != self.n:
+                raise InputError("InBatchNoise", "counts", f"of shape ({self.n},)", f"shape {weights.shape}")
+            with np.errstate(divide="ignore"):
+                log_q = np.log(weights / weights.sum())
+            self.register_buffer("_log_q", torch.from_numpy(log_q.astype(np.float32)))
+        else:
+            self.register_buffer("_gap", torch.zeros(self.n))
+            self.register_buffer("_last", torch.zeros(self.n, dtype=torch.int64))
+            self.register_buffer("_hits", torch.zeros(self.n, dtype=torch.int64))
+            self.register_buffer("_drawn", torch.zeros((), dtype=torch.int64))
+
+    @torch.no_grad()
+    def observe(self, ids: Tensor) -> None:
+        """Take note of a batch.
+
+        Parameters
+        ----------
+        ids : Tensor of integers, any shape, not empty
+            The items of the batch in the order of the draws, each as often as it comes.
+        """
+        ids = checked_ids("InBatchNoise.observe", ids, self.n, self._batch.device).flatten()
+        if not ids.numel():
+            raise InputError("InBatchNoise.observe", "ids", "of at least one item", "none")
+        self._batch = ids.clone()
+        if self._is_known:
+            return
+        items, which, count = ids.unique(return_inverse=True, return_counts=True)  # type: ignore[no-untyped-call]
+        when = self._drawn + torch.arange(1, ids.numel() + 1, device=ids.device)
+        newest = torch.zeros_like(items).scatter_reduce_(0, which, when, "amax")
+        self._hits[items] += count
+        weight = torch.maximum(count / self._hits[items], 1 - (1 - self.rate) ** count)
+        self._gap[items] += weight * ((newest - self._last[items]) / count - self._gap[items])
+        self._last[items] = newest
+        self._drawn += ids.numel()
+
+    def sample(self, shape: Shape, *, generator: torch.Generator | None = None) -> Tensor:
+        """Draw from the batch observed last, with replacement.
+
+        Parameters
+        ----------
+        shape : int or tuple of int
+            How many, in which shape.
+        generator : torch.Generator, optional
+            Source of the draws, on the device of the noise; torch's own if it is left out.
+
+        Returns
+        -------
+        Tensor of int64, of the given shape
+        """
+        shape = checked_shape("InBatchNoise.sample", shape, generator, self._batch.device)
+        if not self._batch.numel():
+            raise InputError("InBatchNoise.sample", "the batch", "there", "none", "Call observe(ids) first.")
+        return self._batch[torch.randint(self._batch.numel(), shape, generator=generator, device=self._batch.device)]
+
+    def log_prob(self, ids: Tensor) -> Tensor:
+        """Return the natural log of how often each item comes, per item drawn.
+
+        Parameters
+        ----------
+        ids : Tensor of integers, any shape
+            On the device of the noise.
+
+        Returns
+        -------
+        Tensor of float32, of the shape of ``ids``
+        """
+        ids = checked_ids("InBatchNoise.log_prob", ids, self.n, self._batch.device)
+        if self._is_known:
+            return self._log_q[ids]
+        return -torch.where(self._hits[ids] > 0, self._gap[ids], self._drawn + 1).log()
+
+    def extra_repr(self) -> str:
+        """Return what torch shows of the module."""
+        return f"n={self.n}" + ("" if self._is_known else f", rate={self.rate:g}")
+
+
+class AdaptiveNoise:
+    """Noise from a model: ``q(y | x)`` is proportional to ``exp score(x, y)``.
+
+    The hardest noise there is, and for the sampled softmax the only one without bias: with the model's own scores
+    of the others, the gradient is on average that of the full softmax. Each ``sample`` asks for the scores of all
+    n ids, without gradient: it is as dear as the full softmax unless the scores are those of a smaller model.
+
+    Parameters
+    ----------
+    score_function : callable
+        Called with the ``context`` of ``sample``, returns scores as a float Tensor of shape (B, n), a row for
+        each of B contexts, or (n,), the same for all. A score of -inf is an id that is not drawn, for example
+        the true one.
+
+    Raises
+    ------
+    InputError
+        ``score_function`` is not callable, or what it returns cannot be used.
+
+    Notes
+    -----
+    ``log_prob`` speaks of the scores that the last ``sample`` was drawn by, even if the model has moved since.
+
+    References
+    ----------
+    Bengio & Senécal (2008), "Adaptive importance sampling to accelerate training of a neural probabilistic language
+    model"; Stratos, notes on noise contrastive estimation, lemma C.2 (whose proof holds for this noise alone).
+
+    Examples
+    --------
+    >>> import torch, nearfar as nf
+    >>> W = torch.tensor([[2.0, 0.0], [0.0, 2.0], [1.0, 1.0]])
+    >>> noise = nf.nn.AdaptiveNoise(lambda x: x @ W.T)
+    >>> x = torch.tensor([[9.0, 0.0], [0.0, 9.0]])
+    >>> ids = noise.sample((2, 4), x)
+    >>> ids
+    tensor([[0, 0, 0, 0],
+            [1, 1, 1, 1]])
+    >>> noise.log_prob(ids).exp().round(decimals=3)[0]
+    tensor([1., 1., 1., 1.])
+    """
+
+    def __init__(self, score_function: Callable[..., Tensor]) -> None:
+        if not callable(score_function):
+            raise InputError("AdaptiveNoise", "score_function", "callable", score_function)
+        self.score_function = score_function
+        self._log_q: Tensor | None = None
+
+    @torch.no_grad()
+    def sample(self, shape: Shape, *context: Any, generator: torch.Generator | None = None) -> Tensor:
+        """Ask for scores and draw ids by them, with replacement.
+
+        Parameters
+        ----------
+        shape : int or tuple of int
+            How many, in which shape; for scores of shape (B, n) it begins with B.
+        *context : object
+            What ``score_function`` is called with.
+        generator : torch.Generator, optional
+            Source of the draws, on the device of the scores; torch's own if it is left out.
+
+        Returns
+        -------
+        Tensor of int64, of the given shape
+        """
+        log_q = self._log_probabilities(self.score_function(*context))
+        shape = checked_shape("AdaptiveNoise.sample", shape, generator, log_q.device)
+        if log_q.ndim == 2 and shape[:1] != log_q.shape[:1]:
+            expected = f"of first side {log_q.shape[0]}, one row for each row of scores"
+            raise InputError("AdaptiveNoise.sample", "shape", expected, f"{shape}")
+        self._log_q = log_q
+        rows = log_q.shape[0] if log_q.ndim == 2 else 1
+        count = math.prod(shape) // max(rows, 1)
+        if not count:
+            return torch.empty(shape, dtype=torch.int64, device=log_q.device)
+        return torch.multinomial(log_q.exp(), count, replacement=True, generator=generator).reshape(shape)
+
+    def log_prob(self, ids: Tensor) -> Tensor:
+        """Return the natural log of the probability of each id, by the scores of the last ``sample``.
+
+        Parameters
+        ----------
+        ids : Tensor of integers, any shape; (B, ...) where the scores have a row for each of B contexts
+            On the device of the scores.
+
+        Returns
+        -------
+        Tensor of float32, of the shape of ``ids``
+        """
+        owner, log_q = "AdaptiveNoise.log_prob", self._log_q
+        if log_q is None:
+            raise InputError(owner, "the sample", "there", "none", "Call sample(...) first.")
+        ids = checked_ids(owner, ids, log_q.shape[-1], log_q.device)
+        if log_q.ndim == 1:
+            return log_q[ids]
+        if ids.shape[:1] != log_q.shape[:1]:
+            raise InputError(owner, "ids", f"of shape ({log_q.shape[0]}, ...)", f"shape {tuple(ids.shape)}")
+        return log_q.gather(1, ids.reshape(len(ids), -1)).reshape(ids.shape)
+
+    @staticmethod
+    def _log_probabilities(scores: Tensor) -> Tensor:
+        if not isinstance(scores, Tensor) or not scores.is_floating_point() or scores.ndim not in (1, 2):
+            got = (
+                f"{scores.dtype} of shape {tuple(scores.shape)}"
+                if isinstance(scores, Tensor)
+                else type(scores).__name__
+            )
+            expected = "a function that returns a float tensor of shape (n,) or (B, n)"
+            raise InputError("AdaptiveNoise", "score_function", expected, got)
+        log_q = scores.float().log_softmax(-1)
+        if log_q.isnan().any():  # of NaN, +inf, or nothing but -inf
+            expected = "a function that returns numbers or -inf, a number in each row"
+            raise InputError("AdaptiveNoise", "score_function", expected, "NaN, +inf or a row of -inf")
+        return log_q

@@ -1,0 +1,398 @@
+"""Contrastive losses: closed forms by hand, NumPy twins, gradients, masks, half precision, memory."""
+
+from __future__ import annotations
+
+import math
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from scipy.special import expit, logsumexp
+
+torch = pytest.importorskip("torch")
+
+import nearfar.nn as nn  # noqa: E402
+from nearfar.models import _skipgram_kernels as kernels  # noqa: E402
+from nearfar.nn import _rows  # noqa: E402
+from test_benchmarks import _importable  # noqa: E402, F401 - a fixture
+
+INF = math.inf
+HALVES = (torch.float16, torch.bfloat16)
+
+
+def candidates(seed=0, n_rows=5, n=4, masked=True):
+    """Irregular scores of float64, targets in different columns, and a noise candidate or two masked."""
+    rng = np.random.default_rng(seed)
+    scores, target = rng.normal(size=(n_rows, n)) * 2, rng.integers(n, size=n_rows)
+    if masked:
+        scores[1, (target[1] + 1) % n] = scores[3, (target[3] + 2) % n] = -INF
+    return torch.tensor(scores), torch.tensor(target)
+
+
+def noise_log_q(n=4, seed=1):
+    return torch.tensor(np.log(np.random.default_rng(seed).dirichlet(np.ones(n))))
+
+
+# Twins: each takes arrays and returns a loss per row.
+
+
+def twin_global(s, t, log_q=0.0):
+    logits = s - log_q
+    return logsumexp(logits, axis=1) - logits[np.arange(len(t)), t]
+
+
+def twin_local(s, t, log_q=None):
+    logits = s if log_q is None else s - log_q - np.log(s.shape[1] - 1)
+    sign = np.where(np.arange(s.shape[1]) == t[:, None], 1, -1)
+    return -np.log(expit(sign * logits)).sum(1)
+
+
+def twin_hinge(s, t, margin, negatives):
+    losses = []
+    for row, column in zip(s, t, strict=True):
+        true, noise = row[column], np.delete(row, column)
+        noise = noise[noise > -INF]
+        if negatives == "semi-hard":
+            below = noise[noise < true]
+            noise = [below.max() if below.size else noise.min()] if noise.size else noise
+        terms = [max(0.0, margin - true + x) for x in noise]
+        losses.append(sum(terms) if negatives == "sum" else max(terms, default=0.0))
+    return np.array(losses)
+
+
+def twin_debiased(s, t, temperature, prior, beta):
+    losses = []
+    for row, column in zip(s, t, strict=True):
+        noise = np.delete(row, column)
+        pos, neg = np.exp(row[column] / temperature), np.exp(noise[noise > -INF] / temperature)
+        imp = neg**beta
+        total = (imp * neg).sum() / imp.mean()
+        if prior:
+            total = max((total - prior * len(neg) * pos) / (1 - prior), len(neg) * np.exp(-1 / temperature))
+        losses.append(-np.log(pos / (pos + total)))
+    return np.array(losses)
+
+
+LOSSES = {
+    "global": (nn.global_nce, twin_global, {}),
+    "global, log q": (nn.global_nce, twin_global, {"log_q": noise_log_q()}),
+    "global, log q per row": (nn.global_nce, twin_global, {"log_q": noise_log_q() + torch.arange(5.0)[:, None]}),
+    "local": (nn.local_nce, twin_local, {}),
+    "local, log q": (nn.local_nce, twin_local, {"log_q": noise_log_q()}),
+    "local, log q per row": (nn.local_nce, twin_local, {"log_q": noise_log_q() + torch.arange(5.0)[:, None] / 3}),
+    "full": (nn.full_softmax, twin_global, {}),
+    "hinge": (nn.hinge, twin_hinge, {"margin": 0.7, "negatives": "hardest"}),
+    "hinge, semi-hard": (nn.hinge, twin_hinge, {"margin": 1.3, "negatives": "semi-hard"}),
+    "hinge, sum": (nn.hinge, twin_hinge, {"margin": 1.5, "negatives": "sum"}),
+}
+every_loss = pytest.mark.parametrize("name", LOSSES)
+
+
+def as_numpy(options):
+    return {key: value.numpy() if isinstance(value, torch.Tensor) else value for key, value in options.items()}
+
+
+@every_loss
+@pytest.mark.parametrize("seed", range(3))
+def test_a_loss_is_its_twin_in_every_reduction(name, seed):
+    loss, twin, options = LOSSES[name]
+    scores, target = candidates(seed)
+    expected = twin(scores.numpy(), target.numpy(), **as_numpy(options))
+    assert np.ptp(expected) > 0.1
+    np.testing.assert_allclose(loss(scores, target, reduction="none", **options), expected, rtol=1e-12)
+    np.testing.assert_allclose(loss(scores, target, reduction="sum", **options), expected.sum(), rtol=1e-12)
+    np.testing.assert_allclose(loss(scores, target, **options), expected.mean(), rtol=1e-12)
+    wider = loss(scores.float(), target.int(), reduction="none", **options)
+    np.testing.assert_allclose(wider, expected, rtol=2e-5)
+    assert wider.dtype == torch.float32
+
+
+@every_loss
+def test_the_gradient_of_a_loss_is_right(name):
+    loss, _, options = LOSSES[name]
+    scores, target = candidates(4, masked=False)
+    weights = torch.tensor([0.5, 2.0, -1.0, 3.0, 1.0], dtype=torch.float64)  # an error in a row would show
+    tensors = {key: value for key, value in options.items() if isinstance(value, torch.Tensor)}
+    numbers = {key: value for key, value in options.items() if key not in tensors}
+
+    def weighted(scores, *values):
+        named = dict(zip(tensors, values, strict=True))
+        return weights @ loss(scores, target, reduction="none", **named, **numbers)
+
+    inputs = [tensor.clone().requires_grad_() for tensor in (scores, *tensors.values())]
+    assert torch.autograd.gradcheck(weighted, inputs)
+
+
+@every_loss
+def test_a_masked_candidate_is_as_if_it_were_not_there(name):
+    loss, _, options = LOSSES[name]
+    scores, target = candidates(5, masked=False)
+    scores, target = torch.cat([scores[:, :2], torch.full((5, 1), -INF), scores[:, 2:]], 1), target % 2
+    scores.requires_grad_()
+    options = {k: v[..., [0, 1, 1, 2, 3]] if isinstance(v, torch.Tensor) else v for k, v in options.items()}
+    kept = [0, 1, 3, 4]
+    fewer = {k: v[..., kept] if isinstance(v, torch.Tensor) else v for k, v in options.items()}
+    if name.startswith("local, log"):  # what was drawn as noise is counted, seen or not
+        fewer["log_q"] = fewer["log_q"] + math.log(4 / 3)
+    loss(scores, target, **options).backward()
+    left = scores[:, kept].detach().requires_grad_()
+    value = loss(left, target, **fewer)
+    value.backward()
+    torch.testing.assert_close(loss(scores.detach(), target, **options), value.detach())
+    torch.testing.assert_close(scores.grad[:, kept], left.grad)
+    assert not scores.grad[:, 2].any()
+
+
+def test_losses_of_tiny_examples_are_those_found_by_hand():
+    ln, t = math.log, torch.tensor([1])
+    scores = torch.tensor([[ln(2), ln(3), ln(5)]], dtype=torch.float64)
+    log_q = torch.tensor([1 / 2, 1 / 4, 1 / 4], dtype=torch.float64).log()
+    assert nn.global_nce(scores, t).item() == pytest.approx(ln(10 / 3))
+    assert nn.global_nce(scores, t, log_q).item() == pytest.approx(ln(36 / 12))  # 2/q, 3/q, 5/q = 4, 12, 20
+    assert nn.local_nce(scores, t).item() == pytest.approx(ln(4 / 3 * 3 * 6))
+    assert nn.local_nce(scores, t, log_q).item() == pytest.approx(ln(7 / 6 * 3 * 11))  # 4, 12, 20 over N - 1 = 2
+    noise_log_q = torch.tensor([1 / 2, 1 / 10], dtype=torch.float64).log()
+    value = nn.sampled_softmax(scores[0, :1], scores[:, 1:], noise_log_q)
+    assert value.item() == pytest.approx(ln((2 + 3 / (2 / 2) + 5 / (2 / 10)) / 2))
+    hit = nn.sampled_softmax(scores[0, :1], scores[:, 1:], noise_log_q, torch.tensor([7]), torch.tensor([3, 7]))
+    assert hit.item() == pytest.approx(ln((2 + 3) / 2))
+
+
+def test_a_wrong_slope_does_not_pass_the_check_of_gradients():
+    def without_minus_one(logits, target, log_z):
+        logits.sub_(log_z[:, None]).exp_()
+
+    wrong = _rows.RANKING._replace(slope=without_minus_one)
+    scores, target = candidates(masked=False)
+    with pytest.raises(RuntimeError, match="Jacobian mismatch"):
+        torch.autograd.gradcheck(lambda s: _rows.row_loss(wrong, s, target, None), scores.requires_grad_())
+
+
+@pytest.mark.parametrize("name", ["global, log q", "global, log q per row", "local", "local, log q per row"])
+@pytest.mark.parametrize("dtype", [torch.float64, *HALVES])
+def test_blocks_of_rows_change_nothing(name, dtype, monkeypatch):
+    loss, _, options = LOSSES[name]
+    found = []
+    for block in (2**20, 9):  # two rows and one row at the end
+        monkeypatch.setattr(_rows, "BLOCK", block)
+        scores, target = candidates(6)
+        scores = scores.to(dtype).requires_grad_()
+        log_q = options["log_q"].clone().requires_grad_() if options else None
+        value = loss(scores, target, log_q, reduction="none")
+        (value * torch.arange(1.0, 6)).sum().backward()
+        found.append((value.detach(), scores.grad, *([log_q.grad] if options else [])))
+    for one, many in zip(*found, strict=True):
+        torch.testing.assert_close(one, many)
+    assert list(pairwise([0, 2, 4, 5])) == [(rows.start, rows.stop) for rows in _rows.row_blocks(5, 4)]
+
+
+@every_loss
+@pytest.mark.parametrize("dtype", HALVES)
+def test_half_precision_is_computed_in_float32(name, dtype):
+    loss, _, options = LOSSES[name]
+    scores, target = candidates(7)
+    narrow = scores.to(dtype).requires_grad_()
+    wide = narrow.detach().float().requires_grad_()
+    values = [loss(s, target, **options) for s in (narrow, wide)]
+    assert values[0].dtype == torch.float32
+    assert values[0].item() == values[1].item()
+    for value in values:
+        value.backward()
+    torch.testing.assert_close(narrow.grad, wide.grad.to(dtype))
+
+
+def test_half_precision_loses_nothing_over_many_candidates():
+    # In bfloat16, ln 70000 = 11.156 would be 11.1875, and 70000 is beyond float16.
+    for dtype in HALVES:
+        scores = torch.zeros(1, 70_000, dtype=dtype)
+        target = torch.tensor([69_999])
+        assert nn.global_nce(scores, target).item() == pytest.approx(math.log(70_000), rel=1e-6)
+        uniform = torch.full((70_000,), -math.log(70_000), dtype=torch.float64)
+        assert nn.global_nce(scores, target, uniform).item() == pytest.approx(math.log(70_000), rel=1e-6)
+        assert nn.local_nce(scores, target).item() == pytest.approx(70_000 * math.log(2), rel=1e-6)
+
+
+@pytest.mark.parametrize("size", [1e4, 3e38])
+def test_large_scores_stay_finite(size):
+    scores = torch.tensor([[size, -size, 0.0], [-size, size, 0.0]]).requires_grad_()
+    target = torch.tensor([0, 0])
+    for loss in (nn.global_nce, nn.local_nce):
+        scores.grad = None
+        values = loss(scores, target, reduction="none")
+        values.sum().backward()
+        assert values[0].item() == (0 if loss is nn.global_nce else pytest.approx(math.log(2)))
+        assert values[1] >= size
+        torch.testing.assert_close(scores.grad[1, :2], torch.tensor([-1.0, 1.0]))
+        assert scores.grad.isfinite().all()
+
+
+@pytest.mark.parametrize("loss", [nn.global_nce, nn.local_nce])
+def test_a_far_better_true_candidate_keeps_its_digits(loss):
+    scores = torch.tensor([[30.0, -30.0]]).requires_grad_()
+    value = loss(scores, torch.tensor([0]))
+    value.backward()
+    if loss is nn.local_nce:  # each term by itself is small
+        assert value.item() == pytest.approx(2 * math.exp(-30), rel=1e-5)
+        torch.testing.assert_close(scores.grad, torch.tensor([[-1.0, 1.0]]) * math.exp(-30), rtol=1e-5, atol=0)
+    else:
+        assert 0 <= value.item() < 1e-6
+
+
+def test_scores_need_not_be_contiguous():
+    scores, target = candidates(masked=False)
+    expected = nn.global_nce(scores, target)
+    turned = scores.T.contiguous().T.requires_grad_()
+    nn.global_nce(turned, target).backward()
+    plain = scores.clone().requires_grad_()
+    nn.global_nce(plain, target).backward()
+    torch.testing.assert_close(nn.global_nce(turned, target), expected)
+    torch.testing.assert_close(turned.grad, plain.grad)
+    assert torch.equal(nn.global_nce(torch.zeros(1, 3).expand(2, 3), torch.tensor([1, 2])), torch.tensor(3.0).log())
+
+
+# ------------------------------------------------------------------------------------- sampled softmax
+
+
+def sampled(seed=0, n_rows=4, m=6, n=5):
+    """Scores of true and of drawn classes, logs of their probabilities, ids of both; some draws hit."""
+    rng = np.random.default_rng(seed)
+    theta, q = rng.normal(size=(n_rows, n)), rng.dirichlet(np.ones(n))
+    true, drawn = rng.integers(n, size=n_rows), rng.integers(n, size=(n_rows, m))
+    rows = np.arange(n_rows)
+    parts = theta[rows, true], theta[rows[:, None], drawn], np.log(q)[drawn], true, drawn
+    return [torch.tensor(part) for part in parts]
+
+
+def test_sampled_softmax_is_its_twin():
+    true, noise, log_q, true_ids, noise_ids = sampled()
+    hits = noise_ids == true_ids[:, None]
+    assert 0 < hits.sum() < hits.numel() / 2
+    for ids in ((), (true_ids, noise_ids)):
+        terms = (noise - log_q).exp() / noise.shape[1] * (~hits if ids else 1)
+        expected = -true + (true.exp() + terms.sum(1)).log()
+        torch.testing.assert_close(nn.sampled_softmax(true, noise, log_q, *ids, reduction="none"), expected)
+    shared = nn.sampled_softmax(true, noise, log_q[0], true_ids, noise_ids[0])
+    each = nn.sampled_softmax(true, noise, log_q[0].expand(4, 6), true_ids, noise_ids[0].expand(4, 6))
+    torch.testing.assert_close(shared, each)
+    narrow = nn.sampled_softmax(true.half(), noise.half(), log_q)
+    assert narrow.dtype == torch.float32
+
+
+def test_the_gradient_of_sampled_softmax_is_right():
+    true, noise, log_q, *ids = sampled()
+    inputs = [part.requires_grad_() for part in (true, noise, log_q)]
+    assert torch.autograd.gradcheck(lambda *parts: nn.sampled_softmax(*parts, *ids, reduction="none"), inputs)
+
+
+def test_an_example_whose_draws_all_hit_has_no_loss():
+    true, noise = torch.zeros(2, requires_grad=True), torch.ones(2, 3, requires_grad=True)
+    ids = torch.tensor([4, 1]), torch.tensor([4, 4, 4])
+    losses = nn.sampled_softmax(true, noise, torch.zeros(3), *ids, reduction="none")
+    losses.sum().backward()
+    assert losses[0] == 0
+    assert losses[1] > 1
+    assert noise.grad[0].tolist() == [0, 0, 0]
+    assert true.grad.isfinite().all()
+
+
+def test_sampled_softmax_with_all_classes_once_is_the_full_softmax():
+    scores, target = candidates(masked=False)
+    uniform = torch.full((4,), -math.log(4), dtype=torch.float64)
+    true = scores.gather(1, target[:, None])[:, 0]
+    value = nn.sampled_softmax(true, scores, uniform, target, torch.arange(4), reduction="none")
+    torch.testing.assert_close(value, nn.full_softmax(scores, target, reduction="none"))
+
+
+# ------------------------------------------------------------------------------------- debiased
+
+
+def cosines(seed=0, masked=True):
+    scores, target = candidates(seed, masked=masked)
+    return torch.tanh(scores).masked_fill(scores == -INF, -INF), target
+
+
+DEBIASED = [(0.5, 0.0, 0.0), (0.5, 0.1, 0.0), (0.3, 0.05, 0.0), (0.7, 0.0, 1.0), (0.5, 0.1, 0.5), (1.0, 0.6, 2.0)]
+
+
+@pytest.mark.parametrize("options", DEBIASED)
+def test_debiased_loss_is_its_twin_and_its_gradient_is_right(options):
+    for seed in range(3):
+        scores, target = cosines(seed)
+        expected = twin_debiased(scores.numpy(), target.numpy(), *options)
+        np.testing.assert_allclose(nn.debiased_nce(scores, target, *options, reduction="none"), expected, rtol=1e-12)
+    scores, target = cosines(3, masked=False)
+    assert torch.autograd.gradcheck(lambda s: nn.debiased_nce(s, target, *options), scores.requires_grad_())
+
+
+def test_debiased_loss_without_prior_and_concentration_is_info_nce():
+    scores, target = candidates(masked=True)
+    value = nn.debiased_nce(10 * scores, target, temperature=0.05, class_prior=0, concentration=0, reduction="none")
+    torch.testing.assert_close(value, nn.global_nce(scores / 0.005, target, reduction="none"))
+
+
+def test_debiased_loss_at_its_floor():
+    scores = torch.tensor([[1.0, -0.9, -0.8, -1.0]], dtype=torch.float64)
+    value = nn.debiased_nce(scores, torch.tensor([0]), temperature=0.5, class_prior=0.1)
+    assert value.item() == pytest.approx(math.log(1 + 3 * math.exp(-2) / math.exp(2)))
+
+
+def test_debiased_loss_of_half_precision_and_small_temperature():
+    scores, target = cosines(masked=False)
+    for dtype in HALVES:
+        narrow = scores.to(dtype)
+        expected = twin_debiased(narrow.double().numpy(), target.numpy(), 0.01, 0.1, 0.5)  # e^100 is beyond float32
+        found = nn.debiased_nce(narrow, target, 0.01, 0.1, 0.5, reduction="none")
+        np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-4)
+
+
+# ------------------------------------------------------------------------------------- beside other parts
+
+
+def test_the_loss_of_skip_gram_windows_is_local_nce():
+    # A window of words around a centre; the third noise word is the centre itself, and does not count.
+    rng = np.random.default_rng(5)
+    X, Y = rng.normal(size=(2, 9, 32))
+    inputs, outs = np.array([4, 0, 4, 7, 2], np.int32), np.array([3, 1, 8, 3, 5, 1], np.int32)
+    sums = np.zeros(2)
+    starts = np.array([0, len(inputs)])
+    kernels.train_windows(inputs, starts, outs[None], 0.0, X.reshape(-1), Y.reshape(-1), 32, sums)
+    scores = torch.tensor(X[inputs] @ Y[outs].T)
+    scores[:, 1:] = scores[:, 1:].masked_fill(torch.tensor(outs[1:] == outs[0]), -INF)
+    losses = nn.local_nce(scores, torch.zeros(len(inputs), dtype=torch.int64), reduction="sum")
+    assert sums[0] == pytest.approx(losses.item(), rel=1e-12)
+    assert sums[1] == (scores > -INF).sum()
+
+
+def test_the_step_of_skip_gram_is_that_of_local_nce():
+    rng = np.random.default_rng(6)
+    X, Y = rng.normal(size=(2, 9, 32)) / 3
+    inputs, outs = np.array([4, 0, 7], np.int32), np.array([3, 1, 8, 5], np.int32)
+    tables = [torch.tensor(table, requires_grad=True) for table in (X, Y)]
+    scores = tables[0][inputs] @ tables[1][outs].T
+    nn.local_nce(scores, torch.zeros(3, dtype=torch.int64), reduction="sum").backward()
+    expected = [(table - 0.1 * table.grad).detach() for table in tables]
+    kernels.train_windows(inputs, np.array([0, 3]), outs[None], 0.1, X.reshape(-1), Y.reshape(-1), 32, np.zeros(2))
+    np.testing.assert_allclose(X, expected[0], rtol=1e-12)
+    np.testing.assert_allclose(Y, expected[1], rtol=1e-12)
+
+
+def test_losses_that_torch_has_agree():
+    scores, target = candidates(masked=True)
+    torch.testing.assert_close(nn.global_nce(scores, target), torch.nn.functional.cross_entropy(scores, target))
+    one_hot = torch.nn.functional.one_hot(target, 4).double()
+    scores, target = candidates(masked=False)
+    per_pair = torch.nn.functional.binary_cross_entropy_with_logits(scores, one_hot, reduction="none")
+    torch.testing.assert_close(nn.local_nce(scores, target, reduction="none"), per_pair.sum(1))
+    margins = torch.nn.functional.multi_margin_loss(scores, target, margin=0.8, reduction="none") * 4
+    torch.testing.assert_close(nn.hinge(scores, target, 0.8, "sum", "none"), margins)
+
+
+@pytest.mark.parametrize("loss", [nn.global_nce, nn.local_nce])
+def test_beyond_the_scores_there_is_one_matrix(loss):
+    from nce_memory import peak_bytes
+
+    n = 1536
+    scores = torch.randn(n, n, requires_grad=True)
+    target = torch.arange(n)
+    peak = peak_bytes(lambda: loss(scores, target).backward())
+    assert 1 <= peak / (4 * n * n) < 1.01

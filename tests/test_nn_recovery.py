@@ -1,0 +1,107 @@
+"""Probabilities from scores of contrastive losses, and how far a model is from needing no normaliser."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
+
+torch = pytest.importorskip("torch")
+
+from nearfar.errors import InputError  # noqa: E402
+from nearfar.nn import SelfNormalization, UnigramNoise, recover_conditional, self_normalization  # noqa: E402
+
+
+def rows(rng, B, n):
+    return torch.from_numpy(rng.dirichlet(np.full(n, 0.7), size=B) + 1e-9)
+
+
+@pytest.mark.parametrize("per_row", [False, True])
+@pytest.mark.parametrize("N", [2, 3, 17])
+def test_the_optimum_of_each_loss_gives_back_the_conditional(rng, N, per_row):
+    p, q = rows(rng, 5, 7), rows(rng, 5, 7)
+    log_p, log_q = p.log() - p.sum(1).log()[:, None], q.log() if per_row else q[2].log()
+    c = torch.from_numpy(rng.normal(size=(5, 1))) * 30
+    found = {
+        "global": recover_conditional(log_p - log_q + c, log_q),
+        "global, log_q in training": recover_conditional(log_p + c),
+        "local": recover_conditional(log_p - log_q - math.log(N - 1), log_q, "local", N),
+        "local, log_q in training": recover_conditional(log_p, loss="local"),
+    }
+    for name, log_found in found.items():
+        assert log_found.dtype == torch.float64, name
+        torch.testing.assert_close(log_found, log_p, rtol=0, atol=1e-12, msg=name)
+
+
+@settings(deadline=None, max_examples=50)
+@given(arrays(np.float64, (3, 4), elements=st.floats(-80, 80)), st.floats(-50, 50), st.integers(2, 50))
+def test_global_is_normalised_and_local_moves_with_the_scores(s, c, N):
+    scores, log_q = torch.from_numpy(s), torch.tensor([0.5, 0.2, 0.2, 0.1]).log()
+    ranked = recover_conditional(scores, log_q)
+    torch.testing.assert_close(ranked.exp().sum(1), torch.ones(3).double())
+    torch.testing.assert_close(recover_conditional(scores + c, log_q), ranked, rtol=0, atol=1e-9)
+    binary = recover_conditional(scores, log_q, "local", N)
+    torch.testing.assert_close(recover_conditional(scores + c, log_q, "local", N), binary + c, rtol=0, atol=1e-9)
+    # Both order the ids alike, and are the same once the sums are taken away.
+    sums = self_normalization(scores, log_q, N).log_sums
+    torch.testing.assert_close(binary - sums[:, None], ranked, rtol=0, atol=1e-9)
+
+
+def test_self_normalization_tells_a_constant_from_a_spread(rng):
+    p = rows(rng, 200, 6)
+    log_p = p.log() - p.sum(1).log()[:, None]
+    z = torch.from_numpy(rng.normal(0.4, 0.25, size=200))
+    measured = self_normalization(log_p + z[:, None])
+    assert isinstance(measured, SelfNormalization)
+    assert torch.allclose(measured.log_sums, z)
+    assert measured.mean == pytest.approx(float(z.mean()))
+    assert measured.spread == pytest.approx(float(z.std(correction=0)))
+    assert measured.largest == pytest.approx(float(z.abs().max()))
+    alike = self_normalization(log_p - 3)
+    assert alike.mean == pytest.approx(-3)
+    assert alike.spread == pytest.approx(0, abs=1e-12)
+    assert alike.largest == pytest.approx(3)
+    assert self_normalization(log_p[:1]).spread == 0  # one context has no spread
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+def test_half_precision_is_computed_in_float32(dtype):
+    scores = torch.tensor([[9.0, 8.5, 3.0, -2.0]], dtype=dtype, requires_grad=True)
+    log_q = UnigramNoise([5, 3, 2, 9]).log_prob(torch.arange(4))
+    found = recover_conditional(scores, log_q)
+    assert found.dtype == torch.float32
+    torch.testing.assert_close(found, (scores.detach().float() + log_q).log_softmax(1))
+    found[0, 0].backward()  # differentiable: it can stand in a loss
+    assert scores.grad.dtype == dtype
+    assert not self_normalization(scores).log_sums.requires_grad
+
+
+def test_a_masked_id_has_probability_zero():
+    found = recover_conditional(torch.tensor([[1.0, -math.inf, 0.0]])).exp()
+    torch.testing.assert_close(found, torch.tensor([[math.e, 0.0, 1.0]]) / (math.e + 1))
+
+
+S, LOG_Q = torch.zeros(2, 3), torch.full((3,), -1.0)
+BAD = [
+    (lambda: recover_conditional(S[0]), "recover_conditional: scores must be of 2 dimension"),
+    (lambda: recover_conditional(S.long()), "scores must be a tensor of floating-point numbers"),
+    (lambda: recover_conditional(S + math.nan), "scores must be free of NaN"),
+    (lambda: recover_conditional(S, loss="binary"), "loss must be one of 'global', 'local'; got 'binary'"),
+    (lambda: recover_conditional(S, LOG_Q, n_candidates=5), "n_candidates must be left out for loss='global'; got 5"),
+    (lambda: recover_conditional(S, LOG_Q, "local"), "n_candidates must be given together with log_q.*got None"),
+    (lambda: recover_conditional(S, None, "local", 5), "n_candidates must be given together with log_q.*got 5"),
+    (lambda: recover_conditional(S, LOG_Q, "local", 1), "n_candidates must be an integer >= 2; got 1"),
+    (lambda: recover_conditional(S, LOG_Q[:2]), r"log_q must be of shape \(3,\); got shape \(2,\)"),
+    (lambda: recover_conditional(S, torch.tensor([0.5, 0.5, 0.0]).log()), "log_q must be finite; got -inf"),
+    (lambda: self_normalization(S, LOG_Q), "self_normalization: n_candidates must be given together with log_q"),
+]
+
+
+@pytest.mark.parametrize(("bad", "message"), BAD)
+def test_bad_input_is_refused(bad, message):
+    with pytest.raises(InputError, match=message):
+        bad()

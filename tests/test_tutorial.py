@@ -1,0 +1,101 @@
+"""The tutorial is what its notebook says, and the notebook still finds what the page tells."""
+
+from __future__ import annotations
+
+import importlib.util
+import re
+import sys
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("matplotlib")
+
+from matplotlib.figure import Figure
+
+DOCS = Path(__file__).resolve().parents[1] / "docs"
+
+
+def _load():
+    spec = importlib.util.spec_from_file_location("make_tutorial", DOCS / "make_tutorial.py")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules["make_tutorial"] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+tutorial = _load()
+CELLS = tutorial.cells(tutorial.SOURCE.read_text("utf-8"))
+PAGE = tutorial.PAGE.read_text("utf-8")
+
+
+def test_the_page_has_all_cells_in_their_order():
+    at = 0
+    for cell in CELLS:
+        at = PAGE.index(f"```python\n{cell.body}\n```" if cell.is_code else cell.body, at)
+    assert PAGE.endswith(tutorial.FOOT)
+    assert "Traceback" not in PAGE
+
+
+def test_pictures_are_small_and_none_is_left_over():
+    shown = re.findall(r"!\[.+\]\(\.\./images/ambiguous-words/(\d+\.svg)\)", PAGE)
+    files = list(tutorial.IMAGES.iterdir())
+    assert shown == sorted(path.name for path in files)
+    assert len(shown) == sum(cell.body.endswith("\nfigure") for cell in CELLS)
+    for path in files:
+        assert path.stat().st_size < 100_000
+        assert path.read_text("utf-8").count("<use") > 10  # something is drawn
+
+
+def test_cells_are_run_as_in_a_notebook(tmp_path, monkeypatch):
+    source = '''"""Not on the page."""
+# %% [markdown]
+# # Title
+#
+# Text.
+
+# %%
+from matplotlib.figure import Figure
+n = 2
+print("n is", n)
+n + 1
+
+# %%
+figure = Figure()
+figure.subplots().set(title="nothing")
+figure
+
+# %%
+for k in range(n):
+    pass
+'''
+    found, names = tutorial.cells(source), {}
+    assert [cell.is_code for cell in found] == [False, True, True, True]
+    for cell in found[1:]:
+        tutorial.run(cell, names)
+    assert [cell.printed for cell in found] == ["", "n is 2\n3", "", ""]
+    assert [type(figure) for figure in found[2].figures] == [Figure]
+    monkeypatch.setattr(tutorial, "PAGE", tmp_path / "page.md")
+    monkeypatch.setattr(tutorial, "IMAGES", tmp_path / "images")
+    (tmp_path / "images").mkdir()
+    (tmp_path / "images" / "9.svg").touch()
+    tutorial.write(found)
+    page = (tmp_path / "page.md").read_text("utf-8")
+    assert page.startswith("# Title\n\nText.\n\n```python\nfrom matplotlib")
+    assert "```text\nn is 2\n3\n```" in page
+    assert "![nothing](../images/images/1.svg)" in page
+    assert [path.name for path in (tmp_path / "images").iterdir()] == ["1.svg"]
+
+
+@pytest.mark.slow
+def test_the_notebook_still_finds_what_the_page_tells():
+    names = {}
+    for cell in tutorial.cells(tutorial.SOURCE.read_text("utf-8")):
+        if cell.is_code:
+            tutorial.run(cell, names)
+    truth = names["truth"]
+    for found in names["entropies"].values():
+        assert found[truth > 0].min() > found[truth == 0].max()
+    assert {"try", "suite"} <= set(names["ranked"][:40])
+    assert {"to", "of"} <= set(names["ranked"][-30:])
+    assert len(names["pairs"]) == 5
