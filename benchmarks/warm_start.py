@@ -11,32 +11,25 @@ from __future__ import annotations
 
 import argparse
 import copy
-import lzma
 import time
 
 import numpy as np
 
 import nearfar as nf
 from _common import DATA, ResultFile, say
+from word2dm import articles
 
-PACKED = DATA / "wiki_text8_style" / "wiki_100M.txt.xz"
 MEN = DATA / "word_similarity" / "EN-MEN-TR-3k.txt"
 SIZE, N_EPOCHS = 10, 2
 
 
 def halves(n_words: int) -> tuple[nf.EncodedCorpus, nf.EncodedCorpus, nf.EncodedCorpus]:
     """Return the first half of the articles, the second, and both, by one vocabulary."""
-    articles, n = [], 0
-    with lzma.open(PACKED, "rt") as file:
-        for line in file:
-            articles.append(line)
-            n += line.count(" ")
-            if n >= n_words:
-                break
-    vocabulary = nf.Corpus(articles).vocabulary(min_count=8)
-    middle = len(articles) // 2
+    lines = articles(n_words)
+    vocabulary = nf.Corpus(lines).vocabulary(min_count=8)
+    middle = len(lines) // 2
     first, second, both = (
-        nf.Corpus(part).encode(vocabulary=vocabulary) for part in (articles[:middle], articles[middle:], articles)
+        nf.Corpus(part).encode(vocabulary=vocabulary) for part in (lines[:middle], lines[middle:], lines)
     )
     return first, second, both
 

@@ -49,7 +49,7 @@ SETTINGS: dict[str, dict[str, Any]] = {
 }
 
 
-def sample(n_words: int) -> nf.EncodedCorpus:
+def articles(n_words: int) -> list[str]:
     """Return the first articles of the sample."""
     lines, n = [], 0
     with lzma.open(PACKED, "rt") as file:
@@ -58,7 +58,12 @@ def sample(n_words: int) -> nf.EncodedCorpus:
             n += line.count(" ")
             if n >= n_words:
                 break
-    return nf.Corpus(lines).encode(min_count=5)
+    return lines
+
+
+def sample(n_words: int) -> nf.EncodedCorpus:
+    """Return the first articles, encoded."""
+    return nf.Corpus(articles(n_words)).encode(min_count=5)
 
 
 # ---------------------------------------------------------------- speed

@@ -47,7 +47,7 @@ def test_planting_is_replacing_words(sentences, order, n_pairs):
 
 
 def test_planted_text_is_written_in_blocks_and_stored(monkeypatch, tmp_path):
-    monkeypatch.setattr("nearfar.evaluate.senses._BLOCK", 3)
+    monkeypatch.setattr("nearfar.text.encoded._BLOCK", 3)
     sentences = [["sea", "ship", "moon"], ["tide", "sea"], ["ship"] * 5]
     planted = nf.evaluate.plant_pseudowords(nf.Corpus(sentences).encode(min_count=1), [("sea", "ship")])
     assert planted.tokens.dtype == np.int32

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -26,7 +25,6 @@ Doubles = NDArray[np.float64]
 Pair = tuple[str, str]
 Near = tuple[list[int], list[int]]  # rows of the neighbours of the one word, and of the other
 
-_BLOCK = 2**20  # words of a text at a time
 _SHUFFLES = 20
 
 
@@ -105,9 +103,8 @@ def plant_pseudowords(corpus: Any, pairs: Iterable[Pair]) -> EncodedCorpus:
     >>> [[planted.vocabulary.words[k] for k in sentence] for sentence in planted]
     [['the', 'banana|door', 'opens'], ['the', 'banana|door', 'ripens']]
     """
-    from nearfar.storage._array_files import ArrayFile
     from nearfar.text import EncodedCorpus, Vocabulary
-    from nearfar.text.encoded import check_encoded, in_temporary_files
+    from nearfar.text.encoded import check_encoded, renumbered
 
     owner = "plant_pseudowords"
     if not isinstance(corpus, EncodedCorpus):
@@ -127,14 +124,7 @@ def plant_pseudowords(corpus: Any, pairs: Iterable[Pair]) -> EncodedCorpus:
     kept = np.setdiff1d(np.arange(len(old)), [old[b] for _, b in given])
     vocabulary = Vocabulary([names[k] for k in kept], counts[kept])
     numbers = vocabulary.words.rows(names).astype(np.int32)
-
-    def write(folder: Path) -> None:
-        with ArrayFile(folder / "tokens.npy", np.int32) as tokens, ArrayFile(folder / "ends.npy", np.int64) as ends:
-            for start in range(0, corpus.n_tokens, _BLOCK):
-                tokens.append(numbers[corpus.tokens[start : start + _BLOCK]])
-            ends.append(corpus.ends)
-
-    return in_temporary_files(write, vocabulary)
+    return renumbered(corpus, numbers, vocabulary)
 
 
 def sense_induction(

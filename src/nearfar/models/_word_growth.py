@@ -11,13 +11,10 @@ from numpy.typing import NDArray
 
 from nearfar._ids import Ids
 from nearfar.models._windows import Windows
-from nearfar.storage._array_files import ArrayFile
-from nearfar.text.encoded import EncodedCorpus, in_temporary_files
+from nearfar.text.encoded import EncodedCorpus, renumbered
 from nearfar.text.vocabulary import Vocabulary
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from nearfar.models._relation_pairs import RelationWindows
     from nearfar.models._windows import WindowSource
     from nearfar.models._word_model import WordModel
@@ -43,7 +40,7 @@ def encoded_further(corpus: Corpus, known: Vocabulary, min_count: int, max_size:
     return encoded
 
 
-def renumbered(corpus: EncodedCorpus, known: Vocabulary) -> EncodedCorpus:
+def in_known_numbers(corpus: EncodedCorpus, known: Vocabulary) -> EncodedCorpus:
     """Return an encoded text in the numbers of known words, and of all new ones that come in it."""
     own = corpus.vocabulary
     counts = _counts(corpus.tokens, len(own))
@@ -57,14 +54,7 @@ def renumbered(corpus: EncodedCorpus, known: Vocabulary) -> EncodedCorpus:
     vocabulary = _joined(known, words, joined)
     if np.array_equal(places[met], np.flatnonzero(met)):
         return EncodedCorpus(corpus.tokens, corpus.ends, vocabulary)
-
-    def write(folder: Path) -> None:
-        with ArrayFile(folder / "tokens.npy", np.int32) as tokens, ArrayFile(folder / "ends.npy", np.int64) as ends:
-            for start in range(0, corpus.n_tokens, _BLOCK):
-                tokens.append(places[corpus.tokens[start : start + _BLOCK]])
-            ends.append(corpus.ends)
-
-    return in_temporary_files(write, vocabulary)
+    return renumbered(corpus, places, vocabulary)
 
 
 def _joined(known: Vocabulary, words: list[str], counts: NDArray[np.int64]) -> Vocabulary:

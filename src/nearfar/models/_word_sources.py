@@ -37,7 +37,7 @@ def further_source_of(model: WordModel, corpus: Any, n_jobs: int) -> WindowSourc
     if isinstance(text, Corpus):
         text = growth.encoded_further(text, model.vocabulary_, model.min_count, model.max_size)
     else:
-        text = growth.renumbered(text, model.vocabulary_)
+        text = growth.in_known_numbers(text, model.vocabulary_)
     return _windows_of(model, text)
 
 

@@ -200,6 +200,18 @@ def in_temporary_files(write: Callable[[Path], object], vocabulary: Vocabulary) 
     return made
 
 
+def renumbered(corpus: EncodedCorpus, numbers: NDArray[np.integer], vocabulary: Vocabulary) -> EncodedCorpus:
+    """Return a text whose word number k is ``numbers[k]`` of another vocabulary, in temporary files."""
+
+    def write(folder: Path) -> None:
+        with ArrayFile(folder / "tokens.npy", np.int32) as tokens, ArrayFile(folder / "ends.npy", np.int64) as ends:
+            for start in range(0, corpus.n_tokens, _BLOCK):
+                tokens.append(numbers[corpus.tokens[start : start + _BLOCK]])
+            ends.append(corpus.ends)
+
+    return in_temporary_files(write, vocabulary)
+
+
 def _numbers(scan: Scan, vocabulary: Vocabulary, *, own: bool) -> list[NDArray[np.int32]]:
     """Return for each worker of the scan what its numbers become; -1 for words that the vocabulary has not."""
     if own:
