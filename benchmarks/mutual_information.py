@@ -143,14 +143,15 @@ def draw_values(ax: Any, records: list[dict[str, Any]]) -> None:
     """Values with their spread from batch to batch, against the truth and the ceiling."""
     ax.plot(LEVELS, LEVELS, color="black", lw=0.8)
     ax.axhline(math.log(BATCH), color="grey", lw=0.8, ls=":")
-    ax.text(LEVELS[0], math.log(BATCH) + 0.1, f"log {BATCH}", color="grey")
+    ax.text(LEVELS[0] - 0.5, math.log(BATCH) + 0.15, f"log {BATCH}", color="grey")
     for shift, (bound, mine) in enumerate(curves(records).items()):
         at = [r["information"] + 0.09 * (shift - 3) for r in mine]
         spread = [r["spread"] for r in mine]
         ax.errorbar(at, [r["value"] for r in mine], spread, color=color(bound), marker=".", lw=1, label=NAMES[bound])
+    ax.set_ylim(min(0.0, *(r["value"] - 0.5 for r in records)), 12)  # some spreads are larger
     ax.set_title(f"trained critic, N = {BATCH}: value ± spread")
     ax.set_ylabel("nats")
-    ax.legend(frameon=False, fontsize=6)
+    ax.legend(frameon=False, fontsize=6, loc="upper left")
 
 
 def draw_spreads(ax: Any, records: list[dict[str, Any]]) -> None:

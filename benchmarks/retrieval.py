@@ -1,6 +1,6 @@
 """Two towers that retrieve films, MovieLens 1M: in-batch negatives with and without the log-q correction.
 
-    python benchmarks/retrieval.py [--seeds 0 1 2] [--temperatures 0.1 0.2 0.4]
+    python benchmarks/retrieval.py [--seeds 0 1 2] [--temperatures 0.1 0.2 0.4 0.8 1.6]
 
 A rating of 4 or 5 says that the user likes the film. Each rating falls to the test with probability 0.2, to the
 validation with 0.1. Films are ranked for every user who likes one in the test: all that anybody rated, but for those
@@ -178,7 +178,7 @@ def record(file: ResultFile, key: dict[str, Any], scores: Tensor, split: Split, 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2])
-    parser.add_argument("--temperatures", type=float, nargs="+", default=[0.1, 0.2, 0.4])
+    parser.add_argument("--temperatures", type=float, nargs="+", default=[0.1, 0.2, 0.4, 0.8, 1.6])
     args = parser.parse_args()
     torch.set_num_threads(1)
     file, films = ResultFile("retrieval", KEYS), read_films()

@@ -6,8 +6,9 @@ The next word from the four before it: their vectors side by side, one hidden la
 of the 10,000 words that may come. All train on the same batches from the same start by Adam, whose rate falls linearly
 to 0. A batch has one sample of noise words, drawn with repeats and shared by its rows.
 
-Perplexity is by the full softmax, whatever the training was: of the scores as they are, and of scores plus log q, which
-is what those of an uncorrected model have to be taken for when its noise was drawn from q.
+Three losses of the same samples: sampled softmax, the same without its correction by log q, and the ranking loss
+corrected by log q. Perplexity is by the full softmax, whatever the training was: of the scores as they are, and of
+scores plus log q, which is what those of an uncorrected model have to be taken for when its noise was drawn from q.
 """
 
 from __future__ import annotations
@@ -25,7 +26,8 @@ from torch import Tensor, nn
 import nearfar as nf
 from _common import DATA, ResultFile, say
 
-KEYS = ("noise", "n_samples", "corrected")
+KEYS = ("noise", "n_samples", "loss")
+LOSSES = ("not corrected", "sampled softmax", "ranking")
 FOLDER = DATA / "ptb"
 CONTEXT, N_COMPONENTS = 4, 128
 BATCH_SIZE, LEARNING_RATE, N_EPOCHS = 512, 0.002, 1
@@ -74,32 +76,37 @@ class NextWord(nn.Module):
         return (hidden * self.next_words(words)).sum(dim=1) + self.biases(words)[:, 0]
 
 
-def train(windows: Tensor, n_words: int, noise: Any, n_samples: int, corrected: bool) -> NextWord:
-    """Train by the full softmax, or by a sampled one where there is noise."""
+def sampled_loss(model: NextWord, hidden: Tensor, target: Tensor, drawn: Tensor, noise: Any, loss: str) -> Tensor:
+    """Return the loss of the true words and a sample of noise words."""
+    true, others = model.scores_of_each(hidden, target), model.scores_of(hidden, drawn)
+    log_q = noise.log_prob(drawn)
+    if loss == "ranking":
+        scores = torch.cat([true[:, None], others], dim=1)
+        candidates_log_q = torch.cat([noise.log_prob(target)[:, None], log_q.expand_as(others)], dim=1)
+        return nf.nn.global_nce(scores, torch.zeros_like(target), candidates_log_q)
+    if loss == "not corrected":
+        log_q = torch.full_like(log_q, -math.log(len(drawn)))  # as if m q were 1
+    return nf.nn.sampled_softmax(true, others, log_q, true_ids=target, noise_ids=drawn)
+
+
+def train(windows: Tensor, n_words: int, noise: Any, n_samples: int, loss: str) -> NextWord:
+    """Train by the full softmax, or with samples where there is noise."""
     torch.manual_seed(0)
     model = NextWord(n_words)
     optimizer = torch.optim.Adam(model.parameters(), lr=LEARNING_RATE, fused=True)
     n_steps = N_EPOCHS * math.ceil(len(windows) / BATCH_SIZE)
     schedule = torch.optim.lr_scheduler.LinearLR(optimizer, 1.0, 0.0, n_steps)
-    as_if_once = torch.full((n_samples,), -math.log(n_samples))  # m q = 1: no correction
     orders, draws = (torch.Generator().manual_seed(seed) for seed in (1, 2))
     for _ in range(N_EPOCHS):
         for batch in torch.randperm(len(windows), generator=orders).split(BATCH_SIZE):
-            contexts, target = windows[batch, :-1], windows[batch, -1]
-            hidden = model(contexts)
+            hidden, target = model(windows[batch, :-1]), windows[batch, -1]
             if noise is None:
-                loss = nf.nn.full_softmax(model.scores_of_all(hidden), target)
+                value = nf.nn.full_softmax(model.scores_of_all(hidden), target)
             else:
                 drawn = noise.sample((n_samples,), generator=draws)
-                loss = nf.nn.sampled_softmax(
-                    model.scores_of_each(hidden, target),
-                    model.scores_of(hidden, drawn),
-                    noise.log_prob(drawn) if corrected else as_if_once,
-                    true_ids=target,
-                    noise_ids=drawn,
-                )
+                value = sampled_loss(model, hidden, target, drawn, noise, loss)
             optimizer.zero_grad()
-            loss.backward()
+            value.backward()
             optimizer.step()
             schedule.step()
     return model
@@ -117,8 +124,8 @@ def perplexities(model: NextWord, windows: Tensor, log_q: Tensor | None) -> list
     return [round(x, 2) for x in np.exp(sums / len(windows)).tolist()]
 
 
-def measure(file: ResultFile, parts: dict[str, Tensor], name: str | None, n_samples: int, corrected: bool) -> None:
-    key = dict(zip(KEYS, (name, n_samples, corrected), strict=True))
+def measure(file: ResultFile, parts: dict[str, Tensor], name: str | None, n_samples: int, loss: str) -> None:
+    key = dict(zip(KEYS, (name, n_samples, loss), strict=True))
     if file.find(**key):
         return
     counts = torch.bincount(parts["train"])
@@ -127,7 +134,7 @@ def measure(file: ResultFile, parts: dict[str, Tensor], name: str | None, n_samp
         noise = nf.nn.UniformNoise(len(counts)) if name == "uniform" else nf.nn.UnigramNoise(counts, power=1.0)
     windows = {part: windows_of(words) for part, words in parts.items()}
     began = time.process_time()
-    model = train(windows["train"], len(counts), noise, n_samples, corrected)
+    model = train(windows["train"], len(counts), noise, n_samples, loss)
     seconds = time.process_time() - began
     log_q = None if noise is None else noise.log_prob(torch.arange(len(counts)))
     found = {part: perplexities(model, windows[part], log_q) for part in ("valid", "test")}
@@ -144,9 +151,11 @@ def main() -> None:
     file, parts = ResultFile("sampled_softmax", KEYS), read_words()
     for noise in args.noise:
         for n_samples in args.samples:
-            for corrected in (False, True):
-                measure(file, parts, noise, n_samples, corrected)
-    measure(file, parts, None, len(torch.unique(parts["train"])), True)
+            for loss in LOSSES:
+                # Uniform noise takes the same from the scores of all words, which a ranking does not see.
+                if (noise, loss) != ("uniform", "ranking"):
+                    measure(file, parts, noise, n_samples, loss)
+    measure(file, parts, None, len(torch.unique(parts["train"])), "full softmax")
 
 
 if __name__ == "__main__":

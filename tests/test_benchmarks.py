@@ -660,24 +660,28 @@ def test_the_guide_finds_the_table_of_retrieval() -> None:
 
 
 def test_sampled_softmax_is_beside_the_full_one(tmp_path) -> None:
+    measured = {
+        (20, "sampled softmax"): [250.0, 400.0],
+        (20, "ranking"): [240.0, 390.0],
+        (20, "not corrected"): [1500.0, 260.0],
+        (100, "sampled softmax"): [220.0, 400.0],
+        (100, "not corrected"): [1300.0, 230.0],
+    }
     records = [
-        {"noise": "unigram", "n_samples": m, "corrected": c, "cpu_seconds": 20.0, "test": test}
-        for m, c, test in (
-            (20, True, [250.0, 400.0]),
-            (20, False, [1500.0, 260.0]),
-            (100, True, [220.0, 400.0]),
-            (100, False, [1300.0, 230.0]),
-        )
+        {"noise": "unigram", "n_samples": m, "loss": loss, "cpu_seconds": 20.0, "test": test}
+        for (m, loss), test in measured.items()
     ]
-    write_results(tmp_path, "sampled_softmax", records)
+    uniform = {"noise": "uniform", "n_samples": 20, "loss": "not corrected", "cpu_seconds": 20.0, "test": [400.0] * 2}
+    write_results(tmp_path, "sampled_softmax", [*records, uniform])
     name = "sampled softmax on PTB with log-q correction, noise of word frequencies: perplexity"
     assert page(tmp_path)[1][name][1:] == ["not measured", "–"]
-    full = {"noise": None, "n_samples": 10000, "corrected": True, "cpu_seconds": 300.0, "test": [200.0]}
-    write_results(tmp_path, "sampled_softmax", [*records, full])
+    full = {"noise": None, "n_samples": 10000, "loss": "full softmax", "cpu_seconds": 300.0, "test": [200.0]}
+    write_results(tmp_path, "sampled_softmax", [*records, uniform, full])
     text, bars = page(tmp_path)
     assert bars[name][1:] == ["250 against 1500 (20 samples), 220 against 1300 (100 samples); full softmax 200", "yes"]
-    assert "| unigram | 20 | 250.0 | 1500.0 | 260.0 | 20.00 s |" in text
-    assert "| full softmax | – | 200.0 | – | – | 300 s |" in text
+    assert "| unigram | 20 | 250.0 | 240.0 | 1500.0 | 260.0 | 20.00 s |" in text
+    assert "| uniform | 20 | – | 400.0 | 400.0 | 400.0 | 20.00 s |" in text
+    assert "| full softmax | – | 200.0 | – | – | – | 300 s |" in text
 
 
 def tiny_films(rng: np.random.Generator):
@@ -723,12 +727,12 @@ def test_retrieval_judges_what_was_held_out() -> None:
 
 def test_perplexity_is_by_the_full_softmax() -> None:
     torch = pytest.importorskip("torch")
-    from sampled_softmax import NextWord, perplexities, windows_of
+    from sampled_softmax import NextWord, perplexities, sampled_loss, windows_of
 
     words = torch.tensor([5, 6, 7, 8, 9, 3])
     windows = windows_of(words)
     assert windows.tolist()[0] == [3, 3, 3, 3, 5]
-    assert windows.tolist()[5] == [6, 7, 8, 9, 3] or windows.tolist()[5][-1] == 3
+    assert windows.tolist()[5] == [6, 7, 8, 9, 3]
     model = NextWord(10)
     torch.nn.init.zeros_(model.next_words.weight)
     assert perplexities(model, windows, None) == [10.0]
@@ -740,3 +744,12 @@ def test_perplexity_is_by_the_full_softmax() -> None:
     assert torch.allclose(model.scores_of(hidden, some), model.scores_of_all(hidden)[:, some])
     each = model.scores_of_each(hidden, words)
     assert torch.allclose(each, model.scores_of_all(hidden).gather(1, words[:, None])[:, 0], atol=1e-5)
+
+    # Of one noise word that is not the true one, ranking without and with correction by a constant are the same.
+    noise, target = nf.nn.UniformNoise(10), words[:1]
+    ranking, plain = (
+        sampled_loss(model, hidden[:1], target, some[:1], noise, loss).item() for loss in ("ranking", "not corrected")
+    )
+    assert ranking == pytest.approx(plain, rel=1e-5)
+    sampled = sampled_loss(model, hidden[:1], target, some[:1], noise, "sampled softmax").item()
+    assert np.expm1(sampled) == pytest.approx(10 * np.expm1(plain), rel=1e-4)  # 1 / (m q) = 10
