@@ -4,7 +4,8 @@
 
 The next word from the four before it: their vectors side by side, one hidden layer (tanh), a vector and a bias for each
 of the 10,000 words that may come. All train on the same batches from the same start by Adam, whose rate falls linearly
-to 0. A batch has one sample of noise words, drawn with repeats and shared by its rows.
+to 0; one more, by ranking, starts at the frequencies of the words. A batch has one sample of noise words,
+drawn with repeats and shared by its rows.
 
 Three losses of the same samples: sampled softmax, the same without its correction by log q, and the ranking loss
 corrected by log q. Perplexity is by the full softmax, whatever the training was: of the scores as they are, and of
@@ -28,6 +29,7 @@ from _common import DATA, ResultFile, say
 
 KEYS = ("noise", "n_samples", "loss")
 LOSSES = ("not corrected", "sampled softmax", "ranking")
+INFORMED = "ranking, from word frequencies"
 FOLDER = DATA / "ptb"
 CONTEXT, N_COMPONENTS = 4, 128
 BATCH_SIZE, LEARNING_RATE, N_EPOCHS = 512, 0.002, 1
@@ -80,7 +82,7 @@ def sampled_loss(model: NextWord, hidden: Tensor, target: Tensor, drawn: Tensor,
     """Return the loss of the true words and a sample of noise words."""
     true, others = model.scores_of_each(hidden, target), model.scores_of(hidden, drawn)
     log_q = noise.log_prob(drawn)
-    if loss == "ranking":
+    if loss in ("ranking", INFORMED):
         scores = torch.cat([true[:, None], others], dim=1)
         candidates_log_q = torch.cat([noise.log_prob(target)[:, None], log_q.expand_as(others)], dim=1)
         return nf.nn.global_nce(scores, torch.zeros_like(target), candidates_log_q)
@@ -89,10 +91,12 @@ def sampled_loss(model: NextWord, hidden: Tensor, target: Tensor, drawn: Tensor,
     return nf.nn.sampled_softmax(true, others, log_q, true_ids=target, noise_ids=drawn)
 
 
-def train(windows: Tensor, n_words: int, noise: Any, n_samples: int, loss: str) -> NextWord:
+def train(windows: Tensor, counts: Tensor, noise: Any, n_samples: int, loss: str) -> NextWord:
     """Train by the full softmax, or with samples where there is noise."""
     torch.manual_seed(0)
-    model = NextWord(n_words)
+    model = NextWord(len(counts))
+    if loss == INFORMED:
+        model.biases.weight.data[:, 0] = (counts / counts.sum()).log()
     optimizer = torch.optim.Adam(model.parameters(), lr=LEARNING_RATE, fused=True)
     n_steps = N_EPOCHS * math.ceil(len(windows) / BATCH_SIZE)
     schedule = torch.optim.lr_scheduler.LinearLR(optimizer, 1.0, 0.0, n_steps)
@@ -134,7 +138,7 @@ def measure(file: ResultFile, parts: dict[str, Tensor], name: str | None, n_samp
         noise = nf.nn.UniformNoise(len(counts)) if name == "uniform" else nf.nn.UnigramNoise(counts, power=1.0)
     windows = {part: windows_of(words) for part, words in parts.items()}
     began = time.process_time()
-    model = train(windows["train"], len(counts), noise, n_samples, loss)
+    model = train(windows["train"], counts, noise, n_samples, loss)
     seconds = time.process_time() - began
     log_q = None if noise is None else noise.log_prob(torch.arange(len(counts)))
     found = {part: perplexities(model, windows[part], log_q) for part in ("valid", "test")}
@@ -155,6 +159,7 @@ def main() -> None:
                 # Uniform noise takes the same from the scores of all words, which a ranking does not see.
                 if (noise, loss) != ("uniform", "ranking"):
                     measure(file, parts, noise, n_samples, loss)
+    measure(file, parts, "unigram", max(args.samples), INFORMED)
     measure(file, parts, None, len(torch.unique(parts["train"])), "full softmax")
 
 

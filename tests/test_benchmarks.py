@@ -753,3 +753,37 @@ def test_perplexity_is_by_the_full_softmax() -> None:
     assert ranking == pytest.approx(plain, rel=1e-5)
     sampled = sampled_loss(model, hidden[:1], target, some[:1], noise, "sampled softmax").item()
     assert np.expm1(sampled) == pytest.approx(10 * np.expm1(plain), rel=1e-4)  # 1 / (m q) = 10
+
+
+@pytest.mark.parametrize(("noise", "peaked"), [("uniform", True), ("p", False)])
+def test_what_the_page_says_of_few_samples(noise: str, peaked: bool) -> None:
+    torch = pytest.importorskip("torch")
+    p = torch.tensor([0.5, 0.25, 0.15, 0.07, 0.03], dtype=torch.float64)
+    log_q = (torch.full_like(p, 0.2) if noise == "uniform" else p).log()
+    # Every true word with every sample of two, as often as they come.
+    true, *drawn = torch.cartesian_prod(*[torch.arange(5)] * 3).T
+    drawn = torch.stack(drawn, dim=1)
+    weight = p[true] * log_q[drawn].sum(dim=1).exp()
+
+    def ranking(s):
+        ids = torch.cat([true[:, None], drawn], dim=1)
+        return nf.nn.global_nce(s[ids], torch.zeros_like(true), log_q[ids], reduction="none")
+
+    def sampled(s):
+        return nf.nn.sampled_softmax(s[true], s[drawn], log_q[drawn], true, drawn, reduction="none")
+
+    best = []
+    for loss in (ranking, sampled):
+        s = torch.zeros(5, dtype=torch.float64, requires_grad=True)
+        optimizer = torch.optim.LBFGS([s], max_iter=200, line_search_fn="strong_wolfe", tolerance_change=1e-14)
+
+        def closure(s=s, loss=loss, optimizer=optimizer):
+            optimizer.zero_grad()
+            value = (weight * loss(s)).sum()
+            value.backward()
+            return value
+
+        optimizer.step(closure)
+        best.append(s.detach().softmax(0))
+    assert best[0].numpy() == pytest.approx(p.numpy(), abs=1e-4)
+    assert (best[1][0] > p[0] + 0.1) if peaked else (best[1][0] < p[0] - 0.03)
