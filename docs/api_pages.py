@@ -80,7 +80,7 @@ def _page(module_name: str, name: str, value: object) -> str:
         directive = "autoclass"
         options = "   :members:\n   :member-order: bysource\n"
         if not issubclass(value, BaseException):
-            options += "   :inherited-members: object, BaseEstimator, Module, Protocol\n"
+            options += "   :inherited-members: object, BaseEstimator, Module, Optimizer, Protocol\n"
         if hasattr(value, "get_metadata_routing"):  # scikit-learn's own affairs
             options += "   :exclude-members: get_metadata_routing, set_fit_request\n"
     return f"{_title(name, '=')}\n.. currentmodule:: {module_name}\n\n.. {directive}:: {name}\n{options}"

@@ -1,10 +1,12 @@
-"""Contrastive objectives for torch: losses on scores, noise for candidates, what scores mean, mutual information."""
+"""Torch: contrastive losses on scores, noise for candidates, what scores mean, mutual information; small tables."""
 
 from nearfar._checks import require
 
 require("nearfar.nn", "torch", "torch")
 
+from nearfar.nn._anchor_starts import choose_anchors  # noqa: E402 - torch first, with its own message
 from nearfar.nn._critics import BilinearCritic, JointCritic, SeparableCritic  # noqa: E402
+from nearfar.nn.anchors import AnchorEmbedding  # noqa: E402
 from nearfar.nn.bounds import (  # noqa: E402
     dv_bound,
     info_nce_bound,
@@ -21,19 +23,25 @@ from nearfar.nn.losses import full_softmax, global_nce, local_nce, sampled_softm
 from nearfar.nn.moving_noise import AdaptiveNoise, InBatchNoise  # noqa: E402
 from nearfar.nn.mutual_information import MutualInformation, estimate_mutual_information  # noqa: E402
 from nearfar.nn.noise import CategoricalNoise, UniformNoise, UnigramNoise  # noqa: E402
+from nearfar.nn.proximal import ProxAdam, ProxSGD, ProxYogi  # noqa: E402
 from nearfar.nn.recovery import SelfNormalization, recover_conditional, self_normalization  # noqa: E402
 
 __all__ = [
     "AdaptiveNoise",
+    "AnchorEmbedding",
     "BilinearCritic",
     "CategoricalNoise",
     "InBatchNoise",
     "JointCritic",
     "MutualInformation",
+    "ProxAdam",
+    "ProxSGD",
+    "ProxYogi",
     "SelfNormalization",
     "SeparableCritic",
     "UniformNoise",
     "UnigramNoise",
+    "choose_anchors",
     "debiased_nce",
     "dv_bound",
     "estimate_mutual_information",

@@ -1,0 +1,323 @@
+"""Embedding tables as sparse mixtures of a few anchors: E = T A, T >= 0."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.nn.functional import embedding
+
+from nearfar._checks import check_flag, check_integer, check_real
+from nearfar.errors import InputError
+from nearfar.nn._anchor_rows import AllLogits, row_slices, spread
+from nearfar.nn._anchor_starts import column_dtype, nonnegative_rows, random_columns
+from nearfar.nn._anchor_table import AnchorTable
+from nearfar.nn._checks import check_floats, check_integers
+
+
+class AnchorEmbedding(AnchorTable):
+    """An embedding table whose rows are sparse mixtures of anchors, E = T A with T >= 0: one line for ``nn.Embedding``.
+
+    Trained are the ``anchors`` A (K, d) and, for each object, at most ``nnz_per_row`` entries of its row of T. The
+    objective is the loss plus ``penalty`` times the sum of T, and an entry is 0 as soon as the loss does not pay for
+    it. That takes an optimiser that shrinks: :class:`ProxSGD`, :class:`ProxAdam` or :class:`ProxYogi`.
+
+    Parameters
+    ----------
+    num_embeddings : int, >= 1
+        Number of objects, V.
+    embedding_dim : int, >= 1
+        Length of a vector, d.
+    n_anchors : int, >= 1
+        Number of anchors, K; at most V.
+    nnz_per_row : int, >= 1, default=8
+        Slots of a row, r; K if that is less. With r = K nothing is approximated.
+    penalty : float, >= 0, default=1e-6
+        Price of an entry of T, lambda 2 of the paper. May be set anew at any time.
+    padding_idx : int, optional
+        An object whose vector is 0 and stays 0; counted from the end if it is negative.
+    anchor_ids : Tensor of integers, shape (K,), optional
+        Objects that are anchors, as :func:`choose_anchors` finds them: each starts as its own anchor, with weight 1.
+    anchors : Tensor, shape (K, d), optional
+        Vectors that anchors start from; a random basis, N(0, 1), if they are left out.
+    device : torch.device, optional
+        Where the parameters are made.
+    dtype : torch.dtype, optional
+        Type of the parameters.
+
+    Attributes
+    ----------
+    anchors : torch.nn.Parameter, shape (K, d)
+        A.
+    values : torch.nn.Parameter, shape (V, r)
+        Stored entries of T, zeros included; what rows owe is not yet taken off, see ``settle``.
+    columns : Tensor of uint8, int16 or int32, shape (V, r)
+        Their anchors: different ones within a row.
+
+    Raises
+    ------
+    InputError
+        An argument that cannot be used; in a call, ids that are no ids; in training, another optimiser's steps on T.
+
+    See Also
+    --------
+    choose_anchors : objects to start from.
+
+    Notes
+    -----
+    No array of V x K is made. A call makes one of the different objects of the batch by K, ``logits`` one block of it
+    at a time. Memory in training with :class:`ProxAdam` is 3 numbers and an index for a slot, and 8 bytes for a row.
+
+    How a zero becomes positive again: one that is stored has a gradient. One that is not stored takes the slot of a
+    stored 0 when the loss falls by more than ``penalty`` in its direction, and faster than in that of the slot, and
+    is trained from then on. A row without a zero must first lose an entry. Training is for one process: several would
+    decide this differently, and are refused.
+
+    References
+    ----------
+    Liang et al. (2021), "Anchor & Transform: learning sparse embeddings for large vocabularies", eq. 2, algorithm 1.
+
+    Examples
+    --------
+    >>> import torch, nearfar as nf
+    >>> layer = nf.nn.AnchorEmbedding(10_000, 64, n_anchors=20)
+    >>> layer(torch.tensor([[3, 1, 4], [1, 5, 9]])).shape
+    torch.Size([2, 3, 64])
+    >>> layer.n_parameters  # 20 * 64 + 10,000 * 8, before training
+    81280
+    """
+
+    anchors: torch.nn.Parameter
+    values: torch.nn.Parameter
+    columns: Tensor
+    sparse = True  # as torch.nn.Embedding says it: gradients of T are sparse
+
+    def __init__(
+        self,
+        num_embeddings: int,
+        embedding_dim: int,
+        n_anchors: int,
+        *,
+        nnz_per_row: int = 8,
+        penalty: float = 1e-6,
+        padding_idx: int | None = None,
+        anchor_ids: Tensor | None = None,
+        anchors: Tensor | None = None,
+        device: Any = None,
+        dtype: torch.dtype | None = None,
+    ) -> None:
+        super().__init__()
+        owner = "AnchorEmbedding"
+        self.num_embeddings = check_integer(owner, "num_embeddings", num_embeddings, low=1)
+        self.embedding_dim = check_integer(owner, "embedding_dim", embedding_dim, low=1)
+        self.n_anchors = check_integer(owner, "n_anchors", n_anchors, low=1)
+        if self.n_anchors > self.num_embeddings:
+            hint = "More anchors than objects save nothing: use torch.nn.Embedding."
+            raise InputError(owner, "n_anchors", f"at most num_embeddings, {num_embeddings}", n_anchors, hint)
+        self.nnz_per_row = min(check_integer(owner, "nnz_per_row", nnz_per_row, low=1), self.n_anchors)
+        self.penalty = check_real(owner, "penalty", penalty, low=0)
+        self.padding_idx = _padding(owner, padding_idx, self.num_embeddings)
+        ids = None if anchor_ids is None else self._checked_anchor_ids(owner, anchor_ids)
+        shape = (self.n_anchors, self.embedding_dim)
+        start = None if anchors is None else check_floats(owner, "anchors", anchors, shape)
+        self.anchors = torch.nn.Parameter(torch.empty(shape, device=device, dtype=dtype))
+        slots = (self.num_embeddings, self.nnz_per_row)
+        self.values = torch.nn.Parameter(torch.empty(slots, device=device, dtype=dtype))
+        self.register_buffer("columns", torch.empty(slots, device=device, dtype=column_dtype(self.n_anchors)))
+        self._enter()
+        self.reset_parameters(ids, start)
+
+    # -- the call ------------------------------------------------------------------------------------------------
+
+    def forward(self, ids: Tensor) -> Tensor:
+        """Return the vectors of objects.
+
+        Parameters
+        ----------
+        ids : Tensor of integers, any shape
+            In 0 .. num_embeddings - 1; any may be repeated, and there may be none.
+
+        Returns
+        -------
+        Tensor, shape (..., d), the dots standing for that of ``ids``
+        """
+        rows, places = torch.unique(self._checked_ids("AnchorEmbedding", ids), return_inverse=True)
+        if len(rows):  # in ascending order
+            low, high = rows[0].item(), rows[-1].item()
+            if low < 0 or high >= self.num_embeddings:
+                expected = f"in 0 .. {self.num_embeddings - 1}"
+                raise InputError("AnchorEmbedding", "ids", expected, f"ids from {low} to {high}")
+        return embedding(places, self._mixtures(rows) @ self.anchors)
+
+    def logits(self, hidden: Tensor, ids: Tensor | None = None) -> Tensor:
+        """Return scalar products with the vectors of objects, an output layer tied to the table: ``(h A') T'``.
+
+        Parameters
+        ----------
+        hidden : Tensor, shape (..., d)
+            Outputs of the network.
+        ids : Tensor of integers, shape (m,) or (..., m), optional
+            Objects to score, the same for all or others for each: those that were sampled. All objects if left out.
+
+        Returns
+        -------
+        Tensor, shape (..., V) or (..., m)
+        """
+        owner = "AnchorEmbedding.logits"
+        if not isinstance(hidden, Tensor) or hidden.ndim < 1 or hidden.shape[-1] != self.embedding_dim:
+            got = f"shape {tuple(hidden.shape)}" if isinstance(hidden, Tensor) else type(hidden).__name__
+            raise InputError(owner, "hidden", f"of shape (..., {self.embedding_dim})", got)
+        if ids is None:
+            self._check_optimizer()
+            mixed = (hidden @ self.anchors.T).reshape(-1, self.n_anchors)
+            every: Tensor = AllLogits.apply(  # type: ignore[no-untyped-call]
+                mixed, self.values, self.columns, self._debt, self._hear, self._padding_row
+            )
+            return every.reshape(*hidden.shape[:-1], -1)
+        ids = self._checked_ids(owner, ids)
+        if ids.ndim == 1:
+            return hidden @ self.forward(ids).T
+        if ids.shape[:-1] != hidden.shape[:-1]:
+            expected = f"of shape (m,) or {(*hidden.shape[:-1], 'm')}"
+            raise InputError(owner, "ids", expected, f"shape {tuple(ids.shape)}")
+        return (self.forward(ids) @ hidden[..., None])[..., 0]
+
+    @property
+    def weight(self) -> Tensor:
+        """The whole table, (V, d), made anew at each access, without a gradient: use ``logits`` to train through it."""
+        with torch.no_grad():
+            table = self.anchors.new_empty(self.num_embeddings, self.embedding_dim)
+            for block in row_slices(self.num_embeddings, self.n_anchors):
+                values = self._debt.current(self.values, block)
+                table[block] = spread(values, self.columns[block].long(), self.n_anchors) @ self.anchors
+            return table
+
+    # -- sizes ---------------------------------------------------------------------------------------------------
+
+    @property
+    def nnz(self) -> int:
+        """Number of positive entries of T."""
+        return sum(
+            int(torch.count_nonzero(self._debt.current(self.values, block)))
+            for block in row_slices(self.num_embeddings, self.nnz_per_row)
+        )
+
+    @property
+    def n_parameters(self) -> int:
+        """Number of parameters as the paper counts them: K d + nnz."""
+        return self.anchors.numel() + self.nnz
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes that the layer holds: anchors, slots with their indices, and in training what rows have paid."""
+        held = [self.anchors, self.values, self.columns]
+        return sum(t.nbytes for t in held if t is not None) + (0 if self._debt.paid is None else self._debt.paid.nbytes)
+
+    def extra_repr(self) -> str:
+        """Return what torch shows of the module."""
+        padding = "" if self.padding_idx is None else f", padding_idx={self.padding_idx}"
+        sizes = f"{self.num_embeddings}, {self.embedding_dim}, n_anchors={self.n_anchors}"
+        return f"{sizes}, nnz_per_row={self.nnz_per_row}, penalty={self.penalty:g}{padding}"
+
+    # -- starts --------------------------------------------------------------------------------------------------
+
+    def reset_parameters(self, anchor_ids: Tensor | None = None, anchors: Tensor | None = None) -> None:
+        """Start again: all slots of a row on different random anchors, and anchors as they are given.
+
+        Values are drawn as absolute values of N(0, 1 / r).
+
+        Parameters
+        ----------
+        anchor_ids : Tensor of int64, shape (K,), optional
+            Objects that start as anchors.
+        anchors : Tensor, shape (K, d), optional
+            Their vectors; N(0, 1) if left out.
+        """
+        with torch.no_grad():
+            self._debt.end()
+            self.anchors.normal_() if anchors is None else self.anchors.copy_(anchors)
+            self.values.normal_(std=1 / math.sqrt(self.nnz_per_row)).abs_()
+            random_columns(self.num_embeddings, self.n_anchors, self.nnz_per_row, self.columns)
+            if anchor_ids is not None:
+                ids = anchor_ids.to(self.values.device)
+                own = torch.arange(self.n_anchors, device=ids.device)[:, None]
+                steps = torch.arange(self.nnz_per_row, device=ids.device)
+                self.columns[ids] = ((own + steps) % self.n_anchors).to(self.columns.dtype)
+                self.values[ids] = (steps == 0).to(self.values.dtype)
+            if self.padding_idx is not None:
+                self.values[self.padding_idx] = 0
+
+    @classmethod
+    def from_pretrained(
+        cls, vectors: Tensor, n_anchors: int, freeze: bool = True, *, anchor_ids: Tensor | None = None, **options: Any
+    ) -> AnchorEmbedding:
+        """Return a table near to vectors that exist already: anchors are some of them, T is fitted to the others.
+
+        Parameters
+        ----------
+        vectors : Tensor, shape (V, d)
+            The table to come near to.
+        n_anchors : int, >= 1
+            Number of anchors, K.
+        freeze : bool, default=True
+            Whether nothing is to be trained any more, as in ``torch.nn.Embedding.from_pretrained``.
+        anchor_ids : Tensor of integers, shape (K,), optional
+            Which vectors are anchors; drawn at random if they are left out.
+        **options
+            Further arguments of the class.
+
+        Returns
+        -------
+        AnchorEmbedding
+
+        Notes
+        -----
+        Rows of T are found by non-negative matching pursuit. Mixtures that are not negative reach only the cone of the
+        anchors; training goes on from there.
+        """
+        owner = "AnchorEmbedding.from_pretrained"
+        table = check_floats(owner, "vectors", vectors, (None, None)).detach()
+        check_flag(owner, "freeze", freeze)
+        device, dtype = options.pop("device", table.device), options.pop("dtype", table.dtype)
+        layer = cls(table.shape[0], table.shape[1], n_anchors, device=device, dtype=dtype, **options)
+        if anchor_ids is None:
+            ids = torch.randperm(len(table), device=table.device)[: layer.n_anchors]
+        else:
+            ids = layer._checked_anchor_ids(owner, anchor_ids).to(table.device)
+        with torch.no_grad():
+            layer.anchors.copy_(table[ids])
+            for block in row_slices(layer.num_embeddings, 4 * layer.n_anchors):
+                part = table[block].to(layer.anchors)
+                values, columns = nonnegative_rows(part, layer.anchors.detach(), layer.nnz_per_row)
+                layer.values[block], layer.columns[block] = values, columns.to(layer.columns.dtype)
+            if layer.padding_idx is not None:
+                layer.values[layer.padding_idx] = 0
+        return layer.requires_grad_(not freeze)
+
+    # -- checks --------------------------------------------------------------------------------------------------
+
+    def _checked_ids(self, owner: str, ids: Tensor) -> Tensor:
+        shape = ids.shape if isinstance(ids, Tensor) else ()
+        checked = check_integers(owner, "ids", ids, [None if length else 0 for length in shape])
+        if checked.device != self.values.device:
+            raise InputError(owner, "ids", f"on the device of the table, {self.values.device}", str(checked.device))
+        return checked
+
+    def _checked_anchor_ids(self, owner: str, ids: Tensor) -> Tensor:
+        checked = check_integers(owner, "anchor_ids", ids, (self.n_anchors,))
+        low, high = (int(end) for end in checked.aminmax())
+        if low < 0 or high >= self.num_embeddings:
+            expected = f"in 0 .. {self.num_embeddings - 1}"
+            raise InputError(owner, "anchor_ids", expected, f"ids from {low} to {high}")
+        if len(torch.unique(checked)) < len(checked):
+            raise InputError(owner, "anchor_ids", "different objects", "one of them twice")
+        return checked
+
+
+def _padding(owner: str, index: int | None, n: int) -> int | None:
+    if index is None:
+        return None
+    index = check_integer(owner, "padding_idx", index, low=-n, high=n - 1)
+    return index % n

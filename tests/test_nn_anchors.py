@@ -1,0 +1,350 @@
+"""AnchorEmbedding against dense T @ A, its gradients, its files, its sizes, and what it refuses."""
+
+from __future__ import annotations
+
+import copy
+import io
+import pickle
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+
+torch = pytest.importorskip("torch")
+
+import nearfar as nf  # noqa: E402
+from nearfar.errors import InputError  # noqa: E402
+from nearfar.nn import AnchorEmbedding, ProxAdam, ProxSGD, choose_anchors  # noqa: E402
+
+V, D, K, R = 23, 5, 7, 3
+IDS = torch.tensor([[3, 19, 3], [0, 22, 19]])  # repeated, unsorted
+
+
+def make(n=V, d=D, k=K, r=R, seed=0, **options):
+    torch.manual_seed(seed)
+    return AnchorEmbedding(n, d, k, nnz_per_row=r, dtype=torch.float64, **options)
+
+
+def dense_t(layer):
+    """T as a dense matrix, entry by entry."""
+    layer.settle()
+    table = np.zeros((layer.num_embeddings, layer.n_anchors))
+    for row, (values, columns) in enumerate(zip(layer.values.tolist(), layer.columns.tolist(), strict=True)):
+        assert len(set(columns)) == len(columns)
+        for value, column in zip(values, columns, strict=True):
+            table[row, column] += value
+    return torch.tensor(table)
+
+
+def trained(layer, optimizer=ProxAdam, steps=5, **options):
+    """The layer after some steps that touch different rows, so that others owe."""
+    optimizer = optimizer(layer.parameters(), lr=0.02, **options)
+    generator = torch.Generator().manual_seed(1)
+    for _ in range(steps):
+        optimizer.zero_grad()
+        ids = torch.randint(layer.num_embeddings, (6,), generator=generator)
+        (layer(ids) - 1).square().sum().backward()
+        optimizer.step()
+    return optimizer
+
+
+# -- the call ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("r", [1, R, K, 100])
+@pytest.mark.parametrize("ids", [IDS, IDS[0], torch.tensor(4), IDS.int(), torch.zeros(2, 0, dtype=torch.long)])
+def test_a_call_is_rows_of_t_times_a(r, ids):
+    layer = make(r=r)
+    expected = (dense_t(layer) @ layer.anchors)[ids.long()]
+    assert_allclose(layer(ids).detach(), expected.detach(), atol=1e-14)
+    assert layer(ids).shape == (*ids.shape, D)
+    assert_allclose(layer.weight, dense_t(layer) @ layer.anchors.detach(), atol=1e-14)
+
+
+def test_gradients_are_those_of_dense_t_times_a():
+    layer = make()
+    dense = dense_t(layer).requires_grad_()
+    anchors = layer.anchors.detach().clone().requires_grad_()
+    target = torch.arange(2 * 3 * D, dtype=torch.float64).reshape(2, 3, D)
+    ((dense @ anchors)[IDS] - target).pow(3).sum().backward()
+    (layer(IDS) - target).pow(3).sum().backward()
+    assert_allclose(layer.anchors.grad, anchors.grad, rtol=1e-12)
+    assert layer.values.grad.is_sparse
+    assert layer.values.grad.coalesce().indices()[0].tolist() == [0, 3, 19, 22]
+    assert_allclose(layer.values.grad.to_dense(), dense.grad.gather(1, layer.columns.long()), rtol=1e-12, atol=1e-12)
+
+
+def test_gradients_are_those_of_differences():
+    layer = make()
+
+    def call(values, anchors, hidden):
+        state = {"values": values, "anchors": anchors}
+        scores = torch.func.functional_call(layer, state, (IDS,)) @ hidden
+        return scores.tanh()
+
+    values = layer.values.detach().clone()  # the gradient is sparse: differences by hand
+    values.requires_grad_()
+    hidden = torch.linspace(-1, 1, D, dtype=torch.float64).requires_grad_()
+    assert torch.autograd.gradcheck(lambda a, h: call(values.detach(), a, h), (layer.anchors, hidden))
+    call(values, layer.anchors, hidden).sum().backward()
+    got = values.grad.to_dense()
+    with torch.no_grad():
+        for row, slot in ((3, 0), (19, 2), (22, 1), (1, 1)):
+            up, down = (values.clone() for _ in range(2))
+            up[row, slot] += 1e-6
+            down[row, slot] -= 1e-6
+            slope = (call(up, layer.anchors, hidden).sum() - call(down, layer.anchors, hidden).sum()) / 2e-6
+            assert float(got[row, slot]) == pytest.approx(float(slope), abs=1e-8)
+
+
+@pytest.mark.parametrize("shape", [(D,), (4, D), (2, 3, D)])
+def test_logits_are_products_with_the_table(shape):
+    layer = make()
+    trained(layer)
+    layer.zero_grad()
+    hidden = torch.randn(shape, dtype=torch.float64, requires_grad=True)
+    dense, anchors = dense_t(layer).requires_grad_(), layer.anchors.detach().clone().requires_grad_()
+    twin = hidden.detach().clone().requires_grad_()
+    expected = twin @ (dense @ anchors).T
+    expected.pow(3).sum().backward()
+    logits = layer.logits(hidden)
+    logits.pow(3).sum().backward()
+    assert_allclose(logits.detach(), expected.detach(), atol=1e-12)
+    assert_allclose(hidden.grad, twin.grad, rtol=1e-10)
+    assert_allclose(layer.anchors.grad, anchors.grad, rtol=1e-10)
+    assert_allclose(layer.values.grad, dense.grad.gather(1, layer.columns.long()), rtol=1e-10, atol=1e-12)
+    shared = torch.tensor([5, 1, 5])
+    assert_allclose(layer.logits(hidden, shared).detach(), expected.detach()[..., shared], atol=1e-12)
+    own = torch.randint(V, (*shape[:-1], 4))
+    assert_allclose(layer.logits(hidden, own).detach(), expected.detach().gather(-1, own), atol=1e-12)
+
+
+def test_logits_in_blocks_are_those_in_one(monkeypatch):
+    layer, hidden = make(), torch.randn(4, D, dtype=torch.float64)
+    slopes = []
+    for block in (2**20, 3 * K):
+        monkeypatch.setattr("nearfar.nn._anchor_rows.BLOCK", block)
+        layer.zero_grad()
+        layer.logits(hidden).pow(3).sum().backward()
+        slopes.append((layer.values.grad.clone(), layer.anchors.grad.clone(), layer.weight))
+    for one, blocks in zip(*slopes, strict=True):
+        assert_allclose(one, blocks, rtol=1e-12)
+
+
+def test_padding_is_zero_and_stays_zero():
+    layer = make(padding_idx=-4, penalty=0.0)
+    assert layer.padding_idx == 19
+    trained(layer, steps=20)
+    assert not layer(torch.tensor([19])).any()
+    layer.logits(torch.ones(2, D, dtype=torch.float64)).sum().neg().backward()
+    assert not layer.values.grad[19].any()
+
+
+def test_half_precision_under_autocast():
+    layer = AnchorEmbedding(V, D, K)
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        out = layer(IDS)
+        logits = layer.logits(out)
+    (out.float().sum() + logits.float().sum()).backward()
+    assert layer.values.grad.dtype == torch.float32
+    assert_allclose(out.detach().float(), layer.weight[IDS], atol=0.1)
+
+
+# -- zeros that come back ---------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("tied", [False, True])
+def test_a_free_slot_goes_to_the_anchor_that_is_asked_for(tied):
+    # Rows want anchor v % K alone, whichever they hold at first; orthogonal anchors that are not trained.
+    layer = make(d=K, r=2, penalty=1e-3)
+    layer.anchors.requires_grad_(False).copy_(torch.eye(K))
+    goal = torch.eye(K, dtype=torch.float64)[torch.arange(V) % K]
+    optimizer = ProxSGD([layer.values], lr=0.4)
+    for _ in range(200):
+        optimizer.zero_grad()
+        out = layer.logits(torch.eye(K, dtype=torch.float64)).T if tied else layer(torch.arange(V))
+        (out - goal).square().sum().backward()
+        optimizer.step()
+    assert_allclose(dense_t(layer), goal * (1 - 5e-4), atol=1e-9)  # 2 (t - 1) + penalty = 0
+    assert layer.nnz == V
+
+
+# -- sizes, files, copies ---------------------------------------------------------------------------------------------
+
+
+def test_sizes():
+    layer = AnchorEmbedding(1000, 16, 40, nnz_per_row=4, padding_idx=3)
+    assert layer.nnz == 999 * 4
+    assert layer.n_parameters == 40 * 16 + 999 * 4
+    assert layer.nbytes == 40 * 16 * 4 + 1000 * 4 * (4 + 1)
+    assert AnchorEmbedding(1000, 16, 300).columns.dtype == torch.int16
+
+
+@pytest.mark.parametrize("way", ["state_dict", "deepcopy", "pickle", "save"])
+def test_what_is_kept_is_what_was(way):
+    layer = make(penalty=0.05)
+    trained(layer)
+    assert layer._debt.paid is not None
+    before = layer.weight
+    if way == "state_dict":
+        other = make(seed=5)
+        trained(other)
+        other.load_state_dict(layer.state_dict())
+    elif way == "deepcopy":
+        other = copy.deepcopy(layer)
+    elif way == "pickle":
+        other = pickle.loads(pickle.dumps(layer))
+    else:
+        file = io.BytesIO()
+        torch.save(layer, file)
+        file.seek(0)
+        other = torch.load(file, weights_only=False)
+    assert_allclose(other.weight, before, atol=1e-14)
+    assert_allclose(other.values.detach(), layer.values.detach())
+    trained(other)  # the copy has an optimiser of its own, and leaves the first alone
+    assert_allclose(layer.weight, before, atol=1e-14)
+
+
+@pytest.mark.parametrize("optimizer", [ProxSGD, ProxAdam])
+def test_training_goes_on_from_stored_states_as_if_nothing_had_been(optimizer):
+    def batches(layer, optimizer, seeds):
+        for seed in seeds:
+            ids = torch.randint(V, (4,), generator=torch.Generator().manual_seed(seed))
+            optimizer.zero_grad()
+            (layer(ids) - 0.3).square().sum().backward()
+            optimizer.step()
+
+    through, first, second = (make(penalty=0.05) for _ in range(3))
+    batches(through, optimizer(through.parameters(), lr=0.02), range(12))
+    before = optimizer(first.parameters(), lr=0.02)
+    batches(first, before, range(7))
+    after = optimizer(second.parameters(), lr=0.02)
+    second.load_state_dict(first.state_dict())
+    after.load_state_dict(before.state_dict())
+    batches(second, after, range(7, 12))
+    assert_allclose(second.weight, through.weight, atol=1e-12)
+
+
+def test_moving_to_another_type_keeps_what_is_owed():
+    layer = make(penalty=0.05)
+    trained(layer)
+    before = layer.weight
+    assert_allclose(layer.float().weight, before, atol=1e-6)
+    trained(layer)
+
+
+# -- starts -----------------------------------------------------------------------------------------------------------
+
+
+def test_anchors_that_are_objects_start_as_their_own_anchors():
+    ids, vectors = torch.tensor([4, 0, 17, 9, 22, 1, 2]), torch.randn(K, D, dtype=torch.float64)
+    layer = make(anchor_ids=ids, anchors=vectors)
+    assert_allclose(layer(ids).detach(), vectors)
+    assert (dense_t(layer)[ids] == torch.eye(K)).all()
+    assert layer.nnz == V * R - K * (R - 1)
+
+
+def test_columns_of_rows_are_drawn_alike():
+    layer = AnchorEmbedding(20_000, 2, 5, nnz_per_row=3)
+    shares = torch.bincount(layer.columns.flatten().long(), minlength=5) / 20_000
+    assert_allclose(shares, 0.6, atol=0.02)
+    assert (layer.columns.long().sort(1).values.diff(dim=1) > 0).all()
+
+
+def test_from_pretrained_finds_mixtures_that_are_there():
+    generator = torch.Generator().manual_seed(3)
+    anchors = torch.randn(K, 12, dtype=torch.float64, generator=generator)
+    t = torch.zeros(V, K, dtype=torch.float64)
+    t[:K] = torch.eye(K)
+    for row in range(K, V):
+        t[row, torch.randperm(K, generator=generator)[:2]] = torch.rand(2, dtype=torch.float64, generator=generator) + 1
+    vectors = t @ anchors
+    layer = AnchorEmbedding.from_pretrained(vectors, K, anchor_ids=torch.arange(K), nnz_per_row=K)
+    assert_allclose(layer.weight, vectors, atol=1e-3)
+    assert not layer.values.requires_grad
+    rough = AnchorEmbedding.from_pretrained(vectors, K, freeze=False, nnz_per_row=1)
+    assert rough.values.requires_grad
+    assert (rough.values >= 0).all()
+
+
+def test_anchors_are_chosen_as_each_method_says():
+    counts = [5, 80, 0, 7, 80, 1]
+    assert choose_anchors(3, counts=counts).tolist() == [1, 4, 3]
+    # 80 in all documents tells nothing apart
+    assert choose_anchors(
+        2, "tf-idf", counts=counts, document_counts=[5, 90, 0, 1, 40, 1], n_documents=90
+    ).tolist() == [
+        4,
+        3,
+    ]
+    places = torch.tensor([[0.0, 0], [0, 0.1], [9, 0], [9, 0.1], [0, 9], [0, 9.1]])
+    for seed in range(5):
+        spread = choose_anchors(3, "k-means++", vectors=places, random_state=seed)
+        assert sorted((spread // 2).tolist()) == [0, 1, 2]
+        both = choose_anchors(3, "frequency and k-means++", counts=counts, vectors=places, random_state=seed).tolist()
+        assert both[:2] == [1, 4]
+        assert both[2] in (2, 3)
+    same = choose_anchors(4, "k-means++", vectors=np.ones((4, 2)), random_state=0)
+    assert sorted(same.tolist()) == [0, 1, 2, 3]
+    far = np.zeros((100, 2))
+    far[41] = 1.0
+    hits = sum(41 in choose_anchors(1, "coreset", vectors=far, random_state=seed).tolist() for seed in range(200))
+    assert 70 < hits < 130  # 1/2 (1/100 + .99)
+    assert sorted(choose_anchors(6, "random", counts=counts, random_state=1).tolist()) == [0, 1, 2, 3, 4, 5]
+
+
+# -- what is refused --------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("call", "argument"),
+    [
+        (lambda: make()(torch.tensor([1, V])), "ids"),
+        (lambda: make()(torch.tensor([-1])), "ids"),
+        (lambda: make()(torch.tensor([1.0])), "ids"),
+        (lambda: make()([1, 2]), "ids"),
+        (lambda: make(k=V + 1), "n_anchors"),
+        (lambda: make(k=0), "n_anchors"),
+        (lambda: make(penalty=-1.0), "penalty"),
+        (lambda: make(penalty=float("nan")), "penalty"),
+        (lambda: make(padding_idx=V), "padding_idx"),
+        (lambda: make(anchor_ids=torch.zeros(K, dtype=torch.long)), "anchor_ids"),
+        (lambda: make(anchor_ids=torch.arange(K) + V), "anchor_ids"),
+        (lambda: make(anchors=torch.ones(K, D + 1)), "anchors"),
+        (lambda: make().logits(torch.ones(2, D + 1)), "hidden"),
+        (lambda: make().logits(torch.ones(2, D), torch.ones(3, 4, dtype=torch.long)), "ids"),
+        (lambda: choose_anchors(2, "k-means++", counts=[1, 2]), "vectors"),
+        (lambda: choose_anchors(3, counts=[1, 2]), "n_anchors"),
+        (lambda: choose_anchors(1, "random"), "counts"),
+        (lambda: choose_anchors(1, "frequency and k-means++", counts=[1, 2], vectors=np.ones((3, 2))), "vectors"),
+        (lambda: choose_anchors(1, "tf-idf", counts=[1, 2], document_counts=[-1, 2]), "document_counts"),
+    ],
+)
+def test_bad_input_is_refused(call, argument):
+    with pytest.raises(InputError, match=f": {argument} must be"):
+        call()
+
+
+def test_states_that_do_not_fit_are_refused():
+    layer = make()
+    state = layer.state_dict()
+    with pytest.raises(InputError, match=r"columns must be in 0 \.\. 6"):
+        layer.load_state_dict({**state, "columns": state["columns"] + K})
+    with pytest.raises(InputError, match="values must be finite and >= 0"):
+        layer.load_state_dict({**state, "values": -state["values"]})
+    with pytest.raises(RuntimeError, match="size mismatch"):
+        layer.load_state_dict(make(r=2).state_dict())
+
+
+@pytest.mark.parametrize("optimizer", [torch.optim.SGD, torch.optim.SparseAdam])
+def test_an_optimiser_that_does_not_shrink_is_refused(optimizer):
+    layer = make()
+    optimizer = optimizer([layer.values], lr=0.1)
+    layer(IDS).sum().backward()
+    optimizer.step()
+    with pytest.raises(InputError, match="optimizer must be ProxSGD, ProxAdam or ProxYogi"):
+        layer(IDS)
+
+
+def test_the_namespace_has_it():
+    assert nf.nn.AnchorEmbedding is AnchorEmbedding

@@ -1,0 +1,201 @@
+"""Proximal optimisers: known minima, lazy against eager shrinkage, what other parameters get, what is refused."""
+
+from __future__ import annotations
+
+import pytest
+from numpy.testing import assert_allclose
+
+torch = pytest.importorskip("torch")
+
+from nearfar.errors import InputError, NearfarWarning, NumericalError  # noqa: E402
+from nearfar.nn import AnchorEmbedding, ProxAdam, ProxSGD, ProxYogi  # noqa: E402
+
+MAKE = {
+    "sgd": lambda params, lr=0.05: ProxSGD(params, lr=lr),
+    "adam": lambda params, lr=0.05: ProxAdam(params, lr=lr, betas=(0.9, 0.99)),
+    "yogi": lambda params, lr=0.05: ProxYogi(params, lr=lr, betas=(0.8, 0.98), eps=1e-2, initial=1e-3),
+}
+every = pytest.mark.parametrize("name", MAKE)
+
+
+def table(n=11, k=4, r=4, seed=0, **options):
+    """A table whose rows of T are its vectors: the anchors are the unit vectors, and stay so."""
+    torch.manual_seed(seed)
+    layer = AnchorEmbedding(n, k, k, nnz_per_row=r, dtype=torch.float64, anchors=torch.eye(k), **options)
+    layer.anchors.requires_grad_(False)
+    return layer
+
+
+@every
+@pytest.mark.parametrize("r", [4, pytest.param(2, marks=pytest.mark.slow)])
+def test_the_minimum_of_a_quadratic_is_reached(name, r):
+    # sum_i c_i / 2 (t_i - b_i)^2 + penalty t_i, t >= 0: t_i = max(b_i - penalty / c_i, 0). Curvatures far apart: a
+    # threshold that is not in the optimiser's metric ends elsewhere. With two slots, the others must be found.
+    layer = table(n=4, r=r, penalty=0.2)
+    curvature = torch.tensor([4.0, 0.25, 1.0, 10.0], dtype=torch.float64)
+    centre = torch.tensor(
+        [[1.0, 0.5, -1.0, 0.015], [0.04, 2.0, 0.15, 0.5], [0.04, 0.7, 0.19, 0.0], [0.3, 0.1, 0.1, 0.3]],
+        dtype=torch.float64,
+    )
+    optimizer, ids = MAKE[name]([layer.values]), torch.arange(4)
+    for lr in (0.05, 0.01, 0.002):
+        optimizer.param_groups[0]["lr"] = lr
+        for _ in range(500):
+            optimizer.zero_grad()
+            (curvature / 2 * (layer(ids) - centre).square()).sum().backward()
+            optimizer.step()
+    expected = (centre - 0.2 / curvature).clamp(min=0)
+    assert_allclose(layer.weight, expected, atol=2e-3)
+    assert (layer.weight == 0).equal(expected == 0)
+    # Karush, Kuhn, Tucker: the slope is -penalty where t > 0 and not below it elsewhere.
+    slope = curvature * (layer.weight - centre)
+    assert_allclose(slope[expected > 0], -0.2, atol=2e-2)
+    assert (slope[expected == 0] >= -0.2).all()
+
+
+def eager(name, start, batches, goals, penalty, lr):
+    """The same with every row shrunk in every step, on plain tensors; rows that are not touched keep their moments."""
+    t, m, v = start.clone(), torch.zeros_like(start), torch.full_like(start, 1e-3 if name == "yogi" else 0.0)
+    beta1, beta2, eps = {"sgd": (0, 0, 0), "adam": (0.9, 0.99, 1e-8), "yogi": (0.8, 0.98, 1e-2)}[name]
+    known = torch.zeros_like(t, dtype=torch.bool)
+    for step, (ids, goal, price) in enumerate(zip(batches, goals, penalty, strict=True), 1):
+        touched = torch.zeros(len(t), 1, dtype=torch.bool)
+        touched[ids] = True
+        slope = torch.zeros_like(t).index_add(0, ids, 2 * (t[ids] - goal))
+        if name == "sgd":
+            t = (t - lr * (slope + price)).clamp(min=0)
+            continue
+        m = torch.where(touched, beta1 * m + (1 - beta1) * slope, m)
+        by = slope**2 - v if name == "adam" else -torch.sign(v - slope**2) * slope**2
+        v = torch.where(touched, v + (1 - beta2) * by, v)
+        known |= touched
+        metric = torch.where(known, v.sqrt() + eps, torch.inf)
+        a = lr * (1 - beta2**step) ** 0.5
+        t = torch.where(touched, t - a / (1 - beta1**step) * m / metric, t)
+        t = (t - a * price / metric).clamp(min=0)
+    return t
+
+
+@every
+def test_lazy_shrinkage_is_eager_shrinkage(name):
+    layer, lr = table(), 0.01
+    start = layer.weight
+    generator = torch.Generator().manual_seed(2)
+    batches = [torch.randint(11, (n % 4,), generator=generator) for n in range(40)]  # empty ones too
+    goals = [torch.rand(len(ids), 4, dtype=torch.float64, generator=generator) for ids in batches]
+    penalty = [(2.0 if name == "sgd" else 0.5) * (n % 5) for n in range(40)]  # set anew in every step
+    optimizer = MAKE[name]([layer.values], lr)
+    for n, (ids, goal, price) in enumerate(zip(batches, goals, penalty, strict=True)):
+        layer.penalty = price
+        optimizer.zero_grad()
+        (layer(ids) - goal).square().sum().backward()
+        optimizer.step()
+        if n == 25:
+            layer.settle()  # at any time
+    expected = eager(name, start, batches, goals, penalty, lr)
+    assert_allclose(layer.weight, expected, atol=1e-12)
+    assert (expected == 0).any()
+    assert layer.nnz == int((expected > 0).sum())
+    layer.settle()
+    assert_allclose(layer.weight, expected, atol=1e-12)
+
+
+def test_a_step_touches_the_rows_of_the_batch_alone():
+    layer = table(n=1000, penalty=0.01)
+    optimizer = ProxAdam([layer.values], lr=0.1)
+    before = layer.values.detach().clone()
+    layer(torch.tensor([3, 700])).square().sum().backward()
+    optimizer.step()
+    changed = (layer.values.detach() != before).any(1).nonzero()[:, 0]
+    assert changed.tolist() == [3, 700]
+    state = optimizer.state[layer.values]
+    assert {name: tuple(s.shape) for name, s in state.items() if torch.is_tensor(s)} == {"m": (1000, 4), "v": (1000, 4)}
+
+
+@pytest.mark.parametrize(("ours", "theirs"), [(ProxSGD, torch.optim.SGD), (ProxAdam, torch.optim.Adam)])
+def test_other_parameters_are_trained_as_by_torch(ours, theirs):
+    torch.manual_seed(0)
+    start, lr = torch.randn(5, 3, dtype=torch.float64), 0.03
+    ends = []
+    for make in (ours, theirs):
+        x = torch.nn.Parameter(start.clone())
+        # eps is added to the root before its correction here, after it in torch
+        optimizer = make([x], lr=lr) if "SGD" in make.__name__ else make([x], lr=lr, eps=1e-14)
+        for _ in range(30):
+            optimizer.zero_grad()
+            (x - 1).pow(4).sum().backward()
+            optimizer.step()
+        ends.append(x.detach())
+    assert_allclose(*ends, rtol=1e-9)
+
+
+def test_sparse_gradients_of_other_tables_are_taken_as_by_sparse_adam():
+    ends = []
+    for make in (ProxAdam, torch.optim.SparseAdam):
+        torch.manual_seed(0)
+        other = torch.nn.Embedding(6, 3, sparse=True, dtype=torch.float64)
+        optimizer = make(other.parameters(), lr=0.05)
+        for n in range(10):
+            optimizer.zero_grad()
+            other(torch.tensor([n % 4, 1, 1])).pow(2).sum().backward()
+            optimizer.step()
+        ends.append(other.weight.detach())
+    assert_allclose(*ends, rtol=1e-9)
+
+
+def test_gradients_of_several_calls_add_up():
+    layers = [table(), table()]
+    calls = ([torch.tensor([1, 2, 2, 5])], [torch.tensor([5, 2]), torch.tensor([2, 1])])
+    for layer, parts in zip(layers, calls, strict=True):
+        optimizer = ProxSGD([layer.values], lr=0.1)
+        for ids in parts:
+            layer(ids).pow(2).sum().backward()
+        optimizer.step()
+    assert_allclose(layers[0].weight, layers[1].weight, atol=1e-14)
+
+
+@every
+def test_a_penalty_that_takes_everything_warns_with_the_step(name):
+    layer = table(penalty=1e4)
+    optimizer = MAKE[name]([layer.values])
+    layer(torch.arange(11)).sum().backward()
+    with pytest.warns(NearfarWarning, match=r"all of T is 0 after step 1\b.* Lower penalty, now 10000"):
+        optimizer.step()
+    assert layer.nnz == 0
+
+
+@every
+def test_a_loss_that_is_nan_stops_before_anything_changes(name):
+    layer = table()
+    before, optimizer = layer.weight, MAKE[name](layer.parameters())
+    (layer(torch.tensor([1, 2])).sum() * float("nan")).backward()
+    with pytest.raises(NumericalError, match="gradient of T is NaN or infinite at step 1"):
+        optimizer.step()
+    assert layer.weight.equal(before)
+
+
+@pytest.mark.parametrize(
+    ("call", "argument"),
+    [
+        (lambda p: ProxSGD(p, lr=0), "lr"),
+        (lambda p: ProxAdam(p, lr=float("nan")), "lr"),
+        (lambda p: ProxAdam(p, betas=(0.9, 1.0)), "betas"),
+        (lambda p: ProxYogi(p, eps=0), "eps"),
+        (lambda p: ProxYogi(p, initial=-1), "initial"),
+        (lambda p: ProxSGD([torch.zeros(2, dtype=torch.cfloat, requires_grad=True)], lr=1), "params"),
+    ],
+)
+def test_bad_input_is_refused(call, argument):
+    with pytest.raises(InputError, match=f": {argument} must be"):
+        call([torch.zeros(2, requires_grad=True)])
+
+
+def test_several_processes_are_refused(monkeypatch) -> None:
+    monkeypatch.setattr("nearfar.nn.proximal.n_processes", lambda: 2)
+    layer = AnchorEmbedding(9, 2, n_anchors=3)
+    optimizer = ProxSGD(layer.parameters(), lr=0.1)
+    layer(torch.arange(9)).sum().backward()
+    before = [p.detach().clone() for p in layer.parameters()]
+    with pytest.raises(InputError, match=r"the process group must be of one process; got 2\. Each"):
+        optimizer.step()
+    assert all(torch.equal(p, old) for p, old in zip(layer.parameters(), before, strict=True))
