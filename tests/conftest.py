@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from pathlib import Path
 
 import numpy as np
@@ -22,3 +23,11 @@ def shared_data() -> Path:
     if not SHARED_DATA.is_dir():
         pytest.skip("no shared data beside the repository")
     return SHARED_DATA
+
+
+@pytest.fixture
+def interruptible():
+    """Ctrl-C raises KeyboardInterrupt: a shell that starts this in the background has it ignored."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)

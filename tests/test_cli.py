@@ -450,6 +450,7 @@ class TestProcess:
         assert process.stderr.read() == ""
         process.stderr.close()
 
+    @pytest.mark.usefixtures("interruptible")
     def test_interrupt_from_outside(self, tmp_path):
         process = spawn("embed", "-", "-o", tmp_path / "x.npz", stdin=subprocess.PIPE)
         time.sleep(1.0)  # until it waits for its input

@@ -93,6 +93,7 @@ def test_an_exception_of_a_worker_that_is_not_the_caller_comes_through():
         run_blocks(task, [0, 1, 2], 2)
 
 
+@pytest.mark.usefixtures("interruptible")
 def test_an_interrupt_while_waiting_leaves_nobody_at_work():
     caller, at_work, begun, finished = threading.get_ident(), threading.Event(), [], []
 
