@@ -577,7 +577,10 @@ def test_memory_does_not_grow_with_the_edges(folder, tmp_path, monkeypatch):
     n_edges, n_nodes = 5_000_000, 100_000
     write_edges(tmp_path / "edges.csv", n_edges, n_nodes, np.random.default_rng(0))
     monkeypatch.setattr(_out_of_core, "BUDGET", 16 << 20)
-    nf.Relation.from_edges([(1, 2, 3.0)], storage=folder).random_walk(2).matmat(np.ones((2, 1)))  # compiled, imported
+    write_edges(tmp_path / "few.csv", 1000, n_nodes, np.random.default_rng(1))
+    few = nf.Relation.from_edges(tmp_path / "few.csv", storage=folder)  # compiled, imported: that takes memory too
+    few.random_walk(2).matmat(np.ones((few.shape[0], 1)))
+    del few
     tracemalloc.start()
     made = nf.Relation.from_edges(tmp_path / "edges.csv", storage=folder)
     building = tracemalloc.get_traced_memory()[1]
@@ -591,7 +594,7 @@ def test_memory_does_not_grow_with_the_edges(folder, tmp_path, monkeypatch):
     size = made.operator.indices.nbytes + made.operator.data.nbytes
     assert made.row_sums.sum() == made.operator.data.sum(dtype=np.float64)
     assert size > 75e6
-    assert building < 0.9 * size  # in memory: edges and entries, more than twice; some pieces wait on a busy machine
+    assert building < 0.7 * size  # in memory: edges and entries, more than twice
     assert fitting < 0.3 * size
 
 
