@@ -201,6 +201,8 @@ def sampled_softmax(
     the sum over all classes when either the noise never draws the true class, or its draws of it (accidental hits) are
     masked: give ``true_ids`` and ``noise_ids`` for that. The gradient is biased in general, and unbiased when q is
     proportional to exp(score) on the other classes.
+    With few samples the optimum is therefore not quite the distribution of the data (too peaked with uniform noise);
+    :func:`global_nce` with ``log_q`` has the right one for any number of them.
 
     O(B m) time and memory.
 
