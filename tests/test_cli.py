@@ -22,7 +22,7 @@ from nearfar._version import __version__
 from nearfar.cli import main
 from nearfar.errors import NearfarWarning
 
-COMMANDS = ["embed", "map", "similar", "convert", "info"]
+COMMANDS = ["embed", "map", "similar", "convert", "compress", "info"]
 
 
 @pytest.fixture
@@ -104,7 +104,7 @@ class TestHelp:
     def test_examples_name_options_that_exist(self, run, command):
         out = run(command, "--help")[1]
         examples = out[out.index("Examples:") : out.index("Options:")]
-        for option in re.findall(r"--[a-z][a-z-]*", examples):
+        for option in re.findall(r"--[a-z][a-z0-9-]*", examples):
             assert re.search(rf"^ +(-\w, )?{option}\b", out[out.index("Options:") :], re.MULTILINE)
 
     def test_answers_without_loading_anything_heavy(self):

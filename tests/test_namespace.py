@@ -13,6 +13,7 @@ import nearfar as nf
 PUBLIC = [
     "ASNE",
     "Affinities",
+    "AnchoredEmbedding",
     "Corpus",
     "DensityEmbedding",
     "EDRep",
@@ -38,6 +39,7 @@ PUBLIC = [
     "classical_mds",
     "compose",
     "composition",
+    "compress",
     "datasets",
     "divergences",
     "errors",

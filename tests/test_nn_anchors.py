@@ -13,7 +13,7 @@ from numpy.testing import assert_allclose
 torch = pytest.importorskip("torch")
 
 import nearfar as nf  # noqa: E402
-from nearfar.errors import InputError  # noqa: E402
+from nearfar.errors import InputError, NearfarWarning  # noqa: E402
 from nearfar.nn import AnchorEmbedding, ProxAdam, ProxSGD, choose_anchors  # noqa: E402
 
 V, D, K, R = 23, 5, 7, 3
@@ -78,7 +78,7 @@ def test_gradients_are_those_of_differences():
     layer = make()
 
     def call(values, anchors, hidden):
-        state = {"values": values, "anchors": anchors}
+        state = {"slots.values": values, "anchors": anchors}
         scores = torch.func.functional_call(layer, state, (IDS,)) @ hidden
         return scores.tanh()
 
@@ -97,7 +97,7 @@ def test_gradients_are_those_of_differences():
             assert float(got[row, slot]) == pytest.approx(float(slope), abs=1e-8)
 
 
-@pytest.mark.parametrize("shape", [(D,), (4, D), (2, 3, D)])
+@pytest.mark.parametrize("shape", [(D,), (4, D), (2, 3, D), (0, D)])
 def test_logits_are_products_with_the_table(shape):
     layer = make()
     trained(layer)
@@ -150,6 +150,63 @@ def test_half_precision_under_autocast():
     assert_allclose(out.detach().float(), layer.weight[IDS], atol=0.1)
 
 
+def test_half_precision_with_scaled_gradients():
+    generator = torch.Generator().manual_seed(4)
+    batches = [torch.randint(V, (6,), generator=generator) for _ in range(8)]
+    ends = []
+    for scale in (None, 2.0**6):
+        torch.manual_seed(0)
+        layer = AnchorEmbedding(V, D, K, nnz_per_row=K, penalty=0.05)
+        optimizer, scaler = ProxAdam(layer.parameters(), lr=0.01), torch.amp.GradScaler("cpu", scale or 1.0)
+        for step, ids in enumerate(batches):
+            optimizer.zero_grad()
+            with torch.autocast("cpu", dtype=torch.float16, enabled=scale is not None):
+                loss = (layer(ids).float() - 0.3).square().sum()
+            if scale is None:
+                loss.backward()
+                optimizer.step()
+                continue
+            scaler.scale(loss * torch.inf if step == 4 else loss).backward()
+            scaler.step(optimizer)  # not step 4
+            scaler.update()
+            if step == 4:
+                assert scaler.get_scale() == scale / 2
+                optimizer.zero_grad()
+                (layer(ids) - 0.3).square().sum().backward()
+                optimizer.step()
+        ends.append(layer.weight)
+    assert_allclose(*ends, atol=0.01)
+
+
+@pytest.mark.parametrize("backend", ["eager", "aot_eager"])
+def test_a_compiled_model_is_the_model(backend):
+    ends = []
+    for compiled in (False, True):
+        torch.manual_seed(0)
+        table = AnchorEmbedding(V, D, K, nnz_per_row=R, penalty=0.05)
+        model = torch.nn.Sequential(table, torch.nn.Linear(D, D), torch.nn.Tanh())
+        call = torch.compile(model, backend=backend) if compiled else model
+        optimizer, losses = ProxAdam(model.parameters(), lr=0.02), []
+        for seed in range(6):
+            ids = torch.randint(V, (5, 2), generator=torch.Generator().manual_seed(seed))
+            optimizer.zero_grad()
+            loss = (call(ids) - 1).square().mean()
+            loss.backward()
+            optimizer.step()
+            losses.append(loss.item())
+        ends.append((losses, table.weight, table.columns))
+    assert ends[0][0] == pytest.approx(ends[1][0], rel=1e-6)
+    assert_allclose(ends[0][1], ends[1][1], atol=1e-6)
+    assert ends[0][2].equal(ends[1][2])
+
+
+def test_functions_that_start_all_embeddings_anew_leave_t_alone():
+    layer = make()
+    before = layer.weight
+    layer.apply(lambda m: torch.nn.init.normal_(m.weight) if isinstance(m, torch.nn.Embedding) else None)
+    assert layer.weight.equal(before)
+
+
 # -- zeros that come back ---------------------------------------------------------------------------------------------
 
 
@@ -169,6 +226,111 @@ def test_a_free_slot_goes_to_the_anchor_that_is_asked_for(tied):
     assert layer.nnz == V
 
 
+def test_gradients_that_are_thrown_away_give_no_slots():
+    layer = make(k=V, r=2)
+    optimizer, before = ProxSGD(layer.parameters(), lr=0.1), layer.columns.clone()
+    with torch.no_grad():
+        layer.values.zero_()
+    for factor in (1.0, 0.0):
+        optimizer.zero_grad()
+        (factor * layer(IDS) @ torch.randn(D, dtype=torch.float64)).sum().backward()
+    with pytest.warns(NearfarWarning, match="all of T is 0"):
+        optimizer.step()
+    assert layer.columns.equal(before)
+
+
+# -- anchors that are switched off ------------------------------------------------------------------------------------
+
+
+def steps_of(layer, optimizer, seeds, tied=False):
+    """Steps on a few rows each, in the table or, tied, in all of them."""
+    for seed in seeds:
+        ids = torch.randint(V, (4,), generator=torch.Generator().manual_seed(seed))
+        optimizer.zero_grad()
+        out = layer.logits(torch.ones(2, D, dtype=torch.float64) / 2) if tied else layer(ids)
+        (out - 0.3).square().sum().backward()
+        optimizer.step()
+
+
+@pytest.mark.parametrize("make_optimizer", [ProxSGD, ProxAdam])
+@pytest.mark.parametrize("tied", [False, True])
+def test_active_anchors_are_a_smaller_layer_and_the_others_wait(make_optimizer, tied):
+    n = 4
+    large = make(r=K, penalty=0.05)  # nothing can be wished for
+    optimizer = make_optimizer(large.parameters(), lr=0.01)
+    steps_of(large, optimizer, range(5))
+    waiting = dense_t(large)[:, n:], large.anchors.detach()[n:].clone()
+    large.n_active = n
+    small = make(k=n, r=n, penalty=0.05)
+    at = large.columns.long().argsort(1)  # slots by their anchors
+    with torch.no_grad():
+        small.anchors.copy_(large.anchors[:n])
+        small.columns.copy_(torch.arange(n).expand(V, n))
+        small.values.copy_(large.values.gather(1, at)[:, :n])
+    twin = make_optimizer(small.parameters(), lr=0.01)
+    for p, q in zip(small.parameters(), large.parameters(), strict=True):
+        state = optimizer.state[q]
+        twin.state[p] = {
+            name: s if not torch.is_tensor(s) else (s[:n].clone() if q is large.anchors else s.gather(1, at)[:, :n])
+            for name, s in state.items()
+        }
+    shapes = {name: tuple(s.shape) for name, s in optimizer.state[large.values].items() if torch.is_tensor(s)}
+    kept = {name: s.gather(1, at)[:, n:] for name, s in optimizer.state[large.values].items() if torch.is_tensor(s)}
+    for layer, by in ((large, optimizer), (small, twin)):
+        steps_of(layer, by, range(5, 25), tied)
+    assert_allclose(large.weight, small.weight, atol=1e-13)
+    hidden = torch.randn(3, D, dtype=torch.float64)
+    assert_allclose(large(IDS).detach(), small(IDS).detach(), atol=1e-13)
+    assert_allclose(large.logits(hidden).detach(), small.logits(hidden).detach(), atol=1e-13)
+    assert (large.nnz, large.n_parameters) == (small.nnz, small.n_parameters)
+    copies = [copy.deepcopy(large), pickle.loads(pickle.dumps(large)), make(r=K, seed=3)]
+    copies[2].load_state_dict(large.state_dict())
+    for layer in (large, *copies):
+        assert layer.n_active == n
+        assert_allclose(layer.weight, small.weight, atol=1e-13)
+        layer.n_active = K  # back
+        assert_allclose(dense_t(layer)[:, n:], waiting[0], atol=1e-15)
+        assert_allclose(dense_t(layer)[:, :n], dense_t(small), atol=1e-13)
+        assert layer.anchors.detach()[n:].equal(waiting[1])
+    for name, s in optimizer.state[large.values].items():
+        if torch.is_tensor(s):
+            assert tuple(s.shape) == shapes[name]
+            assert s.gather(1, at)[:, n:].equal(kept[name])
+
+
+def test_rows_whose_anchors_are_all_off_take_others():
+    # Orthogonal anchors that are not trained; the goal of a row is one of the two that stay, its slots are others.
+    layer = make(d=K, r=2, penalty=1e-3)
+    layer.anchors.requires_grad_(False).copy_(torch.eye(K))
+    with torch.no_grad():
+        layer.columns.copy_(torch.tensor([2, 5]).expand(V, 2))
+    layer.n_active = 2
+    assert layer.nnz == 0
+    goal = torch.eye(K, dtype=torch.float64)[torch.arange(V) % 2]
+    kept, optimizer = layer.values.detach().clone(), ProxSGD([layer.values], lr=0.4)
+    for _ in range(60):
+        optimizer.zero_grad()
+        (layer(torch.arange(V)) - goal).square().sum().backward()
+        optimizer.step()
+    assert_allclose(dense_t(layer)[:, :2], goal[:, :2] * (1 - 5e-4), atol=1e-9)
+    layer.n_active = K  # one slot was given away, the other waited
+    assert layer.nnz == 2 * V
+    assert ((dense_t(layer)[:, [2, 5]] == kept) | (dense_t(layer)[:, [2, 5]] == 0)).all()
+
+
+def test_a_start_with_few_active_anchors_puts_them_first():
+    layer = make(r=5)
+    layer.n_active = 3
+    layer.reset_parameters()
+    assert (layer.columns.long() < 3).sum(1).tolist() == [3] * V
+    assert "n_active=3" in repr(layer)
+    for wrong in (0, K + 1, 2.5, True):
+        with pytest.raises(InputError, match="n_active must be"):
+            layer.n_active = wrong
+    with pytest.raises(InputError, match="n_active must be"):
+        layer.load_state_dict({**layer.state_dict(), "_extra_state": torch.tensor([K + 1, 0])})
+
+
 # -- sizes, files, copies ---------------------------------------------------------------------------------------------
 
 
@@ -177,7 +339,7 @@ def test_sizes():
     assert layer.nnz == 999 * 4
     assert layer.n_parameters == 40 * 16 + 999 * 4
     assert layer.nbytes == 40 * 16 * 4 + 1000 * 4 * (4 + 1)
-    assert AnchorEmbedding(1000, 16, 300).columns.dtype == torch.int16
+    assert AnchorEmbedding(1000, 16, 300).columns.dtype == torch.int32
 
 
 @pytest.mark.parametrize("way", ["state_dict", "deepcopy", "pickle", "save"])
@@ -200,6 +362,7 @@ def test_what_is_kept_is_what_was(way):
         file.seek(0)
         other = torch.load(file, weights_only=False)
     assert_allclose(other.weight, before, atol=1e-14)
+    layer.settle()
     assert_allclose(other.values.detach(), layer.values.detach())
     trained(other)  # the copy has an optimiser of its own, and leaves the first alone
     assert_allclose(layer.weight, before, atol=1e-14)
@@ -329,11 +492,15 @@ def test_states_that_do_not_fit_are_refused():
     layer = make()
     state = layer.state_dict()
     with pytest.raises(InputError, match=r"columns must be in 0 \.\. 6"):
-        layer.load_state_dict({**state, "columns": state["columns"] + K})
+        layer.load_state_dict({**state, "slots.columns": state["slots.columns"] + K})
     with pytest.raises(InputError, match="values must be finite and >= 0"):
-        layer.load_state_dict({**state, "values": -state["values"]})
-    with pytest.raises(RuntimeError, match="size mismatch"):
-        layer.load_state_dict(make(r=2).state_dict())
+        layer.load_state_dict({**state, "slots.values": -state["slots.values"]})
+    for other in (make(r=2), make(n=V + 1)):
+        with pytest.raises(RuntimeError, match="size mismatch"):
+            layer.load_state_dict(other.state_dict())
+    for other in (make(k=K + 1), make(d=D + 1)):
+        with pytest.raises(InputError, match=r"anchors must be of shape \(7, 5\); got shape"):
+            layer.load_state_dict(other.state_dict())
 
 
 @pytest.mark.parametrize("optimizer", [torch.optim.SGD, torch.optim.SparseAdam])

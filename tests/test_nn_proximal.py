@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+
 import pytest
 from numpy.testing import assert_allclose
 
@@ -51,6 +53,51 @@ def test_the_minimum_of_a_quadratic_is_reached(name, r):
     slope = curvature * (layer.weight - centre)
     assert_allclose(slope[expected > 0], -0.2, atol=2e-2)
     assert (slope[expected == 0] >= -0.2).all()
+
+
+@every
+@pytest.mark.parametrize("r", [4, 2])
+def test_fixed_zeros_stay_and_the_others_go_where_the_loss_is_least(name, r):
+    layer = table(n=4, r=r, penalty=0.2)
+    centre = torch.tensor([[1.0, 0.5, 0.06, -1], [0.05, 2, 0.06, 0], [0.04, 0.7, 0, 0.3], [0.3, 0.05, 0, 0.6]])
+    optimizer = MAKE[name]([layer.values])
+
+    def train(rows, steps):
+        for _ in range(steps):
+            optimizer.zero_grad()
+            (layer(rows) - centre.double()[rows]).square().sum().backward()
+            optimizer.step()
+
+    train(torch.arange(4), 300)
+    found = layer.weight.clone()
+    assert 4 < layer.nnz < 9
+    layer.zeros_fixed = True
+    assert layer.weight.equal(found)
+    states = copy.deepcopy(layer.state_dict())
+    train(torch.arange(3), 1)
+    assert layer.weight[3].equal(found[3])  # nothing is owed
+    for lr in (0.02, 0.002):
+        optimizer.param_groups[0]["lr"] = lr
+        train(torch.arange(4), 300)
+    assert (layer.weight == 0).equal(found == 0)
+    assert_allclose(layer.weight, torch.where(found > 0, centre.double(), 0), atol=1e-3)
+    centre[0, :2] = torch.tensor([-1.0, 3.0])
+    optimizer.param_groups[0]["lr"] = 0.02
+    train(torch.arange(4), 600)
+    assert layer.weight[0, 0] == 0
+    centre[0, :2] = torch.tensor([1.0, 0.5])
+    train(torch.arange(4), 600)
+    assert_allclose(layer.weight, torch.where(found > 0, centre.double(), 0), atol=1e-2)  # it may return, others not
+    optimizer.param_groups[0]["lr"] = 0.002
+    layer.load_state_dict(states)
+    assert layer.weight.equal(found)
+    assert layer.zeros_fixed
+    layer.zeros_fixed = False  # as before: the objective has its minimum where it was
+    train(torch.arange(4), 300)
+    assert_allclose(layer.weight, (centre.double() - 0.1).clamp(min=0), atol=1e-2)
+    layer.zeros_fixed = True
+    layer.reset_parameters()
+    assert not layer.zeros_fixed
 
 
 def eager(name, start, batches, goals, penalty, lr):
@@ -112,10 +159,34 @@ def test_a_step_touches_the_rows_of_the_batch_alone():
     assert {name: tuple(s.shape) for name, s in state.items() if torch.is_tensor(s)} == {"m": (1000, 4), "v": (1000, 4)}
 
 
+def test_values_written_between_a_call_and_its_step_are_those_that_the_step_starts_from():
+    layer, ids = table(penalty=0.2), torch.tensor([2, 5])
+    optimizer, start = ProxSGD([layer.values], lr=0.01), layer.weight
+    layer(ids).sum().backward()
+    with torch.no_grad():
+        layer.values.mul_(3)
+    optimizer.step()
+    expected = (3 * start - 0.01 * 0.2).clamp(min=0)
+    expected[ids] = (3 * start[ids] - 0.01 * (1 + 0.2)).clamp(min=0)
+    assert_allclose(layer.weight, expected, atol=1e-14)
+
+
+@every
+def test_an_empty_batch_is_a_step_for_rows_that_owe(name):
+    layer = table(penalty=0.5)
+    optimizer, before = MAKE[name]([layer.values]), layer.nnz
+    for ids in (torch.arange(11), torch.zeros(0, dtype=torch.long)):
+        optimizer.zero_grad()
+        layer(ids).sum().backward()
+        optimizer.step()
+    assert layer.nnz < before
+
+
 @pytest.mark.parametrize(("ours", "theirs"), [(ProxSGD, torch.optim.SGD), (ProxAdam, torch.optim.Adam)])
-def test_other_parameters_are_trained_as_by_torch(ours, theirs):
+@pytest.mark.parametrize("shape", [(5, 3), ()])
+def test_other_parameters_are_trained_as_by_torch(ours, theirs, shape):
     torch.manual_seed(0)
-    start, lr = torch.randn(5, 3, dtype=torch.float64), 0.03
+    start, lr = torch.randn(shape, dtype=torch.float64), 0.03
     ends = []
     for make in (ours, theirs):
         x = torch.nn.Parameter(start.clone())
@@ -188,14 +259,3 @@ def test_a_loss_that_is_nan_stops_before_anything_changes(name):
 def test_bad_input_is_refused(call, argument):
     with pytest.raises(InputError, match=f": {argument} must be"):
         call([torch.zeros(2, requires_grad=True)])
-
-
-def test_several_processes_are_refused(monkeypatch) -> None:
-    monkeypatch.setattr("nearfar.nn.proximal.n_processes", lambda: 2)
-    layer = AnchorEmbedding(9, 2, n_anchors=3)
-    optimizer = ProxSGD(layer.parameters(), lr=0.1)
-    layer(torch.arange(9)).sum().backward()
-    before = [p.detach().clone() for p in layer.parameters()]
-    with pytest.raises(InputError, match=r"the process group must be of one process; got 2\. Each"):
-        optimizer.step()
-    assert all(torch.equal(p, old) for p, old in zip(layer.parameters(), before, strict=True))

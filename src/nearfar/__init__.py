@@ -26,7 +26,9 @@ if TYPE_CHECKING:
         plots,
     )
     from nearfar._warmup import warmup
+    from nearfar.anchored import AnchoredEmbedding
     from nearfar.composition import compose
+    from nearfar.compression import compress
     from nearfar.density import DensityEmbedding
     from nearfar.embedding import Embedding
     from nearfar.far.softmax import log_normalizers
@@ -46,6 +48,7 @@ if TYPE_CHECKING:
 _HOMES = {
     "ASNE": "nearfar.models.recipes",
     "Affinities": "nearfar.relations.affinities",
+    "AnchoredEmbedding": "nearfar.anchored",
     "Corpus": "nearfar.text",
     "DensityEmbedding": "nearfar.density",
     "EDRep": "nearfar.models.edrep",
@@ -69,6 +72,7 @@ _HOMES = {
     "callbacks": "nearfar.callbacks",
     "classical_mds": "nearfar.models.mds",
     "compose": "nearfar.composition",
+    "compress": "nearfar.compression",
     "composition": "nearfar.composition",
     "datasets": "nearfar.datasets",
     "divergences": "nearfar.divergences",
@@ -86,6 +90,7 @@ _HOMES = {
 __all__ = [  # noqa: RUF022 - in the order of sorted()
     "ASNE",
     "Affinities",
+    "AnchoredEmbedding",
     "Corpus",
     "DensityEmbedding",
     "EDRep",
@@ -111,6 +116,7 @@ __all__ = [  # noqa: RUF022 - in the order of sorted()
     "classical_mds",
     "compose",
     "composition",
+    "compress",
     "datasets",
     "divergences",
     "errors",

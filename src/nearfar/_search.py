@@ -58,7 +58,7 @@ def nearest_rows(
     ----------
     Q : ndarray, shape (q, d)
         The queries.
-    Y : ndarray, shape (n, d), float32 or float64
+    Y : ndarray, shape (n, d), float32 or float64, or Mixtures
         The rows that are searched.
     k : int
         How many, at least 1 and at most n, or n - 1 with ``skip``.
@@ -76,7 +76,7 @@ def nearest_rows(
     scores : ndarray, shape (q, k), float64
         Best first, ties in the order of the rows. O(q n d) time, 8 MiB and the k best for each thread.
     """
-    search = _Search(Q, Y, k, norms, skip)
+    search = Search(Q, Y, k, norms, skip) if isinstance(Y, np.ndarray) else Y.search(Q, k, norms, skip)
     bounds = even_bounds(len(Q), _QUERIES)
     if len(bounds) > 2 and n_jobs > 1:
         with single_threaded_blas():
@@ -86,32 +86,42 @@ def nearest_rows(
     return search.rows, search.scores
 
 
-class _Search:
+class Search:
     """One search: what all its blocks need, and where they write."""
 
     def __init__(self, Q: Floats, Y: Floats, k: int, norms: NDArray[np.float64] | None, skip: Rows | None) -> None:
-        self.Q, self.Y, self.k, self.norms, self.skip = Q.astype(np.float64), Y, k, norms, skip
         lengths = row_norms(Y) if norms is None else norms
-        self.dtype = _working_dtype(Y, lengths, row_norms(self.Q))
+        self._begin(Q, Y, k, norms, skip, _working_dtype(Y, lengths, row_norms(Q)))
         unit = float(np.finfo(self.dtype).eps) / 2
         longest = float(lengths.max(initial=0.0)) if norms is None else 1.0
         self.margins = 2 * (Y.shape[1] + 8) * unit * longest * row_norms(self.Q)
+
+    def _begin(
+        self, Q: Floats, Y: Any, k: int, norms: NDArray[np.float64] | None, skip: Rows | None, dtype: type
+    ) -> None:
+        self.Q, self.Y, self.k, self.norms, self.skip = Q.astype(np.float64), Y, k, norms, skip
+        self.dtype: type[np.floating[Any]] = dtype
         self.inverse = None if norms is None else np.divide(1.0, norms, out=np.zeros(len(Y)), where=norms > 0)
         self.rows = np.empty((len(Q), k), np.int64)
         self.scores = np.empty((len(Q), k))
 
     def block(self, _block: int, start: int, stop: int) -> None:
-        queries = self.Q[start:stop].astype(self.dtype)
         best: list[tuple[Rows, NDArray[np.float64]]] = [(np.empty(0, np.int64), np.empty(0))] * (stop - start)
         for first in range(0, len(self.Y), _ROWS):
-            part = self.Y[first : first + _ROWS].astype(self.dtype, copy=False)
-            scores = queries @ part.T
+            last = min(first + _ROWS, len(self.Y))
+            scores = self._products(start, stop, first, last)
             if self.inverse is not None:
-                scores *= self.inverse[first : first + _ROWS].astype(self.dtype)
+                scores *= self.inverse[first:last].astype(self.dtype)
             for i in range(stop - start):
                 best[i] = self._merge(start + i, best[i], scores[i], first)
         for i, (rows, exact) in enumerate(best):
             self.rows[start + i], self.scores[start + i] = rows, exact
+
+    def _products(self, start: int, stop: int, first: int, last: int) -> Floats:
+        """Return the products of queries start .. stop - 1 with rows first .. last - 1, one row for each query."""
+        part = self.Y[first:last].astype(self.dtype, copy=False)
+        products: Floats = self.Q[start:stop].astype(self.dtype) @ part.T
+        return products
 
     def _merge(
         self, query: int, best: tuple[Rows, NDArray[np.float64]], scores: Floats, first: int

@@ -1,4 +1,4 @@
-"""The command line: ``nearfar embed``, ``map``, ``words``, ``similar``, ``convert`` and ``info``.
+"""The command line: ``nearfar embed``, ``map``, ``words``, ``similar``, ``convert``, ``compress`` and ``info``.
 
 Results go to standard output, everything else to standard error. What the user can put right is told in one line, with
 exit code 2; an interrupt exits with 130. Only click is imported at once, so that ``nearfar --help`` answers
@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from nearfar._cli_compress import compress
 from nearfar._cli_embed import check_options, checkpoints_of, fit, read_relation
 from nearfar._cli_map import METHODS, check_targets, draw, draw_pictures
 from nearfar._cli_output import fact, fail, print_json, print_table, show_warning, shown
@@ -342,12 +343,12 @@ def info(file: str, as_json: bool) -> None:
     """
     import numpy as np
 
-    from nearfar._search import row_norms
+    from nearfar.anchored import AnchoredEmbedding
     from nearfar.embedding import Embedding
     from nearfar.storage import format_of
 
     embedding = Embedding.load(file)
-    norms = row_norms(embedding.vectors)
+    norms = embedding._row_norms()
     context = embedding.context_vectors
     facts: dict[str, Any] = {
         "file": file,
@@ -355,8 +356,10 @@ def info(file: str, as_json: bool) -> None:
         "bytes": os.path.getsize(file),  # noqa: PTH202 - pathlib is not needed for anything else here
         "n": len(embedding),
         "n_components": embedding.n_components,
-        "dtype": str(embedding.vectors.dtype),
+        "dtype": str(embedding._vectors.dtype),
         "n_context": None if context is None else len(context),
+        "n_anchors": len(embedding.anchors) if isinstance(embedding, AnchoredEmbedding) else None,
+        "n_weights": embedding.nnz if isinstance(embedding, AnchoredEmbedding) else None,
         "id_types": sorted({type(key).__name__ for key in embedding.ids}),
         "first_ids": embedding.ids[:5],
         "zero_vectors": int(np.count_nonzero(norms == 0)),
@@ -371,7 +374,7 @@ def info(file: str, as_json: bool) -> None:
     print_table(("fact", "value"), rows)
 
 
-_cli.add_command(words)
+_cli.commands.update(compress=compress, words=words)
 
 
 def _find(embedding: Embedding, text: str) -> Any:
@@ -384,8 +387,7 @@ def _find(embedding: Embedding, text: str) -> Any:
 
 def _in_words_of_the_shell(error: InputError) -> str:
     """Return the message with the names that arguments have on the command line."""
-    commands = [*_cli.commands.values(), *words.commands.values()]
-    parameters = [parameter for command in commands for parameter in command.params]
+    parameters = [item for command in (*_cli.commands.values(), *words.commands.values()) for item in command.params]
     options = {parameter.name for parameter in parameters if isinstance(parameter, click.Option)}
     name = "walk_length" if error.argument == "steps" else error.argument
     argument = f"--{name.replace('_', '-')}" if name in options else error.argument

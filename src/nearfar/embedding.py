@@ -14,6 +14,7 @@ from nearfar import storage
 from nearfar._checks import check_choice, check_integer, check_matrix, check_n_jobs, require
 from nearfar._ids import Ids
 from nearfar._labelled import LabelledVectors
+from nearfar._mixtures import Mixtures
 from nearfar._search import nearest_rows, row_norms, unit_rows
 from nearfar.contracts import Floats
 from nearfar.errors import InputError, NearfarWarning
@@ -197,14 +198,8 @@ class Embedding(LabelledVectors):
         if k < 1 or not len(queries):
             rows, scores = np.empty((len(queries), max(k, 0)), np.int64), np.empty((len(queries), max(k, 0)))
         else:
-            rows, scores = nearest_rows(
-                unit_rows(queries) if cosine else queries,
-                self._vectors,
-                k,
-                norms=self._row_norms() if cosine else None,
-                skip=skip,
-                n_jobs=workers,
-            )
+            scaled, norms = (unit_rows(queries), self._row_norms()) if cosine else (queries, None)
+            rows, scores = nearest_rows(scaled, self._vectors, k, norms=norms, skip=skip, n_jobs=workers)
         return self._ids.to_numpy()[rows], scores
 
     def subset(self, ids: Iterable[Hashable]) -> Self:
@@ -325,6 +320,7 @@ class Embedding(LabelledVectors):
         Returns
         -------
         Embedding
+            An :class:`AnchoredEmbedding` if the file holds anchors and weights.
 
         Raises
         ------
@@ -365,6 +361,10 @@ class Embedding(LabelledVectors):
 
     @classmethod
     def _from_content(cls, content: storage.Content) -> Self:
+        if cls is Embedding and isinstance(content.vectors, Mixtures):
+            from nearfar.anchored import AnchoredEmbedding
+
+            return AnchoredEmbedding._from_content(content)  # type: ignore[return-value]
         return cls(
             content.vectors,
             content.ids,

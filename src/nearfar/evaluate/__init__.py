@@ -3,11 +3,13 @@
 ``neighborhoods`` says what a map keeps of the neighbours and distances of its data; ``communities`` compares the
 clusters of the vectors with known groups; ``giant_component`` says which nodes hang together; ``word_similarity``,
 ``word_analogies`` and ``phrases`` compare words and what is composed of them with what people say; ``sense_induction``
-looks for senses where ``plant_pseudowords`` has planted them.
+looks for senses where ``plant_pseudowords`` has planted them; ``anchor_purity`` says whether an anchor stands for one
+kind of objects.
 """
 
 from __future__ import annotations
 
+from nearfar.evaluate.anchors import AnchorPurity, anchor_purity
 from nearfar.evaluate.communities import CommunityScores, communities, giant_component
 from nearfar.evaluate.neighborhoods import Neighborhoods, neighborhoods
 from nearfar.evaluate.phrases import PhraseSimilarity, phrases
@@ -15,12 +17,14 @@ from nearfar.evaluate.senses import SenseInduction, plant_pseudowords, sense_ind
 from nearfar.evaluate.words import WordAnalogies, WordSimilarity, word_analogies, word_similarity
 
 __all__ = [
+    "AnchorPurity",
     "CommunityScores",
     "Neighborhoods",
     "PhraseSimilarity",
     "SenseInduction",
     "WordAnalogies",
     "WordSimilarity",
+    "anchor_purity",
     "communities",
     "giant_component",
     "neighborhoods",

@@ -10,6 +10,8 @@ A row holds r values and the columns they stand in; see docs/decisions on why. T
 
 from __future__ import annotations
 
+import functools
+import sys
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
@@ -18,9 +20,29 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 from nearfar.nn._checks import working_dtype
+from nearfar.nn._processes import all_gather, n_processes
 
 BLOCK = 2**22  # entries of a dense block: 16 MiB in float32
 Rows = Tensor | slice
+Read = Callable[[Rows], Tensor]
+
+
+def uncompiled(method: Callable[..., Tensor]) -> Callable[..., Tensor]:
+    """Keep a method out of ``torch.compile``: rows that were asked for are found, and wishes heard, between its graphs.
+
+    What ``torch.compiler.disable`` is for; that imports the compiler at once, which takes seconds.
+    """
+    disabled: list[Callable[..., Tensor]] = []
+
+    @functools.wraps(method)
+    def call(*args: Any, **named: Any) -> Tensor:
+        if "torch._dynamo" not in sys.modules:
+            return method(*args, **named)
+        if not disabled:
+            disabled.append(torch.compiler.disable(method, reason="rows are found between graphs"))  # type: ignore[no-untyped-call]
+        return disabled[0](*args, **named)
+
+    return call
 
 
 class Wishes(NamedTuple):
@@ -29,6 +51,21 @@ class Wishes(NamedTuple):
     rows: Tensor
     slots: Tensor
     columns: Tensor
+
+
+def take(tensor: Tensor, rows: Rows) -> Tensor:
+    """Return some rows: of a slice a view, otherwise a copy; several times as fast as an index."""
+    if isinstance(rows, slice):
+        return tensor[rows] if tensor.ndim else tensor
+    return tensor.index_select(0, rows)
+
+
+def put(tensor: Tensor, rows: Rows, part: Tensor) -> None:
+    """Write some rows, different ones."""
+    if isinstance(rows, slice):
+        take(tensor, rows).copy_(part)
+    else:
+        tensor.index_copy_(0, rows, part)
 
 
 class Debt:
@@ -58,11 +95,11 @@ class Debt:
 
     def current(self, values: Tensor, rows: Rows) -> Tensor:
         """Return values (n, r) less what they owe: a copy."""
-        found = values.detach()[rows]
+        found = take(values.detach(), rows)
         if self.paid is None or self.metric is None:
             return found.clone() if isinstance(rows, slice) else found
-        owed = (self.total - self.paid[rows])[:, None] / self.metric(rows)
-        return (found - owed).clamp_(min=0).to(found.dtype)
+        owed = (self.total - take(self.paid, rows)).to(found.dtype)[:, None]
+        return (found - owed / self.metric(rows)).clamp_(min=0)
 
 
 def row_slices(n_rows: int, width: int) -> Iterator[slice]:
@@ -72,28 +109,41 @@ def row_slices(n_rows: int, width: int) -> Iterator[slice]:
         yield slice(start, min(start + step, n_rows))
 
 
+def ragged(start: Tensor, stop: Tensor) -> tuple[Tensor, Tensor]:
+    """Return all numbers of ranges start .. stop - 1, one range after the other, and before them whose range it is."""
+    lengths = stop - start
+    who = torch.repeat_interleave(lengths)
+    ends = lengths.cumsum(0)
+    return who, torch.arange(len(who), device=who.device) + (stop - ends)[who]
+
+
 def spread(values: Tensor, columns: Tensor, n_columns: int) -> Tensor:
     """Return rows (n, K) with the values (n, r) at their columns and 0 elsewhere; differentiable in the values."""
     empty = torch.zeros(len(values), n_columns, dtype=values.dtype, device=values.device)
     return empty.scatter(1, columns, values)
 
 
-def wishes(slope: Tensor, values: Tensor, columns: Tensor, rows: Tensor, penalty: float) -> Wishes | None:
+def wishes(
+    slope: Tensor, values: Tensor, columns: Tensor, rows: Tensor, penalty: float, n_active: int
+) -> Wishes | None:
     """Return which slots should be given to which columns.
 
     A row asks for the column, of those it does not hold, in which the loss falls most, if it falls by more than the
-    penalty. It gives a slot of value 0: the one whose own column asks least, and less than the new one.
+    penalty. It gives a slot of value 0: the one whose own column asks least, and less than the new one. Only a row that
+    has none gives the slot of a column that is switched off, and with it what was kept for its return.
 
     Parameters
     ----------
     slope : Tensor, shape (n, K)
-        Derivative of the loss for all columns.
+        Derivative of the loss for all columns; 0 for those that are switched off.
     values, columns : Tensor, shape (n, r)
-        What the rows hold.
+        What the rows hold; 0 in columns that are switched off.
     rows : Tensor of int64, shape (n,)
         Which rows they are.
     penalty : float
         Price of an entry.
+    n_active : int
+        Columns from this one on are switched off.
 
     Returns
     -------
@@ -102,22 +152,39 @@ def wishes(slope: Tensor, values: Tensor, columns: Tensor, rows: Tensor, penalty
     """
     if columns.shape[1] == slope.shape[1]:
         return None
-    given, slots = slope.gather(1, columns).masked_fill(values > 0, -torch.inf).max(1)
+    asks = slope.gather(1, columns).masked_fill(values > 0, -torch.inf)
     best, wanted = slope.scatter(1, columns, torch.inf).min(1)
+    if n_active < slope.shape[1]:
+        off = columns >= n_active
+        last = off & (off | (values > 0)).all(1, keepdim=True)  # nothing else is free
+        asks = asks.masked_fill(off, -torch.inf).masked_fill(last, torch.inf)
+    given, slots = asks.max(1)
     who = torch.nonzero((best < -penalty) & (best < given))[:, 0]
     return Wishes(rows[who], slots[who], wanted[who]) if len(who) else None
 
 
-def grant(asked: Wishes, values: Tensor, columns: Tensor) -> tuple[Tensor, Tensor]:
+def join_wishes(asked: list[Wishes], device: torch.device) -> list[Wishes]:
+    """Join what all processes ask for, in the order of their ranks: a list that is the same in all of them."""
+    mine = torch.cat([torch.empty(0, 3, dtype=torch.long, device=device), *(torch.stack(a, 1) for a in asked)])
+    counts = all_gather(torch.tensor([len(mine)], device=device)).tolist()
+    padded = mine.new_zeros(1, max(counts), 3)
+    padded[0, : len(mine)] = mine
+    everywhere = all_gather(padded)
+    return [Wishes(*part[:n].unbind(1)) for part, n in zip(everywhere, counts, strict=True)]
+
+
+def grant(asked: Wishes, values: Tensor, columns: Tensor, n_active: int) -> tuple[Tensor, Tensor]:
     """Give slots to the columns that ask for them; return rows and slots that changed.
 
-    A slot whose value is no longer 0, or whose row holds the column by now, stays as it is.
+    A slot that is no longer free, or whose row holds the column by now, stays as it is.
     """
     rows, slots, wanted = asked
     held = (columns[rows].long() == wanted[:, None]).any(1)
-    ok = (values.detach()[rows, slots] == 0) & ~held
+    free = (values.detach()[rows, slots] == 0) | (columns[rows, slots] >= n_active)
+    ok = free & ~held
     rows, slots = rows[ok], slots[ok]
     columns[rows, slots] = wanted[ok].to(columns.dtype)
+    values[rows, slots] = 0
     return rows, slots
 
 
@@ -128,11 +195,11 @@ class TakeRows(torch.autograd.Function):
     """
 
     @staticmethod
-    def forward(ctx: Any, values: Tensor, rows: Tensor, debt: Debt, padding: int) -> Tensor:
+    def forward(ctx: Any, values: Tensor, rows: Tensor, read: Read, padding: int) -> Tensor:
         """Return the values."""
         ctx.save_for_backward(rows)
         ctx.shape, ctx.padding = values.shape, padding
-        return debt.current(values, rows)
+        return read(rows)
 
     @staticmethod
     @once_differentiable
@@ -151,14 +218,15 @@ class AllLogits(torch.autograd.Function):
 
     @staticmethod
     def forward(
-        ctx: Any, mixed: Tensor, values: Tensor, columns: Tensor, debt: Debt, heard: Any, padding: int
+        ctx: Any, mixed: Tensor, values: Tensor, columns: Tensor, read: Read, heard: Any, padding: int
     ) -> Tensor:
         """Return the logits in the type of ``mixed``."""
-        ctx.save_for_backward(mixed, values, columns)
-        ctx.debt, ctx.heard, ctx.padding = debt, heard, padding
+        ctx.save_for_backward(mixed, values)
+        ctx.columns = columns  # not saved: DistributedDataParallel writes buffers at each call, with what they are
+        ctx.read, ctx.heard, ctx.padding = read, heard, padding
         logits = mixed.new_empty(len(mixed), len(values))
         for block in row_slices(len(values), mixed.shape[1]):
-            rows = spread(debt.current(values, block), columns[block].long(), mixed.shape[1])
+            rows = spread(read(block), columns[block].long(), mixed.shape[1])
             torch.matmul(mixed, rows.to(mixed.dtype).T, out=logits[:, block])
         return logits
 
@@ -166,12 +234,12 @@ class AllLogits(torch.autograd.Function):
     @once_differentiable
     def backward(ctx: Any, slope: Tensor) -> Any:
         """Return the gradients of ``mixed`` and of the stored values; tell ``heard`` the slope of each block."""
-        mixed, values, columns = ctx.saved_tensors
+        mixed, values = ctx.saved_tensors
         in_values = torch.empty_like(values)
         in_mixed = torch.zeros_like(mixed, dtype=working_dtype(mixed))
         for block in row_slices(len(values), mixed.shape[1]):
-            here = columns[block].long()
-            found = ctx.debt.current(values, block)
+            here = ctx.columns[block].long()
+            found = ctx.read(block)
             part = slope[:, block].contiguous()
             in_mixed += part @ spread(found, here, mixed.shape[1]).to(part.dtype)
             full = (part.T @ mixed).to(values.dtype)
@@ -179,4 +247,7 @@ class AllLogits(torch.autograd.Function):
             ctx.heard(full, found, here, torch.arange(block.start, block.stop, device=values.device))
         if ctx.padding >= 0:
             in_values[ctx.padding] = 0
+        if n_processes() > 1:  # which join the gradients of this parameter in the sparse form alone
+            rows = torch.arange(len(values), device=values.device)
+            in_values = torch.sparse_coo_tensor(rows[None], in_values, is_coalesced=True, check_invariants=False)
         return in_mixed.to(mixed.dtype), in_values, None, None, None, None

@@ -172,10 +172,8 @@ def _coreset(points: Any, k: int, rng: np.random.Generator) -> NDArray[np.int64]
 
 
 def column_dtype(n_anchors: int) -> torch.dtype:
-    """Return the smallest type that holds the number of an anchor."""
-    if n_anchors <= 2**8:
-        return torch.uint8
-    return torch.int16 if n_anchors <= 2**15 else torch.int32
+    """Return the smaller type that holds the number of an anchor; gloo, which joins processes, sends no int16."""
+    return torch.uint8 if n_anchors <= 2**8 else torch.int32
 
 
 def random_columns(n_rows: int, n_anchors: int, n_slots: int, out: Tensor) -> None:

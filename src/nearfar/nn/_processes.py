@@ -30,10 +30,20 @@ def check_alike(owner: str, name: str, rows: Tensor, **others: object) -> None:
     text = torch.zeros(256, dtype=torch.uint8)
     code = torch.frombuffer(bytearray(own.encode()[:256]), dtype=torch.uint8)
     text[: len(code)] = code
-    texts = [bytes(t.tolist()).rstrip(b"\0").decode() for t in _all_gather(text.to(rows.device)[None]).cpu()]
+    texts = [bytes(t.tolist()).rstrip(b"\0").decode() for t in all_gather(text.to(rows.device)[None]).cpu()]
     if len(set(texts)) > 1:
         got = "; ".join(f"process {rank}: {told}" for rank, told in enumerate(texts))
         raise InputError(owner, name, "alike in all processes", got, "Drop the last, smaller batch.")
+
+
+def check_same_gradient(owner: str, rows: Tensor | slice, slope: Tensor, columns: Tensor) -> None:
+    """Raise in all processes when the gradient of T, in these rows, is not the same, to the bit, in all of them."""
+    parts = (slope, columns) if isinstance(rows, slice) else (slope, columns, rows)
+    sums = [int(part.double().sum().view(torch.int64)) for part in parts]
+    told = all_gather(torch.tensor([[len(slope), *sums]], device=slope.device))
+    if (told != told[0]).any():
+        hint = "Wrap the model in torch.nn.parallel.DistributedDataParallel: it joins gradients, and starts all alike."
+        raise InputError(owner, "the gradient of T", "the same in all processes", "different ones", hint)
 
 
 def join_rows(rows: Tensor) -> Tensor:
@@ -46,7 +56,7 @@ class _Join(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, rows: Tensor) -> Tensor:
         ctx.n_rows = len(rows)
-        return _all_gather(rows)
+        return all_gather(rows)
 
     @staticmethod
     @once_differentiable
@@ -57,7 +67,8 @@ class _Join(torch.autograd.Function):
         return total[start : start + ctx.n_rows].to(slope.dtype, copy=True)
 
 
-def _all_gather(rows: Tensor) -> Tensor:
+def all_gather(rows: Tensor) -> Tensor:
+    """Return the rows of all processes, of one shape in all, in the order of their ranks."""
     rows = rows.detach().contiguous()
     everywhere = [torch.empty_like(rows) for _ in range(n_processes())]
     dist.all_gather(everywhere, rows)

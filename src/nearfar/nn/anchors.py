@@ -7,17 +7,18 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch.nn.functional import embedding
+from torch.nn.functional import embedding, pad
 
 from nearfar._checks import check_flag, check_integer, check_real
 from nearfar.errors import InputError
-from nearfar.nn._anchor_rows import AllLogits, row_slices, spread
+from nearfar.nn._anchor_rows import AllLogits, row_slices, spread, uncompiled
 from nearfar.nn._anchor_starts import column_dtype, nonnegative_rows, random_columns
-from nearfar.nn._anchor_table import AnchorTable
+from nearfar.nn._anchor_table import Slots
 from nearfar.nn._checks import check_floats, check_integers
+from nearfar.nn.anchor_knowledge import KnownObjects
 
 
-class AnchorEmbedding(AnchorTable):
+class AnchorEmbedding(KnownObjects):
     """An embedding table whose rows are sparse mixtures of anchors, E = T A with T >= 0: one line for ``nn.Embedding``.
 
     Trained are the ``anchors`` A (K, d) and, for each object, at most ``nnz_per_row`` entries of its row of T. The
@@ -51,10 +52,16 @@ class AnchorEmbedding(AnchorTable):
     ----------
     anchors : torch.nn.Parameter, shape (K, d)
         A.
+    anchor_ids : Tensor of int64, shape (K,), or None
+        The objects that are anchors, if any were.
+    n_active : int
+        How many anchors take part, K at first: the others are switched off, and kept.
     values : torch.nn.Parameter, shape (V, r)
         Stored entries of T, zeros included; what rows owe is not yet taken off, see ``settle``.
-    columns : Tensor of uint8, int16 or int32, shape (V, r)
+    columns : Tensor of uint8 or int32, shape (V, r)
         Their anchors: different ones within a row.
+    zeros_fixed : bool
+        Whether entries that are 0 stay 0 and the others cost nothing; False at first.
 
     Raises
     ------
@@ -72,8 +79,14 @@ class AnchorEmbedding(AnchorTable):
 
     How a zero becomes positive again: one that is stored has a gradient. One that is not stored takes the slot of a
     stored 0 when the loss falls by more than ``penalty`` in its direction, and faster than in that of the slot, and
-    is trained from then on. A row without a zero must first lose an entry. Training is for one process: several would
-    decide this differently, and are refused.
+    is trained from then on. A row without a zero must first lose an entry. A loss that is scaled, as for
+    float16, asks as much more often; what is not worth its price stays at 0.
+
+    Several processes: wrap the model in ``DistributedDataParallel``. Each step then exchanges what was asked for, and T
+    is the same, to the bit, in all of them; every process must make every step. Gradients of T are sparse, which gloo
+    can join and NCCL cannot. ``columns`` is sent at each call unless ``forward_sync_buffers=False``. Where gradients or
+    columns differ, as in a model that is not wrapped, the optimiser refuses the step. One process alone may save a
+    ``state_dict``; copy, pickle, ``settle``, set ``n_active``, ``zeros_fixed`` and what is related in all or in none.
 
     References
     ----------
@@ -88,11 +101,6 @@ class AnchorEmbedding(AnchorTable):
     >>> layer.n_parameters  # 20 * 64 + 10,000 * 8, before training
     81280
     """
-
-    anchors: torch.nn.Parameter
-    values: torch.nn.Parameter
-    columns: Tensor
-    sparse = True  # as torch.nn.Embedding says it: gradients of T are sparse
 
     def __init__(
         self,
@@ -117,6 +125,9 @@ class AnchorEmbedding(AnchorTable):
             hint = "More anchors than objects save nothing: use torch.nn.Embedding."
             raise InputError(owner, "n_anchors", f"at most num_embeddings, {num_embeddings}", n_anchors, hint)
         self.nnz_per_row = min(check_integer(owner, "nnz_per_row", nnz_per_row, low=1), self.n_anchors)
+        self._n_active = self.n_anchors
+        self._zeros_fixed = False
+        self._free = None
         self.penalty = check_real(owner, "penalty", penalty, low=0)
         self.padding_idx = _padding(owner, padding_idx, self.num_embeddings)
         ids = None if anchor_ids is None else self._checked_anchor_ids(owner, anchor_ids)
@@ -124,13 +135,14 @@ class AnchorEmbedding(AnchorTable):
         start = None if anchors is None else check_floats(owner, "anchors", anchors, shape)
         self.anchors = torch.nn.Parameter(torch.empty(shape, device=device, dtype=dtype))
         slots = (self.num_embeddings, self.nnz_per_row)
-        self.values = torch.nn.Parameter(torch.empty(slots, device=device, dtype=dtype))
-        self.register_buffer("columns", torch.empty(slots, device=device, dtype=column_dtype(self.n_anchors)))
+        columns = torch.empty(slots, device=device, dtype=column_dtype(self.n_anchors))
+        self.slots = Slots(torch.empty(slots, device=device, dtype=dtype), columns)
         self._enter()
         self.reset_parameters(ids, start)
 
     # -- the call ------------------------------------------------------------------------------------------------
 
+    @uncompiled
     def forward(self, ids: Tensor) -> Tensor:
         """Return the vectors of objects.
 
@@ -143,14 +155,10 @@ class AnchorEmbedding(AnchorTable):
         -------
         Tensor, shape (..., d), the dots standing for that of ``ids``
         """
-        rows, places = torch.unique(self._checked_ids("AnchorEmbedding", ids), return_inverse=True)
-        if len(rows):  # in ascending order
-            low, high = rows[0].item(), rows[-1].item()
-            if low < 0 or high >= self.num_embeddings:
-                expected = f"in 0 .. {self.num_embeddings - 1}"
-                raise InputError("AnchorEmbedding", "ids", expected, f"ids from {low} to {high}")
-        return embedding(places, self._mixtures(rows) @ self.anchors)
+        rows, places = self._distinct("AnchorEmbedding", ids)
+        return embedding(places, self._mixtures(rows) @ self.anchors[: self.n_active])
 
+    @uncompiled
     def logits(self, hidden: Tensor, ids: Tensor | None = None) -> Tensor:
         """Return scalar products with the vectors of objects, an output layer tied to the table: ``(h A') T'``.
 
@@ -170,12 +178,13 @@ class AnchorEmbedding(AnchorTable):
             got = f"shape {tuple(hidden.shape)}" if isinstance(hidden, Tensor) else type(hidden).__name__
             raise InputError(owner, "hidden", f"of shape (..., {self.embedding_dim})", got)
         if ids is None:
-            self._check_optimizer()
-            mixed = (hidden @ self.anchors.T).reshape(-1, self.n_anchors)
+            self._begin()
+            mixed = (hidden @ self.anchors[: self.n_active].T).reshape(-1, self.n_active)
+            mixed = pad(mixed, (0, self.n_anchors - self.n_active))
             every: Tensor = AllLogits.apply(  # type: ignore[no-untyped-call]
-                mixed, self.values, self.columns, self._debt, self._hear, self._padding_row
+                mixed, self.values, self.columns, self._current, self._hear, self._padding_row
             )
-            return every.reshape(*hidden.shape[:-1], -1)
+            return every.reshape(*hidden.shape[:-1], self.num_embeddings)
         ids = self._checked_ids(owner, ids)
         if ids.ndim == 1:
             return hidden @ self.forward(ids).T
@@ -190,41 +199,42 @@ class AnchorEmbedding(AnchorTable):
         with torch.no_grad():
             table = self.anchors.new_empty(self.num_embeddings, self.embedding_dim)
             for block in row_slices(self.num_embeddings, self.n_anchors):
-                values = self._debt.current(self.values, block)
-                table[block] = spread(values, self.columns[block].long(), self.n_anchors) @ self.anchors
+                table[block] = spread(self._current(block), self.columns[block].long(), self.n_anchors) @ self.anchors
             return table
 
     # -- sizes ---------------------------------------------------------------------------------------------------
 
     @property
     def nnz(self) -> int:
-        """Number of positive entries of T."""
+        """Number of positive entries of T, of the active anchors."""
         return sum(
-            int(torch.count_nonzero(self._debt.current(self.values, block)))
+            int(torch.count_nonzero(self._current(block)))
             for block in row_slices(self.num_embeddings, self.nnz_per_row)
         )
 
     @property
     def n_parameters(self) -> int:
-        """Number of parameters as the paper counts them: K d + nnz."""
-        return self.anchors.numel() + self.nnz
+        """Number of parameters as the paper counts them: K d + nnz, K the active anchors."""
+        return self.n_active * self.embedding_dim + self.nnz
 
     @property
     def nbytes(self) -> int:
-        """Bytes that the layer holds: anchors, slots with their indices, and in training what rows have paid."""
-        held = [self.anchors, self.values, self.columns]
+        """Bytes of the layer: anchors, slots with indices, places that are free, in training what rows have paid."""
+        held = [self.anchors, self.values, self.columns, self._free]
         return sum(t.nbytes for t in held if t is not None) + (0 if self._debt.paid is None else self._debt.paid.nbytes)
 
     def extra_repr(self) -> str:
         """Return what torch shows of the module."""
         padding = "" if self.padding_idx is None else f", padding_idx={self.padding_idx}"
+        active = "" if self.n_active == self.n_anchors else f", n_active={self.n_active}"
+        active += ", zeros_fixed=True" if self.zeros_fixed else ""
         sizes = f"{self.num_embeddings}, {self.embedding_dim}, n_anchors={self.n_anchors}"
-        return f"{sizes}, nnz_per_row={self.nnz_per_row}, penalty={self.penalty:g}{padding}"
+        return f"{sizes}, nnz_per_row={self.nnz_per_row}, penalty={self.penalty:g}{padding}{active}"
 
     # -- starts --------------------------------------------------------------------------------------------------
 
     def reset_parameters(self, anchor_ids: Tensor | None = None, anchors: Tensor | None = None) -> None:
-        """Start again: all slots of a row on different random anchors, and anchors as they are given.
+        """Start again: slots of a row on different random anchors, active ones first, and anchors as they are given.
 
         Values are drawn as absolute values of N(0, 1 / r).
 
@@ -235,11 +245,14 @@ class AnchorEmbedding(AnchorTable):
         anchors : Tensor, shape (K, d), optional
             Their vectors; N(0, 1) if left out.
         """
+        self.anchor_ids, self._free = anchor_ids, None
         with torch.no_grad():
             self._debt.end()
+            self._zeros_fixed = False
             self.anchors.normal_() if anchors is None else self.anchors.copy_(anchors)
             self.values.normal_(std=1 / math.sqrt(self.nnz_per_row)).abs_()
-            random_columns(self.num_embeddings, self.n_anchors, self.nnz_per_row, self.columns)
+            drawn_from = max(self.n_active, self.nnz_per_row)
+            random_columns(self.num_embeddings, drawn_from, self.nnz_per_row, self.columns)
             if anchor_ids is not None:
                 ids = anchor_ids.to(self.values.device)
                 own = torch.arange(self.n_anchors, device=ids.device)[:, None]
@@ -286,6 +299,7 @@ class AnchorEmbedding(AnchorTable):
             ids = torch.randperm(len(table), device=table.device)[: layer.n_anchors]
         else:
             ids = layer._checked_anchor_ids(owner, anchor_ids).to(table.device)
+        layer.anchor_ids = ids
         with torch.no_grad():
             layer.anchors.copy_(table[ids])
             for block in row_slices(layer.num_embeddings, 4 * layer.n_anchors):
@@ -296,6 +310,46 @@ class AnchorEmbedding(AnchorTable):
                 layer.values[layer.padding_idx] = 0
         return layer.requires_grad_(not freeze)
 
+    @classmethod
+    def selection(cls, num_embeddings: int, embedding_dim: int, anchor_ids: Tensor, **options: Any) -> AnchorEmbedding:
+        """Return a table in which some objects have vectors of their own, and the vector of all others is 0.
+
+        The special case T_aa = 1, and 0 elsewhere, in which T is not trained: selection by frequency, where
+        ``anchor_ids`` are the most frequent objects.
+
+        Parameters
+        ----------
+        num_embeddings, embedding_dim : int, >= 1
+            V and d.
+        anchor_ids : Tensor of integers, shape (K,)
+            Different objects.
+        **options
+            Further arguments of the class; not ``n_anchors`` and ``nnz_per_row``.
+
+        Returns
+        -------
+        AnchorEmbedding
+            Any optimiser may train its anchors.
+
+        References
+        ----------
+        Liang et al. (2021), "Anchor & Transform: learning sparse embeddings for large vocabularies", appendix I.
+
+        Examples
+        --------
+        >>> import torch, nearfar as nf
+        >>> table = nf.nn.AnchorEmbedding.selection(1_000, 16, torch.tensor([5, 2, 9]))
+        >>> table(torch.tensor([5, 6])).any(1).tolist(), table.n_parameters
+        ([True, False], 51)
+        """
+        ids = check_integers("AnchorEmbedding.selection", "anchor_ids", anchor_ids, (None,))
+        layer = cls(num_embeddings, embedding_dim, len(ids), nnz_per_row=1, anchor_ids=ids, **options)
+        with torch.no_grad():
+            chosen = torch.zeros(layer.num_embeddings, 1, dtype=torch.bool, device=layer.values.device)
+            layer.values.masked_fill_(~chosen.index_fill_(0, ids.to(chosen.device), True), 0)
+        layer.values.requires_grad_(False)
+        return layer
+
     # -- checks --------------------------------------------------------------------------------------------------
 
     def _checked_ids(self, owner: str, ids: Tensor) -> Tensor:
@@ -304,6 +358,15 @@ class AnchorEmbedding(AnchorTable):
         if checked.device != self.values.device:
             raise InputError(owner, "ids", f"on the device of the table, {self.values.device}", str(checked.device))
         return checked
+
+    def _distinct(self, owner: str, ids: Tensor) -> tuple[Tensor, Tensor]:
+        """Return the different ids, in ascending order, and the place of each id among them."""
+        rows, places = torch.unique(self._checked_ids(owner, ids), return_inverse=True)
+        if len(rows):
+            low, high = rows[0].item(), rows[-1].item()
+            if low < 0 or high >= self.num_embeddings:
+                raise InputError(owner, "ids", f"in 0 .. {self.num_embeddings - 1}", f"ids from {low} to {high}")
+        return rows, places
 
     def _checked_anchor_ids(self, owner: str, ids: Tensor) -> Tensor:
         checked = check_integers(owner, "anchor_ids", ids, (self.n_anchors,))

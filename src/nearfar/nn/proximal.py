@@ -10,6 +10,7 @@ A plain threshold under an adaptive metric has other fixed points than the objec
 
 from __future__ import annotations
 
+import math
 import warnings
 from collections.abc import Callable
 from functools import partial
@@ -20,9 +21,9 @@ from torch import Tensor
 
 from nearfar._checks import check_real
 from nearfar.errors import InputError, NearfarWarning, NumericalError
-from nearfar.nn._anchor_rows import Rows
-from nearfar.nn._anchor_table import AnchorTable, table_of
-from nearfar.nn._processes import n_processes
+from nearfar.nn._anchor_rows import Rows, put, take
+from nearfar.nn._anchor_table import AnchorTable, table_of, trained_rows
+from nearfar.nn._processes import check_same_gradient, n_processes
 
 
 class Move(NamedTuple):
@@ -64,9 +65,14 @@ class ProximalOptimizer(torch.optim.Optimizer):
         Raises
         ------
         InputError
-            T is trained by several processes.
+            Gradients of T that differ between processes: the model is not in ``DistributedDataParallel``.
         NumericalError
             A gradient of T is NaN or infinite, as after a loss that is; nothing has been changed then.
+
+        Warns
+        -----
+        NearfarWarning
+            All of T is 0. It names the step: an optimiser knows nothing of epochs.
         """
         loss = None
         if closure is not None:
@@ -76,8 +82,10 @@ class ProximalOptimizer(torch.optim.Optimizer):
         layers = [table_of(p) for p, _ in waiting]
         for (p, _), layer in zip(waiting, layers, strict=True):
             if layer is not None:
-                self._check_processes()
                 self._check_gradient(p)
+                if n_processes() > 1:
+                    rows, slope = _rows_of(p)
+                    check_same_gradient(type(self).__name__, rows, slope, take(layer.columns, rows))
         for (p, group), layer in zip(waiting, layers, strict=True):
             self._update(p, group, layer)
         return loss
@@ -104,33 +112,48 @@ class ProximalOptimizer(torch.optim.Optimizer):
             state["step"] = 0
             for name, start in self._starts(group).items():
                 state[name] = torch.full_like(p, start, memory_format=torch.contiguous_format)
-        rows, slope = _rows_of(p.grad)
+        rows, slope = _rows_of(p)
         debt = None if layer is None else layer._debt
         if layer is not None and debt is not None and getattr(debt.metric, "func", None) != self._metric:
             layer.settle()  # what another optimiser left
             debt.begin(len(p), p.device, partial(self._metric, p, group))
         state["step"] += 1
-        found = p[rows] if debt is None else debt.current(p, rows)
+        found = take(p, rows) if layer is None else layer._read_again(rows)
+        off = None if layer is None else layer._off(rows)
+        parts = () if off is None else filter(torch.is_tensor, state.values())
+        kept = [(part, take(part, rows).clone()) for part in parts]  # of slots that are not trained
         move = self._move(state, rows, slope, group)
-        new = found - move.size * (move.direction / move.metric)
+        new = found - move.size / move.metric * move.direction
         if layer is not None and debt is not None:
-            threshold = move.threshold * layer.penalty
-            new = (new - threshold / move.metric).clamp_(min=0)
+            threshold = move.threshold * layer._price
+            shrinkage, free = threshold / move.metric, layer._free_slots(rows)
+            new.sub_(shrinkage if free is None else shrinkage * ~free).clamp_(min=0)
             debt.total += threshold
             assert debt.paid is not None
-            debt.paid[rows] = debt.total
-        p[rows] = new.to(p.dtype)
+            if isinstance(rows, slice):
+                debt.paid.fill_(debt.total)
+            else:
+                debt.paid.index_fill_(0, rows, debt.total)
+        new = new.to(p.dtype)
+        if off is None:
+            put(p, rows, new)
+        else:
+            put(p, rows, torch.where(off, take(p, rows), new.masked_fill_(off, 0)))
+            for part, before in kept:
+                put(part, rows, torch.where(off, before, take(part, rows)))
         if layer is not None:
             self._after(p, group, layer, new)
 
     def _after(self, p: Tensor, group: dict[str, Any], layer: AnchorTable, new: Tensor) -> None:
         """Let freed slots go to other anchors, and look whether anything is left of T."""
         state = self.state[p]
-        for rows, slots in layer._grant():
+        granted = [(rows, slots) for rows, slots in layer._grant() if len(rows)]
+        for rows, slots in granted:
             for name, start in self._starts(group).items():
                 state[name][rows, slots] = start
         layer._accept()
-        if new.numel() and not new.any() and state["step"] >= state.get("look_again", 0):
+        gone = new.numel() and not granted and not new[0].any() and not new.any()
+        if gone and state["step"] >= state.get("look_again", 0):
             state["look_again"] = 2 * state["step"]  # counting all of T is dear: ever more rarely
             if layer.nnz == 0:
                 text = (
@@ -139,16 +162,11 @@ class ProximalOptimizer(torch.optim.Optimizer):
                 )
                 warnings.warn(text, NearfarWarning, stacklevel=5)
 
-    def _check_processes(self) -> None:
-        if n_processes() > 1:
-            hint = "Each process would give free slots of T to other anchors, and their tables would drift apart."
-            raise InputError(type(self).__name__, "the process group", "of one process", n_processes(), hint)
-
     def _check_gradient(self, p: Tensor) -> None:
         grad = p.grad
         assert grad is not None
         values = grad._values() if grad.is_sparse else grad
-        if not torch.isfinite(values).all():
+        if not math.isfinite(values.sum()) and not values.isfinite().all():  # a sum is quick, and may overflow
             step = self.state[p].get("step", 0) + 1 if p in self.state else 1
             raise NumericalError(
                 f"{type(self).__name__}: the gradient of T is NaN or infinite at step {step}; nothing was changed. "
@@ -156,19 +174,24 @@ class ProximalOptimizer(torch.optim.Optimizer):
             )
 
 
-def _rows_of(grad: Any) -> tuple[Rows, Tensor]:
+def _rows_of(p: Tensor) -> tuple[Rows, Tensor]:
+    grad: Any = p.grad
     if not grad.is_sparse:
-        return slice(None), grad
+        rows = trained_rows(p)
+        return rows, take(grad, rows)
+    rows, slope = grad._indices()[0], grad._values()
+    if grad.sparse_dim() == 1 and bool((rows[1:] > rows[:-1]).all()):  # as TakeRows makes it: torch has forgotten
+        return rows, slope
     grad = grad.coalesce()
     return grad.indices()[0], grad.values()
 
 
 def _moved(state: Tensor, rows: Rows, change: Callable[[Tensor], Any]) -> Tensor:
     """Apply a change in place to some rows of a state; return these rows."""
-    part = state[rows]  # all rows: a view
+    part = take(state, rows)  # of a slice: a view
     change(part)
     if not isinstance(rows, slice):
-        state[rows] = part
+        put(state, rows, part)
     return part
 
 
@@ -244,7 +267,7 @@ class _Adaptive(ProximalOptimizer):
         return Move(m, v.sqrt().add_(group["eps"]), threshold / (1 - beta1 ** state["step"]), threshold)
 
     def _metric(self, p: Tensor, group: dict[str, Any], rows: Rows) -> Tensor:
-        v = self.state[p]["v"][rows]
+        v = take(self.state[p]["v"], rows)
         unknown = v == self._starts(group)["v"]
         metric: Tensor = v.sqrt().add_(group["eps"]).masked_fill_(unknown, torch.inf)
         return metric

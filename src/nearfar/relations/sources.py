@@ -248,6 +248,45 @@ class RelationSources:
         return made.normalized() if weighting == "conditional" else made
 
     @classmethod
+    def from_wordnet(cls, path: str | PathLike[str], words: Iterable[Hashable]) -> Self:
+        """Make a relation of words that WordNet relates: synonyms, antonyms, immediate hypernyms and hyponyms.
+
+        Parameters
+        ----------
+        path : path
+            The folder with ``data.noun``, ``data.verb``, ``data.adj`` and ``data.adv``: ``/usr/share/wordnet`` of
+            Debian's ``wordnet-base``, or ``corpora/wordnet`` of nltk's data.
+        words : iterable of str
+            The words, distinct. They are compared in lower case, in all their meanings, and a space in one stands for
+            the underscore of WordNet. One that is not there, or is no string, is related to nothing.
+
+        Returns
+        -------
+        Relation
+            Square and symmetric, its ids all the words in their order; every entry is 1.
+
+        Raises
+        ------
+        InputError
+            The folder lacks a file, words are not distinct, or no two of them are related.
+        FileFormatError
+            A file is no data file of WordNet (which line).
+
+        References
+        ----------
+        Fellbaum (1998), "WordNet: an electronic lexical database"; the form of the files: wndb(5).
+
+        Examples
+        --------
+        >>> import nearfar as nf
+        >>> rel = nf.Relation.from_wordnet("/usr/share/wordnet", ["dog", "cat", "pooch"])  # doctest: +SKIP
+        """
+        from nearfar.relations._wordnet import related_words
+
+        matrix, ids = related_words(path, words)
+        return cls.from_matrix(matrix, ids)
+
+    @classmethod
     def open(cls, folder: str | PathLike[str]) -> Self:
         """Map a stored relation into memory, in milliseconds whatever its size.
 

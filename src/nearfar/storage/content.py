@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from nearfar._ids import Ids
+from nearfar._mixtures import Mixtures
 from nearfar.contracts import Floats
 from nearfar.errors import FileFormatError, InputError
 
@@ -23,14 +24,14 @@ class Content:
 
     Parameters
     ----------
-    vectors : ndarray, shape (n, d), float32 or float64
+    vectors : ndarray, shape (n, d), float32 or float64, or Mixtures
     ids : Ids, of length n
     context_vectors : ndarray, shape (m, d), optional
     context_ids : Ids, of length m, optional
     parameters : mapping of str, optional
     """
 
-    vectors: Floats
+    vectors: Floats | Mixtures
     ids: Ids
     context_vectors: Floats | None = None
     context_ids: Ids | None = None

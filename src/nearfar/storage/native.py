@@ -4,7 +4,8 @@ Any reader of safetensors reads it. Tensors: ``vectors`` (n, d), ``context_vecto
 the ids as described in :mod:`nearfar.storage._packed_ids`. Metadata: ``format``, ``version`` of the format, ``ids``
 and ``context_ids`` (their kind; ``same`` where both sides have the same ids), ``parameters`` (JSON), ``nearfar``
 (version of the library that wrote it) and ``checksum``: BLAKE2b, 256 bits, hexadecimal, of the whole file with these
-64 digits taken as zeros. So a change of any byte shows.
+64 digits taken as zeros. So a change of any byte shows. Vectors that are mixtures of anchors are kept as such, see
+:mod:`nearfar.storage.mixtures`.
 
 The same content gives the same bytes. The file is written by hand rather than with the safetensors package because that
 keeps neither the order of the metadata nor, for large arrays, the memory.
@@ -22,14 +23,17 @@ from typing import Any, BinaryIO
 import numpy as np
 from numpy.typing import NDArray
 
+from nearfar._mixtures import Mixtures
 from nearfar._version import __version__
+from nearfar.storage import mixtures
 from nearfar.storage._packed_ids import pack_ids, unpack_ids
 from nearfar.storage.atomic import atomic_write
 from nearfar.storage.content import Content, bad_file, dump_parameters, load_parameters
 
 FORMAT, VERSION = "nearfar.embedding", "1"
 
-_TYPES = {"float64": "F64", "float32": "F32", "int64": "I64", "uint8": "U8"}
+_TYPES = {"float64": "F64", "float32": "F32", "int64": "I64", "int8": "I8"}
+_TYPES |= {"uint8": "U8", "uint16": "U16", "uint32": "U32"}
 _NO_CHECKSUM = "0" * 64
 _CHECKSUM_KEY = b'"checksum":"'
 _CHUNK = 1 << 22
@@ -40,7 +44,7 @@ def to_arrays(owner: str, content: Content) -> tuple[dict[str, NDArray[Any]], di
     """Return the arrays and the metadata that stand for the content."""
     kind, arrays = pack_ids(owner, "ids", content.ids)
     metadata = {"format": FORMAT, "version": VERSION, "nearfar": __version__, "ids": kind}
-    arrays["vectors"] = content.vectors
+    arrays["vectors"] = np.asarray(content.vectors)
     if content.context_vectors is not None and content.context_ids is not None:
         metadata["context_ids"] = "same"
         if content.context_ids != content.ids:
@@ -59,15 +63,18 @@ def from_arrays(path: Path, arrays: dict[str, NDArray[Any]], metadata: dict[str,
     FileFormatError
         If something is missing or does not fit, or if the file is of a later version of the format.
     """
-    if metadata.get("format") != FORMAT:
+    version = {FORMAT: VERSION, mixtures.FORMAT: mixtures.VERSION}.get(metadata.get("format", ""))
+    if version is None:
         raise bad_file(path, "an embedding written by nearfar", f"format {metadata.get('format')!r}")
-    if metadata.get("version") != VERSION:
+    if metadata.get("version") != version:
         raise bad_file(
             path,
-            f"of version {VERSION} of the format",
+            f"of version {version} of the format",
             f"version {metadata.get('version')!r}, written by nearfar {metadata.get('nearfar')}",
             "Install a newer nearfar.",
         )
+    if metadata["format"] == mixtures.FORMAT:
+        return mixtures.from_arrays(path, arrays, metadata)
     vectors = _side(path, arrays, "vectors")
     ids = unpack_ids(path, "ids", metadata.get("ids", ""), arrays, len(vectors))
     parameters = load_parameters(path, metadata.get("parameters", ""))
@@ -85,7 +92,10 @@ def from_arrays(path: Path, arrays: dict[str, NDArray[Any]], metadata: dict[str,
 
 def write(owner: str, content: Content, path: Path) -> None:
     """Write the native file; the memory needed beside the content is that of the ids."""
-    write_arrays(owner, path, *to_arrays(owner, content))
+    if isinstance(content.vectors, Mixtures):
+        write_arrays(owner, path, *mixtures.to_arrays(owner, content, content.vectors))
+    else:
+        write_arrays(owner, path, *to_arrays(owner, content))
 
 
 def write_arrays(owner: str, path: Path, arrays: dict[str, NDArray[Any]], metadata: dict[str, str]) -> None:

@@ -1,0 +1,350 @@
+"""Small tables by other people: each against a dense twin, its gradients, its size, its file, and what it refuses."""
+
+from __future__ import annotations
+
+import io
+import math
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+
+torch = pytest.importorskip("torch")
+
+from nearfar.errors import InputError  # noqa: E402
+from nearfar.nn import (  # noqa: E402
+    BucketEmbedding,
+    HashEmbedding,
+    LowRankEmbedding,
+    MixedDimensionEmbedding,
+    QuotientRemainderEmbedding,
+    SelectionEmbedding,
+    TensorTrainEmbedding,
+    VocabularyDropoutEmbedding,
+)
+
+V, D = 23, 6
+IDS = torch.tensor([[3, 19, 3], [0, 22, 19]])  # repeated, unsorted
+COUNTS = torch.tensor([1, 9, 2, 2, 7, 20, 3, 1, 1, 4, 12, 5, 1, 1, 2, 1, 15, 3, 2, 1, 8, 1, 2])
+
+
+def twin_of_hashes(layer):
+    p, b, (a, c) = layer.importance, layer.buckets, layer.hashes.T.tolist()
+    n = len(b)
+    return [
+        sum(p[i, j] * b[((a[j] * i + c[j]) % (2**31 - 1)) % n] for j in range(p.shape[1]))
+        for i in range(layer.num_embeddings)
+    ]
+
+
+def twin_of_buckets(layer):
+    return [layer.vectors[row] for row in layer.place.tolist()]
+
+
+def twin_of_mixed_dimensions(layer):
+    rows = []
+    for block, place in zip(layer.block_of.tolist(), layer.place.tolist(), strict=True):
+        row = layer.blocks[block][place]
+        rows.append(row if len(row) == layer.embedding_dim else row @ layer.maps[str(block)])
+    return rows
+
+
+def twin_of_low_rank(layer):
+    return list(layer.vectors @ layer.map)
+
+
+def twin_of_a_tensor_train(layer):
+    rows = []
+    for digits in list(np.ndindex(*layer.row_shape))[: layer.num_embeddings]:
+        cells = []
+        for parts in np.ndindex(*layer.dim_shape):
+            product = torch.eye(1, dtype=torch.float64)
+            for core, i, j in zip(layer.cores, digits, parts, strict=True):
+                product = product @ core[:, i, j]
+            cells.append(product[0, 0])
+        rows.append(torch.stack(cells))
+    return rows
+
+
+def twin_of_quotients(layer):
+    m = len(layer.remainders)
+    return [layer.quotients[i // m] * layer.remainders[i % m] for i in range(layer.num_embeddings)]
+
+
+def twin_of_a_selection(layer):
+    return list(layer.vectors * layer.kept)
+
+
+LAYERS = {
+    "hashes": (lambda **o: HashEmbedding(V, D, 7, n_hashes=3, **o), twin_of_hashes, 7 * D + V * 3),
+    "buckets": (lambda **o: BucketEmbedding(V, D, COUNTS, 4, n_buckets=5, **o), twin_of_buckets, (4 + 5) * D),
+    "mixed dimensions": (
+        lambda **o: MixedDimensionEmbedding(V, D, COUNTS, n_blocks=4, temperature=0.6, **o),
+        twin_of_mixed_dimensions,
+        2 * 6 + 2 * 6 + (4 * 4 + 4 * D) + (15 * 2 + 2 * D),  # a quarter of the mass each; 6 (4 / 2)^-0.6 is nearly 4
+    ),
+    "low rank": (lambda **o: LowRankEmbedding(V, D, 2, **o), twin_of_low_rank, V * 2 + 2 * D),
+    "tensor train": (
+        lambda **o: TensorTrainEmbedding(V, D, (2, 3, 4), (1, 3, 2), 3, **o),
+        twin_of_a_tensor_train,
+        2 * 1 * 3 + 3 * 3 * 3 * 3 + 3 * 4 * 2,
+    ),
+    "quotients": (lambda **o: QuotientRemainderEmbedding(V, D, 9, **o), twin_of_quotients, (3 + 9) * D),
+    "entries": (lambda **o: SelectionEmbedding(V, D, **o), twin_of_a_selection, V * D),
+    "rows": (lambda **o: SelectionEmbedding(V, D, unit="rows", **o), twin_of_a_selection, V * D),
+    "noise": (lambda **o: VocabularyDropoutEmbedding(V, D, **o).eval(), twin_of_a_selection, V * D),
+}
+every = pytest.mark.parametrize("name", LAYERS)
+
+
+def make(name, seed=0, **options):
+    torch.manual_seed(seed)
+    return LAYERS[name][0](**options).double()
+
+
+def dense(name, layer):
+    return torch.stack(LAYERS[name][1](layer))
+
+
+# -- all of them ------------------------------------------------------------------------------------------------------
+
+
+@every
+@pytest.mark.parametrize("ids", [IDS, IDS[0], torch.tensor(4), IDS.int(), torch.arange(V).flip(0).repeat(2)])
+def test_a_call_gives_the_rows_of_a_dense_table(name, ids):
+    layer = make(name)
+    found = layer(ids)
+    assert found.shape == (*ids.shape, D)
+    assert_allclose(found.detach(), dense(name, layer)[ids.long()].detach(), atol=1e-13)
+    assert layer(torch.zeros(2, 0, dtype=torch.long)).shape == (2, 0, D)
+
+
+@every
+def test_the_weight_is_all_rows_without_a_gradient(name):
+    layer = make(name)
+    assert not layer.weight.requires_grad
+    assert_allclose(layer.weight, dense(name, layer).detach(), atol=1e-13)
+
+
+@every
+def test_sizes_are_those_of_the_formulas(name):
+    layer, size = make(name), LAYERS[name][2]
+    assert layer.n_parameters == size
+    kinds = {t.dtype for t in layer.parameters()}
+    assert kinds == {torch.float64}
+    held = sum(t.nbytes for t in layer.state_dict().values())
+    assert layer.nbytes == held >= 8 * size
+    assert f"n_parameters={size}" in repr(layer)
+
+
+@every
+def test_gradients_are_those_of_finite_differences(name):
+    layer = make(name)
+    names, starts = zip(*((n, p.detach().clone()) for n, p in layer.named_parameters() if n != "log_rate"), strict=True)
+
+    def call(*parameters):
+        given = dict(zip(names, parameters, strict=True))
+        return torch.func.functional_call(layer, given, (IDS,))
+
+    assert torch.autograd.gradcheck(call, [s.requires_grad_() for s in starts])
+
+
+@every
+def test_a_stored_state_gives_the_same_table(name):
+    layer, other = make(name), make(name, seed=1)
+    assert not torch.equal(layer.weight, other.weight)
+    buffer = io.BytesIO()
+    torch.save(layer.state_dict(), buffer)
+    buffer.seek(0)
+    other.load_state_dict(torch.load(buffer, weights_only=True))
+    assert torch.equal(layer.weight, other.weight)
+    assert layer.n_parameters == other.n_parameters
+
+
+@every
+def test_padding_is_zero_and_learns_nothing(name):
+    layer, plain = make(name, padding_idx=-4), make(name)
+    assert layer.padding_idx == V - 4
+    found, without = layer(IDS), plain(IDS)
+    assert (found[IDS == V - 4] == 0).all()
+    assert torch.equal(found[IDS != V - 4], without[IDS != V - 4])
+    layer(torch.tensor([V - 4])).sum().backward()
+    assert all(p.grad is None or not p.grad.any() for p in layer.parameters())
+
+
+@every
+def test_a_table_starts_with_the_deviation_that_is_asked_for(name):
+    options = {"hashes": {"n_hashes": 2}}
+    large = {
+        "hashes": lambda std: HashEmbedding(4000, 8, 900, std=std, **options["hashes"]),
+        "buckets": lambda std: BucketEmbedding(4000, 8, torch.rand(4000), 300, n_buckets=500, std=std),
+        "mixed dimensions": lambda std: MixedDimensionEmbedding(4000, 8, torch.rand(4000), n_blocks=3, std=std),
+        "low rank": lambda std: LowRankEmbedding(4000, 8, 4, std=std),
+        "tensor train": lambda std: TensorTrainEmbedding(4000, 8, (16, 16, 16), (2, 2, 2), 12, std=std),
+        "quotients": lambda std: QuotientRemainderEmbedding(4000, 8, 60, std=std),
+        "entries": lambda std: SelectionEmbedding(4000, 8, std=std),
+        "rows": lambda std: SelectionEmbedding(4000, 8, unit="rows", std=std),
+        "noise": lambda std: VocabularyDropoutEmbedding(4000, 8, std=std),
+    }[name]
+    torch.manual_seed(0)
+    assert large(0.2).weight.square().mean().sqrt().item() == pytest.approx(0.2, rel=0.25)
+
+
+@every
+@pytest.mark.parametrize(
+    ("ids", "message"),
+    [
+        (torch.tensor([0, V]), "ids from 0 to 23"),
+        (torch.tensor([-1] * 30), "ids from -1 to -1"),
+        (torch.tensor([0.5]), "integers"),
+        ([1, 2], "tensor"),
+        (torch.zeros(2, dtype=torch.long, device="meta"), "device"),
+    ],
+)
+def test_ids_that_are_none_are_refused(name, ids, message):
+    with pytest.raises(InputError, match=message):
+        make(name)(ids)
+
+
+@pytest.mark.parametrize(
+    ("call", "argument"),
+    [
+        (lambda: LowRankEmbedding(0, D, 1), "num_embeddings"),
+        (lambda: LowRankEmbedding(V, D, D + 1), "rank"),
+        (lambda: LowRankEmbedding(V, D, 2, std=0), "std"),
+        (lambda: LowRankEmbedding(V, D, 2, padding_idx=V), "padding_idx"),
+        (lambda: HashEmbedding(V, D, 0), "n_buckets"),
+        (lambda: HashEmbedding(V, D, 5, n_hashes=0), "n_hashes"),
+        (lambda: BucketEmbedding(V, D, COUNTS[1:], 4), "counts"),
+        (lambda: BucketEmbedding(V, D, -COUNTS, 4), "counts"),
+        (lambda: BucketEmbedding(V, D, COUNTS, V + 1), "n_frequent"),
+        (lambda: MixedDimensionEmbedding(V, D, 0 * COUNTS), "counts"),
+        (lambda: MixedDimensionEmbedding(V, D, COUNTS / 0), "counts"),
+        (lambda: MixedDimensionEmbedding(V, D, COUNTS, n_blocks=0), "n_blocks"),
+        (lambda: MixedDimensionEmbedding(V, D, COUNTS, temperature=-1), "temperature"),
+        (lambda: MixedDimensionEmbedding(V, D, COUNTS, base_dim=0), "base_dim"),
+        (lambda: TensorTrainEmbedding(V, D, (2, 3), (2, 3), 2), "row_shape"),
+        (lambda: TensorTrainEmbedding(V, D, (5, 5), (2, 2), 2), "dim_shape"),
+        (lambda: TensorTrainEmbedding(V, D, (5, 5), (1, 2, 3), 2), "dim_shape"),
+        (lambda: TensorTrainEmbedding(V, D, 25, (6,), 2), "row_shape"),
+        (lambda: TensorTrainEmbedding(V, D, (5, 5), (2, 3), 0), "rank"),
+        (lambda: QuotientRemainderEmbedding(V, D, V + 1), "n_remainders"),
+        (lambda: SelectionEmbedding(V, D, unit="columns"), "unit"),
+        (lambda: SelectionEmbedding(V, D).shrink(-1), "threshold"),
+        (lambda: SelectionEmbedding(V, D).prune(math.nan), "threshold"),
+    ],
+)
+def test_arguments_that_cannot_be_used_are_named(call, argument):
+    with pytest.raises(InputError, match=argument):
+        call()
+
+
+# -- one by one -------------------------------------------------------------------------------------------------------
+
+
+def test_hash_functions_spread_objects_and_differ():
+    layer = HashEmbedding(10_000, 2, 50)
+    from nearfar.nn._small_table import hashed
+
+    buckets = hashed(torch.arange(10_000), layer.hashes, 50)
+    for j in range(2):
+        sizes = buckets[:, j].bincount(minlength=50)
+        assert 100 < sizes.min() <= sizes.max() < 400
+    assert (buckets[:, 0] == buckets[:, 1]).float().mean() < 0.1
+
+
+def test_frequent_objects_have_rows_of_their_own():
+    layer = make("buckets")
+    assert layer.place[[5, 16, 10, 1]].tolist() == [0, 1, 2, 3]
+    rest = np.delete(layer.place.numpy(), [5, 16, 10, 1])
+    assert rest.min() >= 4
+    assert rest.max() < 9
+
+
+def test_blocks_have_equal_mass_and_dimensions_fall_with_their_size():
+    layer = make("mixed dimensions")
+    mass = np.zeros(len(layer.blocks))
+    np.add.at(mass, layer.block_of.numpy(), COUNTS.numpy())
+    begins = np.cumsum(mass) - mass
+    share = int(COUNTS.sum()) / 4
+    assert (np.diff(begins // share) >= 1).all()  # a block ends with the object that crosses its share
+    sizes = np.array([len(block) for block in layer.blocks])
+    exact = D * (sizes / sizes[0]) ** -0.6
+    for block, wanted in zip(layer.blocks, exact, strict=True):
+        assert block.shape[1] == min(2 ** max(round(math.log2(wanted)), 0), D)
+    flat = MixedDimensionEmbedding(V, 8, COUNTS, temperature=0.0)
+    assert len(flat.maps) == 0
+    assert flat.n_parameters == 8 * V
+    assert all(b.shape[1] == 4 for b in MixedDimensionEmbedding(V, 8, COUNTS, temperature=0.0, base_dim=4).blocks)
+
+
+def test_codes_tell_all_objects_apart():
+    layer = make("quotients")
+    assert len(torch.unique(layer.weight, dim=0)) == V
+
+
+@pytest.mark.parametrize("unit", ["entries", "rows"])
+def test_shrinking_is_the_proximal_step_of_the_penalty(unit):
+    layer = make("entries" if unit == "entries" else "rows")
+    before, by = layer.vectors.detach().clone(), 0.7 if unit == "entries" else 2.0
+    layer.shrink(by)
+    after = layer.vectors.detach().clone().requires_grad_()
+    other = SelectionEmbedding(V, D, unit=unit).double()
+    other.load_state_dict({"vectors": after, "kept": layer.kept})
+    other.penalty().backward()
+    slope, left = other.vectors.grad, after.detach() != 0  # where it is not 0: after - before + by slope = 0
+    assert 0 < left.sum() < V * D
+    assert_allclose((after.detach() - before + by * slope)[left], 0, atol=1e-12)
+    lengths = before.abs() if unit == "entries" else before.norm(dim=1, keepdim=True).expand(V, D)
+    assert torch.equal(left, lengths > by)
+    assert layer.n_parameters == left.sum()
+
+
+@pytest.mark.parametrize("name", ["entries", "rows", "noise"])
+def test_what_is_pruned_stays_zero_and_is_not_counted(name):
+    layer = make(name)
+    if name == "noise":
+        layer.log_rate.data.normal_()
+    threshold = layer.scores.median().item()
+    left = layer.scores > threshold
+    layer.prune(threshold)
+    assert layer.n_parameters == left.sum() * (1 if name == "entries" else D)
+    optimizer = torch.optim.Adam(layer.parameters(), lr=0.1)
+    for _ in range(3):
+        optimizer.zero_grad()
+        (layer(torch.arange(V)) - 1).square().sum().backward()
+        optimizer.step()
+    table = layer.weight
+    assert not table[~left.expand(V, D)].any()
+    assert (table[left.expand(V, D)] != 0).all()
+    again = make(name)
+    again.load_state_dict(layer.state_dict())
+    assert again.n_parameters == layer.n_parameters
+
+
+def test_noise_is_there_in_training_only():
+    layer = make("noise").train()
+    clean = layer.weight
+    assert torch.equal(layer.weight, clean)
+    draws = torch.stack([layer(torch.arange(V)) for _ in range(4000)]).detach()
+    assert_allclose(draws.mean(0), clean, atol=0.02)
+    ratio = (draws.std(0) / clean.abs()).flatten()
+    assert_allclose(ratio, math.exp(-1.5), rtol=0.1)
+    layer(torch.arange(V)).square().sum().backward()
+    assert layer.log_rate.grad.all()
+
+
+def test_the_divergence_is_that_of_the_prior():
+    # KL of N(1, a) from the prior 1/|x|: E log|1 + sqrt(a) z| - log(a)/2 + constant, by quadrature.
+    z = torch.linspace(-9, 9, 400_001, dtype=torch.float64)
+    weight = torch.exp(-z * z / 2) / math.sqrt(2 * math.pi) * (z[1] - z[0])
+
+    def exact(log_rate):
+        a = math.exp(log_rate)
+        return -0.5 * log_rate + (weight * torch.log((1 + math.sqrt(a) * z).abs().clamp_min(1e-300))).sum().item()
+
+    layer = VocabularyDropoutEmbedding(1, 2).double()
+    far = exact(10.0)  # nearly 0 there
+    for log_rate in (-8.0, -3.0, -1.0, 0.0, 1.0, 3.0):
+        layer.log_rate.data.fill_(log_rate)
+        assert layer.divergence().item() == pytest.approx(exact(log_rate) - far, abs=0.02)
