@@ -53,7 +53,7 @@ test-all: $(STAMP)-dev
 
 # What the result files hold already is not measured again; see each script's --help for smaller slices.
 BENCHMARKS := matmul speed growth communities labelled_graphs gradient_variants figure1 figure2 read_edges \
-              retrieval sampled_softmax mutual_information nce_memory
+              retrieval sampled_softmax mutual_information anchor_steps anchor_memory anchor_movielens nce_memory
 
 bench: $(STAMP)-bench
 	set -e; for name in $(BENCHMARKS); do $(BIN)/python benchmarks/$$name.py; done

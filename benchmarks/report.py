@@ -12,7 +12,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from _anchor_language_section import anchor_language
+from _anchor_movielens_section import anchor_movielens
+from _anchor_news_section import anchor_news
+from _anchor_section import anchor_memory, anchor_steps
 from _common import PAGE, RESULTS, write_text
+from _compress_section import compress
 from _figures import figure1, figure2
 from _map_sections import maps_floor, maps_grid, maps_growth, maps_noise, maps_per_point, maps_quality, maps_speed, mds
 from _mi_section import mutual_information
@@ -77,6 +82,12 @@ PAGES = (
     Page("Sampled softmax on the Penn Treebank", "sampled_softmax", "sampled_softmax.py", sampled_softmax),
     Page("Mutual information of Gaussians", "mutual_information", "mutual_information.py", mutual_information),
     Page("Memory of contrastive losses", "nce_memory", "nce_memory.py", nce_memory),
+    Page("Small tables on MovieLens 1M", "anchor_movielens", "anchor_movielens.py", anchor_movielens),
+    Page("Training steps of anchor embeddings", "anchor_steps", "anchor_steps.py", anchor_steps),
+    Page("Memory of anchor embeddings in training", "anchor_memory", "anchor_memory.py", anchor_memory),
+    Page("Small tables in a classifier of news", "anchor_news", "anchor_news.py --wordnet FOLDER", anchor_news),
+    Page("Small tables in a language model", "anchor_language", "anchor_language.py", anchor_language),
+    Page("Word vectors made small", "compress", "compress.py --cache FOLDER", compress),
     Page("New rows for a fitted model", "transform", "transform.py", anything, may_be_missing=True),
     Page("Relations larger than memory", "mapped", "mapped.py", anything, may_be_missing=True),
 )

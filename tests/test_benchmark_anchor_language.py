@@ -1,0 +1,136 @@
+"""The benchmark of small tables in a language model: its training, and what the page says of its records."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+torch = pytest.importorskip("torch")
+
+FOLDER = Path(__file__).parent.parent / "benchmarks"
+SETTING = {"lr": 0.02, "dropout": 0.0, "n_anchors": 12, "slots": 8, "start": 3, "dense": 0.2}
+
+
+@pytest.fixture(autouse=True)
+def _importable(monkeypatch):
+    monkeypatch.syspath_prepend(str(FOLDER))
+    before, threads = set(sys.modules), torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(threads)
+    for name in set(sys.modules) - before:  # plain names such as "report" must not stay
+        if str(FOLDER) in str(getattr(sys.modules[name], "__file__", "")):
+            del sys.modules[name]
+
+
+@pytest.fixture
+def streams():
+    """Words that follow from those before them, nine times in ten."""
+    generator = torch.Generator().manual_seed(5)
+    parts = {}
+    for part, length in (("train", 120), ("valid", 40), ("test", 50)):
+        words = [torch.randint(60, (3,), generator=generator)]
+        for _ in range(length):
+            drawn = torch.randint(60, (3,), generator=generator)
+            words.append(torch.where(torch.rand(3, generator=generator) < 0.9, (7 * words[-1] + 3) % 60, drawn))
+        parts[part] = torch.stack(words)
+    parts["train"][0, 0] = 59  # all words are there, as far as their number goes
+    return parts
+
+
+@pytest.fixture
+def small(monkeypatch):
+    """Return a module of small sizes."""
+    import anchor_language
+
+    for name, value in {"N_COMPONENTS": 10, "LENGTH": 5, "CUTOFFS": [10, 30], "FIRST_PRICE": 1e-3, "RISE": 2}.items():
+        monkeypatch.setattr(anchor_language, name, value)
+    return anchor_language
+
+
+def test_windows_hold_each_word_but_the_first_as_a_following_one(small, streams) -> None:
+    found = list(small.windows(streams["valid"]))
+    assert [len(words) for words, _ in found] == [5] * 8
+    assert torch.equal(torch.cat([following for _, following in found]), streams["valid"][1:])
+    assert torch.equal(torch.cat([words for words, _ in found]), streams["valid"][:-1])
+
+
+@pytest.mark.parametrize(("method", "fewer"), [("uncompressed", None), ("ANT", 2.0), ("low rank", 2.0)])
+def test_a_run_learns_within_its_budget_and_is_kept(small, streams, tmp_path, method, fewer) -> None:
+    from _anchor_language_section import KEYS
+    from _common import ResultFile
+
+    file = ResultFile("anchor_language", KEYS, tmp_path)
+    args = SimpleNamespace(hidden=9, epochs=5)
+    small.measure(file, streams, method, fewer, SETTING, 0, args)
+    (record,) = file.records
+    assert record["n_parameters"] <= 600 / (fewer or 1)
+    assert record["n_parameters"] > 100
+    assert record["n_bytes"] >= 4 * record["n_parameters"]
+    assert record["test"] < 40  # 60 without any training
+    small.measure(file, streams, method, fewer, SETTING, 0, args)  # is there already
+    assert file.records == [record]
+    file.add({**record, "setting": json.dumps({**SETTING, "lr": 1e-9, "dense": 0.95}), "seed": 1})
+    assert len(file.records) == 2
+
+
+def test_a_run_that_stays_too_large_is_not_chosen(small, streams, tmp_path) -> None:
+    from _anchor_language_section import KEYS, chosen
+    from _common import ResultFile
+
+    file = ResultFile("anchor_language", KEYS, tmp_path)
+    small.measure(file, streams, "ANT", 2.0, {**SETTING, "dense": 0.99}, 0, SimpleNamespace(hidden=9, epochs=1))
+    assert file.records[0]["valid"] is None
+    assert chosen(file.records, "ANT", 2.0) == []
+
+
+def _record(method, fewer, setting, seed, valid, test, n_parameters):
+    from _anchor_language_section import EPOCHS, HIDDEN, KEYS
+
+    return {
+        **dict(zip(KEYS, (HIDDEN, EPOCHS, method, fewer, setting, seed), strict=True)),
+        "valid": valid,
+        "test": test,
+        "n_parameters": n_parameters,
+        "n_bytes": 5 * n_parameters,
+        "cpu_seconds": 80.0,
+    }
+
+
+def test_targets_compare_chosen_settings_over_common_seeds() -> None:
+    from _anchor_language_section import anchor_language
+
+    records = [
+        _record("uncompressed", None, "a", 0, 150.0, 120.0, 2_000_000),  # not chosen
+        _record("uncompressed", None, "b", 0, 140.0, 130.0, 2_000_000),
+        _record("uncompressed", None, "b", 1, 141.0, 150.0, 2_000_000),
+        _record("ANT", 3.3, "a", 0, 140.0, 132.0, 600_000),
+        _record("ANT", 5.2, "a", 0, 150.0, 143.0, 384_000),
+        _record("ANT", 5.2, "a", 1, 150.0, 146.0, 380_000),
+        _record("low rank", 5.2, "a", 0, 160.0, 143.0, 384_000),
+    ]
+    section = anchor_language(records)
+    measured = [target.measured for target in section.targets]
+    assert measured[0] == f"{132 / 130:.3f} times, 3.33 times fewer, 1 seed"
+    assert measured[1] == f"{289 / 280:.3f} times, 5.21 times fewer, 2 seeds"
+    assert measured[2] == "not measured"
+    assert [target.met for target in section.targets] == [True, True, None]
+    page = "\n".join(section.lines)
+    assert "| uncompressed | 2,000,000 | 10,000,000 | 140.0 ± 14.1 | 1.000 | 140.5 ± 0.7 | 2, 2 | 80 s |" in page
+    assert "| low rank, 5.2 times fewer | 384,000 |" in page
+    assert not anchor_language([*records, _record("ANT", 3.3, "b", 0, 100.0, 133.0, 600_000)]).targets[0].met
+
+
+def test_a_table_with_too_many_parameters_misses() -> None:
+    from _anchor_language_section import anchor_language
+
+    records = [
+        _record("uncompressed", None, "a", 0, 150.0, 120.0, 2_000_000),
+        _record("ANT", 8.3, "a", 0, 150.0, 120.0, 250_000),
+    ]
+    assert anchor_language(records).targets[2].met is False
+    assert anchor_language([]).targets[0].met is None
