@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import functools
+import os
 import signal
 import sys
+import threading
 from pathlib import Path
 
 import numpy as np
@@ -30,6 +32,11 @@ def _untraced(compile_kernel):
 
 
 Dispatcher.compile = _untraced(Dispatcher.compile)
+
+# A forked child is not measured: another thread may have held the lock of the coverage, and the child would wait.
+# Called from C, before any function that is traced: nearfar's own hook is registered later.
+os.register_at_fork(after_in_child=functools.partial(sys.settrace, None))
+os.register_at_fork(after_in_child=functools.partial(threading.settrace, None))
 
 
 @pytest.fixture

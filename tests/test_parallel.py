@@ -174,6 +174,25 @@ def test_a_child_forked_while_blocks_are_handed_out_works():
         assert child.exitcode == 0
 
 
+def _limited_into(queue):
+    with _parallel.single_threaded_blas():
+        queue.put("done")
+
+
+@pytest.mark.filterwarnings("ignore:.*multi-threaded.*fork:DeprecationWarning")
+def test_a_child_forked_while_the_limit_of_blas_is_being_set_works():
+    context = multiprocessing.get_context("fork")
+    queue = context.Queue()
+    with _parallel._blas_limit._lock:
+        child = context.Process(target=_limited_into, args=(queue,))
+        child.start()
+    try:
+        assert queue.get(timeout=30) == "done"
+    finally:
+        child.kill()
+        child.join(timeout=30)
+
+
 def test_numba_settings_of_the_user_are_untouched():
     import numba
 

@@ -124,15 +124,6 @@ def even_bounds(n: int, block: int) -> NDArray[np.int64]:
     return np.arange(count + 1, dtype=np.int64) * n // max(count, 1)
 
 
-def _after_fork_in_child() -> None:
-    global _lock, _pool
-    _lock, _pool = threading.Lock(), None  # another thread may have held it; the threads have stayed in the parent
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_after_fork_in_child)
-
-
 class _BlasLimit:
     """Counts who needs single-threaded BLAS, so that overlapping users restore the setting once, at the end."""
 
@@ -148,6 +139,10 @@ class _BlasLimit:
             if self._users == 1:
                 _release_openblas()
                 self._limiter = threadpool_limits(limits=1, user_api="blas")
+
+    def forked(self) -> None:
+        """In a child: nobody holds the lock. The users stay counted, since the forking thread may be one of them."""
+        self._lock = threading.Lock()
 
     def leave(self) -> None:
         with self._lock:
@@ -172,6 +167,17 @@ def _release_openblas() -> None:
 
 
 _blas_limit = _BlasLimit()
+
+
+def _after_fork_in_child() -> None:
+    # Another thread may have held a lock; it has stayed in the parent, like those of the pool.
+    global _lock, _pool
+    _lock, _pool = threading.Lock(), None
+    _blas_limit.forked()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork_in_child)
 
 
 @contextmanager
