@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 from numba.core.dispatcher import Dispatcher
 
+BENCHMARKS = Path(__file__).resolve().parents[1] / "benchmarks"
 SHARED_DATA = Path(__file__).resolve().parents[2] / "shared" / "data"
 
 
@@ -45,6 +46,14 @@ def rng() -> np.random.Generator:
     return np.random.default_rng(20240607)
 
 
+@pytest.fixture(autouse=True)
+def _torch_seeded():
+    """Torch's own generator starts alike in each test, whatever ran before it in the same process."""
+    torch = sys.modules.get("torch")
+    if torch is not None:
+        torch.manual_seed(20240607)
+
+
 @pytest.fixture(scope="session")
 def shared_data() -> Path:
     """The folder of public data sets beside the repository; the test is skipped where there is none."""
@@ -59,3 +68,24 @@ def interruptible():
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     yield
     signal.signal(signal.SIGINT, before)
+
+
+@pytest.fixture
+def benchmark_modules(monkeypatch):
+    """The scripts of benchmarks/ can be imported."""
+    monkeypatch.syspath_prepend(str(BENCHMARKS))
+    before = set(sys.modules)
+    yield
+    for name in set(sys.modules) - before:  # plain names such as "report" must not stay
+        if str(BENCHMARKS) in str(getattr(sys.modules[name], "__file__", "")):
+            del sys.modules[name]
+
+
+@pytest.fixture
+def one_torch_thread():
+    """Torch computes on one thread, so that sums are those of any machine."""
+    torch = pytest.importorskip("torch")
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import sys
-from pathlib import Path
-
 import pytest
 
 torch = pytest.importorskip("torch")
 
-FOLDER = Path(__file__).parent.parent / "benchmarks"
+pytestmark = pytest.mark.usefixtures("benchmark_modules", "one_torch_thread")
 SETTING = {
     "lr": 0.05,
     "l2": 1e-3,
@@ -19,18 +16,6 @@ SETTING = {
     "last_lr": 0.005,
     "batch_size": 200,
 }
-
-
-@pytest.fixture(autouse=True)
-def _importable(monkeypatch):
-    monkeypatch.syspath_prepend(str(FOLDER))
-    before, threads = set(sys.modules), torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(threads)
-    for name in set(sys.modules) - before:  # plain names such as "report" must not stay
-        if str(FOLDER) in str(getattr(sys.modules[name], "__file__", "")):
-            del sys.modules[name]
 
 
 @pytest.fixture

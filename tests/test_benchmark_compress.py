@@ -3,28 +3,16 @@
 from __future__ import annotations
 
 import importlib
-import sys
-from pathlib import Path
 
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-FOLDER = Path(__file__).parent.parent / "benchmarks"
-
-
-@pytest.fixture(autouse=True)
-def _importable(monkeypatch):
-    monkeypatch.syspath_prepend(str(FOLDER))
-    before = set(sys.modules)
-    yield
-    for name in set(sys.modules) - before:  # plain names such as "report" must not stay
-        if str(FOLDER) in str(getattr(sys.modules[name], "__file__", "")):
-            del sys.modules[name]
+pytestmark = pytest.mark.usefixtures("benchmark_modules")
 
 
 @pytest.fixture
-def bench(_importable):
+def bench(benchmark_modules):
     pytest.importorskip("faiss")
     return importlib.import_module("compress")
 

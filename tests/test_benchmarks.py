@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -11,17 +10,8 @@ import pytest
 
 import nearfar as nf
 
-FOLDER = Path(__file__).parent.parent / "benchmarks"
-
-
-@pytest.fixture(autouse=True)
-def _importable(monkeypatch):
-    monkeypatch.syspath_prepend(str(FOLDER))
-    before = set(sys.modules)
-    yield
-    for name in set(sys.modules) - before:  # plain names such as "report" must not stay
-        if str(FOLDER) in str(getattr(sys.modules[name], "__file__", "")):
-            del sys.modules[name]
+pytestmark = pytest.mark.usefixtures("benchmark_modules")
+ROOT = Path(__file__).parent.parent
 
 
 # ---------------------------------------------------------------- result files
@@ -652,8 +642,8 @@ def test_the_correction_has_to_help_on_every_seed(tmp_path, worst: float, met: s
 
 
 def test_the_guide_finds_the_table_of_retrieval() -> None:
-    guide = (FOLDER.parent / "docs" / "guide" / "retrieval.md").read_text()
-    page = (FOLDER.parent / "docs" / "benchmarks.md").read_text()
+    guide = (ROOT / "docs" / "guide" / "retrieval.md").read_text()
+    page = (ROOT / "docs" / "benchmarks.md").read_text()
     for marker in ("<!-- retrieval: table -->", "<!-- retrieval: end -->"):
         assert f'"{marker}"' in guide
         assert page.count(marker) == 1

@@ -7,11 +7,13 @@ import pytest
 from sklearn.manifold import smacof
 
 import nearfar as nf
-from test_benchmarks import _importable, page, write_results  # noqa: F401 - a fixture
+from test_benchmarks import page, write_results
+
+pytestmark = pytest.mark.usefixtures("benchmark_modules")
 
 
 @pytest.fixture
-def benchmark(_importable):  # noqa: F811
+def benchmark(benchmark_modules):
     import mds
 
     return mds

@@ -7,7 +7,9 @@ import json
 import numpy as np
 import pytest
 
-from test_benchmarks import _importable, page, write_results  # noqa: F401 - a fixture
+from test_benchmarks import page, write_results
+
+pytestmark = pytest.mark.usefixtures("benchmark_modules")
 
 CEILING = "InfoNCE, 20-d Gaussians of 2 to 10 nats, N = 64"
 SPREAD = "NWJ and DV at 10 nats, the same"

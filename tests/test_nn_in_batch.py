@@ -14,7 +14,9 @@ torch = pytest.importorskip("torch")
 import nearfar.nn as nn  # noqa: E402
 from nearfar.errors import InputError  # noqa: E402
 from nearfar.nn import _processes, _rows  # noqa: E402
-from test_benchmarks import _importable, page, write_results  # noqa: E402, F401 - a fixture
+from test_benchmarks import page, write_results  # noqa: E402
+
+pytestmark = pytest.mark.usefixtures("benchmark_modules")
 
 TEMPERATURE = 0.3
 

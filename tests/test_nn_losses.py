@@ -14,7 +14,8 @@ torch = pytest.importorskip("torch")
 import nearfar.nn as nn  # noqa: E402
 from nearfar.models import _skipgram_kernels as kernels  # noqa: E402
 from nearfar.nn import _rows  # noqa: E402
-from test_benchmarks import _importable  # noqa: E402, F401 - a fixture
+
+pytestmark = pytest.mark.usefixtures("benchmark_modules")
 
 INF = math.inf
 HALVES = (torch.float16, torch.bfloat16)

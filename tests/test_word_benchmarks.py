@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
-from test_benchmarks import _importable, page, write_results  # noqa: F401 - a fixture
+import pytest
+
+from test_benchmarks import page, write_results
+
+pytestmark = pytest.mark.usefixtures("benchmark_modules")
 
 
 def test_ratios_of_medians(tmp_path) -> None:
