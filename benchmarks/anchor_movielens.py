@@ -51,8 +51,9 @@ def outcome(films: Films, test: Ratings, run: Run) -> dict[str, Any]:
     if isinstance(items, nf.nn.AnchorEmbedding):
         found |= {"active": items.n_active, "nnz": [users.nnz, items.nnz], "price": float(f"{run.course.price:.4g}")}
         if items.nnz:
-            pure = nf.evaluate.anchor_purity(items, films.genres, random_state=0)
-            found |= {"purity": round(pure.purity, 4), "chance": round(pure.chance, 4)}
+            for of, topn in (("", None), ("_of_ten", 10)):
+                pure = nf.evaluate.anchor_purity(items, films.genres, topn=topn, random_state=0)
+                found |= {f"purity{of}": round(pure.purity, 4), f"chance{of}": round(pure.chance, 4)}
     if run.scheduler:
         found["path"] = [epoch["n_anchors"][0] for epoch in run.scheduler.history]
     return found

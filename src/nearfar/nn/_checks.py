@@ -12,7 +12,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from nearfar._checks import check_choice
+from nearfar._checks import check_choice, check_integer
 from nearfar.errors import InputError
 
 REDUCTIONS = ("mean", "sum", "none")
@@ -62,6 +62,28 @@ def check_integers(owner: str, name: str, value: object, shape: Sequence[int | N
     if tensor.is_floating_point() or tensor.is_complex() or tensor.dtype == torch.bool:
         raise InputError(owner, name, "a tensor of integers", str(tensor.dtype))
     return tensor.long()
+
+
+def check_ids(owner: str, value: object, device: torch.device, of: str = "table") -> Tensor:
+    """Return ids of any shape as int64, none of them too, if they are on the device of what they are ids of."""
+    shape = value.shape if isinstance(value, Tensor) else ()
+    ids = check_integers(owner, "ids", value, [None if length else 0 for length in shape])
+    if ids.device != device:
+        hint = f"Move them: ids = ids.to({str(device)!r})."
+        raise InputError(owner, "ids", f"on the device of the {of}, {device}", str(ids.device), hint)
+    return ids
+
+
+def check_within(owner: str, name: str, ids: Tensor, n: int) -> None:
+    """Refuse ids that are not of one of ``n`` objects; there may be none."""
+    low, high = (int(end) for end in ids.aminmax()) if ids.numel() else (0, 0)
+    if low < 0 or high >= n:
+        raise InputError(owner, name, f"in 0 .. {n - 1}", f"ids from {low} to {high}")
+
+
+def check_padding_idx(owner: str, value: object, n: int) -> int | None:
+    """Return the row of padding, counted from the front, if there is one."""
+    return None if value is None else check_integer(owner, "padding_idx", value, low=-n, high=n - 1) % n
 
 
 def check_device(owner: str, name: str, value: Tensor, like_name: str, like: Tensor) -> None:

@@ -8,7 +8,7 @@ from torch import Tensor
 from nearfar._checks import check_integer, check_real
 from nearfar.errors import InputError
 from nearfar.nn._anchor_rows import row_slices, uncompiled
-from nearfar.nn._checks import check_floats, check_integers
+from nearfar.nn._checks import check_floats, check_ids, check_integers, check_padding_idx, check_within
 
 PRIME = 2**31 - 1  # of the hash functions
 
@@ -21,10 +21,7 @@ class SmallTable(torch.nn.Module):
         self.num_embeddings = check_integer(self._owner, "num_embeddings", num_embeddings, low=1)
         self.embedding_dim = check_integer(self._owner, "embedding_dim", embedding_dim, low=1)
         self._std = check_real(self._owner, "std", std, low=0, open_low=True)
-        self.padding_idx = padding_idx
-        if padding_idx is not None:
-            n = self.num_embeddings
-            self.padding_idx = check_integer(self._owner, "padding_idx", padding_idx, low=-n, high=n - 1) % n
+        self.padding_idx = check_padding_idx(self._owner, padding_idx, self.num_embeddings)
 
     @property
     def _owner(self) -> str:
@@ -47,16 +44,9 @@ class SmallTable(torch.nn.Module):
         -------
         Tensor, shape (..., d), the dots standing for that of ``ids``
         """
-        shape = ids.shape if isinstance(ids, Tensor) else ()
-        checked = check_integers(self._owner, "ids", ids, [None if length else 0 for length in shape])
         device = next(self.parameters()).device
-        if checked.device != device:
-            raise InputError(self._owner, "ids", f"on the device of the table, {device}", str(checked.device))
-        if checked.numel():
-            low, high = (int(end) for end in checked.aminmax())
-            if low < 0 or high >= self.num_embeddings:
-                expected = f"in 0 .. {self.num_embeddings - 1}"
-                raise InputError(self._owner, "ids", expected, f"ids from {low} to {high}")
+        checked = check_ids(self._owner, ids, device)
+        check_within(self._owner, "ids", checked, self.num_embeddings)
         if checked.numel() >= self.num_embeddings:  # most objects are in it: all are made
             return take_rows(self._without_padding(torch.arange(self.num_embeddings, device=device)), checked)
         ids, places = torch.unique(checked, return_inverse=True)

@@ -14,7 +14,7 @@ from nearfar.errors import InputError
 from nearfar.nn._anchor_rows import AllLogits, row_slices, spread, uncompiled
 from nearfar.nn._anchor_starts import column_dtype, nonnegative_rows, random_columns
 from nearfar.nn._anchor_table import Slots
-from nearfar.nn._checks import check_floats, check_integers
+from nearfar.nn._checks import check_floats, check_ids, check_integers, check_padding_idx, check_within
 from nearfar.nn.anchor_knowledge import KnownObjects
 
 
@@ -129,7 +129,7 @@ class AnchorEmbedding(KnownObjects):
         self._zeros_fixed = False
         self._free = None
         self.penalty = check_real(owner, "penalty", penalty, low=0)
-        self.padding_idx = _padding(owner, padding_idx, self.num_embeddings)
+        self.padding_idx = check_padding_idx(owner, padding_idx, self.num_embeddings)
         ids = None if anchor_ids is None else self._checked_anchor_ids(owner, anchor_ids)
         shape = (self.n_anchors, self.embedding_dim)
         start = None if anchors is None else check_floats(owner, "anchors", anchors, shape)
@@ -185,7 +185,7 @@ class AnchorEmbedding(KnownObjects):
                 mixed, self.values, self.columns, self._current, self._hear, self._padding_row
             )
             return every.reshape(*hidden.shape[:-1], self.num_embeddings)
-        ids = self._checked_ids(owner, ids)
+        ids = check_ids(owner, ids, self.values.device)
         if ids.ndim == 1:
             return hidden @ self.forward(ids).T
         if ids.shape[:-1] != hidden.shape[:-1]:
@@ -352,35 +352,15 @@ class AnchorEmbedding(KnownObjects):
 
     # -- checks --------------------------------------------------------------------------------------------------
 
-    def _checked_ids(self, owner: str, ids: Tensor) -> Tensor:
-        shape = ids.shape if isinstance(ids, Tensor) else ()
-        checked = check_integers(owner, "ids", ids, [None if length else 0 for length in shape])
-        if checked.device != self.values.device:
-            raise InputError(owner, "ids", f"on the device of the table, {self.values.device}", str(checked.device))
-        return checked
-
     def _distinct(self, owner: str, ids: Tensor) -> tuple[Tensor, Tensor]:
         """Return the different ids, in ascending order, and the place of each id among them."""
-        rows, places = torch.unique(self._checked_ids(owner, ids), return_inverse=True)
-        if len(rows):
-            low, high = rows[0].item(), rows[-1].item()
-            if low < 0 or high >= self.num_embeddings:
-                raise InputError(owner, "ids", f"in 0 .. {self.num_embeddings - 1}", f"ids from {low} to {high}")
+        rows, places = torch.unique(check_ids(owner, ids, self.values.device), return_inverse=True)
+        check_within(owner, "ids", rows, self.num_embeddings)
         return rows, places
 
     def _checked_anchor_ids(self, owner: str, ids: Tensor) -> Tensor:
         checked = check_integers(owner, "anchor_ids", ids, (self.n_anchors,))
-        low, high = (int(end) for end in checked.aminmax())
-        if low < 0 or high >= self.num_embeddings:
-            expected = f"in 0 .. {self.num_embeddings - 1}"
-            raise InputError(owner, "anchor_ids", expected, f"ids from {low} to {high}")
+        check_within(owner, "anchor_ids", checked, self.num_embeddings)
         if len(torch.unique(checked)) < len(checked):
             raise InputError(owner, "anchor_ids", "different objects", "one of them twice")
         return checked
-
-
-def _padding(owner: str, index: int | None, n: int) -> int | None:
-    if index is None:
-        return None
-    index = check_integer(owner, "padding_idx", index, low=-n, high=n - 1)
-    return index % n

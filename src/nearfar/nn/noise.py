@@ -19,7 +19,7 @@ from torch import Tensor
 from nearfar._checks import check_integer, check_real
 from nearfar._draws import alias_table
 from nearfar.errors import InputError
-from nearfar.nn._checks import check_probabilities
+from nearfar.nn._checks import check_ids, check_probabilities, check_within
 
 Shape = int | tuple[int, ...]
 
@@ -290,15 +290,6 @@ def checked_shape(owner: str, shape: Shape, generator: torch.Generator | None, d
 
 def checked_ids(owner: str, ids: Tensor, n: int, device: torch.device) -> Tensor:
     """Return ids as int64, if all are in 0 .. n - 1 and on the device."""
-    whole = isinstance(ids, Tensor) and not ids.is_floating_point() and not ids.is_complex()
-    if not whole or ids.dtype == torch.bool:
-        got = f"a tensor of {ids.dtype}" if isinstance(ids, Tensor) else type(ids).__name__
-        raise InputError(owner, "ids", "a tensor of integers", got)
-    if ids.device != device:
-        hint = "Move one of them by .to(device)."
-        raise InputError(owner, "ids", f"on the device of the noise, {device}", str(ids.device), hint)
-    if ids.numel():
-        low, high = (int(end) for end in ids.aminmax())
-        if low < 0 or high >= n:
-            raise InputError(owner, "ids", f"in 0 .. {n - 1}", f"ids from {low} to {high}")
-    return ids.long()
+    checked = check_ids(owner, ids, device, "noise")
+    check_within(owner, "ids", checked, n)
+    return checked
