@@ -79,7 +79,7 @@ class TestFormulas:
     @given(A=densities())
     def test_results_are_density_matrices(self, method, A):
         found = compose(made_of(A), verb=0, subject=1, method=method, basis=basis_of(method, A.shape[-1]))
-        assert np.array_equal(found, found.T) or np.allclose(found, found.T, atol=1e-15)
+        assert np.array_equal(found, found.T)
         assert np.linalg.eigvalsh(found)[0] > -1e-12
         assert not found.any() or np.trace(found) == pytest.approx(1)
 

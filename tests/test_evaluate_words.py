@@ -32,7 +32,8 @@ def test_the_correlation_is_spearmans(emb):
     found = nf.evaluate.word_similarity(emb, pairs)
     cosines = [emb.similarity(a.lower(), b) for a, b, _ in pairs if b != "unknown"]
     scores = [s for _, b, s in pairs if b != "unknown"]
-    assert found.rho == pytest.approx(spearmanr(cosines, scores).statistic)
+    # A word and itself, several times: ties, whatever the last digit of a scalar product is on a processor.
+    assert found.rho == pytest.approx(spearmanr(np.round(cosines, 12), scores).statistic)
     np.testing.assert_allclose(found.similarities, cosines, rtol=1e-5)
     assert (found.n_pairs, found.n_covered) == (42, 41)
     assert found.interval[0] < found.rho < found.interval[1]

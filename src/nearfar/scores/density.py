@@ -131,10 +131,16 @@ def eigenspaces(matrices: Floats) -> tuple[Doubles, Doubles, NDArray[np.int64]]:
     return means, vectors, groups
 
 
+def symmetric(matrices: Floats) -> Doubles:
+    """Return matrices that are symmetric but for rounding, without that."""
+    both: Doubles = (matrices + np.swapaxes(matrices, -1, -2)) / 2
+    return both
+
+
 def phaser(op: Floats, arg: Floats) -> Doubles:
     """Return ``√op arg √op``, shape (..., n, n)."""
     root = square_root(op)
-    return root @ arg @ root
+    return symmetric(root @ arg @ root)
 
 
 def fuzz(op: Floats, arg: Floats) -> Doubles:
@@ -143,14 +149,12 @@ def fuzz(op: Floats, arg: Floats) -> Doubles:
     turned = np.swapaxes(vectors, -1, -2)
     # In the basis of the eigenvectors the projectors keep the blocks of their eigenspaces, and p_i scales these.
     blocks = (groups[..., :, None] == groups[..., None, :]) * values[..., None, :]
-    kept: Doubles = vectors @ (blocks * (turned @ arg @ vectors)) @ turned
-    return kept
+    return symmetric(vectors @ (blocks * (turned @ arg @ vectors)) @ turned)
 
 
 def spider(A: Floats, B: Floats, basis: Floats) -> Doubles:
     """Return ``U [(UᵀAU) ∘ (UᵀBU)] Uᵀ``: the elementwise product in the basis of the columns of U."""
-    product: Doubles = basis @ ((basis.T @ A @ basis) * (basis.T @ B @ basis)) @ basis.T
-    return product
+    return symmetric(basis @ ((basis.T @ A @ basis) * (basis.T @ B @ basis)) @ basis.T)
 
 
 def diagonal_product(A: Floats, B: Floats) -> Doubles:
