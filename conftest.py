@@ -5,9 +5,13 @@ from __future__ import annotations
 import pytest
 from hypothesis import settings
 
-# The first example of a property may compile a kernel: no deadline. A failure prints how to reproduce it.
-settings.register_profile("nearfar", deadline=None, print_blob=True)
-settings.load_profile("nearfar")
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Properties are tried with the same examples each time; where the slow tests run, with new ones."""
+    # The first example may compile a kernel: no deadline. A failure prints how to reproduce it.
+    same = config.option.markexpr == "not slow"
+    settings.register_profile("nearfar", deadline=None, print_blob=True, derandomize=same)
+    settings.load_profile("nearfar")
 
 
 @pytest.fixture(autouse=True)

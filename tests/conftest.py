@@ -11,7 +11,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import settings
 from numba.core.dispatcher import Dispatcher
 
 BENCHMARKS = Path(__file__).resolve().parents[1] / "benchmarks"
@@ -39,15 +38,6 @@ Dispatcher.compile = _untraced(Dispatcher.compile)
 # Called from C, before any function that is traced: nearfar's own hook is registered later.
 os.register_at_fork(after_in_child=functools.partial(sys.settrace, None))
 os.register_at_fork(after_in_child=functools.partial(threading.settrace, None))
-
-
-settings.register_profile("same", derandomize=True, deadline=None)
-
-
-def pytest_configure(config):
-    """Property tests look at the same examples each time; with the slow tests they look for others."""
-    if config.getoption("-m") == "not slow":
-        settings.load_profile("same")
 
 
 @pytest.fixture
