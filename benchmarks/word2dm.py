@@ -29,7 +29,7 @@ from numpy.typing import NDArray
 import nearfar as nf
 from _common import DATA, ResultFile, say
 from nearfar._vector import empty_aligned
-from nearfar.models._windows import HowToDraw, TextWindows, Windows
+from nearfar.models.words._windows import HowToDraw, TextWindows, Windows
 from peers.torch_word2dm import train as train_by_torch
 
 KEYS = ("part", "size", "optimizer", "method", "batch", "n_jobs", "trial", "setting", "n_words", "n_epochs")

@@ -279,7 +279,7 @@ def test_a_map_refuses_it_for_four_components() -> None:
 
 def test_three_components_of_many_points_take_it() -> None:
     from nearfar.divergences import KL, NeRV
-    from nearfar.models._neighbor_setup import field_of
+    from nearfar.models.maps._neighbor_setup import field_of
 
     kinds = {(2, 3000): ExactField, (2, 9000): MeshField, (3, 3000): ExactField, (3, 9000): BarnesHutField}
     for (d, n), kind in kinds.items():

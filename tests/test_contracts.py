@@ -15,7 +15,7 @@ from sklearn.base import clone
 import nearfar as nf
 from nearfar.contracts import Divergence, FarField, Operator, Representation, Score, Solver
 from nearfar.errors import InputError, NearfarError, NotFittedError
-from nearfar.models._word_model import WordModel
+from nearfar.models.words._word_model import WordModel
 from nearfar.optimize.sphere import Ball, Sphere
 from registry import ESTIMATORS, FAR_FIELDS, EstimatorCase, FarCase, irregular_graph
 

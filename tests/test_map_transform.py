@@ -12,8 +12,8 @@ from scipy.sparse import csr_array
 from nearfar.divergences import KL, JensenShannon, NeRV, ReverseKL
 from nearfar.errors import InputError, NearfarWarning
 from nearfar.kernels import Exponential, HeavyTailed, InhomogeneousStudentT, Kernel, StudentT
-from nearfar.models import _transform_kernels as kernels
-from nearfar.models._map_transform import cost_of, place
+from nearfar.models.maps import _transform_kernels as kernels
+from nearfar.models.maps._map_transform import cost_of, place
 from nearfar.scores._kernels import typed
 
 KERNELS = [Exponential(0.7), StudentT(), HeavyTailed(0.5, 1.3)]

@@ -12,7 +12,7 @@ from scipy.special import xlogy
 from nearfar.divergences import KL, JensenShannon, NeRV, ReverseKL
 from nearfar.errors import InputError
 from nearfar.kernels import Exponential, HeavyTailed, InhomogeneousStudentT, Kernel, StudentT
-from nearfar.models._master import value_and_gradient
+from nearfar.models.maps._master import value_and_gradient
 from nearfar.scores.kernels import squared_distances
 
 N, D = 7, 3

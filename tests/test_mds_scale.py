@@ -10,12 +10,12 @@ from scipy.spatial.distance import cdist, pdist, squareform
 import nearfar as nf
 from nearfar.divergences import MetricStress, Sammon, SStress
 from nearfar.errors import InputError
-from nearfar.models import _mds_sample
-from nearfar.models import mds as mds_module
-from nearfar.models._mds_pairs import kept_dtype, pairs_of_rows
-from nearfar.models._mds_rows import rows_of, triangle
-from nearfar.models._mds_sample import DRAWS, SampledPairs, draw
-from nearfar.models._mds_start import classical
+from nearfar.models.maps import _mds_sample
+from nearfar.models.maps import mds as mds_module
+from nearfar.models.maps._mds_pairs import kept_dtype, pairs_of_rows
+from nearfar.models.maps._mds_rows import rows_of, triangle
+from nearfar.models.maps._mds_sample import DRAWS, SampledPairs, draw
+from nearfar.models.maps._mds_start import classical
 
 STRESSES = {"metric": MetricStress(), "sstress": SStress(), "sammon": Sammon()}
 every_stress = pytest.mark.parametrize("name", STRESSES)

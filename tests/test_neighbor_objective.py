@@ -9,8 +9,8 @@ from scipy.sparse import csr_array
 from nearfar.divergences import KL, JensenShannon, NeRV, ReverseKL
 from nearfar.far.pairs import ExactField
 from nearfar.kernels import Exponential, HeavyTailed, InhomogeneousStudentT, StudentT
-from nearfar.models._master import value_and_gradient
-from nearfar.models._neighbor_objective import NeighborObjective, union_pattern
+from nearfar.models.maps._master import value_and_gradient
+from nearfar.models.maps._neighbor_objective import NeighborObjective, union_pattern
 
 DIVERGENCES = {
     "kl": KL(),

@@ -12,7 +12,7 @@ from scipy.special import expit, logsumexp
 torch = pytest.importorskip("torch")
 
 import nearfar.nn as nn  # noqa: E402
-from nearfar.models import _skipgram_kernels as kernels  # noqa: E402
+from nearfar.models.words import _skipgram_kernels as kernels  # noqa: E402
 from nearfar.nn import _rows  # noqa: E402
 
 pytestmark = pytest.mark.usefixtures("benchmark_modules")

@@ -12,10 +12,10 @@ from nearfar.far import ExactField, MeshField, Term
 from nearfar.far._per_point_nodes import FAMILIES, FEW, nodes_between, nodes_for
 from nearfar.far.per_point import ExactPerPoint, NodeFields
 from nearfar.kernels import Exponential, InhomogeneousStudentT
-from nearfar.models._master import value_and_gradient
-from nearfar.models._neighbor_objective import MasterObjective, NeighborObjective
-from nearfar.models._neighbor_setup import objective_of
-from nearfar.models._per_point_objective import (
+from nearfar.models.maps._master import value_and_gradient
+from nearfar.models.maps._neighbor_objective import MasterObjective, NeighborObjective
+from nearfar.models.maps._neighbor_setup import objective_of
+from nearfar.models.maps._per_point_objective import (
     FINE_NODE_ERROR,
     NODE_ERROR,
     NodesObjective,

@@ -33,20 +33,20 @@ if TYPE_CHECKING:
     from nearfar.embedding import Embedding
     from nearfar.far.softmax import log_normalizers
     from nearfar.models.edrep import EDRep
-    from nearfar.models.inhomogeneous import InhomogeneousTSNE
-    from nearfar.models.mds import MDS, classical_mds
-    from nearfar.models.multisense import MultiSenseWord2DM
-    from nearfar.models.neighbor import NeighborEmbedding
-    from nearfar.models.recipes import ASNE, HSSNE, JSE, SSNE, TASNE, TSNE, WSSNE, NeRV
-    from nearfar.models.skipgram import SkipGram
-    from nearfar.models.word2dm import Word2DM
+    from nearfar.models.maps.inhomogeneous import InhomogeneousTSNE
+    from nearfar.models.maps.mds import MDS, classical_mds
+    from nearfar.models.maps.neighbor import NeighborEmbedding
+    from nearfar.models.maps.recipes import ASNE, HSSNE, JSE, SSNE, TASNE, TSNE, WSSNE, NeRV
+    from nearfar.models.words.multisense import MultiSenseWord2DM
+    from nearfar.models.words.skipgram import SkipGram
+    from nearfar.models.words.word2dm import Word2DM
     from nearfar.relations.affinities import Affinities
     from nearfar.relations.matrix import Relation
     from nearfar.text import Corpus, EncodedCorpus, Vocabulary
 
 # Public name -> module that defines it; a module itself stands for its own name.
 _HOMES = {
-    "ASNE": "nearfar.models.recipes",
+    "ASNE": "nearfar.models.maps.recipes",
     "Affinities": "nearfar.relations.affinities",
     "AnchoredEmbedding": "nearfar.anchored",
     "Corpus": "nearfar.text",
@@ -54,23 +54,23 @@ _HOMES = {
     "EDRep": "nearfar.models.edrep",
     "Embedding": "nearfar.embedding",
     "EncodedCorpus": "nearfar.text",
-    "HSSNE": "nearfar.models.recipes",
-    "InhomogeneousTSNE": "nearfar.models.inhomogeneous",
-    "JSE": "nearfar.models.recipes",
-    "MDS": "nearfar.models.mds",
-    "MultiSenseWord2DM": "nearfar.models.multisense",
-    "NeRV": "nearfar.models.recipes",
-    "NeighborEmbedding": "nearfar.models.neighbor",
+    "HSSNE": "nearfar.models.maps.recipes",
+    "InhomogeneousTSNE": "nearfar.models.maps.inhomogeneous",
+    "JSE": "nearfar.models.maps.recipes",
+    "MDS": "nearfar.models.maps.mds",
+    "MultiSenseWord2DM": "nearfar.models.words.multisense",
+    "NeRV": "nearfar.models.maps.recipes",
+    "NeighborEmbedding": "nearfar.models.maps.neighbor",
     "Relation": "nearfar.relations.matrix",
-    "SSNE": "nearfar.models.recipes",
-    "SkipGram": "nearfar.models.skipgram",
-    "TASNE": "nearfar.models.recipes",
-    "TSNE": "nearfar.models.recipes",
+    "SSNE": "nearfar.models.maps.recipes",
+    "SkipGram": "nearfar.models.words.skipgram",
+    "TASNE": "nearfar.models.maps.recipes",
+    "TSNE": "nearfar.models.maps.recipes",
     "Vocabulary": "nearfar.text",
-    "WSSNE": "nearfar.models.recipes",
-    "Word2DM": "nearfar.models.word2dm",
+    "WSSNE": "nearfar.models.maps.recipes",
+    "Word2DM": "nearfar.models.words.word2dm",
     "callbacks": "nearfar.callbacks",
-    "classical_mds": "nearfar.models.mds",
+    "classical_mds": "nearfar.models.maps.mds",
     "compose": "nearfar.composition",
     "compress": "nearfar.compression",
     "composition": "nearfar.composition",

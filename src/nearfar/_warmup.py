@@ -25,7 +25,7 @@ def warmup() -> float:
     import numpy as np
 
     from nearfar.models.edrep import EDRep
-    from nearfar.models.recipes import TSNE
+    from nearfar.models.maps.recipes import TSNE
     from nearfar.relations.matrix import Relation
 
     started = time.perf_counter()

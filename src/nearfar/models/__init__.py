@@ -1,1 +1,1 @@
-"""The estimators, one file per family."""
+"""The estimators; maps and words have rooms of their own."""

@@ -1,0 +1,1 @@
+"""Maps: points whose distances tell which of the data are alike."""

@@ -1,0 +1,1 @@
+"""Words and what else occurs in windows: vectors, density matrices and senses, trained against noise."""
