@@ -395,7 +395,7 @@ class TestEmbed:
                 break
             time.sleep(0.05)
         process.kill()  # no time to clean up
-        process.communicate(timeout=60)
+        process.communicate(timeout=120)
         assert not (tmp_path / "killed.npz").exists()
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(nf.Relation, "from_edges", lambda *args, **kwargs: pytest.fail("it began to work"))
@@ -455,7 +455,7 @@ class TestProcess:
         process = spawn("embed", "-", "-o", tmp_path / "x.npz", stdin=subprocess.PIPE)
         time.sleep(1.0)  # until it waits for its input
         process.send_signal(signal.SIGINT)
-        _, err = process.communicate(timeout=30)
+        _, err = process.communicate(timeout=120)
         assert process.returncode == 130
         assert "Traceback" not in err
         assert list(tmp_path.iterdir()) == []
@@ -470,7 +470,7 @@ class TestProcess:
             before = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
             limit = "import resource; resource.setrlimit(resource.RLIMIT_FSIZE, (500, 500))"
             process = spawn("convert", tmp_path / "x.npz", target, first=limit, env=small)
-            out, err = process.communicate(timeout=60)
+            out, err = process.communicate(timeout=120)
             assert (process.returncode, out) == (2, "")
             assert re.fullmatch(r"nearfar: .*File too large.*\n", err)
             assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == before
@@ -479,7 +479,7 @@ class TestProcess:
         path = tmp_path / "x.npz"
         nf.Embedding(np.eye(2), ["a", "Zoë"]).save(path)
         process = spawn("similar", path, "a", env={**os.environ, "PYTHONIOENCODING": "ascii"})
-        out, err = process.communicate(timeout=30)
+        out, err = process.communicate(timeout=120)
         assert (out, err) == ("Zo\\xeb\t0.0000\n", "")
 
 

@@ -304,8 +304,8 @@ def test_a_forked_child_may_fit_after_its_parent(case, rng):
     queue = context.Queue()
     child = context.Process(target=_fit_into, args=(queue, case, P))
     child.start()
-    np.testing.assert_array_equal(queue.get(timeout=60), expected)
-    child.join(timeout=60)
+    np.testing.assert_array_equal(queue.get(timeout=120), expected)
+    child.join(timeout=120)
     assert child.exitcode == 0
 
 

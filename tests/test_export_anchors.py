@@ -358,7 +358,7 @@ def test_the_file_loads_where_torch_is_not_there(emb, stored):
         f"emb = nf.Embedding.load({str(stored)!r})\n"
         "print(type(emb).__name__, emb.most_similar('w1', topn=1)[0][0], emb.explain('w1')[0][0])"
     )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=False)
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120, check=False)
     assert done.returncode == 0, done.stderr
     assert done.stdout.split() == [
         "AnchoredEmbedding", emb.most_similar("w1", topn=1)[0][0], str(emb.explain("w1")[0][0])

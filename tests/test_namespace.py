@@ -56,7 +56,7 @@ HEAVY = ["scipy", "sklearn", "numba", "rich", "matplotlib", "pandas", "polars", 
 
 
 def in_new_process(code: str) -> str:
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=False)
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120, check=False)
     assert done.returncode == 0, done.stderr
     return done.stdout
 

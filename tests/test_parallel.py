@@ -59,7 +59,7 @@ def test_blocks_may_be_uneven_and_empty(n_jobs):
 
 
 def test_two_workers_do_work_at_the_same_time():
-    both = threading.Barrier(2, timeout=10)
+    both = threading.Barrier(2, timeout=120)
     run_blocks(lambda *_: both.wait(), [0, 1, 2], 2)
 
 
@@ -82,7 +82,7 @@ def test_an_exception_comes_through_and_stops_the_hand_out(kind, n_jobs):
 
 def test_an_exception_of_a_worker_that_is_not_the_caller_comes_through():
     caller = threading.get_ident()
-    both = threading.Barrier(2, timeout=10)
+    both = threading.Barrier(2, timeout=120)
 
     def task(*_: int) -> None:
         both.wait()
@@ -140,8 +140,8 @@ def test_a_forked_child_works_after_its_parent_has_used_the_pool():
     queue = context.Queue()
     child = context.Process(target=_squares_into, args=(queue, 2))
     child.start()
-    assert queue.get(timeout=30) == expected
-    child.join(timeout=30)
+    assert queue.get(timeout=120) == expected
+    child.join(timeout=120)
     assert child.exitcode == 0
     assert squares(100, 2).sum() == expected
 
@@ -164,13 +164,13 @@ def test_a_child_forked_while_blocks_are_handed_out_works():
         for child in children:
             child.start()
         for _ in children:
-            assert queue.get(timeout=30) == sum(i * i for i in range(100))
+            assert queue.get(timeout=120) == sum(i * i for i in range(100))
     finally:
         stop.set()
         for thread in busy:
             thread.join()
     for child in children:
-        child.join(timeout=30)
+        child.join(timeout=120)
         assert child.exitcode == 0
 
 
@@ -187,10 +187,10 @@ def test_a_child_forked_while_the_limit_of_blas_is_being_set_works():
         child = context.Process(target=_limited_into, args=(queue,))
         child.start()
     try:
-        assert queue.get(timeout=30) == "done"
+        assert queue.get(timeout=120) == "done"
     finally:
         child.kill()
-        child.join(timeout=30)
+        child.join(timeout=120)
 
 
 def test_numba_settings_of_the_user_are_untouched():
@@ -212,7 +212,7 @@ def test_no_threading_layer_of_numba_is_started():
         "with pytest.raises(ValueError, match='not initialized'):\n"
         "    numba.threading_layer()"
     )
-    subprocess.run([sys.executable, "-c", code], check=True, timeout=60)
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=120)
 
 
 def blas_threads() -> list[int]:
