@@ -503,12 +503,26 @@ def test_states_that_do_not_fit_are_refused():
             layer.load_state_dict(other.state_dict())
 
 
-@pytest.mark.parametrize("optimizer", [torch.optim.SGD, torch.optim.SparseAdam])
+@pytest.mark.parametrize("optimizer", [torch.optim.SGD, torch.optim.SparseAdam, torch.optim.AdamW])
 def test_an_optimiser_that_does_not_shrink_is_refused(optimizer):
     layer = make()
-    optimizer = optimizer([layer.values], lr=0.1)
+    before = dense_t(layer)
+    wrong = optimizer([layer.values], lr=0.1)
     layer(IDS).sum().backward()
-    optimizer.step()
+    expected = f"optimizer must be ProxSGD, ProxAdam or ProxYogi; got {optimizer.__name__}"
+    with pytest.raises(InputError, match=expected):
+        wrong.step()
+    assert_allclose(dense_t(layer), before)
+    rest = torch.optim.AdamW([layer.anchors], lr=0.1)  # it may train what is not T
+    rest.step()
+    layer(IDS)
+
+
+def test_values_that_something_else_has_changed_are_refused():
+    layer = make()
+    layer(IDS).sum().backward()
+    with torch.no_grad():  # what an optimiser does that is none of torch's
+        layer.values.sub_(0.1)
     with pytest.raises(InputError, match="optimizer must be ProxSGD, ProxAdam or ProxYogi"):
         layer(IDS)
 

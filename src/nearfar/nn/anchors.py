@@ -8,14 +8,16 @@ from typing import Any
 import torch
 from torch import Tensor
 from torch.nn.functional import embedding, pad
+from torch.optim.optimizer import register_optimizer_step_pre_hook
 
 from nearfar._checks import check_flag, check_integer, check_real
 from nearfar.errors import InputError
 from nearfar.nn._anchor_rows import AllLogits, row_slices, spread, uncompiled
 from nearfar.nn._anchor_starts import column_dtype, nonnegative_rows, random_columns
-from nearfar.nn._anchor_table import Slots
+from nearfar.nn._anchor_table import Slots, table_of
 from nearfar.nn._checks import check_floats, check_ids, check_integers, check_padding_idx, check_within
 from nearfar.nn.anchor_knowledge import KnownObjects
+from nearfar.nn.proximal import ProximalOptimizer
 
 
 class AnchorEmbedding(KnownObjects):
@@ -364,3 +366,16 @@ class AnchorEmbedding(KnownObjects):
         if len(torch.unique(checked)) < len(checked):
             raise InputError(owner, "anchor_ids", "different objects", "one of them twice")
         return checked
+
+
+def _refuse_others(optimizer: torch.optim.Optimizer, _args: Any, _kwargs: Any) -> None:
+    """Before a step of any optimiser: T is for those that shrink it."""
+    if isinstance(optimizer, ProximalOptimizer):
+        return
+    if any(p.grad is not None and table_of(p) is not None for group in optimizer.param_groups for p in group["params"]):
+        hint = "Others do not shrink T and make it negative; give them the rest of the model, if you like."
+        got = type(optimizer).__name__
+        raise InputError("AnchorEmbedding", "optimizer", "ProxSGD, ProxAdam or ProxYogi", got, hint)
+
+
+register_optimizer_step_pre_hook(_refuse_others)
