@@ -32,12 +32,15 @@ from sampled_softmax import read_words
 N_COMPONENTS, N_STREAMS, LENGTH = 200, 64, 35
 CUTOFFS = [500, 2500]  # of the adaptive softmax: words by frequency
 FIRST_PRICE, RISE, EVERY = 1e-7, 1.15, 10  # of an entry of T; its rise, each time; steps between two times
+ENOUGH = 0.95  # of the budget: with less the price falls
 
 Setting = dict[str, Any]
-RATES, OF_ROWS = (0.004, 0.008, 0.016, 0.032), (0.5, 1.0)  # tuned: the rate, and of what each word has, as a part of it
-DROPOUT = 0.2
-OF_ANT: Setting = {"n_anchors": 400, "slots": 64, "start": 8, "dense": 0.15, "fixed": 0.6}
-OF_METHODS: dict[str, Setting] = {UNCOMPRESSED: {}, ANT: OF_ANT, LOW_RANK: {}}
+RATES, DROPOUT = (0.008, 0.012, 0.016), 0.2  # what is tuned; what is not
+# Of anchors: their part of the parameters, and their rate and that of T as parts of the model's.
+OF_ANT: Setting = {
+    "std": 0.2, "anchors": 0.27, "slots": 64, "start": 8, "dense": 0.15, "fixed": 0.6, "of_anchors": 0.2, "of_rows": 0.5
+}  # fmt: skip
+OF_METHODS: dict[str, Setting] = {UNCOMPRESSED: {"std": 0.1}, ANT: OF_ANT, LOW_RANK: {"std": 0.1}}
 
 
 def streams_of_all() -> dict[str, Tensor]:
@@ -65,12 +68,18 @@ def count_steps(streams: Tensor, epochs: int) -> int:
 # ---------------------------------------------------------------- tables
 
 
+def normal_table(n: int, dim: int, std: float) -> nn.Embedding:
+    table = nn.Embedding(n, dim)
+    nn.init.normal_(table.weight, std=std)
+    return table
+
+
 class LowRank(nn.Module):
     """Short vectors and a linear map."""
 
-    def __init__(self, n: int, dim: int, rank: int) -> None:
+    def __init__(self, n: int, dim: int, rank: int, std: float) -> None:
         super().__init__()
-        self.vectors = nn.Embedding(n, rank)
+        self.vectors = normal_table(n, rank, std)
         self.map = nn.Linear(rank, dim, bias=False)
         nn.init.normal_(self.map.weight, std=rank**-0.5)  # vectors start as long as those of the others
 
@@ -80,14 +89,15 @@ class LowRank(nn.Module):
 
 def table_of(method: str, n: int, dim: int, setting: Setting, budget: int) -> nn.Module:
     if method == UNCOMPRESSED:
-        return nn.Embedding(n, dim)
+        return normal_table(n, dim, setting["std"])
     if method == LOW_RANK:
-        return LowRank(n, dim, budget // (n + dim))
-    k = setting["n_anchors"]
+        return LowRank(n, dim, budget // (n + dim), setting["std"])
+    k = round(setting["anchors"] * budget / dim)
     table = nf.nn.AnchorEmbedding(n, dim, k, nnz_per_row=setting["slots"], penalty=FIRST_PRICE)
     with torch.no_grad():  # positive mixtures of most anchors would all be alike: rows start with few, as long
         table.values.mul_(math.sqrt(setting["slots"] / setting["start"]))
         table.values[:, setting["start"] :] = 0
+        table.anchors.mul_(setting["std"])
     return table
 
 
@@ -137,7 +147,7 @@ def perplexity(model: LanguageModel, streams: Tensor) -> float:
 
 
 class Course:
-    """Three parts of a training: at a low price of entries of T, at one that rises, and with the zeros kept.
+    """Three parts of a training: at a low price of entries of T, at one that finds the budget, and with the zeros kept.
 
     Zeros are kept from a certain step on, however few entries there are: until then rows look for their anchors.
     """
@@ -150,11 +160,14 @@ class Course:
         """Set the price for the next steps."""
         if i % EVERY or i < self.first or self.table.zeros_fixed:
             return
-        if self.table.n_parameters > self.budget:
+        size = self.table.n_parameters
+        if size > self.budget:
             self.table.penalty *= RISE
         elif i >= self.fixed:
             self.table.zeros_fixed = True
-            say(f"    {self.table.n_parameters:,} parameters after {i} steps, at a price of {self.table.penalty:.2g}")
+            say(f"    {size:,} parameters after {i} steps, at a price of {self.table.penalty:.2g}")
+        elif size < ENOUGH * self.budget:
+            self.table.penalty = max(self.table.penalty / RISE, FIRST_PRICE)
 
 
 def train(
@@ -162,12 +175,15 @@ def train(
 ) -> None:
     """Train at a rate that falls to 0, whatever the table: by Adam, and T by Adam with a proximal step."""
     rest = [*model.lstm.parameters(), *model.output.parameters()]
-    lr, of_rows, table = setting["lr"], setting["lr"] * setting["rows"], model.table
+    lr, table = setting["lr"], model.table
     if course:
-        groups = [{"params": [table.anchors]}, {"params": [table.values], "lr": of_rows}]
-        of_table: torch.optim.Optimizer = nf.nn.ProxAdam(groups, lr=lr)
+        # All words move the anchors, so their rate is low. A row of T moves when its word is met: without momentum,
+        # which would be of long ago, it goes as far as a row under dense Adam goes in all steps that follow.
+        anchors = {"params": [table.anchors], "lr": lr * setting["of_anchors"]}
+        rows = {"params": [table.values], "lr": lr * setting["of_rows"], "betas": (0.0, 0.999)}
+        of_table: torch.optim.Optimizer = nf.nn.ProxAdam([anchors, rows], lr=lr)
     else:
-        of_table = torch.optim.Adam(table.parameters(), lr=of_rows, fused=True)
+        of_table = torch.optim.Adam(table.parameters(), lr=lr, fused=True)
     optimizers = [torch.optim.Adam(rest, lr=lr, fused=True), of_table]
     n_steps = count_steps(streams["train"], epochs)
     schedules = [torch.optim.lr_scheduler.LinearLR(o, 1.0, 0.0, n_steps) for o in optimizers]
@@ -237,8 +253,8 @@ def main() -> None:
     streams = {part: words.to(args.device) for part, words in streams_of_all().items()}
     file = ResultFile("anchor_language", KEYS)
     sizes = [(method, fewer) for method in args.methods for fewer in ([None] if method == UNCOMPRESSED else args.fewer)]
-    for (method, fewer), lr, of_rows in itertools.product(sizes, args.rates, OF_ROWS):
-        setting = {"lr": lr, "rows": of_rows, "dropout": args.dropout, **OF_METHODS[method]}
+    for (method, fewer), lr in itertools.product(sizes, args.rates):
+        setting = {"lr": lr, "dropout": args.dropout, **OF_METHODS[method]}
         measure(file, streams, method, fewer, setting, args.seeds[0], args)
     for seed in args.seeds[1:]:
         for method, fewer in sizes:

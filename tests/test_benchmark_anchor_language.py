@@ -10,7 +10,8 @@ import pytest
 torch = pytest.importorskip("torch")
 
 pytestmark = pytest.mark.usefixtures("benchmark_modules", "one_torch_thread")
-SETTING = {"lr": 0.02, "dropout": 0.0, "n_anchors": 12, "slots": 8, "start": 3, "dense": 0.2, "fixed": 0.2, "rows": 1.0}
+SETTING = {"lr": 0.02, "dropout": 0.0, "std": 0.5, "anchors": 0.4, "slots": 8, "start": 3, "dense": 0.2, "fixed": 0.2}
+SETTING |= {"of_anchors": 1.0, "of_rows": 1.0}
 
 
 @pytest.fixture
