@@ -255,8 +255,7 @@ class AnchorTable(torch.nn.Module):
             self._wishes.clear()  # those of gradients that were thrown away
         if self._seen_version is not None and self.values._version != self._seen_version:
             self._accept()
-            hint = "Other optimisers do not shrink T and make it negative; they may train the rest of the model."
-            raise InputError("AnchorEmbedding", "optimizer", "ProxSGD, ProxAdam or ProxYogi", "another one", hint)
+            raise wrong_optimizer("another one")
 
     # -- keeping and moving --------------------------------------------------------------------------------------
 
@@ -346,3 +345,9 @@ def trained_rows(parameter: Tensor) -> slice:
     """Return which rows of a parameter are trained: of anchors those that are switched on, otherwise all."""
     table = _TABLES.get(id(parameter))
     return slice(table.n_active) if table is not None and table.anchors is parameter else slice(None)
+
+
+def wrong_optimizer(got: str) -> InputError:
+    """Return the error of an optimiser that knows nothing of T."""
+    hint = "Other optimisers do not shrink T and make it negative; they may train the rest of the model."
+    return InputError("AnchorEmbedding", "optimizer", "ProxSGD, ProxAdam or ProxYogi", got, hint)

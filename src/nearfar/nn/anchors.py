@@ -14,7 +14,7 @@ from nearfar._checks import check_flag, check_integer, check_real
 from nearfar.errors import InputError
 from nearfar.nn._anchor_rows import AllLogits, row_slices, spread, uncompiled
 from nearfar.nn._anchor_starts import column_dtype, nonnegative_rows, random_columns
-from nearfar.nn._anchor_table import Slots, table_of
+from nearfar.nn._anchor_table import Slots, table_of, wrong_optimizer
 from nearfar.nn._checks import check_floats, check_ids, check_integers, check_padding_idx, check_within
 from nearfar.nn.anchor_knowledge import KnownObjects
 from nearfar.nn.proximal import ProximalOptimizer
@@ -373,9 +373,7 @@ def _refuse_others(optimizer: torch.optim.Optimizer, _args: Any, _kwargs: Any) -
     if isinstance(optimizer, ProximalOptimizer):
         return
     if any(p.grad is not None and table_of(p) is not None for group in optimizer.param_groups for p in group["params"]):
-        hint = "Others do not shrink T and make it negative; give them the rest of the model, if you like."
-        got = type(optimizer).__name__
-        raise InputError("AnchorEmbedding", "optimizer", "ProxSGD, ProxAdam or ProxYogi", got, hint)
+        raise wrong_optimizer(type(optimizer).__name__)
 
 
 register_optimizer_step_pre_hook(_refuse_others)
