@@ -31,7 +31,7 @@ from numpy.typing import NDArray
 
 import nearfar as nf
 from _common import ResultFile, say
-from nearfar._sparse_codes import code_rows
+from nearfar.tables.compress import code_rows
 from word_models import ANALOGIES, MEN, Shelf
 
 KEYS = ("method", "sub_vector", "n_anchors", "nnz_per_row", "n_words")

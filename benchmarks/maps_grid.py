@@ -25,8 +25,8 @@ import nearfar as nf
 from _common import ResultFile, say, timed
 from _map_data import fashion
 from nearfar.far import ExactField, MeshField, Potential, Term
-from nearfar.models.maps._neighbor_objective import NeighborObjective
-from nearfar.models.maps._neighbor_setup import tolerance_of
+from nearfar.maps.neighbor import tolerance_of
+from nearfar.maps.objective import NeighborObjective
 
 KEYS = ("part", "n", "divergence", "kernel", "normalization")
 DIVERGENCES = {

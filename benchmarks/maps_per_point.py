@@ -22,13 +22,11 @@ import nearfar as nf
 from _common import ResultFile, say
 from _map_data import fashion
 from nearfar.far import ExactField, MeshField
-from nearfar.far._per_point_nodes import FAMILIES
-from nearfar.far.per_point import NodeFields
+from nearfar.far.per_point import FAMILIES, NodeFields
 from nearfar.kernels import StudentT
-from nearfar.models.maps._master import value_and_gradient
-from nearfar.models.maps._neighbor_objective import NeighborObjective
-from nearfar.models.maps._neighbor_setup import PER_POINT_TOLERANCE, tolerance_of
-from nearfar.models.maps._per_point_objective import NODE_ERROR, NodesObjective
+from nearfar.maps.neighbor import PER_POINT_TOLERANCE, tolerance_of
+from nearfar.maps.objective import NeighborObjective, value_and_gradient
+from nearfar.maps.per_point import NODE_ERROR, NodesObjective
 
 KEYS = ("part", "n", "kernel", "low", "high", "error")
 RANGES = [("Exponential", 0.3, 3.0), ("Exponential", 0.1, 10.0), ("InhomogeneousStudentT", 1.0, 10.0),

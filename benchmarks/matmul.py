@@ -17,8 +17,8 @@ import numpy as np
 
 import nearfar as nf
 from _common import ResultFile, say, timed
-from nearfar._checks import available_processors
-from nearfar._parallel import even_bounds, run_blocks
+from nearfar._core.checks import available_processors
+from nearfar._core.threads import even_bounds, run_blocks
 
 KEYS = ("n_nodes", "n_components")
 

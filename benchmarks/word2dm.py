@@ -28,8 +28,8 @@ from numpy.typing import NDArray
 
 import nearfar as nf
 from _common import DATA, ResultFile, say
-from nearfar._vector import empty_aligned
-from nearfar.models.words._windows import HowToDraw, TextWindows, Windows
+from nearfar._core.vector import empty_aligned
+from nearfar.words.windows import HowToDraw, TextWindows, Windows
 from peers.torch_word2dm import train as train_by_torch
 
 KEYS = ("part", "size", "optimizer", "method", "batch", "n_jobs", "trial", "setting", "n_words", "n_epochs")
@@ -94,7 +94,7 @@ def seconds_of(
     model: nf.Word2DM, arrays: dict[str, NDArray[Any]], windows: Windows, n_jobs: int
 ) -> tuple[float, float]:
     """Return seconds and loss of a pass, on threads that share the windows as in a fit."""
-    from nearfar._parallel import even_bounds, run_blocks
+    from nearfar._core.threads import even_bounds, run_blocks
 
     train = model._trainer(arrays)
     bounds = even_bounds(len(windows.sentences) - 1, 200)

@@ -18,7 +18,7 @@ from sklearn.preprocessing import StandardScaler
 
 import nearfar as nf
 from nearfar.errors import DataError, InputError, NearfarWarning, NotFittedError
-from nearfar.relations.perplexity import calibrate
+from nearfar.relations.affinities import calibrate
 
 
 def entropy(P):

@@ -17,10 +17,11 @@ from safetensors.numpy import load_file
 from scipy.sparse import coo_array, csr_array
 
 import nearfar as nf
-from nearfar import _mixtures, _search
-from nearfar._ids import Ids
-from nearfar._mixtures import Mixtures
+from nearfar._core.ids import Ids
 from nearfar.cli import main
+from nearfar.embedding import mixtures as _mixtures
+from nearfar.embedding import search as _search
+from nearfar.embedding.mixtures import Mixtures
 from nearfar.errors import FileFormatError, InputError, UnknownIdError
 
 V, K, D = 90, 7, 5
@@ -255,7 +256,7 @@ def test_a_file_that_was_cut_short_or_altered_is_refused(stored):
     ],
 )
 def test_a_file_whose_parts_do_not_fit_is_refused(tmp_path, change, message):
-    from nearfar.storage import Content, mixtures, native
+    from nearfar.embedding.files import Content, mixtures, native
 
     made = nf.AnchoredEmbedding([[1, 0], [2, 3]], [[1, 0], [0, 2]], ["a", "b"])
     arrays, metadata = mixtures.to_arrays("test", Content(made._mixtures, made.ids), made._mixtures)
@@ -309,7 +310,7 @@ def test_eight_bits_survive_and_state_their_error(seed, k, share):
     ],
 )
 def test_scales_that_do_not_fit_are_refused(tmp_path, name, value, message):
-    from nearfar.storage import Content, mixtures, native
+    from nearfar.embedding.files import Content, mixtures, native
 
     made = nf.AnchoredEmbedding([[1, 0], [2, 3]], [[1, 0], [0, 2]]).to_int8()
     arrays, metadata = mixtures.to_arrays("test", Content(made._mixtures, made.ids), made._mixtures)

@@ -14,7 +14,7 @@ from sklearn.datasets import load_iris
 import nearfar as nf
 from nearfar.errors import InputError, NearfarError, NumericalError
 from nearfar.far import BarnesHutField, ExactField, MeshField, Potential, Term
-from nearfar.far import _tree_kernels as kernels
+from nearfar.far import barnes_hut as kernels
 from nearfar.far.barnes_hut import _SIMPLEX
 from nearfar.far.fields import Field
 from nearfar.kernels import Exponential, HeavyTailed, InhomogeneousStudentT, Kernel, StudentT
@@ -279,7 +279,7 @@ def test_a_map_refuses_it_for_four_components() -> None:
 
 def test_three_components_of_many_points_take_it() -> None:
     from nearfar.divergences import KL, NeRV
-    from nearfar.models.maps._neighbor_setup import field_of
+    from nearfar.maps.neighbor import field_of
 
     kinds = {(2, 3000): ExactField, (2, 9000): MeshField, (3, 3000): ExactField, (3, 9000): BarnesHutField}
     for (d, n), kind in kinds.items():

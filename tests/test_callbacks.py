@@ -11,11 +11,11 @@ import pytest
 from sklearn.base import clone
 
 import nearfar as nf
+from nearfar._core import checkpoint
 from nearfar.callbacks import Checkpoint, Progress
+from nearfar.edrep import estimator as setup
+from nearfar.edrep.solver import Sphere
 from nearfar.errors import FileFormatError, InputError
-from nearfar.models import _edrep_setup as setup
-from nearfar.optimize.sphere import Sphere
-from nearfar.storage import checkpoint
 
 GRAPH = nf.datasets.dcsbm(2500, 3, 6.0, alpha=3.0, random_state=0).relation  # with isolates, and several blocks of rows
 WALK = GRAPH.random_walk(2)
@@ -206,7 +206,7 @@ def test_what_has_no_effect_may_differ(kept):
 
 
 def test_identity_knows_equal_values_from_others():
-    from nearfar.models._identity import identity_of
+    from nearfar.base import identity_of
 
     ids = nf.Embedding(np.eye(3), ids="abc")
     for same, also, other in [

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.sparse import coo_array, csr_array
 
-from nearfar import _checks
+from nearfar._core import checks as _checks
 from nearfar.errors import InputError, MissingDependencyError
 
 

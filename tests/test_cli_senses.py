@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 import nearfar as nf
-from nearfar import _cli_senses
 from nearfar.cli import main
+from nearfar.cli import word_models as _cli_senses
 from nearfar.composition import METHODS
 
 
@@ -45,7 +45,7 @@ def test_senses_of_words(path, emb, capsys):
     ]
 
 
-@pytest.mark.parametrize("method", _cli_senses.METHODS)
+@pytest.mark.parametrize("method", _cli_senses.COMPOSITIONS)
 def test_a_phrase_is_composed(path, emb, capsys, method):
     command = ["words", "compose", path, "--verb", "c", "--subject", "a b", "--object", "hot dog", "--topn", "3"]
     assert main([*command, "--method", method, "--operator", "noun", "--json"]) == 0
@@ -87,7 +87,7 @@ def test_density_matrices_are_judged_as_such(tmp_path, path, capsys):
 
 
 def test_only_methods_whose_result_is_like_a_word():
-    assert set(_cli_senses.METHODS) == set(METHODS) - {"spider", "kronecker"}
+    assert set(_cli_senses.COMPOSITIONS) == set(METHODS) - {"spider", "kronecker"}
 
 
 @pytest.mark.parametrize(

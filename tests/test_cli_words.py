@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 import nearfar as nf
-from nearfar import _cli_words
 from nearfar.cli import main
+from nearfar.cli import word_models as _cli_words
 
 
 @pytest.fixture

@@ -13,10 +13,10 @@ from scipy.optimize import nnls
 from sklearn.linear_model import orthogonal_mp_gram
 
 import nearfar as nf
-from nearfar import compression
-from nearfar._sparse_codes import add_moments, code_rows
 from nearfar.cli import main
 from nearfar.errors import InputError
+from nearfar.tables import compress as compression
+from nearfar.tables.compress import add_moments, code_rows
 
 
 def unit(rows):

@@ -14,9 +14,9 @@ from sklearn.base import clone
 
 import nearfar as nf
 from nearfar.contracts import Divergence, FarField, Operator, Representation, Score, Solver
+from nearfar.edrep.solver import Ball, Sphere
 from nearfar.errors import InputError, NearfarError, NotFittedError
-from nearfar.models.words._word_model import WordModel
-from nearfar.optimize.sphere import Ball, Sphere
+from nearfar.words.model import WordModel
 from registry import ESTIMATORS, FAR_FIELDS, EstimatorCase, FarCase, irregular_graph
 
 estimators = pytest.mark.parametrize("case", ESTIMATORS, ids=lambda case: case.name)

@@ -10,8 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import nearfar as nf
-from nearfar._draws import alias_table
-from nearfar.datasets import Graph, _kernels, dcsbm
+from nearfar._core.random import alias_table
+from nearfar.datasets import Graph, dcsbm
+from nearfar.datasets import planted_graphs as _kernels
 from nearfar.errors import InputError
 
 

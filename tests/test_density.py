@@ -12,9 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import nearfar as nf
-from nearfar.density import Sense
+from nearfar.embedding import density as algebra
+from nearfar.embedding.density import Sense
 from nearfar.errors import FileFormatError, InputError, UnknownIdError
-from nearfar.scores import density as algebra
 
 WORDS = ["ann", "bob", "cem", "dot", "nil", ("e", 1), 17]
 

@@ -112,7 +112,7 @@ def test_an_edge_of_weight_zero_leaves_its_ids():
     ["007", "+5", "-0", "1.0", "x", "9223372036854775808", "-9223372036854775809", "99999999999999999999", "-", "1_0"],
 )
 def test_one_id_that_is_no_plain_integer_makes_all_strings(odd, monkeypatch):
-    monkeypatch.setattr("nearfar.relations.delimited._ROWS", 50)  # the odd one comes long after the first codes
+    monkeypatch.setattr("nearfar.relations.edges._ROWS", 50)  # the odd one comes long after the first codes
     many = "".join(f"{k} {k * k}\n" for k in range(300))
     found = from_text(many + f"4 {odd}\n", chunk_size=64)
     assert found.row_ids.to_list() == first_seen([(str(k), str(k * k)) for k in range(300)] + [("4", odd)])
@@ -433,7 +433,7 @@ def test_altered_gzip():
 
 
 def test_a_line_without_end(monkeypatch):
-    monkeypatch.setattr("nearfar.relations.delimited._LONGEST", 1 << 17)
+    monkeypatch.setattr("nearfar.relations.edges._LONGEST", 1 << 17)
     with pytest.raises(ValueError, match=r"every quote closed; got .* on line 102"):
         from_text("a,b\n" * 101 + '"' + "x" * (1 << 20), chunk_size=1 << 12)
 
@@ -630,9 +630,9 @@ def test_the_size_of_chunks_changes_nothing(text, chunk_size, delimiter):
         return listed(found), found.row_ids.to_list()
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("nearfar.relations.delimited._SAMPLE", 64)
-        patch.setattr("nearfar.relations.delimited.N_SAMPLE", 1)
-        patch.setattr("nearfar.relations.delimited._ROWS", 3)
+        patch.setattr("nearfar.relations.edges._SAMPLE", 64)
+        patch.setattr("nearfar.relations.edges.N_SAMPLE", 1)
+        patch.setattr("nearfar.relations.edges._ROWS", 3)
         first, second = outcome(chunk_size), outcome(1 << 20)
     assert first == second
 
@@ -648,7 +648,7 @@ def test_numbers_are_rounded_as_python_does(values):
 
 @given(st.data())
 def test_codes_agree_with_a_dictionary(data):
-    from nearfar.relations._factorize import IntegerCodes, ObjectCodes, StringCodes
+    from nearfar.relations.factorize import IntegerCodes, ObjectCodes, StringCodes
 
     step = data.draw(st.sampled_from([1, 2**20, 2**40, 2**57]))
     pieces = data.draw(st.lists(st.lists(st.integers(-40, 40).map(lambda k: k * step), max_size=60), max_size=5))
@@ -678,7 +678,7 @@ def test_many_ids_agree_with_pandas(prefix):
 
 
 def test_codes_are_32_bits():
-    from nearfar.relations._factorize import _table_size
+    from nearfar.relations.factorize import _table_size
 
     with pytest.raises(ValueError, match=r"of fewer than 2\*\*31 distinct ids"):
         _table_size(2**31)

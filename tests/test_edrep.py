@@ -10,11 +10,10 @@ import scipy.sparse as sp
 from sklearn.base import clone
 
 import nearfar as nf
+from nearfar.edrep import estimator as setup
+from nearfar.edrep.solver import Settings, descend, has_converged, learning_rate, n_plateaus
 from nearfar.errors import InputError, NotFittedError
 from nearfar.far import Exact, GaussianMixture
-from nearfar.models import _edrep_setup as setup
-from nearfar.models._edrep_solver import Settings, descend
-from nearfar.optimize.schedules import has_converged, learning_rate, n_plateaus
 
 
 def relation_matrix(n, m, seed, isolates=True):

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import nearfar as nf
-from nearfar import _search
+from nearfar.embedding import search as _search
 from nearfar.errors import InputError, MissingDependencyError, UnknownIdError
 
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from scipy.special import logsumexp, softmax
 
-from nearfar._parallel import single_threaded_blas
+from nearfar._core.threads import single_threaded_blas
 from nearfar.contracts import FarField
 from nearfar.errors import InputError, NearfarError, NearfarWarning
 from nearfar.far import (

@@ -14,11 +14,22 @@ from scipy.interpolate import BSpline
 
 from nearfar.errors import InputError, NearfarError, NearfarWarning, NumericalError
 from nearfar.far import ExactField, MeshField, Potential, Term
-from nearfar.far import _level_kernels as levels
-from nearfar.far._convolution import convolve
-from nearfar.far._influence import FACTOR, influence, spline_refinement, spline_weights, wanted_mesh
-from nearfar.far._mesh import Buffers, bounding_box, choose_mesh, read, sort_points, spread
+from nearfar.far import mesh as levels
 from nearfar.far.fields import Field
+from nearfar.far.mesh import (
+    FACTOR,
+    Buffers,
+    bounding_box,
+    choose_mesh,
+    convolve,
+    influence,
+    read,
+    sort_points,
+    spline_refinement,
+    spline_weights,
+    spread,
+    wanted_mesh,
+)
 from nearfar.kernels import Exponential, HeavyTailed, InhomogeneousStudentT, Kernel, StudentT
 
 RNG = np.random.default_rng
@@ -206,13 +217,13 @@ def test_levels_are_joined_as_if_points_had_been_spread_on_the_coarse_one(order:
     restricted = np.empty((coarse.rows, coarse.columns))
     half = coarse.rows // 2
     for start, stop in ((half, coarse.rows), (0, half)):
-        levels.restrict(rho["fine"], fine.columns, filter_, FACTOR, restricted, coarse.columns, start, stop)
+        levels.restrict_mesh(rho["fine"], fine.columns, filter_, FACTOR, restricted, coarse.columns, start, stop)
     np.testing.assert_allclose(restricted, rho["coarse"][:, : coarse.columns], atol=1e-13)
     phi = RNG(3).normal(size=restricted.shape)
     prolonged = np.zeros((fine.rows, fine.columns))
     half = fine.rows // 2 + 3
     for start, stop in ((half, fine.rows), (0, half)):
-        levels.prolong(phi, coarse.columns, filter_, FACTOR, prolonged, fine.columns, start, stop)
+        levels.prolong_mesh(phi, coarse.columns, filter_, FACTOR, prolonged, fine.columns, start, stop)
     energy = (prolonged * rho["fine"][:, : fine.columns]).sum()
     assert energy == pytest.approx((phi * rho["coarse"][:, : coarse.columns]).sum(), rel=1e-12)
 

@@ -115,7 +115,7 @@ def test_frames_are_a_good_parameter() -> None:
 
 
 def test_a_map_of_many_points_is_kept_in_the_order_of_its_data(monkeypatch) -> None:
-    monkeypatch.setattr("nearfar.models.maps._neighbor_solver._SORT_FROM", 10)
+    monkeypatch.setattr("nearfar.maps.solver._SORT_FROM", 10)
     frames = Frames()
     est = fit(frames)
     np.testing.assert_array_equal(frames[-1].positions, est.embedding_)

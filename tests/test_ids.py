@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nearfar._ids import Ids
+from nearfar._core.ids import Ids
 from nearfar.errors import InputError
 
 INT64 = st.integers(-(2**63), 2**63 - 1)

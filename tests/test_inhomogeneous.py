@@ -12,8 +12,8 @@ from nearfar.errors import InputError
 from nearfar.far import ExactField, MeshField
 from nearfar.far.per_point import NodeFields
 from nearfar.kernels import InhomogeneousStudentT
-from nearfar.models.maps._master import value_and_gradient
-from nearfar.models.maps._per_point_objective import LEAST, MOST, Learner, NodesObjective, per_point_objective
+from nearfar.maps.objective import value_and_gradient
+from nearfar.maps.per_point import LEAST, MOST, Learner, NodesObjective, per_point_objective
 from test_neighbor_objective import N, sparse_p
 
 SHORT = {"perplexity": 10, "max_iter": 150, "early_exaggeration_iter": 60, "random_state": 0, "n_jobs": 2}
@@ -151,7 +151,7 @@ def test_steps_go_down_get_longer_and_turn_back():
 
 
 def test_the_order_in_which_the_solver_holds_the_points_is_undone(blobs, monkeypatch):
-    monkeypatch.setattr("nearfar.models.maps._neighbor_solver._SORT_FROM", 10)
+    monkeypatch.setattr("nearfar.maps.solver._SORT_FROM", 10)
     moved = nf.InhomogeneousTSNE(**SHORT).fit(blobs[0])
     monkeypatch.undo()
     plain = nf.InhomogeneousTSNE(**SHORT).fit(blobs[0])

@@ -11,12 +11,19 @@ from hypothesis import strategies as st
 from numba import njit
 from sklearn.base import clone
 
-from nearfar._vector import FAST
+from nearfar import kernels as _kernels
+from nearfar._core.vector import FAST
 from nearfar.contracts import Score
 from nearfar.errors import InputError
-from nearfar.kernels import Exponential, HeavyTailed, InhomogeneousStudentT, Kernel, StudentT
-from nearfar.scores import _kernels
-from nearfar.scores.kernels import as_kernel, squared_distances
+from nearfar.kernels import (
+    Exponential,
+    HeavyTailed,
+    InhomogeneousStudentT,
+    Kernel,
+    StudentT,
+    as_kernel,
+    squared_distances,
+)
 
 ALL = [
     Exponential(),

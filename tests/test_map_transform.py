@@ -11,10 +11,9 @@ from scipy.sparse import csr_array
 
 from nearfar.divergences import KL, JensenShannon, NeRV, ReverseKL
 from nearfar.errors import InputError, NearfarWarning
-from nearfar.kernels import Exponential, HeavyTailed, InhomogeneousStudentT, Kernel, StudentT
-from nearfar.models.maps import _transform_kernels as kernels
-from nearfar.models.maps._map_transform import cost_of, place
-from nearfar.scores._kernels import typed
+from nearfar.kernels import Exponential, HeavyTailed, InhomogeneousStudentT, Kernel, StudentT, typed
+from nearfar.maps import transform as kernels
+from nearfar.maps.transform import cost_of, place
 
 KERNELS = [Exponential(0.7), StudentT(), HeavyTailed(0.5, 1.3)]
 DIVERGENCES = [
@@ -69,7 +68,7 @@ def compiled_cost(x, p, Y, kernel, divergence):
 
 @pytest.mark.parametrize("kernel", [*KERNELS, HeavyTailed(1e-7), HeavyTailed(3.0)], ids=repr)
 def test_the_compiled_kernels_have_the_precision_of_float64(kernel):
-    from nearfar.scores._kernels import log_weight, weight
+    from nearfar.kernels import log_weight, weight
 
     family, constants = typed(kernel.compiled, np.float64)
     f = np.concatenate([[0.0], np.logspace(-20, 2.9, 3000)])

@@ -20,11 +20,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import nearfar as nf
+from nearfar._core import atomic as _folders
 from nearfar.errors import DataError, FileFormatError, InputError
-from nearfar.relations import _out_of_core
-from nearfar.relations._csr import transpose
+from nearfar.relations import mapped as _out_of_core
+from nearfar.relations.kernels import transpose
 from nearfar.relations.mapped import MappedSparse, StoredIds
-from nearfar.storage import _folders
 
 
 def arrays_of(operator):
@@ -260,7 +260,7 @@ def test_ids_are_read_when_they_are_asked_for(folder, monkeypatch):
     monkeypatch.setattr("nearfar.relations.mapped._read_ids", lambda *about: read.append(about) or nf_ids())
 
     def nf_ids():
-        from nearfar._ids import Ids
+        from nearfar._core.ids import Ids
 
         return Ids(["ann", "bob", "eve"])
 

@@ -13,8 +13,7 @@ import nearfar as nf
 from nearfar.divergences import KL, JensenShannon, NeRV, ReverseKL
 from nearfar.far import ExactField, MeshField
 from nearfar.kernels import Exponential, HeavyTailed, InhomogeneousStudentT, StudentT
-from nearfar.models.maps._master import value_and_gradient
-from nearfar.models.maps._neighbor_objective import NeighborObjective
+from nearfar.maps.objective import NeighborObjective, value_and_gradient
 
 N = 120
 SHORT = {"perplexity": 8, "max_iter": 45, "early_exaggeration_iter": 20, "random_state": 0, "n_jobs": 1}

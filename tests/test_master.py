@@ -11,9 +11,8 @@ from scipy.special import xlogy
 
 from nearfar.divergences import KL, JensenShannon, NeRV, ReverseKL
 from nearfar.errors import InputError
-from nearfar.kernels import Exponential, HeavyTailed, InhomogeneousStudentT, Kernel, StudentT
-from nearfar.models.maps._master import value_and_gradient
-from nearfar.scores.kernels import squared_distances
+from nearfar.kernels import Exponential, HeavyTailed, InhomogeneousStudentT, Kernel, StudentT, squared_distances
+from nearfar.maps.objective import value_and_gradient
 
 N, D = 7, 3
 NU = (0.7, 1.0, 2.5, 4.0, 9.0, 30.0, 1.3)

@@ -16,11 +16,11 @@ from sklearn.utils import estimator_checks, get_tags
 
 import nearfar as nf
 from nearfar.divergences import MetricStress, Sammon, SStress
-from nearfar.divergences._stress_kernels import constants_of, cost_and_pull
+from nearfar.divergences.stress import constants_of, cost_and_pull
 from nearfar.errors import InputError, NotFittedError, NumericalError
-from nearfar.models.maps import _mds_pairs
-from nearfar.models.maps._mds_pairs import pairs_of_distances, pairs_of_rows
-from nearfar.models.maps._mds_start import start
+from nearfar.maps.mds import pairs as _mds_pairs
+from nearfar.maps.mds.estimator import start
+from nearfar.maps.mds.pairs import pairs_of_distances, pairs_of_rows
 
 STRESSES = [MetricStress(), SStress(), Sammon()]
 every_stress = pytest.mark.parametrize("stress", STRESSES, ids=lambda s: type(s).__name__)

@@ -10,12 +10,10 @@ from scipy.spatial.distance import cdist, pdist, squareform
 import nearfar as nf
 from nearfar.divergences import MetricStress, Sammon, SStress
 from nearfar.errors import InputError
-from nearfar.models.maps import _mds_sample
-from nearfar.models.maps import mds as mds_module
-from nearfar.models.maps._mds_pairs import kept_dtype, pairs_of_rows
-from nearfar.models.maps._mds_rows import rows_of, triangle
-from nearfar.models.maps._mds_sample import DRAWS, SampledPairs, draw
-from nearfar.models.maps._mds_start import classical
+from nearfar.maps.mds import estimator as mds_module
+from nearfar.maps.mds import pairs as _mds_sample
+from nearfar.maps.mds.estimator import classical
+from nearfar.maps.mds.pairs import DRAWS, SampledPairs, draw, kept_dtype, pairs_of_rows, rows_of, triangle
 
 STRESSES = {"metric": MetricStress(), "sstress": SStress(), "sammon": Sammon()}
 every_stress = pytest.mark.parametrize("name", STRESSES)

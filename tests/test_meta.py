@@ -14,9 +14,9 @@ import pytest
 
 import nearfar
 import registry
+from nearfar.base import RelationEmbedder
 from nearfar.contracts import FarField
-from nearfar.far._base import FarPart
-from nearfar.models._base import RelationEmbedder
+from nearfar.far.exact import FarPart
 
 ROOT = Path(__file__).resolve().parents[1]
 
@@ -57,7 +57,7 @@ SOURCELESS = {
     "nearfar.plots.scatter": "a picture",
 }
 INTERNAL_ROOMS = {
-    "nearfar.storage": "behind Embedding.save and Embedding.load",
+    "nearfar.embedding.files": "behind Embedding.save and Embedding.load",
     "nearfar.text": "all its names are in nearfar",
 }
 METHOD_MODULES = (

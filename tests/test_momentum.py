@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from nearfar.optimize.momentum import Momentum
+from nearfar.maps.solver import Momentum
 
 
 def twin(Y, gradients, rate, momentum, longest):

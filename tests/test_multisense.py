@@ -9,8 +9,8 @@ from sklearn.base import clone
 import nearfar as nf
 from nearfar.callbacks import Checkpoint
 from nearfar.errors import InputError, NotFittedError, NumericalError, UnknownIdError
-from nearfar.models.words import _multisense_kernels as kernels
-from nearfar.models.words._adam_kernels import CORRECTIONS
+from nearfar.words import multisense as kernels
+from nearfar.words.adam import CORRECTIONS
 
 N, M, WORDS, NOISE = 19, 3, 7, 4  # longer than LANES, and no multiple of it
 

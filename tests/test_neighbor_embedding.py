@@ -22,8 +22,8 @@ from sklearn.utils.estimator_checks import check_estimator
 
 import nearfar as nf
 from nearfar.errors import InputError, NearfarWarning, NotFittedError, NumericalError, UnknownIdError
-from nearfar.models.maps._master import value_and_gradient
-from nearfar.models.maps._neighbor_start import probabilities
+from nearfar.maps.objective import value_and_gradient
+from nearfar.maps.start import probabilities
 
 RECIPES = {
     "TSNE": (nf.TSNE, {}, nf.divergences.KL(), nf.kernels.StudentT(), "pair"),
@@ -435,7 +435,7 @@ def test_digits_keep_their_neighbours():
 
 
 def test_many_points_in_three_components_are_warned_of(rng, monkeypatch):
-    monkeypatch.setattr("nearfar.models.maps._neighbor_setup.MANY", 100)
+    monkeypatch.setattr("nearfar.maps.neighbor.MANY", 100)
     short = {**SHORT, "max_iter": 2}
     X = rng.normal(size=(120, 4))
     with pytest.warns(NearfarWarning, match="3 components of 120 points take all pairs"):
@@ -451,7 +451,7 @@ def test_the_order_in_memory_does_not_show(blobs, monkeypatch, parts):
     start, seen = PCA(2).fit_transform(blobs[0]), []
     short = {**SHORT, "max_iter": 60, "early_exaggeration_iter": 30, "init": start}
     plain = nf.NeighborEmbedding(**parts, **short).fit(blobs[0])
-    monkeypatch.setattr("nearfar.models.maps._neighbor_solver._SORT_FROM", 10)
+    monkeypatch.setattr("nearfar.maps.solver._SORT_FROM", 10)
     moved = nf.NeighborEmbedding(**parts, **short, callbacks=[lambda p: seen.append(p.state.X)]).fit(blobs[0])
     np.testing.assert_allclose(moved.embedding_, plain.embedding_, rtol=1e-6, atol=1e-6)
     np.testing.assert_array_equal(seen[-1], moved.embedding_)

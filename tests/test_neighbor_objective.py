@@ -7,10 +7,9 @@ import pytest
 from scipy.sparse import csr_array
 
 from nearfar.divergences import KL, JensenShannon, NeRV, ReverseKL
-from nearfar.far.pairs import ExactField
+from nearfar.far.fields import ExactField
 from nearfar.kernels import Exponential, HeavyTailed, InhomogeneousStudentT, StudentT
-from nearfar.models.maps._master import value_and_gradient
-from nearfar.models.maps._neighbor_objective import NeighborObjective, union_pattern
+from nearfar.maps.objective import NeighborObjective, union_pattern, value_and_gradient
 
 DIVERGENCES = {
     "kl": KL(),

@@ -223,7 +223,7 @@ def test_threads_blocks_and_input_do_not_matter(monkeypatch) -> None:
     X, Y = twisted(200)
     before = X.copy(), Y.copy()
     one = neighborhoods(X, Y, labels=np.arange(200) % 5, n_sample=90, random_state=0, n_jobs=1)
-    monkeypatch.setattr("nearfar.evaluate._ranks._BLOCK", 200 * 7)
+    monkeypatch.setattr("nearfar.evaluate.neighborhoods._BLOCK", 200 * 7)
     two = neighborhoods(X, Y, labels=np.arange(200) % 5, n_sample=90, random_state=0, n_jobs=3)
     assert one.to_dict() == two.to_dict()
     np.testing.assert_array_equal(one.r_nx, two.r_nx)
@@ -356,7 +356,7 @@ def test_an_embedding_is_a_map() -> None:
 
 
 def test_mean_ranks() -> None:
-    from nearfar.evaluate._rank_kernels import mean_ranks
+    from nearfar.evaluate.neighborhoods import mean_ranks
 
     values = np.random.default_rng(0).integers(0, 50, 500).astype(np.float32) * 0.37
     np.testing.assert_array_equal(mean_ranks(values), rankdata(values) - 1)

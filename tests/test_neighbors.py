@@ -9,12 +9,10 @@ from hypothesis import strategies as st
 from numba import njit
 from scipy.sparse import csr_array, random_array
 
-from nearfar._vector import at_most, load
+from nearfar._core.vector import at_most, load
 from nearfar.errors import DataError, InputError
-from nearfar.relations import _inverted_lists
-from nearfar.relations._inverted_lists import InvertedLists
-from nearfar.relations._neighbor_kernels import kth_smallest, sort_pairs
-from nearfar.relations.neighbors import nearest_neighbors, neighbor_index
+from nearfar.relations import neighbors as _inverted_lists
+from nearfar.relations.neighbors import InvertedLists, kth_smallest, nearest_neighbors, neighbor_index, sort_pairs
 
 
 def direct(X, k, Q=None):

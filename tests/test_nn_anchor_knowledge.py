@@ -116,8 +116,8 @@ def owing(**options):
 @pytest.mark.parametrize("block", [2**22, 9])
 @pytest.mark.parametrize(("r", "n_active"), [(R, K), (K, K), (R, 4)])
 def test_the_overlap_of_unrelated_pairs_is_that_of_all_pairs_one_by_one(monkeypatch, r, n_active, block):
-    monkeypatch.setattr("nearfar.nn._anchor_rows.BLOCK", block)
-    monkeypatch.setattr("nearfar.nn.anchor_knowledge.BLOCK", block)
+    monkeypatch.setattr("nearfar.tables.anchors.BLOCK", block)
+    monkeypatch.setattr("nearfar.tables.knowledge.BLOCK", block)
     layer, pairs = owing(r=r), RelatedPairs(relation())
     layer.n_active = n_active
     table = dense_t(layer).requires_grad_()

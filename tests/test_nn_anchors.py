@@ -123,7 +123,7 @@ def test_logits_in_blocks_are_those_in_one(monkeypatch):
     layer, hidden = make(), torch.randn(4, D, dtype=torch.float64)
     slopes = []
     for block in (2**20, 3 * K):
-        monkeypatch.setattr("nearfar.nn._anchor_rows.BLOCK", block)
+        monkeypatch.setattr("nearfar.tables.anchors.BLOCK", block)
         layer.zero_grad()
         layer.logits(hidden).pow(3).sum().backward()
         slopes.append((layer.values.grad.clone(), layer.anchors.grad.clone(), layer.weight))

@@ -13,7 +13,7 @@ torch = pytest.importorskip("torch")
 
 import nearfar as nf  # noqa: E402
 from nearfar.far import Noise, NoisePairs  # noqa: E402
-from nearfar.models.maps._noise_objective import NoiseObjective  # noqa: E402
+from nearfar.maps.noise import NoiseObjective  # noqa: E402
 from nearfar.nn import UniformNoise, full_softmax, global_nce, local_nce, sampled_softmax  # noqa: E402
 
 # -- EDRep ----------------------------------------------------------------------------------------------------------

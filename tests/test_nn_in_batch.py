@@ -12,8 +12,9 @@ import pytest
 torch = pytest.importorskip("torch")
 
 import nearfar.nn as nn  # noqa: E402
+from nearfar.contrastive import in_batch as _processes  # noqa: E402
+from nearfar.contrastive import losses as _rows  # noqa: E402
 from nearfar.errors import InputError  # noqa: E402
-from nearfar.nn import _processes, _rows  # noqa: E402
 from test_benchmarks import page, write_results  # noqa: E402
 
 pytestmark = pytest.mark.usefixtures("benchmark_modules")

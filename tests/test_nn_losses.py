@@ -12,8 +12,8 @@ from scipy.special import expit, logsumexp
 torch = pytest.importorskip("torch")
 
 import nearfar.nn as nn  # noqa: E402
-from nearfar.models.words import _skipgram_kernels as kernels  # noqa: E402
-from nearfar.nn import _rows  # noqa: E402
+from nearfar.contrastive import losses as _rows  # noqa: E402
+from nearfar.words import skipgram as kernels  # noqa: E402
 
 pytestmark = pytest.mark.usefixtures("benchmark_modules")
 

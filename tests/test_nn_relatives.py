@@ -244,7 +244,7 @@ def test_arguments_that_cannot_be_used_are_named(call, argument):
 
 def test_hash_functions_spread_objects_and_differ():
     layer = HashEmbedding(10_000, 2, 50)
-    from nearfar.nn._small_table import hashed
+    from nearfar.tables.relatives import hashed
 
     buckets = hashed(torch.arange(10_000), layer.hashes, 50)
     for j in range(2):

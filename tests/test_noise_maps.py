@@ -16,8 +16,8 @@ import nearfar as nf
 from nearfar.errors import InputError, NearfarWarning
 from nearfar.far import NoisePairs
 from nearfar.kernels import Exponential, HeavyTailed, InhomogeneousStudentT, StudentT
-from nearfar.models.maps._master import value_and_gradient
-from nearfar.models.maps._noise_objective import NoiseObjective
+from nearfar.maps.noise import NoiseObjective
+from nearfar.maps.objective import value_and_gradient
 
 KERNELS = {"student": StudentT(), "exponential": Exponential(0.7), "heavy": HeavyTailed(0.4, 0.8)}
 NOISE = {

@@ -15,8 +15,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nearfar import _parallel
-from nearfar._parallel import even_bounds, run_blocks, single_threaded_blas
+from nearfar._core import threads as _parallel
+from nearfar._core.threads import even_bounds, run_blocks, single_threaded_blas
 
 N_JOBS = [1, 2, 5]
 
@@ -207,7 +207,7 @@ def test_numba_settings_of_the_user_are_untouched():
 def test_no_threading_layer_of_numba_is_started():
     code = (
         "import numba, pytest\n"
-        "from nearfar._parallel import run_blocks\n"
+        "from nearfar._core.threads import run_blocks\n"
         "run_blocks(lambda *_: None, range(9), 2)\n"
         "with pytest.raises(ValueError, match='not initialized'):\n"
         "    numba.threading_layer()"

@@ -11,10 +11,9 @@ import pytest
 import nearfar as nf
 from nearfar.callbacks import Checkpoint
 from nearfar.errors import FileFormatError, InputError, NumericalError
-from nearfar.models.words._relation_pairs import RelationWindows
-from nearfar.models.words._windows import HowToDraw
-from nearfar.models.words._word_growth import KnownNodes
-from nearfar.models.words._word_start import SPARE
+from nearfar.words.model import SPARE, KnownNodes
+from nearfar.words.relation_pairs import RelationWindows
+from nearfar.words.windows import HowToDraw
 
 QUICK = {"sample": 0, "n_epochs": 2, "random_state": 0, "n_jobs": 1}
 STILL = {"learning_rate": 1e-30, "min_learning_rate": 0.0}  # above 0, and too small to move anything

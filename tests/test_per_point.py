@@ -9,13 +9,11 @@ import nearfar as nf
 from nearfar.divergences import KL, NeRV
 from nearfar.errors import InputError
 from nearfar.far import ExactField, MeshField, Term
-from nearfar.far._per_point_nodes import FAMILIES, FEW, nodes_between, nodes_for
-from nearfar.far.per_point import ExactPerPoint, NodeFields
+from nearfar.far.per_point import FAMILIES, FEW, ExactPerPoint, NodeFields, nodes_between, nodes_for
 from nearfar.kernels import Exponential, InhomogeneousStudentT
-from nearfar.models.maps._master import value_and_gradient
-from nearfar.models.maps._neighbor_objective import MasterObjective, NeighborObjective
-from nearfar.models.maps._neighbor_setup import objective_of
-from nearfar.models.maps._per_point_objective import (
+from nearfar.maps.neighbor import objective_of
+from nearfar.maps.objective import MasterObjective, NeighborObjective, value_and_gradient
+from nearfar.maps.per_point import (
     FINE_NODE_ERROR,
     NODE_ERROR,
     NodesObjective,

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 import nearfar as nf
 from nearfar.datasets import PlantedSenses, planted_senses
-from nearfar.datasets.senses import _letters
+from nearfar.datasets.planted_texts import _letters
 from nearfar.errors import InputError, UnknownIdError
 
 

@@ -16,7 +16,7 @@ import nearfar as nf  # noqa: E402
 from nearfar.errors import InputError, MissingDependencyError  # noqa: E402
 from nearfar.evaluate import Neighborhoods, neighborhoods  # noqa: E402
 from nearfar.plots import rnx_curves, scatter  # noqa: E402
-from nearfar.plots._shading import shade  # noqa: E402
+from nearfar.plots.scatter import shade  # noqa: E402
 
 
 def dots(ax) -> np.ndarray:

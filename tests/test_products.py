@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import nearfar as nf
-from nearfar._vector import CACHE_LINE, empty_aligned
+from nearfar._core.vector import CACHE_LINE, empty_aligned
 from nearfar.relations.operators import How
 
 

@@ -8,7 +8,7 @@ import logging
 
 import pytest
 
-from nearfar._progress import ProgressLine, logger
+from nearfar._core.progress import ProgressLine, logger
 
 
 class Terminal(io.StringIO):

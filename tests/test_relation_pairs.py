@@ -11,8 +11,8 @@ from sklearn.metrics import normalized_mutual_info_score
 import nearfar as nf
 from nearfar.callbacks import Checkpoint
 from nearfar.errors import InputError
-from nearfar.models.words._relation_pairs import RelationWindows
-from nearfar.models.words._windows import HowToDraw
+from nearfar.words.relation_pairs import RelationWindows
+from nearfar.words.windows import HowToDraw
 
 RNG = np.random.default_rng(0)
 HOLES = RNG.random((7, 7)) * (RNG.random((7, 7)) < 0.5)

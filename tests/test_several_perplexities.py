@@ -9,7 +9,7 @@ import pytest
 
 import nearfar as nf
 from nearfar.errors import InputError, NearfarWarning
-from nearfar.relations._scales import ENTRIES, perplexities_of
+from nearfar.relations.affinities import ENTRIES, perplexities_of
 
 
 def points(n=120, d=4, seed=0):

@@ -9,9 +9,9 @@ from sklearn.base import clone
 import nearfar as nf
 from nearfar.callbacks import Checkpoint
 from nearfar.errors import InputError, NotFittedError, NumericalError
-from nearfar.models.words import _skipgram_kernels as kernels
-from nearfar.models.words._windows import Windows
-from nearfar.models.words._word_model import adam_moments, adam_state
+from nearfar.words import skipgram as kernels
+from nearfar.words.model import adam_moments, adam_state
+from nearfar.words.windows import Windows
 
 WIDTH, D = 32, 20  # padded
 

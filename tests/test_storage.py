@@ -16,9 +16,9 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 import nearfar as nf
-from nearfar import storage
+from nearfar.embedding import files as storage
+from nearfar.embedding.files.word2vec import escape_ids, unescape_id
 from nearfar.errors import FileFormatError, InputError, MissingDependencyError, NearfarWarning
-from nearfar.storage.word2vec import escape_ids, unescape_id
 
 EVERY_SUFFIX = [".safetensors", ".npz", ".parquet", ".txt", ".vec", ".vec.gz", ".bin", ".bin.gz", ".tsv"]
 WORDS = ["ann", "b ob", "Zoë", "", "50%", "%20", "new\u00a0york", "日本", "tab\tid", "a\nb", "'\"\\,"]
@@ -257,7 +257,7 @@ class TestNative:
             nf.Embedding.load(tmp_path / "x.safetensors")
 
     def test_a_later_version_is_refused(self, path, monkeypatch):
-        from nearfar.storage import native
+        from nearfar.embedding.files import native
 
         emb = nf.Embedding.load(path)
         monkeypatch.setattr(native, "VERSION", "2")
@@ -267,7 +267,7 @@ class TestNative:
             nf.Embedding.load(path)
 
     def test_a_right_checksum_does_not_excuse_a_wrong_header(self, path, monkeypatch):
-        from nearfar.storage import native
+        from nearfar.embedding.files import native
 
         emb = nf.Embedding.load(path)
         monkeypatch.setitem(native._TYPES, "float32", "F64")  # the arrays no longer fill their places
@@ -283,7 +283,7 @@ class TestNative:
 
     def test_what_is_consistent_but_wrong_is_refused(self, path):
         # The checksum is right; the content makes no sense.
-        from nearfar.storage.native import from_arrays
+        from nearfar.embedding.files.native import from_arrays
 
         X = np.eye(2, dtype=np.float32)
         good = {"format": "nearfar.embedding", "version": "1", "ids": "range", "parameters": "{}"}

@@ -12,8 +12,8 @@ from scipy.optimize import brentq, minimize
 from scipy.sparse import csr_array
 
 import nearfar as nf
+from nearfar.edrep import transform as module
 from nearfar.errors import InputError, NearfarWarning, NotFittedError, UnknownIdError
-from nearfar.models import _edrep_transform as module
 
 FAR_FIELDS = ["gaussian-mixture", "exact", "performer", "rfa", "noise"]
 

@@ -11,8 +11,7 @@ from nearfar.divergences import KL, NeRV
 from nearfar.errors import InputError
 from nearfar.far import BarnesHutField, ExactField, MeshField
 from nearfar.kernels import Exponential, StudentT
-from nearfar.models.maps._master import value_and_gradient
-from nearfar.models.maps._neighbor_objective import NeighborObjective
+from nearfar.maps.objective import NeighborObjective, value_and_gradient
 
 N = 40
 

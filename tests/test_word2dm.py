@@ -10,12 +10,12 @@ import pytest
 from sklearn.base import clone
 
 import nearfar as nf
-from nearfar._vector import LANES
+from nearfar._core.vector import LANES
 from nearfar.errors import InputError, NotFittedError, NumericalError
-from nearfar.models.words import _word2dm_kernels as kernels
-from nearfar.models.words._adam_kernels import BETAS, CORRECTIONS, EPS
-from nearfar.models.words._pull import EDGES, measure, sample_pairs
-from nearfar.models.words._windows import HowToDraw, TextWindows, Windows
+from nearfar.words import word2dm as kernels
+from nearfar.words.adam import BETAS, CORRECTIONS, EPS
+from nearfar.words.windows import HowToDraw, TextWindows, Windows
+from nearfar.words.word2dm import EDGES, measure, sample_pairs
 
 SIZES = [(5, 3), (17, 17), (10, 10), (3, 8), (1, 1), (16, 6), (33, 7), (20, 2)]
 OFFSET, RIDGE = 0.7, 0.3

@@ -8,9 +8,9 @@ import pytest
 import nearfar as nf
 from nearfar.callbacks import EarlyStopping, Progress
 from nearfar.errors import InputError
-from nearfar.models.words import _window_kernels as kernels
-from nearfar.models.words._windows import SHRINK, HowToDraw, TextWindows, keep_probabilities, noise_of, pieces_of
-from nearfar.models.words._word_trainer import WordState
+from nearfar.words import windows as kernels
+from nearfar.words.trainer import WordState
+from nearfar.words.windows import SHRINK, HowToDraw, TextWindows, keep_probabilities, noise_of, pieces_of
 
 MASK = 2**64 - 1
 
@@ -91,7 +91,7 @@ def irregular_text(n_words=9, seed=0):
 @pytest.mark.parametrize("together", [1, 2])
 def test_windows_are_those_of_the_twin(shrink, shared, sample, together, monkeypatch):
     """Every random number; blocks and pieces that begin and end within sentences, too."""
-    monkeypatch.setattr("nearfar.models.words._windows.PIECE", 24)
+    monkeypatch.setattr("nearfar.words.windows.PIECE", 24)
     corpus, how = irregular_text(), HowToDraw(3, shrink, 4, shared, sample, 0.75, together)
     source = TextWindows(corpus, how)
     for start, stop, seed in ((0, 40, 7), (40, corpus.n_tokens, 2**63 - 5)):

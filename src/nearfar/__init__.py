@@ -25,54 +25,62 @@ if TYPE_CHECKING:
         nn,
         plots,
     )
-    from nearfar._warmup import warmup
-    from nearfar.anchored import AnchoredEmbedding
     from nearfar.composition import compose
-    from nearfar.compression import compress
-    from nearfar.density import DensityEmbedding
-    from nearfar.embedding import Embedding
+    from nearfar.edrep.estimator import EDRep
+    from nearfar.embedding.density import DensityEmbedding
+    from nearfar.embedding.vectors import AnchoredEmbedding, Embedding
     from nearfar.far.softmax import log_normalizers
-    from nearfar.models.edrep import EDRep
-    from nearfar.models.maps.inhomogeneous import InhomogeneousTSNE
-    from nearfar.models.maps.mds import MDS, classical_mds
-    from nearfar.models.maps.neighbor import NeighborEmbedding
-    from nearfar.models.maps.recipes import ASNE, HSSNE, JSE, SSNE, TASNE, TSNE, WSSNE, NeRV
-    from nearfar.models.words.multisense import MultiSenseWord2DM
-    from nearfar.models.words.skipgram import SkipGram
-    from nearfar.models.words.word2dm import Word2DM
+    from nearfar.maps.mds.estimator import MDS, classical_mds
+    from nearfar.maps.neighbor import (
+        ASNE,
+        HSSNE,
+        JSE,
+        SSNE,
+        TASNE,
+        TSNE,
+        WSSNE,
+        InhomogeneousTSNE,
+        NeighborEmbedding,
+        NeRV,
+    )
     from nearfar.relations.affinities import Affinities
     from nearfar.relations.matrix import Relation
+    from nearfar.tables.compress import compress
     from nearfar.text import Corpus, EncodedCorpus, Vocabulary
+    from nearfar.warmup import warmup
+    from nearfar.words.multisense import MultiSenseWord2DM
+    from nearfar.words.skipgram import SkipGram
+    from nearfar.words.word2dm import Word2DM
 
 # Public name -> module that defines it; a module itself stands for its own name.
 _HOMES = {
-    "ASNE": "nearfar.models.maps.recipes",
+    "ASNE": "nearfar.maps.neighbor",
     "Affinities": "nearfar.relations.affinities",
-    "AnchoredEmbedding": "nearfar.anchored",
+    "AnchoredEmbedding": "nearfar.embedding.vectors",
     "Corpus": "nearfar.text",
-    "DensityEmbedding": "nearfar.density",
-    "EDRep": "nearfar.models.edrep",
-    "Embedding": "nearfar.embedding",
+    "DensityEmbedding": "nearfar.embedding.density",
+    "EDRep": "nearfar.edrep.estimator",
+    "Embedding": "nearfar.embedding.vectors",
     "EncodedCorpus": "nearfar.text",
-    "HSSNE": "nearfar.models.maps.recipes",
-    "InhomogeneousTSNE": "nearfar.models.maps.inhomogeneous",
-    "JSE": "nearfar.models.maps.recipes",
-    "MDS": "nearfar.models.maps.mds",
-    "MultiSenseWord2DM": "nearfar.models.words.multisense",
-    "NeRV": "nearfar.models.maps.recipes",
-    "NeighborEmbedding": "nearfar.models.maps.neighbor",
+    "HSSNE": "nearfar.maps.neighbor",
+    "InhomogeneousTSNE": "nearfar.maps.neighbor",
+    "JSE": "nearfar.maps.neighbor",
+    "MDS": "nearfar.maps.mds.estimator",
+    "MultiSenseWord2DM": "nearfar.words.multisense",
+    "NeRV": "nearfar.maps.neighbor",
+    "NeighborEmbedding": "nearfar.maps.neighbor",
     "Relation": "nearfar.relations.matrix",
-    "SSNE": "nearfar.models.maps.recipes",
-    "SkipGram": "nearfar.models.words.skipgram",
-    "TASNE": "nearfar.models.maps.recipes",
-    "TSNE": "nearfar.models.maps.recipes",
+    "SSNE": "nearfar.maps.neighbor",
+    "SkipGram": "nearfar.words.skipgram",
+    "TASNE": "nearfar.maps.neighbor",
+    "TSNE": "nearfar.maps.neighbor",
     "Vocabulary": "nearfar.text",
-    "WSSNE": "nearfar.models.maps.recipes",
-    "Word2DM": "nearfar.models.words.word2dm",
+    "WSSNE": "nearfar.maps.neighbor",
+    "Word2DM": "nearfar.words.word2dm",
     "callbacks": "nearfar.callbacks",
-    "classical_mds": "nearfar.models.maps.mds",
+    "classical_mds": "nearfar.maps.mds.estimator",
     "compose": "nearfar.composition",
-    "compress": "nearfar.compression",
+    "compress": "nearfar.tables.compress",
     "composition": "nearfar.composition",
     "datasets": "nearfar.datasets",
     "divergences": "nearfar.divergences",
@@ -84,7 +92,7 @@ _HOMES = {
     "log_normalizers": "nearfar.far.softmax",
     "nn": "nearfar.nn",
     "plots": "nearfar.plots",
-    "warmup": "nearfar._warmup",
+    "warmup": "nearfar.warmup",
 }
 
 __all__ = [  # noqa: RUF022 - in the order of sorted()

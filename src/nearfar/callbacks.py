@@ -1,5 +1,407 @@
-"""Callbacks: called after every epoch of a fit with a `Progress`; one that returns True ends the fit."""
+"""Callbacks, called after every epoch of a fit with a `Progress`, and the `Trainer` that calls them."""
 
-from nearfar.optimize.callbacks import Checkpoint, EarlyStopping, Frame, Frames, Progress
+from __future__ import annotations
 
-__all__ = ["Checkpoint", "EarlyStopping", "Frame", "Frames", "Progress"]
+import os
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from nearfar._core.checks import check_callbacks, check_integer, check_path, check_real
+from nearfar._core.progress import ProgressLine
+from nearfar.errors import InputError
+
+__all__ = ["Checkpoint", "EarlyStopping", "Frame", "Frames", "Progress", "Trainer"]
+
+
+@dataclass(frozen=True)
+class Progress:
+    """Where a fit stands after an epoch; handed to every callback.
+
+    Parameters
+    ----------
+    epoch : int
+        Epochs done, from 1.
+    n_epochs : int
+        Epochs planned.
+    loss : float
+        Loss at the start of the epoch, nats per unit of relation weight.
+    learning_rate : float
+        Of the epoch.
+    state : object
+        The solver's own state, with the vectors ``state.X`` (and ``state.Y`` of a two-sided fit): look, do not write.
+    seconds : float
+        Since the fit began or was resumed.
+    identity : callable
+        Returns what tells this fit from others: its parameters and its relation, as plain values.
+    """
+
+    epoch: int
+    n_epochs: int
+    loss: float
+    learning_rate: float
+    state: Any
+    seconds: float = 0.0
+    identity: Callable[[], dict[str, Any]] = dict
+
+
+class Trainer:
+    """What all fits have in common: a progress line, callbacks, the order to stop, and going on from a checkpoint.
+
+    Every estimator of the library runs inside one; an estimator of your own can, too. It is a context manager::
+
+        with Trainer("MyModel", n_epochs, callbacks=callbacks, verbose=1) as trainer:
+            for epoch in range(n_epochs):
+                ...
+                trainer.advance(loss=loss)
+                if trainer.tell(epoch + 1, loss, learning_rate, state):
+                    break
+
+    Parameters
+    ----------
+    owner : str
+        Name of the estimator, for the progress line and in errors.
+    n_epochs : int
+        Epochs, or iterations, planned.
+    callbacks : sequence of callable, optional
+        Each is called with a :class:`Progress`; a true answer of any of them ends the fit.
+    verbose : int, default=0
+        0 draws no progress line.
+    unit : str, default="epoch"
+        What the progress line counts.
+    total : int, optional
+        How many of them there are; by default ``n_epochs``.
+    identity : callable, optional
+        Returns what tells this fit from others, as plain values; checkpoints keep it.
+
+    Raises
+    ------
+    InputError
+        If the callbacks are no sequence of callables.
+
+    Examples
+    --------
+    >>> import nearfar as nf
+    >>> seen = []
+    >>> with nf.callbacks.Trainer("Halving", 9, callbacks=[lambda p: p.loss < 0.2]) as trainer:
+    ...     for epoch in range(9):
+    ...         seen.append(0.5**epoch)
+    ...         if trainer.tell(epoch + 1, seen[-1], learning_rate=1.0, state=seen):
+    ...             break
+    >>> seen
+    [1.0, 0.5, 0.25, 0.125]
+    """
+
+    def __init__(
+        self,
+        owner: str,
+        n_epochs: int,
+        *,
+        callbacks: Sequence[Callable[[Progress], bool | None]] | None = None,
+        verbose: int = 0,
+        unit: str = "epoch",
+        total: int | None = None,
+        identity: Callable[[], dict[str, Any]] = dict,
+    ) -> None:
+        self.owner, self.n_epochs, self.identity = owner, n_epochs, identity
+        self.callbacks = check_callbacks(owner, callbacks)
+        self.stopped = False
+        self._line = ProgressLine(owner, n_epochs if total is None else total, verbose, unit)
+        self._started = time.perf_counter()
+
+    def __enter__(self) -> Trainer:
+        self._line.__enter__()
+        self._started = time.perf_counter()
+        return self
+
+    def __exit__(self, *error: Any) -> None:
+        self._line.__exit__(*error)
+
+    def advance(self, steps: int = 1, loss: float | None = None) -> None:
+        """Move the progress line on.
+
+        Parameters
+        ----------
+        steps : int, default=1
+            How many units.
+        loss : float, optional
+            Shown beside it.
+        """
+        self._line.update(steps, loss)
+
+    def tell(self, epoch: int, loss: float, learning_rate: float, state: Any) -> bool:
+        """Call every callback, and return whether one of them said stop.
+
+        Parameters
+        ----------
+        epoch : int
+            Epochs done, from 1.
+        loss : float
+            Of the epoch.
+        learning_rate : float
+            Of the epoch.
+        state : object
+            Where the fit stands. :class:`Checkpoint` asks it for ``snapshot()``, :class:`Frames` for ``X``.
+
+        Returns
+        -------
+        bool
+            It stays in ``stopped``.
+        """
+        if self.callbacks:
+            seconds = time.perf_counter() - self._started
+            progress = Progress(epoch, self.n_epochs, float(loss), learning_rate, state, seconds, self.identity)
+            answers = [bool(callback(progress)) for callback in self.callbacks]  # each is called, also after a stop
+            self.stopped = any(answers)
+        return self.stopped
+
+    def resume(self, path: Any, hint: str) -> tuple[Mapping[str, NDArray[Any]], Mapping[str, Any]]:
+        """Return the arrays and facts of a checkpoint of this very fit.
+
+        Parameters
+        ----------
+        path : path-like
+            What :class:`Checkpoint` wrote.
+        hint : str
+            What to do about a checkpoint of another fit.
+
+        Returns
+        -------
+        (dict of ndarray, dict)
+            As the state's ``snapshot()`` gave them; the arrays are writable.
+
+        Raises
+        ------
+        InputError
+            If there is no such file, or it is of another fit: says in what it differs.
+        FileFormatError
+            If it is damaged, or no checkpoint.
+        """
+        from nearfar._core import checkpoint
+
+        file = check_path(f"{self.owner}.fit", "resume", path, exists=True)
+        snapshot = checkpoint.read(file)
+        checkpoint.check_same(f"{self.owner}.fit", "resume", repr(str(file)), snapshot.identity, self.identity(), hint)
+        return snapshot.arrays, snapshot.facts
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    """A callback that keeps the state of a fit in a file, from which ``fit(..., resume=path)`` continues it.
+
+    A resumed fit ends with the same bits as one that was never interrupted, on the same machine and versions of the
+    libraries. The file has the size of the vectors; it holds no pickle, and a checksum. It appears whole or not at all:
+    whatever interrupts the fit or the writing leaves the one before. It is not removed when the fit ends.
+
+    Parameters
+    ----------
+    path : path-like
+        The file; by custom ``.safetensors``. Replaced at each writing.
+    every : int, default=5
+        Epochs between two writings. The last epoch is always kept.
+
+    Raises
+    ------
+    InputError
+        If the path cannot be written to (at once), or is a file that is no checkpoint (at the first writing).
+    OSError
+        At a writing, if the disk is full or fails: it ends the fit, the file from before is intact.
+
+    Examples
+    --------
+    >>> import pathlib, tempfile
+    >>> import nearfar as nf
+    >>> rel = nf.Relation.from_edges([("a", "b"), ("b", "c"), ("c", "a"), ("c", "d")]).random_walk(2)
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = pathlib.Path(folder, "run.safetensors")
+    ...     stop = lambda progress: progress.epoch == 7  # stands for a power cut
+    ...     keep = nf.callbacks.Checkpoint(path, every=5)
+    ...     _ = nf.EDRep(2, callbacks=[keep, stop], random_state=0).fit(rel)
+    ...     resumed = nf.EDRep(2, random_state=0).fit(rel, resume=path)
+    >>> whole = nf.EDRep(2, random_state=0).fit(rel)
+    >>> bool((resumed.embedding_ == whole.embedding_).all())
+    True
+    """
+
+    path: str | os.PathLike[str]
+    every: int = 5
+
+    def __post_init__(self) -> None:
+        from nearfar._core.atomic import check_target
+
+        check_target("Checkpoint", check_path("Checkpoint", "path", self.path))
+        check_integer("Checkpoint", "every", self.every, low=1)
+
+    def __call__(self, progress: Progress) -> None:
+        """Write the file if it is time.
+
+        Parameters
+        ----------
+        progress : Progress
+            From a fit whose ``state`` has a method ``snapshot``.
+        """
+        if progress.epoch % self.every and progress.epoch < progress.n_epochs:
+            return
+        from nearfar._core import checkpoint
+
+        arrays, facts = progress.state.snapshot()
+        checkpoint.write("Checkpoint", self.path, checkpoint.Snapshot(arrays, facts, progress.identity()))
+
+
+@dataclass(frozen=True)
+class EarlyStopping:
+    """A callback that ends a fit when the loss of what is held out falls no more.
+
+    For models that hold out a part (``validation_fraction`` of a :class:`nearfar.SkipGram`). The vectors are those of
+    the last epoch.
+
+    Parameters
+    ----------
+    patience : int, default=1
+        Stop when so many epochs in a row brought no lower loss than before them.
+    tol : float, default=0.0
+        Lower means: by more than this share of it.
+
+    Raises
+    ------
+    InputError
+        If a parameter cannot be used (at once), or nothing is held out (after the first epoch).
+
+    Examples
+    --------
+    >>> import nearfar as nf
+    >>> text = ["the sea the ship the shore", "the sky the wind the cloud"] * 4000
+    >>> stop = nf.callbacks.EarlyStopping(patience=2, tol=0.01)
+    >>> model = nf.SkipGram(
+    ...     8, n_epochs=50, sample=0, validation_fraction=0.2, callbacks=[stop], random_state=0, n_jobs=1
+    ... ).fit(text)
+    >>> model.n_epochs_ < 50
+    True
+    """
+
+    patience: int = 1
+    tol: float = 0.0
+
+    def __post_init__(self) -> None:
+        check_integer("EarlyStopping", "patience", self.patience, low=1)
+        check_real("EarlyStopping", "tol", self.tol, low=0, high=1, open_high=True)
+
+    def __call__(self, progress: Progress) -> bool:
+        """Return whether to stop.
+
+        Parameters
+        ----------
+        progress : Progress
+            From a fit whose ``state`` has ``validation_losses``.
+
+        Returns
+        -------
+        bool
+        """
+        losses = getattr(progress.state, "validation_losses", ())
+        if not losses:
+            raise InputError(
+                "EarlyStopping", "the fit", "one that holds something out", "none", "Set validation_fraction."
+            )
+        if len(losses) <= self.patience:
+            return False
+        return bool(min(losses[-self.patience :]) >= min(losses[: -self.patience]) * (1 - self.tol))
+
+
+@dataclass(frozen=True, eq=False)
+class Frame:
+    """A map at one moment of its optimisation.
+
+    Parameters
+    ----------
+    iteration : int
+        Iterations, or epochs, done.
+    cost : float
+        Of the map then.
+    positions : ndarray of shape (n, d), float32
+        A row per point.
+    """
+
+    iteration: int
+    cost: float
+    positions: NDArray[np.float32]
+
+
+class Frames:
+    """A callback that keeps where the points of a map are at some iterations, for pictures of the optimisation.
+
+    It holds one :class:`Frame` after the other: ``len(frames)``, ``frames[0]`` and ``for frame in frames`` work as for
+    a list. The first and the last look at the map are always kept. A new fit empties it.
+
+    Parameters
+    ----------
+    every : int, default=50
+        Iterations, at least, from a frame to the next. Callbacks of a :class:`nearfar.NeighborEmbedding` see the map
+        every 50 iterations, those of :class:`nearfar.MDS` and :class:`nearfar.EDRep` after each iteration or epoch.
+
+    Raises
+    ------
+    InputError
+        If ``every`` is no integer of at least 1.
+
+    See Also
+    --------
+    nearfar.plots.small_multiples : draws the frames side by side.
+    nearfar.plots.small_multiples : lets them follow each other.
+
+    Notes
+    -----
+    Memory: 4 n d bytes per frame, a copy as float32. 16 frames of a default map of a million points are 122 MiB.
+    Positions are those that the solver has: of MDS they are in a unit of its own.
+
+    Examples
+    --------
+    >>> import numpy as np, nearfar as nf
+    >>> X = np.random.default_rng(0).normal(size=(60, 4))
+    >>> frames = nf.callbacks.Frames(every=100)
+    >>> est = nf.TSNE(perplexity=10, max_iter=250, callbacks=[frames], random_state=0).fit(X)
+    >>> [frame.iteration for frame in frames]
+    [0, 100, 200, 250]
+    >>> frames[-1].positions.shape
+    (60, 2)
+    """
+
+    def __init__(self, every: int = 50) -> None:
+        self.every = check_integer("Frames", "every", every, low=1)
+        self._kept: list[Frame] = []
+        self._passing = False  # whether the last frame is there only for want of a later one
+
+    def __call__(self, progress: Progress) -> None:
+        """Keep the map if it is time, or until the next look.
+
+        Parameters
+        ----------
+        progress : Progress
+            From a fit whose ``state`` has positions ``X``.
+        """
+        if self._kept and progress.epoch <= self._kept[-1].iteration:  # another fit has begun
+            self._kept, self._passing = [], False
+        if self._passing:
+            self._kept.pop()
+        self._passing = bool(self._kept) and progress.epoch - self._kept[-1].iteration < self.every
+        positions = np.array(progress.state.X, dtype=np.float32)
+        self._kept.append(Frame(int(progress.epoch), float(progress.loss), positions))
+
+    def __len__(self) -> int:
+        return len(self._kept)
+
+    def __iter__(self) -> Iterator[Frame]:
+        return iter(self._kept)
+
+    def __getitem__(self, at: int) -> Frame:
+        return self._kept[at]
+
+    def __repr__(self) -> str:
+        return f"Frames(every={self.every})"
+
+
+__all__ = ["Checkpoint", "EarlyStopping", "Frame", "Frames", "Progress", "Trainer"]

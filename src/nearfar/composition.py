@@ -34,12 +34,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from nearfar._checks import check_choice, check_matrix
-from nearfar._search import unit_rows
-from nearfar.density import DensityEmbedding
-from nearfar.embedding import Embedding
+from nearfar._core.checks import check_choice, check_matrix
+from nearfar.embedding import density as algebra
+from nearfar.embedding.density import DensityEmbedding
+from nearfar.embedding.search import unit_rows
+from nearfar.embedding.vectors import Embedding
 from nearfar.errors import InputError
-from nearfar.scores import density as algebra
 
 __all__ = ["METHODS", "VECTOR_METHODS", "compose", "phrase_similarities"]
 

@@ -18,7 +18,7 @@ The form is always ``owner: argument must be <expected>; got <got>. <what to do>
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 __all__ = [
     "DataError",
@@ -27,7 +27,7 @@ __all__ = [
     "MissingDependencyError",
     "NearfarError",
     "NearfarWarning",
-    "NotFittedError",  # noqa: F822 - see __getattr__
+    "NotFittedError",
     "NumericalError",
     "UnknownIdError",
 ]
@@ -131,12 +131,21 @@ class NearfarWarning(UserWarning):
     """Something was converted, counted or left out that the user should know of."""
 
 
-def __getattr__(name: str) -> Any:
-    if name == "NotFittedError":  # its base is scikit-learn's error of the same name, which takes long to import
-        from nearfar.models._unfitted import NotFittedError
+if TYPE_CHECKING:
 
-        return NotFittedError
-    raise AttributeError(f"module 'nearfar.errors' has no attribute {name!r}")
+    class NotFittedError(NearfarError, ValueError, AttributeError):
+        """A result was asked for before ``fit``; scikit-learn's error of the same name is a base."""
+
+
+def __getattr__(name: str) -> Any:
+    if name != "NotFittedError":
+        raise AttributeError(f"module 'nearfar.errors' has no attribute {name!r}")
+    # Made when it is first asked for: its base, scikit-learn's error of the same name, takes long to import.
+    from sklearn.exceptions import NotFittedError as SklearnNotFittedError
+
+    doc = "A result was asked for before ``fit``; scikit-learn's error of the same name is a base."
+    error = type(name, (NearfarError, SklearnNotFittedError), {"__doc__": doc, "__module__": __name__})
+    return globals().setdefault(name, error)
 
 
 def _one_line(got: object) -> str:

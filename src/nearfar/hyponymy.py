@@ -27,12 +27,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from nearfar._checks import check_choice, check_real
-from nearfar._density_rows import symmetric
+from nearfar._core.checks import check_choice, check_real
 from nearfar.contracts import Floats
-from nearfar.density import DensityEmbedding
+from nearfar.embedding.density import DEGENERATE, TOLERANCE, DensityEmbedding, smat, svec
+from nearfar.embedding.density import symmetric_rows as symmetric
 from nearfar.errors import InputError
-from nearfar.scores.density import DEGENERATE, TOLERANCE, smat, svec
 
 __all__ = ["MEASURES", "k_BA", "k_E", "k_hyp", "loewner", "of_words", "scaled"]
 

@@ -6,7 +6,7 @@ in which some words are ambiguous, and returns it as ``PlantedSenses``.
 
 from __future__ import annotations
 
-from nearfar.datasets.dcsbm import Graph, dcsbm
-from nearfar.datasets.senses import PlantedSenses, planted_senses
+from nearfar.datasets.planted_graphs import Graph, dcsbm
+from nearfar.datasets.planted_texts import PlantedSenses, planted_senses
 
 __all__ = ["Graph", "PlantedSenses", "dcsbm", "planted_senses"]

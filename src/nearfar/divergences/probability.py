@@ -14,8 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import xlogy
 
-from nearfar._checks import check_real
-from nearfar._part import Part
+from nearfar._core.checks import check_real
+from nearfar._core.parameters import Part
 from nearfar.contracts import Floats
 from nearfar.errors import InputError
 

@@ -5,18 +5,54 @@ The cost of a map is the sum over the pairs i < j. Over ordered pairs, as some s
 Source: Melville, "Deriving embedding gradients" (sneer documentation). The normaliser of Sammon's stress, printed as a
 sum of 1/r, is put right to 1 / sum r; see the page on sources.
 """
+# mypy: disable-error-code="misc,no-any-return,no-untyped-call,no-untyped-def,untyped-decorator"
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from nearfar._part import Part
+from nearfar._core.jit import jit
+from nearfar._core.parameters import Part
+from nearfar._core.vector import FAST
 from nearfar.contracts import Floats
 from nearfar.errors import InputError
+
+# ------------------------------------------------------------
+# The stresses of divergences/stress.py, compiled: cost of a pair and its force.
+#
+# Which stress is told by the length of the tuple ``family``, which numba knows when it compiles. ``constants`` is
+# (1, 2, tiny, least) in the type of the positions: a literal would make everything float64.
+
+
+def constants_of(dtype):
+    """Return the constants for kernels that work in ``dtype``, with distances of about 1."""
+    scalar = np.dtype(dtype).type
+    return scalar(1), scalar(2), scalar(1e-18), scalar(1e-12)
+
+
+@jit(fastmath=FAST, error_model="numpy")
+def cost_and_pull(family, constants, r, f):
+    """Return c(r, d) and c'(d)/d for d² = f, the derivative in d; finite at d = 0.
+
+    Sammon's pairs without a distance (r below ``least``) cost nothing.
+    """
+    one, two, tiny, least = constants
+    if len(family) == 1:
+        gap = r * r - f
+        return gap * gap, -two * two * gap
+    d = math.sqrt(f)
+    gap = r - d
+    pull = two - two * r / max(d, tiny)
+    if len(family) == 0:
+        return gap * gap, pull
+    share = one / r if r > least else r - r
+    return share * gap * gap, share * pull
+
 
 # What the compiled kernels tell apart, see _stress_kernels.py: a tuple, because its length is known when they compile.
 _METRIC: tuple[int, ...] = ()

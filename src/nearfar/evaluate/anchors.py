@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from nearfar._checks import check_integer, check_random_state
-from nearfar.anchored import AnchoredEmbedding
+from nearfar._core.checks import check_integer, check_random_state
+from nearfar.embedding.vectors import AnchoredEmbedding
 from nearfar.errors import InputError
 
 _OWNER = "evaluate.anchor_purity"

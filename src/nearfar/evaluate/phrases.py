@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from nearfar._checks import check_flag, check_integer, check_random_state
+from nearfar._core.checks import check_flag, check_integer, check_random_state
 from nearfar.errors import DataError, InputError
-from nearfar.evaluate._people import agreement, check_embedding, given_items, lines_of, row_of
+from nearfar.evaluate.words import agreement, check_embedding, given_items, lines_of, row_of
 
 if TYPE_CHECKING:
-    from nearfar.embedding import Embedding
+    from nearfar.embedding.vectors import Embedding
 
 _OWNER = "phrases"
 Clause = tuple[tuple[str, Any], ...]  # what nf.compose takes, by name: ("verb", "run"), ("subject", ("old", "dog"))
@@ -189,7 +189,7 @@ def _similarities(
 ) -> NDArray[np.float64]:
     """Return the similarity of the two sides of each item, the mean over their clauses."""
     from nearfar.composition import phrase_similarities
-    from nearfar.density import DensityEmbedding
+    from nearfar.embedding.density import DensityEmbedding
 
     chosen = method or ("phaser" if isinstance(embedding, DensityEmbedding) else "mult")
     pairs = [pair for left, right, _ in items for pair in zip(left, right, strict=True)]

@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from nearfar._checks import check_integer, check_random_state
+from nearfar._core.checks import check_integer, check_random_state
 from nearfar.errors import InputError, UnknownIdError
-from nearfar.evaluate._people import check_embedding, given_items
+from nearfar.evaluate.words import check_embedding, given_items
 
 if TYPE_CHECKING:
-    from nearfar.embedding import Embedding
+    from nearfar.embedding.vectors import Embedding
     from nearfar.text import EncodedCorpus
 
 Doubles = NDArray[np.float64]
@@ -238,7 +238,7 @@ class _Model:
     """What is asked of a model, with density matrices or without."""
 
     def __init__(self, owner: str, embedding: Embedding, senses: Any, n_senses: int) -> None:
-        from nearfar.density import DensityEmbedding
+        from nearfar.embedding.density import DensityEmbedding
 
         self.embedding, self.n_senses = embedding, n_senses
         self.density = embedding if isinstance(embedding, DensityEmbedding) else None
@@ -267,7 +267,7 @@ class _Model:
         vectors = vectors[vectors.any(axis=1)]
         if self.density is None or not len(vectors):
             return vectors
-        from nearfar.scores.density import svec
+        from nearfar.embedding.density import svec
 
         return np.asarray(svec(vectors[:, :, None] * vectors[:, None, :]), np.float64)
 
@@ -306,7 +306,7 @@ def _neighbors(
 
 def _affinities(embedding: Embedding, queries: Doubles, rows: Sequence[int]) -> Doubles:
     """Return the cosines of senses and words, shape (senses, words)."""
-    from nearfar._search import unit_rows
+    from nearfar.embedding.search import unit_rows
 
     return unit_rows(queries) @ unit_rows(embedding.vectors[list(rows)]).T
 
@@ -352,7 +352,7 @@ def _entropies(model: _Model, rows: Sequence[int], n_controls: int) -> tuple[Dou
 def _lowered(model: _Model, rows: Sequence[int], near: Sequence[Near]) -> Doubles:
     """Return, a column per neighbour, whether it lowers the entropy, whether another word does, and which does more."""
     from nearfar.composition import compose
-    from nearfar.scores.density import entropy
+    from nearfar.embedding.density import entropy
 
     if model.density is None:
         return np.full((3, 1), np.nan)

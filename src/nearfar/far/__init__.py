@@ -14,35 +14,30 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from nearfar.far.barnes_hut import BarnesHutField
-    from nearfar.far.clustering import spherical_kmeans
-    from nearfar.far.error import ErrorEstimate, estimate_error
     from nearfar.far.exact import Exact
-    from nearfar.far.fields import Potential, Term
-    from nearfar.far.gaussian_mixture import GaussianMixture
+    from nearfar.far.fields import ExactField, NoisePairs, Potential, Term
+    from nearfar.far.gaussian_mixture import GaussianMixture, spherical_kmeans
     from nearfar.far.mesh import MeshField
-    from nearfar.far.noise import Noise
-    from nearfar.far.noise_pairs import NoisePairs
-    from nearfar.far.pairs import ExactField
     from nearfar.far.random_features import RFA, Performer
-    from nearfar.far.softmax import far_field, log_normalizers
+    from nearfar.far.softmax import ErrorEstimate, Noise, estimate_error, far_field, log_normalizers
 
 _HOMES = {
     "BarnesHutField": "nearfar.far.barnes_hut",
-    "ErrorEstimate": "nearfar.far.error",
+    "ErrorEstimate": "nearfar.far.softmax",
     "Exact": "nearfar.far.exact",
-    "ExactField": "nearfar.far.pairs",
+    "ExactField": "nearfar.far.fields",
     "GaussianMixture": "nearfar.far.gaussian_mixture",
     "MeshField": "nearfar.far.mesh",
-    "Noise": "nearfar.far.noise",
-    "NoisePairs": "nearfar.far.noise_pairs",
+    "Noise": "nearfar.far.softmax",
+    "NoisePairs": "nearfar.far.fields",
     "Performer": "nearfar.far.random_features",
     "Potential": "nearfar.far.fields",
     "RFA": "nearfar.far.random_features",
     "Term": "nearfar.far.fields",
-    "estimate_error": "nearfar.far.error",
+    "estimate_error": "nearfar.far.softmax",
     "far_field": "nearfar.far.softmax",
     "log_normalizers": "nearfar.far.softmax",
-    "spherical_kmeans": "nearfar.far.clustering",
+    "spherical_kmeans": "nearfar.far.gaussian_mixture",
 }
 
 __all__ = [

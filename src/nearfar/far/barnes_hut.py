@@ -1,4 +1,5 @@
 """Sums over all pairs of points by a tree: cells that are far away count as a few bodies, after Barnes and Hut."""
+# mypy: disable-error-code="misc,no-any-return,no-untyped-call,no-untyped-def,untyped-decorator"
 
 from __future__ import annotations
 
@@ -9,16 +10,320 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from nearfar._checks import check_real
-from nearfar._parallel import even_bounds, run_blocks
+from nearfar import kernels as score
+from nearfar._core.checks import check_real
+from nearfar._core.jit import jit
+from nearfar._core.threads import even_bounds, run_blocks
+from nearfar._core.vector import FAST
 from nearfar.contracts import Floats
 from nearfar.errors import InputError
-from nearfar.far import _tree_kernels as kernels
-from nearfar.far._mesh import bounding_box
-from nearfar.far.fields import Potential, Term
-from nearfar.far.pairs import FieldPart, check_positions, compiled_form, term_charges
-from nearfar.scores._kernels import typed
-from nearfar.scores.kernels import Kernel
+from nearfar.far.fields import (
+    CHUNK,
+    FieldPart,
+    Potential,
+    Term,
+    _add_chunk,
+    _store,
+    check_positions,
+    compiled_form,
+    term_charges,
+)
+from nearfar.far.mesh import bounding_box
+from nearfar.kernels import Kernel, typed
+
+# ------------------------------------------------------------
+# Compiled parts of the Barnes-Hut field: Morton codes, the tree over sorted points, its charges, and the sums.
+#
+# Points are sorted by Morton code, so that every cell of the tree is a range of them. Cells are numbered in the order
+# in
+# which they are first met, a cell before its children; ``skip`` is the first cell behind a cell and all that it holds.
+# So a walk needs neither recursion nor a stack: to open cell k is to go on with k + 1, to be done with it to go on with
+# ``skip[k]``; a leaf has ``skip[k] == k + 1``.
+
+LEVELS = (31, 31, 21)  # of a tree in one, two and three dimensions: bits of a coordinate in a code of 64
+NEAR, FAR, NOTHING = 0, 1, 2
+BUFFER = 2048  # bodies that all points of a leaf are summed over at once: they stay in the nearest cache
+
+
+@jit
+def morton_codes(Y, low, scale, codes, start, stop):
+    """Write the codes of some points: the bits of their coordinates, the highest of each first, side by side."""
+    d = Y.shape[1]
+    for i in range(start, stop):
+        code = np.uint64(0)
+        for c in range(d):
+            bits = np.uint64((np.float64(Y[i, c]) - low[c]) * scale)
+            code |= _spread(bits, d) << np.uint64(c)
+        codes[i] = code
+
+
+@jit
+def _spread(v, d):
+    """Put d - 1 zero bits behind every bit."""
+    u = np.uint64
+    if d == 2:
+        v = (v | (v << u(16))) & u(0x0000FFFF0000FFFF)
+        v = (v | (v << u(8))) & u(0x00FF00FF00FF00FF)
+        v = (v | (v << u(4))) & u(0x0F0F0F0F0F0F0F0F)
+        v = (v | (v << u(2))) & u(0x3333333333333333)
+        v = (v | (v << u(1))) & u(0x5555555555555555)
+    elif d == 3:
+        v = (v | (v << u(32))) & u(0x001F00000000FFFF)
+        v = (v | (v << u(16))) & u(0x001F0000FF0000FF)
+        v = (v | (v << u(8))) & u(0x100F00F00F00F00F)
+        v = (v | (v << u(4))) & u(0x10C30C30C30C30C3)
+        v = (v | (v << u(2))) & u(0x1249249249249249)
+    return v
+
+
+@jit
+def cells_of(codes, d, levels, leaf_size):
+    """Return where the cells of the tree start and end in the sorted codes, and ``skip``.
+
+    A cell with one child alone is left out, so that there are fewer than twice as many cells as leaves, however close
+    together some points are. Points of the same code stay in one leaf, however many.
+    """
+    n = codes.size
+    starts, ends = np.empty(2 * n, np.int32), np.empty(2 * n, np.int32)
+    waiting = np.empty((2**d * (levels + 1), 2), np.int32)
+    waiting[0, 0], waiting[0, 1] = 0, n
+    n_waiting, count = 1, 0
+    while n_waiting:
+        n_waiting -= 1
+        first, last = waiting[n_waiting, 0], waiting[n_waiting, 1]
+        starts[count], ends[count] = first, last
+        count += 1
+        differing = codes[first] ^ codes[last - 1]
+        if last - first <= leaf_size or differing == np.uint64(0):
+            continue
+        level = levels - 1
+        while differing >> np.uint64(level * d) == np.uint64(0):
+            level -= 1
+        while first < last:  # children, the last one first: the first one is to be taken next
+            middle = _first_of_child(codes, first, last, np.uint64(level * d))
+            waiting[n_waiting, 0], waiting[n_waiting, 1] = middle, last
+            n_waiting += 1
+            last = middle
+    skip = np.empty(count, np.int32)
+    for k in range(count - 1, -1, -1):
+        after = k + 1
+        while after < count and starts[after] < ends[k]:
+            after = skip[after]
+        skip[k] = after
+    return starts[:count].copy(), ends[:count].copy(), skip
+
+
+@jit
+def _first_of_child(codes, first, last, shift):
+    """Return the first point that is in the same child as the last one, by bisection."""
+    child = codes[last - 1] >> shift
+    while first < last:
+        middle = (first + last) // 2
+        if codes[middle] >> shift < child:
+            first = middle + 1
+        else:
+            last = middle
+    return first
+
+
+@jit
+def boxes_of(Y, starts, ends, skip, low, high):
+    """Write the smallest box around the points of each cell; ``Y`` has shape (d, n), sorted."""
+    for k in range(starts.size - 1, -1, -1):
+        for c in range(Y.shape[0]):
+            if skip[k] == k + 1:
+                low[c, k], high[c, k] = Y[c, starts[k]], Y[c, starts[k]]
+                for i in range(starts[k] + 1, ends[k]):
+                    low[c, k], high[c, k] = min(low[c, k], Y[c, i]), max(high[c, k], Y[c, i])
+                continue
+            child = k + 1
+            low[c, k], high[c, k] = low[c, child], high[c, child]
+            while child < skip[k]:
+                low[c, k], high[c, k] = min(low[c, k], low[c, child]), max(high[c, k], high[c, child])
+                child = skip[child]
+
+
+@jit
+def bodies_of(Y, charges, low, starts, ends, skip, sign, corners, bodies):
+    """Write the bodies of each cell, d + 1 of (position, charge), counting the charges of one sign only.
+
+    They have the total, the centre and the covariance of the charges: equal parts at the corners of a simplex, whose
+    own covariance is the identity, times the root of that of the charges. ``low`` is the corner of the map that
+    moments are computed from, so that little is lost in them.
+    """
+    d = Y.shape[0]
+    moments = np.zeros((starts.size, (1 + d) * (1 + d)))
+    root = np.empty((d, d))
+    for k in range(starts.size - 1, -1, -1):
+        if skip[k] == k + 1:
+            _add_moments(Y, charges, low, starts[k], ends[k], sign, moments[k])
+        child = k + 1
+        while child < skip[k]:
+            for c in range(moments.shape[1]):
+                moments[k, c] += moments[child, c]
+            child = skip[child]
+        _root_of_covariance(moments[k], root)
+        total = moments[k, 0]
+        for corner in range(1 + d):
+            bodies[k, corner, d] = total / (1 + d)
+            for c in range(d):
+                position = low[c] + (moments[k, (1 + c) * (1 + d)] / total if total != 0 else 0.0)
+                for a in range(c + 1):
+                    position += root[c, a] * corners[corner, a]
+                bodies[k, corner, c] = position
+
+
+@jit
+def _add_moments(Y, charges, low, start, stop, sign, moments):
+    """Add the raw moments of some points: sums of charge, charge times position, and charge times their products."""
+    d = Y.shape[0]
+    y = np.ones(1 + d)
+    for i in range(start, stop):
+        if sign * charges[i] > 0:
+            for c in range(d):
+                y[1 + c] = np.float64(Y[c, i]) - low[c]
+            for a in range(1 + d):
+                for c in range(a + 1):
+                    moments[a * (1 + d) + c] += charges[i] * y[a] * y[c]
+
+
+@jit
+def _root_of_covariance(moments, root):
+    """Write the lower triangular root (Cholesky's) of the covariance that the raw moments of a cell give."""
+    d, total = root.shape[0], moments[0]
+    root[:] = 0.0
+    if total == 0:
+        return
+    for a in range(d):
+        for c in range(a + 1):
+            mean = moments[(1 + a) * (1 + d)] / total * (moments[(1 + c) * (1 + d)] / total)
+            entry = moments[(1 + a) * (1 + d) + 1 + c] / total - mean
+            for e in range(c):
+                entry -= root[a, e] * root[c, e]
+            if a == c:
+                root[a, a] = np.sqrt(max(entry, 0.0))
+            elif root[c, c] > 0:
+                root[a, c] = entry / root[c, c]
+
+
+@jit(fastmath=FAST, error_model="numpy")
+def leaf_sums(tree, bodies, Y, dims, charges, kernel, limits, kinds, order, leaves, weight_out, entropy_out):
+    """Write values and gradients for the points of some leaves.
+
+    Each leaf walks over the tree once: a cell that is small enough for its distance is its bodies (of one sign, or of
+    two), the points of a leaf that is not are bodies themselves. ``Y`` has shape (d, n), ``kinds`` is () or (0, 0) for
+    each of the potentials, ``order`` are the points' own numbers.
+    """
+    starts, ends = tree[0], tree[1]
+    buffer, charge = np.empty((Y.shape[0], BUFFER + 1), Y.dtype), np.empty(BUFFER, Y.dtype)
+    largest = 0
+    for leaf in leaves:
+        largest = max(largest, ends[leaf] - starts[leaf])
+    sums = np.empty((largest, 8))
+    for leaf in leaves:
+        for t in range(ends[leaf] - starts[leaf]):
+            for c in range(8):
+                sums[t, c] = 0.0
+        cell, point = np.int64(0), np.int64(0)  # literals would be compiled apart
+        while cell < starts.size:
+            cell, point, m, own = _meet(tree, bodies, Y, charges, kernel, limits, leaf, cell, point, buffer, charge)
+            _add_bodies(Y, starts[leaf], ends[leaf], dims, kernel, kinds, buffer, charge, m, own, sums)
+        for i in range(starts[leaf], ends[leaf]):
+            if len(kinds[0]) > 0:
+                _store(sums[i - starts[leaf]], 0, order[i], weight_out)
+            if len(kinds[1]) > 0:
+                _store(sums[i - starts[leaf]], 4, order[i], entropy_out)
+
+
+@jit(fastmath=FAST, error_model="numpy")
+def _meet(tree, bodies, Y, charges, kernel, limits, leaf, cell, point, buffer, charge):
+    """Fill the buffer with the bodies that a leaf meets from a cell on, ``point`` points of which have been met.
+
+    Returns cell and point to go on with, the number of bodies, and where among these the leaf's first point is or would
+    be: a column that is not used if the leaf's points are not among them.
+    """
+    starts, ends, skip, middles, halves, sides = tree
+    m, own = 0, BUFFER
+    while cell < starts.size:
+        seen = NEAR
+        if starts[leaf] < starts[cell] or starts[leaf] >= ends[cell]:  # another one than those that hold the leaf
+            seen = _look(middles, halves, sides[cell], cell, leaf, kernel, limits)
+        if seen == NOTHING:
+            cell = skip[cell]
+            continue
+        if seen == FAR:
+            if m + bodies.shape[1] > BUFFER:
+                break
+            m = _copy_bodies(bodies, cell, buffer, charge, m)
+            cell = skip[cell]
+            continue
+        if skip[cell] == cell + 1:
+            begin = starts[cell] + point
+            some = min(ends[cell] - begin, BUFFER - m)
+            if cell == leaf:
+                own = m - point
+            for t in range(some):
+                charge[m + t] = charges[begin + t]
+                for c in range(Y.shape[0]):
+                    buffer[c, m + t] = Y[c, begin + t]
+            m += some
+            if begin + some < ends[cell]:
+                point += some
+                break
+            point = 0
+        cell += 1
+    return cell, point, m, own
+
+
+@jit
+def _copy_bodies(bodies, cell, buffer, charge, m):
+    """Write the bodies of a cell that have a charge, behind m others; return how many there are then."""
+    for b in range(bodies.shape[1]):
+        charge[m] = bodies[cell, b, bodies.shape[2] - 1]
+        for c in range(bodies.shape[2] - 1):
+            buffer[c, m] = bodies[cell, b, c]
+        m += charge[m] != 0
+    return m
+
+
+@jit(inline="always")
+def _add_bodies(Y, first, last, dims, kernel, kinds, buffer, charge, m, own, sums):
+    """Add the first m bodies of the buffer to the sums of all points of a leaf; a point is nothing to itself."""
+    for t in range(last - first):
+        for c in range(Y.shape[0]):
+            buffer[c, BUFFER] = Y[c, first + t]
+        itself = own + t if 0 <= own + t < m else m
+        begin = np.int64(0)
+        while begin < m:
+            if begin == itself:
+                begin += 1
+                continue
+            end = min(begin + CHUNK, itself if begin < itself else m)
+            _add_chunk(buffer, dims, BUFFER, begin, end, kernel, kinds, (charge, charge), sums[t])
+            begin = end
+
+
+@jit(fastmath=FAST, error_model="numpy")
+def _look(middles, halves, side, k, leaf, kernel, limits):
+    """Return what cell k is to the points of a leaf, seen from the box around them: NEAR, FAR or NOTHING.
+
+    It is far if it is small against the length over which the kernel bends. That length, squared, is 3 / (g (2 + f g))
+    with g = -w'/w: between 1 and 1.5 times 1 + f for Student's t, so that the angle is the usual one at a distance.
+    """
+    family, constants = kernel
+    angle, vanishes = limits
+    zero, three = side - side, constants[0] + constants[0] + constants[0]
+    f, nearest = zero, zero
+    for c in range(middles.shape[0]):
+        gap = max(abs(middles[c, k] - middles[c, leaf]) - halves[c, leaf], zero)
+        f += gap * gap
+        gap = max(gap - halves[c, k], zero)
+        nearest += gap * gap
+    g = score.pull(family, constants, f)
+    if side * side * (g + g + f * g * g) < three * angle * angle:
+        return FAR
+    return NOTHING if score.weight(family, constants, nearest) < vanishes else NEAR
+
 
 _LEAF = 96  # points of a leaf, which walk over the tree together
 _LEAVES = 16  # of a block
@@ -103,23 +408,23 @@ class BarnesHutField(FieldPart):
         """
         check_positions("BarnesHutField", Y)
         n, d = Y.shape
-        if d > len(kernels.LEVELS):
+        if d > len(LEVELS):
             hint = "ExactField takes any number of components."
             raise InputError("BarnesHutField", "Y", "of one to three components", f"{d}", hint)
-        form = typed(compiled_form("BarnesHutField", kernel), Y.dtype)  # type: ignore[no-untyped-call]
+        form = typed(compiled_form("BarnesHutField", kernel), Y.dtype)
         low, high = (corner.astype(np.float64) for corner in bounding_box("BarnesHutField", Y, n_jobs))
-        levels = kernels.LEVELS[d - 1]
+        levels = LEVELS[d - 1]
         span = float((high - low).max())
         scale = (2**levels - 1) / span if span > 0 and np.isfinite(2**levels / span) else 0.0
         codes = np.empty(n, np.uint64)
         run_blocks(
-            lambda _block, start, stop: kernels.morton_codes(Y, low, scale, codes, start, stop),
+            lambda _block, start, stop: morton_codes(Y, low, scale, codes, start, stop),
             even_bounds(n, _POINTS),
             n_jobs,
         )
         order = np.argsort(codes)
         points = np.ascontiguousarray(Y[order].T)
-        tree = _tree(points, kernels.cells_of(codes[order], d, levels, _LEAF))
+        tree = _tree(points, cells_of(codes[order], d, levels, _LEAF))
         self._remember(_placed=(points, order, tree, form, n_jobs))
 
     def evaluate(self, terms: Sequence[Term]) -> list[Potential]:
@@ -165,8 +470,6 @@ class BarnesHutField(FieldPart):
         if not self.angle:
             limits = points.dtype.type(0), points.dtype.type(0)
 
-        leaf_sums: Any = kernels.leaf_sums
-
         def task(_block: int, start: int, stop: int) -> None:
             given = (tree, bodies, points, (0,) * d, sorted_charges, form, limits, kinds, order)
             leaf_sums(*given, leaves[start:stop], *outs)
@@ -178,8 +481,8 @@ class BarnesHutField(FieldPart):
 def _tree(points: Floats, cells: tuple[NDArray[np.int32], ...]) -> tuple[NDArray[Any], ...]:
     """Return the cells with the middle and the half sides of the box around each, and its longest side."""
     low, high = np.empty((2, len(points), len(cells[0])), points.dtype)
-    boxes_of: Any = kernels.boxes_of
-    boxes_of(points, *cells, low, high)
+    boxes: Any = boxes_of
+    boxes(points, *cells, low, high)
     half = points.dtype.type(0.5)
     return (*cells, half * low + half * high, half * high - half * low, (high - low).max(axis=0))
 
@@ -190,8 +493,8 @@ def _bodies(points: Floats, charges: Floats, tree: tuple[NDArray[Any], ...]) -> 
     signs = [sign for sign in (1, -1) if (sign * charges > 0).any()] or [1]
     bodies = np.empty((len(tree[0]), len(signs) * (d + 1), d + 1), points.dtype)
     low = points.min(axis=1).astype(np.float64)
-    bodies_of: Any = kernels.bodies_of
     for k, sign in enumerate(signs):
         own = bodies[:, k * (d + 1) : (k + 1) * (d + 1)]
-        bodies_of(points, charges, low, *tree[:3], sign, _SIMPLEX[d], own)
+        fill: Any = bodies_of
+        fill(points, charges, low, *tree[:3], sign, _SIMPLEX[d], own)
     return bodies

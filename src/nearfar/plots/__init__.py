@@ -7,9 +7,7 @@ of the neighbours in their data.
 
 from __future__ import annotations
 
-from nearfar.plots.animation import animation
-from nearfar.plots.curves import rnx_curves
 from nearfar.plots.scatter import scatter
-from nearfar.plots.small_multiples import small_multiples
+from nearfar.plots.small_multiples import animation, rnx_curves, small_multiples
 
 __all__ = ["animation", "rnx_curves", "scatter", "small_multiples"]

@@ -1,26 +1,231 @@
 """`Affinities`: from rows of numbers, or their distances, to a relation of calibrated neighbours."""
+# mypy: disable-error-code="misc,no-any-return,no-untyped-def,untyped-decorator"
 
 from __future__ import annotations
 
+import math
 import warnings
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-from nearfar._checks import check_choice, check_n_jobs
-from nearfar._ids import Ids
-from nearfar._parallel import even_bounds, run_blocks
-from nearfar._parameters import Parameters
-from nearfar.errors import InputError, NearfarWarning
-from nearfar.relations._scales import neighbors_of, perplexities_of
+from nearfar._core.checks import check_choice, check_matrix, check_n_jobs, check_real
+from nearfar._core.ids import Ids
+from nearfar._core.jit import jit
+from nearfar._core.parameters import Parameters
+from nearfar._core.threads import even_bounds, run_blocks
+from nearfar.contracts import Floats
+from nearfar.errors import DataError, InputError, NearfarWarning
 from nearfar.relations.matrix import Relation
 from nearfar.relations.neighbors import NeighborIndex, Neighbors, check_k, neighbor_index
-from nearfar.relations.perplexity import calibrate
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
+
+# ------------------------------------------------------------
+# Kernels of the calibration: one row at a time, in float64.
+
+_VANISHES = 745.0  # exp(-745) is 0 in double precision, all but
+_TRIES = 100
+
+
+@jit
+def _moments(gaps, beta):
+    """Return S = sum exp(-beta g), and the mean and variance of g under the weights."""
+    total, first, second = 0.0, 0.0, 0.0
+    for g in gaps:
+        weight = math.exp(-beta * g)
+        total += weight
+        first += weight * g
+        second += weight * g * g
+    mean = first / total
+    return total, mean, max(second / total - mean * mean, 0.0)
+
+
+@jit
+def _solve(gaps, wanted):
+    """Return the beta at which the entropy is ``wanted``: Newton's steps in ln beta, kept inside a shrinking interval.
+
+    The entropy falls from ln(number of gaps) to ln(number of gaps that are 0); ``wanted`` lies between the two, and
+    the mean of the gaps is 1.
+    """
+    low, high = -np.inf, np.inf
+    t = 0.0
+    for _ in range(_TRIES):
+        beta = math.exp(t)
+        total, mean, variance = _moments(gaps, beta)
+        excess = math.log(total) + beta * mean - wanted
+        if abs(excess) < 1e-12:
+            break
+        if excess > 0:
+            low = t
+        else:
+            high = t
+        slope = -beta * beta * variance
+        step = -excess / slope if slope < 0 else np.inf * excess
+        step = min(max(step, -2.0), 2.0)
+        if not low < t + step < high:
+            step = 0.5 * (low + high) - t
+        if t + step == t:
+            break
+        t += step
+    return math.exp(t)
+
+
+@jit
+def calibrate_rows(distances, wanted, weights, betas, dimensions, start, stop):
+    """Write weights, beta and intrinsic dimension of rows ``start`` to ``stop``; ``wanted`` is ln(perplexity)."""
+    k = distances.shape[1]
+    gaps = np.empty(k)
+    for i in range(start, stop):
+        nearest = np.inf
+        for j in range(k):
+            nearest = min(nearest, distances[i, j])
+        mean, ties, smallest = 0.0, 0, np.inf
+        for j in range(k):
+            # r² - r_min², as a product: no cancellation, and no underflow before it is scaled.
+            r = float(distances[i, j])
+            gaps[j] = (r - nearest) * (r + nearest)
+            mean += gaps[j] / k
+            if gaps[j] > 0:
+                smallest = min(smallest, gaps[j])
+            else:
+                ties += 1
+        beta, variance = 0.0, 0.0
+        if ties < k:
+            for j in range(k):
+                gaps[j] /= mean
+            if math.log(ties) >= wanted:  # only the nearest, all alike, are left
+                beta = _VANISHES * (mean / smallest)
+            elif math.log(k) > wanted:
+                beta = _solve(gaps, wanted)
+        total, _, variance = _moments(gaps, beta)
+        for j in range(k):
+            weights[i, j] = math.exp(-beta * gaps[j]) / total
+        dimensions[i] = 2.0 * beta * beta * variance
+        betas[i] = beta / mean if beta > 0 else 0.0
+
+
+# ------------------------------------------------------------
+# From distances to probabilities of equal perplexity: each row gets the bandwidth that gives it so many neighbours.
+#
+#     p_j = exp(-beta r_j²) / sum_l exp(-beta r_l²),        H(p) = ln S + beta <r²> = ln(perplexity)
+#
+# H falls with beta, ``dH/dln beta = -beta² Var_p(r²)``, so that Newton's steps in ln beta, held in an interval, take a
+# handful of passes. Half the slope's size measures how many dimensions the data have around the point: D = 2 beta²
+# Var_p(r²).
+
+
+class Calibration(NamedTuple):
+    """Probabilities of equal perplexity, row by row.
+
+    Parameters
+    ----------
+    weights : ndarray of shape (n, k), float32
+        p; each row sums to 1.
+    betas : ndarray of shape (n,), float64
+        Precisions: one over squared units of distance.
+    dimensions : ndarray of shape (n,), float64
+        Intrinsic dimension around each point.
+    """
+
+    weights: NDArray[np.float32]
+    betas: NDArray[np.float64]
+    dimensions: NDArray[np.float64]
+
+
+def calibrate(distances: Floats, perplexity: float, *, n_jobs: int | None = None) -> Calibration:
+    """Return Gaussian weights of the given perplexity for each row of distances.
+
+    Parameters
+    ----------
+    distances : array-like of shape (n, k), finite, >= 0
+        From each row to its k neighbours, in any order.
+    perplexity : float, in [1, k]
+        The exponential of the entropy (in nats) of each row of weights.
+    n_jobs : int, optional
+        Number of threads; None means all processors. The result does not depend on it.
+
+    Returns
+    -------
+    Calibration
+        O(n k) time, in float64. Where m >= perplexity neighbours share the smallest distance no beta has so little
+        entropy: they get 1/m each, all others 0 (beta is large, so that they vanish). Where all k distances are equal
+        the weights are 1/k and beta is 0.
+
+    Raises
+    ------
+    InputError, DataError
+        If a distance is NaN, infinite or negative, or the perplexity not in [1, k].
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> found = calibrate(np.array([[1.0, 2.0, 3.0, 4.0]]), 2.0)
+    >>> p = found.weights[0].astype(float)
+    >>> round(float(np.exp(-np.sum(p * np.log(p)))), 4)
+    2.0
+
+    Source: van der Maaten & Hinton (2008), "Visualizing data using t-SNE", section 2 (perplexity); Lee, Peluffo-Ordóñez
+    & Verleysen (2015), "Multi-scale similarities in stochastic neighbour embedding" (dimension).
+    """
+    owner = "calibrate"
+    distances = check_matrix(owner, "distances", distances)
+    n, k = distances.shape
+    if k == 0:
+        raise InputError(owner, "distances", "of one column at least", f"shape {distances.shape}")
+    if n and distances.min() < 0:
+        row = int(np.flatnonzero((distances < 0).any(axis=1))[0])
+        raise DataError(owner, "distances", "not negative", f"{distances[row].min()} in row {row}")
+    perplexity = check_real(owner, "perplexity", perplexity, low=1.0, high=float(k))
+    weights = np.empty((n, k), np.float32)
+    betas, dimensions = np.empty(n), np.empty(n)
+    wanted = math.log(perplexity)
+
+    def task(_block: int, start: int, stop: int) -> None:
+
+        calibrate_rows(distances, wanted, weights, betas, dimensions, start, stop)
+
+    run_blocks(task, even_bounds(n, max(1, 2**15 // k)), check_n_jobs(owner, n_jobs))
+    return Calibration(weights, betas, dimensions)
+
+
+# ------------------------------------------------------------
+# Several perplexities at once: which ones, and how many neighbours each of them takes.
+
+ENTRIES = 2**26
+"""Neighbours of all points together that "multiscale" goes up to: half a gigabyte of numbers and distances."""
+AT_LEAST = 32
+"""Perplexity that "multiscale" goes up to, however many points there are."""
+
+
+def perplexities_of(owner: str, perplexity: Any, n: int) -> tuple[float, ...]:
+    """Return the perplexities that an argument asks for, for n points, largest first where it leaves the choice.
+
+    "multiscale" is 2^u, u from round(log2(n / 4)) down to 1 (Lee et al. 2015). It begins with a smaller u where three
+    neighbours for each unit of perplexity would be more than ``ENTRIES``.
+    """
+    if isinstance(perplexity, str) and perplexity == "multiscale":
+        largest = max(1, round(math.log2(n / 4)))
+        while largest > math.log2(AT_LEAST) and 3 * 2**largest * n > ENTRIES:
+            largest -= 1
+        return tuple(float(2**u) for u in range(largest, 0, -1))
+    if isinstance(perplexity, (Sequence, np.ndarray)) and not isinstance(perplexity, str) and np.ndim(perplexity):
+        if not len(perplexity):
+            raise InputError(owner, "perplexity", "one number, several, or 'multiscale'", "none at all")
+        return tuple(check_real(owner, "perplexity", each, low=1.0) for each in perplexity)
+    try:
+        return (check_real(owner, "perplexity", perplexity, low=1.0),)
+    except InputError as error:
+        raise InputError(owner, "perplexity", f"{error.expected}, several, or 'multiscale'", error.got) from None
+
+
+def neighbors_of(perplexity: float, *, uniform: bool) -> int:
+    """Return how many neighbours a perplexity takes: three for each unit, or with uniform weights one."""
+    return max(1, round(perplexity) if uniform else math.floor(3 * perplexity))
+
 
 KERNELS = ("gaussian", "uniform")
 

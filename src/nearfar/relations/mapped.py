@@ -8,31 +8,343 @@ bit for bit the same.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import ExitStack
+from dataclasses import asdict, dataclass
 from functools import cached_property
+from itertools import pairwise
 from pathlib import Path
+from types import TracebackType
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from nearfar._checks import available_processors
-from nearfar._ids import Ids
+from nearfar._core.arrays import pack_ids, unpack_ids
+from nearfar._core.atomic import ArrayFile, FolderKind, bad_folder, map_npy, map_raw, mapped
+from nearfar._core.checks import available_processors
+from nearfar._core.ids import Ids
+from nearfar._core.progress import ProgressLine
+from nearfar._core.threads import even_bounds
 from nearfar.errors import InputError
-from nearfar.relations._build import check_some_edge
-from nearfar.relations._folder import RELATION, Header, map_arrays, read_header, write_header
-from nearfar.relations._out_of_core import (
-    CsrFiles,
-    EdgeFiles,
-    pieces_of_edges,
-    pieces_of_transpose,
-    write_csr,
-)
 from nearfar.relations.edges import Edges
-from nearfar.relations.operators import PIECE, LinearOperator, Sparse
-from nearfar.storage._array_files import ArrayFile, map_npy
-from nearfar.storage._folders import bad_folder
-from nearfar.storage._packed_ids import pack_ids, unpack_ids
+from nearfar.relations.kernels import build_csr, count_entries
+from nearfar.relations.operators import PIECE, LinearOperator, Sparse, check_some_edge, check_sums, rows_of
+
+# ------------------------------------------------------------
+# Folders that hold a stored relation: they appear whole or not at all, and are checked before they are used.
+#
+# ==================  ===============================================================================================
+# file                holds
+# ==================  ===============================================================================================
+# ``relation.json``   format, version, shape, entries, symmetry, kinds of the ids, size of every other file
+# ``indptr.npy``      int64, (n + 1,): row i has the entries ``indptr[i]:indptr[i + 1]``
+# ``indices.npy``     int32, (entries,): their columns, sorted within a row
+# ``data.npy``        float32, (entries,): their weights; not there if all are 1
+# ``ids*.npy``        names of the rows, see :mod:`nearfar.embedding.files.native`; none if they are 0 .. n - 1
+# ``column_ids*.npy`` names of the columns, if they are others
+# ``transposed``      the same for the transpose, without ids; made when it is first needed
+# ==================  ===============================================================================================
+
+RELATION = FolderKind("relation", "relation.json", "nearfar.relation", 1, inner=("transposed",))
+
+Arrays = tuple[NDArray[np.int64], NDArray[np.int32], "NDArray[np.float32] | None"]
+
+
+@dataclass(frozen=True)
+class Header:
+    """What ``relation.json`` says; ``ids`` and ``column_ids`` are kinds, None for a transpose."""
+
+    shape: tuple[int, int]
+    n_entries: int
+    weighted: bool
+    symmetric: bool
+    ids: str | None = None
+    column_ids: str | None = None
+
+
+def write_header(folder: Path, header: Header) -> None:
+    """Write ``relation.json``: the last file to be written."""
+    RELATION.write_header(folder, asdict(header))
+
+
+def read_header(folder: Path) -> Header:
+    """Read ``relation.json``, and check that every file that it names is there in its size.
+
+    Raises
+    ------
+    FileFormatError
+        If the folder is none of this format and version, or a file is missing or was cut short.
+    """
+    content = RELATION.read_header(folder)
+    try:
+        fields = {name: content[name] for name in ("n_entries", "weighted", "symmetric", "ids", "column_ids")}
+        header = Header(shape=(int(content["shape"][0]), int(content["shape"][1])), **fields)
+        if header.symmetric and header.shape[0] != header.shape[1]:
+            raise ValueError(f"symmetric with shape {header.shape}")
+    except (KeyError, TypeError, ValueError, IndexError) as error:
+        raise RELATION.bad_header(folder, error) from error
+    return header
+
+
+def map_arrays(folder: Path, header: Header) -> Arrays:
+    """Map indptr, indices and data.
+
+    Raises
+    ------
+    FileFormatError
+        If they are not what the header says.
+    """
+    n, n_entries = header.shape[0], header.n_entries
+    indptr = mapped(folder, "indptr", np.int64, n + 1)
+    indices = mapped(folder, "indices", np.int32, n_entries)
+    data = mapped(folder, "data", np.float32, n_entries) if header.weighted else None
+    if indptr[0] != 0 or indptr[-1] != n_entries:
+        raise bad_folder(folder, f"one whose rows hold its {n_entries} entries", f"{indptr[0]} to {indptr[-1]}")
+    return indptr, indices, data
+
+
+# ------------------------------------------------------------
+# CSR files of more edges than memory holds.
+#
+# The entries are dealt out to parts, files of neighbouring rows, in the order in which they come; each part then fits
+# into memory, becomes CSR as any edges do, and is appended to the final files. So every byte is written and read in
+# sequence, a constant number of times, and the result is bit for bit what memory would have given. Memory: 16 bytes a
+# row, the budget, and what the longest row takes if that is more.
+
+BUDGET = 256 << 20
+_BYTES_DEALING, _BYTES_SORTING = 128, 32  # working memory an edge, while it is dealt out and while its part is sorted
+
+Piece = tuple[NDArray[np.int32], NDArray[np.int32], "NDArray[np.float32] | None"]
+Pieces = Callable[[int], Iterator[Piece]]
+
+
+class EdgeFiles:
+    """Codes and weights of edges, appended to files in a folder; an ``EdgeStore``."""
+
+    def __init__(self, folder: Path) -> None:
+        self._paths = [folder / f"{name}.edges" for name in ("rows", "columns", "weights")]
+
+    def append(self, rows: NDArray[np.int32], columns: NDArray[np.int32], weights: NDArray[np.float32] | None) -> None:
+        for path, values in zip(self._paths, (rows, columns, weights), strict=True):
+            if values is not None:
+                _append(path, values)
+
+    def arrays(self) -> tuple[NDArray[np.int32], NDArray[np.int32], NDArray[np.float32] | None]:
+        rows, columns, weights = self._paths
+        weights_map = map_raw(weights, np.float32) if weights.exists() else None
+        return map_raw(rows, np.int32), map_raw(columns, np.int32), weights_map
+
+    def remove(self) -> None:
+        """Remove the files; arrays that were handed out must not be used any more."""
+        for path in self._paths:
+            path.unlink(missing_ok=True)
+
+
+def pieces_of_edges(edges: Edges, *, self_loops: bool) -> Pieces:
+    """Return a function that cuts edges into pieces of at most so many."""
+    drop = not self_loops and edges.row_ids is edges.column_ids
+
+    def pieces(size: int) -> Iterator[Piece]:
+        for start, stop in _cuts(edges.rows.size, size):
+            rows, columns = np.array(edges.rows[start:stop]), np.array(edges.columns[start:stop])
+            weights = None if edges.weights is None else np.array(edges.weights[start:stop])
+            if drop:
+                keep = rows != columns
+                rows, columns = rows[keep], columns[keep]
+                weights = None if weights is None else weights[keep]
+            yield rows, columns, weights
+
+    return pieces
+
+
+def pieces_of_transpose(indptr: NDArray[Any], indices: NDArray[np.int32], data: NDArray[np.float32] | None) -> Pieces:
+    """Return a function that cuts the entries of the transpose, in the order of the matrix's rows."""
+
+    def pieces(size: int) -> Iterator[Piece]:
+        for start, stop in _cuts(indices.size, size):
+            weights = None if data is None else np.array(data[start:stop])
+            yield np.array(indices[start:stop]), rows_of(indptr, start, stop), weights
+
+    return pieces
+
+
+def write_csr(
+    folder: Path,
+    pieces: Pieces,
+    n_rows: int,
+    *,
+    mirror: bool,
+    owner: str,
+    n_jobs: int,
+    verbose: int = 0,
+    budget: int | None = None,
+) -> tuple[int, bool]:
+    """Write ``indptr.npy``, ``indices.npy`` and, unless all entries are 1, ``data.npy``; duplicates add up.
+
+    Parameters
+    ----------
+    folder : Path
+        Where the files go, and meanwhile the parts.
+    pieces : callable
+        Called twice with a size; yields (rows, columns, weights or None), contiguous, at most so many at a time.
+    n_rows : int
+    mirror : bool
+        Store every edge in both directions, a self-loop once.
+    owner : str
+        For the message of the error.
+    n_jobs, verbose : int
+    budget : int, optional
+        Bytes of memory to work in, about; ``BUDGET`` by default.
+
+    Returns
+    -------
+    n_entries : int
+    weighted : bool
+        Whether there is ``data.npy``.
+
+    Raises
+    ------
+    DataError
+        If duplicates add up to more than float32 holds.
+    OSError
+        If the disk is full or fails.
+    """
+    budget = BUDGET if budget is None else budget
+    size = max(1, budget // _BYTES_DEALING)
+    indptr = np.zeros(n_rows + 1, np.int64)
+    for rows, columns, _ in pieces(size):
+        count_entries(rows, columns, mirror, indptr)
+    np.cumsum(indptr, out=indptr)
+    bounds = _part_bounds(indptr, max(1, budget // _BYTES_SORTING))
+    sizes = np.diff(indptr[bounds]).tolist()
+    paths = [folder / f"{part}.part" for part in range(len(sizes))]
+    record = _record(weighted=False)
+    with ProgressLine("sorting", 2 * int(indptr[-1]), verbose, "entry") as progress, CsrFiles(folder) as files:
+        for rows, columns, weights in pieces(size):
+            record = _record(weights is not None)
+            progress.update(_deal_out(rows, columns, weights, mirror, bounds, paths))
+        for path, n_entries, (start, stop) in zip(paths, sizes, pairwise(bounds.tolist()), strict=True):
+            part = _sorted_part(path, record, start, stop, n_jobs)
+            check_sums(owner, part[2])
+            indptr[start + 1 : stop + 1] = files.n_entries + part[0][1:]
+            files.append(*part[1:])
+            del part  # before the next one comes
+            progress.update(n_entries)
+        files.write_indptr(indptr)
+        return files.n_entries, files.weighted
+
+
+class CsrFiles:
+    """The three files of a CSR matrix as they grow; without ``data.npy`` as long as all entries are 1."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder, self._open = folder, ExitStack()
+        self._indices = self._open.enter_context(ArrayFile(folder / "indices.npy", np.int32))
+        self._data: ArrayFile | None = None
+
+    @property
+    def n_entries(self) -> int:
+        """Entries so far."""
+        return self._indices.size
+
+    @property
+    def weighted(self) -> bool:
+        """Whether there were other entries than ones, or weights that say so."""
+        return self._data is not None
+
+    def append(self, indices: NDArray[np.int32], data: NDArray[np.float32] | None) -> None:
+        """Append the entries of the next rows; data None: ones."""
+        if data is not None and self._data is None:
+            self._data = self._open.enter_context(ArrayFile(self._folder / "data.npy", np.float32))
+            for start, stop in _cuts(self.n_entries, PIECE):
+                self._data.append(np.ones(stop - start, np.float32))
+        if self._data is not None:
+            self._data.append(np.ones(indices.size, np.float32) if data is None else data)
+        self._indices.append(indices)
+
+    def write_indptr(self, indptr: NDArray[Any]) -> None:
+        """Write where each row starts, and the end."""
+        with ArrayFile(self._folder / "indptr.npy", np.int64) as file:
+            file.append(indptr)
+
+    def __enter__(self) -> CsrFiles:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._open.__exit__(kind, value, trace)
+
+
+def _part_bounds(indptr: NDArray[np.int64], limit: int) -> NDArray[np.int32]:
+    """Cut the rows so that each part has at most ``limit`` entries, or one row, and at most about as many rows."""
+    n_rows = len(indptr) - 1
+    bounds = [0]
+    while bounds[-1] < n_rows:
+        start = bounds[-1]
+        stop = int(np.searchsorted(indptr, indptr[start] + limit, side="right")) - 1
+        bounds.append(min(max(stop, start + 1), n_rows, start + limit))
+    return np.array(bounds, np.int32)
+
+
+def _deal_out(
+    rows: NDArray[np.int32],
+    columns: NDArray[np.int32],
+    weights: NDArray[np.float32] | None,
+    mirror: bool,
+    bounds: NDArray[np.int32],
+    paths: list[Path],
+) -> int:
+    """Append each entry to the file of its part, in the order of the edges; return how many there are."""
+    entries = np.empty((rows.size, 1 + mirror), _record(weights is not None))
+    ends = [(rows, columns), (columns, rows)][: 1 + mirror]
+    for k, (first, second) in enumerate(ends):
+        entries["row"][:, k], entries["column"][:, k] = first, second
+        if weights is not None:
+            entries["weight"][:, k] = weights
+    flat = entries.reshape(-1)
+    if mirror:
+        twice = np.zeros(entries.shape, np.bool_)
+        twice[:, 1] = rows == columns
+        flat = flat[~twice.reshape(-1)]
+    part = np.searchsorted(bounds, flat["row"], side="right") - 1
+    order = np.argsort(part.astype(np.uint16) if len(paths) < 1 << 16 else part, kind="stable")  # the first: linear
+    ends_of_parts = np.cumsum(np.bincount(part, minlength=len(paths)))
+    flat = flat[order]
+    for path, start, stop in zip(paths, [0, *ends_of_parts.tolist()], ends_of_parts.tolist(), strict=False):
+        if stop > start:
+            _append(path, flat[start:stop])
+    return int(flat.size)
+
+
+def _sorted_part(
+    path: Path, record: np.dtype[Any], start: int, stop: int, n_jobs: int
+) -> tuple[NDArray[Any], NDArray[np.int32], NDArray[np.float32] | None]:
+    """Return the CSR arrays of the rows start..stop, and remove the part's file."""
+    if not path.exists():  # empty rows
+        return np.zeros(stop - start + 1, np.int64), np.empty(0, np.int32), None
+    entries = np.fromfile(path, record)
+    path.unlink()
+    rows, columns = np.ascontiguousarray(entries["row"]), np.ascontiguousarray(entries["column"])
+    weights = np.ascontiguousarray(entries["weight"]) if "weight" in (record.names or ()) else None
+    del entries
+    rows -= start
+    return build_csr(rows, columns, weights, stop - start, mirror=False, n_jobs=n_jobs)
+
+
+def _record(weighted: bool) -> np.dtype[Any]:
+    fields: list[tuple[str, Any]] = [("row", np.int32), ("column", np.int32)]
+    return np.dtype([*fields, ("weight", np.float32)] if weighted else fields)
+
+
+def _cuts(n: int, size: int) -> Iterable[tuple[int, int]]:
+    return pairwise(even_bounds(n, size).tolist())
+
+
+def _append(path: Path, array: NDArray[Any]) -> None:
+    with path.open("ab") as file:
+        file.write(np.ascontiguousarray(array).data.cast("B"))
 
 
 class MappedSparse(Sparse):
@@ -106,7 +418,7 @@ class StoredIds(Ids):
     name : str
         ``ids`` or ``column_ids``.
     kind : str
-        See :mod:`nearfar.storage._packed_ids`.
+        See :mod:`nearfar.embedding.files.native`.
     n : int
         How many there are.
     """
@@ -144,7 +456,7 @@ def create(
     Parameters
     ----------
     folder : Path
-        Where; see :meth:`nearfar.storage._folders.FolderKind.new`.
+        Where; see :meth:`nearfar._core.atomic.FolderKind.new`.
     read : callable
         Reads the edges into the files that it is given.
     mirror, self_loops : bool

@@ -12,12 +12,11 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from nearfar._parallel import run_blocks
-from nearfar._vector import empty_aligned
+from nearfar._core.threads import run_blocks
+from nearfar._core.vector import empty_aligned
 from nearfar.contracts import Floats
-from nearfar.relations import _kernels
-from nearfar.relations.composed import Walk
-from nearfar.relations.operators import How, LinearOperator, Sparse, Workspace, blocks_of
+from nearfar.relations import kernels as _kernels
+from nearfar.relations.operators import How, LinearOperator, Sparse, Walk, Workspace, blocks_of
 
 
 class NearField(Protocol):

@@ -1,26 +1,152 @@
-"""Non-negative linear operators, what a relation is made of: what all of them can do, and the sparse matrix.
+"""Operators made of operators: products, weighted sums, scaled rows, transposes, walks.
 
-Those that are made of others are in :mod:`nearfar.relations.composed`.
+They know their product with a dense block, and that of their transpose; nothing is ever multiplied out. With
+``B = diag(s) A`` and ``A`` symmetric, the walk's two products
+
+    P X   = 1/k (B + B² + ... + Bᵏ) X           T_1 = X + B X,           T_j = X + B T_(j-1),       P X = B T_(k-1) / k
+    Pᵀ X  = 1/k (Bᵀ + ... + (Bᵀ)ᵏ) X            (Horner, one product per power)
+
+come from one pass over the structure of ``A`` per power: with ``T' = s ∘ (X + A T'_(j-1))`` both need only ``A`` times
+the two blocks side by side (:mod:`nearfar.relations.near`).
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass, field
+from collections.abc import Hashable, Iterable, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
 from itertools import pairwise
 from math import isfinite
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.sparse import csr_array
+from scipy.sparse import csr_array, diags_array
 
-from nearfar._checks import available_processors
-from nearfar._parallel import even_bounds, run_blocks
-from nearfar._vector import empty_aligned
+from nearfar._core.checks import available_processors
+from nearfar._core.ids import Ids
+from nearfar._core.threads import even_bounds, run_blocks
+from nearfar._core.vector import empty_aligned
 from nearfar.contracts import Floats
-from nearfar.relations import _kernels
+from nearfar.errors import DataError, InputError
+from nearfar.relations import kernels as _kernels
+from nearfar.relations.kernels import build_csr, transpose
+
+if TYPE_CHECKING:
+    from nearfar.relations.edges import Edges
+
+# ------------------------------------------------------------
+# From edges or a matrix to the stored operator.
+
+
+def sparse_from_edges(owner: str, edges: Edges, *, mirror: bool, self_loops: bool, n_jobs: int) -> Sparse:
+    """Return the matrix of the edges, in memory; ``mirror`` stores each in both directions.
+
+    Raises
+    ------
+    DataError
+        If no edge is left, or duplicates add up to more than float32 holds.
+    """
+    rows, columns, weights = edges.rows, edges.columns, edges.weights
+    if not self_loops and edges.row_ids is edges.column_ids:
+        keep = rows != columns
+        rows, columns = rows[keep], columns[keep]
+        weights = None if weights is None else weights[keep]
+    check_some_edge(owner, rows.size)
+    indptr, indices, data = build_csr(rows, columns, weights, len(edges.row_ids), mirror=mirror, n_jobs=n_jobs)
+    check_sums(owner, data)
+    return Sparse(indptr, indices, data, len(edges.column_ids), symmetric=mirror)
+
+
+def check_some_edge(owner: str, n_edges: int) -> None:
+    """Refuse what holds nothing once self-loops are left out; what held nothing before was refused by the reader."""
+    if not n_edges:
+        raise DataError(owner, "edges", "at least one edge", "self-loops only, which self_loops=False leaves out")
+
+
+def check_sums(owner: str, data: Any) -> None:
+    """Refuse weights that were finite one by one, and no longer are where duplicates added up."""
+    if data is not None and not np.isfinite(data).all():
+        raise DataError(owner, "weight", "small enough to add up in float32", "an infinite sum")
+
+
+def sparse_from_matrix(
+    owner: str, A: Any, ids: Iterable[Hashable] | None, column_ids: Iterable[Hashable] | None
+) -> tuple[Sparse, Ids, Ids]:
+    """Return the operator of a matrix, and the ids: the same object twice where rows and columns are the same.
+
+    Raises
+    ------
+    InputError, DataError
+        See :meth:`nearfar.Relation.from_matrix`.
+    """
+    csr = checked_csr(owner, A)
+    n, m = csr.shape
+    row_ids = Ids(n if ids is None else ids, owner=owner, name="ids")
+    if column_ids is not None:
+        other_ids = Ids(column_ids, owner=owner, name="column_ids")
+    else:
+        other_ids = row_ids if n == m else Ids(m)
+    for name, given, size in (("ids", row_ids, n), ("column_ids", other_ids, m)):
+        if len(given) != size:
+            raise InputError(owner, name, f"{size} ids, one for each of A's", f"{len(given)}")
+    if row_ids == other_ids:
+        other_ids = row_ids
+    return _sparse(csr, square=row_ids is other_ids), row_ids, other_ids
+
+
+def _sparse(csr: csr_array[Any], *, square: bool) -> Sparse:
+    m = csr.shape[1]
+    data = None if np.all(csr.data == 1) else csr.data
+    operator = Sparse(csr.indptr.astype(np.int64), csr.indices.astype(np.int32), data, m, symmetric=False)
+    arrays = (operator.indptr, operator.indices, operator.data)
+    operator.symmetric = square and all(
+        a is b or (a is not None and b is not None and np.array_equal(a, b))
+        for a, b in zip(arrays, transpose(*arrays, m), strict=True)
+    )
+    return operator
+
+
+def checked_csr(owner: str, A: Any) -> csr_array[Any]:
+    """Return A as CSR, float32, sorted, without duplicates and zeros; a new object wherever A would change.
+
+    Raises
+    ------
+    InputError
+        If A is not a matrix of numbers.
+    DataError
+        If an entry is NaN, infinite or negative, or there is none.
+    """
+    from scipy.sparse import csr_array, issparse
+
+    try:
+        matrix: Any = A if issparse(A) else np.asarray(A)
+        if matrix.ndim != 2 or matrix.dtype.kind not in "biuf":
+            raise ValueError(f"{matrix.ndim} dimension(s) of {matrix.dtype}")
+        csr: csr_array[Any] = csr_array(matrix, copy=True)
+        csr.sum_duplicates()
+        with np.errstate(over="ignore"):  # refused below
+            csr = csr.astype(np.float32, copy=False)
+    except (TypeError, ValueError) as error:
+        got = f"{type(A).__name__} ({error})"
+        hint = "Edges, files and graphs go to Relation.from_edges."
+        raise InputError(owner, "A", "a sparse or dense matrix of real numbers", got, hint) from error
+    bad = np.flatnonzero(~(csr.data >= 0) | np.isinf(csr.data))
+    if bad.size:
+        row = int(np.searchsorted(csr.indptr, bad[0], side="right")) - 1
+        where = f"{csr.data[bad[0]]} in row {row}, column {csr.indices[bad[0]]} ({bad.size} such entries)"
+        raise DataError(owner, "A", "finite and non-negative", where, "Shift or clip the weights first.")
+    csr.eliminate_zeros()
+    if csr.nnz == 0:
+        raise DataError(owner, "A", "a matrix with at least one positive entry", f"none in shape {csr.shape}")
+    return csr
+
+
+# ------------------------------------------------------------
+# Non-negative linear operators, what a relation is made of: what all of them can do, and the sparse matrix.
+#
+# Those that are made of others are in :mod:`nearfar.relations.operators`.
 
 BLOCK = 2048
 """Rows a worker takes at a time: long enough to hide the hand-out, short enough to balance hubs."""
@@ -227,7 +353,7 @@ class Sparse(LinearOperator):
 
     @cached_property
     def _transposed(self) -> tuple[NDArray[Any], NDArray[np.int32], NDArray[np.float32] | None]:
-        from nearfar.relations._csr import transpose
+        from nearfar.relations.kernels import transpose
 
         indptr, indices, data = _read_only(*transpose(self.indptr, self.indices, self.data, self.shape[1]))
         return indptr, indices, data
@@ -272,3 +398,203 @@ class Sparse(LinearOperator):
                 weights = weights * self.row_scale[rows_of(self.indptr, start, stop)]
             np.add.at(sums, self.indices[start:stop].astype(np.intp), weights.astype(np.float64))
         return sums
+
+
+class Product(LinearOperator):
+    """``factors[0] @ factors[1] @ ...``, applied from the right."""
+
+    def __init__(self, factors: Sequence[LinearOperator]) -> None:
+        self.factors = tuple(factors)
+        self.shape = (factors[0].shape[0], factors[-1].shape[1])
+
+    def apply(self, X: Floats, out: Floats, how: How) -> bool:
+        order = self.factors if how.transposed else self.factors[::-1]
+        current = X
+        for step in order[:-1]:
+            target = how.workspace.take(step.shape[how.transposed], X)
+            step.apply(current, target, replace(how, base=None, factor=1.0))
+            if current is not X:
+                how.workspace.give(current)
+            current = target
+        finite = order[-1].apply(current, out, how)
+        how.workspace.give(current)
+        return finite
+
+    def scratch_arrays(self) -> int:
+        return 2 if len(self.factors) > 2 else 1
+
+    def rows(self, start: int, stop: int) -> csr_array[Any]:
+        block = self.factors[0].rows(start, stop)
+        for factor in self.factors[1:]:
+            block = csr_array(block @ factor.rows(0, factor.shape[0]))
+        return block
+
+    @property
+    def nbytes(self) -> int:
+        return sum(f.nbytes for f in self.factors)
+
+    @property
+    def nnz(self) -> int:
+        return sum(f.nnz for f in self.factors)
+
+
+class WeightedSum(LinearOperator):
+    """``sum_k weights[k] * terms[k]``."""
+
+    def __init__(self, weights: Sequence[float], terms: Sequence[LinearOperator]) -> None:
+        self.weights, self.terms = tuple(weights), tuple(terms)
+        self.shape = terms[0].shape
+
+    @property
+    def is_undirected(self) -> bool:
+        return all(term.is_undirected for term in self.terms)
+
+    def apply(self, X: Floats, out: Floats, how: How) -> bool:
+        base, finite = how.base, True
+        for weight, term in zip(self.weights, self.terms, strict=True):
+            finite &= term.apply(X, out, replace(how, base=base, factor=how.factor * weight))
+            base = out
+        return finite
+
+    def scratch_arrays(self) -> int:
+        return max(term.scratch_arrays() for term in self.terms)
+
+    def rows(self, start: int, stop: int) -> csr_array[Any]:
+        parts = [w * t.rows(start, stop) for w, t in zip(self.weights, self.terms, strict=True)]
+        return csr_array(sum(parts[1:], parts[0]))
+
+    @property
+    def nbytes(self) -> int:
+        return sum(t.nbytes for t in self.terms)
+
+    @property
+    def nnz(self) -> int:
+        return sum(t.nnz for t in self.terms)
+
+
+class RowScaled(LinearOperator):
+    """``diag(scale) inner``, for an inner operator that is not one sparse matrix."""
+
+    def __init__(self, scale: NDArray[np.float32], inner: LinearOperator) -> None:
+        self.scale, self.inner, self.shape = scale, inner, inner.shape
+
+    def apply(self, X: Floats, out: Floats, how: How) -> bool:
+        scale = self.scale[:, None].astype(X.dtype, copy=False)
+        part = how.workspace.take(self.shape[0], X)
+        if how.transposed:
+            with np.errstate(all="ignore"):  # of X nothing is known, the result says it
+                np.multiply(scale, X, out=part)
+            finite = self.inner.apply(part, out, how)
+        else:
+            finite = self.inner.apply(X, part, replace(how, base=None, factor=1.0))
+            with np.errstate(all="ignore"):
+                part *= scale * X.dtype.type(how.factor)
+                np.add(part, 0 if how.base is None else how.base, out=out)
+        how.workspace.give(part)
+        return finite
+
+    def scratch_arrays(self) -> int:
+        return 1 + self.inner.scratch_arrays()
+
+    def rows(self, start: int, stop: int) -> csr_array[Any]:
+        return csr_array(diags_array(self.scale[start:stop]) @ self.inner.rows(start, stop))
+
+    @property
+    def nbytes(self) -> int:
+        return self.scale.nbytes + self.inner.nbytes
+
+    @property
+    def nnz(self) -> int:
+        return self.inner.nnz
+
+
+class Transposed(LinearOperator):
+    """``innerᵀ``."""
+
+    def __init__(self, inner: LinearOperator) -> None:
+        self.inner, self.shape = inner, (inner.shape[1], inner.shape[0])
+
+    def apply(self, X: Floats, out: Floats, how: How) -> bool:
+        return self.inner.apply(X, out, replace(how, transposed=not how.transposed))
+
+    def scratch_arrays(self) -> int:
+        return self.inner.scratch_arrays()
+
+    def rows(self, start: int, stop: int) -> csr_array[Any]:
+        whole = self.inner.rows(0, self.inner.shape[0])
+        return csr_array(whole[:, start:stop].T)
+
+    @property
+    def nbytes(self) -> int:
+        return self.inner.nbytes
+
+    @property
+    def nnz(self) -> int:
+        return self.inner.nnz
+
+
+class Walk(LinearOperator):
+    """Mean of the first ``steps`` powers of a square operator B, by Horner's rule: one product per power."""
+
+    def __init__(self, base: LinearOperator, steps: int) -> None:
+        self.base, self.steps, self.shape = base, steps, base.shape
+
+    def without(self, isolates: NDArray[np.int64]) -> LinearOperator | None:
+        base = self.base.without(isolates)
+        if base is None:
+            return None
+        smaller = Walk(base, self.steps)
+        for name in {"row_sums", "column_sums"} & self.__dict__.keys():  # they stay what they are, to the last bit
+            smaller.__dict__[name] = np.delete(self.__dict__[name], isolates)
+        return smaller
+
+    @property
+    def is_undirected(self) -> bool:
+        return self.base.is_undirected
+
+    def apply(self, X: Floats, out: Floats, how: How) -> bool:
+        T = X
+        step = replace(how, base=X, factor=1.0)
+        for _ in range(self.steps - 1):
+            target = how.workspace.take(len(X), X)
+            self.base.apply(T, target, step)
+            if T is not X:
+                how.workspace.give(T)
+            T = target
+        finite = self.base.apply(T, out, replace(how, factor=how.factor / self.steps))
+        if T is not X:
+            how.workspace.give(T)
+        return finite
+
+    def scratch_arrays(self) -> int:
+        return min(self.steps - 1, 2) + self.base.scratch_arrays()
+
+    def rows(self, start: int, stop: int) -> csr_array[Any]:
+        whole = self.base.rows(0, self.shape[0])
+        power = self.base.rows(start, stop)
+        total = power.copy()
+        for _ in range(self.steps - 1):
+            power = csr_array(power @ whole)
+            total = csr_array(total + power)
+        total.data /= self.steps  # in place: scipy's own division would make it float64
+        return total
+
+    @property
+    def nbytes(self) -> int:
+        return self.base.nbytes
+
+    @property
+    def nnz(self) -> int:
+        return self.base.nnz
+
+
+def factors_of(operator: LinearOperator) -> tuple[LinearOperator, ...]:
+    """Return the factors of a product, of anything else itself."""
+    return operator.factors if isinstance(operator, Product) else (operator,)
+
+
+def terms_of(operator: LinearOperator) -> list[tuple[float, LinearOperator]]:
+    """Return the weighted terms of a sum, of anything else itself."""
+    if isinstance(operator, WeightedSum):
+        return list(zip(operator.weights, operator.terms, strict=True))
+    return [(1.0, operator)]

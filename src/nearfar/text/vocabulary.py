@@ -8,10 +8,10 @@ from os import PathLike
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from nearfar._checks import check_integer, check_path
-from nearfar._ids import Ids
+from nearfar._core.atomic import atomic_write
+from nearfar._core.checks import check_integer, check_path
+from nearfar._core.ids import Ids
 from nearfar.errors import DataError, InputError, UnknownIdError
-from nearfar.storage.atomic import atomic_write
 
 _ESCAPES = {"\\": "\\\\", "\t": "\\t", "\n": "\\n", "\r": "\\r"}
 _HEADER = "word\tcount\n"

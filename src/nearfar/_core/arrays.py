@@ -1,0 +1,232 @@
+"""Files of named arrays: one safetensors file with metadata, and a checksum over all of it; ids as arrays.
+
+The checksum is BLAKE2b, 256 bits, hexadecimal, of the whole file with these 64 digits taken as zeros, so a change of
+any byte shows. The same content gives the same bytes. The file is written by hand rather than with the safetensors
+package because that keeps neither the order of the metadata nor, for large arrays, the memory.
+"""
+
+from __future__ import annotations
+
+import datetime
+import hashlib
+import json
+import math
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import numpy as np
+from numpy.typing import NDArray
+
+from nearfar._core.atomic import atomic_write
+from nearfar._core.checks import bad_file
+from nearfar._core.ids import Ids
+from nearfar.errors import InputError
+
+_TYPES = {"float64": "F64", "float32": "F32", "int64": "I64", "int8": "I8"}
+_TYPES |= {"uint8": "U8", "uint16": "U16", "uint32": "U32"}
+_NO_CHECKSUM = "0" * 64
+_CHECKSUM_KEY = b'"checksum":"'
+_CHUNK = 1 << 22
+_LARGEST_HEADER = 100_000_000  # what the format allows
+
+
+def write_arrays(owner: str, path: Path, arrays: dict[str, NDArray[Any]], metadata: dict[str, str]) -> None:
+    """Write arrays and metadata with their checksum; the file appears whole or not at all."""
+    # The format wants the arrays aligned: eight-byte numbers first, single bytes last.
+    ordered = sorted(arrays.items(), key=lambda item: (-item[1].itemsize, item[0]))
+    header = _header(ordered, {**metadata, "checksum": _NO_CHECKSUM})
+    digest = hashlib.blake2b(header, digest_size=32)
+    for _, array in ordered:
+        for chunk in _chunks(array):
+            digest.update(chunk)
+    with atomic_write(path, owner=owner) as file:
+        file.write(_header(ordered, {**metadata, "checksum": digest.hexdigest()}))
+        for _, array in ordered:
+            for chunk in _chunks(array):
+                file.write(chunk)
+
+
+def read_arrays(path: Path) -> tuple[dict[str, NDArray[Any]], dict[str, str]]:
+    """Return the arrays and the metadata of a file by :func:`write_arrays`, once its checksum is found right."""
+    from safetensors import SafetensorError, safe_open
+
+    _verify(path)
+    try:
+        with safe_open(path, framework="np") as file:
+            metadata = file.metadata() or {}
+            arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 - not a dict
+    except SafetensorError as error:
+        raise bad_file(path, "a safetensors file", str(error)) from error
+    return arrays, metadata
+
+
+def _header(arrays: list[tuple[str, NDArray[Any]]], metadata: dict[str, str]) -> bytes:
+    entries: dict[str, Any] = {"__metadata__": metadata}
+    start = 0
+    for name, array in arrays:
+        stop = start + array.nbytes
+        entries[name] = {
+            "dtype": _TYPES[array.dtype.name],
+            "shape": list(array.shape),
+            "data_offsets": [start, stop],
+        }
+        start = stop
+    text = json.dumps(entries, separators=(",", ":")).encode("ascii")
+    text += b" " * (-len(text) % 8)
+    return len(text).to_bytes(8, "little") + text
+
+
+def _chunks(array: NDArray[Any]) -> Iterator[memoryview]:
+    if sys.byteorder == "big" or array.dtype.byteorder == ">":
+        array = array.astype(array.dtype.newbyteorder("<"))
+    flat = np.ascontiguousarray(array).reshape(-1).view(np.uint8).data
+    for start in range(0, len(flat), _CHUNK):
+        yield flat[start : start + _CHUNK]
+
+
+def _verify(path: Path) -> None:
+    with path.open("rb") as file:
+        header, stored = _read_header(path, file)
+        digest = hashlib.blake2b(header, digest_size=32)
+        while chunk := file.read(_CHUNK):
+            digest.update(chunk)
+    if digest.hexdigest().encode() != stored:
+        raise bad_file(
+            path,
+            "what was written",
+            "another checksum: it was cut short or altered",
+            "Fetch it again, or make it again.",
+        )
+
+
+def _read_header(path: Path, file: BinaryIO) -> tuple[bytes, bytes]:
+    """Return the header with zeros in the place of the checksum, and the checksum."""
+    prefix = file.read(8)
+    length = int.from_bytes(prefix, "little")
+    if len(prefix) < 8 or length > _LARGEST_HEADER:
+        raise bad_file(path, "a safetensors file", "something else, or it was cut short")
+    text = file.read(length)
+    # The metadata come first, so the first occurrence is the key itself; a quote inside a value would be escaped.
+    at = text.find(_CHECKSUM_KEY) + len(_CHECKSUM_KEY)
+    if len(text) < length or at < len(_CHECKSUM_KEY) or text[at + 64 : at + 65] != b'"':
+        raise bad_file(path, "an embedding written by nearfar", "a file without its checksum, or cut short")
+    return prefix + text[:at] + _NO_CHECKSUM.encode() + text[at + 64 :], text[at : at + 64]
+
+
+# ------------------------------------------------------------
+# Ids as arrays: what the formats that keep everything store of them.
+#
+# ==========  =======================================================================================
+# kind        arrays
+# ==========  =======================================================================================
+# ``range``   none: the ids are 0 .. n - 1
+# ``int``     ``NAME``: int64, shape (n,)
+# ``str``     ``NAME.data``: UTF-8 bytes, one id after the other; ``NAME.ends``: int64, shape (n,)
+# ``json``    ``NAME.data``: UTF-8 bytes of a JSON list; lists in it are ``[tag, value]``, see below
+# ==========  =======================================================================================
+#
+# Tags: ``t`` a tuple (its items), ``b`` bytes (hexadecimal), ``f`` a float that JSON cannot write (nan, inf, -inf),
+# ``d`` a date, ``dt`` a date with time (ISO 8601). Everything else is plain JSON, where 1, 1.0, true and "1" differ.
+
+Arrays = dict[str, NDArray[Any]]
+
+
+def pack_ids(owner: str, name: str, ids: Ids) -> tuple[str, Arrays]:
+    """Return the kind of the ids and their arrays.
+
+    Raises
+    ------
+    InputError
+        If an id is of a kind that cannot be stored.
+    """
+    if ids.is_range:
+        return "range", {}
+    if ids.is_integer:
+        return "int", {name: ids.to_numpy()}
+    keys = ids.to_list()
+    if all(type(key) is str for key in keys):
+        # Lone surrogates, which file names may bring, are kept.
+        encoded = [key.encode("utf-8", "surrogatepass") for key in keys]
+        ends = np.cumsum(np.fromiter(map(len, encoded), np.int64, len(encoded)), dtype=np.int64)
+        return "str", {f"{name}.data": _bytes(b"".join(encoded)), f"{name}.ends": ends}
+    text = json.dumps([_encode(owner, key) for key in keys], separators=(",", ":"))
+    return "json", {f"{name}.data": _bytes(text.encode("ascii"))}
+
+
+def unpack_ids(path: Path, name: str, kind: str, arrays: Mapping[str, NDArray[Any]], n: int) -> Ids:
+    """Return the ids from their kind and arrays.
+
+    Raises
+    ------
+    FileFormatError
+        If the arrays are not there, do not fit, or do not hold ``n`` distinct ids.
+    """
+    try:
+        ids = _unpack(name, kind, arrays, n)
+    except (KeyError, ValueError, TypeError, IndexError, RecursionError) as error:
+        raise bad_file(path, f"one with readable {name}", f"{type(error).__name__}: {error}") from error
+    if len(ids) != n:
+        raise bad_file(path, f"one with {n} {name}, one for each row", f"{len(ids)}")
+    return ids
+
+
+def _unpack(name: str, kind: str, arrays: Mapping[str, NDArray[Any]], n: int) -> Ids:
+    if kind == "range":
+        return Ids(n)
+    if kind == "int":
+        return Ids(arrays[name].astype(np.int64, casting="safe"))
+    if kind not in ("str", "json"):
+        raise ValueError(f"ids of the unknown kind {kind!r}")
+    data = arrays[f"{name}.data"].astype(np.uint8, casting="safe").tobytes()
+    if kind == "str":
+        ends = arrays[f"{name}.ends"].tolist()
+        starts = [0, *ends[:-1]] if ends else []
+        if ends and (ends[-1] != len(data) or any(a > b for a, b in zip(starts, ends, strict=True))):
+            raise ValueError("the ends of the ids do not fit their text")
+        return Ids([data[a:b].decode("utf-8", "surrogatepass") for a, b in zip(starts, ends, strict=True)])
+    return Ids([_decode(item) for item in json.loads(data)])
+
+
+def _bytes(data: bytes) -> NDArray[np.uint8]:
+    return np.frombuffer(data, np.uint8)
+
+
+def _encode(owner: str, key: Any) -> Any:
+    if isinstance(key, np.generic) and key.dtype.kind in "biufSU":
+        key = key.item()  # equal to it, and found by the same look-ups
+    if key is None or type(key) in (bool, int, str):
+        return key
+    if type(key) is float:
+        return key if math.isfinite(key) else ["f", repr(key)]
+    if type(key) is tuple:
+        return ["t", [_encode(owner, item) for item in key]]
+    if type(key) is bytes:
+        return ["b", key.hex()]
+    if type(key) is datetime.datetime:
+        return ["dt", key.isoformat()]
+    if type(key) is datetime.date:
+        return ["d", key.isoformat()]
+    raise InputError(
+        owner,
+        "ids",
+        "strings, numbers, None, bytes, dates or tuples of them to be stored",
+        f"{key!r} ({type(key).__name__})",
+        "Give ids of these kinds before saving.",
+    )
+
+
+def _decode(item: Any) -> Any:
+    if not isinstance(item, list):
+        return item
+    tag, value = item
+    if tag == "t":
+        return tuple(_decode(part) for part in value)
+    readers: dict[str, Callable[[str], Any]] = {
+        "b": bytes.fromhex,
+        "f": float,
+        "d": datetime.date.fromisoformat,
+        "dt": datetime.datetime.fromisoformat,
+    }
+    return readers[tag](value)

@@ -1,0 +1,333 @@
+"""One-dimensional arrays in files: appended to, and mapped into memory."""
+
+from __future__ import annotations
+
+import json
+import os
+import secrets
+import shutil
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Any, BinaryIO
+
+import numpy as np
+from numpy.lib import format as npy
+from numpy.typing import DTypeLike, NDArray
+
+from nearfar._version import __version__
+from nearfar.errors import FileFormatError, InputError
+
+# ------------------------------------------------------------
+# Files that appear whole or not at all.
+#
+# The new content goes to a temporary file in the same folder, is forced to the disk, and takes the place of the old
+# file in one step. Whatever goes wrong before that step, a full disk or an interrupt included, leaves the old file as
+# it
+# was and removes the temporary one.
+
+__all__ = ["atomic_write", "check_target"]
+
+
+def check_target(owner: str, path: Path) -> Path:
+    """Return the real path of a file that could be written, symbolic links followed.
+
+    Raises
+    ------
+    InputError
+        If the folder does not exist or cannot be written to, or the path is there but not a plain file.
+    """
+    real = Path(os.path.realpath(path))
+    if not real.parent.is_dir():
+        raise InputError(owner, "path", "in a folder that exists", repr(str(path)), "Create the folder first.")
+    if real.exists() and not real.is_file():
+        what = "a folder" if real.is_dir() else "a device or pipe"
+        raise InputError(owner, "path", "a plain file", f"{str(path)!r} ({what})")
+    if not os.access(real.parent, os.W_OK | os.X_OK):
+        raise InputError(owner, "path", "in a folder that you may write to", repr(str(path)))
+    return real
+
+
+@contextmanager
+def atomic_write(path: str | os.PathLike[str], *, owner: str = "atomic_write") -> Iterator[BinaryIO]:
+    """Open a file for writing bytes; it takes the place of ``path`` when the block ends without an error.
+
+    Parameters
+    ----------
+    path : path-like
+        The file to write. A symbolic link is followed; the permissions of an existing file are kept.
+    owner : str
+        For the message of the error.
+
+    Yields
+    ------
+    binary file
+
+    Raises
+    ------
+    InputError
+        If the path cannot be written to, see :func:`check_target`.
+    OSError
+        If the disk is full or fails; the old file is intact.
+
+    Examples
+    --------
+    >>> import pathlib, tempfile
+    >>> from nearfar.embedding.files import atomic_write
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     target = pathlib.Path(folder, "notes.txt")
+    ...     with atomic_write(target) as file:
+    ...         _ = file.write(b"whole")
+    ...     target.read_bytes()
+    b'whole'
+    """
+    target = check_target(owner, Path(path))
+    temporary = target.parent / f".nearfar-{secrets.token_hex(8)}.tmp"
+    try:
+        with temporary.open("xb") as file:
+            yield file
+            file.flush()
+            os.fsync(file.fileno())
+        if target.exists():
+            temporary.chmod(target.stat().st_mode & 0o7777)
+        temporary.replace(target)
+    except BaseException:
+        with suppress(OSError):
+            temporary.unlink()
+        raise
+    _sync_folder(target.parent)
+
+
+def _sync_folder(folder: Path) -> None:
+    # The file is already in place: a file system that cannot sync a folder does not make the write fail.
+    with suppress(OSError):
+        descriptor = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+
+
+# ------------------------------------------------------------
+# Folders of arrays that appear whole or not at all, and are checked before they are used.
+#
+# A folder holds ``.npy`` files and a header, a JSON file written last: format, version, what the kind of folder wants
+# to
+# say, and the size of every other file.
+
+_TEMPORARY = ".nearfar-"
+
+
+@dataclass(frozen=True)
+class FolderKind:
+    """What is stored in a folder of this kind, name of its header, format and version; names of folders within it."""
+
+    what: str
+    header: str
+    format: str
+    version: int
+    inner: tuple[str, ...] = ()
+
+    def write_header(self, folder: Path, fields: Mapping[str, Any]) -> None:
+        """Write the header, with the sizes of the other files: the last one to be written."""
+        files = {path.name: path.stat().st_size for path in sorted(folder.glob("*.npy"))}
+        about = {"format": self.format, "version": self.version, "nearfar": __version__}
+        with (folder / self.header).open("x", encoding="utf-8") as file:
+            json.dump({**about, **fields, "files": files}, file, indent=1)
+            file.flush()
+            os.fsync(file.fileno())
+
+    def read_header(self, folder: Path) -> Mapping[str, Any]:
+        """Read the header, and check that every file that it names is there in its size.
+
+        Raises
+        ------
+        FileFormatError
+            If the folder is none of this format and version, or a file is missing or was cut short.
+        """
+        content = self._content(folder)
+        if content is None:
+            raise bad_folder(folder, f"a {self.what} stored by nearfar", f"one without a {self.header} that says so")
+        if content.get("version") != self.version:
+            got = f"version {content.get('version')!r}, written by nearfar {content.get('nearfar')}"
+            hint = "Install the nearfar that wrote it."
+            raise bad_folder(folder, f"of version {self.version} of the format", got, hint)
+        try:
+            sizes = {str(name): int(size) for name, size in dict(content["files"]).items()}
+        except (KeyError, TypeError, ValueError) as error:
+            raise self.bad_header(folder, error) from error
+        for name, size in sizes.items():
+            path = folder / Path(name).name
+            found = path.stat().st_size if path.is_file() else -1
+            if found != size:
+                got = f"{name} of {found} bytes instead of {size}" if found >= 0 else f"no {name}"
+                raise bad_folder(folder, "what was written", got, "Make it again.")
+        return content
+
+    def bad_header(self, folder: Path, error: Exception) -> FileFormatError:
+        """Return the error for a header whose fields are not what they should be."""
+        return bad_folder(folder, f"one with a readable {self.header}", f"{type(error).__name__}: {error}")
+
+    @contextmanager
+    def new(self, owner: str, name: str, path: Path) -> Iterator[Path]:
+        """Yield a temporary folder that takes the place of ``path`` when the block ends without an error.
+
+        Whatever goes wrong before, an interrupt or a full disk included, leaves what was at ``path`` as it was.
+
+        Parameters
+        ----------
+        owner, name : str
+            For the message of the error: who asks, and which argument the path is.
+        path : Path
+            Nothing, an empty folder, or a folder of this kind, which is replaced.
+
+        Raises
+        ------
+        InputError
+            If it is something else, or cannot be written to.
+        """
+        target = self._check_target(owner, name, path)
+        temporary = _temporary(target)
+        temporary.mkdir()
+        try:
+            yield temporary
+            _put_in_place(temporary, target)
+        except BaseException:
+            shutil.rmtree(temporary, ignore_errors=True)
+            raise
+
+    def _content(self, folder: Path) -> Mapping[str, Any] | None:
+        """Return what the header says, None if it is no header of this kind."""
+        try:
+            content = json.loads((folder / self.header).read_text(encoding="utf-8"))
+        except (OSError, ValueError, RecursionError):
+            return None
+        return content if isinstance(content, dict) and content.get("format") == self.format else None
+
+    def _check_target(self, owner: str, name: str, path: Path) -> Path:
+        real = Path(os.path.realpath(path))
+        if not real.parent.is_dir():
+            raise InputError(owner, name, "in a folder that exists", str(path), "Create that folder first.")
+        if not os.access(real.parent, os.W_OK | os.X_OK):
+            raise InputError(owner, name, "in a folder that you may write to", str(path))
+        if real.exists() and not (real.is_dir() and self._is_replaceable(real)):
+            what = "a folder with something else in it" if real.is_dir() else "a file"
+            hint = "Choose another name, or remove it first."
+            raise InputError(owner, name, f"a new folder, or a {self.what} to replace", f"{str(path)!r} ({what})", hint)
+        return real
+
+    def _is_replaceable(self, folder: Path) -> bool:
+        """Whether nothing but a stored one would be lost."""
+        names = [entry.name for entry in folder.iterdir()]
+        known = (self.header, *self.inner)
+        ours = all(name in known or name.endswith(".npy") or name.startswith(_TEMPORARY) for name in names)
+        return not names or (ours and self._content(folder) is not None)
+
+
+def bad_folder(folder: Path, expected: str, got: str, hint: str = "") -> FileFormatError:
+    """Return the error for a folder that is not what it should be, in the form of :mod:`nearfar.errors`."""
+    return FileFormatError(f"{folder}: folder must be {expected}; got {got}.{hint and ' ' + hint}")
+
+
+def mapped(folder: Path, name: str, dtype: type, size: int) -> NDArray[Any]:
+    """Map an array of a folder.
+
+    Raises
+    ------
+    FileFormatError
+        If it is not of this type and size.
+    """
+    try:
+        array = map_npy(folder / f"{name}.npy")
+    except (ValueError, OSError, EOFError) as error:
+        raise bad_folder(folder, f"one with a readable {name}.npy", str(error)) from error
+    if array.dtype != dtype or array.shape != (size,):
+        expected = f"one whose {name}.npy holds {size} {np.dtype(dtype).name}"
+        raise bad_folder(folder, expected, f"{array.dtype}, shape {array.shape}")
+    return array
+
+
+def _put_in_place(temporary: Path, target: Path) -> None:
+    if not target.exists():
+        temporary.rename(target)
+    else:
+        old = _temporary(target)
+        target.rename(old)
+        try:
+            temporary.rename(target)
+        except BaseException:
+            old.rename(target)
+            raise
+        shutil.rmtree(old, ignore_errors=True)
+    with suppress(OSError):  # the folder is in place: a file system that cannot sync it does not make this fail
+        descriptor = os.open(target.parent, os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+
+
+def _temporary(target: Path) -> Path:
+    return target.parent / f"{_TEMPORARY}{secrets.token_hex(8)}.tmp"
+
+
+class ArrayFile:
+    """A one-dimensional array that grows in a ``.npy`` file; whole when the block ends without an error.
+
+    Parameters
+    ----------
+    path : Path
+        A file that is not there yet.
+    dtype : dtype
+    """
+
+    def __init__(self, path: Path, dtype: DTypeLike) -> None:
+        self._dtype, self.size = np.dtype(dtype), 0
+        self._file = path.open("xb")
+        self._write_header()
+
+    def append(self, array: NDArray[Any]) -> None:
+        """Append a piece."""
+        self._file.write(np.ascontiguousarray(array, self._dtype).data.cast("B"))
+        self.size += array.size
+
+    def _write_header(self) -> None:
+        header = {"descr": npy.dtype_to_descr(self._dtype), "fortran_order": False, "shape": (self.size,)}
+        npy.write_array_header_1_0(self._file, header)
+
+    def __enter__(self) -> ArrayFile:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if kind is not None:
+            with suppress(OSError):  # what is left in the buffer may not fit either
+                self._file.close()
+            return
+        with self._file:
+            self._file.seek(0)
+            self._write_header()  # NumPy keeps room in it for a longer shape: it is as long as the first
+            self._file.flush()
+            os.fsync(self._file.fileno())
+
+
+def map_npy(path: Path) -> NDArray[Any]:
+    """Map a ``.npy`` file into memory, read-only.
+
+    Raises
+    ------
+    ValueError, OSError
+        If the file is cut short, is none, or holds something else than numbers.
+    """
+    # A plain array: kernels would be compiled once more for the subclass.
+    return np.asarray(np.load(path, mmap_mode="r", allow_pickle=False))
+
+
+def map_raw(path: Path, dtype: DTypeLike) -> NDArray[Any]:
+    """Map a file of numbers without any header into memory, read-only; a file that is empty or not there has none."""
+    if not path.exists() or path.stat().st_size == 0:
+        return np.empty(0, dtype)
+    return np.asarray(np.memmap(path, dtype, mode="r"))

@@ -1,0 +1,133 @@
+"""The file of an interrupted fit: arrays and plain facts, with the checksum of the native file and no pickle.
+
+Metadata: ``format``, ``version``, ``nearfar`` (version of the library), ``facts`` and ``identity``, both JSON.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from nearfar._core.arrays import read_arrays, write_arrays
+from nearfar._core.checks import bad_file
+from nearfar._version import __version__
+from nearfar.errors import InputError
+
+FORMAT, VERSION = "nearfar.checkpoint", "1"
+DIGEST = "digest "
+"""Begins what stands for something large in an identity."""
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    """What a checkpoint holds.
+
+    Parameters
+    ----------
+    arrays : dict of ndarray
+        float32, float64, int64 or uint8.
+    facts : dict
+        The rest of the state, as JSON can hold it; arrays in it become lists.
+    identity : dict
+        What tells the fit from others, as JSON can hold it.
+    """
+
+    arrays: dict[str, NDArray[Any]]
+    facts: dict[str, Any]
+    identity: dict[str, Any]
+
+
+def write(owner: str, path: str | os.PathLike[str], snapshot: Snapshot) -> None:
+    """Write a checkpoint, whole or not at all, in place of an earlier one.
+
+    Raises
+    ------
+    InputError
+        If the path holds a file that is no checkpoint.
+    OSError
+        If the disk is full or fails; the file from before is intact.
+    """
+    path = Path(path)
+    if path.exists() and not _is_checkpoint(path):
+        raise InputError(owner, "path", "new, or that of a checkpoint", f"{str(path)!r}, another file", "Remove it.")
+    metadata = {"format": FORMAT, "version": VERSION, "nearfar": __version__}
+    metadata["facts"] = json.dumps(snapshot.facts, default=_plain)
+    metadata["identity"] = json.dumps(snapshot.identity, sort_keys=True)
+    write_arrays(owner, path, snapshot.arrays, metadata)
+
+
+def read(path: Path) -> Snapshot:
+    """Read a checkpoint; its arrays are writable and aligned.
+
+    Raises
+    ------
+    FileFormatError
+        If it is truncated, altered, of a later version, or no checkpoint.
+    """
+    arrays, metadata = read_arrays(path)
+    if metadata.get("format") != FORMAT:
+        raise bad_file(path, "a checkpoint written by nearfar", f"format {metadata.get('format')!r}")
+    if metadata.get("version") != VERSION:
+        got = f"version {metadata.get('version')!r}, written by nearfar {metadata.get('nearfar')}"
+        raise bad_file(path, f"of version {VERSION} of the format", got, "Install a newer nearfar.")
+    # What the file's reader hands out may start at any byte, which is not how a fit made its arrays.
+    aligned = {name: np.require(array, requirements=["C", "A", "W", "O"]) for name, array in arrays.items()}
+    return Snapshot(aligned, json.loads(metadata["facts"]), json.loads(metadata["identity"]))
+
+
+def _is_checkpoint(path: Path) -> bool:
+    """Look at the header only: what follows may be damaged, and is replaced anyway."""
+    with path.open("rb") as file:
+        length = int.from_bytes(file.read(8), "little")
+        return f'"format":"{FORMAT}"'.encode() in file.read(min(length, 4096))
+
+
+def _plain(value: object) -> Any:
+    """Return the arrays in the state of a random generator as lists."""
+    if isinstance(value, np.ndarray):
+        return value.tolist()
+    if isinstance(value, np.integer):
+        return int(value)
+    raise TypeError(f"{type(value).__name__} in the facts of a checkpoint")
+
+
+_HINT = "Resume with the same relation and parameters, or start a new fit with init=."
+
+
+def check_same(
+    owner: str, argument: str, path: object, stored: Mapping[str, Any], now: Mapping[str, Any], hint: str = _HINT
+) -> None:
+    """Refuse to go on with another fit than the stored one.
+
+    Raises
+    ------
+    InputError
+        With everything that differs.
+    """
+    differs = [
+        _difference(name, stored.get(name), now.get(name))
+        for name in {**stored, **now}
+        if stored.get(name) != now.get(name)
+    ]
+    if differs:
+        raise InputError(
+            owner,
+            argument,
+            "a checkpoint of this very fit",
+            f"one that differs in {', '.join(differs)}: {path}",
+            hint,
+        )
+
+
+def _difference(name: str, stored: object, now: object) -> str:
+    shown = [repr(value) for value in (stored, now)]
+    if any(DIGEST in text or len(text) > 40 for text in shown):
+        return f"the {name}"
+    return f"the {name} ({shown[0]} there, {shown[1]} here)"

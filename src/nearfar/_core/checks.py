@@ -1,0 +1,196 @@
+"""The one place where arguments are checked: each function returns the value it accepts, or raises.
+
+Every function takes ``owner`` (who asks, as the user would write it) and ``name`` (the argument), so that all
+messages have the one form of :mod:`nearfar.errors`. What came is shown by its ``repr``: the string '2' is not 2.
+"""
+
+from __future__ import annotations
+
+import importlib
+import math
+import numbers
+import os
+from collections.abc import Callable, Collection, Iterable
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from nearfar.contracts import Floats
+from nearfar.errors import FileFormatError, InputError, MissingDependencyError
+
+
+def check_integer(owner: str, name: str, value: object, low: int | None = None, high: int | None = None) -> int:
+    """Return ``value`` as int if it is an integer in [low, high]; booleans are refused."""
+    ok = not isinstance(value, (bool, np.bool_)) and isinstance(value, numbers.Integral)
+    if not ok or (low is not None and value < low) or (high is not None and value > high):  # type: ignore[operator]
+        raise InputError(owner, name, "an integer" + _range(low, high), repr(value))
+    return int(value)  # type: ignore[call-overload, no-any-return]
+
+
+def check_real(
+    owner: str,
+    name: str,
+    value: object,
+    low: float | None = None,
+    high: float | None = None,
+    *,
+    open_low: bool = False,
+    open_high: bool = False,
+) -> float:
+    """Return ``value`` as float if it is a finite number in the interval; an end is excluded where ``open_*``."""
+    ok = not isinstance(value, (bool, np.bool_)) and isinstance(value, numbers.Real) and math.isfinite(value)
+    if ok and low is not None:
+        ok = value > low if open_low else value >= low  # type: ignore[operator]
+    if ok and high is not None:
+        ok = value < high if open_high else value <= high  # type: ignore[operator]
+    if not ok:
+        raise InputError(owner, name, "a finite number" + _range(low, high, open_low, open_high), repr(value))
+    return float(value)  # type: ignore[arg-type]
+
+
+def check_choice(owner: str, name: str, value: object, choices: Collection[str]) -> str:
+    """Return ``value`` if it is one of the strings in ``choices``."""
+    if not isinstance(value, str) or value not in choices:
+        raise InputError(owner, name, "one of " + ", ".join(repr(c) for c in choices), repr(value))
+    return value
+
+
+def check_flag(owner: str, name: str, value: object) -> bool:
+    """Return ``value`` if it is a boolean."""
+    if not isinstance(value, (bool, np.bool_)):
+        raise InputError(owner, name, "True or False", repr(value))
+    return bool(value)
+
+
+def check_callbacks(owner: str, value: Any) -> tuple[Callable[[Any], bool | None], ...]:
+    """Return the callbacks of a fit, none for None."""
+    given = () if value is None else value
+    if not isinstance(given, Iterable) or not all(map(callable, callbacks := tuple(given))):
+        raise InputError(owner, "callbacks", "a sequence of callables", given)
+    return callbacks
+
+
+def check_matrix(
+    owner: str,
+    name: str,
+    value: object,
+    *,
+    columns: int | None = None,
+    rows: int | None = None,
+    finite: bool = True,
+) -> Floats:
+    """Return ``value`` as a finite, two-dimensional, C-contiguous float32 or float64 array.
+
+    float64 stays float64, everything else becomes float32; no copy where none is needed. A dimension that is given
+    (``rows``, ``columns``) must match. With ``finite=False`` the caller looks for NaN and infinity.
+    """
+    try:
+        array = np.asarray(value)
+        if array.dtype.kind in "cSUmM":  # astype would drop the imaginary part, read digits, count days
+            raise TypeError(f"entries of type {array.dtype}")
+        if array.dtype != np.float64:
+            array = array.astype(np.float32, copy=False)
+    except (TypeError, ValueError) as error:
+        raise InputError(owner, name, "a matrix of numbers", f"{type(value).__name__} ({error})") from error
+    if array.ndim != 2:
+        raise InputError(owner, name, "two-dimensional", f"{array.ndim} dimension(s), shape {array.shape}")
+    for axis, wanted, word in ((0, rows, "rows"), (1, columns, "columns")):
+        if wanted is not None and array.shape[axis] != wanted:
+            raise InputError(owner, name, f"of {wanted} {word}", f"{array.shape[axis]} (shape {array.shape})")
+    array = np.ascontiguousarray(array)
+    if finite:
+        check_finite(owner, name, array)
+    return array
+
+
+def check_sparse(owner: str, name: str, value: Any, *, columns: int | None = None) -> Any:
+    """Return a sparse matrix of finite numbers as a CSR array; ``columns`` must match if given."""
+    from scipy.sparse import csr_array
+
+    if value.dtype.kind not in "fiub":
+        raise InputError(owner, name, "a matrix of numbers", f"entries of type {value.dtype}")
+    array: Any = csr_array(value)
+    if columns is not None and array.shape[1] != columns:
+        raise InputError(owner, name, f"of {columns} columns", f"{array.shape[1]}")
+    bad = np.unique(np.searchsorted(array.indptr, np.flatnonzero(~np.isfinite(array.data)), side="right") - 1)
+    if bad.size:
+        raise _not_finite(owner, name, bad)
+    return array
+
+
+def check_finite(owner: str, name: str, array: Floats) -> None:
+    """Refuse NaN and infinity with the first rows that hold them."""
+    with np.errstate(all="ignore"):
+        # One fast pass; large numbers can overflow it, and only then is each looked at.
+        if np.isfinite(array.sum()):
+            return
+    bad = np.flatnonzero(~np.isfinite(array).all(axis=1))
+    if bad.size:
+        raise _not_finite(owner, name, bad)
+
+
+def _not_finite(owner: str, name: str, rows: NDArray[np.intp]) -> InputError:
+    got = f"NaN or infinity in {rows.size} row(s), first {rows[:5].tolist()}"
+    return InputError(owner, name, "finite", got, "Remove or impute these rows.")
+
+
+def check_random_state(owner: str, value: object, name: str = "random_state") -> np.random.Generator:
+    """Return a NumPy Generator: from None (fresh entropy), an integer seed, a Generator or a RandomState."""
+    if value is None:
+        return np.random.default_rng()
+    if isinstance(value, np.random.Generator):
+        return value
+    if isinstance(value, np.random.RandomState):
+        return np.random.default_rng(value.randint(0, 2**31 - 1, size=4))
+    return np.random.default_rng(check_integer(owner, name, value, low=0))
+
+
+def check_n_jobs(owner: str, value: object) -> int:
+    """Return the number of workers: None or -1 means every processor that this process may use."""
+    if value is None or value == -1:
+        return available_processors()
+    return check_integer(owner, "n_jobs", value, low=1)
+
+
+def available_processors() -> int:
+    """Return how many processors this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else (os.cpu_count() or 1)
+
+
+def check_path(owner: str, name: str, value: object, *, exists: bool = False) -> Path:
+    """Return ``value`` as a Path; with ``exists`` it must be a file that is there."""
+    if not isinstance(value, (str, os.PathLike)):
+        raise InputError(owner, name, "a path", repr(value))
+    if not str(value):  # Path makes the current folder of it
+        raise InputError(owner, name, "a path", "''")
+    path = Path(value)
+    if exists and not path.is_file():
+        what = "a folder" if path.is_dir() else "no such file"
+        raise InputError(owner, name, "a file that exists", f"{str(path)!r} ({what})")
+    return path
+
+
+def require(owner: str, module: str, extra: str) -> ModuleType:
+    """Import an optional dependency, or say which extra brings it."""
+    try:
+        return importlib.import_module(module)
+    except ImportError as error:
+        raise MissingDependencyError(owner, module.partition(".")[0], extra) from error
+
+
+def _range(low: float | None, high: float | None, open_low: bool = False, open_high: bool = False) -> str:
+    if low is None and high is None:
+        return ""
+    if high is None:
+        return f" {'>' if open_low else '>='} {low}"
+    if low is None:
+        return f" {'<' if open_high else '<='} {high}"
+    return f" in {'(' if open_low else '['}{low}, {high}{')' if open_high else ']'}"
+
+
+def bad_file(path: Path, expected: str, got: str, hint: str = "") -> FileFormatError:
+    """Return the error for a file that is not what it should be, in the form of :mod:`nearfar.errors`."""
+    return FileFormatError(f"{path}: file must be {expected}; got {got}.{hint and ' ' + hint}")

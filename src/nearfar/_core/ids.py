@@ -1,0 +1,222 @@
+"""Ids: the names of rows and columns, with the way back from a name to its position.
+
+Any hashable id stays what it was. Consecutive integers from 0 cost nothing, other integers 8 bytes each, everything
+else a Python list. The first look-up makes a sorted index (16 bytes more each) or a dictionary.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable, Iterator, Sequence
+from typing import Any, overload
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from nearfar._core.checks import check_integer
+from nearfar.errors import InputError
+
+Rows = NDArray[np.int64]
+
+
+class Ids(Sequence[Any]):
+    """An immutable sequence of distinct ids.
+
+    Parameters
+    ----------
+    ids : int, or iterable of hashable
+        An integer n stands for 0 .. n - 1. Integers (Python's or NumPy's) are kept in an int64 array and given back as
+        ``int``; NumPy strings become ``str``.
+    owner, name : str
+        For the message of the error.
+
+    Raises
+    ------
+    InputError
+        If an id occurs twice or cannot be hashed.
+    """
+
+    __slots__ = ("_lookup", "_n", "_store")
+
+    def __init__(self, ids: int | Iterable[Hashable], *, owner: str = "Ids", name: str = "ids") -> None:
+        self._lookup: dict[Any, int] | tuple[NDArray[np.int64], Rows] | None = None
+        self._store: NDArray[np.int64] | list[Any] | None
+        self._n: int
+        if isinstance(ids, Ids):
+            self._store, self._n, self._lookup = ids._store, ids._n, ids._lookup
+            return
+        if isinstance(ids, (int, np.integer)):
+            self._store, self._n = None, check_integer(owner, name, ids, low=0)
+            return
+        self._keep(_compact(ids))
+        self._check_distinct(owner, name)
+
+    @staticmethod
+    def of_distinct(ids: Iterable[Hashable]) -> Ids:
+        """Make ids that are known to be distinct and hashable: the check takes longer than everything else."""
+        made = Ids(0)
+        made._keep(_compact(ids))
+        return made
+
+    def _keep(self, store: NDArray[np.int64] | list[Any]) -> None:
+        self._store, self._n = store, len(store)
+        if isinstance(store, np.ndarray):
+            store.flags.writeable = False
+            if np.array_equal(store, np.arange(self._n)):
+                self._store = None
+
+    def __len__(self) -> int:
+        return self._n
+
+    @overload
+    def __getitem__(self, row: int) -> Any: ...
+    @overload
+    def __getitem__(self, row: slice) -> list[Any]: ...
+    def __getitem__(self, row: int | slice) -> Any:
+        if isinstance(row, slice):
+            return self.take(np.arange(self._n)[row]).to_list()
+        row = int(row)
+        if not -self._n <= row < self._n:
+            raise IndexError(f"row {row} of {self._n} ids")
+        row %= self._n
+        if self._store is None:
+            return row
+        return int(self._store[row]) if isinstance(self._store, np.ndarray) else self._store[row]
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(self.to_list())
+
+    def __contains__(self, key: object) -> bool:
+        return self.get(key) >= 0
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Ids):
+            return NotImplemented
+        if self is other:
+            return True
+        if self.is_integer and other.is_integer:
+            return self._n == other._n and bool(np.array_equal(self.to_numpy(), other.to_numpy()))
+        return self._n == other._n and self.to_list() == other.to_list()
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __repr__(self) -> str:
+        shown = ", ".join(repr(self[i]) for i in range(min(3, self._n)))
+        return f"Ids([{shown}{', ...' if self._n > 3 else ''}], n={self._n})"
+
+    @property
+    def is_integer(self) -> bool:
+        """Whether all ids are integers."""
+        return self._store is None or isinstance(self._store, np.ndarray)
+
+    @property
+    def is_range(self) -> bool:
+        """Whether the ids are 0 .. n - 1, in this order."""
+        return self._store is None
+
+    def get(self, key: object) -> int:
+        """Return the row of one id, -1 if it is not there."""
+        if self.is_integer:
+            # True == 1 and 1.0 == 1 in Python, and a dictionary would find them too: so do we.
+            if isinstance(key, np.generic):
+                key = key.item()
+            if not isinstance(key, (int, float)) or not -(2**63) <= key < 2**63 or key != int(key):
+                return -1  # NaN is in no range
+            return int(self._integer_rows(np.array([int(key)]))[0])
+        try:
+            return self._dictionary().get(key, -1)
+        except TypeError:  # unhashable
+            return -1
+
+    def rows(self, keys: Iterable[Any]) -> Rows:
+        """Return the row of each id, shape (len(keys),), int64; -1 where an id is not there."""
+        if self.is_integer:
+            keys = _compact(keys)
+            if isinstance(keys, np.ndarray):
+                return self._integer_rows(keys)
+        return np.fromiter((self.get(key) for key in keys), np.int64)
+
+    def take(self, rows: ArrayLike) -> Ids:
+        """Return the ids of the given distinct rows, in their order."""
+        rows = np.asarray(rows, dtype=np.int64)
+        if self.is_integer:
+            return Ids.of_distinct(self.to_numpy()[rows])
+        return Ids.of_distinct([self[row] for row in rows])
+
+    def to_list(self) -> list[Any]:
+        """Return the ids as a new list of Python objects."""
+        if self._store is None:
+            return list(range(self._n))
+        return self._store.tolist() if isinstance(self._store, np.ndarray) else list(self._store)
+
+    def to_numpy(self) -> NDArray[Any]:
+        """Return the ids as an array: int64 for integers, otherwise of objects."""
+        if self._store is None:
+            return np.arange(self._n)
+        if isinstance(self._store, np.ndarray):
+            return self._store
+        array = np.empty(self._n, dtype=object)
+        array[:] = self._store
+        return array
+
+    def _integer_rows(self, keys: NDArray[np.int64]) -> Rows:
+        if self._store is None:
+            return np.where((keys >= 0) & (keys < self._n), keys, -1)
+        ordered, order = self._sorted()
+        at = np.minimum(np.searchsorted(ordered, keys), self._n - 1)
+        return np.where(ordered[at] == keys, order[at], -1) if self._n else np.full(keys.shape, -1)
+
+    def _sorted(self) -> tuple[NDArray[np.int64], Rows]:
+        if self._lookup is None:
+            assert isinstance(self._store, np.ndarray)
+            order = np.argsort(self._store, kind="stable")
+            self._lookup = (self._store[order], order)
+        assert isinstance(self._lookup, tuple)
+        return self._lookup
+
+    def _dictionary(self) -> dict[Any, int]:
+        if self._lookup is None:
+            assert isinstance(self._store, list)
+            self._lookup = {key: row for row, key in enumerate(self._store)}
+        assert isinstance(self._lookup, dict)
+        return self._lookup
+
+    def _check_distinct(self, owner: str, name: str) -> None:
+        if self._store is None:
+            return
+        if isinstance(self._store, np.ndarray):
+            ordered = np.sort(self._store)
+            again = ordered[1:][ordered[1:] == ordered[:-1]]
+            if again.size:
+                raise InputError(owner, name, "distinct", f"{int(again[0])} more than once")
+            return
+        try:
+            n_distinct = len(set(self._store))
+        except TypeError as error:
+            raise InputError(owner, name, "hashable", str(error)) from error
+        if n_distinct < self._n:
+            seen: set[Any] = set()
+            again = next(key for key in self._store if key in seen or seen.add(key))  # type: ignore[func-returns-value]
+            raise InputError(owner, name, "distinct", f"{again!r} more than once")
+
+    def __getstate__(self) -> tuple[Any, int]:
+        return self._store, self._n
+
+    def __setstate__(self, state: tuple[Any, int]) -> None:
+        self._store, self._n = state
+        self._lookup = None
+        if isinstance(self._store, np.ndarray):
+            self._store.flags.writeable = False  # pickle does not keep the flag
+
+
+def _compact(ids: Iterable[Hashable]) -> NDArray[np.int64] | list[Any]:
+    if isinstance(ids, np.ndarray):
+        if ids.dtype.kind in "iu" and (ids.dtype != np.uint64 or ids.size == 0 or ids.max() < 2**63):
+            return ids.astype(np.int64)
+        return list(ids.tolist())
+    listed = list(ids)
+    if listed and all(type(key) is int or isinstance(key, np.integer) for key in listed):
+        try:
+            return np.array(listed, dtype=np.int64)
+        except OverflowError:
+            return listed
+    return listed

@@ -1,0 +1,93 @@
+"""Parameters by name, in scikit-learn's manners: an object's ``__init__`` stores them, and does nothing else.
+
+scikit-learn itself is not imported for it: that takes longer than most fits. Its ``clone``, ``Pipeline``, grid search
+and ``check_is_fitted`` work with the methods below.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import inspect
+from typing import Any, Self
+
+from nearfar.errors import InputError
+
+# ------------------------------------------------------------
+# Parts with parameters: small frozen objects that an estimator takes as an argument, and grid search looks into.
+
+
+class Part:
+    """Base of the parts; a subclass is a frozen dataclass whose fields are its parameters."""
+
+    def get_params(self, deep: bool = True) -> dict[str, Any]:  # noqa: ARG002 - scikit-learn's signature
+        """Return the parameters by name."""
+        return {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}  # type: ignore[arg-type]
+
+    def with_params(self, **params: Any) -> Self:
+        """Return the same part with some parameters changed.
+
+        Parameters
+        ----------
+        **params
+            New values by name.
+
+        Returns
+        -------
+        a part of the same class
+
+        Raises
+        ------
+        InputError
+            A name that is no parameter of the part.
+        """
+        unknown = [name for name in params if name not in self.get_params()]
+        if unknown:
+            names = ", ".join(self.get_params()) or "none"
+            raise InputError(type(self).__name__, "parameter", f"one of its own ({names})", unknown[0])
+        return dataclasses.replace(self, **params)  # type: ignore[type-var]
+
+
+class Parameters:
+    """Base of whatever is configured by keyword arguments of ``__init__``, each kept under its name."""
+
+    @classmethod
+    def _parameter_names(cls) -> list[str]:
+        return sorted(name for name in inspect.signature(cls).parameters)
+
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        """Return the parameters by name; with ``deep`` those of parts too, as ``part__name``."""
+        params: dict[str, Any] = {}
+        for name in self._parameter_names():
+            value = getattr(self, name)
+            params[name] = value
+            if deep and hasattr(value, "get_params") and not isinstance(value, type):
+                params |= {f"{name}__{key}": inner for key, inner in value.get_params().items()}
+        return params
+
+    def set_params(self, **params: Any) -> Self:
+        """Set parameters by name, those of a part as ``part__name``, and return the estimator.
+
+        Raises
+        ------
+        InputError
+            A name that is no parameter.
+        """
+        names = self._parameter_names()
+        for key, value in params.items():
+            name, _, inner = key.partition("__")
+            part = getattr(self, name, None)
+            if name not in names or (inner and not hasattr(part, "get_params")):
+                raise InputError(f"{type(self).__name__}.set_params", "parameter", f"one of {', '.join(names)}", key)
+            if not inner:
+                setattr(self, name, value)
+            elif isinstance(part, Part):  # frozen: clones share it, another parameter is another part
+                setattr(self, name, part.with_params(**{inner: value}))
+            else:
+                part.set_params(**{inner: value})  # type: ignore[union-attr]
+        return self
+
+    def __repr__(self) -> str:
+        defaults = {p.name: p.default for p in inspect.signature(type(self)).parameters.values()}
+        given = {name: getattr(self, name) for name in defaults}
+        shown = (f"{n}={v!r}" for n, v in given.items() if v is not defaults[n] and repr(v) != repr(defaults[n]))
+        return f"{type(self).__name__}({', '.join(shown)})"

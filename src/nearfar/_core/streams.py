@@ -1,0 +1,192 @@
+"""Bytes from a path, standard input or an open file, decompressed by what they are, not by their name."""
+
+from __future__ import annotations
+
+import bz2
+import gzip
+import lzma
+import sys
+import zlib
+from os import PathLike
+from pathlib import Path
+from types import TracebackType
+from typing import IO, Any
+
+from nearfar._core.checks import check_path, require
+from nearfar.errors import DataError, InputError
+
+_COMPRESSED: tuple[tuple[bytes, str, Any], ...] = (
+    (b"\x1f\x8b", "gzip", gzip.GzipFile),
+    (b"\xfd7zXZ\0", "xz", lzma.LZMAFile),
+    (b"BZh", "bzip2", bz2.BZ2File),
+)
+_ZSTANDARD = b"\x28\xb5\x2f\xfd"
+_REFUSED = ((b"PK\3\4", "zip archive"), (b"PAR1", "Parquet file"))
+_ERRORS = (EOFError, OSError, lzma.LZMAError, zlib.error)
+
+
+class ByteStream:
+    """A source of bytes with one verb, ``read``; a context manager that closes only what it opened.
+
+    Parameters
+    ----------
+    owner : str
+        Who reads, for messages.
+    source : path, "-" or file object
+        A file object may give str (encoded as UTF-8) or bytes.
+    argument : str, default="edges"
+        What the source is called, for messages.
+
+    Attributes
+    ----------
+    name : str
+        For messages.
+    size : int or None
+        Bytes to come, before decompression; None if unknown.
+    n_raw : int
+        Bytes taken so far, before decompression.
+    """
+
+    def __init__(self, owner: str, source: str | PathLike[str] | IO[Any], argument: str = "edges") -> None:
+        self._owner, self._argument = owner, argument
+        self._opened: IO[bytes] | None = None
+        self._raw: Any
+        self.size: int | None = None
+        self.n_raw = 0
+        if isinstance(source, (str, PathLike)) and str(source) != "-":
+            regular = not Path(source).exists() or Path(source).is_dir()  # or else a pipe, which is fine
+            path = check_path(owner, argument, source, exists=regular)
+            self.name = repr(str(path))
+            try:
+                self._opened = path.open("rb")
+            except OSError as error:
+                raise InputError(owner, argument, "a file that can be read", str(error)) from error
+            self._raw = self._opened
+            self.size = path.stat().st_size or None  # a pipe has none
+        elif isinstance(source, (str, PathLike)):
+            self.name, self._raw = "standard input", getattr(sys.stdin, "buffer", sys.stdin)
+        else:
+            self._raw = source
+            name = getattr(source, "name", None)
+            self.name = repr(name) if isinstance(name, str) else "the open file"
+        self._head = b""
+        self._kind = ""
+        self._file: Any = _Raw(self)
+
+    def __enter__(self) -> ByteStream:
+        try:
+            self._recognise()
+        except BaseException:
+            self.close()
+            raise
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close the file if it was opened here."""
+        if self._opened is not None:
+            self._opened.close()
+
+    def read(self, size: int) -> bytes:
+        """Return up to ``size`` bytes, decompressed; nothing at the end.
+
+        Raises
+        ------
+        DataError
+            If compressed data are cut short or altered, or a file object cannot decode its own text.
+        """
+        try:
+            data: bytes = self._file.read(size)
+        except UnicodeError as error:
+            got = f"{self.name}, which is not: {error}"
+            raise DataError(self._owner, self._argument, "readable as text", got) from error
+        except _ERRORS as error:
+            if not self._kind:
+                raise
+            raise DataError(
+                self._owner,
+                self._argument,
+                f"a complete {self._kind} file",
+                f"{self.name}, which is cut short or altered ({error})",
+            ) from error
+        return data
+
+    def take(self, size: int) -> bytes:
+        """Return up to ``size`` raw bytes; used by what decompresses."""
+        if self._head:
+            data, self._head = self._head[:size], self._head[size:]
+            return data
+        data = self._raw.read(size)
+        data = data.encode() if isinstance(data, str) else bytes(data or b"")
+        self.n_raw += len(data)
+        return data
+
+    def _recognise(self) -> None:
+        head = b""
+        while len(head) < 6 and (more := self.read(6 - len(head))):
+            head += more
+        self._head = head
+        for magic, what in _REFUSED:
+            if head.startswith(magic):
+                hint = "Parquet is recognised by the ending .parquet." if magic == b"PAR1" else "Unpack it first."
+                expected = "plain text, gzip, xz, bzip2 or zstandard"
+                raise DataError(self._owner, self._argument, expected, f"a {what}: {self.name}", hint)
+        for magic, kind, opener in _COMPRESSED:
+            if head.startswith(magic):
+                self._kind = kind
+                self._file = opener(self._file) if kind != "gzip" else opener(fileobj=self._file, mode="rb")
+        if head.startswith(_ZSTANDARD):
+            self._kind = "zstandard"
+            self._file = _Zstandard(self._owner, self._file)
+
+
+class _Raw:
+    """What a decompressor reads from: the raw side of a stream, as a file."""
+
+    def __init__(self, stream: ByteStream) -> None:
+        self._stream = stream
+
+    def read(self, size: int = -1) -> bytes:
+        return self._stream.take(size if size >= 0 else 1 << 20)
+
+    def seekable(self) -> bool:
+        return False
+
+
+class _Zstandard:
+    """Frames of a zstandard file, one after another; the package's own reader is silent where a file was cut short."""
+
+    def __init__(self, owner: str, raw: _Raw) -> None:
+        self._package: Any = require(owner, "zstandard", "zstd")
+        self._raw, self._held = raw, b""
+        self._frame: Any = None
+
+    def read(self, size: int) -> bytes:
+        """Return up to ``size`` bytes, at least one while there are any."""
+        while not self._held:
+            packed = self._raw.read(1 << 18)
+            if not packed:
+                if self._frame is not None:
+                    raise EOFError("the last frame has no end")
+                return b""
+            self._held = self._unpacked(packed)
+        data, self._held = self._held[:size], self._held[size:]
+        return data
+
+    def _unpacked(self, packed: bytes) -> bytes:
+        parts = []
+        while packed:
+            if self._frame is None:
+                self._frame = self._package.ZstdDecompressor().decompressobj()
+            try:
+                parts.append(self._frame.decompress(packed))
+            except self._package.ZstdError as error:
+                raise EOFError(str(error)) from error
+            packed = self._frame.unused_data if self._frame.eof else b""
+            if self._frame.eof:
+                self._frame = None
+        return b"".join(parts)

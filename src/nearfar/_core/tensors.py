@@ -1,0 +1,177 @@
+"""Checks of tensors: each function returns the value it accepts, or raises in the one form of :mod:`nearfar.errors`.
+
+A check of values reads the largest and the smallest entry, and so makes no second matrix. Numbers of half precision
+are accepted everywhere; :func:`working_dtype` says in which type they are computed with.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+from nearfar._core.checks import check_choice, check_integer
+from nearfar.errors import InputError
+
+REDUCTIONS = ("mean", "sum", "none")
+
+
+def working_dtype(tensor: Tensor) -> torch.dtype:
+    """Return float64 for float64 and float32 for everything else: half precision is computed in float32."""
+    return torch.float64 if tensor.dtype == torch.float64 else torch.float32
+
+
+def reduce(values: Tensor, reduction: str) -> Tensor:
+    """Return the mean or the sum of ``values``, or the values themselves."""
+    if reduction == "none":
+        return values
+    return values.mean() if reduction == "mean" else values.sum()
+
+
+def check_reduction(owner: str, value: object) -> str:
+    """Return ``value`` if it is one of the three reductions."""
+    return check_choice(owner, "reduction", value, REDUCTIONS)
+
+
+def check_tensor(owner: str, name: str, value: object, shape: Sequence[int | None]) -> Tensor:
+    """Return ``value`` if it is a tensor of this shape; None stands for any length but 0."""
+    if not isinstance(value, Tensor):
+        raise InputError(owner, name, "a tensor", type(value).__name__, "Convert it by torch.as_tensor.")
+    if value.ndim != len(shape):
+        expected = f"of {len(shape)} dimension(s), shape {_shape_text(shape)}"
+        raise InputError(owner, name, expected, f"{value.ndim} dimension(s), shape {tuple(value.shape)}")
+    fits = all(got == wanted if wanted is not None else got > 0 for got, wanted in zip(value.shape, shape, strict=True))
+    if not fits:
+        raise InputError(owner, name, f"of shape {_shape_text(shape)}", f"shape {tuple(value.shape)}")
+    return value
+
+
+def check_floats(owner: str, name: str, value: object, shape: Sequence[int | None]) -> Tensor:
+    """Return ``value`` if it is a tensor of real floating-point numbers and of this shape."""
+    tensor = check_tensor(owner, name, value, shape)
+    if not tensor.is_floating_point():
+        raise InputError(owner, name, "a tensor of floating-point numbers", str(tensor.dtype))
+    return tensor
+
+
+def check_integers(owner: str, name: str, value: object, shape: Sequence[int | None]) -> Tensor:
+    """Return ``value`` as int64 if it is a tensor of integers and of this shape."""
+    tensor = check_tensor(owner, name, value, shape)
+    if tensor.is_floating_point() or tensor.is_complex() or tensor.dtype == torch.bool:
+        raise InputError(owner, name, "a tensor of integers", str(tensor.dtype))
+    return tensor.long()
+
+
+def check_ids(owner: str, value: object, device: torch.device, of: str = "table") -> Tensor:
+    """Return ids of any shape as int64, none of them too, if they are on the device of what they are ids of."""
+    shape = value.shape if isinstance(value, Tensor) else ()
+    ids = check_integers(owner, "ids", value, [None if length else 0 for length in shape])
+    if ids.device != device:
+        hint = f"Move them: ids = ids.to({str(device)!r})."
+        raise InputError(owner, "ids", f"on the device of the {of}, {device}", str(ids.device), hint)
+    return ids
+
+
+def check_within(owner: str, name: str, ids: Tensor, n: int) -> None:
+    """Refuse ids that are not of one of ``n`` objects; there may be none."""
+    low, high = (int(end) for end in ids.aminmax()) if ids.numel() else (0, 0)
+    if low < 0 or high >= n:
+        raise InputError(owner, name, f"in 0 .. {n - 1}", f"ids from {low} to {high}")
+
+
+def check_padding_idx(owner: str, value: object, n: int) -> int | None:
+    """Return the row of padding, counted from the front, if there is one."""
+    return None if value is None else check_integer(owner, "padding_idx", value, low=-n, high=n - 1) % n
+
+
+def check_device(owner: str, name: str, value: Tensor, like_name: str, like: Tensor) -> None:
+    """Refuse a tensor that is not on the device of another one."""
+    if value.device != like.device:
+        hint = f"Move it: {name} = {name}.to({like_name}.device)."
+        raise InputError(owner, name, f"on the device of {like_name}, {like.device}", str(value.device), hint)
+
+
+def check_same_kind(owner: str, name: str, value: Tensor, like_name: str, like: Tensor) -> None:
+    """Refuse a tensor that is not on the device, or not of the type, of another one."""
+    check_device(owner, name, value, like_name, like)
+    if value.dtype != like.dtype:
+        expected = f"of the type of {like_name}, {like.dtype}"
+        raise InputError(owner, name, expected, str(value.dtype), f"Convert it: {name} = {name}.to({like_name}.dtype).")
+
+
+def check_finite(owner: str, name: str, value: Tensor, hint: str = "") -> None:
+    """Refuse NaN and infinities."""
+    low, high = (float(end) for end in torch.aminmax(value.detach()))  # NaN, if there is one, is both
+    if not (math.isfinite(low) and math.isfinite(high)):
+        raise InputError(owner, name, "finite", _what(low, high), hint)
+
+
+def check_scores(owner: str, name: str, value: object, shape: Sequence[int | None]) -> Tensor:
+    """Return scores of this shape; -inf, which masks a candidate, is accepted, NaN and +inf are not."""
+    scores = check_floats(owner, name, value, shape)
+    check_no_nan(owner, name, scores)
+    return scores
+
+
+def check_no_nan(owner: str, name: str, scores: Tensor) -> None:
+    """Refuse NaN and +inf; -inf masks a candidate."""
+    high = float(scores.detach().amax())
+    if math.isnan(high) or high == math.inf:
+        hint = "Only -inf has a meaning: the candidate is left out."
+        raise InputError(owner, name, "free of NaN and +inf", _what(high), hint)
+
+
+def check_candidates(owner: str, scores: object, target: object) -> tuple[Tensor, Tensor]:
+    """Return scores (B, N >= 2) and the columns (B,) of the true candidates, which must not be masked."""
+    checked = check_floats(owner, "scores", scores, (None, None))
+    n_rows, n_candidates = checked.shape
+    if n_candidates < 2:
+        hint = "The true candidate needs at least one other to be told from."
+        raise InputError(owner, "scores", "of two columns or more", f"shape {tuple(checked.shape)}", hint)
+    columns = check_integers(owner, "target", target, (n_rows,))
+    check_device(owner, "target", columns, "scores", checked)
+    check_no_nan(owner, "scores", checked)
+    low, high = (int(end) for end in torch.aminmax(columns))
+    if low < 0 or high >= n_candidates:
+        expected = f"a column of scores, in 0..{n_candidates - 1}"
+        raise InputError(owner, "target", expected, f"{low if low < 0 else high}")
+    if float(checked.detach().gather(1, columns[:, None]).amin()) == -math.inf:
+        raise InputError(owner, "scores", "finite at the target", "-inf", "A true candidate cannot be masked.")
+    return checked, columns
+
+
+def check_log_q(owner: str, name: str, value: object, scores: Tensor, scores_name: str = "scores") -> Tensor:
+    """Return logarithms of noise probabilities in the working type: (N,) or (B, N) for scores (B, N); all finite."""
+    per_row = isinstance(value, Tensor) and value.ndim == 2
+    log_q = check_floats(owner, name, value, scores.shape if per_row else scores.shape[1:])
+    check_device(owner, name, log_q, scores_name, scores)
+    hint = "A candidate that was drawn has a probability above 0: was it drawn from this noise?"
+    check_finite(owner, name, log_q, hint)
+    return log_q.to(working_dtype(scores))
+
+
+def check_probabilities(owner: str, name: str, value: object) -> Tensor:
+    """Return probabilities (n,) in float64: none below 0, sum 1 within the rounding of their type."""
+    given = check_floats(owner, name, value, (None,))
+    check_finite(owner, name, given)
+    p = given.double()
+    if float(p.min()) < 0:
+        raise InputError(owner, name, "probabilities, none below 0", f"{float(p.min()):.6g}")
+    total = float(p.sum())
+    if abs(total - 1) > max(1e-6, 8 * torch.finfo(given.dtype).eps):
+        raise InputError(
+            owner, name, "probabilities that sum to 1", f"a sum of {total:.6g}", "Divide them by their sum."
+        )
+    return p
+
+
+def _shape_text(shape: Sequence[int | None]) -> str:
+    inside = ", ".join("*" if length is None else str(length) for length in shape)
+    return f"({inside},)" if len(shape) == 1 else f"({inside})"
+
+
+def _what(*ends: float) -> str:
+    bad = next(end for end in ends if not math.isfinite(end))
+    return "NaN" if math.isnan(bad) else f"{bad:+}"

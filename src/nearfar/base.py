@@ -1,0 +1,257 @@
+"""What all estimators share: scikit-learn's manners around a relation and an embedding."""
+
+from __future__ import annotations
+
+import hashlib
+import sys
+from typing import TYPE_CHECKING, Any, ClassVar, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from nearfar._core.checkpoint import DIGEST
+from nearfar._core.checks import check_choice
+from nearfar._core.parameters import Parameters
+from nearfar.contracts import Floats
+from nearfar.embedding.files.content import jsonable
+from nearfar.relations.matrix import Relation
+
+if TYPE_CHECKING:
+    from nearfar._core.ids import Ids
+    from nearfar.embedding.vectors import Embedding
+
+
+class RelationEmbedder(Parameters):
+    """Base of the estimators that turn a relation into vectors.
+
+    A subclass lists its parameters as keyword arguments of ``__init__``, which only stores them.
+
+    ``_capabilities`` declares what a class can do, for the tests that run over all of them: ``"relation-input"``,
+    ``"matrix-input"`` (a plain matrix is a relation, too, not rows of data), ``"deterministic"`` (same seed, same
+    bits), ``"any-n-jobs"`` (... for any number of workers), ``"two-sided"``, ``"init"`` (takes a start),
+    ``"transform"``, ``"resume"``, ``"isolates-left-out"`` (what has no relation gets zeros).
+    """
+
+    _capabilities: ClassVar[frozenset[str]] = frozenset()
+
+    embedding_: NDArray[np.floating[Any]]
+
+    def fit(self, relation: Any, y: None = None) -> Self:
+        """Learn the vectors; to be given by the subclass."""
+        raise NotImplementedError
+
+    def fit_transform(self, relation: Any, y: None = None) -> NDArray[np.floating[Any]]:
+        """Fit, and return the vectors of the rows.
+
+        Parameters
+        ----------
+        relation : Relation, sparse matrix or ndarray of shape (n, m)
+            As for :meth:`fit`.
+        y : None
+            Ignored.
+
+        Returns
+        -------
+        ndarray of shape (n, n_components)
+        """
+        return self.fit(relation, y).embedding_
+
+    @property
+    def vectors_(self) -> Embedding:
+        """The result with its ids, as an :class:`nearfar.Embedding`."""
+        raise NotImplementedError
+
+    def __sklearn_tags__(self) -> Any:
+        from sklearn.utils import InputTags, Tags, TargetTags, TransformerTags
+
+        return Tags(
+            estimator_type=None,
+            target_tags=TargetTags(required=False),
+            transformer_tags=TransformerTags(),
+            input_tags=InputTags(two_d_array=False, sparse=True),
+        )
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "embedding_")
+
+    def _check_fitted(self, what: str) -> None:
+        if not hasattr(self, "embedding_"):
+            from nearfar.errors import NotFittedError
+
+            name = type(self).__name__
+            raise NotFittedError(f"{name}.{what}: {name} must be fitted; got an instance that is not. Call fit first.")
+
+
+def as_relation(relation: Any) -> Relation:
+    """Return a relation as it is, and make one from a matrix."""
+    return relation if isinstance(relation, Relation) else Relation.from_matrix(relation)
+
+
+# ------------------------------------------------------------
+# Frames in and out, in scikit-learn's manners: names of columns, ``set_output``.
+
+OUTPUTS = ("default", "pandas", "polars")
+
+
+class FrameOutput(RelationEmbedder):
+    """Base of the estimators that take rows of numbers and can answer with a frame."""
+
+    def fit_transform(self, X: Any, y: None = None) -> Any:
+        """Draw the map, and return the positions.
+
+        Parameters
+        ----------
+        X, y
+            As for :meth:`fit`.
+
+        Returns
+        -------
+        ndarray of shape (n, d), or a frame if :meth:`set_output` says so
+        """
+        return self._output(self.fit(X, y).embedding_, X)
+
+    def set_output(self, *, transform: str | None = None) -> Self:
+        """Choose what ``fit_transform``, and ``transform`` where there is one, return.
+
+        Parameters
+        ----------
+        transform : {"default", "pandas", "polars"}, optional
+            An ndarray, or a frame whose columns have the names of :meth:`get_feature_names_out`. None changes nothing.
+
+        Returns
+        -------
+        self
+        """
+        if transform is not None:
+            check_choice(f"{type(self).__name__}.set_output", "transform", transform, OUTPUTS)
+            self._sklearn_output_config = {"transform": transform}
+        return self
+
+    def get_feature_names_out(self, input_features: Any = None) -> NDArray[Any]:  # noqa: ARG002 - scikit-learn's
+        """Return the names of the components: the class in small letters and a number.
+
+        Parameters
+        ----------
+        input_features : None
+            Ignored.
+
+        Returns
+        -------
+        ndarray of str objects, shape (d,)
+        """
+        self._check_fitted("get_feature_names_out")
+        name = type(self).__name__.lower()
+        return np.array([f"{name}{c}" for c in range(self.embedding_.shape[1])], dtype=object)
+
+    def _keep_features(self, X: Any, data: Any) -> None:
+        """Keep the number of columns and, of a frame, their names."""
+        for name in ("n_features_in_", "feature_names_in_"):
+            vars(self).pop(name, None)
+        if data is not None:  # a relation has no columns of numbers
+            self.n_features_in_ = int(data.shape[1])
+        names = column_names(X)
+        if names is not None:
+            self.feature_names_in_ = names
+
+    def _output(self, Y: NDArray[Any], X: Any) -> Any:
+        config = getattr(self, "_sklearn_output_config", {}).get("transform")
+        return framed(Y, X, self.get_feature_names_out(), config)
+
+
+def column_names(X: Any) -> NDArray[Any] | None:
+    """Return the names of a frame's columns if all are strings, as scikit-learn keeps them; else None."""
+    columns = getattr(X, "columns", None)
+    if columns is None or not all(isinstance(name, str) for name in columns):
+        return None
+    return np.array(list(columns), dtype=object)
+
+
+def framed(Y: Floats, X: Any, names: NDArray[Any], config: str | None) -> Any:
+    """Return positions as they are, or as a frame with X's index, by an estimator's or scikit-learn's setting."""
+    if config is None and "sklearn" in sys.modules:
+        from sklearn import get_config
+
+        config = get_config()["transform_output"]
+    if config == "pandas":
+        import pandas as pd
+
+        return pd.DataFrame(Y, columns=names, index=getattr(X, "index", None))
+    if config == "polars":
+        import polars as pl
+
+        return pl.DataFrame(Y, schema=list(names), orient="row")
+    return Y
+
+
+# ------------------------------------------------------------
+# What tells a fit from others: its parameters and its relation, as plain values that can be stored and compared.
+
+WITHOUT_EFFECT = ("callbacks", "n_jobs", "verbose")
+_PIECE = 1 << 20  # numbers
+
+
+def identity_of(estimator: RelationEmbedder, relation: Relation, n_jobs: int) -> dict[str, Any]:
+    """Return what a fit depends on; arrays and matrices by a digest.
+
+    The relation's digest is that of its product with a fixed vector: every entry takes part, in one cheap product.
+    """
+    return {"estimator": type(estimator).__name__, **relation_identity(relation, n_jobs), **parameters_of(estimator)}
+
+
+def relation_identity(relation: Relation, n_jobs: int) -> dict[str, Any]:
+    """Return the part of it that tells a relation from others."""
+    probe = np.random.default_rng(0).random((relation.shape[1], 1))
+    return {
+        "relation's shape": list(relation.shape),
+        "relation's stored entries": relation.nnz,
+        "relation's weights": _digest(relation.operator.matmat(probe, n_jobs=n_jobs)),
+        "relation's ids": [digest_of_ids(relation.row_ids), digest_of_ids(relation.column_ids)],
+    }
+
+
+def parameters_of(estimator: Parameters) -> dict[str, Any]:
+    """Return the parameters that have an effect on a result."""
+    given = estimator.get_params(deep=False)
+    return {name: _plain(value) for name, value in given.items() if name not in WITHOUT_EFFECT}
+
+
+def _plain(value: Any) -> Any:
+    """Return a parameter as JSON can hold it, the same for equal values."""
+    if isinstance(value, np.random.Generator | np.random.RandomState):
+        return type(value).__name__  # a resumed fit takes the generator's state from the checkpoint
+    if hasattr(value, "vectors") and hasattr(value, "ids"):  # an Embedding
+        sides = [value.vectors] if value.context_vectors is None else [value.vectors, value.context_vectors]
+        return [*map(_digest, sides), digest_of_ids(value.ids), repr(value.context_ids)]
+    if hasattr(value, "get_params"):
+        return [type(value).__name__, {name: _plain(inner) for name, inner in value.get_params().items()}]
+    if isinstance(value, np.ndarray) and not value.dtype.hasobject:
+        return _digest(value)
+    if isinstance(value, list | tuple):
+        return [_plain(item) for item in value]
+    return jsonable(value)
+
+
+def _digest(array: Any) -> str:
+    array = np.ascontiguousarray(array)
+    text = f"{array.dtype.str} {array.shape}".encode()
+    return DIGEST + hashlib.blake2b(array.view(np.uint8).data, digest_size=16, key=text[:64]).hexdigest()
+
+
+def digest_of_pieces(array: NDArray[Any]) -> str:
+    """Return the digest of an array that may be larger than memory."""
+    digest = hashlib.blake2b(array.dtype.str.encode(), digest_size=16)
+    for start in range(0, array.size, _PIECE):
+        digest.update(np.ascontiguousarray(array[start : start + _PIECE]).view(np.uint8).data)
+    return DIGEST + digest.hexdigest()
+
+
+def digest_of_ids(ids: Ids) -> str:
+    """Return the digest of ids in their order; what says all where they are a range."""
+    if ids.is_range:
+        return f"0 to {len(ids) - 1}"
+    if ids.is_integer:
+        return _digest(ids.to_numpy())
+    digest = hashlib.blake2b(digest_size=16)
+    for key in ids:
+        digest.update(repr(key).encode("utf-8", "surrogatepass") + b"\0")
+    return DIGEST + digest.hexdigest()

@@ -1,0 +1,64 @@
+"""What the command line says and how: one-line messages, tables for people, lines and JSON for the next program."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Sequence
+from typing import Any
+
+import click
+
+
+def fail(message: str, code: int = 2) -> int:
+    """Say in one line what went wrong; return the exit code."""
+    click.echo("nearfar: " + " ".join(message.split()), err=True)
+    return code
+
+
+def show_warning(message: Warning | str, *_where: Any, **_how: Any) -> None:
+    """Say a warning in one line, in place of :func:`warnings.showwarning`."""
+    click.echo(f"nearfar: warning: {message}", err=True)
+
+
+def shown(key: Any) -> str:
+    """Return an id as text: a string as it is if that can be read, anything else by its ``repr``."""
+    return key if isinstance(key, str) and key.isprintable() and key else repr(key)
+
+
+def fact(value: Any) -> str:
+    """Return a value for a table, short."""
+    if isinstance(value, list):
+        return ", ".join(shown(item) for item in value)
+    return f"{value:.6g}" if isinstance(value, float) else str(value)
+
+
+def _print(text: str) -> None:
+    # Where the terminal's encoding lacks a letter, the letter is spelled out.
+    encoding = getattr(sys.stdout, "encoding", None) or "utf-8"
+    click.echo(text.encode(encoding, "backslashreplace").decode(encoding))
+
+
+def print_json(value: Any) -> None:
+    """Print a value as JSON; what JSON cannot hold becomes its ``repr``."""
+    from nearfar.embedding.files.content import jsonable
+
+    _print(json.dumps(jsonable(value), ensure_ascii=False, indent=2))
+
+
+def print_table(names: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+    """Print a table on a terminal, and lines with a tab between for the next program."""
+    if not sys.stdout.isatty():
+        for row in rows:
+            _print("\t".join(row))
+        return
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(box=None, pad_edge=False)
+    for name in names:
+        table.add_column(name)
+    for row in rows:
+        table.add_row(*map(Text, row))
+    Console().print(table)

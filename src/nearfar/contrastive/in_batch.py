@@ -1,0 +1,360 @@
+"""Candidates that are the keys of the batch itself: the key of a query is true, the keys of the others are noise.
+
+``scores[i, j] = queries[i] . keys[j] / temperature``, true on the diagonal. Where torch.distributed is initialised, the
+keys of all processes are the candidates, and the gradients come back to the process that a key came from. With the mean
+over its own queries as the loss of each process, the mean of their gradients, which is what DistributedDataParallel
+takes, is the gradient of one process that holds the joined batch.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import torch
+import torch.distributed as dist
+from torch import Tensor
+from torch.autograd.function import once_differentiable
+
+from nearfar._core.checks import check_flag, check_real
+from nearfar._core.tensors import (
+    check_device,
+    check_finite,
+    check_floats,
+    check_integers,
+    check_reduction,
+    check_same_kind,
+    reduce,
+    working_dtype,
+)
+from nearfar.contrastive.losses import RANKING, row_blocks
+from nearfar.errors import InputError, NumericalError
+
+# ------------------------------------------------------------
+# Rows of several processes joined, with gradients that come back: the part that talks by torch.distributed.
+
+
+def n_processes() -> int:
+    """Return the number of processes: 1 where torch.distributed is not initialised."""
+    return dist.get_world_size() if dist.is_available() and dist.is_initialized() else 1
+
+
+def rank() -> int:
+    """Return the number of this process."""
+    return dist.get_rank()
+
+
+def check_alike(owner: str, name: str, rows: Tensor, **others: object) -> None:
+    """Raise in all processes when rows, or what comes with them, are not of one shape and type in all processes."""
+    own = " ".join([f"shape {tuple(rows.shape)}, {rows.dtype}", *(f"{key}={value}" for key, value in others.items())])
+    # As bytes, not by all_gather_object: that pickles. Texts that are longer than the buffer differ before its end.
+    text = torch.zeros(256, dtype=torch.uint8)
+    code = torch.frombuffer(bytearray(own.encode()[:256]), dtype=torch.uint8)
+    text[: len(code)] = code
+    texts = [bytes(t.tolist()).rstrip(b"\0").decode() for t in all_gather(text.to(rows.device)[None]).cpu()]
+    if len(set(texts)) > 1:
+        got = "; ".join(f"process {rank}: {told}" for rank, told in enumerate(texts))
+        raise InputError(owner, name, "alike in all processes", got, "Drop the last, smaller batch.")
+
+
+def check_same_gradient(owner: str, rows: Tensor | slice, slope: Tensor, columns: Tensor) -> None:
+    """Raise in all processes when the gradient of T, in these rows, is not the same, to the bit, in all of them."""
+    parts = (slope, columns) if isinstance(rows, slice) else (slope, columns, rows)
+    sums = [int(part.double().sum().view(torch.int64)) for part in parts]
+    told = all_gather(torch.tensor([[len(slope), *sums]], device=slope.device))
+    if (told != told[0]).any():
+        hint = "Wrap the model in torch.nn.parallel.DistributedDataParallel: it joins gradients, and starts all alike."
+        raise InputError(owner, "the gradient of T", "the same in all processes", "different ones", hint)
+
+
+def join_rows(rows: Tensor) -> Tensor:
+    """Return the rows (R B, ...) of all processes; the gradient of a row is the sum of that in all processes."""
+    result: Tensor = _Join.apply(rows)  # type: ignore[no-untyped-call]
+    return result
+
+
+class _Join(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, rows: Tensor) -> Tensor:
+        ctx.n_rows = len(rows)
+        return all_gather(rows)
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, slope: Tensor) -> Tensor:
+        total = slope.to(working_dtype(slope), copy=True, memory_format=torch.contiguous_format)
+        dist.all_reduce(total)
+        start = rank() * ctx.n_rows
+        return total[start : start + ctx.n_rows].to(slope.dtype, copy=True)
+
+
+def all_gather(rows: Tensor) -> Tensor:
+    """Return the rows of all processes, of one shape in all, in the order of their ranks."""
+    rows = rows.detach().contiguous()
+    everywhere = [torch.empty_like(rows) for _ in range(n_processes())]
+    dist.all_gather(everywhere, rows)
+    return torch.cat(everywhere)
+
+
+def gather_rows(rows: Tensor) -> Tensor:
+    """Join the rows of all processes, in the order of their ranks, and let gradients come back.
+
+    The gradient of a row is the sum of its gradients in all processes, so every process has to go backward. Where
+    torch.distributed is not initialised the rows are returned as they are.
+
+    Parameters
+    ----------
+    rows : Tensor, shape (B, ...)
+        Rows of this process; of the same shape and type in every process.
+
+    Returns
+    -------
+    Tensor, shape (R B, ...)
+        Rows of all R processes.
+
+    Raises
+    ------
+    InputError
+        The shapes or types differ from process to process; every process raises it.
+
+    References
+    ----------
+    Chen et al. 2020, "A simple framework for contrastive learning of visual representations", appendix B.9 (candidates
+    gathered across devices).
+
+    Examples
+    --------
+    >>> import torch
+    >>> gather_rows(torch.tensor([[1.0, 2.0]]))
+    tensor([[1., 2.]])
+    """
+    if n_processes() == 1:
+        return rows
+    check_alike("gather_rows", "rows", rows)
+    return join_rows(rows)
+
+
+def in_batch_scores(
+    queries: Tensor, keys: Tensor, *, ids: Tensor | None = None, temperature: float = 1.0, gather: bool = True
+) -> tuple[Tensor, Tensor]:
+    """Score every query against the keys of the batch, as candidates for any loss of this module.
+
+    For the ranking loss :func:`in_batch_nce` does the same without ever holding the matrix.
+
+    Parameters
+    ----------
+    queries : Tensor of floats, shape (B, d)
+        What is asked.
+    keys : Tensor of floats, shape (B, d)
+        ``keys[i]`` is the true answer to ``queries[i]``.
+    ids : Tensor of integers, shape (B,), optional
+        What the keys stand for. Another key with the id of the true one is not noise, and is masked by -inf.
+    temperature : float, > 0
+        What the scalar products are divided by.
+    gather : bool
+        Whether the keys of other processes are candidates too, where torch.distributed is initialised. All processes
+        then have to call this function, and to go backward.
+
+    Returns
+    -------
+    scores : Tensor of float32 or float64, shape (B, R B)
+        Scores against the keys of all R processes (R = 1 for one alone), in the order of their ranks.
+    target : Tensor of int64, shape (B,)
+        Columns of the true keys.
+
+    Raises
+    ------
+    InputError
+        There is only one key; a shape, type or device does not fit, here or between processes; NaN or infinity.
+
+    References
+    ----------
+    Stratos, notes on noise contrastive estimation, section 1. Karpukhin et al. 2020, "Dense passage retrieval for
+    open-domain question answering", section 3.2.
+
+    Examples
+    --------
+    >>> import torch
+    >>> queries, keys = torch.tensor([[1.0, 0.0], [0.0, 2.0], [1.0, 1.0]]), torch.eye(3)[:, :2]
+    >>> scores, target = in_batch_scores(queries, keys, ids=torch.tensor([7, 8, 7]), temperature=0.5)
+    >>> scores
+    tensor([[2., 0., -inf],
+            [0., 4., 0.],
+            [-inf, 2., 0.]])
+    >>> target
+    tensor([0, 1, 2])
+    """
+    queries, scale, batch = _checked("in_batch_scores", queries, keys, None, ids, temperature, gather)
+    wide = working_dtype(queries)
+    with _without_autocast(queries):
+        scores = torch.mm(queries.to(wide) * scale, batch.keys.to(wide).T)
+    hits = _accidental_hits(batch, slice(None))
+    return (scores if hits is None else scores.masked_fill(hits, -torch.inf)), batch.target
+
+
+def in_batch_nce(
+    queries: Tensor,
+    keys: Tensor,
+    *,
+    log_q: Tensor | None = None,
+    ids: Tensor | None = None,
+    temperature: float = 1.0,
+    gather: bool = True,
+    reduction: str = "mean",
+) -> Tensor:
+    """Ranking NCE with the keys of the batch as candidates: InfoNCE, or its log-q corrected form.
+
+    The value of :func:`global_nce` on :func:`in_batch_scores`. The keys of a batch come as often as their items do;
+    with ``log_q``, the log of how often, that is corrected, and ``exp(score)`` is p(key | query) up to a factor per
+    query, else popular items are ranked too low.
+
+    O(R B^2 d) time, twice that with gradients. Scores are computed in blocks of rows and once more for the gradient:
+    for R B keys, memory is O(R B d) and a block, never a matrix of scores.
+
+    Parameters
+    ----------
+    queries : Tensor of floats, shape (B, d)
+        What is asked.
+    keys : Tensor of floats, shape (B, d)
+        ``keys[i]`` is the true answer to ``queries[i]``.
+    log_q : Tensor of floats, shape (B,), optional
+        Natural log of the probability of each key among the keys of batches; a constant of the loss.
+    ids : Tensor of integers, shape (B,), optional
+        What the keys stand for. Another key with the id of the true one is not noise, and is left out.
+    temperature : float, > 0
+        What the scalar products are divided by.
+    gather : bool
+        Whether the keys of other processes are candidates too, where torch.distributed is initialised. All processes
+        then have to call this function, and to go backward.
+    reduction : {"mean", "sum", "none"}
+        What is returned: the mean over the queries of this process, their sum, or one loss per query.
+
+    Returns
+    -------
+    Tensor of float32 or float64, shape () or (B,)
+        The loss in nats. Differentiable (once) in ``queries`` and ``keys``.
+
+    Raises
+    ------
+    InputError
+        There is only one key; a shape, type or device does not fit, here or between processes; NaN or infinity.
+    NumericalError
+        A scalar product of a query and a key is too large for the type.
+
+    References
+    ----------
+    van den Oord, Li and Vinyals 2018, "Representation learning with contrastive predictive coding", equation 4. Yi et
+    al. 2019, "Sampling-bias-corrected neural modeling for large corpus item recommendations", equations 3 to 5
+    (``log_q``).
+
+    Examples
+    --------
+    >>> import torch
+    >>> queries, keys = torch.tensor([[1.0, 0.0], [0.0, 2.0], [1.0, 1.0]]), torch.eye(3)[:, :2]
+    >>> in_batch_nce(queries, keys, temperature=0.5, reduction="none")
+    tensor([0.2395, 0.0360, 2.7586])
+    """
+    owner = "in_batch_nce"
+    check_reduction(owner, reduction)
+    queries, scale, batch = _checked(owner, queries, keys, log_q, ids, temperature, gather)
+    losses: Tensor = _InBatch.apply(queries, scale, *batch)  # type: ignore[no-untyped-call]
+    if not bool(losses.detach().isfinite().all()):
+        raise NumericalError(f"{owner}: a scalar product of queries and keys is too large. Normalise the vectors.")
+    return reduce(losses, reduction)
+
+
+class _Batch(NamedTuple):
+    """What the B queries of this process are compared with: the N keys of the batch."""
+
+    keys: Tensor  # (N, d)
+    target: Tensor  # (B,)
+    log_q: Tensor | None  # (N,)
+    ids: Tensor | None  # (N,)
+
+
+def _checked(
+    owner: str, queries: object, keys: object, log_q: object, ids: object, temperature: float, gather: bool
+) -> tuple[Tensor, float, _Batch]:
+    """Return queries, the factor of scalar products, and the keys of all processes."""
+    asked = check_floats(owner, "queries", queries, (None, None))
+    own = check_floats(owner, "keys", keys, asked.shape)
+    check_same_kind(owner, "keys", own, "queries", asked)
+    scale = 1 / check_real(owner, "temperature", temperature, low=0, open_low=True)
+    bias = None if log_q is None else check_floats(owner, "log_q", log_q, (len(own),))
+    codes = None if ids is None else check_integers(owner, "ids", ids, (len(own),))
+    for name, given in (("log_q", bias), ("ids", codes)):
+        if given is not None:
+            check_device(owner, name, given, "keys", own)
+    check_finite(owner, "queries", asked)
+    check_finite(owner, "keys", own)
+    if bias is not None:
+        check_finite(owner, "log_q", bias, "A key that is in the batch has a probability above 0.")
+        bias = bias.detach().to(working_dtype(own))
+    apart = not check_flag(owner, "gather", gather) or n_processes() == 1
+    if apart and len(own) < 2:
+        hint = "The negatives are the keys of the other queries."
+        raise InputError(owner, "keys", "two or more: in-batch negatives are the others", "a batch of one", hint)
+    first = 0 if apart else rank() * len(own)
+    target = torch.arange(first, first + len(own), device=own.device)
+    if apart:
+        return asked, scale, _Batch(own, target, bias, codes)
+    check_alike(owner, "keys", own, with_log_q=bias is not None, with_ids=codes is not None)
+    joined = (None if rows is None else join_rows(rows) for rows in (bias, codes))
+    return asked, scale, _Batch(join_rows(own), target, *joined)
+
+
+def _accidental_hits(batch: _Batch, rows: slice) -> Tensor | None:
+    """Return where a key has the id of the true one of a row without being it, shape (b, N); None without ids."""
+    if batch.ids is None:
+        return None
+    target = batch.target[rows, None]
+    return (batch.ids[target] == batch.ids).scatter_(1, target, False)
+
+
+def _without_autocast(like: Tensor) -> torch.autocast:
+    """Keep scalar products in the type of their factors, forward and backward the same."""
+    return torch.autocast(like.device.type, enabled=False)
+
+
+class _InBatch(torch.autograd.Function):
+    """The ranking loss per query; logits are computed in blocks of rows, and once more for the gradient."""
+
+    @staticmethod
+    def forward(ctx: Any, queries: Tensor, scale: float, *parts: Tensor | None) -> Tensor:
+        batch = _Batch(*parts)  # type: ignore[arg-type]
+        losses = torch.empty(len(queries), dtype=working_dtype(queries), device=queries.device)
+        log_z = torch.empty_like(losses)
+        with _without_autocast(queries):
+            keys = batch.keys.to(losses.dtype)
+            for rows in row_blocks(len(queries), len(keys)):
+                logits = _logits(queries[rows].to(losses.dtype) * scale, keys, batch, rows)
+                losses[rows], log_z[rows] = RANKING.value(logits, batch.target[rows])
+        ctx.save_for_backward(queries, log_z, *parts)
+        ctx.scale = scale
+        return losses
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, weight: Tensor) -> tuple[Tensor | None, ...]:
+        queries, log_z, *parts = ctx.saved_tensors
+        batch = _Batch(*parts)
+        queries_slope = torch.empty_like(queries)
+        with _without_autocast(queries):
+            keys = batch.keys.to(log_z.dtype)
+            keys_slope = torch.zeros_like(keys)
+            for rows in row_blocks(len(queries), len(keys)):
+                asked = queries[rows].to(log_z.dtype) * ctx.scale
+                slope = _logits(asked, keys, batch, rows)
+                RANKING.slope(slope, batch.target[rows], log_z[rows])
+                slope.mul_(weight[rows, None])
+                queries_slope[rows] = torch.mm(slope, keys) * ctx.scale
+                keys_slope.addmm_(slope.T, asked)
+        return queries_slope, None, keys_slope.to(batch.keys.dtype), None, None, None
+
+
+def _logits(asked: Tensor, keys: Tensor, batch: _Batch, rows: slice) -> Tensor:
+    """Return the logits of a block of rows: corrected scores, accidental hits masked."""
+    logits = torch.mm(asked, keys.T)
+    if batch.log_q is not None:
+        logits.sub_(batch.log_q)
+    hits = _accidental_hits(batch, rows)
+    return logits if hits is None else logits.masked_fill_(hits, -torch.inf)

@@ -1,0 +1,724 @@
+"""From scores to probabilities: what a contrastive objective has learned, and whether it needs a normaliser.
+
+At the optimum, with noise q and N candidates of which one is true::
+
+    global (ranking)   s = ln p(y|x)/q(y) + c(x)           ->  p(y|x) = softmax of s + ln q
+    local (binary)     s = ln p(y|x)/q(y) - ln(N - 1)      ->  p(y|x) = exp(s + ln q + ln(N - 1))
+
+A loss that was given ``log_q`` has learned ln p itself, up to c(x) the first and without it the second.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+from torch.autograd.function import once_differentiable
+from torch.nn.functional import softplus
+
+from nearfar._core.checks import check_choice, check_integer, check_real
+from nearfar._core.tensors import (
+    check_candidates,
+    check_device,
+    check_integers,
+    check_log_q,
+    check_reduction,
+    check_same_kind,
+    check_scores,
+    reduce,
+    working_dtype,
+)
+from nearfar.errors import InputError
+
+# ------------------------------------------------------------
+# Losses that are sums over the rows of a matrix of logits, computed a block of rows at a time.
+#
+# A loss per row is two functions, its value and its slope in the logits. The slope is computed anew from the scores
+# when
+# it is asked for, straight into the gradient: beyond the scores and their gradient there is never more than one block.
+#
+#     ranking   lse(l) - l_true                                   slope: softmax(l), at the true one less 1
+#     binary    -ln sigma(l_true) - sum over others ln sigma(-l)  slope: sigma(l), at the true one less 1
+
+BLOCK = 2**20  # entries of a block: 4 MiB in float32
+
+
+class RowLoss(NamedTuple):
+    """A loss per row: both functions may overwrite the logits (b, N) they are given."""
+
+    value: Callable[[Tensor, Tensor], tuple[Tensor, Tensor]]
+    """From logits and target (b,) to the loss (b,) and what ``slope`` wants to know again (b,)."""
+    slope: Callable[[Tensor, Tensor, Tensor], None]
+    """Overwrites the logits by the derivative of the loss."""
+
+
+def _ranking_value(logits: Tensor, target: Tensor) -> tuple[Tensor, Tensor]:
+    log_z = torch.logsumexp(logits, 1)
+    return log_z - logits.gather(1, target[:, None])[:, 0], log_z
+
+
+def _ranking_slope(logits: Tensor, target: Tensor, log_z: Tensor) -> None:
+    logits.sub_(log_z[:, None]).exp_()
+    logits[torch.arange(len(target), device=target.device), target] -= 1
+
+
+def _binary_value(logits: Tensor, target: Tensor) -> tuple[Tensor, Tensor]:
+    logits.scatter_(1, target[:, None], -logits.gather(1, target[:, None]))
+    near_zero = logits.abs().neg_().exp_().log1p_().sum(1)
+    loss = near_zero + logits.clamp_(min=0).sum(1)  # -ln sigma(-l) = ln(1 + e^-|l|) + max(l, 0)
+    return loss, loss
+
+
+def _binary_slope(logits: Tensor, target: Tensor, _: Tensor) -> None:
+    true = -torch.sigmoid(-logits.gather(1, target[:, None]))
+    logits.sigmoid_().scatter_(1, target[:, None], true)
+
+
+RANKING = RowLoss(_ranking_value, _ranking_slope)
+BINARY = RowLoss(_binary_value, _binary_slope)
+
+
+def row_blocks(n_rows: int, n_columns: int) -> Iterator[slice]:
+    """Cut the rows of a matrix into blocks of about ``BLOCK`` entries."""
+    step = max(1, BLOCK // n_columns)
+    for start in range(0, n_rows, step):
+        yield slice(start, min(start + step, n_rows))
+
+
+def row_loss(loss: RowLoss, scores: Tensor, target: Tensor, log_q: Tensor | None, shift: float = 0.0) -> Tensor:
+    """Return the loss per row of the logits ``scores - log_q - shift``, in the working type; shape (B,).
+
+    ``log_q`` is (N,), (B, N) or None, in the working type. Differentiable once, in scores and log_q.
+    """
+    result: Tensor = _RowLoss.apply(scores, target, log_q, loss, shift)  # type: ignore[no-untyped-call]
+    return result
+
+
+class _RowLoss(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, scores: Tensor, target: Tensor, log_q: Tensor | None, loss: RowLoss, shift: float) -> Tensor:
+        values = torch.empty(len(scores), dtype=working_dtype(scores), device=scores.device)
+        state = torch.empty_like(values)
+        for rows in row_blocks(*scores.shape):
+            logits = _logits(scores, log_q, shift, rows)
+            values[rows], state[rows] = loss.value(logits, target[rows])
+        ctx.save_for_backward(scores, target, log_q, state)
+        ctx.loss, ctx.shift = loss, shift
+        return values
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, weight: Tensor) -> tuple[Tensor | None, ...]:
+        scores, target, log_q, state = ctx.saved_tensors
+        slope = torch.empty_like(scores, memory_format=torch.contiguous_format)
+        slope_q = torch.zeros_like(log_q) if ctx.needs_input_grad[2] else None
+        for rows in row_blocks(*scores.shape):
+            part = slope[rows]
+            logits = _logits(scores, log_q, ctx.shift, rows, part if part.dtype == state.dtype else None)
+            ctx.loss.slope(logits, target[rows], state[rows])
+            logits.mul_(weight[rows, None])
+            if logits.dtype != part.dtype:
+                part.copy_(logits)
+            if slope_q is not None and slope_q.ndim == 2:
+                slope_q[rows] = -logits
+            elif slope_q is not None:
+                slope_q.sub_(logits.sum(0))
+        return slope, None, slope_q, None, None
+
+
+def _logits(scores: Tensor, log_q: Tensor | None, shift: float, rows: slice, out: Tensor | None = None) -> Tensor:
+    """Return a block of ``scores - log_q - shift`` in the working type, written to ``out`` if it is given."""
+    part = scores[rows]
+    if out is None:
+        out = torch.empty(part.shape, dtype=working_dtype(scores), device=scores.device)
+    if log_q is None:
+        out.copy_(part)
+    else:
+        torch.sub(part, log_q[rows] if log_q.ndim == 2 else log_q, out=out)
+    return out.sub_(shift) if shift else out
+
+
+# ------------------------------------------------------------
+# Contrastive losses: functions of scores, which know nothing of encoders, batches, samplers or processes.
+#
+# A row of ``scores`` holds the scores of the N candidates of one example, of which the one in column ``target`` is true
+# and the others are noise. With s the scores and q the noise:
+#
+#     global_nce       -l+ + ln sum exp(l)                  l = s - ln q
+#     local_nce        -ln sigma(l+) - sum ln sigma(-l-)    l = s - ln q - ln(N - 1)
+#     full_softmax     -s+ + ln sum exp(s)                  over all classes
+#     sampled_softmax  -s+ + ln(exp(s+) + sum exp(s-) / (m q))
+#
+# A score of -inf masks a candidate: it is left out, and gets no gradient. Half precision is computed in float32, and
+# the
+# loss then is float32; gradients have the type of the scores.
+
+
+def global_nce(scores: Tensor, target: Tensor, log_q: Tensor | None = None, reduction: str = "mean") -> Tensor:
+    """Rank the true candidate among all: cross-entropy over the N candidates of an example.
+
+    ``-l[target] + ln sum_j exp(l[j])`` with ``l = scores - log_q``, in nats. At the optimum ``exp(scores)`` is
+    proportional to p(y | x), with a factor that may differ from example to example. Without ``log_q`` it is InfoNCE:
+    at the optimum the scores are ``ln p(y | x) / q(y)`` up to a constant per example, pointwise mutual information when
+    the noise is the marginal.
+
+    O(B N) time. Beyond the scores, one matrix (B, N) of memory: their gradient.
+
+    Parameters
+    ----------
+    scores : Tensor of floats, shape (B, N), N >= 2
+        Scores of the candidates; -inf masks a noise candidate.
+    target : Tensor of integers, shape (B,)
+        Column of the true candidate, in 0..N-1.
+    log_q : Tensor of floats, shape (N,) or (B, N), optional
+        Natural log of the probability with which the noise draws each candidate, the true one included. A constant
+        added to a row changes nothing.
+    reduction : {"mean", "sum", "none"}
+        What is returned: the mean over the examples, their sum, or one loss per example.
+
+    Returns
+    -------
+    Tensor of float32 or float64, shape () or (B,)
+        The loss in nats, float64 for scores of float64. Differentiable (once) in ``scores`` and ``log_q``.
+
+    Raises
+    ------
+    InputError
+        A shape, type or device does not fit; a target is out of range or masked; a score is NaN or +inf; ``log_q`` is
+        not finite.
+
+    References
+    ----------
+    Stratos, notes on noise contrastive estimation, section 1 (Theorem 1.1). Ma and Collins 2018, "Noise contrastive
+    estimation and negative sampling for conditional models: consistency and statistical efficiency", the ranking
+    objective, which this is with ``log_q``. van den Oord, Li and Vinyals 2018, "Representation learning with
+    contrastive predictive coding", equation 4, without.
+
+    Examples
+    --------
+    >>> import torch
+    >>> scores = torch.tensor([[2.0, 1.0, 0.0], [0.0, 0.0, 0.0]])
+    >>> global_nce(scores, torch.tensor([0, 2]), reduction="none")
+    tensor([0.4076, 1.0986])
+    >>> log_q = torch.tensor([0.5, 0.25, 0.25]).log()
+    >>> round(global_nce(scores, torch.tensor([0, 2]), log_q).item(), 4)
+    0.8063
+    """
+    owner = "global_nce"
+    scores, target = check_candidates(owner, scores, target)
+    check_reduction(owner, reduction)
+    log_q = None if log_q is None else check_log_q(owner, "log_q", log_q, scores)
+    return reduce(row_loss(RANKING, scores, target, log_q), reduction)
+
+
+def local_nce(scores: Tensor, target: Tensor, log_q: Tensor | None = None, reduction: str = "mean") -> Tensor:
+    """Tell each candidate apart by itself: the true one, or noise.
+
+    ``-ln sigma(l[target]) - sum over the others of ln sigma(-l)``, in nats, with ``l = scores - log_q - ln(N - 1)``:
+    at the optimum ``exp(scores)`` is p(y | x) itself. Without ``log_q`` the scores are the logits, which is negative
+    sampling: at the optimum they are ``ln p(y | x) / q(y) - ln(N - 1)``. The loss of an example is the sum over its
+    candidates.
+
+    O(B N) time. Beyond the scores, one matrix (B, N) of memory: their gradient.
+
+    Parameters
+    ----------
+    scores : Tensor of floats, shape (B, N), N >= 2
+        Scores of the candidates; -inf masks a noise candidate. N counts the masked ones.
+    target : Tensor of integers, shape (B,)
+        Column of the true candidate, in 0..N-1.
+    log_q : Tensor of floats, shape (N,) or (B, N), optional
+        Natural log of the probability with which the noise draws each candidate, the true one included.
+    reduction : {"mean", "sum", "none"}
+        What is returned: the mean over the examples, their sum, or one loss per example.
+
+    Returns
+    -------
+    Tensor of float32 or float64, shape () or (B,)
+        The loss in nats, float64 for scores of float64. Differentiable (once) in ``scores`` and ``log_q``.
+
+    Raises
+    ------
+    InputError
+        A shape, type or device does not fit; a target is out of range or masked; a score is NaN or +inf; ``log_q`` is
+        not finite.
+
+    References
+    ----------
+    Stratos, notes on noise contrastive estimation, section 2. Gutmann and Hyvärinen 2012, "Noise-contrastive
+    estimation of unnormalized statistical models", equation 8, with ``log_q``. Mikolov et al. 2013, "Distributed
+    representations of words and phrases and their compositionality", equation 4, without.
+
+    Examples
+    --------
+    >>> import torch
+    >>> scores = torch.tensor([[2.0, 1.0, 0.0], [0.0, 0.0, 0.0]])
+    >>> local_nce(scores, torch.tensor([0, 2]), reduction="none")
+    tensor([2.1333, 2.0794])
+    """
+    owner = "local_nce"
+    scores, target = check_candidates(owner, scores, target)
+    check_reduction(owner, reduction)
+    if log_q is None:
+        return reduce(row_loss(BINARY, scores, target, None), reduction)
+    log_q = check_log_q(owner, "log_q", log_q, scores)
+    return reduce(row_loss(BINARY, scores, target, log_q, math.log(scores.shape[1] - 1)), reduction)
+
+
+def full_softmax(scores: Tensor, target: Tensor, reduction: str = "mean") -> Tensor:
+    """Cross-entropy of the true class among all classes: what the sampled losses stand in for.
+
+    ``-scores[target] + ln sum_y exp(scores[y])`` in nats; ``exp(scores)`` is p(y | x) up to a factor per example.
+
+    O(B V) time. Beyond the scores, one matrix (B, V) of memory: their gradient.
+
+    Parameters
+    ----------
+    scores : Tensor of floats, shape (B, V), V >= 2
+        Scores of all classes; -inf masks a class.
+    target : Tensor of integers, shape (B,)
+        The true class, in 0..V-1.
+    reduction : {"mean", "sum", "none"}
+        What is returned: the mean over the examples, their sum, or one loss per example.
+
+    Returns
+    -------
+    Tensor of float32 or float64, shape () or (B,)
+        The loss in nats, float64 for scores of float64. Differentiable (once) in ``scores``.
+
+    Raises
+    ------
+    InputError
+        A shape, type or device does not fit; a target is out of range or masked; a score is NaN or +inf.
+
+    References
+    ----------
+    Stratos, notes on noise contrastive estimation, appendix C.
+
+    Examples
+    --------
+    >>> import torch
+    >>> full_softmax(torch.zeros(2, 5), torch.tensor([3, 0]))
+    tensor(1.6094)
+    """
+    owner = "full_softmax"
+    scores, target = check_candidates(owner, scores, target)
+    check_reduction(owner, reduction)
+    return reduce(row_loss(RANKING, scores, target, None), reduction)
+
+
+def sampled_softmax(
+    true_scores: Tensor,
+    noise_scores: Tensor,
+    noise_log_q: Tensor,
+    true_ids: Tensor | None = None,
+    noise_ids: Tensor | None = None,
+    reduction: str = "mean",
+) -> Tensor:
+    """Estimate the full softmax from m sampled classes, each weighed by one over how often it is expected.
+
+    ``-s+ + ln(exp(s+) + sum_j exp(s-_j) / (m q_j))`` in nats. What stands in the logarithm is an unbiased estimate of
+    the sum over all classes when either the noise never draws the true class, or its draws of it (accidental hits) are
+    masked: give ``true_ids`` and ``noise_ids`` for that. The gradient is biased in general, and unbiased when q is
+    proportional to exp(score) on the other classes.
+    With few samples the optimum is therefore not quite the distribution of the data (too peaked with uniform noise);
+    :func:`global_nce` with ``log_q`` has the right one for any number of them.
+
+    O(B m) time and memory.
+
+    Parameters
+    ----------
+    true_scores : Tensor of floats, shape (B,)
+        Scores of the true classes.
+    noise_scores : Tensor of floats, shape (B, m)
+        Scores of the sampled classes, with replacement; -inf masks one.
+    noise_log_q : Tensor of floats, shape (m,) or (B, m)
+        Natural log of the probability with which each sampled class was drawn.
+    true_ids : Tensor of integers, shape (B,), optional
+        The true classes.
+    noise_ids : Tensor of integers, shape (m,) or (B, m), optional
+        The sampled classes; where one is the true class, it is masked.
+    reduction : {"mean", "sum", "none"}
+        What is returned: the mean over the examples, their sum, or one loss per example.
+
+    Returns
+    -------
+    Tensor of float32 or float64, shape () or (B,)
+        The loss in nats, float64 for scores of float64.
+
+    Raises
+    ------
+    InputError
+        A shape, type or device does not fit; a score is NaN or +inf, or a true one -inf; ``noise_log_q`` is not
+        finite; only one of ``true_ids`` and ``noise_ids`` is given.
+
+    References
+    ----------
+    Bengio and Senécal 2008, "Adaptive importance sampling to accelerate training of a neural probabilistic language
+    model". Jean et al. 2015, "On using very large target vocabulary for neural machine translation", section 3.
+    Stratos, notes on noise contrastive estimation, appendix C (Lemmas C.1 and C.2; the second holds only for q
+    proportional to exp(score), since the mean of 1/Z is not one over the mean of Z).
+
+    Examples
+    --------
+    Three of a thousand classes, drawn uniformly, stand for 999 others:
+
+    >>> import torch
+    >>> sampled_softmax(torch.zeros(1), torch.zeros(1, 3), torch.full((3,), 1 / 1000).log()).exp()
+    tensor(1001.0001)
+    """
+    owner = "sampled_softmax"
+    noise = check_scores(owner, "noise_scores", noise_scores, (None, None))
+    true = check_scores(owner, "true_scores", true_scores, (len(noise),))
+    check_same_kind(owner, "true_scores", true, "noise_scores", noise)
+    if float(true.detach().amin()) == -math.inf:
+        raise InputError(owner, "true_scores", "finite", "-inf", "A true class cannot be masked.")
+    check_reduction(owner, reduction)
+    log_q = check_log_q(owner, "noise_log_q", noise_log_q, noise, "noise_scores")
+    logits = noise.to(log_q.dtype) - log_q
+    hits = _accidental_hits(owner, true_ids, noise_ids, noise)
+    if hits is not None:
+        logits = logits.masked_fill(hits, -math.inf)
+    log_others = torch.logsumexp(logits, 1) - math.log(noise.shape[1])
+    return reduce(softplus(log_others - true.to(log_q.dtype)), reduction)
+
+
+def _accidental_hits(owner: str, true_ids: object, noise_ids: object, noise: Tensor) -> Tensor | None:
+    if true_ids is None and noise_ids is None:
+        return None
+    if true_ids is None or noise_ids is None:
+        given, missing = ("noise_ids", "true_ids") if true_ids is None else ("true_ids", "noise_ids")
+        raise InputError(owner, missing, f"given together with {given}", "None")
+    true = check_integers(owner, "true_ids", true_ids, (len(noise),))
+    per_row = isinstance(noise_ids, Tensor) and noise_ids.ndim == 2
+    drawn = check_integers(owner, "noise_ids", noise_ids, noise.shape if per_row else noise.shape[1:])
+    for name, ids in (("true_ids", true), ("noise_ids", drawn)):
+        check_device(owner, name, ids, "noise_scores", noise)
+    return drawn == true[:, None]
+
+
+# ------------------------------------------------------------
+# Losses that look at how hard a noise candidate is, as functions of scores like those.
+#
+# With s+ the score of the true candidate and s- those of noise:
+#
+#     hinge            max(0, margin - s+ + s-)   for the hardest, a semi-hard or every noise candidate
+#     debiased_nce     -ln(e+ / (e+ + g))         e = exp(s / temperature), g an estimate of the sum over noise
+
+NEGATIVES = ("hardest", "semi-hard", "sum")
+
+
+def hinge(
+    scores: Tensor, target: Tensor, margin: float = 1.0, negatives: str = "hardest", reduction: str = "mean"
+) -> Tensor:
+    """Ask the true candidate to score higher than noise by a margin: ``max(0, margin - s+ + s-)``.
+
+    Noise that is sampled is simply fewer candidates: the loss is over whatever stands in the row.
+
+    O(B N) time, a few matrices (B, N) of memory.
+
+    Parameters
+    ----------
+    scores : Tensor of floats, shape (B, N), N >= 2
+        Scores of the candidates, higher is better; -inf masks a noise candidate.
+    target : Tensor of integers, shape (B,)
+        Column of the true candidate, in 0..N-1.
+    margin : float, > 0
+        By how much the true candidate has to lead, in units of the scores.
+    negatives : {"hardest", "semi-hard", "sum"}
+        Against which noise: the highest in the row; the highest of those that score below the true candidate (where
+        there is none, the lowest in the row); or each, and the losses are summed.
+    reduction : {"mean", "sum", "none"}
+        What is returned: the mean over the examples, their sum, or one loss per example.
+
+    Returns
+    -------
+    Tensor of float32 or float64, shape () or (B,)
+        The loss in units of the scores, float64 for scores of float64; 0 where all noise is masked.
+
+    Raises
+    ------
+    InputError
+        A shape, type or device does not fit; a target is out of range or masked; a score is NaN or +inf; ``margin`` is
+        not above 0; ``negatives`` is none of the three.
+
+    References
+    ----------
+    Stratos, notes on noise contrastive estimation, appendix A ("hardest": Crammer and Singer 2001, "On the algorithmic
+    implementation of multiclass kernel-based vector machines"). Weston and Watkins 1999, "Support vector machines for
+    multi-class pattern recognition" ("sum"). Schroff, Kalenichenko and Philbin 2015, "FaceNet", section 3.2
+    ("semi-hard").
+
+    Examples
+    --------
+    >>> import torch
+    >>> scores, target = torch.tensor([[1.0, 1.5, 0.75, -3.0]]), torch.tensor([0])
+    >>> [hinge(scores, target, negatives=kind).item() for kind in ("hardest", "semi-hard", "sum")]
+    [1.5, 0.75, 2.25]
+    """
+    owner = "hinge"
+    scores, target = check_candidates(owner, scores, target)
+    margin = check_real(owner, "margin", margin, low=0, open_low=True)
+    check_choice(owner, "negatives", negatives, NEGATIVES)
+    check_reduction(owner, reduction)
+    true, noise = _split(scores, target)
+    if negatives == "sum":
+        return reduce(torch.relu(margin - true[:, None] + noise).sum(1), reduction)
+    chosen = noise.amax(1) if negatives == "hardest" else _semi_hard(true, noise)
+    return reduce(torch.relu(margin - true + chosen), reduction)
+
+
+def _semi_hard(true: Tensor, noise: Tensor) -> Tensor:
+    below = noise.masked_fill(noise >= true[:, None], -math.inf).amax(1)
+    lowest = noise.masked_fill(noise == -math.inf, math.inf).amin(1)
+    return torch.where((below == -math.inf) & (lowest < math.inf), lowest, below)
+
+
+def debiased_nce(
+    scores: Tensor,
+    target: Tensor,
+    temperature: float = 0.5,
+    class_prior: float = 0.1,
+    concentration: float = 0.0,
+    reduction: str = "mean",
+) -> Tensor:
+    """InfoNCE that allows for noise which is true after all, and that can look harder at hard noise.
+
+    ``-ln(e+ / (e+ + g))`` in nats with ``e = exp(scores / temperature)`` and, over M noise candidates,
+
+        ``g = max((r - M class_prior e+) / (1 - class_prior), M exp(-1 / temperature))``,
+        ``r = M sum e-^(1 + concentration) / sum e-^concentration``.
+
+    With both 0 it is InfoNCE, with ``concentration`` 0 the debiased loss, otherwise that with hard noise weighed up.
+    The floor of g, the least that M cosines can give, is used only when ``class_prior`` is above 0.
+
+    O(B N) time, a few matrices (B, N) of memory.
+
+    Parameters
+    ----------
+    scores : Tensor of floats, shape (B, N), N >= 2
+        Similarities of the candidates before the temperature; -inf masks a noise candidate and lowers M. Cosines, in
+        [-1, 1], when ``class_prior`` is above 0.
+    target : Tensor of integers, shape (B,)
+        Column of the true candidate, in 0..N-1.
+    temperature : float, > 0
+        What the similarities are divided by.
+    class_prior : float, in [0, 1)
+        Probability that a noise candidate belongs to the same class as the true one.
+    concentration : float, >= 0
+        Weight of hard noise: a candidate counts in proportion to ``e^concentration``.
+    reduction : {"mean", "sum", "none"}
+        What is returned: the mean over the examples, their sum, or one loss per example.
+
+    Returns
+    -------
+    Tensor of float32 or float64, shape () or (B,)
+        The loss in nats, float64 for scores of float64.
+
+    Raises
+    ------
+    InputError
+        A shape, type or device does not fit; a target is out of range or masked; all noise of an example is masked; a
+        score is NaN, +inf, or beyond [-1, 1] where cosines are asked for; a number is outside its range.
+
+    References
+    ----------
+    Chuang et al. 2020, "Debiased contrastive learning", equations 7 and 8. Robinson et al. 2021, "Contrastive learning
+    with hard negative samples", equations 3 to 5.
+
+    Examples
+    --------
+    >>> import torch
+    >>> scores, target = torch.tensor([[0.9, 0.5, -0.2]]), torch.tensor([0])
+    >>> [round(debiased_nce(scores, target, class_prior=p).item(), 4) for p in (0.0, 0.1)]
+    [0.4448, 0.3366]
+    """
+    owner = "debiased_nce"
+    scores, target = check_candidates(owner, scores, target)
+    temperature = check_real(owner, "temperature", temperature, low=0, open_low=True)
+    prior = check_real(owner, "class_prior", class_prior, low=0, high=1, open_high=True)
+    concentration = check_real(owner, "concentration", concentration, low=0)
+    check_reduction(owner, reduction)
+    true, noise = (part / temperature for part in _split(scores, target))
+    masked = noise == -math.inf
+    n_noise = (~masked).sum(1).to(noise.dtype)
+    if float(n_noise.min()) == 0:
+        raise InputError(owner, "scores", "noise that is not masked in every row", "a row with all noise masked")
+    if prior > 0:
+        _check_cosines(owner, scores)
+    weights = (concentration * noise).masked_fill(masked, -math.inf)  # 0 * -inf is NaN
+    log_r = torch.logsumexp(noise + weights, 1) - torch.logsumexp(weights, 1) + n_noise.log()
+    # All in units of exp(top), so that nothing overflows.
+    top = torch.maximum(true, log_r).detach()
+    g = ((log_r - top).exp() - prior * n_noise * (true - top).exp()) / (1 - prior)
+    if prior > 0:
+        g = torch.maximum(g, n_noise * (-1 / temperature - top).exp())
+    return reduce(((true - top).exp() + g).log() - (true - top), reduction)
+
+
+def _check_cosines(owner: str, scores: Tensor) -> None:
+    seen = scores.detach()
+    low = float(seen.masked_fill(seen == -math.inf, 0).amin())
+    worst = max(float(seen.amax()), low, key=abs)
+    if abs(worst) > 1 + 8 * torch.finfo(scores.dtype).eps:
+        hint = "Give cosines, and the temperature apart; or class_prior=0."
+        raise InputError(owner, "scores", "in [-1, 1] when class_prior is above 0", f"{worst:.6g}", hint)
+
+
+def _split(scores: Tensor, target: Tensor) -> tuple[Tensor, Tensor]:
+    """Return the scores of the true candidates (B,), and all with the true ones masked (B, N), in the working type."""
+    wide = scores.to(working_dtype(scores))
+    return wide.gather(1, target[:, None])[:, 0], wide.scatter(1, target[:, None], -math.inf)
+
+
+def recover_conditional(
+    scores: Tensor, log_q: Tensor | None = None, loss: str = "global", n_candidates: int | None = None
+) -> Tensor:
+    """Return ``log p(y | x)`` of all y from the scores that a contrastive loss has learned.
+
+    Parameters
+    ----------
+    scores : Tensor of floats, shape (B, n)
+        Of all n ids y for each of B contexts x.
+    log_q : Tensor, shape (n,) or (B, n), optional
+        Logs of the noise, for a loss that was trained without ``log_q``. Leave it out if the loss was given it.
+    loss : {"global", "local"}, default="global"
+        "global": of ``global_nce``, ``sampled_softmax`` and ``full_softmax``; each row is normalised. "local": of
+        ``local_nce``; nothing is normalised, and rows sum to one only as far as the model is self-normalised.
+    n_candidates : int, >= 2, optional
+        N in training, one true and N - 1 of noise; for "local" with ``log_q``.
+
+    Returns
+    -------
+    Tensor, shape (B, n)
+        Natural logs, float32, or float64 for float64 scores; differentiable in the scores.
+
+    Raises
+    ------
+    InputError
+        An argument that cannot be used, or ``n_candidates`` left out where it is needed or given where it is not.
+
+    See Also
+    --------
+    self_normalization : how far "local" is from rows of sum one.
+
+    Notes
+    -----
+    An id that the noise never gives, with -inf in ``log_q``, is refused: what its score says is anybody's guess.
+    With the marginal as noise and no ``log_q``, the scores themselves are pointwise mutual information, up to c(x)
+    or ln(N - 1).
+
+    References
+    ----------
+    Stratos, notes on noise contrastive estimation, eq. 2 and section 2; Ma & Collins (2018), "Noise contrastive
+    estimation and negative sampling for conditional models: consistency and statistical efficiency", EMNLP.
+
+    Examples
+    --------
+    >>> import torch, nearfar as nf
+    >>> p, log_q = torch.tensor([[0.5, 0.3, 0.2]]), torch.tensor([0.2, 0.2, 0.6]).log()
+    >>> ranking = p.log() - log_q + 7  # an optimum, with c(x) = 7
+    >>> nf.nn.recover_conditional(ranking, log_q).exp()
+    tensor([[0.5000, 0.3000, 0.2000]])
+    >>> binary = p.log() - log_q - torch.tensor(5.0 - 1).log()
+    >>> nf.nn.recover_conditional(binary, log_q, loss="local", n_candidates=5).exp()
+    tensor([[0.5000, 0.3000, 0.2000]])
+    """
+    owner = "recover_conditional"
+    check_choice(owner, "loss", loss, ("global", "local"))
+    if loss == "local":
+        return _unnormalized(owner, scores, log_q, n_candidates)
+    if n_candidates is not None:
+        hint = "A ranking does not depend on it."
+        raise InputError(owner, "n_candidates", "left out for loss='global'", repr(n_candidates), hint)
+    return _with_log_q(owner, scores, log_q).log_softmax(-1)
+
+
+@dataclass(frozen=True, eq=False)
+class SelfNormalization:
+    """How far the probabilities of a model are from summing to one: of ``log sum_y p(y | x)``, 0 being perfect.
+
+    Parameters
+    ----------
+    mean : float
+        Its mean over x; a constant for all x alike is a bias that one number would repair.
+    spread : float
+        Its standard deviation over x: what no constant can repair, and what makes binary NCE fail.
+    largest : float
+        Its largest absolute value.
+    log_sums : Tensor, shape (B,)
+        The value of each x.
+    """
+
+    mean: float
+    spread: float
+    largest: float
+    log_sums: Tensor
+
+
+@torch.no_grad()
+def self_normalization(
+    scores: Tensor, log_q: Tensor | None = None, n_candidates: int | None = None
+) -> SelfNormalization:
+    """Measure how far scores of binary NCE are from log-probabilities that need no normaliser.
+
+    Parameters
+    ----------
+    scores : Tensor of floats, shape (B, n)
+        Of all n ids y for each of B contexts x.
+    log_q : Tensor, shape (n,) or (B, n), optional
+        Logs of the noise, for a loss that was trained without ``log_q``. Leave it out if the loss was given it.
+    n_candidates : int, >= 2, optional
+        N in training; with ``log_q``.
+
+    Returns
+    -------
+    SelfNormalization
+        Mean, spread and largest absolute value of the log of the sum over y, and the sums themselves.
+
+    Raises
+    ------
+    InputError
+        An argument that cannot be used.
+
+    See Also
+    --------
+    recover_conditional : the probabilities.
+
+    References
+    ----------
+    Mnih & Teh (2012), "A fast and simple algorithm for training neural probabilistic language models", section 3.2;
+    Devlin et al. (2014), "Fast and robust neural network joint models for statistical machine translation".
+
+    Examples
+    --------
+    >>> import torch, nearfar as nf
+    >>> p = torch.tensor([[0.5, 0.5], [0.9, 0.1]])
+    >>> measured = nf.nn.self_normalization(p.log() + torch.tensor([[0.1], [-0.1]]))
+    >>> round(measured.mean, 3), round(measured.spread, 3), round(measured.largest, 3)
+    (0.0, 0.1, 0.1)
+    """
+    log_sums = _unnormalized("self_normalization", scores, log_q, n_candidates).logsumexp(-1)
+    spread, mean = torch.std_mean(log_sums, correction=0)
+    return SelfNormalization(float(mean), float(spread), float(log_sums.abs().max()), log_sums)
+
+
+def _unnormalized(owner: str, scores: Tensor, log_q: Tensor | None, n_candidates: int | None) -> Tensor:
+    if (log_q is None) != (n_candidates is None):
+        expected = "given together with log_q, or left out with it"
+        hint = "A loss that was trained with log_q needs neither; one without needs both."
+        raise InputError(owner, "n_candidates", expected, repr(n_candidates), hint)
+    shifted = _with_log_q(owner, scores, log_q)
+    if n_candidates is None:
+        return shifted
+    return shifted + math.log(check_integer(owner, "n_candidates", n_candidates, low=2) - 1)
+
+
+def _with_log_q(owner: str, scores: Tensor, log_q: Tensor | None) -> Tensor:
+    scores = check_scores(owner, "scores", scores, (None, None))
+    wide = scores.to(working_dtype(scores))
+    return wide if log_q is None else wide + check_log_q(owner, "log_q", log_q, wide)

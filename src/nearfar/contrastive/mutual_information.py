@@ -1,0 +1,466 @@
+"""Mutual information of two samples, from below: a critic is trained on some of the pairs, the bound taken on others.
+
+The critic f is a network that scores pairs; it ascends an objective by Adam on mini-batches, whose N x N scores have
+the true pairs on the diagonal. A second part of the pairs says at which step the critic was best, a third one, that had
+no say in either, gives the value: so it is no larger for having been fitted.
+"""
+
+from __future__ import annotations
+
+import copy
+import math
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+from nearfar._core.checks import check_choice, check_integer, check_random_state, check_real
+from nearfar._core.tensors import check_device
+from nearfar.contrastive import bounds
+from nearfar.contrastive.bounds import CRITICS, Baseline, Columns, named_critic
+from nearfar.errors import InputError, NearfarWarning, NumericalError
+
+# ------------------------------------------------------------
+# Pairs for the estimate of mutual information: checked, cut into three parts, drawn without touching torch's state.
+
+
+@dataclass(frozen=True)
+class Parts:
+    """Numbers of the pairs to train on, to choose the critic by, and to take the value on."""
+
+    for_training: Tensor
+    for_choice: Tensor
+    for_value: Tensor
+    batch_size: int
+
+
+def check_pairs(owner: str, x: Any, y: Any, critic: Any) -> tuple[Tensor, Tensor]:
+    """Return both as tensors on one device, floating point in the type that the critic computes in."""
+    xs, ys = _tensor(owner, "x", x), _tensor(owner, "y", y)
+    if len(xs) != len(ys):
+        raise InputError(owner, "y", f"as long as x, {len(xs)} rows", f"{len(ys)} rows", "Row i of both is one pair.")
+    check_device(owner, "y", ys, "x", xs)
+    _check_finite(owner, "x", xs)
+    _check_finite(owner, "y", ys)
+    parameter = next(critic.parameters(), None) if isinstance(critic, nn.Module) else None
+    if parameter is not None and parameter.device != xs.device:
+        expected, hint = f"on the device of x, {xs.device}", "Move it: critic.to(x.device)."
+        raise InputError(owner, "critic", expected, str(parameter.device), hint)
+    both_double = xs.dtype == ys.dtype == torch.float64
+    dtype = parameter.dtype if parameter is not None else torch.float64 if both_double else torch.float32
+    return _converted(xs, dtype, critic), _converted(ys, dtype, critic)
+
+
+def _converted(rows: Tensor, dtype: torch.dtype, critic: Any) -> Tensor:
+    # A critic of the user's own may want integers: ids, to look vectors up by.
+    return rows if critic is not None and not rows.is_floating_point() else rows.to(dtype)
+
+
+def _tensor(owner: str, name: str, value: Any) -> Tensor:
+    """Return rows of real numbers."""
+    rows = value.detach() if isinstance(value, Tensor) else _from_numpy(owner, name, value)
+    if rows.is_complex():
+        raise InputError(owner, name, "an array of real numbers", str(rows.dtype))
+    if rows.ndim == 0 or rows.numel() == 0:
+        raise InputError(owner, name, "an array of rows, at least one number in each", f"shape {tuple(rows.shape)}")
+    return rows
+
+
+def _check_finite(owner: str, name: str, rows: Tensor) -> None:
+    bad = (~torch.isfinite(rows)).reshape(len(rows), -1).any(dim=1).nonzero().flatten()
+    if len(bad):
+        got = f"NaN or infinity in {len(bad)} row(s), first {bad[:5].tolist()}"
+        raise InputError(owner, name, "finite", got, "Remove or impute these rows, in x and y.")
+
+
+def _from_numpy(owner: str, name: str, value: Any) -> Tensor:
+    try:
+        array = np.asarray(value)
+    except ValueError as error:  # rows of unequal length
+        raise InputError(owner, name, "an array of numbers", f"{type(value).__name__} ({error})") from error
+    wide = np.float64 if array.dtype.itemsize >= 8 else np.float32
+    kinds: dict[str, type] = {"f": wide, "i": np.int64, "u": np.int64, "b": np.bool_}
+    if array.dtype.kind not in kinds:
+        raise InputError(owner, name, "an array of numbers", f"entries of type {array.dtype}")
+    return torch.from_numpy(array.astype(kinds[array.dtype.kind]))  # always a copy: the caller's may be read-only
+
+
+def split(owner: str, n: int, batch_size: int, held_out: float | None) -> Parts:
+    """Cut the pairs at random; without ``held_out``, where nothing is trained, all are for the value."""
+    order = torch.randperm(n)
+    nobody = order[:0]
+    if held_out is None:
+        if n < 2 * batch_size:
+            expected = f"at most {n // 2}, half of the {n} pairs"
+            raise InputError(owner, "batch_size", expected, batch_size, "The interval needs two batches.")
+        return Parts(nobody, nobody, order, batch_size)
+    share = int(n * held_out / 2)
+    if share < 2 * batch_size:
+        expected = f"at most {share // 2}, half of the {share} pairs that are held out for the value"
+        hint = "Give smaller batches, more pairs or a larger held_out."
+        raise InputError(owner, "batch_size", expected, batch_size, hint)
+    left = n - 2 * share
+    if left < batch_size:
+        expected = f"such that a batch of {batch_size} is left to train on"
+        raise InputError(owner, "held_out", expected, f"{held_out!r}, which leaves {left} of {n} pairs")
+    return Parts(order[:left], order[left : left + share], order[left + share :], batch_size)
+
+
+@contextmanager
+def own_randomness(seed: int, device: torch.device) -> Iterator[None]:
+    """Seed torch's generators of the CPU and of the device, and give them back as they were."""
+    on_cuda = device.type == "cuda"
+    with torch.random.fork_rng(devices=[device] if on_cuda else []):
+        torch.default_generator.manual_seed(seed)
+        if on_cuda:
+            with torch.cuda.device(device):
+                torch.cuda.manual_seed(seed)
+        yield
+
+
+# ------------------------------------------------------------
+# Training of a critic, and the bound that it reaches on pairs that it has not seen.
+
+_LOOKS = 20  # at the critic in the course of the training
+
+Measure = Callable[..., Tensor]
+
+
+class Model(nn.Module):
+    """A critic, a baseline where the bound has one, what is ascended and what is reported."""
+
+    def __init__(
+        self, critic: Any, objective: Measure, value: Measure, baseline: nn.Module | None, batch_size: int
+    ) -> None:
+        super().__init__()
+        self.critic, self.baseline = critic, baseline
+        self.objective, self.value, self.batch_size = objective, value, batch_size
+
+    def measure(self, owner: str, measure: Measure, x: Tensor, y: Tensor) -> Tensor:
+        """Return a function of the scores of a batch, and of the baseline."""
+        scores = self.critic(x, y)
+        n = len(x)
+        if not isinstance(scores, Tensor) or scores.shape != (n, n) or not scores.is_floating_point():
+            what = f"{scores.dtype}, shape {tuple(scores.shape)}" if isinstance(scores, Tensor) else repr(scores)
+            expected = f"a function whose scores of {n} x and {n} y are floating-point numbers of shape ({n}, {n})"
+            raise InputError(owner, "critic", expected, what, "Entry (i, j) is the score of the pair (x_i, y_j).")
+        if not bool(torch.isfinite(scores.detach()).all()):
+            raise _diverged(owner, "the critic gives NaN or infinity")
+        return measure(scores) if self.baseline is None else measure(scores, log_baseline=self.baseline(x))
+
+
+def train(
+    owner: str, model: Model, x: Tensor, y: Tensor, parts: Parts, n_steps: int, learning_rate: float
+) -> list[tuple[int, float]]:
+    """Ascend the objective; leave the critic as it was when the part for the choice liked it best; return the looks."""
+    parameters = [p for p in model.parameters() if p.requires_grad]
+    fused = x.device.type in ("cpu", "cuda")  # a quarter of the time of a step
+    optimizer = torch.optim.Adam(parameters, lr=learning_rate, fused=fused)
+    batches = _endless_batches(parts.for_training, parts.batch_size, x.device)
+    curve: list[tuple[int, float]] = []
+    best, kept = -math.inf, copy.deepcopy(model.state_dict())
+    for step in range(n_steps + 1):
+        if step % max(1, n_steps // _LOOKS) == 0 or step == n_steps:
+            seen = batch_values(owner, model, x, y, parts.for_choice, model.objective)
+            curve.append((step, sum(seen) / len(seen)))
+            if curve[-1][1] > best:
+                best, kept = curve[-1][1], copy.deepcopy(model.state_dict())
+        if step < n_steps:
+            rows = next(batches)
+            model.train()
+            loss = -model.measure(owner, model.objective, x[rows], y[rows])
+            if not math.isfinite(loss.item()):
+                raise _diverged(owner, f"the objective is {-loss.item()} at step {step + 1} of {n_steps}")
+            optimizer.zero_grad()
+            loss.backward()  # type: ignore[no-untyped-call]
+            optimizer.step()
+    optimizer.zero_grad()
+    model.load_state_dict(kept)
+    return curve
+
+
+@torch.no_grad()
+def batch_values(owner: str, model: Model, x: Tensor, y: Tensor, rows: Tensor, measure: Measure) -> list[float]:
+    """Return a measure of each of the disjoint batches of these rows; what is left of the rows has no part."""
+    model.eval()
+    size = model.batch_size
+    batches = rows[: len(rows) // size * size].view(-1, size).to(x.device)
+    return [model.measure(owner, measure, x[at], y[at]).item() for at in batches]
+
+
+def final_values(owner: str, model: Model, x: Tensor, y: Tensor, rows: Tensor) -> NDArray[np.float64]:
+    """Return the bound on each of the batches of these rows."""
+    values = np.array(batch_values(owner, model, x, y, rows, model.value))
+    if not np.isfinite(values).all():
+        raise _diverged(owner, "e^f of pairs held out is above the largest number")
+    return values
+
+
+def _endless_batches(rows: Tensor, size: int, device: torch.device) -> Iterator[Tensor]:
+    while True:
+        order = rows[torch.randperm(len(rows))].to(device)
+        for start in range(0, len(rows) - size + 1, size):
+            yield order[start : start + size]
+
+
+def _diverged(owner: str, what: str) -> NumericalError:
+    return NumericalError(
+        f"{owner}: {what}. Lower learning_rate, or take a bound with a steadier gradient ('infonce')."
+    )
+
+
+_OWNER = "estimate_mutual_information"
+_NEAR_CEILING = 0.9  # of the ceiling: above it the value says as much of the batch as of the data
+
+
+@dataclass(frozen=True)
+class Bound:
+    """What the critic ascends, what is reported of it, and the largest value that a batch of N can give."""
+
+    objective: Callable[..., Tensor]
+    value: Callable[..., Tensor]
+    ceiling: Callable[[int], float | None] | None = None
+    has_baseline: bool = False
+
+
+def _bounds(alpha: float, tau: float) -> dict[str, Bound]:
+    interpolated = partial(bounds.interpolated_bound, alpha=alpha)
+    return {
+        "infonce": Bound(bounds.info_nce_bound, bounds.info_nce_bound, math.log),
+        "nwj": Bound(bounds.nwj_bound, bounds.nwj_bound),
+        "tuba": Bound(bounds.tuba_bound, bounds.tuba_bound, has_baseline=True),
+        "dv": Bound(bounds.dv_bound, bounds.dv_bound),
+        "interpolated": Bound(interpolated, interpolated, partial(_interpolated_ceiling, alpha), has_baseline=True),
+        # These two train by one quantity and report another.
+        "js": Bound(bounds.js_objective, bounds.js_bound),
+        "smile": Bound(bounds.js_objective, partial(bounds.smile_bound, tau=tau)),
+    }
+
+
+def _interpolated_ceiling(alpha: float, n: int) -> float | None:
+    """Return log K at alpha = 1, K = N - 1; 1 + log(K / alpha) below; at 0 there is none."""
+    if alpha == 0:
+        return None
+    return math.log(n - 1) if alpha == 1 else 1 + math.log((n - 1) / alpha)
+
+
+@dataclass(frozen=True, eq=False)
+class MutualInformation:
+    """A bound on the mutual information of two samples, and how sure it is.
+
+    Parameters
+    ----------
+    value : float
+        Mean of the bound over the batches that were kept for it, in nats.
+    interval : tuple of (float, float)
+        95 % interval of that mean (Student's t over the batches). It is one of the bound for this critic, not of the
+        mutual information; and rare pairs of large score, on which DV, NWJ, TUBA and JS hang, may be in no batch.
+    spread : float
+        Standard deviation of the bound from batch to batch.
+    ceiling : float or None
+        The largest value that the bound can have with this batch size; None if there is no such limit.
+    bound : str
+        Its name.
+    batch_size : int
+        Pairs in a batch, N.
+    batch_values : ndarray of shape (n_batches,), float64
+        The bound on each of the batches.
+    curve : ndarray of shape (n_looks, 2), float64
+        Steps done, and the mean of the objective on the second part of the pairs then; the critic is that of its
+        maximum. Empty where nothing was trained.
+    critic : callable
+        The trained critic, in evaluation mode: ``critic(x, y)`` gives the scores of all pairs.
+    """
+
+    value: float
+    interval: tuple[float, float]
+    spread: float
+    ceiling: float | None
+    bound: str
+    batch_size: int
+    batch_values: NDArray[np.float64] = field(repr=False)
+    curve: NDArray[np.float64] = field(repr=False)
+    critic: Callable[[Tensor, Tensor], Tensor] = field(repr=False)
+
+
+def estimate_mutual_information(
+    x: Any,
+    y: Any,
+    *,
+    critic: str | Callable[[Tensor, Tensor], Tensor] = "separable",
+    bound: str = "infonce",
+    alpha: float | None = None,
+    tau: float | None = None,
+    batch_size: int = 128,
+    n_steps: int = 3000,
+    learning_rate: float = 5e-4,
+    held_out: float = 0.3,
+    random_state: Any = None,
+) -> MutualInformation:
+    """Return a lower bound on the mutual information of paired samples, by a critic that is trained for it.
+
+    Half of the pairs held out choose the critic among the steps of the training, the other half give the value.
+
+    Parameters
+    ----------
+    x, y : array or Tensor of shape (n, ...)
+        Pairs: row i of x belongs to row i of y. Computed with in float64 if both are, on the device of the tensors. A
+        critic of the user's own gets batches of the rows as they are (floating point: in the type of its parameters).
+    critic : {"separable", "joint", "bilinear"}, Module or callable, default="separable"
+        Scores a batch: ``critic(x, y)`` of N rows each gives (N, N), entry (i, j) the score of (x_i, y_j). A name
+        stands for a :class:`SeparableCritic`, :class:`JointCritic` or :class:`BilinearCritic` of columns that are
+        centred and scaled before (mutual information stays the same). A module is trained in place, and left in
+        evaluation mode. Where there is nothing to train, a known log-ratio say, all pairs serve for the value.
+    bound : {"infonce", "nwj", "tuba", "dv", "js", "interpolated", "smile"}, default="infonce"
+        Which one: see Notes.
+    alpha : float in [0, 1], default=0.01
+        Only with ``bound="interpolated"``: 1 is InfoNCE, 0 TUBA.
+    tau : float > 0, default=5.0
+        Only with ``bound="smile"``: scores of independent pairs are cut at ± tau.
+    batch_size : int >= 2, default=128
+        N, in training and for the value.
+    n_steps : int >= 1, default=3000
+        Steps of Adam.
+    learning_rate : float > 0, default=5e-4
+        Of Adam.
+    held_out : float in (0, 1), default=0.3
+        Share of the pairs that are not trained on. Half of it must have two batches.
+    random_state : int, numpy.random.Generator or None, default=None
+        Fixes the parts, the order, the start of a named critic, and the result (with one thread, on a CPU). Torch's own
+        generators are left as they were.
+
+    Returns
+    -------
+    MutualInformation
+        Value in nats, its interval, spread and ceiling, and the critic.
+
+    Raises
+    ------
+    InputError
+        If x and y differ in length, hold NaN or infinity, or are too few for the batches; or an option cannot be used.
+    NumericalError
+        If scores or the objective leave the finite numbers.
+
+    Warns
+    -----
+    NearfarWarning
+        If the value is above nine tenths of its ceiling: then the mutual information may be much larger.
+
+    Notes
+    -----
+    ============== ============================ ==================================== =====================
+    bound          reported                     trained by                           ceiling
+    ============== ============================ ==================================== =====================
+    infonce        :func:`info_nce_bound`       the same                             log N
+    nwj            :func:`nwj_bound`            the same                             none
+    tuba           :func:`tuba_bound`           the same, with a baseline a(x)       none
+    dv             :func:`dv_bound`             the same                             none
+    interpolated   :func:`interpolated_bound`   the same, with a baseline q(x)       1 + log((N - 1) / alpha)
+    js             :func:`js_bound`             :func:`js_objective`                 none
+    smile          :func:`smile_bound`          :func:`js_objective`                 none; is no bound
+    ============== ============================ ==================================== =====================
+
+    No ceiling does not mean no limit: no lower bound that holds for every distribution, with high confidence, can be
+    larger than about the logarithm of the number of pairs. Where the mutual information is larger, values without a
+    ceiling vary so much that an interval from the data does not tell. A step takes O(N) passes of the networks (O(N²)
+    for a joint critic) and N² memory for the scores.
+
+    References
+    ----------
+    Poole et al. (2019), "On variational bounds of mutual information". Song & Ermon (2020), "Understanding the
+    limitations of variational mutual information estimators". McAllester & Stratos (2020), "Formal limitations on the
+    measurement of mutual information".
+
+    Examples
+    --------
+    >>> import numpy as np, nearfar as nf
+    >>> rng = np.random.default_rng(0)
+    >>> x = rng.normal(size=(4000, 1))
+    >>> y = 0.8 * x + 0.6 * rng.normal(size=(4000, 1))  # I = -log(0.6) = 0.51 nats
+    >>> found = nf.nn.estimate_mutual_information(x, y, batch_size=64, n_steps=200, random_state=0)
+    >>> 0.3 < found.value < 0.6
+    True
+    >>> round(found.ceiling, 2)  # log 64
+    4.16
+    """
+    chosen = _check_bound(bound, alpha, tau)
+    size = check_integer(_OWNER, "batch_size", batch_size, low=2)
+    steps = check_integer(_OWNER, "n_steps", n_steps, low=1)
+    rate = check_real(_OWNER, "learning_rate", learning_rate, low=0, open_low=True)
+    share = check_real(_OWNER, "held_out", held_out, low=0, high=1, open_low=True, open_high=True)
+    seed = int(check_random_state(_OWNER, random_state).integers(2**63))
+    own = None if isinstance(critic, str) else _check_critic(critic)
+    name = check_choice(_OWNER, "critic", critic, CRITICS) if own is None else ""
+    xs, ys = check_pairs(_OWNER, x, y, own)
+    trained = own is None or chosen.has_baseline or any(p.requires_grad for p in _parameters(own))
+    with own_randomness(seed, xs.device):
+        parts = split(_OWNER, len(xs), size, share if trained else None)
+        model = _model(chosen, own, name, xs, ys, parts)
+        curve = train(_OWNER, model, xs, ys, parts, steps, rate) if trained else []
+        values = final_values(_OWNER, model, xs, ys, parts.for_value)
+    ceiling = None if chosen.ceiling is None else chosen.ceiling(size)
+    _warn_at_ceiling(bound, float(values.mean()), ceiling, size)
+    looks = np.array(curve, dtype=np.float64).reshape(-1, 2)
+    return _result(values, looks, ceiling=ceiling, bound=bound, batch_size=size, critic=model.critic)
+
+
+def _check_bound(name: str, alpha: float | None, tau: float | None) -> Bound:
+    """Return the bound of this name; an option of another bound is refused."""
+    for option, value, of in (("alpha", alpha, "interpolated"), ("tau", tau, "smile")):
+        if value is not None and name != of:
+            raise InputError(_OWNER, option, f"left out with bound={name!r}", value, f"It belongs to bound={of!r}.")
+    share = 0.01 if alpha is None else check_real(_OWNER, "alpha", alpha, low=0, high=1)
+    limit = 5.0 if tau is None else check_real(_OWNER, "tau", tau, low=0, open_low=True)
+    known = _bounds(share, limit)
+    return known[check_choice(_OWNER, "bound", name, known)]
+
+
+def _check_critic(critic: Any) -> Callable[[Tensor, Tensor], Tensor]:
+    if not callable(critic) or isinstance(critic, type):
+        known = ", ".join(repr(name) for name in CRITICS)
+        raise InputError(_OWNER, "critic", f"one of {known}, a module or a function of (x, y)", critic)
+    found: Callable[[Tensor, Tensor], Tensor] = critic
+    return found
+
+
+def _parameters(critic: Any) -> list[nn.Parameter]:
+    return list(critic.parameters()) if isinstance(critic, nn.Module) else []
+
+
+def _model(bound: Bound, own: Any, name: str, x: Tensor, y: Tensor, parts: Parts) -> Model:
+    """Return critic, bound and baseline as one module, on the device of the data."""
+    dtype = x.dtype if x.is_floating_point() else torch.float32
+
+    def columns(rows: Tensor) -> Columns:
+        return Columns(rows[parts.for_training], dtype)
+
+    critic = named_critic(name, columns(x), columns(y)).to(dtype) if own is None else own
+    baseline = Baseline(columns(x)).to(dtype) if bound.has_baseline else None
+    return Model(critic, bound.objective, bound.value, baseline, parts.batch_size).to(x.device)
+
+
+def _warn_at_ceiling(bound: str, value: float, ceiling: float | None, batch_size: int) -> None:
+    if ceiling is None or value <= _NEAR_CEILING * ceiling:
+        return
+    message = (
+        f"{_OWNER}: the bound {bound!r} stands at {value:.2f} nats, and with batch_size={batch_size} it cannot be above"
+        f" {ceiling:.2f}: the mutual information may be much larger. Take larger batches, or a bound without a ceiling"
+        " ('js', 'nwj', 'dv')."
+    )
+    warnings.warn(message, NearfarWarning, stacklevel=3)
+
+
+def _result(values: NDArray[np.float64], curve: NDArray[np.float64], **facts: Any) -> MutualInformation:
+    from scipy.special import stdtrit
+
+    mean, spread = float(values.mean()), float(values.std(ddof=1))
+    margin = float(stdtrit(len(values) - 1, 0.975)) * spread / math.sqrt(len(values))
+    interval = (mean - margin, mean + margin)
+    return MutualInformation(mean, interval, spread, batch_values=values, curve=curve, **facts)

@@ -1,0 +1,1 @@
+"""EDRep: unit vectors from any relation matrix, the softmax normaliser by a mixture of Gaussians."""

@@ -1,0 +1,81 @@
+"""The native file of an embedding whose vectors are mixtures of anchors: the factors, not the vectors.
+
+Tensors: ``anchors`` (K, d) float32; of T, row by row and without its zeros, ``weights`` (nnz,) float32 and ``columns``
+(nnz,); ``counts`` (n,), how many entries each row has. Columns and counts are of the smallest unsigned type that holds
+them. Where numbers were rounded to 8 bits, anchors and weights are int8, and ``anchors.scale`` and ``weights.scale``,
+float32 (K,), are what they are multiples of, for each anchor. Ids, and names of the anchors as ``anchor_names``.
+Metadata as in :mod:`nearfar.embedding.files.native`, of another ``format``.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from nearfar._core.arrays import pack_ids, unpack_ids
+from nearfar._core.checks import bad_file
+from nearfar._version import __version__
+from nearfar.embedding.files.content import Content, dump_parameters, load_parameters
+from nearfar.embedding.mixtures import Mixtures, Scales
+
+FORMAT, VERSION = "nearfar.anchored", "1"
+
+
+def to_arrays(owner: str, content: Content, mixtures: Mixtures) -> tuple[dict[str, NDArray[Any]], dict[str, str]]:
+    """Return the arrays and the metadata that stand for mixtures."""
+    kind, arrays = pack_ids(owner, "ids", content.ids)
+    names, packed = pack_ids(owner, "anchor_names", mixtures.names)
+    arrays |= packed
+    arrays |= {name: getattr(mixtures, name) for name in ("anchors", "weights", "columns", "counts")}
+    if mixtures.scales is not None:
+        of_anchors, of_weights = mixtures.scales
+        arrays["anchors"] = np.rint(mixtures.anchors / of_anchors[:, None]).astype(np.int8)
+        arrays["weights"] = np.rint(mixtures.weights / of_weights[mixtures.columns]).astype(np.int8)
+        arrays |= {"anchors.scale": of_anchors, "weights.scale": of_weights}
+    metadata = {"format": FORMAT, "version": VERSION, "nearfar": __version__, "ids": kind, "anchor_names": names}
+    return arrays, metadata | {"parameters": dump_parameters(content.parameters)}
+
+
+def from_arrays(path: Path, arrays: dict[str, NDArray[Any]], metadata: dict[str, str]) -> Content:
+    """Return the content from its arrays and metadata.
+
+    Raises
+    ------
+    FileFormatError
+        If something is missing or does not fit.
+    """
+    anchors, weights = (_array(path, arrays, name, "float32", "int8") for name in ("anchors", "weights"))
+    columns, counts = (_array(path, arrays, name, "uint8", "uint16", "uint32") for name in ("columns", "counts"))
+    dimensions = (anchors.ndim, weights.ndim, columns.ndim, counts.ndim)
+    if dimensions != (2, 1, 1, 1) or 0 in anchors.shape:
+        raise bad_file(path, "one with a matrix of anchors and lists of entries", f"dimensions {dimensions}")
+    if not columns.size == weights.size == int(counts.sum(dtype=np.uint64)):
+        got = f"{columns.size} columns, {weights.size} weights and counts of {int(counts.sum(dtype=np.uint64))}"
+        raise bad_file(path, "one with a column for each weight, and rows that hold them all", got)
+    if columns.size and int(columns.max()) >= len(anchors):
+        raise bad_file(path, f"one with columns in 0 .. {len(anchors) - 1}", str(int(columns.max())))
+    names = unpack_ids(path, "anchor_names", metadata.get("anchor_names", ""), arrays, len(anchors))
+    ids = unpack_ids(path, "ids", metadata.get("ids", ""), arrays, len(counts))
+    scales = None
+    if anchors.dtype != weights.dtype:
+        raise bad_file(path, "one with anchors and weights of one type", f"{anchors.dtype} and {weights.dtype}")
+    if anchors.dtype == np.int8:
+        scales = Scales(*(_array(path, arrays, f"{name}.scale", "float32") for name in ("anchors", "weights")))
+        if not all(scale.shape == (len(anchors),) and (scale > 0).all() for scale in scales):
+            raise bad_file(path, f"one with {len(anchors)} positive scales", "others")
+        with np.errstate(over="ignore"):  # found below
+            anchors, weights = anchors * scales.anchors[:, None], weights * scales.weights[columns]
+    mixtures = Mixtures(weights, columns, counts, anchors, names, scales)
+    if not mixtures.is_finite():
+        raise bad_file(path, "one with finite vectors", "NaN, infinity or numbers too large for float32")
+    return Content(mixtures, ids, parameters=load_parameters(path, metadata.get("parameters", "")))
+
+
+def _array(path: Path, arrays: dict[str, NDArray[Any]], name: str, *types: str) -> NDArray[Any]:
+    array = arrays.get(name)
+    if array is None or array.dtype.name not in types:
+        raise bad_file(path, f"one with {name}, {' or '.join(types)}", "none" if array is None else f"{array.dtype}")
+    return array

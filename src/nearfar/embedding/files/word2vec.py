@@ -1,0 +1,250 @@
+"""The two formats of the word2vec tool, text and binary, as gensim, fastText and many others read and write them.
+
+Both begin with the line ``n d``. Text: a line for each row, the id and d numbers, with a space between. Binary: for
+each row the id, a space, d little-endian float32 and a line feed (which some writers leave out).
+
+**Ids with spaces.** The formats end an id at the first space, so an id with a space, a tab, a line feed or another
+ASCII control character cannot stand in them as it is, nor can an empty one. A file with at least one such id is
+*marked*: its first line is ``+n d``, which every program reads as the same two numbers. In a marked file, and only
+there, these characters and the percent sign are written ``%XX``, byte by byte in hexadecimal (``New%20York``,
+``100%25``), and the empty id is ``%``. So our own ids come back as they were; a program that does not know the mark
+still reads the file and shows ``New%20York``; and in a file without the mark, which is what everybody else writes,
+``%20`` is read as the three characters.
+
+Programs that do not escape write such an id as it is. In a text file the id is then what stands before the last d
+fields, unless that ends in a number; in a binary file nothing tells where it ends, and it is cut at its first space.
+
+The formats hold text: an integer id is written in decimal and comes back as a string. Vectors are read as float32.
+"""
+
+from __future__ import annotations
+
+import gzip
+import re
+import warnings
+import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, BinaryIO, cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from nearfar._core.atomic import atomic_write
+from nearfar._core.checks import bad_file
+from nearfar._core.ids import Ids
+from nearfar.embedding.files.content import Content, text_ids
+from nearfar.errors import FileFormatError, NearfarWarning
+
+_UNSAFE = re.compile(r"[\x00-\x20\x7f\ud800-\udfff]")
+_ESCAPED = re.compile(r"[\x00-\x20\x7f\ud800-\udfff%]")
+_CODES = re.compile(rb"%([0-9A-F]{2})")
+_ROWS = 4096  # rows formatted at once
+
+
+def escape_ids(ids: list[str]) -> tuple[bool, list[bytes]]:
+    """Return whether the file must be marked, and the ids as it holds them.
+
+    Examples
+    --------
+    >>> escape_ids(["Paris", "50%"])
+    (False, [b'Paris', b'50%'])
+    >>> escape_ids(["New York", "50%", ""])
+    (True, [b'New%20York', b'50%25', b'%'])
+    """
+    if not any(key == "" or _UNSAFE.search(key) for key in ids):
+        return False, [key.encode() for key in ids]
+    return True, [_ESCAPED.sub(_percent, key).encode() or b"%" for key in ids]
+
+
+def unescape_id(raw: bytes) -> str:
+    """Return the id that a marked file holds as ``raw``; bytes that no id is written as raise ValueError.
+
+    Examples
+    --------
+    >>> unescape_id(b"New%20York"), unescape_id(b"%")
+    ('New York', '')
+    """
+    if raw == b"%":
+        return ""
+    if raw.count(b"%") != len(_CODES.findall(raw)):
+        raise ValueError(f"{raw!r} has a percent sign without two hexadecimal digits")
+    return _CODES.sub(lambda code: bytes.fromhex(code[1].decode()), raw).decode("utf-8", "surrogatepass")
+
+
+def write_text(owner: str, content: Content, path: Path) -> None:
+    """Write the text format; 9 digits (17 for float64) bring every number back exactly."""
+    marked, ids = escape_ids(text_ids(owner, content.ids))
+    digits = 9 if content.vectors.dtype == np.float32 else 17
+    line = "".join([f" %.{digits}g"] * content.vectors.shape[1]) + "\n"
+    with _open_write(owner, path) as file:
+        file.write(_first_line(marked, content))
+        for start in range(0, len(ids), _ROWS):
+            rows = content.vectors[start : start + _ROWS].tolist()
+            names = ids[start : start + _ROWS]
+            file.write(b"".join(name + (line % tuple(row)).encode() for name, row in zip(names, rows, strict=True)))
+
+
+def write_binary(owner: str, content: Content, path: Path) -> None:
+    """Write the binary format; float64 is rounded to float32."""
+    marked, ids = escape_ids(text_ids(owner, content.ids))
+    with _open_write(owner, path) as file:
+        file.write(_first_line(marked, content))
+        for start in range(0, len(ids), _ROWS):
+            rows = content.vectors[start : start + _ROWS].astype("<f4")
+            names = ids[start : start + _ROWS]
+            file.write(b"".join(name + b" " + row.tobytes() + b"\n" for name, row in zip(names, rows, strict=True)))
+
+
+def read_text(owner: str, path: Path) -> Content:
+    """Read the text format."""
+    with _open_read(path) as file:
+        marked, n, d = _read_first_line(path, file)
+        vectors = _room(path, n, d, least_bytes=2 * d)
+        names: list[bytes] = []
+        with np.errstate(over="ignore"):  # a number too large for float32 becomes infinite, and is refused below
+            for row in range(n):
+                line = file.readline()
+                if not line:
+                    raise _too_short(path, n, row)
+                name, vectors[row] = _parse_line(path, row, line, d)
+                names.append(name)
+        if names and not line.endswith(b"\n"):  # the last number may lack digits
+            warnings.warn(
+                f"{owner}: {path} has no line end after its last row; it may have been cut short",
+                NearfarWarning,
+                stacklevel=4,
+            )
+        if file.read(1 << 16).strip():
+            raise bad_file(path, f"one of {n} rows, as its first line says", f"more from line {n + 2} on")
+    return _content(owner, path, marked, names, vectors)
+
+
+def read_binary(owner: str, path: Path) -> Content:
+    """Read the binary format."""
+    with _open_read(path) as file:
+        marked, n, d = _read_first_line(path, file)
+        vectors = _room(path, n, d, least_bytes=4 * d + 1)
+        data = file.read()
+    names: list[bytes] = []
+    at, size = 0, 4 * d
+    for row in range(n):
+        while data[at : at + 1] == b"\n":
+            at += 1
+        space = data.find(b" ", at)
+        if space < 0 or space + 1 + size > len(data):
+            raise _too_short(path, n, row)
+        names.append(data[at:space])
+        vectors[row] = np.frombuffer(data, "<f4", d, space + 1)
+        at = space + 1 + size
+    if data[at:].strip(b"\n"):
+        raise bad_file(
+            path, f"one of {n} rows, as its first line says", f"{len(data) - at} bytes after the last of them"
+        )
+    return _content(owner, path, marked, names, vectors)
+
+
+def _percent(match: re.Match[str]) -> str:
+    return "".join(f"%{byte:02X}" for byte in match[0].encode("utf-8", "surrogatepass"))
+
+
+def _first_line(marked: bool, content: Content) -> bytes:
+    n, d = content.vectors.shape
+    return f"{'+' if marked else ''}{n} {d}\n".encode()
+
+
+def _read_first_line(path: Path, file: BinaryIO) -> tuple[bool, int, int]:
+    line = file.readline(1 << 16)
+    match = re.fullmatch(rb"\s*(\+?)(\d{1,15})\s+(\d{1,15})\s*", line)
+    if match is None or int(match[3]) < 1:
+        raise bad_file(
+            path,
+            "in the word2vec format, whose first line is the number of rows and the number of columns",
+            f"the first line {line[:60].decode('utf-8', 'replace')!r}",
+            "Add that line if the file has none.",
+        )
+    return bool(match[1]), int(match[2]), int(match[3])
+
+
+def _room(path: Path, n: int, d: int, least_bytes: int) -> NDArray[np.floating[Any]]:
+    if path.suffix.lower() != ".gz" and n * least_bytes > path.stat().st_size:
+        raise bad_file(path, f"one of {n} rows and {d} columns, as its first line says", "a file too short for them")
+    try:
+        return np.empty((n, d), np.float32)
+    except (MemoryError, ValueError) as error:
+        raise bad_file(path, "one whose vectors fit into memory", f"{n} rows of {d} numbers") from error
+
+
+def _parse_line(path: Path, row: int, line: bytes, d: int) -> tuple[bytes, list[float]]:
+    name, *fields = line.rstrip(b" \t\r\n").split(b" ")
+    if len(fields) != d and line.strip():
+        name, *fields = line.split()  # other writers separate by tabs, or by more than one space
+    if len(fields) > d and not _is_number(fields[-d - 1]):  # an id with a space in it
+        name, *fields = line.rstrip(b" \t\r\n").rsplit(None, d)
+    try:
+        numbers = list(map(float, fields))
+    except ValueError as error:
+        raise bad_file(path, f"one of an id and {d} numbers a line", f"line {row + 2}: {error}") from error
+    if len(numbers) != d:
+        raise bad_file(path, f"one of an id and {d} numbers a line", f"{len(numbers)} numbers in line {row + 2}")
+    return name, numbers
+
+
+def _is_number(field: bytes) -> bool:
+    try:
+        float(field)
+    except ValueError:
+        return False
+    return True
+
+
+def _too_short(path: Path, n: int, row: int) -> FileFormatError:
+    return bad_file(path, f"one of {n} rows, as its first line says", f"its end in row {row + 1}")
+
+
+def _content(owner: str, path: Path, marked: bool, raw: list[bytes], vectors: NDArray[np.floating[Any]]) -> Content:
+    finite = np.isfinite(vectors).all(axis=1)
+    if not finite.all():
+        raise bad_file(path, "one of finite numbers", f"NaN or infinity in row {int(np.argmin(finite)) + 1}")
+    try:
+        # What another program cut in the middle of a character stays readable, as \xNN.
+        names = [unescape_id(r) if marked else r.decode("utf-8", "backslashreplace") for r in raw]
+    except ValueError as error:
+        raise bad_file(path, "one whose ids are readable", str(error)) from error
+    rows = {name: row for row, name in reversed(list(enumerate(names)))}
+    if len(rows) < len(names):
+        if marked:  # our own writer repeats none
+            raise bad_file(path, "one of distinct ids", f"{len(names) - len(rows)} repeated")
+        first = sorted(rows.values())
+        warnings.warn(
+            f"{owner}: {len(names) - len(first)} repeated ids in {path}; the first of each is kept",
+            NearfarWarning,
+            stacklevel=5,
+        )
+        names, vectors = [names[row] for row in first], vectors[first]
+    return Content(vectors, Ids(names))
+
+
+@contextmanager
+def _open_read(path: Path) -> Iterator[BinaryIO]:
+    if path.suffix.lower() != ".gz":
+        with path.open("rb") as plain:
+            yield plain
+        return
+    try:
+        with gzip.open(path, "rb") as packed:
+            yield cast("BinaryIO", packed)
+    except (EOFError, gzip.BadGzipFile, zlib.error) as error:
+        raise bad_file(path, "a complete gzip file", str(error)) from error
+
+
+@contextmanager
+def _open_write(owner: str, path: Path) -> Iterator[BinaryIO]:
+    with atomic_write(path, owner=owner) as file:
+        if path.suffix.lower() != ".gz":
+            yield file
+            return
+        # No name and no time in the header: the same content gives the same bytes.
+        with gzip.GzipFile("", "wb", compresslevel=6, fileobj=file, mtime=0) as packed:
+            yield cast("BinaryIO", packed)

@@ -1,0 +1,264 @@
+"""Vectors that are sparse mixtures of a few anchors, E = T A: rows are multiplied when they are asked for.
+
+Rows are sums in float64, rounded to float32: each is the same alone, in a block and in the whole matrix. A search
+multiplies the queries by A' and then by rows of T, which costs nnz(T) for each of them instead of n d.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import DTypeLike, NDArray
+
+from nearfar._core.ids import Ids
+from nearfar.contracts import Floats
+from nearfar.embedding.search import Rows, Search, row_norms
+from nearfar.errors import InputError
+
+_FACTORS = ("weights", "columns", "starts", "anchors")
+_ROWS = 32768  # formed at once
+_UNIT32, _UNIT64 = 2.0**-24, 2.0**-53  # largest relative errors of one rounding
+_TINY32 = 2.0**-150  # largest absolute error of a rounding below the smallest normal float32
+
+
+def unsigned_dtype(largest: int) -> np.dtype[Any]:
+    """Return the smallest unsigned type that holds a number."""
+    return np.min_scalar_type(max(largest, 0))
+
+
+def heaviest(weights: NDArray[np.float32], rows: NDArray[Any], names: Ids, topn: int) -> list[tuple[Any, float]]:
+    """Return the names of the rows with the largest weights, and these; ties in the order that is given."""
+    order = np.argsort(-weights, kind="stable")[:topn]
+    return [(names[row], weight) for row, weight in zip(rows[order].tolist(), weights[order].tolist(), strict=True)]
+
+
+class Scales(NamedTuple):
+    """What numbers of 8 bits are multiples of: anchors, and weights on an anchor; float32, shape (K,) each."""
+
+    anchors: NDArray[np.float32]
+    weights: NDArray[np.float32]
+
+
+class Mixtures:
+    """A matrix E = T A (n, d) in its factors, with what of an array is asked for in this library.
+
+    Parameters
+    ----------
+    weights : ndarray, shape (nnz,), float32
+        Entries of T, row by row, without its zeros.
+    columns : ndarray, shape (nnz,), unsigned
+        Their columns: different ones within a row, ascending.
+    counts : ndarray, shape (n,), unsigned
+        Number of entries of each row.
+    anchors : ndarray, shape (K, d), float32
+        A.
+    names : Ids, of length K
+        Names of the anchors.
+    scales : Scales, optional
+        Where all numbers are whole multiples, from -127 to 127, of these.
+    """
+
+    dtype = np.dtype(np.float32)
+    ndim = 2
+
+    def __init__(
+        self,
+        weights: NDArray[np.float32],
+        columns: NDArray[Any],
+        counts: NDArray[Any],
+        anchors: NDArray[np.float32],
+        names: Ids,
+        scales: Scales | None = None,
+    ) -> None:
+        starts = np.zeros(len(counts) + 1, np.int64)
+        np.cumsum(counts, out=starts[1:])
+        self.weights, self.columns, self.anchors, self.names = weights, columns, anchors, names
+        self.scales = scales
+        self.starts = starts.astype(np.int32) if starts[-1] < 2**31 else starts
+        self.shape = (len(counts), anchors.shape[1])
+        self._protect()
+
+    @classmethod
+    def from_csr(cls, owner: str, matrix: Any, anchors: Floats, names: Ids) -> Mixtures:
+        """Take T as a CSR array, of any order of entries, and round both factors to float32.
+
+        Raises
+        ------
+        InputError
+            If a number, or a vector, is too large for float32.
+        """
+        with np.errstate(over="ignore"):  # found below
+            matrix, rounded = matrix.astype(np.float32), anchors.astype(np.float32)
+        matrix.sum_duplicates()  # sorts, too
+        matrix.eliminate_zeros()
+        counts = np.diff(matrix.indptr)
+        columns = matrix.indices.astype(unsigned_dtype(len(rounded) - 1))
+        made = cls(matrix.data, columns, counts, rounded, names)
+        if not made.is_finite():
+            raise InputError(owner, "weights and anchors", "small enough for float32", "larger ones")
+        return made
+
+    def is_finite(self) -> bool:
+        """Whether the factors are finite, and no vector can be too large for float32."""
+        if not (np.isfinite(self.weights).all() and np.isfinite(self.anchors).all()):
+            return False
+        return bool(self.reach().max(initial=0.0) < float(np.finfo(np.float32).max))
+
+    # -- as an array -----------------------------------------------------------------------------------------------
+
+    def __len__(self) -> int:
+        return self.shape[0]
+
+    def __getitem__(self, rows: Any) -> Floats:
+        """Return rows of E: a vector for an integer, a matrix for a slice of step 1 or for row numbers."""
+        if isinstance(rows, (int, np.integer)):
+            one: Floats = self._multiplied(self.take(np.array([rows], np.int64)))[0]
+            return one
+        if isinstance(rows, slice):
+            start, stop, _ = rows.indices(len(self))
+            return self._multiplied(self.block(start, stop))
+        return self._multiplied(self.take(np.asarray(rows, np.int64)))
+
+    def __array__(self, dtype: DTypeLike | None = None, copy: bool | None = None) -> NDArray[Any]:
+        if copy is False:
+            raise ValueError("vectors that are mixtures of anchors cannot become an array without a copy")
+        whole = np.empty(self.shape, self.dtype if dtype is None else dtype)
+        for start in range(0, len(self), _ROWS):
+            whole[start : start + _ROWS] = self[start : start + _ROWS]
+        return whole
+
+    @property
+    def T(self) -> NDArray[Any]:  # noqa: N802 - as an array has it
+        """The transpose, formed."""
+        return np.asarray(self).T
+
+    def tobytes(self) -> bytes:
+        """Return the bytes of the whole matrix, formed."""
+        return np.asarray(self).tobytes()
+
+    # -- factors ---------------------------------------------------------------------------------------------------
+
+    @property
+    def counts(self) -> NDArray[Any]:
+        """Number of entries of each row of T, in the smallest type that holds them."""
+        counts = np.diff(self.starts)
+        return counts.astype(unsigned_dtype(int(counts.max(initial=0))))
+
+    def block(self, start: int, stop: int) -> Any:
+        """Return rows start .. stop - 1 of T as a CSR array."""
+        ends = self.starts[start : max(stop, start) + 1]
+        some = slice(int(ends[0]), int(ends[-1]))
+        return self._csr(self.weights[some], self.columns[some], ends - ends[0])
+
+    def positions(self, rows: Rows) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Return where the entries of some rows stand, row after row, and how many each row has."""
+        first = self.starts[:-1][rows].astype(np.int64)  # first: a row that is not there raises IndexError
+        counts = self.starts[1:][rows] - first
+        before = np.cumsum(counts) - counts
+        return np.repeat(first - before, counts) + np.arange(int(counts.sum())), counts
+
+    def take(self, rows: Rows) -> Any:
+        """Return some rows of T as a CSR array."""
+        at, counts = self.positions(rows)
+        return self._csr(self.weights[at], self.columns[at], np.append(0, np.cumsum(counts)))
+
+    def subset(self, rows: Rows) -> Mixtures:
+        """Return the mixtures of some rows, of the same anchors."""
+        at, counts = self.positions(rows)
+        return Mixtures(self.weights[at], self.columns[at], counts, self.anchors, self.names, self.scales)
+
+    def to_int8(self) -> Mixtures:
+        """Return the mixtures with all numbers rounded to 8 bits; weights that become 0 are left out."""
+        heaviest = np.zeros(len(self.anchors), np.float32)
+        np.maximum.at(heaviest, self.columns, np.abs(self.weights))
+        scales = Scales(_scales(np.abs(self.anchors).max(axis=1)), _scales(heaviest))
+        anchors = np.rint(self.anchors / scales.anchors[:, None]) * scales.anchors[:, None]
+        own = scales.weights[self.columns]
+        weights = np.rint(self.weights / own) * own
+        kept = weights != 0
+        rows = np.repeat(np.arange(len(self)), np.diff(self.starts))
+        counts = np.bincount(rows[kept], minlength=len(self))
+        return Mixtures(weights[kept], self.columns[kept], counts, anchors, self.names, scales)
+
+    def error(self, exact: Mixtures) -> float:
+        """Return how far the vectors are from others: the norm of the difference over the norm of the others."""
+        differ = whole = 0.0
+        for start in range(0, len(self), _ROWS):
+            other = exact[start : start + _ROWS].astype(np.float64)
+            differ += float(np.square(self[start : start + _ROWS] - other).sum())
+            whole += float(np.square(other).sum())
+        return float(np.sqrt(differ / whole)) if whole else 0.0
+
+    def reach(self) -> NDArray[np.float64]:
+        """Return a bound of the norm of each row, shape (n,): the sum of abs(t) times the norm of the anchor."""
+        lengths = row_norms(self.anchors)
+        reach = np.empty(len(self))
+        for start in range(0, len(self), _ROWS):
+            reach[start : start + _ROWS] = abs(self.block(start, min(start + _ROWS, len(self)))) @ lengths
+        return reach
+
+    def same(self, other: Mixtures) -> bool:
+        """Whether other mixtures have, bit for bit, the same factors."""
+        pairs = ((getattr(self, name), getattr(other, name)) for name in _FACTORS)
+        return all(a.shape == b.shape and a.dtype == b.dtype and a.tobytes() == b.tobytes() for a, b in pairs)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes held: anchors, entries, their columns and where rows start."""
+        return sum(getattr(self, name).nbytes for name in _FACTORS)
+
+    # -- the rest --------------------------------------------------------------------------------------------------
+
+    def search(self, Q: Floats, k: int, norms: NDArray[np.float64] | None, skip: Rows | None) -> Search:
+        """Return the search that :func:`nearfar.embedding.search.nearest_rows` runs."""
+        return _MixedSearch(Q, self, k, norms, skip)
+
+    def _csr(self, weights: NDArray[np.float32], columns: NDArray[Any], starts: NDArray[Any]) -> Any:
+        from scipy.sparse import csr_array
+
+        shape = (len(starts) - 1, len(self.anchors))
+        return csr_array((weights.astype(np.float64), columns.astype(starts.dtype), starts), shape=shape)
+
+    def _multiplied(self, rows: Any) -> Floats:
+        vectors: Floats = (rows @ self.anchors.astype(np.float64)).astype(np.float32)
+        return vectors
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        self._protect()  # pickle and copy bring arrays back writable
+
+    def _protect(self) -> None:
+        for name in _FACTORS:
+            view = getattr(self, name).view()
+            view.flags.writeable = False
+            setattr(self, name, view)
+
+
+class _MixedSearch(Search):
+    """A search whose products are (Q A') T', a block of T at a time, in float64.
+
+    A score errs by the rounding of the rows to float32, and by the two products: (d + r + 8) 2⁻⁵³ |q| sum |t| |a|.
+    """
+
+    def __init__(self, Q: Floats, Y: Mixtures, k: int, norms: NDArray[np.float64] | None, skip: Rows | None) -> None:
+        self.mixtures = Y
+        self._begin(Q, Y, k, norms, skip, np.float64)
+        reach = Y.reach()
+        scale = np.ones(len(Y)) if self.inverse is None else self.inverse
+        widest = int(np.diff(Y.starts).max(initial=0))
+        rounding = _UNIT32 * (reach * scale).max(initial=0.0) if norms is None else _UNIT32
+        rounding += _TINY32 * np.sqrt(Y.shape[1]) * scale.max(initial=0.0)
+        products = (Y.shape[1] + widest + 8) * _UNIT64 * (reach * scale).max(initial=0.0)
+        self.margins = 2 * (rounding + products) * row_norms(self.Q)
+        self.mixed = self.Q @ Y.anchors.astype(np.float64).T
+
+    def _products(self, start: int, stop: int, first: int, last: int) -> Floats:
+        rows = self.mixtures.block(first, last)
+        products: Floats = np.ascontiguousarray((rows @ self.mixed[start:stop].T).T)
+        return products
+
+
+def _scales(largest: NDArray[np.float32]) -> NDArray[np.float32]:
+    scales = np.maximum(largest / 127, np.finfo(np.float32).tiny).astype(np.float32)
+    return np.where(largest > 0, scales, np.float32(1))

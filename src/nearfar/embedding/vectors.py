@@ -1,0 +1,879 @@
+"""The result of every method: ids and their vectors, with search, algebra and files."""
+
+from __future__ import annotations
+
+import os
+import warnings
+from collections.abc import Hashable, Iterable, Iterator, Mapping
+from types import MappingProxyType
+from typing import Any, Self, cast
+
+import numpy as np
+from numpy.typing import ArrayLike, DTypeLike, NDArray
+
+from nearfar._core.checks import (
+    bad_file,
+    check_choice,
+    check_integer,
+    check_matrix,
+    check_n_jobs,
+    check_path,
+    check_sparse,
+    require,
+)
+from nearfar._core.ids import Ids
+from nearfar.contracts import Floats
+from nearfar.embedding import files as storage
+from nearfar.embedding.mixtures import Mixtures, heaviest
+from nearfar.embedding.search import nearest_rows, row_norms, unit_rows
+from nearfar.errors import InputError, NearfarWarning, UnknownIdError
+
+# ------------------------------------------------------------
+# Ids and vectors that belong together: the part of an embedding that holds, without what is done with it.
+
+
+class LabelledVectors:
+    """Ids and their vectors, read-only; see :class:`nearfar.Embedding` for the parameters."""
+
+    def __init__(
+        self,
+        vectors: ArrayLike,
+        ids: Iterable[Hashable] | None = None,
+        *,
+        context_vectors: ArrayLike | None = None,
+        context_ids: Iterable[Hashable] | None = None,
+        parameters: Mapping[str, Any] | None = None,
+    ) -> None:
+        self._vectors = _read_only(check_matrix("Embedding", "vectors", vectors))
+        if self.n_components < 1:
+            raise InputError("Embedding", "vectors", "of at least one column", f"shape {self._vectors.shape}")
+        self._ids = _as_ids("ids", ids, len(self._vectors), Ids(len(self._vectors)))
+        self._context_vectors: Floats | None = None
+        self._context_ids: Ids | None = None
+        if context_vectors is not None:
+            context = check_matrix("Embedding", "context_vectors", context_vectors, columns=self.n_components)
+            self._context_vectors = _read_only(context)
+            default = self._ids if len(context) == len(self._ids) else Ids(len(context))
+            self._context_ids = _as_ids("context_ids", context_ids, len(context), default)
+        elif context_ids is not None:
+            raise InputError("Embedding", "context_ids", "given with context_vectors only", repr(context_ids))
+        if parameters is not None and not isinstance(parameters, Mapping):
+            raise InputError("Embedding", "parameters", "a mapping such as a dict", repr(parameters))
+        self._parameters = dict(parameters or {})
+
+    @property
+    def ids(self) -> Ids:
+        """The ids, in the order of the rows."""
+        return self._ids
+
+    @property
+    def vectors(self) -> Floats:
+        """The vectors, shape (n, d), read-only."""
+        return self._vectors
+
+    @property
+    def context_ids(self) -> Ids | None:
+        """The ids of the other side of a two-sided model, or None."""
+        return self._context_ids
+
+    @property
+    def context_vectors(self) -> Floats | None:
+        """The vectors of the other side of a two-sided model, shape (m, d), read-only, or None."""
+        return self._context_vectors
+
+    @property
+    def context(self) -> Self:
+        """The other side of a two-sided model as an embedding of its own, to search in.
+
+        Raises
+        ------
+        InputError
+            If there is no other side.
+        """
+        if self._context_vectors is None:
+            raise InputError("Embedding.context", "embedding", "two-sided", "one without context_vectors")
+        return type(self)(self._context_vectors, self._context_ids, parameters=self._parameters)
+
+    @property
+    def parameters(self) -> Mapping[str, Any]:
+        """How the vectors were made."""
+        return MappingProxyType(self._parameters)
+
+    @property
+    def n_components(self) -> int:
+        """The length of a vector, d."""
+        return int(self._vectors.shape[1])
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """(number of ids, length of a vector): what array consumers such as scikit-learn ask for."""
+        return len(self), self.n_components
+
+    def __len__(self) -> int:
+        return len(self._ids)
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(self._ids)
+
+    def __contains__(self, key: object) -> bool:
+        return key in self._ids
+
+    def __getitem__(self, key: Hashable) -> Floats:
+        vector: Floats = self._vectors[self._row("Embedding", key)]
+        return vector
+
+    def __array__(self, dtype: DTypeLike | None = None, copy: bool | None = None) -> NDArray[Any]:
+        return np.array(self._vectors, dtype=dtype, copy=copy)
+
+    def __repr__(self) -> str:
+        shown = ", ".join(repr(key) for key in self._ids[:3]) + (", ..." if len(self) > 3 else "")
+        other = "" if self._context_vectors is None else f", context {len(self._context_vectors)}"
+        return f"{type(self).__name__}({len(self)} x {self.n_components} {self._vectors.dtype}{other}, ids [{shown}])"
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        # Pickle and copy bring arrays back writable.
+        self.__dict__.update(state)
+        self._vectors = _read_only(self._vectors)
+        if self._context_vectors is not None:
+            self._context_vectors = _read_only(self._context_vectors)
+
+    def equals(self, other: LabelledVectors) -> bool:
+        """Whether another embedding has the same ids and, bit for bit, the same vectors on both sides.
+
+        Parameters
+        ----------
+        other : Embedding
+
+        Returns
+        -------
+        bool
+            The parameters are not compared.
+        """
+        if not isinstance(other, LabelledVectors) or self._ids != other._ids or self._context_ids != other._context_ids:
+            return False
+        pairs = ((self._vectors, other._vectors), (self._context_vectors, other._context_vectors))
+        return all(
+            a is b or (a is not None and b is not None and a.dtype == b.dtype and a.tobytes() == b.tobytes())
+            for a, b in pairs
+        )
+
+    def _row(self, owner: str, key: Any) -> int:
+        row = self._ids.get(key)
+        if row < 0:
+            raise UnknownIdError(owner, [key], self._hint(key))
+        return row
+
+    def _rows(self, owner: str, keys: Iterable[Any]) -> NDArray[np.int64]:
+        listed = keys if isinstance(keys, (Ids, list)) else list(keys)
+        rows = self._ids.rows(listed)
+        if (rows < 0).any():
+            unknown = [listed[int(i)] for i in np.flatnonzero(rows < 0)]
+            raise UnknownIdError(owner, unknown, self._hint(unknown[0]))
+        return rows
+
+    def _hint(self, key: Any) -> str:
+        if isinstance(key, (list, np.ndarray, slice)):
+            return "For several ids: subset(ids); for rows: vectors[rows]; vectors are given as an array of floats."
+        if isinstance(key, str):
+            tries: list[Any] = [key.strip(), key.lower(), key.upper(), key.capitalize()]
+            tries += [int(key)] if key.lstrip("-").isdecimal() else []
+        else:
+            tries = [str(key)]
+        for other in tries:
+            if other in self._ids:
+                return f"Did you mean {other!r}?"
+        if self._context_ids is not None and key in self._context_ids:
+            return "It is an id of the other side: see context."
+        if isinstance(key, float):
+            return "A vector is given as a NumPy array, not as a list."
+        shown = ", ".join(repr(some) for some in self._ids[:3])
+        return f"It holds {len(self)} ids" + (f", such as {shown}." if shown else ".")
+
+
+def _read_only(array: Floats) -> Floats:
+    view = array.view()
+    view.flags.writeable = False
+    return view
+
+
+def _as_ids(name: str, ids: Iterable[Hashable] | None, n: int, default: Ids) -> Ids:
+    if ids is None:
+        return default
+    made = Ids(ids, owner="Embedding", name=name)
+    if len(made) != n:
+        raise InputError("Embedding", name, f"{n}, one for each row", f"{len(made)}")
+    return made
+
+
+__all__ = ["Embedding"]
+
+
+class Embedding(LabelledVectors):
+    """Ids and their vectors, read-only.
+
+    ``emb[key]`` is always the vector of an id, also where ids are integers; the rows of the matrix are
+    ``emb.vectors[row]``. An embedding converts to an array by itself: ``np.asarray(emb)``.
+
+    Parameters
+    ----------
+    vectors : array-like, shape (n, d), finite
+        One row for each id. float64 stays float64, everything else becomes float32. An array of these types is not
+        copied: leave it as it is from then on.
+    ids : iterable of hashable, of length n, optional
+        Distinct names of the rows; 0 .. n - 1 by default.
+    context_vectors : array-like, shape (m, d), optional
+        The other side of a two-sided model, in the order of ``context_ids``.
+    context_ids : iterable of hashable, of length m, optional
+        Names of the other side; by default ``ids`` where m = n, otherwise 0 .. m - 1.
+    parameters : mapping, optional
+        How the vectors were made. Values that JSON does not know are saved as their ``repr``.
+
+    Raises
+    ------
+    InputError
+        If the vectors are not a finite matrix, or the ids are not distinct, hashable and one for each row.
+
+    Notes
+    -----
+    The similarity is the cosine. A vector of zeros stands for an object of which nothing is known (an isolated node),
+    and has cosine 0 with everything.
+
+    Examples
+    --------
+    >>> import nearfar as nf
+    >>> emb = nf.Embedding([[1, 0], [3, 1], [0, 2]], ids=["ann", "bob", "cem"])
+    >>> emb["bob"]
+    array([3., 1.], dtype=float32)
+    >>> [(name, round(score, 3)) for name, score in emb.most_similar("ann", topn=2)]
+    [('bob', 0.949), ('cem', 0.0)]
+    >>> "dan" in emb, len(emb), list(emb)
+    (False, 3, ['ann', 'bob', 'cem'])
+    """
+
+    _norms: NDArray[np.float64] | None = None  # made at the first search
+
+    def similarity(self, a: Any, b: Any) -> float:
+        """Return the cosine of the angle between two items.
+
+        Parameters
+        ----------
+        a, b : id, or ndarray of floats of shape (d,)
+
+        Returns
+        -------
+        float
+            In [-1, 1]; 0 if one of the vectors is zero.
+
+        Raises
+        ------
+        UnknownIdError
+            If an id is not there.
+
+        Examples
+        --------
+        >>> import nearfar as nf
+        >>> nf.Embedding([[1, 0], [1, 1]], ids=["a", "b"]).similarity("a", "b").__round__(4)
+        0.7071
+        """
+        pair = [self._vector("Embedding.similarity", name, item) for name, item in (("a", a), ("b", b))]
+        left, right = unit_rows(np.stack(pair))
+        return float(np.clip(left @ right, -1.0, 1.0))
+
+    def most_similar(self, positive: Any = None, negative: Any = None, topn: int = 10) -> list[tuple[Any, float]]:
+        """Return the ids nearest in cosine to the mean of some items, less that of others.
+
+        Parameters
+        ----------
+        positive, negative : id, vector, or list of ids and vectors, optional
+            Each counts with its direction only: the query is the sum of the positive unit vectors less the negative
+            ones (as in gensim, which however takes a vector that is no id at its full length). A vector is a NumPy
+            array of floats, shape (d,); an array of shape (k, d) is k of them; a tuple is one id.
+        topn : int
+            How many to return at most.
+
+        Returns
+        -------
+        list of (id, float)
+            Best first; ties in the order of the rows. The ids of the query are left out. O(n d) time.
+
+        Raises
+        ------
+        UnknownIdError
+            If an id is not there.
+        InputError
+            If there is neither a positive nor a negative item, or a vector has another length.
+
+        Source: Mikolov, Yih & Zweig 2013, "Linguistic regularities in continuous space word representations", section
+        4.
+
+        Examples
+        --------
+        >>> import nearfar as nf
+        >>> emb = nf.Embedding([[1, 0], [1, 1], [0, 1], [-1, 1]], ids=["e", "ne", "n", "nw"])
+        >>> emb.most_similar(positive=["ne", "nw"], negative="e", topn=1)[0][0]
+        'n'
+        """
+        owner = "Embedding.most_similar"
+        topn = check_integer(owner, "topn", topn, low=1)
+        plus, minus = _as_items(positive), _as_items(negative)
+        if not plus and not minus:
+            raise InputError(owner, "positive", "at least one id or vector", "none")
+        vectors = [self._vector(owner, "positive", item) for item in plus]
+        vectors += [self._vector(owner, "negative", item) for item in minus]
+        signs = np.repeat([1.0, -1.0], [len(plus), len(minus)])
+        query = unit_rows((signs @ unit_rows(np.stack(vectors)))[None, :])
+        own = {self._ids.get(item) for item in plus + minus if not _is_vector(item)}
+        if len(self) <= len(own):
+            return []
+        k = min(topn + len(own), len(self))
+        rows, scores = nearest_rows(query, self._vectors, k, norms=self._row_norms())
+        found = [(r, s) for r, s in zip(rows[0].tolist(), scores[0].tolist(), strict=True) if r not in own]
+        return [(self._ids[row], score) for row, score in found[:topn]]
+
+    def search(
+        self, Q: Any, topn: int = 10, *, metric: str = "cosine", n_jobs: int | None = None
+    ) -> tuple[NDArray[Any], NDArray[np.float64]]:
+        """Return the nearest ids of many queries at once, exactly.
+
+        Parameters
+        ----------
+        Q : ndarray of floats, shape (q, d), or iterable of q ids
+            Where Q holds ids, each id is left out of its own answer.
+        topn : int
+            How many for each query; all there are if there are fewer.
+        metric : {"cosine", "dot"}
+            Cosine of the angle, or scalar product.
+        n_jobs : int, optional
+            Number of threads; all processors by default. The result does not depend on it.
+
+        Returns
+        -------
+        ids : ndarray, shape (q, topn), int64 if all ids are integers, otherwise of objects
+        scores : ndarray, shape (q, topn), float64
+            Best first; ties in the order of the rows. O(q n d) time, 8 MiB for each thread beside the result.
+
+        Raises
+        ------
+        UnknownIdError
+            If an id is not there.
+        InputError
+            If the vectors have another length or hold NaN.
+
+        Examples
+        --------
+        >>> import nearfar as nf
+        >>> emb = nf.Embedding([[1, 0], [3, 1], [0, 2]], ids=["ann", "bob", "cem"])
+        >>> ids, scores = emb.search(["ann", "cem"], topn=1)
+        >>> ids.tolist(), scores.round(3).tolist()
+        ([['bob'], ['bob']], [[0.949], [0.316]])
+        """
+        owner = "Embedding.search"
+        topn = check_integer(owner, "topn", topn, low=1)
+        check_choice(owner, "metric", metric, ("cosine", "dot"))
+        workers = check_n_jobs(owner, n_jobs)
+        skip: NDArray[np.int64] | None = None
+        if _is_vector(Q):
+            queries = check_matrix(owner, "Q", Q, columns=self.n_components)
+        elif isinstance(Q, (str, bytes)) or not isinstance(Q, Iterable):
+            raise InputError(owner, "Q", "an array of shape (q, d) or a list of ids", repr(Q), "For one id: [id].")
+        else:
+            skip = self._rows(owner, Q)
+            queries = self._vectors[skip]
+        k = min(topn, len(self) - (skip is not None))
+        cosine = metric == "cosine"
+        if k < 1 or not len(queries):
+            rows, scores = np.empty((len(queries), max(k, 0)), np.int64), np.empty((len(queries), max(k, 0)))
+        else:
+            scaled, norms = (unit_rows(queries), self._row_norms()) if cosine else (queries, None)
+            rows, scores = nearest_rows(scaled, self._vectors, k, norms=norms, skip=skip, n_jobs=workers)
+        return self._ids.to_numpy()[rows], scores
+
+    def subset(self, ids: Iterable[Hashable]) -> Self:
+        """Return the embedding of some ids, in the order that is given.
+
+        Parameters
+        ----------
+        ids : iterable of distinct ids
+
+        Returns
+        -------
+        Embedding
+            The other side of a two-sided model stays whole.
+
+        Raises
+        ------
+        UnknownIdError
+            If an id is not there.
+        """
+        kept = Ids(ids, owner="Embedding.subset") if not isinstance(ids, str) else None
+        if kept is None:
+            raise InputError("Embedding.subset", "ids", "a list of ids", repr(ids), "For one id: [id].")
+        return type(self)(
+            self._vectors[self._rows("Embedding.subset", kept)],
+            kept,
+            context_vectors=self._context_vectors,
+            context_ids=self._context_ids,
+            parameters=self._parameters,
+        )
+
+    def to_frame(self, backend: str = "pandas") -> Any:
+        """Return a data frame with the column ``id`` and one column for each component, ``v0``, ``v1``, ...
+
+        Parameters
+        ----------
+        backend : {"pandas", "polars", "pyarrow"}
+            Which library's frame. polars and pyarrow need ids that are all integers or all strings.
+
+        Returns
+        -------
+        DataFrame or Table of the library
+
+        Raises
+        ------
+        MissingDependencyError
+            If the library is not installed.
+        InputError
+            If its columns cannot hold the ids.
+        """
+        import narwhals as nw
+
+        owner = "Embedding.to_frame"
+        check_choice(owner, "backend", backend, ("pandas", "polars", "pyarrow"))
+        require(owner, backend, "parquet" if backend == "pyarrow" else "dev")
+        keys = self._ids.to_numpy() if self._ids.is_integer else self._ids.to_list()
+        if backend != "pandas" and not self._ids.is_integer and {type(key) for key in keys} != {str}:
+            raise InputError(
+                owner, "ids", "all integers or all strings", repr(self._ids), 'backend="pandas" takes any.'
+            )
+        columns = {"id": keys} | {f"v{c}": np.ascontiguousarray(v) for c, v in enumerate(self._vectors.T)}
+        return nw.from_dict(columns, backend=backend).to_native()  # type: ignore[arg-type]
+
+    def save(self, path: str | os.PathLike[str], format: str | None = None) -> None:  # noqa: A002
+        """Write the embedding to a file, which appears whole or not at all.
+
+        Parameters
+        ----------
+        path : path-like
+            Its suffix tells the format: ``.safetensors`` (keeps everything, with a checksum), ``.npz`` (everything),
+            ``.parquet``, ``.txt`` or ``.vec`` (word2vec text), ``.bin`` (word2vec binary), ``.tsv`` (the pair of
+            files that projectors read). The word2vec formats may be packed: ``.vec.gz``.
+        format : str, optional
+            One of ``nearfar.embedding.files.FORMATS``, for a file with another suffix.
+
+        Raises
+        ------
+        InputError
+            If the suffix is unknown, the folder does not exist, or the format cannot hold the ids.
+        OSError
+            If the disk is full or fails; an old file of that name is left as it was.
+
+        Warns
+        -----
+        NearfarWarning
+            If there is another side and the format does not keep it.
+
+        Examples
+        --------
+        >>> import pathlib, tempfile
+        >>> import nearfar as nf
+        >>> emb = nf.Embedding([[1, 0], [3, 1]], ids=["ann", ("bob", 2)])
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     emb.save(pathlib.Path(folder, "people.safetensors"))
+        ...     nf.Embedding.load(pathlib.Path(folder, "people.safetensors")).equals(emb)
+        True
+        """
+        name = storage.check_output("Embedding.save", path, format)
+        if self._context_vectors is not None and not storage.keeps_both_sides(name):
+            warnings.warn(
+                f"Embedding.save: the format {name!r} keeps one side; the context vectors are left out",
+                NearfarWarning,
+                stacklevel=2,
+            )
+        content = storage.Content(self._vectors, self._ids, self._context_vectors, self._context_ids, self._parameters)
+        storage.save("Embedding.save", content, path, name)
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str], format: str | None = None) -> Self:  # noqa: A002
+        """Read an embedding from a file of any of the formats of :meth:`save`.
+
+        Parameters
+        ----------
+        path : path-like
+            The file; its suffix tells the format.
+        format : str, optional
+            The format of a file with another suffix.
+
+        Returns
+        -------
+        Embedding
+            An :class:`AnchoredEmbedding` if the file holds anchors and weights.
+
+        Raises
+        ------
+        InputError
+            If the file is not there or its suffix is unknown.
+        FileFormatError
+            If it is truncated, altered or of another kind; says where.
+        """
+        return cls._from_content(storage.load("Embedding.load", path, format))
+
+    @classmethod
+    def from_word2vec(cls, path: str | os.PathLike[str], binary: bool | None = None) -> Self:
+        """Read the vectors that word2vec, gensim, fastText and others write, text or binary, packed by gzip or not.
+
+        Parameters
+        ----------
+        path : path-like
+            The file.
+        binary : bool, optional
+            Which of the two formats; by default binary if the name ends in ``.bin`` or ``.bin.gz``.
+
+        Returns
+        -------
+        Embedding
+            Ids are strings; of an id that is repeated the first row is kept, with a warning.
+
+        Raises
+        ------
+        InputError
+            If the file is not there.
+        FileFormatError
+            If it is truncated or not in that format; says in which line.
+        """
+        if binary is None:
+            binary = str(path).lower().endswith((".bin", ".bin.gz"))
+        name = "word2vec-binary" if binary else "word2vec-text"
+        return cls._from_content(storage.load("Embedding.from_word2vec", path, name))
+
+    @classmethod
+    def _from_content(cls, content: storage.Content) -> Self:
+        if cls is Embedding and isinstance(content.vectors, Mixtures):
+            return AnchoredEmbedding._from_content(content)  # type: ignore[return-value]
+        return cls(
+            content.vectors,
+            content.ids,
+            context_vectors=content.context_vectors,
+            context_ids=content.context_ids,
+            parameters=content.parameters,
+        )
+
+    def _vector(self, owner: str, name: str, item: Any) -> Floats:
+        if not _is_vector(item):
+            row: Floats = self._vectors[self._row(owner, item)]
+            return row
+        vector: Floats = check_matrix(owner, name, np.atleast_2d(item), columns=self.n_components, rows=1)[0]
+        return vector
+
+    def _row_norms(self) -> NDArray[np.float64]:
+        if self._norms is None:
+            self._norms = row_norms(self._vectors)
+        return self._norms
+
+
+def _is_vector(item: Any) -> bool:
+    return isinstance(item, np.ndarray) and item.dtype.kind == "f"
+
+
+def _as_items(items: Any) -> list[Any]:
+    if items is None:
+        return []
+    if isinstance(items, np.ndarray) and items.ndim > 0:
+        return [items] if _is_vector(items) and items.ndim == 1 else list(items)
+    return list(items) if isinstance(items, list) else [items]
+
+
+# ------------------------------------------------------------
+# Embeddings whose vectors are sparse mixtures of a few anchors: small files, and reasons that can be read.
+
+__all__ = ["AnchoredEmbedding"]
+
+
+class AnchoredEmbedding(Embedding):
+    """Ids and their vectors E = T A, sparse mixtures of K anchors, kept in these two factors; read-only.
+
+    It is an :class:`Embedding` in all respects, but a vector is multiplied when it is asked for, and a search
+    multiplies with A and then with T, at the cost of the entries of T.
+    :meth:`nearfar.nn.AnchorEmbedding.export` makes one.
+
+    Parameters
+    ----------
+    weights : sparse matrix or array-like, shape (V, K), finite
+        T, of any sign; its zeros are not kept. It becomes float32.
+    anchors : array-like, shape (K, d), finite
+        A. It becomes float32.
+    ids : iterable of hashable, of length V, optional
+        Distinct names of the rows; 0 .. V - 1 by default.
+    anchor_names : iterable of hashable, of length K, optional
+        Distinct names of the anchors, such as the ids of the objects they started from; 0 .. K - 1 by default.
+    parameters : mapping, optional
+        How the vectors were made.
+
+    Raises
+    ------
+    InputError
+        If the factors are not finite matrices that fit each other and float32, or names are not distinct, hashable and
+        as many as there are rows.
+
+    See Also
+    --------
+    nearfar.evaluate.anchor_purity : Whether anchors stand for one kind of objects each.
+
+    Notes
+    -----
+    A vector is the sum in float64, rounded to float32. Only ``vectors``, ``np.asarray`` and the formats npz and parquet
+    form all of them at once. ``save`` to a ``.safetensors`` file keeps the factors, other formats get the vectors.
+
+    References
+    ----------
+    Liang et al. (2021), "Anchor & Transform: learning sparse embeddings for large vocabularies", eq. 1.
+
+    Examples
+    --------
+    >>> import nearfar as nf
+    >>> weights = [[1, 0], [0.5, 0.5], [0, 2]]
+    >>> emb = nf.AnchoredEmbedding(weights, [[4, 0, 0], [0, 2, 2]], ["ann", "bob", "cem"])
+    >>> emb["bob"]
+    array([2., 1., 1.], dtype=float32)
+    >>> [(name, round(score, 3)) for name, score in emb.most_similar("ann", topn=2)]
+    [('bob', 0.816), ('cem', 0.0)]
+    >>> emb.explain("bob")
+    [(0, 0.5), (1, 0.5)]
+    >>> emb.anchor_objects(1)
+    [('cem', 2.0), ('bob', 0.5)]
+    >>> emb.n_parameters  # 2 * 3 + 4
+    10
+    """
+
+    def __init__(
+        self,
+        weights: Any,
+        anchors: ArrayLike,
+        ids: Iterable[Hashable] | None = None,
+        *,
+        anchor_names: Iterable[Hashable] | None = None,
+        parameters: Mapping[str, Any] | None = None,
+    ) -> None:
+        from scipy.sparse import csr_array, issparse
+
+        owner = "AnchoredEmbedding"
+        vectors = check_matrix(owner, "anchors", anchors)
+        if 0 in vectors.shape:
+            raise InputError(owner, "anchors", "at least one, of at least one number", f"shape {vectors.shape}")
+        if issparse(weights):
+            matrix = check_sparse(owner, "weights", weights, columns=len(vectors)).copy()
+        else:
+            matrix = csr_array(check_matrix(owner, "weights", weights, columns=len(vectors)))
+        names = Ids(len(vectors)) if anchor_names is None else Ids(anchor_names, owner=owner, name="anchor_names")
+        if len(names) != len(vectors):
+            raise InputError(owner, "anchor_names", f"{len(vectors)}, one for each anchor", f"{len(names)}")
+        self._keep(Mixtures.from_csr(owner, matrix, vectors, names), ids, parameters)
+
+    @classmethod
+    def _of(
+        cls, mixtures: Mixtures, ids: Iterable[Hashable] | None, parameters: Mapping[str, Any] | None = None
+    ) -> Self:
+        """Make one of mixtures that are known to be right."""
+        made = cls.__new__(cls)
+        made._keep(mixtures, ids, parameters)
+        return made
+
+    def _keep(self, mixtures: Mixtures, ids: Iterable[Hashable] | None, parameters: Mapping[str, Any] | None) -> None:
+        # Rows are checked, named and described as those of any embedding; then the mixtures take their place.
+        super().__init__(np.broadcast_to(np.zeros((1, 1), np.float32), (len(mixtures), 1)), ids, parameters=parameters)
+        self._vectors = cast("Floats", mixtures)
+
+    @property
+    def _mixtures(self) -> Mixtures:
+        return cast("Mixtures", self._vectors)
+
+    # -- the factors -----------------------------------------------------------------------------------------------
+
+    @property
+    def vectors(self) -> Floats:
+        """The vectors, shape (V, d), float32: formed anew at each access."""
+        return np.asarray(self._mixtures)
+
+    @property
+    def weights(self) -> Any:
+        """T as a ``scipy.sparse.csr_array``, shape (V, K), float32: a copy."""
+        return self._mixtures.block(0, len(self)).astype(np.float32)
+
+    @property
+    def anchors(self) -> NDArray[np.float32]:
+        """A, shape (K, d), read-only."""
+        return self._mixtures.anchors
+
+    @property
+    def anchor_names(self) -> Ids:
+        """Names of the anchors, in the order of the columns of T."""
+        return self._mixtures.names
+
+    @property
+    def nnz(self) -> int:
+        """Number of entries of T that are not 0."""
+        return self._mixtures.weights.size
+
+    @property
+    def n_parameters(self) -> int:
+        """Number of parameters as the paper counts them: K d + nnz."""
+        return self.anchors.size + self.nnz
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of anchors, entries, their columns and starts of rows; ids are not counted."""
+        return self._mixtures.nbytes
+
+    # -- what anchors say ------------------------------------------------------------------------------------------
+
+    def explain(self, id: Hashable) -> list[tuple[Any, float]]:  # noqa: A002
+        """Return the anchors that an object is made of.
+
+        Parameters
+        ----------
+        id : hashable
+            The object.
+
+        Returns
+        -------
+        list of (name of an anchor, weight)
+            Largest weight first, ties in the order of the anchors; empty where the vector is 0.
+
+        Raises
+        ------
+        UnknownIdError
+            If the id is not there.
+        """
+        rows = np.array([self._row("AnchoredEmbedding.explain", id)])
+        at, _ = self._mixtures.positions(rows)
+        return heaviest(self._mixtures.weights[at], self._mixtures.columns[at], self.anchor_names, len(at))
+
+    def anchor_objects(self, anchor: Hashable, topn: int = 10) -> list[tuple[Any, float]]:
+        """Return what an anchor stands for: the objects with the largest weights on it.
+
+        Parameters
+        ----------
+        anchor : hashable
+            Name of the anchor, as :meth:`explain` returns it.
+        topn : int, >= 1
+            How many at most.
+
+        Returns
+        -------
+        list of (id, weight)
+            Largest weight first, ties in the order of the rows; objects of weight 0 are left out. O(nnz) time.
+
+        Raises
+        ------
+        UnknownIdError
+            If there is no anchor of that name.
+        InputError
+            If anchors are numbered and this is none of the numbers.
+        """
+        owner = "AnchoredEmbedding.anchor_objects"
+        topn = check_integer(owner, "topn", topn, low=1)
+        column = self.anchor_names.get(anchor)
+        if column < 0 and self.anchor_names.is_range:
+            raise InputError(owner, "anchor", f"in 0 .. {len(self.anchor_names) - 1}", anchor)
+        if column < 0:
+            shown = ", ".join(map(repr, self.anchor_names[:3]))
+            raise UnknownIdError(owner, [anchor], f"Its {len(self.anchor_names)} anchors are named {shown}, ...")
+        at = np.flatnonzero(self._mixtures.columns == column)
+        rows = np.searchsorted(self._mixtures.starts, at, side="right") - 1
+        return heaviest(self._mixtures.weights[at], rows, self._ids, topn)
+
+    # -- as an embedding -------------------------------------------------------------------------------------------
+
+    def subset(self, ids: Iterable[Hashable]) -> Self:
+        """Return the embedding of some ids, in the order that is given, of the same anchors.
+
+        Parameters
+        ----------
+        ids : iterable of distinct ids
+
+        Returns
+        -------
+        AnchoredEmbedding
+
+        Raises
+        ------
+        UnknownIdError
+            If an id is not there.
+        """
+        owner = "AnchoredEmbedding.subset"
+        if isinstance(ids, str):
+            raise InputError(owner, "ids", "a list of ids", repr(ids), "For one id: [id].")
+        kept = Ids(ids, owner=owner)
+        return self._of(self._mixtures.subset(self._rows(owner, kept)), kept, self._parameters)
+
+    def to_int8(self) -> Self:
+        """Return the embedding with anchors and weights rounded to 8 bits; its file is about half as large.
+
+        An anchor's numbers, and all weights on it, are whole multiples, from -127 to 127, of their largest over 127.
+        Weights that become 0 are left out. In memory they stay float32.
+
+        Returns
+        -------
+        AnchoredEmbedding
+            Its ``parameters["int8_error"]`` is the norm of the change of all vectors over the norm of all vectors.
+        """
+        rounded = self._mixtures.to_int8()
+        return self._of(rounded, self._ids, self._parameters | {"int8_error": rounded.error(self._mixtures)})
+
+    def equals(self, other: LabelledVectors) -> bool:
+        """Whether another embedding has the same ids and, bit for bit, the same vectors.
+
+        Parameters
+        ----------
+        other : Embedding
+            Of any kind; where it has the same factors, no vector is formed.
+
+        Returns
+        -------
+        bool
+            Neither parameters nor names of anchors are compared.
+        """
+        if isinstance(other, AnchoredEmbedding) and self._mixtures.same(other._mixtures):
+            return self._ids == other._ids
+        return super().equals(other)
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str], format: str | None = None) -> Self:  # noqa: A002
+        """Read factors from a file that :meth:`save` or an export wrote; ``Embedding.load`` does so, too.
+
+        Parameters
+        ----------
+        path : path-like
+            The file, ``.safetensors``.
+        format : str, optional
+            The format of a file with another suffix.
+
+        Returns
+        -------
+        AnchoredEmbedding
+
+        Raises
+        ------
+        InputError
+            If the file is not there or its suffix is unknown.
+        FileFormatError
+            If it is truncated or altered, or holds vectors and no anchors.
+        """
+        owner = "AnchoredEmbedding.load"
+        content = storage.load(owner, path, format)
+        if not isinstance(content.vectors, Mixtures):
+            where = check_path(owner, "path", path)
+            raise bad_file(where, "one of anchors and weights", "one of vectors", "Embedding.load reads it.")
+        return cls._from_content(content)
+
+    @classmethod
+    def _from_content(cls, content: storage.Content) -> Self:
+        if not isinstance(content.vectors, Mixtures):
+            hint = "Embedding.from_word2vec reads it."
+            raise InputError("AnchoredEmbedding", "file", "one of anchors and weights", "one of vectors", hint)
+        return cls._of(content.vectors, content.ids, content.parameters)
+
+    def __repr__(self) -> str:
+        return f"{super().__repr__()[:-1]}, {len(self.anchors)} anchors, {self.nnz} weights)"
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)  # the mixtures are read-only by themselves

@@ -1,0 +1,586 @@
+"""`MDS`: maps whose distances are those of the data: metric stress, SSTRESS, Sammon's stress, classical scaling."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, ClassVar, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from nearfar._core.checks import (
+    check_callbacks,
+    check_choice,
+    check_integer,
+    check_matrix,
+    check_n_jobs,
+    check_random_state,
+    check_real,
+    check_sparse,
+)
+from nearfar._core.progress import ProgressLine
+from nearfar._core.threads import single_threaded_blas
+from nearfar.base import FrameOutput
+from nearfar.callbacks import Checkpoint, Progress
+from nearfar.contracts import Floats
+from nearfar.divergences.stress import Sammon, Stress, as_stress
+from nearfar.errors import InputError, NumericalError
+from nearfar.maps.mds.pairs import (
+    EXACT_UP_TO,
+    EuclideanRows,
+    Pairs,
+    SampledPairs,
+    kept_dtype,
+    pairs_of_distances,
+    pairs_of_rows,
+    rows_of,
+)
+
+if TYPE_CHECKING:
+    from nearfar.embedding.vectors import Embedding
+
+# ------------------------------------------------------------
+# What a map of distances starts from: classical scaling, chance, or a given matrix.
+
+_DENSE_UP_TO = 300  # objects, up to which all eigenvectors are computed at once
+_JITTER = 1e-3  # of the unit
+_LANDMARKS = 500
+
+
+def start(owner: str, init: Any, pairs: Pairs | SampledPairs, d: int, rng: np.random.Generator) -> NDArray[np.float64]:
+    """Return first positions in units, shape (n, d).
+
+    A random start is scaled to have the lowest metric stress; a given one is taken as it is.
+    """
+    if init is None or (isinstance(init, str) and init not in ("classical", "random")):
+        raise InputError(owner, "init", "one of 'classical', 'random' or an array", repr(init))
+    if not isinstance(init, str):
+        return check_matrix(owner, "init", init, rows=pairs.n, columns=d).astype(np.float64) / pairs.unit
+    if init == "classical":
+        return apart(*classical(pairs, d))
+    Y = rng.normal(size=(pairs.n, d))
+    _, _, own, product, _, _ = pairs.measures(Y)
+    return np.asarray(Y * (product / own))
+
+
+def classical(pairs: Pairs | SampledPairs, d: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Return the coordinates of classical scaling in units, shape (n, d), and the eigenvalues behind them.
+
+    The largest eigenvalues of ``B = -1/2 J R² J`` (J centres) and their vectors, times the root of the eigenvalue; a
+    column of zeros where that is not positive. Of Euclidean rows that is PCA. Where pairs are sampled, by any other
+    metric, it is done for some rows, the landmarks. The sign: the entry farthest from 0 is positive.
+    """
+    n = pairs.n
+    if isinstance(pairs.rows, EuclideanRows) and pairs.rows.X.shape[1] <= n:
+        Y, values = _principal_components(pairs.rows, pairs.scale, d)
+    elif isinstance(pairs, SampledPairs):
+        Y, values = _by_landmarks(pairs, d)
+    else:
+        values, vectors = (_all_eigenpairs if n <= max(_DENSE_UP_TO, 4 * d) else _largest_eigenpairs)(pairs, d)
+        Y = vectors * np.sqrt(np.maximum(values, 0))
+    noise = n * np.finfo(pairs.dtype).eps * max(values[0], 0)
+    Y = np.where(values > noise, Y, 0)
+    return Y * np.where(Y[np.abs(Y).argmax(axis=0), np.arange(d)] < 0, -1, 1), values
+
+
+def apart(Y: NDArray[np.float64], values: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return the positions with a little added where no force would part them: points in one place, empty columns.
+
+    What is added depends on nothing: the classical start has no chance in it.
+    """
+    together = len(np.unique(Y, axis=0)) < len(Y)
+    if not together and np.all(Y.any(axis=0)) and np.all(values > 0):
+        return Y
+    noise = np.random.default_rng(0).normal(0, _JITTER, Y.shape)
+    return Y + (noise if together else noise * ~Y.any(axis=0))
+
+
+def _principal_components(rows: EuclideanRows, scale: float, d: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    axes, values = rows.axes()
+    found = min(d, len(values))
+    Y, variances = np.zeros((rows.n, d)), np.zeros(d)
+    Y[:, :found] = rows.X @ (scale * axes[:, :found]).astype(rows.X.dtype)
+    variances[:found] = scale**2 * values[:found]
+    return Y, variances
+
+
+def _by_landmarks(pairs: SampledPairs, d: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Return the classical scaling of some rows, and the others where their distances from these put them.
+
+    Source: de Silva & Tenenbaum (2004), "Sparse multidimensional scaling using landmark points": with the squared
+    distances δ of a row from the landmarks, their means μ and eigenvalues λ, its position is -1/2 V^T (δ - μ) / √λ.
+    """
+    rows, n = pairs.rows, pairs.n
+    chosen = np.sort(pairs.rng.choice(n, min(_LANDMARKS, n), replace=False))
+    squares = np.square(pairs.scale * rows.group(chosen), dtype=np.float64)
+    means = squares.mean(axis=0)
+    centred = squares - means
+    centred -= centred.mean(axis=1, keepdims=True)
+    values, vectors = _eigenpairs(-(centred + centred.T) / 4, d)
+    roots = np.sqrt(np.where(values > 0, values, np.inf))
+    Y = np.empty((n, d))
+    for first in range(0, n, 1024):
+        members = np.arange(first, min(first + 1024, n))
+        found = np.square(pairs.scale * rows.between(members, chosen), dtype=np.float64)
+        Y[members] = (means - found) @ vectors / (2 * roots)
+    return Y - Y.mean(axis=0), values * n / len(chosen)
+
+
+def _eigenpairs(B: NDArray[np.float64], d: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Return the largest d eigenvalues of B and their vectors."""
+    from scipy.linalg import eigh
+
+    n = len(B)
+    with single_threaded_blas():
+        values, vectors = eigh(B, subset_by_index=[n - d, n - 1])
+    return values[::-1], vectors[:, ::-1]
+
+
+def _all_eigenpairs(pairs: Pairs, d: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    squares = np.column_stack([pairs.squared_product(unit) for unit in np.eye(pairs.n)])
+    squares -= squares.mean(axis=0)
+    squares -= squares.mean(axis=1, keepdims=True)
+    return _eigenpairs(-squares / 2, d)
+
+
+def _largest_eigenpairs(pairs: Pairs, d: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    from scipy.sparse.linalg import ArpackNoConvergence, LinearOperator, eigsh
+
+    def product(vector: NDArray[np.float64]) -> NDArray[np.float64]:
+        found = pairs.squared_product(vector - vector.mean())
+        return np.asarray((found.mean() - found) / 2)
+
+    n = pairs.n
+    operator = LinearOperator((n, n), matvec=product, dtype=np.float64)
+    first = np.random.default_rng(0).normal(size=n)
+    try:
+        with single_threaded_blas():
+            values, vectors = eigsh(operator, d, which="LA", v0=first, tol=1e-9, maxiter=100, ncv=min(n, 2 * d + 12))
+    except ArpackNoConvergence as error:  # eigenvalues close together: any mixture of their vectors is as good a start
+        values, vectors = np.zeros(d), np.zeros((n, d))
+        values[: len(error.eigenvalues)], vectors[:, : len(error.eigenvalues)] = error.eigenvalues, error.eigenvectors
+    order = np.argsort(-values)
+    return values[order], vectors[:, order]
+
+
+# ------------------------------------------------------------
+# The optimisation of a map of distances: L-BFGS on the stress, which falls at every step.
+
+_MEMORY = 10  # steps that L-BFGS remembers
+_WINDOW = 5  # iterations over which the stress must fall
+_PERFECT = 1e-14  # of the stress of a map in one point
+
+
+@dataclass
+class MapState:
+    """Where the map stands: ``X`` are the positions."""
+
+    X: NDArray[np.float64]
+    losses: list[float] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class Descent:
+    """How to descend.
+
+    ``factor`` turns the sum over pairs, in units, into the stress that is reported.
+    """
+
+    pairs: Pairs | SampledPairs
+    stress: Stress
+    factor: float
+    max_iter: int
+    tol: float
+    callbacks: Sequence[Callable[[Progress], bool | None]]
+    verbose: int
+
+    def run(self, Y: NDArray[np.float64]) -> MapState:
+        """Return the state after the last iteration; positions in units."""
+        from scipy.optimize import minimize
+
+        shape, began = Y.shape, time.perf_counter()
+        state = MapState(Y)
+        count = max(self.pairs.count, 1)
+
+        def value_and_gradient(y: NDArray[np.float64]) -> tuple[float, NDArray[np.float64]]:
+            cost, gradient = self.pairs.stress(y.reshape(shape), self.stress)
+            return cost / count, gradient.ravel() / count
+
+        with ProgressLine("map", self.max_iter, self.verbose, "iteration") as line, single_threaded_blas():
+            state.losses.append(value_and_gradient(Y.ravel())[0] * count * self.factor)
+            if self.max_iter == 0:
+                return state
+
+            def after(intermediate_result: Any) -> None:
+                state.X = intermediate_result.x.reshape(shape).copy()
+                state.losses.append(float(intermediate_result.fun) * count * self.factor)
+                line.update(1, state.losses[-1])
+                if self._told_to_stop(state, time.perf_counter() - began) or self._at_rest(state.losses):
+                    raise StopIteration
+
+            minimize(
+                value_and_gradient,
+                Y.ravel(),
+                jac=True,
+                method="L-BFGS-B",
+                callback=after,
+                options={
+                    "maxcor": _MEMORY,
+                    "maxiter": self.max_iter,
+                    "maxfun": 20 * self.max_iter,
+                    "ftol": 0,
+                    "gtol": 0,
+                },
+            )
+        if not (np.isfinite(state.losses[-1]) and np.isfinite(state.X).all()):
+            raise NumericalError(f"MDS: the map left the finite numbers within {len(state.losses)} iterations.")
+        return state
+
+    def _at_rest(self, losses: list[float]) -> bool:
+        if losses[-1] <= _PERFECT * self.factor * self.pairs.count:
+            return True
+        return len(losses) > _WINDOW and losses[-1 - _WINDOW] - losses[-1] <= self.tol * losses[-1 - _WINDOW]
+
+    def _told_to_stop(self, state: MapState, seconds: float) -> bool:
+        if not self.callbacks:
+            return False
+        progress = Progress(len(state.losses) - 1, self.max_iter, state.losses[-1], 1.0, state, seconds)
+        answers = [callback(progress) for callback in self.callbacks]  # each is called, also after one that said stop
+        return any(answer is True for answer in answers)
+
+
+PAIRS = ("auto", "all", "sampled")
+
+
+class MDS(FrameOutput):
+    """Multidimensional scaling: positions whose distances are, as nearly as they can be, those of the data.
+
+    With the distances r of the data and d of the map, summed over the pairs i < j, it minimises::
+
+        metric    sum (r - d)²
+        sstress   sum (r² - d²)²
+        sammon    sum (r - d)² / r  /  sum r
+
+    by L-BFGS from classical scaling. Up to 20,000 rows on all pairs: O(n²) time per iteration, and memory for the
+    distances, n²/2 float32, unless they are given or cheap to compute anew: Euclidean of at most 6 columns (64 for more
+    than 32,768 rows). Beyond on a sample, in linear time and memory: near pairs exactly, far ones by chance, weighted
+    so that the sum is an unbiased estimate of that over all pairs.
+
+    Parameters
+    ----------
+    n_components : int, default=2
+        d, below the number of rows.
+    stress : {"metric", "sstress", "sammon"} or Stress, default="metric"
+        What is minimised; see :mod:`nearfar.divergences`.
+    metric : str or callable, default="euclidean"
+        Distance of two rows: one of those of scikit-learn's ``pairwise_distances``, or ``"precomputed"``: X holds
+        distances.
+    init : {"classical", "random"} or array-like of shape (n, d), default="classical"
+        Start: classical scaling (PCA, where distances are Euclidean; of sampled pairs by another metric that of some
+        landmarks), a normal distribution of fitting size, or given positions.
+    pairs : {"auto", "all", "sampled"}, default="auto"
+        The pairs of the sum. "auto" samples them above 20,000 rows; a precomputed matrix always has all.
+    n_neighbors : int, default=15
+        Near field of sampled pairs: so many nearest neighbours of each row count exactly.
+    n_samples : int, default=1000
+        Far field of sampled pairs: so many random partners of each row. The stress ends about 2d / n_samples above that
+        of all pairs or nearer; time and memory are in proportion. Of no more than n_samples + 1 rows all pairs are
+        taken.
+    max_iter : int, default=500
+        Iterations at most.
+    tol : float, default=1e-6
+        Stop when 5 iterations lowered the stress by no more than this share of it.
+    callbacks : sequence of callable, optional
+        Called after every iteration with a :class:`nearfar.callbacks.Progress`; if one returns True, the fit ends.
+    random_state : int, Generator or None, default=None
+        Seed of a random start and of sampled pairs; with all pairs, the classical start has no chance in it.
+    n_jobs : int, optional
+        Number of threads; None means all processors. The result does not depend on it.
+    verbose : int, default=0
+        1 shows a progress line on a terminal.
+
+    Attributes
+    ----------
+    embedding_ : ndarray of shape (n, d)
+        The positions, centred; float64 where X is, else float32.
+    stress_ : float
+        What was minimised, in the unit of the distances (metric: squared; sstress: to the fourth). Over all pairs, up
+        to 20,000 rows also where they were sampled; beyond, an estimate from a sample of its own.
+    stress_error_ : float
+        Standard error of ``stress_``, 0 where it is that of all pairs.
+    normalized_stress_ : float
+        ``sum (r - d)² / sum r²``, whatever was minimised.
+    kruskal_stress_ : float
+        Kruskal's stress-1, ``sqrt(sum (r - d)² / sum d²)``, whatever was minimised.
+    stress_curve_ : ndarray of shape (k + 1,), k iterations
+        The stress of the start and after each iteration; of sampled pairs that of the sample, which ends a little lower
+        than that of all.
+    n_iter_ : int
+        Iterations run.
+    vectors_ : Embedding
+        The positions with ids 0 .. n - 1.
+
+    See Also
+    --------
+    nearfar.classical_mds : the start by itself.
+
+    Notes
+    -----
+    Sums are in float64 for float64 data of at most 4,096 rows, else in float32, added up in float64. A precomputed
+    matrix is not copied, and only its upper triangle is used. Dissimilarities need not be distances in any space: the
+    stress then stays above 0 in any number of dimensions. Points in the very same place with a distance between them
+    feel no force from each other; the classical start moves them apart.
+
+    Sampled pairs: the rows are put at random into groups of n_samples / 2 + 1, twice, and a pair within a group is in
+    the sample. Each pair is with the same probability, by whose inverse the sum is weighted; near pairs are left out of
+    it and counted once each. The sample stays the same during a fit, so that L-BFGS can descend.
+
+    References
+    ----------
+    Melville, "Deriving embedding gradients" (sneer documentation). Borg & Groenen (2005), "Modern multidimensional
+    scaling". Sammon (1969), "A nonlinear mapping for data structure analysis". Takane, Young & de Leeuw (1977),
+    "Nonmetric individual differences multidimensional scaling". Liu & Nocedal (1989), on L-BFGS. Horvitz & Thompson
+    (1952), on sums over samples.
+
+    Examples
+    --------
+    >>> import numpy as np, nearfar as nf
+    >>> D = np.array([[0.0, 3, 5, 4], [3, 0, 4, 5], [5, 4, 0, 3], [4, 5, 3, 0]])
+    >>> est = nf.MDS(metric="precomputed").fit(D)
+    >>> print(f"{est.kruskal_stress_:.4f}")
+    0.0000
+    >>> round(float(np.linalg.norm(est.embedding_[0] - est.embedding_[2])), 4)
+    5.0
+    """
+
+    _capabilities: ClassVar[frozenset[str]] = frozenset({"deterministic", "any-n-jobs", "init"})
+
+    n_features_in_: int
+    stress_: float
+    stress_error_: float
+    normalized_stress_: float
+    kruskal_stress_: float
+    stress_curve_: NDArray[np.float64]
+    n_iter_: int
+
+    def __init__(
+        self,
+        n_components: int = 2,
+        *,
+        stress: str | Stress = "metric",
+        metric: Any = "euclidean",
+        init: Any = "classical",
+        pairs: str = "auto",
+        n_neighbors: int = 15,
+        n_samples: int = 1000,
+        max_iter: int = 500,
+        tol: float = 1e-6,
+        callbacks: Any = None,
+        random_state: Any = None,
+        n_jobs: int | None = None,
+        verbose: int = 0,
+    ) -> None:
+        self.n_components = n_components
+        self.stress = stress
+        self.metric = metric
+        self.init = init
+        self.pairs = pairs
+        self.n_neighbors = n_neighbors
+        self.n_samples = n_samples
+        self.max_iter = max_iter
+        self.tol = tol
+        self.callbacks = callbacks
+        self.random_state = random_state
+        self.n_jobs = n_jobs
+        self.verbose = verbose
+
+    def fit(self, X: Any, y: None = None) -> Self:  # noqa: ARG002 - scikit-learn passes y
+        """Draw the map.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n, p), or array-like of shape (n, n)
+            Rows of numbers, or their distances with ``metric="precomputed"``: symmetric, not negative, 0 on the
+            diagonal.
+        y : None
+            Ignored.
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        InputError
+            A parameter that cannot be used; as many components as rows; NaN or infinite entries (which rows); distances
+            that are negative, not symmetric, or not 0 from a row to itself; a metric that scikit-learn does not know;
+            ``pairs="sampled"`` of a precomputed matrix.
+        NumericalError
+            The map left the finite numbers.
+        """
+        stress = as_stress("MDS", self.stress)
+        max_iter = check_integer("MDS", "max_iter", self.max_iter, low=0)
+        tol = check_real("MDS", "tol", self.tol, low=0)
+        callbacks = self._checked_callbacks()
+        rng = check_random_state("MDS", self.random_state)
+        pairs, data = self._pairs(X, rng)
+        d = check_integer("MDS", "n_components", self.n_components, low=1, high=max(pairs.n - 1, 1))
+        dtype = data.dtype if data.dtype == np.float64 else np.float32
+        if pairs.unit == 0:
+            self._keep(np.zeros((pairs.n, d), dtype), pairs, stress, [0.0])
+        else:
+            descent = Descent(pairs, stress, self._factor(stress, pairs), max_iter, tol, callbacks, self.verbose)
+            state = descent.run(start("MDS", self.init, pairs, d, rng))
+            self._keep((state.X - state.X.mean(axis=0)).astype(dtype), pairs, stress, state.losses)
+        self._keep_features(X, data)
+        return self
+
+    @property
+    def vectors_(self) -> Embedding:
+        """The map with its ids and the parameters; an Embedding."""
+        from nearfar.embedding.vectors import Embedding
+
+        self._check_fitted("vectors_")
+        parameters = {"estimator": type(self).__name__, **self.get_params(deep=False)}
+        return Embedding(self.embedding_, parameters=parameters)
+
+    def _checked_callbacks(self) -> tuple[Any, ...]:
+        callbacks = check_callbacks("MDS", self.callbacks)
+        if any(isinstance(callback, Checkpoint) for callback in callbacks):
+            hint = "A map continues from a start: init=est.embedding_."
+            raise InputError("MDS", "callbacks", "functions of a Progress", "a Checkpoint", hint)
+        return callbacks
+
+    def _pairs(self, X: Any, rng: np.random.Generator) -> tuple[Pairs | SampledPairs, Any]:
+        """Check X and return its pairs, all or sampled, and itself as an array or a sparse matrix."""
+        pairs = check_choice("MDS", "pairs", self.pairs, PAIRS)
+        n_neighbors = check_integer("MDS", "n_neighbors", self.n_neighbors, low=0)
+        n_samples = check_integer("MDS", "n_samples", self.n_samples, low=2)
+        n_jobs = check_n_jobs("MDS", self.n_jobs)
+        _check_metric("MDS", self.metric)
+        if isinstance(self.metric, str) and self.metric == "precomputed":
+            if pairs == "sampled":
+                raise InputError("MDS", "pairs", "'all' or 'auto' with metric='precomputed'", "'sampled'")
+            return pairs_of("MDS", X, self.metric, n_jobs)
+        data = _rows("MDS", X)
+        n = data.shape[0]
+        if pairs == "all" or n <= max(n_samples + 1, EXACT_UP_TO if pairs == "auto" else 1):
+            return pairs_of_rows("MDS", data, self.metric, n_jobs), data
+        dtype = kept_dtype(data)
+        rows = rows_of("MDS", data, self.metric, dtype, n_jobs)
+        return SampledPairs("MDS", rows, dtype, self.metric, n_neighbors, n_samples, rng, n_jobs), data
+
+    def _factor(self, stress: Stress, pairs: Pairs | SampledPairs) -> float:
+        """Return what turns a sum over pairs in units into the stress that is reported."""
+        if isinstance(stress, Sammon):
+            return 1 / pairs.total
+        with np.errstate(over="ignore", under="ignore"):
+            factor = float(np.float64(pairs.unit) ** stress.degree)
+        if not 0 < factor * pairs.count < np.inf:
+            hint = "The stress would leave the range of float64."
+            raise InputError("MDS", "X", "in another unit", f"distances of about {pairs.unit:.3g}", hint)
+        return factor
+
+    def _keep(self, Y: Floats, pairs: Pairs | SampledPairs, stress: Stress, losses: list[float]) -> None:
+        """Keep positions in units as those of the data, and what they are worth."""
+        gap, kruskal = 0.0, 0.0
+        self.stress_, self.stress_error_ = losses[-1], 0.0
+        if pairs.unit > 0:
+            if isinstance(pairs, SampledPairs):
+                sums, error = pairs.judge(Y, stress)
+                factor = 1 / sums[0] if isinstance(stress, Sammon) else self._factor(stress, pairs)
+                self.stress_, self.stress_error_ = float(sums[5] * factor), float(error * factor)
+            else:
+                sums = pairs.measures(Y)
+            _, square, own, _, difference, _ = sums
+            gap = float(difference / square)
+            kruskal = float(np.sqrt(difference / own)) if own > 0 else float("inf")
+        self.embedding_ = Y * Y.dtype.type(pairs.unit)
+        self.stress_curve_ = np.array(losses)
+        self.normalized_stress_, self.kruskal_stress_ = gap, kruskal
+        self.n_iter_ = len(losses) - 1
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.two_d_array = True
+        tags.input_tags.pairwise = self.metric == "precomputed"
+        return tags
+
+
+def classical_mds(X: Any, n_components: int = 2, *, metric: Any = "euclidean", n_jobs: int | None = None) -> Floats:
+    """Return the coordinates of classical scaling: exact where distances are Euclidean, and there PCA.
+
+    The eigenvectors of ``-1/2 J R² J``, with the squared distances R² and J that centres, for the largest eigenvalues,
+    times the root of these. It minimises the error of the scalar products (strain), not that of the distances.
+
+    Parameters
+    ----------
+    X : array-like or sparse matrix of shape (n, p), or array-like of shape (n, n)
+        Rows of numbers, or their distances with ``metric="precomputed"``.
+    n_components : int, default=2
+        d, below n.
+    metric : str or callable, default="euclidean"
+        As for :class:`nearfar.MDS`.
+    n_jobs : int, optional
+        Number of threads; None means all processors.
+
+    Returns
+    -------
+    ndarray of shape (n, d)
+        Centred, with the largest spread first; float64 where X is, else float32. A column of zeros where an eigenvalue
+        is not positive: the distances have no more dimensions, or are not Euclidean.
+
+    Raises
+    ------
+    InputError
+        As for :meth:`nearfar.MDS.fit`.
+
+    References
+    ----------
+    Torgerson (1952), "Multidimensional scaling: I. Theory and method". Gower (1966), "Some distance properties of
+    latent root and vector methods used in multivariate analysis".
+
+    Examples
+    --------
+    >>> import numpy as np, nearfar as nf
+    >>> Y = nf.classical_mds([[0.0, 0.0], [4.0, 0.0], [4.0, 3.0]], 2)
+    >>> round(float(np.linalg.norm(Y[0] - Y[2])), 4)
+    5.0
+    """
+    pairs, data = pairs_of("classical_mds", X, metric, check_n_jobs("classical_mds", n_jobs))
+    d = check_integer("classical_mds", "n_components", n_components, low=1, high=max(pairs.n - 1, 1))
+    Y = classical(pairs, d)[0] * pairs.unit if pairs.unit > 0 else np.zeros((pairs.n, d))
+    return Y.astype(data.dtype if data.dtype == np.float64 else np.float32)
+
+
+def pairs_of(owner: str, X: Any, metric: Any, n_jobs: int) -> tuple[Pairs, Any]:
+    """Check X and return its pairs, and itself as an array or a sparse matrix."""
+    from scipy.sparse import issparse
+
+    _check_metric(owner, metric)
+    if isinstance(metric, str) and metric == "precomputed":
+        if issparse(X):
+            raise InputError(
+                owner, "X", "a dense matrix with metric='precomputed'", "a sparse one", "Every pair counts."
+            )
+        pairs = pairs_of_distances(owner, X, n_jobs)
+        return pairs, np.asarray(X)
+    data = _rows(owner, X)
+    return pairs_of_rows(owner, data, metric, n_jobs), data
+
+
+def _check_metric(owner: str, metric: Any) -> None:
+    if not (isinstance(metric, str) or callable(metric)):
+        raise InputError(owner, "metric", "the name of a metric, 'precomputed' or a function", repr(metric))
+
+
+def _rows(owner: str, X: Any) -> Any:
+    """Return X as a finite matrix with rows and columns, or as a CSR array if it is sparse."""
+    from scipy.sparse import issparse
+
+    data: Any = check_sparse(owner, "X", X) if issparse(X) else check_matrix(owner, "X", X)
+    if data.shape[0] < 1 or data.shape[1] < 1:
+        raise InputError(owner, "X", "of at least one row and one column", f"shape {data.shape}")
+    return data

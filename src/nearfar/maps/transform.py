@@ -1,0 +1,485 @@
+"""New points in a fitted map: each finds its own place while all the others stay as they are.
+
+A new point x with probabilities p over the fitted points y_j takes the place that minimises its own row of the cost::
+
+    C(x) = sum_j c(p_j, q_j),     q_j = w(‖x - y_j‖²) / S(x),     S(x) = sum_l w(‖x - y_l‖²)
+
+with the divergence c and the kernel w of the fit. The row is normalised over the fitted points, whatever the map's own
+normalisation: the pairs among the others don't change when one point is placed. With D = dC/dq split as everywhere into
+``b ln q`` and what is zero outside the support of p (`near`), g = -w'/w, and M = sum_l q_l D_l::
+
+    dC/dx = -2 sum_j q_j (D_j - M) g_j (x - y_j)
+
+The sums over all fitted points are exact, O(n d) for each look at the cost. The start is the cheapest of three places:
+the mean and the median of the neighbours, weighted by p, and the place of the likeliest one. From there quasi-Newton
+steps in d dimensions, each shortened until the cost falls.
+"""
+# mypy: disable-error-code="misc,no-any-return,no-untyped-call,no-untyped-def,untyped-decorator"
+
+from __future__ import annotations
+
+import math
+import warnings
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.sparse import csr_array
+
+from nearfar._core.jit import jit
+from nearfar._core.threads import even_bounds, run_blocks
+from nearfar._core.vector import FAST
+from nearfar.contracts import Floats
+from nearfar.divergences.probability import KL, JensenShannon, MapDivergence, NeRV, ReverseKL
+from nearfar.errors import InputError, NearfarWarning
+from nearfar.kernels import exp, log_weight, pull, weight
+
+# ------------------------------------------------------------
+# Kernels that place new rows in a fitted map, each row by itself and in float64.
+#
+# A row's result therefore does not depend on the rows beside it, to the last bit. ``cost`` is (lam, b, kappa, floor) of
+# :func:`nearfar.maps.transform.cost_of`; the formulas are those of its module.
+
+BLOCK = 512  # points of the map at a time, so that what lies between the short loops stays in the nearest cache
+ARMIJO, SHRINK = 1e-4, 0.3
+MEDIAN_STEPS = 10
+
+
+@jit
+def _copy(source, target):
+    """Copy a vector; the assignment of slices would take seconds to compile."""
+    for c in range(source.shape[0]):
+        target[c] = source[c]
+
+
+@jit(fastmath=FAST, error_model="numpy")
+def _squared_distances(x, points, start, f):
+    """Write ‖x - y_j‖² of the block that begins at start; ``points`` is (d, n), so that the loops vectorise."""
+    n = f.shape[0]
+    at, row = x[0], points[0][start : start + n]
+    for j in range(n):
+        t = at - row[j]
+        f[j] = t * t
+    for c in range(1, x.shape[0]):
+        at, row = x[c], points[c][start : start + n]
+        for j in range(n):
+            t = at - row[j]
+            f[j] += t * t
+
+
+@jit(fastmath=FAST, error_model="numpy")
+def _smallest(f, scratch):
+    """Return the smallest entry, by halves: a running minimum would not vectorise."""
+    count = f.shape[0]
+    for j in range(count):
+        scratch[j] = f[j]
+    while count > 1:
+        half = (count + 1) // 2
+        upper = scratch[half:count]
+        for j in range(upper.shape[0]):
+            scratch[j] = min(scratch[j], upper[j])
+        count = half
+    return scratch[0]
+
+
+@jit(fastmath=FAST, error_model="numpy")
+def _raise_level(top, level, totals, sums):
+    """Take all sums, which are relative to exp(top), relative to exp(level)."""
+    scale = exp(top - level)
+    totals[1] = scale * (totals[1] + totals[0] * (top - level))
+    totals[0] *= scale
+    for c in range(sums.shape[1]):
+        sums[1, c] = scale * (sums[1, c] + sums[0, c] * (top - level))
+        sums[0, c] *= scale
+
+
+@jit(fastmath=FAST, error_model="numpy")
+def _far(x, points, family, constants, with_entropy, scratch, totals, sums):
+    """Return ln S and sum q ln q over all points; write sum q g (x - y) and sum q ln q g (x - y) to sums[0], sums[1].
+
+    Weights are taken relative to the largest one so far, as all may underflow where x is far from every point. Those of
+    Student's t don't. What has the entropy in it is right only ``with_entropy``.
+    """
+    d, n = points.shape
+    top = 0.0
+    totals[:], sums[:] = 0.0, 0.0
+    for start in range(0, n, BLOCK):
+        size = min(BLOCK, n - start)
+        f, w, e = scratch[0][:size], scratch[1][:size], scratch[2][:size]
+        _squared_distances(x, points, start, f)
+        total, entropy = 0.0, 0.0
+        if len(family) == 1:
+            for j in range(f.shape[0]):
+                w[j] = weight(family, constants, f[j])
+                total += w[j]
+        else:
+            level = log_weight(family, constants, _smallest(f, e))
+            if start == 0 or level > top:
+                _raise_level(top, level, totals, sums)
+                top = level
+            for j in range(f.shape[0]):
+                w[j] = exp(log_weight(family, constants, f[j]) - top)
+                total += w[j]
+        if with_entropy:
+            for j in range(f.shape[0]):
+                e[j] = w[j] * (log_weight(family, constants, f[j]) - top)
+                entropy += e[j]
+                e[j] *= pull(family, constants, f[j])
+            _add_moments(x, points, start, e, sums[1])
+        for j in range(f.shape[0]):
+            w[j] *= pull(family, constants, f[j])
+        _add_moments(x, points, start, w, sums[0])
+        totals[0] += total
+        totals[1] += entropy
+    log_total = math.log(totals[0])
+    for c in range(d):
+        sums[0, c] /= totals[0]
+        sums[1, c] = sums[1, c] / totals[0] - log_total * sums[0, c]
+    return top + log_total, totals[1] / totals[0] - log_total
+
+
+@jit(fastmath=FAST, error_model="numpy")
+def _add_moments(x, points, start, charges, sums):
+    """Add sum_j c_j (x - y_j) over the block that begins at start."""
+    n = charges.shape[0]
+    for c in range(x.shape[0]):
+        at, row, moment = x[c], points[c][start : start + n], 0.0
+        for j in range(n):
+            moment += charges[j] * (at - row[j])
+        sums[c] += moment
+
+
+@jit(fastmath=FAST, error_model="numpy")
+def row_cost(x, columns, shares, points, family, constants, cost, scratch, gradient):
+    """Return the cost of a row at x, and 2 sum p g, the curvature of its attraction; write its gradient."""
+    lam, b, kappa, floor = cost
+    d, n = points.shape
+    blocks, totals, sums = scratch
+    log_s, negentropy = _far(x, points, family, constants, b > 0, blocks, totals, sums)
+    uniform = floor / n
+    value = b * (negentropy - math.log(uniform)) if b > 0 else 0.0
+    if kappa > 0:
+        value -= math.log1p(-kappa) / kappa
+    mean, curvature = b * negentropy, 0.0
+    gradient[:] = 0.0
+    for k in range(columns.shape[0]):
+        j, p = columns[k], shares[k]
+        f = 0.0
+        for c in range(d):
+            t = x[c] - points[c, j]
+            f += t * t
+        log_q = log_weight(family, constants, f) - log_s
+        near = 0.0  # q D_near
+        if kappa > 0:
+            # Where q has vanished beside p, q ln(1 + ratio) goes to 0 with it.
+            q = max(math.exp(log_q), 1e-300)
+            near = -q * math.log1p(kappa * p / ((1.0 - kappa) * q)) / kappa
+            value += p * math.log(p / (kappa * p + (1.0 - kappa) * q)) / (1.0 - kappa) + near
+        if b > 0:
+            near = -b * math.exp(log_q) * math.log1p((1.0 - floor) * p / uniform)
+            value += near
+        if lam > 0:
+            near -= lam * p
+            value += lam * p * (math.log(p) - log_q)
+        force = near * pull(family, constants, f)
+        mean += near
+        curvature += p * pull(family, constants, f)
+        for c in range(d):
+            gradient[c] += force * (x[c] - points[c, j])
+    for c in range(d):
+        gradient[c] = -2.0 * (gradient[c] + b * sums[1, c] - mean * sums[0, c])
+    return value, 2.0 * curvature
+
+
+@jit(fastmath=FAST)
+def _starts(columns, shares, points, starts):
+    """Write where a row may start: the weighted mean of its neighbours, their weighted median, the first of them."""
+    d = points.shape[0]
+    starts[:] = 0.0
+    best = 0
+    for k in range(columns.shape[0]):
+        if shares[k] > shares[best]:
+            best = k
+        for c in range(d):
+            starts[0, c] += shares[k] * points[c, columns[k]]
+    for c in range(d):
+        starts[2, c] = points[c, columns[best]]
+    x, step = starts[1], np.empty(d)
+    _copy(starts[0], x)
+    for _ in range(MEDIAN_STEPS):  # Weiszfeld: means weighted by 1/distance, kept finite
+        total = 0.0
+        step[:] = 0.0
+        for k in range(columns.shape[0]):
+            f = 0.0
+            for c in range(d):
+                f += (x[c] - points[c, columns[k]]) ** 2
+            share = shares[k] / math.sqrt(f + 1e-12)
+            total += share
+            for c in range(d):
+                step[c] += share * points[c, columns[k]]
+        for c in range(d):
+            x[c] = step[c] / total
+
+
+@jit(fastmath=FAST)
+def _update(inverse, step, change, scratch):
+    """Update the inverse Hessian (BFGS) by a step and the change of the gradient along it, if that is convex."""
+    d = step.shape[0]
+    along, square, length = 0.0, 0.0, 0.0
+    for c in range(d):
+        along += step[c] * change[c]
+        square += change[c] * change[c]
+        length += step[c] * step[c]
+    if not along > 1e-10 * math.sqrt(square * length):
+        return
+    curved = 0.0
+    for a in range(d):
+        scratch[a] = 0.0
+        for c in range(d):
+            scratch[a] += inverse[a, c] * change[c]
+        curved += scratch[a] * change[a]
+    for a in range(d):
+        for c in range(d):
+            inverse[a, c] += (1.0 + curved / along) * step[a] * step[c] / along
+            inverse[a, c] -= (scratch[a] * step[c] + step[a] * scratch[c]) / along
+
+
+@jit(fastmath=FAST)
+def _reset(inverse, curvature):
+    """Write the inverse Hessian of a bowl."""
+    inverse[:] = 0.0
+    for a in range(inverse.shape[0]):
+        inverse[a, a] = 1.0 / curvature
+
+
+@jit(fastmath=FAST)
+def _quasi_newton(x, gradient, inverse, curvature, box, longest, step):
+    """Write the quasi-Newton step: downhill, at most ``longest``, not across a side of the box that x is at."""
+    d = step.shape[0]
+    while True:
+        slope, square = 0.0, 0.0
+        for a in range(d):
+            step[a] = 0.0
+            if _is_held(x[a], gradient[a], box[0, a], box[1, a]):
+                continue
+            for c in range(d):
+                if not _is_held(x[c], gradient[c], box[0, c], box[1, c]):
+                    step[a] -= inverse[a, c] * gradient[c]
+            slope += step[a] * gradient[a]
+            square += step[a] * step[a]
+        if slope < 0 or square == 0:
+            break
+        _reset(inverse, curvature)
+    if square > longest * longest:
+        for a in range(d):
+            step[a] *= longest / math.sqrt(square)
+
+
+@jit(fastmath=FAST)
+def _is_held(x, slope, low, high):
+    """Return whether downhill leads across the side of the box that x is at."""
+    return (x <= low and slope > 0) or (x >= high and slope < 0)
+
+
+@jit(fastmath=FAST)
+def _move(x, step, share, box, gradient, y):
+    """Shorten the step to a share of it, write where it leads from x within the box; return how far and how steeply."""
+    moved, slope = 0.0, 0.0
+    for c in range(x.shape[0]):
+        step[c] *= share
+        y[c] = min(max(x[c] + step[c], box[0, c]), box[1, c])
+        moved = max(moved, abs(y[c] - x[c]))
+        slope += gradient[c] * (y[c] - x[c])
+    return moved, slope
+
+
+@jit(fastmath=FAST)
+def _settle(starts, columns, shares, points, family, constants, cost, limits, scratch, x):
+    """Write to x the place of the lowest cost that BFGS with backtracking finds; return whether it came to rest.
+
+    One loop, one look at the cost each time: at the starts first, of which the cheapest is gone on from, then at steps,
+    each shortened until the cost falls enough.
+    """
+    box, longest, tolerance, max_looks = limits
+    d = points.shape[0]
+    gradient, ahead, step, change = np.empty(d), np.empty(d), np.empty(d), np.empty(d)
+    inverse, y = np.empty((d, d)), np.empty(d)
+    _copy(starts[0], y)
+    value, curvature, slope, moved = np.inf, 1.0, 0.0, np.inf
+    for look in range(max_looks):
+        there, bending = row_cost(y, columns, shares, points, family, constants, cost, scratch, ahead)
+        if look < starts.shape[0]:
+            if there < value:
+                value, curvature = there, bending
+                _copy(y, x)
+                _copy(ahead, gradient)
+            if look + 1 < starts.shape[0]:
+                _copy(starts[look + 1], y)
+                continue
+            _reset(inverse, curvature)
+        elif there <= value + ARMIJO * slope or moved <= tolerance:
+            if there > value:  # a step of no length that leads up: nothing but rounding is left
+                return True
+            for c in range(d):
+                step[c] = y[c] - x[c]
+                change[c] = ahead[c] - gradient[c] if step[c] != 0 else 0.0  # none of what the box holds
+            value, curvature = there, bending
+            _copy(y, x)
+            _copy(ahead, gradient)
+            if moved <= tolerance:
+                return True
+            _update(inverse, step, change, y)
+        else:
+            moved, slope = _move(x, step, SHRINK, box, gradient, y)
+            continue
+        _quasi_newton(x, gradient, inverse, curvature, box, longest, step)
+        moved, slope = _move(x, step, 1.0, box, gradient, y)
+    return False
+
+
+@jit
+def place_rows(indptr, columns, shares, points, centre, family, constants, cost, limits, out):
+    """Write the place of each row, the centre for one without neighbours; return how many did not come to rest."""
+    d = points.shape[0]
+    scratch = (np.empty((3, BLOCK)), np.empty(2), np.empty((2, d)))
+    starts = np.empty((3, d))
+    unfinished = 0
+    for i in range(indptr.shape[0] - 1):
+        mine, weights = columns[indptr[i] : indptr[i + 1]], shares[indptr[i] : indptr[i + 1]]
+        if mine.shape[0] == 0:
+            _copy(centre, out[i])
+            continue
+        _starts(mine, weights, points, starts)
+        unfinished += not _settle(starts, mine, weights, points, family, constants, cost, limits, scratch, out[i])
+    return unfinished
+
+
+# A point is at rest when a step moves it by less than this share of the map's span.
+TOLERANCE, MAX_ITER = 1e-7, 200
+# No step is longer than this share of the span, and no point leaves the box around the map by more.
+LONGEST_STEP, MARGIN = 0.1, 0.05
+ROWS_PER_BLOCK = 8
+
+
+def place(
+    P_new: Any,
+    Y: Floats,
+    kernel: Any,
+    divergence: Any,
+    *,
+    n_jobs: int,
+    owner: str = "NeighborEmbedding.transform",
+    max_iter: int = MAX_ITER,
+) -> Floats:
+    """Return the places of new points in a map, shape (m, d), in the dtype of ``Y``.
+
+    Each is computed by itself in float64, so a point gets the same bits alone as among others.
+
+    Parameters
+    ----------
+    P_new : sparse matrix or ndarray of shape (m, n), >= 0
+        Probabilities of the fitted points, a row for each new point; only the proportions within a row count.
+    Y : ndarray of shape (n, d)
+        The map.
+    kernel : Kernel or callable
+        One with a compiled form and one parameter for all points; or a function of the probabilities, as a sparse
+        matrix with rows of sum 1 or 0, that returns such a kernel for each of their rows.
+    divergence : MapDivergence
+        One of :mod:`nearfar.divergences`. A floor is spread evenly over the n fitted points.
+    n_jobs : int
+    owner : str
+        Whom errors name.
+    max_iter : int
+        Looks at a point's cost at most.
+
+    Returns
+    -------
+    ndarray of shape (m, d)
+        The centre (mean) of the map for a row without a neighbour.
+
+    Raises
+    ------
+    InputError
+        Another number of columns, an entry that is negative or not finite, or a kernel or divergence of one's own.
+    """
+    cost = cost_of(owner, divergence)
+    P = _row_stochastic(owner, P_new, len(Y))
+    from nearfar.kernels import typed
+
+    def compiled(kernel: Any) -> tuple[Any, Any]:
+        form = getattr(kernel, "compiled", None)
+        if form is None:
+            hint = (
+                "New points have no parameter of their own, and a kernel without a compiled form is for fitting only."
+            )
+            raise InputError(owner, "kernel", "a built-in kernel with one parameter for all points", repr(kernel), hint)
+        return typed(form, np.float64)
+
+    own = [compiled(one) for one in kernel(P)] if callable(kernel) else None
+    shared = compiled(kernel) if own is None else None
+    points = np.ascontiguousarray(Y.T, dtype=np.float64)
+    span = float(np.ptp(points, axis=1).max(initial=0.0)) or 1.0
+    box = np.stack([points.min(axis=1) - MARGIN * span, points.max(axis=1) + MARGIN * span])
+    limits = (box, LONGEST_STEP * span, TOLERANCE * span, max_iter)
+    out = np.empty((P.shape[0], Y.shape[1]))
+    bounds = even_bounds(P.shape[0], ROWS_PER_BLOCK)
+    unfinished = np.zeros(max(len(bounds) - 1, 0), np.int64)
+    indptr, columns = P.indptr.astype(np.int64), P.indices.astype(np.int64)  # one type, to be compiled once
+    centre = points.mean(axis=1)
+
+    def placed(form: Any, start: int, stop: int) -> int:
+        rows = (indptr[start : stop + 1], columns, P.data)
+        place: Any = place_rows
+        return int(place(*rows, points, centre, *form, cost, limits, out[start:stop]))
+
+    def task(block: int, start: int, stop: int) -> None:
+        if own is None:
+            unfinished[block] = placed(shared, start, stop)
+        else:
+            unfinished[block] = sum(placed(own[i], i, i + 1) for i in range(start, stop))
+
+    run_blocks(task, bounds, n_jobs)
+    if unfinished.any():
+        message = f"{owner}: {unfinished.sum()} of {len(out)} points still moved after {max_iter} looks at their cost."
+        warnings.warn(message, NearfarWarning, stacklevel=3)
+    return out.astype(Y.dtype, copy=False)
+
+
+def cost_of(owner: str, divergence: Any) -> tuple[float, float, float, float]:
+    """Return the divergence as (lam, b, kappa, floor): ``lam KL + b reverse KL``, or Jensen-Shannon where kappa > 0."""
+    limit = divergence.limit() if isinstance(divergence, MapDivergence) else divergence
+    if isinstance(limit, KL):
+        return 1.0, 0.0, 0.0, 1.0
+    if isinstance(limit, ReverseKL):
+        return 0.0, 1.0, 0.0, limit.floor
+    if isinstance(limit, NeRV):
+        return limit.lam, 1.0 - limit.lam, 0.0, limit.floor
+    if isinstance(limit, JensenShannon):
+        return 0.0, 0.0, limit.kappa, 1.0
+    raise InputError(owner, "divergence", "one of nearfar.divergences", repr(divergence), "Its far field is not known.")
+
+
+def _row_stochastic(owner: str, P_new: Any, n: int) -> Any:
+    """Return P as CSR in float64, its rows scaled to sum 1, without stored zeros."""
+    if np.ndim(P_new) != 2 or np.shape(P_new)[1] != n:
+        raise InputError(owner, "P_new", f"a matrix of {n} columns, the fitted points", f"shape {np.shape(P_new)}")
+    P: Any = csr_array(P_new, dtype=np.float64, copy=True)
+    P.sum_duplicates()
+    bad = ~(np.isfinite(P.data) & (P.data >= 0))
+    if bad.any():
+        rows = np.unique(_row_of_each(P)[bad])
+        raise InputError(owner, "P_new", "finite and >= 0", f"others in {rows.size} row(s), first {rows[:5].tolist()}")
+    # By the largest entry first: the sum of tiny or huge ones would leave the normal numbers.
+    for reduce in (np.maximum.reduceat, np.add.reduceat):
+        used = np.flatnonzero(np.diff(P.indptr))
+        scale = np.ones(P.shape[0])
+        if used.size:
+            found = reduce(P.data, P.indptr[used])
+            scale[used] = np.where(found > 0, found, 1.0)
+        P.data /= scale[_row_of_each(P)]
+        P.eliminate_zeros()
+    return P
+
+
+def _row_of_each(P: Any) -> NDArray[np.int64]:
+    return np.repeat(np.arange(P.shape[0]), np.diff(P.indptr))

@@ -1,1 +1,0 @@
-"""The estimators; maps and words have rooms of their own."""

@@ -1,1 +1,0 @@
-"""Solvers, schedules and stopping."""

@@ -1,0 +1,208 @@
+"""Which words come together in a text: counted in bounded memory, with files in between."""
+# mypy: disable-error-code="misc,no-any-return,no-untyped-call,no-untyped-def,untyped-decorator"
+
+from __future__ import annotations
+
+import math
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from nearfar._core.atomic import map_npy
+from nearfar._core.ids import Ids
+from nearfar._core.jit import jit
+from nearfar._core.threads import even_bounds, run_blocks
+from nearfar.errors import InputError
+from nearfar.relations.edges import Edges
+from nearfar.relations.mapped import (
+    RELATION,
+    CsrFiles,
+    EdgeFiles,
+    Header,
+    MappedSparse,
+    pieces_of_edges,
+    write_csr,
+    write_header,
+    write_ids,
+)
+from nearfar.relations.operators import PIECE, Sparse
+
+if TYPE_CHECKING:
+    from nearfar.text.encoded import EncodedCorpus
+
+# ------------------------------------------------------------
+# Compiled kernels that count which words come together, and weigh the counts.
+
+DISTANCES = 256  # what a code has room for
+
+
+@jit
+def pairs_of_block(tokens, ends, start, stop, window, n_words, units, frequent, codes):
+    """Write a code for each pair of words whose left one is in the block; return how many.
+
+    A code is (smaller number, larger number, distance). Pairs of the most frequent words, whose number is below the
+    size of ``frequent``, are counted there instead: most pairs are theirs. A word beside itself counts twice, once
+    from either side, as all other pairs do when the relation is made symmetric.
+    """
+    sentence = np.searchsorted(ends, start, side="right")
+    n, few = 0, frequent.shape[0]
+    for i in range(start, stop):
+        while ends[sentence] <= i:
+            sentence += 1
+        left = tokens[i]
+        for j in range(i + 1, min(i + 1 + window, ends[sentence])):
+            a, b = min(left, tokens[j]), max(left, tokens[j])
+            times = 2 if a == b else 1
+            if b < few:
+                frequent[a, b] += times * units[j - i]
+            else:
+                for _ in range(times):
+                    codes[n] = (np.int64(a) * n_words + b) * DISTANCES + (j - i)
+                    n += 1
+    return n
+
+
+@jit
+def sums_of_codes(codes, n_words, units, rows, columns, sums):
+    """Add up what sorted codes of the same pair count; return how many pairs there are."""
+    n, last = 0, np.int64(-1)
+    for code in codes:
+        pair = code // DISTANCES
+        if pair != last:
+            rows[n], columns[n], sums[n] = pair // n_words, pair % n_words, 0
+            last = pair
+            n += 1
+        sums[n - 1] += units[code % DISTANCES]
+    return n
+
+
+@jit
+def positive_information(indptr, indices, counts, sums, shift, first, last, out_lengths, out_indices, out_values):
+    """Write ln(count total / (sum of row sum of column)) - shift where it is above 0; return how many."""
+    n, total = 0, sums.sum()
+    for i in range(first, last):
+        before = n
+        for e in range(indptr[i], indptr[i + 1]):
+            j = indices[e]
+            value = np.log(np.float64(counts[e]) * total / (sums[i] * sums[j])) - shift
+            if value > 0:
+                out_indices[n], out_values[n] = j, value
+                n += 1
+        out_lengths[i - first] = n - before
+    return n
+
+
+DECAYS = ("linear", "flat", "harmonic")
+WEIGHTINGS = ("count", "conditional", "ppmi")
+_CODES = 2**22  # of a block of text
+_FREQUENT = 1024  # words whose pairs are counted in a table: 8 MiB for each worker
+_MOST_UNITS = 2**40
+
+
+def cooccurrence(
+    corpus: EncodedCorpus, window: int, decay: str, weighting: str, shift: float, storage: Path | None, n_jobs: int
+) -> tuple[Sparse, Ids]:
+    """Return the symmetric operator and the words; see ``Relation.from_corpus``."""
+    words = corpus.vocabulary.words
+    if storage is not None:
+        with RELATION.new("Relation.from_corpus", "storage", storage) as new:
+            counts = _write(new, corpus, window, decay, weighting, shift, n_jobs)
+            kinds = write_ids("Relation.from_corpus", new, words, words)
+            write_header(new, Header((len(words), len(words)), *counts, True, *kinds))
+        return MappedSparse(storage), words
+    with tempfile.TemporaryDirectory(prefix="nearfar-text-") as folder:
+        new = Path(folder)
+        _, weighted = _write(new, corpus, window, decay, weighting, shift, n_jobs)
+        names = ("indptr", "indices", *(("data",) if weighted else ()))
+        arrays = [np.array(map_npy(new / f"{name}.npy")) for name in names]
+    data = arrays[2] if weighted else None
+    return Sparse(arrays[0], arrays[1], data, len(words), symmetric=True), words
+
+
+def units_of(window: int, decay: str) -> tuple[NDArray[np.int64], int]:
+    """Return what a pair at each distance counts, in whole units, and how many units are 1.
+
+    Sums of whole numbers do not depend on their order, so neither does the result on the number of workers.
+    """
+    distance = np.arange(1, window + 1)
+    if decay == "flat":
+        return np.array([0, *[1] * window]), 1
+    if decay == "linear":
+        return np.array([0, *(window + 1 - distance).tolist()]), window
+    one = min(math.lcm(*distance.tolist()), _MOST_UNITS)
+    return np.array([0, *(round(one / k) for k in distance.tolist())]), one
+
+
+def _write(
+    folder: Path, corpus: EncodedCorpus, window: int, decay: str, weighting: str, shift: float, n_jobs: int
+) -> tuple[int, bool]:
+    """Write the CSR files of the relation; return the number of entries, and whether there are weights."""
+    words, owner = corpus.vocabulary.words, "Relation.from_corpus"
+    with tempfile.TemporaryDirectory(prefix=".counts-", dir=folder) as counted:
+        files = EdgeFiles(Path(counted))
+        _count(corpus, window, decay, files, n_jobs)
+        edges = Edges(*files.arrays(), words, words)
+        if not edges.rows.size:
+            raise InputError(owner, "corpus", "one with sentences of at least two words", "none")
+        target = Path(counted) if weighting == "ppmi" else folder
+        pieces = pieces_of_edges(edges, self_loops=True)
+        done = write_csr(target, pieces, len(words), mirror=True, owner=owner, n_jobs=n_jobs)
+        if weighting == "ppmi":
+            done = _write_information(Path(counted), folder, shift)
+        del edges, pieces  # their files go
+    return done
+
+
+def _count(corpus: EncodedCorpus, window: int, decay: str, files: EdgeFiles, n_jobs: int) -> None:
+    """Append each pair of words (smaller number first), and how often they came together, perhaps in several parts."""
+    units, one = units_of(window, decay)
+    n_words, tokens, ends = len(corpus.vocabulary), corpus.tokens, corpus.ends
+    few = min(n_words, _FREQUENT)
+    bounds = even_bounds(tokens.size, max(1, _CODES // (2 * window)))  # a word beside itself has two codes
+    tables = np.zeros((n_jobs, few, few), np.int64)
+    codes = np.empty((n_jobs, int(np.diff(bounds).max(initial=0)) * 2 * window), np.int64)
+    found: list[tuple[NDArray[np.int32], NDArray[np.int32], NDArray[np.int64]]] = [()] * n_jobs  # type: ignore[list-item]
+
+    def task(worker: int, start: int, stop: int) -> None:
+        n = pairs_of_block(tokens, ends, start, stop, window, n_words, units, tables[worker], codes[worker])
+        codes[worker, :n].sort()
+        rows, columns, sums = np.empty(n, np.int32), np.empty(n, np.int32), np.empty(n, np.int64)
+        n = sums_of_codes(codes[worker, :n], n_words, units, rows, columns, sums)
+        found[worker] = rows[:n], columns[:n], sums[:n]
+
+    for first in range(0, len(bounds) - 1, n_jobs):  # parts are appended in the order of the text
+        group = bounds[first : first + n_jobs + 1]
+        run_blocks(task, group, n_jobs)
+        for rows, columns, sums in found[: len(group) - 1]:
+            files.append(rows, columns, (sums / one).astype(np.float32))
+    table = tables.sum(axis=0)
+    rows, columns = (at.astype(np.int32) for at in np.nonzero(table))
+    files.append(rows, columns, (table[rows, columns] / one).astype(np.float32))
+
+
+def _write_information(counted: Path, folder: Path, shift: float) -> tuple[int, bool]:
+    """Write positive pointwise mutual information in place of counts."""
+    indptr, indices = map_npy(counted / "indptr.npy"), map_npy(counted / "indices.npy")
+    path = counted / "data.npy"
+    counts = map_npy(path) if path.exists() else np.ones(indices.size, np.float32)
+    sums = np.add.reduceat(np.append(counts, 0), indptr[:-1], dtype=np.float64) * (np.diff(indptr) > 0)
+    new_indptr = np.zeros_like(indptr)
+    with CsrFiles(folder) as files:
+        start = 0
+        while start < len(sums):
+            stop = max(start + 1, int(np.searchsorted(indptr, indptr[start] + PIECE, side="right")) - 1)
+            size = int(indptr[stop] - indptr[start])
+            out, values = np.empty(size, np.int32), np.empty(size, np.float32)
+            lengths = new_indptr[start + 1 : stop + 1]
+            n = positive_information(indptr, indices, counts, sums, shift, start, stop, lengths, out, values)
+            files.append(out[:n], values[:n])
+            start = stop
+        np.cumsum(new_indptr, out=new_indptr)
+        files.write_indptr(new_indptr)
+        if not files.n_entries:
+            hint = "No pair comes together more often than that."
+            raise InputError("Relation.from_corpus", "shift", "smaller", shift, hint)
+        return files.n_entries, files.weighted

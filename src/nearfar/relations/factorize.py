@@ -1,0 +1,271 @@
+"""From ids to codes 0, 1, 2, ... in order of first appearance, piece by piece, without holding the input.
+
+Three tables with the same three verbs: ``encode`` a piece, give the ``ids`` so far, ``len``. Integers and strings
+live in compact arrays under an open-addressing hash table (compiled); anything else hashable in a dictionary.
+"""
+# mypy: disallow-untyped-decorators=False
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from nearfar._core.jit import jit
+from nearfar.errors import InputError
+
+Codes = NDArray[np.int32]
+Bytes = NDArray[np.uint8]
+
+_FNV_START, _FNV_PRIME = np.uint64(14695981039346656037), np.uint64(1099511628211)
+_ONE, _FIVE, _SHIFT = np.uint64(1), np.uint64(5), np.uint64(32)
+_PIECE = 1 << 17
+
+
+class BadIdError(Exception):
+    """An id that cannot be used: its position in the piece, and what was expected of it."""
+
+    def __init__(self, position: int, expected: str, key: object) -> None:
+        super().__init__(position, expected, key)
+        self.position, self.expected, self.key = position, expected, key
+
+
+class IntegerCodes:
+    """Codes of 64-bit integers: at most 28 bytes an id, and as fast as a plain look-up table when ids are dense."""
+
+    def __init__(self) -> None:
+        self._n = 0
+        self._ids = np.empty(16, np.int64)
+        self._table = np.full(32, -1, np.int32)
+
+    def __len__(self) -> int:
+        return self._n
+
+    def encode(self, keys: NDArray[np.int64]) -> Codes:
+        """Return the code of each key, shape (n,); new keys receive new codes."""
+        codes = np.empty(keys.size, np.int32)
+        for start in range(0, keys.size, _PIECE):
+            piece = np.ascontiguousarray(keys[start : start + _PIECE])
+            self._make_room(piece.size)
+            self._n = _encode_integers(piece, codes[start : start + _PIECE], self._table, self._ids, self._n)
+        return codes
+
+    def ids(self) -> NDArray[np.int64]:
+        """Return the ids by code."""
+        return self._ids[: self._n].copy()
+
+    def _make_room(self, n_more: int) -> None:
+        needed = self._n + n_more
+        self._ids = _grown(self._ids, self._n, needed)
+        if 2 * needed > self._table.size:
+            self._table = np.full(_table_size(needed), -1, np.int32)
+            _fill_integers(self._table, self._ids, self._n)
+
+
+class StringCodes:
+    """Codes of UTF-8 strings that lie in a text; the distinct ones are kept end to end in one array of bytes."""
+
+    def __init__(self, strings: Iterable[str] = ()) -> None:
+        self._n = 0
+        self._bytes = np.empty(64, np.uint8)
+        self._ends = np.zeros(17, np.int64)  # string k is bytes[ends[k]:ends[k + 1]]
+        self._table = np.full(32, -1, np.int32)
+        encoded = [string.encode() for string in strings]
+        for start in range(0, len(encoded), _PIECE):
+            piece = encoded[start : start + _PIECE]
+            ends = np.cumsum([0, *map(len, piece)], dtype=np.int32)
+            text = np.frombuffer(bytearray(b"".join(piece)), np.uint8)
+            self.encode(text, np.stack([ends[:-1], ends[1:]], axis=1))
+
+    def __len__(self) -> int:
+        return self._n
+
+    def encode(self, text: Bytes, spans: NDArray[np.int32]) -> Codes:
+        """Return the code of each ``text[start:end]``, spans of shape (n, 2); new strings receive new codes."""
+        codes = np.empty(len(spans), np.int32)
+        for start in range(0, len(spans), _PIECE):
+            piece = np.ascontiguousarray(spans[start : start + _PIECE])
+            self._make_room(len(piece), int((piece[:, 1] - piece[:, 0]).sum(dtype=np.int64)))
+            self._n = _encode_strings(
+                text, piece, codes[start : start + _PIECE], self._table, self._bytes, self._ends, self._n
+            )
+        return codes
+
+    def ids(self) -> list[str]:
+        """Return the strings by code."""
+        stored = self._bytes[: self._ends[self._n]].tobytes()
+        return [stored[a:b].decode() for a, b in pairwise(self._ends[: self._n + 1].tolist())]
+
+    def _make_room(self, n_more: int, n_bytes: int) -> None:
+        needed, used = self._n + n_more, int(self._ends[self._n])
+        self._bytes = _grown(self._bytes, used, used + n_bytes)
+        self._ends = _grown(self._ends, self._n + 1, needed + 1)
+        if 2 * needed > self._table.size:
+            self._table = np.full(_table_size(needed), -1, np.int32)
+            _fill_strings(self._table, self._bytes, self._ends, self._n)
+
+
+class ObjectCodes:
+    """Codes of any hashable ids but nulls (None, NaN and their kin)."""
+
+    def __init__(self, ids: Iterable[Any] = ()) -> None:
+        self._table = _Numbering()
+        for key in ids:
+            self._table[key]
+
+    def __len__(self) -> int:
+        return len(self._table)
+
+    def encode(self, keys: Sequence[Any]) -> Codes:
+        """Return the code of each key, shape (n,); new keys receive new codes.
+
+        Raises
+        ------
+        BadIdError
+            At the first key that is a null or cannot be hashed.
+        """
+        try:
+            return np.fromiter(map(self._table.__getitem__, keys), np.int32, len(keys))
+        except (TypeError, _NullError):
+            for position, key in enumerate(keys):
+                if not _hashable(key):
+                    raise BadIdError(position, "hashable (a number, a string, a tuple, ...)", key) from None
+                if _is_null(key):
+                    raise BadIdError(position, "there, not null", key) from None
+            raise
+
+    def ids(self) -> list[Any]:
+        """Return the ids by code."""
+        return list(self._table)
+
+
+class _NullError(Exception):
+    pass
+
+
+class _Numbering(dict[Any, int]):
+    """A dictionary that numbers what it is asked for."""
+
+    def __missing__(self, key: Any) -> int:
+        if _is_null(key):
+            raise _NullError
+        code = self[key] = len(self)
+        return code
+
+
+def _is_null(key: object) -> bool:
+    if key is None:
+        return True
+    try:
+        return bool(key != key)  # NaN and NaT differ from themselves
+    except (TypeError, ValueError):
+        return type(key).__name__ == "NAType"  # pandas.NA has no truth value
+
+
+def _hashable(key: object) -> bool:
+    try:
+        hash(key)
+    except TypeError:
+        return False
+    return True
+
+
+def _grown(array: NDArray[Any], used: int, needed: int) -> NDArray[Any]:
+    if needed <= array.size:
+        return array
+    larger = np.empty(max(needed, array.size + array.size // 2), array.dtype)
+    larger[:used] = array[:used]
+    return larger
+
+
+def _table_size(n: int) -> int:
+    if n > np.iinfo(np.int32).max:
+        raise InputError("Relation.from_edges", "edges", "of fewer than 2**31 distinct ids", f"up to {n}")
+    return 1 << int(2 * n - 1).bit_length()
+
+
+@jit
+def _find_integer(key: int, table: Codes, ids: NDArray[np.int64]) -> Any:
+    """Return the slot of the key, or the free one where it belongs.
+
+    The first slot is the key itself modulo the size, so dense ids lie side by side; collisions draw in the higher
+    bits, as Python's dictionaries do.
+    """
+    mask = np.uint64(table.size) - _ONE
+    rest = np.uint64(key)
+    slot = rest & mask
+    while table[slot] >= 0 and ids[table[slot]] != key:
+        rest >>= _FIVE
+        slot = (slot * _FIVE + rest + _ONE) & mask
+    return slot
+
+
+@jit
+def _encode_integers(keys: NDArray[np.int64], codes: Codes, table: Codes, ids: NDArray[np.int64], n: int) -> int:
+    for i in range(keys.size):
+        slot = _find_integer(keys[i], table, ids)
+        if table[slot] < 0:
+            ids[n] = keys[i]
+            table[slot] = n
+            n += 1
+        codes[i] = table[slot]
+    return n
+
+
+@jit
+def _fill_integers(table: Codes, ids: NDArray[np.int64], n: int) -> None:
+    for code in range(n):
+        table[_find_integer(ids[code], table, ids)] = code
+
+
+@jit
+def _find_string(text: Bytes, first: int, last: int, table: Codes, stored: Bytes, ends: NDArray[np.int64]) -> Any:
+    """Return the slot of ``text[first:last]``, or the free one where it belongs (FNV-1a, linear probing)."""
+    hashed = _FNV_START
+    for position in range(first, last):
+        hashed = (hashed ^ np.uint64(text[position])) * _FNV_PRIME
+    mask = np.uint64(table.size) - _ONE
+    slot = (hashed ^ (hashed >> _SHIFT)) & mask
+    while table[slot] >= 0:
+        start = ends[table[slot]]
+        same = ends[table[slot] + 1] - start == last - first
+        position = first
+        while same and position < last:
+            same = stored[start + position - first] == text[position]
+            position += 1
+        if same:
+            break
+        slot = (slot + _ONE) & mask
+    return slot
+
+
+@jit
+def _encode_strings(
+    text: Bytes,
+    spans: NDArray[np.int32],
+    codes: Codes,
+    table: Codes,
+    stored: Bytes,
+    ends: NDArray[np.int64],
+    n: int,
+) -> int:
+    for i in range(len(spans)):
+        first, last = spans[i]
+        slot = _find_string(text, first, last, table, stored, ends)
+        if table[slot] < 0:
+            ends[n + 1] = ends[n] + (last - first)
+            for position in range(first, last):
+                stored[ends[n] + position - first] = text[position]
+            table[slot] = n
+            n += 1
+        codes[i] = table[slot]
+    return n
+
+
+@jit
+def _fill_strings(table: Codes, stored: Bytes, ends: NDArray[np.int64], n: int) -> None:
+    for code in range(n):
+        table[_find_string(stored, ends[code], ends[code + 1], table, stored, ends)] = code

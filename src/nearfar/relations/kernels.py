@@ -1,0 +1,358 @@
+"""From edges to CSR by counting, in linear time and without a Python object per edge."""
+# mypy: disable-error-code="misc,no-any-return,no-untyped-def,untyped-decorator"
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numba.extending import register_jitable
+from numpy.typing import NDArray
+
+from nearfar._core.jit import jit
+from nearfar._core.threads import even_bounds, run_blocks
+from nearfar._core.vector import (
+    FAST,
+    LANES,
+    add,
+    lane_sum,
+    load,
+    multiply_add,
+    prefetch,
+    prefetch_row,
+    store,
+    zeros_like,
+)
+
+# ------------------------------------------------------------
+# Kernels of the sparse products: rows of a CSR matrix times a dense block.
+#
+# All of them gather the neighbours' rows in vector registers (`_gather`), and differ in what they make of the sum.
+# Gathering is bound by memory latency: the rows of the neighbours ``AHEAD`` entries further on
+# are prefetched, across row boundaries. ``data`` and ``column_scale`` may be None (all ones): that is settled at
+# compile
+# time, a test per entry would cost 40 %. An empty ``row_scale`` means the same.
+
+NO_SCALE = np.empty(0, np.float32)
+AHEAD, AHEAD_WIDE = 48, 24
+"""How many entries ahead the prefetch runs, for rows of up to 2 vectors and for wider ones: about 96 cache lines. Into
+the second-level cache, which has many more requests open at a time than the first (docs/decisions, "How the products
+with the relation are taken")."""
+
+
+@register_jitable
+def _weight(data, column_scale, indices, p):
+    if data is None:
+        return np.float32(1) if column_scale is None else column_scale[indices[p]]
+    return data[p] if column_scale is None else data[p] * column_scale[indices[p]]
+
+
+@register_jitable
+def _write(s, total, base, from_, with_base, out, to, n):
+    """Store ``s * total`` (+ base) from registers: the first n lanes."""
+    value = load(base, from_, n) if with_base else zeros_like(base)
+    store(out, to, n, multiply_add(s, total, value))
+
+
+@jit(inline="always")  # a call per row would pass the arrays' fields through memory: three times slower
+def _gather(indptr, indices, data, column_scale, V, width, i, s, base, with_base, out, at_out):
+    """out[at_out + c] = s * sum_j a_ij V[j, c] (+ base[i, c]) for c < width; arrays are given flat."""
+    last = indices.size - 1
+    begin, end = indptr[i], indptr[i + 1]
+    if width <= 2 * LANES:  # two accumulators, and masks that are the same for all rows
+        t0, t1 = zeros_like(V), zeros_like(V)
+        for p in range(begin, end):
+            prefetch_row(V, indices[min(p + AHEAD, last)] * width, width, 2)
+            at = indices[p] * width
+            a = _weight(data, column_scale, indices, p)
+            t0 = multiply_add(a, load(V, at, width), t0)
+            t1 = multiply_add(a, load(V, at + LANES, width - LANES), t1)
+        from_ = i * width
+        _write(s, t0, base, from_, with_base, out, at_out, width)
+        _write(s, t1, base, from_ + LANES, with_base, out, at_out + LANES, width - LANES)
+    else:
+        for column in range(0, width, 4 * LANES):
+            n = width - column
+            t0, t1, t2, t3 = zeros_like(V), zeros_like(V), zeros_like(V), zeros_like(V)
+            for p in range(begin, end):
+                prefetch_row(V, indices[min(p + AHEAD_WIDE, last)] * width + column, n, 4)
+                at = indices[p] * width + column
+                a = _weight(data, column_scale, indices, p)
+                t0 = multiply_add(a, load(V, at, n), t0)
+                t1 = multiply_add(a, load(V, at + LANES, n - LANES), t1)
+                t2 = multiply_add(a, load(V, at + 2 * LANES, n - 2 * LANES), t2)
+                t3 = multiply_add(a, load(V, at + 3 * LANES, n - 3 * LANES), t3)
+            from_, to = i * width + column, at_out + column
+            _write(s, t0, base, from_, with_base, out, to, n)
+            _write(s, t1, base, from_ + LANES, with_base, out, to + LANES, n - LANES)
+            _write(s, t2, base, from_ + 2 * LANES, with_base, out, to + 2 * LANES, n - 2 * LANES)
+            _write(s, t3, base, from_ + 3 * LANES, with_base, out, to + 3 * LANES, n - 3 * LANES)
+
+
+@jit(fastmath=FAST)
+def product(indptr, indices, data, row_scale, column_scale, V, factor, base, with_base, out, first, start, stop):
+    """out_(i - first) = base_i + factor * row_scale_i * sum_j a_ij column_scale_j V_j for i in start..stop.
+
+    ``base`` may be ``out`` where ``first`` is 0.
+    """
+    width = out.shape[1]
+    flat, flat_base, flat_out = V.reshape(-1), base.reshape(-1), out.reshape(-1)
+    for i in range(start, stop):
+        s = V.dtype.type(factor * row_scale[i] if row_scale.size > 0 else factor)
+        at = (i - first) * width
+        _gather(indptr, indices, data, column_scale, flat, width, i, s, flat_base, with_base, flat_out, at)
+
+
+@jit
+def total(X, start, stop):
+    """Return the sum of the rows start..stop of X, in X's dtype and any order: not finite if an entry is not."""
+    flat, end = X.reshape(-1), stop * X.shape[1]
+    t0, t1 = zeros_like(flat), zeros_like(flat)
+    for at in range(start * X.shape[1], end, 2 * LANES):
+        t0 = add(t0, load(flat, at, end - at))
+        t1 = add(t1, load(flat, at + LANES, end - at - LANES))
+    return lane_sum(add(t0, t1))
+
+
+@jit
+def vector_product(
+    indptr, indices, data, row_scale, column_scale, v, factor, base, with_base, out, _first, start, stop
+):
+    """Do what ``product`` does for a single column; shorter, because row sums need it before anything else."""
+    last, flat = indices.size - 1, v.reshape(-1)
+    for i in range(start, stop):
+        value = 0.0
+        for p in range(indptr[i], indptr[i + 1]):
+            ahead = indices[min(p + AHEAD, last)]
+            prefetch(flat, ahead)
+            if column_scale is not None:
+                prefetch(column_scale, ahead)
+            value += _weight(data, column_scale, indices, p) * flat[indices[p]]
+        value *= factor * row_scale[i] if row_scale.size > 0 else factor
+        out[i, 0] = base[i, 0] + value if with_base else value
+
+
+@jit(fastmath=FAST)
+def pair_start(scale, X, W, start, stop):
+    """W_i = [x_i | s_i x_i]."""
+    d = X.shape[1]
+    for i in range(start, stop):
+        s = X.dtype.type(scale[i])
+        for c in range(d):
+            W[i, c] = X[i, c]
+            W[i, d + c] = s * X[i, c]
+
+
+@jit(fastmath=FAST)
+def pair_step(indptr, indices, data, scale, X, W, out, start, stop):
+    """One Horner step of both products: [t | t'] <- [x_i + s_i (A T)_i | s_i (x_i + (A T')_i)], W = [T | T']."""
+    d = X.shape[1]
+    width = 2 * d
+    one = W.dtype.type(1)
+    flat = W.reshape(-1)
+    scratch = np.empty(width, W.dtype)
+    for i in range(start, stop):
+        _gather(indptr, indices, data, None, flat, width, i, one, scratch, False, scratch, 0)
+        s = X.dtype.type(scale[i])
+        for c in range(d):
+            out[i, c] = X[i, c] + s * scratch[c]
+            out[i, d + c] = s * (X[i, c] + scratch[d + c])
+
+
+@jit(fastmath=FAST)
+def pair_finish(indptr, indices, data, scale, factor, W, out, start, stop):
+    """out_(i - start) = factor * (s_i (A T)_i + (A T')_i), W = [T | T']: the rows start..stop of (P + P^T) X."""
+    d = W.shape[1] // 2
+    one = W.dtype.type(1)
+    flat = W.reshape(-1)
+    scratch = np.empty(2 * d, W.dtype)
+    f = W.dtype.type(factor)
+    for i in range(start, stop):
+        _gather(indptr, indices, data, None, flat, 2 * d, i, one, scratch, False, scratch, 0)
+        s = W.dtype.type(scale[i])
+        for c in range(d):
+            out[i - start, c] = f * (s * scratch[c] + scratch[d + c])
+
+
+RUN = 32  # entries that are sorted by insertion
+NO_WEIGHTS = np.empty(0, np.float32)  # stands for "all ones" in the kernels, which are then compiled once
+
+Csr = tuple[NDArray[Any], NDArray[np.int32], "NDArray[np.float32] | None"]
+
+
+def build_csr(
+    rows: NDArray[Any],
+    columns: NDArray[Any],
+    weights: NDArray[np.float32] | None,
+    n_rows: int,
+    *,
+    mirror: bool,
+    n_jobs: int,
+) -> Csr:
+    """Return (indptr, indices, data) with sorted distinct columns per row; duplicate edges add up.
+
+    Parameters
+    ----------
+    rows, columns : ndarray of shape (n_edges,), int32 or int64
+    weights : ndarray of shape (n_edges,), float32, > 0, or None (ones)
+    n_rows : int
+    mirror : bool
+        Store every edge in both directions, a self-loop once.
+    n_jobs : int
+
+    Returns
+    -------
+    indptr : ndarray of shape (n_rows + 1,), int64
+    indices : ndarray, int32
+    data : ndarray, float32, or None where all entries are 1
+    """
+    indptr = np.zeros(n_rows + 1, np.int64)
+    count_entries(rows, columns, mirror, indptr)
+    np.cumsum(indptr, out=indptr)
+    indices = np.empty(indptr[-1], np.int32)
+    data = NO_WEIGHTS if weights is None else np.empty(indptr[-1], np.float32)
+    _fill(rows, columns, NO_WEIGHTS if weights is None else weights, mirror, indptr[:-1].copy(), indices, data)
+    lengths = np.empty(n_rows, np.int64)
+    bounds = even_bounds(n_rows, 16384)
+    run_blocks(lambda _b, start, stop: _sort_rows(indptr, indices, data, lengths, start, stop), bounds, n_jobs)
+    if lengths.sum() == indices.size:
+        return indptr, indices, None if weights is None else data
+    if weights is None:  # duplicates of edges without weights: the counts are the weights
+        data = np.ones(indices.size, np.float32)
+    distinct = np.zeros(n_rows + 1, np.int64)
+    np.cumsum(lengths, out=distinct[1:])
+    _add_duplicates(indptr, distinct, indices, data)
+    return distinct, indices[: distinct[-1]].copy(), data[: distinct[-1]].copy()
+
+
+def transpose(
+    indptr: NDArray[Any], indices: NDArray[np.int32], data: NDArray[np.float32] | None, n_columns: int
+) -> Csr:
+    """Return the CSR arrays of the transpose; rows stay sorted."""
+    starts = np.zeros(n_columns + 1, np.int64)
+    np.cumsum(np.bincount(indices, minlength=n_columns), out=starts[1:])
+    new_indices = np.empty_like(indices)
+    new_data = NO_WEIGHTS if data is None else np.empty_like(data)
+    _transpose_fill(indptr, indices, NO_WEIGHTS if data is None else data, starts[:-1].copy(), new_indices, new_data)
+    return starts, new_indices, None if data is None else new_data
+
+
+@jit
+def count_entries(rows, columns, mirror, counts):
+    """counts[i + 1] = number of entries of row i."""
+    for e in range(rows.size):
+        counts[rows[e] + 1] += 1
+        if mirror and rows[e] != columns[e]:
+            counts[columns[e] + 1] += 1
+
+
+@jit
+def _fill(rows, columns, weights, mirror, cursor, indices, data):
+    weighted = data.size > 0
+    for e in range(rows.size):
+        i, j = rows[e], columns[e]
+        indices[cursor[i]] = j
+        if weighted:
+            data[cursor[i]] = weights[e]
+        cursor[i] += 1
+        if mirror and i != j:
+            indices[cursor[j]] = i
+            if weighted:
+                data[cursor[j]] = weights[e]
+            cursor[j] += 1
+
+
+@jit
+def _sort_rows(indptr, indices, data, lengths, start, stop):
+    """Sort each row by column; ``lengths`` gets the number of distinct columns.
+
+    Stable, so that duplicates add up in the order of the edges in both rows of a pair. Written out because numba's own
+    sorts take seconds to compile.
+    """
+    longest = 0
+    for i in range(start, stop):
+        longest = max(longest, indptr[i + 1] - indptr[i])
+    spare_indices = np.empty(longest if longest > RUN else 0, np.int32)
+    spare_data = np.empty(spare_indices.size if data.size else 0, np.float32)
+    for i in range(start, stop):
+        begin, end = indptr[i], indptr[i + 1]
+        for run in range(begin, end, RUN):
+            _insertion_sort(indices, data, run, min(run + RUN, end))
+        width = RUN
+        while width < end - begin:
+            for left in range(begin, end - width, 2 * width):
+                _merge_runs(indices, data, left, left + width, min(left + 2 * width, end), spare_indices, spare_data)
+            width *= 2
+        n_distinct = 0
+        for p in range(begin, end):
+            if p == begin or indices[p] != indices[p - 1]:
+                n_distinct += 1
+        lengths[i] = n_distinct
+
+
+@jit
+def _insertion_sort(indices, data, begin, end):
+    weighted = data.size > 0
+    for p in range(begin + 1, end):
+        column = indices[p]
+        weight = data[p] if weighted else np.float32(1)
+        q = p
+        while q > begin and indices[q - 1] > column:
+            indices[q] = indices[q - 1]
+            if weighted:
+                data[q] = data[q - 1]
+            q -= 1
+        indices[q] = column
+        if weighted:
+            data[q] = weight
+
+
+@jit
+def _merge_runs(indices, data, begin, middle, end, spare_indices, spare_data):
+    """Merge two sorted runs; the left one is put aside and written back with the right one."""
+    weighted = data.size > 0
+    for k in range(middle - begin):
+        spare_indices[k] = indices[begin + k]
+        if weighted:
+            spare_data[k] = data[begin + k]
+    left, right, n_left = 0, middle, middle - begin
+    for target in range(begin, end):
+        if left < n_left and (right == end or spare_indices[left] <= indices[right]):
+            indices[target] = spare_indices[left]
+            if weighted:
+                data[target] = spare_data[left]
+            left += 1
+        else:
+            indices[target] = indices[right]
+            if weighted:
+                data[target] = data[right]
+            right += 1
+
+
+@jit
+def _add_duplicates(indptr, new_indptr, indices, data):
+    """Add up equal columns of sorted rows, in place: the new rows never overtake the old ones."""
+    for i in range(indptr.size - 1):
+        q = new_indptr[i] - 1
+        begin, end = indptr[i], indptr[i + 1]
+        previous = -1
+        for p in range(begin, end):
+            column, weight = indices[p], data[p]
+            if column != previous:
+                q += 1
+                indices[q] = column
+                data[q] = weight
+                previous = column
+            else:
+                data[q] += weight
+
+
+@jit
+def _transpose_fill(indptr, indices, data, cursor, new_indices, new_data):
+    for i in range(indptr.size - 1):
+        for p in range(indptr[i], indptr[i + 1]):
+            at = cursor[indices[p]]
+            new_indices[at] = i
+            if data.size > 0:
+                new_data[at] = data[p]
+            cursor[indices[p]] += 1

@@ -1,0 +1,116 @@
+"""Which words WordNet relates, from its files ``data.noun``, ``data.verb``, ``data.adj`` and ``data.adv``.
+
+A line is a synset, a set of words of one meaning (wndb(5)):
+
+    offset  file  type  number of words (hex)  word id ...  number of pointers  symbol offset type words ...  | gloss
+
+A pointer goes from the whole set to another one, or, if ``words`` is not 0000, from its word of one number to a word of
+another number: two hexadecimal digits each, counted from 1.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable, Iterator
+from itertools import product
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+from scipy.sparse import csr_array
+
+from nearfar._core.checks import check_path
+from nearfar._core.ids import Ids
+from nearfar.errors import FileFormatError, InputError
+
+FILES = ("data.noun", "data.verb", "data.adj", "data.adv")
+IMMEDIATE = frozenset({"@", "@i", "~", "~i", "!"})  # hypernyms and hyponyms, also of instances; antonyms
+OWNER = "Relation.from_wordnet"
+
+Synset = tuple[str, str]
+"""Part of speech and offset."""
+Rows = list[int]
+"""Of a word: those of ``words`` that are this word in lower case."""
+
+
+class Pointer(NamedTuple):
+    """From the words of one synset to those of another; number 0 stands for all of them."""
+
+    source: Synset
+    target: Synset
+    numbers: tuple[int, int]
+
+
+def related_words(path: object, words: Iterable[Hashable]) -> tuple[csr_array, Ids]:
+    """Return the matrix of words that are related, 1 or 0, and the words."""
+    folder = check_path(OWNER, "path", path)
+    missing = [name for name in FILES if not (folder / name).is_file()]
+    if missing:
+        hint = "Debian's wordnet-base has the files in /usr/share/wordnet, nltk in nltk_data/corpora/wordnet."
+        raise InputError(OWNER, "path", f"a folder with {', '.join(FILES)}", f"{folder}, without {missing[0]}", hint)
+    ids = Ids(words, owner=OWNER, name="words")
+    rows_of: dict[str, Rows] = {}
+    for row, word in enumerate(ids):
+        if isinstance(word, str):
+            rows_of.setdefault(_lemma(word.replace(" ", "_")), []).append(row)
+    synsets: dict[Synset, list[Rows]] = {}
+    pointers: list[Pointer] = []
+    for name in FILES:
+        _read(folder / name, rows_of, synsets, pointers)
+    pairs = {(u, v) for one, other in _related(synsets, pointers) for u in one for v in other if u != v}
+    if not pairs:
+        hint = "Words are compared in lower case."
+        raise InputError(OWNER, "words", "some that WordNet relates", f"{len(ids)} words, no two of them related", hint)
+    u, v = np.array(sorted(pairs)).T
+    ones = np.ones(2 * len(u), np.float32)
+    matrix = csr_array((ones, (np.concatenate([u, v]), np.concatenate([v, u]))), (len(ids), len(ids)))
+    matrix.data[:] = 1  # both directions may have been there
+    return matrix, ids
+
+
+def _lemma(word: str) -> str:
+    """Return a word as words are compared: in lower case, without the mark of where an adjective stands."""
+    return word.partition("(")[0].lower() if word.endswith(")") else word.lower()
+
+
+def _read(path: Path, rows_of: dict[str, Rows], synsets: dict[Synset, list[Rows]], pointers: list[Pointer]) -> None:
+    """Take in the synsets of a file that have a known word, and what they are immediately related to."""
+    with path.open(encoding="utf-8", errors="replace") as lines:
+        for number, line in enumerate(lines, 1):
+            if line.startswith("  ") or not line.strip():  # the licence
+                continue
+            try:
+                fields = line.partition("|")[0].split()
+                n_words = int(fields[3], 16)
+                words = [rows_of.get(_lemma(word), []) for word in fields[4 : 4 + 2 * n_words : 2]]
+                n_pointers = int(fields[4 + 2 * n_words])
+                parts = fields[5 + 2 * n_words : 5 + 2 * n_words + 4 * n_pointers]
+                if len(parts) < 4 * n_pointers:
+                    raise ValueError("fields are missing")
+                if any(words):
+                    source = _key(fields[2], fields[0])
+                    synsets[source] = words
+                    pointers.extend(_pointers(source, parts))
+            except (ValueError, IndexError) as error:
+                got = f"line {number}: {line[:60].strip()!r}"
+                raise FileFormatError(f"{path}: file must be a data file of WordNet; got {got}.") from error
+
+
+def _pointers(source: Synset, parts: list[str]) -> Iterator[Pointer]:
+    for symbol, offset, kind, numbers in zip(*(parts[k::4] for k in range(4)), strict=True):
+        if symbol in IMMEDIATE:
+            yield Pointer(source, _key(kind, offset), (int(numbers[:2], 16), int(numbers[2:], 16)))
+
+
+def _key(kind: str, offset: str) -> Synset:
+    return "a" if kind == "s" else kind, offset  # a satellite is an adjective
+
+
+def _related(synsets: dict[Synset, list[Rows]], pointers: list[Pointer]) -> Iterator[tuple[Rows, Rows]]:
+    """Yield pairs of words, as their rows: synonyms, and both ends of each pointer."""
+    for words in synsets.values():
+        yield from product(words, words)
+    for source, target, (first, second) in pointers:
+        ones, others = synsets[source], synsets.get(target, [])
+        yield from product(
+            ones[first - 1 : first] if first else ones, others[second - 1 : second] if second else others
+        )

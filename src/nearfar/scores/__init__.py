@@ -1,1 +1,0 @@
-"""How alike two representations are."""

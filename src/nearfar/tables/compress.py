@@ -1,0 +1,426 @@
+"""Vectors that exist already, made small: each becomes a sparse mixture of a few anchors, all of which are learned."""
+
+from __future__ import annotations
+
+import math
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from nearfar._core.checks import check_flag, check_integer, check_matrix, check_n_jobs, check_random_state
+from nearfar._core.jit import jit
+from nearfar._core.progress import ProgressLine
+from nearfar._core.threads import even_bounds, run_blocks, single_threaded_blas
+from nearfar._core.vector import FAST
+from nearfar.embedding.search import row_norms
+from nearfar.embedding.vectors import AnchoredEmbedding, Embedding
+from nearfar.errors import InputError
+
+# ------------------------------------------------------------
+# Sparse coding of many rows against one set of anchors of length 1: compiled kernels.
+#
+# A row x becomes a mixture of few anchors: the anchor that is most alike to what is left of x joins, and the weights of
+# all that have joined are fitted again, by least squares (orthogonal matching pursuit). Only the products of x with the
+# anchors and those of anchors with each other are looked at, never x itself: O(r² K) for r of K anchors, whatever the
+# length of x. Where weights may not be negative, only anchors that point the way of x join, and those whose weight
+# would
+# become negative leave, as in the non-negative least squares of Lawson and Hanson.
+#
+# Sources: Rubinstein, Zibulevsky & Elad 2008, "Efficient implementation of the K-SVD algorithm using batch orthogonal
+# matching pursuit"; Nguyen, Soussen, Idier & Djermoune 2019, "NNOMP: orthogonal matching pursuit with nonnegativity
+# constraints"; Mairal, Bach, Ponce & Sapiro 2010, "Online learning for matrix factorization and sparse coding" (JMLR
+# 11),
+# algorithm 2.
+
+_DEPENDENT = 1e-10  # squared distance from the span of those that have joined: nothing new
+_NOTHING = 1e-10  # product with what is left, over the length of the row
+
+
+@jit(fastmath=FAST)
+def _join(factor: Any, grams: Any, support: Any, n: int) -> bool:
+    """Add the last of n anchors to the Cholesky factor of the products of the others; False if it depends on them."""
+    k = support[n - 1]
+    rest = grams[k, k]
+    for i in range(n - 1):
+        value = grams[k, support[i]]
+        for j in range(i):
+            value -= factor[i, j] * factor[n - 1, j]
+        value /= factor[i, i]
+        factor[n - 1, i] = value
+        rest -= value * value
+    if rest <= _DEPENDENT:
+        return False
+    factor[n - 1, n - 1] = math.sqrt(rest)
+    return True
+
+
+@jit
+def _join_all(factor: Any, grams: Any, support: Any, n: int) -> bool:
+    count = 0
+    while count < n and _join(factor, grams, support, count + 1):
+        count += 1
+    return count == n
+
+
+@jit(fastmath=FAST)
+def _solve(factor: Any, products: Any, support: Any, n: int, solution: Any) -> None:
+    """Solve L L' solution = products of the support."""
+    for i in range(n):
+        value = products[support[i]]
+        for j in range(i):
+            value -= factor[i, j] * solution[j]
+        solution[i] = value / factor[i, i]
+    for i in range(n - 1, -1, -1):
+        value = solution[i]
+        for j in range(i + 1, n):
+            value -= factor[j, i] * solution[j]
+        solution[i] = value / factor[i, i]
+
+
+@jit
+def _fit(factor: Any, grams: Any, products: Any, support: Any, weights: Any, n: int, positive: bool, best: Any) -> int:
+    """Fit the weights of n anchors, whose factor is there, and return how many stay.
+
+    With ``positive`` the weights that are given are not negative, and go towards the best ones until one is 0, which
+    leaves; so the error never rises.
+    """
+    while n:
+        _solve(factor, products, support, n, best)
+        step = 1.0
+        for i in range(n):
+            if positive and best[i] <= 0.0:
+                step = min(step, weights[i] / (weights[i] - best[i]) if weights[i] > 0.0 else 0.0)
+        if not positive or (step == 1.0 and best[:n].min() > 0.0):
+            weights[:n] = best[:n]
+            return n
+        kept = 0
+        for i in range(n):
+            value = weights[i] + step * (best[i] - weights[i])
+            if best[i] <= 0.0 and value <= 1e-12 * weights[i]:
+                continue
+            support[kept], weights[kept] = support[i], max(value, 0.0)
+            kept += 1
+        n = kept
+        _join_all(factor, grams, support, n)
+    return n
+
+
+@jit(fastmath=FAST)
+def _left(grams: Any, products: Any, support: Any, weights: Any, n: int, left: Any) -> None:
+    """Write the products of all anchors with what is left of the row; four anchors at a time, for speed."""
+    left[:] = products
+    for first in range(0, n - 3, 4):
+        a, b, c, d = weights[first], weights[first + 1], weights[first + 2], weights[first + 3]
+        ga, gb, gc, gd = support[first], support[first + 1], support[first + 2], support[first + 3]
+        for k in range(left.size):
+            left[k] -= a * grams[ga, k] + b * grams[gb, k] + c * grams[gc, k] + d * grams[gd, k]
+    for i in range(n - n % 4, n):
+        a, ga = weights[i], support[i]
+        for k in range(left.size):
+            left[k] -= a * grams[ga, k]
+
+
+@jit
+def _squared_error(square: float, grams: Any, products: Any, support: Any, weights: Any, n: int) -> float:
+    error = square
+    for i in range(n):
+        value = -2.0 * products[support[i]]
+        for j in range(n):
+            value += weights[j] * grams[support[i], support[j]]
+        error += weights[i] * value
+    return max(error, 0.0)
+
+
+@jit
+def _pursue(
+    square: float, grams: Any, products: Any, positive: bool, factor: Any, support: Any, weights: Any, left: Any,
+    best: Any,
+) -> int:  # fmt: skip
+    """Choose anchors for a row, one after the other; return how many."""
+    n, least = 0, _NOTHING * math.sqrt(square)
+    left[:] = products
+    for _ in range(3 * support.size):  # some may leave
+        if n == support.size:
+            break
+        for i in range(n):
+            left[support[i]] = 0.0
+        chosen, most = -1, least
+        for k in range(left.size):
+            value = left[k] if positive else abs(left[k])
+            if value > most:
+                chosen, most = k, value
+        if chosen < 0:
+            break
+        support[n], weights[n] = chosen, 0.0
+        if not _join(factor, grams, support, n + 1):
+            break
+        n = _fit(factor, grams, products, support, weights, n + 1, positive, best)
+        if n < support.size:
+            _left(grams, products, support, weights, n, left)
+    return n
+
+
+@jit
+def code_rows(
+    grams: Any, products: Any, squares: Any, positive: bool, columns: Any, weights: Any, counts: Any, errors: Any
+) -> None:
+    """Write the codes of rows, over those that are there wherever they are no worse.
+
+    Parameters
+    ----------
+    grams : ndarray, shape (K, K), float64
+        Products of anchors of length 1.
+    products : ndarray, shape (n, K), float64
+        Products of rows with anchors.
+    squares : ndarray, shape (n,), float64
+        Squared lengths of rows.
+    positive : bool
+        Whether no weight may be negative.
+    columns, weights : ndarray, shape (n, r), int32 and float64
+        The codes.
+    counts : ndarray, shape (n,), int32
+        How many entries each has.
+    errors : ndarray, shape (n,), float64
+        Squared distances of rows from their codes.
+    """
+    r = columns.shape[1]
+    factor, left, best = np.empty((r, r)), np.empty(len(grams)), np.empty(r)
+    support, found = np.empty(r, np.int32), np.empty(r)
+    for row in range(len(products)):
+        n = counts[row]
+        if n and _join_all(factor, grams, columns[row], n):
+            n = _fit(factor, grams, products[row], columns[row], weights[row], n, positive, best)
+        before = _squared_error(squares[row], grams, products[row], columns[row], weights[row], n)
+        m = _pursue(squares[row], grams, products[row], positive, factor, support, found, left, best)
+        after = _squared_error(squares[row], grams, products[row], support, found, m)
+        if after < before:
+            columns[row, :m], weights[row, :m] = support[:m], found[:m]
+            n = m
+        weights[row, n:] = 0.0
+        counts[row], errors[row] = n, min(before, after)
+
+
+@jit
+def add_moments(columns: Any, weights: Any, counts: Any, vectors: Any, grams: Any, sums: Any) -> None:
+    """Add T'T of some rows to ``grams`` (K, K), and T'X to ``sums`` (K, d)."""
+    for row in range(len(vectors)):
+        for i in range(counts[row]):
+            k, weight = columns[row, i], weights[row, i]
+            for j in range(counts[row]):
+                grams[k, columns[row, j]] += weight * weights[row, j]
+            for j in range(vectors.shape[1]):
+                sums[k, j] += weight * vectors[row, j]
+
+
+__all__ = ["compress"]
+
+Doubles = NDArray[np.float64]
+Singles = NDArray[np.float32]
+
+_PRODUCTS = 2**21  # of rows and anchors, in memory at once
+_ROWS = 1024  # coded at once, at most
+_SWEEPS = 5  # over the anchors, in each iteration
+_CANDIDATES = 16  # rows for each anchor, among which those to start from are chosen
+_SAME = 1e-5  # squared sine of an angle that rounding does not tell from 0
+
+
+def compress(
+    vectors: Embedding | ArrayLike,
+    n_anchors: int,
+    nnz_per_row: int = 8,
+    *,
+    nonnegative: bool = False,
+    n_iter: int = 10,
+    random_state: Any = None,
+    n_jobs: int | None = None,
+    verbose: int = 0,
+) -> AnchoredEmbedding:
+    """Make vectors small that exist already: E becomes T A, with few anchors A and few weights in each row of T.
+
+    Parameters
+    ----------
+    vectors : Embedding or array-like, shape (V, d), finite
+        E; it is taken in float32. Context vectors are not kept.
+    n_anchors : int, in [1, V]
+        Number K of anchors.
+    nnz_per_row : int, in [1, n_anchors], default=8
+        Most weights of a row.
+    nonnegative : bool, default=False
+        Whether all weights are positive, as those of :class:`nearfar.nn.AnchorEmbedding`. Then anchors stand for what
+        an object has, never for what it lacks; but the error is larger.
+    n_iter : int, >= 0, default=10
+        How often the anchors are learned anew.
+    random_state : int, Generator, RandomState or None
+        Seed; draws the rows from which the anchors start, as in k-means++.
+    n_jobs : int or None
+        Threads, all processors by default. The result is the same, bit for bit, for any number.
+    verbose : int
+        Anything but 0 draws a progress line, if standard error is a terminal.
+
+    Returns
+    -------
+    AnchoredEmbedding
+        With the ids that were given. Its ``parameters`` are those of the vectors, and ``n_anchors``, ``nnz_per_row``,
+        ``nonnegative`` and ``error_curve``: the norm of E - T A over the norm of E, at the start and after each
+        iteration. The curve never rises.
+
+    Raises
+    ------
+    InputError
+        If the vectors are not a finite matrix that fits float32, or an argument is out of its range.
+
+    See Also
+    --------
+    AnchoredEmbedding.to_int8 : Makes the result smaller again, by two or more.
+    nearfar.nn.AnchorEmbedding.from_pretrained : Starts training from vectors.
+
+    Notes
+    -----
+    In turns, each row is coded by orthogonal matching pursuit, and keeps its anchors of before, with weights fitted
+    anew, where these are better; then each anchor in turn is set to its best, given T and all others. An anchor that
+    no row uses starts again at the row with the largest error. Anchors have length 1. A row that is short counts for
+    little: to treat all alike, give vectors of equal length.
+
+    An iteration takes O(V K (d + r²)) time for r weights in a row, in batches of rows. Beside the vectors and the
+    batches, 12 V r + 16 K² bytes are held.
+
+    References
+    ----------
+    Aharon, Elad & Bruckstein (2006), "K-SVD: an algorithm for designing overcomplete dictionaries for sparse
+    representation"; Rubinstein, Zibulevsky & Elad (2008), "Efficient implementation of the K-SVD algorithm using batch
+    orthogonal matching pursuit", the codes; Nguyen, Soussen, Idier & Djermoune (2019), "NNOMP: orthogonal matching
+    pursuit with nonnegativity constraints", codes without negative weights; Mairal, Bach, Ponce & Sapiro (2010),
+    "Online learning for matrix factorization and sparse coding", algorithm 2, the anchors; Arthur & Vassilvitskii
+    (2007), "k-means++: the advantages of careful seeding", where they start, here with lines for centres.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import nearfar as nf
+    >>> rng = np.random.default_rng(0)
+    >>> kinds = rng.normal(size=(5, 32))
+    >>> vectors = kinds[rng.integers(5, size=300)] + 0.5 * kinds[rng.integers(5, size=300)]
+    >>> small = nf.compress(vectors, n_anchors=6, nnz_per_row=2, random_state=0)
+    >>> small.shape, bool(small.parameters["error_curve"][-1] < 0.01)
+    ((300, 32), True)
+    >>> bool(vectors.astype("float32").nbytes > 7 * small.nbytes)
+    True
+    """
+    owner = "compress"
+    given = vectors if isinstance(vectors, Embedding) else None
+    X = _singles(owner, vectors if given is None else given.vectors)
+    n_anchors = check_integer(owner, "n_anchors", n_anchors, low=1, high=len(X))
+    nnz_per_row = check_integer(owner, "nnz_per_row", nnz_per_row, low=1, high=n_anchors)
+    nonnegative = check_flag(owner, "nonnegative", nonnegative)
+    n_iter = check_integer(owner, "n_iter", n_iter, low=0)
+    rng = check_random_state(owner, random_state)
+    n_jobs = check_n_jobs(owner, n_jobs)
+
+    codes = _Codes.empty(len(X), nnz_per_row)
+    norms = row_norms(X)
+    curve: list[float] = []
+    with single_threaded_blas(), ProgressLine("compressing", n_iter + 1, verbose, "pass") as progress:
+        anchors = _start(X, norms, n_anchors, nonnegative, rng)
+        for iteration in range(n_iter + 1):
+            if iteration:
+                _learn(X, norms, anchors, codes)
+            _code(X, norms**2, anchors, codes, nonnegative, n_jobs)
+            curve.append(_relative(codes.errors, norms))
+            progress.update(loss=curve[-1])
+    made = {"n_anchors": n_anchors, "nnz_per_row": nnz_per_row, "nonnegative": nonnegative, "error_curve": curve}
+    if given is None:
+        return AnchoredEmbedding(codes.matrix(n_anchors), anchors, parameters=made)
+    return AnchoredEmbedding(codes.matrix(n_anchors), anchors, given.ids, parameters={**given.parameters, **made})
+
+
+class _Codes(NamedTuple):
+    """T in r slots a row, and how far each row is from its mixture."""
+
+    columns: NDArray[np.int32]
+    weights: Doubles
+    counts: NDArray[np.int32]
+    errors: Doubles  # squared
+
+    @classmethod
+    def empty(cls, n: int, r: int) -> _Codes:
+        return cls(np.zeros((n, r), np.int32), np.zeros((n, r)), np.zeros(n, np.int32), np.zeros(n))
+
+    def matrix(self, n_anchors: int) -> Any:
+        """Return T as a CSR array."""
+        from scipy.sparse import csr_array
+
+        filled = np.arange(self.columns.shape[1]) < self.counts[:, None]
+        starts = np.append(0, np.cumsum(self.counts, dtype=np.int64))
+        return csr_array((self.weights[filled], self.columns[filled], starts), shape=(len(self.counts), n_anchors))
+
+
+def _singles(owner: str, vectors: ArrayLike) -> Singles:
+    matrix = check_matrix(owner, "vectors", vectors)
+    if 0 in matrix.shape:
+        raise InputError(owner, "vectors", "at least one, of at least one number", f"shape {matrix.shape}")
+    if matrix.dtype != np.float32:
+        with np.errstate(over="ignore"):  # found below
+            matrix = matrix.astype(np.float32)
+        if not np.isfinite(matrix).all():
+            raise InputError(owner, "vectors", "small enough for float32", "larger ones")
+    single: Singles = matrix
+    return single
+
+
+def _start(X: Singles, norms: Doubles, n_anchors: int, nonnegative: bool, rng: np.random.Generator) -> Doubles:
+    """Return anchors of length 1, chosen among rows as in k-means++: by what of their square no anchor so far explains.
+
+    Where rows have fewer directions than that, the other anchors have any.
+    """
+    there = np.flatnonzero(norms)
+    sample = rng.choice(there, min(_CANDIDATES * n_anchors, len(there)), replace=False)
+    rows, squares = (X[sample] / norms[sample, None]).astype(np.float32), norms[sample] ** 2
+    left, chosen = squares.copy(), list[int]()
+    while len(chosen) < n_anchors and left.any():
+        heap = np.cumsum(left)
+        at = int(np.searchsorted(heap, rng.random() * heap[-1], side="right"))
+        chosen.append(min(at, int(np.flatnonzero(left)[-1])))  # rounding may lead past the end
+        cosines = rows @ rows[chosen[-1]]
+        unlike = 1.0 - np.square(np.maximum(cosines, 0) if nonnegative else cosines, dtype=np.float64)
+        left = np.minimum(left, np.where(unlike > _SAME, squares * unlike, 0.0))
+    others = rng.standard_normal((n_anchors - len(chosen), X.shape[1]))
+    anchors = np.concatenate([rows[chosen].astype(np.float64), others])
+    anchors /= row_norms(anchors)[:, None]
+    return anchors
+
+
+def _code(X: Singles, squares: Doubles, anchors: Doubles, codes: _Codes, nonnegative: bool, n_jobs: int) -> None:
+    """Code all rows, in batches."""
+    grams = anchors @ anchors.T
+
+    def task(_: int, start: int, stop: int) -> None:
+        products = X[start:stop].astype(np.float64) @ anchors.T
+        some = (part[start:stop] for part in codes)
+        code_rows(grams, products, squares[start:stop], nonnegative, *some)
+
+    run_blocks(task, even_bounds(len(X), max(1, min(_ROWS, _PRODUCTS // len(anchors)))), n_jobs)
+
+
+def _learn(X: Singles, norms: Doubles, anchors: Doubles, codes: _Codes) -> None:
+    """Set each anchor in turn to its best, given T and the others; then make it of length 1, and T for that."""
+    grams, sums = np.zeros((len(anchors), len(anchors))), np.zeros(anchors.shape)
+    add_moments(codes.columns, codes.weights, codes.counts, X, grams, sums)
+    before, lasting = anchors.copy(), np.diagonal(grams)
+    for _ in range(_SWEEPS):
+        for k in np.flatnonzero(lasting):
+            anchors[k] += (sums[k] - grams[k] @ anchors) / lasting[k]
+    lengths = row_norms(anchors)
+    codes.weights[:] *= lengths[codes.columns]
+    gone = lengths == 0
+    anchors[gone], lengths[gone] = before[gone], 1.0
+    anchors /= lengths[:, None]
+    unused = np.flatnonzero(gone | (lasting == 0))
+    worst = np.argsort(-codes.errors, kind="stable")[: len(unused)]
+    worst = worst[codes.errors[worst] > 0]
+    anchors[unused[: len(worst)]] = X[worst] / norms[worst, None]
+
+
+def _relative(errors: Doubles, norms: Doubles) -> float:
+    whole = float(np.square(norms).sum())
+    return float(np.sqrt(errors.sum() / whole)) if whole else 0.0

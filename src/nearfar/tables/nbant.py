@@ -1,0 +1,337 @@
+"""The number of anchors, found while a model is trained: grow, keep or shrink after each epoch (NBANT).
+
+All anchors that there may ever be are allocated from the start, and a prefix of them is active: no parameter changes
+its size under an optimiser, and an anchor that is switched off comes back as it was.
+"""
+
+from __future__ import annotations
+
+import math
+import numbers
+import warnings
+from collections.abc import Iterable
+from typing import Any
+
+from torch import Tensor
+
+from nearfar._core.checks import check_flag, check_integer, check_real
+from nearfar.errors import InputError, NearfarWarning, NumericalError
+from nearfar.tables.anchors import AnchorEmbedding
+
+
+def nbant_objective(loss: float, nnz: int, n_anchors: int, *, penalty: float, anchor_price: float) -> float:
+    """Return what a model with anchor embeddings is judged by: ``loss + penalty nnz + (anchor_price - penalty) K``.
+
+    Parameters
+    ----------
+    loss : float
+        Loss on validation data, a mean over examples: the squared error, or the logarithm of the perplexity.
+    nnz : int, >= 0
+        Number of positive entries of T, of all tables together.
+    n_anchors : int, >= 1
+        Number of anchors K, of all tables together.
+    penalty : float, >= 0
+        Price of an entry of T, lambda 2.
+    anchor_price : float, > 0
+        Price of an anchor, lambda 1; at least ``penalty``, since its first entry is in it.
+
+    Returns
+    -------
+    float
+
+    Raises
+    ------
+    InputError
+        An argument out of its range, or a loss that is not finite.
+
+    References
+    ----------
+    Liang et al. (2021), "Anchor & Transform: learning sparse embeddings for large vocabularies", eq. 34 and table 14.
+
+    Examples
+    --------
+    >>> import math, nearfar as nf
+    >>> value = nf.nn.nbant_objective(math.log(79.4), 214_000, 1_000, penalty=1e-6, anchor_price=2e-5)
+    >>> f"{value:.2f}"  # as printed in table 14
+    '4.61'
+    """
+    owner = "nbant_objective"
+    loss = check_real(owner, "loss", loss)
+    nnz = check_integer(owner, "nnz", nnz, low=0)
+    n_anchors = check_integer(owner, "n_anchors", n_anchors, low=1)
+    penalty = check_real(owner, "penalty", penalty, low=0)
+    anchor_price = _checked_price(owner, anchor_price, penalty)
+    return loss + penalty * nnz + (anchor_price - penalty) * n_anchors
+
+
+class NBANT:
+    """Finds the number of anchors while a model is trained: a scheduler, told the validation loss after each epoch.
+
+    It computes the objective of eq. 34, and switches anchors on after it has fallen twice in a row, off after it has
+    risen twice, and otherwise keeps their number. It never goes below 1, nor beyond the ``n_anchors`` of a layer.
+
+    Parameters
+    ----------
+    layers : AnchorEmbedding or iterable of AnchorEmbedding
+        The tables of the model. Their ``n_active`` is set; their ``n_anchors`` is the most that can be found.
+    anchor_price : float, > 0
+        How much the loss must fall for one more anchor, lambda 1. At least the price of an entry.
+    penalty : float, >= 0, optional
+        Price of an entry of T in the objective, lambda 2. If left out, the ``penalty`` that each layer has now.
+    initial : int, >= 1, default=10
+        Anchors active at the start.
+    step_size : int, >= 1, default=1
+        How many are switched on or off at once, delta.
+    tied : bool, default=True
+        One number for all tables, as in the paper, or a number for each.
+
+    Attributes
+    ----------
+    layers : tuple of AnchorEmbedding
+        The tables.
+    history : list of dict
+        One for each epoch, numbered from 1: ``epoch``, ``loss``, and lists over the tables ``n_anchors`` and ``nnz``,
+        as they were in that epoch, and the ``objective``.
+
+    Raises
+    ------
+    InputError
+        An argument that cannot be used.
+
+    See Also
+    --------
+    nbant_objective : the objective.
+
+    Notes
+    -----
+    **The objective.** Training and objective share lambda 2, but not what it prices: the optimiser pays it for the sum
+    of T, the objective for the number of positive entries. The objective keeps the price it started with, so that its
+    epochs stay comparable when the ``penalty`` of a layer changes. Trends are those on validation data, as in the
+    paper's text and in the authors' code (its appendix G has the training loss). Fewer than three epochs count as
+    falling, and so do three equal objectives.
+
+    **What was found** is ``best``, not the number of the last epoch. The rule does not ask whether an anchor paid, only
+    whether the objective falls: as long as training by itself lowers it, the number goes on growing, beyond the best
+    one. Keep the state of the model when ``is_best``; in a state kept after ``step``, the numbers of anchors are those
+    for the epoch to come, and ``use_best`` puts them back.
+
+    **Separate numbers** are a choice made here; the authors' code ties users to items. The loss is one for all tables,
+    and its trend does not say which of them should grow. They take turns: after each epoch one table moves, by what
+    the objective did in the last two epochs that followed a turn of its own. With one table that is the algorithm of
+    the paper; with n of them each moves n times more rarely.
+
+    **Switched off** are the last anchors, not those least used. To drop the least used would lose less at once, but the
+    anchors that are active would be no prefix any more, with all columns of T to be numbered anew.
+
+    **Slots** of new layers are on any of the ``n_anchors``. Call ``reset_parameters`` after this class has been made,
+    and rows start from the anchors that are active; not if the layer starts from vectors that are to be kept. With
+    fewer slots than anchors a row may give up the entry of an anchor that is off: that one does not come back.
+
+    **Several processes** must all pass the same loss.
+
+    References
+    ----------
+    Liang et al. (2021), "Anchor & Transform: learning sparse embeddings for large vocabularies", eq. 34, algorithm 2.
+
+    Examples
+    --------
+    Objects of 6 kinds, and a table that may have up to 16 anchors:
+
+    >>> import torch, nearfar as nf
+    >>> _ = torch.manual_seed(0)
+    >>> goal = torch.randn(6, 8)[torch.arange(300) % 6]
+    >>> layer = nf.nn.AnchorEmbedding(300, 8, n_anchors=16, nnz_per_row=6, penalty=1e-5)
+    >>> optimizer = nf.nn.ProxAdam(layer.parameters(), lr=0.1)
+    >>> scheduler = nf.nn.NBANT(layer, anchor_price=0.02, initial=2)
+    >>> layer.reset_parameters()  # entries of T on the anchors that are active
+    >>> for epoch in range(10):
+    ...     for batch in range(30):
+    ...         ids = torch.randint(300, (120,))
+    ...         optimizer.zero_grad()
+    ...         (layer(ids) - goal[ids]).square().mean().backward()
+    ...         optimizer.step()
+    ...     scheduler.step((layer.weight - goal).square().mean())
+    >>> 5 <= scheduler.best["n_anchors"][0] <= 7
+    True
+    """
+
+    def __init__(
+        self,
+        layers: AnchorEmbedding | Iterable[AnchorEmbedding],
+        *,
+        anchor_price: float,
+        penalty: float | None = None,
+        initial: int = 10,
+        step_size: int = 1,
+        tied: bool = True,
+    ) -> None:
+        self.layers = _checked_layers(layers)
+        if penalty is None:
+            self._penalties = [layer.penalty for layer in self.layers]
+        else:
+            self._penalties = [check_real("NBANT", "penalty", penalty, low=0)] * len(self.layers)
+        self.anchor_price = _checked_price("NBANT", anchor_price, max(self._penalties))
+        self.step_size = check_integer("NBANT", "step_size", step_size, low=1)
+        self.tied = check_flag("NBANT", "tied", tied)
+        self._groups = [self.layers] if tied else [(layer,) for layer in self.layers]
+        initial = check_integer("NBANT", "initial", initial, low=1)
+        most = min(layer.n_anchors for layer in self.layers)
+        if initial > most:
+            hint = "n_anchors of a layer is the most that can be found: make it larger, or initial smaller."
+            raise InputError("NBANT", "initial", f"at most the n_anchors of each layer, {most}", initial, hint)
+        self.history: list[dict[str, Any]] = []
+        for layer in self.layers:
+            layer.n_active = initial
+
+    def step(self, validation_loss: float | Tensor) -> None:
+        """Record an epoch, and set the numbers of anchors for the next one.
+
+        Parameters
+        ----------
+        validation_loss : float or Tensor of one element
+            Loss on validation data after the epoch, a mean over examples.
+
+        Raises
+        ------
+        NumericalError
+            The loss is NaN or infinite; nothing has been changed then.
+
+        Warns
+        -----
+        NearfarWarning
+            All of the T of a table is 0.
+        """
+        epoch = len(self.history) + 1
+        loss = _checked_loss(validation_loss, epoch)
+        counts = [layer.nnz for layer in self.layers]
+        active = [layer.n_active for layer in self.layers]
+        objective = loss
+        for nnz, n_anchors, penalty in zip(counts, active, self._penalties, strict=True):
+            objective = nbant_objective(objective, nnz, n_anchors, penalty=penalty, anchor_price=self.anchor_price)
+        record = {"epoch": epoch, "loss": loss, "n_anchors": active, "nnz": counts, "objective": objective}
+        self.history.append(record)
+        self._warn_of_nothing(counts, epoch)
+        group = self._groups[(epoch - 1) % len(self._groups)]
+        self._set(group, group[0].n_active + self._direction() * self.step_size)
+
+    @property
+    def best(self) -> dict[str, Any] | None:
+        """The epoch of the smallest objective, an entry of ``history``; None before the first."""
+        return min(self.history, key=lambda record: record["objective"], default=None)
+
+    @property
+    def is_best(self) -> bool:
+        """Whether the last epoch is the best so far: the time to keep the state of the model."""
+        return bool(self.history) and self.best is self.history[-1]
+
+    def use_best(self) -> None:
+        """Set the numbers of anchors of the best epoch: for a model whose state of that epoch has been loaded.
+
+        A state that is kept after ``step`` has the numbers for the epoch to come.
+        """
+        if self.best is not None:
+            for layer, n_anchors in zip(self.layers, self.best["n_anchors"], strict=True):
+                layer.n_active = n_anchors
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return the history and the numbers of anchors, as numbers and lists alone.
+
+        Returns
+        -------
+        dict
+        """
+        history = [{key: _copied(value) for key, value in record.items()} for record in self.history]
+        return {"history": history, "n_active": [layer.n_active for layer in self.layers]}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Go on where a search was.
+
+        Parameters
+        ----------
+        state : dict
+            What ``state_dict`` returned.
+
+        Raises
+        ------
+        InputError
+            It is of other tables; nothing has been changed then.
+        """
+        owner = "NBANT.load_state_dict"
+        if not isinstance(state, dict) or set(state) != {"history", "n_active"}:
+            raise InputError(owner, "state", "what state_dict returned", state)
+        numbers, history = state["n_active"], state["history"]
+        if not isinstance(history, list) or not isinstance(numbers, list) or len(numbers) != len(self.layers):
+            raise InputError(owner, "state", f"that of a search in {len(self.layers)} table(s)", state)
+        for layer, number in zip(self.layers, numbers, strict=True):
+            check_integer(owner, "n_active", number, low=1, high=layer.n_anchors)
+        if self.tied and len(set(numbers)) > 1:
+            raise InputError(
+                owner, "n_active", "one number for all tables", numbers, "It is of a search with tied=False."
+            )
+        self.history = [{key: _copied(value) for key, value in record.items()} for record in history]
+        for layer, n_anchors in zip(self.layers, numbers, strict=True):
+            layer.n_active = n_anchors
+
+    def _direction(self) -> int:
+        """Return 1, -1 or 0: whether the table in turn is to grow, shrink or stay."""
+        turns, last = len(self._groups), len(self.history) - 1
+        if last < 2 * turns:
+            return 1
+        values = [record["objective"] for record in self.history]
+        after_own_turns = [(values[i], values[i + 1]) for i in (last - 2 * turns, last - turns)]
+        if all(before >= after for before, after in after_own_turns):
+            return 1
+        return -1 if all(before <= after for before, after in after_own_turns) else 0
+
+    def _set(self, group: tuple[AnchorEmbedding, ...], number: int) -> None:
+        number = max(1, min([number, *(layer.n_anchors for layer in group)]))
+        for layer in group:
+            layer.n_active = number
+
+    def _warn_of_nothing(self, counts: list[int], epoch: int) -> None:
+        for i, (layer, nnz) in enumerate(zip(self.layers, counts, strict=True)):
+            if nnz == 0:
+                text = (
+                    f"NBANT: all of T is 0 in table {i} after epoch {epoch}: every vector is 0, and the anchors learn "
+                    f"nothing. Lower its penalty, now {layer.penalty:g}."
+                )
+                warnings.warn(text, NearfarWarning, stacklevel=3)
+
+
+def _checked_layers(layers: Any) -> tuple[AnchorEmbedding, ...]:
+    found = (layers,) if isinstance(layers, AnchorEmbedding) else layers
+    expected = "an AnchorEmbedding or some of them"
+    if not isinstance(found, Iterable):
+        raise InputError("NBANT", "layers", expected, type(found).__name__)
+    found = tuple(found)
+    if not found:
+        raise InputError("NBANT", "layers", expected, "none")
+    for layer in found:
+        if not isinstance(layer, AnchorEmbedding):
+            raise InputError("NBANT", "layers", expected, type(layer).__name__)
+    if len({id(layer) for layer in found}) < len(found):
+        raise InputError("NBANT", "layers", "different layers", "one of them twice")
+    return found
+
+
+def _checked_price(owner: str, anchor_price: Any, penalty: float) -> float:
+    price = check_real(owner, "anchor_price", anchor_price, low=0, open_low=True)
+    if price < penalty:
+        hint = "With less, every further anchor lowers the objective."
+        raise InputError(owner, "anchor_price", f"at least penalty, {penalty:g}", price, hint)
+    return price
+
+
+def _checked_loss(value: Any, epoch: int) -> float:
+    if isinstance(value, Tensor) and value.numel() == 1 and not value.is_complex():
+        value = value.item()
+    if isinstance(value, numbers.Real) and not math.isfinite(value):
+        raise NumericalError(
+            f"NBANT: the validation loss is {value} after epoch {epoch}; the numbers of anchors were not changed. "
+            "A smaller learning rate helps where training has run away."
+        )
+    return check_real("NBANT.step", "validation_loss", value)
+
+
+def _copied(value: Any) -> Any:
+    return list(value) if isinstance(value, list) else value

@@ -1,0 +1,854 @@
+"""Tables from which entries or whole rows are taken out while they are trained, until few are left."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from itertools import pairwise
+
+import torch
+from torch import Tensor
+from torch.nn.functional import softplus
+
+from nearfar._core.checks import check_choice, check_integer, check_real
+from nearfar._core.tensors import check_floats, check_ids, check_integers, check_padding_idx, check_within
+from nearfar.errors import InputError
+from nearfar.tables.slots import row_slices, uncompiled
+
+# ------------------------------------------------------------
+# What small embedding tables have in common: the call of ``torch.nn.Embedding``, and their sizes.
+
+PRIME = 2**31 - 1  # of the hash functions
+
+
+class SmallTable(torch.nn.Module):
+    """Vectors (V, d) of objects; a subclass makes its parameters, and computes rows from them in ``_rows``."""
+
+    def __init__(self, num_embeddings: int, embedding_dim: int, std: float, padding_idx: int | None) -> None:
+        super().__init__()
+        self.num_embeddings = check_integer(self._owner, "num_embeddings", num_embeddings, low=1)
+        self.embedding_dim = check_integer(self._owner, "embedding_dim", embedding_dim, low=1)
+        self._std = check_real(self._owner, "std", std, low=0, open_low=True)
+        self.padding_idx = check_padding_idx(self._owner, padding_idx, self.num_embeddings)
+
+    @property
+    def _owner(self) -> str:
+        return type(self).__name__
+
+    def _rows(self, ids: Tensor) -> Tensor:
+        """Return the vectors (n, d) of different objects (n,)."""
+        raise NotImplementedError
+
+    @uncompiled
+    def forward(self, ids: Tensor) -> Tensor:
+        """Return the vectors of objects.
+
+        Parameters
+        ----------
+        ids : Tensor of integers, any shape
+            In 0 .. num_embeddings - 1; any may be repeated, and there may be none.
+
+        Returns
+        -------
+        Tensor, shape (..., d), the dots standing for that of ``ids``
+        """
+        device = next(self.parameters()).device
+        checked = check_ids(self._owner, ids, device)
+        check_within(self._owner, "ids", checked, self.num_embeddings)
+        if checked.numel() >= self.num_embeddings:  # most objects are in it: all are made
+            return take_rows(self._without_padding(torch.arange(self.num_embeddings, device=device)), checked)
+        ids, places = torch.unique(checked, return_inverse=True)
+        return take_rows(self._without_padding(ids), places)
+
+    def _without_padding(self, ids: Tensor) -> Tensor:
+        rows = self._rows(ids)
+        return rows if self.padding_idx is None else rows.masked_fill((ids == self.padding_idx)[:, None], 0)
+
+    @property
+    def weight(self) -> Tensor:
+        """The whole table, (V, d), made anew at each access, without a gradient."""
+        with torch.no_grad():
+            device = next(self.parameters()).device
+            blocks = row_slices(self.num_embeddings, self.embedding_dim)
+            made = [self._without_padding(torch.arange(b.start, b.stop, device=device)) for b in blocks]
+            return torch.cat(made)
+
+    @property
+    def n_parameters(self) -> int:
+        """Number of parameters."""
+        return sum(p.numel() for p in self.parameters())
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes that the layer holds: parameters, and what says which of them belong to an object."""
+        return sum(t.nbytes for t in (*self.parameters(), *self.buffers()))
+
+    def extra_repr(self) -> str:
+        """Return what torch shows of the module."""
+        padding = "" if self.padding_idx is None else f", padding_idx={self.padding_idx}"
+        return f"{self.num_embeddings}, {self.embedding_dim}{padding}, n_parameters={self.n_parameters}"
+
+
+def take_rows(table: Tensor, ids: Tensor) -> Tensor:
+    """Return the rows (..., k) of a table (n, k); on a CPU its gradient is faster than an embedding's."""
+    return table.index_select(0, ids.flatten()).reshape(*ids.shape, table.shape[1])
+
+
+def normal(*shape: int, std: float) -> torch.nn.Parameter:
+    """Return a parameter drawn from N(0, std^2)."""
+    return torch.nn.Parameter(std * torch.randn(shape))
+
+
+def draw_hashes(n_hashes: int) -> Tensor:
+    """Return the numbers (n_hashes, 2) of functions ((a i + b) mod p) mod n: Carter & Wegman (1979)."""
+    return torch.stack([torch.randint(1, PRIME, (n_hashes,)), torch.randint(PRIME, (n_hashes,))], dim=1)
+
+
+def hashed(ids: Tensor, hashes: Tensor, n_buckets: int) -> Tensor:
+    """Return the buckets (n, n_hashes) of objects (n,)."""
+    return (ids[:, None] * hashes[:, 0] + hashes[:, 1]) % PRIME % n_buckets
+
+
+def by_frequency(owner: str, counts: object, n: int) -> Tensor:
+    """Return the objects, the most frequent first; the smaller id first where counts are the same."""
+    if isinstance(counts, Tensor) and not counts.is_floating_point():
+        given = check_integers(owner, "counts", counts, (n,))
+    else:
+        given = check_floats(owner, "counts", counts, (n,))
+    low = float(given.min())
+    if not low >= 0 or float(given.max()) == torch.inf:
+        raise InputError(owner, "counts", "finite numbers, none below 0", f"numbers from {low:g} to {given.max():g}")
+    return given.argsort(descending=True, stable=True)
+
+
+# ------------------------------------------------------------
+# Small embedding tables in which objects share rows: hashing, and quotients with remainders.
+
+
+class HashEmbedding(SmallTable):
+    """Hash embeddings: a vector is a weighted sum of shared vectors, e_i = sum_j P[i, j] B[h_j(i)].
+
+    Which of the shared vectors B an object has is drawn by hash functions; how much of each, its row of P, is learned.
+
+    Parameters
+    ----------
+    num_embeddings : int, >= 1
+        Number of objects, V.
+    embedding_dim : int, >= 1
+        Length of a vector, d.
+    n_buckets : int, >= 1
+        Number of shared vectors; several times fewer than objects.
+    n_hashes : int, >= 1, default=2
+        Shared vectors of an object, k.
+    std : float, > 0, default=1
+        Standard deviation of the table's numbers at the start.
+    padding_idx : int, optional
+        An object whose vector is 0; counted from the end if it is negative.
+
+    Attributes
+    ----------
+    importance : torch.nn.Parameter, shape (V, k)
+        P.
+    buckets : torch.nn.Parameter, shape (n_buckets, d)
+        B.
+
+    Raises
+    ------
+    InputError
+        An argument that cannot be used; in a call, ids that are no ids.
+
+    Notes
+    -----
+    ``n_parameters`` is n_buckets d + V k. Every object has a row of P of its own. The paper lets these rows be shared
+    too, and may append them to the vectors.
+
+    References
+    ----------
+    Svenstrup, Hansen & Winther (2017), "Hash embeddings for efficient word representations", NeurIPS, section 3.
+
+    Examples
+    --------
+    >>> import torch, nearfar as nf
+    >>> table = nf.nn.HashEmbedding(10_000, 64, n_buckets=500)
+    >>> table(torch.tensor([[3, 1, 4], [1, 5, 9]])).shape
+    torch.Size([2, 3, 64])
+    >>> table.n_parameters == 500 * 64 + 10_000 * 2
+    True
+    """
+
+    hashes: Tensor
+
+    def __init__(
+        self,
+        num_embeddings: int,
+        embedding_dim: int,
+        n_buckets: int,
+        *,
+        n_hashes: int = 2,
+        std: float = 1.0,
+        padding_idx: int | None = None,
+    ) -> None:
+        super().__init__(num_embeddings, embedding_dim, std, padding_idx)
+        check_integer(self._owner, "n_buckets", n_buckets, low=1)
+        check_integer(self._owner, "n_hashes", n_hashes, low=1)
+        self.register_buffer("hashes", draw_hashes(n_hashes))
+        self.importance = normal(num_embeddings, n_hashes, std=1 / math.sqrt(n_hashes))
+        self.buckets = normal(n_buckets, embedding_dim, std=self._std)
+
+    def _rows(self, ids: Tensor) -> Tensor:
+        shared = take_rows(self.buckets, hashed(ids, self.hashes, len(self.buckets)))
+        return (take_rows(self.importance, ids)[:, :, None] * shared).sum(1)
+
+
+class BucketEmbedding(SmallTable):
+    """Rows of their own for the most frequent objects; all others share the rows of some buckets, by a hash function.
+
+    Parameters
+    ----------
+    num_embeddings : int, >= 1
+        Number of objects, V.
+    embedding_dim : int, >= 1
+        Length of a vector, d.
+    counts : Tensor, shape (V,)
+        How often each object occurs.
+    n_frequent : int, >= 0
+        How many objects have a row of their own.
+    n_buckets : int, >= 1, default=1000
+        Rows that the others share.
+    std : float, > 0, default=1
+        Standard deviation of the table's numbers at the start.
+    padding_idx : int, optional
+        An object whose vector is 0; counted from the end if it is negative.
+
+    Attributes
+    ----------
+    vectors : torch.nn.Parameter, shape (n_frequent + n_buckets, d)
+        Those of the frequent objects, most frequent first, then those of the buckets.
+
+    Raises
+    ------
+    InputError
+        An argument that cannot be used; in a call, ids that are no ids.
+
+    Notes
+    -----
+    ``n_parameters`` is (n_frequent + n_buckets) d.
+
+    References
+    ----------
+    Weinberger et al. (2009), "Feature hashing for large scale multitask learning", ICML; with rows for frequent words,
+    the baseline "hash embed" of Liang et al. (2021), "Anchor & Transform", section 4.
+
+    Examples
+    --------
+    >>> import torch, nearfar as nf
+    >>> counts = torch.arange(10_000, 0, -1)
+    >>> table = nf.nn.BucketEmbedding(10_000, 64, counts, n_frequent=200, n_buckets=300)
+    >>> table(torch.tensor([[3, 1, 4], [1, 5, 9]])).shape
+    torch.Size([2, 3, 64])
+    >>> table.n_parameters == (200 + 300) * 64
+    True
+    """
+
+    place: Tensor
+
+    def __init__(
+        self,
+        num_embeddings: int,
+        embedding_dim: int,
+        counts: Tensor,
+        n_frequent: int,
+        *,
+        n_buckets: int = 1000,
+        std: float = 1.0,
+        padding_idx: int | None = None,
+    ) -> None:
+        super().__init__(num_embeddings, embedding_dim, std, padding_idx)
+        check_integer(self._owner, "n_frequent", n_frequent, low=0, high=num_embeddings)
+        check_integer(self._owner, "n_buckets", n_buckets, low=1)
+        order = by_frequency(self._owner, counts, num_embeddings)
+        place = n_frequent + hashed(torch.arange(num_embeddings), draw_hashes(1), n_buckets)[:, 0]
+        place[order[:n_frequent].cpu()] = torch.arange(n_frequent)
+        self.register_buffer("place", place.int())
+        self.vectors = normal(n_frequent + n_buckets, embedding_dim, std=self._std)
+
+    def _rows(self, ids: Tensor) -> Tensor:
+        return take_rows(self.vectors, self.place[ids])
+
+
+class QuotientRemainderEmbedding(SmallTable):
+    """Compositional codes: a vector is the product of the rows of an object's quotient and remainder.
+
+    e_i = Q[i // m] * R[i mod m], component by component: no two objects have the same two rows.
+
+    Parameters
+    ----------
+    num_embeddings : int, >= 1
+        Number of objects, V.
+    embedding_dim : int, >= 1
+        Length of a vector, d.
+    n_remainders : int, >= 1
+        By what ids are divided, m; at most V. The table is smallest where it is the root of V.
+    std : float, > 0, default=1
+        Standard deviation of the table's numbers at the start.
+    padding_idx : int, optional
+        An object whose vector is 0; counted from the end if it is negative.
+
+    Attributes
+    ----------
+    quotients : torch.nn.Parameter, shape (ceil(V / m), d)
+        Q.
+    remainders : torch.nn.Parameter, shape (m, d)
+        R.
+
+    Raises
+    ------
+    InputError
+        An argument that cannot be used; in a call, ids that are no ids.
+
+    Notes
+    -----
+    ``n_parameters`` is (ceil(V / m) + m) d.
+
+    References
+    ----------
+    Shi et al. (2020), "Compositional embeddings using complementary partitions for memory-efficient recommendation
+    systems", KDD, section 2, with the operation that does best there.
+
+    Examples
+    --------
+    >>> import torch, nearfar as nf
+    >>> table = nf.nn.QuotientRemainderEmbedding(10_000, 64, n_remainders=300)
+    >>> table(torch.tensor([[3, 1, 4], [1, 5, 9]])).shape
+    torch.Size([2, 3, 64])
+    >>> table.n_parameters == (34 + 300) * 64
+    True
+    """
+
+    def __init__(
+        self,
+        num_embeddings: int,
+        embedding_dim: int,
+        n_remainders: int,
+        *,
+        std: float = 1.0,
+        padding_idx: int | None = None,
+    ) -> None:
+        super().__init__(num_embeddings, embedding_dim, std, padding_idx)
+        check_integer(self._owner, "n_remainders", n_remainders, low=1, high=num_embeddings)
+        each = math.sqrt(self._std)
+        self.quotients = normal(-(-num_embeddings // n_remainders), embedding_dim, std=each)
+        self.remainders = normal(n_remainders, embedding_dim, std=each)
+
+    def _rows(self, ids: Tensor) -> Tensor:
+        m = len(self.remainders)
+        return take_rows(self.quotients, ids // m) * take_rows(self.remainders, ids % m)
+
+
+# ------------------------------------------------------------
+# Small embedding tables from shorter vectors or factors: unequal lengths, low rank, tensor trains.
+
+
+class MixedDimensionEmbedding(SmallTable):
+    """Mixed dimensions: frequent objects have long vectors, rare ones short vectors that a linear map makes longer.
+
+    Objects, the most frequent first, are cut into blocks of equal mass: each has the same share of all occurrences.
+    Block i, of n_i objects, has vectors of length d_i = base_dim (n_i / n_0)^-temperature, rounded to a power of 2.
+
+    Parameters
+    ----------
+    num_embeddings : int, >= 1
+        Number of objects, V.
+    embedding_dim : int, >= 1
+        Length of a vector, d.
+    counts : Tensor, shape (V,)
+        How often each object occurs; not all 0.
+    n_blocks : int, >= 1, default=8
+        Number of blocks; there are fewer where one object has more than the share of a block.
+    temperature : float, >= 0, default=0.4
+        How fast vectors become shorter; with 0 all are equally long.
+    base_dim : int, >= 1, optional
+        Length of the vectors of the most frequent objects, d_0; ``embedding_dim`` if left out, and never more.
+    std : float, > 0, default=1
+        Standard deviation of the table's numbers at the start.
+    padding_idx : int, optional
+        An object whose vector is 0; counted from the end if it is negative.
+
+    Attributes
+    ----------
+    blocks : torch.nn.ParameterList
+        Vectors (n_i, d_i) of each block.
+    maps : torch.nn.ParameterDict
+        Linear maps (d_i, d) by the number of the block; none where d_i = d.
+
+    Raises
+    ------
+    InputError
+        An argument that cannot be used; in a call, ids that are no ids.
+
+    Notes
+    -----
+    ``n_parameters`` is the sum of n_i d_i, and of d_i d where d_i differs from d.
+
+    References
+    ----------
+    Ginart et al. (2019), "Mixed dimension embeddings with application to memory-efficient recommendation systems",
+    arXiv 1909.11810, algorithms 1 and 2.
+
+    Examples
+    --------
+    >>> import torch, nearfar as nf
+    >>> counts = 1e6 / torch.arange(1, 10_001)
+    >>> table = nf.nn.MixedDimensionEmbedding(10_000, 64, counts, n_blocks=4)
+    >>> table(torch.tensor([[3, 1, 4], [1, 5, 9]])).shape
+    torch.Size([2, 3, 64])
+    >>> [tuple(block.shape) for block in table.blocks]
+    [(6, 64), (69, 32), (791, 8), (9134, 4)]
+    """
+
+    block_of: Tensor
+    place: Tensor
+
+    def __init__(
+        self,
+        num_embeddings: int,
+        embedding_dim: int,
+        counts: Tensor,
+        *,
+        n_blocks: int = 8,
+        temperature: float = 0.4,
+        base_dim: int | None = None,
+        std: float = 1.0,
+        padding_idx: int | None = None,
+    ) -> None:
+        super().__init__(num_embeddings, embedding_dim, std, padding_idx)
+        check_integer(self._owner, "n_blocks", n_blocks, low=1)
+        check_real(self._owner, "temperature", temperature, low=0)
+        first = embedding_dim if base_dim is None else check_integer(self._owner, "base_dim", base_dim, low=1)
+        order = by_frequency(self._owner, counts, num_embeddings).cpu()
+        sorted_counts = counts.cpu()[order].double()
+        mass = sorted_counts.cumsum(0)
+        if mass[-1] == 0:
+            raise InputError(self._owner, "counts", "of at least one object that occurs", "zeros")
+        share = (n_blocks * (mass - sorted_counts) / mass[-1]).long().clamp(max=n_blocks - 1)
+        _, numbers, sizes = torch.unique(share, return_inverse=True, return_counts=True)
+        start = sizes.cumsum(0) - sizes
+        block_of, place = torch.empty_like(numbers), torch.empty_like(numbers)
+        block_of[order] = numbers
+        place[order] = torch.arange(num_embeddings) - start[numbers]
+        self.register_buffer("block_of", block_of.short())
+        self.register_buffer("place", place.int())
+        lengths = [first * (n / int(sizes[0])) ** -temperature for n in sizes.tolist()]
+        dims = [min(2 ** max(round(math.log2(x)), 0), embedding_dim) for x in lengths]
+        self.blocks = torch.nn.ParameterList(
+            normal(n, k, std=self._std) for n, k in zip(sizes.tolist(), dims, strict=True)
+        )
+        self.maps = torch.nn.ParameterDict(
+            {str(i): normal(k, embedding_dim, std=1 / math.sqrt(k)) for i, k in enumerate(dims) if k != embedding_dim}
+        )
+
+    def _rows(self, ids: Tensor) -> Tensor:
+        blocks = self.block_of[ids]
+        made, found = [], []
+        for number, vectors in enumerate(self.blocks):
+            mine = torch.nonzero(blocks == number)[:, 0]
+            rows = take_rows(vectors, self.place[ids[mine]])
+            made.append(rows @ self.maps[str(number)] if str(number) in self.maps else rows)
+            found.append(mine)
+        return torch.cat(made)[torch.cat(found).argsort()]
+
+
+class LowRankEmbedding(SmallTable):
+    """A table of low rank, E = U W: short vectors and one linear map for all.
+
+    Parameters
+    ----------
+    num_embeddings : int, >= 1
+        Number of objects, V.
+    embedding_dim : int, >= 1
+        Length of a vector, d.
+    rank : int, >= 1
+        Length of the short vectors, r; at most d.
+    std : float, > 0, default=1
+        Standard deviation of the table's numbers at the start.
+    padding_idx : int, optional
+        An object whose vector is 0; counted from the end if it is negative.
+
+    Attributes
+    ----------
+    vectors : torch.nn.Parameter, shape (V, r)
+        U.
+    map : torch.nn.Parameter, shape (r, d)
+        W.
+
+    Raises
+    ------
+    InputError
+        An argument that cannot be used; in a call, ids that are no ids.
+
+    Notes
+    -----
+    ``n_parameters`` is V r + r d.
+
+    References
+    ----------
+    Lan et al. (2020), "ALBERT: a lite BERT for self-supervised learning of language representations", ICLR,
+    section 3.1.
+
+    Examples
+    --------
+    >>> import torch, nearfar as nf
+    >>> table = nf.nn.LowRankEmbedding(10_000, 64, rank=4)
+    >>> table(torch.tensor([[3, 1, 4], [1, 5, 9]])).shape
+    torch.Size([2, 3, 64])
+    >>> table.n_parameters == 10_000 * 4 + 4 * 64
+    True
+    """
+
+    def __init__(
+        self,
+        num_embeddings: int,
+        embedding_dim: int,
+        rank: int,
+        *,
+        std: float = 1.0,
+        padding_idx: int | None = None,
+    ) -> None:
+        super().__init__(num_embeddings, embedding_dim, std, padding_idx)
+        check_integer(self._owner, "rank", rank, low=1, high=embedding_dim)
+        self.vectors = normal(num_embeddings, rank, std=self._std)
+        self.map = normal(rank, embedding_dim, std=1 / math.sqrt(rank))
+
+    def _rows(self, ids: Tensor) -> Tensor:
+        return take_rows(self.vectors, ids) @ self.map
+
+
+class TensorTrainEmbedding(SmallTable):
+    """A table as a tensor train: E[(i_1 .. i_N), (j_1 .. j_N)] is a product of N small matrices, G_k[i_k, j_k].
+
+    The digits i_k of an object's id are those of a number whose bases are ``row_shape``, the first digit the largest.
+
+    Parameters
+    ----------
+    num_embeddings : int, >= 1
+        Number of objects, V.
+    embedding_dim : int, >= 1
+        Length of a vector, d.
+    row_shape : sequence of int, each >= 1
+        v_1 .. v_N, whose product is at least V.
+    dim_shape : sequence of int, each >= 1
+        d_1 .. d_N, whose product is d.
+    rank : int, >= 1
+        Size r of the matrices; the first has one row and the last one column.
+    std : float, > 0, default=1
+        Standard deviation of the table's numbers at the start.
+    padding_idx : int, optional
+        An object whose vector is 0; counted from the end if it is negative.
+
+    Attributes
+    ----------
+    cores : torch.nn.ParameterList
+        G_k, shape (r_{k-1}, v_k, d_k, r_k), with r_0 = r_N = 1 and r elsewhere.
+
+    Raises
+    ------
+    InputError
+        An argument that cannot be used; in a call, ids that are no ids.
+
+    Notes
+    -----
+    ``n_parameters`` is the sum of r_{k-1} v_k d_k r_k.
+
+    References
+    ----------
+    Hrinchuk et al. (2019), "Tensorized embedding layers for efficient model compression", arXiv 1901.10787, section 3.
+
+    Examples
+    --------
+    >>> import torch, nearfar as nf
+    >>> table = nf.nn.TensorTrainEmbedding(10_000, 64, (20, 20, 25), (4, 4, 4), rank=8)
+    >>> table(torch.tensor([[3, 1, 4], [1, 5, 9]])).shape
+    torch.Size([2, 3, 64])
+    >>> table.n_parameters == 20 * 4 * 8 + 8 * 20 * 4 * 8 + 8 * 25 * 4
+    True
+    """
+
+    def __init__(
+        self,
+        num_embeddings: int,
+        embedding_dim: int,
+        row_shape: Sequence[int],
+        dim_shape: Sequence[int],
+        rank: int,
+        *,
+        std: float = 1.0,
+        padding_idx: int | None = None,
+    ) -> None:
+        super().__init__(num_embeddings, embedding_dim, std, padding_idx)
+        self.row_shape, self.dim_shape = self._shape("row_shape", row_shape), self._shape("dim_shape", dim_shape)
+        n_cores = len(self.row_shape)
+        if math.prod(self.row_shape) < num_embeddings:
+            expected = f"numbers whose product is num_embeddings, {num_embeddings}, or more"
+            raise InputError(self._owner, "row_shape", expected, self.row_shape)
+        if len(self.dim_shape) != n_cores or math.prod(self.dim_shape) != embedding_dim:
+            expected = f"as many numbers as row_shape, {n_cores}, whose product is embedding_dim, {embedding_dim}"
+            raise InputError(self._owner, "dim_shape", expected, self.dim_shape)
+        check_integer(self._owner, "rank", rank, low=1)
+        ranks = [1, *[rank] * (n_cores - 1), 1]
+        each = (self._std**2 / math.prod(ranks)) ** (1 / (2 * n_cores))
+        shapes = zip(pairwise(ranks), self.row_shape, self.dim_shape, strict=True)
+        self.cores = torch.nn.ParameterList(normal(left, v, d, right, std=each) for (left, right), v, d in shapes)
+
+    def _shape(self, name: str, given: Sequence[int]) -> tuple[int, ...]:
+        if not isinstance(given, (tuple, list)) or not given:
+            raise InputError(self._owner, name, "a tuple of integers", repr(given))
+        return tuple(check_integer(self._owner, name, length, low=1) for length in given)
+
+    def _rows(self, ids: Tensor) -> Tensor:
+        return self._product(ids, len(self.cores))[:, :, 0]
+
+    def _product(self, ids: Tensor, n_cores: int) -> Tensor:
+        """Return the products (n, d_1 .. d_k, r_k) of the first cores: ids are numbers of the first digits."""
+        core: Tensor = self.cores[n_cores - 1]
+        _, v, d, right = core.shape
+        if n_cores == 1:
+            return core[0].index_select(0, ids)
+        first, places = torch.unique(ids // v, return_inverse=True)
+        before = self._product(first, n_cores - 1).index_select(0, places)  # (n, components so far, left)
+        factors = core.transpose(0, 1).index_select(0, ids % v)  # (n, left, d, right)
+        return (before @ factors.flatten(2)).reshape(len(ids), before.shape[1] * d, right)
+
+
+UNITS = ("entries", "rows")
+
+
+class SelectionTable(SmallTable):
+    """Vectors (V, d), and which of them, or of their entries, are kept: ``kept`` (V, 1) or (V, d)."""
+
+    vectors: torch.nn.Parameter
+    kept: Tensor
+
+    @property
+    def scores(self) -> Tensor:
+        """What is compared with the threshold of ``prune``."""
+        raise NotImplementedError
+
+    def prune(self, threshold: float) -> None:
+        """Take out, for good, whatever has a score of at most ``threshold``: it reads as 0, and has no gradient.
+
+        Parameters
+        ----------
+        threshold : float
+            The largest score that is taken out.
+        """
+        check_real(f"{self._owner}.prune", "threshold", threshold)
+        with torch.no_grad():
+            self.kept &= self.scores > threshold
+            self.vectors.mul_(self.kept)
+
+    def _rows(self, ids: Tensor) -> Tensor:
+        return take_rows(self.vectors, ids) * self.kept[ids]
+
+    @property
+    def n_parameters(self) -> int:
+        """Number of parameters that are left: entries that are not 0, or rows times d."""
+        return int(self.kept.sum()) * (self.embedding_dim // self.kept.shape[1])
+
+
+class SelectionEmbedding(SelectionTable):
+    """An ordinary table whose entries, or rows, are selected by their size: slimming, sparse CBOW, group lasso.
+
+    ``penalty`` is a term for the loss, which an optimiser follows by its subgradient; entries become small, and
+    ``prune`` takes them out (slimming). ``shrink`` is the proximal step of the same penalty, to be called after the
+    optimiser's own; it makes exact zeros (sparse CBOW; of rows: group lasso).
+
+    Parameters
+    ----------
+    num_embeddings : int, >= 1
+        Number of objects, V.
+    embedding_dim : int, >= 1
+        Length of a vector, d.
+    unit : {"entries", "rows"}, default="entries"
+        What is selected: single entries, by their absolute values, or rows, by their lengths.
+    std : float, > 0, default=1
+        Standard deviation of the table's numbers at the start.
+    padding_idx : int, optional
+        An object whose vector is 0; counted from the end if it is negative.
+
+    Attributes
+    ----------
+    vectors : torch.nn.Parameter, shape (V, d)
+        E.
+    kept : Tensor of bool, shape (V, d) or (V, 1)
+        What has not been taken out by ``prune``.
+
+    Raises
+    ------
+    InputError
+        An argument that cannot be used; in a call, ids that are no ids.
+
+    Notes
+    -----
+    ``n_parameters`` counts the entries that are not 0, or d for each row that is not 0. In training the table is as
+    large as any.
+
+    References
+    ----------
+    Liu et al. (2017), "Learning efficient convolutional networks through network slimming", ICCV: the subgradient.
+    Sun et al. (2016), "Sparse word embeddings using l1 regularized online learning", IJCAI: zeros in E itself; they
+    reach them by dual averaging. Yuan & Lin (2006), "Model selection and estimation in regression with grouped
+    variables", JRSS B 68: the group lasso.
+
+    Examples
+    --------
+    >>> import torch, nearfar as nf
+    >>> table = nf.nn.SelectionEmbedding(100, 4, unit="rows")
+    >>> optimizer = torch.optim.SGD(table.parameters(), lr=0.1)
+    >>> goal = (torch.arange(100) < 20).float()[:, None].expand(100, 4)
+    >>> for _ in range(100):
+    ...     optimizer.zero_grad()
+    ...     (0.5 * (table(torch.arange(100)) - goal).square().sum()).backward()
+    ...     optimizer.step()
+    ...     table.shrink(0.1 * 0.2)  # the learning rate times the price of a unit of length
+    >>> table.n_parameters == 20 * 4
+    True
+    """
+
+    def __init__(
+        self,
+        num_embeddings: int,
+        embedding_dim: int,
+        *,
+        unit: str = "entries",
+        std: float = 1.0,
+        padding_idx: int | None = None,
+    ) -> None:
+        super().__init__(num_embeddings, embedding_dim, std, padding_idx)
+        self.unit = check_choice(self._owner, "unit", unit, UNITS)
+        self.vectors = normal(num_embeddings, embedding_dim, std=self._std)
+        kept = torch.ones(num_embeddings, embedding_dim if unit == "entries" else 1, dtype=torch.bool)
+        self.register_buffer("kept", kept)
+
+    @property
+    def scores(self) -> Tensor:
+        """Absolute values (V, d) of entries, or lengths (V, 1) of rows."""
+        with torch.no_grad():
+            return self.vectors.abs() if self.unit == "entries" else self.vectors.norm(dim=1, keepdim=True)
+
+    @property
+    def n_parameters(self) -> int:
+        """Number of parameters that are left: entries that are not 0, or d for each row that is not 0."""
+        return int((self.kept & (self.scores > 0)).sum()) * (self.embedding_dim // self.kept.shape[1])
+
+    def penalty(self) -> Tensor:
+        """Return the sum of all absolute values, or of the lengths of all rows, to be added to a loss at a price.
+
+        Returns
+        -------
+        Tensor, shape ()
+        """
+        return self.vectors.abs().sum() if self.unit == "entries" else self.vectors.norm(dim=1).sum()
+
+    def shrink(self, threshold: float) -> None:
+        """Make all entries, or all rows, shorter by ``threshold``, and 0 where they are shorter than that.
+
+        Parameters
+        ----------
+        threshold : float, >= 0
+            The learning rate times the price: with plain gradient descent this is the proximal step of the penalty.
+        """
+        check_real(f"{self._owner}.shrink", "threshold", threshold, low=0)
+        with torch.no_grad():
+            scores = self.scores
+            self.vectors.mul_((scores - threshold).clamp_(min=0) / scores.clamp_(min=torch.finfo(scores.dtype).tiny))
+
+
+class VocabularyDropoutEmbedding(SelectionTable):
+    """Variational vocabulary dropout: noise for each object, as much as its vector bears; who bears much is dropped.
+
+    In training the vector of object i is E_i (1 + sqrt(a_i) z), z from N(0, 1) for each component, drawn anew for each
+    distinct object of a call where gradients are asked for. The rates a_i are learned: ``divergence`` asks for large
+    ones, the loss for small ones where a vector matters. After training ``prune(-t)`` drops the objects with
+    log a_i >= t.
+
+    Parameters
+    ----------
+    num_embeddings : int, >= 1
+        Number of objects, V.
+    embedding_dim : int, >= 1
+        Length of a vector, d.
+    std : float, > 0, default=1
+        Standard deviation of the table's numbers at the start.
+    padding_idx : int, optional
+        An object whose vector is 0; counted from the end if it is negative.
+
+    Attributes
+    ----------
+    vectors : torch.nn.Parameter, shape (V, d)
+        E.
+    log_rate : torch.nn.Parameter, shape (V, 1)
+        log a_i; -3 at first, between -10 and 10 wherever it is used.
+    kept : Tensor of bool, shape (V, 1)
+        Objects that have not been dropped by ``prune``.
+
+    Raises
+    ------
+    InputError
+        An argument that cannot be used; in a call, ids that are no ids.
+
+    Notes
+    -----
+    ``n_parameters`` counts d for each object that is left; rates are needed in training only. The paper draws noise for
+    each document, and starts log a_i between 0 and 3.
+
+    References
+    ----------
+    Chen et al. (2019), "How large a vocabulary does text classification need? A variational approach to vocabulary
+    selection", NAACL, section 3. Divergence: Molchanov et al. (2017), "Variational dropout sparsifies deep neural
+    networks", ICML, eq. 14.
+
+    Examples
+    --------
+    >>> import torch, nearfar as nf
+    >>> table = nf.nn.VocabularyDropoutEmbedding(100, 4, std=0.1)
+    >>> optimizer = torch.optim.Adam(table.parameters(), lr=0.05)
+    >>> goal = (torch.arange(100) < 20).float()[:, None].expand(100, 4)
+    >>> for _ in range(200):
+    ...     optimizer.zero_grad()
+    ...     loss = (table(torch.arange(100)) - goal).square().sum() + table.divergence()
+    ...     loss.backward()
+    ...     optimizer.step()
+    >>> table.prune(0.0)
+    >>> table.n_parameters == 20 * 4
+    True
+    """
+
+    def __init__(
+        self, num_embeddings: int, embedding_dim: int, *, std: float = 1.0, padding_idx: int | None = None
+    ) -> None:
+        super().__init__(num_embeddings, embedding_dim, std, padding_idx)
+        self.vectors = normal(num_embeddings, embedding_dim, std=self._std)
+        self.log_rate = torch.nn.Parameter(torch.full((num_embeddings, 1), -3.0))
+        self.register_buffer("kept", torch.ones(num_embeddings, 1, dtype=torch.bool))
+
+    @property
+    def scores(self) -> Tensor:
+        """How little noise an object bears, -log a_i, (V, 1)."""
+        return -self.log_rate.detach()
+
+    def divergence(self) -> Tensor:
+        """Return the divergence of all vectors from their prior: the loss of one data set is to be added to it.
+
+        Returns
+        -------
+        Tensor, shape ()
+        """
+        x = self.log_rate.clamp(-10, 10)
+        return (0.63576 * (1 - torch.sigmoid(1.8732 + 1.48695 * x)) + 0.5 * softplus(-x)).sum()
+
+    def _rows(self, ids: Tensor) -> Tensor:
+        rows = super()._rows(ids)
+        if not (self.training and torch.is_grad_enabled()):
+            return rows
+        spread = take_rows(self.log_rate, ids).clamp(-10, 10).mul(0.5).exp()
+        return rows * (1 + spread * torch.randn_like(rows))

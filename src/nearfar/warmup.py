@@ -1,0 +1,49 @@
+"""Compiling ahead of need."""
+
+from __future__ import annotations
+
+import io
+import time
+
+
+def warmup() -> float:
+    """Compile the kernels of the usual fits now, so that the first one does not wait for it.
+
+    Compiled kernels are kept on disk, in ``__pycache__`` beside the package or, where that cannot be written, in the
+    user's cache of numba: one call per machine and version is enough. Useful when an image is built.
+
+    Returns
+    -------
+    float
+        Seconds that it took; well under a second when all kernels were on disk already.
+
+    Examples
+    --------
+    >>> import nearfar as nf
+    >>> seconds = nf.warmup()
+    """
+    import numpy as np
+
+    from nearfar.edrep.estimator import EDRep
+    from nearfar.maps.neighbor import TSNE
+    from nearfar.relations.matrix import Relation
+
+    started = time.perf_counter()
+    ring = [(i, (i + step) % 12) for i in range(12) for step in (1, 5)]
+    weighted = [(u, v, 0.5 + u % 3) for u, v in ring]
+    for edges in (ring, weighted):
+        for directed in (False, True):
+            relation = Relation.from_edges(edges, directed=directed)
+            for steps in (1, 2):
+                walk = relation.random_walk(steps)
+                for gradient in ("forward", "paper"):
+                    EDRep(2, gradient=gradient, n_epochs=1, random_state=0).fit(walk)
+    for separator in (" ", " id"):  # files of integer ids, and of others
+        lines = "\n".join(f"{u}{separator}{v}" for u, v in ring)
+        Relation.from_edges(io.StringIO(lines), delimiter=" ")
+    users = Relation.from_edges(np.array(ring), bipartite=True).normalized()
+    EDRep(2, n_clusters=2, n_epochs=1, random_state=0).fit(users).transform(users)
+    points = np.random.default_rng(0).normal(size=(40, 3)).astype(np.float32)
+    for far in ("exact", "fft"):
+        TSNE(perplexity=3, max_iter=2, far=far, random_state=0).fit(points).transform(points[:2])
+    return time.perf_counter() - started

@@ -1,0 +1,757 @@
+"""`MultiSenseWord2DM`: several sense vectors for each word, and the density matrix that they make."""
+# mypy: disable-error-code="misc,no-any-return,no-untyped-call,no-untyped-def,untyped-decorator"
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from nearfar._core.checks import check_choice, check_integer, check_real
+from nearfar._core.jit import jit
+from nearfar._core.vector import (
+    FAST,
+    LANES,
+    lane_sum,
+    load,
+    multiply_add,
+    multiply_add_lanes,
+    prefetch_row,
+    store,
+    zeros_like,
+)
+from nearfar.contracts import Floats
+from nearfar.embedding.search import nearest_rows, row_norms, unit_rows
+from nearfar.errors import InputError, UnknownIdError
+from nearfar.kernels import exp, ln1p
+from nearfar.words.adam import adam_row
+from nearfar.words.model import WordModel, adam_moments, adam_state
+
+if TYPE_CHECKING:
+    from nearfar._core.ids import Ids
+    from nearfar.embedding.density import DensityEmbedding, Sense
+    from nearfar.embedding.vectors import Embedding
+    from nearfar.words.model import Known
+    from nearfar.words.trainer import Arrays, TrainWindows, WordState
+    from nearfar.words.windows import Windows, WindowSource
+
+# ------------------------------------------------------------
+# Compiled kernels of MultiSenseWord2DM: several sense vectors for each word, one of them moved by each context.
+#
+#     columns    a word t around a centre c: the column l in which their vectors have the largest product; skip-gram
+# with
+#                negative sampling between the columns l of t and of c. Noise meets t in the same column, as in the
+#                authors' code, or in its own best one
+#     clusters   a centre c and the words around it: the sense s whose cluster of contexts is nearest to this context,
+#                then skip-gram between the sense vector b_c,s and the global vectors g of the words around, and of
+# noise
+#
+#     loss       -ln sigma(L) of true pairs, -ln sigma(-L) of noise
+#
+# Tables are flat; the vectors of a word lie one after another, each of n numbers, so that a chosen one is in one or two
+# cache lines. A pair (columns) or a window (clusters) is one step, from all vectors as they were before it. Several
+# threads work on the same tables without locks. At rate 0 nothing changes: neither vectors nor moments nor clusters nor
+# counts.
+#
+# Moments of Adam are (first, second, steps, corrections) of a table, ``first`` empty where steps are plain.
+
+_ONE, _ZERO = np.float32(1), np.float32(0)
+_TINY = np.float32(1e-30)
+
+
+@jit(fastmath=FAST, error_model="numpy", inline="always")
+def _dot(X, x, Y, y, n):
+    total = zeros_like(X)
+    for k in range(0, n, LANES):
+        total = multiply_add_lanes(load(X, x + k, n - k), load(Y, y + k, n - k), total)
+    return lane_sum(total)
+
+
+@jit(fastmath=FAST, error_model="numpy", inline="always")
+def _add(X, x, scale, Y, y, n):
+    """X[x : x + n] += scale Y[y : y + n]."""
+    for k in range(0, n, LANES):
+        store(X, x + k, n - k, multiply_add(scale, load(Y, y + k, n - k), load(X, x + k, n - k)))
+
+
+@jit(fastmath=FAST, error_model="numpy", inline="always")
+def _gather(scratch, c, scale, Y, y, n, fresh):
+    """Add scale Y[y : y + n] to scratch, or put it there; scratch is padded: whole vectors are read back at once."""
+    for k in range(0, n, LANES):
+        total = zeros_like(scratch) if fresh else load(scratch, c + k, LANES)
+        store(scratch, c + k, LANES, multiply_add(scale, load(Y, y + k, n - k), total))
+
+
+@jit(inline="always")
+def _padded(n):
+    return -(-n // LANES) * LANES
+
+
+@jit(fastmath=FAST, error_model="numpy", inline="always")
+def _slope(score, sign):
+    """Return the derivative of ln sigma(sign score), and -ln sigma(sign score)."""
+    x = sign * score
+    e = exp(-abs(x))
+    # sigma(-x), without overflow: e / (1 + e) for x >= 0
+    return sign * ((e if x >= _ZERO else _ONE) / (_ONE + e)), ln1p(e) + max(-x, _ZERO)
+
+
+@jit(fastmath=FAST, error_model="numpy", inline="always")
+def _move(table, row, n, change, c, rate, moments):
+    """Move a vector along change[c : c + n], which is minus the gradient."""
+    first, second, steps, corrections = moments
+    if first.size == 0:
+        _add(table, row * n, rate, change, c, n)
+    else:
+        adam_row(table, row, n, change[c:], first, second, steps, rate, corrections)
+
+
+# ---------------------------------------------------------------- columns
+
+
+@jit(fastmath=FAST, error_model="numpy")
+def best_column(X, x, Y, y, shape):
+    """Return (l, score): the column in which the product of two words is largest, the first of equal ones."""
+    n, m = shape
+    best, column = _dot(X, x, Y, y, n), 0
+    for other in range(1, m):
+        score = _dot(X, x + other * n, Y, y + other * n, n)
+        if score > best:
+            best, column = score, other
+    return column, best
+
+
+@jit(fastmath=FAST, error_model="numpy")
+def train_columns(inputs, starts, outs, rate, shape, own, X, Y, chosen, moments, sums):
+    """Train on windows, pair by pair; ``shape`` is (n, m), ``own`` whether noise meets a word in a column of its own.
+
+    ``chosen`` counts for each input word how often each of its columns was taken by a true pair.
+    """
+    n, m = shape
+    n_windows, n_outs = outs.shape
+    columns, slopes = np.zeros(n_outs, np.int64), np.zeros(n_outs, X.dtype)
+    change = np.zeros((1 + m) * _padded(n), X.dtype)
+    for w in range(n_windows):
+        if w + 1 < n_windows:
+            for o in range(n_outs if own else 1):
+                prefetch_row(Y, np.int64(outs[w + 1, o]) * m * n, m * n, 20)
+            for a in range(starts[w + 1], starts[w + 2]):
+                prefetch_row(X, np.int64(inputs[a]) * m * n, m * n, 20)
+        for a in range(starts[w], starts[w + 1]):
+            word = np.int64(inputs[a])
+            _pair_slopes(word, outs[w], shape, own, X, Y, columns, slopes, sums)
+            if rate > 0:
+                chosen[word * m + columns[0]] += 1
+                _pair_step(word, outs[w], rate, shape, X, Y, moments, columns, slopes, change)
+
+
+@jit(fastmath=FAST, error_model="numpy")
+def _pair_slopes(word, outs, shape, own, X, Y, columns, slopes, sums):
+    """Write in which column each output meets the word, and the slope there; noise that is the centre has none."""
+    n, m = shape
+    for o in range(outs.size):
+        slopes[o] = _ZERO
+        if o > 0 and outs[o] == outs[0]:
+            continue
+        x, y = word * m * n, np.int64(outs[o]) * m * n
+        if o == 0 or own:
+            columns[o], score = best_column(X, x, Y, y, shape)
+        else:
+            columns[o], score = columns[0], _dot(X, x + columns[0] * n, Y, y + columns[0] * n, n)
+        slopes[o], loss = _slope(score, _ONE if o == 0 else -_ONE)
+        sums[0] += loss
+        sums[1] += 1
+
+
+@jit(fastmath=FAST, error_model="numpy")
+def _pair_step(word, outs, rate, shape, X, Y, moments, columns, slopes, change):
+    """Move what the slopes say, from where all is; ``change`` is scratch: of an output, of the columns of the word."""
+    n, m = shape
+    width = _padded(n)
+    for o in range(outs.size):
+        if slopes[o] != _ZERO:
+            at, y = (1 + columns[o]) * width, (np.int64(outs[o]) * m + columns[o]) * n
+            _gather(change, at, slopes[o], Y, y, n, not _came_before(o, columns, slopes))
+    for o in range(outs.size):
+        if slopes[o] != _ZERO:
+            _gather(change, 0, slopes[o], X, (word * m + columns[o]) * n, n, True)
+            _move(Y, np.int64(outs[o]) * m + columns[o], n, change, 0, rate, moments[1])
+    for o in range(outs.size):
+        if slopes[o] != _ZERO and not _came_before(o, columns, slopes):
+            _move(X, word * m + columns[o], n, change, (1 + columns[o]) * width, rate, moments[0])
+
+
+@jit(inline="always")
+def _came_before(o, columns, slopes):
+    """Return whether an output before this one meets the word in the same column."""
+    found = False
+    for before in range(o):
+        found |= slopes[before] != _ZERO and columns[before] == columns[o]
+    return found
+
+
+# ---------------------------------------------------------------- clusters
+
+
+@jit(fastmath=FAST, error_model="numpy")
+def nearest_sense(context, centres, known, middle):
+    """Return (sense, cosine): of the ``known`` centres the one in whose direction the context is, seen from middle."""
+    n = context.size
+    best, sense = -np.float32(2), 0
+    for s in range(known):
+        product, size, norm = context[0] * _ZERO, context[0] * _ZERO, context[0] * _ZERO
+        for k in range(n):
+            a, b = context[k] - middle[k], centres[s * n + k] - middle[k]
+            product += a * b
+            size += a * a
+            norm += b * b
+        cosine = product / (np.sqrt(size * norm) + _TINY)
+        if cosine > best:
+            best, sense = cosine, s
+    return sense, best
+
+
+@jit(fastmath=FAST, error_model="numpy")
+def _told_sense(context, row, m, growth, memory, B, clusters, middle):
+    """Return the sense of a context; a new one, if it fits none; and move the cluster towards it."""
+    centres, chosen, known, allowed = clusters
+    n, word = context.size, row // m
+    n_known = known[word]  # read once: another thread may open a sense, too
+    sense, cosine = nearest_sense(context, centres[row * n : (row + n_known) * n], n_known, middle)
+    if n_known < allowed[word] and (n_known == 0 or cosine < growth):
+        if n_known == 0:
+            chosen[row] = 0
+        sense = n_known
+        known[word] = n_known + 1
+        for k in range(n):  # it begins as the first one is
+            B[(row + sense) * n + k] = B[row * n + k]
+    count = chosen[row + sense] + 1
+    chosen[row + sense] = count
+    middle[n] = min(middle[n] + _ONE, memory)
+    share, slow = context.dtype.type(1 / count), _ONE / middle[n]
+    for k in range(n):
+        at = (row + sense) * n + k
+        centres[at] += share * (context[k] - centres[at])
+        middle[k] += slow * (context[k] - middle[k])
+    return sense
+
+
+@jit(fastmath=FAST, error_model="numpy")
+def train_clusters(inputs, starts, outs, rate, shape, growth, memory, B, G, clusters, middle, moments, sums):
+    """Train on windows; ``shape`` is (n, m), ``clusters`` (centres, chosen, known, allowed), rows those of B.
+
+    ``growth`` is the cosine below which a context fits no sense, NaN as long as every word has but one and clusters
+    are not looked at. ``middle`` is the mean of contexts, of about ``memory`` of them, and then their number.
+    """
+    n, m = shape
+    n_windows, n_outs = outs.shape
+    slopes = np.zeros(np.diff(starts).max() + n_outs if n_windows else 0, B.dtype)
+    change, context, mean = np.zeros(2 * _padded(n), B.dtype), np.zeros(_padded(n), B.dtype), middle.copy()
+    for w in range(n_windows):
+        around, row = inputs[starts[w] : starts[w + 1]], np.int64(outs[w, 0]) * m
+        if w + 1 < n_windows:
+            prefetch_row(B, np.int64(outs[w + 1, 0]) * m * n, m * n, 8)
+            prefetch_row(clusters[0], np.int64(outs[w + 1, 0]) * m * n, m * n, 8)
+            for o in range(1, n_outs):
+                prefetch_row(G, np.int64(outs[w + 1, o]) * n, n, 8)
+        if not np.isnan(growth):
+            share = B.dtype.type(1 / around.size)
+            for a in range(around.size):
+                _gather(context, 0, share, G, np.int64(around[a]) * n, n, a == 0)
+            if rate > 0:
+                row += _told_sense(context[:n], row, m, growth, memory, B, clusters, mean)
+            else:
+                n_known = clusters[2][row // m]
+                row += nearest_sense(context[:n], clusters[0][row * n : (row + n_known) * n], n_known, mean)[0]
+        elif rate > 0:
+            clusters[1][row] += 1
+        _cluster_step(around, outs[w], row, rate, B, G, n, moments, slopes, change, sums)
+    if rate > 0:
+        middle[:] = mean
+
+
+@jit(fastmath=FAST, error_model="numpy")
+def _cluster_step(around, outs, row, rate, B, G, n, moments, slopes, change, sums):
+    """Do one step of skip-gram from one sense vector to the words around; each has all noise words but itself."""
+    p = around.size
+    for i in range(p + outs.size - 1):
+        true = i < p
+        word = np.int64(around[i] if true else outs[i - p + 1])
+        count = 1
+        if not true:
+            count = p
+            for a in range(p):
+                count -= around[a] == word
+        slope, loss = _slope(_dot(B, row * n, G, word * n, n), _ONE if true else -_ONE)
+        slopes[i] = slope * np.float32(count)
+        sums[0] += loss * count
+        sums[1] += count
+        _gather(change, 0, slopes[i], G, word * n, n, i == 0)
+    if rate == 0:
+        return
+    for i in range(p + outs.size - 1):
+        if slopes[i] != _ZERO:
+            word = np.int64(around[i] if i < p else outs[i - p + 1])
+            _gather(change, _padded(n), slopes[i], B, row * n, n, True)
+            _move(G, word, n, change, _padded(n), rate, moments[1])
+    _move(B, row, n, change, 0, rate, moments[0])
+
+
+# ------------------------------------------------------------
+# The words nearest to a sense: by their own senses, as far as these are more than rare.
+
+RARE = 0.05
+"""Senses chosen in a smaller share of a word's contexts do not count."""
+
+
+def words_near(
+    vectors: Floats, shares: NDArray[np.float64], word: int, sense: int, topn: int, *, same_column: bool
+) -> list[tuple[int, float]]:
+    """Return rows of words and cosines, best first, each word by the nearest of its senses.
+
+    Parameters
+    ----------
+    vectors : ndarray of shape (n_words, m, n)
+        Sense vectors.
+    shares : ndarray of shape (n_words, m), float64
+        How often each is chosen.
+    word, sense : int
+        The sense that is asked for; its word is left out.
+    topn : int
+    same_column : bool
+        Whether only senses of the same number are compared.
+    """
+    compared = shares >= RARE
+    compared[word] = False
+    if same_column:
+        compared[:, np.arange(shares.shape[1]) != sense] = False
+    rows, senses = np.nonzero(compared)
+    others = vectors[rows, senses]
+    k = min(topn * shares.shape[1], len(rows))
+    if not k:
+        return []
+    best, scores = nearest_rows(unit_rows(vectors[word, sense][None]), others, k, norms=row_norms(others))
+    nearest: dict[Any, float] = {}
+    for row, score in zip(rows[best[0]].tolist(), scores[0].tolist(), strict=True):
+        nearest.setdefault(row, score)
+    return list(nearest.items())[:topn]
+
+
+# ------------------------------------------------------------
+# How `MultiSenseWord2DM` trains on windows: its kernels with what they take from the model.
+
+_ONE_SENSE = 0.2
+"""Share of the training in which, with clusters, every word has one sense."""
+_MEMORY = 10_000
+"""Of how many contexts their mean is made, about."""
+
+
+def trainer_of(model: MultiSenseWord2DM, arrays: Arrays) -> TrainWindows:
+    """Return what trains the arrays of a model."""
+    if model.optimizer == "adam":
+        *each, corrections = adam_moments(arrays, ("senses", "contexts"))
+        moments = tuple((*moment, corrections) for moment in each)
+    else:
+        none = np.empty(0, np.float32)
+        moments = 2 * ((none, none, np.empty(0, np.int64), none),)
+    tables = arrays["senses"].reshape(-1), arrays["contexts"].reshape(-1)
+    make = _columns_trainer if model.variant == "columns" else _clusters_trainer
+    return make(model, arrays, tables, moments)
+
+
+def _columns_trainer(
+    model: MultiSenseWord2DM, arrays: Arrays, tables: tuple[Floats, Floats], moments: Any
+) -> TrainWindows:
+    shape, own, chosen = model._shape, model.noise_column == "own", arrays["chosen"]
+
+    def train(windows: Windows, rate: float, sums: NDArray[np.float64]) -> None:
+        drawn = (windows.inputs, windows.starts, windows.outs, np.float32(rate))
+        train_columns(*drawn, shape, own, *tables, chosen, moments, sums)
+
+    return train
+
+
+def _clusters_trainer(
+    model: MultiSenseWord2DM, arrays: Arrays, tables: tuple[Floats, Floats], moments: Any
+) -> TrainWindows:
+    first = model._rates[model.optimizer] if model.learning_rate is None else model.learning_rate
+    told_from = max((1 - _ONE_SENSE) * first, min(model.min_learning_rate, first))
+    told_already = bool(arrays["known"].any())  # of a partial fit: the words of contexts have vectors
+    below = np.float32(np.inf if model.new_sense_threshold is None else model.new_sense_threshold)
+    clusters = (arrays["centres"].reshape(-1), arrays["chosen"], arrays["known"], arrays["allowed"])
+    shape, middle, memory = model._shape, arrays["middle"], np.float32(_MEMORY)
+
+    def train(windows: Windows, rate: float, sums: NDArray[np.float64]) -> None:
+        drawn = (windows.inputs, windows.starts, windows.outs, np.float32(rate))
+        growth = below if told_already or rate <= told_from else np.float32(np.nan)
+        train_clusters(*drawn, shape, growth, memory, *tables, clusters, middle, moments, sums)
+
+    return train
+
+
+class MultiSenseWord2DM(WordModel):
+    """Sense vectors of words, one of which is chosen and trained by each context, and density matrices made of them.
+
+    A word t has m sense vectors b_t,s of length n. Its density matrix is ``A_t = sum_s p_s b_t,s b_t,sᵀ / |b_t,s|²``,
+    p_s being the share of its contexts in which sense s was chosen. Every step is one of skip-gram with negative
+    sampling, ``-ln sigma(b . g) - sum_n ln sigma(-b . g_n)`` with K noise words n, between chosen vectors.
+
+    Parameters
+    ----------
+    n_components : int, default=17
+        n, the length of sense vectors and the order of the matrices, which have n (n + 1) / 2 free numbers.
+    n_senses : int, optional
+        m, how many senses a word may have: 3 by default, and ``n_components`` in columns, as published.
+    variant : {"clusters", "columns"}, default="clusters"
+        ``"clusters"``: contexts of a word are clustered as they come (MSSG). A centre's sense is the one whose cluster
+        is nearest to the mean of the vectors g of the words around, of which every word has one. ``"columns"``: the
+        words around a centre and the centre have m vectors each, the columns of their matrices B; of a pair both are
+        in the column in which their product is largest (Meyer & Lewis). See the notes.
+    new_sense_threshold : float, optional
+        With clusters: a word begins with one sense, and a new one is opened by a context whose cosine with all its
+        clusters is below this, such as 0 (with ``shrink_window=None``: short contexts are odd). By default every word
+        has all its senses.
+    min_sense_count : int, default=100
+        With clusters: in a text, a word must come so often for each of its senses; rarer words have but one.
+    noise_column : {"own", "same"}, default="own"
+        With columns: whether a noise word meets a word in the column where their product is largest, too, or in the
+        column of the true pair, as published. See the notes.
+    window : int, default=5
+        Words to either side that a centre may meet.
+    n_negative : int, default=5
+        K, noise words for each pair.
+    shared_negatives : bool, default=True
+        Draw them for each centre; else for each pair, which only columns allow: the context of a cluster is a window.
+    shrink_window : {"word", "sentence"} or None, default="word"
+        Whether a window's number of words to either side is drawn from 1 to ``window``: for each centre, for each
+        sentence, or not at all.
+    min_count, max_size : int, default=5 and None
+        Words that come less often, and all but the most frequent ones, are left out; not for an EncodedCorpus, which
+        has its vocabulary.
+    sample : float, default=1e-3
+        Frequent words are left out at random, the more the more frequent they are beyond this share of the text; 0
+        keeps all.
+    noise_exponent : float, default=0.75
+        Noise words are drawn in proportion to this power of their count.
+    init : Embedding or path of a stored one, optional
+        With clusters: vectors with which all senses of a word that it has start, as they are; other words start at
+        random. The vectors g start from its other side, if it has one.
+    optimizer : {"sgd", "adam"}, default="sgd"
+        Steps along the gradient of each window (clusters) or pair (columns), or of Adam: every vector that is moved has
+        moments of its own and a count of its own steps, by which they are corrected.
+    learning_rate : float, optional
+        At the start, from where it falls linearly; by default 0.05, and 0.001 for Adam.
+    min_learning_rate : float, default=1e-4
+        What it does not fall below.
+    n_epochs : int, default=5
+        Passes over the text.
+    validation_fraction : float, default=0.0
+        Share of the text, in blocks of 20,000 words, that is not trained on, but whose loss is told.
+    callbacks : sequence of callable, optional
+        Called after every epoch with a :class:`nearfar.callbacks.Progress`, whose ``loss`` is that of the epoch; if one
+        returns True, the fit ends.
+    random_state : int, Generator or None, default=None
+        Seed. With ``n_jobs=1`` the same seed gives the same bits.
+    n_jobs : int, optional
+        Number of threads; None means all processors. Several threads write to the same vectors, moments and clusters
+        without locks (Hogwild): results differ a little from run to run, losses only by noise.
+    verbose : int, default=0
+        1 shows a progress line on a terminal.
+
+    Attributes
+    ----------
+    sense_vectors_ : ndarray of shape (n_words, m, n), float32
+        b; rows as in the vocabulary. Zero where a sense was never opened.
+    sense_counts_ : ndarray of shape (n_words, m), int64
+        How often each sense was chosen; with clusters from when contexts were told apart.
+    factors_ : ndarray of shape (n_words, n, m), float32
+        Sense vectors of length ``sqrt(p_s)``, as columns: B with ``A = B Bᵀ``.
+    context_factors_ : ndarray of shape (n_words, n, k), float32
+        The other side, which only training needs: the vectors g (k = 1), or the columns of the centres (k = m).
+    embedding_ : ndarray of shape (n_words, n (n + 1) / 2), float32
+        The rows of ``vectors_``.
+    vectors_ : DensityEmbedding
+        The density matrices with their words.
+    vocabulary_ : Vocabulary
+    loss_curve_ : ndarray of shape (k,), float64
+        Mean loss of a pair in each of k epochs, over all true and noise pairs, nats.
+    validation_curve_ : ndarray of shape (k,), float64
+        The same on the words held out, after each epoch; empty without.
+    n_epochs_ : int
+        Epochs run, those of :meth:`partial_fit` included.
+
+    See Also
+    --------
+    Word2DM : Density matrices that are trained as such.
+    DensityEmbedding : Entropy, senses and search.
+
+    Notes
+    -----
+    *Clusters.* In the first fifth of the training every word has one sense: before words have vectors, contexts cannot
+    be told apart. Then clusters are opened, by the first contexts or as the threshold says; a new sense begins with the
+    vector of the first. Cosines are taken between context and clusters less the mean of all contexts, without which
+    they are mostly what all contexts have in common. The K noise words stand beside each of the words around; where
+    noise is that very word it does not count.
+
+    *Columns.* The published choice looks at the word that is to be predicted, and noise is then met in that word's
+    column, which for noise is any: true pairs win by choosing, the more columns the more, so that the loss falls while
+    nothing is learned. With ``noise_column="own"`` the score of two words is the largest product, for noise as for true
+    pairs. Columns are spaces of their own, which nothing turns towards one another.
+
+    *Weights.* The published density matrix is ``B Bᵀ`` divided by its trace, in which a sense counts with its squared
+    length. Lengths of skip-gram's vectors tell how frequent and how special a word is, not how often a sense is meant;
+    so senses count as often as they are chosen. ``DensityEmbedding.from_factors(model.sense_vectors_.swapaxes(1, 2),
+    model.vocabulary_.words)`` is the published form.
+
+    A :class:`Relation` is as good as a text, clusters if rows and columns are the same objects. Memory: n_words x m n
+    float32 for the senses, and as much for clusters or for the columns of the other side, three times both with Adam.
+
+    References
+    ----------
+    Meyer & Lewis (2020), "Modelling lexical ambiguity with density matrices", CoNLL, multi-sense Word2DM. Neelakantan,
+    Shankar, Passos & McCallum (2014), "Efficient non-parametric estimation of multiple embeddings per word in vector
+    space", EMNLP, MSSG and NP-MSSG. Kingma & Ba (2015), "Adam". Niu, Recht, Re & Wright (2011), "Hogwild!".
+
+    Examples
+    --------
+    >>> import pydoc_data.topics
+    >>> import nearfar as nf
+    >>> corpus = nf.Corpus(pydoc_data.topics.topics.values(), lowercase=True)
+    >>> model = nf.MultiSenseWord2DM(n_components=8, n_senses=2, n_epochs=2, random_state=0, n_jobs=1).fit(corpus)
+    >>> model.sense_vectors_.shape == (len(model.vocabulary_), 2, 8)
+    True
+    >>> len(model.senses_of("class")[0].nearest)
+    10
+    """
+
+    _rates: ClassVar[dict[str, float]] = {"sgd": 0.05, "adam": 0.001}
+    _shaped_by = (*WordModel._shaped_by, "n_senses", "variant")
+
+    sense_vectors_: NDArray[np.float32]
+    sense_counts_: NDArray[np.int64]
+    factors_: NDArray[np.float32]
+    context_factors_: NDArray[np.float32]
+    embedding_: NDArray[np.float32]
+
+    def __init__(
+        self,
+        n_components: int = 17,
+        *,
+        n_senses: int | None = None,
+        variant: str = "clusters",
+        new_sense_threshold: float | None = None,
+        min_sense_count: int = 100,
+        noise_column: str = "own",
+        window: int = 5,
+        n_negative: int = 5,
+        shared_negatives: bool = True,
+        shrink_window: str | None = "word",
+        min_count: int = 5,
+        max_size: int | None = None,
+        sample: float = 1e-3,
+        noise_exponent: float = 0.75,
+        init: Any = None,
+        optimizer: str = "sgd",
+        learning_rate: float | None = None,
+        min_learning_rate: float = 1e-4,
+        n_epochs: int = 5,
+        validation_fraction: float = 0.0,
+        callbacks: Any = None,
+        random_state: Any = None,
+        n_jobs: int | None = None,
+        verbose: int = 0,
+    ) -> None:
+        self.n_components = n_components
+        self.n_senses = n_senses
+        self.variant = variant
+        self.new_sense_threshold = new_sense_threshold
+        self.min_sense_count = min_sense_count
+        self.noise_column = noise_column
+        self.window = window
+        self.n_negative = n_negative
+        self.shared_negatives = shared_negatives
+        self.shrink_window = shrink_window
+        self.min_count = min_count
+        self.max_size = max_size
+        self.sample = sample
+        self.noise_exponent = noise_exponent
+        self.init = init
+        self.optimizer = optimizer
+        self.learning_rate = learning_rate
+        self.min_learning_rate = min_learning_rate
+        self.n_epochs = n_epochs
+        self.validation_fraction = validation_fraction
+        self.callbacks = callbacks
+        self.random_state = random_state
+        self.n_jobs = n_jobs
+        self.verbose = verbose
+
+    # ---------------------------------------------------------------- training
+
+    @property
+    def _shape(self) -> tuple[int, int]:
+        """(n, m): length of a sense vector, and how many a word may have."""
+        default = self.n_components if self.variant == "columns" else 3
+        return self.n_components, default if self.n_senses is None else self.n_senses
+
+    def _check(self) -> None:
+        owner = "MultiSenseWord2DM"
+        check_integer(owner, "n_components", self.n_components, low=1)
+        if self.n_senses is not None:
+            check_integer(owner, "n_senses", self.n_senses, low=1)
+        check_choice(owner, "variant", self.variant, ("clusters", "columns"))
+        check_integer(owner, "min_sense_count", self.min_sense_count, low=1)
+        check_choice(owner, "noise_column", self.noise_column, ("own", "same"))
+        if self.new_sense_threshold is not None:
+            check_real(owner, "new_sense_threshold", self.new_sense_threshold, low=-1, high=1)
+            if self.variant == "columns":
+                raise InputError(owner, "new_sense_threshold", "None with columns", repr(self.new_sense_threshold))
+        super()._check()
+        if self.variant == "clusters" and not self.shared_negatives:
+            hint = "A cluster's context is a whole window."
+            raise InputError(owner, "shared_negatives", "True with clusters", "False", hint)
+
+    def _checked_source(self, source: WindowSource) -> WindowSource:
+        if self.variant == "clusters" and source.ids != source.context_ids:
+            hint = "variant='columns' takes those of two kinds of objects."
+            raise InputError("MultiSenseWord2DM", "corpus", "a text or a relation of one kind of objects", "two", hint)
+        self._counts = None if source.vocabulary is None else source.vocabulary.counts
+        return source
+
+    def _start(self, sizes: tuple[int, int], rng: np.random.Generator) -> Arrays:
+        """Return vectors uniform in (-1/2, 1/2) / (n m) as the authors do, with clusters as word2vec does."""
+        n, m = self._shape
+        if self.variant == "columns":
+            tables = {
+                name: (rng.random((size * m, n), np.float32) - np.float32(0.5)) / np.float32(n * m)
+                for name, size in zip(("senses", "contexts"), sizes, strict=True)
+            }
+            arrays = {"chosen": np.zeros(sizes[0] * m, np.int64)}
+        else:
+            n_words = sizes[1]
+            senses = (rng.random((n_words * m, n), np.float32) - np.float32(0.5)) / np.float32(n)
+            tables = {"senses": senses, "contexts": np.zeros((sizes[0], n), np.float32)}
+            arrays = {
+                "centres": np.zeros((n_words * m, n), np.float32),
+                "chosen": np.zeros(n_words * m, np.int64),
+                "known": np.zeros(n_words, np.int64),
+                "allowed": np.full(n_words, m),
+                "middle": np.zeros(n + 1, np.float32),
+            }
+            if self._counts is not None:
+                arrays["allowed"] = np.clip(self._counts // self.min_sense_count, 1, m)
+        return tables | arrays | (adam_state(tables) if self.optimizer == "adam" else {})
+
+    def _trainer(self, arrays: Arrays) -> TrainWindows:
+
+        return trainer_of(self, arrays)
+
+    def _views(self, arrays: Arrays) -> tuple[Floats, Floats]:
+        """Return the vectors of the words around, and of the centres, whose the senses are with clusters."""
+        n, m = self._shape
+        senses, contexts = arrays["senses"].reshape(-1, n * m), arrays["contexts"]
+        return (contexts, senses) if self.variant == "clusters" else (senses, contexts.reshape(-1, n * m))
+
+    def _usable(self, given: Embedding) -> Embedding:
+        from nearfar.words.model import of_length
+
+        owner = "MultiSenseWord2DM"
+        if self.variant == "columns":
+            hint = "With the same vector in all its columns, a word would only ever use the first."
+            raise InputError(owner, "init", "None with columns", type(given).__name__, hint)
+        return of_length(owner, given, self.n_components)
+
+    def _place(self, arrays: Arrays, inputs: Known, outputs: Known | None) -> None:
+        n, m = self._shape
+        arrays["senses"].reshape(-1, m, n)[inputs.rows] = inputs.vectors[:, None]
+        if outputs is not None:
+            arrays["contexts"][outputs.rows] = outputs.vectors
+
+    def _recall(self, arrays: Arrays) -> None:
+        """Do nothing: ``_kept`` has all."""
+
+    def _kept(self, arrays: Arrays) -> Arrays:
+        return {name: array for name, array in arrays.items() if name != "allowed"}  # with new counts it may be more
+
+    def _finish(self, state: WordState) -> None:
+        n, m = self._shape
+        own, other = (state.Y, state.X) if self.variant == "clusters" else (state.X, state.Y)
+        self.sense_counts_ = state.arrays["chosen"].reshape(-1, m)
+        if self.variant == "clusters":
+            own = np.where(np.repeat(self.sense_counts_ > 0, n, axis=1), own, np.float32(0))
+        self.sense_vectors_ = np.ascontiguousarray(own).reshape(-1, m, n)
+        self.context_factors_ = np.ascontiguousarray(other.reshape(len(other), -1, n).swapaxes(1, 2))
+        lengths = np.linalg.norm(self.sense_vectors_, axis=2)
+        scale = np.divide(np.sqrt(self._shares()), lengths, out=np.zeros(lengths.shape), where=lengths > 0)
+        self.factors_ = (self.sense_vectors_ * scale[:, :, None].astype(np.float32)).swapaxes(1, 2)
+        self.embedding_ = self.vectors_.vectors
+
+    def _shares(self) -> NDArray[np.float64]:
+        """Return in which share of a word's contexts each sense was chosen; zeros if it was never met."""
+        totals = self.sense_counts_.sum(axis=1, keepdims=True)
+        shares: NDArray[np.float64] = self.sense_counts_ / np.maximum(totals, 1)
+        return shares
+
+    # ---------------------------------------------------------------- the result
+
+    @property
+    def vectors_(self) -> DensityEmbedding:
+        """The density matrices with their words, as a :class:`nearfar.DensityEmbedding`."""
+        from nearfar.embedding.density import DensityEmbedding
+
+        self._check_fitted("vectors_")
+        parameters = {"estimator": "MultiSenseWord2DM", **self.get_params(deep=False)}
+        return DensityEmbedding.from_factors(self.factors_, self._words, parameters=parameters)
+
+    def senses_of(self, word: Any, topn: int = 10) -> list[Sense]:
+        """Return the senses of a word, each with its weight and the words nearest to it.
+
+        Parameters
+        ----------
+        word : id
+        topn : int
+            How many words for each sense.
+
+        Returns
+        -------
+        list of Sense
+            Heaviest first, those chosen in at least 5 % of the word's contexts: ``weight``, that share; ``vector``, the
+            sense vector, shape (n,); ``nearest``, a list of (id, cosine), each word by the nearest of its own such
+            senses. In columns only vectors of the same column are compared.
+
+        Raises
+        ------
+        NotFittedError
+            If the model is not fitted.
+        UnknownIdError
+            If the word is not there.
+
+        Examples
+        --------
+        >>> import nearfar as nf
+        >>> text = ["the tide takes the boat", "the boat at high tide"] * 60
+        >>> model = nf.MultiSenseWord2DM(4, sample=0, random_state=0, n_jobs=1).fit(nf.Corpus(text))
+        >>> [len(sense.nearest) for sense in model.senses_of("at", topn=3)]
+        [3]
+        """
+        from nearfar.embedding.density import Sense
+
+        self._check_fitted("senses_of")
+        owner = "MultiSenseWord2DM.senses_of"
+        topn = check_integer(owner, "topn", topn, low=1)
+        row = self._words.get(word)
+        if row < 0:
+            raise UnknownIdError(owner, [word])
+        shares, found = self._shares(), []
+        for s in np.argsort(-shares[row], kind="stable").tolist():
+            if shares[row, s] >= RARE:
+                near = words_near(self.sense_vectors_, shares, row, s, topn, same_column=self.variant == "columns")
+                vector = self.sense_vectors_[row, s].astype(np.float64)
+                found.append(Sense(float(shares[row, s]), vector, [(self._words[k], score) for k, score in near]))
+        return found
+
+    @property
+    def _words(self) -> Ids:
+        """Whose the senses are: of the words around, or of the centres."""
+        return self._ids[0] if self.variant == "columns" else self._ids[1]

@@ -1,0 +1,291 @@
+"""Windows of a relation: pairs (i, j) drawn in proportion to P_ij, without ever multiplying factors out.
+
+A centre j is drawn in proportion to its column's sum, then inputs i from its column. For a product ``P = F1 F2 .. Fk``
+that is a walk back through the factors, ``j -> ... -> i``. A walk through M, and then others, goes from s to t in
+proportion to ``M[s, t] * follow[t]``, where ``follow`` are the row sums of all that comes after; of a sum it takes a
+term in proportion to the term's part of s. Both are exact: ends of walks come in proportion to the product.
+"""
+# mypy: disable-error-code="misc,no-any-return,no-untyped-call,no-untyped-def,untyped-decorator"
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from nearfar._core.jit import jit
+from nearfar._core.random import STEP, alias_table, splitmix
+from nearfar._core.threads import even_bounds, run_blocks
+from nearfar.relations.matrix import Relation
+from nearfar.relations.operators import (
+    LinearOperator,
+    Product,
+    RowScaled,
+    Sparse,
+    Transposed,
+    Walk,
+    WeightedSum,
+    blocks_of,
+)
+from nearfar.text.vocabulary import Vocabulary
+from nearfar.words.windows import HowToDraw, Windows, alias_draw, noise_of, packed_alias_table, unit_of
+
+# ------------------------------------------------------------
+# Compiled kernels that draw from a relation: alias tables of the rows of a sparse matrix, a step, a choice.
+
+_HALF, _LOW = np.uint64(32), np.uint64(0xFFFFFFFF)
+
+
+@jit
+def alias_rows(indptr, indices, data, follow, start, stop, table):
+    """Write for rows start to stop the packed alias tables of ``data * follow[indices]``; a row may be all zero."""
+    for row in range(start, stop):
+        begin, end = indptr[row], indptr[row + 1]
+        weights = np.empty(end - begin)
+        for k in range(begin, end):
+            weight = follow[indices[k]]
+            weights[k - begin] = weight if data is None else weight * data[k]
+        if not weights.sum() > 0:
+            continue
+        thresholds, aliases = alias_table(weights)
+        for k in range(weights.size):
+            whole = thresholds[k] >= 1.0
+            high = np.uint64(0) if whole else np.uint64(thresholds[k] * 2.0**32)
+            table[begin + k] = (high << _HALF) | np.uint64(k if whole else aliases[k])
+
+
+@jit
+def take_step(indptr, indices, table, at, state):
+    """Move each place of ``at`` along its row, by its table, or evenly where there is none."""
+    now = state[0]
+    for k in range(at.size):
+        begin = indptr[at[k]]
+        size = indptr[at[k] + 1] - begin
+        bits = splitmix(now)
+        now += STEP
+        if table.size == 0:
+            entry = np.int64(((bits >> _HALF) * np.uint64(size)) >> _HALF)
+        else:
+            entry = np.int64(alias_draw(bits, table[begin : begin + size]))
+        at[k] = indices[begin + entry]
+    state[0] = now
+
+
+@jit
+def choose(cumulative, at, state, chosen):
+    """Draw for each place a row of ``cumulative``, in which probabilities of a column add up to 1."""
+    now, last = state[0], cumulative.shape[0] - 1
+    for k in range(at.size):
+        unit = unit_of(splitmix(now))
+        now += STEP
+        term = 0
+        while term < last and unit >= cumulative[term, at[k]]:
+            term += 1
+        chosen[k] = term
+    state[0] = now
+
+
+@jit
+def draw_centres(table, state, centres):
+    """Fill ``centres`` with draws from a packed alias table."""
+    now = state[0]
+    for k in range(centres.size):
+        centres[k] = alias_draw(splitmix(now), table)
+        now += STEP
+    state[0] = now
+
+
+@jit
+def draw_outs(centres, each, noise, state, outs):
+    """Write windows' outs: ``each`` times every centre, with noise of its own."""
+    now = state[0]
+    for w in range(outs.shape[0]):
+        outs[w, 0] = centres[w // each]
+        for o in range(1, outs.shape[1]):
+            outs[w, o] = alias_draw(splitmix(now), noise)
+            now += STEP
+    state[0] = now
+
+
+CENTRES = 100
+"""Windows of an epoch, for each column that has a relation, on average."""
+BLOCK = 4096
+"""Windows of a block."""
+
+Places = NDArray[np.int32]
+Vector = NDArray[np.float64]
+
+
+class Step(ABC):
+    """A way from one place to the next."""
+
+    @abstractmethod
+    def go(self, at: Places, state: NDArray[np.uint64]) -> None:
+        """Move every place; ``state`` holds the random counter."""
+
+
+class Entries(Step):
+    """Along a row of a sparse matrix.
+
+    Parameters
+    ----------
+    matrix : Sparse
+    transposed : bool
+    follow : ndarray of shape (number of columns,), float64
+        What an entry counts beside its weight. The matrix' own scale of rows must be in it, where it is transposed.
+    n_jobs : int
+    """
+
+    def __init__(self, matrix: Sparse, follow: Vector, n_jobs: int, *, transposed: bool) -> None:
+        stored = (matrix.indptr, matrix.indices, matrix.data)
+        self.indptr, self.indices, data = stored if matrix.symmetric or not transposed else matrix._transposed
+        self.table = np.empty(0, np.uint64)
+        if data is None and follow.min() == follow.max():
+            return
+        self.table = np.zeros(self.indices.size, np.uint64)
+
+        def task(_block: int, start: int, stop: int) -> None:
+            alias_rows(self.indptr, self.indices, data, follow, start, stop, self.table)
+
+        run_blocks(task, blocks_of(len(self.indptr) - 1), n_jobs)
+
+    def go(self, at: Places, state: NDArray[np.uint64]) -> None:
+        """Move every place along its row."""
+        take_step(self.indptr, self.indices, self.table, at, state)
+
+
+class Sequel(Step):
+    """One step after the other."""
+
+    def __init__(self, steps: Sequence[Step]) -> None:
+        self.steps = steps
+
+    def go(self, at: Places, state: NDArray[np.uint64]) -> None:
+        """Move every place by all steps."""
+        for step in self.steps:
+            step.go(at, state)
+
+
+class Choice(Step):
+    """One of several steps, in proportion to ``masses``, shape (number of steps, number of places)."""
+
+    def __init__(self, steps: Sequence[Step], masses: Sequence[Vector]) -> None:
+        self.steps, self.cumulative = steps, _cumulative(masses)
+
+    def go(self, at: Places, state: NDArray[np.uint64]) -> None:
+        """Move every place by a step of its own."""
+        chosen = _chosen(self.cumulative, at, state)
+        for k, step in enumerate(self.steps):
+            _go_some(step, np.flatnonzero(chosen == k), at, state)
+
+
+class Repeat(Step):
+    """1 to k steps; ``steps[l]`` is the one after which l more follow, ``masses[l]`` those of l + 1 steps."""
+
+    def __init__(self, steps: Sequence[Step], masses: Sequence[Vector]) -> None:
+        self.steps, self.cumulative = steps, _cumulative(masses)
+
+    def go(self, at: Places, state: NDArray[np.uint64]) -> None:
+        """Move every place by as many steps as are drawn for it."""
+        more = _chosen(self.cumulative, at, state)
+        for left in range(len(self.steps) - 1, -1, -1):
+            _go_some(self.steps[left], np.flatnonzero(more >= left), at, state)
+
+
+def _cumulative(masses: Sequence[Vector]) -> NDArray[np.float64]:
+    sums: NDArray[np.float64] = np.cumsum(masses, axis=0)
+    np.divide(sums, sums[-1].copy(), out=sums, where=sums[-1] > 0)
+    return sums
+
+
+def _chosen(cumulative: NDArray[np.float64], at: Places, state: NDArray[np.uint64]) -> NDArray[np.int8]:
+    chosen = np.empty(at.size, np.int8)
+    choose(cumulative, at, state, chosen)
+    return chosen
+
+
+def _go_some(step: Step, which: NDArray[np.intp], at: Places, state: NDArray[np.uint64]) -> None:
+    some = at[which]
+    step.go(some, state)
+    at[which] = some
+
+
+def steps_of(operator: LinearOperator, follow: Vector, n_jobs: int, *, transposed: bool) -> tuple[Step, Vector]:
+    """Return how to walk through an operator when ``follow`` comes after it, and its product with that."""
+    if isinstance(operator, Transposed):
+        return steps_of(operator.inner, follow, n_jobs, transposed=not transposed)
+    if isinstance(operator, RowScaled):
+        if transposed:
+            return steps_of(operator.inner, follow * operator.scale, n_jobs, transposed=True)
+        step, mass = steps_of(operator.inner, follow, n_jobs, transposed=False)
+        return step, mass * operator.scale
+    if isinstance(operator, Product):
+        steps = list[Step]()
+        for factor in operator.factors if transposed else operator.factors[::-1]:  # from the last one backwards
+            step, follow = steps_of(factor, follow, n_jobs, transposed=transposed)
+            steps.insert(0, step)
+        return Sequel(steps), follow
+    if isinstance(operator, WeightedSum):
+        found = [steps_of(term, follow, n_jobs, transposed=transposed) for term in operator.terms]
+        masses = [weight * mass for weight, (_, mass) in zip(operator.weights, found, strict=True)]
+        return Choice([step for step, _ in found], masses), np.sum(masses, axis=0)
+    if isinstance(operator, Walk):
+        steps, masses = [], []
+        for _ in range(operator.steps):
+            step, follow = steps_of(operator.base, follow, n_jobs, transposed=transposed)
+            steps.append(step)
+            masses.append(follow / operator.steps)
+        return Repeat(steps, masses), np.sum(masses, axis=0)
+    assert isinstance(operator, Sparse)
+    mass = operator.times(follow[:, None], transposed=transposed, n_jobs=n_jobs)[0][:, 0].astype(np.float64, copy=False)
+    if transposed and operator.row_scale is not None:
+        follow = follow * operator.row_scale
+    return Entries(operator, follow, n_jobs, transposed=transposed), mass
+
+
+class RelationWindows:
+    """Windows of a relation: a column's object as the centre, ``how.window`` of the objects related to it as inputs.
+
+    Parameters
+    ----------
+    relation : Relation
+    how : HowToDraw
+        ``sample`` and ``shrink`` have no use here.
+    n_jobs : int
+    """
+
+    unit = "window"
+    vocabulary: Vocabulary | None = None
+
+    def __init__(self, relation: Relation, how: HowToDraw, n_jobs: int) -> None:
+        self.relation, self.how, self.n_jobs = relation, how, n_jobs
+        self.ids, self.context_ids = relation.row_ids, relation.column_ids
+        self.isolates = np.flatnonzero(relation.row_sums == 0)
+        self.step, weights = steps_of(relation.operator, np.ones(relation.shape[0]), n_jobs, transposed=True)
+        self.centres, self.noise = packed_alias_table(weights), noise_of(weights, how.noise_exponent)
+        self.blocks = list(pairwise(even_bounds(CENTRES * int((weights > 0).sum()), BLOCK).tolist()))
+
+    def windows(self, start: int, stop: int, seed: int) -> Iterator[Windows]:
+        """Draw as many windows as a block has, piece by piece."""
+        state = np.full(1, seed, np.uint64)
+        window, size = self.how.window, self.how.piece()
+        each = 1 if self.how.shared else window  # windows of a centre
+        for first in range(start, stop, size):
+            centres = np.empty(min(size, stop - first), np.int32)
+            draw_centres(self.centres, state, centres)
+            inputs = np.repeat(centres, window)
+            self.step.go(inputs, state)
+            outs = np.empty((centres.size * each, 1 + self.how.n_negative), np.int32)
+            draw_outs(centres, each, self.noise, state, outs)
+            starts = np.arange(0, inputs.size + 1, window // each)
+            yield Windows(inputs, starts, outs, np.arange(0, outs.shape[0] + 1, each))
+
+    def identity(self) -> dict[str, Any]:
+        """Return the digests of the relation and its ids."""
+        from nearfar.base import relation_identity
+
+        return relation_identity(self.relation, self.n_jobs)

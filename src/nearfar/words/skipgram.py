@@ -1,0 +1,416 @@
+"""`SkipGram`: vectors from text, or from a relation, by skip-gram with negative sampling."""
+# mypy: disable-error-code="misc,no-any-return,no-untyped-call,no-untyped-def,untyped-decorator"
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from nearfar._core.checks import check_integer
+from nearfar._core.jit import jit
+from nearfar._core.vector import (
+    FAST,
+    LANES,
+    add,
+    lane_sum,
+    load,
+    multiply_add,
+    multiply_add_lanes,
+    prefetch_row,
+    store,
+    zeros_like,
+)
+from nearfar.kernels import exp, ln1p
+from nearfar.words.adam import adam_row
+from nearfar.words.model import WordModel, adam_moments, adam_state, padded
+
+if TYPE_CHECKING:
+    from nearfar.contracts import Floats
+    from nearfar.embedding.vectors import Embedding
+    from nearfar.words.model import Known
+    from nearfar.words.trainer import Arrays, TrainWindows, WordState
+    from nearfar.words.windows import Windows
+
+# ------------------------------------------------------------
+# Compiled kernels of skip-gram with negative sampling: windows, one after another.
+#
+# Noise is shared by a window: the words around a centre (m of them) all meet the same centre and the same K noise
+# words, so that scores, and both updates, are products of small matrices, and a noise word is fetched once for m pairs.
+#
+#     scores   L = X Yᵀ            X: input vectors of the words around, Y: output vectors of centre and noise
+#     error    G = rate (T - sigma(L))        T: 1 for the centre, 0 for noise
+#     updates  X += G Y,  Y += Gᵀ X, both with the vectors as they were
+#
+# Tables are flat, rows are padded with zeros to a multiple of LANES. Several threads may work on the same tables: they
+# read and write without locks, and now and then one update is lost.
+
+_ABREAST = 6  # output vectors that are handled together: a centre and five noise words
+
+
+@jit(fastmath=FAST, error_model="numpy")
+def train_windows(inputs, starts, outs, rate, X, Y, width, sums):
+    """Train on windows (see ``_windows.Windows``); add to ``sums`` the loss and the number of pairs, noise included."""
+    n_windows, n_outs = outs.shape
+    most = 0
+    for w in range(n_windows):
+        most = max(most, starts[w + 1] - starts[w])
+    scores = np.zeros((most, n_outs), X.dtype)
+    change = np.zeros(n_outs * width, X.dtype)
+    for w in range(n_windows):
+        if w + 1 < n_windows:
+            _ask_for(inputs[starts[w + 1] : starts[w + 2]], outs[w + 1], X, Y, width)
+        _window(inputs[starts[w] : starts[w + 1]], outs[w], rate, X, Y, width, scores, change, sums)
+
+
+@jit(inline="always")
+def _ask_for(around, outs, X, Y, width):
+    """Ask for the vectors of the next window; a single input is most often that of a window just before."""
+    for o in range(outs.size):
+        prefetch_row(Y, np.int64(outs[o]) * width, width, 8)
+    if around.size > 1:
+        for a in range(around.size):
+            prefetch_row(X, np.int64(around[a]) * width, width, 8)
+
+
+@jit(fastmath=FAST, error_model="numpy")
+def train_windows_by_adam(inputs, starts, outs, rate, X, Y, width, moments, sums):
+    """Do the same with steps of Adam: in every window each of its vectors, as often as it occurs, makes one.
+
+    ``moments`` is (first, second, counts) of X, the same of Y, and the table of corrections. Rate 0 changes nothing.
+    """
+    x_moments, y_moments, corrections = moments
+    n_windows, n_outs = outs.shape
+    one = X.dtype.type(1)
+    most = 0
+    for w in range(n_windows):
+        most = max(most, starts[w + 1] - starts[w])
+    scores = np.zeros((most, n_outs), X.dtype)
+    change, own = np.zeros(n_outs * width, X.dtype), np.zeros(width, X.dtype)
+    for w in range(n_windows):
+        around, now = inputs[starts[w] : starts[w + 1]], outs[w]
+        if w + 1 < n_windows:
+            _ask_for(inputs[starts[w + 1] : starts[w + 2]], outs[w + 1], X, Y, width)
+        for a in range(around.size):
+            _scores(X, np.int64(around[a]) * width, Y, now, width, scores[a])
+        _errors(around.size, now, one, scores, sums)
+        if rate == 0:
+            continue
+        _output_changes(around, n_outs, X, width, scores, change)
+        for a in range(around.size):
+            g = scores[a]
+            for k in range(0, width, LANES):
+                total = zeros_like(X)
+                for o in range(n_outs):
+                    total = multiply_add(g[o], load(Y, np.int64(now[o]) * width + k, LANES), total)
+                store(own, k, LANES, total)
+            adam_row(X, np.int64(around[a]), width, own, *x_moments, rate, corrections)
+        for o in range(n_outs):
+            if o == 0 or now[o] != now[0]:
+                adam_row(Y, np.int64(now[o]), width, change[o * width :], *y_moments, rate, corrections)
+
+
+@jit(fastmath=FAST, error_model="numpy")
+def _output_changes(around, n_outs, X, width, scores, change):
+    """Write Gᵀ X."""
+    for o in range(n_outs):
+        for k in range(0, width, LANES):
+            total = zeros_like(X)
+            for a in range(around.size):
+                total = multiply_add(scores[a, o], load(X, np.int64(around[a]) * width + k, LANES), total)
+            store(change, o * width + k, LANES, total)
+
+
+@jit(fastmath=FAST, error_model="numpy")
+def _window(around, outs, rate, X, Y, width, scores, change, sums):
+    """Do what the header says for the words around a centre, which is the first of ``outs``."""
+    for a in range(around.size):
+        _scores(X, np.int64(around[a]) * width, Y, outs, width, scores[a])
+    _errors(around.size, outs, rate, scores, sums)
+    _output_changes(around, outs.size, X, width, scores, change)
+    for a in range(around.size):
+        at, g = np.int64(around[a]) * width, scores[a]
+        for k in range(0, width, LANES):
+            total = load(X, at + k, LANES)
+            for o in range(outs.size):
+                total = multiply_add(g[o], load(Y, np.int64(outs[o]) * width + k, LANES), total)
+            store(X, at + k, LANES, total)
+    for o in range(outs.size):
+        at = np.int64(outs[o]) * width
+        for k in range(0, width, LANES):
+            store(Y, at + k, LANES, add(load(change, o * width + k, LANES), load(Y, at + k, LANES)))
+
+
+@jit(inline="always")
+def _scores(X, at, Y, outs, width, scores):
+    """Write the scalar products of an input vector with all output vectors."""
+    o = 0
+    while o + _ABREAST <= outs.size:
+        _scores_abreast(X, at, Y, outs, o, width, scores)
+        o += _ABREAST
+    while o < outs.size:
+        total = zeros_like(X)
+        for k in range(0, width, LANES):
+            total = multiply_add_lanes(load(X, at + k, LANES), load(Y, np.int64(outs[o]) * width + k, LANES), total)
+        scores[o] = lane_sum(total)
+        o += 1
+
+
+@jit(inline="always")
+def _scores_abreast(X, at, Y, outs, o, width, scores):
+    s0, s1, s2 = zeros_like(X), zeros_like(X), zeros_like(X)
+    s3, s4, s5 = zeros_like(X), zeros_like(X), zeros_like(X)
+    y0, y1, y2 = np.int64(outs[o]) * width, np.int64(outs[o + 1]) * width, np.int64(outs[o + 2]) * width
+    y3, y4, y5 = np.int64(outs[o + 3]) * width, np.int64(outs[o + 4]) * width, np.int64(outs[o + 5]) * width
+    for k in range(0, width, LANES):
+        x = load(X, at + k, LANES)
+        s0 = multiply_add_lanes(x, load(Y, y0 + k, LANES), s0)
+        s1 = multiply_add_lanes(x, load(Y, y1 + k, LANES), s1)
+        s2 = multiply_add_lanes(x, load(Y, y2 + k, LANES), s2)
+        s3 = multiply_add_lanes(x, load(Y, y3 + k, LANES), s3)
+        s4 = multiply_add_lanes(x, load(Y, y4 + k, LANES), s4)
+        s5 = multiply_add_lanes(x, load(Y, y5 + k, LANES), s5)
+    scores[o], scores[o + 1], scores[o + 2] = lane_sum(s0), lane_sum(s1), lane_sum(s2)
+    scores[o + 3], scores[o + 4], scores[o + 5] = lane_sum(s3), lane_sum(s4), lane_sum(s5)
+
+
+@jit(fastmath=FAST, error_model="numpy")
+def _errors(m, outs, rate, scores, sums):
+    """Put G in place of the scores, and add up -ln sigma(+-L); noise that is the centre itself does not count."""
+    one, zero = scores.dtype.type(1), scores.dtype.type(0)
+    for a in range(m):
+        loss = zero
+        row = scores[a]
+        for o in range(outs.size):
+            sign = one if o == 0 else -one
+            counts = one if o == 0 or outs[o] != outs[0] else zero
+            x = sign * row[o]
+            e = exp(-abs(x))
+            loss += counts * (ln1p(e) + max(-x, zero))
+            # sigma(-x), without overflow: e / (1 + e) for x >= 0
+            row[o] = counts * sign * rate * ((e if x >= zero else one) / (one + e))
+        sums[0] += loss
+    for o in range(outs.size):
+        sums[1] += m if o == 0 or outs[o] != outs[0] else 0
+
+
+class SkipGram(WordModel):
+    """Word vectors: words that come together get vectors that agree, words drawn at random do not (word2vec).
+
+    For a word o around a centre c, and K noise words n, minimises ``-ln sigma(x_o . y_c) - sum_n ln sigma(-x_o . y_n)``
+    by stochastic gradient descent, on as many threads as there are processors. By default the words around one centre
+    share their noise words, which is several times as quick, and as good (see the page of benchmarks).
+
+    Parameters
+    ----------
+    n_components : int, default=100
+        d, the length of the vectors.
+    window : int, default=5
+        Words to either side that a centre may meet.
+    n_negative : int, default=5
+        K, noise words for each pair.
+    shared_negatives : bool, default=True
+        Draw them for each centre; else for each pair, as word2vec does.
+    shrink_window : {"word", "sentence"} or None, default="word"
+        Whether a window's number of words to either side is drawn from 1 to ``window``: for each centre, as word2vec
+        does, for each sentence, or not at all.
+    min_count, max_size : int, default=5 and None
+        Words that come less often, and all but the most frequent ones, are left out; not for an EncodedCorpus, which
+        has its vocabulary.
+    sample : float, default=1e-3
+        Frequent words are left out at random, the more the more frequent they are beyond this share of the text; 0
+        keeps all.
+    noise_exponent : float, default=0.75
+        Noise words are drawn in proportion to this power of their count.
+    init : Embedding or path of a stored one, optional
+        Vectors from which words that it has start, as they are; others start at random. Output vectors start from its
+        other side, if it has one.
+    optimizer : {"sgd", "adam"}, default="sgd"
+        Stochastic gradient descent, window by window; or Adam, of which see the notes.
+    learning_rate : float, optional
+        Of the first word; it falls linearly. None means 0.025, and 0.01 for Adam.
+    min_learning_rate : float, default=1e-4
+        What it does not fall below.
+    n_epochs : int, default=5
+        Passes over the text.
+    validation_fraction : float, default=0.0
+        Share of the text, in blocks of 20,000 words, that is not trained on, but whose loss is told.
+    callbacks : sequence of callable, optional
+        Called after every epoch with a :class:`nearfar.callbacks.Progress`, whose ``loss`` is that of the epoch; if one
+        returns True, the fit ends. :class:`nearfar.callbacks.Checkpoint` keeps the state in a file,
+        :class:`nearfar.callbacks.EarlyStopping` looks at what is held out.
+    random_state : int, Generator or None, default=None
+        Seed. With ``n_jobs=1`` the same seed gives the same bits.
+    n_jobs : int, optional
+        Number of threads; None means all processors. Several threads write to the same vectors without locks
+        (Hogwild): results differ a little from run to run, losses only by noise.
+    verbose : int, default=0
+        1 shows a progress line on a terminal.
+
+    Attributes
+    ----------
+    embedding_ : ndarray of shape (n_words, d), float32
+        Input vectors x, rows as in the vocabulary. They are not scaled to length 1.
+    context_embedding_ : ndarray of shape (n_words, d), float32
+        Output vectors y.
+    vocabulary_ : Vocabulary
+        The words; None after a fit to a relation.
+    vectors_ : Embedding
+        Input vectors with their words; the output vectors are its other side.
+    loss_curve_ : ndarray of shape (k,), float64
+        Mean loss of a pair in each of k epochs, over all true and noise pairs, nats.
+    validation_curve_ : ndarray of shape (k,), float64
+        The same on the words held out, after each epoch; empty without.
+    n_epochs_ : int
+        Epochs run, those of :meth:`partial_fit` included.
+
+    See Also
+    --------
+    nearfar.Corpus : text, and how it is cut into words.
+    nearfar.Relation.from_corpus : counts of words that come together, for vectors without sampling.
+
+    Notes
+    -----
+    Memory: two tables of n_words x d float32, rows padded to a multiple of 16, beside the vocabulary (six for Adam);
+    the text stays in files. A noise word that is the centre itself does not count, as in word2vec.
+
+    Adam keeps two moments of each number and a count of each vector's own steps, by which they are corrected: a rare
+    word is not behind a frequent one. In every window each vector that occurs makes one step, for each time it occurs;
+    what does not occur keeps its moments as they are. Threads read and write vectors, moments and counts without locks:
+    now and then a step is lost, or taken with a moment of another one.
+
+    A relation is fitted as a text would be in which rows i stand around columns j in proportion to P_ij. Walks and
+    other products are drawn step by step, never multiplied out, with tables of 8 bytes for each stored entry of each
+    factor.
+
+    References
+    ----------
+    Mikolov, Sutskever, Chen, Corrado & Dean (2013), "Distributed representations of words and phrases and their
+    compositionality", eq. 4 and section 2.3. Ji, Satish, Li & Dubey (2016), "Parallelizing word2vec in shared and
+    distributed memory", for shared negatives. Kingma & Ba (2015), "Adam", algorithm 1. Niu, Recht, Re & Wright (2011),
+    "Hogwild!".
+
+    Examples
+    --------
+    >>> import pydoc_data.topics
+    >>> import nearfar as nf
+    >>> corpus = nf.Corpus(pydoc_data.topics.topics.values(), lowercase=True)
+    >>> model = nf.SkipGram(n_components=32, n_epochs=3, random_state=0, n_jobs=1).fit(corpus)
+    >>> model.embedding_.shape == (len(model.vocabulary_), 32)
+    True
+    >>> bool(model.loss_curve_[-1] < model.loss_curve_[0])
+    True
+    """
+
+    _capabilities: ClassVar[frozenset[str]] = WordModel._capabilities | {"two-sided"}
+    _rates: ClassVar[dict[str, float]] = {"sgd": 0.025, "adam": 0.01}
+
+    embedding_: NDArray[np.float32]
+    context_embedding_: NDArray[np.float32]
+
+    def __init__(
+        self,
+        n_components: int = 100,
+        *,
+        window: int = 5,
+        n_negative: int = 5,
+        shared_negatives: bool = True,
+        shrink_window: str | None = "word",
+        min_count: int = 5,
+        max_size: int | None = None,
+        sample: float = 1e-3,
+        noise_exponent: float = 0.75,
+        init: Any = None,
+        optimizer: str = "sgd",
+        learning_rate: float | None = None,
+        min_learning_rate: float = 1e-4,
+        n_epochs: int = 5,
+        validation_fraction: float = 0.0,
+        callbacks: Any = None,
+        random_state: Any = None,
+        n_jobs: int | None = None,
+        verbose: int = 0,
+    ) -> None:
+        self.n_components = n_components
+        self.window = window
+        self.n_negative = n_negative
+        self.shared_negatives = shared_negatives
+        self.shrink_window = shrink_window
+        self.min_count = min_count
+        self.max_size = max_size
+        self.sample = sample
+        self.noise_exponent = noise_exponent
+        self.init = init
+        self.optimizer = optimizer
+        self.learning_rate = learning_rate
+        self.min_learning_rate = min_learning_rate
+        self.n_epochs = n_epochs
+        self.validation_fraction = validation_fraction
+        self.callbacks = callbacks
+        self.random_state = random_state
+        self.n_jobs = n_jobs
+        self.verbose = verbose
+
+    def _check(self) -> None:
+        check_integer("SkipGram", "n_components", self.n_components, low=1)
+        super()._check()
+
+    def _start(self, sizes: tuple[int, int], rng: np.random.Generator) -> Arrays:
+        """Return input vectors, uniform in (-1/(2d), 1/(2d)) as in word2vec, and output vectors 0."""
+        d = self.n_components
+        X = (rng.random((sizes[0], d), np.float32) - np.float32(0.5)) / np.float32(d)
+        tables = {"X": padded(X), "Y": padded(np.zeros((sizes[1], d), np.float32))}
+        return tables if self.optimizer == "sgd" else tables | adam_state(tables)
+
+    def _trainer(self, arrays: Arrays) -> TrainWindows:
+
+        X, Y, width = arrays["X"].reshape(-1), arrays["Y"].reshape(-1), arrays["X"].shape[1]
+        moments = None if self.optimizer == "sgd" else adam_moments(arrays, ("X", "Y"))
+
+        def train(windows: Windows, rate: float, sums: NDArray[np.float64]) -> None:
+            drawn = (windows.inputs, windows.starts, windows.outs, np.float32(rate))
+            if moments is None:
+                train_windows(*drawn, X, Y, width, sums)
+            else:
+                train_windows_by_adam(*drawn, X, Y, width, moments, sums)
+
+        return train
+
+    def _views(self, arrays: Arrays) -> tuple[Floats, Floats]:
+        return arrays["X"][:, : self.n_components], arrays["Y"][:, : self.n_components]
+
+    def _usable(self, given: Embedding) -> Embedding:
+        from nearfar.words.model import of_length
+
+        return of_length("SkipGram", given, self.n_components)
+
+    def _place(self, arrays: Arrays, inputs: Known, outputs: Known | None) -> None:
+        X, Y = self._views(arrays)
+        X[inputs.rows] = inputs.vectors
+        if outputs is not None:
+            Y[outputs.rows] = outputs.vectors
+
+    def _recall(self, arrays: Arrays) -> None:
+        for table, learned in zip(self._views(arrays), (self.embedding_, self.context_embedding_), strict=True):
+            table[: len(learned)] = learned
+
+    def _kept(self, arrays: Arrays) -> Arrays:
+        return {name: array for name, array in arrays.items() if name not in ("X", "Y")}
+
+    def _finish(self, state: WordState) -> None:
+        self.embedding_, self.context_embedding_ = (np.ascontiguousarray(side) for side in (state.X, state.Y))
+
+    @property
+    def vectors_(self) -> Embedding:
+        """The vectors with their words, as an :class:`nearfar.Embedding`."""
+        from nearfar.embedding.vectors import Embedding
+
+        self._check_fitted("vectors_")
+        return Embedding(
+            self.embedding_,
+            self._ids[0],
+            context_vectors=self.context_embedding_,
+            context_ids=self._ids[1],
+            parameters={"estimator": "SkipGram", **self.get_params(deep=False)},
+        )
