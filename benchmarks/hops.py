@@ -1,7 +1,7 @@
 """How far it is from a call to its formula: functions entered, files opened and depth of one fit; size of the code.
 
     python benchmarks/hops.py                 the table, for this checkout
-    python benchmarks/hops.py --write         and into results/hops.json
+    python benchmarks/hops.py --write now     and into results/hops.json, under this name
     python benchmarks/hops.py --source DIR    for another checkout's src folder, or an older one
 
 Standard library only, but for the data of the fits. A function counts once however often it is called; bodies of
@@ -14,7 +14,6 @@ from __future__ import annotations
 import argparse
 import ast
 import io
-import json
 import sys
 import tokenize
 from collections.abc import Callable, Iterator
@@ -144,7 +143,7 @@ def fits() -> Iterator[tuple[str, Callable[[], object]]]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--source", type=Path, default=HERE.parent / "src", help="folder that holds nearfar/")
-    parser.add_argument("--write", action="store_true", help="keep the figures in results/hops.json")
+    parser.add_argument("--write", metavar="NAME", help="keep the figures in results/hops.json under this name")
     args = parser.parse_args()
     source = args.source.resolve()
     sys.path.insert(0, str(source))
@@ -160,8 +159,12 @@ def main() -> None:
     for what, count in about.items():
         print(f"{what:48} {count}")
     if args.write:
-        text = json.dumps({"fits": rows, "size": about}, indent=1)
-        (HERE / "results" / "hops.json").write_text(text + "\n", "utf-8")
+        from _common import ResultFile
+
+        file = ResultFile("hops", ("checkout", "of"))
+        for name, counts in rows.items():
+            file.add({"checkout": args.write, "of": name, **counts})
+        file.add({"checkout": args.write, "of": "package", **about})
 
 
 if __name__ == "__main__":

@@ -1,0 +1,113 @@
+"""What the page of benchmarks says about the code itself: cold starts, hops, speed against an older checkout."""
+
+from __future__ import annotations
+
+from _sections import Section, Target
+from _tables import Record, distinct, middle, number, pick, table
+
+FITS = {
+    "edrep": "EDRep, 77 nodes",
+    "tsne": "t-SNE, 1,797 points, all pairs",
+    "tsne_mesh": "t-SNE, 5,000 points, mesh",
+    "skipgram": "skip-gram, 140,000 words",
+    "anchors": "AnchorEmbedding with ProxAdam, 100,000 x 256",
+}
+BARS = {"edrep": 5.0, "tsne": 5.0, "skipgram": 5.0}  # seconds above the warm time
+NEXT_BAR = 0.3
+HOPS = {"t-SNE, exact": (70, 16, 9), "EDRep": (40, 12, 8)}
+
+
+def cold_start(records: list[Record]) -> Section:
+    """The first fit with nothing compiled, and the first fit of the next process."""
+    section = Section()
+    rows = []
+    for fit in distinct(records, "fit"):
+        mine = pick(records, fit=fit)
+        first, following = middle(mine, "cold processor"), middle(mine, "next processor")
+        if fit in BARS:
+            measured = f"{number(first, 2)} s; {number(following, 2)} s"
+            met = None if first is None else first <= BARS[fit] and (following or 0) <= NEXT_BAR
+            what = f"first fit of {FITS[fit]}, nothing compiled; next process"
+            section.targets.append(
+                Target(what, f"at most {BARS[fit]:.0f} s; {NEXT_BAR} s above the warm time", measured, met)
+            )
+        clock = number(middle(mine, "cold seconds"), 2), number(middle(mine, "next seconds"), 2)
+        count = f"{middle(mine, 'functions'):.0f} ({middle(mine, 'types'):.0f})"
+        warm = number(middle(mine, "warm seconds"), 2)
+        rows.append(
+            [
+                FITS[fit],
+                len(mine),
+                warm,
+                f"{number(first, 2)} ({clock[0]})",
+                f"{number(following, 2)} ({clock[1]})",
+                count,
+            ]
+        )
+    section.lines = [
+        "Seconds of processor time above those of the same fit when everything is compiled and loaded (seconds of the",
+        "clock in brackets). Each trial starts with an empty folder of machine code; imports are not counted.",
+        "",
+        *table(["fit", "trials", "warm (s)", "first fit (s)", "next process (s)", "functions compiled (types)"], rows),
+    ]
+    return section
+
+
+def hops(records: list[Record]) -> Section:
+    """Functions entered, files opened and depth of a fit; size of the package."""
+    section = Section()
+    checkouts = distinct(records, "checkout")
+    fits = [name for name in distinct(records, "of") if name != "package"]
+    rows = []
+    for name in fits:
+        found = {c: pick(records, of=name, checkout=c) for c in checkouts}
+        shown = {
+            c: " / ".join(str(r[0][k]) for k in ("functions", "files", "depth")) if r else "–" for c, r in found.items()
+        }
+        rows.append([name, *shown.values()])
+        if name in HOPS and found.get("now"):
+            now = found["now"][0]
+            bars = HOPS[name]
+            met = all(now[k] <= bar for k, bar in zip(("functions", "files", "depth"), bars, strict=True))
+            target = f"at most {bars[0]} / {bars[1]} / {bars[2]}"
+            section.targets.append(Target(f"functions / files / depth of a fit, {name}", target, shown["now"], met))
+    sizes = {c: pick(records, of="package", checkout=c)[0] for c in checkouts}
+    facts = [key for key in next(iter(sizes.values())) if key not in ("run", "checkout", "of")]
+    section.lines = [
+        "What a reader passes from a call to its formula: functions of the package entered in one fit, files that hold",
+        "them, and depth of the stack. Compiled functions count as one call that is not followed.",
+        "",
+        *table(["fit", *checkouts], rows),
+        "",
+        *table(["package", *checkouts], [[fact, *(f"{sizes[c][fact]:,}" for c in checkouts)] for fact in facts]),
+    ]
+    return section
+
+
+def against(records: list[Record]) -> Section:
+    """This checkout and the one before the modules were put in rooms, in turn."""
+    section = Section()
+    rows = []
+    for fit in distinct(records, "fit"):
+        mine = pick(records, fit=fit)
+        ratio = middle(mine, "ratio") or 0
+        target = Target(
+            f"time of {FITS[fit]} against the version before", "at most 1.05", f"{ratio:.3f}", ratio <= 1.05
+        )
+        section.targets.append(target)
+        spread = f"{ratio:.3f} ({min(r['ratio'] for r in mine):.3f} to {max(r['ratio'] for r in mine):.3f})"
+        rows.append(
+            [
+                FITS[fit],
+                len(mine),
+                number(middle(mine, "seconds"), 2),
+                number(middle(mine, "seconds before"), 2),
+                spread,
+            ]
+        )
+    section.lines = [
+        "Processes of the two checkouts take turns; the ratio is taken pair by pair (median, smallest and largest).",
+        "",
+        *table(["fit", "pairs", "now (s)", "before (s)", "ratio"], rows),
+    ]
+    return section

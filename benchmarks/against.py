@@ -1,0 +1,130 @@
+"""This checkout against another one, in turn: the ratio of their times, for EDRep, t-SNE, skip-gram and anchor tables.
+
+    git worktree add /tmp/before COMMIT
+    python benchmarks/against.py /tmp/before/src                     five pairs of each
+    python benchmarks/against.py /tmp/before/src --fits tsne --runs 9
+
+Each run is a process of its own, which fits once on small data first, so that nothing is compiled in what is timed. The
+two take turns, and the ratio is taken pair by pair. Below 1 this checkout is faster. Kept in results/against.json.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import lzma
+import os
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+HERE = Path(__file__).resolve().parent
+
+
+def edrep() -> Callable[[], object]:
+    import nearfar as nf
+
+    relations = [
+        nf.Relation.from_matrix(nf.datasets.dcsbm(n, alpha=3.0, random_state=0).adjacency) for n in (2000, 30_000)
+    ]
+
+    def fit(large: bool = True) -> object:
+        model = nf.EDRep(32, n_epochs=30, learning_rate=0.8, random_state=0, n_jobs=2)
+        return model.fit(relations[large].random_walk(3))
+
+    return fit
+
+
+def tsne() -> Callable[[], object]:
+    import numpy as np
+
+    import nearfar as nf
+
+    rng = np.random.default_rng(0)
+    X = (rng.normal(size=(20_000, 20)) + 4 * rng.normal(size=(30, 20))[rng.integers(30, size=20_000)]).astype("f4")
+
+    def fit(large: bool = True) -> object:
+        rows = X if large else X[:4500]
+        return nf.TSNE(max_iter=300 if large else 60, early_exaggeration_iter=50, random_state=0, n_jobs=2).fit(rows)
+
+    return fit
+
+
+def skipgram() -> Callable[[], object]:
+    import nearfar as nf
+    from _common import DATA
+
+    with lzma.open(DATA / "wiki_text8_style" / "wiki_100M.txt.xz", "rt") as file:
+        lines = file.read(20_000_000).splitlines()
+
+    def fit(large: bool = True) -> object:
+        return nf.SkipGram(100, n_epochs=1, random_state=0, n_jobs=1).fit(lines if large else lines[:200])
+
+    return fit
+
+
+def anchors() -> Callable[[], object]:
+    import numpy as np
+    import torch
+
+    import nearfar as nf
+
+    torch.set_num_threads(1)
+    torch.manual_seed(0)
+    table = nf.nn.AnchorEmbedding(100_000, 256, n_anchors=50)
+    optimizer = nf.nn.ProxAdam(table.parameters(), lr=0.001)
+    ids = torch.as_tensor(np.random.default_rng(0).zipf(1.2, (60, 25_600)) % 100_000)
+
+    def fit(large: bool = True) -> object:
+        for batch in ids[: 60 if large else 3]:
+            optimizer.zero_grad()
+            table(batch).square().mean().backward()
+            optimizer.step()
+        return table
+
+    return fit
+
+
+FITS = {"edrep": edrep, "tsne": tsne, "skipgram": skipgram, "anchors": anchors}
+
+
+def seconds_of(name: str, source: Path) -> float:
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(source), str(HERE)])}
+    command = [sys.executable, __file__, "--child", name, str(source)]
+    done = subprocess.run(command, env=environment, check=True, capture_output=True, text=True)
+    return float(json.loads(done.stdout.splitlines()[-1]))
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("source", type=Path, help="folder that holds the other nearfar/")
+    parser.add_argument("--fits", nargs="+", choices=FITS, default=list(FITS))
+    parser.add_argument("--runs", type=int, default=5)
+    parser.add_argument("--child", help=argparse.SUPPRESS)
+    args = parser.parse_args()
+    if args.child:
+        fit: Any = FITS[args.child]()
+        fit(large=False)
+        started = time.perf_counter()
+        fit()
+        print(json.dumps(time.perf_counter() - started))
+        return
+    from _common import ResultFile, say
+
+    file = ResultFile("against", ("fit", "trial"))
+    here = HERE.parent / "src"
+    for name in args.fits:
+        ratios = []
+        for trial in range(args.runs):
+            other, this = seconds_of(name, args.source.resolve()), seconds_of(name, here)
+            ratios.append(this / other)
+            file.add({"fit": name, "trial": trial, "seconds": this, "seconds before": other, "ratio": ratios[-1]})
+        say(f"{name:9} {statistics.median(ratios):.3f} of the other's time ({min(ratios):.3f} to {max(ratios):.3f})")
+
+
+if __name__ == "__main__":
+    main()
