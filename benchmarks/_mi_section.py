@@ -28,16 +28,16 @@ def mutual_information(records: list[Record]) -> Section:
     rows = [[NAMES[name], *(_cell(trained, name, level, "spread") for level in levels)] for name in _known(trained)]
     exact_rows = [[NAMES[name], *(_cell(exact, name, level, "interval") for level in levels)] for name in _known(exact)]
     lines = [
-        f"Pairs of 20 coordinates with the same correlation in each. A separable critic is trained for {n_steps:,}",
-        "steps on batches of 64, and judged on 100 batches that it has not seen: mean ± standard deviation from batch",
-        "to batch, in nats. None is above the mutual information in expectation, but DV, whose batches are biased, and",
-        "SMILE, which is no bound.",
+        f"Gaussian pairs of 20 coordinates with equal correlations. A separable critic is trained for {n_steps:,}",
+        "steps on batches of 64, and evaluated on 100 new batches: mean ± standard deviation between batches, in",
+        "nats. The expectation of every bound is at most the mutual information, except for DV, which is biased",
+        "per batch, and SMILE, which is not a bound.",
         "",
         *picture("mutual_information", "Bounds on mutual information by trained and by exact critics"),
         *table(head, rows),
         "",
-        "The exact critic, the log-ratio of the densities (plus one for NWJ), on 64 batches of 2,048: mean, and its",
-        "95 % interval.",
+        "The exact critic, the log-ratio of the densities (plus one for NWJ), on 64 batches of 2,048: mean and 95",
+        "% interval.",
         "",
         *table(head, exact_rows),
     ]

@@ -27,9 +27,9 @@ def neighbors(records: list[Record]) -> Section:
             rows.append([name, method, settings, len(who), time, number(average(who, "recall"), 4)])
     first = {method: pick(records, method=f"nearfar, first call{method}") for method in ("", ", cached")}
     section.lines = [
-        "All 70,000 images, 90 neighbours each, 2 workers; building and searching. Recall on 1,000 rows. nearfar aims",
-        "at 0.99 by itself, which is part of its time; the settings with which others just reach it were found before.",
-        "Time: median of the runs (shortest and longest in brackets).",
+        "All 70,000 images, 90 neighbours each, 2 workers, index construction included. Recall on 1,000 rows.",
+        "nearfar tunes itself to a recall of 0.99, which is part of its time; the settings of the others, chosen",
+        "to just reach that recall, were found beforehand. Time: median over runs (minimum – maximum).",
         "",
         *table(["data", "search", "settings", "runs", "time", "recall"], rows),
     ]

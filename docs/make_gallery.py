@@ -85,10 +85,10 @@ ROWS = [
 
 HEAD = """# Gallery
 
-All maps of nearfar on one data set: the {n:,} handwritten digits of scikit-learn, {p} pixels each, one colour per digit.
-Each row has the code, and the area under the R_NX curve ([evaluating maps](judging-maps.md)): 1 if the neighbours at all
-scales are preserved, 0 at chance. The methods are described in [maps](maps.md) and [multidimensional scaling](mds.md). On
-other data the ranking differs; see the [benchmarks](../benchmarks.md).
+All maps of nearfar on one data set: the {n:,} handwritten digits of scikit-learn, {p} pixels each, one colour per
+digit. Each row has the code, and the area under the R_NX curve ([evaluating maps](judging-maps.md)): 1 if neighbours at
+all scales are preserved, 0 at chance. The methods are described in [maps](maps.md) and [multidimensional
+scaling](mds.md). On other data the ranking differs; see the [benchmarks](../benchmarks.md).
 
 ```python
 >>> import nearfar as nf
@@ -107,8 +107,9 @@ ROW = "| ![{0.name}](../images/gallery/{0.image}) | **{0.name}**<br>{0.text}<br>
 FRAMES = """
 ## The optimisation over time
 
-These frames show the optimisation of the first map: 250 iterations with attraction exaggerated twelve times, then 500 in
-which the groups spread. Each frame has its own scale; the first map is three hundred thousand times smaller than the last.
+These frames show the optimisation of the first map: 250 iterations with attraction exaggerated twelve times, then 500
+in which the groups spread. Each frame has its own scale; the first map is three hundred thousand times smaller than the
+last.
 
 ![t-SNE of the digits, at every hundredth iteration](../images/gallery/frames.webp)
 

@@ -1,8 +1,8 @@
 """Run the tutorial: ``python docs/make_tutorial.py`` writes docs/guide/ambiguous-words.md and its pictures.
 
-The source, docs/tutorials/ambiguous_words.py, is a notebook in the form of a script. Code cells begin with ``# %%``, text
-cells with ``# %% [markdown]``. Below each code cell, the page shows what it prints and the value of its last line. The
-page and the pictures are committed; run this script again after a change to the source. It takes less than a minute.
+The source, docs/tutorials/ambiguous_words.py, is a notebook in the form of a script. Code cells begin with ``# %%``,
+text cells with ``# %% [markdown]``. Below each code cell, the page shows what it prints and the value of its last line.
+The page and the pictures are committed; run this script again after a change to the source (less than a minute).
 """
 
 from __future__ import annotations
