@@ -1,4 +1,4 @@
-"""What the page of benchmarks says about small tables on MovieLens 1M; nothing here is a result."""
+"""The section of the benchmarks page about compressed tables on MovieLens 1M; no results are stored here."""
 
 from __future__ import annotations
 
@@ -111,8 +111,8 @@ def _n_trials(records: list[Record], mine: list[Record]) -> int:
 
 def _best_of_all(records: list[Record], ours: str, budget: int) -> Target:
     target = Target(
-        f"{ours} on MovieLens 1M against the best of other small tables, all tuned, at most {budget:,} parameters: MSE "
-        "in the test",
+        f"{ours} on MovieLens 1M against the best of other compressed tables, all tuned, at most "
+        f"{budget:,} parameters: MSE in the test",
         "below it",
     )
     others = at_one_size(records, ours, budget)

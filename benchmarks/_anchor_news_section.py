@@ -1,4 +1,4 @@
-"""What the page of benchmarks says about small tables in a classifier of news; nothing here is a result."""
+"""The section of the benchmarks page about compressed tables in a news classifier; no results are stored here."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the page of benchmarks says about time and memory of anchor embeddings; nothing here is a result."""
+"""The section of the benchmarks page about time and memory of anchor embeddings; no results are stored here."""
 
 from __future__ import annotations
 

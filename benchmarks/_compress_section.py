@@ -1,4 +1,4 @@
-"""What the page of benchmarks says about word vectors made small after training; nothing here is a result."""
+"""The section of the benchmarks page about compressed word vectors; no results are stored here."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the page of benchmarks says about maps; nothing here is a result."""
+"""The sections of the benchmarks page about maps; no results are stored here."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def _kl(records: list[Record]) -> float | None:
 
 
 def _true_kl(mine: list[Record]) -> Target:
-    target = Target("true KL, n = 20,000", f"at most {KL_ABOVE:.0%} above openTSNE's")
+    target = Target("exact KL divergence, n = 20,000", f"at most {KL_ABOVE:.0%} above openTSNE's")
     ours, theirs = _kl(pick(mine, method="nearfar")), _kl(pick(mine, method="openTSNE"))
     if ours and theirs:
         target.measured = f"{ours:.4f} against {theirs:.4f} ({ours / theirs - 1:+.2%})"
@@ -176,7 +176,7 @@ def _best(records: list[Record], name: str, method: str, score: str, methods: li
 
 def maps_per_point(records: list[Record]) -> Section:
     """Kernels with a parameter for each point: how close the forces are, and how much longer an iteration takes."""
-    target = Target("kernels with a parameter for each point, n = 3,000", f"forces within {FORCES_WITHIN:.0%} of exact")
+    target = Target("kernels with a parameter per point, n = 3,000", f"forces within {FORCES_WITHIN:.0%} of exact")
     errors, times = (sorted(pick(records, part=part), key=_range_of) for part in ("error", "time"))
     usual = [r["mesh_force_error"] for r in pick(errors, error=0.01)]  # the error between nodes that maps take for KL
     if usual:
@@ -205,7 +205,7 @@ def _range_of(record: Record) -> tuple[str, float, float]:
 
 
 def maps_grid(records: list[Record]) -> Section:
-    """Every combination on the fast path: time against t-SNE's, error of forces, gap of the final cost."""
+    """All combinations in linear time: time relative to t-SNE, error of forces, gap of the final cost."""
     section = Section()
     times, forces, costs = (pick(records, part=part) for part in ("time", "forces", "cost"))
     slow = max((r["ratio"] for r in times), default=None)
@@ -213,20 +213,20 @@ def maps_grid(records: list[Record]) -> Section:
     apart = [r for r in costs if r["gap"] > max(0.01, r["spread"])]
     section.targets = [
         Target(
-            "every combination on the fast path, n = 70,000",
+            "all combinations in linear time, n = 70,000",
             "each within 3 times t-SNE's time per iteration",
             f"{len(times)} combinations, at worst {number(slow, 2)} times" if times else "not measured",
             slow <= 3 if slow and len(times) == 24 else None,
         ),
         Target(
-            "forces of the fast path along a run, n = 3,000",
+            "forces in linear time during a fit, n = 3,000",
             "within 1 % of exact",
             f"{len(forces)} combinations, at worst {wrong:.2%}" if wrong else "not measured",
             wrong <= 0.01 if wrong and len(forces) == 24 else None,
         ),
         Target(
-            "final exact cost of the fast path, median of 5 starts, n = 3,000",
-            "above the exact path's by at most 1 % or its spread over the starts",
+            "final exact cost of a fit in linear time, median of 5 starts, n = 3,000",
+            "above that of an exact fit by at most 1 % or the spread over the starts",
             f"{len(costs) - len(apart)} of {len(costs)} combinations" if costs else "not measured",
             not apart if len(costs) == 24 else None,
         ),
@@ -244,13 +244,13 @@ def maps_grid(records: list[Record]) -> Section:
             f"{cost[0]['gap']:+.2%}" if cost else "",
             f"{cost[0]['spread']:.2%}" if cost else "",
         ])  # fmt: skip
-    head = ["divergence", "kernel", "normalisation", "iteration", "of t-SNE's", "force error", "error of S",
+    head = ["divergence", "kernel", "normalisation", "iteration", "relative to t-SNE", "force error", "error of S",
             "cost gap", "spread, exact"]  # fmt: skip
     section.lines = [
         "Fashion-MNIST, perplexity 30, 2 workers. Iteration: time at n = 70,000, next to t-SNE in the same run.",
         "Force error: relative root mean square error of the far part of the gradient against exact sums in",
         "float64, the maximum over eight points of a run with 3,000 points. Cost gap: exact cost of maps by the",
-        "fast path relative to the exact path, medians over five random starts. Spread: maximum minus minimum",
+        "linear-time path relative to the exact path, medians over five random starts. Spread: maximum minus minimum",
         "over the five exact runs, relative to their median.",
         "",
         *table(head, rows),
@@ -264,7 +264,7 @@ def mds(records: list[Record]) -> Section:
         f"MDS, n = {MDS_SIZE:,}, exact stress of all pairs and of sampled ones", f"≤ {MDS_ABOVE:.0%} above SMACOF's"
     )
     other = Target(f"SSTRESS and Sammon, n = {MDS_SIZE:,}, sampled pairs", f"≤ {MDS_ABOVE:.0%} above all pairs'")
-    large = Target("MDS of sampled pairs, n = 100,000", "a map, with the error of its stress")
+    large = Target("MDS with sampled pairs, n = 100,000", "a map, and the standard error of its stress")
     mine = pick(records, n=MDS_SIZE, data="Fashion-MNIST")
     gaps = [(m, _above(mine, "metric", m, "SMACOF")) for m in ("all", "sampled")]
     if all(gap is not None for _, gap in gaps):

@@ -1,4 +1,4 @@
-"""What the page of benchmarks says about the memory of contrastive losses; nothing here is a result."""
+"""The section of the benchmarks page about the memory of contrastive losses; no results are stored here."""
 
 from __future__ import annotations
 

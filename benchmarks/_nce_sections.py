@@ -1,4 +1,4 @@
-"""What the page of benchmarks says about contrastive objectives; nothing here is a result."""
+"""The section of the benchmarks page about contrastive objectives; no results are stored here."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the page of benchmarks says about the search of neighbours; nothing here is a result."""
+"""The section of the benchmarks page about nearest-neighbour search; no results are stored here."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ def neighbors(records: list[Record]) -> Section:
     section = Section()
     rows = []
     for data, name in NAMES.items():
-        target = Target(f"neighbours of Fashion-MNIST, {name}, against hnswlib at equal recall", "no slower")
+        target = Target(f"neighbour search on Fashion-MNIST, {name}, against hnswlib at equal recall", "no slower")
         section.targets.append(target)
         mine = pick(records, data=data)
         ours, theirs = pick(mine, method="nearfar"), pick(mine, method="hnswlib")

@@ -1,4 +1,4 @@
-"""What the page of benchmarks says about Word2DM; nothing here is a result."""
+"""The section of the benchmarks page about Word2DM; no results are stored here."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the page of benchmarks says about models of words beside each other; nothing here is a result."""
+"""The section of the benchmarks page about word models; no results are stored here."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the page of benchmarks says about words; nothing here is a result."""
+"""The section of the benchmarks page about words; no results are stored here."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def text(records: list[Record]) -> Section:
         ours, theirs = pick(mine, method="nearfar"), pick(mine, method="gensim")
         if source != "file, xz":
             where = "a file" if source == "file" else source
-            target = Target(f"words counted and numbered, from {where}", f"≥ {SCAN_FASTER:.0f} times gensim")
+            target = Target(f"encoding of text, from {where}", f"≥ {SCAN_FASTER:.0f} times gensim")
             section.targets.append(target)
             if ours and theirs:
                 ratio = (middle(theirs, "seconds") or 0) / (middle(ours, "seconds") or 1)

@@ -1,4 +1,4 @@
-"""Write docs/benchmarks.md from the result files; a benchmark without results is said to be not measured.
+"""Write docs/benchmarks.md from the result files; a benchmark without results is listed as not measured.
 
 python benchmarks/report.py
 """
