@@ -231,9 +231,9 @@ merged = nf.evaluate.plant_pseudowords(text, pairs)
 again = nf.Word2DM(12, 12, window=10, ridge=0.02, n_epochs=20, random_state=0, n_jobs=1).fit(merged)
 for pair in pairs:
     print("{}: {:.2f}, {}: {:.2f}".format(*(x for word in pair for x in (word, words.entropy([word])[0]))), end=", ")
-    print(f"made one: {again.vectors_.entropy(['|'.join(pair)])[0]:.2f}")
+    print(f"merged: {again.vectors_.entropy(['|'.join(pair)])[0]:.2f}")
 found = nf.evaluate.sense_induction(again.vectors_, pairs)
-print(f"P(more than a word as frequent) = {found.entropy_auc:.2f}")
+print(f"P(larger than for a word of the same frequency) = {found.entropy_auc:.2f}")
 
 # %% [markdown]
 # **Entropies of two models, or of two settings, are not comparable.** A matrix with more rows than the text has topics
