@@ -36,8 +36,8 @@ def mutual_information(records: list[Record]) -> Section:
         *picture("mutual_information", "Bounds on mutual information by trained and by exact critics"),
         *table(head, rows),
         "",
-        "The exact critic, the log-ratio of the densities (plus one for NWJ), on 64 batches of 2,048: mean and 95",
-        "% interval.",
+        "The exact critic, the log-ratio of the densities (plus one for NWJ), on 64 batches of 2,048: mean and",
+        "95 % interval.",
         "",
         *table(head, exact_rows),
     ]
