@@ -1,4 +1,4 @@
-"""What the page of benchmarks says about small tables in a language model; nothing here is a result."""
+"""The section of the benchmarks page about compressed tables in a language model; no results are stored here."""
 
 from __future__ import annotations
 
@@ -34,20 +34,21 @@ def anchor_language(records: list[Record]) -> Section:
     """Perplexity by size of the input table."""
     section = Section([_target(pick(records, hidden=HIDDEN, epochs=EPOCHS), fewer) for fewer in ALLOWED])
     section.lines = [
-        "An LSTM on the Penn Treebank, 10,000 words: vectors of 200 numbers, one layer of 128, and an",
-        "adaptive softmax, which gives exact perplexities. Parameters are those of the input table, K d + nnz(T) for",
-        "anchors; the rest, output included, is the same for all, not tied to the table and not counted. Bytes: of the",
-        f"table, with its indices. All train alike, for {EPOCHS} passes at a rate that falls to 0. For each table and",
-        "size as many trials, of the rate; the one that does best in the validation runs with further seeds. What else",
-        "there is was settled by hand, with the first seed and by the validation. For the uncompressed table, on six",
-        "runs: how long vectors are at the start. For ANT, on some forty: that, the part of the parameters that",
-        "anchors are, how many slots start filled, when zeros are fixed, and that anchors learn at a fifth of the",
-        "model's rate, and T at half of it and without momentum. Perplexity in the test, mean ± standard deviation",
-        "over seeds, which draw start and dropout. Training multiplies in bfloat16, perplexities are in float32.",
+        "An LSTM on the Penn Treebank, 10,000 words: vectors of 200 numbers, one layer of 128 units, and an",
+        "adaptive softmax, which gives exact perplexities. Parameters are those of the input table, K d + nnz(T)",
+        "for anchors. The rest, output included, is the same for all, not tied to the table and not counted.",
+        f"Bytes: of the table, with its indices. All models train alike, for {EPOCHS} epochs at a rate that falls",
+        "to 0. For each table and size, the same number of learning rates is tried; the best on the validation",
+        "set is run with further seeds. All other settings were tuned by hand, with the first seed, on the",
+        "validation set. For the uncompressed table (six runs): the initial length of vectors. For ANT (some",
+        "forty runs): the same, the share of parameters used for anchors, the number of initially filled slots,",
+        "when zeros are fixed, and the learning rates: anchors at a fifth of the model's rate, T at half of it",
+        "and without momentum. Test perplexity, mean ± standard deviation over seeds, which determine start and",
+        "dropout. Training multiplies in bfloat16; perplexities are in float32.",
         *(["Low rank: shorter vectors and a linear map."] if pick(records, method=LOW_RANK) else []),
         "",
-        "ANT is trained in three parts: at a low price of an entry of T; at one that rises while there are too",
-        "many and falls while there are too few; without a price, while what is 0 stays 0.",
+        "ANT is trained in three phases: with a small penalty on entries of T; with a penalty that rises while",
+        "there are too many entries and falls while there are too few; without penalty, with zeros fixed.",
         "",
         "The full setting, on a GPU:",
         "`python benchmarks/anchor_language.py --hidden 650 --epochs 40 --dropout 0.5 --device cuda`.",
@@ -93,7 +94,7 @@ def _table(records: list[Record], hidden: int, epochs: int) -> list[str]:
             ]
         )
     head = ["table", "parameters", "bytes", "perplexity", "ratio", "in the validation", "trials, seeds", "time"]
-    return [f"Hidden numbers: {hidden}; passes: {epochs}.", "", *table(head, rows)]
+    return [f"Hidden units: {hidden}; epochs: {epochs}.", "", *table(head, rows)]
 
 
 def _spread(mine: list[Record], name: str) -> str:

@@ -1,4 +1,4 @@
-"""What the page of benchmarks says about small tables on MovieLens 1M; nothing here is a result."""
+"""The section of the benchmarks page about compressed tables on MovieLens 1M; no results are stored here."""
 
 from __future__ import annotations
 
@@ -52,20 +52,20 @@ def anchor_movielens(records: list[Record]) -> Section:
     ]
     n_trials = len({r["trial"] for r in pick(records, part=TRIAL)})
     lines = [
-        "Ratings are scalar products of 16 components, plus one number; 80 % of them to train on, 10 % to choose by,",
-        f"10 % for the test. Random search of {n_trials} trials for each size, or fewer where a table says so. Mean",
-        "squared error in the test, mean ± standard deviation over seeds, which draw split, start and order.",
-        "Parameters: K d + nnz(T) for anchors, of users and items together; bytes with the indices. Purity: the",
-        "largest share of a genre among the films that use an anchor, or among the ten with the largest weights, and",
-        "with genres shuffled in brackets. Time: of the processor, for a run.",
+        "Ratings are modelled by scalar products of 16 components, plus a constant. 80 % of the ratings are for",
+        f"training, 10 % for validation, 10 % for the test. Random search with {n_trials} trials per size, or",
+        "fewer if a table says so. Mean squared error on the test set, mean ± standard deviation over seeds,",
+        "which determine split, start and order. Parameters: K d + nnz(T) for anchors, users and items together;",
+        "bytes include indices. Purity: the largest share of a genre among the films that use an anchor, or among",
+        "the ten with the largest weights; in brackets with shuffled genres. Time: CPU time of a run.",
         "",
-        "ANT is trained in three parts: at a low price of an entry of T; at one that rises by a fifth with each",
-        "epoch, until the entries are few enough; without a price, while what was 0 stays 0.",
+        "ANT is trained in three phases: with a small penalty on entries of T; with a penalty that rises by a",
+        "fifth per epoch until there are few enough entries; without penalty, with zeros fixed.",
         "",
         *table(HEAD, [_row(name, mine) for name, mine in groups if mine]),
         "",
-        "The sweep over K, in the setting that is chosen for 60,000 parameters; the price of an entry rises to what it",
-        "came to there. NBANT, in the same setting, starts from 10 anchors and finds their number in one run",
+        "Sweep over K, with the settings chosen for 60,000 parameters; the penalty rises to its final value",
+        "there. NBANT, with the same settings, starts from 10 anchors and finds their number in one run",
         f"{_path(swept(records, NBANT))}.",
         "",
         *table(HEAD, [_row(name, mine) for name, mine in curve if mine]),
@@ -97,7 +97,7 @@ def _at_one_size(records: list[Record], ours: str, budget: int) -> list[str]:
     better = order[: order.index(ours)]
     return [
         "",
-        f"All small tables with at most {budget:,} parameters, the best first, each with the number of settings tried.",
+        f"All tables with at most {budget:,} parameters, best first, with the number of settings tried.",
         f"Better than {ours}: {', '.join(better)}." if better else f"None of them is better than {ours}.",
         "",
         *table(["trials", *HEAD], [[str(_n_trials(records, found[name])), *_row(name, found[name])] for name in order]),
@@ -111,8 +111,8 @@ def _n_trials(records: list[Record], mine: list[Record]) -> int:
 
 def _best_of_all(records: list[Record], ours: str, budget: int) -> Target:
     target = Target(
-        f"{ours} on MovieLens 1M against the best of other small tables, all tuned, at most {budget:,} parameters: MSE "
-        "in the test",
+        f"{ours} on MovieLens 1M against the best of other compressed tables, all tuned, at most "
+        f"{budget:,} parameters: MSE in the test",
         "below it",
     )
     others = at_one_size(records, ours, budget)

@@ -1,4 +1,4 @@
-"""What the page of benchmarks says about small tables in a classifier of news; nothing here is a result."""
+"""The section of the benchmarks page about compressed tables in a news classifier; no results are stored here."""
 
 from __future__ import annotations
 
@@ -40,20 +40,20 @@ def anchor_news(records: list[Record]) -> Section:
     sizes = {name: " to ".join(f"{x:,}" for x in _ends(distinct(records, name))) for name in ("n_train", "n_words")}
     pairs = _ends(distinct(records, "n_pairs"))
     section.lines = [
-        f"AG News: {sizes['n_train']} texts to train on, {records[0]['n_validation']:,} to choose by,",
-        f"{records[0]['n_test']:,} for the test; the whole set has 120,000 to train on. Doubles are left out, and",
-        "texts that are in the test. Of table 5 of the paper the network takes what is known to us: vectors of",
-        "d = 256, convolutions over 3, 4 and 5 words, the maximum over the text, dropout and a linear layer. The",
-        "table itself was not at hand; 48 filters of each width and texts of at most 40 words are our own choice.",
-        f"V is {sizes['n_words']}: words that are in training at least twice. Every method has {n_trials} settings,",
-        "tried with one seed. Accuracy in the test, mean ± standard deviation over seeds, which draw validation, start",
-        "and order. Parameters: of the table, V d or K d + nnz(T); bytes with the indices. Time: of the processor, for",
-        "a run.",
+        f"AG News: {sizes['n_train']} training texts, {records[0]['n_validation']:,} validation texts,",
+        f"{records[0]['n_test']:,} test texts; the full training set has 120,000. Duplicates, and training texts",
+        "that are in the test set, are removed. The network follows table 5 of the paper as far as it is known to",
+        "us: vectors of d = 256, convolutions over 3, 4 and 5 words, max pooling over the text, dropout and a",
+        "linear layer. The table itself was not available; 48 filters per width and texts of at most 40 words are",
+        f"our choice. V is {sizes['n_words']}: words with at least two occurrences in training. Each method has",
+        f"{n_trials} settings, tried with one seed. Test accuracy, mean ± standard deviation over seeds, which",
+        "determine validation set, start and order. Parameters of the table: V d or K d + nnz(T); bytes include",
+        "indices. Time: CPU time of a run.",
         "",
-        "ANT is trained in three parts: one epoch at a low price of an entry of T; at one that rises, until the",
-        "entries are few enough; without a price, while what is 0 stays 0. With WordNet, anchors start as the words",
-        "that it relates to most others, an entry of a word for an anchor that it is related to has no price, and in",
-        "the first two parts unrelated words have one for what they share.",
+        "ANT is trained in three phases: one epoch with a small penalty on entries of T; with a rising penalty",
+        "until there are few enough entries; without penalty, with zeros fixed. With WordNet, anchors start as",
+        "the words with the most relations, entries between a word and a related anchor are not penalised, and in",
+        "the first two phases anchors shared by unrelated words are penalised.",
         *([f"Pairs, in both directions: {' to '.join(f'{n:,}' for n in pairs)}."] if pairs else []),
         "",
         *table(head, [_row(name, mine, whole) for name, mine in groups if mine]),

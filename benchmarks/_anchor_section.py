@@ -1,4 +1,4 @@
-"""What the page of benchmarks says about time and memory of anchor embeddings; nothing here is a result."""
+"""The section of the benchmarks page about time and memory of anchor embeddings; no results are stored here."""
 
 from __future__ import annotations
 
@@ -32,12 +32,11 @@ def anchor_steps(records: list[Record]) -> Section:
             took = duration(middle(pick(same, method=name), "seconds"))
             rows.append([part, f"{n_words:,}", f"{batch:,}", f"`{name}`", took])
     section.lines = [
-        "step: forward, backward and optimiser of a classifier that takes the mean of 100 vectors; 50 anchors.",
-        "prox: the step of the optimiser alone, 100 anchors. Lazy is the step as it is. Eager is the same step and",
-        "then the threshold for all rows at once: for the 8 slots of a row, or with a dense T and dense moments, as in",
-        "the authors' code, which is what the target compares with. (Eager on slots is what nobody does; it shows how",
-        "much of the gain is due to the slots.) Words are drawn by Zipf's law. One thread, the middle of the rounds,",
-        "over the seeds.",
+        "step: forward, backward and optimiser of a classifier on the mean of 100 vectors; 50 anchors. prox: the",
+        "optimiser step only, 100 anchors. Lazy is the implemented step. Eager is the same step followed by",
+        "thresholding all rows: the 8 slots of each row, or a dense T with dense moments as in the authors' code,",
+        "with which the target compares. (Eager on slots is not used in practice; it shows how much of the gain",
+        "comes from the slots.) Words follow Zipf's law. One thread, median over rounds and seeds.",
         "",
         *table(["part", "V", "draws in a batch", "method", "time"], rows),
     ]
@@ -83,9 +82,9 @@ def anchor_memory(records: list[Record]) -> Section:
             target.met = gib <= allowed and losses[-1] < losses[0]
     section.targets = [beside, large, many]
     section.lines = [
-        "The most memory that was resident, from making the table on, less what was before it, each in a process of",
-        "its own: three steps of a classifier that takes the mean of 100 vectors, on one batch of 256 texts, d = 256.",
-        "The time is that of the fastest step, with one thread.",
+        "Peak resident memory from the construction of the table on, minus the memory before it, in separate",
+        "processes: three steps of a classifier on the mean of 100 vectors, on one batch of 256 texts, d = 256.",
+        "Time of the fastest step, one thread.",
         "",
         *table(["V", "method", "anchors", "peak memory", "step"], rows),
     ]

@@ -1,4 +1,4 @@
-"""What the page of benchmarks says about word vectors made small after training; nothing here is a result."""
+"""The section of the benchmarks page about compressed word vectors; no results are stored here."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ def compress(records: list[Record]) -> Section:
         (r for r in records if r["sub_vector"] is None and r not in whole), key=lambda r: r["bytes"], reverse=True
     )
     section.lines = [
-        f"Skip-gram vectors of {n_words:,} words, {d} numbers each. The three blocks of equal bytes are what product",
-        "quantisation takes with a byte for each 2, 4 and 8 numbers; `compress` has as many weights as fit. Indices,",
-        "codebooks, anchors and scales count, ids do not. k-SVD has the sizes with which sparse hash + k-SVD is cited,",
-        "and stands for it: anchors start from the most frequent words, codes are those of the same pursuit, and each",
-        "anchor is updated with its weights. No target was set.",
+        f"Skip-gram vectors of {n_words:,} words, {d} numbers each. Each of the three blocks has the size of",
+        "product quantisation with one byte per 2, 4 and 8 numbers; `compress` uses as many weights as fit. Sizes",
+        "include indices, codebooks, anchors and scales, but not ids. k-SVD has the sizes at which sparse hash +",
+        "k-SVD is cited, and stands for it: anchors start from the most frequent words, codes come from the same",
+        "matching pursuit, and each anchor is updated with its weights. No target was set.",
         "",
-        "Error is the norm of the difference over the norm of the vectors. MEN: Spearman's rho, with its bootstrap",
-        "interval; analogies: the share that 3CosAdd solves among all words. Time: of the processor, to compress and",
+        "Error: norm of the difference over the norm of the vectors. MEN: Spearman's rho with its bootstrap",
+        "interval. Analogies: the share solved by 3CosAdd among all words. Time: CPU time to compress and",
         "restore, one thread.",
         "",
         *table(HEAD, [_row(r, bytes_whole) for group in (whole, *groups, cited) for r in group]),
@@ -71,4 +71,4 @@ def _said(groups: list[list[Record]]) -> list[str]:
         said.append(f"{words} {better} of {compared}")
     if not compared:
         return []
-    return [f"Budgets at which the better of the codes in 8 bits beats product quantisation: {', '.join(said)}."]
+    return [f"Number of sizes at which the better 8-bit code beats product quantisation: {', '.join(said)}."]

@@ -32,9 +32,10 @@ def figure1(records: list[Record]) -> Section:
     )
     section = Section([target], picture("figure1", "Scalar products, and relative error of Z"))
     section.lines += [
-        "Relative error of Z over rows and draws: median (95 % quantile), and the number of random directions D that",
-        "fit into the time of the mixture, clustering included; processor time of one worker, best of several runs.",
-        "KS: distance between the distribution of a row's scalar products and the mixture's, median over rows.",
+        "Relative error of Z over rows and draws: median (95 % quantile). D is the number of random directions",
+        "that fit into the time of the mixture, clustering included. Processor time of one worker, best of",
+        "several runs. KS: Kolmogorov-Smirnov distance between a row's scalar products and the mixture, median",
+        "over rows.",
         "",
     ]
     ratios: dict[str, list[float]] = {name: [] for name in RIVALS}
@@ -79,10 +80,10 @@ def figure2(records: list[Record]) -> Section:
     """EDRep with the mixture, against exact twins with and without the far field's pull on the others."""
     section = Section(
         lines=[
-            "The same fit from the same start; the loss at the end is computed with the exact normaliser for all, in",
-            "10⁻³ nats per node, mean ± standard deviation over the graphs. *Own twin*: the exact far field with the",
-            "same gradient. *Full twin*: the exact far field with the whole gradient. The paper's gradient, eq. (6),",
-            "leaves out SᵀX, the pull of each row's normaliser on the others.",
+            "Same start for all fits. The final loss is computed with the exact normaliser for all, in 10⁻³ nats",
+            "per node, mean ± standard deviation over graphs. *Own twin*: the exact far field with the same",
+            "gradient. *Full twin*: the exact far field with the full gradient. The paper's gradient, eq. (6),",
+            "omits SᵀX, the derivative of each row's normaliser with respect to the other vectors.",
             "",
             *picture("figure2", "Exact loss by epoch, and what is left of it to the exact twin"),
         ]
@@ -137,8 +138,8 @@ def _what_is_seen(records: list[Record]) -> list[str]:
     if not lines:
         return []
     return [
-        "The exact twins differ by their gradients alone: a mixture that gets more accurate ends at its own twin, and",
-        "does not close the gap between the two. Medians over the graphs, nats per node:",
+        "The exact twins differ only in their gradients. A more accurate mixture converges to its own twin, and",
+        "does not close the gap between the two. Medians over graphs, nats per node:",
         "",
         *lines,
     ]

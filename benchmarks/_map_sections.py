@@ -1,4 +1,4 @@
-"""What the page of benchmarks says about maps; nothing here is a result."""
+"""The sections of the benchmarks page about maps; no results are stored here."""
 
 from __future__ import annotations
 
@@ -35,12 +35,12 @@ def maps_speed(records: list[Record]) -> Section:
     rows += [_row("whole fit", n, pick(whole, n=n, method=m), pick(whole, n=n, method="nearfar"))
              for n in distinct(whole, "n") for m in distinct(whole, "method")]  # fmt: skip
     section.lines = [
-        "250 exaggerated iterations and 500 plain ones, 2 workers. Gradient phase: the same P and start for both, from",
-        "P to the map, each with its own step rule (after the first phase momentum is .9 here, .8 there: part of the",
-        "difference in cost). Whole fit: from 50 principal components to the map, neighbours included, each with its",
-        "own defaults (scikit-learn searches them exactly). KL: exact, in nats, computed for all by one NumPy code",
-        "against the same P. Time: median of the runs (shortest and longest in brackets). Fashion-MNIST up to 70,000",
-        "points, synthetic clusters beyond.",
+        "250 iterations with exaggeration and 500 without, 2 workers. Gradient phase: from the same P and start",
+        "to the map, each program with its own step rule (after the first phase nearfar's momentum is .9,",
+        "openTSNE's .8, which explains part of the difference in cost). Whole fit: from 50 principal components",
+        "to the map, neighbour search included, each program with its defaults (scikit-learn's search is exact).",
+        "KL: exact, in nats, computed by the same NumPy code against the same P. Time: median over runs (minimum",
+        "– maximum). Data: Fashion-MNIST up to 70,000 points, synthetic clusters above.",
         "",
         *table(["part", "n", "program", "runs", "time", "ratio", "KL", "memory"], rows),
     ]
@@ -63,7 +63,7 @@ def _kl(records: list[Record]) -> float | None:
 
 
 def _true_kl(mine: list[Record]) -> Target:
-    target = Target("true KL, n = 20,000", f"at most {KL_ABOVE:.0%} above openTSNE's")
+    target = Target("exact KL divergence, n = 20,000", f"at most {KL_ABOVE:.0%} above openTSNE's")
     ours, theirs = _kl(pick(mine, method="nearfar")), _kl(pick(mine, method="openTSNE"))
     if ours and theirs:
         target.measured = f"{ours:.4f} against {theirs:.4f} ({ours / theirs - 1:+.2%})"
@@ -113,9 +113,9 @@ def maps_quality(records: list[Record]) -> Section:
         rows = [[s, *(_best(records, s, m, score, methods) for m in methods)] for s in sets]
         lines += [f"{title}; the best of a row in bold.", "", *table(["set", *methods], rows), ""]
     lines += [
-        "Perplexity 30, every other parameter at its default. t-NeRV and t-JSE are the rows of the table of methods"
+        "Perplexity 30, all other parameters at their defaults. t-NeRV and t-JSE combine the divergence of NeRV",
+        "and of JSE with t-SNE's kernel and its normalisation over all pairs.",
     ]
-    lines += ["with the divergence of NeRV and of JSE, t-SNE's kernel and its normalisation over all pairs."]
     return Section([target], lines)
 
 
@@ -130,8 +130,9 @@ def maps_floor(records: list[Record]) -> Section:
         for r in records
     ]  # fmt: skip
     lines = [
-        "Digits, perplexity 30, all sums exact, the same start. By row with the exponential kernel (the published",
-        "NeRV), by pair with Student's. P over all pairs is the original, its floor only keeps p above 0.",
+        "Digits, perplexity 30, exact sums, same start. Row normalisation uses the exponential kernel (the",
+        "published NeRV), pair normalisation Student's t. P over all pairs is the original; there, the floor only",
+        "keeps p above 0.",
         "",
     ]
     return Section([target], [*lines, *table(head, rows)])
@@ -155,8 +156,9 @@ def maps_noise(records: list[Record]) -> Section:
     head = ["d", "n", "graph", "method", "optimisation", "R_NX area", "neighbours kept, 10", "trustworthiness, 30",
             "label accuracy, 10"]  # fmt: skip
     lines = [
-        "Fashion-MNIST. Optimisation alone, from the same graph and start to the map, 2 workers; each program's own",
-        "number of iterations. m is the number of noise pairs per pair of neighbours, 5 where none is named.",
+        "Fashion-MNIST. Time of the optimisation only, from the same graph and start to the map, 2 workers, each",
+        "program with its own number of iterations. m is the number of noise pairs per pair of neighbours; 5 if",
+        "not given.",
         "",
     ]
     return Section([target], [*lines, *table(head, rows)])
@@ -174,7 +176,7 @@ def _best(records: list[Record], name: str, method: str, score: str, methods: li
 
 def maps_per_point(records: list[Record]) -> Section:
     """Kernels with a parameter for each point: how close the forces are, and how much longer an iteration takes."""
-    target = Target("kernels with a parameter for each point, n = 3,000", f"forces within {FORCES_WITHIN:.0%} of exact")
+    target = Target("kernels with a parameter per point, n = 3,000", f"forces within {FORCES_WITHIN:.0%} of exact")
     errors, times = (sorted(pick(records, part=part), key=_range_of) for part in ("error", "time"))
     usual = [r["mesh_force_error"] for r in pick(errors, error=0.01)]  # the error between nodes that maps take for KL
     if usual:
@@ -183,8 +185,9 @@ def maps_per_point(records: list[Record]) -> Section:
         [*_range_of(r), r["nodes"], percent(r["exact_force_error"]), percent(r["mesh_force_error"])] for r in errors
     ]
     lines = [
-        "KL by row, Fashion-MNIST, parameters drawn evenly in their logarithm. Errors of forces relative to their far",
-        "part: of the nodes alone, with exact sums, and on the mesh. Time of one gradient, one processor, n = 70,000.",
+        "KL with row normalisation, Fashion-MNIST, parameters drawn uniformly on a log scale. Force errors",
+        "relative to the far part: of the interpolation nodes only, with exact sums, and on the mesh. Time of one",
+        "gradient, one processor, n = 70,000.",
         "",
         *table(["kernel", "from", "to", "nodes", "error of the nodes", "on the mesh"], rows),
         "",
@@ -202,7 +205,7 @@ def _range_of(record: Record) -> tuple[str, float, float]:
 
 
 def maps_grid(records: list[Record]) -> Section:
-    """Every combination on the fast path: time against t-SNE's, error of forces, gap of the final cost."""
+    """All combinations in linear time: time relative to t-SNE, error of forces, gap of the final cost."""
     section = Section()
     times, forces, costs = (pick(records, part=part) for part in ("time", "forces", "cost"))
     slow = max((r["ratio"] for r in times), default=None)
@@ -210,20 +213,20 @@ def maps_grid(records: list[Record]) -> Section:
     apart = [r for r in costs if r["gap"] > max(0.01, r["spread"])]
     section.targets = [
         Target(
-            "every combination on the fast path, n = 70,000",
+            "all combinations in linear time, n = 70,000",
             "each within 3 times t-SNE's time per iteration",
             f"{len(times)} combinations, at worst {number(slow, 2)} times" if times else "not measured",
             slow <= 3 if slow and len(times) == 24 else None,
         ),
         Target(
-            "forces of the fast path along a run, n = 3,000",
+            "forces in linear time during a fit, n = 3,000",
             "within 1 % of exact",
             f"{len(forces)} combinations, at worst {wrong:.2%}" if wrong else "not measured",
             wrong <= 0.01 if wrong and len(forces) == 24 else None,
         ),
         Target(
-            "final exact cost of the fast path, median of 5 starts, n = 3,000",
-            "above the exact path's by at most 1 % or its spread over the starts",
+            "final exact cost of a fit in linear time, median of 5 starts, n = 3,000",
+            "above that of an exact fit by at most 1 % or the spread over the starts",
             f"{len(costs) - len(apart)} of {len(costs)} combinations" if costs else "not measured",
             not apart if len(costs) == 24 else None,
         ),
@@ -241,14 +244,14 @@ def maps_grid(records: list[Record]) -> Section:
             f"{cost[0]['gap']:+.2%}" if cost else "",
             f"{cost[0]['spread']:.2%}" if cost else "",
         ])  # fmt: skip
-    head = ["divergence", "kernel", "normalisation", "iteration", "of t-SNE's", "force error", "error of S",
+    head = ["divergence", "kernel", "normalisation", "iteration", "relative to t-SNE", "force error", "error of S",
             "cost gap", "spread, exact"]  # fmt: skip
     section.lines = [
-        "Fashion-MNIST, perplexity 30, 2 workers. Iteration: n = 70,000, beside t-SNE in the same run. Force error:",
-        "the far part of the gradient at eight moments of a run of 3,000 points, against exact sums in float64,",
-        "relative root mean square, the worst moment. Cost gap: exact cost of the fast path's maps above that of the",
-        "exact path's, medians of five random starts; spread: largest minus smallest of the exact path's five, over",
-        "their median.",
+        "Fashion-MNIST, perplexity 30, 2 workers. Iteration: time at n = 70,000, next to t-SNE in the same run.",
+        "Force error: relative root mean square error of the far part of the gradient against exact sums in",
+        "float64, the maximum over eight points of a run with 3,000 points. Cost gap: exact cost of maps by the",
+        "linear-time path relative to the exact path, medians over five random starts. Spread: maximum minus minimum",
+        "over the five exact runs, relative to their median.",
         "",
         *table(head, rows),
     ]
@@ -261,7 +264,7 @@ def mds(records: list[Record]) -> Section:
         f"MDS, n = {MDS_SIZE:,}, exact stress of all pairs and of sampled ones", f"≤ {MDS_ABOVE:.0%} above SMACOF's"
     )
     other = Target(f"SSTRESS and Sammon, n = {MDS_SIZE:,}, sampled pairs", f"≤ {MDS_ABOVE:.0%} above all pairs'")
-    large = Target("MDS of sampled pairs, n = 100,000", "a map, with the error of its stress")
+    large = Target("MDS with sampled pairs, n = 100,000", "a map, and the standard error of its stress")
     mine = pick(records, n=MDS_SIZE, data="Fashion-MNIST")
     gaps = [(m, _above(mine, "metric", m, "SMACOF")) for m in ("all", "sampled")]
     if all(gap is not None for _, gap in gaps):
@@ -287,10 +290,11 @@ def mds(records: list[Record]) -> Section:
             "–" if above is None else f"{above:+.2%}", percent(r["error"] / r["value"]) if r["error"] else "",
         ])  # fmt: skip
     lines = [
-        "From classical scaling, one worker, every other parameter at its default; one run of each. Processor: seconds",
-        "of work, beside the time of the clock, as other programs ran. SMACOF: scikit-learn's algorithm and stopping",
-        "rule, by blocks of rows; beside it scikit-learn's own. Stress: exact, by one NumPy code for all maps, above",
-        "that of the map by all pairs; of 100,000 points the library's estimate, with its standard error.",
+        "Start from classical scaling, one worker, all other parameters at their defaults, one run each.",
+        "Processor: CPU time. Clock: wall time, on a shared machine. SMACOF: scikit-learn's algorithm and",
+        "stopping rule, computed in blocks of rows; scikit-learn's own implementation is listed separately.",
+        "Stress: exact, computed by the same NumPy code, relative to the map by all pairs; for 100,000 points the",
+        "library's estimate, with its standard error.",
         "",
     ]
     head = ["data", "n", "stress", "method", "processor", "clock", "memory", "iterations", "above all pairs", "error"]

@@ -1,4 +1,4 @@
-"""What the page of benchmarks says about bounds on mutual information; nothing here is a result."""
+"""The section of the benchmarks page about bounds on mutual information; no results are stored here."""
 
 from __future__ import annotations
 
@@ -28,15 +28,15 @@ def mutual_information(records: list[Record]) -> Section:
     rows = [[NAMES[name], *(_cell(trained, name, level, "spread") for level in levels)] for name in _known(trained)]
     exact_rows = [[NAMES[name], *(_cell(exact, name, level, "interval") for level in levels)] for name in _known(exact)]
     lines = [
-        f"Pairs of 20 coordinates with the same correlation in each. A separable critic is trained for {n_steps:,}",
-        "steps on batches of 64, and judged on 100 batches that it has not seen: mean ± standard deviation from batch",
-        "to batch, in nats. None is above the mutual information in expectation, but DV, whose batches are biased, and",
-        "SMILE, which is no bound.",
+        f"Gaussian pairs of 20 coordinates with equal correlations. A separable critic is trained for {n_steps:,}",
+        "steps on batches of 64, and evaluated on 100 new batches: mean ± standard deviation between batches, in",
+        "nats. The expectation of every bound is at most the mutual information, except for DV, which is biased",
+        "per batch, and SMILE, which is not a bound.",
         "",
         *picture("mutual_information", "Bounds on mutual information by trained and by exact critics"),
         *table(head, rows),
         "",
-        "The exact critic, the log-ratio of the densities (plus one for NWJ), on 64 batches of 2,048: mean, and its",
+        "The exact critic, the log-ratio of the densities (plus one for NWJ), on 64 batches of 2,048: mean and",
         "95 % interval.",
         "",
         *table(head, exact_rows),
@@ -65,7 +65,9 @@ def _cell(records: list[Record], bound: str, level: float, what: str) -> str:
 
 
 def _saturation(trained: list[Record]) -> Target:
-    target = Target("InfoNCE, 20-d Gaussians of 2 to 10 nats, N = 64", "saturates at its ceiling, log N, never above")
+    target = Target(
+        "InfoNCE, 20-d Gaussians of 2 to 10 nats, N = 64", "saturates at its ceiling log N, never exceeds it"
+    )
     mine = sorted(pick(trained, bound="infonce"), key=lambda r: r["information"])
     if mine:
         highest = mine[-1]
@@ -77,7 +79,7 @@ def _saturation(trained: list[Record]) -> Target:
 
 def _variation(trained: list[Record]) -> Target:
     target = Target(
-        "NWJ and DV at 10 nats, the same", f"vary from batch to batch {VARIES:g} times as much as InfoNCE, or more"
+        "NWJ and DV at 10 nats, same data", f"vary between batches at least {VARIES:g} times as much as InfoNCE"
     )
     high = {name: pick(trained, bound=name, information=10.0) for name in ("infonce", "nwj", "dv")}
     if all(high.values()):
@@ -90,8 +92,8 @@ def _variation(trained: list[Record]) -> Target:
 
 def _recovery(exact: list[Record]) -> Target:
     target = Target(
-        "exact critic of the same Gaussians, by NWJ and DV",
-        "the mutual information is in the 95 % interval, at all levels",
+        "NWJ and DV with the exact critic of the same Gaussians",
+        "95 % interval contains the mutual information, at all levels",
     )
     mine = [r for r in exact if r["bound"] != "infonce"]
     if mine:

@@ -1,4 +1,4 @@
-"""What the page of benchmarks says about the memory of contrastive losses; nothing here is a result."""
+"""The section of the benchmarks page about the memory of contrastive losses; no results are stored here."""
 
 from __future__ import annotations
 
@@ -34,10 +34,11 @@ def nce_memory(records: list[Record]) -> Section:
             target.measured, target.met = ", ".join(said), all(met)
         section.targets.append(target)
     section.lines = [
-        "Forward and backward, d = 64, float32, one thread; memory in matrices of B x B float32. Held: the most that",
-        "the allocator held at once beyond what was there before. Resident: the same for the whole process. Scores",
-        "given: the scores are there before, their gradient counts; in all: from the vectors on. `cross_entropy` is",
-        "torch's own, on the same scores or on the product of the same vectors; the losses agree to rounding.",
+        "Forward and backward pass, d = 64, float32, one thread; memory in units of a B x B float32 matrix. Held:",
+        "peak of the allocator beyond its start. Resident: the same for the whole process. Scores given: the",
+        "scores are allocated before; their gradient is counted. In all: starting from the vectors.",
+        "`cross_entropy` is torch's, on the same scores or on the product of the same vectors; the losses agree",
+        "to rounding.",
         "",
         *table(["B", "loss", "counted", "held", "resident", "time"], rows),
     ]

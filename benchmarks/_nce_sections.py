@@ -1,4 +1,4 @@
-"""What the page of benchmarks says about contrastive objectives; nothing here is a result."""
+"""The section of the benchmarks page about contrastive objectives; no results are stored here."""
 
 from __future__ import annotations
 
@@ -31,11 +31,11 @@ def retrieval(records: list[Record]) -> Section:
         for method, mine in chosen.items() if mine
     ]  # fmt: skip
     lines = [
-        "20 % of all ratings are held out, 10 % are for validation; ratings of 4 and 5 count as liked. Every film is",
-        "ranked that the user has not rated outside of the test. Towers of 64 components, batches of 256, the same",
-        "pairs and passes for all; the temperature is chosen in the validation of the first seed, for each row by",
-        "itself. Mean ± standard deviation over three seeds, which draw split, start and order. Films: how many",
-        "different ones are among the first 10 of anybody.",
+        "20 % of all ratings are held out for the test, 10 % for validation; ratings of 4 and 5 count as liked.",
+        "The ranking includes every film that the user has not rated outside the test set. Towers of 64",
+        "components, batches of 256, same pairs and epochs for all. The temperature is chosen on the validation",
+        "set of the first seed, separately for each row. Mean ± standard deviation over three seeds, which",
+        "determine split, start and order. Films: number of distinct films among the first 10 of all users.",
         "",
         "<!-- retrieval: table -->",
         "",
@@ -91,18 +91,19 @@ def sampled_softmax(records: list[Record]) -> Section:
         target.measured, target.met = f"{', '.join(said)}; full softmax {full['test'][0]:.0f}", all(better)
     head = ["noise", "samples", "sampled softmax", "ranking", "not corrected", "log q put back", "processor time"]
     lines = [
-        "Penn Treebank, 929,589 words to train on and 10,000 different ones; the next word from the four before it,",
-        "128 components, one pass, the same batches, start and rates for all. Test perplexity, always by the full",
-        "softmax. Sampled softmax and ranking (`global_nce`): corrected by log q. Not corrected: both are the same",
-        "then. Log q put back: of that model's scores plus log q. Uniform noise takes the same from every score, so",
-        "that ranking is the same with and without.",
+        "Penn Treebank, 929,589 training words, 10,000 distinct ones; predicts the next word from the previous",
+        "four. 128 components, one epoch, same batches, start and rates for all. Test perplexity is computed with",
+        "the full softmax. Sampled softmax and ranking (`global_nce`): corrected by log q. Not corrected: both",
+        "losses are then the same. Log q put back: log q is added to the scores of the uncorrected model. Uniform",
+        "noise shifts all scores equally, so the ranking loss is the same with and without correction.",
         "",
         *table(head, rows),
         "",
-        "Without the correction scores are those of p / q, and their softmax is far off unless q is uniform or put",
-        "back. (Put back, it is there from the start, as if the model knew how frequent words are; the others have to",
-        f"learn it. Ranking with 500 samples that starts at word frequencies comes to {number(informed, 1)}.)",
-        "Sampled softmax stands for the full one as m grows; with few samples its optimum is another (too peaked",
-        "with uniform noise, too flat with q near p), while that of the ranking loss is right for any number of them.",
+        "Without the correction, scores estimate p / q, and their softmax is far off unless q is uniform or put",
+        "back. (When log q is put back, word frequencies are known from the start; the other models must learn",
+        f"them. Ranking with 500 samples that starts at word frequencies reaches {number(informed, 1)}.) Sampled",
+        "softmax approximates the full softmax as m grows. With few samples its optimum differs (too peaked with",
+        "uniform noise, too flat with q near p), while the optimum of the ranking loss is correct for any number",
+        "of samples.",
     ]
     return Section([target], lines)

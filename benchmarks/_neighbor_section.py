@@ -1,4 +1,4 @@
-"""What the page of benchmarks says about the search of neighbours; nothing here is a result."""
+"""The section of the benchmarks page about nearest-neighbour search; no results are stored here."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ def neighbors(records: list[Record]) -> Section:
     section = Section()
     rows = []
     for data, name in NAMES.items():
-        target = Target(f"neighbours of Fashion-MNIST, {name}, against hnswlib at equal recall", "no slower")
+        target = Target(f"neighbour search on Fashion-MNIST, {name}, against hnswlib at equal recall", "no slower")
         section.targets.append(target)
         mine = pick(records, data=data)
         ours, theirs = pick(mine, method="nearfar"), pick(mine, method="hnswlib")
@@ -27,9 +27,9 @@ def neighbors(records: list[Record]) -> Section:
             rows.append([name, method, settings, len(who), time, number(average(who, "recall"), 4)])
     first = {method: pick(records, method=f"nearfar, first call{method}") for method in ("", ", cached")}
     section.lines = [
-        "All 70,000 images, 90 neighbours each, 2 workers; building and searching. Recall on 1,000 rows. nearfar aims",
-        "at 0.99 by itself, which is part of its time; the settings with which others just reach it were found before.",
-        "Time: median of the runs (shortest and longest in brackets).",
+        "All 70,000 images, 90 neighbours each, 2 workers, index construction included. Recall on 1,000 rows.",
+        "nearfar tunes itself to a recall of 0.99, which is part of its time; the settings of the others, chosen",
+        "to just reach that recall, were found beforehand. Time: median over runs (minimum – maximum).",
         "",
         *table(["data", "search", "settings", "runs", "time", "recall"], rows),
     ]

@@ -81,9 +81,9 @@ def speed(records: list[Record]) -> Section:
             target.met = min(ratios.values()) >= 20 and max(worse) <= NO_WORSE
     head = ["n", "d", "runs", "nearfar", "package", "ratio", "NMI", "NMI, package", "memory", "memory, package"]
     section.lines = [
-        "The same planted graph, relation (mean of three walk powers), epochs and learning rate; the two take turns.",
-        "Time from the adjacency matrix to the vectors, median of the runs (shortest and longest in brackets).",
-        "Memory: what the process grew by.",
+        "Same planted graph, relation (mean of three walk powers), number of epochs and learning rate; the",
+        "programs alternate. Time from the adjacency matrix to the vectors, median over runs (minimum – maximum).",
+        "Memory: increase in resident memory of the process.",
         "",
         *table(head, rows),
     ]
@@ -107,12 +107,12 @@ def communities(records: list[Record]) -> Section:
             section.lines += [*_by_alpha(mine, lambda rs, s=score: spread(rs, s)), ""]
         section.lines += ["Time, median over the graphs.", ""]
         section.lines += [*_by_alpha(mine, lambda rs: duration(middle(rs, "seconds"))), ""]
-    section.lines += picture("communities", "NMI and time against hardness")
+    section.lines += picture("communities", "NMI and time against alpha")
     section.lines += [
-        "n = 30,000, mean degree 10, 4 communities, propensities U(3, 12)⁶. k-means with 5 starts on rows scaled to",
-        "length 1 for every method; its time is not counted. DeepWalk: walks of 40 nodes, window 10, 5 negative",
-        "samples, one pass of gensim with 2 workers, the fewest walks per node within 0.01 of its NMI plateau (found",
-        "on the first graph of each hardness).",
+        "n = 30,000, mean degree 10, 4 communities, propensities U(3, 12)⁶. All methods: k-means with 5 starts on",
+        "rows scaled to length 1; its time is not included. DeepWalk: walks of 40 nodes, window 10, 5 negative",
+        "samples, one pass of gensim with 2 workers, with the smallest number of walks per node within 0.01 of",
+        "its NMI plateau (found on the first graph for each alpha).",
     ]
     return section
 
@@ -165,7 +165,12 @@ def _comparison(records: list[Record], fit: str) -> list[str]:
     if not rows:
         return []
     head = ["against", "alpha", "graphs", *(f"NMI, {NMI_SCORES[s]}" for s in scores), "times faster"]
-    return ["What nearfar is ahead of another method, on the graphs that both were run on.", "", *table(head, rows), ""]
+    return [
+        "Difference between nearfar and each other method, on the graphs that both were run on.",
+        "",
+        *table(head, rows),
+        "",
+    ]
 
 
 def _gains(records: list[Record], other: str) -> dict[str, float]:
@@ -219,9 +224,9 @@ def labelled(records: list[Record]) -> Section:
     """Real graphs with labels."""
     section = Section(
         lines=[
-            "Directions and weights dropped; every method gets the same graph. DeepWalk makes 40 walks per node,",
-            "more than it needs on most of these. Mean ± standard deviation over the seeds; in brackets the time of",
-            "the embedding, median.",
+            "Edge directions and weights are dropped; all methods get the same graph. DeepWalk uses 40 walks per",
+            "node, more than it needs on most of these graphs. Mean ± standard deviation over seeds; in brackets",
+            "the median time of the embedding.",
             "",
         ]
     )
@@ -231,8 +236,8 @@ def labelled(records: list[Record]) -> Section:
         section.lines += [*_by_graph(single, lambda rs: spread(rs, "nmi")), ""]
     if multi:
         section.lines += [
-            "Several labels per node: micro F1 / macro F1 of one-vs-rest logistic regression trained on half of the",
-            "nodes.",
+            "Several labels per node: micro F1 / macro F1 of one-vs-rest logistic regression, trained on half of",
+            "the nodes.",
             "",
             *_by_graph(multi, lambda rs: f"{number(average(rs, 'micro_0.5'))} / {number(average(rs, 'macro_0.5'))}"),
             "",
@@ -267,7 +272,7 @@ def gradients(records: list[Record]) -> Section:
         rows.append([name, *cells])
     head = [f"{g}: {what}" for g in ("paper", "forward", "full") for what in ("NMI", "loss", "time")]
     lines = [
-        "NMI: mean ± standard deviation over the seeds. Loss: the one that the fit reports, mean. Time: median.",
+        "NMI: mean ± standard deviation over seeds. Loss: as reported by the fit, mean. Time: median.",
         "",
     ]
     return Section([], lines + table(["graph", *head], rows))
@@ -310,10 +315,11 @@ def growth(records: list[Record]) -> Section:
                 number(r.get("nmi_edges")),
             ]
         )
-    head = ["nodes", "edges", "epochs", "per epoch", "fit", "per node and epoch", "slope from the size before"]
+    head = ["nodes", "edges", "epochs", "per epoch", "fit", "per node and epoch", "slope from the previous size"]
     lines = [
-        "Each size in a process of its own, one run; alpha = 3; the peak includes the generation of the graph. The",
-        "slope from the size before shows where time per node rises, as it may where the vectors leave the caches.",
+        "One run per size, each in a separate process; alpha = 3. The peak includes the generation of the graph.",
+        "The slope from the previous size shows where the time per node rises, for example when the vectors no",
+        "longer fit into the caches.",
         "",
     ]
     return Section([slope, peak], lines + table([*head, "memory of the fit", "peak", "NMI"], rows))
@@ -346,9 +352,9 @@ def matmul(records: list[Record]) -> Section:
         for r in sorted(records, key=lambda r: (r["n_nodes"], r["n_components"]))
     ]
     lines = [
-        "Best of several runs that take turns. Fractions of the copy bandwidth (read + write, all processors):",
+        "Best of several alternating runs. Fractions of the copy bandwidth (read + write, all processors):",
         "*needed* counts every byte of relation, X and result once; *gathered* counts a row of X per stored entry",
-        "(above 100 % where caches serve part of it).",
+        "(above 100 % if caches serve part of it).",
         "",
     ]
     head = ["n", "d", "nearfar", "scipy", "ratio", "needed", "gathered", "copy bandwidth"]
@@ -370,8 +376,8 @@ def reading(records: list[Record]) -> Section:
     ]
     head = ["file", "edges", "size", "nearfar", "pandas", "ratio", "memory", "memory, pandas"]
     lines = [
-        "From a file to ids and numbered edges, against `pandas.read_csv` and `factorize`; median of runs that take",
-        "turns. Memory: what a fresh process grew by, libraries not counted.",
+        "From a file to ids and encoded edges, against `pandas.read_csv` and `factorize`; median of alternating",
+        "runs. Memory: increase in a fresh process, without libraries.",
         "",
     ]
     return Section([], lines + table(head, rows))

@@ -1,4 +1,4 @@
-"""What the page of benchmarks says about Word2DM; nothing here is a result."""
+"""The section of the benchmarks page about Word2DM; no results are stored here."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def word2dm(records: list[Record]) -> Section:
             said = [f"{value / 1e3:,.0f} k" for value in (ours, shared, batches[best])]
             rows.append([f"{size} x {size}", NAMES[optimizer], *said, best])
     section.lines = [
-        "Pairs per second, a pair being a true one and five noise words, on 2 workers; same pairs, start and rates.",
+        "Pairs per second on 2 workers; a pair is a true pair with five noise words. Same pairs, start and rates.",
         "",
         *table(["size", "optimiser", "noise per pair", "noise shared", "PyTorch", "at batch size"], rows),
         "",
@@ -53,9 +53,10 @@ def _pull(records: list[Record]) -> list[str]:
     ]  # fmt: skip
     head = ["size", "setting", "loss", "tiny", "orthogonal", "WordSim-353", "SimLex-999", "MEN"]
     return [
-        "The pull between true pairs on the first words of the Wikipedia sample: the share of them whose matrices are",
-        "tiny, or orthogonal, after the last epoch; Spearman's rho; the entropies of the 5,000 most frequent words",
-        "(5 %, median, 95 %); how often a pseudo-word's entropy is above that of a word of alike frequency.",
+        "Gradients between true pairs on the first words of the Wikipedia sample. Tiny, orthogonal: share of",
+        "pairs whose matrices are tiny, or orthogonal, after the last epoch. Spearman's rho on three sets.",
+        "Entropies of the 5,000 most frequent words (5 %, median, 95 %). Ambiguous above: how often a pseudo-word",
+        "has a larger entropy than a word of similar frequency.",
         "",
         *table([*head, "entropy", "ambiguous above"], rows),
     ]

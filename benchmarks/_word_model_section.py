@@ -1,4 +1,4 @@
-"""What the page of benchmarks says about models of words beside each other; nothing here is a result."""
+"""The section of the benchmarks page about word models; no results are stored here."""
 
 from __future__ import annotations
 
@@ -24,23 +24,24 @@ def word_models(records: list[Record]) -> Section:
     phrases = {method: _phrases(mine) for method, mine in chosen.items()}
     section.targets = [_target(phrases)]
     section.lines = [
-        "17 million words of Wikipedia, windows of up to 5 words to either side, 5 noise words shared by a window,",
-        "sample 1e-3; EDRep from the conditional probabilities of the same windows. Numbers: those that are kept for a",
-        "word; losses in nats, EDRep's is another one. Each model with the learning rate, of three, that does best on",
-        "every other pair of MEN; the MEN shown is the other half. Spearman's rho; analogies among the 30,000 most",
-        "frequent words.",
+        "17 million words of Wikipedia, windows of up to 5 words on either side, 5 noise words shared by a",
+        "window, sample 1e-3. EDRep uses the conditional probabilities of the same windows. Numbers: values",
+        "stored per word. Losses are in nats; EDRep's is a different loss. The learning rate of each model is the",
+        "best of three on every other pair of MEN; the MEN shown is the other half. Scores are Spearman's rho;",
+        "analogies are among the 30,000 most frequent words.",
         "",
         *_words_table(records, settings, chosen),
         "",
-        "Phrases by every composition; the operator is the verb unless the noun is named. Disambiguation: the mean of",
+        "Phrases by every composition. The verb operates unless the noun is named. Disambiguation: the mean of",
         "the three sets before it.",
         "",
         *_phrases_table(phrases),
         "",
-        "100 pseudo-words, two words of equal frequency made one. Separation: how well two senses tell the neighbours",
-        "of the two words apart (0 for one vector; chance: with shuffled neighbours). Recovered: of their ten",
-        "neighbours each, the share among the words nearest to the senses. Entropy: P(larger than that of an unplanted",
-        "word as frequent). Lowered: share of neighbours whose Phaser lowers the entropy; of other words; and of",
+        "100 pseudo-words, each merged from two words of equal frequency. Separation: how well two senses",
+        "separate the neighbours of the two words (0 for one vector; chance: with shuffled neighbours).",
+        "Recovered: the share of their ten neighbours each that are among the words nearest to the senses.",
+        "Entropy: the probability that it exceeds that of an unplanted word of the same frequency. Lowered: the",
+        "share of neighbours that lower the entropy by Phaser; the same for other words; and the share of",
         "neighbours that lower it more than the other word.",
         "",
         *_senses_table(chosen),

@@ -1,4 +1,4 @@
-"""What the page of benchmarks says about words; nothing here is a result."""
+"""The section of the benchmarks page about words; no results are stored here."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def text(records: list[Record]) -> Section:
         ours, theirs = pick(mine, method="nearfar"), pick(mine, method="gensim")
         if source != "file, xz":
             where = "a file" if source == "file" else source
-            target = Target(f"words counted and numbered, from {where}", f"≥ {SCAN_FASTER:.0f} times gensim")
+            target = Target(f"encoding of text, from {where}", f"≥ {SCAN_FASTER:.0f} times gensim")
             section.targets.append(target)
             if ours and theirs:
                 ratio = (middle(theirs, "seconds") or 0) / (middle(ours, "seconds") or 1)
@@ -30,9 +30,9 @@ def text(records: list[Record]) -> Section:
             for r in (ours, theirs) if r
         ]  # fmt: skip
     section.lines = [
-        "100 million characters of Wikipedia, 17.2 million words, 79,706 different ones at least 5 times. nearfar",
-        "counts the words and writes their numbers to a file, gensim counts them (`build_vocab`). Median of the runs,",
-        "which take turns.",
+        "100 million characters of Wikipedia, 17.2 million words, 79,706 distinct words with at least 5",
+        "occurrences. nearfar counts the words and writes their integer codes to a file; gensim counts them",
+        "(`build_vocab`). Median of alternating runs.",
         "",
         *table(["source", "program", "runs", "time", "speed", "memory"], rows),
     ]
@@ -62,9 +62,9 @@ def words(records: list[Record]) -> Section:
     head = ["epochs", "source", "program", "words/s", "with encoding"]
     head += ["WordSim-353", "SimLex-999", "MEN", "analogies", "memory"]
     section.lines = [
-        "17 million words of Wikipedia, d = 100, window 5, 5 noise words, sample 1e-3, rate .025, 2 workers. Words/s:",
-        "those of the text, rare ones left out, times the epochs, over the seconds. Quality: Spearman's rho, and the",
-        "share of analogies that are solved.",
+        "17 million words of Wikipedia, d = 100, window 5, 5 noise words, sample 1e-3, rate .025, 2 workers.",
+        "Words/s: words of the text without rare ones, times epochs, per second. Quality: Spearman's rho, and the",
+        "share of analogies solved.",
         "",
         *table(head, rows),
     ]
@@ -89,7 +89,8 @@ def word_memory(records: list[Record]) -> Section:
         target.measured = f"at most {max(peaks):,.0f} MiB, of texts up to {longest:,} MiB"
         target.met = all(peak <= r["bound_mib"] for peak, r in zip(peaks, records, strict=True))
     lines = [
-        "Anonymous memory above the start, of a process for each text: the Wikipedia sample again and again in a file.",
+        "Increase in anonymous memory, in a separate process per text. The text is the Wikipedia sample, repeated",
+        "in a file.",
         "",
         *table(["text", "words", "encoding", "training", "memory: encoding", "training", "bound"], rows),
     ]
@@ -105,8 +106,8 @@ def warm_start(records: list[Record]) -> Section:
         means = (number(average(mine, name), digits) for name, digits in (("loss", 4), ("entropy", 2)))
         rows.append([start, len(mine), *means, f"{rho:.3f} ± {spread:.3f}"])
     lines = [
-        "Word2DM 10 x 10, 2 epochs on the second half of a text, from what was learned on the first; means, and the",
-        "standard deviation of Spearman's rho on MEN, over trials.",
+        "Word2DM 10 x 10, 2 epochs on the second half of a text, with different starts from the first half. Means",
+        "over trials, with the standard deviation of Spearman's rho on MEN.",
         "",
         *table(["start", "trials", "loss", "median entropy", "MEN"], rows),
     ]

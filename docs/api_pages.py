@@ -6,7 +6,7 @@ import importlib
 import inspect
 from pathlib import Path
 
-# In the order of the reference. A name is documented in the first module that offers it.
+# In the order of the reference. A name is documented under the first module that exports it.
 MODULES = [
     "nearfar",
     "nearfar.kernels",
@@ -35,7 +35,7 @@ def public_objects(module_name: str) -> dict[str, object]:
 
 
 def pages() -> dict[str, dict[str, object]]:
-    """Return module -> name -> object for everything that gets a page, each object once."""
+    """Return module -> name -> object for all pages, each object once."""
     seen: set[int] = set()
     found: dict[str, dict[str, object]] = {}
     for module_name in MODULES:
@@ -57,12 +57,12 @@ def write(folder: Path) -> None:
             old.unlink()
     for stem, text in texts.items():
         path = folder / f"{stem}.rst"
-        if not path.exists() or path.read_text("utf-8") != text:  # an unchanged page is not built again
+        if not path.exists() or path.read_text("utf-8") != text:  # unchanged pages are not rebuilt
             path.write_text(text, "utf-8")
 
 
 def _index() -> str:
-    parts = [_title("Reference", "="), "Written from the docstrings; their examples are run as tests.\n"]
+    parts = [_title("Reference", "="), "Generated from the docstrings. Their examples run as tests.\n"]
     for module_name, objects in pages().items():
         parts.append(_title(f"``{module_name}``", "-"))
         parts.append(_summary(importlib.import_module(module_name)) + "\n")
@@ -81,7 +81,7 @@ def _page(module_name: str, name: str, value: object) -> str:
         options = "   :members:\n   :member-order: bysource\n"
         if not issubclass(value, BaseException):
             options += "   :inherited-members: object, BaseEstimator, Module, Optimizer, Protocol\n"
-        if hasattr(value, "get_metadata_routing"):  # scikit-learn's own affairs
+        if hasattr(value, "get_metadata_routing"):  # scikit-learn's internals
             options += "   :exclude-members: get_metadata_routing, set_fit_request\n"
     return f"{_title(name, '=')}\n.. currentmodule:: {module_name}\n\n.. {directive}:: {name}\n{options}"
 

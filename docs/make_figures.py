@@ -42,8 +42,8 @@ def frame(ax: Axes, title: str) -> None:
 
 
 def draw_near(ax: Axes, points: np.ndarray) -> None:
-    """The observed relations of one object pull it."""
-    frame(ax, "near field: the observed relations pull")
+    """Draw the attraction of one object by its observed relations."""
+    frame(ax, "near field: observed relations attract")
     ax.scatter(*points.T, s=16, color=GREY)
     for other in NEAR:
         arrow(ax, points[ME], points[other], GREEN, 1.6)
@@ -52,8 +52,8 @@ def draw_near(ax: Axes, points: np.ndarray) -> None:
 
 
 def draw_all_pairs(ax: Axes, points: np.ndarray) -> None:
-    """All others push it: one term for each."""
-    frame(ax, "far field: all the others push")
+    """Draw the repulsion by all others: one term each."""
+    frame(ax, "far field: all other objects repel")
     for other in range(len(points)):
         if other != ME:
             ax.plot(*zip(points[ME], points[other], strict=True), color=BLUE, lw=0.5, alpha=0.45)
@@ -64,8 +64,8 @@ def draw_all_pairs(ax: Axes, points: np.ndarray) -> None:
 
 
 def draw_summary(ax: Axes, points: np.ndarray, groups: np.ndarray) -> None:
-    """The same push from a summary of the others: a mean and a covariance for each group."""
-    frame(ax, "the same push, from a summary of them")
+    """Draw the approximate repulsion: a mean and a covariance per group."""
+    frame(ax, "approximation: one Gaussian per group")
     for group in range(3):
         members = points[groups == group]
         mean, covariance = members.mean(axis=0), np.cov(members.T)
@@ -82,7 +82,7 @@ def draw_summary(ax: Axes, points: np.ndarray, groups: np.ndarray) -> None:
 
 
 def main() -> None:
-    rcParams["svg.hashsalt"] = "nearfar"  # element names that do not change from run to run
+    rcParams["svg.hashsalt"] = "nearfar"  # reproducible element names
     rcParams["svg.fonttype"] = "path"
     figure = Figure(figsize=(11.5, 3.6), layout="constrained")
     FigureCanvasSVG(figure)

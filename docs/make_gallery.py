@@ -1,7 +1,7 @@
 """Draw the gallery: ``python docs/make_gallery.py`` writes docs/guide/gallery.md, and pictures to docs/images/gallery.
 
-Every map of the library on one data set, with the line of code that draws it. The files are committed; a method enters
-by a line in ``ROWS``. ``python docs/make_gallery.py NAME ...`` draws these again and leaves the pictures of the others.
+It draws every map of the library on one data set, with the line of code for each. The files are committed. To add a
+method, add a line to ``ROWS``. ``python docs/make_gallery.py NAME ...`` redraws only the named methods.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ PAGE, IMAGES = HERE / "guide" / "gallery.md", HERE / "images" / "gallery"
 
 @dataclass(frozen=True)
 class Row:
-    """A method: its name, the code that gives the map of X, and what is seen."""
+    """A method: its name, the code that maps X, and what the map shows."""
 
     name: str
     code: str
@@ -43,48 +43,52 @@ class Row:
 
 ROWS = [
     Row("t-SNE", "nf.TSNE(random_state=0).fit_transform(X)", "Gaps between groups."),
-    Row("ws-SNE", "nf.WSSNE(random_state=0).fit_transform(X)", "t-SNE in which hubs take up more room."),
-    Row("t-ASNE", "nf.TASNE(random_state=0).fit_transform(X)", "t-SNE with every point normalised by itself."),
+    Row("ws-SNE", "nf.WSSNE(random_state=0).fit_transform(X)", "t-SNE with more space around hubs."),
+    Row("t-ASNE", "nf.TASNE(random_state=0).fit_transform(X)", "t-SNE with normalisation per point."),
     Row(
         "inhomogeneous t-SNE",
         "nf.InhomogeneousTSNE(random_state=0).fit_transform(X)",
-        "Every point learns how long its tail is.",
+        "Each point learns the weight of its tail.",
     ),
-    Row("HSSNE", "nf.HSSNE(alpha=0.5, random_state=0).fit_transform(X)", "Tails between SSNE's and t-SNE's."),
-    Row("SSNE", "nf.SSNE(random_state=0).fit_transform(X)", "Light tails: crowds in the middle."),
-    Row("SNE", "nf.ASNE(random_state=0).fit_transform(X)", "The original, each point by itself."),
-    Row("NeRV", "nf.NeRV(lam=0.5, random_state=0).fit_transform(X)", "False neighbours cost as much as missed ones."),
+    Row(
+        "HSSNE", "nf.HSSNE(alpha=0.5, random_state=0).fit_transform(X)", "Kernel tails between those of SSNE and t-SNE."
+    ),
+    Row("SSNE", "nf.SSNE(random_state=0).fit_transform(X)", "Light-tailed kernel: crowding in the centre."),
+    Row("SNE", "nf.ASNE(random_state=0).fit_transform(X)", "The original, with normalisation per point."),
+    Row("NeRV", "nf.NeRV(lam=0.5, random_state=0).fit_transform(X)", "Penalises false and missed neighbours equally."),
     Row(
         "t-NeRV",
         'nf.NeighborEmbedding(divergence="nerv", random_state=0).fit_transform(X)',
-        "NeRV's cost, t-SNE's kernel.",
+        "NeRV's divergence with t-SNE's kernel.",
     ),
-    Row(
-        "JSE", "nf.JSE(kappa=0.5, random_state=0).fit_transform(X)", "The same compromise, and no cost is without end."
-    ),
+    Row("JSE", "nf.JSE(kappa=0.5, random_state=0).fit_transform(X)", "The same compromise, with bounded cost."),
     Row(
         "t-JSE",
         'nf.NeighborEmbedding(divergence="jensen-shannon", random_state=0).fit_transform(X)',
-        "JSE's cost, t-SNE's kernel.",
+        "JSE's divergence with t-SNE's kernel.",
     ),
     Row(
         "reverse KL",
         'nf.NeighborEmbedding(divergence="reverse-kl", random_state=0).fit_transform(X)',
-        "Only false neighbours cost: groups are torn, none are mixed.",
+        "Penalises false neighbours only: groups are split, but not mixed.",
     ),
-    Row("metric MDS", "nf.MDS().fit_transform(X)", "Distances, the large ones above all."),
-    Row("SSTRESS", 'nf.MDS(stress="sstress").fit_transform(X)', "Squared distances: the large ones even more."),
-    Row("Sammon", 'nf.MDS(stress="sammon").fit_transform(X)', "Distances, in proportion."),
-    Row("classical MDS", "nf.classical_mds(X)", "Scalar products; here the same as PCA."),
-    Row("PCA", "PCA(2).fit_transform(X)", "scikit-learn's, to compare with."),
+    Row("metric MDS", "nf.MDS().fit_transform(X)", "Preserves distances, mainly the large ones."),
+    Row(
+        "SSTRESS",
+        'nf.MDS(stress="sstress").fit_transform(X)',
+        "Preserves squared distances, with even more weight on large ones.",
+    ),
+    Row("Sammon", 'nf.MDS(stress="sammon").fit_transform(X)', "Preserves distances relative to their size."),
+    Row("classical MDS", "nf.classical_mds(X)", "Preserves scalar products; equals PCA here."),
+    Row("PCA", "PCA(2).fit_transform(X)", "scikit-learn's, for comparison."),
 ]
 
 HEAD = """# Gallery
 
-Every map that nearfar draws, of one data set: the {n:,} handwritten digits of scikit-learn, {p} pixels each, one colour
-per digit. Beside each is the line that draws it, and the area under its R_NX curve ([judging maps](judging-maps.md)): 1
-if all neighbours of all sizes are kept, 0 for what chance keeps. What the methods are is told in [maps](maps.md) and
-[distances](mds.md); on other data they rank otherwise, see the [benchmarks](../benchmarks.md).
+All maps of nearfar on one data set: the {n:,} handwritten digits of scikit-learn, {p} pixels each, one colour per
+digit. Each row has the code, and the area under the R_NX curve ([evaluating maps](judging-maps.md)): 1 if neighbours at
+all scales are preserved, 0 at chance. The methods are described in [maps](maps.md) and [multidimensional
+scaling](mds.md). On other data the ranking differs; see the [benchmarks](../benchmarks.md).
 
 ```python
 >>> import nearfar as nf
@@ -96,16 +100,16 @@ if all neighbours of all sizes are kept, 0 for what chance keeps. What the metho
 
 ```
 
-| map | how | area |
+| map | method and code | area |
 |---|---|---|
 """
 ROW = "| ![{0.name}](../images/gallery/{0.image}) | **{0.name}**<br>{0.text}<br>`{0.code}` | {1} |\n"
 FRAMES = """
-## How a map comes about
+## The optimisation over time
 
-The first map again, while it was found: 250 iterations in which neighbours are drawn together twelve times as strongly,
-then 500 in which the groups spread. Each moment is drawn at its own scale; the first is three hundred thousand times
-smaller than the last.
+These frames show the optimisation of the first map: 250 iterations with attraction exaggerated twelve times, then 500
+in which the groups spread. Each frame has its own scale; the first map is three hundred thousand times smaller than the
+last.
 
 ![t-SNE of the digits, at every hundredth iteration](../images/gallery/frames.webp)
 
@@ -116,14 +120,14 @@ nf.plots.small_multiples(frames, labels=digit, path="frames.png")
 nf.plots.animation(frames, "film.gif", labels=digit)
 ```
 
-`nf.plots.small_multiples` takes maps by name too, `{"t-SNE": first, "PCA": second}`.
+`nf.plots.small_multiples` also takes maps by name, `{"t-SNE": first, "PCA": second}`.
 
-The page is written by `python docs/make_gallery.py`.
+This page is generated by `python docs/make_gallery.py`.
 """
 
 
 def save(figure: Figure, dpi: int, name: str) -> None:
-    """Write a small file: nothing on these pictures is finer than a dot."""
+    """Write a small file; dots are the finest detail of these plots."""
     raw = io.BytesIO()
     figure.savefig(raw, format="png", dpi=dpi, facecolor="white")
     Image.open(raw).convert("RGB").save(IMAGES / name, quality=70, method=6)
@@ -143,7 +147,7 @@ def draw_frames(X: np.ndarray, labels: np.ndarray) -> None:
 
 
 def known_areas() -> dict[str, str]:
-    """The areas on the page as it is, by image."""
+    """Return the areas on the current page, by image."""
     text = PAGE.read_text("utf-8") if PAGE.exists() else ""
     return dict(re.findall(r"gallery/(\S+\.webp)\) .*\| ([\d.]+) \|$", text, re.MULTILINE))
 

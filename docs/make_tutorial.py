@@ -1,8 +1,8 @@
 """Run the tutorial: ``python docs/make_tutorial.py`` writes docs/guide/ambiguous-words.md and its pictures.
 
-The source, docs/tutorials/ambiguous_words.py, is a notebook as a script: cells begin with ``# %%``, those of text with
-``# %% [markdown]``. What a cell prints, and the value of its last line, stand below it on the page. The page and the
-pictures are committed; run this again after a change there. One process, less than a minute.
+The source, docs/tutorials/ambiguous_words.py, is a notebook in the form of a script. Code cells begin with ``# %%``,
+text cells with ``# %% [markdown]``. Below each code cell, the page shows what it prints and the value of its last line.
+The page and the pictures are committed; run this script again after a change to the source (less than a minute).
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ from matplotlib.figure import Figure
 HERE = Path(__file__).parent
 SOURCE = HERE / "tutorials" / "ambiguous_words.py"
 PAGE, IMAGES = HERE / "guide" / "ambiguous-words.md", HERE / "images" / "ambiguous-words"
-# Without these the same picture would be another file each time.
+# Makes the picture files reproducible.
 SETTINGS = {"svg.hashsalt": "nearfar", "svg.fonttype": "path", "font.size": 9}
-FOOT = "The page is `docs/tutorials/ambiguous_words.py`, run and written by `python docs/make_tutorial.py`.\n"
+FOOT = "This page is generated from `docs/tutorials/ambiguous_words.py` by `python docs/make_tutorial.py`.\n"
 
 
 @dataclass
 class Cell:
-    """A part of the notebook, and after its run what came out."""
+    """A cell of the notebook, and its output after the run."""
 
     is_code: bool
     body: str
@@ -38,7 +38,7 @@ class Cell:
 
 
 def cells(source: str) -> list[Cell]:
-    """Cut a script into its cells; of text the leading ``# `` is taken away."""
+    """Split a script into cells; text cells lose the leading ``# ``."""
     parts = re.split(r"^# %%(.*)\n", source, flags=re.MULTILINE)[1:]
     found = []
     for kind, body in zip(parts[::2], parts[1::2], strict=True):
@@ -49,7 +49,7 @@ def cells(source: str) -> list[Cell]:
 
 
 def run(cell: Cell, names: dict[str, Any]) -> None:
-    """Run a cell of code among the names that those before have left."""
+    """Run a code cell in the namespace of the cells before it."""
     tree = ast.parse(cell.body)
     last = tree.body.pop() if tree.body and isinstance(tree.body[-1], ast.Expr) else None
     out = io.StringIO()
@@ -59,12 +59,12 @@ def run(cell: Cell, names: dict[str, Any]) -> None:
         if isinstance(value, Figure):
             cell.figures.append(value)
         elif value is not None:
-            print(repr(value))  # noqa: T201 - as a notebook does
+            print(repr(value))  # noqa: T201 - as in a notebook
     cell.printed = out.getvalue().rstrip()
 
 
 def write(done: list[Cell]) -> None:
-    """Write the page and the pictures; those of an earlier page are removed."""
+    """Write the page and the pictures, and remove pictures of an earlier page."""
     IMAGES.mkdir(parents=True, exist_ok=True)
     parts, names = [], []
     for cell in done:

@@ -1,7 +1,7 @@
-"""Real relations become vectors, neighbours and pictures: ``make demo``.
+"""Embed three data sets, query neighbours and draw plots: ``make demo``.
 
-Everything comes with the installed packages: characters of a novel (networkx), hand-written digits (scikit-learn) and
-the text of Python's own documentation (the standard library). Results are written to demo-output/.
+All data come with the installed packages: the characters of a novel (networkx), handwritten digits (scikit-learn) and
+the documentation of Python (the standard library). Results are written to demo-output/.
 """
 
 from __future__ import annotations
@@ -31,19 +31,19 @@ def main() -> None:
     characters()
     digits()
     words()
-    print(f"\nWhole demo: {time.perf_counter() - start:.1f} s. Pictures and vectors are in {OUT}/:")
+    print(f"\nWhole demo: {time.perf_counter() - start:.1f} s. Plots and vectors are in {OUT}/:")
     for path in sorted(OUT.iterdir()):
         print(f"  {path.name:24} {path.stat().st_size / 1000:8.1f} kB")
 
 
 def fit(what: str, relation: nf.Relation, **parameters: int) -> nf.Embedding:
-    """Fit EDRep, and say what came in and how long it took."""
+    """Fit EDRep, and print the size of the relation and the time."""
     facts = relation.describe()
     begin = time.perf_counter()
     est = nf.EDRep(random_state=SEED, **parameters).fit(relation.random_walk(3))
     seconds = time.perf_counter() - begin
-    print(f"\n{what}: {facts['n_rows']:,} things, {facts['n_entries']:,} relations")
-    print(f"  {est.n_components} numbers each, {est.n_iter_} epochs in {seconds:.2f} s, loss {est.loss_:.3f}")
+    print(f"\n{what}: {facts['n_rows']:,} objects, {facts['n_entries']:,} relations")
+    print(f"  {est.n_components} components, {est.n_iter_} epochs in {seconds:.2f} s, loss {est.loss_:.3f}")
     return est.vectors_
 
 
@@ -53,7 +53,7 @@ def show_neighbours(emb: nf.Embedding, *asked: str) -> None:
 
 
 def draw_with_names(emb: nf.Embedding, names: list[str], path: Path, **options: object) -> None:
-    """Draw the vectors in the plane of their two principal components, with the names of some, while there is room."""
+    """Plot the vectors on their two principal components, with as many names as fit."""
     plane = PCA(2, random_state=SEED).fit_transform(emb.vectors)
     axes = nf.plots.scatter(plane, **options)
     line = 0.025 * np.ptp(plane[:, 1])
@@ -67,50 +67,54 @@ def draw_with_names(emb: nf.Embedding, names: list[str], path: Path, **options: 
 
 
 def characters() -> None:
-    """Who appears with whom, and how often, in Les Misérables."""
+    """Embed the co-occurrence of characters in Les Misérables."""
     graph = nx.les_miserables_graph()
-    emb = fit("Les Misérables, who appears with whom", nf.Relation.from_edges(graph), n_components=16)
+    emb = fit("Characters of Les Misérables, by co-occurrence", nf.Relation.from_edges(graph), n_components=16)
     show_neighbours(emb, "Valjean", "Gavroche", "Fantine")
     groups = nx.community.greedy_modularity_communities(graph, "weight")
     group_of = {name: f"group {k + 1}" for k, group in enumerate(groups) for name in group}
     well_known = sorted(graph, key=graph.degree, reverse=True)[:40]
     path = OUT / "characters.png"
     draw_with_names(
-        emb, well_known, path, labels=[group_of[name] for name in emb.ids], title="Les Misérables (colours: networkx)"
+        emb,
+        well_known,
+        path,
+        labels=[group_of[name] for name in emb.ids],
+        title="Les Misérables (colours: communities by networkx)",
     )
     emb.save(OUT / "characters.safetensors")
 
 
 def digits() -> None:
-    """Each image is related to its ten nearest ones; the vectors know nothing of the labels."""
+    """Embed images by their ten nearest neighbours, without labels; then draw a t-SNE map."""
     data = load_digits()
     graph = kneighbors_graph(data.data, n_neighbors=10)
-    emb = fit("Digits, 8 x 8 images and their ten nearest ones", nf.Relation.from_matrix(graph + graph.T))
+    emb = fit("Digits, 8 x 8 images and their ten nearest neighbours", nf.Relation.from_matrix(graph + graph.T))
     scores = nf.evaluate.communities(emb, data.target, random_state=SEED)
-    print(f"  clusters of the vectors against the true digits: NMI {scores.nmi:.3f}")
-    nf.plots.scatter(emb, data.target, title="Digits, by their neighbours", path=OUT / "digits.png")
+    print(f"  clusters of the vectors compared with the digits: NMI {scores.nmi:.3f}")
+    nf.plots.scatter(emb, data.target, title="Digits, EDRep of nearest neighbours", path=OUT / "digits.png")
     emb.save(OUT / "digits.safetensors")
     begin = time.perf_counter()
     est = nf.TSNE(random_state=SEED).fit(data.data)
     kept = nf.evaluate.neighborhoods(data.data, est.embedding_, labels=data.target, n_neighbors=10)
-    print(f"  map of the images (t-SNE): {est.n_iter_} iterations in {time.perf_counter() - begin:.2f} s")
-    print(f"  area under R_NX {kept.auc:.3f}; 10 nearest in the map give the digit in {kept.accuracy[10]:.1%} of cases")
-    nf.plots.scatter(est.embedding_, data.target, title="Digits, a map by t-SNE", path=OUT / "digits-map.png")
+    print(f"  t-SNE map of the images: {est.n_iter_} iterations in {time.perf_counter() - begin:.2f} s")
+    print(f"  area under R_NX {kept.auc:.3f}; label accuracy of the 10 nearest neighbours {kept.accuracy[10]:.1%}")
+    nf.plots.scatter(est.embedding_, data.target, title="Digits, t-SNE", path=OUT / "digits-map.png")
 
 
 def words() -> None:
-    """Words that stand near each other in the documentation of Python."""
+    """Embed words by their co-occurrence in the documentation of Python."""
     emb = fit(
         "Words of Python's documentation", nf.Relation.from_edges(near_each_other(), directed=True), n_components=64
     )
     asked = ("float", "string", "class", "import", "loop", "exceptions", "bytes")
     show_neighbours(emb, *(word for word in asked if word in emb))  # the text differs between versions of Python
     emb.save(OUT / "words.safetensors")
-    emb.save(OUT / "words.txt")  # the text format of word2vec, for other programs
+    emb.save(OUT / "words.txt")  # word2vec's text format, for other programs
 
 
 def near_each_other(window: int = 5, min_count: int = 10, n_skipped: int = 30) -> Iterator[tuple[str, str]]:
-    """Yield each word with each other one up to ``window`` words away, but for the rarest and the most frequent."""
+    """Yield pairs of words up to ``window`` apart, without the rarest and the most frequent words."""
     texts = [re.findall("[a-z_]{2,}", text.lower()) for text in topics.values()]
     counts = Counter(word for text in texts for word in text)
     skipped = {word for word, _ in counts.most_common(n_skipped)}

@@ -581,7 +581,7 @@ def test_neighbours_are_compared_with_hnswlib(tmp_path) -> None:
     records = [record("hnswlib", 9.0, ef=91), record("nearfar", 3.0), record("nearfar", 2.0), record("nearfar", 70.0)]
     write_results(tmp_path, "neighbors", records + first)
     text, bars = page(tmp_path)
-    named = "neighbours of Fashion-MNIST, {}, against hnswlib at equal recall"
+    named = "neighbour search on Fashion-MNIST, {}, against hnswlib at equal recall"
     assert bars[named.format("784 pixels")] == ["no slower", "3.0 times faster", "yes"]
     assert bars[named.format("50 components")] == ["no slower", "not measured", "–"]
     assert "| 784 pixels | nearfar |  | 3 | 3.00 s (2.00 s – 70 s) | 0.9912 |" in text

@@ -12,8 +12,8 @@ from test_benchmarks import page, write_results
 pytestmark = pytest.mark.usefixtures("benchmark_modules")
 
 CEILING = "InfoNCE, 20-d Gaussians of 2 to 10 nats, N = 64"
-SPREAD = "NWJ and DV at 10 nats, the same"
-EXACT = "exact critic of the same Gaussians, by NWJ and DV"
+SPREAD = "NWJ and DV at 10 nats, same data"
+EXACT = "NWJ and DV with the exact critic of the same Gaussians"
 
 
 def record(critic: str, bound: str, information: float, value: float, spread: float) -> dict:

@@ -23,8 +23,8 @@ def test_ratios_of_medians(tmp_path) -> None:
     records += [record("file, xz", "nearfar", 0, 5.0)]
     write_results(tmp_path, "text", records)
     text, bars = page(tmp_path)
-    assert bars["words counted and numbered, from a file"][1:] == ["5.0 times", "yes"]
-    assert bars["words counted and numbered, from lists"][1:] == ["2.0 times", "**no**"]
+    assert bars["encoding of text, from a file"][1:] == ["5.0 times", "yes"]
+    assert bars["encoding of text, from lists"][1:] == ["2.0 times", "**no**"]
     assert "| file | nearfar | 3 | 2.00 s (1.00 s – 9.00 s) | 50 MB/s | 2 MiB |" in text
     assert "| file, xz | nearfar | 1 |" in text
 

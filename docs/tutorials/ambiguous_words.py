@@ -1,10 +1,10 @@
 # %% [markdown]
 # # Which words are ambiguous?
 #
-# A word that means several things comes in several kinds of sentences. A [density matrix](density.md) has room for
-# that: it is nearly pure for a word with one meaning, a mixture for others, and its entropy says how much of a mixture.
-# This page looks for ambiguous words twice: in a text that was drawn so that the answer is known, and in a real one,
-# the documentation of Python. It ends with what goes wrong.
+# An ambiguous word occurs in several kinds of sentences. A [density matrix](density.md) represents this: it is nearly
+# pure for a word with one meaning and a mixture for an ambiguous word, and its entropy measures how mixed it is. This
+# tutorial looks for ambiguous words twice: in a generated text with a known answer, and in a real text, the
+# documentation of Python. It ends with the limits of the method.
 
 # %%
 import re
@@ -17,11 +17,11 @@ from scipy.stats import spearmanr
 import nearfar as nf
 
 # %% [markdown]
-# ## A text of which the answer is known
+# ## A text with a known answer
 #
-# In `planted_senses` every sentence is about one of six topics, a to f. Most words have one topic; twelve have several,
-# and are called after them: `e20|d20` comes in sentences about e and in sentences about d. All words are about as
-# frequent.
+# In `planted_senses` every sentence is about one of six topics, a to f. Most words belong to one topic. Twelve words
+# belong to several and are named after them: `e20|d20` occurs in sentences about e and in sentences about d. All words
+# have about the same frequency.
 
 # %%
 planted = nf.datasets.planted_senses(random_state=0)
@@ -31,10 +31,10 @@ for word in planted.ambiguous[::4]:
     print(word, {topic: round(share, 2) for topic, share in planted.shares[word].items()})
 
 # %% [markdown]
-# ## Two models
+# ## Train two models
 #
-# `Word2DM` learns the matrices as such. `MultiSenseWord2DM` learns one vector for each sense of a word, here as many as
-# contexts ask for, counts how often each is meant, and makes the matrix of that.
+# `Word2DM` learns the matrices directly. `MultiSenseWord2DM` learns one vector per sense of a word, here with as many
+# senses as the contexts require. It counts how often each sense is used, and builds the matrix from these shares.
 
 # %%
 seed = {"sample": 0, "random_state": 0, "n_jobs": 1}
@@ -70,12 +70,12 @@ figure.axes[0].set_ylabel("entropy of the density matrix")
 figure
 
 # %% [markdown]
-# Every dot is a word. All ambiguous words (orange) lie above all others, one of them barely. The sense vectors follow
-# the planted shares, as they count. `Word2DM` has equal shares right, but of a word that means one thing in four of
-# five cases it keeps too little of the other: what it learns are scores, and the weights of its senses are no
+# Each dot is a word. All ambiguous words (orange) lie above all others, one of them barely. The sense vectors follow
+# the planted shares, because they count uses. `Word2DM` is right about equal shares. For a word with one sense in four
+# of five cases, it keeps too little of the other sense: it learns scores, and the weights of its senses are not
 # frequencies.
 #
-# ## Into what
+# ## List the senses
 #
 # The eigenvectors of a matrix are its senses, the eigenvalues their weights.
 
@@ -97,10 +97,10 @@ figure.axes[0].set_ylabel("weight")
 figure
 
 # %% [markdown]
-# ## A neighbour decides
+# ## Disambiguate by a neighbour
 #
-# In a phrase, words make one another clear. `compose` lets one word operate on another (by Phaser, if not told
-# otherwise): what is left is the part of the meaning that fits.
+# In a phrase, words disambiguate one another. With `compose`, one word operates on another (by Phaser, by default), and
+# the part of the meaning that fits remains.
 
 # %%
 words, word = word2dm.vectors_, planted.ambiguous[0]
@@ -128,8 +128,8 @@ axes.set(ylabel="entropy", title="alone (orange), and beside words of one of its
 figure
 
 # %% [markdown]
-# Is a word part of what another means? `nearfar.hyponymy` grades this, from 0 to 1: a word of topic e is part of
-# `e20|d20`, which is more than that.
+# Is the meaning of one word part of that of another? `nearfar.hyponymy` grades this from 0 to 1. A word of topic e is
+# part of `e20|d20`, which has a second topic.
 
 # %%
 word = planted.ambiguous[0]
@@ -137,9 +137,10 @@ for narrower, broader in (("e0", word), ("d0", word), ("a0", word), (word, "e0")
     print(f"{narrower} in {broader}: {nf.hyponymy.of_words(words, [narrower], [broader])[0]:.2f}")
 
 # %% [markdown]
-# ## Real text
+# ## A real text
 #
-# The documentation of Python comes with Python: some 50,000 words that are frequent enough, a small text.
+# The documentation of Python is part of every Python installation. It has some 50,000 occurrences of sufficiently
+# frequent words, which is a small text.
 
 # %%
 spelled = re.compile("[a-z_]{2,}")
@@ -184,8 +185,9 @@ axes.set(xscale="log", xlabel="how often the word comes", ylabel="entropy")
 figure
 
 # %% [markdown]
-# The words of least entropy belong to one subject: `try` and `suite` come in the descriptions of statements only. Those
-# of most entropy belong to none. In between are words that mean one thing here and another there:
+# The words with the least entropy belong to one subject: `try` and `suite` occur only in the descriptions of
+# statements. Those with the most entropy belong to no subject. In between are words with different meanings in
+# different places:
 
 # %%
 for word in ("case", "line", "return", "set"):
@@ -195,8 +197,8 @@ for word in ("case", "line", "return", "set"):
             print(f"    {sense.weight:.2f}", *(other for other, _ in sense.nearest))
 
 # %% [markdown]
-# There is a `case` of a `match` statement, and "in this case"; a `line` of a file, at which a debugger stops, and one
-# of a string; `return` with a value, and as what leaves a block. A neighbour decides here, too:
+# There is the `case` of a `match` statement, and "in this case"; a `line` of a file, where a debugger stops, and a line
+# of a string; `return` with a value, and as a way to leave a block. Here, too, a neighbour disambiguates:
 
 # %%
 for neighbour, word in (("debugger", "line"), ("characters", "line"), ("pattern", "case"), ("parameter", "case")):
@@ -206,14 +208,15 @@ for neighbour, word in (("debugger", "line"), ("characters", "line"), ("pattern"
     print(f"{word}: {words.entropy([word])[0]:.2f}, beside {neighbour}: {after:.2f}, near", *near)
 
 # %% [markdown]
-# ## What goes wrong
+# ## Limits
 #
-# **Entropy is not what a dictionary means by ambiguity.** It says in how many kinds of contexts a word comes. The words
-# of most entropy above, `to`, `of`, `must`, come everywhere, and nobody would call them ambiguous. Compare like with
-# like: nouns with nouns, words with others that are as frequent.
+# **Entropy is not ambiguity in the sense of a dictionary.** It measures in how many kinds of contexts a word occurs.
+# The words with the most entropy above, `to`, `of`, `must`, occur everywhere, and nobody would call them ambiguous.
+# Compare like with like: nouns with nouns, and words of the same frequency.
 #
-# **What was planted shows less in real text.** Two words that are made one have more entropy than the two have on
-# average. But words of the documentation are mixtures themselves, and most that are as frequent have more:
+# **Planted ambiguity is harder to see in real text.** A pseudo-word made of two words has more entropy than the two
+# have on average. But the words of the documentation are mixtures themselves, and most words of the same frequency have
+# more entropy:
 
 # %%
 pairs = [
@@ -228,15 +231,15 @@ merged = nf.evaluate.plant_pseudowords(text, pairs)
 again = nf.Word2DM(12, 12, window=10, ridge=0.02, n_epochs=20, random_state=0, n_jobs=1).fit(merged)
 for pair in pairs:
     print("{}: {:.2f}, {}: {:.2f}".format(*(x for word in pair for x in (word, words.entropy([word])[0]))), end=", ")
-    print(f"made one: {again.vectors_.entropy(['|'.join(pair)])[0]:.2f}")
+    print(f"merged: {again.vectors_.entropy(['|'.join(pair)])[0]:.2f}")
 found = nf.evaluate.sense_induction(again.vectors_, pairs)
-print(f"P(more than a word as frequent) = {found.entropy_auc:.2f}")
+print(f"P(larger than for a word of the same frequency) = {found.entropy_auc:.2f}")
 
 # %% [markdown]
-# **Entropies of two models, or of two settings, are not on one scale.** A matrix with more rows than the text has
-# topics fills them with noise. With a fixed number of senses every word uses them all. And as it was published,
-# `Word2DM` learns nothing from a small text: its entropies are those of the start (see [what was done about
-# it](word2dm.md)).
+# **Entropies of two models, or of two settings, are not comparable.** A matrix with more rows than the text has topics
+# fills them with noise. With a fixed number of senses, every word uses them all. And the published form of `Word2DM`
+# learns nothing from a small text: its entropies are those of the random start (see [failures and
+# remedies](word2dm.md)).
 
 # %%
 trials = {
@@ -248,7 +251,7 @@ trials = {
 
 
 def report(name, vectors, planted, width=32):
-    """Print the mean entropies of both kinds of words, and how often an ambiguous word is above another."""
+    """Print the mean entropies of plain and of ambiguous words, and P(an ambiguous word has the larger entropy)."""
     truth, found = planted.entropy(), vectors.entropy(planted.shares)
     plain, ambiguous = found[truth == 0], found[truth > 0]
     above = (ambiguous[:, None] > plain).mean()
@@ -260,10 +263,10 @@ for name, trial in trials.items():
     report(name, trial.fit(planted.sentences).vectors_, planted)
 
 # %% [markdown]
-# **Little text needs more passes, and a weak one a smaller ridge.** The `ridge` is the price that makes mixtures. Where
-# most words have nothing to do with the topic of their sentence, there is little to be learned, and a price that did no
-# harm before turns every word into a mixture of everything. Words of which you know that they are clear tell: theirs
-# should be low.
+# **Small texts need more epochs, and weak signals a smaller ridge.** The `ridge` is the penalty that favours mixtures.
+# If most words have nothing to do with the topic of their sentence, there is little to learn, and a penalty that was
+# harmless before turns every word into a mixture of everything. Check with words that you know to be unambiguous: their
+# entropy should be low.
 
 # %%
 print(f"{'':51} {'one topic':>10} {'several':>10} {'P(above)':>10}")
@@ -276,8 +279,8 @@ for n_sentences, noise, ridge, n_epochs in (
     report(f"{n_sentences} sentences, noise {noise}, ridge {ridge}, epochs {n_epochs}", trial.vectors_, other, 51)
 
 # %% [markdown]
-# **Another seed, other numbers.** The text decides most of it, but not all: train twice before you make much of one
-# word.
+# **Results vary with the seed.** The text determines most of the result, but not all of it. Train twice before you
+# interpret a single word.
 
 # %%
 twin = nf.Word2DM(12, 12, window=10, ridge=0.02, n_epochs=20, random_state=1, n_jobs=1).fit(text)
