@@ -7,10 +7,11 @@ from hypothesis import settings
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Properties are tried with the same examples each time; where the slow tests run, with new ones."""
+    """Properties are tried with the same few examples each time; where the slow tests run, with many new ones."""
     # The first example may compile a kernel: no deadline. A failure prints how to reproduce it.
-    same = config.option.markexpr == "not slow"
-    settings.register_profile("nearfar", deadline=None, print_blob=True, derandomize=same)
+    quick = config.option.markexpr == "not slow"
+    n_examples = 20 if quick else 100
+    settings.register_profile("nearfar", deadline=None, print_blob=True, derandomize=quick, max_examples=n_examples)
     settings.load_profile("nearfar")
 
 
