@@ -181,9 +181,9 @@ FAULTS = [
     # -- embedding, search, evaluation
     Fault("density: weight off the diagonal", "1.0, math.sqrt(0.5)", "1.0, 0.5", "test_density"),
     Fault(
-        "senses: half a point for a tie",
+        "senses: the larger one wins",
         "((a > b) + 0.5 * (a == b)).mean(axis=(1, 2))",
-        "((a > b) + 1.0 * (a == b)).mean(axis=(1, 2))",
+        "((a < b) + 0.5 * (a == b)).mean(axis=(1, 2))",
         "test_sense_induction",
     ),
     Fault(

@@ -109,8 +109,10 @@ def read_text(
         if layout is None:
             if not buffer.strip():
                 return
-            layout = Layout(ord(form.delimiter or ","), 2, np.array([0, 1]), 0, 1)  # the scan says what is wrong
-        scanner = _Scanner(owner, stream.name, layout, form)
+            layout = Layout(
+                ord(form.delimiter or ","), 2, np.array([0, 1]), form.comment_bytes, 0, 1
+            )  # the scan says what is wrong
+        scanner = _Scanner(owner, stream.name, layout)
         n_raw = 0
         while True:
             yield from scanner.pieces(buffer)
@@ -144,9 +146,8 @@ def _last_newline(buffer: bytearray) -> bytes:
 class _Scanner:
     """Cuts buffers into edges, one after another, and keeps count of the lines; ``left`` belongs to the next buffer."""
 
-    def __init__(self, owner: str, name: str, layout: Layout, form: TextFormat) -> None:
+    def __init__(self, owner: str, name: str, layout: Layout) -> None:
         self._owner, self._name, self._layout = owner, name, layout
-        self._comment = form.comment_bytes
         self._position, self._line = layout.position, layout.line
         self._spans = np.empty((_ROWS, layout.picks.size, 2), np.int32)
         self._lines = np.empty(_ROWS, np.int64)
@@ -159,8 +160,7 @@ class _Scanner:
         position, rows = self._position, _ROWS
         while rows == _ROWS:
             rows, position, line, status, found = scan_records(
-                text, position, text.size, self._line, self._layout.delimiter, self._comment,
-                self._layout.n_fields, self._layout.picks, self._spans, self._lines,
+                text, position, self._line, self._layout, self._spans, self._lines
             )  # fmt: skip
             if rows:
                 weights = self._weights(text, rows) if self._layout.picks.size == 3 else None
@@ -269,6 +269,8 @@ class Layout(NamedTuple):
         How many fields every line has.
     picks : ndarray, int64
         Positions of source, target and, if there is one, weight.
+    comment : ndarray of uint8
+        What a comment line begins with; empty if there are none.
     position, line : int
         Where the first edge may begin: byte of the sample, line counted from 1.
     """
@@ -276,6 +278,7 @@ class Layout(NamedTuple):
     delimiter: int
     n_fields: int
     picks: NDArray[np.int64]
+    comment: Bytes
     position: int
     line: int
 
@@ -312,7 +315,7 @@ def find_layout(owner: str, name: str, sample: bytearray, roles: Roles, form: Te
         name, len(first), delimiter, "with a header" if with_header else "without a header", *words[:3],
     )  # fmt: skip
     start = records[0][1:] if with_header else (_skip_mark(sample), 1)
-    return Layout(ord(delimiter), len(first), np.array(picks, np.int64), *start)
+    return Layout(ord(delimiter), len(first), np.array(picks, np.int64), form.comment_bytes, *start)
 
 
 def _skip_mark(text: bytes | bytearray) -> int:
@@ -343,8 +346,8 @@ def _first_records(text: Bytes, delimiter: str, comment: Bytes) -> list[_Record]
     position, line = _skip_mark(text[:3].tobytes()), 1
     fields = np.empty((256, 3), np.int64)
     while len(records) < SAMPLE_LINES:
-        position, line = next_record(text, position, text.size, line, comment)
-        n, after, newlines = split_record(text, position, text.size, ord(delimiter), fields)
+        position, line = next_record(text, position, line, comment)
+        n, after, newlines = split_record(text, position, ord(delimiter), fields)
         if n < 0:
             break
         if n > len(fields):
@@ -462,33 +465,23 @@ _POWERS = 10.0 ** np.arange(23)  # all exact in float64
 
 @jit
 def scan_records(
-    text: Bytes,
-    position: int,
-    stop: int,
-    line: int,
-    delimiter: int,
-    comment: Bytes,
-    n_fields: int,
-    picks: NDArray[np.int64],
-    spans: NDArray[np.int32],
-    lines: NDArray[np.int64],
+    text: Bytes, position: int, line: int, layout: Layout, spans: NDArray[np.int32], lines: NDArray[np.int64]
 ) -> tuple[int, int, int, int, int]:
     """Cut records, and note where their picked fields lie.
 
-    ``spans[row, k]`` receives (start, end) of field ``picks[k]``, ``lines[row]`` the line of the record. The first two
-    picks are ids: an unquoted one must not be empty. Stops when ``lines`` is full, at an incomplete record or at an
-    error. Returns (rows, position, line, how it ended, number of fields found or pick that is missing).
+    ``spans[row, k]`` receives (start, end) of the field ``layout.picks[k]``, ``lines[row]`` the line of the record. The
+    first two picks are ids: an unquoted one must not be empty. Stops when ``lines`` is full, at an incomplete record or
+    at an error. Returns (rows, position, line, how it ended, number of fields found or pick that is missing).
     """
-    fields = np.empty((n_fields, 3), np.int64)
-    row = 0
+    picks, fields, row = layout.picks, np.empty((layout.n_fields, 3), np.int64), 0
     while row < lines.size:
-        position, line = next_record(text, position, stop, line, comment)
-        if position >= stop:
+        position, line = next_record(text, position, line, layout.comment)
+        if position >= text.size:
             break
-        n, after, newlines = split_record(text, position, stop, delimiter, fields)
+        n, after, newlines = split_record(text, position, layout.delimiter, fields)
         if n == INCOMPLETE:
             break
-        if n != n_fields:
+        if n != layout.n_fields:
             return row, position, line, STRAY_QUOTE if n == STRAY else RAGGED, n
         for k in range(picks.size):
             pick = picks[k]
@@ -510,22 +503,22 @@ def scan_records(
 
 
 @jit
-def next_record(text: Bytes, position: int, stop: int, line: int, comment: Bytes) -> tuple[int, int]:
+def next_record(text: Bytes, position: int, line: int, comment: Bytes) -> tuple[int, int]:
     """Skip blank and comment lines; return (position, line) of the next record."""
-    while position < stop:
-        begin = _skip_blanks(text, position, stop, SPACE)
-        if begin >= stop:
+    while position < text.size:
+        begin = _skip_blanks(text, position, SPACE)
+        if begin >= text.size:
             break
-        skipped = _at_line_end(text, begin, stop)
-        if not skipped and 0 < comment.size <= stop - begin:
+        skipped = _at_line_end(text, begin)
+        if not skipped and 0 < comment.size <= text.size - begin:
             skipped = True
             for k in range(comment.size):
                 skipped = skipped and text[begin + k] == comment[k]
         if not skipped:
             break
-        while begin < stop and text[begin] != NEWLINE:
+        while begin < text.size and text[begin] != NEWLINE:
             begin += 1
-        if begin >= stop:
+        if begin >= text.size:
             break
         position = begin + 1
         line += 1
@@ -533,9 +526,7 @@ def next_record(text: Bytes, position: int, stop: int, line: int, comment: Bytes
 
 
 @jit
-def split_record(
-    text: Bytes, position: int, stop: int, delimiter: int, fields: NDArray[np.int64]
-) -> tuple[int, int, int]:
+def split_record(text: Bytes, position: int, delimiter: int, fields: NDArray[np.int64]) -> tuple[int, int, int]:
     """Cut one record into fields.
 
     Row k of ``fields`` receives (start, end, kind) of field k, as far as there are rows. Returns (number of fields or
@@ -544,24 +535,24 @@ def split_record(
     n = newlines = 0
     other = TAB if delimiter == SPACE else delimiter
     while True:
-        position = _skip_blanks(text, position, stop, delimiter)
-        if position >= stop:
+        position = _skip_blanks(text, position, delimiter)
+        if position >= text.size:
             return INCOMPLETE, position, newlines
-        if delimiter == SPACE and n > 0 and _at_line_end(text, position, stop):
+        if delimiter == SPACE and n > 0 and _at_line_end(text, position):
             return n, position + (1 if text[position] == NEWLINE else 2), newlines
         first, last, end = position, position, position
         kind = STRAY
         if text[position] == QUOTE:
-            kind, last, end, inner = _quoted_field(text, position + 1, stop, delimiter)
+            kind, last, end, inner = _quoted_field(text, position + 1, delimiter)
             if kind == INCOMPLETE or (kind == STRAY and delimiter not in (TAB, SPACE)):
                 return kind, position, newlines
             first += kind != STRAY
             newlines += inner
         if kind == STRAY:
             kind, end = PLAIN, first
-            while end < stop and text[end] != NEWLINE and text[end] != delimiter and text[end] != other:
+            while end < text.size and text[end] != NEWLINE and text[end] != delimiter and text[end] != other:
                 end += 1
-            if end >= stop:
+            if end >= text.size:
                 return INCOMPLETE, position, newlines
             last = _before_blanks(text, first, end)
         if n < len(fields):
@@ -574,8 +565,8 @@ def split_record(
 
 # Inlined: as quick to compile as by themselves, and fewer files of machine code to load.
 @jit(inline="always")
-def _skip_blanks(text: Bytes, position: int, stop: int, delimiter: int) -> int:
-    while position < stop and (text[position] == SPACE or (text[position] == TAB and delimiter != TAB)):
+def _skip_blanks(text: Bytes, position: int, delimiter: int) -> int:
+    while position < text.size and (text[position] == SPACE or (text[position] == TAB and delimiter != TAB)):
         position += 1
     return position
 
@@ -591,35 +582,35 @@ def _before_blanks(text: Bytes, first: int, end: int) -> int:
 
 
 @jit(inline="always")
-def _at_line_end(text: Bytes, position: int, stop: int) -> bool:
-    if text[position] == RETURN and position + 1 < stop:
+def _at_line_end(text: Bytes, position: int) -> bool:
+    if text[position] == RETURN and position + 1 < text.size:
         position += 1
     return bool(text[position] == NEWLINE)
 
 
 @jit
-def _quoted_field(text: Bytes, position: int, stop: int, delimiter: int) -> tuple[int, int, int, int]:
+def _quoted_field(text: Bytes, position: int, delimiter: int) -> tuple[int, int, int, int]:
     """Return (kind, end of the field, position of what ends it, newlines inside), from behind the quote on."""
     kind, newlines = QUOTED, 0
-    while position < stop:
+    while position < text.size:
         if text[position] == NEWLINE:
             if delimiter in (TAB, SPACE):
                 return STRAY, position, position, 0
             newlines += 1
         elif text[position] == QUOTE:
-            if position + 1 >= stop or text[position + 1] != QUOTE:
+            if position + 1 >= text.size or text[position + 1] != QUOTE:
                 break
             kind = ESCAPED
             position += 1
         position += 1
     end = position + 1
     if delimiter != SPACE:
-        end = _skip_blanks(text, end, stop, delimiter)
-    if end < stop and text[end] == RETURN:
+        end = _skip_blanks(text, end, delimiter)
+    if end < text.size and text[end] == RETURN:
         end += 1
-        if end < stop and text[end] != NEWLINE:
+        if end < text.size and text[end] != NEWLINE:
             kind = STRAY
-    if end >= stop:
+    if end >= text.size:
         kind = INCOMPLETE
     elif text[end] != delimiter and text[end] != NEWLINE and not (text[end] == TAB and delimiter == SPACE):
         kind = STRAY
