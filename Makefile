@@ -15,7 +15,7 @@ VENV   ?= .venv
 BIN    := $(VENV)/bin
 PIP    := $(BIN)/python -m pip --disable-pip-version-check
 STAMP  := $(VENV)/.installed
-# Two workers, each with one thread of its own; the files of a worker compile what they share once.
+# Two workers, each with one thread of its own, and with files that share compiled functions (see conftest.py).
 PYTEST := OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist loadfile
 
 # The version is in the package's metadata, so a new one is a reason to install again.
