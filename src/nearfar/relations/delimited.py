@@ -1,17 +1,17 @@
 """Edges from delimited text: CSV, TSV and their kin, plain or compressed, from a file or a stream, in chunks.
 
-A table of text is laid out by its first lines: delimiter, header, which columns are source, target and weight. Then
-chunk after chunk is cut into fields, in compiled loops; a record that a chunk does not hold to its end goes into the
-next one, so the size of the chunks changes nothing.
+The first lines tell the layout: the delimiter, whether there is a header, and which columns are source, target and
+weight. The text is then read in chunks, which compiled loops cut into fields. An incomplete record at the end of a
+chunk is read with the next one, so the size of the chunks does not change the result.
 
 Text is a uint8 array of UTF-8. A record is a line, or several where a quoted field holds line ends. The delimiter is
 one byte; a space stands for any run of spaces and tabs. Blanks around an unquoted field do not belong to it. A field
-that begins with ``"`` ends at the next ``"`` which is not doubled:
+that begins with ``"`` ends at the next ``"`` that is not doubled:
 
-* between commas or semicolons this is RFC 4180: anything else than a delimiter or a line end behind it is an error,
-  line ends inside belong to the field;
-* between tabs or blanks, where a bare ``"`` is often just a character, a field that is not closed properly within its
-  line is taken as it stands.
+* With commas or semicolons the rules are those of RFC 4180: the closing quote must be followed by a delimiter or a line
+  end, and a quoted field may contain line ends.
+* With tabs or blanks a bare ``"`` is often just a character: a field whose quote is not closed within its line is read
+  as plain text.
 """
 # mypy: disallow-untyped-decorators=False
 
@@ -44,7 +44,7 @@ _LONGEST = 1 << 24  # bytes of one record
 
 _CANDIDATES = "\t;, "  # a semicolon before a comma: lines with decimal commas are cut alike by both
 _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
-_HEADERS = {  # first two names, in lower case, that nobody gives to data
+_HEADERS = {  # first two names, in lower case, that show that a line is a header
     ("source", "target"), ("src", "dst"), ("src", "dest"), ("from", "to"), ("u", "v"), ("node1", "node2"),
     ("node_1", "node_2"), ("id1", "id2"), ("id_1", "id_2"), ("user", "item"), ("user_id", "item_id"), ("head", "tail"),
 }  # fmt: skip
@@ -231,7 +231,7 @@ def _shown(rest: bytearray) -> str:
 
 @dataclass(frozen=True)
 class TextFormat:
-    """What the user said about a text file; None and "infer" stand for: find out."""
+    """The arguments about a text file; None and "infer" mean that they are found out."""
 
     delimiter: str | None
     header: bool | Literal["infer"]
@@ -305,7 +305,7 @@ def find_layout(owner: str, name: str, sample: bytearray, roles: Roles, form: Te
     with_header = form.header
     if with_header == "infer":
         with_header = roles.named or _looks_like_header(first, lines[1:])
-    # If some line has a number in the third place, the others are errors, found later: not a silent loss.
+    # One number in the third column makes it the weight: other values there are then refused, not silently ignored.
     third_is_number = any(len(fields) == 3 and _is_number(fields[2]) for fields in lines[bool(with_header) :])
     chosen = choose_columns(owner, roles, first if with_header else None, len(first), third_is_number)
     picks = [column for column in chosen if column is not None]
@@ -389,7 +389,7 @@ Name = str | int | None
 
 @dataclass(frozen=True)
 class Roles:
-    """What the user said about the columns: a name or position each, None to find out, ``weight=False`` for none."""
+    """The arguments about columns: names or positions, None for the default, ``weight=False`` for no weight."""
 
     source: Name = None
     target: Name = None
@@ -412,8 +412,8 @@ def choose_columns(
 ) -> tuple[int, int, int | None]:
     """Return the positions of source, target and weight (None: there is none).
 
-    Without a word from the user: columns called source and target (in any case of letters), else the first two that are
-    not the weight; the weight is the column called weight, or in a table without names the third of three if
+    By default source and target are the columns of these names (upper or lower case), else the first two that are not
+    the weight. The weight is the column called weight, or in a table without names the third of three if
     ``third_is_weight``.
 
     Raises
@@ -467,7 +467,7 @@ _POWERS = 10.0 ** np.arange(23)  # all exact in float64
 def scan_records(
     text: Bytes, position: int, line: int, layout: Layout, spans: NDArray[np.int32], lines: NDArray[np.int64]
 ) -> tuple[int, int, int, int, int]:
-    """Cut records, and note where their picked fields lie.
+    """Cut records, and write where their picked fields lie.
 
     ``spans[row, k]`` receives (start, end) of the field ``layout.picks[k]``, ``lines[row]`` the line of the record. The
     first two picks are ids: an unquoted one must not be empty. Stops when ``lines`` is full, at an incomplete record or
@@ -529,8 +529,8 @@ def next_record(text: Bytes, position: int, line: int, comment: Bytes) -> tuple[
 def split_record(text: Bytes, position: int, delimiter: int, fields: NDArray[np.int64]) -> tuple[int, int, int]:
     """Cut one record into fields.
 
-    Row k of ``fields`` receives (start, end, kind) of field k, as far as there are rows. Returns (number of fields or
-    INCOMPLETE or STRAY, position of the next record, newlines inside quoted fields).
+    Writes (start, end, kind) of field k into row k of ``fields``, which may have too few rows. Returns (number of
+    fields or INCOMPLETE or STRAY, position of the next record, newlines inside quoted fields).
     """
     n = newlines = 0
     other = TAB if delimiter == SPACE else delimiter

@@ -1,8 +1,8 @@
 """Edges from anything that holds some: files, streams, data frames, graphs, arrays, tuples.
 
-Whatever comes in, the same comes out: a code for the source and the target of every edge, a weight, and the ids that
-the codes stand for, in order of first appearance. Readers yield pieces of edges; the collector turns their ids into
-codes, checks their weights, and keeps nothing else.
+The result is the same for every kind of input: codes of the source and the target of every edge, weights, and the ids
+that the codes stand for, in order of first appearance. Each reader yields pieces of edges; the collector turns their
+ids into codes and checks their weights.
 """
 
 from __future__ import annotations
@@ -211,8 +211,8 @@ class MemoryStore:
 class EdgeCollector:
     """Edges in the making.
 
-    A side (there are two if bipartite, else one for both ends) starts out with integer codes. What is no integer turns
-    it, with the ids so far, into codes of strings (text) or of any objects.
+    There is one table of ids for both ends of the edges, or one for each if they are bipartite. A table starts with
+    integers; the first id that is not an integer turns it into a table of strings (text) or of any objects.
 
     Parameters
     ----------
