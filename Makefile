@@ -3,7 +3,9 @@
 #   make demo       real relations become vectors, neighbours and a picture (demo-output/)
 #   make test       the tests and the examples of docstrings, guides and README
 #   make check      formatting, lint, types
-#   make test-all   the slow tests too
+#   make test-all   the slow tests too, with new examples of each property
+#   make coverage   which lines the tests of `make test` run; fails below the floor in pyproject.toml
+#   make mutants    faults put into copies of the code: fails if the tests miss one
 #   make bench      the benchmarks (see docs/benchmarks.md)
 #   make docs       the documentation, warnings are errors (docs/_build/html)
 #   make clean      remove what the targets above made
@@ -13,12 +15,13 @@ VENV   ?= .venv
 BIN    := $(VENV)/bin
 PIP    := $(BIN)/python -m pip --disable-pip-version-check
 STAMP  := $(VENV)/.installed
-PYTEST := $(BIN)/python -m pytest -n 2
+# Two workers, each with one thread of its own, and with files that share compiled functions (see conftest.py).
+PYTEST := OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist loadfile
 
 # The version is in the package's metadata, so a new one is a reason to install again.
 PACKAGE_FILES := pyproject.toml constraints.txt src/nearfar/_version.py
 
-.PHONY: help demo test check test-all bench docs clean
+.PHONY: help demo test check test-all coverage mutants bench docs clean
 .DELETE_ON_ERROR:
 
 help:
@@ -41,7 +44,7 @@ demo: $(STAMP)-dev
 	$(BIN)/python examples/demo.py
 
 test: $(STAMP)-dev
-	$(PYTEST) --cov --cov-report=term:skip-covered
+	$(PYTEST)
 
 check: $(STAMP)-dev
 	$(BIN)/ruff format --check .
@@ -49,7 +52,13 @@ check: $(STAMP)-dev
 	$(BIN)/mypy
 
 test-all: $(STAMP)-dev
-	$(PYTEST) -m "slow or not slow" --cov --cov-report=term:skip-covered
+	$(PYTEST) -m "slow or not slow"
+
+coverage: $(STAMP)-dev
+	$(PYTEST) --cov --cov-report=term:skip-covered
+
+mutants: $(STAMP)-dev
+	$(BIN)/python tests/mutants.py
 
 # What the result files hold already is not measured again; see each script's --help for smaller slices.
 BENCHMARKS := matmul speed growth communities labelled_graphs gradient_variants figure1 figure2 read_edges \
@@ -65,3 +74,4 @@ docs: $(STAMP)-docs
 
 clean:
 	rm -rf $(VENV) docs/_build docs/api/generated demo-output htmlcov .coverage .pytest_cache .mypy_cache .ruff_cache
+	find src -name __pycache__ -prune -exec rm -rf {} +

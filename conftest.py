@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 from hypothesis import settings
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Properties are tried with the same examples each time; where the slow tests run, with new ones."""
+    """Properties are tried with the same few examples each time; where the slow tests run, with many new ones."""
     # The first example may compile a kernel: no deadline. A failure prints how to reproduce it.
-    same = config.option.markexpr == "not slow"
-    settings.register_profile("nearfar", deadline=None, print_blob=True, derandomize=same)
+    quick = config.option.markexpr == "not slow"
+    n_examples = 20 if quick else 100
+    settings.register_profile("nearfar", deadline=None, print_blob=True, derandomize=quick, max_examples=n_examples)
     settings.load_profile("nearfar")
 
 
@@ -23,3 +26,26 @@ def _examples_write_elsewhere(request: pytest.FixtureRequest) -> None:
 
 # Of docs/ the pages are tests, the scripts that build them are not.
 collect_ignore_glob = ["docs/*.py"]
+
+
+# Tests that use the same compiled functions run on one worker, which compiles them once. By what is in the path.
+FAMILIES = {
+    "networks": r"test_nn_|anchor|compress|/(nn|contrastive|tables)/",
+    "words": r"word|relation_pairs|skipgram|sense|phrases|hyponymy|cooccurrence|text|partial_fit|density",
+    "maps": r"map(?!ped)|neighbor_|field|barnes|per_point|inhomog|master|moment|test_kernels|divergen|mds|/far/",
+}
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> object:
+    """With --dist loadfile, give a worker the files of a family, and other files one by one; most tests first."""
+    if config.getvalue("dist") != "loadfile":
+        return None
+    from xdist.scheduler import LoadFileScheduling
+
+    class ByFamily(LoadFileScheduling):
+        def _split_scope(self, nodeid: str) -> str:
+            path = nodeid.split("::")[0]
+            return next((name for name, held in FAMILIES.items() if re.search(held, path)), path)
+
+    return ByFamily(config, log)

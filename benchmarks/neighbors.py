@@ -126,7 +126,7 @@ def measure(file: ResultFile, data: str, methods: list[str], runs: int) -> None:
 
 def first_call(file: ResultFile) -> None:
     with tempfile.TemporaryDirectory() as folder:
-        environment = {**os.environ, "NUMBA_CACHE_DIR": folder}
+        environment = {**os.environ, "NEARFAR_CACHE_DIR": folder}
         for method in ("nearfar, first call", "nearfar, first call, cached"):
             done = subprocess.run(
                 [sys.executable, "-c", FIRST_CALL], env=environment, capture_output=True, text=True, check=True

@@ -42,6 +42,7 @@ def test_a_split_takes_each_rating_once(films) -> None:
     assert not torch.equal(split_of(films, 1).test.users, parts.test.users)
 
 
+@pytest.mark.slow
 def test_a_course_ends_within_the_budget_and_keeps_zeros(films, monkeypatch) -> None:
     import _anchor_methods
     from _anchor_methods import ANT

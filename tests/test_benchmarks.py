@@ -449,6 +449,7 @@ def test_walks_follow_edges(easy) -> None:
     assert alone.tolist() == [[1, -1, -1, -1]]
 
 
+@pytest.mark.slow
 def test_deepwalk_finds_communities(easy) -> None:
     pytest.importorskip("gensim")
     from peers import deepwalk
@@ -545,6 +546,7 @@ def test_the_exact_loss_is_that_of_the_exact_fit() -> None:
     assert exact.curve[-1] < exact.curve[0]
 
 
+@pytest.mark.slow
 def test_figure2_compares_the_same_start(tmp_path) -> None:
     from _common import ResultFile
     from figure2 import CLUSTERS, KEYS, measure

@@ -19,6 +19,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import nearfar as nf
+from nearfar.relations import kernels
 from nearfar.relations.edges import is_directed, read_edges
 
 DATA = Path(__file__).parents[1].parent / "shared" / "data" / "graphs"
@@ -112,7 +113,7 @@ def test_an_edge_of_weight_zero_leaves_its_ids():
     ["007", "+5", "-0", "1.0", "x", "9223372036854775808", "-9223372036854775809", "99999999999999999999", "-", "1_0"],
 )
 def test_one_id_that_is_no_plain_integer_makes_all_strings(odd, monkeypatch):
-    monkeypatch.setattr("nearfar.relations.edges._ROWS", 50)  # the odd one comes long after the first codes
+    monkeypatch.setattr("nearfar.relations.delimited._ROWS", 50)  # the odd one comes long after the first codes
     many = "".join(f"{k} {k * k}\n" for k in range(300))
     found = from_text(many + f"4 {odd}\n", chunk_size=64)
     assert found.row_ids.to_list() == first_seen([(str(k), str(k * k)) for k in range(300)] + [("4", odd)])
@@ -433,7 +434,7 @@ def test_altered_gzip():
 
 
 def test_a_line_without_end(monkeypatch):
-    monkeypatch.setattr("nearfar.relations.edges._LONGEST", 1 << 17)
+    monkeypatch.setattr("nearfar.relations.delimited._LONGEST", 1 << 17)
     with pytest.raises(ValueError, match=r"every quote closed; got .* on line 102"):
         from_text("a,b\n" * 101 + '"' + "x" * (1 << 20), chunk_size=1 << 12)
 
@@ -630,9 +631,9 @@ def test_the_size_of_chunks_changes_nothing(text, chunk_size, delimiter):
         return listed(found), found.row_ids.to_list()
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("nearfar.relations.edges._SAMPLE", 64)
-        patch.setattr("nearfar.relations.edges.N_SAMPLE", 1)
-        patch.setattr("nearfar.relations.edges._ROWS", 3)
+        patch.setattr("nearfar.relations.delimited._SAMPLE", 64)
+        patch.setattr("nearfar.relations.delimited.SAMPLE_LINES", 1)
+        patch.setattr("nearfar.relations.delimited._ROWS", 3)
         first, second = outcome(chunk_size), outcome(1 << 20)
     assert first == second
 
@@ -682,6 +683,26 @@ def test_codes_are_32_bits():
 
     with pytest.raises(ValueError, match=r"of fewer than 2\*\*31 distinct ids"):
         _table_size(2**31)
+
+
+@pytest.mark.parametrize("mirror", [True, False])
+@pytest.mark.parametrize("weighted", [True, False])
+def test_few_edges_give_the_bits_of_many(mirror, weighted, monkeypatch):
+    """NumPy sorts few edges, compiled functions sort many: duplicates, self-loops, long rows and empty ones."""
+    rng = np.random.default_rng(2)
+    rows, columns = rng.integers(0, 40, 2000).astype(np.int32) ** 2 // 40, rng.integers(0, 90, 2000).astype(np.int32)
+    weights = rng.random(2000).astype(np.float32) if weighted else None
+    for end in (2000, 5):
+        edges = rows[:end], columns[:end], None if weights is None else weights[:end]
+        found = kernels.build_csr(*edges, 90, mirror=mirror, n_jobs=1)
+        with monkeypatch.context() as patch:
+            patch.setattr(kernels, "FEW", 0)
+            expected = kernels.build_csr(*edges, 90, mirror=mirror, n_jobs=1)
+        for a, b in zip(found, expected, strict=True):
+            assert (a is None) == (b is None)
+            if a is not None:
+                assert a.dtype == b.dtype
+                np.testing.assert_array_equal(a, b)
 
 
 # --- real files -----------------------------------------------------------------------------------------------------

@@ -1,7 +1,8 @@
 """The table of methods, executed: every sensible cell runs on small data and does what it is for.
 
 A row names the method and its choices; a cell that makes no sense is listed in ``NO_SENSE`` with its reason. A new
-family of methods is finished when its rows stand here.
+family of methods is finished when its rows stand here. `make test` takes each choice and each relation at least once,
+`make test-all` every cell.
 """
 
 from __future__ import annotations
@@ -70,9 +71,18 @@ NO_SENSE = {
 }
 
 
-@pytest.mark.parametrize("relation", RELATIONS)
-@pytest.mark.parametrize("far", FAR)
-@pytest.mark.parametrize("gradient", GRADIENTS)
+def cells(names, relations, combinations, seldom=()):
+    """Every relation with every combination of choices, all but one of each among the slow tests."""
+    n = min(len(relations), len(combinations))
+    found = [
+        pytest.param(relation, *choices, marks=[] if i % n == k % n and k < len(combinations) else [pytest.mark.slow])
+        for i, relation in enumerate(relations)
+        for k, choices in enumerate([*combinations, *seldom])
+    ]
+    return pytest.mark.parametrize(f"relation, {names}".split(", "), found)
+
+
+@cells("far, gradient", RELATIONS, list(itertools.product(FAR, GRADIENTS)))
 def test_edrep(relation, far, gradient):
     rel, labels = RELATIONS[relation]()
     # See the notes of EDRep: two free sides and the exact gradient need the loss without its prior.
@@ -95,9 +105,7 @@ def test_edrep(relation, far, gradient):
     assert own[same].mean() > own[~same].mean() + 0.1
 
 
-@pytest.mark.parametrize("relation", RELATIONS)
-@pytest.mark.parametrize("shared", [True, False])
-@pytest.mark.parametrize("optimizer", ["sgd", "adam"])
+@cells("optimizer, shared", RELATIONS, list(itertools.product(["sgd", "adam"], [True, False])))
 def test_skip_gram(relation, optimizer, shared):
     rel, labels = RELATIONS[relation]()
     est = nf.SkipGram(8, optimizer=optimizer, shared_negatives=shared, n_epochs=20, random_state=0, n_jobs=1).fit(rel)
@@ -110,8 +118,7 @@ def test_skip_gram(relation, optimizer, shared):
     assert own[same].mean() > own[~same].mean() + 0.1
 
 
-@pytest.mark.parametrize("relation", RELATIONS)
-@pytest.mark.parametrize("optimizer", ["sgd", "adam"])
+@cells("optimizer", RELATIONS, [("sgd",), ("adam",)])
 def test_word2dm(relation, optimizer):
     rel, labels = RELATIONS[relation]()
     rates = {"learning_rate": 0.05 if optimizer == "sgd" else 0.01}
@@ -123,9 +130,7 @@ def test_word2dm(relation, optimizer):
     assert own[same].mean() > own[~same].mean() + 0.1
 
 
-@pytest.mark.parametrize("relation", RELATIONS)
-@pytest.mark.parametrize("variant", ["clusters", "columns"])
-@pytest.mark.parametrize("optimizer", ["sgd", "adam"])
+@cells("optimizer, variant", RELATIONS, list(itertools.product(["sgd", "adam"], ["columns", "clusters"])))
 def test_multi_sense_word2dm(relation, optimizer, variant):
     rel, labels = RELATIONS[relation]()
     rates = {} if optimizer == "sgd" else {"learning_rate": 0.01}
@@ -210,8 +215,7 @@ def contrast(rel, loss, noise):
         return tower(torch.arange(P.shape[0])).detach().numpy(), context.weight.detach().numpy(), curve
 
 
-@pytest.mark.parametrize("relation", RELATIONS)
-@pytest.mark.parametrize(("loss", "noise"), NCE)
+@cells("loss, noise", RELATIONS, NCE)
 def test_contrastive(relation, loss, noise):
     rel, labels = RELATIONS[relation]()
     vectors, context, curve = contrast(rel, loss, noise)
@@ -241,10 +245,17 @@ MAPPED = {f.__name__: f for f in (graph, digraph, neighbors_of_points, points, t
 NO_MAP = {"ratings": "a map shows objects of one kind: users and items have no place in common"}
 
 
-@pytest.mark.parametrize("relation", MAPPED)
-@pytest.mark.parametrize("normalization", ["pair", "row"])
-@pytest.mark.parametrize("kernel", ["exponential", "student-t", "heavy-tailed"])
-@pytest.mark.parametrize("divergence", ["kl", "reverse-kl", "nerv", "jensen-shannon"])
+DIVERGENCES = ["kl", "reverse-kl", "nerv", "jensen-shannon"]
+KERNELS = ["exponential", "student-t", "heavy-tailed"]
+ALL_MAPS = list(itertools.product(DIVERGENCES, KERNELS, ["pair", "row"]))
+MAPS = [
+    (divergence, kernel, ("pair", "row")[(i + k) % 2])
+    for i, divergence in enumerate(DIVERGENCES)
+    for k, kernel in enumerate(KERNELS)
+]
+
+
+@cells("divergence, kernel, normalization", MAPPED, MAPS, seldom=[parts for parts in ALL_MAPS if parts not in MAPS])
 def test_maps(relation, divergence, kernel, normalization):
     given, labels = MAPPED[relation]()
     parts = {"divergence": divergence, "kernel": kernel, "normalization": normalization}
@@ -272,8 +283,14 @@ def test_named_maps(recipe):
     assert distances[same].mean() < distances[~same].mean()
 
 
-@pytest.mark.parametrize("kernel", ["exponential", "inhomogeneous"])
-@pytest.mark.parametrize("divergence", ["kl", "reverse-kl", "nerv", "jensen-shannon"])
+@pytest.mark.parametrize(
+    ("divergence", "kernel"),
+    [
+        pytest.param(divergence, kernel, marks=[] if i % 2 == k else [pytest.mark.slow])
+        for i, divergence in enumerate(DIVERGENCES)
+        for k, kernel in enumerate(["exponential", "inhomogeneous"])
+    ],
+)
 def test_maps_with_a_parameter_for_each_point(divergence, kernel):
     given, labels = points()
     each = np.linspace(0.5, 2, len(labels))

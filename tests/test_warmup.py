@@ -29,7 +29,7 @@ def seconds(code: str, **environment: str) -> float:
 
 @pytest.mark.slow
 def test_warmup_compiles_what_the_first_fit_needs(tmp_path):
-    cache = {"NUMBA_CACHE_DIR": str(tmp_path)}
+    cache = {"NEARFAR_CACHE_DIR": str(tmp_path)}
     cold = seconds(FIRST_FIT, **cache)
     seconds("import nearfar as nf\nprint(nf.warmup())", **cache)
     warm = seconds(FIRST_FIT, **cache)

@@ -144,7 +144,7 @@ def __getattr__(name: str) -> Any:
     if home is None:
         raise AttributeError(f"module 'nearfar' has no attribute {name!r}")
     module = importlib.import_module(home)
-    value = module if home == f"nearfar.{name}" else getattr(module, name)
+    value = getattr(module, name, module)  # `warmup` is a function of the module of that name
     globals()[name] = value
     return value
 

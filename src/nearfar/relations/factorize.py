@@ -62,7 +62,7 @@ class IntegerCodes:
         self._ids = _grown(self._ids, self._n, needed)
         if 2 * needed > self._table.size:
             self._table = np.full(_table_size(needed), -1, np.int32)
-            _fill_integers(self._table, self._ids, self._n)
+            _encode_integers(self._ids[: self._n], np.empty(self._n, np.int32), self._table, self._ids, 0)
 
 
 class StringCodes:
@@ -105,7 +105,12 @@ class StringCodes:
         self._ends = _grown(self._ends, self._n + 1, needed + 1)
         if 2 * needed > self._table.size:
             self._table = np.full(_table_size(needed), -1, np.int32)
-            _fill_strings(self._table, self._bytes, self._ends, self._n)
+            for start in range(0, self._n, _PIECE):  # the strings so far, found where they are kept
+                ends = self._ends[start : min(start + _PIECE, self._n) + 1]
+                spans = (np.stack([ends[:-1], ends[1:]], axis=1) - ends[0]).astype(np.int32)
+                codes = np.empty(len(spans), np.int32)
+                text = self._bytes[ends[0] :]
+                _encode_strings(text, spans, codes, self._table, self._bytes, self._ends, start)
 
 
 class ObjectCodes:
@@ -216,12 +221,6 @@ def _encode_integers(keys: NDArray[np.int64], codes: Codes, table: Codes, ids: N
 
 
 @jit
-def _fill_integers(table: Codes, ids: NDArray[np.int64], n: int) -> None:
-    for code in range(n):
-        table[_find_integer(ids[code], table, ids)] = code
-
-
-@jit
 def _find_string(text: Bytes, first: int, last: int, table: Codes, stored: Bytes, ends: NDArray[np.int64]) -> Any:
     """Return the slot of ``text[first:last]``, or the free one where it belongs (FNV-1a, linear probing)."""
     hashed = _FNV_START
@@ -263,9 +262,3 @@ def _encode_strings(
             n += 1
         codes[i] = table[slot]
     return n
-
-
-@jit
-def _fill_strings(table: Codes, stored: Bytes, ends: NDArray[np.int64], n: int) -> None:
-    for code in range(n):
-        table[_find_string(stored, ends[code], ends[code + 1], table, stored, ends)] = code

@@ -1,0 +1,259 @@
+"""Seeded faults: does the suite notice a wrong sign, axis, bound or constant?
+
+    python tests/mutants.py              all faults: one line each; fails if one is missed
+    python tests/mutants.py adam window  those whose name holds one of the words
+    python tests/mutants.py --check      only whether each piece of code is still found, which takes no time
+
+Each fault changes one piece of the source, which is looked for in the whole package and must be there exactly once, so
+that it does not matter in which file it stands. The change is made in a copy of the package, and the tests of the
+fault's files run against the copy until one fails. A fault that no test notices is a gap in the tests; one whose code
+is not found has to be rewritten with the code.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import NamedTuple
+
+ROOT = Path(__file__).resolve().parents[1]
+PACKAGE = ROOT / "src" / "nearfar"
+TEST_FAILED = 1  # pytest's exit code; others mean that the tests could not be run
+
+
+class Fault(NamedTuple):
+    """A piece of code, what stands there instead, and the files of tests that should notice."""
+
+    name: str
+    code: str
+    instead: str
+    tests: str
+
+
+FAULTS = [
+    # -- EDRep
+    Fault(
+        "edrep: the far force pulls",
+        "ri * (force[i, c] + others[c]) - pull[i, c]",
+        "ri * (others[c] - force[i, c]) - pull[i, c]",
+        "test_edrep",
+    ),
+    Fault(
+        "edrep: a step up the gradient",
+        "x[c] = stay * x[c] - move * g[c]",
+        "x[c] = stay * x[c] + move * g[c]",
+        "test_edrep",
+    ),
+    Fault(
+        "edrep: the rate falls an epoch early",
+        "start * (1 - epoch / n_epochs)",
+        "start * (1 - (epoch + 1) / n_epochs)",
+        "test_edrep",
+    ),
+    Fault(
+        "edrep: the other side is pushed",
+        "p * rows[c] - pull[a, c]",
+        "p * rows[c] + pull[a, c]",
+        "test_edrep test_contracts",
+    ),
+    # -- far fields, kernels, divergences, maps
+    Fault(
+        "mixture: covariance about the origin",
+        "covariances -= means[:, :, None] * means[:, None, :]",
+        "covariances -= 0 * means[:, :, None]",
+        "test_far_fields",
+    ),
+    Fault(
+        "noise: its share turned over",
+        "math.log(n_active / size)",
+        "math.log(size / n_active)",
+        "test_far_fields test_contracts",
+    ),
+    Fault("kernel: heavy tail", "exp(-ln1p(a * b * f) / a)", "exp(-ln1p(a * b * f) / b)", "test_kernels test_fields"),
+    Fault(
+        "kernel: slope of the heavy tail",
+        "b / (one + a * b * f)",
+        "b / (one + b * f)",
+        "test_fields test_neighbor_objective",
+    ),
+    Fault(
+        "reverse KL: derivative",
+        "np.log(q / floored(p, self.floor, uniform)) + 1",
+        "np.log(q / floored(p, self.floor, uniform)) - 1",
+        "test_divergences",
+    ),
+    Fault(
+        "map: the way back of a pair",
+        "both = s + scales[1] * w * back[t]",
+        "both = s - scales[1] * w * back[t]",
+        "test_neighbor_objective test_fields",
+    ),
+    Fault(
+        "map: gradient of a pair counted once",
+        "return np.asarray(2 * pull)",
+        "return np.asarray(pull)",
+        "test_neighbor_objective test_kernels",
+    ),
+    # -- MDS
+    Fault("mds: force on the other end", "target[j] -= force", "target[j] += force", "test_mds"),
+    Fault("mds: Sammon's weight", "share = one / r if r > least", "share = one / (r * r) if r > least", "test_mds"),
+    # -- relations, affinities, neighbours
+    Fault("edges: decimals", "digits / _POWERS[scale]", "digits / _POWERS[scale - 1]", "test_edges"),
+    Fault("edges: int64 overflow", "n_digits > 19", "n_digits > 18", "test_edges"),
+    Fault(
+        "affinities: intrinsic dimension", "2.0 * beta * beta * variance", "2.0 * beta * variance", "test_affinities"
+    ),
+    Fault(
+        "affinities: mean over perplexities",
+        "calibration.weights * np.float32(1 / len(scales))",
+        "calibration.weights * np.float32(1)",
+        "test_several_perplexities test_affinities",
+    ),
+    Fault(
+        "transpose: rows and columns",
+        "new_indices[at] = i",
+        "new_indices[at] = indices[p]",
+        "test_relation test_products",
+    ),
+    # -- words and text
+    Fault(
+        "Adam: second moment",
+        "b2 * v[k] + rest2 * c * c",
+        "b2 * v[k] + rest1 * c * c",
+        "test_skipgram test_word_trainer",
+    ),
+    Fault(
+        "window: the last word on the right",
+        "range(i + 1, min(end, i + reach + 1))",
+        "range(i + 1, min(end, i + reach))",
+        "test_skipgram test_word_trainer",
+    ),
+    Fault("subsampling: the square root", "np.sqrt(relative) + relative", "relative + relative", "test_word_trainer"),
+    Fault(
+        "alias table: what is left of a cell",
+        "threshold[high] -= 1.0 - threshold[low]",
+        "threshold[high] -= threshold[low]",
+        "test_skipgram test_relation_pairs",
+    ),
+    Fault(
+        "vocabulary: min_count itself is kept",
+        "self.counts >= min_count",
+        "self.counts > min_count",
+        "test_partial_fit",
+    ),
+    # -- contrastive losses and tables
+    Fault(
+        "InfoNCE: log N",
+        "(joint - candidates.logsumexp(dim=1)).mean() + math.log",
+        "(joint - candidates.logsumexp(dim=1)).mean() - math.log",
+        "test_nn_mutual_information",
+    ),
+    Fault(
+        "NCE: Jensen-Shannon bound",
+        "-softplus(-joint).mean() - softplus(others).mean()",
+        "-softplus(-joint).mean() - softplus(-others).mean()",
+        "test_nn_mutual_information",
+    ),
+    Fault(
+        "margin loss: sign",
+        "torch.relu(margin - true[:, None] + noise)",
+        "torch.relu(margin + true[:, None] - noise)",
+        "test_nn_losses",
+    ),
+    Fault(
+        "NB-ANT: price of an anchor",
+        "(anchor_price - penalty) * n_anchors",
+        "anchor_price * n_anchors",
+        "test_nn_nbant",
+    ),
+    Fault(
+        "quotient-remainder: the remainder",
+        "take_rows(self.remainders, ids % m)",
+        "take_rows(self.remainders, ids // m % m)",
+        "test_nn_relatives",
+    ),
+    # -- embedding, search, evaluation
+    Fault("density: weight off the diagonal", "1.0, math.sqrt(0.5)", "1.0, 0.5", "test_density"),
+    Fault(
+        "senses: the larger one wins",
+        "((a > b) + 0.5 * (a == b)).mean(axis=(1, 2))",
+        "((a < b) + 0.5 * (a == b)).mean(axis=(1, 2))",
+        "test_sense_induction",
+    ),
+    Fault(
+        "search: length of the rows",
+        "X / np.where(norms > 0, norms, 1.0)[:, None]",
+        "X / np.where(norms > 0, norms, 1.0)[:, None] ** 2",
+        "test_embedding",
+    ),
+]
+
+
+def places(code: str) -> list[Path]:
+    """Return the files that hold a piece of code, once for each time."""
+    found = []
+    for path in sorted(PACKAGE.rglob("*.py")):
+        found += [path] * path.read_text("utf-8").count(code)
+    return found
+
+
+def outcome(fault: Fault) -> tuple[str, str]:
+    """Return "caught", "missed" or "broken" for a fault, and the test that failed or what else is to be said."""
+    with tempfile.TemporaryDirectory() as folder:
+        copy = Path(folder) / "nearfar"
+        shutil.copytree(PACKAGE, copy, ignore=shutil.ignore_patterns("__pycache__"))
+        path = copy / places(fault.code)[0].relative_to(PACKAGE)
+        path.write_text(path.read_text("utf-8").replace(fault.code, fault.instead), "utf-8")
+        files = [f"tests/{name}.py" for name in fault.tests.split()]
+        done = subprocess.run(
+            [sys.executable, "-m", "pytest", "-n", "0", "-x", "-q", "-p", "no:cacheprovider", "--tb=line", *files],
+            cwd=ROOT,
+            env={
+                "NEARFAR_CACHE_DIR": str(
+                    PACKAGE / "__pycache__" / "kernels"
+                ),  # only what the fault changes is compiled
+                **os.environ,
+                "PYTHONPATH": os.pathsep.join([folder, str(ROOT / "tests")]),
+                "PYTHONDONTWRITEBYTECODE": "1",
+            },
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+    failed = [line for line in done.stdout.splitlines() if line.startswith("FAILED")]
+    if done.returncode == TEST_FAILED and failed:
+        return "caught", failed[0].removeprefix("FAILED ").partition(" - ")[0]
+    return ("missed", f"by {', '.join(files)}") if done.returncode == 0 else ("broken", done.stdout[-500:])
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("words", nargs="*", help="only faults whose name holds one of these")
+    parser.add_argument("--check", action="store_true", help="only look whether the code of each fault is found once")
+    args = parser.parse_args()
+    chosen = [fault for fault in FAULTS if not args.words or any(word in fault.name for word in args.words)]
+    lost = [
+        f"{fault.name}: found {len(places(fault.code))} times: {fault.code}"
+        for fault in chosen
+        if len(places(fault.code)) != 1
+    ]
+    if lost or args.check:
+        sys.exit("\n".join(lost) or 0)
+    not_caught = 0
+    for fault in chosen:
+        started = time.perf_counter()
+        verdict, told = outcome(fault)
+        not_caught += verdict != "caught"
+        print(f"{verdict:7} {time.perf_counter() - started:5.0f} s  {fault.name:40} {told}", flush=True)
+    print(f"{len(chosen) - not_caught} of {len(chosen)} caught")
+    sys.exit(not_caught > 0)
+
+
+if __name__ == "__main__":
+    main()
