@@ -259,7 +259,7 @@ def test_a_file_whose_parts_do_not_fit_is_refused(tmp_path, change, message):
     from nearfar.embedding.files import Content, mixtures, native
 
     made = nf.AnchoredEmbedding([[1, 0], [2, 3]], [[1, 0], [0, 2]], ["a", "b"])
-    arrays, metadata = mixtures.to_arrays("test", Content(made._mixtures, made.ids), made._mixtures)
+    arrays, metadata = mixtures.to_arrays(Content(made._mixtures, made.ids))
     for name, value in change.items():
         if isinstance(value, str):
             metadata[name] = value
@@ -313,7 +313,7 @@ def test_scales_that_do_not_fit_are_refused(tmp_path, name, value, message):
     from nearfar.embedding.files import Content, mixtures, native
 
     made = nf.AnchoredEmbedding([[1, 0], [2, 3]], [[1, 0], [0, 2]]).to_int8()
-    arrays, metadata = mixtures.to_arrays("test", Content(made._mixtures, made.ids), made._mixtures)
+    arrays, metadata = mixtures.to_arrays(Content(made._mixtures, made.ids))
     native.write_arrays("test", tmp_path / "x.safetensors", arrays | {name: value}, metadata)
     with pytest.raises(FileFormatError, match=message):
         nf.Embedding.load(tmp_path / "x.safetensors")
@@ -321,10 +321,10 @@ def test_scales_that_do_not_fit_are_refused(tmp_path, name, value, message):
 
 def test_a_file_of_vectors_has_no_anchors(emb, tmp_path):
     nf.Embedding(np.asarray(emb)).save(tmp_path / "x.safetensors")
-    with pytest.raises(FileFormatError, match=r"of anchors and weights; got one of vectors. Embedding.load"):
+    with pytest.raises(FileFormatError, match=r"are mixtures of anchors; got plain vectors. Embedding.load"):
         nf.AnchoredEmbedding.load(tmp_path / "x.safetensors")
     emb.save(tmp_path / "x.vec")
-    with pytest.raises(InputError, match="of anchors and weights"):
+    with pytest.raises(FileFormatError, match="are mixtures of anchors"):
         nf.AnchoredEmbedding.from_word2vec(tmp_path / "x.vec")
 
 

@@ -51,6 +51,16 @@ class Ids(Sequence[Any]):
         self._check_distinct(owner, name)
 
     @staticmethod
+    def of_rows(
+        n: int, ids: Iterable[Hashable] | None, *, owner: str = "Ids", name: str = "ids", row: str = "row"
+    ) -> Ids:
+        """Return the ids of n rows: those that are given, or 0 .. n - 1 for None."""
+        made = Ids(n) if ids is None else Ids(ids, owner=owner, name=name)
+        if len(made) != n:
+            raise InputError(owner, name, f"{n}, one for each {row}", f"{len(made)}")
+        return made
+
+    @staticmethod
     def of_distinct(ids: Iterable[Hashable]) -> Ids:
         """Make ids that are known to be distinct and hashable: the check takes longer than everything else."""
         made = Ids(0)

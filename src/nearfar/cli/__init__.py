@@ -162,7 +162,7 @@ def embed(edges: str, output: str, quiet: bool, as_json: bool, **options: Any) -
       cut -f1,2 big.tsv | nearfar embed - -o big.safetensors --random-state 1 --json
       nearfar embed big.tsv -o big.safetensors --checkpoint run.safetensors --resume
     """
-    from nearfar.embedding.files import check_output
+    from nearfar.embedding.files.registry import check_output
 
     check_output("nearfar embed", output)
     check_options(options)
@@ -320,13 +320,12 @@ def convert(source: str, target: str, from_format: str | None, to_format: str | 
       nearfar convert contacts.safetensors contacts.vec
       nearfar convert vectors.dat vectors.npz --from word2vec-text
     """
-    from nearfar._core.checks import check_choice
-    from nearfar.embedding.files import FORMATS, check_output
+    from nearfar.embedding.files.registry import check_format, check_output
     from nearfar.embedding.vectors import Embedding
 
     for option, name in (("--from", from_format), ("--to", to_format)):
         if name is not None:
-            check_choice("nearfar convert", option, name, FORMATS)
+            check_format("nearfar convert", option, name)
     check_output("nearfar convert", target, to_format)
     Embedding.load(source, from_format).save(target, to_format)
 
@@ -344,7 +343,7 @@ def info(file: str, as_json: bool) -> None:
     """
     import numpy as np
 
-    from nearfar.embedding.files import format_of
+    from nearfar.embedding.files.registry import format_of
     from nearfar.embedding.vectors import AnchoredEmbedding, Embedding
 
     embedding = Embedding.load(file)

@@ -36,7 +36,7 @@ def compress(source: str, output: str, int8: bool, quiet: bool, as_json: bool, *
       nearfar compress words.safetensors -o small.safetensors --n-anchors 1000 --nnz-per-row 20
       nearfar compress words.vec -o small.safetensors --n-anchors 1000 --nnz-per-row 40 --int8 --random-state 1
     """
-    from nearfar.embedding.files import check_output
+    from nearfar.embedding.files.registry import check_output
     from nearfar.embedding.vectors import Embedding
     from nearfar.errors import InputError
     from nearfar.tables.compress import compress as compressed

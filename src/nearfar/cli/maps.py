@@ -26,7 +26,7 @@ FILMS = (".gif", ".mp4")
 
 def check_targets(output: str | None, plot: str | None, frames: str | None, n_components: int) -> None:
     """Refuse files that cannot be written, before a large map is drawn for nothing."""
-    from nearfar.embedding.files import check_output
+    from nearfar.embedding.files.registry import check_output
 
     if output is None and plot is None and frames is None:
         raise click.UsageError("Nothing to write: give --output OUT, --plot PICTURE, --frames PICTURE, or several.")

@@ -216,7 +216,7 @@ def train(text: str, output: str, model: str, quiet: bool, as_json: bool, **opti
     """
     import nearfar as nf
     from nearfar.base import WITHOUT_EFFECT
-    from nearfar.embedding.files import check_output
+    from nearfar.embedding.files.registry import check_output
 
     check_output("nearfar words train", output)
     for name, owner in _OF_ONE_MODEL.items():

@@ -1,41 +1,419 @@
-"""Embeddings whose vectors are density matrices: ambiguity, senses, search by trace products."""
+"""Embeddings whose vectors are density matrices: ambiguity, senses, search by trace products.
+
+A density matrix is symmetric, positive semi-definite and of trace 1. A stack of them is stored as rows: ``svec`` lays
+out the upper triangle row by row, with the entries off the diagonal times √2, so that the scalar product of two rows is
+tr(AB) and the norm of a row is ‖A‖_F.
+
+Sources: Piedeleu, Kartsaklis, Coecke & Sadrzadeh 2015, "Open system categorical quantum semantics in natural language
+processing" (entropy as ambiguity); Nielsen & Chuang 2010, "Quantum computation and quantum information", sections
+9.2.2 (fidelity) and 11.3 (entropy).
+"""
 
 from __future__ import annotations
 
 import math
-import os
-from collections.abc import Callable, Hashable, Iterable, Mapping
-from pathlib import Path
+from collections.abc import Hashable, Iterable, Mapping
 from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from nearfar._core.checks import bad_file, check_integer
-from nearfar._core.ids import Ids
+from nearfar._core.checks import check_integer
 from nearfar.contracts import Floats
-from nearfar.embedding import files as storage
 from nearfar.embedding.search import nearest_rows
-from nearfar.embedding.vectors import Embedding
+from nearfar.embedding.vectors import Embedding, as_list
 from nearfar.errors import InputError
 
-# ------------------------------------------------------------
-# Algebra of density matrices: symmetric, positive semi-definite, of trace 1; always of whole stacks of them.
-#
-# All functions take arrays of shape (..., n, n) and work in float64. Eigenvalues that rounding makes negative count as
-# 0.
-# A stack of matrices is stored as rows: ``svec`` lays out the upper triangle row by row, with the entries off the
-# diagonal times √2, so that the scalar product of two rows is tr(AB) and the norm of a row is ‖A‖_F.
-#
-# Sources: Piedeleu, Kartsaklis, Coecke & Sadrzadeh 2015, "Open system categorical quantum semantics in natural language
-# processing" (entropy as ambiguity); Nielsen & Chuang 2010, "Quantum computation and quantum information", sections
-# 9.2.2
-# (fidelity) and 11.3 (entropy).
+__all__ = ["DensityEmbedding", "Sense"]
 
 Doubles = NDArray[np.float64]
 
 TOLERANCE = 1e-4  # what float32 arithmetic and files of six digits make of a trace of 1 and of an eigenvalue of 0
 DEGENERATE = 1e-6  # eigenvalues that differ by less, relative to the largest, are one: float32 does not tell them apart
+_BLOCK = 4096  # matrices at a time
+
+
+class Sense(NamedTuple):
+    """One eigenvector of a word's density matrix: its weight, itself, and the ids nearest to it."""
+
+    weight: float
+    vector: Doubles
+    nearest: list[tuple[Any, float]]
+
+
+class DensityEmbedding(Embedding):
+    """Ids and their density matrices: symmetric, positive semi-definite, of trace 1; read-only.
+
+    A word with one meaning is near a pure state ``v vᵀ``, an ambiguous one is a mixture. The matrices are stored as
+    rows, the upper triangle row by row with the entries off the diagonal times √2, so that the scalar product of two
+    rows is tr(AB) and everything that an embedding does (search, files) does what it should: the similarity is
+    ``tr(AB) / (‖A‖ ‖B‖)``, in [0, 1]. Make one by :meth:`from_factors` or :meth:`from_matrices`, or read one by
+    :meth:`load`.
+
+    Parameters
+    ----------
+    vectors : array-like, shape (V, d), d = n(n+1)/2
+        The stored rows. A row of zeros stands for a word of which nothing is known.
+    ids : iterable of hashable, of length V, optional
+        Distinct names of the rows; 0 .. V - 1 by default.
+    context_vectors : array-like, shape (m, d), optional
+        Density matrices of the other side, in the order of ``context_ids``.
+    context_ids : iterable of hashable, of length m, optional
+        Names of the other side; by default ``ids`` where m = V, otherwise 0 .. m - 1.
+    parameters : mapping, optional
+        How the matrices were made.
+
+    Raises
+    ------
+    InputError
+        As for :class:`Embedding`, and if the rows are not of such a length or one of them is no density matrix: its
+        trace differs from 1, or an eigenvalue is below 0, by more than 1e-4.
+
+    See Also
+    --------
+    compose : The density matrix of a phrase; :mod:`nearfar.hyponymy` has what is part of what.
+
+    Notes
+    -----
+    Wherever a vector is asked for, a symmetric array of shape (n, n) is one query, such as a mixture of words or the
+    matrix of a phrase by :func:`compose`; an array of shape (k, n, n) is k of them.
+
+    Source: Meyer & Lewis 2020, "Modelling lexical ambiguity with density matrices" (CoNLL), section 3; Piedeleu,
+    Kartsaklis, Coecke & Sadrzadeh 2015, "Open system categorical quantum semantics in natural language processing".
+
+    Examples
+    --------
+    >>> import nearfar as nf
+    >>> factors = [[[1, 0], [0, 0.2]], [[0.2, 0], [0, 1]], [[1, 0], [0, 1]], [[1, 0], [0.5, 0]]]
+    >>> words = nf.DensityEmbedding.from_factors(factors, ["river", "money", "bank", "shore"])
+    >>> words.matrices(["river", "shore"]).round(2).tolist()
+    [[[0.96, 0.0], [0.0, 0.04]], [[0.8, 0.4], [0.4, 0.2]]]
+    >>> words.entropy().round(2)
+    array([0.16, 0.16, 0.69, 0.  ])
+    >>> [(name, round(score, 2)) for name, score in words.most_similar("river", topn=2)]
+    [('shore', 0.81), ('bank', 0.73)]
+    """
+
+    def __init__(
+        self,
+        vectors: ArrayLike,
+        ids: Iterable[Hashable] | None = None,
+        *,
+        context_vectors: ArrayLike | None = None,
+        context_ids: Iterable[Hashable] | None = None,
+        parameters: Mapping[str, Any] | None = None,
+    ) -> None:
+        super().__init__(vectors, ids, context_vectors=context_vectors, context_ids=context_ids, parameters=parameters)
+        if not self.order:
+            expected = "rows of length n(n+1)/2, the upper triangles of n x n density matrices"
+            raise InputError("DensityEmbedding", "vectors", expected, f"length {self.n_components}")
+        sides = [("vectors", self._vectors, self._ids)]
+        if self._context_vectors is not None and self._context_ids is not None:
+            sides.append(("context_vectors", self._context_vectors, self._context_ids))
+        for name, rows, keys in sides:
+            wrong = first_improper(rows)
+            if wrong is not None:
+                expected = "density matrices, of trace 1 and without negative eigenvalues"
+                raise InputError("DensityEmbedding", name, expected, f"{wrong[1]} for {keys[wrong[0]]!r}")
+
+    @classmethod
+    def from_factors(
+        cls, factors: ArrayLike, ids: Iterable[Hashable] | None = None, *, parameters: Mapping[str, Any] | None = None
+    ) -> Self:
+        """Make the density matrices ``B Bᵀ / tr(B Bᵀ)``.
+
+        Parameters
+        ----------
+        factors : array-like, shape (V, n, m), finite
+            One matrix B for each id; where it is zero, nothing is known of the word. float64 stays float64, everything
+            else becomes float32.
+        ids : iterable of hashable, of length V, optional
+            Names of the rows; 0 .. V - 1 by default.
+        parameters : mapping, optional
+            How they were made.
+
+        Returns
+        -------
+        DensityEmbedding
+
+        Raises
+        ------
+        InputError
+            If the factors are not three-dimensional and finite, or the ids do not fit.
+        """
+        rows = rows_of_factors("DensityEmbedding.from_factors", "factors", factors)
+        return cls(rows, ids, parameters=parameters)
+
+    @classmethod
+    def from_matrices(
+        cls, matrices: ArrayLike, ids: Iterable[Hashable] | None = None, *, parameters: Mapping[str, Any] | None = None
+    ) -> Self:
+        """Take positive semi-definite matrices, each divided by its trace.
+
+        Parameters
+        ----------
+        matrices : array-like, shape (V, n, n), symmetric
+            One for each id, of any trace; where it is zero, nothing is known of the word.
+        ids : iterable of hashable, of length V, optional
+            Names of the rows; 0 .. V - 1 by default.
+        parameters : mapping, optional
+            How they were made.
+
+        Returns
+        -------
+        DensityEmbedding
+
+        Raises
+        ------
+        InputError
+            If they are not symmetric, finite and positive semi-definite beyond rounding, or the ids do not fit.
+        """
+        rows = rows_of_matrices("DensityEmbedding.from_matrices", "matrices", matrices)
+        return cls(rows, ids, parameters=parameters)
+
+    @property
+    def order(self) -> int:
+        """The number of rows and columns of a matrix, n."""
+        return order_of(self.n_components)
+
+    def matrices(self, ids: Iterable[Hashable] | None = None) -> Floats:
+        """Return the density matrices of some ids.
+
+        Parameters
+        ----------
+        ids : iterable of k ids, optional
+            All, in their order, by default.
+
+        Returns
+        -------
+        ndarray, shape (k, n, n), float32 or float64
+            A copy; k n² numbers.
+
+        Raises
+        ------
+        UnknownIdError
+            If an id is not there.
+        """
+        return smat(self._some("DensityEmbedding.matrices", ids))
+
+    def entropy(self, ids: Iterable[Hashable] | None = None) -> NDArray[np.float64]:
+        """Return the von Neumann entropy ``-tr(A ln A)``, a measure of ambiguity.
+
+        Parameters
+        ----------
+        ids : iterable of k ids, optional
+            All, in their order, by default.
+
+        Returns
+        -------
+        ndarray, shape (k,), float64
+            In nats, from 0 (one meaning, a pure state) to ln n; NaN for a word of which nothing is known.
+
+        Raises
+        ------
+        UnknownIdError
+            If an id is not there.
+        """
+        rows = self._some("DensityEmbedding.entropy", ids)
+        blocks = (rows[start : start + _BLOCK] for start in range(0, len(rows), _BLOCK))
+        return np.concatenate([np.empty(0), *(entropy(smat(block)) for block in blocks)])
+
+    def purity(self, ids: Iterable[Hashable] | None = None) -> NDArray[np.float64]:
+        """Return ``tr(A²)``, the cheap stand-in for the entropy.
+
+        Parameters
+        ----------
+        ids : iterable of k ids, optional
+            All, in their order, by default.
+
+        Returns
+        -------
+        ndarray, shape (k,), float64
+            From 1/n to 1 (a pure state); 0 for a word of which nothing is known.
+
+        Raises
+        ------
+        UnknownIdError
+            If an id is not there.
+        """
+        rows = self._some("DensityEmbedding.purity", ids)
+        found: NDArray[np.float64] = np.einsum("ij,ij->i", rows, rows, dtype=np.float64)
+        return found
+
+    def fidelity(self, a: Any, b: Any) -> float:
+        """Return the fidelity ``(tr √(√A B √A))²`` of two items.
+
+        Parameters
+        ----------
+        a, b : id, or positive semi-definite ndarray of floats of shape (n, n)
+            A matrix is divided by its trace.
+
+        Returns
+        -------
+        float
+            In [0, 1]: 1 if the two are the same, 0 if they share nothing or one of them is zero.
+
+        Raises
+        ------
+        UnknownIdError
+            If an id is not there.
+
+        Source: Nielsen & Chuang 2010, "Quantum computation and quantum information", eq. (9.53), which is the square
+        root of this.
+        """
+        A, B = (self._state("DensityEmbedding.fidelity", name, item) for name, item in (("a", a), ("b", b)))
+        return float(fidelity(A, B))
+
+    def senses(self, word: Any, n_senses: int = 3, topn: int = 10) -> list[Sense]:
+        """Return the eigenvectors of a word's matrix, each with its weight and the ids nearest to it.
+
+        Parameters
+        ----------
+        word : id, or positive semi-definite ndarray of floats of shape (n, n)
+            A matrix, such as that of a phrase, is divided by its trace.
+        n_senses : int
+            How many at most; eigenvectors of weight 0 are left out.
+        topn : int
+            How many ids for each.
+
+        Returns
+        -------
+        list of Sense
+            Heaviest first: ``weight``, the eigenvalue, in (0, 1]; ``vector``, v, shape (n,), whose largest entry is
+            positive; ``nearest``, a list of (id, score) with score ``vᵀA v / ‖A‖``, without the word itself. Of equal
+            eigenvalues the vectors are any basis of what they span.
+
+        Raises
+        ------
+        UnknownIdError
+            If the id is not there.
+
+        Examples
+        --------
+        >>> import nearfar as nf
+        >>> words = nf.DensityEmbedding.from_factors(
+        ...     [[[1, 0], [0, 0.1]], [[0.1, 0], [0, 1]], [[1, 0], [0, 0.9]]], ["river", "money", "bank"]
+        ... )
+        >>> [(round(sense.weight, 2), sense.nearest[0][0]) for sense in words.senses("bank")]
+        [(0.55, 'river'), (0.45, 'money')]
+        """
+        owner = "DensityEmbedding.senses"
+        n_senses = check_integer(owner, "n_senses", n_senses, low=1)
+        topn = check_integer(owner, "topn", topn, low=1)
+        matrix = self._state(owner, "word", word)
+        skip = None if isinstance(word, np.ndarray) else self._row(owner, word)
+        weights, axes = leading(matrix, n_senses)
+        k = min(topn, len(self) - (skip is not None))
+        if not k or not len(axes):
+            return [Sense(weight, axis, []) for weight, axis in zip(weights.tolist(), axes, strict=True)]
+        queries = svec(axes[:, :, None] * axes[:, None, :])
+        skipped = None if skip is None else np.full(len(axes), skip)
+        rows, scores = nearest_rows(queries, self._vectors, k, norms=self._row_norms(), skip=skipped)
+        nearest = [
+            [(self._ids[row], score) for row, score in zip(*pair, strict=True)]
+            for pair in zip(rows.tolist(), scores.tolist(), strict=True)
+        ]
+        return [Sense(*sense) for sense in zip(weights.tolist(), axes, nearest, strict=True)]
+
+    def _some(self, owner: str, ids: Iterable[Hashable] | None) -> Floats:
+        if ids is None:
+            return self._vectors
+        some: Floats = self._vectors[self._rows(owner, as_list(owner, "ids", ids))]
+        return some
+
+    def _state(self, owner: str, name: str, item: Any) -> Doubles:
+        """Return the density matrix of an id, or of an array, which must be one up to its trace."""
+        given = smat(self._vector(owner, name, item).astype(np.float64))
+        matrix = of_trace_one(given)
+        if isinstance(item, np.ndarray):
+            wrong = first_improper(svec(matrix)[None, :])
+            if wrong is not None or (given.any() and not matrix.any()):
+                got = wrong[1] if wrong else f"a matrix of trace {trace(given):.6g}"
+                raise InputError(owner, name, "positive semi-definite", got)
+        return matrix
+
+    def _as_vectors(self, owner: str, name: str, items: Any) -> Any:
+        if not isinstance(items, np.ndarray) or items.dtype.kind != "f" or items.ndim not in (2, 3):
+            return items
+        return svec(symmetric_rows(owner, name, items)) if items.shape[-2:] == (self.order, self.order) else items
+
+
+# Matrices come in, and are kept as rows.
+
+
+def rows_of_factors(owner: str, name: str, factors: ArrayLike) -> Floats:
+    """Return ``svec(B Bᵀ / tr B Bᵀ)`` of factors B, shape (V, n, m), as rows; zero factors stay zero."""
+    stack = _as_stack(owner, name, factors)
+    n = stack.shape[1]
+    made = np.empty((len(stack), n * (n + 1) // 2), np.float64 if stack.dtype == np.float64 else np.float32)
+    for start in range(0, len(stack), _BLOCK):
+        block = _scaled(stack[start : start + _BLOCK])
+        made[start : start + _BLOCK] = svec(of_trace_one(block @ np.swapaxes(block, 1, 2)))
+    return made
+
+
+def rows_of_matrices(owner: str, name: str, matrices: ArrayLike) -> Floats:
+    """Return ``svec(A / tr A)`` of symmetric matrices A, shape (V, n, n), as rows; zero matrices stay zero."""
+    stack = _as_stack(owner, name, matrices)
+    even = symmetric_rows(owner, name, _scaled(stack))
+    traces = trace(even)
+    if (wrong := (traces <= 0) & even.any(axis=(1, 2))).any():
+        got = f"a trace of {traces[wrong][0]:.6g} at {int(np.argmax(wrong))}"
+        raise InputError(owner, name, "positive semi-definite", got)
+    return svec(of_trace_one(even)).astype(np.float64 if stack.dtype == np.float64 else np.float32)
+
+
+def _as_stack(owner: str, name: str, value: ArrayLike) -> NDArray[Any]:
+    try:
+        stack = np.asarray(value)
+    except ValueError as error:
+        raise InputError(owner, name, "matrices of one shape", str(error)) from error
+    if stack.ndim != 3 or stack.dtype.kind not in "fiub" or 0 in stack.shape[1:]:
+        raise InputError(owner, name, "numbers of shape (V, n, m)", f"{stack.dtype}, shape {stack.shape}")
+    if not np.isfinite(stack).all():
+        raise InputError(owner, name, "finite", "NaN or infinity")
+    return stack
+
+
+def _scaled(stack: NDArray[Any]) -> Doubles:
+    """Return matrices over their largest entry: squares of tiny ones do not vanish, those of huge ones are finite."""
+    peak = np.abs(stack).max(axis=(1, 2), initial=0.0).astype(np.float64)[:, None, None]
+    scaled: Doubles = np.divide(stack, peak, out=np.zeros(stack.shape), where=peak > 0)
+    return scaled
+
+
+def symmetric_rows(owner: str, name: str, matrices: NDArray[Any]) -> NDArray[Any]:
+    """Return matrices that are symmetric up to rounding as exactly symmetric ones."""
+    turned = np.swapaxes(matrices, -1, -2)
+    if matrices.shape != turned.shape:
+        raise InputError(owner, name, "square matrices", f"shape {matrices.shape}")
+    largest = np.abs(matrices).max(axis=(-2, -1), keepdims=True, initial=0.0)
+    if not (np.abs(matrices - turned) <= TOLERANCE * largest).all():
+        raise InputError(owner, name, "symmetric and finite", "a matrix that is not")
+    same: NDArray[Any] = (matrices + turned) / 2
+    return same
+
+
+def first_improper(stored: Floats) -> tuple[int, str] | None:
+    """Return the first row that is no density matrix (nor zero), and what is wrong with it; None if all are."""
+    lift = TOLERANCE * np.eye(order_of(stored.shape[1]))
+    for start in range(0, len(stored), _BLOCK):
+        matrices = smat(stored[start : start + _BLOCK].astype(np.float64))
+        traces = trace(matrices)
+        wrong = (np.abs(traces - 1.0) > TOLERANCE) & matrices.any(axis=(1, 2))
+        if wrong.any():
+            row = int(np.argmax(wrong))
+            return start + row, f"a matrix of trace {traces[row]:.6g}"
+        try:
+            np.linalg.cholesky(matrices + lift)
+        except np.linalg.LinAlgError:
+            lowest = np.linalg.eigvalsh(matrices)[:, 0]
+            row = int(np.argmin(lowest))
+            return start + row, f"a matrix with the eigenvalue {lowest[row]:.6g}"
+    return None
+
+
+# Algebra of whole stacks, shape (..., n, n), in float64. Eigenvalues that rounding makes negative count as 0.
 
 
 def order_of(length: int) -> int:
@@ -67,12 +445,6 @@ def smat(stored: Floats) -> Floats:
 def trace(matrices: Floats) -> Doubles:
     """Return the traces, shape (...)."""
     found: Doubles = np.einsum("...ii->...", matrices, dtype=np.float64)
-    return found
-
-
-def trace_product(A: Floats, B: Floats) -> Doubles:
-    """Return tr(AB), shape (...)."""
-    found: Doubles = np.einsum("...ij,...ij->...", A, B, dtype=np.float64)
     return found
 
 
@@ -181,514 +553,3 @@ def traced_sum(A: Floats, B: Floats) -> Doubles:
     """Return ``(tr(A) B + tr(B) A) / 2n``."""
     total: Doubles = (trace(A)[..., None, None] * B + trace(B)[..., None, None] * A) / (2 * A.shape[-1])
     return total
-
-
-# ------------------------------------------------------------
-# How density matrices come in and are kept: rows, the upper triangles of the matrices.
-
-_BLOCK = 4096  # matrices at a time
-
-
-def as_stack(owner: str, name: str, value: ArrayLike) -> NDArray[Any]:
-    """Return a finite array of three dimensions, of the type that it has."""
-    try:
-        stack = np.asarray(value)
-    except ValueError as error:
-        raise InputError(owner, name, "matrices of one shape", str(error)) from error
-    if stack.ndim != 3 or stack.dtype.kind not in "fiub" or 0 in stack.shape[1:]:
-        raise InputError(owner, name, "numbers of shape (V, n, m)", f"{stack.dtype}, shape {stack.shape}")
-    if not np.isfinite(stack).all():
-        raise InputError(owner, name, "finite", "NaN or infinity")
-    return stack
-
-
-def symmetric_rows(owner: str, name: str, matrices: NDArray[Any]) -> NDArray[Any]:
-    """Return matrices that are symmetric up to rounding as exactly symmetric ones."""
-    turned = np.swapaxes(matrices, -1, -2)
-    if matrices.shape != turned.shape:
-        raise InputError(owner, name, "square matrices", f"shape {matrices.shape}")
-    if not (
-        np.abs(matrices - turned) <= TOLERANCE * np.abs(matrices).max(axis=(-2, -1), keepdims=True, initial=0.0)
-    ).all():
-        raise InputError(owner, name, "symmetric and finite", "a matrix that is not")
-    same: NDArray[Any] = (matrices + turned) / 2
-    return same
-
-
-def by_blocks(function: Callable[[Floats], NDArray[np.float64]], rows: Floats) -> NDArray[np.float64]:
-    """Return a number for each row, from a function of a stack of matrices."""
-    found = np.empty(len(rows))
-    for start in range(0, len(rows), _BLOCK):
-        found[start : start + _BLOCK] = function(smat(rows[start : start + _BLOCK]))
-    return found
-
-
-def rows_of_factors(owner: str, name: str, factors: ArrayLike) -> Floats:
-    """Return ``svec(B Bᵀ / tr B Bᵀ)`` of factors B, shape (V, n, m), as rows; zero factors stay zero."""
-    stack = as_stack(owner, name, factors)
-    n = stack.shape[1]
-    made = np.empty((len(stack), n * (n + 1) // 2), _kept(stack))
-    for start in range(0, len(stack), _BLOCK):
-        block = stack[start : start + _BLOCK].astype(np.float64)
-        # By the largest entry first: neither the squares of tiny factors vanish nor those of huge ones overflow.
-        peak = np.abs(block).max(axis=(1, 2), initial=0.0)[:, None, None]
-        block = np.divide(block, peak, out=np.zeros(block.shape), where=peak > 0)
-        made[start : start + _BLOCK] = svec(of_trace_one(block @ np.swapaxes(block, 1, 2)))
-    return made
-
-
-def rows_of_matrices(owner: str, name: str, matrices: ArrayLike) -> Floats:
-    """Return ``svec(A / tr A)`` of symmetric matrices A, shape (V, n, n), as rows; zero matrices stay zero."""
-    stack = as_stack(owner, name, matrices)
-    peak = np.abs(stack).max(axis=(1, 2), initial=0.0).astype(np.float64)[:, None, None]
-    even = symmetric_rows(owner, name, np.divide(stack, peak, out=np.zeros(stack.shape), where=peak > 0))
-    traces = trace(even)
-    if (wrong := (traces <= 0) & even.any(axis=(1, 2))).any():
-        got = f"a trace of {traces[wrong][0]:.6g} at {int(np.argmax(wrong))}"
-        raise InputError(owner, name, "positive semi-definite", got)
-    return svec(of_trace_one(even)).astype(_kept(stack))
-
-
-def improper(stored: Floats) -> tuple[int, str] | None:
-    """Return the first row that is no density matrix (nor zero), and what is wrong with it; None if all are."""
-    n = order_of(stored.shape[1])
-    lift = TOLERANCE * np.eye(n)
-    for start in range(0, len(stored), _BLOCK):
-        matrices = smat(stored[start : start + _BLOCK].astype(np.float64))
-        traces = trace(matrices)
-        wrong = (np.abs(traces - 1.0) > TOLERANCE) & matrices.any(axis=(1, 2))
-        if wrong.any():
-            row = int(np.argmax(wrong))
-            return start + row, f"a matrix of trace {traces[row]:.6g}"
-        try:
-            np.linalg.cholesky(matrices + lift)
-        except np.linalg.LinAlgError:
-            lowest = np.linalg.eigvalsh(matrices)[:, 0]
-            row = int(np.argmin(lowest))
-            return start + row, f"a matrix with the eigenvalue {lowest[row]:.6g}"
-    return None
-
-
-def state_of(owner: str, name: str, row: Floats) -> NDArray[np.float64]:
-    """Return the density matrix that a row is up to its trace, or raise."""
-    given = smat(row.astype(np.float64))
-    matrix = of_trace_one(given)
-    found = improper(svec(matrix)[None, :])
-    if found is not None or (given.any() and not matrix.any()):
-        got = found[1] if found else f"a matrix of trace {trace(given):.6g}"
-        raise InputError(owner, name, "positive semi-definite", got)
-    return matrix
-
-
-def _kept(array: NDArray[Any]) -> type[np.floating[Any]]:
-    return np.float64 if array.dtype == np.float64 else np.float32
-
-
-# ------------------------------------------------------------
-# The senses of a density matrix: its eigenvectors, and the words that are nearest to each.
-
-
-class Sense(NamedTuple):
-    """One eigenvector of a word's density matrix: its weight, itself, and the ids nearest to it."""
-
-    weight: float
-    vector: NDArray[np.float64]
-    nearest: list[tuple[Any, float]]
-
-
-def senses_of(
-    matrix: Floats, rows: Floats, norms: NDArray[np.float64], ids: Ids, own: int | None, n_senses: int, topn: int
-) -> list[Sense]:
-    """Return the heaviest eigenvectors v with the ids of largest ``vᵀA v / ‖A‖``, but for the row ``own``."""
-    weights, axes = leading(matrix, n_senses)
-    k = min(topn, len(rows) - (own is not None))
-    nearest: list[list[tuple[Any, float]]] = [[] for _ in axes]
-    if k and len(axes):
-        queries = svec(axes[:, :, None] * axes[:, None, :])
-        skip = None if own is None else np.full(len(axes), own)
-        found = nearest_rows(queries, rows, k, norms=norms, skip=skip)
-        nearest = [
-            [(ids[row], score) for row, score in zip(*pair, strict=True)]
-            for pair in zip(*(part.tolist() for part in found), strict=True)
-        ]
-    return [Sense(*sense) for sense in zip(weights.tolist(), axes, nearest, strict=True)]
-
-
-__all__ = ["DensityEmbedding", "Sense"]
-
-
-class DensityEmbedding(Embedding):
-    """Ids and their density matrices: symmetric, positive semi-definite, of trace 1; read-only.
-
-    A word with one meaning is near a pure state ``v vᵀ``, an ambiguous one is a mixture. The matrices are stored as
-    rows, the upper triangle row by row with the entries off the diagonal times √2, so that the scalar product of two
-    rows is tr(AB) and everything that an embedding does (search, files) does what it should: the similarity is
-    ``tr(AB) / (‖A‖ ‖B‖)``, in [0, 1]. Make one by :meth:`from_factors` or :meth:`from_matrices`, or read one by
-    :meth:`load`.
-
-    Parameters
-    ----------
-    vectors : array-like, shape (V, d), d = n(n+1)/2
-        The stored rows. A row of zeros stands for a word of which nothing is known.
-    ids : iterable of hashable, of length V, optional
-        Distinct names of the rows; 0 .. V - 1 by default.
-    context_vectors : array-like, shape (m, d), optional
-        Density matrices of the other side, in the order of ``context_ids``.
-    context_ids : iterable of hashable, of length m, optional
-        Names of the other side; by default ``ids`` where m = V, otherwise 0 .. m - 1.
-    parameters : mapping, optional
-        How the matrices were made.
-
-    Raises
-    ------
-    InputError
-        As for :class:`Embedding`, and if the rows are not of such a length or one of them is no density matrix: its
-        trace differs from 1, or an eigenvalue is below 0, by more than 1e-4.
-
-    See Also
-    --------
-    compose : The density matrix of a phrase; :mod:`nearfar.hyponymy` has what is part of what.
-
-    Notes
-    -----
-    Wherever a vector is asked for, a symmetric array of shape (n, n) is one query, such as a mixture of words or the
-    matrix of a phrase by :func:`compose`; an array of shape (k, n, n) is k of them.
-
-    Source: Meyer & Lewis 2020, "Modelling lexical ambiguity with density matrices" (CoNLL), section 3; Piedeleu,
-    Kartsaklis, Coecke & Sadrzadeh 2015, "Open system categorical quantum semantics in natural language processing".
-
-    Examples
-    --------
-    >>> import nearfar as nf
-    >>> factors = [[[1, 0], [0, 0.2]], [[0.2, 0], [0, 1]], [[1, 0], [0, 1]], [[1, 0], [0.5, 0]]]
-    >>> words = nf.DensityEmbedding.from_factors(factors, ["river", "money", "bank", "shore"])
-    >>> words.matrices(["river", "shore"]).round(2).tolist()
-    [[[0.96, 0.0], [0.0, 0.04]], [[0.8, 0.4], [0.4, 0.2]]]
-    >>> words.entropy().round(2)
-    array([0.16, 0.16, 0.69, 0.  ])
-    >>> [(name, round(score, 2)) for name, score in words.most_similar("river", topn=2)]
-    [('shore', 0.81), ('bank', 0.73)]
-    """
-
-    def __init__(
-        self,
-        vectors: ArrayLike,
-        ids: Iterable[Hashable] | None = None,
-        *,
-        context_vectors: ArrayLike | None = None,
-        context_ids: Iterable[Hashable] | None = None,
-        parameters: Mapping[str, Any] | None = None,
-    ) -> None:
-        super().__init__(vectors, ids, context_vectors=context_vectors, context_ids=context_ids, parameters=parameters)
-        if not self.order:
-            expected = "rows of length n(n+1)/2, the upper triangles of n x n matrices"
-            raise InputError("DensityEmbedding", "vectors", expected, f"length {self.n_components}")
-        for name, rows, keys in (
-            ("vectors", self._vectors, self._ids),
-            ("context_vectors", self._context_vectors, self._context_ids),
-        ):
-            found = None if rows is None else improper(rows)
-            if found is not None and keys is not None:
-                expected = "density matrices, of trace 1 and without negative eigenvalues"
-                raise InputError("DensityEmbedding", name, expected, f"{found[1]} for {keys[found[0]]!r}")
-
-    @classmethod
-    def from_factors(
-        cls, factors: ArrayLike, ids: Iterable[Hashable] | None = None, *, parameters: Mapping[str, Any] | None = None
-    ) -> Self:
-        """Make the density matrices ``B Bᵀ / tr(B Bᵀ)``.
-
-        Parameters
-        ----------
-        factors : array-like, shape (V, n, m), finite
-            One matrix B for each id; where it is zero, nothing is known of the word. float64 stays float64, everything
-            else becomes float32.
-        ids : iterable of hashable, of length V, optional
-            Names of the rows; 0 .. V - 1 by default.
-        parameters : mapping, optional
-            How they were made.
-
-        Returns
-        -------
-        DensityEmbedding
-
-        Raises
-        ------
-        InputError
-            If the factors are not three-dimensional and finite, or the ids do not fit.
-        """
-        rows = rows_of_factors("DensityEmbedding.from_factors", "factors", factors)
-        return cls(rows, ids, parameters=parameters)
-
-    @classmethod
-    def from_matrices(
-        cls, matrices: ArrayLike, ids: Iterable[Hashable] | None = None, *, parameters: Mapping[str, Any] | None = None
-    ) -> Self:
-        """Take positive semi-definite matrices, each divided by its trace.
-
-        Parameters
-        ----------
-        matrices : array-like, shape (V, n, n), symmetric
-            One for each id, of any trace; where it is zero, nothing is known of the word.
-        ids : iterable of hashable, of length V, optional
-            Names of the rows; 0 .. V - 1 by default.
-        parameters : mapping, optional
-            How they were made.
-
-        Returns
-        -------
-        DensityEmbedding
-
-        Raises
-        ------
-        InputError
-            If they are not symmetric, finite and positive semi-definite beyond rounding, or the ids do not fit.
-        """
-        rows = rows_of_matrices("DensityEmbedding.from_matrices", "matrices", matrices)
-        return cls(rows, ids, parameters=parameters)
-
-    @property
-    def order(self) -> int:
-        """The number of rows and columns of a matrix, n."""
-        return order_of(self.n_components)
-
-    def matrices(self, ids: Iterable[Hashable] | None = None) -> Floats:
-        """Return the density matrices of some ids.
-
-        Parameters
-        ----------
-        ids : iterable of k ids, optional
-            All, in their order, by default.
-
-        Returns
-        -------
-        ndarray, shape (k, n, n), float32 or float64
-            A copy; k n² numbers.
-
-        Raises
-        ------
-        UnknownIdError
-            If an id is not there.
-        """
-        return smat(self._some("DensityEmbedding.matrices", ids))
-
-    def entropy(self, ids: Iterable[Hashable] | None = None) -> NDArray[np.float64]:
-        """Return the von Neumann entropy ``-tr(A ln A)``, a measure of ambiguity.
-
-        Parameters
-        ----------
-        ids : iterable of k ids, optional
-            All, in their order, by default.
-
-        Returns
-        -------
-        ndarray, shape (k,), float64
-            In nats, from 0 (one meaning, a pure state) to ln n; NaN for a word of which nothing is known.
-
-        Raises
-        ------
-        UnknownIdError
-            If an id is not there.
-        """
-        return by_blocks(entropy, self._some("DensityEmbedding.entropy", ids))
-
-    def purity(self, ids: Iterable[Hashable] | None = None) -> NDArray[np.float64]:
-        """Return ``tr(A²)``, the cheap stand-in for the entropy.
-
-        Parameters
-        ----------
-        ids : iterable of k ids, optional
-            All, in their order, by default.
-
-        Returns
-        -------
-        ndarray, shape (k,), float64
-            From 1/n to 1 (a pure state); 0 for a word of which nothing is known.
-
-        Raises
-        ------
-        UnknownIdError
-            If an id is not there.
-        """
-        rows = self._some("DensityEmbedding.purity", ids)
-        found: NDArray[np.float64] = np.einsum("ij,ij->i", rows, rows, dtype=np.float64)
-        return found
-
-    def fidelity(self, a: Any, b: Any) -> float:
-        """Return the fidelity ``(tr √(√A B √A))²`` of two items.
-
-        Parameters
-        ----------
-        a, b : id, or positive semi-definite ndarray of floats of shape (n, n)
-            A matrix is divided by its trace.
-
-        Returns
-        -------
-        float
-            In [0, 1]: 1 if the two are the same, 0 if they share nothing or one of them is zero.
-
-        Raises
-        ------
-        UnknownIdError
-            If an id is not there.
-
-        Source: Nielsen & Chuang 2010, "Quantum computation and quantum information", eq. (9.53), which is the square
-        root of this.
-        """
-        A, B = (self._state("DensityEmbedding.fidelity", name, item) for name, item in (("a", a), ("b", b)))
-        return float(fidelity(A, B))
-
-    def most_similar(self, positive: Any = None, negative: Any = None, topn: int = 10) -> list[tuple[Any, float]]:
-        """Return the ids whose matrices are nearest to the mean of some items, less that of others.
-
-        Parameters
-        ----------
-        positive, negative : id, ndarray, or list of ids and ndarrays, optional
-            As in :meth:`Embedding.most_similar`; an array of shape (n, n), symmetric, is one item, one of shape
-            (k, n, n) is k of them.
-        topn : int
-            How many to return at most.
-
-        Returns
-        -------
-        list of (id, float)
-            Best first, by ``tr(QA) / (‖Q‖ ‖A‖)``; the ids of the query are left out. O(V n²) time.
-
-        Raises
-        ------
-        UnknownIdError
-            If an id is not there.
-        InputError
-            If there is neither a positive nor a negative item, or an array has another shape or is not symmetric.
-        """
-        owner = "DensityEmbedding.most_similar"
-        plus, minus = self._as_rows(owner, "positive", positive), self._as_rows(owner, "negative", negative)
-        return super().most_similar(plus, minus, topn)
-
-    def search(
-        self, Q: Any, topn: int = 10, *, metric: str = "cosine", n_jobs: int | None = None
-    ) -> tuple[NDArray[Any], NDArray[np.float64]]:
-        """Return the nearest ids of many queries at once, exactly.
-
-        Parameters
-        ----------
-        Q : ndarray of floats, shape (q, n, n), (n, n) or (q, d), or iterable of q ids
-            Symmetric matrices, one matrix, stored rows, or ids; each id is left out of its own answer.
-        topn : int
-            How many for each query; all there are if there are fewer.
-        metric : {"cosine", "dot"}
-            ``tr(QA) / (‖Q‖ ‖A‖)``, or ``tr(QA)``.
-        n_jobs : int, optional
-            Number of threads; all processors by default. The result does not depend on it.
-
-        Returns
-        -------
-        ids : ndarray, shape (q, topn), int64 if all ids are integers, otherwise of objects
-        scores : ndarray, shape (q, topn), float64
-            Best first; ties in the order of the rows. O(q V n²) time, 8 MiB for each thread beside the result.
-
-        Raises
-        ------
-        UnknownIdError
-            If an id is not there.
-        InputError
-            If an array has another shape, is not symmetric or holds NaN.
-        """
-        rows = self._as_rows("DensityEmbedding.search", "Q", Q)
-        single = rows is not Q and rows.ndim == 1
-        return super().search(rows[None, :] if single else rows, topn, metric=metric, n_jobs=n_jobs)
-
-    def senses(self, word: Any, n_senses: int = 3, topn: int = 10) -> list[Sense]:
-        """Return the eigenvectors of a word's matrix, each with its weight and the ids nearest to it.
-
-        Parameters
-        ----------
-        word : id, or positive semi-definite ndarray of floats of shape (n, n)
-            A matrix, such as that of a phrase, is divided by its trace.
-        n_senses : int
-            How many at most; eigenvectors of weight 0 are left out.
-        topn : int
-            How many ids for each.
-
-        Returns
-        -------
-        list of Sense
-            Heaviest first: ``weight``, the eigenvalue, in (0, 1]; ``vector``, v, shape (n,), whose largest entry is
-            positive; ``nearest``, a list of (id, score) with score ``vᵀA v / ‖A‖``, without the word itself. Of equal
-            eigenvalues the vectors are any basis of what they span.
-
-        Raises
-        ------
-        UnknownIdError
-            If the id is not there.
-
-        Examples
-        --------
-        >>> import nearfar as nf
-        >>> words = nf.DensityEmbedding.from_factors(
-        ...     [[[1, 0], [0, 0.1]], [[0.1, 0], [0, 1]], [[1, 0], [0, 0.9]]], ["river", "money", "bank"]
-        ... )
-        >>> [(round(sense.weight, 2), sense.nearest[0][0]) for sense in words.senses("bank")]
-        [(0.55, 'river'), (0.45, 'money')]
-        """
-        owner = "DensityEmbedding.senses"
-        n_senses = check_integer(owner, "n_senses", n_senses, low=1)
-        topn = check_integer(owner, "topn", topn, low=1)
-        matrix = self._state(owner, "word", word)
-        own = None if isinstance(word, np.ndarray) else self._row(owner, word)
-        return senses_of(matrix, self._vectors, self._row_norms(), self._ids, own, n_senses, topn)
-
-    @classmethod
-    def load(cls, path: str | os.PathLike[str], format: str | None = None) -> Self:  # noqa: A002
-        """Read density matrices from a file that :meth:`save` wrote, in any of its formats.
-
-        Parameters
-        ----------
-        path : path-like
-            The file; its suffix tells the format.
-        format : str, optional
-            The format of a file with another suffix.
-
-        Returns
-        -------
-        DensityEmbedding
-
-        Raises
-        ------
-        InputError
-            If the file is not there or its suffix is unknown.
-        FileFormatError
-            If it is truncated, altered or of another kind, or does not hold density matrices.
-        """
-        content = storage.load("DensityEmbedding.load", path, format)
-        try:
-            return cls._from_content(content)
-        except InputError as error:
-            hint = "Embedding.load reads any vectors."
-            raise bad_file(Path(path), "one of density matrices", f"this: {str(error).rstrip('.')}", hint) from error
-
-    def _some(self, owner: str, ids: Iterable[Hashable] | None) -> Floats:
-        if ids is None:
-            return self._vectors
-        if isinstance(ids, (str, bytes)) or not isinstance(ids, Iterable):
-            raise InputError(owner, "ids", "a list of ids", repr(ids), "For one id: [id].")
-        some: Floats = self._vectors[self._rows(owner, ids)]
-        return some
-
-    def _state(self, owner: str, name: str, item: Any) -> NDArray[np.float64]:
-        """Return the density matrix of an id, or of an array, which must be one up to its trace."""
-        row = self._vector(owner, name, item)
-        if isinstance(item, np.ndarray):
-            return state_of(owner, name, row)
-        return of_trace_one(smat(row.astype(np.float64)))
-
-    def _vector(self, owner: str, name: str, item: Any) -> Floats:
-        return super()._vector(owner, name, self._as_rows(owner, name, item))
-
-    def _as_rows(self, owner: str, name: str, item: Any) -> Any:
-        """Return matrices as rows; anything else as it is."""
-        if not isinstance(item, np.ndarray) or item.dtype.kind != "f" or item.ndim < 2:
-            return item
-        if item.ndim > 3 or item.shape[-2:] != (self.order, self.order):
-            return item
-        return svec(symmetric_rows(owner, name, item))
