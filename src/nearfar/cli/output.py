@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+import time
 from collections.abc import Sequence
 from typing import Any
 
@@ -37,6 +38,20 @@ def _print(text: str) -> None:
     # Where the terminal's encoding lacks a letter, the letter is spelled out.
     encoding = getattr(sys.stdout, "encoding", None) or "utf-8"
     click.echo(text.encode(encoding, "backslashreplace").decode(encoding))
+
+
+def as_entries(found: list[tuple[Any, float]]) -> list[dict[str, Any]]:
+    """Return what a search found, for JSON."""
+    return [{"id": key, "score": score} for key, score in found]
+
+
+def report(line: str, summary: dict[str, Any], started: float, quiet: bool, as_json: bool) -> None:
+    """Say what a command has made: the summary as JSON, or a line on standard error, or nothing."""
+    seconds = time.perf_counter() - started
+    if as_json:
+        print_json(summary | {"seconds": round(seconds, 3)})
+    elif not quiet:
+        click.echo(f"{line}, {seconds:.1f} s", err=True)
 
 
 def print_json(value: Any) -> None:
