@@ -67,9 +67,10 @@ def check_flag(owner: str, name: str, value: object) -> bool:
 
 def check_callbacks(owner: str, value: Any) -> tuple[Callable[[Any], bool | None], ...]:
     """Return the callbacks of a fit, none for None."""
-    given = () if value is None else value
-    if not isinstance(given, Iterable) or not all(map(callable, callbacks := tuple(given))):
-        raise InputError(owner, "callbacks", "a sequence of callables", given)
+    if value is None:
+        return ()
+    if not isinstance(value, Iterable) or not all(map(callable, callbacks := tuple(value))):
+        raise InputError(owner, "callbacks", "a sequence of callables", value)
     return callbacks
 
 

@@ -47,7 +47,7 @@ class Ids(Sequence[Any]):
         if isinstance(ids, (int, np.integer)):
             self._store, self._n = None, check_integer(owner, name, ids, low=0)
             return
-        self._keep(_compact(ids))
+        self._set_store(_compact(ids))
         self._check_distinct(owner, name)
 
     @staticmethod
@@ -64,10 +64,10 @@ class Ids(Sequence[Any]):
     def of_distinct(ids: Iterable[Hashable]) -> Ids:
         """Make ids that are known to be distinct and hashable: the check takes longer than everything else."""
         made = Ids(0)
-        made._keep(_compact(ids))
+        made._set_store(_compact(ids))
         return made
 
-    def _keep(self, store: NDArray[np.int64] | list[Any]) -> None:
+    def _set_store(self, store: NDArray[np.int64] | list[Any]) -> None:
         self._store, self._n = store, len(store)
         if isinstance(store, np.ndarray):
             store.flags.writeable = False

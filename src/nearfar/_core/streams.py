@@ -107,12 +107,8 @@ class ByteStream:
         except _ERRORS as error:
             if not self._kind:
                 raise
-            raise DataError(
-                self._owner,
-                self._argument,
-                f"a complete {self._kind} file",
-                f"{self.name}, which is cut short or altered ({error})",
-            ) from error
+            got = f"{self.name}, which is cut short or altered ({error})"
+            raise DataError(self._owner, self._argument, f"a complete {self._kind} file", got) from error
         return data
 
     def take(self, size: int) -> bytes:

@@ -69,13 +69,13 @@ def embed(edges: str, output: str, quiet: bool, as_json: bool, **options: Any) -
 
     check_output("nearfar embed", output)
     _check(options)
-    kept, resumed = take_checkpoints(output, options, every=5)
+    callbacks, resume = take_checkpoints(output, options, every=5)
     started = time.perf_counter()
     verbose = 0 if quiet else 1
     relation, made = _relation(edges, options, verbose)
     names = ("n_components", "n_clusters", "n_epochs", "far", "random_state", "learning_rate")
     arguments = {name: options[name] for name in names if name != "learning_rate" or options[name] is not None}
-    estimator = nf.EDRep(**arguments, **kept, n_jobs=options["n_jobs"], verbose=verbose).fit(relation, **resumed)
+    estimator = nf.EDRep(**arguments, **callbacks, n_jobs=options["n_jobs"], verbose=verbose).fit(relation, **resume)
     fitted = estimator.vectors_
     effective = {name: v for name, v in fitted.parameters.items() if v is not None and name not in WITHOUT_EFFECT}
     embedding = nf.Embedding(
@@ -125,11 +125,10 @@ def _relation(edges: str, options: dict[str, Any], verbose: int) -> tuple[Relati
     steps, bipartite = options["walk_length"], options["bipartite"]
     stored = os.path.isdir(edges)  # noqa: PTH112 - a string is all that click gives
     if stored:
-        given = [name.replace("_", "-") for name in _ABOUT_EDGES if options[name] not in (None, False)]
-        if given:
-            raise click.UsageError(
-                f"--{given[0]} is for a file of edges; leave it out with a stored relation, {edges}."
-            )
+        unfit = [name.replace("_", "-") for name in _ABOUT_EDGES if options[name] not in (None, False)]
+        if unfit:
+            option = f"--{unfit[0]}"
+            raise click.UsageError(f"{option} is for a file of edges; leave it out with a stored relation, {edges}.")
         relation = nf.Relation.open(edges)
         bipartite = not relation.is_square
     if bipartite and steps is not None:

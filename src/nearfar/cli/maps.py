@@ -66,10 +66,10 @@ def map_(
     from nearfar.callbacks import Frames
 
     _check_targets(output, plot, frames, arguments["n_components"])
-    kept = None if frames is None else Frames()
+    recorder = None if frames is None else Frames()
     started = time.perf_counter()
     vectors = nf.Embedding.load(file)
-    callbacks = None if kept is None else [kept]
+    callbacks = None if recorder is None else [recorder]
     estimator = getattr(nf, METHODS[method])(**arguments, callbacks=callbacks, verbose=0 if quiet else 1)
     estimator.fit(vectors.vectors)
     made = {name: value for name, value in arguments.items() if value is not None and name != "n_jobs"}
@@ -78,9 +78,9 @@ def map_(
         drawn.save(output)
     if plot is not None:
         nf.plots.scatter(drawn, path=plot)
-    if kept is not None and frames is not None:
+    if recorder is not None and frames is not None:
         write = nf.plots.animation if frames.lower().endswith(FILMS) else nf.plots.small_multiples
-        write(kept, path=frames)
+        write(recorder, path=frames)
     targets = {"output": output, "plot": plot, "frames": frames}
     summary = targets | {
         "n": len(drawn),

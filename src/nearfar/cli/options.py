@@ -46,9 +46,9 @@ def take_checkpoints(output: str, options: dict[str, Any], every: int) -> tuple[
         raise click.UsageError("--checkpoint and --output must be different files.")
     from nearfar.callbacks import Checkpoint
 
-    kept = Checkpoint(path, every=every if epochs is None else epochs)
+    checkpoint = Checkpoint(path, every=every if epochs is None else epochs)
     there = os.path.exists(path)  # noqa: PTH110 - a string is all that click gives
-    return {"callbacks": [kept]}, {"resume": path} if resume and there else {}
+    return {"callbacks": [checkpoint]}, {"resume": path} if resume and there else {}
 
 
 def together(*options: Callable[[Any], Any]) -> Callable[[Command], Command]:

@@ -17,7 +17,7 @@ def fail(message: str, code: int = 2) -> int:
     return code
 
 
-def show_warning(message: Warning | str, *_where: Any, **_how: Any) -> None:
+def show_warning(message: Warning | str, *_place: Any, **_named: Any) -> None:
     """Say a warning in one line, in place of :func:`warnings.showwarning`."""
     click.echo(f"nearfar: warning: {message}", err=True)
 

@@ -89,12 +89,12 @@ def train(text: str, output: str, model: str, quiet: bool, as_json: bool, **opti
     for name, owner in _OF_ONE_MODEL.items():
         if options[name] is not None and owner != model:
             raise click.UsageError(f"--{name.replace('_', '-')} is for --model {owner}.")
-    kept, resumed = take_checkpoints(output, options, every=1)  # epochs of a text take long
+    callbacks, resume = take_checkpoints(output, options, every=1)  # epochs of a text take long
     about_text = {name: options.pop(name) for name in ("lowercase", "encoding_errors")}
-    given = {name: value for name, value in options.items() if value is not None}
-    estimator = getattr(nf, _MODELS[model])(**given, **kept, verbose=0 if quiet else 1)
+    parameters = {name: value for name, value in options.items() if value is not None}
+    estimator = getattr(nf, _MODELS[model])(**parameters, **callbacks, verbose=0 if quiet else 1)
     started = time.perf_counter()
-    estimator.fit(nf.Corpus(text, **about_text, n_jobs=options["n_jobs"]), **resumed)
+    estimator.fit(nf.Corpus(text, **about_text, n_jobs=options["n_jobs"]), **resume)
     # One side only: most formats keep no other, and the file is half as large.
     fitted = estimator.vectors_
     made = {name: value for name, value in fitted.parameters.items() if name not in WITHOUT_EFFECT}

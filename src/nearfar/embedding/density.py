@@ -194,7 +194,7 @@ class DensityEmbedding(Embedding):
         UnknownIdError
             If an id is not there.
         """
-        return smat(self._some("DensityEmbedding.matrices", ids))
+        return smat(self._stored_rows("DensityEmbedding.matrices", ids))
 
     def entropy(self, ids: Iterable[Hashable] | None = None) -> NDArray[np.float64]:
         """Return the von Neumann entropy ``-tr(A ln A)``, a measure of ambiguity.
@@ -214,7 +214,7 @@ class DensityEmbedding(Embedding):
         UnknownIdError
             If an id is not there.
         """
-        rows = self._some("DensityEmbedding.entropy", ids)
+        rows = self._stored_rows("DensityEmbedding.entropy", ids)
         blocks = (rows[start : start + _BLOCK] for start in range(0, len(rows), _BLOCK))
         return np.concatenate([np.empty(0), *(entropy(smat(block)) for block in blocks)])
 
@@ -236,7 +236,7 @@ class DensityEmbedding(Embedding):
         UnknownIdError
             If an id is not there.
         """
-        rows = self._some("DensityEmbedding.purity", ids)
+        rows = self._stored_rows("DensityEmbedding.purity", ids)
         found: NDArray[np.float64] = np.einsum("ij,ij->i", rows, rows, dtype=np.float64)
         return found
 
@@ -315,20 +315,20 @@ class DensityEmbedding(Embedding):
         ]
         return [Sense(*sense) for sense in zip(weights.tolist(), axes, nearest, strict=True)]
 
-    def _some(self, owner: str, ids: Iterable[Hashable] | None) -> Floats:
+    def _stored_rows(self, owner: str, ids: Iterable[Hashable] | None) -> Floats:
         if ids is None:
             return self._vectors
-        some: Floats = self._vectors[self._rows(owner, as_list(owner, "ids", ids))]
-        return some
+        rows: Floats = self._vectors[self._rows(owner, as_list(owner, "ids", ids))]
+        return rows
 
     def _state(self, owner: str, name: str, item: Any) -> Doubles:
         """Return the density matrix of an id, or of an array, which must be one up to its trace."""
-        given = smat(self._vector(owner, name, item).astype(np.float64))
-        matrix = of_trace_one(given)
+        unscaled = smat(self._vector(owner, name, item).astype(np.float64))
+        matrix = of_trace_one(unscaled)
         if isinstance(item, np.ndarray):
             wrong = first_improper(svec(matrix)[None, :])
-            if wrong is not None or (given.any() and not matrix.any()):
-                got = wrong[1] if wrong else f"a matrix of trace {trace(given):.6g}"
+            if wrong is not None or (unscaled.any() and not matrix.any()):
+                got = wrong[1] if wrong else f"a matrix of trace {trace(unscaled):.6g}"
                 raise InputError(owner, name, "positive semi-definite", got)
         return matrix
 
@@ -467,10 +467,10 @@ def leading(matrix: Floats, most: int) -> tuple[Doubles, Doubles]:
     The largest entry of each eigenvector is positive.
     """
     values, vectors = spectra(matrix)
-    kept = np.flatnonzero(values > DEGENERATE)[::-1][:most]
-    axes: Doubles = vectors.T[kept]
+    largest = np.flatnonzero(values > DEGENERATE)[::-1][:most]
+    axes: Doubles = vectors.T[largest]
     axes *= np.sign(axes[np.arange(len(axes)), np.abs(axes).argmax(axis=1)])[:, None]
-    return values[kept], axes
+    return values[largest], axes
 
 
 def entropy(matrices: Floats) -> Doubles:

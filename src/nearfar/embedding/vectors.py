@@ -226,8 +226,8 @@ class Embedding:
             If an id is not there.
         """
         owner = f"{type(self).__name__}.subset"
-        kept = Ids(as_list(owner, "ids", ids), owner=owner)
-        return self._like(self._taken(self._rows(owner, kept)), kept)
+        chosen = Ids(as_list(owner, "ids", ids), owner=owner)
+        return self._like(self._taken(self._rows(owner, chosen)), chosen)
 
     # -- what is near ----------------------------------------------------------------------------------------------
 
@@ -302,12 +302,12 @@ class Embedding:
         vectors += [self._vector(owner, "negative", item) for item in minus]
         signs = np.repeat([1.0, -1.0], [len(plus), len(minus)])
         query = unit_rows((signs @ unit_rows(np.stack(vectors)))[None, :])
-        own = {self._ids.get(item) for item in plus + minus if not _is_vector(item)}
-        if len(self) <= len(own):
+        asked = {self._ids.get(item) for item in plus + minus if not _is_vector(item)}
+        if len(self) <= len(asked):
             return []
-        k = min(topn + len(own), len(self))
+        k = min(topn + len(asked), len(self))
         rows, scores = nearest_rows(query, self._vectors, k, norms=self._row_norms())
-        found = [(r, s) for r, s in zip(rows[0].tolist(), scores[0].tolist(), strict=True) if r not in own]
+        found = [(r, s) for r, s in zip(rows[0].tolist(), scores[0].tolist(), strict=True) if r not in asked]
         return [(self._ids[row], score) for row, score in found[:topn]]
 
     def search(
@@ -522,8 +522,8 @@ class Embedding:
         if not _is_vector(item):
             row: Floats = self._vectors[self._row(owner, item)]
             return row
-        given = np.atleast_2d(self._as_vectors(owner, name, item))
-        vector: Floats = check_matrix(owner, name, given, columns=self.n_components, rows=1)[0]
+        rows = np.atleast_2d(self._as_vectors(owner, name, item))
+        vector: Floats = check_matrix(owner, name, rows, columns=self.n_components, rows=1)[0]
         return vector
 
     def _row_norms(self) -> NDArray[np.float64]:

@@ -58,12 +58,12 @@ def text_ids(ids: Ids) -> list[str]:
     InputError
         If an id is neither a string nor an integer, or two ids read the same ("1" and 1).
     """
-    kept = ids.to_list()
-    odd = [key for key in kept if type(key) not in (str, int)]
+    keys = ids.to_list()
+    odd = [key for key in keys if type(key) not in (str, int)]
     if odd:
         expected = "strings or integers for this format"
         raise InputError(SAVE, "ids", expected, repr(odd[0]), "Save as .safetensors, which keeps them.")
-    texts = [str(key) for key in kept]
+    texts = [str(key) for key in keys]
     if len(set(texts)) < len(texts):
         raise InputError(SAVE, "ids", "distinct as text", "an integer and a string that read the same")
     return texts

@@ -15,8 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from nearfar._core.arrays import pack_ids, read_arrays, unpack_ids, write_arrays
-from nearfar._core.checks import bad_file
+from nearfar._core.arrays import check_version, pack_ids, read_arrays, unpack_ids, write_arrays
 from nearfar._version import __version__
 from nearfar.embedding.files import mixtures
 from nearfar.embedding.files.content import SAVE, Content, dump_parameters, load_parameters
@@ -49,13 +48,8 @@ def from_arrays(path: Path, arrays: dict[str, NDArray[Any]], metadata: dict[str,
     FileFormatError
         If something is missing or does not fit, or if the file is of a later version of the format.
     """
-    version = {FORMAT: VERSION, mixtures.FORMAT: mixtures.VERSION}.get(metadata.get("format", ""))
-    if version is None:
-        raise bad_file(path, "an embedding written by nearfar", f"format {metadata.get('format')!r}")
-    if metadata.get("version") != version:
-        got = f"version {metadata.get('version')!r}, written by nearfar {metadata.get('nearfar')}"
-        raise bad_file(path, f"of version {version} of the format", got, "Install a newer nearfar.")
-    if metadata["format"] == mixtures.FORMAT:
+    versions = {FORMAT: VERSION, mixtures.FORMAT: mixtures.VERSION}
+    if check_version(path, metadata, "an embedding", versions) == mixtures.FORMAT:
         return mixtures.from_arrays(path, arrays, metadata)
     vectors, context = arrays["vectors"], arrays.get("context_vectors")
     ids = unpack_ids(path, "ids", metadata["ids"], arrays, len(vectors))
