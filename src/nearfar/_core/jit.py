@@ -21,7 +21,7 @@ import sys
 import tempfile
 import types
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from functools import cache
 from pathlib import Path
@@ -122,24 +122,13 @@ class MachineCode(_Cache):
 
     def _path(self, sig: Any, target_context: Any) -> Path | None:
         folder = cache_folder() if self._enabled else None
-        if folder is None:
+        # A function that takes functions would be read from disk in each call: numba does not know them again.
+        if folder is None or "CPUDispatcher(" in repr(sig):
             return None
         machine = repr(target_context.codegen().magic_tuple())
-        digest = hashlib.blake2b(digest_size=_DIGEST)
-        for part in (source_digest(self._dispatcher), _of_type(sig), machine.encode(), _settings()):
-            digest.update(len(part).to_bytes(8, "little") + part)
+        digest = _hash([source_digest(self._dispatcher), repr(sig).encode(), machine.encode(), _settings()])
         function = self._dispatcher.py_func
-        return folder / f"{function.__module__.rpartition('.')[2]}.{function.__name__}-{digest.hexdigest()}.nbc"
-
-
-def _of_type(kind: Any) -> bytes:
-    """Return a text for an argument's type, or for a tuple of types; a function as an argument is what it does."""
-    if isinstance(kind, numba.types.Dispatcher):
-        return source_digest(kind.dispatcher)
-    inner = kind if isinstance(kind, tuple) else kind.types if isinstance(kind, numba.types.BaseTuple) else ()
-    if any(b"Dispatcher(" in repr(item).encode() for item in inner):
-        return b"(" + b", ".join(map(_of_type, inner)) + b")"
-    return repr(kind).encode()
+        return folder / f"{function.__module__.rpartition('.')[2]}.{function.__name__}-{digest.hex()}.nbc"
 
 
 def _settings() -> bytes:
@@ -188,8 +177,12 @@ def source_digest(dispatcher: Dispatcher) -> bytes:
     Plain functions and classes (stand-ins that numba compiles by a rule of its own) count with the whole file that
     defines them.
     """
+    return _hash(sorted(_parts(dispatcher, "", set())))
+
+
+def _hash(parts: Iterable[bytes]) -> bytes:
     digest = hashlib.blake2b(digest_size=_DIGEST)
-    for part in sorted(_parts(dispatcher, "", set())):
+    for part in parts:
         digest.update(len(part).to_bytes(8, "little") + part)
     return digest.digest()
 
