@@ -272,18 +272,24 @@ class TestEmbed:
         assert summary["parameters"]["random_state"] == 1
         assert np.isfinite(summary["loss"])
 
-    def test_columns_weights_and_direction(self, run, tmp_path):
-        edges = tmp_path / "e.tsv"
-        edges.write_text("what\tto\tfrom\tkm\n" + "".join(f"x\tb{i % 3}\ta{i % 4}\t{i + 1}\n" for i in range(12)))
+    def test_columns_weights_and_direction(self, run, tmp_path, monkeypatch):
+        asked = []
+
+        def from_edges(edges, **options):
+            asked.append(options)
+            raise KeyboardInterrupt
+
+        monkeypatch.setattr(nf.Relation, "from_edges", from_edges)
+        args = ("embed", tmp_path / "e.tsv", "-o", tmp_path / "x.npz")
         columns = ("--source", "from", "--target", "to", "--weight", "km", "--delimiter", "tab", "--header")
-        args = ("embed", edges, *columns, "--n-components", 3, "--random-state", 0, "-q", "-o")
-        assert run(*args, tmp_path / "d.npz", "--directed")[0] == 0
-        assert run(*args, tmp_path / "u.npz")[0] == 0
-        directed, undirected = (nf.Embedding.load(tmp_path / name) for name in ("d.npz", "u.npz"))
-        assert list(directed)[:2] == ["a0", "b0"]
-        assert not np.allclose(directed.vectors, undirected.vectors)
-        by_position = ("--source", 2, "--target", 1, "--weight", 3)
-        assert run("embed", edges, *by_position, *args[8:], tmp_path / "p.npz")[0] == 0
+        for more in ((*columns, "--directed"), ("--source", 2, "--target", 1, "--weight", 3, "--no-header"), ()):
+            assert run(*args, *more)[0] == 130
+        names = ("source", "target", "weight", "delimiter", "header", "directed")
+        assert [tuple(options[name] for name in names) for options in asked] == [
+            ("from", "to", "km", "\t", True, True),
+            (2, 1, 3, None, False, False),
+            (None, None, None, None, "infer", False),
+        ]
 
     def test_weights_can_be_left_alone(self, run, fails, tmp_path):
         edges = tmp_path / "e.csv"

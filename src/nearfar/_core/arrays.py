@@ -2,7 +2,21 @@
 
 The checksum is BLAKE2b, 256 bits, hexadecimal, of the whole file with these 64 digits taken as zeros, so a change of
 any byte shows. The same content gives the same bytes. The file is written by hand rather than with the safetensors
-package because that keeps neither the order of the metadata nor, for large arrays, the memory.
+package because that changes the order of the metadata and needs memory for a copy of large arrays.
+
+Ids are stored as arrays:
+
+==========  =======================================================================================
+kind        arrays
+==========  =======================================================================================
+``range``   none: the ids are 0 .. n - 1
+``int``     ``NAME``: int64, shape (n,)
+``str``     ``NAME.data``: UTF-8 bytes, one id after the other; ``NAME.ends``: int64, shape (n,)
+``json``    ``NAME.data``: UTF-8 bytes of a JSON list; lists in it are ``[tag, value]``, see below
+==========  =======================================================================================
+
+Tags: ``t`` a tuple (its items), ``b`` bytes (hexadecimal), ``f`` a float that JSON cannot write (nan, inf, -inf),
+``d`` a date, ``dt`` a date with time (ISO 8601). Everything else is plain JSON, where 1, 1.0, true and "1" differ.
 """
 
 from __future__ import annotations
@@ -49,7 +63,7 @@ def write_arrays(owner: str, path: Path, arrays: dict[str, NDArray[Any]], metada
 
 
 def read_arrays(path: Path) -> tuple[dict[str, NDArray[Any]], dict[str, str]]:
-    """Return the arrays and the metadata of a file by :func:`write_arrays`, once its checksum is found right."""
+    """Return the arrays and the metadata of a file by :func:`write_arrays`, after its checksum was checked."""
     from safetensors import SafetensorError, safe_open
 
     _verify(path)
@@ -125,20 +139,6 @@ def _read_header(path: Path, file: BinaryIO) -> tuple[bytes, bytes]:
     return prefix + text[:at] + _NO_CHECKSUM.encode() + text[at + 64 :], text[at : at + 64]
 
 
-# Ids as arrays: what the formats that keep everything store of them.
-#
-# ==========  =======================================================================================
-# kind        arrays
-# ==========  =======================================================================================
-# ``range``   none: the ids are 0 .. n - 1
-# ``int``     ``NAME``: int64, shape (n,)
-# ``str``     ``NAME.data``: UTF-8 bytes, one id after the other; ``NAME.ends``: int64, shape (n,)
-# ``json``    ``NAME.data``: UTF-8 bytes of a JSON list; lists in it are ``[tag, value]``, see below
-# ==========  =======================================================================================
-#
-# Tags: ``t`` a tuple (its items), ``b`` bytes (hexadecimal), ``f`` a float that JSON cannot write (nan, inf, -inf),
-# ``d`` a date, ``dt`` a date with time (ISO 8601). Everything else is plain JSON, where 1, 1.0, true and "1" differ.
-
 Arrays = dict[str, NDArray[Any]]
 
 
@@ -204,7 +204,7 @@ def _bytes(data: bytes) -> NDArray[np.uint8]:
 
 def _encode(owner: str, key: Any) -> Any:
     if isinstance(key, np.generic) and key.dtype.kind in "biufSU":
-        key = key.item()  # equal to it, and found by the same look-ups
+        key = key.item()  # equal to it, so look-ups find it
     if key is None or type(key) in (bool, int, str):
         return key
     if type(key) is float:

@@ -21,7 +21,7 @@ from nearfar.errors import InputError
 
 FORMAT, VERSION = "nearfar.checkpoint", "1"
 DIGEST = "digest "
-"""Begins what stands for something large in an identity."""
+"""Begins the hash that stands for a large value in an identity."""
 
 
 @dataclass(frozen=True)
@@ -72,7 +72,7 @@ def read(path: Path) -> Snapshot:
     """
     arrays, metadata = read_arrays(path)
     check_version(path, metadata, "a checkpoint", {FORMAT: VERSION})
-    # What the file's reader hands out may start at any byte, which is not how a fit made its arrays.
+    # Arrays from a safetensors file may start at any byte; a fit works on aligned ones.
     aligned = {name: np.require(array, requirements=["C", "A", "W", "O"]) for name, array in arrays.items()}
     return Snapshot(aligned, json.loads(metadata["facts"]), json.loads(metadata["identity"]))
 
@@ -99,7 +99,7 @@ _HINT = "Resume with the same relation and parameters, or start a new fit with i
 def check_same(
     owner: str, argument: str, path: object, stored: Mapping[str, Any], now: Mapping[str, Any], hint: str = _HINT
 ) -> None:
-    """Refuse to go on with another fit than the stored one.
+    """Refuse to continue a fit other than the stored one.
 
     Raises
     ------

@@ -1,7 +1,7 @@
-"""Ids: the names of rows and columns, with the way back from a name to its position.
+"""Ids: the names of rows and columns, and the position of each name.
 
 Any hashable id stays what it was. Consecutive integers from 0 cost nothing, other integers 8 bytes each, everything
-else a Python list. The first look-up makes a sorted index (16 bytes more each) or a dictionary.
+else is a Python list. The first look-up makes a sorted index (16 bytes more each) or a dictionary.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ class Ids(Sequence[Any]):
 
     @staticmethod
     def of_distinct(ids: Iterable[Hashable]) -> Ids:
-        """Make ids that are known to be distinct and hashable: the check takes longer than everything else."""
+        """Make ids that are known to be distinct and hashable, without the check, which takes longest."""
         made = Ids(0)
         made._set_store(_compact(ids))
         return made
@@ -126,7 +126,7 @@ class Ids(Sequence[Any]):
     def get(self, key: object) -> int:
         """Return the row of one id, -1 if it is not there."""
         if self.is_integer:
-            # True == 1 and 1.0 == 1 in Python, and a dictionary would find them too: so do we.
+            # True == 1 and 1.0 == 1 in Python, so a dictionary finds them, too.
             if isinstance(key, np.generic):
                 key = key.item()
             if not isinstance(key, (int, float)) or not -(2**63) <= key < 2**63 or key != int(key):

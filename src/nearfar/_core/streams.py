@@ -1,4 +1,4 @@
-"""Bytes from a path, standard input or an open file, decompressed by what they are, not by their name."""
+"""Bytes from a path, standard input or an open file, decompressed by their first bytes, whatever the name."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _ERRORS = (EOFError, OSError, lzma.LZMAError, zlib.error)
 
 
 class ByteStream:
-    """A source of bytes with one verb, ``read``; a context manager that closes only what it opened.
+    """A source of bytes with one method, ``read``; a context manager that closes only what it opened.
 
     Parameters
     ----------
@@ -54,7 +54,7 @@ class ByteStream:
         self.size: int | None = None
         self.n_raw = 0
         if isinstance(source, (str, PathLike)) and str(source) != "-":
-            regular = not Path(source).exists() or Path(source).is_dir()  # or else a pipe, which is fine
+            regular = not Path(source).exists() or Path(source).is_dir()  # otherwise a pipe
             path = check_path(owner, argument, source, exists=regular)
             self.name = repr(str(path))
             try:
@@ -154,7 +154,7 @@ class _Raw:
 
 
 class _Zstandard:
-    """Frames of a zstandard file, one after another; the package's own reader is silent where a file was cut short."""
+    """Frames of a zstandard file, one after another; the package's own reader does not report a missing end."""
 
     def __init__(self, owner: str, raw: _Raw) -> None:
         self._package: Any = require(owner, "zstandard", "zstd")

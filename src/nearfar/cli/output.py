@@ -1,4 +1,4 @@
-"""What the command line says and how: one-line messages, tables for people, lines and JSON for the next program."""
+"""Output of the command line: one-line messages, tables on a terminal, lines and JSON for the next program."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def fact(value: Any) -> str:
 
 
 def _print(text: str) -> None:
-    # Where the terminal's encoding lacks a letter, the letter is spelled out.
+    # Letters that the terminal's encoding lacks are written as escapes.
     encoding = getattr(sys.stdout, "encoding", None) or "utf-8"
     click.echo(text.encode(encoding, "backslashreplace").decode(encoding))
 

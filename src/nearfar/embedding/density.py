@@ -28,8 +28,8 @@ __all__ = ["DensityEmbedding", "Sense"]
 
 Doubles = NDArray[np.float64]
 
-TOLERANCE = 1e-4  # what float32 arithmetic and files of six digits make of a trace of 1 and of an eigenvalue of 0
-DEGENERATE = 1e-6  # eigenvalues that differ by less, relative to the largest, are one: float32 does not tell them apart
+TOLERANCE = 1e-4  # errors of traces and eigenvalues by float32 arithmetic and by files of six digits
+DEGENERATE = 1e-6  # eigenvalues that differ by less than this times the largest count as equal
 _BLOCK = 4096  # matrices at a time
 
 
@@ -46,7 +46,7 @@ class DensityEmbedding(Embedding):
 
     A word with one meaning is near a pure state ``v vᵀ``, an ambiguous one is a mixture. The matrices are stored as
     rows, the upper triangle row by row with the entries off the diagonal times √2, so that the scalar product of two
-    rows is tr(AB) and everything that an embedding does (search, files) does what it should: the similarity is
+    rows is tr(AB) and search and files work as for any embedding. The similarity is
     ``tr(AB) / (‖A‖ ‖B‖)``, in [0, 1]. Make one by :meth:`from_factors` or :meth:`from_matrices`, or read one by
     :meth:`load`.
 
@@ -219,7 +219,7 @@ class DensityEmbedding(Embedding):
         return np.concatenate([np.empty(0), *(entropy(smat(block)) for block in blocks)])
 
     def purity(self, ids: Iterable[Hashable] | None = None) -> NDArray[np.float64]:
-        """Return ``tr(A²)``, the cheap stand-in for the entropy.
+        """Return ``tr(A²)``, a measure of ambiguity that is cheaper than the entropy.
 
         Parameters
         ----------
@@ -322,7 +322,7 @@ class DensityEmbedding(Embedding):
         return rows
 
     def _state(self, owner: str, name: str, item: Any) -> Doubles:
-        """Return the density matrix of an id, or of an array, which must be one up to its trace."""
+        """Return the density matrix of an id, or of an array, which is divided by its trace."""
         unscaled = smat(self._vector(owner, name, item).astype(np.float64))
         matrix = of_trace_one(unscaled)
         if isinstance(item, np.ndarray):
@@ -338,7 +338,7 @@ class DensityEmbedding(Embedding):
         return svec(symmetric_rows(owner, name, items)) if items.shape[-2:] == (self.order, self.order) else items
 
 
-# Matrices come in, and are kept as rows.
+# From matrices to rows.
 
 
 def rows_of_factors(owner: str, name: str, factors: ArrayLike) -> Floats:
@@ -376,7 +376,7 @@ def _as_stack(owner: str, name: str, value: ArrayLike) -> NDArray[Any]:
 
 
 def _scaled(stack: NDArray[Any]) -> Doubles:
-    """Return matrices over their largest entry: squares of tiny ones do not vanish, those of huge ones are finite."""
+    """Return matrices divided by their largest entry, so that squares neither vanish nor overflow."""
     peak = np.abs(stack).max(axis=(1, 2), initial=0.0).astype(np.float64)[:, None, None]
     scaled: Doubles = np.divide(stack, peak, out=np.zeros(stack.shape), where=peak > 0)
     return scaled
@@ -413,7 +413,7 @@ def first_improper(stored: Floats) -> tuple[int, str] | None:
     return None
 
 
-# Algebra of whole stacks, shape (..., n, n), in float64. Eigenvalues that rounding makes negative count as 0.
+# Algebra of stacks of matrices, shape (..., n, n), in float64. Negative eigenvalues (rounding) count as 0.
 
 
 def order_of(length: int) -> int:
@@ -518,7 +518,7 @@ def eigenspaces(matrices: Floats) -> tuple[Doubles, Doubles, NDArray[np.int64]]:
 
 
 def symmetric(matrices: Floats) -> Doubles:
-    """Return matrices that are symmetric but for rounding, without that."""
+    """Return the symmetric part of matrices, which removes rounding errors."""
     both: Doubles = (matrices + np.swapaxes(matrices, -1, -2)) / 2
     return both
 

@@ -1,6 +1,6 @@
-"""Vectors that are sparse mixtures of a few anchors, E = T A: rows are multiplied when they are asked for.
+"""Vectors that are sparse mixtures of a few anchors, E = T A. Rows are multiplied when they are read.
 
-Rows are sums in float64, rounded to float32: each is the same alone, in a block and in the whole matrix. A search
+A row is a sum in float64, rounded to float32, so it is the same alone, in a block and in the whole matrix. A search
 multiplies the queries by A' and then by rows of T, which costs nnz(T) for each of them instead of n d.
 """
 
@@ -34,14 +34,14 @@ def heaviest(weights: NDArray[np.float32], rows: NDArray[Any], names: Ids, topn:
 
 
 class Scales(NamedTuple):
-    """What numbers of 8 bits are multiples of: anchors, and weights on an anchor; float32, shape (K,) each."""
+    """Units of 8-bit numbers, one for each anchor and one for the weights on it; float32, shape (K,) each."""
 
     anchors: NDArray[np.float32]
     weights: NDArray[np.float32]
 
 
 class Mixtures:
-    """A matrix E = T A (n, d) in its factors, with what of an array is asked for in this library.
+    """A matrix E = T A (n, d) in its factors, with the part of the array interface that this library uses.
 
     Parameters
     ----------
@@ -56,7 +56,7 @@ class Mixtures:
     names : Ids, of length K
         Names of the anchors.
     scales : Scales, optional
-        Where all numbers are whole multiples, from -127 to 127, of these.
+        Given if all numbers are whole multiples, from -127 to 127, of these units.
     """
 
     dtype = np.dtype(np.float32)
@@ -88,7 +88,7 @@ class Mixtures:
         InputError
             If a number, or a vector, is too large for float32.
         """
-        with np.errstate(over="ignore"):  # found below
+        with np.errstate(over="ignore"):  # checked below
             matrix, rounded = matrix.astype(np.float32), anchors.astype(np.float32)
         matrix.sum_duplicates()  # sorts, too
         matrix.eliminate_zeros()
@@ -130,11 +130,11 @@ class Mixtures:
 
     @property
     def T(self) -> NDArray[Any]:  # noqa: N802 - as an array has it
-        """The transpose, formed."""
+        """The transpose, as an array."""
         return np.asarray(self).T
 
     def tobytes(self) -> bytes:
-        """Return the bytes of the whole matrix, formed."""
+        """Return the bytes of the whole matrix, as of an array."""
         return np.asarray(self).tobytes()
 
     # -- factors ---------------------------------------------------------------------------------------------------
@@ -152,7 +152,7 @@ class Mixtures:
         return self._csr(self.weights[entries], self.columns[entries], ends - ends[0])
 
     def positions(self, rows: Rows) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Return where the entries of some rows stand, row after row, and how many each row has."""
+        """Return the positions of the entries of some rows, row after row, and the number of entries of each row."""
         first = self.starts[:-1][rows].astype(np.int64)  # first: a row that is not there raises IndexError
         counts = self.starts[1:][rows] - first
         before = np.cumsum(counts) - counts
@@ -208,7 +208,7 @@ class Mixtures:
         """Bytes held: anchors, entries, their columns and where rows start."""
         return sum(getattr(self, name).nbytes for name in _FACTORS)
 
-    # -- the rest --------------------------------------------------------------------------------------------------
+    # -- internals -------------------------------------------------------------------------------------------------
 
     def search(self, Q: Floats, k: int, norms: NDArray[np.float64] | None, skip: Rows | None) -> Search:
         """Return the search that :func:`nearfar.embedding.search.nearest_rows` runs."""

@@ -34,7 +34,7 @@ class Embedding:
     ----------
     vectors : array-like, shape (n, d), finite
         One row for each id. float64 stays float64, everything else becomes float32. An array of these types is not
-        copied: leave it as it is from then on.
+        copied, so do not change it afterwards.
     ids : iterable of hashable, of length n, optional
         Distinct names of the rows; 0 .. n - 1 by default.
     context_vectors : array-like, shape (m, d), optional
@@ -95,7 +95,7 @@ class Embedding:
     def _label(
         self, vectors: Floats | Mixtures, ids: Iterable[Hashable] | None, parameters: Mapping[str, Any] | None
     ) -> None:
-        """Hold vectors that are known to be right, under their ids."""
+        """Store vectors that were checked, and their ids."""
         if parameters is not None and not isinstance(parameters, Mapping):
             raise InputError("Embedding", "parameters", "a mapping such as a dict", repr(parameters))
         self._vectors = cast("Floats", vectors)
@@ -103,7 +103,7 @@ class Embedding:
         self._parameters = dict(parameters or {})
 
     def _like(self, vectors: Floats | Mixtures, ids: Ids) -> Self:
-        """Return the same embedding with other rows, which are known to be right."""
+        """Return a copy with other rows, which are not checked again."""
         other = copy.copy(self)
         other._vectors, other._ids, other._norms = cast("Floats", vectors), ids, None
         return other
@@ -511,11 +511,11 @@ class Embedding:
     # -- rows ------------------------------------------------------------------------------------------------------
 
     def _taken(self, rows: NDArray[np.int64]) -> Floats | Mixtures:
-        """Return some rows, to be held by another embedding."""
+        """Return some rows for another embedding."""
         return _read_only(self._vectors[rows])
 
-    def _as_vectors(self, owner: str, name: str, items: Any) -> Any:  # noqa: ARG002 - a subclass may say more
-        """Return arrays that stand for vectors as vectors; anything else as it is."""
+    def _as_vectors(self, owner: str, name: str, items: Any) -> Any:  # noqa: ARG002 - for subclasses
+        """Return other forms of vectors, such as matrices, as vectors; anything else unchanged."""
         return items
 
     def _vector(self, owner: str, name: str, item: Any) -> Floats:
@@ -567,8 +567,8 @@ class Embedding:
 class AnchoredEmbedding(Embedding):
     """Ids and their vectors E = T A, sparse mixtures of K anchors, kept in these two factors; read-only.
 
-    It is an :class:`Embedding` in all respects, but a vector is multiplied when it is asked for, and a search
-    multiplies with A and then with T, at the cost of the entries of T.
+    It is an :class:`Embedding` in all respects. A vector is computed when it is read; a search multiplies by A and
+    then by T, which costs as much as T has entries.
     :meth:`nearfar.nn.AnchorEmbedding.export` makes one.
 
     Parameters
@@ -597,7 +597,7 @@ class AnchoredEmbedding(Embedding):
     Notes
     -----
     A vector is the sum in float64, rounded to float32. Only ``vectors``, ``np.asarray`` and the formats npz and parquet
-    form all of them at once. ``save`` to a ``.safetensors`` file keeps the factors, other formats get the vectors.
+    compute all of them at once. ``save`` to a ``.safetensors`` file keeps the factors, other formats get the vectors.
 
     References
     ----------
@@ -646,7 +646,7 @@ class AnchoredEmbedding(Embedding):
     def _of(
         cls, mixtures: Mixtures, ids: Iterable[Hashable] | None, parameters: Mapping[str, Any] | None = None
     ) -> Self:
-        """Make one of mixtures that are known to be right."""
+        """Make an embedding of mixtures that were checked."""
         made = cls.__new__(cls)
         made._label(mixtures, ids, parameters)
         return made
@@ -659,7 +659,7 @@ class AnchoredEmbedding(Embedding):
 
     @property
     def vectors(self) -> Floats:
-        """The vectors, shape (V, d), float32: formed anew at each access."""
+        """The vectors, shape (V, d), float32: computed at each access."""
         return np.asarray(self._mixtures)
 
     @property
@@ -692,7 +692,7 @@ class AnchoredEmbedding(Embedding):
         """Bytes of anchors, entries, their columns and starts of rows; ids are not counted."""
         return self._mixtures.nbytes
 
-    # -- what anchors say ------------------------------------------------------------------------------------------
+    # -- anchors and objects ---------------------------------------------------------------------------------------
 
     def explain(self, id: Hashable) -> list[tuple[Any, float]]:  # noqa: A002
         """Return the anchors that an object is made of.
@@ -772,7 +772,7 @@ class AnchoredEmbedding(Embedding):
         Parameters
         ----------
         other : Embedding
-            Of any kind; where it has the same factors, no vector is formed.
+            Of any kind; where it has the same factors, no vector is computed.
 
         Returns
         -------
@@ -816,7 +816,7 @@ def _as_items(items: Any) -> list[Any]:
 
 
 def as_list(owner: str, name: str, ids: Any, expected: str = "a list of ids") -> Iterable[Any]:
-    """Return what may be several ids; one alone is refused."""
+    """Return an iterable of ids; a string or a single id is refused."""
     if isinstance(ids, (str, bytes)) or not isinstance(ids, Iterable):
         raise InputError(owner, name, expected, repr(ids), "For one id: [id].")
     return ids

@@ -1,4 +1,4 @@
-"""What a file holds of an embedding, and how the parts of it that are not numbers become bytes."""
+"""The content of an embedding between memory and file, and its parts as text or JSON."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from nearfar.embedding.mixtures import Mixtures
 from nearfar.errors import InputError
 
 SAVE = "Embedding.save"
-"""Who refuses what cannot be written."""
+"""The owner that error messages name when an embedding cannot be written."""
 
 
 ROWS = 4096

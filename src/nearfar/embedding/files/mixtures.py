@@ -67,7 +67,7 @@ def from_arrays(path: Path, arrays: dict[str, NDArray[Any]], metadata: dict[str,
         scales = Scales(*(_array(path, arrays, f"{name}.scale", "float32") for name in ("anchors", "weights")))
         if not all(scale.shape == (len(anchors),) and (scale > 0).all() for scale in scales):
             raise bad_file(path, f"one with {len(anchors)} positive scales", "others")
-        with np.errstate(over="ignore"):  # found below
+        with np.errstate(over="ignore"):  # checked below
             anchors, weights = anchors * scales.anchors[:, None], weights * scales.weights[columns]
     mixtures = Mixtures(weights, columns, counts, anchors, names, scales)
     if not mixtures.is_finite():

@@ -68,7 +68,7 @@ def write(content: Content, path: Path) -> None:
 
 
 def read(path: Path) -> Content:
-    """Read the native file, once its checksum is found right."""
+    """Read the native file, after its checksum was checked."""
     return from_arrays(path, *read_arrays(path))
 
 

@@ -4,7 +4,7 @@ Both begin with the line ``n d``. Text: a line for each row, the id and d number
 each row the id, a space, d little-endian float32 and a line feed (which some writers leave out).
 
 **Ids with spaces.** The formats end an id at the first space, so an id with a space, a tab, a line feed or another
-ASCII control character cannot stand in them as it is, nor can an empty one. A file with at least one such id is
+ASCII control character cannot be written as it is, nor can an empty id. A file with at least one such id is
 *marked*: its first line is ``+n d``, which every program reads as the same two numbers. In a marked file, and only
 there, these characters and the percent sign are written ``%XX``, byte by byte in hexadecimal (``New%20York``,
 ``100%25``), and the empty id is ``%``. So our own ids come back as they were; a program that does not know the mark
@@ -59,7 +59,7 @@ def escape_ids(ids: list[str]) -> tuple[bool, list[bytes]]:
 
 
 def unescape_id(raw: bytes) -> str:
-    """Return the id that a marked file holds as ``raw``; bytes that no id is written as raise ValueError.
+    """Return the id that a marked file holds as ``raw``; other bytes raise ValueError.
 
     Examples
     --------
