@@ -15,7 +15,6 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from types import TracebackType
 from typing import IO, Any, BinaryIO
 
 import numpy as np
@@ -302,10 +301,8 @@ class ArrayFile:
     def __enter__(self) -> ArrayFile:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        if kind is not None:
+    def __exit__(self, error: type[BaseException] | None, *_more: object) -> None:
+        if error is not None:
             with suppress(OSError):  # what is left in the buffer may not fit either
                 self._file.close()
             return

@@ -6,6 +6,7 @@ else is a Python list. The first look-up makes a sorted index (16 bytes more eac
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Hashable, Iterable, Iterator, Sequence
 from typing import Any, overload
 
@@ -195,18 +196,17 @@ class Ids(Sequence[Any]):
             return
         if isinstance(self._store, np.ndarray):
             ordered = np.sort(self._store)
-            again = ordered[1:][ordered[1:] == ordered[:-1]]
-            if again.size:
-                raise InputError(owner, name, "distinct", f"{int(again[0])} more than once")
+            repeats = ordered[1:][ordered[1:] == ordered[:-1]]
+            if repeats.size:
+                raise InputError(owner, name, "distinct", f"{int(repeats[0])} more than once")
             return
         try:
-            n_distinct = len(set(self._store))
+            if len(set(self._store)) == self._n:
+                return
         except TypeError as error:
             raise InputError(owner, name, "hashable", str(error)) from error
-        if n_distinct < self._n:
-            seen: set[Any] = set()
-            again = next(key for key in self._store if key in seen or seen.add(key))  # type: ignore[func-returns-value]
-            raise InputError(owner, name, "distinct", f"{again!r} more than once")
+        repeated = Counter(self._store).most_common(1)[0][0]
+        raise InputError(owner, name, "distinct", f"{repeated!r} more than once")
 
     def __getstate__(self) -> tuple[Any, int]:
         return self._store, self._n

@@ -9,7 +9,6 @@ import sys
 import zlib
 from os import PathLike
 from pathlib import Path
-from types import TracebackType
 from typing import IO, Any
 
 from nearfar._core.checks import check_path, require
@@ -77,17 +76,11 @@ class ByteStream:
         try:
             self._recognise()
         except BaseException:
-            self.close()
+            self.__exit__()
             raise
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
-
-    def close(self) -> None:
-        """Close the file if it was opened here."""
+    def __exit__(self, *_error: object) -> None:
         if self._opened is not None:
             self._opened.close()
 

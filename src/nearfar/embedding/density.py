@@ -19,6 +19,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from nearfar._core.checks import check_integer
+from nearfar._core.ids import Ids
 from nearfar.contracts import Floats
 from nearfar.embedding.search import nearest_rows
 from nearfar.embedding.vectors import Embedding, as_list
@@ -94,27 +95,14 @@ class DensityEmbedding(Embedding):
     [('shore', 0.81), ('bank', 0.73)]
     """
 
-    def __init__(
-        self,
-        vectors: ArrayLike,
-        ids: Iterable[Hashable] | None = None,
-        *,
-        context_vectors: ArrayLike | None = None,
-        context_ids: Iterable[Hashable] | None = None,
-        parameters: Mapping[str, Any] | None = None,
-    ) -> None:
-        super().__init__(vectors, ids, context_vectors=context_vectors, context_ids=context_ids, parameters=parameters)
-        if not self.order:
+    def _check_rows(self, name: str, rows: Floats, ids: Ids) -> None:
+        if not order_of(rows.shape[1]):
             expected = "rows of length n(n+1)/2, the upper triangles of n x n density matrices"
-            raise InputError("DensityEmbedding", "vectors", expected, f"length {self.n_components}")
-        sides = [("vectors", self._vectors, self._ids)]
-        if self._context_vectors is not None and self._context_ids is not None:
-            sides.append(("context_vectors", self._context_vectors, self._context_ids))
-        for name, rows, keys in sides:
-            wrong = first_improper(rows)
-            if wrong is not None:
-                expected = "density matrices, of trace 1 and without negative eigenvalues"
-                raise InputError("DensityEmbedding", name, expected, f"{wrong[1]} for {keys[wrong[0]]!r}")
+            raise InputError("DensityEmbedding", name, expected, f"length {rows.shape[1]}")
+        wrong = first_improper(rows)
+        if wrong is not None:
+            expected = "density matrices, of trace 1 and without negative eigenvalues"
+            raise InputError("DensityEmbedding", name, expected, f"{wrong[1]} for {ids[wrong[0]]!r}")
 
     @classmethod
     def from_factors(

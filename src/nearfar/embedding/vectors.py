@@ -83,14 +83,19 @@ class Embedding:
         if not matrix.shape[1]:
             raise InputError("Embedding", "vectors", "of at least one column", f"shape {matrix.shape}")
         self._label(_read_only(matrix), ids, parameters)
+        self._check_rows("vectors", self._vectors, self._ids)
         if context_vectors is not None:
             context = check_matrix("Embedding", "context_vectors", context_vectors, columns=self.n_components)
             if context_ids is None and len(context) == len(self):
                 context_ids = self._ids
             self._context_vectors = _read_only(context)
             self._context_ids = Ids.of_rows(len(context), context_ids, owner="Embedding", name="context_ids")
+            self._check_rows("context_vectors", context, self._context_ids)
         elif context_ids is not None:
             raise InputError("Embedding", "context_ids", "given with context_vectors only", repr(context_ids))
+
+    def _check_rows(self, name: str, rows: Floats, ids: Ids) -> None:
+        """Refuse rows that a subclass cannot hold."""
 
     def _label(
         self, vectors: Floats | Mixtures, ids: Iterable[Hashable] | None, parameters: Mapping[str, Any] | None
