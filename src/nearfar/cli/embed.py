@@ -29,7 +29,9 @@ _ABOUT_EDGES = ("directed", "bipartite", *_COLUMNS, "no_weight", "delimiter", "c
 @click.option("--n-clusters", default=1, show_default=True, help="Gaussians in the far field; more is more exact.")
 @click.option("--n-epochs", default=30, show_default=True, help="Sweeps over the relation.")
 @click.option("--learning-rate", type=float, metavar="RATE", help="Size of the first step, in (0, 1].")
-@click.option("--far", type=click.Choice(_FAR), default=_FAR[0], show_default=True, help="How normalisers are found.")
+@click.option(
+    "--far", type=click.Choice(_FAR), default=_FAR[0], show_default=True, help="How normalisers are computed."
+)
 @click.option("--directed", is_flag=True, help="An edge goes from its source to its target only.")
 @click.option("--bipartite", is_flag=True, help="Sources and targets are of two kinds (users and items); two-sided.")
 @click.option("--source", metavar="COLUMN", help="Column of the source: its name, or its position from 0.")

@@ -211,12 +211,7 @@ def senses(file: str, words: tuple[str, ...], n_senses: int, topn: int, as_json:
         print_json(answer)
         return
     rows = [
-        (
-            shown(word["id"]),
-            f"{word['entropy']:.3f}",
-            f"{sense['weight']:.3f}",
-            fact([e["id"] for e in sense["similar"]]),
-        )
+        (shown(word["id"]), f"{word['entropy']:.3f}", f"{sense['weight']:.3f}", _ids(sense["similar"]))
         for word in answer
         for sense in word["senses"]
     ]
