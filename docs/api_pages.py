@@ -19,6 +19,7 @@ MODULES = [
     "nearfar.datasets",
     "nearfar.plots",
     "nearfar.callbacks",
+    "nearfar.embedding.files",
     "nearfar.errors",
     "nearfar.contracts",
 ]

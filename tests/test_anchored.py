@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 from safetensors.numpy import load_file
@@ -192,6 +192,7 @@ IDS = st.one_of(
 )
 
 
+@settings(max_examples=30)
 @given(ids=IDS, k=st.sampled_from([1, 2, 256, 257]), share=st.sampled_from([0, 0.1, 0.6, 1]), seed=st.integers(0, 99))
 def test_any_factors_survive(ids, k, share, seed):
     rng = np.random.default_rng(seed)
@@ -227,7 +228,7 @@ def test_a_file_keeps_everything_and_loads_as_either_class(emb, stored):
 
 def test_a_file_that_was_cut_short_or_altered_is_refused(stored):
     content = stored.read_bytes()
-    for at in range(0, len(content), 97):
+    for at in range(0, len(content), 197):
         stored.write_bytes(content[:at] + bytes([content[at] ^ 1]) + content[at + 1 :])
         with pytest.raises(FileFormatError):
             nf.Embedding.load(stored)
@@ -259,7 +260,7 @@ def test_a_file_whose_parts_do_not_fit_is_refused(tmp_path, change, message):
     from nearfar.embedding.files import Content, mixtures, native
 
     made = nf.AnchoredEmbedding([[1, 0], [2, 3]], [[1, 0], [0, 2]], ["a", "b"])
-    arrays, metadata = mixtures.to_arrays("test", Content(made._mixtures, made.ids), made._mixtures)
+    arrays, metadata = mixtures.to_arrays(Content(made._mixtures, made.ids))
     for name, value in change.items():
         if isinstance(value, str):
             metadata[name] = value
@@ -272,6 +273,7 @@ def test_a_file_whose_parts_do_not_fit_is_refused(tmp_path, change, message):
         nf.Embedding.load(tmp_path / "x.safetensors")
 
 
+@settings(max_examples=20)
 @given(seed=st.integers(0, 99), k=st.sampled_from([1, 3, 300]), share=st.sampled_from([0, 0.2, 1]))
 def test_eight_bits_survive_and_state_their_error(seed, k, share):
     weights, anchors = factors(seed, 40, k, 3, share, signed=seed % 2 == 0)
@@ -313,7 +315,7 @@ def test_scales_that_do_not_fit_are_refused(tmp_path, name, value, message):
     from nearfar.embedding.files import Content, mixtures, native
 
     made = nf.AnchoredEmbedding([[1, 0], [2, 3]], [[1, 0], [0, 2]]).to_int8()
-    arrays, metadata = mixtures.to_arrays("test", Content(made._mixtures, made.ids), made._mixtures)
+    arrays, metadata = mixtures.to_arrays(Content(made._mixtures, made.ids))
     native.write_arrays("test", tmp_path / "x.safetensors", arrays | {name: value}, metadata)
     with pytest.raises(FileFormatError, match=message):
         nf.Embedding.load(tmp_path / "x.safetensors")
@@ -321,14 +323,14 @@ def test_scales_that_do_not_fit_are_refused(tmp_path, name, value, message):
 
 def test_a_file_of_vectors_has_no_anchors(emb, tmp_path):
     nf.Embedding(np.asarray(emb)).save(tmp_path / "x.safetensors")
-    with pytest.raises(FileFormatError, match=r"of anchors and weights; got one of vectors. Embedding.load"):
+    with pytest.raises(FileFormatError, match=r"are mixtures of anchors; got plain vectors. Embedding.load"):
         nf.AnchoredEmbedding.load(tmp_path / "x.safetensors")
     emb.save(tmp_path / "x.vec")
-    with pytest.raises(InputError, match="of anchors and weights"):
+    with pytest.raises(FileFormatError, match="are mixtures of anchors"):
         nf.AnchoredEmbedding.from_word2vec(tmp_path / "x.vec")
 
 
-@pytest.mark.parametrize("suffix", [".npz", ".vec", ".bin", ".tsv", ".parquet"])
+@pytest.mark.parametrize("suffix", [".npz", ".vec", ".parquet"])
 def test_other_formats_get_the_vectors(emb, stored, tmp_path, suffix):
     if suffix == ".parquet":
         pytest.importorskip("pyarrow")

@@ -54,7 +54,6 @@ def fail():
 # -- resumed is never interrupted ------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("n_jobs", [1, 2])
 @pytest.mark.parametrize(
     ("params", "n_calls"),
     [
@@ -73,8 +72,8 @@ def fail():
         ({"far": "performer", "n_epochs": 3}, 2),
     ],
 )
-def test_resumed_is_never_interrupted(tmp_path, params, n_calls, n_jobs):
-    path = tmp_path / "run.safetensors"
+def test_resumed_is_never_interrupted(tmp_path, params, n_calls):
+    path, n_jobs = tmp_path / "run.safetensors", 1 + n_calls % 2
     whole = fit(**params)
     with pytest.raises(KeyboardInterrupt):
         fit(callbacks=[Checkpoint(path, every=1), After(n_calls, interrupt)], **params, n_jobs=n_jobs)
@@ -93,13 +92,12 @@ def interrupt_in_the_middle(monkeypatch, n_steps):
     monkeypatch.setattr(Sphere, "step", interrupted)
 
 
-@pytest.mark.parametrize("n_jobs", [1, 2])
-def test_an_interrupt_within_an_epoch_leaves_the_last_checkpoint(tmp_path, monkeypatch, n_jobs):
+def test_an_interrupt_within_an_epoch_leaves_the_last_checkpoint(tmp_path, monkeypatch):
     path = tmp_path / "run.safetensors"
     whole = fit()
     interrupt_in_the_middle(monkeypatch, 5 * 2 + 1)
     with pytest.raises(KeyboardInterrupt):
-        fit(callbacks=[Checkpoint(path, every=2)], n_jobs=n_jobs)
+        fit(callbacks=[Checkpoint(path, every=2)], n_jobs=2)
     monkeypatch.undo()
     assert checkpoint.read(path).facts["epoch"] % 2 == 0
     assert_same_fit(fit(path), whole)
@@ -121,7 +119,7 @@ def test_any_way_to_stop_can_be_resumed_and_again(tmp_path):
     assert_same_fit(fit(path, n_clusters=2), whole)  # from the end
 
 
-@pytest.mark.parametrize("bits", ["PCG64", "MT19937", "Philox", "SFC64"])
+@pytest.mark.parametrize("bits", ["PCG64", "MT19937"])  # a state of numbers, a state with an array
 def test_every_generator_is_continued(tmp_path, bits):
     path = tmp_path / "run.safetensors"
 

@@ -94,7 +94,7 @@ def test_only_methods_whose_result_is_like_a_word():
     ("arguments", "message"),
     [
         (["senses", "PATH", "dan"], "got 'dan'"),
-        (["senses", "PLAIN", "a"], "file must be one of density matrices"),
+        (["senses", "PLAIN", "a"], "plain.npz: file must be one whose vectors are "),
         (["senses", "PATH", "a", "--n-senses", "0"], "--n-senses must be an integer"),
         (["compose", "PATH", "--object", "a"], "--verb must be given where there is an object"),
         (["compose", "PATH"], "at least one word; got none"),

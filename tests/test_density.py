@@ -112,7 +112,7 @@ class TestMaking:
 
     def test_rows_that_are_no_density_matrices_are_refused(self, emb):
         with pytest.raises(
-            InputError, match=r"length n\(n\+1\)/2, the upper triangles of n x n matrices; got length 5"
+            InputError, match=r"length n\(n\+1\)/2, the upper triangles of n x n density matrices; got length 5"
         ):
             nf.DensityEmbedding(np.ones((2, 5)))
         with pytest.raises(InputError, match=r"of trace 1 and without .*; got a matrix of trace 2 for 'b'"):
@@ -258,7 +258,7 @@ class TestSearch:
 
 
 class TestFiles:
-    @pytest.mark.parametrize("name", ["a.safetensors", "a.npz", "a.vec", "a.bin", "a.parquet", "a.tsv"])
+    @pytest.mark.parametrize("name", ["a.safetensors", "a.vec"])
     def test_every_format_brings_it_back(self, tmp_path, factors, name):
         emb = nf.DensityEmbedding.from_factors(factors.astype(np.float32), [str(word) for word in WORDS])
         emb.save(tmp_path / name)
@@ -282,7 +282,9 @@ class TestFiles:
             ([[1, 0, 0], [0.5, 0.9, 0.5]], r"the eigenvalue -0\.13"),
         ):
             nf.Embedding(rows, ["a", "b"]).save(tmp_path / "plain.safetensors")
-            with pytest.raises(FileFormatError, match=r"plain\.safetensors: file must be one of density matrices") as e:
+            with pytest.raises(
+                FileFormatError, match=r"plain\.safetensors: file must be one whose vectors are .*density matrices"
+            ) as e:
                 nf.DensityEmbedding.load(tmp_path / "plain.safetensors")
             assert e.match(message)
         with pytest.raises(InputError, match="path"):
@@ -294,7 +296,7 @@ class TestAlgebra:
     def test_rows_and_back(self, A):
         np.testing.assert_allclose(algebra.smat(algebra.svec(A)), A, rtol=1e-12, atol=1e-16)
         rows = algebra.svec(A)
-        assert rows[0] @ rows[1] == pytest.approx(algebra.trace_product(A[0], A[1]), abs=1e-15)
+        assert rows[0] @ rows[1] == pytest.approx(np.trace(A[0] @ A[1]), abs=1e-15)
 
     def test_orders(self):
         assert [algebra.order_of(d) for d in (1, 2, 3, 4, 6, 153, 154)] == [1, 0, 2, 0, 3, 17, 0]
@@ -305,7 +307,7 @@ class TestAlgebra:
         entropies = algebra.entropy(A)
         assert (entropies >= 0).all()
         assert (entropies <= np.log(n) + 1e-12).all()
-        fidelity, similarity = algebra.fidelity(A[0], A[1]), algebra.trace_product(A[0], A[1])
+        fidelity, similarity = algebra.fidelity(A[0], A[1]), np.trace(A[0] @ A[1])
         assert 0 <= fidelity <= 1
         assert similarity <= fidelity + 1e-7  # tr(AB) is what is left of it without the square roots
         np.testing.assert_allclose(algebra.square_root(A) @ algebra.square_root(A), A, atol=1e-14)

@@ -58,7 +58,6 @@ SOURCELESS = {
     "nearfar.plots.scatter": "a picture",
 }
 INTERNAL_ROOMS = {
-    "nearfar.embedding.files": "behind Embedding.save and Embedding.load",
     "nearfar.text": "all its names are in nearfar",
 }
 METHOD_MODULES = (

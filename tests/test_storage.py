@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime
 import errno
 import gzip
+import json
 import os
 import stat
 import struct
@@ -16,14 +17,31 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 import nearfar as nf
+from nearfar._core import arrays as _arrays
 from nearfar.embedding import files as storage
+from nearfar.embedding.files import registry
 from nearfar.embedding.files.word2vec import escape_ids, unescape_id
 from nearfar.errors import FileFormatError, InputError, MissingDependencyError, NearfarWarning
 
-EVERY_SUFFIX = [".safetensors", ".npz", ".parquet", ".txt", ".vec", ".vec.gz", ".bin", ".bin.gz", ".tsv"]
 WORDS = ["ann", "b ob", "Zoë", "", "50%", "%20", "new\u00a0york", "日本", "tab\tid", "a\nb", "'\"\\,"]
+EVERYTHING = [".safetensors", ".npz"]
 
-function_scoped = settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=60)
+function_scoped = settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=25)
+
+
+def write_json(content, path):
+    with storage.atomic_write(path) as file:
+        rows = np.asarray(content.vectors, np.float64).tolist()
+        file.write(json.dumps([storage.text_ids(content.ids), rows, content.vectors.shape]).encode())
+
+
+def read_json(path):
+    ids, rows, shape = json.loads(path.read_bytes())
+    return storage.Content(np.array(rows, np.float32).reshape(shape), ids)
+
+
+# A format of one's own enters the contract below by this line, as the built-in ones do by theirs.
+storage.register("json", [".json"], write=write_json, read=read_json)
 
 
 @pytest.fixture
@@ -47,14 +65,160 @@ def assert_clean(folder, *names):
     assert sorted(p.name for p in folder.iterdir()) == sorted(names)
 
 
-class TestRoundTrip:
-    @pytest.mark.parametrize("suffix", EVERY_SUFFIX)
-    def test_every_bit_of_float32_and_text(self, rng, tmp_path, suffix):
-        ids = [w for w in WORDS if suffix != ".tsv" or not set(w) & set("\t\n")]
-        emb = nf.Embedding(numbers(rng, len(ids), 3), ids)
-        assert roundtrip(emb, tmp_path / f"x{suffix}").equals(emb)
+@pytest.fixture(params=storage.FORMATS.values(), ids=lambda kind: kind.name)
+def kind(request):
+    """Every format that is registered."""
+    return request.param
 
-    @pytest.mark.parametrize("suffix", [".safetensors", ".npz"])
+
+@pytest.fixture
+def path(kind, tmp_path):
+    return tmp_path / f"x{kind.suffixes[0]}"
+
+
+class TestContract:
+    """What every registered format keeps to."""
+
+    def test_every_bit_of_float32_and_text_comes_back(self, rng, kind, tmp_path):
+        emb = nf.Embedding(numbers(rng, 5, 3), ["ann", "Zoë", "50%", "new york", "日本"])
+        for suffix in kind.suffixes:
+            assert roundtrip(emb, tmp_path / f"x{suffix}").equals(emb)
+
+    def test_many_rows_one_row_no_rows(self, rng, path):
+        many = nf.Embedding(rng.standard_normal((4099, 2)).astype(np.float32), [f"w {i}" for i in range(4099)])
+        for emb in (many, many.subset(["w 7"])):
+            assert roundtrip(emb, path).equals(emb)
+        none = many.subset([])
+        none.save(path)
+        try:
+            assert nf.Embedding.load(path).vectors.shape == (0, 2)
+        except FileFormatError as error:
+            assert "an empty file" in str(error)  # noqa: PT017 - where no line tells the number of columns
+
+    def test_ids_come_back_as_they_were_or_as_text_or_are_refused(self, kind, path, tmp_path):
+        for ids in (["a", ("b", 1)], [1, "1"], [1.5, None], [7, -1], [1, "b"], ["a", "\ud800"], WORDS):
+            emb = nf.Embedding(np.arange(2.0 * len(ids)).reshape(-1, 2), ids)
+            try:
+                again = roundtrip(emb, path)
+            except InputError as error:
+                assert error.argument == "ids"  # noqa: PT017
+                assert not kind.keeps_both_sides
+                assert_clean(tmp_path)
+                continue
+            kept = list(again)
+            assert kept == (ids if kind.keeps_both_sides or type(kept[0]) is int else [str(key) for key in ids])
+            for file in tmp_path.iterdir():
+                file.unlink()
+
+    def test_both_sides_come_back_or_the_loss_is_said(self, emb, kind, path):
+        emb = emb.subset(["ann", "50%", "Zoë"])
+        two = nf.Embedding(emb.vectors, emb.ids, context_vectors=emb.vectors[:2], context_ids=[3, "x"],
+                           parameters={"n": 3})  # fmt: skip
+        if kind.keeps_both_sides:
+            again = roundtrip(two, path)
+            assert again.equals(two)
+            assert again.parameters == two.parameters
+            return
+        with pytest.warns(NearfarWarning, match="context vectors are left out") as caught:
+            two.save(path)
+        assert caught[0].filename == __file__
+        assert nf.Embedding.load(path).equals(emb)
+
+    def test_same_content_same_bytes(self, emb, path):
+        emb = emb.subset(["ann", "50%"])
+        emb.save(path)
+        first = path.read_bytes()
+        emb.save(path)
+        assert path.read_bytes() == first
+
+    def test_an_error_while_writing_leaves_the_old_file(self, emb, path, tmp_path, monkeypatch):
+        old = nf.Embedding([[1, 2]], ["old"])
+        old.save(path)
+        names = [p.name for p in tmp_path.iterdir()]
+
+        def full(descriptor):
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+        with monkeypatch.context() as patch:
+            patch.setattr(os, "fsync", full)
+            with pytest.raises(OSError, match="No space left"):
+                emb.subset(["ann", "50%"]).save(path)
+        assert nf.Embedding.load(path).equals(old)
+        assert_clean(tmp_path, *names)
+
+    def test_a_damaged_file_is_refused(self, emb, path):
+        emb.subset(["ann", "50%", "Zoë"]).save(path)
+        good = path.read_bytes()
+        for bad in (b"", good[: len(good) // 2], good[: len(good) // 3], b"\x00\xff" * 40, b"{}"):
+            path.write_bytes(bad)
+            with pytest.raises(FileFormatError, match=f"^{path.parent}/x[^\n]*: file must be [^\n]*; got [^\n]*$"):
+                nf.Embedding.load(path)
+
+    @function_scoped
+    @given(st.binary(max_size=80))
+    @example(b"1 1\n")
+    @example(b"+1 1\n%%% 1\n")
+    def test_any_bytes_are_read_or_refused(self, path, data):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", NearfarWarning)
+            for content in (data, b"2 1\n" + data):
+                path.write_bytes(content)
+                path.with_name(f"x.metadata{path.suffix}").write_bytes(content)
+                try:
+                    nf.Embedding.load(path)
+                except FileFormatError as error:
+                    assert "\n" not in str(error)  # noqa: PT017
+
+    def test_numbers_that_are_not_finite_are_refused(self, kind, path):
+        kind.write(storage.Content(np.full((2, 2), np.inf, np.float32), ["a", "b"]), path)
+        with pytest.raises(FileFormatError, match="vectors are finite"):
+            nf.Embedding.load(path)
+
+
+class TestRegister:
+    def test_a_suffix_has_one_format(self):
+        for suffix in (".npz", "npy", ".NPY"):
+            with pytest.raises(InputError, match="register: suffixes must be a dot and lower-case letters"):
+                storage.register("other", [suffix], write=write_json, read=read_json)
+        assert "other" not in storage.FORMATS
+
+    def test_the_command_line_takes_it(self, tmp_path, capsys):
+        nf.Embedding(np.eye(2, dtype=np.float32), ["a", "b"]).save(tmp_path / "x.npz")
+        assert nf_main("convert", tmp_path / "x.npz", tmp_path / "y.json") == 0
+        assert nf_main("convert", tmp_path / "y.json", tmp_path / "z", "--to", "json") == 0
+        assert (tmp_path / "y.json").read_bytes() == (tmp_path / "z").read_bytes()
+        assert nf_main("info", tmp_path / "y.json") == 0
+        assert "format\tjson" in capsys.readouterr().out
+
+    def test_an_installed_package_may_bring_one(self, monkeypatch):
+        class Point:
+            def load(self):
+                storage.register("brought", [".brought"], write=write_json, read=read_json)
+
+        monkeypatch.setattr(registry, "FORMATS", dict(storage.FORMATS))
+        monkeypatch.setattr(registry, "entry_points", lambda group: [Point()])
+        registry._import_installed_formats.cache_clear()
+        with pytest.raises(InputError, match=r"one of the suffixes .*\.brought"):
+            registry.format_of("test", "x.unknown")
+        assert registry.format_of("test", "x.brought") == registry.format_of("test", "x", "brought") == "brought"
+        registry._import_installed_formats.cache_clear()
+
+    def test_a_package_that_is_missing_is_named(self, emb, tmp_path, monkeypatch):
+        emb.subset(["ann"]).save(tmp_path / "x.parquet")
+        monkeypatch.setitem(__import__("sys").modules, "pyarrow", None)
+        for use in (emb.save, nf.Embedding.load):
+            with pytest.raises(MissingDependencyError, match=r"nearfar\[parquet\]"):
+                use(tmp_path / "x.parquet")
+
+
+def nf_main(*arguments):
+    from nearfar.cli import main
+
+    return main([str(argument) for argument in arguments])
+
+
+class TestRoundTrip:
+    @pytest.mark.parametrize("suffix", EVERYTHING)
     def test_everything(self, rng, tmp_path, suffix):
         ids = [1, "1", 1.5, (1, ("a", None)), b"\x00\xff", None, False, float("-inf"), 2**80, "\ud800"]
         ids += [datetime.date(2024, 2, 29), datetime.datetime(2024, 2, 29, 1, 2, 3, 4)]
@@ -72,11 +236,10 @@ class TestRoundTrip:
         assert again.parameters["far"] == "<object object>"
         assert again.parameters["rate"] == "nan"
 
-    @pytest.mark.parametrize("suffix", [".safetensors", ".npz"])
-    @pytest.mark.parametrize("ids", [None, [5, -3, 2**62], ["a", "b", "c"]])
-    def test_kinds_of_ids_on_both_sides(self, rng, tmp_path, suffix, ids):
+    @pytest.mark.parametrize("suffix", EVERYTHING)
+    def test_kinds_of_ids_on_both_sides(self, rng, tmp_path, suffix):
         X = rng.standard_normal((3, 2))
-        for context_ids in (ids, ["p", "q", "r"], [(1, 2), 4, "x"]):
+        for ids, context_ids in [(None, None), ([5, -3, 2**62], ["p", "q", "r"]), (["a", "b", "c"], [(1, 2), 4, "x"])]:
             emb = nf.Embedding(X, ids, context_vectors=-X, context_ids=context_ids)
             assert roundtrip(emb, tmp_path / f"x{suffix}").equals(emb)
 
@@ -93,18 +256,6 @@ class TestRoundTrip:
         again = roundtrip(emb, tmp_path / f"x{suffix}")
         assert list(again) == ["7", "-1", str(2**40)]
         assert np.array_equal(again.vectors, emb.vectors.astype(np.float32))
-
-    @pytest.mark.parametrize("suffix", EVERY_SUFFIX)
-    def test_no_rows_or_one(self, tmp_path, suffix):
-        one = nf.Embedding(np.full((1, 1), 1.5, np.float32), ["a"])
-        assert roundtrip(one, tmp_path / f"x{suffix}").equals(one)
-        none = nf.Embedding(np.empty((0, 2), np.float32), [])
-        if suffix == ".tsv":  # no line tells the number of columns
-            none.save(tmp_path / f"x{suffix}")
-            with pytest.raises(FileFormatError, match="empty"):
-                nf.Embedding.load(tmp_path / f"x{suffix}")
-        else:
-            assert roundtrip(none, tmp_path / f"x{suffix}").vectors.shape == (0, 2)
 
     @function_scoped
     @given(st.lists(st.text(st.characters(exclude_categories=[]), max_size=6), min_size=1, max_size=8, unique=True))
@@ -140,51 +291,25 @@ class TestRoundTrip:
         for suffix in (".txt", ".tsv"):
             assert roundtrip(emb, tmp_path / f"x{suffix}").equals(emb)
 
-    def test_same_content_same_bytes(self, emb, tmp_path):
-        for suffix in EVERY_SUFFIX[:-1]:
-            for name in ("one", "two"):
-                emb.save(tmp_path / f"{name}{suffix}")
-            assert (tmp_path / f"one{suffix}").read_bytes() == (tmp_path / f"two{suffix}").read_bytes()
-
     def test_strides_do_not_matter(self, rng, tmp_path):
         X = rng.standard_normal((6, 8)).astype(np.float32)
         emb = nf.Embedding(X[::2, ::-2])
         assert roundtrip(emb, tmp_path / "x.safetensors").equals(nf.Embedding(X[::2, ::-2].copy()))
 
-    def test_many_rows(self, rng, tmp_path):
-        emb = nf.Embedding(rng.standard_normal((9001, 3)).astype(np.float32), [f"w {i}" for i in range(9001)])
-        for suffix in EVERY_SUFFIX:
-            assert roundtrip(emb, tmp_path / f"x{suffix}").equals(emb)
-
 
 class TestChoosing:
     def test_suffix_tells_the_format(self, tmp_path):
-        assert storage.format_of("t", "A.SafeTensors") == "safetensors"
-        assert storage.format_of("t", tmp_path / "a.b.vec.gz") == "word2vec-text"
-        assert storage.format_of("t", "x.dat", "npz") == "npz"
+        assert registry.format_of("t", "A.SafeTensors") == "safetensors"
+        assert registry.format_of("t", tmp_path / "a.b.vec.gz") == "word2vec-text"
+        assert registry.format_of("t", "x.dat", "npz") == "npz"
         with pytest.raises(InputError, match=r"one of the suffixes .*\.safetensors.*got 'x\.pkl'"):
-            storage.format_of("t", "x.pkl")
+            registry.format_of("t", "x.pkl")
         with pytest.raises(InputError, match="format must be one of"):
-            storage.format_of("t", "x.npz", "pickle")
+            registry.format_of("t", "x.npz", "pickle")
 
     def test_format_can_be_named(self, emb, tmp_path):
         assert roundtrip(emb, tmp_path / "words.dat", format="word2vec-text").equals(emb)
         assert nf.Embedding.from_word2vec(tmp_path / "words.dat", binary=False).equals(emb)
-
-    def test_one_sided_formats_say_that_the_other_side_is_left_out(self, emb, tmp_path):
-        two = nf.Embedding(emb.vectors, range(len(emb)), context_vectors=emb.vectors)
-        for suffix in (".parquet", ".txt", ".bin", ".tsv"):
-            with pytest.warns(NearfarWarning, match="context vectors are left out") as caught:
-                two.save(tmp_path / f"x{suffix}")
-            assert caught[0].filename == __file__
-            assert nf.Embedding.load(tmp_path / f"x{suffix}").context_vectors is None
-
-    @pytest.mark.parametrize("suffix", [".txt", ".bin", ".tsv", ".parquet"])
-    def test_ids_that_a_format_cannot_hold(self, tmp_path, suffix):
-        for ids in (["a", ("b", 1)], [1, "1"], [1.5, 2.5]):
-            with pytest.raises(InputError, match="ids must be"):
-                nf.Embedding(np.eye(2), ids).save(tmp_path / f"x{suffix}")
-        assert_clean(tmp_path)
 
     def test_ids_that_no_format_can_hold(self, tmp_path):
         with pytest.raises(InputError, match=r"to be stored; got <object .*\(object\)"):
@@ -195,12 +320,6 @@ class TestChoosing:
         for bad in ("a\tb", "a\nb", "\udc80"):
             with pytest.raises(InputError, match="free of tabs and line breaks"):
                 nf.Embedding(np.eye(2), ["a", bad]).save(tmp_path / "x.tsv")
-        assert_clean(tmp_path)
-
-    def test_parquet_says_what_to_install(self, emb, tmp_path, monkeypatch):
-        monkeypatch.setitem(__import__("sys").modules, "pyarrow", None)
-        with pytest.raises(MissingDependencyError, match=r"nearfar\[parquet\]"):
-            emb.save(tmp_path / "x.parquet")
         assert_clean(tmp_path)
 
     def test_files_that_are_not_there(self, tmp_path):
@@ -232,7 +351,7 @@ class TestNative:
 
     def test_a_change_of_any_byte_is_refused(self, path):
         good = path.read_bytes()
-        for at in range(len(good)):
+        for at in range(0, len(good), 3):
             path.write_bytes(good[:at] + bytes([good[at] ^ (1 << at % 8)]) + good[at + 1 :])
             with pytest.raises(FileFormatError):
                 nf.Embedding.load(path)
@@ -241,7 +360,7 @@ class TestNative:
 
     def test_a_file_cut_short_or_grown_is_refused(self, path):
         good = path.read_bytes()
-        for length in range(len(good)):
+        for length in (*range(60), *range(60, len(good), 17), len(good) - 1):
             path.write_bytes(good[:length])
             with pytest.raises(FileFormatError):
                 nf.Embedding.load(path)
@@ -267,10 +386,8 @@ class TestNative:
             nf.Embedding.load(path)
 
     def test_a_right_checksum_does_not_excuse_a_wrong_header(self, path, monkeypatch):
-        from nearfar.embedding.files import native
-
         emb = nf.Embedding.load(path)
-        monkeypatch.setitem(native._TYPES, "float32", "F64")  # the arrays no longer fill their places
+        monkeypatch.setitem(_arrays._TYPES, "float32", "F64")  # the arrays no longer fill their places
         emb.save(path)
         monkeypatch.undo()
         with pytest.raises(FileFormatError, match="a safetensors file; got"):
@@ -283,17 +400,15 @@ class TestNative:
 
     def test_what_is_consistent_but_wrong_is_refused(self, path):
         # The checksum is right; the content makes no sense.
-        from nearfar.embedding.files.native import from_arrays
-
         X = np.eye(2, dtype=np.float32)
         good = {"format": "nearfar.embedding", "version": "1", "ids": "range", "parameters": "{}"}
-        assert len(from_arrays(path, {"vectors": X}, good).ids) == 2
+        _arrays.write_arrays("test", path, {"vectors": X}, good)
+        assert len(nf.Embedding.load(path).ids) == 2
         data = np.frombuffer(b"ab", np.uint8)
         for arrays, changes, message in [
-            ({}, {}, "vectors"),
-            ({"vectors": X[0]}, {}, "matrix"),
-            ({"vectors": X.astype(np.int64)}, {}, "matrix of float32"),
-            ({"vectors": X + np.float32(np.inf)}, {}, "finite"),
+            ({}, {}, "KeyError: 'vectors'"),
+            ({"vectors": X[0]}, {}, "vectors are two-dimensional"),
+            ({"vectors": X + np.float32(np.inf)}, {}, "vectors are finite"),
             ({"vectors": X}, {"ids": "int"}, "readable ids"),
             ({"vectors": X}, {"ids": "odd"}, "unknown kind"),
             ({"vectors": X, "ids": np.arange(3)}, {"ids": "int"}, "2 ids"),
@@ -301,14 +416,15 @@ class TestNative:
             ({"vectors": X, "ids.data": data, "ids.ends": np.array([1, 9])}, {"ids": "str"}, "do not fit"),
             ({"vectors": X, "ids.data": data, "ids.ends": np.array([2, 1])}, {"ids": "str"}, "do not fit"),
             ({"vectors": X, "ids.data": data}, {"ids": "json"}, "readable ids"),
-            ({"vectors": X}, {"parameters": "{"}, "parameters"),
+            ({"vectors": X}, {"parameters": "{"}, "JSONDecodeError"),
             ({"vectors": X}, {"parameters": "[]"}, "JSON object"),
             ({"vectors": X}, {"version": "0"}, "version '0'"),
-            ({"vectors": X, "context_vectors": X[:, :1]}, {"context_ids": "same"}, "one length"),
-            ({"vectors": X, "context_vectors": X[:1]}, {"context_ids": "same"}, "1 context_ids"),
+            ({"vectors": X, "context_vectors": X[:, :1]}, {"context_ids": "same"}, "context_vectors are of 2 columns"),
+            ({"vectors": X, "context_vectors": X[:1]}, {"context_ids": "same"}, "context_ids are 1, one for each row"),
         ]:
+            _arrays.write_arrays("test", path, arrays, good | changes)
             with pytest.raises(FileFormatError, match=message):
-                from_arrays(path, arrays, good | changes)
+                nf.Embedding.load(path)
 
 
 class TestAtomicWrite:
@@ -349,23 +465,6 @@ class TestAtomicWrite:
             write()
         assert path.read_bytes() == b"old"
         assert_clean(tmp_path, "x")
-
-    @pytest.mark.parametrize("suffix", EVERY_SUFFIX)
-    def test_a_disk_that_fills_up_leaves_the_old_file(self, emb, tmp_path, monkeypatch, suffix):
-        path = tmp_path / f"x{suffix}"
-        old = nf.Embedding([[1, 2]], ["old"])
-        old.save(path)
-        names = [p.name for p in tmp_path.iterdir()]
-
-        def full(descriptor):
-            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-
-        monkeypatch.setattr(os, "fsync", full)
-        with pytest.raises(OSError, match="No space left"):
-            emb.subset(["ann", "50%"]).save(path)
-        monkeypatch.undo()
-        assert nf.Embedding.load(path).equals(old)
-        assert_clean(tmp_path, *names)
 
     @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="needs /dev/full")  # noqa: PTH110
     def test_devices_are_no_targets(self, emb):
@@ -499,10 +598,10 @@ class TestWord2vec:
             (b"2 2\na 1 2\n\nb 1 2\n", "0 numbers in line 3"),
             (b"2 2\na 1 2\nb 1 x\n", "line 3: could not convert"),
             (b"1 2\na 1 2\nb 1 2\n", "more from line 3 on"),
-            (b"2 2\na 1 2\nb 1 nan\n", "NaN or infinity in row 2"),
-            (b"2 2\na 1 2\nb 1 1e99\n", "NaN or infinity in row 2"),
+            (b"2 2\na 1 2\nb 1 nan\n", r"finite; got NaN or infinity in 1 row\(s\), first \[1\]"),
+            (b"2 2\na 1 2\nb 1 1e99\n", r"finite; got NaN or infinity in 1 row\(s\), first \[1\]"),
             (b"+1 1\na%2 1\n", "without two hexadecimal digits"),
-            (b"+1 1\n%FF 1\n", "readable"),
+            (b"+1 1\n%FF 1\n", "UnicodeDecodeError"),
             (b"999999999999 999999\na 1\n", "too short"),
         ],
     )
@@ -528,21 +627,11 @@ class TestWord2vec:
         with pytest.raises(FileFormatError, match="after the last"):
             nf.Embedding.load(tmp_path / "x.bin")
 
-    @function_scoped
-    @given(st.binary(max_size=80))
-    @example(b"1 1\n")
-    @example(b"+1 1\n%%% 1\n")
-    def test_any_bytes_are_read_or_refused(self, tmp_path, data):
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", NearfarWarning)
-            for suffix in EVERY_SUFFIX:
-                for content in (data, b"2 1\n" + data, gzip.compress(b"1 1\n" + data)):
-                    (tmp_path / f"x{suffix}").write_bytes(content)
-                    (tmp_path / f"x.metadata{suffix}").write_bytes(content)
-                    try:
-                        nf.Embedding.load(tmp_path / f"x{suffix}")
-                    except FileFormatError as error:
-                        assert "\n" not in str(error)  # noqa: PT017
+    def test_a_line_that_may_have_been_cut_is_told(self, tmp_path):
+        (tmp_path / "x.txt").write_bytes(b"1 1\na 12")
+        with pytest.warns(NearfarWarning, match="no line end after its last row; it may have been cut short") as caught:
+            assert nf.Embedding.load(tmp_path / "x.txt")["a"] == 12
+        assert caught[0].filename == __file__
 
     def test_a_packed_file_cut_short(self, emb, tmp_path):
         for suffix in (".vec.gz", ".bin.gz"):
@@ -563,12 +652,12 @@ class TestNpz:
         assert list(nf.Embedding.load(path)) == [0, 1]
         for arrays, message in [
             ({"X": np.eye(2)}, "an array 'vectors'"),
-            ({"vectors": np.ones(2)}, "an array 'vectors'"),
+            ({"vectors": np.ones(2)}, "two-dimensional"),
             ({"vectors": np.full((2, 2), np.nan)}, "finite"),
-            ({"vectors": np.eye(2), "ids": np.arange(3)}, "an id for each row"),
+            ({"vectors": np.eye(2), "ids": np.arange(3)}, "ids are 2, one for each row; got 3"),
             ({"vectors": np.eye(2), "ids": np.array([1.5, 2])}, "an id for each row"),
             ({"vectors": np.eye(2), "ids": np.array(["a", "a"])}, "distinct"),
-            ({"vectors": np.eye(2), "metadata": np.array("{")}, "metadata"),
+            ({"vectors": np.eye(2), "metadata": np.array("{")}, "JSONDecodeError"),
         ]:
             np.savez(path, **arrays)
             with pytest.raises(FileFormatError, match=message):
@@ -576,7 +665,7 @@ class TestNpz:
 
     def test_objects_are_never_unpickled(self, tmp_path):
         np.savez(tmp_path / "x.npz", vectors=np.array([[object()]], dtype=object))
-        with pytest.raises(FileFormatError, match="without objects"):
+        with pytest.raises(FileFormatError, match="Object arrays"):
             nf.Embedding.load(tmp_path / "x.npz")
         np.save(tmp_path / "x.npy", np.eye(2))
         with pytest.raises(FileFormatError):
@@ -627,13 +716,6 @@ class TestParquet:
             with pytest.raises(FileFormatError):
                 nf.Embedding.load(path)
 
-    def test_mixed_ids(self, tmp_path):
-        with pytest.raises(InputError, match="mixture"):
-            nf.Embedding(np.eye(2), [1, "b"]).save(tmp_path / "x.parquet")
-        with pytest.raises(InputError, match="UTF-8"):
-            nf.Embedding(np.eye(2), ["a", "\ud800"]).save(tmp_path / "x.parquet")
-        assert_clean(tmp_path)
-
 
 class TestProjector:
     def test_is_what_a_projector_reads(self, tmp_path):
@@ -653,10 +735,10 @@ class TestProjector:
         [
             (b"1\t2\n3\n", b"a\nb\n", "1 in line 2"),
             (b"1\t2\n3\tx\n", b"a\nb\n", "line 2: could not convert"),
-            (b"1\t2\n3\tinf\n", b"a\nb\n", "NaN or infinity in line 2"),
+            (b"1\t2\n3\tinf\n", b"a\nb\n", "finite; got NaN or infinity in 1 row"),
             (b"1\n2\n", b"a\n", "2 lines, one for each vector; got 1"),
             (b"1\n2\n", b"a\na\n", "distinct"),
-            (b"1\n2\n", b"\xff\nb\n", "UTF-8"),
+            (b"1\n2\n", b"\xff\nb\n", "utf-8"),
             (b"", b"", "empty"),
         ],
     )

@@ -2,7 +2,21 @@
 
 The checksum is BLAKE2b, 256 bits, hexadecimal, of the whole file with these 64 digits taken as zeros, so a change of
 any byte shows. The same content gives the same bytes. The file is written by hand rather than with the safetensors
-package because that keeps neither the order of the metadata nor, for large arrays, the memory.
+package because that changes the order of the metadata and needs memory for a copy of large arrays.
+
+Ids are stored as arrays:
+
+==========  =======================================================================================
+kind        arrays
+==========  =======================================================================================
+``range``   none: the ids are 0 .. n - 1
+``int``     ``NAME``: int64, shape (n,)
+``str``     ``NAME.data``: UTF-8 bytes, one id after the other; ``NAME.ends``: int64, shape (n,)
+``json``    ``NAME.data``: UTF-8 bytes of a JSON list; lists in it are ``[tag, value]``, see below
+==========  =======================================================================================
+
+Tags: ``t`` a tuple (its items), ``b`` bytes (hexadecimal), ``f`` a float that JSON cannot write (nan, inf, -inf),
+``d`` a date, ``dt`` a date with time (ISO 8601). Everything else is plain JSON, where 1, 1.0, true and "1" differ.
 """
 
 from __future__ import annotations
@@ -49,7 +63,7 @@ def write_arrays(owner: str, path: Path, arrays: dict[str, NDArray[Any]], metada
 
 
 def read_arrays(path: Path) -> tuple[dict[str, NDArray[Any]], dict[str, str]]:
-    """Return the arrays and the metadata of a file by :func:`write_arrays`, once its checksum is found right."""
+    """Return the arrays and the metadata of a file by :func:`write_arrays`, after its checksum was checked."""
     from safetensors import SafetensorError, safe_open
 
     _verify(path)
@@ -62,16 +76,30 @@ def read_arrays(path: Path) -> tuple[dict[str, NDArray[Any]], dict[str, str]]:
     return arrays, metadata
 
 
+def check_version(path: Path, metadata: Mapping[str, str], what: str, versions: Mapping[str, str]) -> str:
+    """Return the format of a file if it is one of ``versions``, in the version that is known.
+
+    Raises
+    ------
+    FileFormatError
+        If it is another one.
+    """
+    form, version = metadata.get("format", ""), metadata.get("version")
+    if form not in versions:
+        raise bad_file(path, f"{what} written by nearfar", f"format {metadata.get('format')!r}")
+    if version != versions[form]:
+        got = f"version {version!r}, written by nearfar {metadata.get('nearfar')}"
+        raise bad_file(path, f"of version {versions[form]} of the format", got, "Install a newer nearfar.")
+    return form
+
+
 def _header(arrays: list[tuple[str, NDArray[Any]]], metadata: dict[str, str]) -> bytes:
     entries: dict[str, Any] = {"__metadata__": metadata}
     start = 0
     for name, array in arrays:
         stop = start + array.nbytes
-        entries[name] = {
-            "dtype": _TYPES[array.dtype.name],
-            "shape": list(array.shape),
-            "data_offsets": [start, stop],
-        }
+        dtype = _TYPES[array.dtype.name]
+        entries[name] = {"dtype": dtype, "shape": list(array.shape), "data_offsets": [start, stop]}
         start = stop
     text = json.dumps(entries, separators=(",", ":")).encode("ascii")
     text += b" " * (-len(text) % 8)
@@ -93,12 +121,8 @@ def _verify(path: Path) -> None:
         while chunk := file.read(_CHUNK):
             digest.update(chunk)
     if digest.hexdigest().encode() != stored:
-        raise bad_file(
-            path,
-            "what was written",
-            "another checksum: it was cut short or altered",
-            "Fetch it again, or make it again.",
-        )
+        got = "another checksum: it was cut short or altered"
+        raise bad_file(path, "what was written", got, "Fetch it again, or make it again.")
 
 
 def _read_header(path: Path, file: BinaryIO) -> tuple[bytes, bytes]:
@@ -114,21 +138,6 @@ def _read_header(path: Path, file: BinaryIO) -> tuple[bytes, bytes]:
         raise bad_file(path, "an embedding written by nearfar", "a file without its checksum, or cut short")
     return prefix + text[:at] + _NO_CHECKSUM.encode() + text[at + 64 :], text[at : at + 64]
 
-
-# ------------------------------------------------------------
-# Ids as arrays: what the formats that keep everything store of them.
-#
-# ==========  =======================================================================================
-# kind        arrays
-# ==========  =======================================================================================
-# ``range``   none: the ids are 0 .. n - 1
-# ``int``     ``NAME``: int64, shape (n,)
-# ``str``     ``NAME.data``: UTF-8 bytes, one id after the other; ``NAME.ends``: int64, shape (n,)
-# ``json``    ``NAME.data``: UTF-8 bytes of a JSON list; lists in it are ``[tag, value]``, see below
-# ==========  =======================================================================================
-#
-# Tags: ``t`` a tuple (its items), ``b`` bytes (hexadecimal), ``f`` a float that JSON cannot write (nan, inf, -inf),
-# ``d`` a date, ``dt`` a date with time (ISO 8601). Everything else is plain JSON, where 1, 1.0, true and "1" differ.
 
 Arrays = dict[str, NDArray[Any]]
 
@@ -195,7 +204,7 @@ def _bytes(data: bytes) -> NDArray[np.uint8]:
 
 def _encode(owner: str, key: Any) -> Any:
     if isinstance(key, np.generic) and key.dtype.kind in "biufSU":
-        key = key.item()  # equal to it, and found by the same look-ups
+        key = key.item()  # equal to it, so look-ups find it
     if key is None or type(key) in (bool, int, str):
         return key
     if type(key) is float:
@@ -204,16 +213,11 @@ def _encode(owner: str, key: Any) -> Any:
         return ["t", [_encode(owner, item) for item in key]]
     if type(key) is bytes:
         return ["b", key.hex()]
-    if type(key) is datetime.datetime:
-        return ["dt", key.isoformat()]
-    if type(key) is datetime.date:
-        return ["d", key.isoformat()]
+    if type(key) in (datetime.date, datetime.datetime):
+        return ["d" if type(key) is datetime.date else "dt", key.isoformat()]
+    expected = "strings, numbers, None, bytes, dates or tuples of them to be stored"
     raise InputError(
-        owner,
-        "ids",
-        "strings, numbers, None, bytes, dates or tuples of them to be stored",
-        f"{key!r} ({type(key).__name__})",
-        "Give ids of these kinds before saving.",
+        owner, "ids", expected, f"{key!r} ({type(key).__name__})", "Give ids of these kinds before saving."
     )
 
 
@@ -221,12 +225,13 @@ def _decode(item: Any) -> Any:
     if not isinstance(item, list):
         return item
     tag, value = item
-    if tag == "t":
-        return tuple(_decode(part) for part in value)
-    readers: dict[str, Callable[[str], Any]] = {
-        "b": bytes.fromhex,
-        "f": float,
-        "d": datetime.date.fromisoformat,
-        "dt": datetime.datetime.fromisoformat,
-    }
-    return readers[tag](value)
+    return _DECODERS[tag](value)
+
+
+_DECODERS: dict[str, Callable[[Any], Any]] = {
+    "t": lambda items: tuple(map(_decode, items)),
+    "b": bytes.fromhex,
+    "f": float,
+    "d": datetime.date.fromisoformat,
+    "dt": datetime.datetime.fromisoformat,
+}

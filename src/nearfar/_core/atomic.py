@@ -1,4 +1,9 @@
-"""One-dimensional arrays in files: appended to, and mapped into memory."""
+"""Files and folders that appear whole or not at all, and arrays in files.
+
+New content goes to a temporary file or folder beside the old one, is forced to the disk, and takes its place in one
+step. Whatever goes wrong before that step, a full disk or an interrupt included, leaves the old one as it was and
+removes the temporary one.
+"""
 
 from __future__ import annotations
 
@@ -10,8 +15,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from types import TracebackType
-from typing import Any, BinaryIO
+from typing import IO, Any, BinaryIO
 
 import numpy as np
 from numpy.lib import format as npy
@@ -20,15 +24,9 @@ from numpy.typing import DTypeLike, NDArray
 from nearfar._version import __version__
 from nearfar.errors import FileFormatError, InputError
 
-# ------------------------------------------------------------
-# Files that appear whole or not at all.
-#
-# The new content goes to a temporary file in the same folder, is forced to the disk, and takes the place of the old
-# file in one step. Whatever goes wrong before that step, a full disk or an interrupt included, leaves the old file as
-# it
-# was and removes the temporary one.
-
 __all__ = ["atomic_write", "check_target"]
+
+_TEMPORARY = ".nearfar-"
 
 
 def check_target(owner: str, path: Path) -> Path:
@@ -39,14 +37,19 @@ def check_target(owner: str, path: Path) -> Path:
     InputError
         If the folder does not exist or cannot be written to, or the path is there but not a plain file.
     """
-    real = Path(os.path.realpath(path))
-    if not real.parent.is_dir():
-        raise InputError(owner, "path", "in a folder that exists", repr(str(path)), "Create the folder first.")
+    real = _in_writable_folder(owner, "path", path)
     if real.exists() and not real.is_file():
         what = "a folder" if real.is_dir() else "a device or pipe"
         raise InputError(owner, "path", "a plain file", f"{str(path)!r} ({what})")
+    return real
+
+
+def _in_writable_folder(owner: str, name: str, path: Path) -> Path:
+    real = Path(os.path.realpath(path))
+    if not real.parent.is_dir():
+        raise InputError(owner, name, "in a folder that exists", repr(str(path)), "Create the folder first.")
     if not os.access(real.parent, os.W_OK | os.X_OK):
-        raise InputError(owner, "path", "in a folder that you may write to", repr(str(path)))
+        raise InputError(owner, name, "in a folder that you may write to", repr(str(path)))
     return real
 
 
@@ -84,12 +87,11 @@ def atomic_write(path: str | os.PathLike[str], *, owner: str = "atomic_write") -
     b'whole'
     """
     target = check_target(owner, Path(path))
-    temporary = target.parent / f".nearfar-{secrets.token_hex(8)}.tmp"
+    temporary = _temporary(target)
     try:
         with temporary.open("xb") as file:
             yield file
-            file.flush()
-            os.fsync(file.fileno())
+            _force_to_disk(file)
         if target.exists():
             temporary.chmod(target.stat().st_mode & 0o7777)
         temporary.replace(target)
@@ -100,8 +102,17 @@ def atomic_write(path: str | os.PathLike[str], *, owner: str = "atomic_write") -
     _sync_folder(target.parent)
 
 
+def _temporary(target: Path) -> Path:
+    return target.parent / f"{_TEMPORARY}{secrets.token_hex(8)}.tmp"
+
+
+def _force_to_disk(file: IO[Any]) -> None:
+    file.flush()
+    os.fsync(file.fileno())
+
+
 def _sync_folder(folder: Path) -> None:
-    # The file is already in place: a file system that cannot sync a folder does not make the write fail.
+    # What is in it is already in place: a file system that cannot sync a folder does not make the write fail.
     with suppress(OSError):
         descriptor = os.open(folder, os.O_RDONLY)
         try:
@@ -110,19 +121,23 @@ def _sync_folder(folder: Path) -> None:
             os.close(descriptor)
 
 
-# ------------------------------------------------------------
-# Folders of arrays that appear whole or not at all, and are checked before they are used.
-#
-# A folder holds ``.npy`` files and a header, a JSON file written last: format, version, what the kind of folder wants
-# to
-# say, and the size of every other file.
-
-_TEMPORARY = ".nearfar-"
-
-
 @dataclass(frozen=True)
 class FolderKind:
-    """What is stored in a folder of this kind, name of its header, format and version; names of folders within it."""
+    """A kind of folder with ``.npy`` files and a header, a JSON file that is written last.
+
+    The header holds format, version, what the kind of folder adds, and the size of every other file.
+
+    Parameters
+    ----------
+    what : str
+        What is stored, for messages.
+    header : str
+        Name of the header.
+    format, version
+        What the header says.
+    inner : tuple of str
+        Names of other files and folders within it.
+    """
 
     what: str
     header: str
@@ -136,8 +151,7 @@ class FolderKind:
         about = {"format": self.format, "version": self.version, "nearfar": __version__}
         with (folder / self.header).open("x", encoding="utf-8") as file:
             json.dump({**about, **fields, "files": files}, file, indent=1)
-            file.flush()
-            os.fsync(file.fileno())
+            _force_to_disk(file)
 
     def read_header(self, folder: Path) -> Mapping[str, Any]:
         """Read the header, and check that every file that it names is there in its size.
@@ -207,11 +221,7 @@ class FolderKind:
         return content if isinstance(content, dict) and content.get("format") == self.format else None
 
     def _check_target(self, owner: str, name: str, path: Path) -> Path:
-        real = Path(os.path.realpath(path))
-        if not real.parent.is_dir():
-            raise InputError(owner, name, "in a folder that exists", str(path), "Create that folder first.")
-        if not os.access(real.parent, os.W_OK | os.X_OK):
-            raise InputError(owner, name, "in a folder that you may write to", str(path))
+        real = _in_writable_folder(owner, name, path)
         if real.exists() and not (real.is_dir() and self._is_replaceable(real)):
             what = "a folder with something else in it" if real.is_dir() else "a file"
             hint = "Choose another name, or remove it first."
@@ -261,16 +271,7 @@ def _put_in_place(temporary: Path, target: Path) -> None:
             old.rename(target)
             raise
         shutil.rmtree(old, ignore_errors=True)
-    with suppress(OSError):  # the folder is in place: a file system that cannot sync it does not make this fail
-        descriptor = os.open(target.parent, os.O_RDONLY)
-        try:
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
-
-
-def _temporary(target: Path) -> Path:
-    return target.parent / f"{_TEMPORARY}{secrets.token_hex(8)}.tmp"
+    _sync_folder(target.parent)
 
 
 class ArrayFile:
@@ -300,18 +301,15 @@ class ArrayFile:
     def __enter__(self) -> ArrayFile:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        if kind is not None:
+    def __exit__(self, error: type[BaseException] | None, *_more: object) -> None:
+        if error is not None:
             with suppress(OSError):  # what is left in the buffer may not fit either
                 self._file.close()
             return
         with self._file:
             self._file.seek(0)
             self._write_header()  # NumPy keeps room in it for a longer shape: it is as long as the first
-            self._file.flush()
-            os.fsync(self._file.fileno())
+            _force_to_disk(self._file)
 
 
 def map_npy(path: Path) -> NDArray[Any]:

@@ -15,14 +15,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from nearfar._core.arrays import read_arrays, write_arrays
-from nearfar._core.checks import bad_file
+from nearfar._core.arrays import check_version, read_arrays, write_arrays
 from nearfar._version import __version__
 from nearfar.errors import InputError
 
 FORMAT, VERSION = "nearfar.checkpoint", "1"
 DIGEST = "digest "
-"""Begins what stands for something large in an identity."""
+"""Begins the hash that stands for a large value in an identity."""
 
 
 @dataclass(frozen=True)
@@ -72,12 +71,8 @@ def read(path: Path) -> Snapshot:
         If it is truncated, altered, of a later version, or no checkpoint.
     """
     arrays, metadata = read_arrays(path)
-    if metadata.get("format") != FORMAT:
-        raise bad_file(path, "a checkpoint written by nearfar", f"format {metadata.get('format')!r}")
-    if metadata.get("version") != VERSION:
-        got = f"version {metadata.get('version')!r}, written by nearfar {metadata.get('nearfar')}"
-        raise bad_file(path, f"of version {VERSION} of the format", got, "Install a newer nearfar.")
-    # What the file's reader hands out may start at any byte, which is not how a fit made its arrays.
+    check_version(path, metadata, "a checkpoint", {FORMAT: VERSION})
+    # Arrays from a safetensors file may start at any byte; a fit works on aligned ones.
     aligned = {name: np.require(array, requirements=["C", "A", "W", "O"]) for name, array in arrays.items()}
     return Snapshot(aligned, json.loads(metadata["facts"]), json.loads(metadata["identity"]))
 
@@ -104,30 +99,20 @@ _HINT = "Resume with the same relation and parameters, or start a new fit with i
 def check_same(
     owner: str, argument: str, path: object, stored: Mapping[str, Any], now: Mapping[str, Any], hint: str = _HINT
 ) -> None:
-    """Refuse to go on with another fit than the stored one.
+    """Refuse to continue a fit other than the stored one.
 
     Raises
     ------
     InputError
         With everything that differs.
     """
-    differs = [
-        _difference(name, stored.get(name), now.get(name))
-        for name in {**stored, **now}
-        if stored.get(name) != now.get(name)
-    ]
+    differs = [name for name in {**stored, **now} if stored.get(name) != now.get(name)]
     if differs:
-        raise InputError(
-            owner,
-            argument,
-            "a checkpoint of this very fit",
-            f"one that differs in {', '.join(differs)}: {path}",
-            hint,
-        )
+        where = ", ".join(_difference(name, stored.get(name), now.get(name)) for name in differs)
+        raise InputError(owner, argument, "a checkpoint of this very fit", f"one that differs in {where}: {path}", hint)
 
 
 def _difference(name: str, stored: object, now: object) -> str:
-    shown = [repr(value) for value in (stored, now)]
-    if any(DIGEST in text or len(text) > 40 for text in shown):
+    if any(DIGEST in repr(value) or len(repr(value)) > 40 for value in (stored, now)):
         return f"the {name}"
-    return f"the {name} ({shown[0]} there, {shown[1]} here)"
+    return f"the {name} ({stored!r} there, {now!r} here)"

@@ -1,7 +1,8 @@
 """The one place where arguments are checked: each function returns the value it accepts, or raises.
 
 Every function takes ``owner`` (who asks, as the user would write it) and ``name`` (the argument), so that all
-messages have the one form of :mod:`nearfar.errors`. What came is shown by its ``repr``: the string '2' is not 2.
+messages have the one form of :mod:`nearfar.errors`. The value that came is shown by its ``repr``, so the string '2'
+looks different from 2.
 """
 
 from __future__ import annotations
@@ -67,9 +68,10 @@ def check_flag(owner: str, name: str, value: object) -> bool:
 
 def check_callbacks(owner: str, value: Any) -> tuple[Callable[[Any], bool | None], ...]:
     """Return the callbacks of a fit, none for None."""
-    given = () if value is None else value
-    if not isinstance(given, Iterable) or not all(map(callable, callbacks := tuple(given))):
-        raise InputError(owner, "callbacks", "a sequence of callables", given)
+    if value is None:
+        return ()
+    if not isinstance(value, Iterable) or not all(map(callable, callbacks := tuple(value))):
+        raise InputError(owner, "callbacks", "a sequence of callables", value)
     return callbacks
 
 
@@ -124,7 +126,7 @@ def check_sparse(owner: str, name: str, value: Any, *, columns: int | None = Non
 def check_finite(owner: str, name: str, array: Floats) -> None:
     """Refuse NaN and infinity with the first rows that hold them."""
     with np.errstate(all="ignore"):
-        # One fast pass; large numbers can overflow it, and only then is each looked at.
+        # One fast pass; only if it overflows is each number checked.
         if np.isfinite(array.sum()):
             return
     bad = np.flatnonzero(~np.isfinite(array).all(axis=1))

@@ -1,11 +1,12 @@
-"""Ids: the names of rows and columns, with the way back from a name to its position.
+"""Ids: the names of rows and columns, and the position of each name.
 
 Any hashable id stays what it was. Consecutive integers from 0 cost nothing, other integers 8 bytes each, everything
-else a Python list. The first look-up makes a sorted index (16 bytes more each) or a dictionary.
+else is a Python list. The first look-up makes a sorted index (16 bytes more each) or a dictionary.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Hashable, Iterable, Iterator, Sequence
 from typing import Any, overload
 
@@ -47,17 +48,27 @@ class Ids(Sequence[Any]):
         if isinstance(ids, (int, np.integer)):
             self._store, self._n = None, check_integer(owner, name, ids, low=0)
             return
-        self._keep(_compact(ids))
+        self._set_store(_compact(ids))
         self._check_distinct(owner, name)
 
     @staticmethod
-    def of_distinct(ids: Iterable[Hashable]) -> Ids:
-        """Make ids that are known to be distinct and hashable: the check takes longer than everything else."""
-        made = Ids(0)
-        made._keep(_compact(ids))
+    def of_rows(
+        n: int, ids: Iterable[Hashable] | None, *, owner: str = "Ids", name: str = "ids", row: str = "row"
+    ) -> Ids:
+        """Return the ids of n rows: those that are given, or 0 .. n - 1 for None."""
+        made = Ids(n) if ids is None else Ids(ids, owner=owner, name=name)
+        if len(made) != n:
+            raise InputError(owner, name, f"{n}, one for each {row}", f"{len(made)}")
         return made
 
-    def _keep(self, store: NDArray[np.int64] | list[Any]) -> None:
+    @staticmethod
+    def of_distinct(ids: Iterable[Hashable]) -> Ids:
+        """Make ids that are known to be distinct and hashable, without the check, which takes longest."""
+        made = Ids(0)
+        made._set_store(_compact(ids))
+        return made
+
+    def _set_store(self, store: NDArray[np.int64] | list[Any]) -> None:
         self._store, self._n = store, len(store)
         if isinstance(store, np.ndarray):
             store.flags.writeable = False
@@ -116,7 +127,7 @@ class Ids(Sequence[Any]):
     def get(self, key: object) -> int:
         """Return the row of one id, -1 if it is not there."""
         if self.is_integer:
-            # True == 1 and 1.0 == 1 in Python, and a dictionary would find them too: so do we.
+            # True == 1 and 1.0 == 1 in Python, so a dictionary finds them, too.
             if isinstance(key, np.generic):
                 key = key.item()
             if not isinstance(key, (int, float)) or not -(2**63) <= key < 2**63 or key != int(key):
@@ -185,18 +196,17 @@ class Ids(Sequence[Any]):
             return
         if isinstance(self._store, np.ndarray):
             ordered = np.sort(self._store)
-            again = ordered[1:][ordered[1:] == ordered[:-1]]
-            if again.size:
-                raise InputError(owner, name, "distinct", f"{int(again[0])} more than once")
+            repeats = ordered[1:][ordered[1:] == ordered[:-1]]
+            if repeats.size:
+                raise InputError(owner, name, "distinct", f"{int(repeats[0])} more than once")
             return
         try:
-            n_distinct = len(set(self._store))
+            if len(set(self._store)) == self._n:
+                return
         except TypeError as error:
             raise InputError(owner, name, "hashable", str(error)) from error
-        if n_distinct < self._n:
-            seen: set[Any] = set()
-            again = next(key for key in self._store if key in seen or seen.add(key))  # type: ignore[func-returns-value]
-            raise InputError(owner, name, "distinct", f"{again!r} more than once")
+        repeated = Counter(self._store).most_common(1)[0][0]
+        raise InputError(owner, name, "distinct", f"{repeated!r} more than once")
 
     def __getstate__(self) -> tuple[Any, int]:
         return self._store, self._n

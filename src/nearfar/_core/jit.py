@@ -21,7 +21,8 @@ import sys
 import tempfile
 import types
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -66,6 +67,7 @@ class MachineCode(_Cache):
     def __init__(self, dispatcher: Dispatcher) -> None:
         self._dispatcher = dispatcher
         self._enabled = True
+        self._paths: dict[Any, Path | None] = {}
 
     @property
     def cache_path(self) -> str | None:
@@ -76,7 +78,7 @@ class MachineCode(_Cache):
     def load_overload(self, sig: Any, target_context: Any) -> Any:
         """Return the machine code for argument types, None if it is not there or not whole."""
         target_context.refresh()
-        path = self._path(sig, target_context)
+        path = self._paths[sig] = self._path(sig, target_context)
         if path is None:
             return None
         try:
@@ -88,8 +90,8 @@ class MachineCode(_Cache):
             return None
 
     def save_overload(self, sig: Any, data: Any) -> None:
-        """Keep machine code; it appears whole or not at all."""
-        path = self._path(sig, data.target_context)
+        """Keep machine code that was looked for before; it appears whole or not at all."""
+        path = self._paths.pop(sig, None)
         if path is None or data.library.has_dynamic_globals or any(not lifted.can_cache for lifted in data.lifted):
             return
         content = numba.core.serialize.dumps(data._reduce())
@@ -104,7 +106,8 @@ class MachineCode(_Cache):
                 Path(name).unlink(missing_ok=True)
                 raise
         except OSError as error:
-            _warn_once(f"compiled code could not be kept in {path.parent} ({error.strerror}), so it is made anew")
+            why = error.strerror or error
+            _warn_once(f"compiled code could not be kept in {path.parent} ({why}), so it is compiled again each time")
 
     def enable(self) -> None:
         """Use the folder."""
@@ -119,14 +122,13 @@ class MachineCode(_Cache):
 
     def _path(self, sig: Any, target_context: Any) -> Path | None:
         folder = cache_folder() if self._enabled else None
-        if folder is None:
+        # A function that takes functions would be read from disk in each call: numba does not know them again.
+        if folder is None or "CPUDispatcher(" in repr(sig):
             return None
         machine = repr(target_context.codegen().magic_tuple())
-        digest = hashlib.blake2b(digest_size=_DIGEST)
-        for part in (source_digest(self._dispatcher), repr(sig).encode(), machine.encode(), _settings()):
-            digest.update(len(part).to_bytes(8, "little") + part)
+        digest = _hash([source_digest(self._dispatcher), repr(sig).encode(), machine.encode(), _settings()])
         function = self._dispatcher.py_func
-        return folder / f"{function.__module__.rpartition('.')[2]}.{function.__name__}-{digest.hexdigest()}.nbc"
+        return folder / f"{function.__module__.rpartition('.')[2]}.{function.__name__}-{digest.hex()}.nbc"
 
 
 def _settings() -> bytes:
@@ -138,19 +140,21 @@ def _settings() -> bytes:
 def cache_folder() -> Path | None:
     """Return the folder of compiled code, made if need be; None where none can be written."""
     given = os.environ.get("NEARFAR_CACHE_DIR") or config.CACHE_DIR
-    beside = _PACKAGE / "__pycache__" / "kernels"
-    home = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "nearfar"
-    for folder in [Path(given)] if given else [beside, home]:
+    folders = [Path(given)] if given else [_PACKAGE / "__pycache__" / "kernels"]
+    if not given:
+        with suppress(RuntimeError):  # nobody's home
+            folders.append(Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "nearfar")
+    for folder in folders:
         known = folder.is_dir()
         try:
             folder.mkdir(parents=True, exist_ok=True)
             tempfile.TemporaryFile(dir=folder).close()
         except OSError:
             continue
-        if folder == home and not known:
+        if folder != folders[0] and not known:
             _warn_once(f"compiled code is kept in {folder}, since the package's own folder cannot be written")
         return folder
-    _warn_once("compiled code can be kept nowhere, so each process makes it anew")
+    _warn_once("compiled code can be kept nowhere, so each process compiles again")
     return None
 
 
@@ -173,68 +177,74 @@ def source_digest(dispatcher: Dispatcher) -> bytes:
     Plain functions and classes (stand-ins that numba compiles by a rule of its own) count with the whole file that
     defines them.
     """
-    known = dispatcher.__dict__.get("_nearfar_digest")
-    if known is None:
-        digest = hashlib.blake2b(digest_size=_DIGEST)
-        for part in sorted(_parts(dispatcher, {})):
-            digest.update(len(part).to_bytes(8, "little") + part)
-        known = dispatcher.__dict__["_nearfar_digest"] = digest.digest()
-    return bytes(known)
+    return _hash(sorted(_parts(dispatcher, "", set())))
 
 
-def _parts(value: Any, seen: dict[int, Any]) -> Iterator[bytes]:
-    """Yield a text for each thing that machine code depends on."""
-    if id(value) in seen:
-        return
-    seen[id(value)] = value
+def _hash(parts: Iterable[bytes]) -> bytes:
+    digest = hashlib.blake2b(digest_size=_DIGEST)
+    for part in parts:
+        digest.update(len(part).to_bytes(8, "little") + part)
+    return digest.digest()
+
+
+def _parts(value: Any, where: str, seen: set[Any]) -> Iterator[bytes]:
+    """Yield a text for each thing that machine code depends on; ``where`` says who uses it, and by which name."""
     if isinstance(value, Dispatcher):
         function = value.py_func
-        options = sorted((name, _text(option)) for name, option in value.targetoptions.items())
-        yield f"{function.__module__} {function.__qualname__} {options} {function.__defaults__!r}".encode()
-        yield from _of_code(function.__code__)
-        for name in _names(function.__code__):
-            if name in function.__globals__:
-                yield from _parts_named(name, function.__globals__[name], seen)
-        for cell, name in zip(function.__closure__ or (), function.__code__.co_freevars, strict=True):
-            yield from _parts_named(name, cell.cell_contents, seen)
-    elif isinstance(value, types.ModuleType):
-        if value.__name__.partition(".")[0] not in _FOREIGN:
-            yield _of_file(value.__name__)
-    elif callable(value):
-        module = getattr(value, "__module__", None) or ""
-        if module.partition(".")[0] not in _FOREIGN:
-            yield _of_file(module)
-
-
-_FOREIGN = frozenset({"numba", "numpy", "llvmlite", "math", "builtins", "typing", "cmath"})
-
-
-def _parts_named(name: str, value: Any, seen: dict[int, Any]) -> Iterator[bytes]:
-    if isinstance(value, (Dispatcher, types.ModuleType)) or callable(value):
-        yield from _parts(value, seen)
-    elif isinstance(value, np.ndarray):
-        yield f"{name} {value.dtype} {value.shape}".encode() + value.tobytes()
+        name = f"{function.__module__}.{function.__qualname__}"
+        yield f"{where} is {name}".encode()
+        if function not in seen:
+            seen.add(function)
+            yield _text((name, value.targetoptions, function.__defaults__, function.__code__)).encode()
+            for used, item in _used(function):
+                yield from _parts(item, f"{name} {used}", seen)
+    elif isinstance(value, tuple):
+        for position, item in enumerate(value):
+            yield from _parts(item, f"{where} {position}", seen)
+    elif isinstance(value, types.ModuleType) or callable(value):
+        module = value.__name__ if isinstance(value, types.ModuleType) else getattr(value, "__module__", None) or ""
+        if not _is_foreign(module):
+            yield f"{where} is {getattr(value, '__qualname__', module)} of ".encode() + _of_file(module)
     else:
-        yield f"{name} {_text(value)}".encode()
+        yield f"{where} is {_text(value)}".encode()
 
 
-def _text(value: Any) -> str:
-    """Return what tells a value from others; a set has no order of its own, and another one in each process."""
-    return repr(sorted(map(repr, value)) if isinstance(value, (set, frozenset)) else value)
+def _is_foreign(module: str) -> bool:
+    """Whether a module's version, which is in every file's name, says what is in it."""
+    return module.partition(".")[0] in ("numba", "numpy", "llvmlite", "math", "builtins", "typing", "cmath")
+
+
+def _used(function: types.FunctionType) -> Iterator[tuple[str, Any]]:
+    """Yield what a function takes from its module and from the functions around it; of a module, what it names."""
+    cells = zip(function.__code__.co_freevars, function.__closure__ or (), strict=True)
+    scope = function.__globals__ | {name: cell.cell_contents for name, cell in cells}
+    names = _names(function.__code__)
+    for name in names & scope.keys():
+        value = scope[name]
+        if isinstance(value, types.ModuleType) and not _is_foreign(value.__name__):
+            yield from ((f"{name}.{inner}", vars(value)[inner]) for inner in names & vars(value).keys())
+        else:
+            yield name, value
 
 
 def _names(code: types.CodeType) -> set[str]:
     inner = (const for const in code.co_consts if isinstance(const, types.CodeType))
-    return set(code.co_names).union(*map(_names, inner))
+    return {*code.co_names, *code.co_freevars}.union(*map(_names, inner))
 
 
-def _of_code(code: types.CodeType) -> Iterator[bytes]:
-    yield code.co_code + repr((code.co_names, code.co_varnames, code.co_freevars)).encode()
-    for const in code.co_consts:
-        if isinstance(const, types.CodeType):
-            yield from _of_code(const)
-        else:
-            yield _text(const).encode()
+def _text(value: Any) -> str:
+    """Return a text that tells a value from others, and is the same in each process."""
+    if isinstance(value, types.CodeType):
+        return _text((value.co_code, value.co_names, value.co_varnames, value.co_freevars, value.co_consts))
+    if isinstance(value, (set, frozenset)):
+        return f"{{{', '.join(sorted(map(_text, value)))}}}"
+    if isinstance(value, dict):
+        return _text({(key, _text(item)) for key, item in value.items()})
+    if isinstance(value, tuple):
+        return f"({', '.join(map(_text, value))})"
+    if isinstance(value, np.ndarray):
+        return f"{value.dtype} {value.shape} {value.tobytes().hex()}"
+    return repr(value)
 
 
 @cache

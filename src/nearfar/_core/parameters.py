@@ -12,12 +12,12 @@ from typing import Any, Self
 
 from nearfar.errors import InputError
 
-# ------------------------------------------------------------
-# Parts with parameters: small frozen objects that an estimator takes as an argument, and grid search looks into.
-
 
 class Part:
-    """Base of the parts; a subclass is a frozen dataclass whose fields are its parameters."""
+    """Base of the parts with parameters, which an estimator takes as an argument and grid search looks into.
+
+    A subclass is a frozen dataclass whose fields are its parameters.
+    """
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:  # noqa: ARG002 - scikit-learn's signature
         """Return the parameters by name."""
@@ -56,10 +56,8 @@ class Parameters:
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
         """Return the parameters by name; with ``deep`` those of parts too, as ``part__name``."""
-        params: dict[str, Any] = {}
-        for name in self._parameter_names():
-            value = getattr(self, name)
-            params[name] = value
+        params = {name: getattr(self, name) for name in self._parameter_names()}
+        for name, value in list(params.items()):
             if deep and hasattr(value, "get_params") and not isinstance(value, type):
                 params |= {f"{name}__{key}": inner for key, inner in value.get_params().items()}
         return params
@@ -88,6 +86,6 @@ class Parameters:
 
     def __repr__(self) -> str:
         defaults = {p.name: p.default for p in inspect.signature(type(self)).parameters.values()}
-        given = {name: getattr(self, name) for name in defaults}
-        shown = (f"{n}={v!r}" for n, v in given.items() if v is not defaults[n] and repr(v) != repr(defaults[n]))
+        values = {name: getattr(self, name) for name in defaults}
+        shown = (f"{n}={v!r}" for n, v in values.items() if v is not defaults[n] and repr(v) != repr(defaults[n]))
         return f"{type(self).__name__}({', '.join(shown)})"

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import logging
 import sys
-from types import TracebackType
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -69,11 +68,6 @@ class ProgressLine:
             rate = f"{speed:,.1f} {self._unit}/s" if speed < 1e5 else f"{speed / 1e6:,.2f} M {self._unit}/s"
             self._progress.update(self._task, rate=rate)
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        value: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_error: object) -> None:
         if self._progress is not None:
             self._progress.stop()

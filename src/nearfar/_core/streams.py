@@ -1,4 +1,4 @@
-"""Bytes from a path, standard input or an open file, decompressed by what they are, not by their name."""
+"""Bytes from a path, standard input or an open file, decompressed by their first bytes, whatever the name."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ import sys
 import zlib
 from os import PathLike
 from pathlib import Path
-from types import TracebackType
 from typing import IO, Any
 
 from nearfar._core.checks import check_path, require
@@ -26,7 +25,7 @@ _ERRORS = (EOFError, OSError, lzma.LZMAError, zlib.error)
 
 
 class ByteStream:
-    """A source of bytes with one verb, ``read``; a context manager that closes only what it opened.
+    """A source of bytes with one method, ``read``; a context manager that closes only what it opened.
 
     Parameters
     ----------
@@ -54,7 +53,7 @@ class ByteStream:
         self.size: int | None = None
         self.n_raw = 0
         if isinstance(source, (str, PathLike)) and str(source) != "-":
-            regular = not Path(source).exists() or Path(source).is_dir()  # or else a pipe, which is fine
+            regular = not Path(source).exists() or Path(source).is_dir()  # otherwise a pipe
             path = check_path(owner, argument, source, exists=regular)
             self.name = repr(str(path))
             try:
@@ -77,17 +76,11 @@ class ByteStream:
         try:
             self._recognise()
         except BaseException:
-            self.close()
+            self.__exit__()
             raise
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
-
-    def close(self) -> None:
-        """Close the file if it was opened here."""
+    def __exit__(self, *_error: object) -> None:
         if self._opened is not None:
             self._opened.close()
 
@@ -107,12 +100,8 @@ class ByteStream:
         except _ERRORS as error:
             if not self._kind:
                 raise
-            raise DataError(
-                self._owner,
-                self._argument,
-                f"a complete {self._kind} file",
-                f"{self.name}, which is cut short or altered ({error})",
-            ) from error
+            got = f"{self.name}, which is cut short or altered ({error})"
+            raise DataError(self._owner, self._argument, f"a complete {self._kind} file", got) from error
         return data
 
     def take(self, size: int) -> bytes:
@@ -158,7 +147,7 @@ class _Raw:
 
 
 class _Zstandard:
-    """Frames of a zstandard file, one after another; the package's own reader is silent where a file was cut short."""
+    """Frames of a zstandard file, one after another; the package's own reader does not report a missing end."""
 
     def __init__(self, owner: str, raw: _Raw) -> None:
         self._package: Any = require(owner, "zstandard", "zstd")

@@ -44,17 +44,17 @@ def run_blocks(task: Callable[[int, int, int], object], bounds: Sequence[int] | 
         try:
             helpers[-1].wait()
             helpers.pop()
-        except BaseException as error:  # Ctrl-C: nobody may write into the arrays after the caller has been left
+        except BaseException as error:  # Ctrl-C: no thread may write into the arrays after this function has returned
             errors.append(error)
     if errors:
         try:
             raise errors[0]
         finally:
-            errors.clear()  # its traceback leads back to this list, and would keep the arrays alive
+            errors.clear()  # its traceback refers to this list, which would keep the arrays alive
 
 
 class _Helper:
-    """One other thread's part in the work. A light stand-in for a Future, which takes as long as a small block."""
+    """The part of another thread in the work; cheaper than a Future, which takes as long as a small block."""
 
     __slots__ = ("_begun", "_ended", "_work")
 
@@ -72,13 +72,13 @@ class _Helper:
 
     def wait(self) -> None:
         """Return when the part is done; may be called again after an interrupt."""
-        self.run()  # where the pool was busy with another fit, nobody has begun with it and no block is left for it
+        self.run()  # if the pool was busy with another fit, no thread has begun with it, and no block is left for it
         with self._ended:
             pass
 
 
 class _Pool:
-    """Threads that wait for parts; as many as were ever wanted."""
+    """Threads that wait for parts; their number grows with the demand."""
 
     def __init__(self) -> None:
         self.size, self.parts = 0, SimpleQueue[_Helper]()
@@ -92,7 +92,7 @@ class _Pool:
 
 def _serve(parts: SimpleQueue[_Helper]) -> None:
     while True:
-        parts.get().run()  # not bound to a name, which would keep the arrays of the last part alive
+        parts.get().run()  # no name for the part: it would keep its arrays alive
 
 
 _pool: _Pool | None = None

@@ -1,32 +1,111 @@
-"""What ``nearfar embed`` does between its options and its file: checks, the relation, the fit."""
+"""``nearfar embed``: a file of related pairs becomes vectors."""
 
 from __future__ import annotations
 
 import os
+import time
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from nearfar.cli.options import checkpoint_options, run_options, take_checkpoints, vectors_file
+from nearfar.cli.output import report
+
 if TYPE_CHECKING:
-    from nearfar.embedding.vectors import Embedding
     from nearfar.relations.matrix import Relation
 
-_ABOUT_EDGES = (
-    "directed",
-    "bipartite",
-    "source",
-    "target",
-    "weight",
-    "no_weight",
-    "delimiter",
-    "comments",
-    "header",
-    "storage",
+# ruff: noqa: D301 - as in cli/__init__.py
+
+_FAR = ("gaussian-mixture", "exact", "performer", "rfa", "noise")
+_COLUMNS = ("source", "target", "weight")
+_ABOUT_EDGES = ("directed", "bipartite", *_COLUMNS, "no_weight", "delimiter", "comments", "header", "storage")
+
+
+@click.command(short_help="Make vectors from a file of related pairs.")
+@click.argument("edges")
+@vectors_file
+@click.option("--n-components", default=32, show_default=True, help="Length of a vector.")
+@click.option("--walk-length", type=int, metavar="STEPS", help="Random walks of up to this many steps. [default: 3]")
+@click.option("--n-clusters", default=1, show_default=True, help="Gaussians in the far field; more is more exact.")
+@click.option("--n-epochs", default=30, show_default=True, help="Sweeps over the relation.")
+@click.option("--learning-rate", type=float, metavar="RATE", help="Size of the first step, in (0, 1].")
+@click.option(
+    "--far", type=click.Choice(_FAR), default=_FAR[0], show_default=True, help="How normalisers are computed."
 )
+@click.option("--directed", is_flag=True, help="An edge goes from its source to its target only.")
+@click.option("--bipartite", is_flag=True, help="Sources and targets are of two kinds (users and items); two-sided.")
+@click.option("--source", metavar="COLUMN", help="Column of the source: its name, or its position from 0.")
+@click.option("--target", metavar="COLUMN", help="Column of the target.")
+@click.option("--weight", metavar="COLUMN", help="Column of the weight. [default: a third column of numbers]")
+@click.option("--no-weight", is_flag=True, help="Read no weights: every edge weighs 1, repeated ones add up.")
+@click.option("--delimiter", metavar="TEXT", help="What separates columns; 'tab' for a tab. [default: from the file]")
+@click.option("--comments", metavar="TEXT", help="Leave out lines that begin with TEXT; '' for none. [default: #]")
+@click.option(
+    "--header/--no-header", default=None, help="Whether the first line names columns. [default: from the file]"
+)
+@click.option("--storage", metavar="FOLDER", help="Keep the relation in files there, not in memory.")
+@checkpoint_options(every=5)
+@run_options("vectors")
+def embed(edges: str, output: str, quiet: bool, as_json: bool, **options: Any) -> None:
+    """Make vectors from EDGES, a file of related pairs; - reads standard input.
+
+    EDGES is a CSV or TSV file (also .gz), or Parquet: a source, a target and, if there is one, a weight a line.
+    Repeated pairs add up. A relation too big for memory is kept in files with --storage; the FOLDER that this makes can
+    be given as EDGES the next time.
+
+    OUT appears whole or not at all. Suffixes: .safetensors (keeps everything), .npz, .parquet, .vec or .txt (word2vec
+    text), .bin (word2vec binary), .tsv (for a projector).
+
+    \b
+    Examples:
+      nearfar embed contacts.csv -o contacts.safetensors
+      nearfar embed links.tsv.gz -o links.vec --directed --n-components 128
+      nearfar embed huge.csv -o huge.safetensors --storage huge.relation
+      nearfar embed trips.csv -o trips.npz --source from --target to --weight passengers
+      cut -f1,2 big.tsv | nearfar embed - -o big.safetensors --random-state 1 --json
+      nearfar embed big.tsv -o big.safetensors --checkpoint run.safetensors --resume
+    """
+    import nearfar as nf
+    from nearfar.base import WITHOUT_EFFECT
+    from nearfar.embedding.files.registry import check_output
+
+    check_output("nearfar embed", output)
+    _check(options)
+    callbacks, resume = take_checkpoints(output, options, every=5)
+    started = time.perf_counter()
+    verbose = 0 if quiet else 1
+    relation, made = _relation(edges, options, verbose)
+    names = ("n_components", "n_clusters", "n_epochs", "far", "random_state", "learning_rate")
+    arguments = {name: options[name] for name in names if name != "learning_rate" or options[name] is not None}
+    estimator = nf.EDRep(**arguments, **callbacks, n_jobs=options["n_jobs"], verbose=verbose).fit(relation, **resume)
+    fitted = estimator.vectors_
+    effective = {name: v for name, v in fitted.parameters.items() if v is not None and name not in WITHOUT_EFFECT}
+    embedding = nf.Embedding(
+        fitted.vectors,
+        fitted.ids,
+        context_vectors=fitted.context_vectors,
+        context_ids=fitted.context_ids,
+        parameters=effective | arguments | made,
+    )
+    embedding.save(output)
+    counts = relation.describe()
+    summary = {
+        "output": output,
+        "n": len(embedding),
+        "n_components": embedding.n_components,
+        "loss": float(estimator.loss_),
+        "relation": counts,
+        "parameters": dict(embedding.parameters),
+    }
+    line = (
+        f"{output}: {len(embedding)} vectors of {embedding.n_components} from {counts['n_entries']} relations"
+        f" ({counts['isolates']} isolates, {counts['sinks']} sinks), loss {summary['loss']:.4f}"
+    )
+    report(line, summary, started, quiet, as_json)
 
 
-def check_options(options: dict[str, Any]) -> None:
-    """Check what does not depend on the edges, before a large file is read for nothing."""
+def _check(options: dict[str, Any]) -> None:
+    """Check what does not depend on the edges, before a large file is read."""
     from nearfar._core.checks import check_integer, check_real
 
     owner = "nearfar embed"
@@ -40,101 +119,44 @@ def check_options(options: dict[str, Any]) -> None:
         check_real(owner, "learning_rate", options["learning_rate"], 0, 1, open_low=True)
 
 
-def read_relation(edges: str, options: dict[str, Any], verbose: int) -> tuple[Relation, dict[str, Any]]:
+def _relation(edges: str, options: dict[str, Any], verbose: int) -> tuple[Relation, dict[str, Any]]:
     """Return the relation to fit, and how it was made."""
-    relation = _stored(edges, options) if os.path.isdir(edges) else None  # noqa: PTH112 - a string is all that click gives
-    bipartite = options["bipartite"] if relation is None else not relation.is_square
-    steps = options["walk_length"]
+    import nearfar as nf
+
+    made: dict[str, Any] = {"edges": edges}
+    steps, bipartite = options["walk_length"], options["bipartite"]
+    stored = os.path.isdir(edges)  # noqa: PTH112 - a string is all that click gives
+    if stored:
+        unfit = [name.replace("_", "-") for name in _ABOUT_EDGES if options[name] not in (None, False)]
+        if unfit:
+            option = f"--{unfit[0]}"
+            raise click.UsageError(f"{option} is for a file of edges; leave it out with a stored relation, {edges}.")
+        relation = nf.Relation.open(edges)
+        bipartite = not relation.is_square
     if bipartite and steps is not None:
         raise click.UsageError("--walk-length is for one kind of things; leave it out with --bipartite.")
-    made: dict[str, Any] = {"edges": edges}
-    if relation is None:
-        relation = _from_edges(edges, options, verbose)
+    if not stored:
+        columns: dict[str, Any] = {
+            name: int(text) if text is not None and text.isdecimal() else text
+            for name, text in ((name, options[name]) for name in _COLUMNS)
+        }
+        if options["no_weight"]:
+            columns["weight"] = False
+        relation = nf.Relation.from_edges(
+            edges,
+            **columns,
+            directed=options["directed"],
+            bipartite=bipartite,
+            delimiter="\t" if options["delimiter"] in ("tab", "\\t") else options["delimiter"],
+            comments="#" if options["comments"] is None else options["comments"] or None,
+            header="infer" if options["header"] is None else options["header"],
+            storage=options["storage"],
+            verbose=verbose,
+            n_jobs=options["n_jobs"],
+        )
         made["directed"] = options["directed"]
-        made |= {name: column for name, column in _columns(options).items() if column is not None}
+        made |= {name: column for name, column in columns.items() if column is not None}
     if bipartite:
         return relation.normalized(), {**made, "bipartite": True}
     steps = 3 if steps is None else steps
     return relation.random_walk(steps), {**made, "walk_length": steps}
-
-
-def _stored(folder: str, options: dict[str, Any]) -> Relation:
-    import nearfar as nf
-
-    given = [name for name in _ABOUT_EDGES if options[name] not in (None, False)]
-    if given:
-        option = given[0].replace("_", "-")
-        raise click.UsageError(f"--{option} is for a file of edges; leave it out with a stored relation, {folder}.")
-    return nf.Relation.open(folder)
-
-
-def _from_edges(edges: str, options: dict[str, Any], verbose: int) -> Relation:
-    import nearfar as nf
-
-    delimiter = "\t" if options["delimiter"] in ("tab", "\\t") else options["delimiter"]
-    return nf.Relation.from_edges(
-        edges,
-        **_columns(options),
-        directed=options["directed"],
-        bipartite=options["bipartite"],
-        delimiter=delimiter,
-        comments="#" if options["comments"] is None else options["comments"] or None,
-        header="infer" if options["header"] is None else options["header"],
-        storage=options["storage"],
-        verbose=verbose,
-        n_jobs=options["n_jobs"],
-    )
-
-
-def checkpoints_of(output: str, options: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Return the parameter and the argument of ``fit`` by which a run is kept and continued; empty without."""
-    path, every = options["checkpoint"], options["checkpoint_every"]
-    if path is None:
-        if every is not None or options["resume"]:
-            raise click.UsageError("--checkpoint-every and --resume need --checkpoint FILE.")
-        return {}, {}
-    if os.path.realpath(path) == os.path.realpath(output):
-        raise click.UsageError("--checkpoint and --output must be different files.")
-    from nearfar.callbacks import Checkpoint
-
-    kept = {"callbacks": [Checkpoint(path, **({} if every is None else {"every": every}))]}
-    there = os.path.exists(path)  # noqa: PTH110 - a string is all that click gives
-    return kept, {"resume": path} if options["resume"] and there else {}
-
-
-def fit(
-    relation: Relation,
-    arguments: dict[str, Any],
-    made: dict[str, Any],
-    checkpoints: tuple[dict[str, Any], dict[str, Any]],
-    *,
-    n_jobs: int | None,
-    verbose: int,
-) -> tuple[Any, Embedding]:
-    """Return the fitted estimator and its embedding, which says how it and its relation were made."""
-    import nearfar as nf
-
-    kept, resumed = checkpoints
-    estimator = nf.EDRep(**arguments, **kept, n_jobs=n_jobs, verbose=verbose).fit(relation, **resumed)
-    fitted = estimator.vectors_
-    # What leaves the vectors as they are is not how they were made.
-    told = {
-        name: value
-        for name, value in fitted.parameters.items()
-        if value is not None and name not in ("callbacks", "n_jobs", "verbose")
-    }
-    embedding = nf.Embedding(
-        fitted.vectors,
-        fitted.ids,
-        context_vectors=fitted.context_vectors,
-        context_ids=fitted.context_ids,
-        parameters=told | arguments | made,
-    )
-    return estimator, embedding
-
-
-def _columns(options: dict[str, Any]) -> dict[str, Any]:
-    """Return what was said about the columns, digits as positions."""
-    columns: dict[str, Any] = {name: options[name] for name in ("source", "target", "weight")}
-    columns = {n: int(text) if text is not None and text.isdecimal() else text for n, text in columns.items()}
-    return {**columns, "weight": False} if options["no_weight"] else columns

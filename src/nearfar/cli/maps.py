@@ -1,14 +1,16 @@
-"""What ``nearfar map`` does between its options and its files: the vectors, the map, the picture."""
+"""``nearfar map``: vectors become a map, and pictures of it."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+import time
+from typing import Any
 
 import click
 
-if TYPE_CHECKING:
-    from nearfar.callbacks import Frames
-    from nearfar.embedding.vectors import Embedding
+from nearfar.cli.options import run_options
+from nearfar.cli.output import report
+
+# ruff: noqa: D301 - as in cli/__init__.py
 
 METHODS = {
     "tsne": "TSNE",
@@ -19,14 +21,81 @@ METHODS = {
     "nerv": "NeRV",
     "jse": "JSE",
 }
-"""Recipes by their names on the command line."""
+"""Estimators by their names on the command line."""
 FILMS = (".gif", ".mp4")
 """Files in which the frames of the optimisation follow each other; in others they are side by side."""
 
 
-def check_targets(output: str | None, plot: str | None, frames: str | None, n_components: int) -> None:
-    """Refuse files that cannot be written, before a large map is drawn for nothing."""
-    from nearfar.embedding.files import check_output
+@click.command("map", short_help="Draw a map of vectors.")
+@click.argument("file")
+@click.option("-o", "--output", metavar="OUT", help="File for the positions; its suffix tells the format.")
+@click.option("--plot", metavar="PICTURE", help="File for a picture of the map: .png, .svg or .pdf.")
+@click.option("--frames", metavar="PICTURE", help="File for the optimisation: .gif or .mp4; .png, ... side by side.")
+@click.option("--method", type=click.Choice(list(METHODS)), default="tsne", show_default=True, help="Which map.")
+@click.option("--n-components", default=2, show_default=True, help="Dimensions of the map.")
+@click.option("--perplexity", default=30.0, show_default=True, help="Effective number of neighbours of a point.")
+@click.option("--metric", default="euclidean", show_default=True, help="Distance of the vectors; or cosine, ...")
+@click.option("--max-iter", default=750, show_default=True, help="Iterations.")
+@run_options("map")
+def map_(
+    file: str,
+    output: str | None,
+    plot: str | None,
+    frames: str | None,
+    method: str,
+    quiet: bool,
+    as_json: bool,
+    **arguments: Any,
+) -> None:
+    """Draw a map of the vectors in FILE, in which neighbours stay neighbours.
+
+    OUT holds the positions with the ids of the vectors, in the formats of nearfar embed; pictures need matplotlib.
+
+    \b
+    Methods: tsne (the best known), ssne (lighter tails), hssne (between the two), asne and tasne (each row by itself),
+    nerv (fewer false neighbours), jse (a compromise between false and missed neighbours).
+
+    \b
+    Examples:
+      nearfar map contacts.safetensors --plot contacts.png
+      nearfar map contacts.safetensors --frames contacts.gif
+      nearfar map words.vec -o map.tsv --metric cosine --perplexity 15
+      nearfar map genes.npz -o map.safetensors --plot map.svg --method nerv --random-state 1
+    """
+    import nearfar as nf
+    from nearfar.callbacks import Frames
+
+    _check_targets(output, plot, frames, arguments["n_components"])
+    recorder = None if frames is None else Frames()
+    started = time.perf_counter()
+    vectors = nf.Embedding.load(file)
+    callbacks = None if recorder is None else [recorder]
+    estimator = getattr(nf, METHODS[method])(**arguments, callbacks=callbacks, verbose=0 if quiet else 1)
+    estimator.fit(vectors.vectors)
+    made = {name: value for name, value in arguments.items() if value is not None and name != "n_jobs"}
+    drawn = nf.Embedding(estimator.embedding_, vectors.ids, parameters={"estimator": METHODS[method], **made})
+    if output is not None:
+        drawn.save(output)
+    if plot is not None:
+        nf.plots.scatter(drawn, path=plot)
+    if recorder is not None and frames is not None:
+        write = nf.plots.animation if frames.lower().endswith(FILMS) else nf.plots.small_multiples
+        write(recorder, path=frames)
+    targets = {"output": output, "plot": plot, "frames": frames}
+    summary = targets | {
+        "n": len(drawn),
+        "n_components": drawn.n_components,
+        "cost": float(estimator.cost_),
+        "n_iter": estimator.n_iter_,
+        "parameters": dict(drawn.parameters),
+    }
+    written = " and ".join(filter(None, targets.values()))
+    report(f"{written}: map of {len(drawn)} vectors, cost {summary['cost']:.4f}", summary, started, quiet, as_json)
+
+
+def _check_targets(output: str | None, plot: str | None, frames: str | None, n_components: int) -> None:
+    """Refuse files that cannot be written, before a large map is drawn."""
+    from nearfar.embedding.files.registry import check_output
 
     if output is None and plot is None and frames is None:
         raise click.UsageError("Nothing to write: give --output OUT, --plot PICTURE, --frames PICTURE, or several.")
@@ -42,27 +111,3 @@ def check_targets(output: str | None, plot: str | None, frames: str | None, n_co
         from nearfar.plots.scatter import PICTURES, check_suffix
 
         check_suffix("nearfar map", frames, (*FILMS, *PICTURES))
-
-
-def draw(
-    embedding: Embedding, method: str, arguments: dict[str, Any], *, frames: Frames | None, verbose: int
-) -> tuple[Any, Embedding]:
-    """Return the fitted estimator and the map with the ids of the vectors, which says how it was made."""
-    import nearfar as nf
-
-    callbacks = None if frames is None else [frames]
-    estimator = getattr(nf, METHODS[method])(**arguments, callbacks=callbacks, verbose=verbose).fit(embedding.vectors)
-    made = {name: value for name, value in arguments.items() if value is not None and name != "n_jobs"}
-    parameters = {"estimator": METHODS[method], **made}
-    return estimator, nf.Embedding(estimator.embedding_, embedding.ids, parameters=parameters)
-
-
-def draw_pictures(drawn: Embedding, plot: str | None, kept: Frames | None, frames: str | None) -> None:
-    """Write the picture of the map and that of its optimisation, if they are asked for."""
-    from nearfar import plots
-
-    if plot is not None:
-        plots.scatter(drawn, path=plot)
-    if kept is not None and frames is not None:
-        write = plots.animation if frames.lower().endswith(FILMS) else plots.small_multiples
-        write(kept, path=frames)

@@ -1,9 +1,10 @@
-"""What the command line says and how: one-line messages, tables for people, lines and JSON for the next program."""
+"""Output of the command line: one-line messages, tables on a terminal, lines and JSON for the next program."""
 
 from __future__ import annotations
 
 import json
 import sys
+import time
 from collections.abc import Sequence
 from typing import Any
 
@@ -16,7 +17,7 @@ def fail(message: str, code: int = 2) -> int:
     return code
 
 
-def show_warning(message: Warning | str, *_where: Any, **_how: Any) -> None:
+def show_warning(message: Warning | str, *_place: Any, **_named: Any) -> None:
     """Say a warning in one line, in place of :func:`warnings.showwarning`."""
     click.echo(f"nearfar: warning: {message}", err=True)
 
@@ -34,9 +35,23 @@ def fact(value: Any) -> str:
 
 
 def _print(text: str) -> None:
-    # Where the terminal's encoding lacks a letter, the letter is spelled out.
+    # Letters that the terminal's encoding lacks are written as escapes.
     encoding = getattr(sys.stdout, "encoding", None) or "utf-8"
     click.echo(text.encode(encoding, "backslashreplace").decode(encoding))
+
+
+def as_entries(found: list[tuple[Any, float]]) -> list[dict[str, Any]]:
+    """Return what a search found, for JSON."""
+    return [{"id": key, "score": score} for key, score in found]
+
+
+def report(line: str, summary: dict[str, Any], started: float, quiet: bool, as_json: bool) -> None:
+    """Say what a command has made: the summary as JSON, or a line on standard error, or nothing."""
+    seconds = time.perf_counter() - started
+    if as_json:
+        print_json(summary | {"seconds": round(seconds, 3)})
+    elif not quiet:
+        click.echo(f"{line}, {seconds:.1f} s", err=True)
 
 
 def print_json(value: Any) -> None:

@@ -1,4 +1,4 @@
-"""``nearfar words``: vectors of the words of a text, and how good they are."""
+"""``nearfar words``: vectors of the words of a text, how good they are, and what words and phrases mean."""
 
 from __future__ import annotations
 
@@ -7,28 +7,181 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from nearfar.cli.embed import checkpoints_of
-from nearfar.cli.output import print_json, print_table, shown
+from nearfar.cli.options import checkpoint_options, json_answer, run_options, take_checkpoints, vectors_file
+from nearfar.cli.output import as_entries, fact, print_json, print_table, report, shown
 
 if TYPE_CHECKING:
     from nearfar.embedding.vectors import Embedding
 
-# ------------------------------------------------------------
-# ``nearfar words senses`` and ``nearfar words compose``: what words mean, alone and in phrases.
-
-# ruff: noqa: D301 - as in cli.py
-
+# ruff: noqa: D301 - as in cli/__init__.py
 
 # Those of nearfar.composition.METHODS that need no basis, and whose result can be compared with words.
 COMPOSITIONS = ("phaser", "fuzz", "mult", "diag", "traced_add", "add", "verb")
+_MODELS = {"skipgram": "SkipGram", "word2dm": "Word2DM", "multisense": "MultiSenseWord2DM"}
+_OF_ONE_MODEL = {"n_factors": "word2dm", "n_senses": "multisense", "variant": "multisense"}
+
+which_operates = click.option("--operator", type=click.Choice(["verb", "noun"]), default="verb", show_default=True,
+                        help="Which of verb and noun operates on the other.")  # fmt: skip
 
 
-@click.command(short_help="Show what an ambiguous word means.")
+@click.group(short_help="Vectors of the words of a text.")
+def words() -> None:
+    """Vectors of words, from text.
+
+    \b
+    Try it:
+      nearfar words train book.txt -o words.safetensors
+      nearfar similar words.safetensors whale
+      nearfar words evaluate words.safetensors --similarity wordsim353.tsv
+    """
+
+
+@words.command(short_help="Make vectors of words from text.")
+@click.argument("text")
+@vectors_file
+@click.option("--model", type=click.Choice(list(_MODELS)), default="skipgram", show_default=True,
+              help="Vectors, or density matrices: see below.")  # fmt: skip
+@click.option("--n-components", type=int, help="Length of a vector, rows of a matrix. [default: 100; 17]")
+@click.option("--n-factors", type=int, help="word2dm: columns of a factor, the highest rank of a matrix. [default: 17]")
+@click.option("--n-senses", type=int, help="multisense: senses that a word may have. [default: 3; of columns: 17]")
+@click.option("--variant", type=click.Choice(["clusters", "columns"]),
+              help="multisense: senses are clusters of contexts, or the columns in which two words agree best."
+              " [default: clusters]")  # fmt: skip
+@click.option("--window", default=5, show_default=True, help="Words to either side that a word may meet.")
+@click.option("--n-negative", default=5, show_default=True, help="Noise words for each pair.")
+@click.option("--min-count", default=5, show_default=True, help="Words that come less often are left out.")
+@click.option("--max-size", type=int, metavar="N", help="No more than N words, the most frequent ones.")
+@click.option(
+    "--sample", default=1e-3, show_default=True, help="Frequency above which words are left out at random; 0: none."
+)
+@click.option("--n-epochs", default=5, show_default=True, help="Passes over the text.")
+@click.option("--optimizer", type=click.Choice(["sgd", "adam"]), default="sgd", show_default=True,
+              help="How steps are made. Adam is slower, and learns more from a short text.")  # fmt: skip
+@click.option("--learning-rate", type=float, help="Size of the first step; it falls to 0. [default: the model's own]")
+@click.option("--init", metavar="FILE", help="Start from the vectors in FILE, for the words that it has.")
+@click.option("--lowercase", is_flag=True, help="Turn everything into lower case first.")
+@click.option("--encoding-errors", type=click.Choice(["strict", "replace", "ignore"]), default="strict",
+              show_default=True, help="What to do with bytes that are no UTF-8.")  # fmt: skip
+@checkpoint_options(every=1)
+@run_options("vectors (with --n-jobs 1)")
+def train(text: str, output: str, model: str, quiet: bool, as_json: bool, **options: Any) -> None:
+    """Make vectors or density matrices of the words of TEXT; - reads standard input.
+
+    TEXT is a file or a folder of files (also .gz, .xz, .bz2, .zst), a sentence a line, words between blanks.
+
+    \b
+    Models: skipgram (word2vec's vectors), word2dm (a density matrix for each word, for ambiguity, senses and phrases),
+    multisense (density matrices made of several sense vectors).
+
+    \b
+    Examples:
+      nearfar words train wiki.txt.xz -o wiki.safetensors --lowercase
+      zcat *.gz | nearfar words train - -o news.vec --n-components 300 --json
+      nearfar words train big.txt -o big.safetensors --checkpoint run.safetensors --resume
+      nearfar words train physics.txt -o physics.safetensors --init wiki.safetensors
+      nearfar words train book.txt -o book.safetensors --model multisense --n-senses 5
+    """
+    import nearfar as nf
+    from nearfar.base import WITHOUT_EFFECT
+    from nearfar.embedding.files.registry import check_output
+
+    check_output("nearfar words train", output)
+    for name, owner in _OF_ONE_MODEL.items():
+        if options[name] is not None and owner != model:
+            raise click.UsageError(f"--{name.replace('_', '-')} is for --model {owner}.")
+    callbacks, resume = take_checkpoints(output, options, every=1)  # epochs of a text take long
+    about_text = {name: options.pop(name) for name in ("lowercase", "encoding_errors")}
+    parameters = {name: value for name, value in options.items() if value is not None}
+    estimator = getattr(nf, _MODELS[model])(**parameters, **callbacks, verbose=0 if quiet else 1)
+    started = time.perf_counter()
+    estimator.fit(nf.Corpus(text, **about_text, n_jobs=options["n_jobs"]), **resume)
+    # One side only: most formats keep no other, and the file is half as large.
+    fitted = estimator.vectors_
+    made = {name: value for name, value in fitted.parameters.items() if name not in WITHOUT_EFFECT}
+    vectors = type(fitted)(fitted.vectors, fitted.ids, parameters=made)
+    vectors.save(output)
+    summary = {
+        "output": output,
+        "n": len(vectors),
+        "n_components": vectors.n_components,
+        "n_tokens": estimator.vocabulary_.n_tokens,
+        "loss": float(estimator.loss_curve_[-1]),
+        "parameters": dict(vectors.parameters),
+    }
+    line = (
+        f"{output}: {len(vectors)} words of {vectors.n_components} from {summary['n_tokens']} tokens,"
+        f" loss {summary['loss']:.4f}"
+    )
+    report(line, summary, started, quiet, as_json)
+
+
+@words.command(short_help="Compare vectors of words with what people say.")
+@click.argument("file")
+@click.option("--similarity", multiple=True, metavar="PAIRS", help="Two words and a score a line; may be repeated.")
+@click.option("--analogies", multiple=True, metavar="QUESTIONS", help="Four words a line; may be repeated.")
+@click.option("--phrases", multiple=True, metavar="PHRASES", help="Two phrases and a score a line, under a header; may "
+              "be repeated.")  # fmt: skip
+@click.option("--method", type=click.Choice(["3CosAdd", "3CosMul"]), default="3CosAdd", show_default=True,
+              help="How analogies are answered.")  # fmt: skip
+@click.option("--composition", type=click.Choice([*COMPOSITIONS, "kronecker"]),
+              help="How phrases are composed. [default: phaser; of vectors: mult]")  # fmt: skip
+@which_operates
+@json_answer
+def evaluate(
+    file: str,
+    similarity: tuple[str, ...],
+    analogies: tuple[str, ...],
+    phrases: tuple[str, ...],
+    method: str,
+    composition: str | None,
+    operator: str,
+    as_json: bool,
+) -> None:
+    """Say how well the words in FILE agree with people: Spearman's rho with its interval, analogies solved.
+
+    \b
+    Examples:
+      nearfar words evaluate words.safetensors --similarity EN-MEN-TR-3k.txt --analogies questions-words.txt
+      nearfar words evaluate words.safetensors --phrases GS2011data.txt.gz --composition fuzz
+    """
+    import nearfar as nf
+
+    if not similarity and not analogies and not phrases:
+        raise click.UsageError("Give at least one file by --similarity, --analogies or --phrases.")
+    vectors = load_words(file)
+    scores: list[dict[str, Any]] = []
+    for path in similarity:
+        pairs = nf.evaluate.word_similarity(vectors, path)
+        scores.append(_score(path, "rho", pairs.rho, pairs.interval, pairs.n_covered, pairs.n_pairs))
+    for path in analogies:
+        solved = nf.evaluate.word_analogies(vectors, path, method=method)
+        scores.append(_score(path, "solved", solved.accuracy, None, solved.n_covered, solved.n_questions))
+    for path in phrases:
+        found = nf.evaluate.phrases(vectors, path, method=composition, operator=operator)
+        scores.append(_score(path, "rho", found.rho, found.interval, found.n_covered, found.n_items))
+    if as_json:
+        print_json(scores)
+    else:
+        print_table(tuple(scores[0]), [[_fact(value) for value in row.values()] for row in scores])
+
+
+def _score(file: str, score: str, value: float, interval: Any, covered: int, of: int) -> dict[str, Any]:
+    limits = None if interval is None else list(interval)
+    return {"file": file, "score": score, "value": value, "interval": limits, "covered": covered, "of": of}
+
+
+def _fact(value: Any) -> str:
+    if isinstance(value, list):
+        return " to ".join(map(_fact, value))
+    return "" if value is None else f"{value:.3f}" if isinstance(value, float) else str(value)
+
+
+@words.command(short_help="Show what an ambiguous word means.")
 @click.argument("file")
 @click.argument("words", nargs=-1, required=True, metavar="WORD...")
 @click.option("--n-senses", default=3, show_default=True, help="How many of each word at most.")
 @click.option("--topn", default=5, show_default=True, help="Words to show for each.")
-@click.option("--json", "as_json", is_flag=True, help="Write the answer as JSON.")
+@json_answer
 def senses(file: str, words: tuple[str, ...], n_senses: int, topn: int, as_json: bool) -> None:
     """Show the senses of words: the eigenvectors of their density matrices in FILE, with the words nearest to each.
 
@@ -48,7 +201,7 @@ def senses(file: str, words: tuple[str, ...], n_senses: int, topn: int, as_json:
             "id": word,
             "entropy": entropy,
             "senses": [
-                {"weight": weight, "similar": [{"id": key, "score": score} for key, score in nearest]}
+                {"weight": weight, "similar": as_entries(nearest)}
                 for weight, _, nearest in embedding.senses(word, n_senses, topn)
             ],
         }
@@ -58,14 +211,14 @@ def senses(file: str, words: tuple[str, ...], n_senses: int, topn: int, as_json:
         print_json(answer)
         return
     rows = [
-        (shown(one["id"]), f"{one['entropy']:.3f}", f"{sense['weight']:.3f}", _listed(sense["similar"]))
-        for one in answer
-        for sense in one["senses"]
+        (shown(word["id"]), f"{word['entropy']:.3f}", f"{sense['weight']:.3f}", _ids(sense["similar"]))
+        for word in answer
+        for sense in word["senses"]
     ]
     print_table(("word", "entropy", "weight", "nearest"), rows)
 
 
-@click.command(short_help="Show what a phrase is most similar to.")
+@words.command(short_help="Show what a phrase is most similar to.")
 @click.argument("file")
 @click.option("--verb", metavar="WORD", help="The verb.")
 @click.option("--subject", metavar="WORDS", help='A noun, its adjectives before it: --subject "big dog".')
@@ -73,10 +226,9 @@ def senses(file: str, words: tuple[str, ...], n_senses: int, topn: int, as_json:
 @click.option(
     "--method", type=click.Choice(COMPOSITIONS), help="How words are composed. [default: phaser; of vectors: mult]"
 )
-@click.option("--operator", type=click.Choice(["verb", "noun"]), default="verb", show_default=True,
-              help="Which of the two operates on the other.")  # fmt: skip
+@which_operates
 @click.option("--topn", default=10, show_default=True, help="How many words to show.")
-@click.option("--json", "as_json", is_flag=True, help="Write the answer as JSON.")
+@json_answer
 def compose(
     file: str,
     verb: str | None,
@@ -100,21 +252,18 @@ def compose(
     from nearfar.embedding.density import DensityEmbedding
 
     embedding = load_words(file)
-    dense = isinstance(embedding, DensityEmbedding)
-    method = method or ("phaser" if dense else "mult")
+    method = method or ("phaser" if isinstance(embedding, DensityEmbedding) else "mult")
     roles = {"verb": verb, "subject": _phrase(embedding, subject), "object": _phrase(embedding, object_)}
     whole = composed(embedding, **roles, method=method, operator=operator)
     entropies: dict[str, float] = {}
     if isinstance(embedding, DensityEmbedding):
-        keys = [
-            key for item in roles.values() if item is not None for key in (item if isinstance(item, tuple) else (item,))
-        ]
+        keys = [key for item in roles.values() if item for key in (item if isinstance(item, tuple) else (item,))]
         entropies = dict(zip(keys, embedding.entropy(keys).tolist(), strict=True))
         entropies["phrase"] = float(DensityEmbedding.from_matrices(whole[None]).entropy()[0])
     found = embedding.most_similar(whole, topn=topn)
     if as_json:
-        answer = [{"id": key, "score": score} for key, score in found]
-        print_json({**roles, "method": method, "operator": operator, "entropy": entropies, "similar": answer})
+        facts = {"method": method, "operator": operator, "entropy": entropies, "similar": as_entries(found)}
+        print_json(roles | facts)
         return
     if entropies:
         parts = ", ".join(f"{shown(key)} {value:.3f}" for key, value in entropies.items())
@@ -141,185 +290,5 @@ def _phrase(embedding: Embedding, text: str | None) -> Any:
     return text if text is None or text in embedding or len(words) < 2 else words
 
 
-def _listed(similar: list[dict[str, Any]]) -> str:
-    return ", ".join(shown(item["id"]) for item in similar)
-
-
-# ruff: noqa: D301 - as in cli.py
-
-
-_MODELS = {"skipgram": "SkipGram", "word2dm": "Word2DM", "multisense": "MultiSenseWord2DM"}
-_OF_ONE_MODEL = {"n_factors": "word2dm", "n_senses": "multisense", "variant": "multisense"}
-
-
-@click.group(short_help="Vectors of the words of a text.")
-def words() -> None:
-    """Vectors of words, from text.
-
-    \b
-    Try it:
-      nearfar words train book.txt -o words.safetensors
-      nearfar similar words.safetensors whale
-      nearfar words evaluate words.safetensors --similarity wordsim353.tsv
-    """
-
-
-@words.command(short_help="Make vectors of words from text.")
-@click.argument("text")
-@click.option("-o", "--output", required=True, metavar="OUT", help="File for the vectors; its suffix tells the format.")
-@click.option("--model", type=click.Choice(list(_MODELS)), default="skipgram", show_default=True,
-              help="Vectors, or density matrices: see below.")  # fmt: skip
-@click.option("--n-components", type=int, help="Length of a vector, rows of a matrix. [default: 100; 17]")
-@click.option("--n-factors", type=int, help="word2dm: columns of a factor, the highest rank of a matrix. [default: 17]")
-@click.option("--n-senses", type=int, help="multisense: senses that a word may have. [default: 3; of columns: 17]")
-@click.option("--variant", type=click.Choice(["clusters", "columns"]),
-              help="multisense: what tells senses apart, clusters of contexts, or the columns in which two words agree"
-              " best. [default: clusters]")  # fmt: skip
-@click.option("--window", default=5, show_default=True, help="Words to either side that a word may meet.")
-@click.option("--n-negative", default=5, show_default=True, help="Noise words for each pair.")
-@click.option("--min-count", default=5, show_default=True, help="Words that come less often are left out.")
-@click.option("--max-size", type=int, metavar="N", help="No more than N words, the most frequent ones.")
-@click.option(
-    "--sample", default=1e-3, show_default=True, help="Share beyond which frequent words are thinned; 0: none."
-)
-@click.option("--n-epochs", default=5, show_default=True, help="Passes over the text.")
-@click.option("--optimizer", type=click.Choice(["sgd", "adam"]), default="sgd", show_default=True,
-              help="How steps are made. Adam is slower, and learns more from a short text.")  # fmt: skip
-@click.option("--learning-rate", type=float, help="Of the first word; it falls to 0. [default: the model's own]")
-@click.option("--init", metavar="FILE", help="Start from the vectors in FILE, for the words that it has.")
-@click.option("--checkpoint", metavar="FILE", help="Keep the state of the training in FILE (.safetensors).")
-@click.option("--checkpoint-every", type=int, metavar="EPOCHS", help="How often. [default: 1]")
-@click.option("--resume", is_flag=True, help="Go on from the checkpoint FILE, if it is there.")
-@click.option("--lowercase", is_flag=True, help="Turn everything into lower case first.")
-@click.option("--encoding-errors", type=click.Choice(["strict", "replace", "ignore"]), default="strict",
-              show_default=True, help="What to do with bytes that are no UTF-8.")  # fmt: skip
-@click.option("--random-state", type=int, metavar="SEED", help="Same seed, same vectors (with --n-jobs 1).")
-@click.option("--n-jobs", type=int, metavar="N", help="Threads. [default: all processors]")
-@click.option("-q", "--quiet", is_flag=True, help="No progress, no summary.")
-@click.option("--json", "as_json", is_flag=True, help="Write the summary to standard output as JSON.")
-def train(text: str, output: str, model: str, quiet: bool, as_json: bool, **options: Any) -> None:
-    """Make vectors or density matrices of the words of TEXT; - reads standard input.
-
-    TEXT is a file or a folder of files (also .gz, .xz, .bz2, .zst), a sentence a line, words between blanks.
-
-    \b
-    Models: skipgram (word2vec's vectors), word2dm (a density matrix for each word, for ambiguity, senses and phrases),
-    multisense (density matrices made of several sense vectors).
-
-    \b
-    Examples:
-      nearfar words train wiki.txt.xz -o wiki.safetensors --lowercase
-      zcat *.gz | nearfar words train - -o news.vec --n-components 300 --json
-      nearfar words train big.txt -o big.safetensors --checkpoint run.safetensors --resume
-      nearfar words train physics.txt -o physics.safetensors --init wiki.safetensors
-      nearfar words train book.txt -o book.safetensors --model multisense --n-senses 5
-    """
-    import nearfar as nf
-    from nearfar.base import WITHOUT_EFFECT
-    from nearfar.embedding.files import check_output
-
-    check_output("nearfar words train", output)
-    for name, owner in _OF_ONE_MODEL.items():
-        if options[name] is not None and owner != model:
-            raise click.UsageError(f"--{name.replace('_', '-')} is for --model {owner}.")
-    kept, resumed = _checkpoints(output, options)
-    about_text = {name: options.pop(name) for name in ("lowercase", "encoding_errors")}
-    given = {name: value for name, value in options.items() if value is not None}
-    estimator = getattr(nf, _MODELS[model])(**given, **kept, verbose=0 if quiet else 1)
-    started = time.perf_counter()
-    estimator.fit(nf.Corpus(text, **about_text, n_jobs=options["n_jobs"]), **resumed)
-    # One side only: most formats keep no other, and the file is half as large.
-    fitted = estimator.vectors_
-    made = {name: value for name, value in fitted.parameters.items() if name not in WITHOUT_EFFECT}
-    vectors = type(fitted)(fitted.vectors, fitted.ids, parameters=made)
-    vectors.save(output)
-    summary = {
-        "output": output,
-        "n": len(vectors),
-        "n_components": vectors.n_components,
-        "n_tokens": estimator.vocabulary_.n_tokens,
-        "loss": float(estimator.loss_curve_[-1]),
-        "seconds": round(time.perf_counter() - started, 3),
-        "parameters": dict(vectors.parameters),
-    }
-    if as_json:
-        print_json(summary)
-    elif not quiet:
-        click.echo(
-            f"{output}: {len(vectors)} words of {vectors.n_components} from {summary['n_tokens']} tokens,"
-            f" loss {summary['loss']:.4f}, {summary['seconds']:.1f} s",
-            err=True,
-        )
-
-
-@words.command(short_help="Compare vectors of words with what people say.")
-@click.argument("file")
-@click.option("--similarity", multiple=True, metavar="PAIRS", help="Two words and a score a line; may be repeated.")
-@click.option("--analogies", multiple=True, metavar="QUESTIONS", help="Four words a line; may be repeated.")
-@click.option("--phrases", multiple=True, metavar="PHRASES", help="Two phrases and a score a line, under a header; may "
-              "be repeated.")  # fmt: skip
-@click.option("--method", type=click.Choice(["3CosAdd", "3CosMul"]), default="3CosAdd", show_default=True,
-              help="How analogies are answered.")  # fmt: skip
-@click.option("--composition", type=click.Choice([*COMPOSITIONS, "kronecker"]),
-              help="How phrases are composed. [default: phaser; of vectors: mult]")  # fmt: skip
-@click.option("--operator", type=click.Choice(["verb", "noun"]), default="verb", show_default=True,
-              help="Which of verb and noun operates on the other.")  # fmt: skip
-@click.option("--json", "as_json", is_flag=True, help="Write the scores as JSON.")
-def evaluate(
-    file: str,
-    similarity: tuple[str, ...],
-    analogies: tuple[str, ...],
-    phrases: tuple[str, ...],
-    method: str,
-    composition: str | None,
-    operator: str,
-    as_json: bool,
-) -> None:
-    """Say how well the words in FILE agree with people: Spearman's rho with its interval, analogies solved.
-
-    \b
-    Examples:
-      nearfar words evaluate words.safetensors --similarity EN-MEN-TR-3k.txt --analogies questions-words.txt
-      nearfar words evaluate words.safetensors --phrases GS2011data.txt.gz --composition fuzz
-    """
-    import nearfar as nf
-
-    if not similarity and not analogies and not phrases:
-        raise click.UsageError("Give at least one file by --similarity, --analogies or --phrases.")
-    vectors = load_words(file)
-    scores: list[dict[str, Any]] = []
-    for path in similarity:
-        pairs = nf.evaluate.word_similarity(vectors, path)
-        scores.append({"file": path, "score": "rho", "value": pairs.rho, "interval": list(pairs.interval),
-                       "covered": pairs.n_covered, "of": pairs.n_pairs})  # fmt: skip
-    for path in analogies:
-        solved = nf.evaluate.word_analogies(vectors, path, method=method)
-        scores.append({"file": path, "score": "solved", "value": solved.accuracy, "interval": None,
-                       "covered": solved.n_covered, "of": solved.n_questions})  # fmt: skip
-    for path in phrases:
-        found = nf.evaluate.phrases(vectors, path, method=composition, operator=operator)
-        scores.append({"file": path, "score": "rho", "value": found.rho, "interval": list(found.interval),
-                       "covered": found.n_covered, "of": found.n_items})  # fmt: skip
-    if as_json:
-        print_json(scores)
-        return
-    names = ("file", "score", "value", "interval", "covered", "of")
-    print_table(names, [[_fact(row[name]) for name in names] for row in scores])
-
-
-for _command in (senses, compose):
-    words.add_command(_command)
-
-
-def _checkpoints(output: str, options: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Take the options about checkpoints; return the parameter and the argument of ``fit`` that they stand for."""
-    about = {name: options.pop(name) for name in ("checkpoint", "checkpoint_every", "resume")}
-    if about["checkpoint"] is not None and about["checkpoint_every"] is None:
-        about["checkpoint_every"] = 1  # epochs of a text take long
-    return checkpoints_of(output, about)
-
-
-def _fact(value: Any) -> str:
-    if isinstance(value, list):
-        return " to ".join(map(_fact, value))
-    return "" if value is None else f"{value:.3f}" if isinstance(value, float) else str(value)
+def _ids(entries: list[dict[str, Any]]) -> str:
+    return fact([entry["id"] for entry in entries])

@@ -1,320 +1,45 @@
-"""Embeddings whose vectors are density matrices: ambiguity, senses, search by trace products."""
+"""Embeddings whose vectors are density matrices: ambiguity, senses, search by trace products.
+
+A density matrix is symmetric, positive semi-definite and of trace 1. A stack of them is stored as rows: ``svec`` lays
+out the upper triangle row by row, with the entries off the diagonal times √2, so that the scalar product of two rows is
+tr(AB) and the norm of a row is ‖A‖_F.
+
+Sources: Piedeleu, Kartsaklis, Coecke & Sadrzadeh 2015, "Open system categorical quantum semantics in natural language
+processing" (entropy as ambiguity); Nielsen & Chuang 2010, "Quantum computation and quantum information", sections
+9.2.2 (fidelity) and 11.3 (entropy).
+"""
 
 from __future__ import annotations
 
 import math
-import os
-from collections.abc import Callable, Hashable, Iterable, Mapping
-from pathlib import Path
+from collections.abc import Hashable, Iterable, Mapping
 from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from nearfar._core.checks import bad_file, check_integer
+from nearfar._core.checks import check_integer
 from nearfar._core.ids import Ids
 from nearfar.contracts import Floats
-from nearfar.embedding import files as storage
 from nearfar.embedding.search import nearest_rows
-from nearfar.embedding.vectors import Embedding
+from nearfar.embedding.vectors import Embedding, as_list
 from nearfar.errors import InputError
 
-# ------------------------------------------------------------
-# Algebra of density matrices: symmetric, positive semi-definite, of trace 1; always of whole stacks of them.
-#
-# All functions take arrays of shape (..., n, n) and work in float64. Eigenvalues that rounding makes negative count as
-# 0.
-# A stack of matrices is stored as rows: ``svec`` lays out the upper triangle row by row, with the entries off the
-# diagonal times √2, so that the scalar product of two rows is tr(AB) and the norm of a row is ‖A‖_F.
-#
-# Sources: Piedeleu, Kartsaklis, Coecke & Sadrzadeh 2015, "Open system categorical quantum semantics in natural language
-# processing" (entropy as ambiguity); Nielsen & Chuang 2010, "Quantum computation and quantum information", sections
-# 9.2.2
-# (fidelity) and 11.3 (entropy).
+__all__ = ["DensityEmbedding", "Sense"]
 
 Doubles = NDArray[np.float64]
 
-TOLERANCE = 1e-4  # what float32 arithmetic and files of six digits make of a trace of 1 and of an eigenvalue of 0
-DEGENERATE = 1e-6  # eigenvalues that differ by less, relative to the largest, are one: float32 does not tell them apart
-
-
-def order_of(length: int) -> int:
-    """Return the n for which the rows of n x n matrices have this length, n(n+1)/2; 0 if there is none."""
-    n = (math.isqrt(8 * length + 1) - 1) // 2
-    return n if n * (n + 1) // 2 == length else 0
-
-
-def svec(matrices: Floats) -> Floats:
-    """Return symmetric matrices as rows, shape (..., n(n+1)/2), of the same type."""
-    n = matrices.shape[-1]
-    rows, columns = np.triu_indices(n)
-    stored: Floats = matrices[..., rows, columns]
-    stored *= np.where(rows == columns, 1.0, math.sqrt(2.0)).astype(stored.dtype)
-    return stored
-
-
-def smat(stored: Floats) -> Floats:
-    """Return the matrices that rows by :func:`svec` stand for, shape (..., n, n), of the same type."""
-    n = order_of(stored.shape[-1])
-    rows, columns = np.triu_indices(n)
-    upper = stored * np.where(rows == columns, 1.0, math.sqrt(0.5)).astype(stored.dtype)
-    matrices = np.empty((*stored.shape[:-1], n, n), stored.dtype)
-    matrices[..., rows, columns] = upper
-    matrices[..., columns, rows] = upper
-    return matrices
-
-
-def trace(matrices: Floats) -> Doubles:
-    """Return the traces, shape (...)."""
-    found: Doubles = np.einsum("...ii->...", matrices, dtype=np.float64)
-    return found
-
-
-def trace_product(A: Floats, B: Floats) -> Doubles:
-    """Return tr(AB), shape (...)."""
-    found: Doubles = np.einsum("...ij,...ij->...", A, B, dtype=np.float64)
-    return found
-
-
-def of_trace_one(matrices: Floats) -> Doubles:
-    """Return the matrices divided by their traces; those of trace 0 become zero."""
-    total = trace(matrices)[..., None, None]
-    scaled: Doubles = np.divide(matrices, total, out=np.zeros(matrices.shape), where=total > 0)
-    return scaled
-
-
-def spectra(matrices: Floats) -> tuple[Doubles, Doubles]:
-    """Return eigenvalues, ascending and at least 0, shape (..., n), and eigenvectors as columns, shape (..., n, n)."""
-    values, vectors = np.linalg.eigh(matrices.astype(np.float64))
-    return np.maximum(values, 0.0), vectors
-
-
-def leading(matrix: Floats, most: int) -> tuple[Doubles, Doubles]:
-    """Return the largest eigenvalues of one matrix, those of 0 left out, and their eigenvectors as rows.
-
-    The largest entry of each eigenvector is positive.
-    """
-    values, vectors = spectra(matrix)
-    kept = np.flatnonzero(values > DEGENERATE)[::-1][:most]
-    axes: Doubles = vectors.T[kept]
-    axes *= np.sign(axes[np.arange(len(axes)), np.abs(axes).argmax(axis=1)])[:, None]
-    return values[kept], axes
-
-
-def entropy(matrices: Floats) -> Doubles:
-    """Return the von Neumann entropy -Σ λ ln λ in nats, shape (...), of matrices of trace 1; NaN for zero matrices."""
-    values = np.maximum(np.linalg.eigvalsh(matrices.astype(np.float64)), 0.0)
-    total = values.sum(axis=-1, keepdims=True)
-    shares = np.divide(values, total, out=np.full(values.shape, np.nan), where=total > 0)
-    logs = np.log(shares, out=np.zeros(shares.shape), where=shares > 0)
-    # Rounding may end just below 0.
-    found: Doubles = np.maximum(-(shares * logs).sum(axis=-1), 0.0)
-    return found
-
-
-def square_root(matrices: Floats) -> Doubles:
-    """Return the positive semi-definite square roots."""
-    values, vectors = spectra(matrices)
-    return (vectors * np.sqrt(values)[..., None, :]) @ np.swapaxes(vectors, -1, -2)
-
-
-def fidelity(A: Floats, B: Floats) -> Doubles:
-    """Return (tr √(√A B √A))², shape (...), in [0, 1] for matrices of trace 1."""
-    # √A B √A = (√A √B)(√A √B)ᵀ: its square root has the singular values of √A √B as eigenvalues.
-    product = square_root(A) @ square_root(B)
-    total: Doubles = np.linalg.svd(product, compute_uv=False).sum(axis=-1) ** 2
-    return np.minimum(total, 1.0)
-
-
-def eigenspaces(matrices: Floats) -> tuple[Doubles, Doubles, NDArray[np.int64]]:
-    """Return the spectra with equal eigenvalues made exactly equal, and which of them belong together.
-
-    Eigenvalues belong together if each is within ``DEGENERATE`` times the largest of the one before it.
-
-    Returns
-    -------
-    values : ndarray, shape (..., n), ascending, each the mean of its group
-    vectors : ndarray, shape (..., n, n), eigenvectors as columns
-    groups : ndarray, shape (..., n), int64, number of the eigenspace, from 0
-    """
-    values, vectors = spectra(matrices)
-    apart = np.diff(values, axis=-1) > DEGENERATE * values[..., -1:]
-    groups = np.concatenate([np.zeros((*values.shape[:-1], 1), np.int64), np.cumsum(apart, axis=-1)], axis=-1)
-    together = groups[..., :, None] == groups[..., None, :]
-    means: Doubles = (together * values[..., None, :]).sum(axis=-1) / together.sum(axis=-1)
-    return means, vectors, groups
-
-
-def symmetric(matrices: Floats) -> Doubles:
-    """Return matrices that are symmetric but for rounding, without that."""
-    both: Doubles = (matrices + np.swapaxes(matrices, -1, -2)) / 2
-    return both
-
-
-def phaser(op: Floats, arg: Floats) -> Doubles:
-    """Return ``√op arg √op``, shape (..., n, n)."""
-    root = square_root(op)
-    return symmetric(root @ arg @ root)
-
-
-def fuzz(op: Floats, arg: Floats) -> Doubles:
-    """Return ``Σ_i p_i P_i arg P_i`` with ``op = Σ_i p_i P_i``, P_i the projectors onto its eigenspaces."""
-    values, vectors, groups = eigenspaces(op)
-    turned = np.swapaxes(vectors, -1, -2)
-    # In the basis of the eigenvectors the projectors keep the blocks of their eigenspaces, and p_i scales these.
-    blocks = (groups[..., :, None] == groups[..., None, :]) * values[..., None, :]
-    return symmetric(vectors @ (blocks * (turned @ arg @ vectors)) @ turned)
-
-
-def spider(A: Floats, B: Floats, basis: Floats) -> Doubles:
-    """Return ``U [(UᵀAU) ∘ (UᵀBU)] Uᵀ``: the elementwise product in the basis of the columns of U."""
-    return symmetric(basis @ ((basis.T @ A @ basis) * (basis.T @ B @ basis)) @ basis.T)
-
-
-def diagonal_product(A: Floats, B: Floats) -> Doubles:
-    """Return the diagonal matrices whose diagonals are the products of those of A and B."""
-    product: Doubles = A * B * np.eye(A.shape[-1])
-    return product
-
-
-def traced_sum(A: Floats, B: Floats) -> Doubles:
-    """Return ``(tr(A) B + tr(B) A) / 2n``."""
-    total: Doubles = (trace(A)[..., None, None] * B + trace(B)[..., None, None] * A) / (2 * A.shape[-1])
-    return total
-
-
-# ------------------------------------------------------------
-# How density matrices come in and are kept: rows, the upper triangles of the matrices.
-
+TOLERANCE = 1e-4  # errors of traces and eigenvalues by float32 arithmetic and by files of six digits
+DEGENERATE = 1e-6  # eigenvalues that differ by less than this times the largest count as equal
 _BLOCK = 4096  # matrices at a time
-
-
-def as_stack(owner: str, name: str, value: ArrayLike) -> NDArray[Any]:
-    """Return a finite array of three dimensions, of the type that it has."""
-    try:
-        stack = np.asarray(value)
-    except ValueError as error:
-        raise InputError(owner, name, "matrices of one shape", str(error)) from error
-    if stack.ndim != 3 or stack.dtype.kind not in "fiub" or 0 in stack.shape[1:]:
-        raise InputError(owner, name, "numbers of shape (V, n, m)", f"{stack.dtype}, shape {stack.shape}")
-    if not np.isfinite(stack).all():
-        raise InputError(owner, name, "finite", "NaN or infinity")
-    return stack
-
-
-def symmetric_rows(owner: str, name: str, matrices: NDArray[Any]) -> NDArray[Any]:
-    """Return matrices that are symmetric up to rounding as exactly symmetric ones."""
-    turned = np.swapaxes(matrices, -1, -2)
-    if matrices.shape != turned.shape:
-        raise InputError(owner, name, "square matrices", f"shape {matrices.shape}")
-    if not (
-        np.abs(matrices - turned) <= TOLERANCE * np.abs(matrices).max(axis=(-2, -1), keepdims=True, initial=0.0)
-    ).all():
-        raise InputError(owner, name, "symmetric and finite", "a matrix that is not")
-    same: NDArray[Any] = (matrices + turned) / 2
-    return same
-
-
-def by_blocks(function: Callable[[Floats], NDArray[np.float64]], rows: Floats) -> NDArray[np.float64]:
-    """Return a number for each row, from a function of a stack of matrices."""
-    found = np.empty(len(rows))
-    for start in range(0, len(rows), _BLOCK):
-        found[start : start + _BLOCK] = function(smat(rows[start : start + _BLOCK]))
-    return found
-
-
-def rows_of_factors(owner: str, name: str, factors: ArrayLike) -> Floats:
-    """Return ``svec(B Bᵀ / tr B Bᵀ)`` of factors B, shape (V, n, m), as rows; zero factors stay zero."""
-    stack = as_stack(owner, name, factors)
-    n = stack.shape[1]
-    made = np.empty((len(stack), n * (n + 1) // 2), _kept(stack))
-    for start in range(0, len(stack), _BLOCK):
-        block = stack[start : start + _BLOCK].astype(np.float64)
-        # By the largest entry first: neither the squares of tiny factors vanish nor those of huge ones overflow.
-        peak = np.abs(block).max(axis=(1, 2), initial=0.0)[:, None, None]
-        block = np.divide(block, peak, out=np.zeros(block.shape), where=peak > 0)
-        made[start : start + _BLOCK] = svec(of_trace_one(block @ np.swapaxes(block, 1, 2)))
-    return made
-
-
-def rows_of_matrices(owner: str, name: str, matrices: ArrayLike) -> Floats:
-    """Return ``svec(A / tr A)`` of symmetric matrices A, shape (V, n, n), as rows; zero matrices stay zero."""
-    stack = as_stack(owner, name, matrices)
-    peak = np.abs(stack).max(axis=(1, 2), initial=0.0).astype(np.float64)[:, None, None]
-    even = symmetric_rows(owner, name, np.divide(stack, peak, out=np.zeros(stack.shape), where=peak > 0))
-    traces = trace(even)
-    if (wrong := (traces <= 0) & even.any(axis=(1, 2))).any():
-        got = f"a trace of {traces[wrong][0]:.6g} at {int(np.argmax(wrong))}"
-        raise InputError(owner, name, "positive semi-definite", got)
-    return svec(of_trace_one(even)).astype(_kept(stack))
-
-
-def improper(stored: Floats) -> tuple[int, str] | None:
-    """Return the first row that is no density matrix (nor zero), and what is wrong with it; None if all are."""
-    n = order_of(stored.shape[1])
-    lift = TOLERANCE * np.eye(n)
-    for start in range(0, len(stored), _BLOCK):
-        matrices = smat(stored[start : start + _BLOCK].astype(np.float64))
-        traces = trace(matrices)
-        wrong = (np.abs(traces - 1.0) > TOLERANCE) & matrices.any(axis=(1, 2))
-        if wrong.any():
-            row = int(np.argmax(wrong))
-            return start + row, f"a matrix of trace {traces[row]:.6g}"
-        try:
-            np.linalg.cholesky(matrices + lift)
-        except np.linalg.LinAlgError:
-            lowest = np.linalg.eigvalsh(matrices)[:, 0]
-            row = int(np.argmin(lowest))
-            return start + row, f"a matrix with the eigenvalue {lowest[row]:.6g}"
-    return None
-
-
-def state_of(owner: str, name: str, row: Floats) -> NDArray[np.float64]:
-    """Return the density matrix that a row is up to its trace, or raise."""
-    given = smat(row.astype(np.float64))
-    matrix = of_trace_one(given)
-    found = improper(svec(matrix)[None, :])
-    if found is not None or (given.any() and not matrix.any()):
-        got = found[1] if found else f"a matrix of trace {trace(given):.6g}"
-        raise InputError(owner, name, "positive semi-definite", got)
-    return matrix
-
-
-def _kept(array: NDArray[Any]) -> type[np.floating[Any]]:
-    return np.float64 if array.dtype == np.float64 else np.float32
-
-
-# ------------------------------------------------------------
-# The senses of a density matrix: its eigenvectors, and the words that are nearest to each.
 
 
 class Sense(NamedTuple):
     """One eigenvector of a word's density matrix: its weight, itself, and the ids nearest to it."""
 
     weight: float
-    vector: NDArray[np.float64]
+    vector: Doubles
     nearest: list[tuple[Any, float]]
-
-
-def senses_of(
-    matrix: Floats, rows: Floats, norms: NDArray[np.float64], ids: Ids, own: int | None, n_senses: int, topn: int
-) -> list[Sense]:
-    """Return the heaviest eigenvectors v with the ids of largest ``vᵀA v / ‖A‖``, but for the row ``own``."""
-    weights, axes = leading(matrix, n_senses)
-    k = min(topn, len(rows) - (own is not None))
-    nearest: list[list[tuple[Any, float]]] = [[] for _ in axes]
-    if k and len(axes):
-        queries = svec(axes[:, :, None] * axes[:, None, :])
-        skip = None if own is None else np.full(len(axes), own)
-        found = nearest_rows(queries, rows, k, norms=norms, skip=skip)
-        nearest = [
-            [(ids[row], score) for row, score in zip(*pair, strict=True)]
-            for pair in zip(*(part.tolist() for part in found), strict=True)
-        ]
-    return [Sense(*sense) for sense in zip(weights.tolist(), axes, nearest, strict=True)]
-
-
-__all__ = ["DensityEmbedding", "Sense"]
 
 
 class DensityEmbedding(Embedding):
@@ -322,7 +47,7 @@ class DensityEmbedding(Embedding):
 
     A word with one meaning is near a pure state ``v vᵀ``, an ambiguous one is a mixture. The matrices are stored as
     rows, the upper triangle row by row with the entries off the diagonal times √2, so that the scalar product of two
-    rows is tr(AB) and everything that an embedding does (search, files) does what it should: the similarity is
+    rows is tr(AB) and search and files work as for any embedding. The similarity is
     ``tr(AB) / (‖A‖ ‖B‖)``, in [0, 1]. Make one by :meth:`from_factors` or :meth:`from_matrices`, or read one by
     :meth:`load`.
 
@@ -370,27 +95,14 @@ class DensityEmbedding(Embedding):
     [('shore', 0.81), ('bank', 0.73)]
     """
 
-    def __init__(
-        self,
-        vectors: ArrayLike,
-        ids: Iterable[Hashable] | None = None,
-        *,
-        context_vectors: ArrayLike | None = None,
-        context_ids: Iterable[Hashable] | None = None,
-        parameters: Mapping[str, Any] | None = None,
-    ) -> None:
-        super().__init__(vectors, ids, context_vectors=context_vectors, context_ids=context_ids, parameters=parameters)
-        if not self.order:
-            expected = "rows of length n(n+1)/2, the upper triangles of n x n matrices"
-            raise InputError("DensityEmbedding", "vectors", expected, f"length {self.n_components}")
-        for name, rows, keys in (
-            ("vectors", self._vectors, self._ids),
-            ("context_vectors", self._context_vectors, self._context_ids),
-        ):
-            found = None if rows is None else improper(rows)
-            if found is not None and keys is not None:
-                expected = "density matrices, of trace 1 and without negative eigenvalues"
-                raise InputError("DensityEmbedding", name, expected, f"{found[1]} for {keys[found[0]]!r}")
+    def _check_rows(self, name: str, rows: Floats, ids: Ids) -> None:
+        if not order_of(rows.shape[1]):
+            expected = "rows of length n(n+1)/2, the upper triangles of n x n density matrices"
+            raise InputError("DensityEmbedding", name, expected, f"length {rows.shape[1]}")
+        wrong = first_improper(rows)
+        if wrong is not None:
+            expected = "density matrices, of trace 1 and without negative eigenvalues"
+            raise InputError("DensityEmbedding", name, expected, f"{wrong[1]} for {ids[wrong[0]]!r}")
 
     @classmethod
     def from_factors(
@@ -470,7 +182,7 @@ class DensityEmbedding(Embedding):
         UnknownIdError
             If an id is not there.
         """
-        return smat(self._some("DensityEmbedding.matrices", ids))
+        return smat(self._stored_rows("DensityEmbedding.matrices", ids))
 
     def entropy(self, ids: Iterable[Hashable] | None = None) -> NDArray[np.float64]:
         """Return the von Neumann entropy ``-tr(A ln A)``, a measure of ambiguity.
@@ -490,10 +202,12 @@ class DensityEmbedding(Embedding):
         UnknownIdError
             If an id is not there.
         """
-        return by_blocks(entropy, self._some("DensityEmbedding.entropy", ids))
+        rows = self._stored_rows("DensityEmbedding.entropy", ids)
+        blocks = (rows[start : start + _BLOCK] for start in range(0, len(rows), _BLOCK))
+        return np.concatenate([np.empty(0), *(entropy(smat(block)) for block in blocks)])
 
     def purity(self, ids: Iterable[Hashable] | None = None) -> NDArray[np.float64]:
-        """Return ``tr(A²)``, the cheap stand-in for the entropy.
+        """Return ``tr(A²)``, a measure of ambiguity that is cheaper than the entropy.
 
         Parameters
         ----------
@@ -510,7 +224,7 @@ class DensityEmbedding(Embedding):
         UnknownIdError
             If an id is not there.
         """
-        rows = self._some("DensityEmbedding.purity", ids)
+        rows = self._stored_rows("DensityEmbedding.purity", ids)
         found: NDArray[np.float64] = np.einsum("ij,ij->i", rows, rows, dtype=np.float64)
         return found
 
@@ -537,66 +251,6 @@ class DensityEmbedding(Embedding):
         """
         A, B = (self._state("DensityEmbedding.fidelity", name, item) for name, item in (("a", a), ("b", b)))
         return float(fidelity(A, B))
-
-    def most_similar(self, positive: Any = None, negative: Any = None, topn: int = 10) -> list[tuple[Any, float]]:
-        """Return the ids whose matrices are nearest to the mean of some items, less that of others.
-
-        Parameters
-        ----------
-        positive, negative : id, ndarray, or list of ids and ndarrays, optional
-            As in :meth:`Embedding.most_similar`; an array of shape (n, n), symmetric, is one item, one of shape
-            (k, n, n) is k of them.
-        topn : int
-            How many to return at most.
-
-        Returns
-        -------
-        list of (id, float)
-            Best first, by ``tr(QA) / (‖Q‖ ‖A‖)``; the ids of the query are left out. O(V n²) time.
-
-        Raises
-        ------
-        UnknownIdError
-            If an id is not there.
-        InputError
-            If there is neither a positive nor a negative item, or an array has another shape or is not symmetric.
-        """
-        owner = "DensityEmbedding.most_similar"
-        plus, minus = self._as_rows(owner, "positive", positive), self._as_rows(owner, "negative", negative)
-        return super().most_similar(plus, minus, topn)
-
-    def search(
-        self, Q: Any, topn: int = 10, *, metric: str = "cosine", n_jobs: int | None = None
-    ) -> tuple[NDArray[Any], NDArray[np.float64]]:
-        """Return the nearest ids of many queries at once, exactly.
-
-        Parameters
-        ----------
-        Q : ndarray of floats, shape (q, n, n), (n, n) or (q, d), or iterable of q ids
-            Symmetric matrices, one matrix, stored rows, or ids; each id is left out of its own answer.
-        topn : int
-            How many for each query; all there are if there are fewer.
-        metric : {"cosine", "dot"}
-            ``tr(QA) / (‖Q‖ ‖A‖)``, or ``tr(QA)``.
-        n_jobs : int, optional
-            Number of threads; all processors by default. The result does not depend on it.
-
-        Returns
-        -------
-        ids : ndarray, shape (q, topn), int64 if all ids are integers, otherwise of objects
-        scores : ndarray, shape (q, topn), float64
-            Best first; ties in the order of the rows. O(q V n²) time, 8 MiB for each thread beside the result.
-
-        Raises
-        ------
-        UnknownIdError
-            If an id is not there.
-        InputError
-            If an array has another shape, is not symmetric or holds NaN.
-        """
-        rows = self._as_rows("DensityEmbedding.search", "Q", Q)
-        single = rows is not Q and rows.ndim == 1
-        return super().search(rows[None, :] if single else rows, topn, metric=metric, n_jobs=n_jobs)
 
     def senses(self, word: Any, n_senses: int = 3, topn: int = 10) -> list[Sense]:
         """Return the eigenvectors of a word's matrix, each with its weight and the ids nearest to it.
@@ -635,60 +289,255 @@ class DensityEmbedding(Embedding):
         n_senses = check_integer(owner, "n_senses", n_senses, low=1)
         topn = check_integer(owner, "topn", topn, low=1)
         matrix = self._state(owner, "word", word)
-        own = None if isinstance(word, np.ndarray) else self._row(owner, word)
-        return senses_of(matrix, self._vectors, self._row_norms(), self._ids, own, n_senses, topn)
+        skip = None if isinstance(word, np.ndarray) else self._row(owner, word)
+        weights, axes = leading(matrix, n_senses)
+        k = min(topn, len(self) - (skip is not None))
+        if not k or not len(axes):
+            return [Sense(weight, axis, []) for weight, axis in zip(weights.tolist(), axes, strict=True)]
+        queries = svec(axes[:, :, None] * axes[:, None, :])
+        skipped = None if skip is None else np.full(len(axes), skip)
+        rows, scores = nearest_rows(queries, self._vectors, k, norms=self._row_norms(), skip=skipped)
+        nearest = [
+            [(self._ids[row], score) for row, score in zip(*pair, strict=True)]
+            for pair in zip(rows.tolist(), scores.tolist(), strict=True)
+        ]
+        return [Sense(*sense) for sense in zip(weights.tolist(), axes, nearest, strict=True)]
 
-    @classmethod
-    def load(cls, path: str | os.PathLike[str], format: str | None = None) -> Self:  # noqa: A002
-        """Read density matrices from a file that :meth:`save` wrote, in any of its formats.
-
-        Parameters
-        ----------
-        path : path-like
-            The file; its suffix tells the format.
-        format : str, optional
-            The format of a file with another suffix.
-
-        Returns
-        -------
-        DensityEmbedding
-
-        Raises
-        ------
-        InputError
-            If the file is not there or its suffix is unknown.
-        FileFormatError
-            If it is truncated, altered or of another kind, or does not hold density matrices.
-        """
-        content = storage.load("DensityEmbedding.load", path, format)
-        try:
-            return cls._from_content(content)
-        except InputError as error:
-            hint = "Embedding.load reads any vectors."
-            raise bad_file(Path(path), "one of density matrices", f"this: {str(error).rstrip('.')}", hint) from error
-
-    def _some(self, owner: str, ids: Iterable[Hashable] | None) -> Floats:
+    def _stored_rows(self, owner: str, ids: Iterable[Hashable] | None) -> Floats:
         if ids is None:
             return self._vectors
-        if isinstance(ids, (str, bytes)) or not isinstance(ids, Iterable):
-            raise InputError(owner, "ids", "a list of ids", repr(ids), "For one id: [id].")
-        some: Floats = self._vectors[self._rows(owner, ids)]
-        return some
+        rows: Floats = self._vectors[self._rows(owner, as_list(owner, "ids", ids))]
+        return rows
 
-    def _state(self, owner: str, name: str, item: Any) -> NDArray[np.float64]:
-        """Return the density matrix of an id, or of an array, which must be one up to its trace."""
-        row = self._vector(owner, name, item)
+    def _state(self, owner: str, name: str, item: Any) -> Doubles:
+        """Return the density matrix of an id, or of an array, which is divided by its trace."""
+        unscaled = smat(self._vector(owner, name, item).astype(np.float64))
+        matrix = of_trace_one(unscaled)
         if isinstance(item, np.ndarray):
-            return state_of(owner, name, row)
-        return of_trace_one(smat(row.astype(np.float64)))
+            wrong = first_improper(svec(matrix)[None, :])
+            if wrong is not None or (unscaled.any() and not matrix.any()):
+                got = wrong[1] if wrong else f"a matrix of trace {trace(unscaled):.6g}"
+                raise InputError(owner, name, "positive semi-definite", got)
+        return matrix
 
-    def _vector(self, owner: str, name: str, item: Any) -> Floats:
-        return super()._vector(owner, name, self._as_rows(owner, name, item))
+    def _as_vectors(self, owner: str, name: str, items: Any) -> Any:
+        if not isinstance(items, np.ndarray) or items.dtype.kind != "f" or items.ndim not in (2, 3):
+            return items
+        return svec(symmetric_rows(owner, name, items)) if items.shape[-2:] == (self.order, self.order) else items
 
-    def _as_rows(self, owner: str, name: str, item: Any) -> Any:
-        """Return matrices as rows; anything else as it is."""
-        if not isinstance(item, np.ndarray) or item.dtype.kind != "f" or item.ndim < 2:
-            return item
-        if item.ndim > 3 or item.shape[-2:] != (self.order, self.order):
-            return item
-        return svec(symmetric_rows(owner, name, item))
+
+# From matrices to rows.
+
+
+def rows_of_factors(owner: str, name: str, factors: ArrayLike) -> Floats:
+    """Return ``svec(B Bᵀ / tr B Bᵀ)`` of factors B, shape (V, n, m), as rows; zero factors stay zero."""
+    stack = _as_stack(owner, name, factors)
+    n = stack.shape[1]
+    made = np.empty((len(stack), n * (n + 1) // 2), np.float64 if stack.dtype == np.float64 else np.float32)
+    for start in range(0, len(stack), _BLOCK):
+        block = _scaled(stack[start : start + _BLOCK])
+        made[start : start + _BLOCK] = svec(of_trace_one(block @ np.swapaxes(block, 1, 2)))
+    return made
+
+
+def rows_of_matrices(owner: str, name: str, matrices: ArrayLike) -> Floats:
+    """Return ``svec(A / tr A)`` of symmetric matrices A, shape (V, n, n), as rows; zero matrices stay zero."""
+    stack = _as_stack(owner, name, matrices)
+    even = symmetric_rows(owner, name, _scaled(stack))
+    traces = trace(even)
+    if (wrong := (traces <= 0) & even.any(axis=(1, 2))).any():
+        got = f"a trace of {traces[wrong][0]:.6g} at {int(np.argmax(wrong))}"
+        raise InputError(owner, name, "positive semi-definite", got)
+    return svec(of_trace_one(even)).astype(np.float64 if stack.dtype == np.float64 else np.float32)
+
+
+def _as_stack(owner: str, name: str, value: ArrayLike) -> NDArray[Any]:
+    try:
+        stack = np.asarray(value)
+    except ValueError as error:
+        raise InputError(owner, name, "matrices of one shape", str(error)) from error
+    if stack.ndim != 3 or stack.dtype.kind not in "fiub" or 0 in stack.shape[1:]:
+        raise InputError(owner, name, "numbers of shape (V, n, m)", f"{stack.dtype}, shape {stack.shape}")
+    if not np.isfinite(stack).all():
+        raise InputError(owner, name, "finite", "NaN or infinity")
+    return stack
+
+
+def _scaled(stack: NDArray[Any]) -> Doubles:
+    """Return matrices divided by their largest entry, so that squares neither vanish nor overflow."""
+    peak = np.abs(stack).max(axis=(1, 2), initial=0.0).astype(np.float64)[:, None, None]
+    scaled: Doubles = np.divide(stack, peak, out=np.zeros(stack.shape), where=peak > 0)
+    return scaled
+
+
+def symmetric_rows(owner: str, name: str, matrices: NDArray[Any]) -> NDArray[Any]:
+    """Return matrices that are symmetric up to rounding as exactly symmetric ones."""
+    turned = np.swapaxes(matrices, -1, -2)
+    if matrices.shape != turned.shape:
+        raise InputError(owner, name, "square matrices", f"shape {matrices.shape}")
+    largest = np.abs(matrices).max(axis=(-2, -1), keepdims=True, initial=0.0)
+    if not (np.abs(matrices - turned) <= TOLERANCE * largest).all():
+        raise InputError(owner, name, "symmetric and finite", "a matrix that is not")
+    same: NDArray[Any] = (matrices + turned) / 2
+    return same
+
+
+def first_improper(stored: Floats) -> tuple[int, str] | None:
+    """Return the first row that is no density matrix (nor zero), and what is wrong with it; None if all are."""
+    lift = TOLERANCE * np.eye(order_of(stored.shape[1]))
+    for start in range(0, len(stored), _BLOCK):
+        matrices = smat(stored[start : start + _BLOCK].astype(np.float64))
+        traces = trace(matrices)
+        wrong = (np.abs(traces - 1.0) > TOLERANCE) & matrices.any(axis=(1, 2))
+        if wrong.any():
+            row = int(np.argmax(wrong))
+            return start + row, f"a matrix of trace {traces[row]:.6g}"
+        try:
+            np.linalg.cholesky(matrices + lift)
+        except np.linalg.LinAlgError:
+            lowest = np.linalg.eigvalsh(matrices)[:, 0]
+            row = int(np.argmin(lowest))
+            return start + row, f"a matrix with the eigenvalue {lowest[row]:.6g}"
+    return None
+
+
+# Algebra of stacks of matrices, shape (..., n, n), in float64. Negative eigenvalues (rounding) count as 0.
+
+
+def order_of(length: int) -> int:
+    """Return the n for which the rows of n x n matrices have this length, n(n+1)/2; 0 if there is none."""
+    n = (math.isqrt(8 * length + 1) - 1) // 2
+    return n if n * (n + 1) // 2 == length else 0
+
+
+def svec(matrices: Floats) -> Floats:
+    """Return symmetric matrices as rows, shape (..., n(n+1)/2), of the same type."""
+    n = matrices.shape[-1]
+    rows, columns = np.triu_indices(n)
+    stored: Floats = matrices[..., rows, columns]
+    stored *= np.where(rows == columns, 1.0, math.sqrt(2.0)).astype(stored.dtype)
+    return stored
+
+
+def smat(stored: Floats) -> Floats:
+    """Return the matrices that rows by :func:`svec` stand for, shape (..., n, n), of the same type."""
+    n = order_of(stored.shape[-1])
+    rows, columns = np.triu_indices(n)
+    upper = stored * np.where(rows == columns, 1.0, math.sqrt(0.5)).astype(stored.dtype)
+    matrices = np.empty((*stored.shape[:-1], n, n), stored.dtype)
+    matrices[..., rows, columns] = upper
+    matrices[..., columns, rows] = upper
+    return matrices
+
+
+def trace(matrices: Floats) -> Doubles:
+    """Return the traces, shape (...)."""
+    found: Doubles = np.einsum("...ii->...", matrices, dtype=np.float64)
+    return found
+
+
+def of_trace_one(matrices: Floats) -> Doubles:
+    """Return the matrices divided by their traces; those of trace 0 become zero."""
+    total = trace(matrices)[..., None, None]
+    scaled: Doubles = np.divide(matrices, total, out=np.zeros(matrices.shape), where=total > 0)
+    return scaled
+
+
+def spectra(matrices: Floats) -> tuple[Doubles, Doubles]:
+    """Return eigenvalues, ascending and at least 0, shape (..., n), and eigenvectors as columns, shape (..., n, n)."""
+    values, vectors = np.linalg.eigh(matrices.astype(np.float64))
+    return np.maximum(values, 0.0), vectors
+
+
+def leading(matrix: Floats, most: int) -> tuple[Doubles, Doubles]:
+    """Return the largest eigenvalues of one matrix, those of 0 left out, and their eigenvectors as rows.
+
+    The largest entry of each eigenvector is positive.
+    """
+    values, vectors = spectra(matrix)
+    largest = np.flatnonzero(values > DEGENERATE)[::-1][:most]
+    axes: Doubles = vectors.T[largest]
+    axes *= np.sign(axes[np.arange(len(axes)), np.abs(axes).argmax(axis=1)])[:, None]
+    return values[largest], axes
+
+
+def entropy(matrices: Floats) -> Doubles:
+    """Return the von Neumann entropy -Σ λ ln λ in nats, shape (...), of matrices of trace 1; NaN for zero matrices."""
+    values = np.maximum(np.linalg.eigvalsh(matrices.astype(np.float64)), 0.0)
+    total = values.sum(axis=-1, keepdims=True)
+    shares = np.divide(values, total, out=np.full(values.shape, np.nan), where=total > 0)
+    logs = np.log(shares, out=np.zeros(shares.shape), where=shares > 0)
+    # Rounding may end just below 0.
+    found: Doubles = np.maximum(-(shares * logs).sum(axis=-1), 0.0)
+    return found
+
+
+def square_root(matrices: Floats) -> Doubles:
+    """Return the positive semi-definite square roots."""
+    values, vectors = spectra(matrices)
+    return (vectors * np.sqrt(values)[..., None, :]) @ np.swapaxes(vectors, -1, -2)
+
+
+def fidelity(A: Floats, B: Floats) -> Doubles:
+    """Return (tr √(√A B √A))², shape (...), in [0, 1] for matrices of trace 1."""
+    # √A B √A = (√A √B)(√A √B)ᵀ: its square root has the singular values of √A √B as eigenvalues.
+    product = square_root(A) @ square_root(B)
+    total: Doubles = np.linalg.svd(product, compute_uv=False).sum(axis=-1) ** 2
+    return np.minimum(total, 1.0)
+
+
+def eigenspaces(matrices: Floats) -> tuple[Doubles, Doubles, NDArray[np.int64]]:
+    """Return the spectra with equal eigenvalues made exactly equal, and which of them belong together.
+
+    Eigenvalues belong together if each is within ``DEGENERATE`` times the largest of the one before it.
+
+    Returns
+    -------
+    values : ndarray, shape (..., n), ascending, each the mean of its group
+    vectors : ndarray, shape (..., n, n), eigenvectors as columns
+    groups : ndarray, shape (..., n), int64, number of the eigenspace, from 0
+    """
+    values, vectors = spectra(matrices)
+    apart = np.diff(values, axis=-1) > DEGENERATE * values[..., -1:]
+    groups = np.concatenate([np.zeros((*values.shape[:-1], 1), np.int64), np.cumsum(apart, axis=-1)], axis=-1)
+    together = groups[..., :, None] == groups[..., None, :]
+    means: Doubles = (together * values[..., None, :]).sum(axis=-1) / together.sum(axis=-1)
+    return means, vectors, groups
+
+
+def symmetric(matrices: Floats) -> Doubles:
+    """Return the symmetric part of matrices, which removes rounding errors."""
+    both: Doubles = (matrices + np.swapaxes(matrices, -1, -2)) / 2
+    return both
+
+
+def phaser(op: Floats, arg: Floats) -> Doubles:
+    """Return ``√op arg √op``, shape (..., n, n)."""
+    root = square_root(op)
+    return symmetric(root @ arg @ root)
+
+
+def fuzz(op: Floats, arg: Floats) -> Doubles:
+    """Return ``Σ_i p_i P_i arg P_i`` with ``op = Σ_i p_i P_i``, P_i the projectors onto its eigenspaces."""
+    values, vectors, groups = eigenspaces(op)
+    turned = np.swapaxes(vectors, -1, -2)
+    # In the basis of the eigenvectors the projectors keep the blocks of their eigenspaces, and p_i scales these.
+    blocks = (groups[..., :, None] == groups[..., None, :]) * values[..., None, :]
+    return symmetric(vectors @ (blocks * (turned @ arg @ vectors)) @ turned)
+
+
+def spider(A: Floats, B: Floats, basis: Floats) -> Doubles:
+    """Return ``U [(UᵀAU) ∘ (UᵀBU)] Uᵀ``: the elementwise product in the basis of the columns of U."""
+    return symmetric(basis @ ((basis.T @ A @ basis) * (basis.T @ B @ basis)) @ basis.T)
+
+
+def diagonal_product(A: Floats, B: Floats) -> Doubles:
+    """Return the diagonal matrices whose diagonals are the products of those of A and B."""
+    product: Doubles = A * B * np.eye(A.shape[-1])
+    return product
+
+
+def traced_sum(A: Floats, B: Floats) -> Doubles:
+    """Return ``(tr(A) B + tr(B) A) / 2n``."""
+    total: Doubles = (trace(A)[..., None, None] * B + trace(B)[..., None, None] * A) / (2 * A.shape[-1])
+    return total

@@ -1,6 +1,6 @@
-"""Vectors that are sparse mixtures of a few anchors, E = T A: rows are multiplied when they are asked for.
+"""Vectors that are sparse mixtures of a few anchors, E = T A. Rows are multiplied when they are read.
 
-Rows are sums in float64, rounded to float32: each is the same alone, in a block and in the whole matrix. A search
+A row is a sum in float64, rounded to float32, so it is the same alone, in a block and in the whole matrix. A search
 multiplies the queries by A' and then by rows of T, which costs nnz(T) for each of them instead of n d.
 """
 
@@ -34,14 +34,14 @@ def heaviest(weights: NDArray[np.float32], rows: NDArray[Any], names: Ids, topn:
 
 
 class Scales(NamedTuple):
-    """What numbers of 8 bits are multiples of: anchors, and weights on an anchor; float32, shape (K,) each."""
+    """Units of 8-bit numbers, one for each anchor and one for the weights on it; float32, shape (K,) each."""
 
     anchors: NDArray[np.float32]
     weights: NDArray[np.float32]
 
 
 class Mixtures:
-    """A matrix E = T A (n, d) in its factors, with what of an array is asked for in this library.
+    """A matrix E = T A (n, d) in its factors, with the part of the array interface that this library uses.
 
     Parameters
     ----------
@@ -56,7 +56,7 @@ class Mixtures:
     names : Ids, of length K
         Names of the anchors.
     scales : Scales, optional
-        Where all numbers are whole multiples, from -127 to 127, of these.
+        Given if all numbers are whole multiples, from -127 to 127, of these units.
     """
 
     dtype = np.dtype(np.float32)
@@ -88,7 +88,7 @@ class Mixtures:
         InputError
             If a number, or a vector, is too large for float32.
         """
-        with np.errstate(over="ignore"):  # found below
+        with np.errstate(over="ignore"):  # checked below
             matrix, rounded = matrix.astype(np.float32), anchors.astype(np.float32)
         matrix.sum_duplicates()  # sorts, too
         matrix.eliminate_zeros()
@@ -103,7 +103,7 @@ class Mixtures:
         """Whether the factors are finite, and no vector can be too large for float32."""
         if not (np.isfinite(self.weights).all() and np.isfinite(self.anchors).all()):
             return False
-        return bool(self.reach().max(initial=0.0) < float(np.finfo(np.float32).max))
+        return bool(self.norm_bound().max(initial=0.0) < float(np.finfo(np.float32).max))
 
     # -- as an array -----------------------------------------------------------------------------------------------
 
@@ -113,8 +113,8 @@ class Mixtures:
     def __getitem__(self, rows: Any) -> Floats:
         """Return rows of E: a vector for an integer, a matrix for a slice of step 1 or for row numbers."""
         if isinstance(rows, (int, np.integer)):
-            one: Floats = self._multiplied(self.take(np.array([rows], np.int64)))[0]
-            return one
+            row: Floats = self._multiplied(self.take(np.array([rows], np.int64)))[0]
+            return row
         if isinstance(rows, slice):
             start, stop, _ = rows.indices(len(self))
             return self._multiplied(self.block(start, stop))
@@ -130,11 +130,11 @@ class Mixtures:
 
     @property
     def T(self) -> NDArray[Any]:  # noqa: N802 - as an array has it
-        """The transpose, formed."""
+        """The transpose, as an array."""
         return np.asarray(self).T
 
     def tobytes(self) -> bytes:
-        """Return the bytes of the whole matrix, formed."""
+        """Return the bytes of the whole matrix, as of an array."""
         return np.asarray(self).tobytes()
 
     # -- factors ---------------------------------------------------------------------------------------------------
@@ -148,11 +148,11 @@ class Mixtures:
     def block(self, start: int, stop: int) -> Any:
         """Return rows start .. stop - 1 of T as a CSR array."""
         ends = self.starts[start : max(stop, start) + 1]
-        some = slice(int(ends[0]), int(ends[-1]))
-        return self._csr(self.weights[some], self.columns[some], ends - ends[0])
+        entries = slice(int(ends[0]), int(ends[-1]))
+        return self._csr(self.weights[entries], self.columns[entries], ends - ends[0])
 
     def positions(self, rows: Rows) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Return where the entries of some rows stand, row after row, and how many each row has."""
+        """Return the positions of the entries of some rows, row after row, and the number of entries of each row."""
         first = self.starts[:-1][rows].astype(np.int64)  # first: a row that is not there raises IndexError
         counts = self.starts[1:][rows] - first
         before = np.cumsum(counts) - counts
@@ -174,12 +174,12 @@ class Mixtures:
         np.maximum.at(heaviest, self.columns, np.abs(self.weights))
         scales = Scales(_scales(np.abs(self.anchors).max(axis=1)), _scales(heaviest))
         anchors = np.rint(self.anchors / scales.anchors[:, None]) * scales.anchors[:, None]
-        own = scales.weights[self.columns]
-        weights = np.rint(self.weights / own) * own
-        kept = weights != 0
+        units = scales.weights[self.columns]
+        weights = np.rint(self.weights / units) * units
+        nonzero = weights != 0
         rows = np.repeat(np.arange(len(self)), np.diff(self.starts))
-        counts = np.bincount(rows[kept], minlength=len(self))
-        return Mixtures(weights[kept], self.columns[kept], counts, anchors, self.names, scales)
+        counts = np.bincount(rows[nonzero], minlength=len(self))
+        return Mixtures(weights[nonzero], self.columns[nonzero], counts, anchors, self.names, scales)
 
     def error(self, exact: Mixtures) -> float:
         """Return how far the vectors are from others: the norm of the difference over the norm of the others."""
@@ -190,13 +190,13 @@ class Mixtures:
             whole += float(np.square(other).sum())
         return float(np.sqrt(differ / whole)) if whole else 0.0
 
-    def reach(self) -> NDArray[np.float64]:
+    def norm_bound(self) -> NDArray[np.float64]:
         """Return a bound of the norm of each row, shape (n,): the sum of abs(t) times the norm of the anchor."""
         lengths = row_norms(self.anchors)
-        reach = np.empty(len(self))
+        norm_bound = np.empty(len(self))
         for start in range(0, len(self), _ROWS):
-            reach[start : start + _ROWS] = abs(self.block(start, min(start + _ROWS, len(self)))) @ lengths
-        return reach
+            norm_bound[start : start + _ROWS] = abs(self.block(start, min(start + _ROWS, len(self)))) @ lengths
+        return norm_bound
 
     def same(self, other: Mixtures) -> bool:
         """Whether other mixtures have, bit for bit, the same factors."""
@@ -208,7 +208,7 @@ class Mixtures:
         """Bytes held: anchors, entries, their columns and where rows start."""
         return sum(getattr(self, name).nbytes for name in _FACTORS)
 
-    # -- the rest --------------------------------------------------------------------------------------------------
+    # -- internals -------------------------------------------------------------------------------------------------
 
     def search(self, Q: Floats, k: int, norms: NDArray[np.float64] | None, skip: Rows | None) -> Search:
         """Return the search that :func:`nearfar.embedding.search.nearest_rows` runs."""
@@ -244,12 +244,12 @@ class _MixedSearch(Search):
     def __init__(self, Q: Floats, Y: Mixtures, k: int, norms: NDArray[np.float64] | None, skip: Rows | None) -> None:
         self.mixtures = Y
         self._begin(Q, Y, k, norms, skip, np.float64)
-        reach = Y.reach()
+        norm_bound = Y.norm_bound()
         scale = np.ones(len(Y)) if self.inverse is None else self.inverse
         widest = int(np.diff(Y.starts).max(initial=0))
-        rounding = _UNIT32 * (reach * scale).max(initial=0.0) if norms is None else _UNIT32
+        rounding = _UNIT32 * (norm_bound * scale).max(initial=0.0) if norms is None else _UNIT32
         rounding += _TINY32 * np.sqrt(Y.shape[1]) * scale.max(initial=0.0)
-        products = (Y.shape[1] + widest + 8) * _UNIT64 * (reach * scale).max(initial=0.0)
+        products = (Y.shape[1] + widest + 8) * _UNIT64 * (norm_bound * scale).max(initial=0.0)
         self.margins = 2 * (rounding + products) * row_norms(self.Q)
         self.mixed = self.Q @ Y.anchors.astype(np.float64).T
 

@@ -1,13 +1,13 @@
-"""The nearest rows of a matrix, exactly: blocks of products, a running threshold, a precise second look.
+"""Exact nearest rows of a matrix, by blocks of matrix products.
 
-For a block of queries Q and a block of rows Y the scores Q Yᵀ are one matrix product in the precision of Y. Of each
-query's scores only those can matter that come near its k-th best so far; they are computed again in float64, one
-scalar product at a time, so that the result is that of a float64 search: it does not depend on the blocks, on the
-number of threads or on the BLAS library, and equal rows have equal scores, whose ties the order of the rows breaks.
+For a block of queries Q and a block of rows Y the scores Q Yᵀ are one matrix product in the precision of Y. Only the
+rows whose score comes near a query's k-th best so far can matter. Their scores are computed again in float64, one
+scalar product at a time. The result is therefore that of a float64 search: it does not depend on the blocks, on the
+number of threads or on the BLAS library. Equal rows have equal scores, and the order of the rows breaks such ties.
 
 "Near" is a rounding error: a float32 product of d terms errs by at most (d + 8) 2⁻²⁴ |q| |y| (Higham 2002, Accuracy and
-Stability of Numerical Algorithms, eq. 3.5; 8 for the roundings of q, of the norms and of the bound itself), and a row
-that belongs to the best k can thus be found at most twice that below the k-th best.
+Stability of Numerical Algorithms, eq. 3.5; the 8 allows for the roundings of q, of the norms and of the bound itself).
+A row among the best k can thus be found at most twice that below the k-th best.
 """
 
 from __future__ import annotations
@@ -87,7 +87,7 @@ def nearest_rows(
 
 
 class Search:
-    """One search: what all its blocks need, and where they write."""
+    """The state of one search, which all blocks of queries share, and its results."""
 
     def __init__(self, Q: Floats, Y: Floats, k: int, norms: NDArray[np.float64] | None, skip: Rows | None) -> None:
         lengths = row_norms(Y) if norms is None else norms
@@ -132,7 +132,7 @@ class Search:
             scores[self.skip[query] - first] = -np.inf
         floor = exact[-1] - margin if len(exact) == self.k else np.finfo(self.dtype).min
         found = np.flatnonzero(scores >= self.dtype(floor))
-        if len(found) > 4 * self.k:  # tighten: what is below the k-th best of these cannot be among the k best
+        if len(found) > 4 * self.k:  # rows clearly below the k-th best of these are not among the k best
             kth = np.partition(scores[found], len(found) - self.k)[len(found) - self.k]
             found = found[scores[found] >= self.dtype(kth - margin)]
         if not len(found):
@@ -143,7 +143,7 @@ class Search:
         return rows[order], exact[order]
 
     def _exact(self, query: int, rows: Rows) -> NDArray[np.float64]:
-        # einsum sums each row alike wherever it stands, which a matrix product does not.
+        # einsum sums every row in the same order, whatever its position; a matrix product does not.
         scores: NDArray[np.float64] = np.einsum("ij,j->i", self.Y[rows].astype(np.float64), self.Q[query])
         if self.inverse is None:
             return scores

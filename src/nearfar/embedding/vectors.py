@@ -2,38 +2,73 @@
 
 from __future__ import annotations
 
+import copy
 import os
 import warnings
 from collections.abc import Hashable, Iterable, Iterator, Mapping
+from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Self, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, DTypeLike, NDArray
 
-from nearfar._core.checks import (
-    bad_file,
-    check_choice,
-    check_integer,
-    check_matrix,
-    check_n_jobs,
-    check_path,
-    check_sparse,
-    require,
-)
+from nearfar._core.checks import check_choice, check_integer, check_matrix, check_n_jobs, check_sparse, require
 from nearfar._core.ids import Ids
 from nearfar.contracts import Floats
-from nearfar.embedding import files as storage
+from nearfar.embedding.files import FORMATS, Content, registry
 from nearfar.embedding.mixtures import Mixtures, heaviest
 from nearfar.embedding.search import nearest_rows, row_norms, unit_rows
 from nearfar.errors import InputError, NearfarWarning, UnknownIdError
 
-# ------------------------------------------------------------
-# Ids and vectors that belong together: the part of an embedding that holds, without what is done with it.
+__all__ = ["AnchoredEmbedding", "Embedding"]
 
 
-class LabelledVectors:
-    """Ids and their vectors, read-only; see :class:`nearfar.Embedding` for the parameters."""
+class Embedding:
+    """Ids and their vectors, read-only.
+
+    ``emb[key]`` is always the vector of an id, also where ids are integers; the rows of the matrix are
+    ``emb.vectors[row]``. An embedding converts to an array by itself: ``np.asarray(emb)``.
+
+    Parameters
+    ----------
+    vectors : array-like, shape (n, d), finite
+        One row for each id. float64 stays float64, everything else becomes float32. An array of these types is not
+        copied, so do not change it afterwards.
+    ids : iterable of hashable, of length n, optional
+        Distinct names of the rows; 0 .. n - 1 by default.
+    context_vectors : array-like, shape (m, d), optional
+        The other side of a two-sided model, in the order of ``context_ids``.
+    context_ids : iterable of hashable, of length m, optional
+        Names of the other side; by default ``ids`` where m = n, otherwise 0 .. m - 1.
+    parameters : mapping, optional
+        How the vectors were made. Values that JSON does not know are saved as their ``repr``.
+
+    Raises
+    ------
+    InputError
+        If the vectors are not a finite matrix, or the ids are not distinct, hashable and one for each row.
+
+    Notes
+    -----
+    The similarity is the cosine. A vector of zeros stands for an object of which nothing is known (an isolated node),
+    and has cosine 0 with everything.
+
+    Examples
+    --------
+    >>> import nearfar as nf
+    >>> emb = nf.Embedding([[1, 0], [3, 1], [0, 2]], ids=["ann", "bob", "cem"])
+    >>> emb["bob"]
+    array([3., 1.], dtype=float32)
+    >>> [(name, round(score, 3)) for name, score in emb.most_similar("ann", topn=2)]
+    [('bob', 0.949), ('cem', 0.0)]
+    >>> "dan" in emb, len(emb), list(emb)
+    (False, 3, ['ann', 'bob', 'cem'])
+    """
+
+    _context_vectors: Floats | None = None
+    _context_ids: Ids | None = None
+    _norms: NDArray[np.float64] | None = None  # made at the first search
 
     def __init__(
         self,
@@ -44,22 +79,41 @@ class LabelledVectors:
         context_ids: Iterable[Hashable] | None = None,
         parameters: Mapping[str, Any] | None = None,
     ) -> None:
-        self._vectors = _read_only(check_matrix("Embedding", "vectors", vectors))
-        if self.n_components < 1:
-            raise InputError("Embedding", "vectors", "of at least one column", f"shape {self._vectors.shape}")
-        self._ids = _as_ids("ids", ids, len(self._vectors), Ids(len(self._vectors)))
-        self._context_vectors: Floats | None = None
-        self._context_ids: Ids | None = None
+        matrix = check_matrix("Embedding", "vectors", vectors)
+        if not matrix.shape[1]:
+            raise InputError("Embedding", "vectors", "of at least one column", f"shape {matrix.shape}")
+        self._label(_read_only(matrix), ids, parameters)
+        self._check_rows("vectors", self._vectors, self._ids)
         if context_vectors is not None:
             context = check_matrix("Embedding", "context_vectors", context_vectors, columns=self.n_components)
+            if context_ids is None and len(context) == len(self):
+                context_ids = self._ids
             self._context_vectors = _read_only(context)
-            default = self._ids if len(context) == len(self._ids) else Ids(len(context))
-            self._context_ids = _as_ids("context_ids", context_ids, len(context), default)
+            self._context_ids = Ids.of_rows(len(context), context_ids, owner="Embedding", name="context_ids")
+            self._check_rows("context_vectors", context, self._context_ids)
         elif context_ids is not None:
             raise InputError("Embedding", "context_ids", "given with context_vectors only", repr(context_ids))
+
+    def _check_rows(self, name: str, rows: Floats, ids: Ids) -> None:
+        """Refuse rows that a subclass cannot hold."""
+
+    def _label(
+        self, vectors: Floats | Mixtures, ids: Iterable[Hashable] | None, parameters: Mapping[str, Any] | None
+    ) -> None:
+        """Store vectors that were checked, and their ids."""
         if parameters is not None and not isinstance(parameters, Mapping):
             raise InputError("Embedding", "parameters", "a mapping such as a dict", repr(parameters))
+        self._vectors = cast("Floats", vectors)
+        self._ids = Ids.of_rows(len(vectors), ids, owner="Embedding")
         self._parameters = dict(parameters or {})
+
+    def _like(self, vectors: Floats | Mixtures, ids: Ids) -> Self:
+        """Return a copy with other rows, which are not checked again."""
+        other = copy.copy(self)
+        other._vectors, other._ids, other._norms = cast("Floats", vectors), ids, None
+        return other
+
+    # -- what it holds ---------------------------------------------------------------------------------------------
 
     @property
     def ids(self) -> Ids:
@@ -90,9 +144,11 @@ class LabelledVectors:
         InputError
             If there is no other side.
         """
-        if self._context_vectors is None:
+        if self._context_vectors is None or self._context_ids is None:
             raise InputError("Embedding.context", "embedding", "two-sided", "one without context_vectors")
-        return type(self)(self._context_vectors, self._context_ids, parameters=self._parameters)
+        other = self._like(self._context_vectors, self._context_ids)
+        other._context_vectors = other._context_ids = None
+        return other
 
     @property
     def parameters(self) -> Mapping[str, Any]:
@@ -133,11 +189,11 @@ class LabelledVectors:
     def __setstate__(self, state: dict[str, Any]) -> None:
         # Pickle and copy bring arrays back writable.
         self.__dict__.update(state)
-        self._vectors = _read_only(self._vectors)
-        if self._context_vectors is not None:
-            self._context_vectors = _read_only(self._context_vectors)
+        for name in ("_vectors", "_context_vectors"):
+            if isinstance(state.get(name), np.ndarray):
+                setattr(self, name, _read_only(state[name]))
 
-    def equals(self, other: LabelledVectors) -> bool:
+    def equals(self, other: Embedding) -> bool:
         """Whether another embedding has the same ids and, bit for bit, the same vectors on both sides.
 
         Parameters
@@ -149,7 +205,7 @@ class LabelledVectors:
         bool
             The parameters are not compared.
         """
-        if not isinstance(other, LabelledVectors) or self._ids != other._ids or self._context_ids != other._context_ids:
+        if not isinstance(other, Embedding) or self._ids != other._ids or self._context_ids != other._context_ids:
             return False
         pairs = ((self._vectors, other._vectors), (self._context_vectors, other._context_vectors))
         return all(
@@ -157,100 +213,28 @@ class LabelledVectors:
             for a, b in pairs
         )
 
-    def _row(self, owner: str, key: Any) -> int:
-        row = self._ids.get(key)
-        if row < 0:
-            raise UnknownIdError(owner, [key], self._hint(key))
-        return row
+    def subset(self, ids: Iterable[Hashable]) -> Self:
+        """Return the embedding of some ids, in the order that is given.
 
-    def _rows(self, owner: str, keys: Iterable[Any]) -> NDArray[np.int64]:
-        listed = keys if isinstance(keys, (Ids, list)) else list(keys)
-        rows = self._ids.rows(listed)
-        if (rows < 0).any():
-            unknown = [listed[int(i)] for i in np.flatnonzero(rows < 0)]
-            raise UnknownIdError(owner, unknown, self._hint(unknown[0]))
-        return rows
+        Parameters
+        ----------
+        ids : iterable of distinct ids
 
-    def _hint(self, key: Any) -> str:
-        if isinstance(key, (list, np.ndarray, slice)):
-            return "For several ids: subset(ids); for rows: vectors[rows]; vectors are given as an array of floats."
-        if isinstance(key, str):
-            tries: list[Any] = [key.strip(), key.lower(), key.upper(), key.capitalize()]
-            tries += [int(key)] if key.lstrip("-").isdecimal() else []
-        else:
-            tries = [str(key)]
-        for other in tries:
-            if other in self._ids:
-                return f"Did you mean {other!r}?"
-        if self._context_ids is not None and key in self._context_ids:
-            return "It is an id of the other side: see context."
-        if isinstance(key, float):
-            return "A vector is given as a NumPy array, not as a list."
-        shown = ", ".join(repr(some) for some in self._ids[:3])
-        return f"It holds {len(self)} ids" + (f", such as {shown}." if shown else ".")
+        Returns
+        -------
+        Embedding
+            The other side of a two-sided model stays whole.
 
+        Raises
+        ------
+        UnknownIdError
+            If an id is not there.
+        """
+        owner = f"{type(self).__name__}.subset"
+        chosen = Ids(as_list(owner, "ids", ids), owner=owner)
+        return self._like(self._taken(self._rows(owner, chosen)), chosen)
 
-def _read_only(array: Floats) -> Floats:
-    view = array.view()
-    view.flags.writeable = False
-    return view
-
-
-def _as_ids(name: str, ids: Iterable[Hashable] | None, n: int, default: Ids) -> Ids:
-    if ids is None:
-        return default
-    made = Ids(ids, owner="Embedding", name=name)
-    if len(made) != n:
-        raise InputError("Embedding", name, f"{n}, one for each row", f"{len(made)}")
-    return made
-
-
-__all__ = ["Embedding"]
-
-
-class Embedding(LabelledVectors):
-    """Ids and their vectors, read-only.
-
-    ``emb[key]`` is always the vector of an id, also where ids are integers; the rows of the matrix are
-    ``emb.vectors[row]``. An embedding converts to an array by itself: ``np.asarray(emb)``.
-
-    Parameters
-    ----------
-    vectors : array-like, shape (n, d), finite
-        One row for each id. float64 stays float64, everything else becomes float32. An array of these types is not
-        copied: leave it as it is from then on.
-    ids : iterable of hashable, of length n, optional
-        Distinct names of the rows; 0 .. n - 1 by default.
-    context_vectors : array-like, shape (m, d), optional
-        The other side of a two-sided model, in the order of ``context_ids``.
-    context_ids : iterable of hashable, of length m, optional
-        Names of the other side; by default ``ids`` where m = n, otherwise 0 .. m - 1.
-    parameters : mapping, optional
-        How the vectors were made. Values that JSON does not know are saved as their ``repr``.
-
-    Raises
-    ------
-    InputError
-        If the vectors are not a finite matrix, or the ids are not distinct, hashable and one for each row.
-
-    Notes
-    -----
-    The similarity is the cosine. A vector of zeros stands for an object of which nothing is known (an isolated node),
-    and has cosine 0 with everything.
-
-    Examples
-    --------
-    >>> import nearfar as nf
-    >>> emb = nf.Embedding([[1, 0], [3, 1], [0, 2]], ids=["ann", "bob", "cem"])
-    >>> emb["bob"]
-    array([3., 1.], dtype=float32)
-    >>> [(name, round(score, 3)) for name, score in emb.most_similar("ann", topn=2)]
-    [('bob', 0.949), ('cem', 0.0)]
-    >>> "dan" in emb, len(emb), list(emb)
-    (False, 3, ['ann', 'bob', 'cem'])
-    """
-
-    _norms: NDArray[np.float64] | None = None  # made at the first search
+    # -- what is near ----------------------------------------------------------------------------------------------
 
     def similarity(self, a: Any, b: Any) -> float:
         """Return the cosine of the angle between two items.
@@ -275,7 +259,7 @@ class Embedding(LabelledVectors):
         >>> nf.Embedding([[1, 0], [1, 1]], ids=["a", "b"]).similarity("a", "b").__round__(4)
         0.7071
         """
-        pair = [self._vector("Embedding.similarity", name, item) for name, item in (("a", a), ("b", b))]
+        pair = [self._vector(f"{type(self).__name__}.similarity", name, item) for name, item in (("a", a), ("b", b))]
         left, right = unit_rows(np.stack(pair))
         return float(np.clip(left @ right, -1.0, 1.0))
 
@@ -313,21 +297,22 @@ class Embedding(LabelledVectors):
         >>> emb.most_similar(positive=["ne", "nw"], negative="e", topn=1)[0][0]
         'n'
         """
-        owner = "Embedding.most_similar"
+        owner = f"{type(self).__name__}.most_similar"
         topn = check_integer(owner, "topn", topn, low=1)
-        plus, minus = _as_items(positive), _as_items(negative)
+        plus = _as_items(self._as_vectors(owner, "positive", positive))
+        minus = _as_items(self._as_vectors(owner, "negative", negative))
         if not plus and not minus:
             raise InputError(owner, "positive", "at least one id or vector", "none")
         vectors = [self._vector(owner, "positive", item) for item in plus]
         vectors += [self._vector(owner, "negative", item) for item in minus]
         signs = np.repeat([1.0, -1.0], [len(plus), len(minus)])
         query = unit_rows((signs @ unit_rows(np.stack(vectors)))[None, :])
-        own = {self._ids.get(item) for item in plus + minus if not _is_vector(item)}
-        if len(self) <= len(own):
+        asked = {self._ids.get(item) for item in plus + minus if not _is_vector(item)}
+        if len(self) <= len(asked):
             return []
-        k = min(topn + len(own), len(self))
+        k = min(topn + len(asked), len(self))
         rows, scores = nearest_rows(query, self._vectors, k, norms=self._row_norms())
-        found = [(r, s) for r, s in zip(rows[0].tolist(), scores[0].tolist(), strict=True) if r not in own]
+        found = [(r, s) for r, s in zip(rows[0].tolist(), scores[0].tolist(), strict=True) if r not in asked]
         return [(self._ids[row], score) for row, score in found[:topn]]
 
     def search(
@@ -367,54 +352,28 @@ class Embedding(LabelledVectors):
         >>> ids.tolist(), scores.round(3).tolist()
         ([['bob'], ['bob']], [[0.949], [0.316]])
         """
-        owner = "Embedding.search"
+        owner = f"{type(self).__name__}.search"
         topn = check_integer(owner, "topn", topn, low=1)
         check_choice(owner, "metric", metric, ("cosine", "dot"))
         workers = check_n_jobs(owner, n_jobs)
         skip: NDArray[np.int64] | None = None
         if _is_vector(Q):
-            queries = check_matrix(owner, "Q", Q, columns=self.n_components)
-        elif isinstance(Q, (str, bytes)) or not isinstance(Q, Iterable):
-            raise InputError(owner, "Q", "an array of shape (q, d) or a list of ids", repr(Q), "For one id: [id].")
+            vectors = self._as_vectors(owner, "Q", Q)
+            queries = check_matrix(owner, "Q", Q if vectors is Q else np.atleast_2d(vectors), columns=self.n_components)
         else:
-            skip = self._rows(owner, Q)
+            skip = self._rows(owner, as_list(owner, "Q", Q, "an array of shape (q, d) or a list of ids"))
             queries = self._vectors[skip]
         k = min(topn, len(self) - (skip is not None))
-        cosine = metric == "cosine"
         if k < 1 or not len(queries):
-            rows, scores = np.empty((len(queries), max(k, 0)), np.int64), np.empty((len(queries), max(k, 0)))
-        else:
-            scaled, norms = (unit_rows(queries), self._row_norms()) if cosine else (queries, None)
-            rows, scores = nearest_rows(scaled, self._vectors, k, norms=norms, skip=skip, n_jobs=workers)
+            shape = len(queries), max(k, 0)
+            return self._ids.to_numpy()[np.empty(shape, np.int64)], np.empty(shape)
+        norms = None
+        if metric == "cosine":
+            queries, norms = unit_rows(queries), self._row_norms()
+        rows, scores = nearest_rows(queries, self._vectors, k, norms=norms, skip=skip, n_jobs=workers)
         return self._ids.to_numpy()[rows], scores
 
-    def subset(self, ids: Iterable[Hashable]) -> Self:
-        """Return the embedding of some ids, in the order that is given.
-
-        Parameters
-        ----------
-        ids : iterable of distinct ids
-
-        Returns
-        -------
-        Embedding
-            The other side of a two-sided model stays whole.
-
-        Raises
-        ------
-        UnknownIdError
-            If an id is not there.
-        """
-        kept = Ids(ids, owner="Embedding.subset") if not isinstance(ids, str) else None
-        if kept is None:
-            raise InputError("Embedding.subset", "ids", "a list of ids", repr(ids), "For one id: [id].")
-        return type(self)(
-            self._vectors[self._rows("Embedding.subset", kept)],
-            kept,
-            context_vectors=self._context_vectors,
-            context_ids=self._context_ids,
-            parameters=self._parameters,
-        )
+    # -- frames and files ------------------------------------------------------------------------------------------
 
     def to_frame(self, backend: str = "pandas") -> Any:
         """Return a data frame with the column ``id`` and one column for each component, ``v0``, ``v1``, ...
@@ -482,15 +441,12 @@ class Embedding(LabelledVectors):
         ...     nf.Embedding.load(pathlib.Path(folder, "people.safetensors")).equals(emb)
         True
         """
-        name = storage.check_output("Embedding.save", path, format)
-        if self._context_vectors is not None and not storage.keeps_both_sides(name):
-            warnings.warn(
-                f"Embedding.save: the format {name!r} keeps one side; the context vectors are left out",
-                NearfarWarning,
-                stacklevel=2,
-            )
-        content = storage.Content(self._vectors, self._ids, self._context_vectors, self._context_ids, self._parameters)
-        storage.save("Embedding.save", content, path, name)
+        kind = FORMATS[registry.check_output("Embedding.save", path, format)]
+        if self._context_vectors is not None and not kind.keeps_both_sides:
+            text = f"Embedding.save: the format {kind.name!r} keeps one side; the context vectors are left out"
+            warnings.warn(text, NearfarWarning, stacklevel=2)
+        content = Content(self._vectors, self._ids, self._context_vectors, self._context_ids, self._parameters)
+        kind.write(content, Path(path))
 
     @classmethod
     def load(cls, path: str | os.PathLike[str], format: str | None = None) -> Self:  # noqa: A002
@@ -515,7 +471,7 @@ class Embedding(LabelledVectors):
         FileFormatError
             If it is truncated, altered or of another kind; says where.
         """
-        return cls._from_content(storage.load("Embedding.load", path, format))
+        return registry.load(f"{cls.__name__}.load", path, format, cls._from_content)
 
     @classmethod
     def from_word2vec(cls, path: str | os.PathLike[str], binary: bool | None = None) -> Self:
@@ -543,10 +499,10 @@ class Embedding(LabelledVectors):
         if binary is None:
             binary = str(path).lower().endswith((".bin", ".bin.gz"))
         name = "word2vec-binary" if binary else "word2vec-text"
-        return cls._from_content(storage.load("Embedding.from_word2vec", path, name))
+        return registry.load(f"{cls.__name__}.from_word2vec", path, name, cls._from_content)
 
     @classmethod
-    def _from_content(cls, content: storage.Content) -> Self:
+    def _from_content(cls, content: Content) -> Self:
         if cls is Embedding and isinstance(content.vectors, Mixtures):
             return AnchoredEmbedding._from_content(content)  # type: ignore[return-value]
         return cls(
@@ -557,11 +513,22 @@ class Embedding(LabelledVectors):
             parameters=content.parameters,
         )
 
+    # -- rows ------------------------------------------------------------------------------------------------------
+
+    def _taken(self, rows: NDArray[np.int64]) -> Floats | Mixtures:
+        """Return some rows for another embedding."""
+        return _read_only(self._vectors[rows])
+
+    def _as_vectors(self, owner: str, name: str, items: Any) -> Any:  # noqa: ARG002 - for subclasses
+        """Return other forms of vectors, such as matrices, as vectors; anything else unchanged."""
+        return items
+
     def _vector(self, owner: str, name: str, item: Any) -> Floats:
         if not _is_vector(item):
             row: Floats = self._vectors[self._row(owner, item)]
             return row
-        vector: Floats = check_matrix(owner, name, np.atleast_2d(item), columns=self.n_components, rows=1)[0]
+        rows = np.atleast_2d(self._as_vectors(owner, name, item))
+        vector: Floats = check_matrix(owner, name, rows, columns=self.n_components, rows=1)[0]
         return vector
 
     def _row_norms(self) -> NDArray[np.float64]:
@@ -569,30 +536,44 @@ class Embedding(LabelledVectors):
             self._norms = row_norms(self._vectors)
         return self._norms
 
+    def _row(self, owner: str, key: Any) -> int:
+        row = self._ids.get(key)
+        if row < 0:
+            raise UnknownIdError(owner, [key], self._hint(key))
+        return row
 
-def _is_vector(item: Any) -> bool:
-    return isinstance(item, np.ndarray) and item.dtype.kind == "f"
+    def _rows(self, owner: str, keys: Iterable[Any]) -> NDArray[np.int64]:
+        listed = keys if isinstance(keys, (Ids, list)) else list(keys)
+        rows = self._ids.rows(listed)
+        if (rows < 0).any():
+            unknown = [listed[int(i)] for i in np.flatnonzero(rows < 0)]
+            raise UnknownIdError(owner, unknown, self._hint(unknown[0]))
+        return rows
 
-
-def _as_items(items: Any) -> list[Any]:
-    if items is None:
-        return []
-    if isinstance(items, np.ndarray) and items.ndim > 0:
-        return [items] if _is_vector(items) and items.ndim == 1 else list(items)
-    return list(items) if isinstance(items, list) else [items]
-
-
-# ------------------------------------------------------------
-# Embeddings whose vectors are sparse mixtures of a few anchors: small files, and reasons that can be read.
-
-__all__ = ["AnchoredEmbedding"]
+    def _hint(self, key: Any) -> str:
+        if isinstance(key, (list, np.ndarray, slice)):
+            return "For several ids: subset(ids); for rows: vectors[rows]; vectors are given as an array of floats."
+        if isinstance(key, str):
+            tries: list[Any] = [key.strip(), key.lower(), key.upper(), key.capitalize()]
+            tries += [int(key)] if key.lstrip("-").isdecimal() else []
+        else:
+            tries = [str(key)]
+        for other in tries:
+            if other in self._ids:
+                return f"Did you mean {other!r}?"
+        if self._context_ids is not None and key in self._context_ids:
+            return "It is an id of the other side: see context."
+        if isinstance(key, float):
+            return "A vector is given as a NumPy array, not as a list."
+        shown = ", ".join(repr(some) for some in self._ids[:3])
+        return f"It holds {len(self)} ids" + (f", such as {shown}." if shown else ".")
 
 
 class AnchoredEmbedding(Embedding):
     """Ids and their vectors E = T A, sparse mixtures of K anchors, kept in these two factors; read-only.
 
-    It is an :class:`Embedding` in all respects, but a vector is multiplied when it is asked for, and a search
-    multiplies with A and then with T, at the cost of the entries of T.
+    It is an :class:`Embedding` in all respects. A vector is computed when it is read; a search multiplies by A and
+    then by T, which costs as much as T has entries.
     :meth:`nearfar.nn.AnchorEmbedding.export` makes one.
 
     Parameters
@@ -621,7 +602,7 @@ class AnchoredEmbedding(Embedding):
     Notes
     -----
     A vector is the sum in float64, rounded to float32. Only ``vectors``, ``np.asarray`` and the formats npz and parquet
-    form all of them at once. ``save`` to a ``.safetensors`` file keeps the factors, other formats get the vectors.
+    compute all of them at once. ``save`` to a ``.safetensors`` file keeps the factors, other formats get the vectors.
 
     References
     ----------
@@ -656,31 +637,24 @@ class AnchoredEmbedding(Embedding):
         from scipy.sparse import csr_array, issparse
 
         owner = "AnchoredEmbedding"
-        vectors = check_matrix(owner, "anchors", anchors)
-        if 0 in vectors.shape:
-            raise InputError(owner, "anchors", "at least one, of at least one number", f"shape {vectors.shape}")
+        A = check_matrix(owner, "anchors", anchors)
+        if 0 in A.shape:
+            raise InputError(owner, "anchors", "at least one, of at least one number", f"shape {A.shape}")
         if issparse(weights):
-            matrix = check_sparse(owner, "weights", weights, columns=len(vectors)).copy()
+            T = check_sparse(owner, "weights", weights, columns=len(A)).copy()
         else:
-            matrix = csr_array(check_matrix(owner, "weights", weights, columns=len(vectors)))
-        names = Ids(len(vectors)) if anchor_names is None else Ids(anchor_names, owner=owner, name="anchor_names")
-        if len(names) != len(vectors):
-            raise InputError(owner, "anchor_names", f"{len(vectors)}, one for each anchor", f"{len(names)}")
-        self._keep(Mixtures.from_csr(owner, matrix, vectors, names), ids, parameters)
+            T = csr_array(check_matrix(owner, "weights", weights, columns=len(A)))
+        names = Ids.of_rows(len(A), anchor_names, owner=owner, name="anchor_names", row="anchor")
+        self._label(Mixtures.from_csr(owner, T, A, names), ids, parameters)
 
     @classmethod
     def _of(
         cls, mixtures: Mixtures, ids: Iterable[Hashable] | None, parameters: Mapping[str, Any] | None = None
     ) -> Self:
-        """Make one of mixtures that are known to be right."""
+        """Make an embedding of mixtures that were checked."""
         made = cls.__new__(cls)
-        made._keep(mixtures, ids, parameters)
+        made._label(mixtures, ids, parameters)
         return made
-
-    def _keep(self, mixtures: Mixtures, ids: Iterable[Hashable] | None, parameters: Mapping[str, Any] | None) -> None:
-        # Rows are checked, named and described as those of any embedding; then the mixtures take their place.
-        super().__init__(np.broadcast_to(np.zeros((1, 1), np.float32), (len(mixtures), 1)), ids, parameters=parameters)
-        self._vectors = cast("Floats", mixtures)
 
     @property
     def _mixtures(self) -> Mixtures:
@@ -690,7 +664,7 @@ class AnchoredEmbedding(Embedding):
 
     @property
     def vectors(self) -> Floats:
-        """The vectors, shape (V, d), float32: formed anew at each access."""
+        """The vectors, shape (V, d), float32: computed at each access."""
         return np.asarray(self._mixtures)
 
     @property
@@ -723,7 +697,7 @@ class AnchoredEmbedding(Embedding):
         """Bytes of anchors, entries, their columns and starts of rows; ids are not counted."""
         return self._mixtures.nbytes
 
-    # -- what anchors say ------------------------------------------------------------------------------------------
+    # -- anchors and objects ---------------------------------------------------------------------------------------
 
     def explain(self, id: Hashable) -> list[tuple[Any, float]]:  # noqa: A002
         """Return the anchors that an object is made of.
@@ -781,30 +755,6 @@ class AnchoredEmbedding(Embedding):
         rows = np.searchsorted(self._mixtures.starts, at, side="right") - 1
         return heaviest(self._mixtures.weights[at], rows, self._ids, topn)
 
-    # -- as an embedding -------------------------------------------------------------------------------------------
-
-    def subset(self, ids: Iterable[Hashable]) -> Self:
-        """Return the embedding of some ids, in the order that is given, of the same anchors.
-
-        Parameters
-        ----------
-        ids : iterable of distinct ids
-
-        Returns
-        -------
-        AnchoredEmbedding
-
-        Raises
-        ------
-        UnknownIdError
-            If an id is not there.
-        """
-        owner = "AnchoredEmbedding.subset"
-        if isinstance(ids, str):
-            raise InputError(owner, "ids", "a list of ids", repr(ids), "For one id: [id].")
-        kept = Ids(ids, owner=owner)
-        return self._of(self._mixtures.subset(self._rows(owner, kept)), kept, self._parameters)
-
     def to_int8(self) -> Self:
         """Return the embedding with anchors and weights rounded to 8 bits; its file is about half as large.
 
@@ -819,13 +769,15 @@ class AnchoredEmbedding(Embedding):
         rounded = self._mixtures.to_int8()
         return self._of(rounded, self._ids, self._parameters | {"int8_error": rounded.error(self._mixtures)})
 
-    def equals(self, other: LabelledVectors) -> bool:
+    # -- as an embedding -------------------------------------------------------------------------------------------
+
+    def equals(self, other: Embedding) -> bool:
         """Whether another embedding has the same ids and, bit for bit, the same vectors.
 
         Parameters
         ----------
         other : Embedding
-            Of any kind; where it has the same factors, no vector is formed.
+            Of any kind; where it has the same factors, no vector is computed.
 
         Returns
         -------
@@ -836,44 +788,40 @@ class AnchoredEmbedding(Embedding):
             return self._ids == other._ids
         return super().equals(other)
 
-    @classmethod
-    def load(cls, path: str | os.PathLike[str], format: str | None = None) -> Self:  # noqa: A002
-        """Read factors from a file that :meth:`save` or an export wrote; ``Embedding.load`` does so, too.
-
-        Parameters
-        ----------
-        path : path-like
-            The file, ``.safetensors``.
-        format : str, optional
-            The format of a file with another suffix.
-
-        Returns
-        -------
-        AnchoredEmbedding
-
-        Raises
-        ------
-        InputError
-            If the file is not there or its suffix is unknown.
-        FileFormatError
-            If it is truncated or altered, or holds vectors and no anchors.
-        """
-        owner = "AnchoredEmbedding.load"
-        content = storage.load(owner, path, format)
-        if not isinstance(content.vectors, Mixtures):
-            where = check_path(owner, "path", path)
-            raise bad_file(where, "one of anchors and weights", "one of vectors", "Embedding.load reads it.")
-        return cls._from_content(content)
+    def _taken(self, rows: NDArray[np.int64]) -> Mixtures:
+        return self._mixtures.subset(rows)
 
     @classmethod
-    def _from_content(cls, content: storage.Content) -> Self:
+    def _from_content(cls, content: Content) -> Self:
         if not isinstance(content.vectors, Mixtures):
-            hint = "Embedding.from_word2vec reads it."
-            raise InputError("AnchoredEmbedding", "file", "one of anchors and weights", "one of vectors", hint)
+            hint = "Embedding.load reads them."
+            raise InputError("AnchoredEmbedding", "vectors", "mixtures of anchors", "plain vectors", hint)
         return cls._of(content.vectors, content.ids, content.parameters)
 
     def __repr__(self) -> str:
         return f"{super().__repr__()[:-1]}, {len(self.anchors)} anchors, {self.nnz} weights)"
 
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        self.__dict__.update(state)  # the mixtures are read-only by themselves
+
+def _read_only(array: Floats) -> Floats:
+    view = array.view()
+    view.flags.writeable = False
+    return view
+
+
+def _is_vector(item: Any) -> bool:
+    return isinstance(item, np.ndarray) and item.dtype.kind == "f"
+
+
+def _as_items(items: Any) -> list[Any]:
+    if items is None:
+        return []
+    if isinstance(items, np.ndarray) and items.ndim > 0:
+        return [items] if _is_vector(items) and items.ndim == 1 else list(items)
+    return list(items) if isinstance(items, list) else [items]
+
+
+def as_list(owner: str, name: str, ids: Any, expected: str = "a list of ids") -> Iterable[Any]:
+    """Return an iterable of ids; a string or a single id is refused."""
+    if isinstance(ids, (str, bytes)) or not isinstance(ids, Iterable):
+        raise InputError(owner, name, expected, repr(ids), "For one id: [id].")
+    return ids

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from nearfar._core.checks import check_flag, check_integer
 from nearfar._core.ids import Ids
-from nearfar.embedding.files import check_output
+from nearfar.embedding.files.registry import check_output
 from nearfar.embedding.mixtures import Mixtures, heaviest, unsigned_dtype
 from nearfar.embedding.vectors import AnchoredEmbedding
 from nearfar.errors import InputError

@@ -1,45 +1,56 @@
-"""What a file holds of an embedding, and how the parts of it that are not numbers become bytes."""
+"""The content of an embedding between memory and file, and its parts as text or JSON."""
 
 from __future__ import annotations
 
 import json
 import math
 import re
-from collections.abc import Mapping
-from dataclasses import dataclass, field
-from pathlib import Path
+from collections.abc import Hashable, Iterable, Iterator, Mapping
 from typing import Any
 
 import numpy as np
 
-from nearfar._core.checks import bad_file
 from nearfar._core.ids import Ids
 from nearfar.contracts import Floats
 from nearfar.embedding.mixtures import Mixtures
 from nearfar.errors import InputError
 
+SAVE = "Embedding.save"
+"""The owner that error messages name when an embedding cannot be written."""
 
-@dataclass(frozen=True)
+
+ROWS = 4096
+"""Rows that are written at once."""
+
+
 class Content:
     """The content of an embedding, on its way to or from a file.
 
     Parameters
     ----------
-    vectors : ndarray, shape (n, d), float32 or float64, or Mixtures
-    ids : Ids, of length n
+    vectors : ndarray, shape (n, d), or Mixtures
+    ids : iterable of n distinct hashables
+        Kept as ``Ids``, a sequence that knows whether all are integers (``is_integer``).
     context_vectors : ndarray, shape (m, d), optional
-    context_ids : Ids, of length m, optional
+    context_ids : iterable of m distinct hashables, optional
     parameters : mapping of str, optional
     """
 
-    vectors: Floats | Mixtures
-    ids: Ids
-    context_vectors: Floats | None = None
-    context_ids: Ids | None = None
-    parameters: Mapping[str, Any] = field(default_factory=dict)
+    def __init__(
+        self,
+        vectors: Floats | Mixtures,
+        ids: Iterable[Hashable],
+        context_vectors: Floats | None = None,
+        context_ids: Iterable[Hashable] | None = None,
+        parameters: Mapping[str, Any] | None = None,
+    ) -> None:
+        self.vectors, self.ids = vectors, Ids(ids)
+        self.context_vectors = context_vectors
+        self.context_ids = None if context_ids is None else Ids(context_ids, name="context_ids")
+        self.parameters: Mapping[str, Any] = parameters or {}
 
 
-def text_ids(owner: str, ids: Ids) -> list[str]:
+def text_ids(ids: Ids) -> list[str]:
     """Return the ids as text, for formats that know only text.
 
     Raises
@@ -47,20 +58,23 @@ def text_ids(owner: str, ids: Ids) -> list[str]:
     InputError
         If an id is neither a string nor an integer, or two ids read the same ("1" and 1).
     """
-    kept = ids.to_list()
-    for key in kept if not ids.is_integer else ():
-        if type(key) not in (str, int):
-            raise InputError(
-                owner,
-                "ids",
-                "strings or integers for this format",
-                repr(key),
-                "Save as .safetensors, which keeps them.",
-            )
-    texts = [str(key) for key in kept]
+    keys = ids.to_list()
+    odd = [key for key in keys if type(key) not in (str, int)]
+    if odd:
+        expected = "strings or integers for this format"
+        raise InputError(SAVE, "ids", expected, repr(odd[0]), "Save as .safetensors, which keeps them.")
+    texts = [str(key) for key in keys]
     if len(set(texts)) < len(texts):
-        raise InputError(owner, "ids", "distinct as text", "an integer and a string that read the same")
+        raise InputError(SAVE, "ids", "distinct as text", "an integer and a string that read the same")
     return texts
+
+
+def text_lines(vectors: Floats | Mixtures, separator: str) -> Iterator[list[str]]:
+    """Yield the rows as lines of numbers, some at a time; 9 digits (17 for float64) bring each number back exactly."""
+    digits = 9 if vectors.dtype == np.float32 else 17
+    line = separator.join([f"%.{digits}g"] * vectors.shape[1]) + "\n"
+    for start in range(0, len(vectors), ROWS):
+        yield [line % tuple(row) for row in vectors[start : start + ROWS].tolist()]
 
 
 def jsonable(value: Any) -> Any:
@@ -83,12 +97,9 @@ def dump_parameters(parameters: Mapping[str, Any]) -> str:
     return json.dumps(jsonable(parameters), sort_keys=True)
 
 
-def load_parameters(path: Path, text: str | bytes) -> dict[str, Any]:
+def load_parameters(text: str | bytes) -> dict[str, Any]:
     """Return parameters from their JSON text."""
-    try:
-        parameters = json.loads(text)
-    except ValueError as error:
-        raise bad_file(path, "one with readable parameters", str(error)) from error
+    parameters = json.loads(text)
     if not isinstance(parameters, dict):
-        raise bad_file(path, "one whose parameters are a JSON object", type(parameters).__name__)
+        raise ValueError(f"parameters are a JSON object, not a {type(parameters).__name__}")
     return parameters

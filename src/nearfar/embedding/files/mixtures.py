@@ -18,16 +18,17 @@ from numpy.typing import NDArray
 from nearfar._core.arrays import pack_ids, unpack_ids
 from nearfar._core.checks import bad_file
 from nearfar._version import __version__
-from nearfar.embedding.files.content import Content, dump_parameters, load_parameters
+from nearfar.embedding.files.content import SAVE, Content, dump_parameters, load_parameters
 from nearfar.embedding.mixtures import Mixtures, Scales
 
 FORMAT, VERSION = "nearfar.anchored", "1"
 
 
-def to_arrays(owner: str, content: Content, mixtures: Mixtures) -> tuple[dict[str, NDArray[Any]], dict[str, str]]:
+def to_arrays(content: Content) -> tuple[dict[str, NDArray[Any]], dict[str, str]]:
     """Return the arrays and the metadata that stand for mixtures."""
-    kind, arrays = pack_ids(owner, "ids", content.ids)
-    names, packed = pack_ids(owner, "anchor_names", mixtures.names)
+    mixtures: Any = content.vectors
+    kind, arrays = pack_ids(SAVE, "ids", content.ids)
+    names, packed = pack_ids(SAVE, "anchor_names", mixtures.names)
     arrays |= packed
     arrays |= {name: getattr(mixtures, name) for name in ("anchors", "weights", "columns", "counts")}
     if mixtures.scales is not None:
@@ -66,12 +67,12 @@ def from_arrays(path: Path, arrays: dict[str, NDArray[Any]], metadata: dict[str,
         scales = Scales(*(_array(path, arrays, f"{name}.scale", "float32") for name in ("anchors", "weights")))
         if not all(scale.shape == (len(anchors),) and (scale > 0).all() for scale in scales):
             raise bad_file(path, f"one with {len(anchors)} positive scales", "others")
-        with np.errstate(over="ignore"):  # found below
+        with np.errstate(over="ignore"):  # checked below
             anchors, weights = anchors * scales.anchors[:, None], weights * scales.weights[columns]
     mixtures = Mixtures(weights, columns, counts, anchors, names, scales)
     if not mixtures.is_finite():
         raise bad_file(path, "one with finite vectors", "NaN, infinity or numbers too large for float32")
-    return Content(mixtures, ids, parameters=load_parameters(path, metadata.get("parameters", "")))
+    return Content(mixtures, ids, parameters=load_parameters(metadata["parameters"]))
 
 
 def _array(path: Path, arrays: dict[str, NDArray[Any]], name: str, *types: str) -> NDArray[Any]:

@@ -15,25 +15,25 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from nearfar._core.arrays import pack_ids, read_arrays, unpack_ids, write_arrays
-from nearfar._core.checks import bad_file
+from nearfar._core.arrays import check_version, pack_ids, read_arrays, unpack_ids, write_arrays
 from nearfar._version import __version__
 from nearfar.embedding.files import mixtures
-from nearfar.embedding.files.content import Content, dump_parameters, load_parameters
+from nearfar.embedding.files.content import SAVE, Content, dump_parameters, load_parameters
+from nearfar.embedding.files.registry import register
 from nearfar.embedding.mixtures import Mixtures
 
 FORMAT, VERSION = "nearfar.embedding", "1"
 
 
-def to_arrays(owner: str, content: Content) -> tuple[dict[str, NDArray[Any]], dict[str, str]]:
+def to_arrays(content: Content) -> tuple[dict[str, NDArray[Any]], dict[str, str]]:
     """Return the arrays and the metadata that stand for the content."""
-    kind, arrays = pack_ids(owner, "ids", content.ids)
+    kind, arrays = pack_ids(SAVE, "ids", content.ids)
     metadata = {"format": FORMAT, "version": VERSION, "nearfar": __version__, "ids": kind}
     arrays["vectors"] = np.asarray(content.vectors)
     if content.context_vectors is not None and content.context_ids is not None:
         metadata["context_ids"] = "same"
         if content.context_ids != content.ids:
-            metadata["context_ids"], context = pack_ids(owner, "context_ids", content.context_ids)
+            metadata["context_ids"], context = pack_ids(SAVE, "context_ids", content.context_ids)
             arrays |= context
         arrays["context_vectors"] = content.context_vectors
     metadata["parameters"] = dump_parameters(content.parameters)
@@ -48,51 +48,28 @@ def from_arrays(path: Path, arrays: dict[str, NDArray[Any]], metadata: dict[str,
     FileFormatError
         If something is missing or does not fit, or if the file is of a later version of the format.
     """
-    version = {FORMAT: VERSION, mixtures.FORMAT: mixtures.VERSION}.get(metadata.get("format", ""))
-    if version is None:
-        raise bad_file(path, "an embedding written by nearfar", f"format {metadata.get('format')!r}")
-    if metadata.get("version") != version:
-        raise bad_file(
-            path,
-            f"of version {version} of the format",
-            f"version {metadata.get('version')!r}, written by nearfar {metadata.get('nearfar')}",
-            "Install a newer nearfar.",
-        )
-    if metadata["format"] == mixtures.FORMAT:
+    versions = {FORMAT: VERSION, mixtures.FORMAT: mixtures.VERSION}
+    if check_version(path, metadata, "an embedding", versions) == mixtures.FORMAT:
         return mixtures.from_arrays(path, arrays, metadata)
-    vectors = _side(path, arrays, "vectors")
-    ids = unpack_ids(path, "ids", metadata.get("ids", ""), arrays, len(vectors))
-    parameters = load_parameters(path, metadata.get("parameters", ""))
-    if "context_vectors" not in arrays:
+    vectors, context = arrays["vectors"], arrays.get("context_vectors")
+    ids = unpack_ids(path, "ids", metadata["ids"], arrays, len(vectors))
+    parameters = load_parameters(metadata["parameters"])
+    if context is None:
         return Content(vectors, ids, parameters=parameters)
-    context = _side(path, arrays, "context_vectors")
-    if context.shape[1] != vectors.shape[1]:
-        raise bad_file(path, "one with vectors of one length", f"{vectors.shape[1]} and {context.shape[1]}")
-    kind = metadata.get("context_ids", "")
+    kind = metadata["context_ids"]
     context_ids = ids if kind == "same" else unpack_ids(path, "context_ids", kind, arrays, len(context))
-    if len(context_ids) != len(context):
-        raise bad_file(path, f"one with {len(context)} context_ids, one for each row", f"{len(context_ids)}")
     return Content(vectors, ids, context, context_ids, parameters)
 
 
-def write(owner: str, content: Content, path: Path) -> None:
+def write(content: Content, path: Path) -> None:
     """Write the native file; the memory needed beside the content is that of the ids."""
-    if isinstance(content.vectors, Mixtures):
-        write_arrays(owner, path, *mixtures.to_arrays(owner, content, content.vectors))
-    else:
-        write_arrays(owner, path, *to_arrays(owner, content))
+    factored = isinstance(content.vectors, Mixtures)
+    write_arrays(SAVE, path, *(mixtures.to_arrays(content) if factored else to_arrays(content)))
 
 
-def read(owner: str, path: Path) -> Content:  # noqa: ARG001 - the readers of all formats are called alike
-    """Read the native file, once its checksum is found right."""
+def read(path: Path) -> Content:
+    """Read the native file, after its checksum was checked."""
     return from_arrays(path, *read_arrays(path))
 
 
-def _side(path: Path, arrays: dict[str, NDArray[Any]], name: str) -> NDArray[np.floating[Any]]:
-    array = arrays.get(name)
-    if array is None or array.ndim != 2 or array.dtype not in (np.float32, np.float64):
-        got = "none" if array is None else f"{array.dtype}, shape {array.shape}"
-        raise bad_file(path, f"one with {name}, a matrix of float32 or float64", got)
-    if not np.isfinite(array).all():
-        raise bad_file(path, f"one with finite {name}", "NaN or infinity")
-    return array
+register("safetensors", [".safetensors"], write=write, read=read, keeps_both_sides=True)

@@ -4,7 +4,7 @@ Both begin with the line ``n d``. Text: a line for each row, the id and d number
 each row the id, a space, d little-endian float32 and a line feed (which some writers leave out).
 
 **Ids with spaces.** The formats end an id at the first space, so an id with a space, a tab, a line feed or another
-ASCII control character cannot stand in them as it is, nor can an empty one. A file with at least one such id is
+ASCII control character cannot be written as it is, nor can an empty id. A file with at least one such id is
 *marked*: its first line is ``+n d``, which every program reads as the same two numbers. In a marked file, and only
 there, these characters and the percent sign are written ``%XX``, byte by byte in hexadecimal (``New%20York``,
 ``100%25``), and the empty id is ``%``. So our own ids come back as they were; a program that does not know the mark
@@ -34,13 +34,13 @@ from numpy.typing import NDArray
 from nearfar._core.atomic import atomic_write
 from nearfar._core.checks import bad_file
 from nearfar._core.ids import Ids
-from nearfar.embedding.files.content import Content, text_ids
+from nearfar.embedding.files.content import ROWS, Content, text_ids, text_lines
+from nearfar.embedding.files.registry import register
 from nearfar.errors import FileFormatError, NearfarWarning
 
 _UNSAFE = re.compile(r"[\x00-\x20\x7f\ud800-\udfff]")
 _ESCAPED = re.compile(r"[\x00-\x20\x7f\ud800-\udfff%]")
 _CODES = re.compile(rb"%([0-9A-F]{2})")
-_ROWS = 4096  # rows formatted at once
 
 
 def escape_ids(ids: list[str]) -> tuple[bool, list[bytes]]:
@@ -59,7 +59,7 @@ def escape_ids(ids: list[str]) -> tuple[bool, list[bytes]]:
 
 
 def unescape_id(raw: bytes) -> str:
-    """Return the id that a marked file holds as ``raw``; bytes that no id is written as raise ValueError.
+    """Return the id that a marked file holds as ``raw``; other bytes raise ValueError.
 
     Examples
     --------
@@ -73,37 +73,30 @@ def unescape_id(raw: bytes) -> str:
     return _CODES.sub(lambda code: bytes.fromhex(code[1].decode()), raw).decode("utf-8", "surrogatepass")
 
 
-def write_text(owner: str, content: Content, path: Path) -> None:
-    """Write the text format; 9 digits (17 for float64) bring every number back exactly."""
-    marked, ids = escape_ids(text_ids(owner, content.ids))
-    digits = 9 if content.vectors.dtype == np.float32 else 17
-    line = "".join([f" %.{digits}g"] * content.vectors.shape[1]) + "\n"
-    with _open_write(owner, path) as file:
-        file.write(_first_line(marked, content))
-        for start in range(0, len(ids), _ROWS):
-            rows = content.vectors[start : start + _ROWS].tolist()
-            names = ids[start : start + _ROWS]
-            file.write(b"".join(name + (line % tuple(row)).encode() for name, row in zip(names, rows, strict=True)))
+def write_text(content: Content, path: Path) -> None:
+    """Write the text format."""
+    with _open_write(path) as file:
+        names = _write_first_line(file, content)
+        for lines in text_lines(content.vectors, " "):
+            file.write(b"".join(next(names) + b" " + line.encode() for line in lines))
 
 
-def write_binary(owner: str, content: Content, path: Path) -> None:
+def write_binary(content: Content, path: Path) -> None:
     """Write the binary format; float64 is rounded to float32."""
-    marked, ids = escape_ids(text_ids(owner, content.ids))
-    with _open_write(owner, path) as file:
-        file.write(_first_line(marked, content))
-        for start in range(0, len(ids), _ROWS):
-            rows = content.vectors[start : start + _ROWS].astype("<f4")
-            names = ids[start : start + _ROWS]
-            file.write(b"".join(name + b" " + row.tobytes() + b"\n" for name, row in zip(names, rows, strict=True)))
+    with _open_write(path) as file:
+        names = _write_first_line(file, content)
+        for start in range(0, len(content.vectors), ROWS):
+            rows = content.vectors[start : start + ROWS].astype("<f4")
+            file.write(b"".join(next(names) + b" " + row.tobytes() + b"\n" for row in rows))
 
 
-def read_text(owner: str, path: Path) -> Content:
+def read_text(path: Path) -> Content:
     """Read the text format."""
     with _open_read(path) as file:
         marked, n, d = _read_first_line(path, file)
         vectors = _room(path, n, d, least_bytes=2 * d)
         names: list[bytes] = []
-        with np.errstate(over="ignore"):  # a number too large for float32 becomes infinite, and is refused below
+        with np.errstate(over="ignore"):  # what is too large for float32 becomes infinite, and is refused later
             for row in range(n):
                 line = file.readline()
                 if not line:
@@ -111,17 +104,14 @@ def read_text(owner: str, path: Path) -> Content:
                 name, vectors[row] = _parse_line(path, row, line, d)
                 names.append(name)
         if names and not line.endswith(b"\n"):  # the last number may lack digits
-            warnings.warn(
-                f"{owner}: {path} has no line end after its last row; it may have been cut short",
-                NearfarWarning,
-                stacklevel=4,
-            )
+            text = f"{path}: file has no line end after its last row; it may have been cut short"
+            warnings.warn(text, NearfarWarning, stacklevel=4)
         if file.read(1 << 16).strip():
             raise bad_file(path, f"one of {n} rows, as its first line says", f"more from line {n + 2} on")
-    return _content(owner, path, marked, names, vectors)
+    return _content(path, marked, names, vectors)
 
 
-def read_binary(owner: str, path: Path) -> Content:
+def read_binary(path: Path) -> Content:
     """Read the binary format."""
     with _open_read(path) as file:
         marked, n, d = _read_first_line(path, file)
@@ -139,31 +129,33 @@ def read_binary(owner: str, path: Path) -> Content:
         vectors[row] = np.frombuffer(data, "<f4", d, space + 1)
         at = space + 1 + size
     if data[at:].strip(b"\n"):
-        raise bad_file(
-            path, f"one of {n} rows, as its first line says", f"{len(data) - at} bytes after the last of them"
-        )
-    return _content(owner, path, marked, names, vectors)
+        got = f"{len(data) - at} bytes after the last of them"
+        raise bad_file(path, f"one of {n} rows, as its first line says", got)
+    return _content(path, marked, names, vectors)
+
+
+register("word2vec-text", [".txt", ".vec", ".txt.gz", ".vec.gz"], write=write_text, read=read_text)
+register("word2vec-binary", [".bin", ".bin.gz"], write=write_binary, read=read_binary)
 
 
 def _percent(match: re.Match[str]) -> str:
     return "".join(f"%{byte:02X}" for byte in match[0].encode("utf-8", "surrogatepass"))
 
 
-def _first_line(marked: bool, content: Content) -> bytes:
-    n, d = content.vectors.shape
-    return f"{'+' if marked else ''}{n} {d}\n".encode()
+def _write_first_line(file: BinaryIO, content: Content) -> Iterator[bytes]:
+    """Write the first line; return the ids as the lines below hold them."""
+    marked, names = escape_ids(text_ids(content.ids))
+    file.write(f"{'+' if marked else ''}{len(names)} {content.vectors.shape[1]}\n".encode())
+    return iter(names)
 
 
 def _read_first_line(path: Path, file: BinaryIO) -> tuple[bool, int, int]:
     line = file.readline(1 << 16)
     match = re.fullmatch(rb"\s*(\+?)(\d{1,15})\s+(\d{1,15})\s*", line)
     if match is None or int(match[3]) < 1:
-        raise bad_file(
-            path,
-            "in the word2vec format, whose first line is the number of rows and the number of columns",
-            f"the first line {line[:60].decode('utf-8', 'replace')!r}",
-            "Add that line if the file has none.",
-        )
+        expected = "in the word2vec format, whose first line is the number of rows and the number of columns"
+        got = f"the first line {line[:60].decode('utf-8', 'replace')!r}"
+        raise bad_file(path, expected, got, "Add that line if the file has none.")
     return bool(match[1]), int(match[2]), int(match[3])
 
 
@@ -203,27 +195,18 @@ def _too_short(path: Path, n: int, row: int) -> FileFormatError:
     return bad_file(path, f"one of {n} rows, as its first line says", f"its end in row {row + 1}")
 
 
-def _content(owner: str, path: Path, marked: bool, raw: list[bytes], vectors: NDArray[np.floating[Any]]) -> Content:
-    finite = np.isfinite(vectors).all(axis=1)
-    if not finite.all():
-        raise bad_file(path, "one of finite numbers", f"NaN or infinity in row {int(np.argmin(finite)) + 1}")
-    try:
-        # What another program cut in the middle of a character stays readable, as \xNN.
-        names = [unescape_id(r) if marked else r.decode("utf-8", "backslashreplace") for r in raw]
-    except ValueError as error:
-        raise bad_file(path, "one whose ids are readable", str(error)) from error
-    rows = {name: row for row, name in reversed(list(enumerate(names)))}
-    if len(rows) < len(names):
-        if marked:  # our own writer repeats none
-            raise bad_file(path, "one of distinct ids", f"{len(names) - len(rows)} repeated")
-        first = sorted(rows.values())
-        warnings.warn(
-            f"{owner}: {len(names) - len(first)} repeated ids in {path}; the first of each is kept",
-            NearfarWarning,
-            stacklevel=5,
-        )
-        names, vectors = [names[row] for row in first], vectors[first]
-    return Content(vectors, Ids(names))
+def _content(path: Path, marked: bool, raw: list[bytes], vectors: NDArray[np.floating[Any]]) -> Content:
+    # What another program cut in the middle of a character stays readable, as \xNN.
+    names = [unescape_id(name) if marked else name.decode("utf-8", "backslashreplace") for name in raw]
+    if marked:  # our own writer repeats none
+        return Content(vectors, names)
+    first = {name: row for row, name in reversed(list(enumerate(names)))}
+    if len(first) < len(names):
+        text = f"{path}: file has {len(names) - len(first)} repeated ids; the first of each is kept"
+        warnings.warn(text, NearfarWarning, stacklevel=5)
+        rows = sorted(first.values())
+        names, vectors = [names[row] for row in rows], vectors[rows]
+    return Content(vectors, Ids.of_distinct(names))
 
 
 @contextmanager
@@ -240,8 +223,8 @@ def _open_read(path: Path) -> Iterator[BinaryIO]:
 
 
 @contextmanager
-def _open_write(owner: str, path: Path) -> Iterator[BinaryIO]:
-    with atomic_write(path, owner=owner) as file:
+def _open_write(path: Path) -> Iterator[BinaryIO]:
+    with atomic_write(path) as file:
         if path.suffix.lower() != ".gz":
             yield file
             return

@@ -1,0 +1,178 @@
+"""``nearfar similar``, ``convert``, ``info`` and ``compress``: what is done with a file of vectors."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from nearfar.cli.options import json_answer, run_options
+from nearfar.cli.output import as_entries, fact, print_json, print_table, report, shown
+
+if TYPE_CHECKING:
+    from nearfar.embedding.vectors import Embedding
+
+# ruff: noqa: D301 - as in cli/__init__.py
+
+
+@click.command(short_help="Show what is most similar to an id.")
+@click.argument("file")
+@click.argument("ids", nargs=-1, required=True, metavar="ID...")
+@click.option("-n", "--negative", multiple=True, metavar="ID", help="Less of this one; may be repeated.")
+@click.option("--topn", default=10, show_default=True, help="How many to show.")
+@click.option("--context", is_flag=True, help="Answer with ids of the other side of a two-sided FILE.")
+@json_answer
+def similar(
+    file: str, ids: tuple[str, ...], negative: tuple[str, ...], topn: int, context: bool, as_json: bool
+) -> None:
+    """Show what is most similar to ID (to the mean of several) by the cosine of the angle.
+
+    Ids that are integers are found by their digits. An id that starts with a dash goes after two dashes: -- -5
+
+    \b
+    Examples:
+      nearfar similar contacts.safetensors alice
+      nearfar similar words.vec king woman --negative man --topn 3
+      nearfar similar ratings.safetensors user17 --context
+      nearfar similar contacts.safetensors alice --json | jq '.similar[0].id'
+    """
+    from nearfar.embedding.vectors import Embedding
+
+    embedding = Embedding.load(file)
+    positive, less = ([_find(embedding, text) for text in texts] for texts in (ids, negative))
+    if context:
+        vectors = [[embedding[key] for key in keys] for keys in (positive, less)]
+        found = embedding.context.most_similar(vectors[0], vectors[1], topn)
+    else:
+        found = embedding.most_similar(positive, less, topn)
+    if as_json:
+        print_json({"positive": positive, "negative": less, "similar": as_entries(found)})
+    else:
+        print_table(("id", "cosine"), [(shown(key), f"{score:.4f}") for key, score in found])
+
+
+@click.command(short_help="Write vectors in another format.")
+@click.argument("source", metavar="IN")
+@click.argument("target", metavar="OUT")
+@click.option("--from", "from_format", metavar="FORMAT", help="Format of IN, if its suffix does not tell.")
+@click.option("--to", "to_format", metavar="FORMAT", help="Format of OUT, if its suffix does not tell.")
+def convert(source: str, target: str, from_format: str | None, to_format: str | None) -> None:
+    """Write the vectors of IN to OUT in another format.
+
+    The suffixes tell the formats: .safetensors (safetensors, keeps everything), .npz (npz, everything), .parquet
+    (parquet), .txt or .vec (word2vec-text), .bin (word2vec-binary), .tsv (projector), and those of installed packages.
+    The word2vec formats may be packed: .vec.gz
+
+    \b
+    Examples:
+      nearfar convert GoogleNews-vectors.bin.gz news.safetensors
+      nearfar convert contacts.safetensors contacts.vec
+      nearfar convert vectors.dat vectors.npz --from word2vec-text
+    """
+    from nearfar.embedding.files.registry import check_format, check_output
+    from nearfar.embedding.vectors import Embedding
+
+    for option, name in (("--from", from_format), ("--to", to_format)):
+        if name is not None:
+            check_format("nearfar convert", option, name)
+    check_output("nearfar convert", target, to_format)
+    Embedding.load(source, from_format).save(target, to_format)
+
+
+@click.command(short_help="Show what a file of vectors holds.")
+@click.argument("file")
+@json_answer
+def info(file: str, as_json: bool) -> None:
+    """Show what FILE holds: how many vectors, of which length, for what ids, and how they were made.
+
+    \b
+    Examples:
+      nearfar info contacts.safetensors
+      nearfar info contacts.safetensors --json | jq .parameters
+    """
+    from nearfar.embedding.files.registry import format_of
+    from nearfar.embedding.vectors import AnchoredEmbedding, Embedding
+
+    embedding = Embedding.load(file)
+    norms, context = embedding._row_norms(), embedding.context_vectors
+    anchored = embedding if isinstance(embedding, AnchoredEmbedding) else None
+    facts: dict[str, Any] = {
+        "file": file,
+        "format": format_of("nearfar info", file),
+        "bytes": Path(file).stat().st_size,
+        "n": len(embedding),
+        "n_components": embedding.n_components,
+        "dtype": str(embedding._vectors.dtype),
+        "n_context": None if context is None else len(context),
+        "n_anchors": None if anchored is None else len(anchored.anchors),
+        "n_weights": None if anchored is None else anchored.nnz,
+        "id_types": sorted({type(key).__name__ for key in embedding.ids}),
+        "first_ids": embedding.ids[:5],
+        "zero_vectors": int((norms == 0).sum()),
+        "mean_norm": float(norms.mean()) if len(norms) else 0.0,
+        "parameters": dict(embedding.parameters),
+    }
+    if as_json:
+        print_json(facts)
+        return
+    parameters = facts.pop("parameters")
+    rows = [(name, fact(value)) for name, value in facts.items() if value is not None]
+    print_table(("fact", "value"), rows + [(f"  {name}", fact(value)) for name, value in parameters.items()])
+
+
+@click.command(short_help="Make a file of vectors smaller.")
+@click.argument("source", metavar="IN")
+@click.option("-o", "--output", required=True, metavar="OUT", help="File for the mixtures: .safetensors.")
+@click.option("--n-anchors", type=int, required=True, metavar="K", help="How many anchors.")
+@click.option("--nnz-per-row", default=8, show_default=True, help="Weights of a vector at most.")
+@click.option("--nonnegative", is_flag=True, help="No weight is negative.")
+@click.option("--int8", is_flag=True, help="Round all numbers to 8 bits.")
+@click.option("--n-iter", default=10, show_default=True, help="How often the anchors are learned again.")
+@run_options("result")
+def compress(source: str, output: str, int8: bool, quiet: bool, as_json: bool, **options: Any) -> None:
+    """Make the vectors of IN small: each becomes a mixture of a few of K anchors, which are learned.
+
+    OUT is read by all commands, and converts to any other format. The error is the norm of all differences over the
+    norm of all vectors.
+
+    \b
+    Examples:
+      nearfar compress words.safetensors -o small.safetensors --n-anchors 1000 --nnz-per-row 20
+      nearfar compress words.vec -o small.safetensors --n-anchors 1000 --nnz-per-row 40 --int8 --random-state 1
+    """
+    from nearfar.embedding.files.registry import check_output
+    from nearfar.embedding.vectors import Embedding
+    from nearfar.errors import InputError
+    from nearfar.tables.compress import compress as compressed
+
+    if check_output("nearfar compress", output) != "safetensors":
+        raise InputError("nearfar compress", "output", "a .safetensors file, which keeps mixtures", repr(output))
+    started = time.perf_counter()
+    small = compressed(Embedding.load(source), **options, verbose=0 if quiet else 1)
+    small = small.to_int8() if int8 else small
+    small.save(output)
+    summary: dict[str, Any] = {
+        "output": output,
+        "bytes": Path(output).stat().st_size,
+        "n": len(small),
+        "n_components": small.n_components,
+        "n_anchors": len(small.anchors),
+        "n_weights": small.nnz,
+        "error_curve": small.parameters["error_curve"],
+        "int8_error": small.parameters["int8_error"] if int8 else None,
+    }
+    line = (
+        f"{output}: {len(small)} vectors of {small.n_components}, {len(small.anchors)} anchors, {small.nnz} weights,"
+        f" {summary['bytes']} bytes, error {summary['error_curve'][-1]:.4f}"
+    )
+    report(line, summary, started, quiet, as_json)
+
+
+def _find(embedding: Embedding, text: str) -> Any:
+    """Return the id that a word on the command line stands for: itself, or the integer that it spells."""
+    if text not in embedding and text.lstrip("+-").isdecimal() and int(text) in embedding:
+        return int(text)
+    embedding[text]  # an id that is not there raises, with a hint
+    return text

@@ -1,0 +1,162 @@
+"""The registry of file formats: which there are, and how the name of a file tells its format."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable
+from functools import cache
+from importlib.metadata import entry_points
+from pathlib import Path
+from typing import NamedTuple, TypeVar
+
+from nearfar._core.atomic import check_target
+from nearfar._core.checks import bad_file, check_choice, check_path, require
+from nearfar.embedding.files.content import Content
+from nearfar.errors import InputError, NearfarError
+
+Made = TypeVar("Made")
+
+
+class Format(NamedTuple):
+    """A file format, see :func:`register`."""
+
+    name: str
+    suffixes: tuple[str, ...]
+    write: Callable[[Content, Path], None]
+    read: Callable[[Path], Content]
+    keeps_both_sides: bool
+    requires: tuple[str, str] | None
+
+
+FORMATS: dict[str, Format] = {}
+"""Every format by its name."""
+
+
+def register(
+    name: str,
+    suffixes: Iterable[str],
+    *,
+    write: Callable[[Content, Path], None],
+    read: Callable[[Path], Content],
+    keeps_both_sides: bool = False,
+    requires: tuple[str, str] | None = None,
+) -> None:
+    """Make a file format known to ``Embedding.save`` and ``load``, and to the command line.
+
+    Parameters
+    ----------
+    name : str
+        Name of the format, for ``format=``, ``--from`` and ``--to``. A format of the same name is replaced.
+    suffixes : iterable of str
+        Endings of file names, such as ``".npz"``, in lower case.
+    write : callable
+        ``write(content, path)`` writes a :class:`Content`. It opens the file by :func:`atomic_write`, so that the file
+        appears whole or not at all, and raises InputError for ids that the format cannot hold.
+    read : callable
+        ``read(path)`` returns a :class:`Content`. Whatever it raises about the content of the file reaches the user as
+        FileFormatError. Vectors that are not finite and ids that are not distinct are found by the caller.
+    keeps_both_sides : bool
+        Whether the context side, ids of any kind and parameters come back. Without it ``save`` warns where there is
+        another side.
+    requires : (str, str), optional
+        A package that must be installed, and the extra of nearfar that brings it.
+
+    Raises
+    ------
+    InputError
+        If a suffix does not begin with a dot or belongs to another format.
+    """
+    endings = tuple(suffixes)
+    for suffix in endings:
+        taken = [other.name for other in FORMATS.values() if suffix in other.suffixes and other.name != name]
+        if not suffix.startswith(".") or suffix != suffix.lower() or taken:
+            got = f"{suffix!r}, that of {taken[0]}" if taken else repr(suffix)
+            raise InputError("register", "suffixes", "a dot and lower-case letters, and of no other format", got)
+    FORMATS[name] = Format(name, endings, write, read, keeps_both_sides, requires)
+
+
+def check_format(owner: str, name: str, value: str) -> str:
+    """Return the name of a format if there is one of that name."""
+    if value not in FORMATS:
+        _import_installed_formats()
+    return check_choice(owner, name, value, FORMATS)
+
+
+def format_of(owner: str, path: str | os.PathLike[str], format: str | None = None) -> str:  # noqa: A002
+    """Return the format of a file: the one that is named, otherwise the one that its suffix tells.
+
+    Raises
+    ------
+    InputError
+        If the format or the suffix is not one of :data:`FORMATS`.
+    """
+    if format is not None:
+        return check_format(owner, "format", format)
+    file = check_path(owner, "path", path).name.lower()
+    found = _by_suffix(file)
+    if found is None:
+        _import_installed_formats()
+        found = _by_suffix(file)
+    if found is None:
+        known = ", ".join(suffix for kind in FORMATS.values() for suffix in kind.suffixes)
+        hint = "Choose one of them, or name the format."
+        raise InputError(owner, "path", f"a file name with one of the suffixes {known}", repr(str(path)), hint)
+    return found
+
+
+def check_output(owner: str, path: str | os.PathLike[str], format: str | None = None) -> str:  # noqa: A002
+    """Check, before any work, that an embedding could be written to ``path``; return the format.
+
+    Raises
+    ------
+    InputError
+        If the suffix is unknown, the folder does not exist or cannot be written to, or the path is not a plain file.
+    MissingDependencyError
+        If the format needs an optional package that is not installed.
+    """
+    kind = FORMATS[format_of(owner, path, format)]
+    check_target(owner, check_path(owner, "path", path))
+    if kind.requires is not None:
+        require(owner, *kind.requires)
+    return kind.name
+
+
+def load(
+    owner: str,
+    path: str | os.PathLike[str],
+    format: str | None,  # noqa: A002
+    make: Callable[[Content], Made],
+) -> Made:
+    """Return what ``make`` makes of the content of a file.
+
+    Raises
+    ------
+    InputError
+        If the file is not there or its suffix is unknown.
+    FileFormatError
+        If it is truncated, altered or of another kind, or ``make`` refuses its content.
+    """
+    kind = FORMATS[format_of(owner, path, format)]
+    file = check_path(owner, "path", path, exists=True)
+    if kind.requires is not None:
+        require(owner, *kind.requires)
+    try:
+        return make(kind.read(file))
+    except InputError as error:
+        raise bad_file(file, f"one whose {error.argument} are {error.expected}", str(error.got), error.hint) from error
+    except (NearfarError, Warning, OSError, MemoryError):
+        raise
+    except Exception as error:  # damage reaches every corner of a reader
+        raise bad_file(file, f"a complete {kind.name} file", f"{type(error).__name__}: {error}") from error
+
+
+def _by_suffix(file: str) -> str | None:
+    fitting = {suffix: kind.name for kind in FORMATS.values() for suffix in kind.suffixes if file.endswith(suffix)}
+    return fitting[max(fitting, key=len)] if fitting else None
+
+
+@cache
+def _import_installed_formats() -> None:
+    """Import the formats of other packages, which name a module as an entry point of the group nearfar.formats."""
+    for point in entry_points(group="nearfar.formats"):
+        point.load()

@@ -1,0 +1,286 @@
+"""Machine code on disk: found again by every process as long as nothing that it was made from has changed."""
+
+from __future__ import annotations
+
+import errno
+import importlib
+import os
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+import numpy as np
+import pytest
+from numba.core import event
+
+from nearfar._core import jit as machine_code
+from nearfar._core.jit import source_digest
+from nearfar.errors import NearfarWarning
+
+KERNELS = {
+    "small_inner": """
+from nearfar._core.jit import jit
+SCALE = 2.0
+TABLE = (1, 2)
+
+@jit
+def weight(x):
+    return SCALE * x
+""",
+    "small_outer": """
+import small_inner
+from nearfar._core.jit import jit
+from small_inner import weight
+SCALE = 1.0
+PAIR = (weight, weight)
+
+@jit
+def total(x):
+    return weight(x) + SCALE
+
+@jit
+def by_module(x):
+    return small_inner.weight(x)
+
+@jit
+def by_tuple(x):
+    return PAIR[0](x)
+
+@jit
+def by_argument(function, x):
+    return function(x)
+
+def made(shift):
+    @jit
+    def shifted(x):
+        return weight(x) + shift
+    return shifted
+
+@jit(fastmath={"nsz", "arcp", "contract", "reassoc"}, error_model="numpy")
+def fast(x):
+    return 1.0 / x
+""",
+}
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path, monkeypatch):
+    """An empty folder of compiled code."""
+    monkeypatch.setenv("NEARFAR_CACHE_DIR", str(tmp_path / "code"))
+    monkeypatch.setattr(machine_code, "_SAID", set())
+    machine_code.cache_folder.cache_clear()
+    yield tmp_path / "code"
+    machine_code.cache_folder.cache_clear()
+
+
+@pytest.fixture
+def write(tmp_path, monkeypatch):
+    """Write the two modules, with a change of one of them, and import them as a new process would."""
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setattr(sys, "dont_write_bytecode", True)
+
+    def import_anew(name="", old="", new=""):
+        for module, source in KERNELS.items():
+            assert old in KERNELS.get(name, "")
+            (tmp_path / f"{module}.py").write_text(source.replace(old, new) if module == name else source)
+            sys.modules.pop(module, None)
+        importlib.invalidate_caches()
+        machine_code._of_file.cache_clear()
+        return importlib.import_module("small_outer")
+
+    yield import_anew
+    for module in KERNELS:
+        sys.modules.pop(module, None)
+
+
+def compiled(call):
+    """Return what a call returns, and the names of the functions of these tests that it compiles."""
+    with event.install_recorder("numba:compile") as recorder:
+        found = call()
+    names = [e.data["dispatcher"].py_func.__name__ for _, e in recorder.buffer if e.is_start]
+    return found, names
+
+
+def search_path(folder):
+    return os.pathsep.join([str(folder), *filter(None, sys.path)])
+
+
+# -- what has changed is compiled again ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("module", "old", "new", "changes"),
+    [
+        ("small_outer", "weight(x) + SCALE", "weight(x) - SCALE", {"total"}),
+        ("small_inner", "SCALE * x", "SCALE * x * x", {"total", "by_module", "by_tuple", "made"}),
+        ("small_inner", "SCALE = 2.0", "SCALE = 4.0", {"total", "by_module", "by_tuple", "made"}),
+        ("small_inner", "@jit\n", "@jit(fastmath=True)\n", {"total", "by_module", "by_tuple", "made"}),
+        ("small_outer", "(weight, weight)", "(abs, weight)", {"by_tuple"}),
+        ("small_outer", '"contract", ', "", {"fast"}),
+        ("small_outer", "SCALE = 1.0", "SCALE = 1", {"total"}),
+        ("small_outer", "SCALE = 1.0", "SCALE = 1.0  # a remark\n", set()),
+        ("small_inner", "TABLE = (1, 2)", "TABLE = (1, 3)", set()),  # nobody reads it
+    ],
+)
+def test_a_change_gives_other_files_to_all_that_depend_on_it(write, module, old, new, changes):
+    names = ("total", "by_module", "by_tuple", "fast", "made")
+
+    def digests(outer):
+        return {name: source_digest(outer.made(3) if name == "made" else getattr(outer, name)) for name in names}
+
+    before, after = digests(write()), digests(write(module, old, new))
+    assert {name for name in names if before[name] != after[name]} == changes
+
+
+def test_constants_that_change_places_are_seen(write):
+    before = source_digest(write().total)  # 2 in one module, 1 in the other
+    outer = write("small_inner", "SCALE = 2.0", "SCALE = 1.0")
+    outer.SCALE = 2.0
+    assert source_digest(outer.total) != before
+
+
+def test_what_a_function_is_made_with_counts(write):
+    outer = write()
+    assert source_digest(outer.made(1)) == source_digest(outer.made(1))
+    assert source_digest(outer.made(1)) != source_digest(outer.made(2))
+
+
+def test_callers_in_other_modules_run_the_new_code(write, folder):
+    assert write().total(3.0) == 7
+    assert write("small_inner", "SCALE * x", "SCALE * x * x").total(3.0) == 19
+    n_files = len(list(folder.iterdir()))
+    outer = write()  # back again: the old code is still there
+    assert compiled(lambda: outer.total(3.0)) == (7, [])
+    assert len(list(folder.iterdir())) == n_files
+
+
+def test_a_constant_that_is_changed_at_run_time_does_not_spoil_the_folder(write):
+    outer = write()
+    assert outer.total(3.0) == 7
+    outer.SCALE = 100.0
+    assert outer.total(3) == 106  # compiled for integers now, with what stands there now
+    outer = write()
+    assert outer.total(3) == 7
+
+
+def test_a_function_that_takes_functions_is_not_kept(write, folder):
+    outer = write()
+    assert [outer.by_argument(outer.weight, x) for x in (3.0, 4.0)] == [6, 8]
+    assert {file.name.split("-")[0] for file in folder.iterdir()} <= {"small_inner.weight"}
+    outer = write("small_inner", "SCALE * x", "SCALE + x")
+    assert outer.by_argument(outer.weight, 3.0) == 5
+
+
+def test_file_names_are_the_same_in_every_process(write, tmp_path):
+    outer = write()
+    here = [source_digest(function).hex() for function in (outer.total, outer.by_tuple, outer.fast)]
+    code = (
+        "import small_outer as s; from nearfar._core.jit import source_digest\n"
+        "print([source_digest(function).hex() for function in (s.total, s.by_tuple, s.fast)])"
+    )
+    environment = {**os.environ, "PYTHONPATH": search_path(tmp_path), "PYTHONHASHSEED": "3"}
+    done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True)
+    assert done.stdout == f"{here}\n"
+
+
+# -- where it is kept ------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def unwritable(tmp_path, monkeypatch):
+    """The package cannot be written: its folder would have to be made below a file."""
+    monkeypatch.delenv("NEARFAR_CACHE_DIR")
+    monkeypatch.setattr(machine_code.config, "CACHE_DIR", "")
+    (tmp_path / "file").touch()
+    monkeypatch.setattr(machine_code, "_PACKAGE", tmp_path / "file")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "home"))
+    return tmp_path / "home" / "nearfar"
+
+
+def test_beside_the_package_by_default(tmp_path, monkeypatch):
+    monkeypatch.delenv("NEARFAR_CACHE_DIR")
+    monkeypatch.setattr(machine_code.config, "CACHE_DIR", "")
+    monkeypatch.setattr(machine_code, "_PACKAGE", tmp_path / "package")
+    assert machine_code.cache_folder() == tmp_path / "package" / "__pycache__" / "kernels"
+
+
+def test_else_in_the_folder_of_the_user_which_is_said_once(write, unwritable):
+    outer = write()
+    with pytest.warns(NearfarWarning, match="compiled code is kept in .*home/nearfar, since .* NEARFAR_CACHE_DIR") as w:
+        assert (outer.total(3.0), outer.total(3), outer.fast(4.0)) == (7, 7, 0.25)
+    assert len(w) == 1
+    assert len(list(unwritable.iterdir())) >= 3
+    machine_code.cache_folder.cache_clear()  # in the next process it is there already, and nothing is said
+    assert compiled(lambda: write().total(3.0)) == (7, [])
+
+
+@pytest.mark.parametrize("home", ["a file", "none"])
+def test_nowhere_to_write(write, unwritable, monkeypatch, home):
+    if home == "a file":
+        unwritable.parent.touch()
+    else:
+        monkeypatch.delenv("XDG_CACHE_HOME")
+        monkeypatch.setattr(Path, "home", lambda: (_ for _ in ()).throw(RuntimeError("no home")))
+    outer = write()
+    with pytest.warns(NearfarWarning, match="compiled code can be kept nowhere") as warned:
+        assert (outer.total(3.0), outer.fast(4.0)) == (7, 0.25)
+    assert len(warned) == 1
+
+
+def test_a_full_disk(write, folder, monkeypatch):
+    def full(*_arguments, **_named):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    outer = write()
+    machine_code.cache_folder()
+    monkeypatch.setattr(Path, "replace", full)  # the last step: what was written until then is removed
+    with pytest.warns(NearfarWarning, match=r"could not be kept in .*code \(No space left on device\)") as warned:
+        assert (outer.total(3.0), outer.fast(4.0)) == (7, 0.25)
+    assert len(warned) == 1
+    assert list(folder.iterdir()) == []
+    monkeypatch.setattr(tempfile, "mkstemp", full)
+    assert outer.total(3) == 7
+
+
+# -- files ------------------------------------------------------------------------------------------------------------
+
+
+def test_a_damaged_file_is_made_anew(write, folder):
+    assert write().fast(4.0) == 0.25
+    (path,) = folder.glob("*.nbc")
+    whole = path.read_bytes()
+    for bad in (b"", whole[:10], whole[:-1], whole[:100] + bytes([whole[100] ^ 1]) + whole[101:], b"x" * 99):
+        path.write_bytes(bad)
+        outer = write()
+        assert compiled(lambda outer=outer: outer.fast(4.0)) == (0.25, ["fast"])
+        assert [file.name for file in folder.iterdir()] == [path.name]
+        outer = write()
+        assert compiled(lambda outer=outer: outer.fast(4.0)) == (0.25, [])
+
+
+def test_processes_that_compile_at_once_share_a_folder(write, folder, tmp_path):
+    write()
+    code = "import small_outer; print(small_outer.total(3.0), small_outer.by_module(3.0))"
+    both = [
+        subprocess.Popen(
+            [sys.executable, "-W", "error", "-c", code],
+            env={**os.environ, "PYTHONPATH": search_path(tmp_path)},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        for _ in range(2)
+    ]
+    assert [process.communicate(timeout=120) for process in both] == [("7.0 6.0\n", "")] * 2
+    outer = write()
+    assert compiled(lambda: (outer.total(3.0), outer.by_module(3.0))) == ((7, 6), [])
+    assert {file.name.split("-")[0] for file in folder.iterdir()} >= {"small_outer.total", "small_outer.by_module"}
+
+
+def test_arrays_of_constants_are_seen(write):
+    outer = write()
+    outer.SCALE = np.array([1.0, 2.0])
+    before = source_digest(outer.total)
+    outer.SCALE = np.array([1.0, 3.0])
+    assert source_digest(outer.total) != before
