@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from scipy.special import logsumexp, softmax
 
+import nearfar as nf
 from nearfar._core.threads import single_threaded_blas
 from nearfar.contracts import FarField
 from nearfar.errors import InputError, NearfarError, NearfarWarning
@@ -273,12 +274,13 @@ def test_scikit_learn_clones_and_sets_parameters() -> None:
     labels = np.array([0, 1, 1])
     far = clone(GaussianMixture(n_clusters=2, labels=labels), safe=False)
     np.testing.assert_array_equal(far.labels, labels)
-    assert far.set_params(n_clusters=3, labels=None).n_clusters == 3
+    assert far.with_params(n_clusters=3, labels=None).n_clusters == 3
     with pytest.raises(InputError, match="parameter must be one of"):
-        far.set_params(clusters=3)
+        far.with_params(clusters=3)
     with pytest.raises(InputError, match="n_clusters must be an integer >= 1; got 0"):
-        far.set_params(n_clusters=0)
-    assert far.n_clusters == 3
+        far.with_params(n_clusters=0)
+    assert far.n_clusters == 2
+    assert nf.EDRep(far=far).set_params(far__n_clusters=4).far.n_clusters == 4
 
 
 def test_far_field_by_name_and_by_object() -> None:
@@ -302,6 +304,53 @@ def test_far_field_by_name_and_by_object() -> None:
     for wrong in ("mixture", 3, None, Exact):
         with pytest.raises(InputError, match="far must be one of"):
             far_field(wrong)
+
+
+class Quadratic:
+    """Z by the second-order Taylor series of the exponential; what a far field of one's own needs, and no more."""
+
+    def prepare(self, Y, n_active, rng, n_jobs):
+        self.terms = (n_active, Y.sum(axis=0), Y.T @ Y)
+
+    def evaluate(self, X, log_z, force):
+        n_active, total, outer = self.terms
+        Z = n_active + X @ total + np.einsum("ij,ij->i", X @ outer, X) / 2
+        log_z[:] = np.log(Z)
+        force[:] = (total + X @ outer) / Z[:, None]
+
+
+@pytest.fixture
+def registered_quadratic(monkeypatch):
+    monkeypatch.setattr("nearfar.far.softmax._FACTORIES", nf.far.registered())
+    nf.far.register("quadratic", Quadratic)
+
+
+@pytest.mark.usefixtures("registered_quadratic")
+def test_a_registered_far_field_is_as_good_as_a_built_in_one() -> None:
+    assert isinstance(far_field("quadratic"), Quadratic)
+    X = vectors(200, 4) / 4
+    exact = nf.log_normalizers(X, method="exact")
+    np.testing.assert_allclose(nf.log_normalizers(X, method="quadratic"), exact, atol=0.05)
+    assert nf.far.estimate_error(X, far="quadratic", random_state=0).median < 0.05
+    relation = nf.Relation.from_matrix(np.kron(np.eye(2), np.ones((12, 12)))).normalized()
+    fit = nf.EDRep(4, far="quadratic", random_state=0).fit(relation)
+    S = fit.embedding_ @ fit.embedding_.T
+    assert S[:12, :12].mean() > 0.5 > 0 > S[:12, 12:].mean()
+    assert fit.transform(relation).shape == (24, 4)
+    np.testing.assert_array_equal(nf.EDRep(4, far=Quadratic(), random_state=0).fit(relation).embedding_, fit.embedding_)
+
+
+@pytest.mark.usefixtures("registered_quadratic")
+def test_the_contract_suite_takes_in_what_is_registered() -> None:
+    import registry
+
+    assert set(nf.far.registered()) <= {case.name for case in registry.far_cases()}
+
+
+@pytest.mark.parametrize(("name", "factory"), [(3, Exact), ("three", 3)])
+def test_what_cannot_be_registered_is_refused(name, factory) -> None:
+    with pytest.raises(InputError, match="register: (name must be a string|factory must be a class)"):
+        nf.far.register(name, factory)
 
 
 @pytest.mark.parametrize(
