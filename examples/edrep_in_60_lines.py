@@ -21,7 +21,7 @@ def edrep(P: nf.Relation, d: int, n_epochs: int = 30, learning_rate: float = 0.8
     zeros = np.zeros(n)  # the weights of the transposed terms, left out for an undirected relation
     sphere, far = Sphere(), nf.far.GaussianMixture()
     rng = np.random.default_rng(seed)
-    X = sphere.start(n, d, rng)
+    X = sphere.project(sphere.start(n, d, rng))
     log_z, force = np.empty(n), np.empty_like(X)
     for epoch in range(n_epochs):
         far.prepare(X, n, rng, n_jobs=1)  # mean and covariance of all vectors, eq. (2)

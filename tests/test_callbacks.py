@@ -13,8 +13,8 @@ from sklearn.base import clone
 import nearfar as nf
 from nearfar._core import checkpoint
 from nearfar.callbacks import Checkpoint, Progress
-from nearfar.edrep import estimator as setup
 from nearfar.edrep import Sphere
+from nearfar.edrep import estimator as setup
 from nearfar.errors import FileFormatError, InputError
 
 GRAPH = nf.datasets.dcsbm(2500, 3, 6.0, alpha=3.0, random_state=0).relation  # with isolates, and several blocks of rows

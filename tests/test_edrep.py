@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import runpy
 import tracemalloc
+from pathlib import Path
 
+import networkx as nx
 import numpy as np
 import pytest
 import scipy.sparse as sp
@@ -401,3 +404,12 @@ def test_tolerance_stops_and_callbacks_stop():
     est = nf.EDRep(3, n_epochs=9, random_state=0, callbacks=[lambda p: seen.append(p.epoch), lambda p: p.epoch == 4])
     assert est.fit(rel).n_iter_ == 4
     assert seen == [1, 2, 3, 4]
+
+
+def test_the_example_in_60_lines_has_the_same_bits():
+    path = Path(__file__).resolve().parents[1] / "examples" / "edrep_in_60_lines.py"
+    assert len(path.read_text("utf-8").splitlines()) <= 60
+    example = runpy.run_path(str(path))
+    relation = nf.Relation.from_edges(nx.les_miserables_graph()).random_walk(3)
+    fit = nf.EDRep(16, random_state=0, n_jobs=1).fit(relation)
+    np.testing.assert_array_equal(example["edrep"](relation, 16), fit.embedding_)

@@ -349,7 +349,7 @@ def test_the_contract_suite_takes_in_what_is_registered() -> None:
 
 @pytest.mark.parametrize(("name", "factory"), [(3, Exact), ("three", 3)])
 def test_what_cannot_be_registered_is_refused(name, factory) -> None:
-    with pytest.raises(InputError, match="register: (name must be a string|factory must be a class)"):
+    with pytest.raises(InputError, match=r"register: (name must be a string|factory must be a class)"):
         nf.far.register(name, factory)
 
 

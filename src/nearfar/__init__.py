@@ -43,11 +43,11 @@ if TYPE_CHECKING:
         NeighborEmbedding,
         NeRV,
     )
+    from nearfar.precompile import warmup
     from nearfar.relations.affinities import Affinities
     from nearfar.relations.matrix import Relation
     from nearfar.tables.compress import compress
     from nearfar.text import Corpus, EncodedCorpus, Vocabulary
-    from nearfar.precompile import warmup
     from nearfar.words.multisense import MultiSenseWord2DM
     from nearfar.words.skipgram import SkipGram
     from nearfar.words.word2dm import Word2DM
