@@ -70,9 +70,21 @@ NO_SENSE = {
 }
 
 
-@pytest.mark.parametrize("relation", RELATIONS)
-@pytest.mark.parametrize("far", FAR)
-@pytest.mark.parametrize("gradient", GRADIENTS)
+def cells(relations, *choices):
+    """All cells of a method as parameters; those off a diagonal are slow.
+
+    On the diagonal every combination of the choices, and every relation, stands at least once.
+    """
+    names, combinations = list(relations), list(itertools.product(*choices))
+    size = max(len(names), len(combinations))
+    diagonal = {(names[k % len(names)], combinations[k % len(combinations)]) for k in range(size)}
+    return [
+        pytest.param(name, *chosen, marks=[] if (name, chosen) in diagonal else [pytest.mark.slow])
+        for name, chosen in itertools.product(names, combinations)
+    ]
+
+
+@pytest.mark.parametrize(("relation", "far", "gradient"), cells(RELATIONS, FAR, GRADIENTS))
 def test_edrep(relation, far, gradient):
     rel, labels = RELATIONS[relation]()
     # See the notes of EDRep: two free sides and the exact gradient need the loss without its prior.
@@ -95,9 +107,7 @@ def test_edrep(relation, far, gradient):
     assert own[same].mean() > own[~same].mean() + 0.1
 
 
-@pytest.mark.parametrize("relation", RELATIONS)
-@pytest.mark.parametrize("shared", [True, False])
-@pytest.mark.parametrize("optimizer", ["sgd", "adam"])
+@pytest.mark.parametrize(("relation", "optimizer", "shared"), cells(RELATIONS, ["sgd", "adam"], [True, False]))
 def test_skip_gram(relation, optimizer, shared):
     rel, labels = RELATIONS[relation]()
     est = nf.SkipGram(8, optimizer=optimizer, shared_negatives=shared, n_epochs=20, random_state=0, n_jobs=1).fit(rel)
@@ -110,8 +120,7 @@ def test_skip_gram(relation, optimizer, shared):
     assert own[same].mean() > own[~same].mean() + 0.1
 
 
-@pytest.mark.parametrize("relation", RELATIONS)
-@pytest.mark.parametrize("optimizer", ["sgd", "adam"])
+@pytest.mark.parametrize(("relation", "optimizer"), cells(RELATIONS, ["sgd", "adam"]))
 def test_word2dm(relation, optimizer):
     rel, labels = RELATIONS[relation]()
     rates = {"learning_rate": 0.05 if optimizer == "sgd" else 0.01}
@@ -123,9 +132,9 @@ def test_word2dm(relation, optimizer):
     assert own[same].mean() > own[~same].mean() + 0.1
 
 
-@pytest.mark.parametrize("relation", RELATIONS)
-@pytest.mark.parametrize("variant", ["clusters", "columns"])
-@pytest.mark.parametrize("optimizer", ["sgd", "adam"])
+@pytest.mark.parametrize(
+    ("relation", "optimizer", "variant"), cells(RELATIONS, ["sgd", "adam"], ["clusters", "columns"])
+)
 def test_multi_sense_word2dm(relation, optimizer, variant):
     rel, labels = RELATIONS[relation]()
     rates = {} if optimizer == "sgd" else {"learning_rate": 0.01}
@@ -144,13 +153,13 @@ def test_multi_sense_word2dm(relation, optimizer, variant):
     assert own[same].mean() > own[~same].mean() + 0.1
 
 
-# (loss, noise); the batch is the noise of the last.
+# Loss and noise; the batch is the noise of the last.
 NCE = [
-    *(("global", noise) for noise in ("uniform", "unigram", "in-batch", "adaptive")),
-    *(("local", noise) for noise in ("uniform", "unigram", "in-batch")),
-    ("sampled-softmax", "unigram"),
-    ("hinge", "uniform"),
-    ("in-batch", "in-batch"),
+    *(f"global {noise}" for noise in ("uniform", "unigram", "in-batch", "adaptive")),
+    *(f"local {noise}" for noise in ("uniform", "unigram", "in-batch")),
+    "sampled-softmax unigram",
+    "hinge uniform",
+    "in-batch in-batch",
 ]
 
 
@@ -210,9 +219,10 @@ def contrast(rel, loss, noise):
         return tower(torch.arange(P.shape[0])).detach().numpy(), context.weight.detach().numpy(), curve
 
 
-@pytest.mark.parametrize("relation", RELATIONS)
-@pytest.mark.parametrize(("loss", "noise"), NCE)
-def test_contrastive(relation, loss, noise):
+@pytest.mark.usefixtures("one_torch_thread")
+@pytest.mark.parametrize(("relation", "loss_and_noise"), cells(RELATIONS, NCE))
+def test_contrastive(relation, loss_and_noise):
+    loss, noise = loss_and_noise.split()
     rel, labels = RELATIONS[relation]()
     vectors, context, curve = contrast(rel, loss, noise)
     if noise == "adaptive":  # to a ranking with log q all candidates are alike, and only the gradient tells them apart
@@ -241,10 +251,13 @@ MAPPED = {f.__name__: f for f in (graph, digraph, neighbors_of_points, points, t
 NO_MAP = {"ratings": "a map shows objects of one kind: users and items have no place in common"}
 
 
-@pytest.mark.parametrize("relation", MAPPED)
-@pytest.mark.parametrize("normalization", ["pair", "row"])
-@pytest.mark.parametrize("kernel", ["exponential", "student-t", "heavy-tailed"])
-@pytest.mark.parametrize("divergence", ["kl", "reverse-kl", "nerv", "jensen-shannon"])
+KERNELS = ("exponential", "student-t", "heavy-tailed")
+DIVERGENCES = ("kl", "reverse-kl", "nerv", "jensen-shannon")
+
+
+@pytest.mark.parametrize(
+    ("relation", "divergence", "kernel", "normalization"), cells(MAPPED, DIVERGENCES, KERNELS, ["pair", "row"])
+)
 def test_maps(relation, divergence, kernel, normalization):
     given, labels = MAPPED[relation]()
     parts = {"divergence": divergence, "kernel": kernel, "normalization": normalization}
