@@ -38,6 +38,9 @@ if TYPE_CHECKING:
     from nearfar.relations.operators import LinearOperator
 
 CONSTRAINTS = ("sphere", "ball")
+Rows = NDArray[np.int64]
+Mask = NDArray[np.bool_]
+
 GRADIENTS = ("auto", "paper", "forward", "full")
 N_CHECKED_ROWS = 128
 _HINT = "Resume with the same relation and parameters, or start a new fit with init=."
@@ -257,7 +260,7 @@ class EDRep(RelationEmbedder):
         ):
             if resume is None:
                 rng = check_random_state("EDRep", self.random_state)
-                state = self._start(rel, kept, present, two_sided, sphere, rng, n_jobs)
+                state = self._start(rel, kept, present, sphere, rng, n_jobs)
             else:
                 state = State.restored(*trainer.resume(resume, _HINT))
                 state.check_size(resume, len(r), two_sided)
@@ -268,10 +271,9 @@ class EDRep(RelationEmbedder):
                     if self.schedule in ("constant", "plateau") and has_converged(state.losses, self.tol):
                         break  # under a falling rate the steps die out by themselves: small progress says nothing
                     rate = learning_rate(self.schedule, self.learning_rate, epoch, self.n_epochs, state.losses)
-                    others = state.X if state.Y is None else state.Y
                     moving = state.Y is None and getattr(far, "keeps_others", True)  # while rows still ask about them
-                    far.prepare(others.copy() if moving else others, n_active, state.rng, n_jobs)
-                    near.prepare(others)
+                    far.prepare(state.X.copy() if moving else state.others, n_active, state.rng, n_jobs)
+                    near.prepare(state.others)
                     if near_other is not None:
                         near_other.prepare(state.X)
                     loss = sweep(problem, state, far, sphere, rate, n_jobs) / float(r.sum())
@@ -287,26 +289,18 @@ class EDRep(RelationEmbedder):
                         break
                 if self.n_clusters == 1 or state.labels is not None or trainer.stopped:
                     break
-                others = state.X if state.Y is None else state.Y
-                labels = spherical_kmeans(others, self.n_clusters, rng=state.rng, n_jobs=n_jobs).labels
-                state = self._start(rel, kept, present, two_sided, sphere, state.rng, n_jobs)
+                labels = spherical_kmeans(state.others, self.n_clusters, rng=state.rng, n_jobs=n_jobs).labels
+                state = self._start(rel, kept, present, sphere, state.rng, n_jobs)
                 state.labels = np.where(present, labels, -1)
             del near, near_other, problem  # their memory, before the vectors are spread over all rows
-            self._keep(rel, kept, state, far, p0, present, n_jobs)
+            self._keep(rel, kept, present, p0, state, far, n_jobs)
         return self
 
     def _keep(
-        self,
-        rel: Relation,
-        kept: NDArray[np.int64] | None,
-        state: State,
-        far: FarField,
-        p0: NDArray[np.float64],
-        present: NDArray[np.bool_],
-        n_jobs: int,
+        self, rel: Relation, kept: Rows | None, present: Mask, p0: Floats, state: State, far: FarField, n_jobs: int
     ) -> None:
         """Set the attributes of a fit, and what ``far_check_`` and ``transform`` need."""
-        others = state.X if state.Y is None else state.Y
+        others = state.others
         n_active = int(present.sum())
         far.prepare(others, n_active, state.rng, n_jobs)
         r = rel.operator.row_sums if kept is None else rel.operator.row_sums[kept]
@@ -375,7 +369,7 @@ class EDRep(RelationEmbedder):
             raise InputError("EDRep", "far", expected, self.far, "Or choose gradient='paper'.")
         return far
 
-    def _without_isolates(self, rel: Relation, two_sided: bool) -> tuple[LinearOperator, NDArray[np.int64] | None]:
+    def _without_isolates(self, rel: Relation, two_sided: bool) -> tuple[LinearOperator, Rows | None]:
         """Return the operator of those that have a relation, and which rows these are; None for all.
 
         The others would only cost time and cache.
@@ -395,7 +389,7 @@ class EDRep(RelationEmbedder):
         smaller = P.without(rel.isolates)
         return (P, None) if smaller is None else (smaller, np.delete(np.arange(n), rel.isolates))
 
-    def _prior(self, rel: Relation, kept: NDArray[np.int64] | None, present: NDArray[np.bool_]) -> NDArray[np.float64]:
+    def _prior(self, rel: Relation, kept: Rows | None, present: Mask) -> NDArray[np.float64]:
         """Return p0 of those that take part: sum 1, zero where absent; or all zero."""
         prior: Any = self.p0
         if isinstance(prior, (int, float)) and prior == 0:
@@ -416,16 +410,10 @@ class EDRep(RelationEmbedder):
         return p0
 
     def _start(
-        self,
-        rel: Relation,
-        kept: NDArray[np.int64] | None,
-        present: NDArray[np.bool_],
-        two_sided: bool,
-        sphere: Sphere,
-        rng: np.random.Generator,
-        n_jobs: int,
+        self, rel: Relation, kept: Rows | None, present: Mask, sphere: Sphere, rng: np.random.Generator, n_jobs: int
     ) -> State:
         """Return where the fit starts: random vectors, or those of ``init``; zero where there is no relation."""
+        two_sided = self._is_two_sided(rel)
         init, context_init = self.init, None
         if two_sided and isinstance(init, tuple):
             init, context_init = init
@@ -442,14 +430,7 @@ class EDRep(RelationEmbedder):
         return State(X=X, Y=Y, rng=rng)
 
     def _start_of_side(
-        self,
-        init: Any,
-        ids: Ids,
-        kept: NDArray[np.int64] | None,
-        rng: np.random.Generator,
-        n_jobs: int,
-        *,
-        context: bool = False,
+        self, init: Any, ids: Ids, kept: Rows | None, rng: np.random.Generator, n_jobs: int, *, context: bool = False
     ) -> Floats:
         """Return a start for one side: an array, or what an Embedding knows by id; random where these are 0 or None."""
         n, d = len(ids) if kept is None else len(kept), self.n_components
@@ -583,7 +564,7 @@ class EDRep(RelationEmbedder):
             Y, new_columns = _known(fitted.context_vectors, fitted.context_ids, rel.column_ids)
         if new.size:
             pull = rel.operator.matmat(Y, n_jobs=n_jobs)[new]
-            present: NDArray[np.bool_] = np.any(Y, axis=1)
+            present: Mask = np.any(Y, axis=1)
             X[new] = self._fitted_columns.place(pull, weights_of(rel, present, n_jobs)[new], n_jobs)
         new_columns = new_columns[~Y[new_columns].any(axis=1)]
         if new_columns.size:

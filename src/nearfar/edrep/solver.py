@@ -66,6 +66,11 @@ class State:
     sums: Floats | None = None
     labels: NDArray[np.integer[Any]] | None = None
 
+    @property
+    def others(self) -> Floats:
+        """The vectors that the rows are compared with."""
+        return self.X if self.Y is None else self.Y
+
     def snapshot(self) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
         """Return the arrays, not copied, and the plain facts from which ``restored`` makes the same state."""
         arrays: dict[str, Any] = {"X": self.X, "Y": self.Y, "sums": self.sums, "labels": self.labels}
@@ -102,7 +107,7 @@ def sweep(problem: Problem, state: State, far: FarField, solver: Solver, rate: f
     two sides both gradients are taken before either side moves.
     """
     X, Y, r, p0 = state.X, state.Y, problem.r, problem.p0
-    others = X if Y is None else Y
+    others = state.others
     both = Y is None and problem.gradient != "forward"  # whether the rows are others, too, as in eq. (6)
     zeros = np.zeros(max(len(X), len(others)))
     weights = np.stack((p0, r)) if Y is None else r[None]
