@@ -228,7 +228,14 @@ class EDRep(RelationEmbedder):
             The loss left the finite numbers.
         """
         rel = as_relation(relation)
-        n_jobs = self._check_parameters()
+        check_integer("EDRep", "n_components", self.n_components, low=1)
+        check_integer("EDRep", "n_clusters", self.n_clusters, low=1)
+        check_integer("EDRep", "n_epochs", self.n_epochs, low=1)
+        check_real("EDRep", "learning_rate", self.learning_rate, 0, 1, open_low=True)
+        check_choice("EDRep", "schedule", self.schedule, SCHEDULES)
+        check_real("EDRep", "tol", self.tol, low=0)
+        check_integer("EDRep", "verbose", self.verbose, low=0)
+        n_jobs = check_n_jobs("EDRep", self.n_jobs)
         # The relation P, its row sums r and the prior p0, of those that have a relation.
         two_sided, gradient = self._is_two_sided(rel), self._gradient(rel)
         P, kept = self._without_isolates(rel, two_sided)
@@ -323,24 +330,12 @@ class EDRep(RelationEmbedder):
         self.loss_ = state.losses[-1]
         self.n_iter_ = state.epoch
         # No second copy of the vectors: a far field that reads the others is given those of the estimator.
-        if self._others is not others and getattr(far, "keeps_others", True):
-            far.prepare(self._others, n_active, state.rng, 1)
+        if kept is not None and getattr(far, "keeps_others", True):
+            far.prepare(self.embedding_, n_active, state.rng, 1)
         prior = state.sums[0] if state.sums is not None else p0.astype(others.dtype) @ others
         self._fitted_columns = FittedColumns(
             copy.copy(far), prior.astype(np.float64), None if present.all() else present, self.constraint == "sphere"
         )
-
-    def _check_parameters(self) -> int:
-        """Check what does not depend on the relation; return the number of threads."""
-        check_integer("EDRep", "n_components", self.n_components, low=1)
-        check_integer("EDRep", "n_clusters", self.n_clusters, low=1)
-        n_jobs = check_n_jobs("EDRep", self.n_jobs)
-        check_integer("EDRep", "n_epochs", self.n_epochs, low=1)
-        check_real("EDRep", "learning_rate", self.learning_rate, 0, 1, open_low=True)
-        check_choice("EDRep", "schedule", self.schedule, SCHEDULES)
-        check_real("EDRep", "tol", self.tol, low=0)
-        check_integer("EDRep", "verbose", self.verbose, low=0)
-        return n_jobs
 
     def _is_two_sided(self, rel: Relation) -> bool:
         """Return whether rows and columns get vectors of their own."""
