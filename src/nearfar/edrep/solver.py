@@ -285,10 +285,33 @@ class Ball(Sphere):
 
 @jit(fastmath=FAST)
 def gradient(X, pull, force, log_z, weights, sums):
-    """pull_i <- -pull_i + r_i (force_i + Yᵀ p0) + p0_i Xᵀ r: eq. (6).
+    """Turn the pull of a block of rows into their gradient: eq. (6), in place; return the block's parts of the loss.
 
-    ``weights`` are r and p0 of the rows, ``sums`` are Yᵀ p0 and Xᵀ r. Returns the sums of x . pull, r log Z and
-    r x . Yᵀ p0, the block's parts of the loss.
+    ``pull_i <- -pull_i + r_i (force_i + Yᵀ p0) + p0_i Xᵀ r``
+
+    Parameters
+    ----------
+    X : ndarray of shape (b, d)
+        The rows.
+    pull : ndarray of shape (b, d)
+        Rows of ``(P + Pᵀ) X``, or of ``P X`` with zeros for p0; overwritten.
+    force : ndarray of shape (b, d)
+        Gradient of log Z_i in x_i, from the far field.
+    log_z : ndarray of float64, shape (b,)
+        log Z_i.
+    weights : pair of ndarray of float64, shape (b,)
+        r and p0 of the rows.
+    sums : pair of ndarray of shape (d,)
+        ``Yᵀ p0`` and ``Xᵀ r``.
+
+    Returns
+    -------
+    near, far, prior : float
+        The sums of x . pull, r log Z and r x . Yᵀ p0.
+
+    References
+    ----------
+    Dall'Amico & Belliardo, "Efficient distributed representations beyond negative sampling" (EDRep), eqs. (5), (6).
     """
     r, p0 = weights
     of_others, of_rows = sums
