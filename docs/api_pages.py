@@ -12,6 +12,7 @@ MODULES = [
     "nearfar.kernels",
     "nearfar.divergences",
     "nearfar.far",
+    "nearfar.edrep",
     "nearfar.composition",
     "nearfar.hyponymy",
     "nearfar.nn",

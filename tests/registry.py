@@ -99,12 +99,21 @@ class FarCase:
     sampled: bool = False  # which of the others are looked at depends on their order
 
 
-FAR_FIELDS = [
-    FarCase(far.Exact, "Exact"),
-    FarCase(far.GaussianMixture, "GaussianMixture"),
-    FarCase(lambda: far.GaussianMixture(n_clusters=3), "GaussianMixture, three clusters", sampled=True),
-    FarCase(lambda: far.Performer(n_features=200), "Performer"),
-    FarCase(lambda: far.RFA(n_features=200), "RFA"),
-    FarCase(lambda: far.Noise(n_samples=1000), "Noise, all"),
-    FarCase(lambda: far.Noise(n_samples=15), "Noise, some", sampled=True),
+# Parameters that differ from the defaults; whatever else is registered is taken in with its own.
+_FAR_PARAMETERS = {
+    "performer": FarCase(lambda: far.Performer(n_features=200), "performer"),
+    "rfa": FarCase(lambda: far.RFA(n_features=200), "rfa"),
+}
+_MORE_FAR_FIELDS = [
+    FarCase(lambda: far.GaussianMixture(n_clusters=3), "gaussian-mixture, three clusters", sampled=True),
+    FarCase(lambda: far.Noise(n_samples=15), "noise, some", sampled=True),
 ]
+
+
+def far_cases() -> list[FarCase]:
+    """All far fields that have a name now, and some with other parameters."""
+    named = [_FAR_PARAMETERS.get(name, FarCase(make, name)) for name, make in far.registered().items()]
+    return named + _MORE_FAR_FIELDS
+
+
+FAR_FIELDS = far_cases()

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import runpy
 import tracemalloc
+from pathlib import Path
 
+import networkx as nx
 import numpy as np
 import pytest
 import scipy.sparse as sp
 from sklearn.base import clone
 
 import nearfar as nf
-from nearfar.edrep import estimator as setup
-from nearfar.edrep.solver import Settings, descend, has_converged, learning_rate, n_plateaus
+from nearfar.edrep.solver import Sphere, has_converged, learning_rate, n_plateaus
 from nearfar.errors import InputError, NotFittedError
 from nearfar.far import Exact, GaussianMixture
 
@@ -27,8 +29,8 @@ def relation_matrix(n, m, seed, isolates=True):
     return P.astype(np.float32).astype(np.float64)
 
 
-class Recorder:
-    """A solver that keeps the gradients and moves nothing."""
+class Recorder(Sphere):
+    """A sphere that keeps the gradients and moves nothing."""
 
     def __init__(self):
         self.blocks = []
@@ -46,14 +48,18 @@ class Recorder:
 
 
 def one_epoch(est, P):
-    """Return loss, gradient(s) and the vectors at which they were taken."""
-    rel = nf.Relation.from_matrix(P)
-    problem = setup.problem_of(est, rel, setup.Kept(len(P)), 1)
-    state = setup.start_of(est, rel, setup.Kept(len(P)), problem, np.random.default_rng(1), 1)
-    far, recorder = setup.far_of(est, problem), Recorder()
-    descend(problem, state, far, recorder, Settings(1, 0.5, "linear", 0.0, (), 0, 1))
-    gradients = [recorder.of(side) for side in (state.X, state.Y) if side is not None]
-    return state.losses[0] * P.sum(), gradients, state, problem
+    """Return the loss, and on each side the vectors and the gradient at them."""
+    recorder = Recorder()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("nearfar.edrep.estimator.Sphere", lambda: recorder)
+        est.set_params(n_epochs=1, n_jobs=1).fit(P)
+    sides = [side for side in (est.embedding_, est.context_embedding_) if side is not None]
+    return est.loss_ * P.sum(), sides, [recorder.of(side) for side in sides]
+
+
+def prior_of(present, p0=None):
+    p0 = np.where(present, 1.0 if p0 is None else p0, 0.0)
+    return p0 / p0.sum()
 
 
 def loss_of(P, X, Y, p0, log_z):
@@ -95,13 +101,13 @@ def test_full_gradient_is_that_of_the_loss(labels):
     far = Exact() if labels is None else GaussianMixture(n_clusters=2, labels=labels)
     init = np.random.default_rng(2).normal(size=(9, 3))
     p0 = np.arange(1.0, 10.0)
-    loss, (gradient,), state, problem = one_epoch(nf.EDRep(3, gradient="full", far=far, init=init, p0=p0), P)
-    X, present = state.X, problem.present
+    loss, (X,), (gradient,) = one_epoch(nf.EDRep(3, gradient="full", far=far, init=init, p0=p0), P)
+    present = np.arange(9) != 3
+    prior = prior_of(present, p0)
 
     def value():
-        return loss_of(P, X, X, problem.p0, log_normalizer(X, X, present, labels))
+        return loss_of(P, X, X, prior, log_normalizer(X, X, present, labels))
 
-    assert present.tolist() == [True] * 3 + [False] + [True] * 5
     np.testing.assert_allclose(loss, value(), rtol=1e-10)
     numeric = central_difference(value, X)
     numeric[3] = 0  # the isolate is no variable
@@ -117,11 +123,12 @@ def test_two_sided_full_gradient_is_that_of_the_loss(square, exact):
     far = Exact() if exact else GaussianMixture()
     rng = np.random.default_rng(5)
     est = nf.EDRep(2, gradient="full", far=far, two_sided=True, init=(rng.normal(size=(n, 2)), rng.normal(size=(m, 2))))
-    loss, (gx, gy), state, problem = one_epoch(est, P)
-    X, Y, present = state.X, state.Y, problem.present
+    loss, (X, Y), (gx, gy) = one_epoch(est, P)
+    present = P.sum(axis=0) > 0
+    prior = prior_of(present)
 
     def value():
-        return loss_of(P, X, Y, problem.p0, log_normalizer(X, Y, present, None if exact else labels))
+        return loss_of(P, X, Y, prior, log_normalizer(X, Y, present, None if exact else labels))
 
     np.testing.assert_allclose(loss, value(), rtol=1e-10)
     for gradient, side, there in ((gx, X, P.sum(1) > 0), (gy, Y, present)):
@@ -134,8 +141,9 @@ def test_paper_gradient_is_equation_6_and_forward_drops_the_transposed_terms():
     P = relation_matrix(9, 9, 0)
     init = np.random.default_rng(2).normal(size=(9, 4))
     for gradient in ("paper", "forward"):
-        _, (got,), state, problem = one_epoch(nf.EDRep(4, gradient=gradient, init=init), P)
-        X, r, p0, there = state.X, P.sum(1), problem.p0, problem.present
+        _, (X,), (got,) = one_epoch(nf.EDRep(4, gradient=gradient, init=init), P)
+        r, there = P.sum(1), np.arange(9) != 3
+        p0 = prior_of(there)
         mu, omega = X[there].mean(0), np.cov(X[there].T, bias=True)
         force = mu + X @ omega
         expected = -P @ X + r[:, None] * (force + p0 @ X)
@@ -357,8 +365,8 @@ def test_other_bad_input():
 def test_prior_can_be_left_out():
     P = relation_matrix(9, 9, 0)
     init = np.random.default_rng(2).normal(size=(9, 4))
-    loss, _, state, _ = one_epoch(nf.EDRep(4, p0=0, init=init, far="exact"), P)
-    X, there = state.X, P.sum(1) + P.sum(0) > 0
+    loss, (X,), _ = one_epoch(nf.EDRep(4, p0=0, init=init, far="exact"), P)
+    there = P.sum(1) + P.sum(0) > 0
     np.testing.assert_allclose(loss, loss_of(P, X, X, np.zeros(9), log_normalizer(X, X, there)), rtol=1e-9)
 
 
@@ -367,10 +375,10 @@ def test_the_default_gradient_follows_the_relation():
     directed = nf.Relation.from_edges([(0, 1), (1, 2), (2, 0), (2, 3)], directed=True)
     est = nf.EDRep(2)
     for rel in (undirected, undirected.normalized(), undirected.random_walk(3)):
-        assert setup.gradient_of(est, rel) == "forward"
-        assert setup.gradient_of(est, 0.5 * rel + 0.5 * undirected) == "forward"
+        assert est._gradient(rel) == "forward"
+        assert est._gradient(0.5 * rel + 0.5 * undirected) == "forward"
     for rel in (directed.normalized(), directed.random_walk(2), undirected.normalized().T, directed @ directed):
-        assert setup.gradient_of(est, rel) == "paper"
+        assert est._gradient(rel) == "paper"
 
 
 def test_schedules():
@@ -396,3 +404,12 @@ def test_tolerance_stops_and_callbacks_stop():
     est = nf.EDRep(3, n_epochs=9, random_state=0, callbacks=[lambda p: seen.append(p.epoch), lambda p: p.epoch == 4])
     assert est.fit(rel).n_iter_ == 4
     assert seen == [1, 2, 3, 4]
+
+
+def test_the_example_in_60_lines_has_the_same_bits():
+    path = Path(__file__).resolve().parents[1] / "examples" / "edrep_in_60_lines.py"
+    assert len(path.read_text("utf-8").splitlines()) <= 60
+    example = runpy.run_path(str(path))
+    relation = nf.Relation.from_edges(nx.les_miserables_graph()).random_walk(3)
+    fit = nf.EDRep(16, random_state=0, n_jobs=1).fit(relation)
+    np.testing.assert_array_equal(example["edrep"](relation, 16), fit.embedding_)

@@ -53,6 +53,8 @@ SOURCELESS = {
     "nearfar.far.Potential": "a record",
     "nearfar.far.Term": "a record",
     "nearfar.far.far_field": "finds a far field by its name",
+    "nearfar.far.register": "gives a far field a name",
+    "nearfar.far.registered": "lists them",
     "nearfar.nn.MutualInformation": "a record",
     "nearfar.nn.SelfNormalization": "a record",
     "nearfar.plots.scatter": "a picture",

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 import nearfar as nf
 from nearfar.errors import DataError, InputError, UnknownIdError
-from nearfar.relations.near import OperatorPull, WalkPull, symmetric_near_field
+from nearfar.relations.near import NearProduct, NearWalk, near_field
 
 
 def random_matrix(n, m, rng, density=0.2, symmetric=False, weighted=True):
@@ -27,7 +27,7 @@ def walk(A, steps):
     return sum(np.linalg.matrix_power(B, k) for k in range(1, steps + 1)) / steps
 
 
-@pytest.mark.parametrize("width", [1, 3, 16, 17, 32, 33, 48, 64, 70, 130])
+@pytest.mark.parametrize("width", [1, 17, 33, 130])
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_products_of_any_width_agree_with_dense(width, dtype):
     rng = np.random.default_rng(width)
@@ -43,7 +43,7 @@ def test_products_of_any_width_agree_with_dense(width, dtype):
 
 @pytest.mark.parametrize("symmetric", [False, True])
 @pytest.mark.parametrize("weighted", [False, True])
-@pytest.mark.parametrize("steps", [1, 2, 3, 5])
+@pytest.mark.parametrize("steps", [1, 3])
 def test_random_walk_is_the_mean_of_powers(symmetric, weighted, steps):
     rng = np.random.default_rng(7)
     A = random_matrix(19, 19, rng, 0.15, symmetric, weighted)
@@ -60,16 +60,15 @@ def test_random_walk_is_the_mean_of_powers(symmetric, weighted, steps):
 
 
 @pytest.mark.parametrize("symmetric", [False, True])
-@pytest.mark.parametrize("steps", [1, 2, 3, 4])
-@pytest.mark.parametrize("n_jobs", [1, 3])
-def test_near_field_is_both_products(symmetric, steps, n_jobs):
+@pytest.mark.parametrize("steps", [1, 2, 3])
+def test_near_field_is_both_products(symmetric, steps):
     rng = np.random.default_rng(3)
     A = random_matrix(300, 300, rng, 0.02, symmetric)
     operator = nf.Relation.from_matrix(A).random_walk(steps).operator
     P, X = walk(A, steps), rng.normal(size=(300, 5))
-    for gradient, expected in (("paper", (P + P.T) @ X), ("forward", P @ X)):
-        near = symmetric_near_field(operator, gradient, n_jobs)
-        assert isinstance(near, WalkPull if symmetric or gradient == "forward" else OperatorPull)
+    for both, expected in ((True, (P + P.T) @ X), (False, P @ X)):
+        near = near_field(operator, both=both, n_jobs=1 + steps % 2, scratch=True)
+        assert isinstance(near, NearWalk if symmetric or not both else NearProduct)
         for _ in range(2):  # buffers of the first sweep are used again
             near.prepare(X)
             scratch = near.scratch((300, 5))

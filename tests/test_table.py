@@ -1,8 +1,7 @@
 """The table of methods, executed: every sensible cell runs on small data and does what it is for.
 
 A row names the method and its choices; a cell that makes no sense is listed in ``NO_SENSE`` with its reason. A new
-family of methods is finished when its rows stand here. `make test` takes each choice and each relation at least once,
-`make test-all` every cell.
+family of methods is finished when its rows stand here.
 """
 
 from __future__ import annotations
@@ -71,18 +70,21 @@ NO_SENSE = {
 }
 
 
-def cells(names, relations, combinations, seldom=()):
-    """Every relation with every combination of choices, all but one of each among the slow tests."""
-    n = min(len(relations), len(combinations))
-    found = [
-        pytest.param(relation, *choices, marks=[] if i % n == k % n and k < len(combinations) else [pytest.mark.slow])
-        for i, relation in enumerate(relations)
-        for k, choices in enumerate([*combinations, *seldom])
+def cells(relations, *choices):
+    """All cells of a method as parameters; those off a diagonal are slow.
+
+    On the diagonal every combination of the choices, and every relation, stands at least once.
+    """
+    names, combinations = list(relations), list(itertools.product(*choices))
+    size = max(len(names), len(combinations))
+    diagonal = {(names[k % len(names)], combinations[k % len(combinations)]) for k in range(size)}
+    return [
+        pytest.param(name, *chosen, marks=[] if (name, chosen) in diagonal else [pytest.mark.slow])
+        for name, chosen in itertools.product(names, combinations)
     ]
-    return pytest.mark.parametrize(f"relation, {names}".split(", "), found)
 
 
-@cells("far, gradient", RELATIONS, list(itertools.product(FAR, GRADIENTS)))
+@pytest.mark.parametrize(("relation", "far", "gradient"), cells(RELATIONS, FAR, GRADIENTS))
 def test_edrep(relation, far, gradient):
     rel, labels = RELATIONS[relation]()
     # See the notes of EDRep: two free sides and the exact gradient need the loss without its prior.
@@ -105,7 +107,7 @@ def test_edrep(relation, far, gradient):
     assert own[same].mean() > own[~same].mean() + 0.1
 
 
-@cells("optimizer, shared", RELATIONS, list(itertools.product(["sgd", "adam"], [True, False])))
+@pytest.mark.parametrize(("relation", "optimizer", "shared"), cells(RELATIONS, ["sgd", "adam"], [True, False]))
 def test_skip_gram(relation, optimizer, shared):
     rel, labels = RELATIONS[relation]()
     est = nf.SkipGram(8, optimizer=optimizer, shared_negatives=shared, n_epochs=20, random_state=0, n_jobs=1).fit(rel)
@@ -118,7 +120,7 @@ def test_skip_gram(relation, optimizer, shared):
     assert own[same].mean() > own[~same].mean() + 0.1
 
 
-@cells("optimizer", RELATIONS, [("sgd",), ("adam",)])
+@pytest.mark.parametrize(("relation", "optimizer"), cells(RELATIONS, ["sgd", "adam"]))
 def test_word2dm(relation, optimizer):
     rel, labels = RELATIONS[relation]()
     rates = {"learning_rate": 0.05 if optimizer == "sgd" else 0.01}
@@ -130,7 +132,9 @@ def test_word2dm(relation, optimizer):
     assert own[same].mean() > own[~same].mean() + 0.1
 
 
-@cells("optimizer, variant", RELATIONS, list(itertools.product(["sgd", "adam"], ["columns", "clusters"])))
+@pytest.mark.parametrize(
+    ("relation", "optimizer", "variant"), cells(RELATIONS, ["sgd", "adam"], ["clusters", "columns"])
+)
 def test_multi_sense_word2dm(relation, optimizer, variant):
     rel, labels = RELATIONS[relation]()
     rates = {} if optimizer == "sgd" else {"learning_rate": 0.01}
@@ -149,13 +153,13 @@ def test_multi_sense_word2dm(relation, optimizer, variant):
     assert own[same].mean() > own[~same].mean() + 0.1
 
 
-# (loss, noise); the batch is the noise of the last.
+# Loss and noise; the batch is the noise of the last.
 NCE = [
-    *(("global", noise) for noise in ("uniform", "unigram", "in-batch", "adaptive")),
-    *(("local", noise) for noise in ("uniform", "unigram", "in-batch")),
-    ("sampled-softmax", "unigram"),
-    ("hinge", "uniform"),
-    ("in-batch", "in-batch"),
+    *(f"global {noise}" for noise in ("uniform", "unigram", "in-batch", "adaptive")),
+    *(f"local {noise}" for noise in ("uniform", "unigram", "in-batch")),
+    "sampled-softmax unigram",
+    "hinge uniform",
+    "in-batch in-batch",
 ]
 
 
@@ -215,8 +219,10 @@ def contrast(rel, loss, noise):
         return tower(torch.arange(P.shape[0])).detach().numpy(), context.weight.detach().numpy(), curve
 
 
-@cells("loss, noise", RELATIONS, NCE)
-def test_contrastive(relation, loss, noise):
+@pytest.mark.usefixtures("one_torch_thread")
+@pytest.mark.parametrize(("relation", "loss_and_noise"), cells(RELATIONS, NCE))
+def test_contrastive(relation, loss_and_noise):
+    loss, noise = loss_and_noise.split()
     rel, labels = RELATIONS[relation]()
     vectors, context, curve = contrast(rel, loss, noise)
     if noise == "adaptive":  # to a ranking with log q all candidates are alike, and only the gradient tells them apart
@@ -245,17 +251,13 @@ MAPPED = {f.__name__: f for f in (graph, digraph, neighbors_of_points, points, t
 NO_MAP = {"ratings": "a map shows objects of one kind: users and items have no place in common"}
 
 
-DIVERGENCES = ["kl", "reverse-kl", "nerv", "jensen-shannon"]
-KERNELS = ["exponential", "student-t", "heavy-tailed"]
-ALL_MAPS = list(itertools.product(DIVERGENCES, KERNELS, ["pair", "row"]))
-MAPS = [
-    (divergence, kernel, ("pair", "row")[(i + k) % 2])
-    for i, divergence in enumerate(DIVERGENCES)
-    for k, kernel in enumerate(KERNELS)
-]
+KERNELS = ("exponential", "student-t", "heavy-tailed")
+DIVERGENCES = ("kl", "reverse-kl", "nerv", "jensen-shannon")
 
 
-@cells("divergence, kernel, normalization", MAPPED, MAPS, seldom=[parts for parts in ALL_MAPS if parts not in MAPS])
+@pytest.mark.parametrize(
+    ("relation", "divergence", "kernel", "normalization"), cells(MAPPED, DIVERGENCES, KERNELS, ["pair", "row"])
+)
 def test_maps(relation, divergence, kernel, normalization):
     given, labels = MAPPED[relation]()
     parts = {"divergence": divergence, "kernel": kernel, "normalization": normalization}
@@ -283,14 +285,8 @@ def test_named_maps(recipe):
     assert distances[same].mean() < distances[~same].mean()
 
 
-@pytest.mark.parametrize(
-    ("divergence", "kernel"),
-    [
-        pytest.param(divergence, kernel, marks=[] if i % 2 == k else [pytest.mark.slow])
-        for i, divergence in enumerate(DIVERGENCES)
-        for k, kernel in enumerate(["exponential", "inhomogeneous"])
-    ],
-)
+@pytest.mark.parametrize("kernel", ["exponential", "inhomogeneous"])
+@pytest.mark.parametrize("divergence", ["kl", "reverse-kl", "nerv", "jensen-shannon"])
 def test_maps_with_a_parameter_for_each_point(divergence, kernel):
     given, labels = points()
     each = np.linspace(0.5, 2, len(labels))

@@ -13,6 +13,7 @@ from scipy.sparse import csr_array
 
 import nearfar as nf
 from nearfar.edrep import transform as module
+from nearfar.edrep.transform import FittedColumns
 from nearfar.errors import InputError, NearfarWarning, NotFittedError, UnknownIdError
 
 FAR_FIELDS = ["gaussian-mixture", "exact", "performer", "rfa", "noise"]
@@ -128,8 +129,8 @@ def test_one_gaussian_is_minimised_globally(rng):
         c = rng.normal(size=d) * 10.0 ** rng.uniform(-1.5, 0.5)
         far = nf.far.GaussianMixture()
         far.set_moments(np.array([9.0]), np.zeros((1, d)), 9.0 * omega[None])
-        frozen = module.FrozenSide(far, c, None, on_sphere=True)
-        x = module.place(frozen, np.zeros((1, d)), np.ones(1), 1)[0]
+        columns = FittedColumns(far, c, None, on_sphere=True)
+        x = columns.place(np.zeros((1, d)), np.ones(1), 1)[0]
         expected = global_minimum_on_the_sphere(c, omega)
         np.testing.assert_allclose(x, expected, atol=1e-5, err_msg=f"trial {trial}")
 
@@ -138,7 +139,7 @@ def test_no_force_at_all_gives_some_unit_vector_and_says_nothing():
     far = nf.far.GaussianMixture()
     far.set_moments(np.array([4.0]), np.zeros((1, 3)), np.zeros((1, 3, 3)))
     for part in (far, Flat()):
-        x = module.place(module.FrozenSide(part, np.zeros(3), None, on_sphere=True), np.zeros((1, 3)), np.ones(1), 1)
+        x = FittedColumns(part, np.zeros(3), None, on_sphere=True).place(np.zeros((1, 3)), np.ones(1), 1)
         assert np.linalg.norm(x) == pytest.approx(1)
 
 
@@ -266,8 +267,8 @@ def test_what_cannot_be_placed_is_refused():
 def test_no_second_copy_of_the_vectors_is_kept():
     for params in ({"far": "exact"}, {"far": "exact", "two_sided": True}):
         est = fitted(**params)
-        assert est._frozen.far._prepared().vectors is est._others
-    sizes = [len(pickle.dumps(fitted(far=far)._frozen)) for far in ("gaussian-mixture", "exact")]
+        assert est._fitted_columns.far._prepared().vectors is est._others
+    sizes = [len(pickle.dumps(fitted(far=far)._fitted_columns)) for far in ("gaussian-mixture", "exact")]
     assert sizes[0] < sizes[1] + 2000
 
 

@@ -36,6 +36,7 @@ def test_warmup_compiles_what_the_first_fit_needs(tmp_path):
     assert warm < cold / 2
 
 
+@pytest.mark.slow  # that of the docstring compiles the same
 def test_warmup_tells_the_seconds_and_is_quick_the_second_time():
     nf.warmup()
     assert 0 < nf.warmup() < 2

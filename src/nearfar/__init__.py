@@ -43,11 +43,11 @@ if TYPE_CHECKING:
         NeighborEmbedding,
         NeRV,
     )
+    from nearfar.precompile import warmup
     from nearfar.relations.affinities import Affinities
     from nearfar.relations.matrix import Relation
     from nearfar.tables.compress import compress
     from nearfar.text import Corpus, EncodedCorpus, Vocabulary
-    from nearfar.warmup import warmup
     from nearfar.words.multisense import MultiSenseWord2DM
     from nearfar.words.skipgram import SkipGram
     from nearfar.words.word2dm import Word2DM
@@ -92,7 +92,7 @@ _HOMES = {
     "log_normalizers": "nearfar.far.softmax",
     "nn": "nearfar.nn",
     "plots": "nearfar.plots",
-    "warmup": "nearfar.warmup",
+    "warmup": "nearfar.precompile",
 }
 
 __all__ = [  # noqa: RUF022 - in the order of sorted()

@@ -1,4 +1,4 @@
-"""What all estimators share: scikit-learn's manners around a relation and an embedding."""
+"""What all estimators share: scikit-learn's conventions, frames in and out, and what tells a fit from others."""
 
 from __future__ import annotations
 
@@ -87,8 +87,7 @@ def as_relation(relation: Any) -> Relation:
     return relation if isinstance(relation, Relation) else Relation.from_matrix(relation)
 
 
-# ------------------------------------------------------------
-# Frames in and out, in scikit-learn's manners: names of columns, ``set_output``.
+# Frames in and out, as scikit-learn does it: names of columns, ``set_output``.
 
 OUTPUTS = ("default", "pandas", "polars")
 
@@ -183,7 +182,6 @@ def framed(Y: Floats, X: Any, names: NDArray[Any], config: str | None) -> Any:
     return Y
 
 
-# ------------------------------------------------------------
 # What tells a fit from others: its parameters and its relation, as plain values that can be stored and compared.
 
 WITHOUT_EFFECT = ("callbacks", "n_jobs", "verbose")

@@ -110,16 +110,18 @@ class Trainer:
         self.owner, self.n_epochs, self.identity = owner, n_epochs, identity
         self.callbacks = check_callbacks(owner, callbacks)
         self.stopped = False
-        self._line = ProgressLine(owner, n_epochs if total is None else total, verbose, unit)
+        self._line = ProgressLine(owner, n_epochs if total is None else total, verbose, unit) if verbose else None
         self._started = time.perf_counter()
 
     def __enter__(self) -> Trainer:
-        self._line.__enter__()
+        if self._line is not None:
+            self._line.__enter__()
         self._started = time.perf_counter()
         return self
 
     def __exit__(self, *error: Any) -> None:
-        self._line.__exit__(*error)
+        if self._line is not None:
+            self._line.__exit__(*error)
 
     def advance(self, steps: int = 1, loss: float | None = None) -> None:
         """Move the progress line on.
@@ -131,7 +133,8 @@ class Trainer:
         loss : float, optional
             Shown beside it.
         """
-        self._line.update(steps, loss)
+        if self._line is not None:
+            self._line.update(steps, loss)
 
     def tell(self, epoch: int, loss: float, learning_rate: float, state: Any) -> bool:
         """Call every callback, and return whether one of them said stop.

@@ -70,18 +70,24 @@ class Score(Protocol):
 
 @runtime_checkable
 class FarField(Protocol):
-    """Far field: how "all the others" enter, ``Z_i = sum_a exp(x_i . y_a)`` and its gradient.
+    """Far field of the softmax: the normaliser ``Z_i = sum_a exp(x_i . y_a)`` over all others, and its gradient.
 
-    A far field is prepared once per sweep from the vectors of all the others, then asked about blocks of rows, from
-    several threads at once. One that also knows the gradient in the others has a method ``other_side(X, r, Y, out,
-    n_jobs)``, see :meth:`nearfar.far.Exact.other_side`; the exact gradient of EDRep asks for it.
+    It works in two steps: ``prepare`` takes in all the others once per sweep, ``evaluate`` then answers for blocks of
+    rows, from several threads at once. The far fields of maps (:class:`nearfar.far.ExactField`) work in the same two
+    steps, with a kernel of the distance in place of the exponential: ``place(Y, kernel, n_jobs)`` takes in all
+    positions, ``evaluate(terms)`` answers for all points at once.
+
+    Optional: a method ``other_side(X, r, Y, out, n_jobs)`` gives the gradient in the others, see
+    :meth:`nearfar.far.Exact.other_side`, which ``EDRep(gradient="full")`` needs. The attribute ``keeps_others`` is
+    False where ``evaluate`` does not read the others again; ``force_is_optional`` is True where it takes None for
+    ``force``.
     """
 
     def prepare(self, Y: Floats, n_active: int, rng: np.random.Generator, n_jobs: int) -> None:
         """Take in the others, shape (m, d); rows of zeros are absent, ``n_active`` counts the rest.
 
-        They may be kept by reference (an attribute ``keeps_others`` says False where they are not): the caller then
-        leaves them unchanged until the last ``evaluate``.
+        They may be kept by reference: the caller leaves them unchanged until the last ``evaluate``, unless
+        ``keeps_others`` is False.
         """
 
     def evaluate(self, X: Floats, log_z: NDArray[np.float64], force: Floats) -> None:

@@ -25,6 +25,10 @@ def run_blocks(task: Callable[[int, int, int], object], bounds: Sequence[int] | 
     are balanced. The first exception stops the hand-out, is raised here when all workers have stopped.
     """
     limits = bounds.tolist() if isinstance(bounds, np.ndarray) else bounds
+    if n_jobs == 1:
+        for block in range(len(limits) - 1):
+            task(block, limits[block], limits[block + 1])
+        return
     blocks = iter(range(len(limits) - 1))  # shared by the workers; next() on it is atomic
     errors: list[BaseException] = []
 

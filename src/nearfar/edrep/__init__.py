@@ -1,1 +1,7 @@
-"""EDRep: unit vectors from any relation matrix, the softmax normaliser by a mixture of Gaussians."""
+"""EDRep, efficient distributed representations, and its parts: the gradient, the steps, the start."""
+
+from __future__ import annotations
+
+from nearfar.edrep.solver import Ball, Sphere, gradient
+
+__all__ = ["Ball", "Sphere", "gradient"]

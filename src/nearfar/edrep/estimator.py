@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import copy
 from functools import cache, partial
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
@@ -10,326 +10,40 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from nearfar._core.checks import (
-    check_callbacks,
     check_choice,
     check_flag,
     check_integer,
     check_matrix,
     check_n_jobs,
-    check_path,
     check_random_state,
     check_real,
 )
+from nearfar._core.threads import even_bounds, run_blocks, single_threaded_blas
 from nearfar._core.vector import empty_aligned
 from nearfar.base import RelationEmbedder, as_relation, identity_of
-from nearfar.contracts import FarField, Floats, Solver
-from nearfar.edrep.solver import SCHEDULES, Ball, FarCheck, Problem, Settings, Sphere, State, descend
-from nearfar.edrep.transform import FrozenSide, place, transform, weights_of
-from nearfar.errors import InputError
-from nearfar.relations.near import OperatorPull, WalkPull, symmetric_near_field
+from nearfar.callbacks import Trainer
+from nearfar.contracts import FarField, Floats
+from nearfar.edrep.solver import SCHEDULES, Ball, Problem, Sphere, State, has_converged, learning_rate, sweep
+from nearfar.edrep.transform import FittedColumns, weights_of
+from nearfar.errors import InputError, NumericalError
+from nearfar.far.exact import Exact
+from nearfar.far.gaussian_mixture import GaussianMixture, spherical_kmeans
+from nearfar.far.softmax import far_field
+from nearfar.relations.near import NearField, NearProduct, near_field
 
 if TYPE_CHECKING:
     from nearfar._core.ids import Ids
     from nearfar.embedding.vectors import Embedding
-    from nearfar.far.gaussian_mixture import GaussianMixture
     from nearfar.relations.matrix import Relation
+    from nearfar.relations.operators import LinearOperator
 
-# ------------------------------------------------------------
-# From the parameters of EDRep and a relation to a problem, a start, a far field and a solver; all checks are here.
+CONSTRAINTS = ("sphere", "ball")
+Rows = NDArray[np.int64]
+Mask = NDArray[np.bool_]
 
 GRADIENTS = ("auto", "paper", "forward", "full")
-
-
-def settings_of(est: EDRep, relation: Relation | None = None) -> Settings:
-    """Check what does not depend on the relation, which is needed only to tell this fit from others."""
-    check_integer("EDRep", "n_components", est.n_components, low=1)
-    check_integer("EDRep", "n_clusters", est.n_clusters, low=1)
-    n_jobs = check_n_jobs("EDRep", est.n_jobs)
-    return Settings(
-        n_epochs=check_integer("EDRep", "n_epochs", est.n_epochs, low=1),
-        learning_rate=check_real("EDRep", "learning_rate", est.learning_rate, 0, 1, open_low=True),
-        schedule=check_choice("EDRep", "schedule", est.schedule, SCHEDULES),
-        tol=check_real("EDRep", "tol", est.tol, low=0),
-        callbacks=check_callbacks("EDRep", est.callbacks),
-        verbose=check_integer("EDRep", "verbose", est.verbose, low=0),
-        n_jobs=n_jobs,
-        identity=dict if relation is None else cache(partial(identity_of, est, relation, n_jobs)),
-    )
-
-
-def resumed(path: Any, settings: Settings, problem: Problem) -> State:
-    """Return the state that a checkpoint of this very fit holds."""
-    from nearfar._core import checkpoint
-
-    owner = "EDRep.fit"
-    file = check_path(owner, "resume", path, exists=True)
-    snapshot = checkpoint.read(file)
-    checkpoint.check_same(owner, "resume", repr(str(file)), snapshot.identity, settings.identity())
-    state = State.restored(snapshot.arrays, snapshot.facts)
-    if len(state.X) != len(problem.r) or (state.Y is None) != (problem.near_other is None):
-        raise InputError(owner, "resume", f"a state of {len(problem.r)} rows", f"{len(state.X)} rows in {str(file)!r}")
-    return state
-
-
-def is_two_sided(est: EDRep, rel: Relation) -> bool:
-    """Return whether rows and columns get vectors of their own."""
-    if est.two_sided is None:
-        return not rel.is_square
-    two_sided = check_flag("EDRep", "two_sided", est.two_sided)
-    if not two_sided and not rel.is_square:
-        got = f"False for {rel.shape[0]} rows and {rel.shape[1]} columns of different ids"
-        raise InputError("EDRep", "two_sided", "True or None where the relation is not square", got)
-    return two_sided
-
-
-def gradient_of(est: EDRep, rel: Relation) -> str:
-    """Return the gradient variant that ``"auto"`` stands for (docs/decisions, "The default gradient")."""
-    gradient = check_choice("EDRep", "gradient", est.gradient, GRADIENTS)
-    if gradient != "auto":
-        return gradient
-    return "forward" if rel.operator.is_undirected else "paper"
-
-
-@dataclass(frozen=True)
-class Kept:
-    """Which of the n rows take part in a fit: all of them where ``rows`` is None."""
-
-    n: int
-    rows: NDArray[np.int64] | None = None
-
-    def take(self, values: NDArray[Any]) -> NDArray[Any]:
-        """Return what belongs to the rows that take part, from something that all n rows have."""
-        return values if self.rows is None else values[self.rows]
-
-    def spread(self, values: NDArray[Any], missing: float = 0) -> NDArray[Any]:
-        """Return the values of all n rows, ``missing`` for those that take no part."""
-        if self.rows is None:
-            return values
-        whole = np.full((self.n, *values.shape[1:]), missing, values.dtype)
-        whole[self.rows] = values
-        return whole
-
-
-def without_isolates(est: EDRep, rel: Relation) -> tuple[Relation, Kept]:
-    """Return the relation of those that have one: the others would only cost time and cache.
-
-    All are kept where there are two sides, factors that do not allow it cheaply, or so few isolates that a copy of the
-    column numbers needs more memory than their vectors. What is left in then has zero vectors, which no sum notices.
-    """
-    n = rel.shape[0]
-    smaller = min(rel.shape)
-    if est.n_components > smaller:
-        raise InputError(
-            "EDRep", "n_components", f"at most {smaller}, the number of objects of the smaller side", est.n_components
-        )
-    saved = rel.isolates.size * est.n_components * 4 * 3  # three blocks at least
-    copied = rel.nnz * 4 + n * 24
-    if is_two_sided(est, rel) or saved < copied or getattr(est.far, "labels", None) is not None:
-        return rel, Kept(n)
-    operator = rel.operator.without(rel.isolates)
-    if operator is None:
-        return rel, Kept(n)
-    kept = np.delete(np.arange(n), rel.isolates)
-    ids = rel.row_ids.take(kept)
-    return type(rel)(operator, ids, ids), Kept(n, kept)
-
-
-def problem_of(est: EDRep, rel: Relation, kept: Kept, n_jobs: int) -> Problem:
-    """Make the relation ready: pulls, row weights, prior."""
-    two_sided = is_two_sided(est, rel)
-    gradient = gradient_of(est, rel)
-    present = rel.column_sums > 0
-    if not two_sided:
-        present |= rel.row_sums > 0
-    n_active = int(present.sum())
-    if est.n_clusters > n_active:
-        raise InputError("EDRep", "n_clusters", f"at most {n_active}, the objects with a relation", est.n_clusters)
-    operator = rel.operator
-    return Problem(
-        near=OperatorPull(operator, n_jobs=n_jobs) if two_sided else symmetric_near_field(operator, gradient, n_jobs),
-        near_other=OperatorPull(operator, transposed=True, n_jobs=n_jobs) if two_sided else None,
-        r=rel.row_sums,
-        p0=_prior(est, present, kept if not two_sided else Kept(present.size)),
-        present=present,
-        n_active=n_active,
-        gradient=gradient,
-    )
-
-
-def _prior(est: EDRep, present: NDArray[np.bool_], kept: Kept) -> NDArray[np.float64]:
-    given: Any = est.p0
-    if isinstance(given, (int, float)) and given == 0:
-        return np.zeros(present.size)
-    try:
-        p0: NDArray[np.float64] = np.ones(kept.n) if est.p0 is None else np.asarray(est.p0, dtype=np.float64)
-    except (TypeError, ValueError):
-        p0 = np.empty(())
-    if p0.ndim == 0:
-        raise InputError("EDRep", "p0", f"0, or an array of shape ({kept.n},)", est.p0)
-    if p0.shape != (kept.n,):
-        raise InputError("EDRep", "p0", f"of shape ({kept.n},), one number per column", f"shape {p0.shape}")
-    p0 = kept.take(p0)
-    p0 = np.where(present, p0, 0.0)
-    if not (np.isfinite(p0).all() and (p0 >= 0).all() and p0.sum() > 0):
-        raise InputError("EDRep", "p0", "finite, >= 0, and positive for some object with a relation", est.p0)
-    p0 /= p0.sum()
-    return p0
-
-
-def solver_of(est: EDRep) -> Solver:
-    """Return the step that keeps the constraint."""
-    return Sphere() if check_choice("EDRep", "constraint", est.constraint, ("sphere", "ball")) == "sphere" else Ball()
-
-
-def far_of(est: EDRep, problem: Problem) -> FarField:
-    """Return the far field of the (first) fit."""
-    from nearfar.far.softmax import far_field
-
-    far = far_field(est.far, owner="EDRep")
-    if est.n_clusters > 1 and est.far != "gaussian-mixture":
-        raise InputError("EDRep", "n_clusters", "1 unless far='gaussian-mixture'", est.n_clusters)
-    if problem.gradient == "full" and not hasattr(far, "other_side"):
-        raise InputError(
-            "EDRep", "far", "one that knows the gradient of the others (gaussian-mixture, exact, noise)", est.far,
-            "Or choose gradient='paper'.",
-        )  # fmt: skip
-    return far
-
-
-def clustered(state: State, problem: Problem, n_clusters: int, n_jobs: int) -> NDArray[np.int64]:
-    """Return the clusters of the fitted others, -1 for what is not there."""
-    from nearfar.far.gaussian_mixture import spherical_kmeans
-
-    others = state.X if state.Y is None else state.Y
-    labels = spherical_kmeans(others, n_clusters, rng=state.rng, n_jobs=n_jobs).labels
-    return np.where(problem.present, labels, -1)
-
-
-def mixture_over(labels: NDArray[np.integer[Any]]) -> GaussianMixture:
-    """Return the far field of the second fit."""
-    from nearfar.far.gaussian_mixture import GaussianMixture
-
-    return GaussianMixture(n_clusters=int(labels.max()) + 1, labels=labels)
-
-
-def start_of(
-    est: EDRep,
-    rel: Relation,
-    kept: Kept,
-    problem: Problem,
-    rng: np.random.Generator,
-    n_jobs: int,
-) -> State:
-    """Return where the fit starts: random vectors, or those given; zero where there is no relation."""
-    representation = Sphere() if est.constraint == "sphere" else Ball()
-    d = est.n_components
-    two_sided = problem.near_other is not None
-    given, given_other = est.init if isinstance(est.init, tuple) and two_sided else (est.init, None)
-    rows_present = rel.row_sums > 0 if two_sided else problem.present
-    X = representation.project(_vectors(given, rel.row_ids, kept, d, rng, n_jobs, context=False))
-    X[~rows_present] = 0
-    Y = None
-    if two_sided:
-        source = given if given_other is None and hasattr(given, "context_vectors") else given_other
-        Y = representation.project(_vectors(source, rel.column_ids, Kept(rel.shape[1]), d, rng, n_jobs, context=True))
-        Y = Y.astype(X.dtype, copy=False)
-        Y[~problem.present] = 0
-    return State(X=X, Y=Y, rng=rng)
-
-
-def _vectors(
-    given: Any, ids: Any, kept: Kept, d: int, rng: np.random.Generator, n_jobs: int, *, context: bool
-) -> Floats:
-    """Return a start for one side: an array, or what an Embedding knows by id; random where these are 0 or None."""
-    from nearfar.embedding.vectors import Embedding
-
-    if given is not None and not isinstance(given, Embedding):
-        array = check_matrix("EDRep", "init", given, rows=kept.n, columns=d)
-        rows = np.arange(kept.n) if kept.rows is None else kept.rows
-        array = np.take(array, rows, axis=0, out=empty_aligned((len(rows), d), array.dtype), mode="clip")
-        unknown = np.flatnonzero(~array.any(axis=1))  # a vector of zeros has no direction in which to move
-        array[unknown] = Sphere().start(unknown.size, d, rng, n_jobs)
-        return array
-    X = Sphere().start(len(ids), d, rng, n_jobs)
-    if given is None:
-        return X
-    known, vectors = (given.ids, given.vectors)
-    if context and given.context_vectors is not None and given.context_ids is not None:
-        known, vectors = given.context_ids, given.context_vectors
-    if vectors.shape[1] != d:
-        raise InputError("EDRep", "init", f"of {d} columns, as n_components says", f"{vectors.shape[1]} columns")
-    rows = known.rows(ids)
-    found = np.flatnonzero(rows >= 0)
-    known_vectors = vectors[rows[found]]
-    useful = known_vectors.any(axis=1)  # what was an isolate then may have relations now: it starts at random
-    X[found[useful]] = known_vectors[useful]
-    return X
-
-
-def expected_memory(est: EDRep, rel: Relation) -> int:
-    """Return relation plus blocks of n x d, in bytes."""
-    n, m = rel.shape
-    two_sided = is_two_sided(est, rel)
-    row = est.n_components * 4
-    scratch = rel.operator.scratch_arrays()
-    if two_sided:
-        blocks = 2 * (n + m) + scratch * max(n, m) + (m if est.gradient == "full" else 0)
-    else:
-        gradient = gradient_of(est, rel)
-        full = gradient == "full"
-        walk = WalkPull.of(rel.operator, both=gradient != "forward", n_jobs=1)
-        blocks = n * (2 + scratch + full if walk is None else 1 + walk.n_arrays(scratch=full))
-    if est.far == "exact" and not two_sided:
-        blocks += n
-    return rel.nbytes + blocks * row
-
-
-# ------------------------------------------------------------
-# Growth: what is known starts where it was, what is new where its relations put it.
-
-
-def start_of_growth(fitted: Embedding, frozen: FrozenSide, relation: Relation, n_jobs: int) -> Embedding:
-    """Return the start of a fit of ``relation``: zero vectors for new objects without relations to known ones.
-
-    New rows are placed as by ``transform``. New columns, and rows that others point to but that point to nobody known,
-    start at the mean of those who relate to them.
-    """
-    from nearfar.embedding.vectors import Embedding
-
-    X, new = _known(fitted.vectors, fitted.ids, relation.row_ids)
-    if fitted.context_vectors is None or fitted.context_ids is None:
-        _place_rows(frozen, relation, X, X.copy(), new, n_jobs)
-        _place_by_others(relation, X, X, new, n_jobs)
-        return Embedding(X, relation.row_ids)
-    Y, new_columns = _known(fitted.context_vectors, fitted.context_ids, relation.column_ids)
-    _place_rows(frozen, relation, X, Y, new, n_jobs)
-    _place_by_others(relation, X, Y, new_columns, n_jobs)
-    return Embedding(X, relation.row_ids, context_vectors=Y, context_ids=relation.column_ids)
-
-
-def _known(vectors: Floats, ids: Ids, wanted: Ids) -> tuple[Floats, NDArray[np.int64]]:
-    """Return the vectors of the wanted ids, zero for those without one, and the positions of these."""
-    rows = ids.rows(wanted)
-    X = vectors[np.maximum(rows, 0)]
-    X[rows < 0] = 0
-    return X, np.flatnonzero(~X.any(axis=1))
-
-
-def _place_rows(
-    frozen: FrozenSide, relation: Relation, X: Floats, others: Floats, new: NDArray[np.int64], n_jobs: int
-) -> None:
-    """Write the vectors of new rows with relations to known columns."""
-    if new.size:
-        pull = relation.operator.matmat(others, n_jobs=n_jobs)[new]
-        present: NDArray[np.bool_] = np.any(others, axis=1)
-        X[new] = place(frozen, pull, weights_of(relation, present, n_jobs)[new], n_jobs)
-
-
-def _place_by_others(relation: Relation, X: Floats, Y: Floats, new: NDArray[np.int64], n_jobs: int) -> None:
-    """Write to the new rows of ``Y`` that are still zero the direction of ``Pᵀ X``; ``Y`` may be ``X``."""
-    new = new[~Y[new].any(axis=1)]
-    if new.size:
-        Y[new] = Sphere().project(relation.operator.rmatmat(X, n_jobs=n_jobs)[new])
+N_CHECKED_ROWS = 128
+_HINT = "Resume with the same relation and parameters, or start a new fit with init=."
 
 
 class EDRep(RelationEmbedder):
@@ -362,7 +76,7 @@ class EDRep(RelationEmbedder):
         (its random walk, its row normalisation), where it was measured to be as good, else ``"paper"``.
     far : str or FarField, default="gaussian-mixture"
         The normaliser: ``"gaussian-mixture"``, ``"exact"`` (quadratic time), ``"performer"``, ``"rfa"``, ``"noise"`` (a
-        sample of the others), or an object of :mod:`nearfar.far` with its own parameters.
+        sample of the others), a name given to :func:`nearfar.far.register`, or a far field with its own parameters.
     p0 : array-like of shape (m,), >= 0, or 0, optional
         Prior over the columns, scaled to sum 1. By default uniform over those that have a relation. The number 0 leaves
         the prior out.
@@ -486,8 +200,6 @@ class EDRep(RelationEmbedder):
         self.n_jobs = n_jobs
         self.verbose = verbose
 
-    # ---------------------------------------------------------------- fitting
-
     def fit(self, relation: Any, y: None = None, *, resume: Any = None) -> Self:  # noqa: ARG002 - scikit-learn passes y
         """Learn the vectors.
 
@@ -515,37 +227,229 @@ class EDRep(RelationEmbedder):
         NumericalError
             The loss left the finite numbers.
         """
-        whole = as_relation(relation)
-        settings = settings_of(self, whole)
-        rel, kept = without_isolates(self, whole)
-        problem = problem_of(self, rel, kept, settings.n_jobs)
-        far, solver = far_of(self, problem), solver_of(self)
-        if resume is None:
-            rng = check_random_state("EDRep", self.random_state)
-            state = start_of(self, rel, kept, problem, rng, settings.n_jobs)
+        rel = as_relation(relation)
+        check_integer("EDRep", "n_components", self.n_components, low=1)
+        check_integer("EDRep", "n_clusters", self.n_clusters, low=1)
+        check_integer("EDRep", "n_epochs", self.n_epochs, low=1)
+        check_real("EDRep", "learning_rate", self.learning_rate, 0, 1, open_low=True)
+        check_choice("EDRep", "schedule", self.schedule, SCHEDULES)
+        check_real("EDRep", "tol", self.tol, low=0)
+        check_integer("EDRep", "verbose", self.verbose, low=0)
+        n_jobs = check_n_jobs("EDRep", self.n_jobs)
+        # The relation P, its row sums r and the prior p0, of those that have a relation.
+        two_sided, gradient = self._is_two_sided(rel), self._gradient(rel)
+        P, kept = self._without_isolates(rel, two_sided)
+        r = P.row_sums
+        present = P.column_sums > 0 if two_sided else (P.column_sums > 0) | (r > 0)
+        n_active = int(present.sum())
+        if self.n_clusters > n_active:
+            raise InputError("EDRep", "n_clusters", f"at most {n_active}, the objects with a relation", self.n_clusters)
+        p0 = self._prior(rel, kept, present)
+        if two_sided:
+            near: NearField = NearProduct(P, n_jobs=n_jobs)
+            near_other = NearProduct(P, transposed=True, n_jobs=n_jobs)
         else:
-            state = resumed(resume, settings, problem)
-        if state.labels is None:
-            state = descend(problem, state, far, solver, settings)
-            if self.n_clusters > 1 and not state.stopped:
-                labels = clustered(state, problem, self.n_clusters, settings.n_jobs)
-                state = start_of(self, rel, kept, problem, state.rng, settings.n_jobs)
-                state.labels = labels
-        if state.labels is not None:
-            far = mixture_over(state.labels)
-            state = descend(problem, state, far, solver, settings)
-        problem.near.release()  # before the vectors are spread over all rows
-        self._far_check = FarCheck.of(problem, state, far, kept.rows, settings.n_jobs)
-        self._ids = (whole.row_ids, whole.column_ids)
+            near = near_field(P, both=gradient != "forward", n_jobs=n_jobs, scratch=gradient == "full")
+            near_other = None
+        problem = Problem(near, near_other, r, p0, gradient)
+        far = self._far_field(gradient)
+        sphere = Sphere() if check_choice("EDRep", "constraint", self.constraint, CONSTRAINTS) == "sphere" else Ball()
+        with (
+            Trainer(
+                "EDRep",
+                self.n_epochs,
+                callbacks=self.callbacks,
+                verbose=self.verbose,
+                total=self.n_epochs * (1 + (self.n_clusters > 1)),
+                identity=cache(partial(identity_of, self, rel, n_jobs)),
+            ) as trainer,
+            single_threaded_blas(),
+        ):
+            if resume is None:
+                rng = check_random_state("EDRep", self.random_state)
+                state = self._start(rel, kept, present, sphere, rng, n_jobs)
+            else:
+                state = State.restored(*trainer.resume(resume, _HINT))
+                state.check_size(resume, len(r), two_sided)
+            while True:  # with several clusters twice: the second time with a mixture over the clusters of the first
+                if state.labels is not None:
+                    far = GaussianMixture(int(state.labels.max()) + 1, state.labels)
+                for epoch in range(state.epoch, self.n_epochs):
+                    if self.schedule in ("constant", "plateau") and has_converged(state.losses, self.tol):
+                        break  # under a falling rate the steps die out by themselves: small progress says nothing
+                    rate = learning_rate(self.schedule, self.learning_rate, epoch, self.n_epochs, state.losses)
+                    moving = state.Y is None and getattr(far, "keeps_others", True)  # while rows still ask about them
+                    far.prepare(state.X.copy() if moving else state.others, n_active, state.rng, n_jobs)
+                    near.prepare(state.others)
+                    if near_other is not None:
+                        near_other.prepare(state.X)
+                    loss = sweep(problem, state, far, sphere, rate, n_jobs) / float(r.sum())
+                    if not np.isfinite(loss):
+                        raise NumericalError(
+                            f"EDRep.fit: the loss must stay finite; got {loss} in epoch {epoch + 1} "
+                            f"at learning rate {rate:.3g}. Try learning_rate={self.learning_rate / 2:.3g}."
+                        )
+                    state.losses.append(loss)
+                    state.epoch = epoch + 1
+                    trainer.advance(loss=loss)
+                    if trainer.tell(state.epoch, loss, rate, state):
+                        break
+                if self.n_clusters == 1 or state.labels is not None or trainer.stopped:
+                    break
+                labels = spherical_kmeans(state.others, self.n_clusters, rng=state.rng, n_jobs=n_jobs).labels
+                state = self._start(rel, kept, present, sphere, state.rng, n_jobs)
+                state.labels = np.where(present, labels, -1)
+            del near, near_other, problem  # their memory, before the vectors are spread over all rows
+            self._keep(rel, kept, present, p0, state, far, n_jobs)
+        return self
+
+    def _keep(
+        self, rel: Relation, kept: Rows | None, present: Mask, p0: Floats, state: State, far: FarField, n_jobs: int
+    ) -> None:
+        """Set the attributes of a fit, and what ``far_check_`` and ``transform`` need."""
+        others = state.others
+        n_active = int(present.sum())
+        far.prepare(others, n_active, state.rng, n_jobs)
+        r = rel.operator.row_sums if kept is None else rel.operator.row_sums[kept]
+        rows = np.flatnonzero(r > 0)
+        rows = np.sort(np.random.default_rng(0).choice(rows, min(N_CHECKED_ROWS, rows.size), replace=False))
+        log_z = np.empty(rows.size)
+        far.evaluate(state.X[rows], log_z, np.empty((rows.size, self.n_components), state.X.dtype))
+        checked = rows if kept is None else kept[rows]
+        self._checked_rows = (checked, r[rows], log_z, n_active)
+        self._ids = (rel.row_ids, rel.column_ids)
         self._growth: dict[str, Any] = {}
-        self.embedding_ = kept.spread(state.X)
+        self.embedding_, self.cluster_labels_ = state.X, state.labels
+        if kept is not None:
+            n = rel.operator.shape[0]
+            self.embedding_ = _spread(state.X, kept, n)
+            self.cluster_labels_ = None if state.labels is None else _spread(state.labels, kept, n, missing=-1)
+            present = _spread(present, kept, n)
         self.context_embedding_ = state.Y
-        self._frozen = FrozenSide.of(problem, state, far, self._others, kept, on_sphere=self.constraint == "sphere")
         self.loss_curve_ = np.array(state.losses)
         self.loss_ = state.losses[-1]
         self.n_iter_ = state.epoch
-        self.cluster_labels_ = None if state.labels is None else kept.spread(state.labels, -1)
-        return self
+        # No second copy of the vectors: a far field that reads the others is given those of the estimator.
+        if kept is not None and getattr(far, "keeps_others", True):
+            far.prepare(self.embedding_, n_active, state.rng, 1)
+        prior = state.sums[0] if state.sums is not None else p0.astype(others.dtype) @ others
+        self._fitted_columns = FittedColumns(
+            copy.copy(far), prior.astype(np.float64), None if present.all() else present, self.constraint == "sphere"
+        )
+
+    def _is_two_sided(self, rel: Relation) -> bool:
+        """Return whether rows and columns get vectors of their own."""
+        if self.two_sided is None:
+            return not rel.is_square
+        two_sided = check_flag("EDRep", "two_sided", self.two_sided)
+        if not two_sided and not rel.is_square:
+            got = f"False for {rel.shape[0]} rows and {rel.shape[1]} columns of different ids"
+            raise InputError("EDRep", "two_sided", "True or None where the relation is not square", got)
+        return two_sided
+
+    def _gradient(self, rel: Relation) -> str:
+        """Return the gradient variant that ``"auto"`` stands for (docs/decisions, "The default gradient")."""
+        gradient = check_choice("EDRep", "gradient", self.gradient, GRADIENTS)
+        if gradient != "auto":
+            return gradient
+        return "forward" if rel.operator.is_undirected else "paper"
+
+    def _far_field(self, gradient: str) -> FarField:
+        """Return the far field of the (first) fit."""
+        far = far_field(self.far, owner="EDRep")
+        if self.n_clusters > 1 and self.far != "gaussian-mixture":
+            raise InputError("EDRep", "n_clusters", "1 unless far='gaussian-mixture'", self.n_clusters)
+        if gradient == "full" and not hasattr(far, "other_side"):
+            expected = "one that knows the gradient of the others (gaussian-mixture, exact, noise)"
+            raise InputError("EDRep", "far", expected, self.far, "Or choose gradient='paper'.")
+        return far
+
+    def _without_isolates(self, rel: Relation, two_sided: bool) -> tuple[LinearOperator, Rows | None]:
+        """Return the operator of those that have a relation, and which rows these are; None for all.
+
+        The others would only cost time and cache.
+
+        All are kept where there are two sides, factors that do not allow it cheaply, or so few isolates that a copy of
+        the column numbers needs more memory than their vectors. What is left in then has zero vectors, which no sum
+        notices.
+        """
+        P = rel.operator
+        if self.n_components > min(P.shape):
+            expected = f"at most {min(P.shape)}, the number of objects of the smaller side"
+            raise InputError("EDRep", "n_components", expected, self.n_components)
+        n, n_isolates = P.shape[0], rel.isolates.size
+        saved = n_isolates * self.n_components * 4 * 3  # three blocks at least
+        if not n_isolates or two_sided or saved < P.nnz * 4 + n * 24 or getattr(self.far, "labels", None) is not None:
+            return P, None
+        smaller = P.without(rel.isolates)
+        return (P, None) if smaller is None else (smaller, np.delete(np.arange(n), rel.isolates))
+
+    def _prior(self, rel: Relation, kept: Rows | None, present: Mask) -> NDArray[np.float64]:
+        """Return p0 of those that take part: sum 1, zero where absent; or all zero."""
+        prior: Any = self.p0
+        if isinstance(prior, (int, float)) and prior == 0:
+            return np.zeros(present.size)
+        m = rel.operator.shape[1]
+        try:
+            p0: NDArray[np.float64] = np.ones(m) if prior is None else np.asarray(prior, dtype=np.float64)
+        except (TypeError, ValueError):
+            p0 = np.empty(())
+        if p0.ndim == 0:
+            raise InputError("EDRep", "p0", f"0, or an array of shape ({m},)", prior)
+        if p0.shape != (m,):
+            raise InputError("EDRep", "p0", f"of shape ({m},), one number per column", f"shape {p0.shape}")
+        p0 = np.where(present, p0 if kept is None else p0[kept], 0.0)
+        if not (np.isfinite(p0).all() and (p0 >= 0).all() and p0.sum() > 0):
+            raise InputError("EDRep", "p0", "finite, >= 0, and positive for some object with a relation", prior)
+        p0 /= p0.sum()
+        return p0
+
+    def _start(
+        self, rel: Relation, kept: Rows | None, present: Mask, sphere: Sphere, rng: np.random.Generator, n_jobs: int
+    ) -> State:
+        """Return where the fit starts: random vectors, or those of ``init``; zero where there is no relation."""
+        two_sided = self._is_two_sided(rel)
+        init, context_init = self.init, None
+        if two_sided and isinstance(init, tuple):
+            init, context_init = init
+        elif hasattr(init, "context_vectors"):
+            context_init = init
+        X = sphere.project(self._start_of_side(init, rel.row_ids, kept, rng, n_jobs))
+        if not two_sided:
+            X[~present] = 0
+            return State(X=X, Y=None, rng=rng)
+        X[rel.row_sums == 0] = 0
+        Y = sphere.project(self._start_of_side(context_init, rel.column_ids, None, rng, n_jobs, context=True))
+        Y = Y.astype(X.dtype, copy=False)
+        Y[~present] = 0
+        return State(X=X, Y=Y, rng=rng)
+
+    def _start_of_side(
+        self, init: Any, ids: Ids, kept: Rows | None, rng: np.random.Generator, n_jobs: int, *, context: bool = False
+    ) -> Floats:
+        """Return a start for one side: an array, or what an Embedding knows by id; random where these are 0 or None."""
+        n, d = len(ids) if kept is None else len(kept), self.n_components
+        if init is None:
+            return Sphere().start(n, d, rng, n_jobs)
+        if not hasattr(init, "vectors"):
+            array = check_matrix("EDRep", "init", init, rows=len(ids), columns=d)
+            rows = np.arange(n) if kept is None else kept
+            array = np.take(array, rows, axis=0, out=empty_aligned((n, d), array.dtype), mode="clip")
+            unknown = np.flatnonzero(~array.any(axis=1))  # a vector of zeros has no direction in which to move
+            array[unknown] = Sphere().start(unknown.size, d, rng, n_jobs)
+            return array
+        X = Sphere().start(n, d, rng, n_jobs)
+        known, vectors = init.ids, init.vectors
+        if context and init.context_vectors is not None and init.context_ids is not None:
+            known, vectors = init.context_ids, init.context_vectors
+        if vectors.shape[1] != d:
+            raise InputError("EDRep", "init", f"of {d} columns, as n_components says", f"{vectors.shape[1]} columns")
+        rows = known.rows(ids if kept is None else ids.take(kept))
+        found = np.flatnonzero(rows >= 0)
+        known_vectors = vectors[rows[found]]
+        useful = known_vectors.any(axis=1)  # what was an isolate then may have relations now: it starts at random
+        X[found[useful]] = known_vectors[useful]
+        return X
 
     def transform(self, P_new: Any) -> NDArray[np.floating[Any]]:
         """Return vectors for new rows; everything that was fitted stays as it is.
@@ -588,8 +492,7 @@ class EDRep(RelationEmbedder):
         ['a', 'b', 'c']
         """
         self._check_fitted("transform")
-        fitted_ids = self._ids[1]
-        return transform(self._frozen, P_new, fitted_ids, self._others, check_n_jobs("EDRep", self.n_jobs))
+        return self._fitted_columns.transform(P_new, self._ids[1], self._others, check_n_jobs("EDRep", self.n_jobs))
 
     def grow(self, relation: Any, *, n_epochs: int = 5, learning_rate: float = 0.2) -> Self:
         """Take in new objects and new relations: a few epochs from where the vectors are.
@@ -631,15 +534,39 @@ class EDRep(RelationEmbedder):
         """
         self._check_fitted("grow")
         rel = as_relation(relation)
-        if is_two_sided(self, rel) != (self.context_embedding_ is not None):
+        if self._is_two_sided(rel) != (self.context_embedding_ is not None):
             raise InputError("EDRep.grow", "relation", "of as many sides as that of the fit", f"shape {rel.shape}")
-        start = start_of_growth(self.vectors_, self._frozen, rel, check_n_jobs("EDRep", self.n_jobs))
+        start = self._start_of_growth(rel, check_n_jobs("EDRep", self.n_jobs))
         params = self.get_params(deep=False)
         changed = {"n_epochs": n_epochs, "learning_rate": learning_rate}
         grown = type(self)(**{**params, **changed, "init": start}).fit(rel)
         self.__dict__.update({name: value for name, value in vars(grown).items() if name not in params})
         self._growth = {f"growth_{name}": value for name, value in changed.items()}
         return self
+
+    def _start_of_growth(self, rel: Relation, n_jobs: int) -> Embedding:
+        """Return the start of a fit of ``rel``: zero vectors for new objects without relations to known ones.
+
+        New rows are placed as by ``transform``. New columns, and rows that others point to but that point to nobody
+        known, start at the mean of those who relate to them.
+        """
+        from nearfar.embedding.vectors import Embedding
+
+        fitted = self.vectors_
+        X, new = _known(fitted.vectors, fitted.ids, rel.row_ids)
+        Y, new_columns = X, new
+        if fitted.context_vectors is not None and fitted.context_ids is not None:
+            Y, new_columns = _known(fitted.context_vectors, fitted.context_ids, rel.column_ids)
+        if new.size:
+            pull = rel.operator.matmat(Y, n_jobs=n_jobs)[new]
+            present: Mask = np.any(Y, axis=1)
+            X[new] = self._fitted_columns.place(pull, weights_of(rel, present, n_jobs)[new], n_jobs)
+        new_columns = new_columns[~Y[new_columns].any(axis=1)]
+        if new_columns.size:
+            Y[new_columns] = Sphere().project(rel.operator.rmatmat(X, n_jobs=n_jobs)[new_columns])
+        if Y is X:
+            return Embedding(X, rel.row_ids)
+        return Embedding(X, rel.row_ids, context_vectors=Y, context_ids=rel.column_ids)
 
     @property
     def _others(self) -> NDArray[np.floating[Any]]:
@@ -650,7 +577,19 @@ class EDRep(RelationEmbedder):
     def far_check_(self) -> dict[str, float]:
         """The far part of the final loss on a sample of rows, estimated and exact; O(n d) time at each look."""
         self._check_fitted("far_check_")
-        return self._far_check.report(self.embedding_, self._others, check_n_jobs("EDRep", self.n_jobs))
+        rows, weights, log_z, n_active = self._checked_rows
+        X, oracle, exact = self.embedding_[rows], Exact(), np.empty(rows.size)
+        n_jobs = check_n_jobs("EDRep", self.n_jobs)
+        with single_threaded_blas():
+            oracle.prepare(self._others, n_active, np.random.default_rng(0), n_jobs)
+            bounds = even_bounds(rows.size, 16)
+            run_blocks(lambda _b, lo, hi: oracle.evaluate(X[lo:hi], exact[lo:hi], None), bounds, n_jobs)
+        terms = weights * exact
+        return {
+            "far": float((weights * log_z).mean()),
+            "exact": float(terms.mean()),
+            "standard_error": float(terms.std(ddof=1) / np.sqrt(terms.size)) if terms.size > 1 else float("inf"),
+        }
 
     @property
     def vectors_(self) -> Embedding:
@@ -678,4 +617,28 @@ class EDRep(RelationEmbedder):
         relation : Relation, sparse matrix or ndarray
             What would be fitted.
         """
-        return expected_memory(self, as_relation(relation))
+        rel = as_relation(relation)
+        n, m = rel.shape
+        gradient = self._gradient(rel)
+        if self._is_two_sided(rel):
+            blocks = 2 * (n + m) + rel.operator.scratch_arrays() * max(n, m) + (m if gradient == "full" else 0)
+        else:
+            near = near_field(rel.operator, both=gradient != "forward", n_jobs=1, scratch=gradient == "full")
+            blocks = n * (1 + near.n_arrays)
+            blocks += n * (self.far == "exact")
+        return rel.nbytes + blocks * self.n_components * 4
+
+
+def _spread(values: NDArray[Any], kept: NDArray[np.int64], n: int, missing: float = 0) -> NDArray[Any]:
+    """Return the values of all n rows from those of the rows that were kept."""
+    whole = np.full((n, *values.shape[1:]), missing, values.dtype)
+    whole[kept] = values
+    return whole
+
+
+def _known(vectors: Floats, ids: Ids, wanted: Ids) -> tuple[Floats, NDArray[np.int64]]:
+    """Return the vectors of the wanted ids, zero for those without one, and the positions of these."""
+    rows = ids.rows(wanted)
+    X = vectors[np.maximum(rows, 0)]
+    X[rows < 0] = 0
+    return X, np.flatnonzero(~X.any(axis=1))

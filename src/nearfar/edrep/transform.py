@@ -13,10 +13,8 @@ pull less far force.
 
 from __future__ import annotations
 
-import copy
 import math
 import warnings
-from collections.abc import Callable
 from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -28,103 +26,11 @@ from nearfar._core.jit import jit
 from nearfar._core.threads import even_bounds, run_blocks, single_threaded_blas
 from nearfar._core.vector import FAST
 from nearfar.contracts import FarField, Floats
-from nearfar.edrep.solver import keeps_others
 from nearfar.errors import InputError, NearfarWarning, UnknownIdError
-from nearfar.far.gaussian_mixture import GaussianMixture
 from nearfar.relations.matrix import Relation
 
 if TYPE_CHECKING:
     from nearfar._core.ids import Ids
-    from nearfar.edrep.estimator import Kept
-    from nearfar.edrep.solver import Problem, State
-
-# ------------------------------------------------------------
-# Kernels that place new rows before a mixture of Gaussians, each row by itself, in float64 and without BLAS.
-#
-# A row's result therefore does not depend on the rows beside it, to the last bit.
-
-
-@jit(fastmath=FAST)
-def _value(x, offset, log_shares, means, covariances, gradient, scratch):
-    """Return ``offset . x + log sum_a share_a exp(x . mu_a + x . Omega_a x / 2)``; write its gradient."""
-    d = x.shape[0]
-    top, total = -np.inf, 0.0
-    for a in range(log_shares.shape[0]):
-        energy = log_shares[a]
-        for j in range(d):
-            curved = 0.0
-            for c in range(d):
-                curved += covariances[a, j, c] * x[c]
-            energy += x[j] * (means[a, j] + 0.5 * curved)
-            scratch[j] = means[a, j] + curved
-        # A streaming log-sum-exp: the gradient is the mean of the components' by their shares of the sum.
-        old, new = 1.0, math.exp(min(0.0, energy - top))
-        if energy > top:
-            old, new, top = math.exp(top - energy), 1.0, energy
-        total = total * old + new
-        for j in range(d):
-            gradient[j] = gradient[j] * old + new * scratch[j] if a > 0 else scratch[j]
-    value = math.log(total) + top
-    for j in range(d):
-        gradient[j] = gradient[j] / total + offset[j]
-        value += offset[j] * x[j]
-    return value
-
-
-@jit(fastmath=FAST)
-def minimiser_of_bound(x, gradient, curvature, on_sphere, out):
-    """Write the minimiser of ``gradient . y + curvature/2 |y - x|²`` over the sphere or the ball; |out - x|."""
-    d = x.shape[0]
-    square = 0.0
-    for j in range(d):
-        out[j] = curvature * x[j] - gradient[j]
-        square += out[j] * out[j]
-    scale = math.sqrt(square)
-    if not on_sphere:
-        scale = max(scale, curvature)
-    moved = 0.0
-    for j in range(d):
-        out[j] = out[j] / scale if scale > 0 else x[j]
-        moved += (out[j] - x[j]) ** 2
-    return math.sqrt(moved)
-
-
-@jit(fastmath=FAST)
-def place_rows(offsets, log_shares, means, covariances, on_sphere, curvature, tolerance, n_steps, out):
-    """Minimise ``_value`` for each row of ``offsets``; return how many rows did not come to rest."""
-    n, d = offsets.shape
-    x, y = np.empty(d), np.empty(d)
-    gradient, new_gradient, scratch = np.empty(d), np.empty(d), np.empty(d)
-    unfinished = 0
-    for i in range(n):
-        offset, bound = offsets[i], curvature
-        x[:] = 0.0
-        _value(x, offset, log_shares, means, covariances, gradient, scratch)
-        if not minimiser_of_bound(x, gradient, 0.0, True, y) > 0:
-            y[:] = 1.0 / math.sqrt(d)
-        x, y = y, x
-        value = _value(x, offset, log_shares, means, covariances, gradient, scratch)
-        moved = np.inf
-        for _ in range(n_steps):
-            while True:
-                moved = minimiser_of_bound(x, gradient, bound, on_sphere, y)
-                new_value = _value(y, offset, log_shares, means, covariances, new_gradient, scratch)
-                expected = value + 0.5 * bound * moved * moved
-                for j in range(d):
-                    expected += gradient[j] * (y[j] - x[j])
-                if new_value <= expected + 1e-13 or bound > 1e6:
-                    break
-                bound *= 2.0
-            x, y = y, x
-            gradient, new_gradient = new_gradient, gradient
-            value = new_value
-            if moved <= tolerance:
-                break
-        unfinished += moved > tolerance
-        for j in range(d):
-            out[i, j] = x[j]
-    return unfinished
-
 
 # A row is at rest when a step moves it by less than TOLERANCE; steps shrink geometrically.
 TOLERANCE, MAX_STEPS = 1e-9, 2000
@@ -134,7 +40,7 @@ BLOCK = 32
 
 
 @dataclass(frozen=True)
-class FrozenSide:
+class FittedColumns:
     """What new rows are placed before: the far field over the fitted others, and their mean by the prior, ``Yᵀ p0``.
 
     ``present`` says which of the others have a vector; None where all have.
@@ -145,110 +51,88 @@ class FrozenSide:
     present: NDArray[np.bool_] | None
     on_sphere: bool
 
-    @classmethod
-    def of(
-        cls, problem: Problem, state: State, far: FarField, others: Floats, kept: Kept, *, on_sphere: bool
-    ) -> FrozenSide:
-        """Keep what is left of a fit: ``far`` is prepared, ``others`` are the final vectors with the isolates.
+    def transform(self, P_new: Any, fitted_ids: Ids, others: Floats, n_jobs: int) -> Floats:
+        """Return the vectors of the rows of ``P_new``, shape (q, d); see :meth:`nearfar.EDRep.transform`."""
+        relation = P_new if isinstance(P_new, Relation) else _relation_of(P_new, fitted_ids)
+        if relation is None:
+            return np.zeros((np.shape(P_new)[0], others.shape[1]), others.dtype)
+        columns, present = _columns_of(relation, fitted_ids), self.present
+        if columns is not None:
+            others, present = others[columns], None if present is None else present[columns]
+        pull = relation.operator.matmat(others, n_jobs=n_jobs)
+        return self.place(pull, weights_of(relation, present, n_jobs), n_jobs)
 
-        No second copy of the vectors is held: a far field that reads the others is given those of the estimator.
+    def place(self, pull: Floats, weights: NDArray[np.float64], n_jobs: int) -> Floats:
+        """Return the vectors of new rows, shape (q, d), in the dtype of ``pull``; zero for a row without relations.
+
+        Parameters
+        ----------
+        pull : ndarray of shape (q, d)
+            ``P Y``.
+        weights : ndarray of shape (q,)
+            r.
+        n_jobs : int
         """
-        inner = state.X if state.Y is None else state.Y
-        prior = state.sums.others if state.sums is not None else problem.p0.astype(inner.dtype) @ inner
-        if keeps_others(far) and others is not inner:
-            far.prepare(others, problem.n_active, state.rng, 1)
-        present = kept.spread(problem.present)
-        return cls(copy.copy(far), prior.astype(np.float64), None if present.all() else present, on_sphere)
+        known = np.flatnonzero(weights > 0)
+        offsets = self.prior - pull[known] / weights[known, None]
+        found = np.empty_like(offsets)
+        bounds = even_bounds(known.size, BLOCK)
+        unfinished = np.zeros(max(bounds.size - 1, 0), np.int64)
+        components = getattr(self.far, "components", None)
+        if components is not None:  # a mixture is compiled in; it uses no BLAS, and the limit would take longer
+            shares = components.log_counts - np.log(components.counts.sum())
+            mixture = (shares, components.means, components.covariances)
 
+        def task(block: int, start: int, stop: int) -> None:
+            rows, out = offsets[start:stop], found[start:stop]
+            if components is not None:
+                limits = (CURVATURE, TOLERANCE, MAX_STEPS)
+                unfinished[block] = place_rows(rows, mixture, self.on_sphere, limits, out)
+            else:
+                unfinished[block] = sum(self._place_row(*row) for row in zip(rows, out, strict=True))
 
-def place(frozen: FrozenSide, pull: Floats, weights: NDArray[np.float64], n_jobs: int) -> Floats:
-    """Return the vectors of new rows, shape (q, d), in the dtype of ``pull``; zero for a row without relations.
+        with nullcontext() if components is not None else single_threaded_blas():
+            run_blocks(task, bounds, n_jobs)
+        if unfinished.any():
+            warnings.warn(
+                f"EDRep.transform: {unfinished.sum()} of {known.size} rows still moved after {MAX_STEPS} steps: "
+                "nothing singles out one direction for them.",
+                NearfarWarning,
+                stacklevel=3,
+            )
+        vectors = np.zeros(pull.shape, pull.dtype)
+        vectors[known] = found
+        return vectors
 
-    Parameters
-    ----------
-    frozen : FrozenSide
-    pull : ndarray of shape (q, d)
-        ``P Y``.
-    weights : ndarray of shape (q,)
-        r.
-    n_jobs : int
-    """
-    known = np.flatnonzero(weights > 0)
-    offsets = frozen.prior - pull[known] / weights[known, None]
-    found = np.empty_like(offsets)
-    place_block = _placer(frozen)
-    bounds = even_bounds(known.size, BLOCK)
-    unfinished = np.zeros(max(bounds.size - 1, 0), np.int64)
+    def _place_row(self, offset: NDArray[np.float64], out: NDArray[np.float64]) -> bool:
+        """Place one row with any far field, as ``place_rows`` does with a mixture; return whether it still moved."""
+        log_z, force = np.empty(1), np.empty((1, offset.size))
 
-    def task(block: int, start: int, stop: int) -> None:
-        unfinished[block] = place_block(offsets[start:stop], found[start:stop])
+        def value(x: NDArray[np.float64]) -> tuple[float, NDArray[np.float64]]:
+            self.far.evaluate(x[None], log_z, force)
+            return float(log_z[0] + offset @ x), force[0] + offset
 
-    # The mixture's kernel uses no BLAS, and limiting its threads would take longer than placing a row.
-    with nullcontext() if isinstance(frozen.far, GaussianMixture) else single_threaded_blas():
-        run_blocks(task, bounds, n_jobs)
-    if unfinished.any():
-        warnings.warn(
-            f"EDRep.transform: {unfinished.sum()} of {known.size} rows still moved after {MAX_STEPS} steps: "
-            "nothing singles out one direction for them.",
-            NearfarWarning,
-            stacklevel=3,
-        )
-    out = np.zeros(pull.shape, pull.dtype)
-    out[known] = found
-    return out
-
-
-def _placer(frozen: FrozenSide) -> Callable[[NDArray[np.float64], NDArray[np.float64]], int]:
-    """Return what places a block of rows: compiled for the mixture, a plain loop for the other far fields."""
-    if not isinstance(frozen.far, GaussianMixture):
-        return lambda offsets, out: sum(_place_one(frozen, *row) for row in zip(offsets, out, strict=True))
-    mixture = frozen.far._prepared()
-    parts = (mixture.log_counts - np.log(mixture.counts.sum()), mixture.means, mixture.covariances)
-    limits = (frozen.on_sphere, CURVATURE, TOLERANCE, MAX_STEPS)
-    return lambda offsets, out: int(place_rows(offsets, *parts, *limits, out))
-
-
-def _place_one(frozen: FrozenSide, offset: NDArray[np.float64], out: NDArray[np.float64]) -> bool:
-    """Place one row with any far field, as ``place_rows`` does with a mixture; return whether it still moved."""
-    log_z, force = np.empty(1), np.empty((1, offset.size))
-
-    def value(x: NDArray[np.float64]) -> tuple[float, NDArray[np.float64]]:
-        frozen.far.evaluate(x[None], log_z, force)
-        return float(log_z[0] + offset @ x), force[0] + offset
-
-    x, y = np.zeros_like(offset), np.empty_like(offset)
-    if not minimiser_of_bound(x, value(x)[1], 0.0, True, y) > 0:
-        y[:] = 1 / np.sqrt(offset.size)
-    x[:] = y
-    bound = CURVATURE
-    here, gradient = value(x)
-    moved = np.inf
-    for _ in range(MAX_STEPS):
-        while True:
-            moved = minimiser_of_bound(x, gradient, bound, frozen.on_sphere, y)
-            there, new_gradient = value(y)
-            # log Z is known to some digits only: its own size counts.
-            slack = 1e-13 * (1 + abs(here))
-            if there <= here + gradient @ (y - x) + bound / 2 * moved**2 + slack or bound > 1e6:
+        x, y = np.zeros_like(offset), np.empty_like(offset)
+        if not minimiser_of_bound(x, value(x)[1], 0.0, True, y) > 0:
+            y[:] = 1 / np.sqrt(offset.size)
+        x[:] = y
+        bound = CURVATURE
+        here, gradient = value(x)
+        moved = np.inf
+        for _ in range(MAX_STEPS):
+            while True:
+                moved = minimiser_of_bound(x, gradient, bound, self.on_sphere, y)
+                there, new_gradient = value(y)
+                # log Z is known to some digits only: its own size counts.
+                slack = 1e-13 * (1 + abs(here))
+                if there <= here + gradient @ (y - x) + bound / 2 * moved**2 + slack or bound > 1e6:
+                    break
+                bound *= 2
+            x[:], here, gradient = y, there, new_gradient
+            if moved <= TOLERANCE:
                 break
-            bound *= 2
-        x[:], here, gradient = y, there, new_gradient
-        if moved <= TOLERANCE:
-            break
-    out[:] = x
-    return bool(moved > TOLERANCE)
-
-
-def transform(frozen: FrozenSide, P_new: Any, fitted_ids: Ids, others: Floats, n_jobs: int) -> Floats:
-    """Return the vectors of the rows of ``P_new``, shape (q, d); see :meth:`nearfar.EDRep.transform`."""
-    relation = P_new if isinstance(P_new, Relation) else _relation_of(P_new, fitted_ids)
-    if relation is None:
-        return np.zeros((np.shape(P_new)[0], others.shape[1]), others.dtype)
-    columns, present = _columns_of(relation, fitted_ids), frozen.present
-    if columns is not None:
-        others, present = others[columns], None if present is None else present[columns]
-    pull = relation.operator.matmat(others, n_jobs=n_jobs)
-    return place(frozen, pull, weights_of(relation, present, n_jobs), n_jobs)
+        out[:] = x
+        return bool(moved > TOLERANCE)
 
 
 def weights_of(relation: Relation, present: NDArray[np.bool_] | None, n_jobs: int) -> NDArray[np.float64]:
@@ -292,3 +176,95 @@ def _columns_of(relation: Relation, fitted_ids: Ids) -> NDArray[np.int64] | None
             " objects as sources.",
         )
     return np.maximum(columns, 0)  # an empty column may stand for anybody
+
+
+# Compiled: new rows before a mixture of Gaussians, each by itself, in float64 and without BLAS. So a row's result does
+# not depend on the rows beside it, to the last bit.
+
+
+@jit(fastmath=FAST)
+def _value(x, offset, mixture, gradient, scratch):
+    """Return ``offset . x + log sum_a share_a exp(x . mu_a + x . Omega_a x / 2)``; write its gradient."""
+    log_shares, means, covariances = mixture
+    d = x.shape[0]
+    top, total = -np.inf, 0.0
+    for a in range(log_shares.shape[0]):
+        energy = log_shares[a]
+        for j in range(d):
+            curved = 0.0
+            for c in range(d):
+                curved += covariances[a, j, c] * x[c]
+            energy += x[j] * (means[a, j] + 0.5 * curved)
+            scratch[j] = means[a, j] + curved
+        # A streaming log-sum-exp: the gradient is the mean of the components' by their shares of the sum.
+        old, new = 1.0, math.exp(min(0.0, energy - top))
+        if energy > top:
+            old, new, top = math.exp(top - energy), 1.0, energy
+        total = total * old + new
+        for j in range(d):
+            gradient[j] = gradient[j] * old + new * scratch[j] if a > 0 else scratch[j]
+    value = math.log(total) + top
+    for j in range(d):
+        gradient[j] = gradient[j] / total + offset[j]
+        value += offset[j] * x[j]
+    return value
+
+
+@jit(fastmath=FAST)
+def minimiser_of_bound(x, gradient, curvature, on_sphere, out):
+    """Write the minimiser of ``gradient . y + curvature/2 |y - x|²`` over the sphere or the ball; |out - x|."""
+    d = x.shape[0]
+    square = 0.0
+    for j in range(d):
+        out[j] = curvature * x[j] - gradient[j]
+        square += out[j] * out[j]
+    scale = math.sqrt(square)
+    if not on_sphere:
+        scale = max(scale, curvature)
+    moved = 0.0
+    for j in range(d):
+        out[j] = out[j] / scale if scale > 0 else x[j]
+        moved += (out[j] - x[j]) ** 2
+    return math.sqrt(moved)
+
+
+@jit(fastmath=FAST)
+def place_rows(offsets, mixture, on_sphere, limits, out):
+    """Minimise ``_value`` for each row of ``offsets``; return how many rows did not come to rest.
+
+    ``mixture`` holds the log shares, means and covariances of the components; ``limits`` the first guess of the
+    curvature, the step at which a row is at rest, and the largest number of steps.
+    """
+    curvature, tolerance, n_steps = limits
+    n, d = offsets.shape
+    x, y = np.empty(d), np.empty(d)
+    gradient, new_gradient, scratch = np.empty(d), np.empty(d), np.empty(d)
+    unfinished = 0
+    for i in range(n):
+        offset, bound = offsets[i], curvature
+        x[:] = 0.0
+        _value(x, offset, mixture, gradient, scratch)
+        if not minimiser_of_bound(x, gradient, 0.0, True, y) > 0:
+            y[:] = 1.0 / math.sqrt(d)
+        x, y = y, x
+        value = _value(x, offset, mixture, gradient, scratch)
+        moved = np.inf
+        for _ in range(n_steps):
+            while True:
+                moved = minimiser_of_bound(x, gradient, bound, on_sphere, y)
+                new_value = _value(y, offset, mixture, new_gradient, scratch)
+                expected = value + 0.5 * bound * moved * moved
+                for j in range(d):
+                    expected += gradient[j] * (y[j] - x[j])
+                if new_value <= expected + 1e-13 or bound > 1e6:
+                    break
+                bound *= 2.0
+            x, y = y, x
+            gradient, new_gradient = new_gradient, gradient
+            value = new_value
+            if moved <= tolerance:
+                break
+        unfinished += moved > tolerance
+        for j in range(d):
+            out[i, j] = x[j]
+    return unfinished

@@ -14,12 +14,12 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from nearfar.far.barnes_hut import BarnesHutField
-    from nearfar.far.exact import Exact
+    from nearfar.far.exact import Exact, Noise
     from nearfar.far.fields import ExactField, NoisePairs, Potential, Term
     from nearfar.far.gaussian_mixture import GaussianMixture, spherical_kmeans
     from nearfar.far.mesh import MeshField
     from nearfar.far.random_features import RFA, Performer
-    from nearfar.far.softmax import ErrorEstimate, Noise, estimate_error, far_field, log_normalizers
+    from nearfar.far.softmax import ErrorEstimate, estimate_error, far_field, log_normalizers, register, registered
 
 _HOMES = {
     "BarnesHutField": "nearfar.far.barnes_hut",
@@ -28,7 +28,7 @@ _HOMES = {
     "ExactField": "nearfar.far.fields",
     "GaussianMixture": "nearfar.far.gaussian_mixture",
     "MeshField": "nearfar.far.mesh",
-    "Noise": "nearfar.far.softmax",
+    "Noise": "nearfar.far.exact",
     "NoisePairs": "nearfar.far.fields",
     "Performer": "nearfar.far.random_features",
     "Potential": "nearfar.far.fields",
@@ -37,6 +37,8 @@ _HOMES = {
     "estimate_error": "nearfar.far.softmax",
     "far_field": "nearfar.far.softmax",
     "log_normalizers": "nearfar.far.softmax",
+    "register": "nearfar.far.softmax",
+    "registered": "nearfar.far.softmax",
     "spherical_kmeans": "nearfar.far.gaussian_mixture",
 }
 
@@ -56,6 +58,8 @@ __all__ = [
     "estimate_error",
     "far_field",
     "log_normalizers",
+    "register",
+    "registered",
     "spherical_kmeans",
 ]
 

@@ -1,4 +1,4 @@
-"""The exact far field, streamed: no more than one tile of scores is ever held.
+"""The exact far field, streamed: no more than one tile of scores is ever held. Over all the others, or over a sample.
 
 ``log Z_i = log sum_a exp(x_i . y_a)`` with gradient ``sum_a S_ia y_a``, ``S = softmax(X Yᵀ)``. Tile by tile the running
 maximum, the sum and the pull of each row are kept, rescaled when the maximum grows.
@@ -6,158 +6,42 @@ maximum, the sum and the pull of each row are kept, rescaled when the maximum gr
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
+from nearfar._core.checks import check_integer
+from nearfar._core.parameters import Part
 from nearfar._core.threads import even_bounds, run_blocks, single_threaded_blas
 from nearfar.contracts import Floats
 from nearfar.errors import InputError, NearfarError
 
-# ------------------------------------------------------------
-# What the far fields share: frozen parameters, the others without the absent ones, sums in a fixed order.
 
-# Rows that one BLAS call of a sum takes: long enough for speed, and 4096 x 32 float32 still fit the L2 cache.
-BLOCK = 4096
+class FarPart(Part):
+    """Base of the far fields of the softmax: parameters, and beside them the state that ``prepare`` leaves.
 
-
-class FarPart:
-    """Parameters, frozen once made, beside the state that ``prepare`` leaves; subclasses are frozen dataclasses."""
+    A subclass is a frozen dataclass whose fields are its parameters.
+    """
 
     keeps_others: ClassVar[bool] = False
     """Whether ``evaluate`` reads the array that ``prepare`` was given, which must then stay as it is."""
 
+    force_is_optional: ClassVar[bool] = True
+    """Whether ``evaluate`` takes None in place of ``force``, and then leaves the gradient out."""
+
     _state: Any = None
-
-    def get_params(self, deep: bool = True) -> dict[str, Any]:  # noqa: ARG002
-        """Return the parameters by name, as scikit-learn's estimators do.
-
-        Parameters
-        ----------
-        deep : bool
-            Accepted for scikit-learn; a far field holds no further parts.
-        """
-        return {f.name: getattr(self, f.name) for f in fields(self)}  # type: ignore[arg-type]
-
-    def set_params(self, **params: Any) -> FarPart:
-        """Replace parameters in place, which only scikit-learn's grid search should need.
-
-        Raises
-        ------
-        InputError
-            A name or a value that this far field does not take.
-        """
-        changed = self.get_params()
-        for name, value in params.items():
-            if name not in changed:
-                raise InputError(type(self).__name__, "parameter", f"one of {sorted(changed)}", name)
-            changed[name] = value
-        for name, value in type(self)(**changed).get_params().items():
-            object.__setattr__(self, name, value)
-        return self
 
     def _remember(self, state: object) -> None:
         object.__setattr__(self, "_state", state)
 
     def _prepared(self) -> Any:
         if self._state is None:
-            raise NearfarError(f"{type(self).__name__}: prepare must be called before the far field is asked.")
+            raise NearfarError(f"{type(self).__name__}: prepare must be called before evaluate.")
         return self._state
-
-
-@dataclass(frozen=True)
-class Others:
-    """The others without the absent ones.
-
-    Parameters
-    ----------
-    vectors : ndarray, shape (m, d)
-        As they came.
-    active : ndarray of bool, shape (m,), or None
-        Which rows take part; None means all of them, rows of zeros too.
-    """
-
-    vectors: Floats
-    active: NDArray[np.bool_] | None
-
-    @classmethod
-    def of(cls, owner: str, vectors: Floats, n_active: int) -> Others:
-        """Take all rows when ``n_active`` is their number, otherwise those that are not zero."""
-        check_n_active(owner, vectors, n_active)
-        if n_active == len(vectors):
-            return cls(vectors, None)
-        active: NDArray[np.bool_] = np.any(vectors, axis=1)
-        if int(active.sum()) != n_active:
-            raise InputError(owner, "n_active", "the number of rows that are not zero", n_active)
-        return cls(vectors, active)
-
-    def __len__(self) -> int:
-        return len(self.vectors) if self.active is None else int(self.active.sum())
-
-    def rows(self, start: int, stop: int) -> Floats:
-        """Return the active ones among rows ``start`` to ``stop``; a view when all are."""
-        block = self.vectors[start:stop]
-        return block if self.active is None else block[self.active[start:stop]]
-
-    def blocks(self, size: int) -> Iterator[Floats]:
-        """Yield the active rows, at most ``size`` at a time."""
-        for start in range(0, len(self.vectors), size):
-            block = self.rows(start, start + size)
-            if len(block):
-                yield block
-
-    def indices(self) -> NDArray[np.int64]:
-        """Return the positions of the active rows."""
-        if self.active is None:
-            return np.arange(len(self.vectors), dtype=np.int64)
-        return np.flatnonzero(self.active)
-
-
-def check_n_active(owner: str, vectors: Floats, n_active: int) -> None:
-    """Refuse a count of present objects that is impossible."""
-    if not 1 <= n_active <= len(vectors):
-        raise InputError(owner, "n_active", f"in [1, {len(vectors)}], the number of others", n_active)
-
-
-def ordered_sum(
-    n: int, size: int, add: Callable[[int, int, NDArray[np.float64]], object], n_jobs: int
-) -> NDArray[np.float64]:
-    """Sum over row blocks on several threads, with the same bits for any number of them.
-
-    Parameters
-    ----------
-    n : int
-        Number of rows.
-    size : int
-        Length of the sum.
-    add : callable
-        ``add(start, stop, total)`` adds the part of rows ``start`` to ``stop`` to ``total``, shape (size,).
-    n_jobs : int
-        Number of threads.
-
-    Returns
-    -------
-    ndarray of float64, shape (size,)
-    """
-    # Which rows share a partial sum follows from n and size alone; all partial sums together stay under 128 MiB,
-    # or four of them where a single one is larger than a quarter of that.
-    n_parts = min(64, max(4, 2**24 // max(size, 1)))
-    bounds = even_bounds(n, max(BLOCK, -(-n // n_parts)))
-    partial = np.zeros((len(bounds) - 1, size))
-
-    def task(part: int, start: int, stop: int) -> None:
-        for first in range(start, stop, BLOCK):
-            add(first, min(first + BLOCK, stop), partial[part])
-
-    with single_threaded_blas():
-        run_blocks(task, bounds, n_jobs)
-    total = np.zeros(size)
-    for part in partial:
-        total += part
-    return total
 
 
 _TILE_ROWS, _TILE_OTHERS = 256, 2048
@@ -293,3 +177,197 @@ def add_other_side(X: Floats, r: Floats, Y: Floats, out: Floats, rows: NDArray[n
     with single_threaded_blas():
         run_blocks(normalise, even_bounds(len(X), _TILE_ROWS), n_jobs)
         run_blocks(add, even_bounds(len(Y), _TILE_ROWS), n_jobs)
+
+
+@dataclass(frozen=True, eq=False)
+class Noise(FarPart):
+    """A sample of the others, drawn anew at each ``prepare``: O(n K d) time, O(K d) memory.
+
+    The estimate of Z is unbiased: the sample is uniform, without replacement. With as many samples as others it is
+    exact. The gradient is that of the estimate's own log, a softmax mean over the sample.
+
+    Parameters
+    ----------
+    n_samples : int, >= 1
+        K, the size of the sample; at most all others are taken.
+
+    Raises
+    ------
+    InputError
+        ``n_samples`` is not a positive integer.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> far = Noise(n_samples=10)
+    >>> far.prepare(np.eye(3), n_active=3, rng=np.random.default_rng(0), n_jobs=1)
+    >>> log_z = np.empty(1)
+    >>> far.evaluate(np.zeros((1, 3)), log_z, None)
+    >>> np.exp(log_z).round(12)
+    array([3.])
+
+    Source: sampled softmax with a uniform proposal, Stratos, notes on noise contrastive estimation, appendix C.
+    """
+
+    n_samples: int = 1000
+
+    def __post_init__(self) -> None:
+        check_integer("Noise", "n_samples", self.n_samples, low=1)
+
+    def prepare(self, Y: Floats, n_active: int, rng: np.random.Generator, n_jobs: int) -> None:  # noqa: ARG002
+        """Draw the sample.
+
+        Parameters
+        ----------
+        Y : ndarray of float32 or float64, shape (m, d)
+            The others; the sampled rows are copied.
+        n_active : int
+            Number of present objects. When it is below m, rows of zeros are absent and never drawn.
+        rng : numpy.random.Generator
+            Source of the sample.
+        n_jobs : int
+            Not used.
+
+        Raises
+        ------
+        InputError
+            ``n_active`` is not a possible count, or not the number of rows that are not zero.
+        """
+        others = Others.of("Noise.prepare", Y, n_active)
+        size = min(self.n_samples, n_active)
+        drawn = np.sort(rng.choice(n_active, size=size, replace=False))
+        rows = drawn if others.active is None else others.indices()[drawn]
+        self._remember((Others(Y[rows], None), rows, math.log(n_active / size)))
+
+    def evaluate(self, X: Floats, log_z: NDArray[np.float64], force: Floats | None) -> None:
+        """Write the estimate of log Z and its gradient for a block of rows; safe from several threads at once.
+
+        Parameters
+        ----------
+        X : ndarray, shape (b, d)
+            Rows, of the dtype of Y.
+        log_z : ndarray of float64, shape (b,)
+            Written: natural log of the estimate of Z.
+        force : ndarray, shape (b, d), or None
+            Written: its gradient in x_i. None leaves it out.
+        """
+        sample, _, log_scale = self._prepared()
+        stream_softmax(X, sample, log_z, force)
+        log_z += log_scale
+
+    def other_side(self, X: Floats, r: Floats, Y: Floats, out: Floats, n_jobs: int) -> None:
+        """Add to ``out`` the gradient of ``sum_i r_i log Z_i`` in each y_a; only sampled rows have one.
+
+        Parameters
+        ----------
+        X : ndarray, shape (n, d)
+            All rows.
+        r : ndarray, shape (n,)
+            Weight of each row.
+        Y : ndarray, shape (m, d)
+            The others, as given to ``prepare``.
+        out : ndarray, shape (m, d)
+            Added to, in place.
+        n_jobs : int
+            Number of threads.
+        """
+        _, rows, _ = self._prepared()
+        add_other_side(X, r, Y[rows], out, rows, n_jobs)
+
+
+# What several far fields use: the others without the absent ones, sums in a fixed order.
+
+# Rows that one BLAS call of a sum takes: long enough for speed, and 4096 x 32 float32 still fit the L2 cache.
+BLOCK = 4096
+
+
+@dataclass(frozen=True)
+class Others:
+    """The others without the absent ones.
+
+    Parameters
+    ----------
+    vectors : ndarray, shape (m, d)
+        As they came.
+    active : ndarray of bool, shape (m,), or None
+        Which rows take part; None means all of them, rows of zeros too.
+    """
+
+    vectors: Floats
+    active: NDArray[np.bool_] | None
+
+    @classmethod
+    def of(cls, owner: str, vectors: Floats, n_active: int) -> Others:
+        """Take all rows when ``n_active`` is their number, otherwise those that are not zero."""
+        check_n_active(owner, vectors, n_active)
+        if n_active == len(vectors):
+            return cls(vectors, None)
+        active: NDArray[np.bool_] = np.any(vectors, axis=1)
+        if int(active.sum()) != n_active:
+            raise InputError(owner, "n_active", "the number of rows that are not zero", n_active)
+        return cls(vectors, active)
+
+    def __len__(self) -> int:
+        return len(self.vectors) if self.active is None else int(self.active.sum())
+
+    def rows(self, start: int, stop: int) -> Floats:
+        """Return the active ones among rows ``start`` to ``stop``; a view when all are."""
+        block = self.vectors[start:stop]
+        return block if self.active is None else block[self.active[start:stop]]
+
+    def blocks(self, size: int) -> Iterator[Floats]:
+        """Yield the active rows, at most ``size`` at a time."""
+        for start in range(0, len(self.vectors), size):
+            block = self.rows(start, start + size)
+            if len(block):
+                yield block
+
+    def indices(self) -> NDArray[np.int64]:
+        """Return the positions of the active rows."""
+        if self.active is None:
+            return np.arange(len(self.vectors), dtype=np.int64)
+        return np.flatnonzero(self.active)
+
+
+def check_n_active(owner: str, vectors: Floats, n_active: int) -> None:
+    """Refuse a count of present objects that is impossible."""
+    if not 1 <= n_active <= len(vectors):
+        raise InputError(owner, "n_active", f"in [1, {len(vectors)}], the number of others", n_active)
+
+
+def ordered_sum(
+    n: int, size: int, add: Callable[[int, int, NDArray[np.float64]], object], n_jobs: int
+) -> NDArray[np.float64]:
+    """Sum over row blocks on several threads, with the same bits for any number of them.
+
+    Parameters
+    ----------
+    n : int
+        Number of rows.
+    size : int
+        Length of the sum.
+    add : callable
+        ``add(start, stop, total)`` adds the part of rows ``start`` to ``stop`` to ``total``, shape (size,).
+    n_jobs : int
+        Number of threads.
+
+    Returns
+    -------
+    ndarray of float64, shape (size,)
+    """
+    # Which rows share a partial sum follows from n and size alone; all partial sums together stay under 128 MiB,
+    # or four of them where a single one is larger than a quarter of that.
+    n_parts = min(64, max(4, 2**24 // max(size, 1)))
+    bounds = even_bounds(n, max(BLOCK, -(-n // n_parts)))
+    partial = np.zeros((len(bounds) - 1, size))
+
+    def task(part: int, start: int, stop: int) -> None:
+        for first in range(start, stop, BLOCK):
+            add(first, min(first + BLOCK, stop), partial[part])
+
+    with single_threaded_blas():
+        run_blocks(task, bounds, n_jobs)
+    total = np.zeros(size)
+    for part in partial:
+        total += part
+    return total

@@ -27,11 +27,256 @@ from nearfar.contracts import Floats
 from nearfar.errors import InputError, NearfarWarning
 from nearfar.far.exact import BLOCK, FarPart, check_n_active, ordered_sum
 
-# ------------------------------------------------------------
-# Compiled kernels of the far field: the mixture of Gaussians, one pass over a block of rows.
-#
-# Everything is fused per tile of rows, small enough that a tile of X and of the force stay in the L2 cache; the
-# product with the covariance matrix is left to BLAS.
+Labels = NDArray[np.integer[Any]]
+
+
+@dataclass(frozen=True, eq=False)
+class GaussianMixture(FarPart):
+    """Mixture of Gaussians: O((n + m) d² k) time, O(k d²) memory.
+
+    A cluster of one member has covariance 0, so that with as many clusters as others the result is exact. Covariances
+    are those of the population (divided by the number of members).
+
+    Parameters
+    ----------
+    n_clusters : int, >= 1
+        k. More than one without ``labels`` clusters the others at each ``prepare`` by spherical k-means.
+    labels : ndarray of int, shape (m,), optional
+        Cluster of each of the others, -1 for an absent one. ``n_clusters`` is then their largest plus one, and may be
+        left at 1.
+
+    Raises
+    ------
+    InputError
+        ``n_clusters`` is not a positive integer; ``labels`` are no such vector or exceed ``n_clusters``.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> rng = np.random.default_rng(0)
+    >>> Y = rng.normal(size=(5000, 3)) / 2
+    >>> far = GaussianMixture()
+    >>> far.prepare(Y, n_active=5000, rng=rng, n_jobs=1)
+    >>> log_z, force = np.empty(5000), np.empty_like(Y)
+    >>> far.evaluate(Y, log_z, force)
+    >>> exact = np.log(np.exp(Y @ Y.T).sum(axis=1))
+    >>> bool(np.median(abs(np.expm1(log_z - exact))) < 0.01)
+    True
+
+    Source: Dall'Amico & Belliardo (2024), arXiv 2303.17475, eqs. (2)-(3); differs in using counts for pi (Z, not Z / m)
+    and covariance 0 where eq. (3) would divide by zero.
+    """
+
+    n_clusters: int = 1
+    labels: Labels | None = field(default=None, repr=False)
+
+    def __post_init__(self) -> None:
+        check_integer("GaussianMixture", "n_clusters", self.n_clusters, low=1)
+        if self.labels is None:
+            return
+        labels = np.asarray(self.labels)
+        if labels.ndim != 1 or not np.issubdtype(labels.dtype, np.integer) or labels.size == 0:
+            shown = f"{labels.dtype} of shape {labels.shape}"
+            raise InputError("GaussianMixture", "labels", "one integer per object", shown)
+        low, high = int(labels.min()), int(labels.max())
+        if low < -1 or high < 0 or (self.n_clusters > 1 and high >= self.n_clusters):
+            last = self.n_clusters - 1 if self.n_clusters > 1 else "number of objects"
+            raise InputError("GaussianMixture", "labels", f"in 0..{last}, or -1 where absent", f"[{low}, {high}]")
+
+    def prepare(self, Y: Floats, n_active: int, rng: np.random.Generator, n_jobs: int) -> None:
+        """Gather the moments of the others; cluster them first if asked to.
+
+        Parameters
+        ----------
+        Y : ndarray of float32 or float64, C-contiguous, shape (m, d)
+            The others.
+        n_active : int
+            Number of present objects. When it is below m, rows of zeros (label -1) are absent.
+        rng : numpy.random.Generator
+            Used by the clustering only.
+        n_jobs : int
+            Number of threads; the result has the same bits for any number.
+
+        Raises
+        ------
+        InputError
+            ``labels`` of another length, or more clusters than present objects.
+        """
+        owner = "GaussianMixture.prepare"
+        check_n_active(owner, Y, n_active)
+        labels = None
+        if self.n_clusters > 1 or self.labels is not None:
+            labels = self._labels_of(owner, Y, n_active, rng, n_jobs)
+        counts, sums, outer = moments(Y, labels, n_jobs)
+        if labels is None:
+            counts[0] = n_active
+        self._set_components(counts, sums, outer, labels)
+
+    def set_moments(self, counts: NDArray[np.float64], sums: NDArray[np.float64], outer: NDArray[np.float64]) -> None:
+        """Take sums that the caller accumulated itself, in place of ``prepare``.
+
+        Parameters
+        ----------
+        counts : ndarray, shape (k,)
+            Present members of each cluster.
+        sums : ndarray, shape (k, d)
+            Sum of the members' vectors.
+        outer : ndarray, shape (k, d, d)
+            Sum of the members' ``y yᵀ``.
+        """
+        self._set_components(counts, sums, outer, None if self.labels is None else np.asarray(self.labels))
+
+    def _set_components(self, counts: Floats, sums: Floats, outer: Floats, labels: Labels | None) -> None:
+        present = np.flatnonzero(np.asarray(counts) > 0)
+        if labels is not None and len(present) < len(counts):  # labels that nobody bears are no components
+            position = np.full(len(counts) + 1, -1)  # the last entry serves label -1
+            position[present] = np.arange(len(present))
+            labels = position[labels]
+        n = np.asarray(counts, dtype=np.float64)[present]
+        means = np.asarray(sums, dtype=np.float64)[present] / n[:, None]
+        covariances = np.asarray(outer, dtype=np.float64)[present] / n[:, None, None]
+        covariances -= means[:, :, None] * means[:, None, :]
+        covariances[n == 1] = 0.0
+        object.__setattr__(self, "_state", Components(n, np.log(n), means, covariances, labels, {}))
+
+    @property
+    def components(self) -> Components:
+        """The components that ``prepare`` found.
+
+        Raises
+        ------
+        NearfarError
+            There are none yet.
+        """
+        return self._prepared()  # type: ignore[no-any-return]
+
+    def evaluate(self, X: Floats, log_z: NDArray[np.float64], force: Floats | None) -> None:
+        """Write log Z and its gradient for a block of rows; safe from several threads at once.
+
+        The caller keeps BLAS to one thread (``nearfar._core.threads.single_threaded_blas``).
+
+        Parameters
+        ----------
+        X : ndarray of float32 or float64, C-contiguous, shape (b, d)
+            Rows.
+        log_z : ndarray of float64, shape (b,)
+            Written: natural log of Z.
+        force : ndarray of the dtype of X, C-contiguous, shape (b, d), or None
+            Written: d log Z_i / d x_i = ``sum_a w_ia (mu_a + Omega_a x_i)``, w the components' shares of Z_i.
+        """
+        components: Components = self._prepared()
+        if X.dtype not in components.cast:
+            components.cast[X.dtype] = (components.means.astype(X.dtype), components.covariances.astype(X.dtype))
+        if not X.flags.writeable:  # the kernel would be compiled once more for it
+            X = X.copy()
+        force = np.empty_like(X) if force is None else force
+        mixture_force(X, components.log_counts, *components.cast[X.dtype], log_z, force)
+
+    def other_side(self, X: Floats, r: Floats, Y: Floats, out: Floats, n_jobs: int) -> None:
+        """Add to ``out`` the gradient of ``sum_i r_i log Z_i`` in each y_a, through mean and covariance.
+
+        With a in cluster c: ``[sum_i r_i w_ic x_i + (sum_i r_i w_ic x_i x_iᵀ)(y_a - mu_c)] / |V_c|``; linear time.
+        The cluster of each object is held fixed.
+
+        Parameters
+        ----------
+        X : ndarray, shape (n, d)
+            All rows.
+        r : ndarray, shape (n,)
+            Weight of each row, not negative.
+        Y : ndarray, shape (m, d)
+            The others, as given to ``prepare``.
+        out : ndarray, shape (m, d)
+            Added to, in place; rows of absent objects are left as they are.
+        n_jobs : int
+            Number of threads; the result has the same bits for any number.
+        """
+        components = self.components
+        counts, k, d = components.counts, *components.means.shape
+        weights = np.asarray(r)
+
+        def add_moments(start: int, stop: int, total: NDArray[np.float64]) -> None:
+            block = X[start:stop]
+            roots = np.sqrt(components.shares(block) * weights[start:stop, None]).astype(X.dtype)
+            for a in range(k):
+                scaled = block * roots[:, a : a + 1]
+                total[: k * d].reshape(k, d)[a] += roots[:, a] @ scaled
+                total[k * d :].reshape(k, d, d)[a] += scaled.T @ scaled
+
+        total = ordered_sum(len(X), k * (d + d * d), add_moments, n_jobs)
+        sums, outer = total[: k * d].reshape(k, d), total[k * d :].reshape(k, d, d)
+        # Per cluster: an offset and a matrix, so that the gradient of y is offset + matrix y.
+        sums -= np.einsum("kde,ke->kd", outer, components.means)
+        offsets = (sums / counts[:, None]).astype(Y.dtype)
+        matrices = (outer / counts[:, None, None]).astype(Y.dtype)
+
+        def add_gradient(_: int, start: int, stop: int) -> None:
+            block, target = Y[start:stop], out[start:stop]
+            if components.labels is None and counts[0] == len(Y):
+                target += block @ matrices[0] + offsets[0]
+                return
+            labels = np.where(block.any(axis=1), 0, -1) if components.labels is None else components.labels[start:stop]
+            for cluster, rows in _clusters(labels):
+                target[rows] += block[rows] @ matrices[cluster] + offsets[cluster]
+
+        with single_threaded_blas():
+            run_blocks(add_gradient, even_bounds(len(Y), BLOCK), n_jobs)
+
+    def _labels_of(self, owner: str, Y: Floats, n_active: int, rng: np.random.Generator, n_jobs: int) -> Labels:
+        if self.labels is not None:
+            labels = np.asarray(self.labels)
+            if len(labels) != len(Y):
+                raise InputError(owner, "labels", f"of length {len(Y)}, one per object", len(labels))
+            if int((labels >= 0).sum()) != n_active:
+                raise InputError(
+                    owner, "labels", f"-1 for all but the {n_active} present objects", int((labels >= 0).sum())
+                )
+            return labels
+        if self.n_clusters > n_active:
+            raise InputError(owner, "n_clusters", f"at most {n_active}, the number of objects", self.n_clusters)
+        # One start and few passes: Z hardly depends on how good the clusters are.
+        labels = spherical_kmeans(Y, self.n_clusters, rng=rng, n_init=1, max_iter=5, n_jobs=n_jobs).labels
+        if n_active == len(Y):
+            # Rows of zeros have no direction; present ones are a cluster of their own, which is then exact.
+            labels[labels < 0] = labels.max() + 1
+        return labels
+
+
+class Components(NamedTuple):
+    """The components of a mixture.
+
+    Parameters
+    ----------
+    counts, log_counts : ndarray of float64, shape (k,)
+        Number of members, and its logarithm.
+    means : ndarray of float64, shape (k, d)
+        mu.
+    covariances : ndarray of float64, shape (k, d, d)
+        Omega.
+    labels : ndarray of int, shape (m,), or None
+        Component of each of the others, -1 for an absent one; None where there is one component.
+    cast : dict
+        Means and covariances in other dtypes, when first asked for.
+    """
+
+    counts: NDArray[np.float64]
+    log_counts: NDArray[np.float64]
+    means: NDArray[np.float64]
+    covariances: NDArray[np.float64]
+    labels: Labels | None
+    cast: dict[Any, tuple[Floats, Floats]]
+
+    def shares(self, X: Floats) -> NDArray[np.float64]:
+        """Return w, shape (b, k): each component's share of Z for the rows of X; rows sum to 1."""
+        if len(self.counts) == 1:
+            return np.ones((len(X), 1))
+        energies = np.empty((len(X), len(self.counts)))
+        for a, (mean, covariance) in enumerate(zip(self.means, self.covariances, strict=True)):
+            energies[:, a] = self.log_counts[a] + np.einsum("ij,ij->i", X, mean + X @ covariance / 2)
+        energies -= energies.max(axis=1, keepdims=True)
+        np.exp(energies, out=energies)
+        energies /= energies.sum(axis=1, keepdims=True)
+        return energies
 
 
 @jit(fastmath=FAST)
@@ -55,7 +300,11 @@ def mixture_force(
     log_z: NDArray[np.float64],
     force: Floats,
 ) -> None:
-    """Write log Z and its gradient for each row of X; components enter one by one, as in a streaming log-sum-exp."""
+    """Write log Z and its gradient for each row of X.
+
+    Tiles of rows stay in the L2 cache; their products with the covariances are left to BLAS. Components enter one by
+    one, as in a streaming log-sum-exp: ``force`` is the sum of ``mu + Omega x`` weighted by ``exp(energy - log_z)``.
+    """
     n, d = X.shape
     k = means.shape[0]
     tile = max(64, 16384 // d)
@@ -63,16 +312,16 @@ def mixture_force(
     total = np.ones(tile)
     for low in range(0, n, tile):
         high = min(n, low + tile)
-        np.dot(X[low:high], covariances[0], force[low:high])
-        for i in range(low, high):
-            log_z[i] = log_counts[0] + _energy(X[i], means[0], force[i])
-            total[i - low] = 1.0
-        for a in range(1, k):
-            pulls = scratch[: high - low]
+        total[:] = 1.0
+        for a in range(k):
+            pulls = force[low:high] if a == 0 else scratch[: high - low]
             np.dot(X[low:high], covariances[a], pulls)
             for i in range(low, high):
                 pull = pulls[i - low]
                 energy = log_counts[a] + _energy(X[i], means[a], pull)
+                if a == 0:
+                    log_z[i] = energy
+                    continue
                 kept, added = 1.0, math.exp(min(0.0, energy - log_z[i]))
                 if energy > log_z[i]:
                     kept, added = math.exp(log_z[i] - energy), 1.0
@@ -89,46 +338,51 @@ def mixture_force(
                     force[i, j] *= scale
 
 
-@jit(fastmath=FAST)
-def mixture_energies(
-    X: Floats,
-    log_counts: NDArray[np.float64],
-    means: Floats,
-    covariances: Floats,
-    energies: NDArray[np.float64],
-) -> None:
-    """Write the log of each component's share of Z, shape (n, k)."""
-    n, d = X.shape
-    tile = max(64, 16384 // d)
-    scratch = np.empty((tile, d), X.dtype)
-    for low in range(0, n, tile):
-        high = min(n, low + tile)
-        for a in range(means.shape[0]):
-            pulls = scratch[: high - low]
-            np.dot(X[low:high], covariances[a], pulls)
-            for i in range(low, high):
-                energies[i, a] = log_counts[a] + _energy(X[i], means[a], pulls[i - low])
+def moments(
+    Y: Floats, labels: Labels | None, n_jobs: int
+) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
+    """Count the members of each cluster, and sum y and ``y yᵀ`` over them.
+
+    Products in the dtype of Y, sums over blocks of rows in float64 and in a fixed order.
+
+    Parameters
+    ----------
+    Y : ndarray, shape (m, d)
+        Vectors.
+    labels : ndarray of int, shape (m,), or None
+        Cluster of each row, negative for none; None puts all rows into one.
+    n_jobs : int
+        Number of threads.
+
+    Returns
+    -------
+    counts : ndarray of float64, shape (k,)
+    sums : ndarray of float64, shape (k, d)
+    outer : ndarray of float64, shape (k, d, d)
+    """
+    m, d = Y.shape
+    k = 1 if labels is None else int(labels.max()) + 1
+
+    def add(start: int, stop: int, total: NDArray[np.float64]) -> None:
+        block = Y[start:stop]
+        for cluster, rows in [(0, slice(None))] if labels is None else _clusters(labels[start:stop]):
+            members = block[rows]
+            total[: k * d].reshape(k, d)[cluster] += np.ones(len(members), Y.dtype) @ members
+            # The same array on both sides: BLAS then forms one triangle only.
+            total[k * d :].reshape(k, d, d)[cluster] += members.T @ members
+
+    total = ordered_sum(m, k * (d + d * d), add, n_jobs)
+    counts = np.array([m]) if labels is None else np.bincount(labels[labels >= 0], minlength=k)
+    return counts.astype(np.float64), total[: k * d].reshape(k, d), total[k * d :].reshape(k, d, d)
 
 
-@jit(fastmath=FAST)
-def add_affine(Y: Floats, matrix: Floats, offset: Floats, out: Floats) -> None:
-    """Add ``Y matrix + offset`` to ``out``, tile by tile."""
-    n, d = Y.shape
-    tile = max(64, 16384 // d)
-    scratch = np.empty((tile, d), Y.dtype)
-    for low in range(0, n, tile):
-        high = min(n, low + tile)
-        np.dot(Y[low:high], matrix, scratch[: high - low])
-        for i in range(low, high):
-            for j in range(d):
-                out[i, j] += scratch[i - low, j] + offset[j]
+def _clusters(labels: Labels) -> list[tuple[int, Any]]:
+    """Return (label, positions) of each label >= 0 that occurs, in order."""
+    return [(int(a), np.flatnonzero(labels == a)) for a in np.unique(labels) if a >= 0]
 
 
-# ------------------------------------------------------------
-# Spherical k-means: clusters of directions.
-#
-# Each row goes to the centre with the largest cosine, each centre becomes the direction of its members' sum; both by
-# blocked BLAS products, without a copy of the data.
+# Spherical k-means: clusters of directions. Each row goes to the centre with the largest cosine, each centre becomes
+# the direction of its members' sum; both by blocked BLAS products, without a copy of the data.
 
 # A row whose cosine with its centre is above this has, to rounding, the centre's direction.
 _SAME = 1.0 - 1e-6
@@ -331,314 +585,3 @@ def _compact(found: SphericalClusters, n_clusters: int) -> SphericalClusters:
     position = np.full(n_clusters + 1, -1)
     position[borne] = np.arange(len(borne))
     return SphericalClusters(position[found.labels], found.centers[borne], found.cohesion)
-
-
-Labels = NDArray[np.integer[Any]]
-
-
-@dataclass(frozen=True, eq=False)
-class GaussianMixture(FarPart):
-    """Mixture of Gaussians: O((n + m) d² k) time, O(k d²) memory.
-
-    A cluster of one member has covariance 0, so that with as many clusters as others the result is exact. Covariances
-    are those of the population (divided by the number of members).
-
-    Parameters
-    ----------
-    n_clusters : int, >= 1
-        k. More than one without ``labels`` clusters the others at each ``prepare`` by spherical k-means.
-    labels : ndarray of int, shape (m,), optional
-        Cluster of each of the others, -1 for an absent one. ``n_clusters`` is then their largest plus one, and may be
-        left at 1.
-
-    Raises
-    ------
-    InputError
-        ``n_clusters`` is not a positive integer; ``labels`` are no such vector or exceed ``n_clusters``.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> rng = np.random.default_rng(0)
-    >>> Y = rng.normal(size=(5000, 3)) / 2
-    >>> far = GaussianMixture()
-    >>> far.prepare(Y, n_active=5000, rng=rng, n_jobs=1)
-    >>> log_z, force = np.empty(5000), np.empty_like(Y)
-    >>> far.evaluate(Y, log_z, force)
-    >>> exact = np.log(np.exp(Y @ Y.T).sum(axis=1))
-    >>> bool(np.median(abs(np.expm1(log_z - exact))) < 0.01)
-    True
-
-    Source: Dall'Amico & Belliardo (2024), arXiv 2303.17475, eqs. (2)-(3); differs in using counts for pi (Z, not Z / m)
-    and covariance 0 where eq. (3) would divide by zero.
-    """
-
-    n_clusters: int = 1
-    labels: Labels | None = field(default=None, repr=False)
-
-    def __post_init__(self) -> None:
-        check_integer("GaussianMixture", "n_clusters", self.n_clusters, low=1)
-        if self.labels is None:
-            return
-        labels = np.asarray(self.labels)
-        if labels.ndim != 1 or not np.issubdtype(labels.dtype, np.integer) or labels.size == 0:
-            shown = f"{labels.dtype} of shape {labels.shape}"
-            raise InputError("GaussianMixture", "labels", "one integer per object", shown)
-        low, high = int(labels.min()), int(labels.max())
-        if low < -1 or high < 0 or (self.n_clusters > 1 and high >= self.n_clusters):
-            last = self.n_clusters - 1 if self.n_clusters > 1 else "number of objects"
-            raise InputError("GaussianMixture", "labels", f"in 0..{last}, or -1 where absent", f"[{low}, {high}]")
-
-    def prepare(self, Y: Floats, n_active: int, rng: np.random.Generator, n_jobs: int) -> None:
-        """Gather the moments of the others; cluster them first if asked to.
-
-        Parameters
-        ----------
-        Y : ndarray of float32 or float64, C-contiguous, shape (m, d)
-            The others.
-        n_active : int
-            Number of present objects. When it is below m, rows of zeros (label -1) are absent.
-        rng : numpy.random.Generator
-            Used by the clustering only.
-        n_jobs : int
-            Number of threads; the result has the same bits for any number.
-
-        Raises
-        ------
-        InputError
-            ``labels`` of another length, or more clusters than present objects.
-        """
-        owner = "GaussianMixture.prepare"
-        check_n_active(owner, Y, n_active)
-        labels = self._labels_of(owner, Y, n_active, rng, n_jobs)
-        counts, sums, outer = moments(Y, labels, n_jobs)
-        if labels is None:
-            counts[0] = n_active
-        self._remember(_Mixture.of(counts, sums, outer, labels))
-
-    def set_moments(self, counts: NDArray[np.float64], sums: NDArray[np.float64], outer: NDArray[np.float64]) -> None:
-        """Take sums that the caller accumulated itself, in place of ``prepare``.
-
-        Parameters
-        ----------
-        counts : ndarray, shape (k,)
-            Present members of each cluster.
-        sums : ndarray, shape (k, d)
-            Sum of the members' vectors.
-        outer : ndarray, shape (k, d, d)
-            Sum of the members' ``y yᵀ``.
-        """
-        labels = None if self.labels is None else np.asarray(self.labels)
-        self._remember(_Mixture.of(counts, sums, outer, labels))
-
-    def evaluate(self, X: Floats, log_z: NDArray[np.float64], force: Floats | None) -> None:
-        """Write log Z and its gradient for a block of rows; safe from several threads at once.
-
-        The caller keeps BLAS to one thread (``nearfar._core.threads.single_threaded_blas``).
-
-        Parameters
-        ----------
-        X : ndarray of float32 or float64, C-contiguous, shape (b, d)
-            Rows.
-        log_z : ndarray of float64, shape (b,)
-            Written: natural log of Z.
-        force : ndarray of the dtype of X, C-contiguous, shape (b, d), or None
-            Written: d log Z_i / d x_i = ``sum_a w_ia (mu_a + Omega_a x_i)``, w the components' shares of Z_i.
-        """
-        mixture: _Mixture = self._prepared()
-        if force is None:
-            energies = _energies(X, mixture)
-            top = energies.max(axis=1)
-            energies -= top[:, None]
-            log_z[:] = top + np.log(np.exp(energies, out=energies).sum(axis=1))
-            return
-        mixture_force(_writeable(X), mixture.log_counts, *mixture.in_dtype(X.dtype), log_z, force)
-
-    def other_side(self, X: Floats, r: Floats, Y: Floats, out: Floats, n_jobs: int) -> None:
-        """Add to ``out`` the gradient of ``sum_i r_i log Z_i`` in each y_a, through mean and covariance.
-
-        With a in cluster c: ``[sum_i r_i w_ic x_i + (sum_i r_i w_ic x_i x_iᵀ)(y_a - mu_c)] / |V_c|``; linear time.
-        The cluster of each object is held fixed.
-
-        Parameters
-        ----------
-        X : ndarray, shape (n, d)
-            All rows.
-        r : ndarray, shape (n,)
-            Weight of each row, not negative.
-        Y : ndarray, shape (m, d)
-            The others, as given to ``prepare``.
-        out : ndarray, shape (m, d)
-            Added to, in place; rows of absent objects are left as they are.
-        n_jobs : int
-            Number of threads; the result has the same bits for any number.
-        """
-        mixture: _Mixture = self._prepared()
-        pulls, bends = _weighted_moments(X, np.asarray(r), mixture, n_jobs)
-        pulls -= np.einsum("kde,ke->kd", bends, mixture.means)
-        # Per cluster: an offset and a matrix, so that the gradient of y is offset + matrix y.
-        offsets = (pulls / mixture.counts[:, None]).astype(Y.dtype)
-        matrices = (bends / mixture.counts[:, None, None]).astype(Y.dtype)
-
-        def add(_: int, start: int, stop: int) -> None:
-            block, target = Y[start:stop], out[start:stop]
-            for cluster, rows in mixture.members(Y, start, stop):
-                if rows is None:
-                    add_affine(_writeable(block), matrices[cluster], offsets[cluster], target)
-                else:
-                    target[rows] += block[rows] @ matrices[cluster] + offsets[cluster]
-
-        with single_threaded_blas():
-            run_blocks(add, even_bounds(len(Y), BLOCK), n_jobs)
-
-    def _labels_of(self, owner: str, Y: Floats, n_active: int, rng: np.random.Generator, n_jobs: int) -> Labels | None:
-        if self.labels is not None:
-            labels = np.asarray(self.labels)
-            if len(labels) != len(Y):
-                raise InputError(owner, "labels", f"of length {len(Y)}, one per object", len(labels))
-            if int((labels >= 0).sum()) != n_active:
-                raise InputError(
-                    owner, "labels", f"-1 for all but the {n_active} present objects", int((labels >= 0).sum())
-                )
-            return labels
-        if self.n_clusters == 1:
-            return None
-
-        if self.n_clusters > n_active:
-            raise InputError(owner, "n_clusters", f"at most {n_active}, the number of objects", self.n_clusters)
-        # One start and few passes: Z hardly depends on how good the clusters are.
-        labels = spherical_kmeans(Y, self.n_clusters, rng=rng, n_init=1, max_iter=5, n_jobs=n_jobs).labels
-        if n_active == len(Y):
-            # Rows of zeros have no direction; present ones are a cluster of their own, which is then exact.
-            labels[labels < 0] = labels.max() + 1
-        return labels
-
-
-@dataclass(frozen=True)
-class _Mixture:
-    """What ``prepare`` leaves: the components, in float64 and, when first asked for, in the dtype of the rows."""
-
-    counts: NDArray[np.float64]
-    log_counts: NDArray[np.float64]
-    means: NDArray[np.float64]
-    covariances: NDArray[np.float64]
-    labels: Labels | None
-    cast: dict[Any, tuple[Floats, Floats]] = field(default_factory=dict)
-
-    @classmethod
-    def of(cls, counts: Floats, sums: Floats, outer: Floats, labels: Labels | None) -> _Mixture:
-        kept = np.flatnonzero(np.asarray(counts) > 0)
-        if labels is not None and len(kept) < len(counts):  # labels that nobody bears are no components
-            position = np.full(len(counts) + 1, -1)  # the last entry serves label -1
-            position[kept] = np.arange(len(kept))
-            labels = position[labels]
-        n = np.asarray(counts, dtype=np.float64)[kept]
-        means = np.asarray(sums, dtype=np.float64)[kept] / n[:, None]
-        covariances = np.asarray(outer, dtype=np.float64)[kept] / n[:, None, None]
-        covariances -= means[:, :, None] * means[:, None, :]
-        covariances[n == 1] = 0.0
-        return cls(n, np.log(n), means, covariances, labels)
-
-    def in_dtype(self, dtype: np.dtype[Any]) -> tuple[Floats, Floats]:
-        if dtype not in self.cast:
-            self.cast[dtype] = (self.means.astype(dtype), self.covariances.astype(dtype))
-        return self.cast[dtype]
-
-    def members(self, Y: Floats, start: int, stop: int) -> list[tuple[int, Any]]:
-        """Return (cluster, its present rows) of a block of Y; None for rows means all of them."""
-        if self.labels is not None:
-            return clusters_of(self.labels[start:stop])
-        if self.counts[0] == len(Y):
-            return [(0, None)]
-        return [(0, np.flatnonzero(Y[start:stop].any(axis=1)))]
-
-
-def clusters_of(labels: Labels) -> list[tuple[int, NDArray[np.int64]]]:
-    """Return (label, positions) of each label >= 0 that occurs, in order."""
-    return [(int(a), np.flatnonzero(labels == a)) for a in np.unique(labels) if a >= 0]
-
-
-def moments(
-    Y: Floats, labels: Labels | None, n_jobs: int
-) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
-    """Sum y and ``y yᵀ`` over the members of each cluster.
-
-    Products in the dtype of Y, sums over blocks of rows in float64 and in a fixed order.
-
-    Parameters
-    ----------
-    Y : ndarray, shape (m, d)
-        Vectors.
-    labels : ndarray of int, shape (m,), or None
-        Cluster of each row, negative for none; None puts all rows into one.
-    n_jobs : int
-        Number of threads.
-
-    Returns
-    -------
-    counts : ndarray of float64, shape (k,)
-    sums : ndarray of float64, shape (k, d)
-    outer : ndarray of float64, shape (k, d, d)
-    """
-    m, d = Y.shape
-    k = 1 if labels is None else int(labels.max()) + 1
-
-    def add(start: int, stop: int, total: NDArray[np.float64]) -> None:
-        block = Y[start:stop]
-        if labels is None:
-            _add_moments(block, np.ones(len(block), Y.dtype), 0, k, total)
-            return
-        for cluster, rows in clusters_of(labels[start:stop]):
-            _add_moments(block[rows], np.ones(len(rows), Y.dtype), cluster, k, total)
-
-    total = ordered_sum(m, k * (d + d * d), add, n_jobs)
-    counts = np.array([m]) if labels is None else np.bincount(labels[labels >= 0], minlength=k)
-    return counts.astype(np.float64), total[: k * d].reshape(k, d), total[k * d :].reshape(k, d, d)
-
-
-def _add_moments(X: Floats, factors: Floats, cluster: int, k: int, total: NDArray[np.float64]) -> None:
-    """Add ``factors X`` and ``Xᵀ X`` to the places of one cluster."""
-    d = X.shape[1]
-    total[: k * d].reshape(k, d)[cluster] += factors @ X
-    # The same array on both sides: BLAS then forms one triangle only.
-    total[k * d :].reshape(k, d, d)[cluster] += X.T @ X
-
-
-def _weighted_moments(
-    X: Floats, r: Floats, mixture: _Mixture, n_jobs: int
-) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Return ``sum_i r_i w_ia x_i``, shape (k, d), and ``sum_i r_i w_ia x_i x_iᵀ``, shape (k, d, d)."""
-    n, d = X.shape
-    k = len(mixture.counts)
-
-    def add(start: int, stop: int, total: NDArray[np.float64]) -> None:
-        block = X[start:stop]
-        roots = np.sqrt(_shares(block, mixture) * r[start:stop, None]).astype(X.dtype)
-        for a in range(k):
-            _add_moments(block * roots[:, a : a + 1], roots[:, a], a, k, total)
-
-    total = ordered_sum(n, k * (d + d * d), add, n_jobs)
-    return total[: k * d].reshape(k, d), total[k * d :].reshape(k, d, d)
-
-
-def _shares(X: Floats, mixture: _Mixture) -> NDArray[np.float64]:
-    """Return w, shape (b, k): each component's share of Z; rows sum to 1."""
-    if len(mixture.counts) == 1:
-        return np.ones((len(X), 1))
-    shares = _energies(X, mixture)
-    shares -= shares.max(axis=1, keepdims=True)
-    np.exp(shares, out=shares)
-    shares /= shares.sum(axis=1, keepdims=True)
-    return shares
-
-
-def _energies(X: Floats, mixture: _Mixture) -> NDArray[np.float64]:
-    """Return the log of each component's share of Z, shape (b, k)."""
-    energies = np.empty((len(X), len(mixture.counts)))
-    mixture_energies(_writeable(X), mixture.log_counts, *mixture.in_dtype(X.dtype), energies)
-    return energies
-
-
-def _writeable(X: Floats) -> Floats:
-    """Copy a read-only block, which is cheap; the kernels would otherwise be compiled once more for it."""
-    return X if X.flags.writeable else X.copy()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,112 +10,243 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from nearfar._core.checks import check_choice, check_integer, check_matrix, check_n_jobs, check_random_state, check_real
+from nearfar._core.parameters import Part
 from nearfar._core.threads import even_bounds, run_blocks, single_threaded_blas
 from nearfar.contracts import FarField, Floats
 from nearfar.errors import InputError
-from nearfar.far.exact import Exact, FarPart, Others, add_other_side, stream_softmax
+from nearfar.far.exact import Exact, Noise
+from nearfar.far.gaussian_mixture import GaussianMixture
+from nearfar.far.random_features import RFA, Performer
 
-# ------------------------------------------------------------
-# A uniform sample stands for all the others: ``Z_i`` is about ``(m / K) sum_{a in sample} exp(x_i . y_a)``.
 
-
-@dataclass(frozen=True, eq=False)
-class Noise(FarPart):
-    """A sample of the others, drawn anew at each ``prepare``: O(n K d) time, O(K d) memory.
-
-    The estimate of Z is unbiased: the sample is uniform, without replacement. With as many samples as others it is
-    exact. The gradient is that of the estimate's own log, a softmax mean over the sample.
+def log_normalizers(
+    X: ArrayLike,
+    Y: ArrayLike | None = None,
+    *,
+    rows: ArrayLike | None = None,
+    method: str | FarField = "gaussian-mixture",
+    n_clusters: int = 1,
+    labels: ArrayLike | None = None,
+    n_features: int = 1000,
+    n_samples: int = 1000,
+    random_state: object = None,
+    n_jobs: int | None = None,
+) -> NDArray[np.float64]:
+    """Log-normalisers ``log Z_i = log sum_a exp(x_i . y_a)``, natural log, a over all rows of Y.
 
     Parameters
     ----------
+    X : array_like, shape (n, d)
+        Rows. float64 stays float64, anything else becomes float32.
+    Y : array_like, shape (m, d), optional
+        The others; X itself by default, each row then among its own others. A row of zeros is a vector like any other.
+    rows : array_like of int, optional
+        The rows of X to answer for, in this order; all by default.
+    method : str or FarField
+        ========================  ==================  ==========================================================
+        ``"gaussian-mixture"``    O((n + m) d² k)     linear time; ``n_clusters``, ``labels``
+        ``"exact"``               O(n m d)            streamed, constant extra memory
+        ``"performer"``           O((n + m) d D)      positive random features; ``n_features``
+        ``"rfa"``                 O((n + m) d D)      trigonometric random features, floored; ``n_features``
+        ``"noise"``               O(n K d)            a uniform sample of the others; ``n_samples``
+        ========================  ==================  ==========================================================
+
+        or a far field object, which brings its own parameters.
+    n_clusters : int, 1 <= n_clusters <= m
+        Components of the mixture, found by spherical k-means unless ``labels`` are given.
+    labels : array_like of int, shape (m,), optional
+        Component of each of the others, from 0.
+    n_features : int, >= 1
+        D, random directions of ``"performer"`` and ``"rfa"``.
     n_samples : int, >= 1
-        K, the size of the sample; at most all others are taken.
+        K, size of the sample of ``"noise"``.
+    random_state : int, numpy.random.Generator or None
+        Seed of clustering, directions and samples.
+    n_jobs : int or None
+        Threads; None means all processors. The result has the same bits for any number.
+
+    Returns
+    -------
+    ndarray of float64, shape (n,) or (len(rows),)
 
     Raises
     ------
     InputError
-        ``n_samples`` is not a positive integer.
+        Not finite, not two-dimensional, without rows or columns, X and Y of different width; a row that is not there;
+        more clusters than others; labels of another length, negative or too large.
 
     Examples
     --------
     >>> import numpy as np
-    >>> far = Noise(n_samples=10)
-    >>> far.prepare(np.eye(3), n_active=3, rng=np.random.default_rng(0), n_jobs=1)
-    >>> log_z = np.empty(1)
-    >>> far.evaluate(np.zeros((1, 3)), log_z, None)
-    >>> np.exp(log_z).round(12)
-    array([3.])
+    >>> X = np.random.default_rng(0).normal(size=(2000, 4)) / 2
+    >>> exact = log_normalizers(X, method="exact")
+    >>> mixture = log_normalizers(X)
+    >>> bool(np.median(abs(np.expm1(mixture - exact))) < 0.02)
+    True
+    >>> log_normalizers([[0.0, 0.0]], [[1.0, 2.0], [3.0, 4.0]], method="exact").round(6)
+    array([0.693147])
 
-    Source: sampled softmax with a uniform proposal, Stratos, notes on noise contrastive estimation, appendix C.
+    Source: Dall'Amico & Belliardo (2024), arXiv 2303.17475, eqs. (1)-(3).
     """
-
-    n_samples: int = 1000
-
-    def __post_init__(self) -> None:
-        check_integer("Noise", "n_samples", self.n_samples, low=1)
-
-    def prepare(self, Y: Floats, n_active: int, rng: np.random.Generator, n_jobs: int) -> None:  # noqa: ARG002
-        """Draw the sample.
-
-        Parameters
-        ----------
-        Y : ndarray of float32 or float64, shape (m, d)
-            The others; the sampled rows are copied.
-        n_active : int
-            Number of present objects. When it is below m, rows of zeros are absent and never drawn.
-        rng : numpy.random.Generator
-            Source of the sample.
-        n_jobs : int
-            Not used.
-
-        Raises
-        ------
-        InputError
-            ``n_active`` is not a possible count, or not the number of rows that are not zero.
-        """
-        others = Others.of("Noise.prepare", Y, n_active)
-        size = min(self.n_samples, n_active)
-        drawn = np.sort(rng.choice(n_active, size=size, replace=False))
-        rows = drawn if others.active is None else others.indices()[drawn]
-        self._remember((Others(Y[rows], None), rows, math.log(n_active / size)))
-
-    def evaluate(self, X: Floats, log_z: NDArray[np.float64], force: Floats | None) -> None:
-        """Write the estimate of log Z and its gradient for a block of rows; safe from several threads at once.
-
-        Parameters
-        ----------
-        X : ndarray, shape (b, d)
-            Rows, of the dtype of Y.
-        log_z : ndarray of float64, shape (b,)
-            Written: natural log of the estimate of Z.
-        force : ndarray, shape (b, d), or None
-            Written: its gradient in x_i. None leaves it out.
-        """
-        sample, _, log_scale = self._prepared()
-        stream_softmax(X, sample, log_z, force)
-        log_z += log_scale
-
-    def other_side(self, X: Floats, r: Floats, Y: Floats, out: Floats, n_jobs: int) -> None:
-        """Add to ``out`` the gradient of ``sum_i r_i log Z_i`` in each y_a; only sampled rows have one.
-
-        Parameters
-        ----------
-        X : ndarray, shape (n, d)
-            All rows.
-        r : ndarray, shape (n,)
-            Weight of each row.
-        Y : ndarray, shape (m, d)
-            The others, as given to ``prepare``.
-        out : ndarray, shape (m, d)
-            Added to, in place.
-        n_jobs : int
-            Number of threads.
-        """
-        _, rows, _ = self._prepared()
-        add_other_side(X, r, Y[rows], out, rows, n_jobs)
+    owner = "log_normalizers"
+    X, Y = check_pair(owner, X, Y)
+    chosen = _check_rows(owner, rows, len(X))
+    if isinstance(method, str):
+        parameters: dict[str, dict[str, Any]] = {
+            "gaussian-mixture": {"n_clusters": n_clusters, "labels": _check_labels(owner, labels, len(Y))},
+            "performer": {"n_features": n_features},
+            "rfa": {"n_features": n_features},
+            "noise": {"n_samples": n_samples},
+        }
+        name = check_choice(owner, "method", method, _FACTORIES)
+        far = _FACTORIES[name](**parameters.get(name, {}))
+    else:
+        far = far_field(method, owner=owner, argument="method")
+    workers = check_n_jobs(owner, n_jobs)
+    rng = check_random_state(owner, random_state)
+    with single_threaded_blas():
+        far.prepare(Y, len(Y), rng, workers)
+        return evaluate_rows(far, X if chosen is None else X[chosen], workers)
 
 
-# ------------------------------------------------------------
+def evaluate_rows(far: FarField, X: Floats, n_jobs: int) -> NDArray[np.float64]:
+    """Return log Z of all rows of X by a prepared far field, block by block."""
+    log_z = np.empty(len(X))
+    without_force = getattr(far, "force_is_optional", False)
+
+    def task(_: int, start: int, stop: int) -> None:
+        block = X[start:stop]
+        force: Any = None if without_force else np.empty_like(block)
+        far.evaluate(block, log_z[start:stop], force)
+
+    with single_threaded_blas():
+        run_blocks(task, even_bounds(len(X), min(2048, max(32, len(X) // 64))), n_jobs)
+    return log_z
+
+
+_FACTORIES: dict[str, Callable[..., FarField]] = {
+    "gaussian-mixture": GaussianMixture,
+    "exact": Exact,
+    "performer": Performer,
+    "rfa": RFA,
+    "noise": Noise,
+}
+
+
+def register(name: str, factory: Callable[..., FarField]) -> None:
+    """Give a far field of one's own a name, by which EDRep, ``log_normalizers`` and ``estimate_error`` know it.
+
+    Parameters
+    ----------
+    name : str
+        One that is already there is replaced.
+    factory : callable
+        Called without arguments, returns a new :class:`nearfar.contracts.FarField`: mostly its class.
+
+    Raises
+    ------
+    InputError
+        The name is no string, or the factory cannot be called.
+
+    Examples
+    --------
+    >>> import nearfar as nf
+    >>> nf.far.register("small sample", lambda: nf.far.Noise(n_samples=10))
+    >>> nf.far.far_field("small sample")
+    Noise(n_samples=10)
+    """
+    if not isinstance(name, str):
+        raise InputError("register", "name", "a string", repr(name))
+    if not callable(factory):
+        raise InputError("register", "factory", "a class or a function without arguments", repr(factory))
+    _FACTORIES[name] = factory
+
+
+def registered() -> dict[str, Callable[..., FarField]]:
+    """Return what makes the far fields that have a name, by name.
+
+    Examples
+    --------
+    >>> "exact" in registered()
+    True
+    """
+    return dict(_FACTORIES)
+
+
+def far_field(far: object, *, owner: str = "far_field", argument: str = "far") -> FarField:
+    """Return an unprepared far field, from its name or from an object.
+
+    Parameters
+    ----------
+    far : str or FarField
+        ``"gaussian-mixture"``, ``"exact"``, ``"performer"``, ``"rfa"``, ``"noise"`` or a name given to
+        :func:`nearfar.far.register`, with their defaults; or an object with ``prepare`` and ``evaluate``. One of
+        nearfar's own is copied, so that the caller's stays as it is.
+    owner, argument : str
+        Who asks, for messages.
+
+    Returns
+    -------
+    FarField
+
+    Raises
+    ------
+    InputError
+        Another name, or an object without these methods.
+
+    Examples
+    --------
+    >>> far_field("noise")
+    Noise(n_samples=1000)
+    """
+    if isinstance(far, str):
+        return _FACTORIES[check_choice(owner, argument, far, _FACTORIES)]()
+    if isinstance(far, type) or not isinstance(far, FarField):
+        raise InputError(owner, argument, f"one of {', '.join(_FACTORIES)}, or a far field object", repr(far))
+    return far.with_params() if isinstance(far, Part) else far
+
+
+def check_pair(owner: str, X: ArrayLike, Y: ArrayLike | None) -> tuple[Floats, Floats]:
+    """Return X and Y (X itself for None) as checked matrices of one dtype, neither of them empty."""
+    left = check_matrix(owner, "X", X)
+    _refuse_empty(owner, "X", left)
+    if Y is None:
+        return left, left
+    right = check_matrix(owner, "Y", Y, columns=left.shape[1])
+    _refuse_empty(owner, "Y", right)
+    dtype = np.result_type(left, right)
+    return left.astype(dtype, copy=False), right.astype(dtype, copy=False)
+
+
+def _refuse_empty(owner: str, name: str, matrix: Floats) -> None:
+    if 0 in matrix.shape:
+        raise InputError(owner, name, "of at least one row and one column", f"shape {matrix.shape}")
+
+
+def _check_rows(owner: str, rows: ArrayLike | None, n: int) -> NDArray[np.int64] | None:
+    if rows is None:
+        return None
+    chosen = np.asarray(rows)
+    if chosen.size == 0:
+        chosen = chosen.astype(np.int64)
+    if chosen.ndim != 1 or not np.issubdtype(chosen.dtype, np.integer):
+        raise InputError(owner, "rows", "a list of integers", f"{chosen.dtype} of {chosen.ndim} dimension(s)")
+    if chosen.size and (chosen.min() < 0 or chosen.max() >= n):
+        raise InputError(owner, "rows", f"in 0..{n - 1}", f"[{chosen.min()}, {chosen.max()}]")
+    return chosen.astype(np.int64)
+
+
+def _check_labels(owner: str, labels: ArrayLike | None, m: int) -> NDArray[np.int64] | None:
+    if labels is None:
+        return None
+    array = np.asarray(labels)
+    if array.ndim != 1 or len(array) != m or not np.issubdtype(array.dtype, np.integer):
+        raise InputError(owner, "labels", f"{m} integers, one per row of Y", f"{array.dtype} of shape {array.shape}")
+    if array.min() < 0 or array.max() >= m:
+        raise InputError(owner, "labels", f"in 0..{m - 1}", f"[{array.min()}, {array.max()}]")
+    return array.astype(np.int64)
+
+
 # How wrong a far field is: the relative error of Z on a random sample of rows, computed exactly there.
 #
 # ``e_i = |Z_i estimated / Z_i exact - 1|``. The cost is that of some ``2 n_rows`` exact rows, however many there are.
@@ -318,194 +449,3 @@ def _quantile_interval(sample: NDArray[np.float64], q: float, confidence: float,
         float(sample[low - 1]) if low >= 1 else 0.0,
         float(sample[high]) if high < len(sample) else float("inf"),
     )
-
-
-METHODS = ("gaussian-mixture", "exact", "performer", "rfa", "noise")
-
-
-def far_field(far: object, *, owner: str = "far_field", argument: str = "far") -> FarField:
-    """Return an unprepared far field, from its name or from an object.
-
-    Parameters
-    ----------
-    far : str or FarField
-        ``"gaussian-mixture"``, ``"exact"``, ``"performer"``, ``"rfa"`` or ``"noise"`` with their defaults; or an object
-        with ``prepare`` and ``evaluate``. One of nearfar's own is copied, so that the caller's stays as it is.
-    owner, argument : str
-        Who asks, for messages.
-
-    Returns
-    -------
-    FarField
-
-    Raises
-    ------
-    InputError
-        Another name, or an object without these methods.
-
-    Examples
-    --------
-    >>> far_field("noise")
-    Noise(n_samples=1000)
-    """
-    if isinstance(far, FarPart):
-        return type(far)(**far.get_params())  # type: ignore[return-value]
-    if isinstance(far, type) or not isinstance(far, (str, FarField)):
-        raise InputError(owner, argument, f"one of {', '.join(METHODS)}, or a far field object", repr(far))
-    return _by_name(check_choice(owner, argument, far, METHODS)) if isinstance(far, str) else far
-
-
-def _by_name(name: str, **parameters: Any) -> FarField:
-    from nearfar.far.exact import Exact
-    from nearfar.far.gaussian_mixture import GaussianMixture
-    from nearfar.far.random_features import RFA, Performer
-
-    classes = dict(zip(METHODS, (GaussianMixture, Exact, Performer, RFA, Noise), strict=True))
-    made: FarField = classes[name](**parameters)
-    return made
-
-
-def log_normalizers(
-    X: ArrayLike,
-    Y: ArrayLike | None = None,
-    *,
-    rows: ArrayLike | None = None,
-    method: str | FarField = "gaussian-mixture",
-    n_clusters: int = 1,
-    labels: ArrayLike | None = None,
-    n_features: int = 1000,
-    n_samples: int = 1000,
-    random_state: object = None,
-    n_jobs: int | None = None,
-) -> NDArray[np.float64]:
-    """Log-normalisers ``log Z_i = log sum_a exp(x_i . y_a)``, natural log, a over all rows of Y.
-
-    Parameters
-    ----------
-    X : array_like, shape (n, d)
-        Rows. float64 stays float64, anything else becomes float32.
-    Y : array_like, shape (m, d), optional
-        The others; X itself by default, each row then among its own others. A row of zeros is a vector like any other.
-    rows : array_like of int, optional
-        The rows of X to answer for, in this order; all by default.
-    method : str or FarField
-        ========================  ==================  ==========================================================
-        ``"gaussian-mixture"``    O((n + m) d² k)     linear time; ``n_clusters``, ``labels``
-        ``"exact"``               O(n m d)            streamed, constant extra memory
-        ``"performer"``           O((n + m) d D)      positive random features; ``n_features``
-        ``"rfa"``                 O((n + m) d D)      trigonometric random features, floored; ``n_features``
-        ``"noise"``               O(n K d)            a uniform sample of the others; ``n_samples``
-        ========================  ==================  ==========================================================
-
-        or a far field object, which brings its own parameters.
-    n_clusters : int, 1 <= n_clusters <= m
-        Components of the mixture, found by spherical k-means unless ``labels`` are given.
-    labels : array_like of int, shape (m,), optional
-        Component of each of the others, from 0.
-    n_features : int, >= 1
-        D, random directions of ``"performer"`` and ``"rfa"``.
-    n_samples : int, >= 1
-        K, size of the sample of ``"noise"``.
-    random_state : int, numpy.random.Generator or None
-        Seed of clustering, directions and samples.
-    n_jobs : int or None
-        Threads; None means all processors. The result has the same bits for any number.
-
-    Returns
-    -------
-    ndarray of float64, shape (n,) or (len(rows),)
-
-    Raises
-    ------
-    InputError
-        Not finite, not two-dimensional, without rows or columns, X and Y of different width; a row that is not there;
-        more clusters than others; labels of another length, negative or too large.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> X = np.random.default_rng(0).normal(size=(2000, 4)) / 2
-    >>> exact = log_normalizers(X, method="exact")
-    >>> mixture = log_normalizers(X)
-    >>> bool(np.median(abs(np.expm1(mixture - exact))) < 0.02)
-    True
-    >>> log_normalizers([[0.0, 0.0]], [[1.0, 2.0], [3.0, 4.0]], method="exact").round(6)
-    array([0.693147])
-
-    Source: Dall'Amico & Belliardo (2024), arXiv 2303.17475, eqs. (1)-(3).
-    """
-    owner = "log_normalizers"
-    X, Y = check_pair(owner, X, Y)
-    chosen = _check_rows(owner, rows, len(X))
-    if isinstance(method, str):
-        parameters: dict[str, dict[str, Any]] = {
-            "gaussian-mixture": {"n_clusters": n_clusters, "labels": _check_labels(owner, labels, len(Y))},
-            "performer": {"n_features": n_features},
-            "rfa": {"n_features": n_features},
-            "noise": {"n_samples": n_samples},
-        }
-        name = check_choice(owner, "method", method, METHODS)
-        far = _by_name(name, **parameters.get(name, {}))
-    else:
-        far = far_field(method, owner=owner, argument="method")
-    workers = check_n_jobs(owner, n_jobs)
-    rng = check_random_state(owner, random_state)
-    with single_threaded_blas():
-        far.prepare(Y, len(Y), rng, workers)
-        return evaluate_rows(far, X if chosen is None else X[chosen], workers)
-
-
-def evaluate_rows(far: FarField, X: Floats, n_jobs: int) -> NDArray[np.float64]:
-    """Return log Z of all rows of X by a prepared far field, block by block."""
-    log_z = np.empty(len(X))
-    without_force = isinstance(far, FarPart)
-
-    def task(_: int, start: int, stop: int) -> None:
-        block = X[start:stop]
-        force: Any = None if without_force else np.empty_like(block)
-        far.evaluate(block, log_z[start:stop], force)
-
-    with single_threaded_blas():
-        run_blocks(task, even_bounds(len(X), min(2048, max(32, len(X) // 64))), n_jobs)
-    return log_z
-
-
-def check_pair(owner: str, X: ArrayLike, Y: ArrayLike | None) -> tuple[Floats, Floats]:
-    """Return X and Y (X itself for None) as checked matrices of one dtype, neither of them empty."""
-    left = check_matrix(owner, "X", X)
-    _refuse_empty(owner, "X", left)
-    if Y is None:
-        return left, left
-    right = check_matrix(owner, "Y", Y, columns=left.shape[1])
-    _refuse_empty(owner, "Y", right)
-    dtype = np.result_type(left, right)
-    return left.astype(dtype, copy=False), right.astype(dtype, copy=False)
-
-
-def _refuse_empty(owner: str, name: str, matrix: Floats) -> None:
-    if 0 in matrix.shape:
-        raise InputError(owner, name, "of at least one row and one column", f"shape {matrix.shape}")
-
-
-def _check_rows(owner: str, rows: ArrayLike | None, n: int) -> NDArray[np.int64] | None:
-    if rows is None:
-        return None
-    chosen = np.asarray(rows)
-    if chosen.size == 0:
-        chosen = chosen.astype(np.int64)
-    if chosen.ndim != 1 or not np.issubdtype(chosen.dtype, np.integer):
-        raise InputError(owner, "rows", "a list of integers", f"{chosen.dtype} of {chosen.ndim} dimension(s)")
-    if chosen.size and (chosen.min() < 0 or chosen.max() >= n):
-        raise InputError(owner, "rows", f"in 0..{n - 1}", f"[{chosen.min()}, {chosen.max()}]")
-    return chosen.astype(np.int64)
-
-
-def _check_labels(owner: str, labels: ArrayLike | None, m: int) -> NDArray[np.int64] | None:
-    if labels is None:
-        return None
-    array = np.asarray(labels)
-    if array.ndim != 1 or len(array) != m or not np.issubdtype(array.dtype, np.integer):
-        raise InputError(owner, "labels", f"{m} integers, one per row of Y", f"{array.dtype} of shape {array.shape}")
-    if array.min() < 0 or array.max() >= m:
-        raise InputError(owner, "labels", f"in 0..{m - 1}", f"[{array.min()}, {array.max()}]")
-    return array.astype(np.int64)

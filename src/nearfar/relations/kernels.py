@@ -1,9 +1,14 @@
-"""From edges to CSR by counting, in linear time and without a Python object per edge."""
+"""Compiled sparse products, and CSR arrays from edges by counting, in linear time.
+
+The products gather the rows of the neighbours in vector registers (``_gather``) and differ in what they make of the
+sum. Gathering is bound by memory latency: the rows of the neighbours ``AHEAD`` entries further on are prefetched,
+across row boundaries.
+"""
 # mypy: disable-error-code="misc,no-any-return,no-untyped-def,untyped-decorator"
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numba.extending import register_jitable
@@ -24,20 +29,31 @@ from nearfar._core.vector import (
     zeros_like,
 )
 
-# ------------------------------------------------------------
-# Kernels of the sparse products: rows of a CSR matrix times a dense block.
-#
-# All of them gather the neighbours' rows in vector registers (`_gather`), and differ in what they make of the sum.
-# Gathering is bound by memory latency: the rows of the neighbours ``AHEAD`` entries further on
-# are prefetched, across row boundaries. ``data`` and ``column_scale`` may be None (all ones): that is settled at
-# compile
-# time, a test per entry would cost 40 %. An empty ``row_scale`` means the same.
-
-NO_SCALE = np.empty(0, np.float32)
 AHEAD, AHEAD_WIDE = 48, 24
 """How many entries ahead the prefetch runs, for rows of up to 2 vectors and for wider ones: about 96 cache lines. Into
 the second-level cache, which has many more requests open at a time than the first (docs/decisions, "How the products
 with the relation are taken")."""
+
+NO_WEIGHTS = np.empty(0, np.float32)
+"""Stands for "all ones", so that a kernel is compiled once for both."""
+NO_STORED_WEIGHTS = NO_WEIGHTS.view()  # the same, of the type of stored entries
+NO_STORED_WEIGHTS.flags.writeable = False
+
+CsrArrays = tuple[NDArray[Any], NDArray[np.int32], "NDArray[np.float32] | None"]
+
+
+class ScaledCsr(NamedTuple):
+    """``diag(row_scale) A diag(column_scale)`` for a CSR matrix A, as the kernels take it.
+
+    An empty ``row_scale`` stands for ones. So does None as ``data`` and ``column_scale``, which are looked up for every
+    entry: that is settled at compile time, since a test per entry would cost 40 %.
+    """
+
+    indptr: NDArray[Any]
+    indices: NDArray[np.int32]
+    data: NDArray[np.float32] | None
+    row_scale: NDArray[np.float32]
+    column_scale: NDArray[np.float32] | None
 
 
 @register_jitable
@@ -90,17 +106,42 @@ def _gather(indptr, indices, data, column_scale, V, width, i, s, base, with_base
 
 
 @jit(fastmath=FAST)
-def product(indptr, indices, data, row_scale, column_scale, V, factor, base, with_base, out, first, start, stop):
-    """out_(i - first) = base_i + factor * row_scale_i * sum_j a_ij column_scale_j V_j for i in start..stop.
+def product(matrix, V, factor, base, out, rows):
+    """out_(i - start) = base_i + factor * row_scale_i * sum_j a_ij column_scale_j V_j for i in start..stop = rows.
 
-    ``base`` may be ``out`` where ``first`` is 0.
+    ``out`` may also hold all rows: then out_i. ``base`` is empty for none, and may be ``out``.
     """
-    width = out.shape[1]
+    indptr, indices, data, row_scale, column_scale = matrix
+    start, stop = rows
+    first = start if out.shape[0] == stop - start else 0
+    width, with_base = out.shape[1], base.shape[0] > 0
     flat, flat_base, flat_out = V.reshape(-1), base.reshape(-1), out.reshape(-1)
     for i in range(start, stop):
         s = V.dtype.type(factor * row_scale[i] if row_scale.size > 0 else factor)
         at = (i - first) * width
         _gather(indptr, indices, data, column_scale, flat, width, i, s, flat_base, with_base, flat_out, at)
+
+
+@jit
+def vector_product(matrix, v, factor, base, out, rows):
+    """Do what ``product`` does for a single column; shorter, because row sums need it before anything else.
+
+    Empty arrays stand for ones everywhere.
+    """
+    indptr, indices, data, row_scale, column_scale = matrix
+    last, flat, with_base = indices.size - 1, v.reshape(-1), base.shape[0] > 0
+    for i in range(rows[0], rows[1]):
+        value = 0.0
+        for p in range(indptr[i], indptr[i + 1]):
+            ahead = indices[min(p + AHEAD, last)]
+            prefetch(flat, ahead)
+            weight = data[p] if data.size > 0 else np.float32(1)
+            if column_scale.size > 0:
+                prefetch(column_scale, ahead)
+                weight *= column_scale[indices[p]]
+            value += weight * flat[indices[p]]
+        value *= factor * row_scale[i] if row_scale.size > 0 else factor
+        out[i, 0] = base[i, 0] + value if with_base else value
 
 
 @jit
@@ -114,45 +155,25 @@ def total(X, start, stop):
     return lane_sum(add(t0, t1))
 
 
-@jit
-def vector_product(
-    indptr, indices, data, row_scale, column_scale, v, factor, base, with_base, out, _first, start, stop
-):
-    """Do what ``product`` does for a single column; shorter, because row sums need it before anything else."""
-    last, flat = indices.size - 1, v.reshape(-1)
-    for i in range(start, stop):
-        value = 0.0
-        for p in range(indptr[i], indptr[i + 1]):
-            ahead = indices[min(p + AHEAD, last)]
-            prefetch(flat, ahead)
-            if column_scale is not None:
-                prefetch(column_scale, ahead)
-            value += _weight(data, column_scale, indices, p) * flat[indices[p]]
-        value *= factor * row_scale[i] if row_scale.size > 0 else factor
-        out[i, 0] = base[i, 0] + value if with_base else value
-
-
 @jit(fastmath=FAST)
-def pair_start(scale, X, W, start, stop):
+def pair_start(matrix, X, W, rows):
     """W_i = [x_i | s_i x_i]."""
     d = X.shape[1]
-    for i in range(start, stop):
-        s = X.dtype.type(scale[i])
+    for i in range(rows[0], rows[1]):
+        s = X.dtype.type(matrix.row_scale[i])
         for c in range(d):
             W[i, c] = X[i, c]
             W[i, d + c] = s * X[i, c]
 
 
 @jit(fastmath=FAST)
-def pair_step(indptr, indices, data, scale, X, W, out, start, stop):
+def pair_step(matrix, X, W, out, rows):
     """One Horner step of both products: [t | t'] <- [x_i + s_i (A T)_i | s_i (x_i + (A T')_i)], W = [T | T']."""
+    indptr, indices, data, scale, _ = matrix
     d = X.shape[1]
-    width = 2 * d
-    one = W.dtype.type(1)
-    flat = W.reshape(-1)
-    scratch = np.empty(width, W.dtype)
-    for i in range(start, stop):
-        _gather(indptr, indices, data, None, flat, width, i, one, scratch, False, scratch, 0)
+    one, flat, scratch = W.dtype.type(1), W.reshape(-1), np.empty(2 * d, W.dtype)
+    for i in range(rows[0], rows[1]):
+        _gather(indptr, indices, data, None, flat, 2 * d, i, one, scratch, False, scratch, 0)
         s = X.dtype.type(scale[i])
         for c in range(d):
             out[i, c] = X[i, c] + s * scratch[c]
@@ -160,24 +181,22 @@ def pair_step(indptr, indices, data, scale, X, W, out, start, stop):
 
 
 @jit(fastmath=FAST)
-def pair_finish(indptr, indices, data, scale, factor, W, out, start, stop):
-    """out_(i - start) = factor * (s_i (A T)_i + (A T')_i), W = [T | T']: the rows start..stop of (P + P^T) X."""
+def pair_finish(matrix, factor, W, out, rows):
+    """out_(i - start) = factor * (s_i (A T)_i + (A T')_i), W = [T | T']: the given rows of (P + P^T) X."""
+    indptr, indices, data, scale, _ = matrix
     d = W.shape[1] // 2
-    one = W.dtype.type(1)
-    flat = W.reshape(-1)
-    scratch = np.empty(2 * d, W.dtype)
+    one, flat, scratch = W.dtype.type(1), W.reshape(-1), np.empty(2 * d, W.dtype)
     f = W.dtype.type(factor)
-    for i in range(start, stop):
+    for i in range(rows[0], rows[1]):
         _gather(indptr, indices, data, None, flat, 2 * d, i, one, scratch, False, scratch, 0)
         s = W.dtype.type(scale[i])
         for c in range(d):
-            out[i - start, c] = f * (s * scratch[c] + scratch[d + c])
+            out[i - rows[0], c] = f * (s * scratch[c] + scratch[d + c])
 
+
+# From edges to CSR arrays.
 
 RUN = 32  # entries that are sorted by insertion
-NO_WEIGHTS = np.empty(0, np.float32)  # stands for "all ones" in the kernels, which are then compiled once
-
-Csr = tuple[NDArray[Any], NDArray[np.int32], "NDArray[np.float32] | None"]
 
 
 def build_csr(
@@ -188,7 +207,7 @@ def build_csr(
     *,
     mirror: bool,
     n_jobs: int,
-) -> Csr:
+) -> CsrArrays:
     """Return (indptr, indices, data) with sorted distinct columns per row; duplicate edges add up.
 
     Parameters
@@ -252,7 +271,7 @@ def _sorted_csr(rows: Any, columns: Any, weights: NDArray[np.float32] | None, n_
 
 def transpose(
     indptr: NDArray[Any], indices: NDArray[np.int32], data: NDArray[np.float32] | None, n_columns: int
-) -> Csr:
+) -> CsrArrays:
     """Return the CSR arrays of the transpose; rows stay sorted."""
     starts = np.zeros(n_columns + 1, np.int64)
     np.cumsum(np.bincount(indices, minlength=n_columns), out=starts[1:])

@@ -31,7 +31,6 @@ from nearfar.relations.edges import Edges
 from nearfar.relations.kernels import build_csr, count_entries
 from nearfar.relations.operators import PIECE, LinearOperator, Sparse, check_some_edge, check_sums, rows_of
 
-# ------------------------------------------------------------
 # Folders that hold a stored relation: they appear whole or not at all, and are checked before they are used.
 #
 # ==================  ===============================================================================================
@@ -104,7 +103,6 @@ def map_arrays(folder: Path, header: Header) -> Arrays:
     return indptr, indices, data
 
 
-# ------------------------------------------------------------
 # CSR files of more edges than memory holds.
 #
 # The entries are dealt out to parts, files of neighbouring rows, in the order in which they come; each part then fits

@@ -11,7 +11,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nearfar._core.checks import (
-    available_processors,
     check_choice,
     check_finite,
     check_flag,
@@ -24,25 +23,56 @@ from nearfar._core.checks import (
 from nearfar._core.ids import Ids
 from nearfar.contracts import Floats
 from nearfar.errors import InputError, UnknownIdError
+from nearfar.relations.operators import (
+    LinearOperator,
+    Product,
+    ProductOptions,
+    Walk,
+    WeightedSum,
+    sparse_from_edges,
+    sparse_from_matrix,
+)
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
 
-    from nearfar.relations.operators import LinearOperator
 
-# ------------------------------------------------------------
-# Where relations come from: edges, matrices, text, stored folders.
+class Relation:
+    """A labelled, non-negative, sparse matrix P: ``P[i, a]`` says how strongly row object i is related to a.
 
+    Products, weighted sums and walks are kept as factors and never multiplied out; a product with a dense block costs
+    O(stored entries x columns of the block). Relations are immutable; every operation returns a new one that shares the
+    stored arrays. Make one with :meth:`from_edges`, :meth:`from_matrix` or :meth:`from_corpus`.
 
-class RelationSources:
-    """The constructors of :class:`nearfar.Relation`."""
+    Parameters
+    ----------
+    operator : LinearOperator
+        The factors; shape (n, m).
+    row_ids, column_ids : Ids
+        Names of the rows and columns. The same names in the same order on both sides make the relation *square*.
 
-    if TYPE_CHECKING:
+    Examples
+    --------
+    >>> import nearfar as nf
+    >>> rel = nf.Relation.from_edges([("ann", "bob"), ("bob", "eve")])
+    >>> rel.shape, rel.nnz
+    ((3, 3), 4)
+    >>> rel.neighbors("bob")
+    [('ann', 1.0), ('eve', 1.0)]
+    >>> walk = rel.random_walk(2)  # mean of the first two powers of the row-normalised matrix
+    >>> walk.to_scipy().toarray().round(2)
+    array([[0.25, 0.5 , 0.25],
+           [0.25, 0.5 , 0.25],
+           [0.25, 0.5 , 0.25]], dtype=float32)
+    """
 
-        def __init__(self, operator: LinearOperator, row_ids: Ids, column_ids: Ids) -> None: ...
+    def __init__(self, operator: LinearOperator, row_ids: Ids, column_ids: Ids) -> None:
+        for name, ids, size in (("row_ids", row_ids, 0), ("column_ids", column_ids, 1)):
+            if len(ids) != operator.shape[size]:
+                raise InputError("Relation", name, f"{operator.shape[size]} ids", f"{len(ids)}")
+        self.operator, self.row_ids, self.column_ids = operator, row_ids, column_ids
 
-        def normalized(self) -> Self:
-            """Return the row-normalised relation."""
+    # Where relations come from: edges, matrices, text, stored folders.
 
     @classmethod
     def from_edges(
@@ -108,7 +138,6 @@ class RelationSources:
             or a column that is not there.
         """
         from nearfar.relations import edges as reader
-        from nearfar.relations.operators import sparse_from_edges
 
         owner = "Relation.from_edges"
         check_flag(owner, "self_loops", self_loops)
@@ -173,8 +202,6 @@ class RelationSources:
         >>> rel.neighbors("ann")
         [('film', 5.0), ('song', 3.0)]
         """
-        from nearfar.relations.operators import sparse_from_matrix
-
         return cls(*sparse_from_matrix("Relation.from_matrix", A, ids, column_ids))
 
     @classmethod
@@ -262,8 +289,7 @@ class RelationSources:
         else:
             check_encoded(owner, corpus)
         operator, words = cooccurrence(corpus, window, decay, weighting, shift, folder, workers)
-        made = cls(operator, words, words)
-        return made.normalized() if weighting == "conditional" else made
+        return cls(operator.normalized() if weighting == "conditional" else operator, words, words)
 
     @classmethod
     def from_wordnet(cls, path: str | PathLike[str], words: Iterable[Hashable]) -> Self:
@@ -344,44 +370,6 @@ class RelationSources:
         operator = MappedSparse(path)
         return cls(operator, *stored_ids(operator))
 
-
-class Relation(RelationSources):
-    """A labelled, non-negative, sparse matrix P: ``P[i, a]`` says how strongly row object i is related to a.
-
-    Products, weighted sums and walks are kept as factors and never multiplied out; a product with a dense block costs
-    O(stored entries x columns of the block). Relations are immutable; every operation returns a new one that shares the
-    stored arrays. Make one with :meth:`from_edges`, :meth:`from_matrix` or :meth:`from_corpus`.
-
-    Parameters
-    ----------
-    operator : LinearOperator
-        The factors; shape (n, m).
-    row_ids, column_ids : Ids
-        Names of the rows and columns. The same names in the same order on both sides make the relation *square*.
-
-    Examples
-    --------
-    >>> import nearfar as nf
-    >>> rel = nf.Relation.from_edges([("ann", "bob"), ("bob", "eve")])
-    >>> rel.shape, rel.nnz
-    ((3, 3), 4)
-    >>> rel.neighbors("bob")
-    [('ann', 1.0), ('eve', 1.0)]
-    >>> walk = rel.random_walk(2)  # mean of the first two powers of the row-normalised matrix
-    >>> walk.to_scipy().toarray().round(2)
-    array([[0.25, 0.5 , 0.25],
-           [0.25, 0.5 , 0.25],
-           [0.25, 0.5 , 0.25]], dtype=float32)
-    """
-
-    def __init__(self, operator: LinearOperator, row_ids: Ids, column_ids: Ids) -> None:
-        for name, ids, size in (("row_ids", row_ids, 0), ("column_ids", column_ids, 1)):
-            if len(ids) != operator.shape[size]:
-                raise InputError("Relation", name, f"{operator.shape[size]} ids", f"{len(ids)}")
-        self.operator, self.row_ids, self.column_ids = operator, row_ids, column_ids
-
-    # ---------------------------------------------------------------- in files
-
     def save(self, folder: str | PathLike[str]) -> None:
         """Store the relation in a folder, from which :meth:`open` maps it.
 
@@ -400,7 +388,7 @@ class Relation(RelationSources):
 
         save(check_path("Relation.save", "folder", folder), self.operator, self.row_ids, self.column_ids)
 
-    # ---------------------------------------------------------------- what it is
+    # What it is.
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -492,30 +480,17 @@ class Relation(RelationSources):
         n, m = self.shape
         return f"<Relation {n} x {m}, {self.nnz} stored entries{'' if self.is_square else ', rectangular'}>"
 
-    # ---------------------------------------------------------------- algebra
+    # Algebra.
 
     @property
     def T(self) -> Relation:  # noqa: N802 - as everywhere in NumPy
         """The transpose: who is related to me."""
-        from nearfar.relations.operators import Sparse, Transposed
-
-        operator = self.operator
-        if isinstance(operator, Transposed):
-            return Relation(operator.inner, self.column_ids, self.row_ids)
-        if isinstance(operator, Sparse) and operator.symmetric and operator.row_scale is None:
-            return self
-        return Relation(Transposed(operator), self.column_ids, self.row_ids)
+        operator = self.operator.transpose()
+        return self if operator is self.operator else Relation(operator, self.column_ids, self.row_ids)
 
     def normalized(self) -> Relation:
         """Return the row-normalised relation; an empty row stays empty."""
-        from nearfar.relations.operators import RowScaled, Sparse
-
-        operator = self.operator
-        plain = operator.scaled(None) if isinstance(operator, Sparse) and operator.row_scale is not None else operator
-        sums = plain.row_sums
-        scale = np.divide(1.0, sums, out=np.zeros_like(sums), where=sums > 0).astype(np.float32)
-        scaled = plain.scaled(scale) if isinstance(plain, Sparse) else RowScaled(scale, plain)
-        return Relation(scaled, self.row_ids, self.column_ids)
+        return Relation(self.operator.normalized(), self.row_ids, self.column_ids)
 
     def random_walk(self, steps: int = 3) -> Relation:
         """Return the mean of the first ``steps`` powers of the row-normalised relation.
@@ -536,8 +511,6 @@ class Relation(RelationSources):
         Dall'Amico & Belliardo, "Efficient distributed representations beyond negative sampling", section 4:
         P = (1/w) sum_{t=1..w} (D⁻¹A)ᵗ.
         """
-        from nearfar.relations.operators import Walk
-
         check_integer("Relation.random_walk", "steps", steps, low=1)
         if not self.is_square:
             raise InputError(
@@ -559,32 +532,25 @@ class Relation(RelationSources):
     def __matmul__(self, other: Any) -> Relation | Floats:
         if not isinstance(other, Relation):
             return self.matmat(other)
-        from nearfar.relations.operators import Product, factors_of
-
         if self.column_ids != other.row_ids:
             raise InputError(
                 "Relation @ Relation", "the right factor", "over the left one's columns", _ids_differ(self, other)
             )
-        return Relation(
-            Product([*factors_of(self.operator), *factors_of(other.operator)]), self.row_ids, other.column_ids
-        )
+        factors = (*self.operator.as_factors(), *other.operator.as_factors())
+        return Relation(Product(factors), self.row_ids, other.column_ids)
 
     def __mul__(self, factor: float) -> Relation:
-        from nearfar.relations.operators import WeightedSum
-
         factor = check_real("Relation * factor", "factor", factor, low=0, open_low=True)
         return Relation(WeightedSum([factor], [self.operator]), self.row_ids, self.column_ids)
 
     __rmul__ = __mul__
 
     def __add__(self, other: object) -> Relation:
-        from nearfar.relations.operators import WeightedSum, terms_of
-
         if not isinstance(other, Relation):
             return NotImplemented
         if self.row_ids != other.row_ids or self.column_ids != other.column_ids:
             raise InputError("Relation + Relation", "the second term", "over the same ids", _ids_differ(self, other))
-        weights, terms = zip(*terms_of(self.operator), *terms_of(other.operator), strict=True)
+        weights, terms = zip(*self.operator.as_terms(), *other.operator.as_terms(), strict=True)
         return Relation(WeightedSum(weights, terms), self.row_ids, self.column_ids)
 
     def matmat(self, X: Any, *, n_jobs: int | None = None) -> Floats:
@@ -623,9 +589,11 @@ class Relation(RelationSources):
         vector = getattr(X, "ndim", 2) == 1
         block = np.asarray(X)[:, None] if vector else X
         block = check_matrix(owner, "X", block, rows=self.shape[not transposed], finite=False)
-        workers = available_processors() if n_jobs is None else check_n_jobs(owner, n_jobs)
-        out, finite = self.operator.times(block, transposed=transposed, n_jobs=workers)
-        if not finite:  # only then: to read all of X once more takes up to a third of the time
+        overflown: list[int] = []
+        options = ProductOptions(transposed=transposed, n_jobs=check_n_jobs(owner, n_jobs), overflown=overflown)
+        out = np.empty((self.shape[transposed], block.shape[1]), block.dtype)
+        self.operator.apply(block, out, options)
+        if overflown:  # only then: to read all of X once more takes up to a third of the time
             check_finite(owner, "X", block)
         return out[:, 0] if vector else out
 

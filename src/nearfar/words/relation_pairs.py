@@ -241,7 +241,8 @@ def steps_of(operator: LinearOperator, follow: Vector, n_jobs: int, *, transpose
             masses.append(follow / operator.steps)
         return Repeat(steps, masses), np.sum(masses, axis=0)
     assert isinstance(operator, Sparse)
-    mass = operator.times(follow[:, None], transposed=transposed, n_jobs=n_jobs)[0][:, 0].astype(np.float64, copy=False)
+    times = operator.rmatmat if transposed else operator.matmat
+    mass = times(follow[:, None], n_jobs=n_jobs)[:, 0].astype(np.float64, copy=False)
     if transposed and operator.row_scale is not None:
         follow = follow * operator.row_scale
     return Entries(operator, follow, n_jobs, transposed=transposed), mass

@@ -10,12 +10,13 @@ def warmup() -> float:
     """Compile the kernels of the usual fits now, so that the first one does not wait for it.
 
     Compiled kernels are kept on disk, in ``__pycache__`` beside the package or, where that cannot be written, in the
-    user's cache of numba: one call per machine and version is enough. Useful when an image is built.
+    user's cache folder; the environment variable ``NEARFAR_CACHE_DIR`` names another one. One call per machine and
+    version is enough. Useful when an image is built.
 
     Returns
     -------
     float
-        Seconds that it took; well under a second when all kernels were on disk already.
+        Seconds that it took; about a second when all kernels were on disk already.
 
     Examples
     --------
