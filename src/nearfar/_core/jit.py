@@ -14,6 +14,7 @@ lives as long as the process.
 
 from __future__ import annotations
 
+import gc
 import hashlib
 import os
 import pickle
@@ -58,7 +59,23 @@ def jit(function: Callable[..., Any] | None = None, /, **options: Any) -> Any:
     compile_later: Any = njit
     dispatcher = compile_later(nogil=True, no_cfunc_wrapper=True, **options)(function)
     dispatcher._cache = MachineCode(dispatcher)
+    dispatcher._compiler.compile = _without_collections(dispatcher._compiler.compile)
     return dispatcher
+
+
+def _without_collections(compile_types: Callable[..., Any]) -> Callable[..., Any]:
+    """Put off the collection of garbage: the compiler makes millions of objects that live on, a tenth of its time."""
+
+    def compile_quietly(*args: Any) -> Any:
+        was_on = gc.isenabled()
+        gc.disable()
+        try:
+            return compile_types(*args)
+        finally:
+            if was_on:
+                gc.enable()
+
+    return compile_quietly
 
 
 class MachineCode(_Cache):
