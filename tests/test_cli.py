@@ -391,9 +391,9 @@ class TestEmbed:
 
     def test_a_killed_run_is_resumed(self, run, fails, tmp_path):
         edges, kept = tmp_path / "e.csv", tmp_path / "run.safetensors"
-        graph = nf.datasets.dcsbm(1500, alpha=3.0, random_state=0).relation.to_scipy().tocoo()
+        graph = nf.datasets.dcsbm(800, alpha=3.0, random_state=0).relation.to_scipy().tocoo()
         edges.write_text("".join(f"{u},{v}\n" for u, v in zip(*graph.coords, strict=True)))
-        args = ("embed", edges, "--n-epochs", 300, "--random-state", 1, "--walk-length", 2, "--n-components", 8)
+        args = ("embed", edges, "--n-epochs", 150, "--random-state", 1, "--walk-length", 2, "--n-components", 8)
         keep = ("--checkpoint", kept, "--checkpoint-every", 1)
         assert run(*args, "-o", tmp_path / "whole.npz", "-q")[0] == 0
         process = spawn(*args, "-o", tmp_path / "killed.npz", *keep)
@@ -409,8 +409,8 @@ class TestEmbed:
             assert "need --checkpoint FILE" in fails(*args, "-o", tmp_path / "r.npz", "--resume")
             assert "different files" in fails(*args, "-o", kept, *keep)
             assert "every must be an integer >= 1" in fails(*args, "-o", tmp_path / "r.npz", *keep[:3], 0)
-        another = [arg if arg != 300 else 301 for arg in args]
-        assert "n_epochs (300 there, 301 here)" in fails(*another, "-o", tmp_path / "r.npz", *keep, "--resume", "-q")
+        another = [arg if arg != 150 else 151 for arg in args]
+        assert "n_epochs (150 there, 151 here)" in fails(*another, "-o", tmp_path / "r.npz", *keep, "--resume", "-q")
         assert run(*args, "-o", tmp_path / "resumed.npz", *keep[:2], "--resume", "-q") == (0, "", "")
         whole, resumed = (nf.Embedding.load(tmp_path / name) for name in ("whole.npz", "resumed.npz"))
         assert resumed.equals(whole)
