@@ -215,6 +215,16 @@ def test_no_threading_layer_of_numba_is_started():
     subprocess.run([sys.executable, "-c", code], check=True, timeout=120)
 
 
+@pytest.fixture
+def two_blas_threads():
+    """BLAS has two threads, whatever the environment of the test run allows it."""
+    from threadpoolctl import threadpool_limits
+
+    np.ones((2, 2)) @ np.ones((2, 2))  # loads it
+    with threadpool_limits(2, user_api="blas"):
+        yield
+
+
 def blas_threads() -> list[int]:
     from threadpoolctl import threadpool_info
 
@@ -224,9 +234,11 @@ def blas_threads() -> list[int]:
     return [library["num_threads"] for library in shared]
 
 
+@pytest.mark.usefixtures("two_blas_threads")
 def test_blas_is_held_to_one_thread_and_let_go():
     before = blas_threads()
     assert before
+    assert set(before) == {2}
     with single_threaded_blas():
         assert set(blas_threads()) == {1}
         with single_threaded_blas():
@@ -235,6 +247,7 @@ def test_blas_is_held_to_one_thread_and_let_go():
     assert blas_threads() == before
 
 
+@pytest.mark.usefixtures("two_blas_threads")
 def test_blas_is_let_go_after_an_error():
     before = blas_threads()
     with pytest.raises(ZeroDivisionError), single_threaded_blas():
@@ -242,6 +255,7 @@ def test_blas_is_let_go_after_an_error():
     assert blas_threads() == before
 
 
+@pytest.mark.usefixtures("two_blas_threads")
 def test_overlapping_users_of_blas_restore_it_once_at_the_end():
     before = blas_threads()
     first_inside, second_inside, first_out = threading.Event(), threading.Event(), threading.Event()
