@@ -456,3 +456,10 @@ def test_growth_that_fails_leaves_the_estimator_as_it_was(growing):
         sides.grow(irregular())
     np.testing.assert_array_equal(est.embedding_, before)
     assert len(est.vectors_) == len(before)
+
+
+def test_rows_in_float64_have_the_same_bits_each_time():
+    relation = nf.Relation.from_edges(np.random.default_rng(0).integers(0, 300, (2500, 2))).random_walk(3)
+    init = np.random.default_rng(1).normal(size=(relation.shape[0], 8))
+    est = nf.EDRep(8, n_epochs=6, init=init, random_state=0).fit(relation)
+    assert len({est.transform(relation).tobytes() for _ in range(5)}) == 1

@@ -237,8 +237,8 @@ def place_rows(offsets, mixture, on_sphere, limits, out):
     """
     curvature, tolerance, n_steps = limits
     n, d = offsets.shape
-    x, y = np.empty(d), np.empty(d)
-    gradient, new_gradient, scratch = np.empty(d), np.empty(d), np.empty(d)
+    work = np.zeros((5, d))  # one array: with one each, the last bits differed from call to call
+    x, y, gradient, new_gradient, scratch = work[0], work[1], work[2], work[3], work[4]
     unfinished = 0
     for i in range(n):
         offset, bound = offsets[i], curvature
