@@ -123,7 +123,7 @@ def test_logits_in_blocks_are_those_in_one(monkeypatch):
     layer, hidden = make(), torch.randn(4, D, dtype=torch.float64)
     slopes = []
     for block in (2**20, 3 * K):
-        monkeypatch.setattr("nearfar.tables.anchors.BLOCK", block)
+        monkeypatch.setattr("nearfar.tables.slots.BLOCK", block)
         layer.zero_grad()
         layer.logits(hidden).pow(3).sum().backward()
         slopes.append((layer.values.grad.clone(), layer.anchors.grad.clone(), layer.weight))
@@ -346,7 +346,7 @@ def test_sizes():
 def test_what_is_kept_is_what_was(way):
     layer = make(penalty=0.05)
     trained(layer)
-    assert layer._debt.paid is not None
+    assert layer._shrinkage.applied is not None
     before = layer.weight
     if way == "state_dict":
         other = make(seed=5)

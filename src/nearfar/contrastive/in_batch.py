@@ -11,11 +11,11 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import torch
-import torch.distributed as dist
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 from nearfar._core.checks import check_flag, check_real
+from nearfar._core.processes import check_alike, join_rows, n_processes, rank
 from nearfar._core.tensors import (
     check_device,
     check_finite,
@@ -28,71 +28,6 @@ from nearfar._core.tensors import (
 )
 from nearfar.contrastive.losses import RANKING, row_blocks
 from nearfar.errors import InputError, NumericalError
-
-# ------------------------------------------------------------
-# Rows of several processes joined, with gradients that come back: the part that talks by torch.distributed.
-
-
-def n_processes() -> int:
-    """Return the number of processes: 1 where torch.distributed is not initialised."""
-    return dist.get_world_size() if dist.is_available() and dist.is_initialized() else 1
-
-
-def rank() -> int:
-    """Return the number of this process."""
-    return dist.get_rank()
-
-
-def check_alike(owner: str, name: str, rows: Tensor, **others: object) -> None:
-    """Raise in all processes when rows, or what comes with them, are not of one shape and type in all processes."""
-    own = " ".join([f"shape {tuple(rows.shape)}, {rows.dtype}", *(f"{key}={value}" for key, value in others.items())])
-    # As bytes, not by all_gather_object: that pickles. Texts that are longer than the buffer differ before its end.
-    text = torch.zeros(256, dtype=torch.uint8)
-    code = torch.frombuffer(bytearray(own.encode()[:256]), dtype=torch.uint8)
-    text[: len(code)] = code
-    texts = [bytes(t.tolist()).rstrip(b"\0").decode() for t in all_gather(text.to(rows.device)[None]).cpu()]
-    if len(set(texts)) > 1:
-        got = "; ".join(f"process {rank}: {told}" for rank, told in enumerate(texts))
-        raise InputError(owner, name, "alike in all processes", got, "Drop the last, smaller batch.")
-
-
-def check_same_gradient(owner: str, rows: Tensor | slice, slope: Tensor, columns: Tensor) -> None:
-    """Raise in all processes when the gradient of T, in these rows, is not the same, to the bit, in all of them."""
-    parts = (slope, columns) if isinstance(rows, slice) else (slope, columns, rows)
-    sums = [int(part.double().sum().view(torch.int64)) for part in parts]
-    told = all_gather(torch.tensor([[len(slope), *sums]], device=slope.device))
-    if (told != told[0]).any():
-        hint = "Wrap the model in torch.nn.parallel.DistributedDataParallel: it joins gradients, and starts all alike."
-        raise InputError(owner, "the gradient of T", "the same in all processes", "different ones", hint)
-
-
-def join_rows(rows: Tensor) -> Tensor:
-    """Return the rows (R B, ...) of all processes; the gradient of a row is the sum of that in all processes."""
-    result: Tensor = _Join.apply(rows)  # type: ignore[no-untyped-call]
-    return result
-
-
-class _Join(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx: Any, rows: Tensor) -> Tensor:
-        ctx.n_rows = len(rows)
-        return all_gather(rows)
-
-    @staticmethod
-    @once_differentiable
-    def backward(ctx: Any, slope: Tensor) -> Tensor:
-        total = slope.to(working_dtype(slope), copy=True, memory_format=torch.contiguous_format)
-        dist.all_reduce(total)
-        start = rank() * ctx.n_rows
-        return total[start : start + ctx.n_rows].to(slope.dtype, copy=True)
-
-
-def all_gather(rows: Tensor) -> Tensor:
-    """Return the rows of all processes, of one shape in all, in the order of their ranks."""
-    rows = rows.detach().contiguous()
-    everywhere = [torch.empty_like(rows) for _ in range(n_processes())]
-    dist.all_gather(everywhere, rows)
-    return torch.cat(everywhere)
 
 
 def gather_rows(rows: Tensor) -> Tensor:
