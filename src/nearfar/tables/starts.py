@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from nearfar._core.checks import check_choice, check_integer, check_matrix, check_random_state
-from nearfar.contrastive.noise import as_vector, checked_counts
+from nearfar._core.tensors import check_counts, check_vector
 from nearfar.errors import InputError
 
 METHODS = ("random", "frequency", "tf-idf", "k-means++", "frequency and k-means++", "coreset")
@@ -88,9 +88,9 @@ def choose_anchors(
         if given[name] is None:
             raise InputError(owner, name, f"given for method {method!r}", None)
     rng = check_random_state(owner, random_state)
-    weights = None if counts is None else checked_counts(owner, counts)
+    weights = None if counts is None else check_counts(owner, counts)
     points = None if vectors is None else _points(owner, vectors)
-    documents = None if document_counts is None else as_vector(owner, "document_counts", document_counts)
+    documents = None if document_counts is None else check_vector(owner, "document_counts", document_counts)
     n_objects = _n_objects(owner, counts=weights, document_counts=documents, vectors=points)
     k = check_integer(owner, "n_anchors", n_anchors, low=1, high=n_objects)
     if method == "random":
