@@ -42,7 +42,7 @@ def codes_of(X, anchors, r, positive):
 # -- the codes --------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("r", [1, 2, 5, 9, 14])
+@pytest.mark.parametrize("r", [1, 5, 14])
 def test_signed_codes_are_those_of_scikit_learn(rng, r):
     anchors, X = unit(rng.normal(size=(23, 14))), rng.normal(size=(31, 14)) * rng.uniform(0.01, 50, (31, 1))
     T, errors = codes_of(X, anchors, r, False)

@@ -145,6 +145,7 @@ def process(rank, init, out):
     torch.distributed.destroy_process_group()
 
 
+@pytest.mark.slow  # processes of an anchor embedding: test_nn_anchor_processes
 def test_one_of_two_processes_exports_alone(tmp_path):
     torch = pytest.importorskip("torch")
     if not (torch.distributed.is_available() and torch.distributed.is_gloo_available()):

@@ -157,10 +157,10 @@ def test_the_sampled_overlap_has_no_bias():
     generator = torch.Generator().manual_seed(0)
     with torch.no_grad():
         drawn = torch.tensor(
-            [unrelated_overlap(layer, pairs, n_sampled=4, generator=generator).item() for _ in range(1500)]
+            [unrelated_overlap(layer, pairs, n_sampled=4, generator=generator).item() for _ in range(600)]
         )
     error = float(drawn.std()) / len(drawn) ** 0.5
-    assert error < 0.05 * exact
+    assert error < 0.08 * exact
     assert abs(float(drawn.mean()) - exact) < 3 * error
 
 
@@ -211,8 +211,15 @@ def costs(n=11):
     return table
 
 
-@every
-@pytest.mark.parametrize("r", [4, pytest.param(2, marks=pytest.mark.slow)])
+@pytest.mark.parametrize(
+    ("name", "r"),
+    [
+        ("adam", 4),
+        ("sgd", 4),
+        pytest.param("yogi", 4, marks=pytest.mark.slow),
+        pytest.param("adam", 2, marks=pytest.mark.slow),
+    ],
+)
 def test_free_entries_go_where_the_loss_is_least(name, r):
     layer = free_table(r=r, penalty=0.2)
     rows = torch.tensor([0, 4, 5, 6, 9])

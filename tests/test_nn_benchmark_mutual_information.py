@@ -80,6 +80,7 @@ def test_the_exact_critic_is_the_log_ratio() -> None:
             assert scores[i, j].item() == pytest.approx(expected + 1, abs=1e-5)
 
 
+@pytest.mark.slow
 def test_records_and_figure_of_a_short_run(tmp_path, monkeypatch) -> None:
     pytest.importorskip("torch")
     pytest.importorskip("matplotlib")

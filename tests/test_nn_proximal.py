@@ -55,8 +55,14 @@ def test_the_minimum_of_a_quadratic_is_reached(name, r):
     assert (slope[expected == 0] >= -0.2).all()
 
 
-@every
-@pytest.mark.parametrize("r", [4, 2])
+@pytest.mark.parametrize(
+    ("name", "r"),
+    [
+        ("adam", 2),
+        ("sgd", 4),
+        *(pytest.param(*c, marks=pytest.mark.slow) for c in (("sgd", 2), ("yogi", 2), ("yogi", 4))),
+    ],
+)
 def test_fixed_zeros_stay_and_the_others_go_where_the_loss_is_least(name, r):
     layer = table(n=4, r=r, penalty=0.2)
     centre = torch.tensor([[1.0, 0.5, 0.06, -1], [0.05, 2, 0.06, 0], [0.04, 0.7, 0, 0.3], [0.3, 0.05, 0, 0.6]])

@@ -57,10 +57,6 @@ class Codes(NamedTuple):
         """Return the codes of n rows, without an entry."""
         return cls(np.zeros((n, r), np.int32), np.zeros((n, r)), np.zeros(n, np.int32), np.zeros(n))
 
-    def part(self, rows: slice) -> Codes:
-        """Return the codes of some rows: views."""
-        return Codes(*(part[rows] for part in self))
-
     def matrix(self, n_anchors: int) -> Any:
         """Return T as a CSR array."""
         from scipy.sparse import csr_array
@@ -208,8 +204,10 @@ def _code_all(X: Singles, squares: Doubles, anchors: Doubles, codes: Codes, nonn
     grams = anchors @ anchors.T
 
     def task(_: int, start: int, stop: int) -> None:
-        products = X[start:stop].astype(np.float64) @ anchors.T
-        code_rows(grams, products, squares[start:stop], nonnegative, codes.part(slice(start, stop)))
+        rows = slice(start, stop)
+        products = X[rows].astype(np.float64) @ anchors.T
+        part = Codes(codes.columns[rows], codes.weights[rows], codes.counts[rows], codes.errors[rows])
+        code_rows(grams, products, squares[rows], nonnegative, part)
 
     run_blocks(task, even_bounds(len(X), max(1, min(_ROWS, _PRODUCTS // len(anchors)))), n_jobs)
 
@@ -353,7 +351,7 @@ def _subtract(row: Any, support: Any, weights: Any, n: int, remainder: Any) -> N
 
 
 @jit
-def _squared_error(row: Any, support: Any, weights: Any, n: int) -> float:
+def _squared_error(row: Any, support: Any, weights: Any, n: int) -> Any:
     error = row.square
     for i in range(n):
         value = -2.0 * row.products[support[i]]
@@ -364,7 +362,7 @@ def _squared_error(row: Any, support: Any, weights: Any, n: int) -> float:
 
 
 @jit
-def _pursue(row: Any, work: Any, support: Any, weights: Any) -> int:
+def _pursue(row: Any, work: Any, support: Any, weights: Any) -> Any:
     """Choose anchors for a row, one after the other; return how many."""
     n, least, remainder = np.int64(0), _NOTHING * math.sqrt(row.square), work.remainder
     for k in range(remainder.size):
