@@ -157,13 +157,13 @@ def check_log_q(owner: str, name: str, value: object, scores: Tensor, scores_nam
 
 def check_probabilities(owner: str, name: str, value: object) -> Tensor:
     """Return probabilities (n,) in float64: none below 0, sum 1 within the rounding of their type."""
-    given = check_floats(owner, name, value, (None,))
-    check_finite(owner, name, given)
-    p = given.double()
+    checked = check_floats(owner, name, value, (None,))
+    check_finite(owner, name, checked)
+    p = checked.double()
     if float(p.min()) < 0:
         raise InputError(owner, name, "probabilities, none below 0", f"{float(p.min()):.6g}")
     total = float(p.sum())
-    if abs(total - 1) > max(1e-6, 8 * torch.finfo(given.dtype).eps):
+    if abs(total - 1) > max(1e-6, 8 * torch.finfo(checked.dtype).eps):
         raise InputError(
             owner, name, "probabilities that sum to 1", f"a sum of {total:.6g}", "Divide them by their sum."
         )
@@ -172,9 +172,9 @@ def check_probabilities(owner: str, name: str, value: object) -> Tensor:
 
 def check_vector(owner: str, name: str, values: Any) -> NDArray[np.float64]:
     """Return numbers as a vector of float64, a copy."""
-    given = values.detach().cpu().double().numpy() if isinstance(values, Tensor) else values
+    numbers = values.detach().cpu().double().numpy() if isinstance(values, Tensor) else values
     try:
-        weights = np.array(given, np.float64)
+        weights = np.array(numbers, np.float64)
     except (TypeError, ValueError) as error:
         raise InputError(owner, name, "numbers", f"{type(values).__name__} ({error})") from error
     if weights.ndim != 1 or not weights.size:

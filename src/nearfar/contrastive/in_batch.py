@@ -118,7 +118,7 @@ def in_batch_scores(
     >>> target
     tensor([0, 1, 2])
     """
-    queries, scale, batch = _checked("in_batch_scores", queries, keys, None, ids, temperature, gather)
+    scale, batch = _check_batch("in_batch_scores", queries, keys, None, ids, temperature, gather)
     wide = working_dtype(queries)
     with _without_autocast(queries):
         scores = torch.mm(queries.to(wide) * scale, batch.keys.to(wide).T)
@@ -190,7 +190,7 @@ def in_batch_nce(
     """
     owner = "in_batch_nce"
     check_reduction(owner, reduction)
-    queries, scale, batch = _checked(owner, queries, keys, log_q, ids, temperature, gather)
+    scale, batch = _check_batch(owner, queries, keys, log_q, ids, temperature, gather)
     losses: Tensor = _InBatch.apply(queries, scale, *batch)  # type: ignore[no-untyped-call]
     if not bool(losses.detach().isfinite().all()):
         raise NumericalError(f"{owner}: a scalar product of queries and keys is too large. Normalise the vectors.")
@@ -206,35 +206,34 @@ class _Batch(NamedTuple):
     ids: Tensor | None  # (N,)
 
 
-def _checked(
-    owner: str, queries: object, keys: object, log_q: object, ids: object, temperature: float, gather: bool
-) -> tuple[Tensor, float, _Batch]:
-    """Return queries, the factor of scalar products, and the keys of all processes."""
-    asked = check_floats(owner, "queries", queries, (None, None))
-    own = check_floats(owner, "keys", keys, asked.shape)
-    check_same_kind(owner, "keys", own, "queries", asked)
+def _check_batch(
+    owner: str, queries: Tensor, keys: Tensor, log_q: Any, ids: Any, temperature: float, gather: bool
+) -> tuple[float, _Batch]:
+    """Return the factor of scalar products, and the keys of all processes."""
+    check_floats(owner, "queries", queries, (None, None))
+    check_floats(owner, "keys", keys, queries.shape)
+    check_same_kind(owner, "keys", keys, "queries", queries)
     scale = 1 / check_real(owner, "temperature", temperature, low=0, open_low=True)
-    bias = None if log_q is None else check_floats(owner, "log_q", log_q, (len(own),))
-    codes = None if ids is None else check_integers(owner, "ids", ids, (len(own),))
-    for name, given in (("log_q", bias), ("ids", codes)):
-        if given is not None:
-            check_device(owner, name, given, "keys", own)
-    check_finite(owner, "queries", asked)
-    check_finite(owner, "keys", own)
-    if bias is not None:
-        check_finite(owner, "log_q", bias, "A key that is in the batch has a probability above 0.")
-        bias = bias.detach().to(working_dtype(own))
-    apart = not check_flag(owner, "gather", gather) or n_processes() == 1
-    if apart and len(own) < 2:
+    log_q = None if log_q is None else check_floats(owner, "log_q", log_q, (len(keys),))
+    ids = None if ids is None else check_integers(owner, "ids", ids, (len(keys),))
+    for name, value in (("log_q", log_q), ("ids", ids)):
+        if value is not None:
+            check_device(owner, name, value, "keys", keys)
+    check_finite(owner, "queries", queries)
+    check_finite(owner, "keys", keys)
+    if log_q is not None:
+        check_finite(owner, "log_q", log_q, "A key that is in the batch has a probability above 0.")
+        log_q = log_q.detach().to(working_dtype(keys))
+    is_alone = not check_flag(owner, "gather", gather) or n_processes() == 1
+    if is_alone and len(keys) < 2:
         hint = "The negatives are the keys of the other queries."
         raise InputError(owner, "keys", "two or more: in-batch negatives are the others", "a batch of one", hint)
-    first = 0 if apart else rank() * len(own)
-    target = torch.arange(first, first + len(own), device=own.device)
-    if apart:
-        return asked, scale, _Batch(own, target, bias, codes)
-    check_alike(owner, "keys", own, with_log_q=bias is not None, with_ids=codes is not None)
-    joined = (None if rows is None else join_rows(rows) for rows in (bias, codes))
-    return asked, scale, _Batch(join_rows(own), target, *joined)
+    target = torch.arange(len(keys), device=keys.device)
+    if is_alone:
+        return scale, _Batch(keys, target, log_q, ids)
+    check_alike(owner, "keys", keys, with_log_q=log_q is not None, with_ids=ids is not None)
+    joined = (None if rows is None else join_rows(rows) for rows in (log_q, ids))
+    return scale, _Batch(join_rows(keys), target + rank() * len(keys), *joined)
 
 
 def _accidental_hits(batch: _Batch, rows: slice) -> Tensor | None:
@@ -277,18 +276,18 @@ class _InBatch(torch.autograd.Function):
             keys = batch.keys.to(log_z.dtype)
             keys_slope = torch.zeros_like(keys)
             for rows in row_blocks(len(queries), len(keys)):
-                asked = queries[rows].to(log_z.dtype) * ctx.scale
-                slope = _logits(asked, keys, batch, rows)
+                scaled = queries[rows].to(log_z.dtype) * ctx.scale
+                slope = _logits(scaled, keys, batch, rows)
                 RANKING.slope(slope, batch.target[rows], log_z[rows])
                 slope.mul_(weight[rows, None])
                 queries_slope[rows] = torch.mm(slope, keys) * ctx.scale
-                keys_slope.addmm_(slope.T, asked)
+                keys_slope.addmm_(slope.T, scaled)
         return queries_slope, None, keys_slope.to(batch.keys.dtype), None, None, None
 
 
-def _logits(asked: Tensor, keys: Tensor, batch: _Batch, rows: slice) -> Tensor:
+def _logits(scaled: Tensor, keys: Tensor, batch: _Batch, rows: slice) -> Tensor:
     """Return the logits of a block of rows: corrected scores, accidental hits masked."""
-    logits = torch.mm(asked, keys.T)
+    logits = torch.mm(scaled, keys.T)
     if batch.log_q is not None:
         logits.sub_(batch.log_q)
     hits = _accidental_hits(batch, rows)
