@@ -37,7 +37,7 @@ def dense_t(layer):
 
 
 def trained(layer, optimizer=ProxAdam, steps=5, **options):
-    """The layer after some steps that touch different rows, so that others owe."""
+    """The layer after some steps that touch different rows, so that others have shrinkage to come."""
     optimizer = optimizer(layer.parameters(), lr=0.02, **options)
     generator = torch.Generator().manual_seed(1)
     for _ in range(steps):
