@@ -31,7 +31,7 @@ from numpy.typing import NDArray
 
 import nearfar as nf
 from _common import ResultFile, say
-from nearfar.tables.compress import code_rows
+from nearfar.tables.compress import Codes, code_rows
 from word_models import ANALOGIES, MEN, Shelf
 
 KEYS = ("method", "sub_vector", "n_anchors", "nnz_per_row", "n_words")
@@ -112,7 +112,7 @@ def codes(vectors: Matrix, anchors: NDArray[np.float64], nnz_per_row: int) -> tu
         rows = vectors[some].astype(np.float64)
         counts, errors = np.zeros(len(rows), np.int32), np.zeros(len(rows))
         squares = np.square(rows).sum(axis=1)
-        code_rows(grams, rows @ anchors.T, squares, False, columns[some], weights[some], counts, errors)
+        code_rows(grams, rows @ anchors.T, squares, False, Codes(columns[some], weights[some], counts, errors))
     return columns, weights
 
 

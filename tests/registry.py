@@ -117,3 +117,18 @@ def far_cases() -> list[FarCase]:
 
 
 FAR_FIELDS = far_cases()
+
+
+# Losses of torch: functions of scores (B, N) and target (B,), each with options. A name is one of `nearfar.nn`, or
+# "module:function" for a loss that lives elsewhere. test_nn_loss_contract.py runs over them.
+LOSSES: dict[str, tuple[str, dict[str, Any]]] = {
+    "global_nce": ("global_nce", {}),
+    "global_nce, log q": ("global_nce", {"log_q": [-0.4, -2.1, -1.6, -3.0]}),
+    "local_nce": ("local_nce", {}),
+    "local_nce, log q": ("local_nce", {"log_q": [-0.4, -2.1, -1.6, -3.0]}),
+    "full_softmax": ("full_softmax", {}),
+    "hinge": ("hinge", {"margin": 0.7}),
+    "hinge, semi-hard": ("hinge", {"margin": 1.3, "negatives": "semi-hard"}),
+    "hinge, sum": ("hinge", {"margin": 1.5, "negatives": "sum"}),
+    "debiased_nce": ("debiased_nce", {"temperature": 0.6, "class_prior": 0.05, "concentration": 0.5}),
+}

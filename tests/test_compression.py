@@ -16,7 +16,7 @@ import nearfar as nf
 from nearfar.cli import main
 from nearfar.errors import InputError
 from nearfar.tables import compress as compression
-from nearfar.tables.compress import add_moments, code_rows
+from nearfar.tables.compress import code_rows
 
 
 def unit(rows):
@@ -34,15 +34,15 @@ def planted(seed=0, n=900, k=20, d=16, r=2, signed=True):
 
 def codes_of(X, anchors, r, positive):
     """Return T and the squared errors of rows by the kernel."""
-    codes = compression._Codes.empty(len(X), r)
-    code_rows(anchors @ anchors.T, X @ anchors.T, np.square(X).sum(1), positive, *codes)
+    codes = compression.Codes.empty(len(X), r)
+    code_rows(anchors @ anchors.T, X @ anchors.T, np.square(X).sum(1), positive, codes)
     return codes.matrix(len(anchors)).toarray(), codes.errors
 
 
 # -- the codes --------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("r", [1, 2, 5, 9, 14])
+@pytest.mark.parametrize("r", [1, 5, 14])
 def test_signed_codes_are_those_of_scikit_learn(rng, r):
     anchors, X = unit(rng.normal(size=(23, 14))), rng.normal(size=(31, 14)) * rng.uniform(0.01, 50, (31, 1))
     T, errors = codes_of(X, anchors, r, False)
@@ -84,23 +84,12 @@ def test_codes_that_are_there_stay_where_they_are_better(rng):
     # A pursuit takes the first anchor, which is closest, and then needs two more; the pair that made the row is exact.
     x = np.array([[1.0, 1.0, 0.0]])
     anchors = unit(np.array([[1.0, 1.0, 0.1], [1.0, 0.0, 0.0], [0.0, 1.0, 0.0]]))
-    codes = compression._Codes.empty(1, 2)
+    codes = compression.Codes.empty(1, 2)
     codes.columns[0], codes.weights[0], codes.counts[0] = [2, 1], [0.3, 0.4], 2
     arguments = anchors @ anchors.T, x @ anchors.T, np.square(x).sum(1)
-    code_rows(*arguments, True, *codes)
+    code_rows(*arguments, True, codes)
     assert_allclose(codes.matrix(3).toarray(), [[0, 1, 1]], atol=1e-12)
     assert codes_of(x, anchors, 2, True)[1][0] > 1e-4
-
-
-def test_moments_are_products(rng):
-    codes = compression._Codes.empty(12, 3)
-    codes.columns[:] = [rng.choice(7, 3, replace=False) for _ in range(12)]
-    codes.weights[:], codes.counts[:] = rng.normal(size=(12, 3)), rng.integers(0, 4, 12)
-    X, T = rng.normal(size=(12, 5)).astype(np.float32), codes.matrix(7).toarray()
-    grams, sums = np.zeros((7, 7)), np.zeros((7, 5))
-    add_moments(codes.columns, codes.weights, codes.counts, X, grams, sums)
-    assert_allclose(grams, T.T @ T, atol=1e-12)
-    assert_allclose(sums, T.T @ X, atol=1e-12)
 
 
 # -- the whole --------------------------------------------------------------------------------------------------------
@@ -156,9 +145,9 @@ def test_all_anchors_in_all_rows_come_to_the_best_of_that_rank(rng):
 def test_anchors_that_no_row_uses_start_again_where_the_error_is_largest(rng):
     X = np.array([[3, 0.1, 0], [2, -0.1, 0], [0, 0, 2], [0, 0, 5], [1, 0, 0]], np.float32)
     norms, anchors = np.linalg.norm(X, axis=1).astype(np.float64), np.eye(3)[[0, 1, 1]]
-    codes = compression._Codes.empty(5, 1)
-    compression._code(X, norms**2, anchors, codes, False, 1)
-    compression._learn(X, norms, anchors, codes)
+    codes = compression.Codes.empty(5, 1)
+    compression._code_all(X, norms**2, anchors, codes, False, 1)
+    compression._learn_anchors(X, norms, anchors, codes)
     assert_allclose(anchors[1:], [[0, 0, 1], [0, 0, 1]], atol=1e-12)  # rows 3 and 2
     assert_allclose(anchors[0], unit(np.array([[14, 0.1, 0]]))[0], atol=1e-6)
 

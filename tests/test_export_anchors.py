@@ -38,9 +38,9 @@ def train(layer, steps=6):
 def test_an_export_is_the_layer_and_leaves_it_as_it_was(tmp_path):
     layer = layer_of(padding_idx=-1, penalty=3.0)
     train(layer)
-    before = pickle.dumps(layer._debt.paid)
+    before = pickle.dumps(layer._shrinkage.applied)
     made = layer.export(tmp_path / "x.safetensors", named(23))
-    assert pickle.dumps(layer._debt.paid) == before
+    assert pickle.dumps(layer._shrinkage.applied) == before
     assert_allclose(np.asarray(made), layer.weight, atol=1e-6)
     assert 0 < made.nnz == layer.nnz < 22 * 3
     assert made.n_parameters == layer.n_parameters
@@ -145,6 +145,7 @@ def process(rank, init, out):
     torch.distributed.destroy_process_group()
 
 
+@pytest.mark.slow  # processes of an anchor embedding: test_nn_anchor_processes
 def test_one_of_two_processes_exports_alone(tmp_path):
     torch = pytest.importorskip("torch")
     if not (torch.distributed.is_available() and torch.distributed.is_gloo_available()):

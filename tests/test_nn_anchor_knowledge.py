@@ -41,7 +41,7 @@ def make(k=K, r=R, seed=0, **options):
 
 def dense_t(layer):
     table = torch.zeros(layer.num_embeddings, layer.n_anchors, dtype=layer.values.dtype)
-    return table.scatter(1, layer.columns.long(), layer._current(slice(None)))
+    return table.scatter(1, layer.columns.long(), layer._read(slice(None)))
 
 
 # -- pairs ------------------------------------------------------------------------------------------------------------
@@ -116,8 +116,8 @@ def owing(**options):
 @pytest.mark.parametrize("block", [2**22, 9])
 @pytest.mark.parametrize(("r", "n_active"), [(R, K), (K, K), (R, 4)])
 def test_the_overlap_of_unrelated_pairs_is_that_of_all_pairs_one_by_one(monkeypatch, r, n_active, block):
-    monkeypatch.setattr("nearfar.tables.anchors.BLOCK", block)
-    monkeypatch.setattr("nearfar.tables.knowledge.BLOCK", block)
+    monkeypatch.setattr("nearfar.tables.slots.BLOCK", block)
+    monkeypatch.setattr("nearfar.tables.overlap.BLOCK", block)
     layer, pairs = owing(r=r), RelatedPairs(relation())
     layer.n_active = n_active
     table = dense_t(layer).requires_grad_()
@@ -144,10 +144,10 @@ def test_the_derivative_of_the_overlap_is_that_of_differences():
         for step in (1e-5, -1e-5):
             with torch.no_grad():
                 layer.values[row, slot] += step
-                layer._accept()
+                layer._accept_values()
                 ends.append(unrelated_overlap(layer, pairs).item())
                 layer.values[row, slot] -= step
-                layer._accept()
+                layer._accept_values()
         assert float(layer.values.grad[row, slot]) == pytest.approx((ends[0] - ends[1]) / 2e-5, abs=1e-8)
 
 
@@ -157,10 +157,10 @@ def test_the_sampled_overlap_has_no_bias():
     generator = torch.Generator().manual_seed(0)
     with torch.no_grad():
         drawn = torch.tensor(
-            [unrelated_overlap(layer, pairs, n_sampled=4, generator=generator).item() for _ in range(1500)]
+            [unrelated_overlap(layer, pairs, n_sampled=4, generator=generator).item() for _ in range(600)]
         )
     error = float(drawn.std()) / len(drawn) ** 0.5
-    assert error < 0.05 * exact
+    assert error < 0.08 * exact
     assert abs(float(drawn.mean()) - exact) < 3 * error
 
 
@@ -211,8 +211,15 @@ def costs(n=11):
     return table
 
 
-@every
-@pytest.mark.parametrize("r", [4, pytest.param(2, marks=pytest.mark.slow)])
+@pytest.mark.parametrize(
+    ("name", "r"),
+    [
+        ("adam", 4),
+        ("sgd", 4),
+        pytest.param("yogi", 4, marks=pytest.mark.slow),
+        pytest.param("adam", 2, marks=pytest.mark.slow),
+    ],
+)
 def test_free_entries_go_where_the_loss_is_least(name, r):
     layer = free_table(r=r, penalty=0.2)
     rows = torch.tensor([0, 4, 5, 6, 9])
@@ -288,7 +295,7 @@ def test_free_entries_are_kept(way):
     step(other, ProxSGD([other.values], lr=0.1))
     assert_allclose(other.weight, layer.weight, atol=1e-6)
     other.set_related(None) if way != "state" else other.load_state_dict(make_plain().state_dict())
-    assert other._free is None
+    assert other._unpenalized is None
 
 
 def make_plain():
@@ -308,14 +315,14 @@ def test_what_rows_owe_is_owed_at_the_price_of_its_time():
         optimizer.step()
     assert_allclose(layer.weight[0], [0.9, 0.9, 0.9, 0.95])
     layer.reset_parameters()
-    assert layer._free is None
+    assert layer._unpenalized is None
     assert layer.anchor_ids is None
 
 
 def test_anchors_of_given_vectors_are_objects():
     layer = AnchorEmbedding.from_pretrained(torch.randn(V, D), 3, anchor_ids=torch.tensor([4, 0, 1]))
     layer.set_related(RelatedPairs(relation()))
-    assert layer._free.tolist() == [0 * 3 + 2, 1 * 3 + 1, 2 * 3 + 2, 9 * 3 + 0, 12 * 3 + 1]
+    assert layer._unpenalized.tolist() == [0 * 3 + 2, 1 * 3 + 1, 2 * 3 + 2, 9 * 3 + 0, 12 * 3 + 1]
 
 
 # -- anchors that are orthogonal --------------------------------------------------------------------------------------

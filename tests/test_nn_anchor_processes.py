@@ -56,7 +56,7 @@ def train(model, rank, apart, between=lambda step, table: None):
         "values": table.values.detach(),
         "columns": table.columns,
         "anchors": table.anchors.detach(),
-        "paid": table._debt.paid,
+        "paid": table._shrinkage.applied,
         "m": state["m"],
         "v": state["v"],
         "weight": table.weight,

@@ -37,7 +37,7 @@ def dense_t(layer):
 
 
 def trained(layer, optimizer=ProxAdam, steps=5, **options):
-    """The layer after some steps that touch different rows, so that others owe."""
+    """The layer after some steps that touch different rows, so that others have shrinkage to come."""
     optimizer = optimizer(layer.parameters(), lr=0.02, **options)
     generator = torch.Generator().manual_seed(1)
     for _ in range(steps):
@@ -123,7 +123,7 @@ def test_logits_in_blocks_are_those_in_one(monkeypatch):
     layer, hidden = make(), torch.randn(4, D, dtype=torch.float64)
     slopes = []
     for block in (2**20, 3 * K):
-        monkeypatch.setattr("nearfar.tables.anchors.BLOCK", block)
+        monkeypatch.setattr("nearfar.tables.slots.BLOCK", block)
         layer.zero_grad()
         layer.logits(hidden).pow(3).sum().backward()
         slopes.append((layer.values.grad.clone(), layer.anchors.grad.clone(), layer.weight))
@@ -217,7 +217,7 @@ def test_a_free_slot_goes_to_the_anchor_that_is_asked_for(tied):
     layer.anchors.requires_grad_(False).copy_(torch.eye(K))
     goal = torch.eye(K, dtype=torch.float64)[torch.arange(V) % K]
     optimizer = ProxSGD([layer.values], lr=0.4)
-    for _ in range(200):
+    for _ in range(60):
         optimizer.zero_grad()
         out = layer.logits(torch.eye(K, dtype=torch.float64)).T if tied else layer(torch.arange(V))
         (out - goal).square().sum().backward()
@@ -346,7 +346,7 @@ def test_sizes():
 def test_what_is_kept_is_what_was(way):
     layer = make(penalty=0.05)
     trained(layer)
-    assert layer._debt.paid is not None
+    assert layer._shrinkage.applied is not None
     before = layer.weight
     if way == "state_dict":
         other = make(seed=5)

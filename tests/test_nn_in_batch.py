@@ -12,7 +12,7 @@ import pytest
 torch = pytest.importorskip("torch")
 
 import nearfar.nn as nn  # noqa: E402
-from nearfar.contrastive import in_batch as _processes  # noqa: E402
+from nearfar._core import processes as _processes  # noqa: E402
 from nearfar.contrastive import losses as _rows  # noqa: E402
 from nearfar.errors import InputError  # noqa: E402
 from test_benchmarks import page, write_results  # noqa: E402

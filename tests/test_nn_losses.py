@@ -94,10 +94,9 @@ def as_numpy(options):
 
 
 @every_loss
-@pytest.mark.parametrize("seed", range(3))
-def test_a_loss_is_its_twin_in_every_reduction(name, seed):
+def test_a_loss_is_its_twin_in_every_reduction(name):
     loss, twin, options = LOSSES[name]
-    scores, target = candidates(seed)
+    scores, target = candidates()
     expected = twin(scores.numpy(), target.numpy(), **as_numpy(options))
     assert np.ptp(expected) > 0.1
     np.testing.assert_allclose(loss(scores, target, reduction="none", **options), expected, rtol=1e-12)
@@ -106,22 +105,6 @@ def test_a_loss_is_its_twin_in_every_reduction(name, seed):
     wider = loss(scores.float(), target.int(), reduction="none", **options)
     np.testing.assert_allclose(wider, expected, rtol=2e-5)
     assert wider.dtype == torch.float32
-
-
-@every_loss
-def test_the_gradient_of_a_loss_is_right(name):
-    loss, _, options = LOSSES[name]
-    scores, target = candidates(4, masked=False)
-    weights = torch.tensor([0.5, 2.0, -1.0, 3.0, 1.0], dtype=torch.float64)  # an error in a row would show
-    tensors = {key: value for key, value in options.items() if isinstance(value, torch.Tensor)}
-    numbers = {key: value for key, value in options.items() if key not in tensors}
-
-    def weighted(scores, *values):
-        named = dict(zip(tensors, values, strict=True))
-        return weights @ loss(scores, target, reduction="none", **named, **numbers)
-
-    inputs = [tensor.clone().requires_grad_() for tensor in (scores, *tensors.values())]
-    assert torch.autograd.gradcheck(weighted, inputs)
 
 
 @every_loss
@@ -185,21 +168,6 @@ def test_blocks_of_rows_change_nothing(name, dtype, monkeypatch):
     for one, many in zip(*found, strict=True):
         torch.testing.assert_close(one, many)
     assert list(pairwise([0, 2, 4, 5])) == [(rows.start, rows.stop) for rows in _rows.row_blocks(5, 4)]
-
-
-@every_loss
-@pytest.mark.parametrize("dtype", HALVES)
-def test_half_precision_is_computed_in_float32(name, dtype):
-    loss, _, options = LOSSES[name]
-    scores, target = candidates(7)
-    narrow = scores.to(dtype).requires_grad_()
-    wide = narrow.detach().float().requires_grad_()
-    values = [loss(s, target, **options) for s in (narrow, wide)]
-    assert values[0].dtype == torch.float32
-    assert values[0].item() == values[1].item()
-    for value in values:
-        value.backward()
-    torch.testing.assert_close(narrow.grad, wide.grad.to(dtype))
 
 
 def test_half_precision_loses_nothing_over_many_candidates():

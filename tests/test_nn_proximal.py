@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import copy
+import gc
+import weakref
 
 import pytest
 from numpy.testing import assert_allclose
@@ -55,8 +57,14 @@ def test_the_minimum_of_a_quadratic_is_reached(name, r):
     assert (slope[expected == 0] >= -0.2).all()
 
 
-@every
-@pytest.mark.parametrize("r", [4, 2])
+@pytest.mark.parametrize(
+    ("name", "r"),
+    [
+        ("adam", 2),
+        ("sgd", 4),
+        *(pytest.param(*c, marks=pytest.mark.slow) for c in (("sgd", 2), ("yogi", 2), ("yogi", 4))),
+    ],
+)
 def test_fixed_zeros_stay_and_the_others_go_where_the_loss_is_least(name, r):
     layer = table(n=4, r=r, penalty=0.2)
     centre = torch.tensor([[1.0, 0.5, 0.06, -1], [0.05, 2, 0.06, 0], [0.04, 0.7, 0, 0.3], [0.3, 0.05, 0, 0.6]])
@@ -259,3 +267,39 @@ def test_a_loss_that_is_nan_stops_before_anything_changes(name):
 def test_bad_input_is_refused(call, argument):
     with pytest.raises(InputError, match=f": {argument} must be"):
         call([torch.zeros(2, requires_grad=True)])
+
+
+# -- between the layer and its optimiser ------------------------------------------------------------------------------
+
+
+def test_rows_are_read_without_the_optimiser():
+    layer = table(n=4, r=3, penalty=0.5)
+    optimizer = ProxAdam([layer.values], lr=0.01)
+    for ids in (torch.arange(4), torch.tensor([1]), torch.tensor([2])):
+        optimizer.zero_grad()
+        layer(ids).square().sum().backward()
+        optimizer.step()
+    before, stored = layer.weight, layer.values.detach().clone()
+    gone = weakref.ref(optimizer)
+    del optimizer
+    gc.collect()
+    assert gone() is None
+    assert layer.weight.equal(before)
+    layer.settle()
+    assert (layer.values < stored)[0].any()  # there was something to come
+    assert layer.weight.equal(before)
+
+
+def test_a_state_that_is_loaded_again_changes_nothing():
+    ends = []
+    for reload in (False, True):
+        layer = table(n=4, r=3, penalty=0.5)
+        optimizer = ProxAdam([layer.values], lr=0.01)
+        for step in range(12):
+            optimizer.zero_grad()
+            layer(torch.tensor([step % 3])).square().sum().backward()
+            optimizer.step()
+            if reload and step == 7:
+                optimizer.load_state_dict(copy.deepcopy(optimizer.state_dict()))
+        ends.append(layer.weight)
+    assert_allclose(ends[0], ends[1], rtol=1e-12)

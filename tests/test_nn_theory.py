@@ -47,7 +47,10 @@ NOISE = {
     "of its own for each x": f64([[0.6, 0.2, 0.1, 0.1], [0.3, 0.3, 0.3, 0.1], [0.1, 0.2, 0.3, 0.4]]),
 }
 every_noise = pytest.mark.parametrize("q", NOISE.values(), ids=NOISE)
-every_n = pytest.mark.parametrize("N", [2, 3, 4, 5])
+every_n = pytest.mark.parametrize("N", [2, 3, 4])
+# Each noise once, each N at least once.
+SIZES = dict(zip(NOISE, (4, 3, 2, 3), strict=True))
+some_games = pytest.mark.parametrize(("q", "N"), [(NOISE[name], N) for name, N in SIZES.items()], ids=list(SIZES))
 
 
 class Game:
@@ -104,8 +107,7 @@ def test_the_enumeration_is_complete():
         close(found, JOINT, 1e-12)
 
 
-@every_noise
-@every_n
+@some_games
 def test_local_nce_is_least_at_the_log_ratio_less_the_log_of_n_minus_1(q, N):
     game = Game(JOINT, q, N)
     s, _ = optimum(lambda s: game.loss(local_nce, s), START)
@@ -115,8 +117,7 @@ def test_local_nce_is_least_at_the_log_ratio_less_the_log_of_n_minus_1(q, N):
         close(s, (JOINT / (P_X[:, None] * P_Y)).log() - math.log(N - 1))
 
 
-@every_noise
-@every_n
+@some_games
 def test_global_nce_is_least_at_the_log_ratio_up_to_a_constant_for_each_x(q, N):
     game = Game(JOINT, q, N)
     start = START + torch.tensor([[3.0], [-1.0], [0.5]])  # the constant stays where it was
@@ -164,14 +165,14 @@ def test_the_logarithm_of_n_is_what_holds_the_bound_of_a_strong_relation(N):
     assert 0.9 * math.log(N) < bound < math.log(N)
 
 
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=25)
 @given(arrays(np.float64, (3, 4), elements=st.floats(-30, 30)), st.integers(2, 4))
 def test_no_critic_exceeds_the_information(scores, N):
     bound = math.log(N) - float(Game(JOINT, NOISE["marginal"], N).loss(global_nce, torch.from_numpy(scores)))
     assert bound <= min(I_XY, math.log(N)) + 1e-12
 
 
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=25)
 @given(arrays(np.float32, (5, 6), elements=st.floats(-300, 300, width=32)), st.integers(0, 5))
 def test_no_batch_exceeds_log_n_by_a_rounding_error(scores, column):
     for kind in (torch.float32, torch.float16, torch.float64):
@@ -196,8 +197,7 @@ def jensen_shannon(p, q, share):
     return share * (p * (p / mean).log()).sum(1) + (1 - share) * (q * (q / mean).log()).sum(1)
 
 
-@every_noise
-@every_n
+@some_games
 def test_the_least_local_loss_is_an_entropy_less_a_jensen_shannon_divergence(q, N):
     """Lemma 2.1: N (H(1/N) - JS(p, q)), the divergence with weights 1/N and (N - 1)/N."""
     game = Game(JOINT, q, N)

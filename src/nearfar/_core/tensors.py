@@ -8,8 +8,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from typing import Any
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from nearfar._core.checks import check_choice, check_integer
@@ -154,17 +157,41 @@ def check_log_q(owner: str, name: str, value: object, scores: Tensor, scores_nam
 
 def check_probabilities(owner: str, name: str, value: object) -> Tensor:
     """Return probabilities (n,) in float64: none below 0, sum 1 within the rounding of their type."""
-    given = check_floats(owner, name, value, (None,))
-    check_finite(owner, name, given)
-    p = given.double()
+    checked = check_floats(owner, name, value, (None,))
+    check_finite(owner, name, checked)
+    p = checked.double()
     if float(p.min()) < 0:
         raise InputError(owner, name, "probabilities, none below 0", f"{float(p.min()):.6g}")
     total = float(p.sum())
-    if abs(total - 1) > max(1e-6, 8 * torch.finfo(given.dtype).eps):
+    if abs(total - 1) > max(1e-6, 8 * torch.finfo(checked.dtype).eps):
         raise InputError(
             owner, name, "probabilities that sum to 1", f"a sum of {total:.6g}", "Divide them by their sum."
         )
     return p
+
+
+def check_vector(owner: str, name: str, values: Any) -> NDArray[np.float64]:
+    """Return numbers as a vector of float64, a copy."""
+    numbers = values.detach().cpu().double().numpy() if isinstance(values, Tensor) else values
+    try:
+        weights = np.array(numbers, np.float64)
+    except (TypeError, ValueError) as error:
+        raise InputError(owner, name, "numbers", f"{type(values).__name__} ({error})") from error
+    if weights.ndim != 1 or not weights.size:
+        raise InputError(owner, name, "of shape (n,) with n >= 1", f"shape {weights.shape}")
+    return weights
+
+
+def check_counts(owner: str, values: Any) -> NDArray[np.float64]:
+    """Return finite counts >= 0 as a vector of float64, not all of them zero."""
+    counts = check_vector(owner, "counts", values)
+    bad = np.flatnonzero(~(np.isfinite(counts) & (counts >= 0)))
+    if bad.size:
+        got = f"{counts[bad[0]]} at {bad[0]}" + (f" and {bad.size - 1} more" if bad.size > 1 else "")
+        raise InputError(owner, "counts", "finite and >= 0", got)
+    if not counts.any():
+        raise InputError(owner, "counts", "positive somewhere", "nothing but zeros")
+    return counts
 
 
 def _shape_text(shape: Sequence[int | None]) -> str:

@@ -32,11 +32,356 @@ from nearfar._core.checks import check_integer, check_real
 from nearfar._core.tensors import check_device, check_finite, check_floats, check_same_kind, working_dtype
 from nearfar.errors import InputError
 
-# ------------------------------------------------------------
-# The two forms in which scores of pairs come: a square matrix, or those of true and of independent pairs.
+
+def info_nce_bound(scores: Tensor, product: Tensor | None = None) -> Tensor:
+    """Return InfoNCE: log N minus the loss of finding the true one among N candidates; never above log N.
+
+    log N - mean over i of (log sum_j exp s_ij - s_ii). In expectation it stays below min(I, log N).
+
+    Parameters
+    ----------
+    scores : Tensor of shape (N, N) or (N,), floating point
+        Scores of a batch, N >= 2, with the true pairs on the diagonal; or of true pairs alone.
+    product : Tensor of shape (N, M), optional
+        Row i: the true x_i with M independent y. There are then N = M + 1 candidates.
+
+    Returns
+    -------
+    Tensor of shape ()
+        The bound in nats.
+
+    Raises
+    ------
+    InputError
+        If shapes, types or devices do not fit, or a score is not finite.
+
+    References
+    ----------
+    van den Oord, Li & Vinyals (2018), "Representation learning with contrastive predictive coding", section 2.3. Poole
+    et al. (2019), "On variational bounds of mutual information", section 2.3.
+
+    Examples
+    --------
+    >>> import torch, nearfar as nf
+    >>> certain = 100 * torch.eye(8)
+    >>> round(float(nf.nn.info_nce_bound(certain)), 4)  # log 8
+    2.0794
+    """
+    joint, others = _pairs("info_nce_bound", scores, product, rows=True)
+    candidates = torch.cat([joint[:, None], others], dim=1)
+    return (joint - candidates.logsumexp(dim=1)).mean() + math.log(candidates.shape[1])
 
 
-def pairs_of(owner: str, scores: Tensor, product: Tensor | None, *, rows: bool = False) -> tuple[Tensor, Tensor]:
+def dv_bound(scores: Tensor, product: Tensor | None = None) -> Tensor:
+    """Return the bound of Donsker and Varadhan (MINE): E_p f - log E_q e^f.
+
+    The logarithm of a mean over few pairs is too small on average, so the value of a batch is biased upwards (and its
+    gradient biased); with pairs enough it is the largest bound that a critic allows, whatever constant is added to f.
+
+    Parameters
+    ----------
+    scores : Tensor of shape (N, N) or (N,), floating point
+        Scores of a batch, N >= 2, with the true pairs on the diagonal; or of true pairs alone.
+    product : Tensor of shape (N, M) or (M,), optional
+        Scores of independent pairs.
+
+    Returns
+    -------
+    Tensor of shape ()
+        The bound in nats.
+
+    Raises
+    ------
+    InputError
+        If shapes, types or devices do not fit, or a score is not finite.
+
+    References
+    ----------
+    Donsker & Varadhan (1983), "Asymptotic evaluation of certain Markov process expectations for large time, IV".
+    Belghazi et al. (2018), "MINE: mutual information neural estimation", section 3.
+
+    Examples
+    --------
+    >>> import torch, nearfar as nf
+    >>> joint, product = torch.tensor([1.0, 3.0]), torch.tensor([0.0, 0.0, 0.0])
+    >>> float(nf.nn.dv_bound(joint, product))
+    2.0
+    """
+    joint, others = _pairs("dv_bound", scores, product)
+    return joint.mean() - _log_mean_exp(others)
+
+
+def tuba_bound(scores: Tensor, product: Tensor | None = None, log_baseline: Tensor | float = 0.0) -> Tensor:
+    """Return TUBA: 1 + E_p[f - log a(x)] - E_q[e^f / a(x)], a bound for every positive baseline a.
+
+    It is tightest at a(x) = E_q[e^f | x]. Unbiased: the value of a batch has the bound as its mean.
+
+    Parameters
+    ----------
+    scores : Tensor of shape (N, N) or (N,), floating point
+        Scores of a batch, N >= 2, with the true pairs on the diagonal; or of true pairs alone.
+    product : Tensor of shape (N, M) or (M,), optional
+        Scores of independent pairs.
+    log_baseline : float or Tensor of shape () or (N,), default=0.0
+        log a(x), one for all or one for each x. With a value for each, ``product`` must have a row for each.
+
+    Returns
+    -------
+    Tensor of shape ()
+        The bound in nats; minus infinity if E_q[e^f / a] overflows.
+
+    Raises
+    ------
+    InputError
+        If shapes, types or devices do not fit, or a score is not finite.
+
+    References
+    ----------
+    Barber & Agakov (2003), "The IM algorithm". Poole et al. (2019), "On variational bounds of mutual information",
+    section 2.2.
+
+    Examples
+    --------
+    >>> import math, torch, nearfar as nf
+    >>> scores = torch.tensor([[2.0, 0.0], [0.0, 2.0]])
+    >>> float(nf.nn.tuba_bound(scores))
+    2.0
+    """
+    joint, others = _pairs("tuba_bound", scores, product)
+    return _tuba(joint, others, _check_baseline("tuba_bound", log_baseline, joint, others))
+
+
+def nwj_bound(scores: Tensor, product: Tensor | None = None) -> Tensor:
+    """Return the bound of Nguyen, Wainwright and Jordan (MINE-f): E_p f - E_q e^(f - 1).
+
+    TUBA at a = e. Unbiased, best at f = 1 + log p/q, where its variance grows like e^I.
+
+    Parameters
+    ----------
+    scores : Tensor of shape (N, N) or (N,), floating point
+        Scores of a batch, N >= 2, with the true pairs on the diagonal; or of true pairs alone.
+    product : Tensor of shape (N, M) or (M,), optional
+        Scores of independent pairs.
+
+    Returns
+    -------
+    Tensor of shape ()
+        The bound in nats; minus infinity if E_q e^f overflows.
+
+    Raises
+    ------
+    InputError
+        If shapes, types or devices do not fit, or a score is not finite.
+
+    References
+    ----------
+    Nguyen, Wainwright & Jordan (2010), "Estimating divergence functionals and the likelihood ratio by convex risk
+    minimization". Poole et al. (2019), "On variational bounds of mutual information", section 2.2.
+
+    Examples
+    --------
+    >>> import torch, nearfar as nf
+    >>> joint, product = torch.tensor([3.0, 3.0]), torch.tensor([1.0, 1.0, 1.0])
+    >>> float(nf.nn.nwj_bound(joint, product))
+    2.0
+    """
+    joint, others = _pairs("nwj_bound", scores, product)
+    return _tuba(joint, others, 1.0)
+
+
+def js_objective(scores: Tensor, product: Tensor | None = None) -> Tensor:
+    """Return what critics for JS and SMILE ascend: -E_p softplus(-f) - E_q softplus(f). No estimate of I itself.
+
+    It is that of a classifier of true against independent pairs: largest, 2 JSD(p, q) - log 4, at f = log p/q. Its
+    gradient is bounded, which makes training steady where that of NWJ and DV is not.
+
+    Parameters
+    ----------
+    scores : Tensor of shape (N, N) or (N,), floating point
+        Scores of a batch, N >= 2, with the true pairs on the diagonal; or of true pairs alone.
+    product : Tensor of shape (N, M) or (M,), optional
+        Scores of independent pairs.
+
+    Returns
+    -------
+    Tensor of shape ()
+        At most 0.
+
+    Raises
+    ------
+    InputError
+        If shapes, types or devices do not fit, or a score is not finite.
+
+    References
+    ----------
+    Nowozin, Cseke & Tomioka (2016), "f-GAN: training generative neural samplers using variational
+    divergence minimization". Hjelm et al. (2019), "Learning deep representations by mutual information estimation and
+    maximization".
+
+    Examples
+    --------
+    >>> import torch, nearfar as nf
+    >>> round(float(nf.nn.js_objective(torch.zeros(4, 4))), 4)  # knows nothing: -log 4
+    -1.3863
+    """
+    joint, others = _pairs("js_objective", scores, product)
+    return -softplus(-joint).mean() - softplus(others).mean()
+
+
+def js_bound(scores: Tensor, product: Tensor | None = None) -> Tensor:
+    """Return what a critic that ``js_objective`` has trained says of I: NWJ at f + 1, that is 1 + E_p f - E_q e^f.
+
+    The optimum of the objective is f = log p/q, that of NWJ is one more: hence the shift.
+
+    Parameters
+    ----------
+    scores : Tensor of shape (N, N) or (N,), floating point
+        Scores of a batch, N >= 2, with the true pairs on the diagonal; or of true pairs alone.
+    product : Tensor of shape (N, M) or (M,), optional
+        Scores of independent pairs.
+
+    Returns
+    -------
+    Tensor of shape ()
+        The bound in nats; minus infinity if E_q e^f overflows.
+
+    Raises
+    ------
+    InputError
+        If shapes, types or devices do not fit, or a score is not finite.
+
+    References
+    ----------
+    Poole et al. (2019), "On variational bounds of mutual information".
+
+    Examples
+    --------
+    >>> import torch, nearfar as nf
+    >>> scores = torch.tensor([[2.0, 0.0], [0.0, 2.0]])
+    >>> bool(nf.nn.js_bound(scores) == nf.nn.nwj_bound(scores + 1))
+    True
+    """
+    joint, others = _pairs("js_bound", scores, product)
+    return _tuba(joint, others, 0.0)
+
+
+def interpolated_bound(
+    scores: Tensor, product: Tensor | None = None, alpha: float = 0.01, log_baseline: Tensor | float = 0.0
+) -> Tensor:
+    """Return a bound between InfoNCE (alpha = 1) and TUBA (alpha = 0): its baseline is a mixture of theirs.
+
+    TUBA at a = alpha m + (1 - alpha) q(x), m the mean of e^f over K candidates of the same x. For an independent pair
+    they are the K = N - 1 independent ones; for a true pair they are itself and the independent ones but one, each left
+    out in turn. Small alpha: less bias, more variance. No value is above 1 + log(K / alpha), or log K at alpha = 1.
+
+    Parameters
+    ----------
+    scores : Tensor of shape (N, N) or (N,), floating point
+        Scores of a batch, N >= 2, with the true pairs on the diagonal; or of true pairs alone.
+    product : Tensor of shape (N, M), optional
+        Row i: the true x_i with M independent y; then K = M.
+    alpha : float in [0, 1], default=0.01
+        Share of the mean over the batch in the baseline.
+    log_baseline : float or Tensor of shape () or (N,), default=0.0
+        log q(x), one for all or one for each x.
+
+    Returns
+    -------
+    Tensor of shape ()
+        The bound in nats.
+
+    Raises
+    ------
+    InputError
+        If shapes, types or devices do not fit, a score is not finite, or alpha is outside [0, 1].
+
+    References
+    ----------
+    Poole et al. (2019), "On variational bounds of mutual information", section 2.3 on nonlinear
+    interpolation; the leave-one-out means are those of its notebook.
+
+    Examples
+    --------
+    >>> import torch, nearfar as nf
+    >>> scores = torch.tensor([[2.0, 0.0, 0.5], [0.0, 2.0, 1.0], [-1.0, 0.0, 1.0]])
+    >>> torch.isclose(nf.nn.interpolated_bound(scores, alpha=0.0), nf.nn.tuba_bound(scores))
+    tensor(True)
+    """
+    owner = "interpolated_bound"
+    share = check_real(owner, "alpha", alpha, low=0, high=1)
+    joint, others = _pairs(owner, scores, product, rows=True)
+    free = _check_baseline(owner, log_baseline, joint, others) + _log(1 - share)
+    n_candidates = others.shape[1]
+    among = torch.logaddexp(_lse_with_one_left_out(joint, others) + _log(share / n_candidates), free)  # (N, M)
+    beside = torch.logaddexp(others.logsumexp(dim=1, keepdim=True) + _log(share / n_candidates), free)  # (N, 1)
+    return 1 + (joint[:, None] - among).mean() - _log_mean_exp(others - beside).exp()
+
+
+def smile_bound(scores: Tensor, product: Tensor | None = None, tau: float = 5.0) -> Tensor:
+    """Return SMILE: DV with e^f of independent pairs clipped to [e^-tau, e^tau]; ``js_objective`` trains the critic.
+
+    Clipping takes away most of the variance of DV, and with it the property of a bound: it can be above I. At tau =
+    infinity it is DV.
+
+    Parameters
+    ----------
+    scores : Tensor of shape (N, N) or (N,), floating point
+        Scores of a batch, N >= 2, with the true pairs on the diagonal; or of true pairs alone.
+    product : Tensor of shape (N, M) or (M,), optional
+        Scores of independent pairs.
+    tau : float > 0, default=5.0
+        Where scores of independent pairs are cut.
+
+    Returns
+    -------
+    Tensor of shape ()
+        The estimate in nats.
+
+    Raises
+    ------
+    InputError
+        If shapes, types or devices do not fit, a score is not finite, or tau is not above 0.
+
+    References
+    ----------
+    Song & Ermon (2020), "Understanding the limitations of variational mutual information estimators", section 4.
+
+    Examples
+    --------
+    >>> import torch, nearfar as nf
+    >>> joint, product = torch.tensor([6.0]), torch.tensor([9.0, 9.0])
+    >>> float(nf.nn.smile_bound(joint, product)), float(nf.nn.dv_bound(joint, product))
+    (1.0, -3.0)
+    """
+    limit = check_real("smile_bound", "tau", tau, low=0, open_low=True)
+    joint, others = _pairs("smile_bound", scores, product)
+    return joint.mean() - _log_mean_exp(others.clamp(-limit, limit))
+
+
+def _tuba(joint: Tensor, others: Tensor, log_baseline: Tensor | float) -> Tensor:
+    return 1 + (joint[:, None] - log_baseline).mean() - _log_mean_exp(others - log_baseline).exp()
+
+
+def _log_mean_exp(values: Tensor) -> Tensor:
+    return values.flatten().logsumexp(dim=0) - math.log(values.numel())
+
+
+def _log(value: float) -> float:
+    return math.log(value) if value > 0 else -math.inf
+
+
+def _lse_with_one_left_out(joint: Tensor, others: Tensor) -> Tensor:
+    """Return (N, M): log(e^joint_i + sum over k != j of e^others_ik).
+
+    From what stands before j and what stands after it: to subtract e^others_ij from the sum would cancel.
+    """
+    nothing = others.new_full((len(others), 1), -math.inf)
+    before = torch.cat([nothing, others.logcumsumexp(dim=1)[:, :-1]], dim=1)
+    after = torch.cat([others.flip(1).logcumsumexp(dim=1).flip(1)[:, 1:], nothing], dim=1)
+    return torch.logaddexp(torch.logaddexp(joint[:, None], before), after)
+
+
+def _pairs(owner: str, scores: Tensor, product: Tensor | None, *, rows: bool = False) -> tuple[Tensor, Tensor]:
     """Return scores of true pairs, (N,), and of independent ones, (N, M) or (M,), in the type to compute in."""
     if product is None:
         return _split_matrix(owner, scores)
@@ -64,7 +409,7 @@ def _split_matrix(owner: str, scores: Tensor) -> tuple[Tensor, Tensor]:
     return matrix.diagonal(), others
 
 
-def check_baseline(owner: str, value: Tensor | float, joint: Tensor, others: Tensor) -> Tensor:
+def _check_baseline(owner: str, value: Tensor | float, joint: Tensor, others: Tensor) -> Tensor:
     """Return log a as one number, or as a column (N, 1) beside the rows of ``others``."""
     if not isinstance(value, Tensor):
         return joint.new_tensor(check_real(owner, "log_baseline", value))
@@ -83,8 +428,7 @@ def check_baseline(owner: str, value: Tensor | float, joint: Tensor, others: Ten
     return baseline.to(joint.dtype)
 
 
-# ------------------------------------------------------------
-# Critics: modules that score all pairs of a batch, ``critic(x, y)[i, j] = f(x_i, y_j)``.
+# -- critics: modules that score all pairs of a batch, critic(x, y)[i, j] = f(x_i, y_j) --------------------------------
 
 
 class SeparableCritic(nn.Module):
@@ -121,8 +465,8 @@ class SeparableCritic(nn.Module):
         owner = "SeparableCritic"
         out = check_integer(owner, "n_components", n_components, low=1)
         widths = _check_widths(owner, hidden)
-        self.of_x = perceptron(check_integer(owner, "x_dim", x_dim, low=1), widths, out)
-        self.of_y = perceptron(check_integer(owner, "y_dim", y_dim, low=1), widths, out)
+        self.of_x = _perceptron(check_integer(owner, "x_dim", x_dim, low=1), widths, out)
+        self.of_y = _perceptron(check_integer(owner, "y_dim", y_dim, low=1), widths, out)
 
     def forward(self, x: Tensor, y: Tensor) -> Tensor:
         """Return the scores of all pairs.
@@ -182,7 +526,7 @@ class JointCritic(nn.Module):
         # The first layer of (x, y) is a sum of one of x and one of y: it is applied to 2 N rows, not to N².
         self.of_x = nn.Linear(check_integer(owner, "x_dim", x_dim, low=1), widths[0])
         self.of_y = nn.Linear(check_integer(owner, "y_dim", y_dim, low=1), widths[0], bias=False)
-        self.of_both = nn.Sequential(nn.ReLU(), perceptron(widths[0], widths[1:], 1))
+        self.of_both = nn.Sequential(nn.ReLU(), _perceptron(widths[0], widths[1:], 1))
 
     def forward(self, x: Tensor, y: Tensor) -> Tensor:
         """Return the scores of all pairs.
@@ -292,7 +636,7 @@ class Baseline(nn.Module):
 
     def __init__(self, columns: Columns) -> None:
         super().__init__()
-        self.network = nn.Sequential(columns, perceptron(columns.mean.numel(), (256, 256), 1))
+        self.network = nn.Sequential(columns, _perceptron(columns.mean.numel(), (256, 256), 1))
 
     def forward(self, x: Tensor) -> Tensor:
         """Return (N,)."""
@@ -300,12 +644,7 @@ class Baseline(nn.Module):
         return values.squeeze(-1)
 
 
-def named_critic(name: str, x: Columns, y: Columns) -> OnColumns:
-    """Return the critic of this name for such columns."""
-    return OnColumns(CRITICS[name](x.mean.numel(), y.mean.numel()), x, y)
-
-
-def perceptron(n_in: int, widths: Sequence[int], n_out: int) -> nn.Sequential:
+def _perceptron(n_in: int, widths: Sequence[int], n_out: int) -> nn.Sequential:
     """Return linear layers with ReLU between them."""
     layers: list[nn.Module] = []
     for width in widths:
@@ -318,351 +657,3 @@ def _check_widths(owner: str, hidden: Any) -> tuple[int, ...]:
     if not isinstance(hidden, Sequence) or isinstance(hidden, str):
         raise InputError(owner, "hidden", "a sequence of integers", hidden)
     return tuple(check_integer(owner, "hidden", width, low=1) for width in hidden)
-
-
-def info_nce_bound(scores: Tensor, product: Tensor | None = None) -> Tensor:
-    """Return InfoNCE: log N minus the loss of finding the true one among N candidates; never above log N.
-
-    log N - mean over i of (log sum_j exp s_ij - s_ii). In expectation it stays below min(I, log N).
-
-    Parameters
-    ----------
-    scores : Tensor of shape (N, N) or (N,), floating point
-        Scores of a batch, N >= 2, with the true pairs on the diagonal; or of true pairs alone.
-    product : Tensor of shape (N, M), optional
-        Row i: the true x_i with M independent y. There are then N = M + 1 candidates.
-
-    Returns
-    -------
-    Tensor of shape ()
-        The bound in nats.
-
-    Raises
-    ------
-    InputError
-        If shapes, types or devices do not fit, or a score is not finite.
-
-    References
-    ----------
-    van den Oord, Li & Vinyals (2018), "Representation learning with contrastive predictive coding", section 2.3. Poole
-    et al. (2019), "On variational bounds of mutual information", section 2.3.
-
-    Examples
-    --------
-    >>> import torch, nearfar as nf
-    >>> certain = 100 * torch.eye(8)
-    >>> round(float(nf.nn.info_nce_bound(certain)), 4)  # log 8
-    2.0794
-    """
-    joint, others = pairs_of("info_nce_bound", scores, product, rows=True)
-    candidates = torch.cat([joint[:, None], others], dim=1)
-    return (joint - candidates.logsumexp(dim=1)).mean() + math.log(candidates.shape[1])
-
-
-def dv_bound(scores: Tensor, product: Tensor | None = None) -> Tensor:
-    """Return the bound of Donsker and Varadhan (MINE): E_p f - log E_q e^f.
-
-    The logarithm of a mean over few pairs is too small on average, so the value of a batch is biased upwards (and its
-    gradient biased); with pairs enough it is the largest bound that a critic allows, whatever constant is added to f.
-
-    Parameters
-    ----------
-    scores : Tensor of shape (N, N) or (N,), floating point
-        Scores of a batch, N >= 2, with the true pairs on the diagonal; or of true pairs alone.
-    product : Tensor of shape (N, M) or (M,), optional
-        Scores of independent pairs.
-
-    Returns
-    -------
-    Tensor of shape ()
-        The bound in nats.
-
-    Raises
-    ------
-    InputError
-        If shapes, types or devices do not fit, or a score is not finite.
-
-    References
-    ----------
-    Donsker & Varadhan (1983), "Asymptotic evaluation of certain Markov process expectations for large time, IV".
-    Belghazi et al. (2018), "MINE: mutual information neural estimation", section 3.
-
-    Examples
-    --------
-    >>> import torch, nearfar as nf
-    >>> joint, product = torch.tensor([1.0, 3.0]), torch.tensor([0.0, 0.0, 0.0])
-    >>> float(nf.nn.dv_bound(joint, product))
-    2.0
-    """
-    joint, others = pairs_of("dv_bound", scores, product)
-    return joint.mean() - _log_mean_exp(others)
-
-
-def tuba_bound(scores: Tensor, product: Tensor | None = None, log_baseline: Tensor | float = 0.0) -> Tensor:
-    """Return TUBA: 1 + E_p[f - log a(x)] - E_q[e^f / a(x)], a bound for every positive baseline a.
-
-    It is tightest at a(x) = E_q[e^f | x]. Unbiased: the value of a batch has the bound as its mean.
-
-    Parameters
-    ----------
-    scores : Tensor of shape (N, N) or (N,), floating point
-        Scores of a batch, N >= 2, with the true pairs on the diagonal; or of true pairs alone.
-    product : Tensor of shape (N, M) or (M,), optional
-        Scores of independent pairs.
-    log_baseline : float or Tensor of shape () or (N,), default=0.0
-        log a(x), one for all or one for each x. With a value for each, ``product`` must have a row for each.
-
-    Returns
-    -------
-    Tensor of shape ()
-        The bound in nats; minus infinity if E_q[e^f / a] overflows.
-
-    Raises
-    ------
-    InputError
-        If shapes, types or devices do not fit, or a score is not finite.
-
-    References
-    ----------
-    Barber & Agakov (2003), "The IM algorithm". Poole et al. (2019), "On variational bounds of mutual information",
-    section 2.2.
-
-    Examples
-    --------
-    >>> import math, torch, nearfar as nf
-    >>> scores = torch.tensor([[2.0, 0.0], [0.0, 2.0]])
-    >>> float(nf.nn.tuba_bound(scores))
-    2.0
-    """
-    joint, others = pairs_of("tuba_bound", scores, product)
-    return _tuba(joint, others, check_baseline("tuba_bound", log_baseline, joint, others))
-
-
-def nwj_bound(scores: Tensor, product: Tensor | None = None) -> Tensor:
-    """Return the bound of Nguyen, Wainwright and Jordan (MINE-f): E_p f - E_q e^(f - 1).
-
-    TUBA at a = e. Unbiased, best at f = 1 + log p/q, where its variance grows like e^I.
-
-    Parameters
-    ----------
-    scores : Tensor of shape (N, N) or (N,), floating point
-        Scores of a batch, N >= 2, with the true pairs on the diagonal; or of true pairs alone.
-    product : Tensor of shape (N, M) or (M,), optional
-        Scores of independent pairs.
-
-    Returns
-    -------
-    Tensor of shape ()
-        The bound in nats; minus infinity if E_q e^f overflows.
-
-    Raises
-    ------
-    InputError
-        If shapes, types or devices do not fit, or a score is not finite.
-
-    References
-    ----------
-    Nguyen, Wainwright & Jordan (2010), "Estimating divergence functionals and the likelihood ratio by convex risk
-    minimization". Poole et al. (2019), "On variational bounds of mutual information", section 2.2.
-
-    Examples
-    --------
-    >>> import torch, nearfar as nf
-    >>> joint, product = torch.tensor([3.0, 3.0]), torch.tensor([1.0, 1.0, 1.0])
-    >>> float(nf.nn.nwj_bound(joint, product))
-    2.0
-    """
-    joint, others = pairs_of("nwj_bound", scores, product)
-    return _tuba(joint, others, 1.0)
-
-
-def js_objective(scores: Tensor, product: Tensor | None = None) -> Tensor:
-    """Return what critics for JS and SMILE ascend: -E_p softplus(-f) - E_q softplus(f). No estimate of I itself.
-
-    It is that of a classifier of true against independent pairs: largest, 2 JSD(p, q) - log 4, at f = log p/q. Its
-    gradient is bounded, which makes training steady where that of NWJ and DV is not.
-
-    Parameters
-    ----------
-    scores : Tensor of shape (N, N) or (N,), floating point
-        Scores of a batch, N >= 2, with the true pairs on the diagonal; or of true pairs alone.
-    product : Tensor of shape (N, M) or (M,), optional
-        Scores of independent pairs.
-
-    Returns
-    -------
-    Tensor of shape ()
-        At most 0.
-
-    Raises
-    ------
-    InputError
-        If shapes, types or devices do not fit, or a score is not finite.
-
-    References
-    ----------
-    Nowozin, Cseke & Tomioka (2016), "f-GAN: training generative neural samplers using variational
-    divergence minimization". Hjelm et al. (2019), "Learning deep representations by mutual information estimation and
-    maximization".
-
-    Examples
-    --------
-    >>> import torch, nearfar as nf
-    >>> round(float(nf.nn.js_objective(torch.zeros(4, 4))), 4)  # knows nothing: -log 4
-    -1.3863
-    """
-    joint, others = pairs_of("js_objective", scores, product)
-    return -softplus(-joint).mean() - softplus(others).mean()
-
-
-def js_bound(scores: Tensor, product: Tensor | None = None) -> Tensor:
-    """Return what a critic that ``js_objective`` has trained says of I: NWJ at f + 1, that is 1 + E_p f - E_q e^f.
-
-    The optimum of the objective is f = log p/q, that of NWJ is one more: hence the shift.
-
-    Parameters
-    ----------
-    scores : Tensor of shape (N, N) or (N,), floating point
-        Scores of a batch, N >= 2, with the true pairs on the diagonal; or of true pairs alone.
-    product : Tensor of shape (N, M) or (M,), optional
-        Scores of independent pairs.
-
-    Returns
-    -------
-    Tensor of shape ()
-        The bound in nats; minus infinity if E_q e^f overflows.
-
-    Raises
-    ------
-    InputError
-        If shapes, types or devices do not fit, or a score is not finite.
-
-    References
-    ----------
-    Poole et al. (2019), "On variational bounds of mutual information".
-
-    Examples
-    --------
-    >>> import torch, nearfar as nf
-    >>> scores = torch.tensor([[2.0, 0.0], [0.0, 2.0]])
-    >>> bool(nf.nn.js_bound(scores) == nf.nn.nwj_bound(scores + 1))
-    True
-    """
-    joint, others = pairs_of("js_bound", scores, product)
-    return _tuba(joint, others, 0.0)
-
-
-def interpolated_bound(
-    scores: Tensor, product: Tensor | None = None, alpha: float = 0.01, log_baseline: Tensor | float = 0.0
-) -> Tensor:
-    """Return a bound between InfoNCE (alpha = 1) and TUBA (alpha = 0): its baseline is a mixture of theirs.
-
-    TUBA at a = alpha m + (1 - alpha) q(x), m the mean of e^f over K candidates of the same x. For an independent pair
-    they are the K = N - 1 independent ones; for a true pair they are itself and the independent ones but one, each left
-    out in turn. Small alpha: less bias, more variance. No value is above 1 + log(K / alpha), or log K at alpha = 1.
-
-    Parameters
-    ----------
-    scores : Tensor of shape (N, N) or (N,), floating point
-        Scores of a batch, N >= 2, with the true pairs on the diagonal; or of true pairs alone.
-    product : Tensor of shape (N, M), optional
-        Row i: the true x_i with M independent y; then K = M.
-    alpha : float in [0, 1], default=0.01
-        Share of the mean over the batch in the baseline.
-    log_baseline : float or Tensor of shape () or (N,), default=0.0
-        log q(x), one for all or one for each x.
-
-    Returns
-    -------
-    Tensor of shape ()
-        The bound in nats.
-
-    Raises
-    ------
-    InputError
-        If shapes, types or devices do not fit, a score is not finite, or alpha is outside [0, 1].
-
-    References
-    ----------
-    Poole et al. (2019), "On variational bounds of mutual information", section 2.3 on nonlinear
-    interpolation; the leave-one-out means are those of its notebook.
-
-    Examples
-    --------
-    >>> import torch, nearfar as nf
-    >>> scores = torch.tensor([[2.0, 0.0, 0.5], [0.0, 2.0, 1.0], [-1.0, 0.0, 1.0]])
-    >>> torch.isclose(nf.nn.interpolated_bound(scores, alpha=0.0), nf.nn.tuba_bound(scores))
-    tensor(True)
-    """
-    owner = "interpolated_bound"
-    share = check_real(owner, "alpha", alpha, low=0, high=1)
-    joint, others = pairs_of(owner, scores, product, rows=True)
-    free = check_baseline(owner, log_baseline, joint, others) + _log(1 - share)
-    n_candidates = others.shape[1]
-    among = torch.logaddexp(_lse_with_one_left_out(joint, others) + _log(share / n_candidates), free)  # (N, M)
-    beside = torch.logaddexp(others.logsumexp(dim=1, keepdim=True) + _log(share / n_candidates), free)  # (N, 1)
-    return 1 + (joint[:, None] - among).mean() - _log_mean_exp(others - beside).exp()
-
-
-def smile_bound(scores: Tensor, product: Tensor | None = None, tau: float = 5.0) -> Tensor:
-    """Return SMILE: DV with e^f of independent pairs clipped to [e^-tau, e^tau]; ``js_objective`` trains the critic.
-
-    Clipping takes away most of the variance of DV, and with it the property of a bound: it can be above I. At tau =
-    infinity it is DV.
-
-    Parameters
-    ----------
-    scores : Tensor of shape (N, N) or (N,), floating point
-        Scores of a batch, N >= 2, with the true pairs on the diagonal; or of true pairs alone.
-    product : Tensor of shape (N, M) or (M,), optional
-        Scores of independent pairs.
-    tau : float > 0, default=5.0
-        Where scores of independent pairs are cut.
-
-    Returns
-    -------
-    Tensor of shape ()
-        The estimate in nats.
-
-    Raises
-    ------
-    InputError
-        If shapes, types or devices do not fit, a score is not finite, or tau is not above 0.
-
-    References
-    ----------
-    Song & Ermon (2020), "Understanding the limitations of variational mutual information estimators", section 4.
-
-    Examples
-    --------
-    >>> import torch, nearfar as nf
-    >>> joint, product = torch.tensor([6.0]), torch.tensor([9.0, 9.0])
-    >>> float(nf.nn.smile_bound(joint, product)), float(nf.nn.dv_bound(joint, product))
-    (1.0, -3.0)
-    """
-    limit = check_real("smile_bound", "tau", tau, low=0, open_low=True)
-    joint, others = pairs_of("smile_bound", scores, product)
-    return joint.mean() - _log_mean_exp(others.clamp(-limit, limit))
-
-
-def _tuba(joint: Tensor, others: Tensor, log_baseline: Tensor | float) -> Tensor:
-    return 1 + (joint[:, None] - log_baseline).mean() - _log_mean_exp(others - log_baseline).exp()
-
-
-def _log_mean_exp(values: Tensor) -> Tensor:
-    return values.flatten().logsumexp(dim=0) - math.log(values.numel())
-
-
-def _log(value: float) -> float:
-    return math.log(value) if value > 0 else -math.inf
-
-
-def _lse_with_one_left_out(joint: Tensor, others: Tensor) -> Tensor:
-    """Return (N, M): log(e^joint_i + sum over k != j of e^others_ik).
-
-    From what stands before j and what stands after it: to subtract e^others_ij from the sum would cancel.
-    """
-    nothing = others.new_full((len(others), 1), -math.inf)
-    before = torch.cat([nothing, others.logcumsumexp(dim=1)[:, :-1]], dim=1)
-    after = torch.cat([others.flip(1).logcumsumexp(dim=1).flip(1)[:, 1:], nothing], dim=1)
-    return torch.logaddexp(torch.logaddexp(joint[:, None], before), after)

@@ -11,11 +11,11 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import torch
-import torch.distributed as dist
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 from nearfar._core.checks import check_flag, check_real
+from nearfar._core.processes import check_alike, join_rows, n_processes, rank
 from nearfar._core.tensors import (
     check_device,
     check_finite,
@@ -28,71 +28,6 @@ from nearfar._core.tensors import (
 )
 from nearfar.contrastive.losses import RANKING, row_blocks
 from nearfar.errors import InputError, NumericalError
-
-# ------------------------------------------------------------
-# Rows of several processes joined, with gradients that come back: the part that talks by torch.distributed.
-
-
-def n_processes() -> int:
-    """Return the number of processes: 1 where torch.distributed is not initialised."""
-    return dist.get_world_size() if dist.is_available() and dist.is_initialized() else 1
-
-
-def rank() -> int:
-    """Return the number of this process."""
-    return dist.get_rank()
-
-
-def check_alike(owner: str, name: str, rows: Tensor, **others: object) -> None:
-    """Raise in all processes when rows, or what comes with them, are not of one shape and type in all processes."""
-    own = " ".join([f"shape {tuple(rows.shape)}, {rows.dtype}", *(f"{key}={value}" for key, value in others.items())])
-    # As bytes, not by all_gather_object: that pickles. Texts that are longer than the buffer differ before its end.
-    text = torch.zeros(256, dtype=torch.uint8)
-    code = torch.frombuffer(bytearray(own.encode()[:256]), dtype=torch.uint8)
-    text[: len(code)] = code
-    texts = [bytes(t.tolist()).rstrip(b"\0").decode() for t in all_gather(text.to(rows.device)[None]).cpu()]
-    if len(set(texts)) > 1:
-        got = "; ".join(f"process {rank}: {told}" for rank, told in enumerate(texts))
-        raise InputError(owner, name, "alike in all processes", got, "Drop the last, smaller batch.")
-
-
-def check_same_gradient(owner: str, rows: Tensor | slice, slope: Tensor, columns: Tensor) -> None:
-    """Raise in all processes when the gradient of T, in these rows, is not the same, to the bit, in all of them."""
-    parts = (slope, columns) if isinstance(rows, slice) else (slope, columns, rows)
-    sums = [int(part.double().sum().view(torch.int64)) for part in parts]
-    told = all_gather(torch.tensor([[len(slope), *sums]], device=slope.device))
-    if (told != told[0]).any():
-        hint = "Wrap the model in torch.nn.parallel.DistributedDataParallel: it joins gradients, and starts all alike."
-        raise InputError(owner, "the gradient of T", "the same in all processes", "different ones", hint)
-
-
-def join_rows(rows: Tensor) -> Tensor:
-    """Return the rows (R B, ...) of all processes; the gradient of a row is the sum of that in all processes."""
-    result: Tensor = _Join.apply(rows)  # type: ignore[no-untyped-call]
-    return result
-
-
-class _Join(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx: Any, rows: Tensor) -> Tensor:
-        ctx.n_rows = len(rows)
-        return all_gather(rows)
-
-    @staticmethod
-    @once_differentiable
-    def backward(ctx: Any, slope: Tensor) -> Tensor:
-        total = slope.to(working_dtype(slope), copy=True, memory_format=torch.contiguous_format)
-        dist.all_reduce(total)
-        start = rank() * ctx.n_rows
-        return total[start : start + ctx.n_rows].to(slope.dtype, copy=True)
-
-
-def all_gather(rows: Tensor) -> Tensor:
-    """Return the rows of all processes, of one shape in all, in the order of their ranks."""
-    rows = rows.detach().contiguous()
-    everywhere = [torch.empty_like(rows) for _ in range(n_processes())]
-    dist.all_gather(everywhere, rows)
-    return torch.cat(everywhere)
 
 
 def gather_rows(rows: Tensor) -> Tensor:
@@ -183,7 +118,7 @@ def in_batch_scores(
     >>> target
     tensor([0, 1, 2])
     """
-    queries, scale, batch = _checked("in_batch_scores", queries, keys, None, ids, temperature, gather)
+    scale, batch = _check_batch("in_batch_scores", queries, keys, None, ids, temperature, gather)
     wide = working_dtype(queries)
     with _without_autocast(queries):
         scores = torch.mm(queries.to(wide) * scale, batch.keys.to(wide).T)
@@ -255,7 +190,7 @@ def in_batch_nce(
     """
     owner = "in_batch_nce"
     check_reduction(owner, reduction)
-    queries, scale, batch = _checked(owner, queries, keys, log_q, ids, temperature, gather)
+    scale, batch = _check_batch(owner, queries, keys, log_q, ids, temperature, gather)
     losses: Tensor = _InBatch.apply(queries, scale, *batch)  # type: ignore[no-untyped-call]
     if not bool(losses.detach().isfinite().all()):
         raise NumericalError(f"{owner}: a scalar product of queries and keys is too large. Normalise the vectors.")
@@ -271,35 +206,34 @@ class _Batch(NamedTuple):
     ids: Tensor | None  # (N,)
 
 
-def _checked(
-    owner: str, queries: object, keys: object, log_q: object, ids: object, temperature: float, gather: bool
-) -> tuple[Tensor, float, _Batch]:
-    """Return queries, the factor of scalar products, and the keys of all processes."""
-    asked = check_floats(owner, "queries", queries, (None, None))
-    own = check_floats(owner, "keys", keys, asked.shape)
-    check_same_kind(owner, "keys", own, "queries", asked)
+def _check_batch(
+    owner: str, queries: Tensor, keys: Tensor, log_q: Any, ids: Any, temperature: float, gather: bool
+) -> tuple[float, _Batch]:
+    """Return the factor of scalar products, and the keys of all processes."""
+    check_floats(owner, "queries", queries, (None, None))
+    check_floats(owner, "keys", keys, queries.shape)
+    check_same_kind(owner, "keys", keys, "queries", queries)
     scale = 1 / check_real(owner, "temperature", temperature, low=0, open_low=True)
-    bias = None if log_q is None else check_floats(owner, "log_q", log_q, (len(own),))
-    codes = None if ids is None else check_integers(owner, "ids", ids, (len(own),))
-    for name, given in (("log_q", bias), ("ids", codes)):
-        if given is not None:
-            check_device(owner, name, given, "keys", own)
-    check_finite(owner, "queries", asked)
-    check_finite(owner, "keys", own)
-    if bias is not None:
-        check_finite(owner, "log_q", bias, "A key that is in the batch has a probability above 0.")
-        bias = bias.detach().to(working_dtype(own))
-    apart = not check_flag(owner, "gather", gather) or n_processes() == 1
-    if apart and len(own) < 2:
+    log_q = None if log_q is None else check_floats(owner, "log_q", log_q, (len(keys),))
+    ids = None if ids is None else check_integers(owner, "ids", ids, (len(keys),))
+    for name, value in (("log_q", log_q), ("ids", ids)):
+        if value is not None:
+            check_device(owner, name, value, "keys", keys)
+    check_finite(owner, "queries", queries)
+    check_finite(owner, "keys", keys)
+    if log_q is not None:
+        check_finite(owner, "log_q", log_q, "A key that is in the batch has a probability above 0.")
+        log_q = log_q.detach().to(working_dtype(keys))
+    is_alone = not check_flag(owner, "gather", gather) or n_processes() == 1
+    if is_alone and len(keys) < 2:
         hint = "The negatives are the keys of the other queries."
         raise InputError(owner, "keys", "two or more: in-batch negatives are the others", "a batch of one", hint)
-    first = 0 if apart else rank() * len(own)
-    target = torch.arange(first, first + len(own), device=own.device)
-    if apart:
-        return asked, scale, _Batch(own, target, bias, codes)
-    check_alike(owner, "keys", own, with_log_q=bias is not None, with_ids=codes is not None)
-    joined = (None if rows is None else join_rows(rows) for rows in (bias, codes))
-    return asked, scale, _Batch(join_rows(own), target, *joined)
+    target = torch.arange(len(keys), device=keys.device)
+    if is_alone:
+        return scale, _Batch(keys, target, log_q, ids)
+    check_alike(owner, "keys", keys, with_log_q=log_q is not None, with_ids=ids is not None)
+    joined = (None if rows is None else join_rows(rows) for rows in (log_q, ids))
+    return scale, _Batch(join_rows(keys), target + rank() * len(keys), *joined)
 
 
 def _accidental_hits(batch: _Batch, rows: slice) -> Tensor | None:
@@ -342,18 +276,18 @@ class _InBatch(torch.autograd.Function):
             keys = batch.keys.to(log_z.dtype)
             keys_slope = torch.zeros_like(keys)
             for rows in row_blocks(len(queries), len(keys)):
-                asked = queries[rows].to(log_z.dtype) * ctx.scale
-                slope = _logits(asked, keys, batch, rows)
+                scaled = queries[rows].to(log_z.dtype) * ctx.scale
+                slope = _logits(scaled, keys, batch, rows)
                 RANKING.slope(slope, batch.target[rows], log_z[rows])
                 slope.mul_(weight[rows, None])
                 queries_slope[rows] = torch.mm(slope, keys) * ctx.scale
-                keys_slope.addmm_(slope.T, asked)
+                keys_slope.addmm_(slope.T, scaled)
         return queries_slope, None, keys_slope.to(batch.keys.dtype), None, None, None
 
 
-def _logits(asked: Tensor, keys: Tensor, batch: _Batch, rows: slice) -> Tensor:
+def _logits(scaled: Tensor, keys: Tensor, batch: _Batch, rows: slice) -> Tensor:
     """Return the logits of a block of rows: corrected scores, accidental hits masked."""
-    logits = torch.mm(asked, keys.T)
+    logits = torch.mm(scaled, keys.T)
     if batch.log_q is not None:
         logits.sub_(batch.log_q)
     hits = _accidental_hits(batch, rows)

@@ -1,11 +1,20 @@
-"""From scores to probabilities: what a contrastive objective has learned, and whether it needs a normaliser.
+"""Contrastive losses: functions of scores, which know nothing of encoders, batches, samplers or processes.
 
-At the optimum, with noise q and N candidates of which one is true::
+A row of ``scores`` holds the scores of the N candidates of one example, of which the one in column ``target`` is true
+and the others are noise. With s the scores, s+ that of the true candidate, s- those of noise, and q the noise::
 
-    global (ranking)   s = ln p(y|x)/q(y) + c(x)           ->  p(y|x) = softmax of s + ln q
-    local (binary)     s = ln p(y|x)/q(y) - ln(N - 1)      ->  p(y|x) = exp(s + ln q + ln(N - 1))
+    global_nce       -l+ + ln sum exp(l)                  l = s - ln q
+    local_nce        -ln sigma(l+) - sum ln sigma(-l-)    l = s - ln q - ln(N - 1)
+    full_softmax     -s+ + ln sum exp(s)                  over all classes
+    sampled_softmax  -s+ + ln(exp(s+) + sum exp(s-) / (m q))
+    hinge            max(0, margin - s+ + s-)             for the hardest, a semi-hard or every noise candidate
+    debiased_nce     -ln(e+ / (e+ + g))                   e = exp(s / temperature), g an estimate of the sum over noise
 
-A loss that was given ``log_q`` has learned ln p itself, up to c(x) the first and without it the second.
+A score of -inf masks a candidate: it is left out, and gets no gradient. Half precision is computed in float32, and the
+loss then is float32; gradients have the type of the scores.
+
+What a loss has learned: at the optimum, ``ln p(y|x)`` is ``s + ln q`` up to a constant for each x (global), or
+``s + ln q + ln(N - 1)`` without one (local). A loss that was given ``log_q`` has learned ln p itself.
 """
 
 from __future__ import annotations
@@ -33,129 +42,6 @@ from nearfar._core.tensors import (
     working_dtype,
 )
 from nearfar.errors import InputError
-
-# ------------------------------------------------------------
-# Losses that are sums over the rows of a matrix of logits, computed a block of rows at a time.
-#
-# A loss per row is two functions, its value and its slope in the logits. The slope is computed anew from the scores
-# when
-# it is asked for, straight into the gradient: beyond the scores and their gradient there is never more than one block.
-#
-#     ranking   lse(l) - l_true                                   slope: softmax(l), at the true one less 1
-#     binary    -ln sigma(l_true) - sum over others ln sigma(-l)  slope: sigma(l), at the true one less 1
-
-BLOCK = 2**20  # entries of a block: 4 MiB in float32
-
-
-class RowLoss(NamedTuple):
-    """A loss per row: both functions may overwrite the logits (b, N) they are given."""
-
-    value: Callable[[Tensor, Tensor], tuple[Tensor, Tensor]]
-    """From logits and target (b,) to the loss (b,) and what ``slope`` wants to know again (b,)."""
-    slope: Callable[[Tensor, Tensor, Tensor], None]
-    """Overwrites the logits by the derivative of the loss."""
-
-
-def _ranking_value(logits: Tensor, target: Tensor) -> tuple[Tensor, Tensor]:
-    log_z = torch.logsumexp(logits, 1)
-    return log_z - logits.gather(1, target[:, None])[:, 0], log_z
-
-
-def _ranking_slope(logits: Tensor, target: Tensor, log_z: Tensor) -> None:
-    logits.sub_(log_z[:, None]).exp_()
-    logits[torch.arange(len(target), device=target.device), target] -= 1
-
-
-def _binary_value(logits: Tensor, target: Tensor) -> tuple[Tensor, Tensor]:
-    logits.scatter_(1, target[:, None], -logits.gather(1, target[:, None]))
-    near_zero = logits.abs().neg_().exp_().log1p_().sum(1)
-    loss = near_zero + logits.clamp_(min=0).sum(1)  # -ln sigma(-l) = ln(1 + e^-|l|) + max(l, 0)
-    return loss, loss
-
-
-def _binary_slope(logits: Tensor, target: Tensor, _: Tensor) -> None:
-    true = -torch.sigmoid(-logits.gather(1, target[:, None]))
-    logits.sigmoid_().scatter_(1, target[:, None], true)
-
-
-RANKING = RowLoss(_ranking_value, _ranking_slope)
-BINARY = RowLoss(_binary_value, _binary_slope)
-
-
-def row_blocks(n_rows: int, n_columns: int) -> Iterator[slice]:
-    """Cut the rows of a matrix into blocks of about ``BLOCK`` entries."""
-    step = max(1, BLOCK // n_columns)
-    for start in range(0, n_rows, step):
-        yield slice(start, min(start + step, n_rows))
-
-
-def row_loss(loss: RowLoss, scores: Tensor, target: Tensor, log_q: Tensor | None, shift: float = 0.0) -> Tensor:
-    """Return the loss per row of the logits ``scores - log_q - shift``, in the working type; shape (B,).
-
-    ``log_q`` is (N,), (B, N) or None, in the working type. Differentiable once, in scores and log_q.
-    """
-    result: Tensor = _RowLoss.apply(scores, target, log_q, loss, shift)  # type: ignore[no-untyped-call]
-    return result
-
-
-class _RowLoss(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx: Any, scores: Tensor, target: Tensor, log_q: Tensor | None, loss: RowLoss, shift: float) -> Tensor:
-        values = torch.empty(len(scores), dtype=working_dtype(scores), device=scores.device)
-        state = torch.empty_like(values)
-        for rows in row_blocks(*scores.shape):
-            logits = _logits(scores, log_q, shift, rows)
-            values[rows], state[rows] = loss.value(logits, target[rows])
-        ctx.save_for_backward(scores, target, log_q, state)
-        ctx.loss, ctx.shift = loss, shift
-        return values
-
-    @staticmethod
-    @once_differentiable
-    def backward(ctx: Any, weight: Tensor) -> tuple[Tensor | None, ...]:
-        scores, target, log_q, state = ctx.saved_tensors
-        slope = torch.empty_like(scores, memory_format=torch.contiguous_format)
-        slope_q = torch.zeros_like(log_q) if ctx.needs_input_grad[2] else None
-        for rows in row_blocks(*scores.shape):
-            part = slope[rows]
-            logits = _logits(scores, log_q, ctx.shift, rows, part if part.dtype == state.dtype else None)
-            ctx.loss.slope(logits, target[rows], state[rows])
-            logits.mul_(weight[rows, None])
-            if logits.dtype != part.dtype:
-                part.copy_(logits)
-            if slope_q is not None and slope_q.ndim == 2:
-                slope_q[rows] = -logits
-            elif slope_q is not None:
-                slope_q.sub_(logits.sum(0))
-        return slope, None, slope_q, None, None
-
-
-def _logits(scores: Tensor, log_q: Tensor | None, shift: float, rows: slice, out: Tensor | None = None) -> Tensor:
-    """Return a block of ``scores - log_q - shift`` in the working type, written to ``out`` if it is given."""
-    part = scores[rows]
-    if out is None:
-        out = torch.empty(part.shape, dtype=working_dtype(scores), device=scores.device)
-    if log_q is None:
-        out.copy_(part)
-    else:
-        torch.sub(part, log_q[rows] if log_q.ndim == 2 else log_q, out=out)
-    return out.sub_(shift) if shift else out
-
-
-# ------------------------------------------------------------
-# Contrastive losses: functions of scores, which know nothing of encoders, batches, samplers or processes.
-#
-# A row of ``scores`` holds the scores of the N candidates of one example, of which the one in column ``target`` is true
-# and the others are noise. With s the scores and q the noise:
-#
-#     global_nce       -l+ + ln sum exp(l)                  l = s - ln q
-#     local_nce        -ln sigma(l+) - sum ln sigma(-l-)    l = s - ln q - ln(N - 1)
-#     full_softmax     -s+ + ln sum exp(s)                  over all classes
-#     sampled_softmax  -s+ + ln(exp(s+) + sum exp(s-) / (m q))
-#
-# A score of -inf masks a candidate: it is left out, and gets no gradient. Half precision is computed in float32, and
-# the
-# loss then is float32; gradients have the type of the scores.
 
 
 def global_nce(scores: Tensor, target: Tensor, log_q: Tensor | None = None, reduction: str = "mean") -> Tensor:
@@ -208,10 +94,7 @@ def global_nce(scores: Tensor, target: Tensor, log_q: Tensor | None = None, redu
     >>> round(global_nce(scores, torch.tensor([0, 2]), log_q).item(), 4)
     0.8063
     """
-    owner = "global_nce"
-    scores, target = check_candidates(owner, scores, target)
-    check_reduction(owner, reduction)
-    log_q = None if log_q is None else check_log_q(owner, "log_q", log_q, scores)
+    scores, target, log_q = _check_row_loss("global_nce", scores, target, log_q, reduction)
     return reduce(row_loss(RANKING, scores, target, log_q), reduction)
 
 
@@ -260,13 +143,9 @@ def local_nce(scores: Tensor, target: Tensor, log_q: Tensor | None = None, reduc
     >>> local_nce(scores, torch.tensor([0, 2]), reduction="none")
     tensor([2.1333, 2.0794])
     """
-    owner = "local_nce"
-    scores, target = check_candidates(owner, scores, target)
-    check_reduction(owner, reduction)
-    if log_q is None:
-        return reduce(row_loss(BINARY, scores, target, None), reduction)
-    log_q = check_log_q(owner, "log_q", log_q, scores)
-    return reduce(row_loss(BINARY, scores, target, log_q, math.log(scores.shape[1] - 1)), reduction)
+    scores, target, log_q = _check_row_loss("local_nce", scores, target, log_q, reduction)
+    shift = 0.0 if log_q is None else math.log(scores.shape[1] - 1)
+    return reduce(row_loss(BINARY, scores, target, log_q, shift), reduction)
 
 
 def full_softmax(scores: Tensor, target: Tensor, reduction: str = "mean") -> Tensor:
@@ -305,9 +184,7 @@ def full_softmax(scores: Tensor, target: Tensor, reduction: str = "mean") -> Ten
     >>> full_softmax(torch.zeros(2, 5), torch.tensor([3, 0]))
     tensor(1.6094)
     """
-    owner = "full_softmax"
-    scores, target = check_candidates(owner, scores, target)
-    check_reduction(owner, reduction)
+    scores, target, _ = _check_row_loss("full_softmax", scores, target, None, reduction)
     return reduce(row_loss(RANKING, scores, target, None), reduction)
 
 
@@ -391,8 +268,8 @@ def _accidental_hits(owner: str, true_ids: object, noise_ids: object, noise: Ten
     if true_ids is None and noise_ids is None:
         return None
     if true_ids is None or noise_ids is None:
-        given, missing = ("noise_ids", "true_ids") if true_ids is None else ("true_ids", "noise_ids")
-        raise InputError(owner, missing, f"given together with {given}", "None")
+        found, missing = ("noise_ids", "true_ids") if true_ids is None else ("true_ids", "noise_ids")
+        raise InputError(owner, missing, f"given together with {found}", "None")
     true = check_integers(owner, "true_ids", true_ids, (len(noise),))
     per_row = isinstance(noise_ids, Tensor) and noise_ids.ndim == 2
     drawn = check_integers(owner, "noise_ids", noise_ids, noise.shape if per_row else noise.shape[1:])
@@ -400,14 +277,6 @@ def _accidental_hits(owner: str, true_ids: object, noise_ids: object, noise: Ten
         check_device(owner, name, ids, "noise_scores", noise)
     return drawn == true[:, None]
 
-
-# ------------------------------------------------------------
-# Losses that look at how hard a noise candidate is, as functions of scores like those.
-#
-# With s+ the score of the true candidate and s- those of noise:
-#
-#     hinge            max(0, margin - s+ + s-)   for the hardest, a semi-hard or every noise candidate
-#     debiased_nce     -ln(e+ / (e+ + g))         e = exp(s / temperature), g an estimate of the sum over noise
 
 NEGATIVES = ("hardest", "semi-hard", "sum")
 
@@ -608,7 +477,7 @@ def recover_conditional(
 
     Notes
     -----
-    An id that the noise never gives, with -inf in ``log_q``, is refused: what its score says is anybody's guess.
+    An id that the noise never gives, with -inf in ``log_q``, is refused: the data do not determine its score.
     With the marginal as noise and no ``log_q``, the scores themselves are pointwise mutual information, up to c(x)
     or ln(N - 1).
 
@@ -722,3 +591,117 @@ def _with_log_q(owner: str, scores: Tensor, log_q: Tensor | None) -> Tensor:
     scores = check_scores(owner, "scores", scores, (None, None))
     wide = scores.to(working_dtype(scores))
     return wide if log_q is None else wide + check_log_q(owner, "log_q", log_q, wide)
+
+
+# -- losses that are sums over the rows of a matrix of logits ---------------------------------------------------------
+#
+# A loss per row is two functions, its value and its slope in the logits. Both go through the scores a block of rows at
+# a time, and the slope is computed anew, straight into the gradient: memory is the scores, their gradient and a block.
+#
+#     ranking   lse(l) - l_true                                   slope: softmax(l), at the true one less 1
+#     binary    -ln sigma(l_true) - sum over others ln sigma(-l)  slope: sigma(l), at the true one less 1
+
+BLOCK = 2**20  # entries of a block: 4 MiB in float32
+
+
+class RowLoss(NamedTuple):
+    """A loss per row, of logits (b, N) that both functions may overwrite."""
+
+    value: Callable[[Tensor, Tensor], tuple[Tensor, Tensor]]
+    """From logits and target (b,) to the loss (b,) and a number that ``slope`` needs again (b,)."""
+    slope: Callable[[Tensor, Tensor, Tensor], None]
+    """Overwrites the logits by the derivative of the loss."""
+
+
+def _ranking_value(logits: Tensor, target: Tensor) -> tuple[Tensor, Tensor]:
+    log_z = torch.logsumexp(logits, 1)
+    return log_z - logits.gather(1, target[:, None])[:, 0], log_z
+
+
+def _ranking_slope(logits: Tensor, target: Tensor, log_z: Tensor) -> None:
+    logits.sub_(log_z[:, None]).exp_()
+    logits[torch.arange(len(target), device=target.device), target] -= 1
+
+
+def _binary_value(logits: Tensor, target: Tensor) -> tuple[Tensor, Tensor]:
+    logits.scatter_(1, target[:, None], -logits.gather(1, target[:, None]))
+    near_zero = logits.abs().neg_().exp_().log1p_().sum(1)
+    loss = near_zero + logits.clamp_(min=0).sum(1)  # -ln sigma(-l) = ln(1 + e^-|l|) + max(l, 0)
+    return loss, loss
+
+
+def _binary_slope(logits: Tensor, target: Tensor, _: Tensor) -> None:
+    true = -torch.sigmoid(-logits.gather(1, target[:, None]))
+    logits.sigmoid_().scatter_(1, target[:, None], true)
+
+
+RANKING = RowLoss(_ranking_value, _ranking_slope)
+BINARY = RowLoss(_binary_value, _binary_slope)
+
+
+def row_blocks(n_rows: int, n_columns: int) -> Iterator[slice]:
+    """Cut the rows of a matrix into blocks of about ``BLOCK`` entries."""
+    step = max(1, BLOCK // n_columns)
+    for start in range(0, n_rows, step):
+        yield slice(start, min(start + step, n_rows))
+
+
+def row_loss(loss: RowLoss, scores: Tensor, target: Tensor, log_q: Tensor | None, shift: float = 0.0) -> Tensor:
+    """Return the loss per row of the logits ``scores - log_q - shift``, in the working type; shape (B,).
+
+    ``log_q`` is (N,), (B, N) or None, in the working type. Differentiable once, in scores and log_q.
+    """
+    result: Tensor = _RowLoss.apply(scores, target, log_q, loss, shift)  # type: ignore[no-untyped-call]
+    return result
+
+
+class _RowLoss(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, scores: Tensor, target: Tensor, log_q: Tensor | None, loss: RowLoss, shift: float) -> Tensor:
+        values = torch.empty(len(scores), dtype=working_dtype(scores), device=scores.device)
+        state = torch.empty_like(values)
+        for rows in row_blocks(*scores.shape):
+            logits = _logits(scores, log_q, shift, rows)
+            values[rows], state[rows] = loss.value(logits, target[rows])
+        ctx.save_for_backward(scores, target, log_q, state)
+        ctx.loss, ctx.shift = loss, shift
+        return values
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, weight: Tensor) -> tuple[Tensor | None, ...]:
+        scores, target, log_q, state = ctx.saved_tensors
+        slope = torch.empty_like(scores, memory_format=torch.contiguous_format)
+        slope_q = torch.zeros_like(log_q) if ctx.needs_input_grad[2] else None
+        for rows in row_blocks(*scores.shape):
+            part = slope[rows]
+            logits = _logits(scores, log_q, ctx.shift, rows, part if part.dtype == state.dtype else None)
+            ctx.loss.slope(logits, target[rows], state[rows])
+            logits.mul_(weight[rows, None])
+            if logits.dtype != part.dtype:
+                part.copy_(logits)
+            if slope_q is not None and slope_q.ndim == 2:
+                slope_q[rows] = -logits
+            elif slope_q is not None:
+                slope_q.sub_(logits.sum(0))
+        return slope, None, slope_q, None, None
+
+
+def _logits(scores: Tensor, log_q: Tensor | None, shift: float, rows: slice, out: Tensor | None = None) -> Tensor:
+    """Return a block of ``scores - log_q - shift`` in the working type, written to ``out`` if it is given."""
+    part = scores[rows]
+    if out is None:
+        out = torch.empty(part.shape, dtype=working_dtype(scores), device=scores.device)
+    if log_q is None:
+        out.copy_(part)
+    else:
+        torch.sub(part, log_q[rows] if log_q.ndim == 2 else log_q, out=out)
+    return out.sub_(shift) if shift else out
+
+
+def _check_row_loss(
+    owner: str, scores: Tensor, target: Tensor, log_q: Tensor | None, reduction: str
+) -> tuple[Tensor, Tensor, Tensor | None]:
+    scores, target = check_candidates(owner, scores, target)
+    check_reduction(owner, reduction)
+    return scores, target, None if log_q is None else check_log_q(owner, "log_q", log_q, scores)

@@ -24,231 +24,14 @@ from torch import Tensor, nn
 from nearfar._core.checks import check_choice, check_integer, check_random_state, check_real
 from nearfar._core.tensors import check_device
 from nearfar.contrastive import bounds
-from nearfar.contrastive.bounds import CRITICS, Baseline, Columns, named_critic
+from nearfar.contrastive.bounds import CRITICS, Baseline, Columns, OnColumns
 from nearfar.errors import InputError, NearfarWarning, NumericalError
 
-# ------------------------------------------------------------
-# Pairs for the estimate of mutual information: checked, cut into three parts, drawn without touching torch's state.
-
-
-@dataclass(frozen=True)
-class Parts:
-    """Numbers of the pairs to train on, to choose the critic by, and to take the value on."""
-
-    for_training: Tensor
-    for_choice: Tensor
-    for_value: Tensor
-    batch_size: int
-
-
-def check_pairs(owner: str, x: Any, y: Any, critic: Any) -> tuple[Tensor, Tensor]:
-    """Return both as tensors on one device, floating point in the type that the critic computes in."""
-    xs, ys = _tensor(owner, "x", x), _tensor(owner, "y", y)
-    if len(xs) != len(ys):
-        raise InputError(owner, "y", f"as long as x, {len(xs)} rows", f"{len(ys)} rows", "Row i of both is one pair.")
-    check_device(owner, "y", ys, "x", xs)
-    _check_finite(owner, "x", xs)
-    _check_finite(owner, "y", ys)
-    parameter = next(critic.parameters(), None) if isinstance(critic, nn.Module) else None
-    if parameter is not None and parameter.device != xs.device:
-        expected, hint = f"on the device of x, {xs.device}", "Move it: critic.to(x.device)."
-        raise InputError(owner, "critic", expected, str(parameter.device), hint)
-    both_double = xs.dtype == ys.dtype == torch.float64
-    dtype = parameter.dtype if parameter is not None else torch.float64 if both_double else torch.float32
-    return _converted(xs, dtype, critic), _converted(ys, dtype, critic)
-
-
-def _converted(rows: Tensor, dtype: torch.dtype, critic: Any) -> Tensor:
-    # A critic of the user's own may want integers: ids, to look vectors up by.
-    return rows if critic is not None and not rows.is_floating_point() else rows.to(dtype)
-
-
-def _tensor(owner: str, name: str, value: Any) -> Tensor:
-    """Return rows of real numbers."""
-    rows = value.detach() if isinstance(value, Tensor) else _from_numpy(owner, name, value)
-    if rows.is_complex():
-        raise InputError(owner, name, "an array of real numbers", str(rows.dtype))
-    if rows.ndim == 0 or rows.numel() == 0:
-        raise InputError(owner, name, "an array of rows, at least one number in each", f"shape {tuple(rows.shape)}")
-    return rows
-
-
-def _check_finite(owner: str, name: str, rows: Tensor) -> None:
-    bad = (~torch.isfinite(rows)).reshape(len(rows), -1).any(dim=1).nonzero().flatten()
-    if len(bad):
-        got = f"NaN or infinity in {len(bad)} row(s), first {bad[:5].tolist()}"
-        raise InputError(owner, name, "finite", got, "Remove or impute these rows, in x and y.")
-
-
-def _from_numpy(owner: str, name: str, value: Any) -> Tensor:
-    try:
-        array = np.asarray(value)
-    except ValueError as error:  # rows of unequal length
-        raise InputError(owner, name, "an array of numbers", f"{type(value).__name__} ({error})") from error
-    wide = np.float64 if array.dtype.itemsize >= 8 else np.float32
-    kinds: dict[str, type] = {"f": wide, "i": np.int64, "u": np.int64, "b": np.bool_}
-    if array.dtype.kind not in kinds:
-        raise InputError(owner, name, "an array of numbers", f"entries of type {array.dtype}")
-    return torch.from_numpy(array.astype(kinds[array.dtype.kind]))  # always a copy: the caller's may be read-only
-
-
-def split(owner: str, n: int, batch_size: int, held_out: float | None) -> Parts:
-    """Cut the pairs at random; without ``held_out``, where nothing is trained, all are for the value."""
-    order = torch.randperm(n)
-    nobody = order[:0]
-    if held_out is None:
-        if n < 2 * batch_size:
-            expected = f"at most {n // 2}, half of the {n} pairs"
-            raise InputError(owner, "batch_size", expected, batch_size, "The interval needs two batches.")
-        return Parts(nobody, nobody, order, batch_size)
-    share = int(n * held_out / 2)
-    if share < 2 * batch_size:
-        expected = f"at most {share // 2}, half of the {share} pairs that are held out for the value"
-        hint = "Give smaller batches, more pairs or a larger held_out."
-        raise InputError(owner, "batch_size", expected, batch_size, hint)
-    left = n - 2 * share
-    if left < batch_size:
-        expected = f"such that a batch of {batch_size} is left to train on"
-        raise InputError(owner, "held_out", expected, f"{held_out!r}, which leaves {left} of {n} pairs")
-    return Parts(order[:left], order[left : left + share], order[left + share :], batch_size)
-
-
-@contextmanager
-def own_randomness(seed: int, device: torch.device) -> Iterator[None]:
-    """Seed torch's generators of the CPU and of the device, and give them back as they were."""
-    on_cuda = device.type == "cuda"
-    with torch.random.fork_rng(devices=[device] if on_cuda else []):
-        torch.default_generator.manual_seed(seed)
-        if on_cuda:
-            with torch.cuda.device(device):
-                torch.cuda.manual_seed(seed)
-        yield
-
-
-# ------------------------------------------------------------
-# Training of a critic, and the bound that it reaches on pairs that it has not seen.
-
-_LOOKS = 20  # at the critic in the course of the training
-
-Measure = Callable[..., Tensor]
-
-
-class Model(nn.Module):
-    """A critic, a baseline where the bound has one, what is ascended and what is reported."""
-
-    def __init__(
-        self, critic: Any, objective: Measure, value: Measure, baseline: nn.Module | None, batch_size: int
-    ) -> None:
-        super().__init__()
-        self.critic, self.baseline = critic, baseline
-        self.objective, self.value, self.batch_size = objective, value, batch_size
-
-    def measure(self, owner: str, measure: Measure, x: Tensor, y: Tensor) -> Tensor:
-        """Return a function of the scores of a batch, and of the baseline."""
-        scores = self.critic(x, y)
-        n = len(x)
-        if not isinstance(scores, Tensor) or scores.shape != (n, n) or not scores.is_floating_point():
-            what = f"{scores.dtype}, shape {tuple(scores.shape)}" if isinstance(scores, Tensor) else repr(scores)
-            expected = f"a function whose scores of {n} x and {n} y are floating-point numbers of shape ({n}, {n})"
-            raise InputError(owner, "critic", expected, what, "Entry (i, j) is the score of the pair (x_i, y_j).")
-        if not bool(torch.isfinite(scores.detach()).all()):
-            raise _diverged(owner, "the critic gives NaN or infinity")
-        return measure(scores) if self.baseline is None else measure(scores, log_baseline=self.baseline(x))
-
-
-def train(
-    owner: str, model: Model, x: Tensor, y: Tensor, parts: Parts, n_steps: int, learning_rate: float
-) -> list[tuple[int, float]]:
-    """Ascend the objective; leave the critic as it was when the part for the choice liked it best; return the looks."""
-    parameters = [p for p in model.parameters() if p.requires_grad]
-    fused = x.device.type in ("cpu", "cuda")  # a quarter of the time of a step
-    optimizer = torch.optim.Adam(parameters, lr=learning_rate, fused=fused)
-    batches = _endless_batches(parts.for_training, parts.batch_size, x.device)
-    curve: list[tuple[int, float]] = []
-    best, kept = -math.inf, copy.deepcopy(model.state_dict())
-    for step in range(n_steps + 1):
-        if step % max(1, n_steps // _LOOKS) == 0 or step == n_steps:
-            seen = batch_values(owner, model, x, y, parts.for_choice, model.objective)
-            curve.append((step, sum(seen) / len(seen)))
-            if curve[-1][1] > best:
-                best, kept = curve[-1][1], copy.deepcopy(model.state_dict())
-        if step < n_steps:
-            rows = next(batches)
-            model.train()
-            loss = -model.measure(owner, model.objective, x[rows], y[rows])
-            if not math.isfinite(loss.item()):
-                raise _diverged(owner, f"the objective is {-loss.item()} at step {step + 1} of {n_steps}")
-            optimizer.zero_grad()
-            loss.backward()  # type: ignore[no-untyped-call]
-            optimizer.step()
-    optimizer.zero_grad()
-    model.load_state_dict(kept)
-    return curve
-
-
-@torch.no_grad()
-def batch_values(owner: str, model: Model, x: Tensor, y: Tensor, rows: Tensor, measure: Measure) -> list[float]:
-    """Return a measure of each of the disjoint batches of these rows; what is left of the rows has no part."""
-    model.eval()
-    size = model.batch_size
-    batches = rows[: len(rows) // size * size].view(-1, size).to(x.device)
-    return [model.measure(owner, measure, x[at], y[at]).item() for at in batches]
-
-
-def final_values(owner: str, model: Model, x: Tensor, y: Tensor, rows: Tensor) -> NDArray[np.float64]:
-    """Return the bound on each of the batches of these rows."""
-    values = np.array(batch_values(owner, model, x, y, rows, model.value))
-    if not np.isfinite(values).all():
-        raise _diverged(owner, "e^f of pairs held out is above the largest number")
-    return values
-
-
-def _endless_batches(rows: Tensor, size: int, device: torch.device) -> Iterator[Tensor]:
-    while True:
-        order = rows[torch.randperm(len(rows))].to(device)
-        for start in range(0, len(rows) - size + 1, size):
-            yield order[start : start + size]
-
-
-def _diverged(owner: str, what: str) -> NumericalError:
-    return NumericalError(
-        f"{owner}: {what}. Lower learning_rate, or take a bound with a steadier gradient ('infonce')."
-    )
-
-
 _OWNER = "estimate_mutual_information"
+_N_CHECKS = 20  # of the critic on the second part, in the course of the training
 _NEAR_CEILING = 0.9  # of the ceiling: above it the value says as much of the batch as of the data
 
-
-@dataclass(frozen=True)
-class Bound:
-    """What the critic ascends, what is reported of it, and the largest value that a batch of N can give."""
-
-    objective: Callable[..., Tensor]
-    value: Callable[..., Tensor]
-    ceiling: Callable[[int], float | None] | None = None
-    has_baseline: bool = False
-
-
-def _bounds(alpha: float, tau: float) -> dict[str, Bound]:
-    interpolated = partial(bounds.interpolated_bound, alpha=alpha)
-    return {
-        "infonce": Bound(bounds.info_nce_bound, bounds.info_nce_bound, math.log),
-        "nwj": Bound(bounds.nwj_bound, bounds.nwj_bound),
-        "tuba": Bound(bounds.tuba_bound, bounds.tuba_bound, has_baseline=True),
-        "dv": Bound(bounds.dv_bound, bounds.dv_bound),
-        "interpolated": Bound(interpolated, interpolated, partial(_interpolated_ceiling, alpha), has_baseline=True),
-        # These two train by one quantity and report another.
-        "js": Bound(bounds.js_objective, bounds.js_bound),
-        "smile": Bound(bounds.js_objective, partial(bounds.smile_bound, tau=tau)),
-    }
-
-
-def _interpolated_ceiling(alpha: float, n: int) -> float | None:
-    """Return log K at alpha = 1, K = N - 1; 1 + log(K / alpha) below; at 0 there is none."""
-    if alpha == 0:
-        return None
-    return math.log(n - 1) if alpha == 1 else 1 + math.log((n - 1) / alpha)
+Measure = Callable[..., Tensor]  # of the scores (N, N) of a batch
 
 
 @dataclass(frozen=True, eq=False)
@@ -390,25 +173,157 @@ def estimate_mutual_information(
     >>> round(found.ceiling, 2)  # log 64
     4.16
     """
+    from scipy.special import stdtrit
+
     chosen = _check_bound(bound, alpha, tau)
     size = check_integer(_OWNER, "batch_size", batch_size, low=2)
     steps = check_integer(_OWNER, "n_steps", n_steps, low=1)
     rate = check_real(_OWNER, "learning_rate", learning_rate, low=0, open_low=True)
     share = check_real(_OWNER, "held_out", held_out, low=0, high=1, open_low=True, open_high=True)
     seed = int(check_random_state(_OWNER, random_state).integers(2**63))
-    own = None if isinstance(critic, str) else _check_critic(critic)
-    name = check_choice(_OWNER, "critic", critic, CRITICS) if own is None else ""
-    xs, ys = check_pairs(_OWNER, x, y, own)
-    trained = own is None or chosen.has_baseline or any(p.requires_grad for p in _parameters(own))
-    with own_randomness(seed, xs.device):
-        parts = split(_OWNER, len(xs), size, share if trained else None)
-        model = _model(chosen, own, name, xs, ys, parts)
-        curve = train(_OWNER, model, xs, ys, parts, steps, rate) if trained else []
-        values = final_values(_OWNER, model, xs, ys, parts.for_value)
+    is_named = isinstance(critic, str)
+    if is_named:
+        check_choice(_OWNER, "critic", critic, CRITICS)
+    elif not callable(critic) or isinstance(critic, type):
+        known = ", ".join(repr(name) for name in CRITICS)
+        raise InputError(_OWNER, "critic", f"one of {known}, a module or a function of (x, y)", critic)
+    x, y = _check_pairs(x, y, None if is_named else critic)
+    parameters = critic.parameters() if isinstance(critic, nn.Module) else ()
+    is_trained = is_named or chosen.has_baseline or any(p.requires_grad for p in parameters)
+    with _seeded(seed, x.device):
+        for_training, for_choice, for_value = _split(len(x), size, share if is_trained else None)
+        model = _CriticModel(critic, chosen, size, x[for_training], y[for_training]).to(x.device)
+        curve = model.train_on(x, y, for_training, for_choice, steps, rate) if is_trained else []
+        values = np.array(model.batch_values(chosen.value, x, y, for_value))
+    if not np.isfinite(values).all():
+        raise _diverged("e^f of pairs held out is above the largest number")
+    mean, spread = float(values.mean()), float(values.std(ddof=1))
+    margin = float(stdtrit(len(values) - 1, 0.975)) * spread / math.sqrt(len(values))
     ceiling = None if chosen.ceiling is None else chosen.ceiling(size)
-    _warn_at_ceiling(bound, float(values.mean()), ceiling, size)
-    looks = np.array(curve, dtype=np.float64).reshape(-1, 2)
-    return _result(values, looks, ceiling=ceiling, bound=bound, batch_size=size, critic=model.critic)
+    if ceiling is not None and mean > _NEAR_CEILING * ceiling:
+        message = (
+            f"{_OWNER}: the bound {bound!r} stands at {mean:.2f} nats, and with batch_size={size} it cannot be above"
+            f" {ceiling:.2f}: the mutual information may be much larger. Take larger batches, or a bound without a"
+            " ceiling ('js', 'nwj', 'dv')."
+        )
+        warnings.warn(message, NearfarWarning, stacklevel=2)
+    return MutualInformation(
+        mean,
+        (mean - margin, mean + margin),
+        spread,
+        ceiling,
+        bound,
+        size,
+        values,
+        np.array(curve, dtype=np.float64).reshape(-1, 2),
+        model.critic,
+    )
+
+
+class _CriticModel(nn.Module):
+    """A critic of batches, and a baseline log a(x) where the bound has one."""
+
+    def __init__(self, critic: Any, bound: Bound, batch_size: int, x: Tensor, y: Tensor) -> None:
+        super().__init__()
+        dtype = x.dtype if x.is_floating_point() else torch.float32
+        if isinstance(critic, str):
+            columns = Columns(x, dtype), Columns(y, dtype)
+            critic = OnColumns(CRITICS[critic](*(c.mean.numel() for c in columns)), *columns).to(dtype)
+        self.critic = critic
+        self.baseline = Baseline(Columns(x, dtype)).to(dtype) if bound.has_baseline else None
+        self.objective, self.batch_size = bound.objective, batch_size
+
+    def measure(self, measure: Measure, x: Tensor, y: Tensor) -> Tensor:
+        """Return a function of the scores of a batch, and of the baseline."""
+        scores = self.critic(x, y)
+        n = len(x)
+        if not isinstance(scores, Tensor) or scores.shape != (n, n) or not scores.is_floating_point():
+            got = f"{scores.dtype}, shape {tuple(scores.shape)}" if isinstance(scores, Tensor) else repr(scores)
+            expected = f"a function whose scores of {n} x and {n} y are floating-point numbers of shape ({n}, {n})"
+            raise InputError(_OWNER, "critic", expected, got, "Entry (i, j) is the score of the pair (x_i, y_j).")
+        if not bool(torch.isfinite(scores.detach()).all()):
+            raise _diverged("the critic gives NaN or infinity")
+        return measure(scores) if self.baseline is None else measure(scores, log_baseline=self.baseline(x))
+
+    @torch.no_grad()
+    def batch_values(self, measure: Measure, x: Tensor, y: Tensor, rows: Tensor) -> list[float]:
+        """Return a measure of each of the disjoint batches of these rows; what is left of the rows has no part."""
+        self.eval()
+        size = self.batch_size
+        batches = rows[: len(rows) // size * size].view(-1, size).to(x.device)
+        return [self.measure(measure, x[batch], y[batch]).item() for batch in batches]
+
+    def train_on(
+        self, x: Tensor, y: Tensor, for_training: Tensor, for_choice: Tensor, n_steps: int, learning_rate: float
+    ) -> list[tuple[int, float]]:
+        """Ascend the objective; keep the critic that is best on the pairs for the choice; return steps and values."""
+        fused = x.device.type in ("cpu", "cuda")  # a quarter of the time of a step
+        optimizer = torch.optim.Adam([p for p in self.parameters() if p.requires_grad], lr=learning_rate, fused=fused)
+        batches = _endless_batches(for_training, self.batch_size, x.device)
+        curve: list[tuple[int, float]] = []
+        best, best_state = -math.inf, copy.deepcopy(self.state_dict())
+        for step in range(n_steps + 1):
+            if step % max(1, n_steps // _N_CHECKS) == 0 or step == n_steps:
+                values = self.batch_values(self.objective, x, y, for_choice)
+                curve.append((step, sum(values) / len(values)))
+                if curve[-1][1] > best:
+                    best, best_state = curve[-1][1], copy.deepcopy(self.state_dict())
+            if step < n_steps:
+                rows = next(batches)
+                self.train()
+                loss = -self.measure(self.objective, x[rows], y[rows])
+                if not math.isfinite(loss.item()):
+                    raise _diverged(f"the objective is {-loss.item()} at step {step + 1} of {n_steps}")
+                optimizer.zero_grad()
+                loss.backward()  # type: ignore[no-untyped-call]
+                optimizer.step()
+        optimizer.zero_grad()
+        self.load_state_dict(best_state)
+        return curve
+
+
+def _endless_batches(rows: Tensor, size: int, device: torch.device) -> Iterator[Tensor]:
+    while True:
+        order = rows[torch.randperm(len(rows))].to(device)
+        for start in range(0, len(rows) - size + 1, size):
+            yield order[start : start + size]
+
+
+def _diverged(what: str) -> NumericalError:
+    return NumericalError(
+        f"{_OWNER}: {what}. Lower learning_rate, or take a bound with a steadier gradient ('infonce')."
+    )
+
+
+@dataclass(frozen=True)
+class Bound:
+    """What the critic ascends, what is reported of it, and the largest value that a batch of N can give."""
+
+    objective: Measure
+    value: Measure
+    ceiling: Callable[[int], float | None] | None = None
+    has_baseline: bool = False
+
+
+def _bounds(alpha: float, tau: float) -> dict[str, Bound]:
+    interpolated = partial(bounds.interpolated_bound, alpha=alpha)
+    return {
+        "infonce": Bound(bounds.info_nce_bound, bounds.info_nce_bound, math.log),
+        "nwj": Bound(bounds.nwj_bound, bounds.nwj_bound),
+        "tuba": Bound(bounds.tuba_bound, bounds.tuba_bound, has_baseline=True),
+        "dv": Bound(bounds.dv_bound, bounds.dv_bound),
+        "interpolated": Bound(interpolated, interpolated, partial(_interpolated_ceiling, alpha), has_baseline=True),
+        # These two train by one quantity and report another.
+        "js": Bound(bounds.js_objective, bounds.js_bound),
+        "smile": Bound(bounds.js_objective, partial(bounds.smile_bound, tau=tau)),
+    }
+
+
+def _interpolated_ceiling(alpha: float, n: int) -> float | None:
+    """Return log K at alpha = 1, K = N - 1; 1 + log(K / alpha) below; at 0 there is none."""
+    if alpha == 0:
+        return None
+    return math.log(n - 1) if alpha == 1 else 1 + math.log((n - 1) / alpha)
 
 
 def _check_bound(name: str, alpha: float | None, tau: float | None) -> Bound:
@@ -422,45 +337,84 @@ def _check_bound(name: str, alpha: float | None, tau: float | None) -> Bound:
     return known[check_choice(_OWNER, "bound", name, known)]
 
 
-def _check_critic(critic: Any) -> Callable[[Tensor, Tensor], Tensor]:
-    if not callable(critic) or isinstance(critic, type):
-        known = ", ".join(repr(name) for name in CRITICS)
-        raise InputError(_OWNER, "critic", f"one of {known}, a module or a function of (x, y)", critic)
-    found: Callable[[Tensor, Tensor], Tensor] = critic
-    return found
+def _split(n: int, batch_size: int, held_out: float | None) -> tuple[Tensor, Tensor, Tensor]:
+    """Cut the pairs at random: for training, for the choice of the critic, for the value (all where nothing trains)."""
+    order = torch.randperm(n)
+    if held_out is None:
+        if n < 2 * batch_size:
+            expected = f"at most {n // 2}, half of the {n} pairs"
+            raise InputError(_OWNER, "batch_size", expected, batch_size, "The interval needs two batches.")
+        return order[:0], order[:0], order
+    share = int(n * held_out / 2)
+    if share < 2 * batch_size:
+        expected = f"at most {share // 2}, half of the {share} pairs that are held out for the value"
+        hint = "Give smaller batches, more pairs or a larger held_out."
+        raise InputError(_OWNER, "batch_size", expected, batch_size, hint)
+    left = n - 2 * share
+    if left < batch_size:
+        expected = f"such that a batch of {batch_size} is left to train on"
+        raise InputError(_OWNER, "held_out", expected, f"{held_out!r}, which leaves {left} of {n} pairs")
+    return order[:left], order[left : left + share], order[left + share :]
 
 
-def _parameters(critic: Any) -> list[nn.Parameter]:
-    return list(critic.parameters()) if isinstance(critic, nn.Module) else []
+@contextmanager
+def _seeded(seed: int, device: torch.device) -> Iterator[None]:
+    """Seed torch's generators of the CPU and of the device, and give them back as they were."""
+    on_cuda = device.type == "cuda"
+    with torch.random.fork_rng(devices=[device] if on_cuda else []):
+        torch.default_generator.manual_seed(seed)
+        if on_cuda:
+            with torch.cuda.device(device):
+                torch.cuda.manual_seed(seed)
+        yield
 
 
-def _model(bound: Bound, own: Any, name: str, x: Tensor, y: Tensor, parts: Parts) -> Model:
-    """Return critic, bound and baseline as one module, on the device of the data."""
-    dtype = x.dtype if x.is_floating_point() else torch.float32
-
-    def columns(rows: Tensor) -> Columns:
-        return Columns(rows[parts.for_training], dtype)
-
-    critic = named_critic(name, columns(x), columns(y)).to(dtype) if own is None else own
-    baseline = Baseline(columns(x)).to(dtype) if bound.has_baseline else None
-    return Model(critic, bound.objective, bound.value, baseline, parts.batch_size).to(x.device)
-
-
-def _warn_at_ceiling(bound: str, value: float, ceiling: float | None, batch_size: int) -> None:
-    if ceiling is None or value <= _NEAR_CEILING * ceiling:
-        return
-    message = (
-        f"{_OWNER}: the bound {bound!r} stands at {value:.2f} nats, and with batch_size={batch_size} it cannot be above"
-        f" {ceiling:.2f}: the mutual information may be much larger. Take larger batches, or a bound without a ceiling"
-        " ('js', 'nwj', 'dv')."
-    )
-    warnings.warn(message, NearfarWarning, stacklevel=3)
+def _check_pairs(x: Any, y: Any, critic: Any) -> tuple[Tensor, Tensor]:
+    """Return both as tensors on one device, floating point in the type that the critic computes in."""
+    xs, ys = _tensor("x", x), _tensor("y", y)
+    if len(xs) != len(ys):
+        raise InputError(_OWNER, "y", f"as long as x, {len(xs)} rows", f"{len(ys)} rows", "Row i of both is one pair.")
+    check_device(_OWNER, "y", ys, "x", xs)
+    _check_finite_rows("x", xs)
+    _check_finite_rows("y", ys)
+    parameter = next(critic.parameters(), None) if isinstance(critic, nn.Module) else None
+    if parameter is not None and parameter.device != xs.device:
+        expected, hint = f"on the device of x, {xs.device}", "Move it: critic.to(x.device)."
+        raise InputError(_OWNER, "critic", expected, str(parameter.device), hint)
+    both_double = xs.dtype == ys.dtype == torch.float64
+    dtype = parameter.dtype if parameter is not None else torch.float64 if both_double else torch.float32
+    return _converted(xs, dtype, critic), _converted(ys, dtype, critic)
 
 
-def _result(values: NDArray[np.float64], curve: NDArray[np.float64], **facts: Any) -> MutualInformation:
-    from scipy.special import stdtrit
+def _converted(rows: Tensor, dtype: torch.dtype, critic: Any) -> Tensor:
+    # A critic of the user's own may want integers: ids, to look vectors up by.
+    return rows if critic is not None and not rows.is_floating_point() else rows.to(dtype)
 
-    mean, spread = float(values.mean()), float(values.std(ddof=1))
-    margin = float(stdtrit(len(values) - 1, 0.975)) * spread / math.sqrt(len(values))
-    interval = (mean - margin, mean + margin)
-    return MutualInformation(mean, interval, spread, batch_values=values, curve=curve, **facts)
+
+def _tensor(name: str, value: Any) -> Tensor:
+    """Return rows of real numbers."""
+    rows = value.detach() if isinstance(value, Tensor) else _from_numpy(name, value)
+    if rows.is_complex():
+        raise InputError(_OWNER, name, "an array of real numbers", str(rows.dtype))
+    if rows.ndim == 0 or rows.numel() == 0:
+        raise InputError(_OWNER, name, "an array of rows, at least one number in each", f"shape {tuple(rows.shape)}")
+    return rows
+
+
+def _check_finite_rows(name: str, rows: Tensor) -> None:
+    bad = (~torch.isfinite(rows)).reshape(len(rows), -1).any(dim=1).nonzero().flatten()
+    if len(bad):
+        got = f"NaN or infinity in {len(bad)} row(s), first {bad[:5].tolist()}"
+        raise InputError(_OWNER, name, "finite", got, "Remove or impute these rows, in x and y.")
+
+
+def _from_numpy(name: str, value: Any) -> Tensor:
+    try:
+        array = np.asarray(value)
+    except ValueError as error:  # rows of unequal length
+        raise InputError(_OWNER, name, "an array of numbers", f"{type(value).__name__} ({error})") from error
+    wide = np.float64 if array.dtype.itemsize >= 8 else np.float32
+    kinds: dict[str, type] = {"f": wide, "i": np.int64, "u": np.int64, "b": np.bool_}
+    if array.dtype.kind not in kinds:
+        raise InputError(_OWNER, name, "an array of numbers", f"entries of type {array.dtype}")
+    return torch.from_numpy(array.astype(kinds[array.dtype.kind]))  # always a copy: the caller's may be read-only

@@ -1,4 +1,9 @@
-"""Noise that moves with training: the items of the batch at hand, and the model's own distribution."""
+"""Noise: distributions q over ids from which the negatives of a contrastive objective are drawn.
+
+All have ``sample(shape)`` and ``log_prob(ids)``; anything else with these two methods will do as well. Two stay as they
+are (:class:`UniformNoise`, :class:`CategoricalNoise` with :class:`UnigramNoise`), two move with training: the items of
+the batch at hand (:class:`InBatchNoise`), and the model's own distribution (:class:`AdaptiveNoise`).
+"""
 
 from __future__ import annotations
 
@@ -13,21 +18,63 @@ from torch import Tensor
 
 from nearfar._core.checks import check_integer, check_real
 from nearfar._core.random import alias_table
-from nearfar._core.tensors import check_ids, check_probabilities, check_within
+from nearfar._core.tensors import check_counts, check_ids, check_probabilities, check_vector, check_within
 from nearfar.errors import InputError
-
-# ------------------------------------------------------------
-# Noise that stays as it is: distributions over ids from which the negatives of a contrastive objective are drawn.
-#
-# All have ``sample(shape)`` and ``log_prob(ids)``; anything else with these two methods will do as well. A draw from
-# weights takes constant time, by Vose's alias table on the device. They are modules without parameters: ``.to(device)``
-# moves them, ``state_dict`` holds them, and the type of a model's weights leaves them alone.
 
 Shape = int | tuple[int, ...]
 
 
-class FixedNoise(torch.nn.Module):
-    """Base of noise that is a module without parameters; its tables keep their types, whatever the model's are."""
+class Noise(torch.nn.Module):
+    """Base of noise that is a module without parameters; its tables keep their types, whatever the model's are.
+
+    ``.to(device)`` moves it, ``state_dict`` holds it. A subclass knows ``n``, ``_draw`` and ``_log_prob``.
+    """
+
+    n: Any  # number of ids
+
+    def _draw(self, shape: tuple[int, ...], generator: torch.Generator | None) -> Tensor:
+        raise NotImplementedError
+
+    def _log_prob(self, ids: Tensor) -> Tensor:
+        raise NotImplementedError
+
+    @property
+    def _device(self) -> torch.device:
+        return next(self.buffers()).device
+
+    def sample(self, shape: Shape, *, generator: torch.Generator | None = None) -> Tensor:
+        """Draw ids, with replacement.
+
+        Parameters
+        ----------
+        shape : int or tuple of int
+            How many, in which shape.
+        generator : torch.Generator, optional
+            Source of the draws, on the device of the noise; torch's own if it is left out.
+
+        Returns
+        -------
+        Tensor of int64, of the given shape
+        """
+        return self._draw(_check_shape(f"{type(self).__name__}.sample", shape, generator, self._device), generator)
+
+    def log_prob(self, ids: Tensor) -> Tensor:
+        """Return the natural log of the probability of each id.
+
+        Parameters
+        ----------
+        ids : Tensor of integers, any shape
+            On the device of the noise.
+
+        Returns
+        -------
+        Tensor of float32, of the shape of ``ids``
+        """
+        return self._log_prob(_check_noise_ids(f"{type(self).__name__}.log_prob", ids, self.n, self._device))
+
+    def extra_repr(self) -> str:
+        """Return what torch shows of the module."""
+        return f"n={self.n}"
 
     def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Any:
         def keep_type(table: Tensor) -> Tensor:  # .half() is about weights: probabilities would lose their digits
@@ -37,7 +84,7 @@ class FixedNoise(torch.nn.Module):
         return super()._apply(keep_type, recurse)  # type: ignore[no-untyped-call]
 
 
-class UniformNoise(FixedNoise):
+class UniformNoise(Noise):
     """All ids are equally likely: ``log q = -ln n``.
 
     Parameters
@@ -65,52 +112,19 @@ class UniformNoise(FixedNoise):
     tensor([0.2500, 0.2500, 0.2500])
     """
 
-    _place: Tensor
-
     def __init__(self, n: int) -> None:
         super().__init__()
         self.n = check_integer("UniformNoise", "n", n, low=1)
         self.register_buffer("_place", torch.empty(0), persistent=False)  # knows the device
 
-    def sample(self, shape: Shape, *, generator: torch.Generator | None = None) -> Tensor:
-        """Draw ids, with replacement.
+    def _draw(self, shape: tuple[int, ...], generator: torch.Generator | None) -> Tensor:
+        return torch.randint(self.n, shape, generator=generator, device=self._device)
 
-        Parameters
-        ----------
-        shape : int or tuple of int
-            How many, in which shape.
-        generator : torch.Generator, optional
-            Source of the draws, on the device of the noise; torch's own if it is left out.
-
-        Returns
-        -------
-        Tensor of int64, of the given shape
-        """
-        device = self._place.device
-        shape = checked_shape("UniformNoise.sample", shape, generator, device)
-        return torch.randint(self.n, shape, generator=generator, device=device)
-
-    def log_prob(self, ids: Tensor) -> Tensor:
-        """Return the natural log of the probability of each id.
-
-        Parameters
-        ----------
-        ids : Tensor of integers, any shape
-            On the device of the noise.
-
-        Returns
-        -------
-        Tensor of float32, of the shape of ``ids``
-        """
-        ids = checked_ids("UniformNoise.log_prob", ids, self.n, self._place.device)
+    def _log_prob(self, ids: Tensor) -> Tensor:
         return torch.full(ids.shape, -math.log(self.n), device=ids.device)
 
-    def extra_repr(self) -> str:
-        """Return what torch shows of the module."""
-        return f"n={self.n}"
 
-
-class CategoricalNoise(FixedNoise):
+class CategoricalNoise(Noise):
     """Ids with probabilities of your own.
 
     Parameters
@@ -153,10 +167,10 @@ class CategoricalNoise(FixedNoise):
 
     def __init__(self, probabilities: Any) -> None:
         super().__init__()
-        given = as_vector("CategoricalNoise", "probabilities", probabilities)
-        self._keep(check_probabilities("CategoricalNoise", "probabilities", torch.from_numpy(given)).numpy())
+        vector = check_vector("CategoricalNoise", "probabilities", probabilities)
+        self._set_weights(check_probabilities("CategoricalNoise", "probabilities", torch.from_numpy(vector)).numpy())
 
-    def _keep(self, weights: NDArray[np.float64]) -> None:
+    def _set_weights(self, weights: NDArray[np.float64]) -> None:
         q = weights / weights.sum()
         threshold, alias = alias_table(q)
         with np.errstate(divide="ignore"):
@@ -170,44 +184,13 @@ class CategoricalNoise(FixedNoise):
         """Number of ids."""
         return self._log_q.numel()
 
-    def sample(self, shape: Shape, *, generator: torch.Generator | None = None) -> Tensor:
-        """Draw ids, with replacement.
-
-        Parameters
-        ----------
-        shape : int or tuple of int
-            How many, in which shape.
-        generator : torch.Generator, optional
-            Source of the draws, on the device of the noise; torch's own if it is left out.
-
-        Returns
-        -------
-        Tensor of int64, of the given shape
-        """
-        device = self._log_q.device
-        shape = checked_shape(f"{type(self).__name__}.sample", shape, generator, device)
-        place = torch.rand(shape, dtype=torch.float64, generator=generator, device=device) * self.n
+    def _draw(self, shape: tuple[int, ...], generator: torch.Generator | None) -> Tensor:
+        place = torch.rand(shape, dtype=torch.float64, generator=generator, device=self._device) * self.n
         cell = place.long().clamp_(max=self.n - 1)  # the product may have been rounded up to n
         return torch.where(place - cell < self._threshold[cell], cell, self._alias[cell].long())
 
-    def log_prob(self, ids: Tensor) -> Tensor:
-        """Return the natural log of the probability of each id.
-
-        Parameters
-        ----------
-        ids : Tensor of integers, any shape
-            On the device of the noise.
-
-        Returns
-        -------
-        Tensor of float32, of the shape of ``ids``
-        """
-        ids = checked_ids(f"{type(self).__name__}.log_prob", ids, self.n, self._log_q.device)
+    def _log_prob(self, ids: Tensor) -> Tensor:
         return self._log_q[ids]
-
-    def extra_repr(self) -> str:
-        """Return what torch shows of the module."""
-        return f"n={self.n}"
 
 
 class UnigramNoise(CategoricalNoise):
@@ -242,67 +225,23 @@ class UnigramNoise(CategoricalNoise):
 
     def __init__(self, counts: Any, power: float = 0.75) -> None:
         torch.nn.Module.__init__(self)
-        weights = checked_counts("UnigramNoise", counts)
+        weights = check_counts("UnigramNoise", counts)
         self.power = check_real("UnigramNoise", "power", power, low=0)
         flat, seen = np.zeros_like(weights), weights > 0
         flat[seen] = np.exp(self.power * np.log(weights[seen] / weights.max()))  # no power is too large in logs
-        self._keep(flat)
+        self._set_weights(flat)
 
     def extra_repr(self) -> str:
         """Return what torch shows of the module."""
         return f"n={self.n}, power={self.power:g}"
 
 
-# -------------------------------------------------------------------- checks that all noise shares
-
-
-def as_vector(owner: str, name: str, values: Any) -> NDArray[np.float64]:
-    """Return numbers as a vector of float64, a copy."""
-    given = values.detach().cpu().double().numpy() if isinstance(values, Tensor) else values
-    try:
-        weights = np.array(given, np.float64)
-    except (TypeError, ValueError) as error:
-        raise InputError(owner, name, "numbers", f"{type(values).__name__} ({error})") from error
-    if weights.ndim != 1 or not weights.size:
-        raise InputError(owner, name, "of shape (n,) with n >= 1", f"shape {weights.shape}")
-    return weights
-
-
-def checked_counts(owner: str, values: Any) -> NDArray[np.float64]:
-    """Return finite counts >= 0 as a vector of float64, not all of them zero."""
-    counts = as_vector(owner, "counts", values)
-    bad = np.flatnonzero(~(np.isfinite(counts) & (counts >= 0)))
-    if bad.size:
-        got = f"{counts[bad[0]]} at {bad[0]}" + (f" and {bad.size - 1} more" if bad.size > 1 else "")
-        raise InputError(owner, "counts", "finite and >= 0", got)
-    if not counts.any():
-        raise InputError(owner, "counts", "positive somewhere", "nothing but zeros")
-    return counts
-
-
-def checked_shape(owner: str, shape: Shape, generator: torch.Generator | None, device: torch.device) -> tuple[int, ...]:
-    """Return a shape as a tuple, if the generator is for the device."""
-    sides = tuple(shape) if isinstance(shape, (tuple, list)) else (shape,)
-    sides = tuple(check_integer(owner, "shape", side, low=0) for side in sides)
-    if generator is not None and generator.device.type != device.type:
-        hint = f"Make it by torch.Generator(device={str(device)!r})."
-        raise InputError(owner, "generator", f"on the device of the noise, {device}", str(generator.device), hint)
-    return sides
-
-
-def checked_ids(owner: str, ids: Tensor, n: int, device: torch.device) -> Tensor:
-    """Return ids as int64, if all are in 0 .. n - 1 and on the device."""
-    checked = check_ids(owner, ids, device, "noise")
-    check_within(owner, "ids", checked, n)
-    return checked
-
-
-class InBatchNoise(FixedNoise):
+class InBatchNoise(Noise):
     """The batch is the noise: its items serve as candidates of each other, drawn as often as the data have them.
 
-    ``observe(ids)`` is told each batch; ``log_prob(ids)`` is the log of how often an item comes, per item drawn. It is
-    exact if the counts are known. Otherwise it is estimated as batches go by, from the mean number of draws between
-    two that gave the item.
+    ``observe(ids)`` takes note of each batch; ``sample`` draws from the last one; ``log_prob(ids)`` is the log of how
+    often an item comes, per item drawn. It is exact if the counts are known. Otherwise it is estimated as batches go
+    by, from the mean number of draws between two that gave the item.
 
     Parameters
     ----------
@@ -358,7 +297,7 @@ class InBatchNoise(FixedNoise):
         self.register_buffer("_batch", torch.empty(0, dtype=torch.int64), persistent=False)
         self._is_known = counts is not None
         if self._is_known:
-            weights = checked_counts("InBatchNoise", counts)
+            weights = check_counts("InBatchNoise", counts)
             if weights.size != self.n:
                 raise InputError("InBatchNoise", "counts", f"of shape ({self.n},)", f"shape {weights.shape}")
             with np.errstate(divide="ignore"):
@@ -379,7 +318,7 @@ class InBatchNoise(FixedNoise):
         ids : Tensor of integers, any shape, not empty
             The items of the batch in the order of the draws, each as often as it comes.
         """
-        ids = checked_ids("InBatchNoise.observe", ids, self.n, self._batch.device).flatten()
+        ids = _check_noise_ids("InBatchNoise.observe", ids, self.n, self._device).flatten()
         if not ids.numel():
             raise InputError("InBatchNoise.observe", "ids", "of at least one item", "none")
         self._batch = ids.clone()
@@ -394,38 +333,13 @@ class InBatchNoise(FixedNoise):
         self._last[items] = newest
         self._drawn += ids.numel()
 
-    def sample(self, shape: Shape, *, generator: torch.Generator | None = None) -> Tensor:
-        """Draw from the batch observed last, with replacement.
-
-        Parameters
-        ----------
-        shape : int or tuple of int
-            How many, in which shape.
-        generator : torch.Generator, optional
-            Source of the draws, on the device of the noise; torch's own if it is left out.
-
-        Returns
-        -------
-        Tensor of int64, of the given shape
-        """
-        shape = checked_shape("InBatchNoise.sample", shape, generator, self._batch.device)
+    def _draw(self, shape: tuple[int, ...], generator: torch.Generator | None) -> Tensor:
+        # From the batch observed last.
         if not self._batch.numel():
             raise InputError("InBatchNoise.sample", "the batch", "there", "none", "Call observe(ids) first.")
-        return self._batch[torch.randint(self._batch.numel(), shape, generator=generator, device=self._batch.device)]
+        return self._batch[torch.randint(self._batch.numel(), shape, generator=generator, device=self._device)]
 
-    def log_prob(self, ids: Tensor) -> Tensor:
-        """Return the natural log of how often each item comes, per item drawn.
-
-        Parameters
-        ----------
-        ids : Tensor of integers, any shape
-            On the device of the noise.
-
-        Returns
-        -------
-        Tensor of float32, of the shape of ``ids``
-        """
-        ids = checked_ids("InBatchNoise.log_prob", ids, self.n, self._batch.device)
+    def _log_prob(self, ids: Tensor) -> Tensor:
         if self._is_known:
             return self._log_q[ids]
         return -torch.where(self._hits[ids] > 0, self._gap[ids], self._drawn + 1).log()
@@ -501,7 +415,7 @@ class AdaptiveNoise:
         Tensor of int64, of the given shape
         """
         log_q = self._log_probabilities(self.score_function(*context))
-        shape = checked_shape("AdaptiveNoise.sample", shape, generator, log_q.device)
+        shape = _check_shape("AdaptiveNoise.sample", shape, generator, log_q.device)
         if log_q.ndim == 2 and shape[:1] != log_q.shape[:1]:
             expected = f"of first side {log_q.shape[0]}, one row for each row of scores"
             raise InputError("AdaptiveNoise.sample", "shape", expected, f"{shape}")
@@ -527,7 +441,7 @@ class AdaptiveNoise:
         owner, log_q = "AdaptiveNoise.log_prob", self._log_q
         if log_q is None:
             raise InputError(owner, "the sample", "there", "none", "Call sample(...) first.")
-        ids = checked_ids(owner, ids, log_q.shape[-1], log_q.device)
+        ids = _check_noise_ids(owner, ids, log_q.shape[-1], log_q.device)
         if log_q.ndim == 1:
             return log_q[ids]
         if ids.shape[:1] != log_q.shape[:1]:
@@ -549,3 +463,20 @@ class AdaptiveNoise:
             expected = "a function that returns numbers or -inf, a number in each row"
             raise InputError("AdaptiveNoise", "score_function", expected, "NaN, +inf or a row of -inf")
         return log_q
+
+
+def _check_shape(owner: str, shape: Shape, generator: torch.Generator | None, device: torch.device) -> tuple[int, ...]:
+    """Return a shape as a tuple, if the generator is for the device."""
+    sides = tuple(shape) if isinstance(shape, (tuple, list)) else (shape,)
+    sides = tuple(check_integer(owner, "shape", side, low=0) for side in sides)
+    if generator is not None and generator.device.type != device.type:
+        hint = f"Make it by torch.Generator(device={str(device)!r})."
+        raise InputError(owner, "generator", f"on the device of the noise, {device}", str(generator.device), hint)
+    return sides
+
+
+def _check_noise_ids(owner: str, ids: Tensor, n: int, device: torch.device) -> Tensor:
+    """Return ids as int64, if all are in 0 .. n - 1 and on the device."""
+    checked = check_ids(owner, ids, device, "noise")
+    check_within(owner, "ids", checked, n)
+    return checked

@@ -31,12 +31,10 @@ from nearfar.contrastive.losses import (  # noqa: E402
 )
 from nearfar.contrastive.mutual_information import MutualInformation, estimate_mutual_information  # noqa: E402
 from nearfar.contrastive.noise import AdaptiveNoise, CategoricalNoise, InBatchNoise, UniformNoise, UnigramNoise  # noqa: E402
-from nearfar.tables.anchors import (  # noqa: E402
-    AnchorEmbedding,
-    softmax_mixture,
-)
-from nearfar.tables.knowledge import RelatedPairs, anchor_overlap, unrelated_overlap  # noqa: E402
+from nearfar.tables.anchors import AnchorEmbedding, softmax_mixture  # noqa: E402
+from nearfar.tables.knowledge import RelatedPairs  # noqa: E402
 from nearfar.tables.nbant import NBANT, nbant_objective  # noqa: E402
+from nearfar.tables.overlap import anchor_overlap, unrelated_overlap  # noqa: E402
 from nearfar.tables.proximal import ProxAdam, ProxSGD, ProxYogi  # noqa: E402
 from nearfar.tables.relatives import (  # noqa: E402
     BucketEmbedding,

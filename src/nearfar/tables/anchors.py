@@ -1,105 +1,66 @@
-"""Embedding tables as sparse mixtures of a few anchors: E = T A, T >= 0."""
+"""Embedding tables as sparse mixtures of a few anchors: Anchor & Transform, Liang et al. (2021).
+
+    E = T A,    T >= 0,    minimise  loss(T A) + penalty * sum of T
+
+A (K, d) are the anchors, T (V, K) is sparse. A step of an optimiser, with direction u and metric h, is
+
+    T <- max(T - a u / h - a' penalty / h, 0)
+
+in the rows of the batch; all other rows shrink by the last term alone, which is applied when they are read. A row holds
+its entries in r slots; a slot of value 0 is assigned to another anchor where the loss asks for one.
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+import os
+from collections.abc import Hashable, Iterable, Iterator, Sequence
 from functools import reduce
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 from torch.nn.functional import embedding, pad
-from torch.optim.optimizer import register_optimizer_step_pre_hook
 
 from nearfar._core.checks import check_flag, check_integer, check_real
-from nearfar._core.tensors import (
-    check_floats,
-    check_ids,
-    check_integers,
-    check_padding_idx,
-    check_within,
-)
+from nearfar._core.ids import Ids
+from nearfar._core.processes import n_processes
+from nearfar._core.tensors import check_floats, check_ids, check_integers, check_padding_idx, check_within
+from nearfar.embedding.files.registry import check_output
+from nearfar.embedding.mixtures import heaviest
+from nearfar.embedding.vectors import AnchoredEmbedding
 from nearfar.errors import InputError
-from nearfar.tables.knowledge import KnownObjects
-from nearfar.tables.proximal import ProximalOptimizer
-from nearfar.tables.slots import AllLogits, Slots, row_slices, spread, table_of, uncompiled, wrong_optimizer
+from nearfar.tables.export import anchor_mixtures, check_names, positive_entries
+from nearfar.tables.knowledge import RelatedPairs, check_pairs, related_slots, row_penalties
+from nearfar.tables.proximal import register_layer, wrong_optimizer
+from nearfar.tables.slots import (
+    AllLogits,
+    LazyShrinkage,
+    Metric,
+    Rows,
+    SlotRequests,
+    Slots,
+    TakeRows,
+    assign,
+    dense_rows,
+    join_requests,
+    put,
+    request_slots,
+    row_slices,
+    take,
+    uncompiled,
+)
 from nearfar.tables.starts import column_dtype, nonnegative_rows, random_columns
 
-# ------------------------------------------------------------
-# Sums of several anchor embeddings whose weights are those of a softmax.
 
-
-@uncompiled
-def softmax_mixture(tables: Sequence[AnchorEmbedding], ids: Tensor) -> Tensor:
-    """Return vectors of objects as sums over tables of ``softmax(t) A``: positive weights, their sum 1 in each table.
-
-    T stays sparse: an entry that is 0 counts exp(0) = 1, so that a row without entries is the mean of all anchors, and
-    an entry says how far its anchor stands out. Exactly,
-
-        softmax(t) A = (sum of A + sum over nonzero t_a of (exp(t_a) - 1) A_a) / (K + sum of (exp(t_a) - 1)).
-
-    Parameters
-    ----------
-    tables : sequence of AnchorEmbedding
-        One or more, of as many objects and dimensions each.
-    ids : Tensor of integers, any shape
-        In 0 .. V - 1.
-
-    Returns
-    -------
-    Tensor, shape (..., d), the dots standing for that of ``ids``
-        Of an object that is padding in a table, 0 for that table.
-
-    Raises
-    ------
-    InputError
-        Tables that do not fit together, or ids that are no ids.
-
-    Notes
-    -----
-    Train the tables by :class:`ProxSGD`, :class:`ProxAdam` or :class:`ProxYogi`. Their own calls, ``logits``,
-    ``weight`` and ``export`` are those of T A, without the softmax.
-
-    References
-    ----------
-    Liang et al. (2021), "Anchor & Transform: learning sparse embeddings for large vocabularies", mixtures of anchors.
-
-    Examples
-    --------
-    >>> import torch, nearfar as nf
-    >>> tables = torch.nn.ModuleList(nf.nn.AnchorEmbedding(1_000, 16, n_anchors=10) for _ in range(2))
-    >>> nf.nn.softmax_mixture(tables, torch.tensor([[3, 1], [4, 1]])).shape
-    torch.Size([2, 2, 16])
-    """
-    owner = "softmax_mixture"
-    checked = _checked(owner, tables)
-    rows, places = checked[0]._distinct(owner, ids)
-    return embedding(places, reduce(torch.add, (_mixed(table, rows) for table in checked)))
-
-
-def _mixed(table: AnchorEmbedding, rows: Tensor) -> Tensor:
-    vectors = torch.softmax(table._mixtures(rows), 1) @ table.anchors[: table.n_active]
-    return vectors.masked_fill((rows == table._padding_row)[:, None], 0)
-
-
-def _checked(owner: str, tables: object) -> list[AnchorEmbedding]:
-    found = list(tables) if isinstance(tables, Sequence | torch.nn.ModuleList) else []
-    wrong = next((type(table).__name__ for table in found if not isinstance(table, AnchorEmbedding)), None)
-    if not found or wrong is not None:
-        raise InputError(owner, "tables", "one AnchorEmbedding or more in a list", wrong or type(tables).__name__)
-    shapes = sorted({(table.num_embeddings, table.embedding_dim) for table in found})
-    if len(shapes) > 1:
-        raise InputError(owner, "tables", "of as many objects and dimensions each", f"{shapes[0]} and {shapes[1]}")
-    return found
-
-
-class AnchorEmbedding(KnownObjects):
+class AnchorEmbedding(torch.nn.Module):
     """An embedding table whose rows are sparse mixtures of anchors, E = T A with T >= 0: one line for ``nn.Embedding``.
 
     Trained are the ``anchors`` A (K, d) and, for each object, at most ``nnz_per_row`` entries of its row of T. The
-    objective is the loss plus ``penalty`` times the sum of T, and an entry is 0 as soon as the loss does not pay for
-    it. That takes an optimiser that shrinks: :class:`ProxSGD`, :class:`ProxAdam` or :class:`ProxYogi`.
+    objective is the loss plus ``penalty`` times the sum of T, so that an entry is exactly 0 where it lowers the loss by
+    less than its price. That takes an optimiser with a proximal step: :class:`ProxSGD`, :class:`ProxAdam` or
+    :class:`ProxYogi`.
 
     Parameters
     ----------
@@ -133,7 +94,7 @@ class AnchorEmbedding(KnownObjects):
     n_active : int
         How many anchors take part, K at first: the others are switched off, and kept.
     values : torch.nn.Parameter, shape (V, r)
-        Stored entries of T, zeros included; what rows owe is not yet taken off, see ``settle``.
+        Stored entries of T, zeros included, before the shrinkage that is still to be applied: see ``settle``.
     columns : Tensor of uint8 or int32, shape (V, r)
         Their anchors: different ones within a row.
     zeros_fixed : bool
@@ -201,22 +162,30 @@ class AnchorEmbedding(KnownObjects):
             hint = "More anchors than objects save nothing: use torch.nn.Embedding."
             raise InputError(owner, "n_anchors", f"at most num_embeddings, {num_embeddings}", n_anchors, hint)
         self.nnz_per_row = min(check_integer(owner, "nnz_per_row", nnz_per_row, low=1), self.n_anchors)
-        self._n_active = self.n_anchors
-        self._zeros_fixed = False
-        self._free = None
         self.penalty = check_real(owner, "penalty", penalty, low=0)
         self.padding_idx = check_padding_idx(owner, padding_idx, self.num_embeddings)
-        ids = None if anchor_ids is None else self._checked_anchor_ids(owner, anchor_ids)
+        ids = None if anchor_ids is None else self._check_anchor_ids(owner, anchor_ids)
         shape = (self.n_anchors, self.embedding_dim)
         start = None if anchors is None else check_floats(owner, "anchors", anchors, shape)
         self.anchors = torch.nn.Parameter(torch.empty(shape, device=device, dtype=dtype))
         slots = (self.num_embeddings, self.nnz_per_row)
         columns = torch.empty(slots, device=device, dtype=column_dtype(self.n_anchors))
         self.slots = Slots(torch.empty(slots, device=device, dtype=dtype), columns)
-        self._enter()
+        self._n_active = self.n_anchors
+        self._zeros_fixed = False
+        self._unpenalized: Tensor | None = None  # sorted numbers u K + a of the entries that cost nothing
+        self._start_training_state()
         self.reset_parameters(ids, start)
 
-    # -- the call ------------------------------------------------------------------------------------------------
+    def _start_training_state(self) -> None:
+        """Start what is kept between calls and steps, and is never stored."""
+        self._shrinkage = LazyShrinkage()
+        self._requests: list[SlotRequests] = []
+        self._seen_version: int | None = None  # of the values, at the first gradient since the last step
+        self._last_read: tuple[Tensor, Tensor, tuple[int, int, float, int]] | None = None  # rows, entries, when
+        register_layer(self)
+
+    # -- E = T A -------------------------------------------------------------------------------------------------------
 
     @uncompiled
     def forward(self, ids: Tensor) -> Tensor:
@@ -254,11 +223,11 @@ class AnchorEmbedding(KnownObjects):
             got = f"shape {tuple(hidden.shape)}" if isinstance(hidden, Tensor) else type(hidden).__name__
             raise InputError(owner, "hidden", f"of shape (..., {self.embedding_dim})", got)
         if ids is None:
-            self._begin()
+            self._before_call()
             mixed = (hidden @ self.anchors[: self.n_active].T).reshape(-1, self.n_active)
             mixed = pad(mixed, (0, self.n_anchors - self.n_active))
             every: Tensor = AllLogits.apply(  # type: ignore[no-untyped-call]
-                mixed, self.values, self.columns, self._current, self._hear, self._padding_row
+                mixed, self.values, self.columns, self._read, self._request_slots, self._padding_row
             )
             return every.reshape(*hidden.shape[:-1], self.num_embeddings)
         ids = check_ids(owner, ids, self.values.device)
@@ -274,40 +243,231 @@ class AnchorEmbedding(KnownObjects):
         """The whole table, (V, d), made anew at each access, without a gradient: use ``logits`` to train through it."""
         with torch.no_grad():
             table = self.anchors.new_empty(self.num_embeddings, self.embedding_dim)
-            for block in row_slices(self.num_embeddings, self.n_anchors):
-                table[block] = spread(self._current(block), self.columns[block].long(), self.n_anchors) @ self.anchors
+            for block, entries, columns in self._blocks(self.n_anchors):
+                table[block] = dense_rows(entries, columns, self.n_anchors) @ self.anchors
             return table
 
-    # -- sizes ---------------------------------------------------------------------------------------------------
-
-    @property
-    def nnz(self) -> int:
-        """Number of positive entries of T, of the active anchors."""
-        return sum(
-            int(torch.count_nonzero(self._current(block)))
-            for block in row_slices(self.num_embeddings, self.nnz_per_row)
+    def _mixtures(self, rows: Tensor) -> Tensor:
+        """Return rows of T, dense (n, n_active); gradients go to their slots, requests come from the others."""
+        self._before_call()
+        taken: Tensor = TakeRows.apply(  # type: ignore[no-untyped-call]
+            self.values, rows, self._read, self._padding_row
         )
+        columns = take(self.columns, rows).long()
+        mixtures = dense_rows(taken, columns, self.n_anchors)
+        if mixtures.requires_grad:
+            entries = taken.detach()
+            self._last_read = rows, entries, self._state_of_values()
+            mixtures.register_hook(  # type: ignore[no-untyped-call]
+                lambda slope: self._request_slots(slope, entries, columns, rows)
+            )
+        return mixtures if self._n_active == self.n_anchors else mixtures[:, : self._n_active]
+
+    def _read(self, rows: Rows) -> Tensor:
+        """Return entries (n, r) as they are now: after all shrinkage, and 0 where their anchor is switched off."""
+        entries, frozen = self._shrunk(rows), self._frozen(rows)
+        return entries if frozen is None else entries.masked_fill_(frozen, 0)
+
+    def _shrunk(self, rows: Rows) -> Tensor:
+        """Return entries (n, r) after all shrinkage, whichever anchors are switched on."""
+        entries, unpenalized = self._shrinkage.read(self.values, rows), self._unpenalized_slots(rows)
+        return entries if unpenalized is None else torch.where(unpenalized, take(self.values.detach(), rows), entries)
+
+    def _blocks(self, width: int) -> Iterator[tuple[slice, Tensor, Tensor]]:
+        """Yield blocks of rows of T: which they are, entries and columns (n, r)."""
+        for block in row_slices(self.num_embeddings, width):
+            yield block, self._read(block), self.columns[block].long()
+
+    def _before_call(self) -> None:
+        if self.values.grad is None:
+            self._requests.clear()  # those of gradients that were thrown away
+        if self._seen_version is not None and self.values._version != self._seen_version:
+            self._accept_values()
+            raise wrong_optimizer("another one")
+
+    # -- which entries of T are trained, and what they cost ------------------------------------------------------------
 
     @property
-    def n_parameters(self) -> int:
-        """Number of parameters as the paper counts them: K d + nnz, K the active anchors."""
-        return self.n_active * self.embedding_dim + self.nnz
+    def n_active(self) -> int:
+        """How many anchors take part: the first ones. May be set anew at any time, to 1 .. n_anchors.
+
+        The others keep their vectors, and rows keep their entries for them, with the optimiser's state: nothing of it
+        is read, trained or shrunk until they are switched on again. No parameter changes its shape.
+        """
+        return self._n_active
+
+    @n_active.setter
+    def n_active(self, n: int) -> None:
+        n = check_integer("AnchorEmbedding", "n_active", n, low=1, high=self.n_anchors)
+        if n != self._n_active:
+            self._close_past_steps()
+            self._n_active = n
 
     @property
-    def nbytes(self) -> int:
-        """Bytes of the layer: anchors, slots with indices, places that are free, in training what rows have paid."""
-        held = [self.anchors, self.values, self.columns, self._free]
-        return sum(t.nbytes for t in held if t is not None) + (0 if self._debt.paid is None else self._debt.paid.nbytes)
+    def zeros_fixed(self) -> bool:
+        """Whether entries that are 0 now stay 0, and the others cost nothing; False at first. May be set at any time.
 
-    def extra_repr(self) -> str:
-        """Return what torch shows of the module."""
-        padding = "" if self.padding_idx is None else f", padding_idx={self.padding_idx}"
-        active = "" if self.n_active == self.n_anchors else f", n_active={self.n_active}"
-        active += ", zeros_fixed=True" if self.zeros_fixed else ""
-        sizes = f"{self.num_embeddings}, {self.embedding_dim}, n_anchors={self.n_anchors}"
-        return f"{sizes}, nnz_per_row={self.nnz_per_row}, penalty={self.penalty:g}{padding}{active}"
+        For the last epochs: the penalty that chose the entries has made them too small, and no longer does (Meinshausen
+        2007, "Relaxed lasso"). An entry that becomes 0 later may return.
+        """
+        return self._zeros_fixed
 
-    # -- starts --------------------------------------------------------------------------------------------------
+    @zeros_fixed.setter
+    def zeros_fixed(self, fixed: bool) -> None:
+        fixed = check_flag("AnchorEmbedding", "zeros_fixed", fixed)
+        if fixed != self._zeros_fixed:
+            self._close_past_steps()
+            self._zeros_fixed = fixed
+            with torch.no_grad():  # a zero that is fixed has a minus sign
+                self.values.masked_fill_(self.values == 0, -0.0 if fixed else 0.0)
+            self._accept_values()
+
+    def set_related(self, pairs: RelatedPairs | None) -> None:
+        """Take the price off entries of T between an object and an anchor that is an object related to it.
+
+        The penalty is then that on T * S, S being 0 at such entries and 1 elsewhere: the step does not lower them, and
+        they ask for a slot as soon as the loss falls in their direction. They are counted in ``nnz`` all the same.
+        ``state_dict`` keeps them; ``reset_parameters`` forgets them.
+
+        Parameters
+        ----------
+        pairs : RelatedPairs or None
+            What is related to what, in the place of what was set before; None: every entry has its price again.
+
+        Raises
+        ------
+        InputError
+            If no objects are anchors, as the layer was made without ``anchor_ids``; or ``pairs`` has more objects.
+
+        References
+        ----------
+        Liang et al. (2021), "Anchor & Transform: learning sparse embeddings for large vocabularies", section 3.2,
+        positive pairs.
+
+        Examples
+        --------
+        >>> import torch, nearfar as nf
+        >>> rel = nf.Relation.from_edges([("sea", "ship"), ("sea", "wave"), ("tree", "leaf")])
+        >>> words = ["sea", "tree", "ship", "wave", "leaf", "stone"]
+        >>> table = nf.nn.AnchorEmbedding(6, 4, n_anchors=2, anchor_ids=torch.tensor([0, 1]))
+        >>> table.set_related(nf.nn.RelatedPairs(rel, words))  # ship and wave use "sea" freely, leaf uses "tree"
+        """
+        owner = "AnchorEmbedding.set_related"
+        places = None
+        if pairs is not None:
+            check_pairs(owner, pairs, self.num_embeddings)
+            if self.anchor_ids is None:
+                hint = "Make the layer with anchor_ids=choose_anchors(...). A random anchor is related to nothing."
+                raise InputError(
+                    owner, "pairs", "given for a layer whose anchors are objects", "anchors that are none", hint
+                )
+            places = pairs.with_anchors(self.anchor_ids.to(self.values.device))
+        self._close_past_steps()
+        self._unpenalized = places if places is not None and len(places) else None
+
+    def _close_past_steps(self) -> None:
+        """Apply the shrinkage so far, under the rules so far, and drop requests."""
+        self.settle()
+        self._requests.clear()
+
+    def _frozen(self, rows: Rows) -> Tensor | None:
+        """Return which slots (n, r) are not trained: fixed zeros, anchors that are switched off; None if all are."""
+        off = take(self.columns, rows) >= self._n_active if self._n_active < self.n_anchors else None
+        if not self._zeros_fixed:
+            return off
+        zero = take(self.values.detach(), rows).signbit()
+        return zero if off is None else zero | off
+
+    def _unpenalized_slots(self, rows: Rows) -> Tensor | None:
+        """Return which slots (n, r) cost nothing, None if all do."""
+        if self._unpenalized is None:
+            return None
+        if isinstance(rows, slice):
+            rows = torch.arange(self.num_embeddings, device=self.values.device)[rows]
+        return related_slots(self._unpenalized, rows, take(self.columns, rows), self.n_anchors)
+
+    @property
+    def _padding_row(self) -> int:
+        return -1 if self.padding_idx is None else self.padding_idx
+
+    # -- the proximal step: what the optimisers call, in this order ----------------------------------------------------
+
+    def _begin_step(self, metric: Metric) -> None:
+        shrinkage = self._shrinkage
+        if shrinkage.applied is None or shrinkage.metric.v is not metric.v:
+            self.settle()  # in the metric of another optimiser
+            shrinkage.begin(self.num_embeddings, self.values.device, metric)
+        shrinkage.metric = metric
+
+    def _rows_before_step(self, rows: Rows) -> tuple[Tensor, Tensor | None]:
+        """Return entries (n, r) and which are not trained; entries from the last call, where nothing has changed."""
+        frozen = self._frozen(rows)
+        if self._last_read is not None and not isinstance(rows, slice):
+            last_rows, entries, then = self._last_read
+            if then == self._state_of_values() and torch.equal(last_rows, rows):
+                return entries, frozen
+        return self._read(rows), frozen
+
+    def _state_of_values(self) -> tuple[int, int, float, int]:
+        return self.values.data_ptr(), self.values._version, self._shrinkage.total, self._n_active
+
+    def _proximal_step(self, rows: Rows, moved: Tensor, frozen: Tensor | None, size: float, metric: Tensor) -> Tensor:
+        """Write ``max(moved - size * penalty / metric, 0)`` to some rows, but not to slots that are not trained."""
+        threshold = size * (0.0 if self._zeros_fixed else self.penalty)
+        shrinkage, unpenalized = threshold / metric, self._unpenalized_slots(rows)
+        moved.sub_(shrinkage if unpenalized is None else shrinkage * ~unpenalized).clamp_(min=0)
+        self._shrinkage.add(threshold, rows)
+        new = moved.to(self.values.dtype)
+        if frozen is not None:
+            put(self.values, rows, torch.where(frozen, take(self.values, rows), new.masked_fill_(frozen, 0)))
+        else:
+            put(self.values, rows, new)
+        return new
+
+    def _assign_slots(self) -> list[tuple[Tensor, Tensor]]:
+        """Assign slots to columns that requested them, in all processes; return rows and slots that changed."""
+        if n_processes() > 1 and self.nnz_per_row < self.n_anchors:
+            self._requests = join_requests(self._requests, self.values.device)
+        changed = [assign(requests, self.values, self.columns, self._n_active) for requests in self._requests]
+        self._requests.clear()
+        self._accept_values()
+        return changed
+
+    def _request_slots(self, slope: Tensor, entries: Tensor, columns: Tensor, rows: Tensor) -> None:
+        """Keep the requests of rows (n,), given the derivatives (n, K) of the loss."""
+        if self._seen_version is None:
+            self._seen_version = self.values._version
+        if self._zeros_fixed:
+            return
+        penalty = self.penalty * n_processes()  # gradients will be averaged; this is the slope of one process
+        if self._unpenalized is not None:
+            slope = slope + row_penalties(self._unpenalized, rows, slope, penalty)
+            penalty = 0.0
+        requests = request_slots(slope, entries, columns, rows, penalty, self._n_active)
+        if requests is not None:
+            real = requests.rows != self._padding_row
+            self._requests.append(SlotRequests(*(part[real] for part in requests)))
+
+    def _accept_values(self) -> None:
+        """Take the values as they are now: it was not another optimiser that changed them."""
+        self._seen_version = self._last_read = None
+
+    def settle(self) -> None:
+        """Apply to ``values`` the shrinkage that is still to come. Calls, sizes and ``state_dict`` do not need it."""
+        if self._shrinkage.applied is not None:
+            self._settled(self.values)
+            self._shrinkage.all_applied()
+            self._accept_values()
+
+    @torch.no_grad()
+    def _settled(self, out: Tensor) -> Tensor:
+        """Write all values (V, r) after all shrinkage; those that are not trained stay as they are."""
+        for block in row_slices(self.num_embeddings, self.nnz_per_row):
+            frozen, now = self._frozen(block), self._shrunk(block)
+            out[block] = now if frozen is None else torch.where(frozen, self.values[block], now)
+        return out
+
+    # -- starts --------------------------------------------------------------------------------------------------------
 
     def reset_parameters(self, anchor_ids: Tensor | None = None, anchors: Tensor | None = None) -> None:
         """Start again: slots of a row on different random anchors, active ones first, and anchors as they are given.
@@ -321,9 +481,9 @@ class AnchorEmbedding(KnownObjects):
         anchors : Tensor, shape (K, d), optional
             Their vectors; N(0, 1) if left out.
         """
-        self.anchor_ids, self._free = anchor_ids, None
+        self.anchor_ids, self._unpenalized = anchor_ids, None
         with torch.no_grad():
-            self._debt.end()
+            self._shrinkage = LazyShrinkage()
             self._zeros_fixed = False
             self.anchors.normal_() if anchors is None else self.anchors.copy_(anchors)
             self.values.normal_(std=1 / math.sqrt(self.nnz_per_row)).abs_()
@@ -331,9 +491,9 @@ class AnchorEmbedding(KnownObjects):
             random_columns(self.num_embeddings, drawn_from, self.nnz_per_row, self.columns)
             if anchor_ids is not None:
                 ids = anchor_ids.to(self.values.device)
-                own = torch.arange(self.n_anchors, device=ids.device)[:, None]
+                first = torch.arange(self.n_anchors, device=ids.device)[:, None]
                 steps = torch.arange(self.nnz_per_row, device=ids.device)
-                self.columns[ids] = ((own + steps) % self.n_anchors).to(self.columns.dtype)
+                self.columns[ids] = ((first + steps) % self.n_anchors).to(self.columns.dtype)
                 self.values[ids] = (steps == 0).to(self.values.dtype)
             if self.padding_idx is not None:
                 self.values[self.padding_idx] = 0
@@ -374,7 +534,7 @@ class AnchorEmbedding(KnownObjects):
         if anchor_ids is None:
             ids = torch.randperm(len(table), device=table.device)[: layer.n_anchors]
         else:
-            ids = layer._checked_anchor_ids(owner, anchor_ids).to(table.device)
+            ids = layer._check_anchor_ids(owner, anchor_ids).to(table.device)
         layer.anchor_ids = ids
         with torch.no_grad():
             layer.anchors.copy_(table[ids])
@@ -426,7 +586,225 @@ class AnchorEmbedding(KnownObjects):
         layer.values.requires_grad_(False)
         return layer
 
-    # -- checks --------------------------------------------------------------------------------------------------
+    # -- sizes ---------------------------------------------------------------------------------------------------------
+
+    @property
+    def values(self) -> torch.nn.Parameter:
+        """Stored entries of T, (V, r), before the shrinkage that is still to be applied."""
+        return self.slots.values
+
+    @property
+    def columns(self) -> Tensor:
+        """The anchors that they belong to, (V, r)."""
+        return self.slots.columns
+
+    @property
+    def nnz(self) -> int:
+        """Number of positive entries of T, of the active anchors."""
+        return sum(int(torch.count_nonzero(entries)) for _, entries, _ in self._blocks(self.nnz_per_row))
+
+    @property
+    def n_parameters(self) -> int:
+        """Number of parameters as the paper counts them: K d + nnz, K the active anchors."""
+        return self.n_active * self.embedding_dim + self.nnz
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the layer: anchors, slots, entries without a price, in training the shrinkage of each row."""
+        held = [self.anchors, self.values, self.columns, self._unpenalized, self._shrinkage.applied]
+        return sum(tensor.nbytes for tensor in held if tensor is not None)
+
+    def extra_repr(self) -> str:
+        """Return what torch shows of the module."""
+        padding = "" if self.padding_idx is None else f", padding_idx={self.padding_idx}"
+        active = "" if self.n_active == self.n_anchors else f", n_active={self.n_active}"
+        active += ", zeros_fixed=True" if self.zeros_fixed else ""
+        sizes = f"{self.num_embeddings}, {self.embedding_dim}, n_anchors={self.n_anchors}"
+        return f"{sizes}, nnz_per_row={self.nnz_per_row}, penalty={self.penalty:g}{padding}{active}"
+
+    # -- after training ------------------------------------------------------------------------------------------------
+
+    def export(
+        self,
+        path: str | os.PathLike[str] | None = None,
+        ids: Iterable[Hashable] | None = None,
+        *,
+        anchor_names: Iterable[Hashable] | None = None,
+        int8: bool = False,
+    ) -> AnchoredEmbedding:
+        """Return anchors and positive entries as an embedding that needs no torch, and write it to a file.
+
+        Parameters
+        ----------
+        path : path-like, optional
+            Where to write it: ``nearfar.Embedding.load`` reads a ``.safetensors`` file of it as what is returned here.
+            Other suffixes write vectors, as :meth:`nearfar.Embedding.save` has them.
+        ids : iterable of hashable, of length V, optional
+            Distinct names of the objects; 0 .. V - 1 by default.
+        anchor_names : iterable of hashable, of length K, optional
+            Distinct names of the anchors, such as those of the objects that they started from; 0 .. K - 1 by default.
+        int8 : bool, default=False
+            Whether numbers are rounded to 8 bits, as :meth:`nearfar.AnchoredEmbedding.to_int8` does and says.
+
+        Returns
+        -------
+        AnchoredEmbedding
+            float32; of the active anchors only. The layer stays as it is.
+
+        Raises
+        ------
+        InputError
+            If names are not distinct and as many as there are rows or anchors, the path cannot be written to, or a
+            parameter is not finite or, in T, negative.
+
+        Notes
+        -----
+        Memory beside the layer is that of the result. In a group of processes one may export alone: nothing is sent to
+        the others. Of a model in ``DistributedDataParallel`` the layer is in ``model.module``.
+        """
+        parameters = {
+            "layer": "AnchorEmbedding",
+            "n_anchors": self.n_active,
+            "nnz_per_row": self.nnz_per_row,
+            "penalty": self.penalty,
+            "padding_idx": self.padding_idx,
+        }
+        owner = "AnchorEmbedding.export"
+        if path is not None:
+            check_output(owner, path)
+        check_flag(owner, "int8", int8)
+        rows = check_names(owner, "ids", ids, self.num_embeddings)
+        names = check_names(owner, "anchor_names", anchor_names, self.n_anchors).take(np.arange(self.n_active))
+        blocks = ((entries, columns) for _, entries, columns in self._blocks(self.nnz_per_row))
+        mixtures = anchor_mixtures(owner, self.anchors[: self.n_active], blocks, names, self.nnz_per_row)
+        made = AnchoredEmbedding._of(mixtures, rows, parameters)
+        made = made.to_int8() if int8 else made
+        if path is not None:
+            made.save(path)
+        return made
+
+    def explain(self, id: int) -> list[tuple[int, float]]:  # noqa: A002
+        """Return the anchors that an object is made of.
+
+        Parameters
+        ----------
+        id : int
+            The object, in 0 .. num_embeddings - 1.
+
+        Returns
+        -------
+        list of (number of an anchor, weight)
+            Largest weight first; empty where the vector is 0.
+
+        Raises
+        ------
+        InputError
+            If there is no such object.
+        """
+        row = check_integer("AnchorEmbedding.explain", "id", id, low=0, high=self.num_embeddings - 1)
+        at = slice(row, row + 1)
+        weights, columns, _ = positive_entries("AnchorEmbedding.explain", self._read(at), self.columns[at])
+        return heaviest(weights, columns, Ids(self.n_anchors), self.nnz_per_row)
+
+    def anchor_objects(self, anchor: int, topn: int = 10) -> list[tuple[int, float]]:
+        """Return what an anchor stands for: the objects with the largest weights on it.
+
+        Parameters
+        ----------
+        anchor : int
+            The anchor, in 0 .. n_active - 1.
+        topn : int, >= 1
+            How many at most.
+
+        Returns
+        -------
+        list of (object, weight)
+            Largest weight first; objects of weight 0 are left out. It reads all of T: of many anchors, :meth:`export`
+            first.
+
+        Raises
+        ------
+        InputError
+            If there is no such anchor, or a parameter is not finite.
+        """
+        return self.export().anchor_objects(anchor, topn)
+
+    # -- storing, copying, moving --------------------------------------------------------------------------------------
+
+    def state_dict(self, *args: Any, prefix: str = "", keep_vars: bool = False, **more: Any) -> Any:
+        """Return the state after all shrinkage; the layer stays as it is, so that one process alone may save it.
+
+        Parameters
+        ----------
+        *args, prefix, keep_vars, **more
+            As for ``torch.nn.Module.state_dict``. With ``keep_vars`` the layer is settled.
+
+        Returns
+        -------
+        dict of Tensor
+        """
+        if keep_vars:
+            self.settle()
+        found = super().state_dict(*args, prefix=prefix, keep_vars=keep_vars, **more)
+        if self._shrinkage.applied is not None and not keep_vars:
+            found[f"{prefix}slots.values"] = self._settled(torch.empty_like(self.values))
+        return found
+
+    def get_extra_state(self) -> Tensor:
+        """Return what a ``state_dict`` keeps besides parameters and buffers: switches, entries without a price."""
+        switches = torch.tensor([self._n_active, self._zeros_fixed])
+        return switches if self._unpenalized is None else torch.cat([switches, self._unpenalized.cpu()])
+
+    def set_extra_state(self, state: Tensor) -> None:
+        """Take them from a ``state_dict``.
+
+        Parameters
+        ----------
+        state : Tensor of int64
+            What ``get_extra_state`` returned.
+        """
+        n_active, zeros_fixed = state[:2].tolist()
+        self._n_active = check_integer("AnchorEmbedding.load_state_dict", "n_active", n_active, 1, self.n_anchors)
+        self._zeros_fixed = bool(zeros_fixed)
+        self._unpenalized = state[2:].to(self.values.device) if len(state) > 2 else None
+
+    def _load_from_state_dict(self, state: Any, prefix: str, *args: Any) -> None:
+        anchors, values, columns = (state.get(prefix + name) for name in ("anchors", "slots.values", "slots.columns"))
+
+        def refuse(name: str, expected: str, got: str) -> None:
+            raise InputError("AnchorEmbedding.load_state_dict", f"{prefix}{name}", expected, got)
+
+        if anchors is not None and anchors.shape != self.anchors.shape:
+            refuse("anchors", f"of shape {tuple(self.anchors.shape)}", f"shape {tuple(anchors.shape)}")
+        # The shapes of slots are torch's to check.
+        if values is not None and values.shape == self.values.shape and not bool((values >= 0).all()):
+            refuse("values", "finite and >= 0", "a negative one, or NaN")
+        if columns is not None and columns.shape == self.columns.shape:
+            low, high = (int(end) for end in columns.aminmax())
+            if low < 0 or high >= self.n_anchors:
+                refuse("columns", f"in 0 .. {self.n_anchors - 1}", f"columns from {low} to {high}")
+        super()._load_from_state_dict(state, prefix, *args)
+        self._shrinkage.all_applied()
+        self._requests.clear()
+        self._accept_values()
+
+    def _apply(self, fn: Any, recurse: bool = True) -> Any:
+        self.settle()
+        moved = super()._apply(fn, recurse)  # type: ignore[no-untyped-call]
+        self._unpenalized = None if self._unpenalized is None else self._unpenalized.to(self.values.device)
+        self._start_training_state()  # the next step starts shrinkage in the type and on the device that are new
+        return moved
+
+    def __getstate__(self) -> dict[str, Any]:
+        self.settle()
+        kept_out = ("_shrinkage", "_requests", "_seen_version", "_last_read")
+        return {name: value for name, value in self.__dict__.items() if name not in kept_out}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        super().__setstate__(state)  # type: ignore[no-untyped-call]
+        self._start_training_state()
+
+    # -- checks --------------------------------------------------------------------------------------------------------
 
     def _distinct(self, owner: str, ids: Tensor) -> tuple[Tensor, Tensor]:
         """Return the different ids, in ascending order, and the place of each id among them."""
@@ -434,7 +812,7 @@ class AnchorEmbedding(KnownObjects):
         check_within(owner, "ids", rows, self.num_embeddings)
         return rows, places
 
-    def _checked_anchor_ids(self, owner: str, ids: Tensor) -> Tensor:
+    def _check_anchor_ids(self, owner: str, ids: Tensor) -> Tensor:
         checked = check_integers(owner, "anchor_ids", ids, (self.n_anchors,))
         check_within(owner, "anchor_ids", checked, self.num_embeddings)
         if len(torch.unique(checked)) < len(checked):
@@ -442,12 +820,60 @@ class AnchorEmbedding(KnownObjects):
         return checked
 
 
-def _refuse_others(optimizer: torch.optim.Optimizer, _args: Any, _kwargs: Any) -> None:
-    """Before a step of any optimiser: T is for those that shrink it."""
-    if isinstance(optimizer, ProximalOptimizer):
-        return
-    if any(p.grad is not None and table_of(p) is not None for group in optimizer.param_groups for p in group["params"]):
-        raise wrong_optimizer(type(optimizer).__name__)
+@uncompiled
+def softmax_mixture(tables: Sequence[AnchorEmbedding], ids: Tensor) -> Tensor:
+    """Return vectors of objects as sums over tables of ``softmax(t) A``: positive weights, their sum 1 in each table.
+
+    T stays sparse: an entry that is 0 counts exp(0) = 1, so that a row without entries is the mean of all anchors, and
+    an entry says how far its anchor stands out. Exactly,
+
+        softmax(t) A = (sum of A + sum over nonzero t_a of (exp(t_a) - 1) A_a) / (K + sum of (exp(t_a) - 1)).
+
+    Parameters
+    ----------
+    tables : sequence of AnchorEmbedding
+        One or more, of as many objects and dimensions each.
+    ids : Tensor of integers, any shape
+        In 0 .. V - 1.
+
+    Returns
+    -------
+    Tensor, shape (..., d), the dots standing for that of ``ids``
+        Of an object that is padding in a table, 0 for that table.
+
+    Raises
+    ------
+    InputError
+        Tables that do not fit together, or ids that are no ids.
+
+    Notes
+    -----
+    Train the tables by :class:`ProxSGD`, :class:`ProxAdam` or :class:`ProxYogi`. Their own calls, ``logits``,
+    ``weight`` and ``export`` are those of T A, without the softmax.
+
+    References
+    ----------
+    Liang et al. (2021), "Anchor & Transform: learning sparse embeddings for large vocabularies", mixtures of anchors.
+
+    Examples
+    --------
+    >>> import torch, nearfar as nf
+    >>> tables = torch.nn.ModuleList(nf.nn.AnchorEmbedding(1_000, 16, n_anchors=10) for _ in range(2))
+    >>> nf.nn.softmax_mixture(tables, torch.tensor([[3, 1], [4, 1]])).shape
+    torch.Size([2, 2, 16])
+    """
+    owner = "softmax_mixture"
+    found = list(tables) if isinstance(tables, Sequence | torch.nn.ModuleList) else []
+    wrong = next((type(table).__name__ for table in found if not isinstance(table, AnchorEmbedding)), None)
+    if not found or wrong is not None:
+        raise InputError(owner, "tables", "one AnchorEmbedding or more in a list", wrong or type(tables).__name__)
+    shapes = sorted({(table.num_embeddings, table.embedding_dim) for table in found})
+    if len(shapes) > 1:
+        raise InputError(owner, "tables", "of as many objects and dimensions each", f"{shapes[0]} and {shapes[1]}")
+    rows, places = found[0]._distinct(owner, ids)
+    return embedding(places, reduce(torch.add, (_softmax_rows(table, rows) for table in found)))
 
 
-register_optimizer_step_pre_hook(_refuse_others)
+def _softmax_rows(table: AnchorEmbedding, rows: Tensor) -> Tensor:
+    vectors = torch.softmax(table._mixtures(rows), 1) @ table.anchors[: table.n_active]
+    return vectors.masked_fill((rows == table._padding_row)[:, None], 0)

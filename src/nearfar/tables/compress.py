@@ -1,4 +1,17 @@
-"""Vectors that exist already, made small: each becomes a sparse mixture of a few anchors, all of which are learned."""
+"""Vectors that exist already, made small: E becomes T A, few anchors A of length 1, few weights in each row of T.
+
+In turns, each row is coded against the anchors, and the anchors are learned given the codes:
+
+    codes     orthogonal matching pursuit: the anchor with the largest product with the remainder joins, and the weights
+              of all that have joined are fitted again by least squares (Rubinstein, Zibulevsky & Elad 2008). Where
+              weights may not be negative, anchors whose weight would become negative leave (Lawson & Hanson's
+              non-negative least squares; Nguyen, Soussen, Idier & Djermoune 2019).
+    anchors   a_k <- a_k + (T'E - T'T A)_k / (T'T)_kk, one after the other (Mairal, Bach, Ponce & Sapiro 2010,
+              algorithm 2)
+
+The codes need products of rows with anchors and of anchors with each other alone: O(r^2 K) for r of K anchors, whatever
+the length of a row.
+"""
 
 from __future__ import annotations
 
@@ -17,202 +30,6 @@ from nearfar.embedding.search import row_norms
 from nearfar.embedding.vectors import AnchoredEmbedding, Embedding
 from nearfar.errors import InputError
 
-# ------------------------------------------------------------
-# Sparse coding of many rows against one set of anchors of length 1: compiled kernels.
-#
-# A row x becomes a mixture of few anchors: the anchor that is most alike to what is left of x joins, and the weights of
-# all that have joined are fitted again, by least squares (orthogonal matching pursuit). Only the products of x with the
-# anchors and those of anchors with each other are looked at, never x itself: O(r² K) for r of K anchors, whatever the
-# length of x. Where weights may not be negative, only anchors that point the way of x join, and those whose weight
-# would
-# become negative leave, as in the non-negative least squares of Lawson and Hanson.
-#
-# Sources: Rubinstein, Zibulevsky & Elad 2008, "Efficient implementation of the K-SVD algorithm using batch orthogonal
-# matching pursuit"; Nguyen, Soussen, Idier & Djermoune 2019, "NNOMP: orthogonal matching pursuit with nonnegativity
-# constraints"; Mairal, Bach, Ponce & Sapiro 2010, "Online learning for matrix factorization and sparse coding" (JMLR
-# 11),
-# algorithm 2.
-
-_DEPENDENT = 1e-10  # squared distance from the span of those that have joined: nothing new
-_NOTHING = 1e-10  # product with what is left, over the length of the row
-
-
-@jit(fastmath=FAST)
-def _join(factor: Any, grams: Any, support: Any, n: int) -> bool:
-    """Add the last of n anchors to the Cholesky factor of the products of the others; False if it depends on them."""
-    k = support[n - 1]
-    rest = grams[k, k]
-    for i in range(n - 1):
-        value = grams[k, support[i]]
-        for j in range(i):
-            value -= factor[i, j] * factor[n - 1, j]
-        value /= factor[i, i]
-        factor[n - 1, i] = value
-        rest -= value * value
-    if rest <= _DEPENDENT:
-        return False
-    factor[n - 1, n - 1] = math.sqrt(rest)
-    return True
-
-
-@jit
-def _join_all(factor: Any, grams: Any, support: Any, n: int) -> bool:
-    count = 0
-    while count < n and _join(factor, grams, support, count + 1):
-        count += 1
-    return count == n
-
-
-@jit(fastmath=FAST)
-def _solve(factor: Any, products: Any, support: Any, n: int, solution: Any) -> None:
-    """Solve L L' solution = products of the support."""
-    for i in range(n):
-        value = products[support[i]]
-        for j in range(i):
-            value -= factor[i, j] * solution[j]
-        solution[i] = value / factor[i, i]
-    for i in range(n - 1, -1, -1):
-        value = solution[i]
-        for j in range(i + 1, n):
-            value -= factor[j, i] * solution[j]
-        solution[i] = value / factor[i, i]
-
-
-@jit
-def _fit(factor: Any, grams: Any, products: Any, support: Any, weights: Any, n: int, positive: bool, best: Any) -> int:
-    """Fit the weights of n anchors, whose factor is there, and return how many stay.
-
-    With ``positive`` the weights that are given are not negative, and go towards the best ones until one is 0, which
-    leaves; so the error never rises.
-    """
-    while n:
-        _solve(factor, products, support, n, best)
-        step = 1.0
-        for i in range(n):
-            if positive and best[i] <= 0.0:
-                step = min(step, weights[i] / (weights[i] - best[i]) if weights[i] > 0.0 else 0.0)
-        if not positive or (step == 1.0 and best[:n].min() > 0.0):
-            weights[:n] = best[:n]
-            return n
-        kept = 0
-        for i in range(n):
-            value = weights[i] + step * (best[i] - weights[i])
-            if best[i] <= 0.0 and value <= 1e-12 * weights[i]:
-                continue
-            support[kept], weights[kept] = support[i], max(value, 0.0)
-            kept += 1
-        n = kept
-        _join_all(factor, grams, support, n)
-    return n
-
-
-@jit(fastmath=FAST)
-def _left(grams: Any, products: Any, support: Any, weights: Any, n: int, left: Any) -> None:
-    """Write the products of all anchors with what is left of the row; four anchors at a time, for speed."""
-    left[:] = products
-    for first in range(0, n - 3, 4):
-        a, b, c, d = weights[first], weights[first + 1], weights[first + 2], weights[first + 3]
-        ga, gb, gc, gd = support[first], support[first + 1], support[first + 2], support[first + 3]
-        for k in range(left.size):
-            left[k] -= a * grams[ga, k] + b * grams[gb, k] + c * grams[gc, k] + d * grams[gd, k]
-    for i in range(n - n % 4, n):
-        a, ga = weights[i], support[i]
-        for k in range(left.size):
-            left[k] -= a * grams[ga, k]
-
-
-@jit
-def _squared_error(square: float, grams: Any, products: Any, support: Any, weights: Any, n: int) -> float:
-    error = square
-    for i in range(n):
-        value = -2.0 * products[support[i]]
-        for j in range(n):
-            value += weights[j] * grams[support[i], support[j]]
-        error += weights[i] * value
-    return max(error, 0.0)
-
-
-@jit
-def _pursue(
-    square: float, grams: Any, products: Any, positive: bool, factor: Any, support: Any, weights: Any, left: Any,
-    best: Any,
-) -> int:  # fmt: skip
-    """Choose anchors for a row, one after the other; return how many."""
-    n, least = 0, _NOTHING * math.sqrt(square)
-    left[:] = products
-    for _ in range(3 * support.size):  # some may leave
-        if n == support.size:
-            break
-        for i in range(n):
-            left[support[i]] = 0.0
-        chosen, most = -1, least
-        for k in range(left.size):
-            value = left[k] if positive else abs(left[k])
-            if value > most:
-                chosen, most = k, value
-        if chosen < 0:
-            break
-        support[n], weights[n] = chosen, 0.0
-        if not _join(factor, grams, support, n + 1):
-            break
-        n = _fit(factor, grams, products, support, weights, n + 1, positive, best)
-        if n < support.size:
-            _left(grams, products, support, weights, n, left)
-    return n
-
-
-@jit
-def code_rows(
-    grams: Any, products: Any, squares: Any, positive: bool, columns: Any, weights: Any, counts: Any, errors: Any
-) -> None:
-    """Write the codes of rows, over those that are there wherever they are no worse.
-
-    Parameters
-    ----------
-    grams : ndarray, shape (K, K), float64
-        Products of anchors of length 1.
-    products : ndarray, shape (n, K), float64
-        Products of rows with anchors.
-    squares : ndarray, shape (n,), float64
-        Squared lengths of rows.
-    positive : bool
-        Whether no weight may be negative.
-    columns, weights : ndarray, shape (n, r), int32 and float64
-        The codes.
-    counts : ndarray, shape (n,), int32
-        How many entries each has.
-    errors : ndarray, shape (n,), float64
-        Squared distances of rows from their codes.
-    """
-    r = columns.shape[1]
-    factor, left, best = np.empty((r, r)), np.empty(len(grams)), np.empty(r)
-    support, found = np.empty(r, np.int32), np.empty(r)
-    for row in range(len(products)):
-        n = counts[row]
-        if n and _join_all(factor, grams, columns[row], n):
-            n = _fit(factor, grams, products[row], columns[row], weights[row], n, positive, best)
-        before = _squared_error(squares[row], grams, products[row], columns[row], weights[row], n)
-        m = _pursue(squares[row], grams, products[row], positive, factor, support, found, left, best)
-        after = _squared_error(squares[row], grams, products[row], support, found, m)
-        if after < before:
-            columns[row, :m], weights[row, :m] = support[:m], found[:m]
-            n = m
-        weights[row, n:] = 0.0
-        counts[row], errors[row] = n, min(before, after)
-
-
-@jit
-def add_moments(columns: Any, weights: Any, counts: Any, vectors: Any, grams: Any, sums: Any) -> None:
-    """Add T'T of some rows to ``grams`` (K, K), and T'X to ``sums`` (K, d)."""
-    for row in range(len(vectors)):
-        for i in range(counts[row]):
-            k, weight = columns[row, i], weights[row, i]
-            for j in range(counts[row]):
-                grams[k, columns[row, j]] += weight * weights[row, j]
-            for j in range(vectors.shape[1]):
-                sums[k, j] += weight * vectors[row, j]
-
-
 __all__ = ["compress"]
 
 Doubles = NDArray[np.float64]
@@ -223,6 +40,30 @@ _ROWS = 1024  # coded at once, at most
 _SWEEPS = 5  # over the anchors, in each iteration
 _CANDIDATES = 16  # rows for each anchor, among which those to start from are chosen
 _SAME = 1e-5  # squared sine of an angle that rounding does not tell from 0
+_DEPENDENT = 1e-10  # squared distance from the span of those that have joined: nothing new
+_NOTHING = 1e-10  # product with the remainder, over the length of the row
+
+
+class Codes(NamedTuple):
+    """T in r slots a row, and how far each row is from its mixture."""
+
+    columns: NDArray[np.int32]
+    weights: Doubles
+    counts: NDArray[np.int32]
+    errors: Doubles  # squared
+
+    @classmethod
+    def empty(cls, n: int, r: int) -> Codes:
+        """Return the codes of n rows, without an entry."""
+        return cls(np.zeros((n, r), np.int32), np.zeros((n, r)), np.zeros(n, np.int32), np.zeros(n))
+
+    def matrix(self, n_anchors: int) -> Any:
+        """Return T as a CSR array."""
+        from scipy.sparse import csr_array
+
+        filled = np.arange(self.columns.shape[1]) < self.counts[:, None]
+        starts = np.append(0, np.cumsum(self.counts, dtype=np.int64))
+        return csr_array((self.weights[filled], self.columns[filled], starts), shape=(len(self.counts), n_anchors))
 
 
 def compress(
@@ -308,8 +149,8 @@ def compress(
     True
     """
     owner = "compress"
-    given = vectors if isinstance(vectors, Embedding) else None
-    X = _singles(owner, vectors if given is None else given.vectors)
+    E = vectors.vectors if isinstance(vectors, Embedding) else vectors
+    X = _check_vectors(owner, E)
     n_anchors = check_integer(owner, "n_anchors", n_anchors, low=1, high=len(X))
     nnz_per_row = check_integer(owner, "nnz_per_row", nnz_per_row, low=1, high=n_anchors)
     nonnegative = check_flag(owner, "nonnegative", nonnegative)
@@ -317,55 +158,23 @@ def compress(
     rng = check_random_state(owner, random_state)
     n_jobs = check_n_jobs(owner, n_jobs)
 
-    codes = _Codes.empty(len(X), nnz_per_row)
+    codes = Codes.empty(len(X), nnz_per_row)
     norms = row_norms(X)
+    total = float(np.square(norms).sum())
     curve: list[float] = []
     with single_threaded_blas(), ProgressLine("compressing", n_iter + 1, verbose, "pass") as progress:
         anchors = _start(X, norms, n_anchors, nonnegative, rng)
         for iteration in range(n_iter + 1):
             if iteration:
-                _learn(X, norms, anchors, codes)
-            _code(X, norms**2, anchors, codes, nonnegative, n_jobs)
-            curve.append(_relative(codes.errors, norms))
+                _learn_anchors(X, norms, anchors, codes)
+            _code_all(X, norms**2, anchors, codes, nonnegative, n_jobs)
+            curve.append(float(np.sqrt(codes.errors.sum() / total)) if total else 0.0)
             progress.update(loss=curve[-1])
-    made = {"n_anchors": n_anchors, "nnz_per_row": nnz_per_row, "nonnegative": nonnegative, "error_curve": curve}
-    if given is None:
-        return AnchoredEmbedding(codes.matrix(n_anchors), anchors, parameters=made)
-    return AnchoredEmbedding(codes.matrix(n_anchors), anchors, given.ids, parameters={**given.parameters, **made})
-
-
-class _Codes(NamedTuple):
-    """T in r slots a row, and how far each row is from its mixture."""
-
-    columns: NDArray[np.int32]
-    weights: Doubles
-    counts: NDArray[np.int32]
-    errors: Doubles  # squared
-
-    @classmethod
-    def empty(cls, n: int, r: int) -> _Codes:
-        return cls(np.zeros((n, r), np.int32), np.zeros((n, r)), np.zeros(n, np.int32), np.zeros(n))
-
-    def matrix(self, n_anchors: int) -> Any:
-        """Return T as a CSR array."""
-        from scipy.sparse import csr_array
-
-        filled = np.arange(self.columns.shape[1]) < self.counts[:, None]
-        starts = np.append(0, np.cumsum(self.counts, dtype=np.int64))
-        return csr_array((self.weights[filled], self.columns[filled], starts), shape=(len(self.counts), n_anchors))
-
-
-def _singles(owner: str, vectors: ArrayLike) -> Singles:
-    matrix = check_matrix(owner, "vectors", vectors)
-    if 0 in matrix.shape:
-        raise InputError(owner, "vectors", "at least one, of at least one number", f"shape {matrix.shape}")
-    if matrix.dtype != np.float32:
-        with np.errstate(over="ignore"):  # found below
-            matrix = matrix.astype(np.float32)
-        if not np.isfinite(matrix).all():
-            raise InputError(owner, "vectors", "small enough for float32", "larger ones")
-    single: Singles = matrix
-    return single
+    parameters = {"n_anchors": n_anchors, "nnz_per_row": nnz_per_row, "nonnegative": nonnegative, "error_curve": curve}
+    T = codes.matrix(n_anchors)
+    if not isinstance(vectors, Embedding):
+        return AnchoredEmbedding(T, anchors, parameters=parameters)
+    return AnchoredEmbedding(T, anchors, vectors.ids, parameters={**vectors.parameters, **parameters})
 
 
 def _start(X: Singles, norms: Doubles, n_anchors: int, nonnegative: bool, rng: np.random.Generator) -> Doubles:
@@ -390,37 +199,227 @@ def _start(X: Singles, norms: Doubles, n_anchors: int, nonnegative: bool, rng: n
     return anchors
 
 
-def _code(X: Singles, squares: Doubles, anchors: Doubles, codes: _Codes, nonnegative: bool, n_jobs: int) -> None:
+def _code_all(X: Singles, squares: Doubles, anchors: Doubles, codes: Codes, nonnegative: bool, n_jobs: int) -> None:
     """Code all rows, in batches."""
     grams = anchors @ anchors.T
 
     def task(_: int, start: int, stop: int) -> None:
-        products = X[start:stop].astype(np.float64) @ anchors.T
-        some = (part[start:stop] for part in codes)
-        code_rows(grams, products, squares[start:stop], nonnegative, *some)
+        rows = slice(start, stop)
+        products = X[rows].astype(np.float64) @ anchors.T
+        part = Codes(codes.columns[rows], codes.weights[rows], codes.counts[rows], codes.errors[rows])
+        code_rows(grams, products, squares[rows], nonnegative, part)
 
     run_blocks(task, even_bounds(len(X), max(1, min(_ROWS, _PRODUCTS // len(anchors)))), n_jobs)
 
 
-def _learn(X: Singles, norms: Doubles, anchors: Doubles, codes: _Codes) -> None:
+def _learn_anchors(X: Singles, norms: Doubles, anchors: Doubles, codes: Codes) -> None:
     """Set each anchor in turn to its best, given T and the others; then make it of length 1, and T for that."""
-    grams, sums = np.zeros((len(anchors), len(anchors))), np.zeros(anchors.shape)
-    add_moments(codes.columns, codes.weights, codes.counts, X, grams, sums)
-    before, lasting = anchors.copy(), np.diagonal(grams)
+    T = codes.matrix(len(anchors))
+    grams, sums = (T.T @ T).toarray(), np.zeros(anchors.shape)
+    for start in range(0, len(X), _ROWS):  # T'X; scipy would convert all of X to float64
+        sums += T[start : start + _ROWS].T @ X[start : start + _ROWS].astype(np.float64)
+    before, uses = anchors.copy(), np.diagonal(grams)
     for _ in range(_SWEEPS):
-        for k in np.flatnonzero(lasting):
-            anchors[k] += (sums[k] - grams[k] @ anchors) / lasting[k]
+        for k in np.flatnonzero(uses):
+            anchors[k] += (sums[k] - grams[k] @ anchors) / uses[k]
     lengths = row_norms(anchors)
     codes.weights[:] *= lengths[codes.columns]
     gone = lengths == 0
     anchors[gone], lengths[gone] = before[gone], 1.0
     anchors /= lengths[:, None]
-    unused = np.flatnonzero(gone | (lasting == 0))
+    unused = np.flatnonzero(gone | (uses == 0))
     worst = np.argsort(-codes.errors, kind="stable")[: len(unused)]
     worst = worst[codes.errors[worst] > 0]
     anchors[unused[: len(worst)]] = X[worst] / norms[worst, None]
 
 
-def _relative(errors: Doubles, norms: Doubles) -> float:
-    whole = float(np.square(norms).sum())
-    return float(np.sqrt(errors.sum() / whole)) if whole else 0.0
+def _check_vectors(owner: str, vectors: ArrayLike) -> Singles:
+    matrix = check_matrix(owner, "vectors", vectors)
+    if 0 in matrix.shape:
+        raise InputError(owner, "vectors", "at least one, of at least one number", f"shape {matrix.shape}")
+    if matrix.dtype != np.float32:
+        with np.errstate(over="ignore"):  # found below
+            matrix = matrix.astype(np.float32)
+        if not np.isfinite(matrix).all():
+            raise InputError(owner, "vectors", "small enough for float32", "larger ones")
+    single: Singles = matrix
+    return single
+
+
+# -- the code of a row, compiled ---------------------------------------------------------------------------------------
+#
+# A plain 0 has a type of its own in numba, for which functions would be compiled once more: hence ``np.int64(0)``.
+
+
+class _Row(NamedTuple):
+    """What is known of a row x and the anchors."""
+
+    grams: Doubles  # (K, K), products of anchors
+    products: Doubles  # (K,), of x with anchors
+    square: float  # of the length of x
+    positive: bool  # whether no weight may be negative
+
+
+class _Workspace(NamedTuple):
+    """Arrays that all rows use."""
+
+    factor: Doubles  # (r, r), of Cholesky
+    remainder: Doubles  # (K,), products of anchors with what is left of x
+    best: Doubles  # (r,)
+
+
+@jit(fastmath=FAST)
+def _factorize(factor: Any, grams: Any, support: Any, first: int, n: int) -> bool:
+    """Add anchors ``first`` to n - 1 to the Cholesky factor of their products; False if one depends on the others."""
+    for m in range(first, n):
+        k = support[m]
+        rest = grams[k, k]
+        for i in range(m):
+            value = grams[k, support[i]]
+            for j in range(i):
+                value -= factor[i, j] * factor[m, j]
+            value /= factor[i, i]
+            factor[m, i] = value
+            rest -= value * value
+        if rest <= _DEPENDENT:
+            return False
+        factor[m, m] = math.sqrt(rest)
+    return True
+
+
+@jit(fastmath=FAST)
+def _solve(factor: Any, products: Any, support: Any, n: int, solution: Any) -> None:
+    """Solve L L' solution = products of the support."""
+    for i in range(n):
+        value = products[support[i]]
+        for j in range(i):
+            value -= factor[i, j] * solution[j]
+        solution[i] = value / factor[i, i]
+    for i in range(n - 1, -1, -1):
+        value = solution[i]
+        for j in range(i + 1, n):
+            value -= factor[j, i] * solution[j]
+        solution[i] = value / factor[i, i]
+
+
+@jit
+def _fit(row: Any, work: Any, support: Any, weights: Any, n: int) -> int:
+    """Fit the weights of n anchors, whose factor is there, and return how many stay.
+
+    If weights must be positive, they go from those that are there towards the best ones until one is 0, which leaves:
+    the error never rises.
+    """
+    best = work.best
+    while n:
+        _solve(work.factor, row.products, support, n, best)
+        step, is_allowed = 1.0, True
+        for i in range(n):
+            if row.positive and best[i] <= 0.0:
+                step = min(step, weights[i] / (weights[i] - best[i]) if weights[i] > 0.0 else 0.0)
+                is_allowed = False
+        if is_allowed:
+            for i in range(n):
+                weights[i] = best[i]
+            return n
+        n_kept = 0
+        for i in range(n):
+            value = weights[i] + step * (best[i] - weights[i])
+            if best[i] <= 0.0 and value <= 1e-12 * weights[i]:
+                continue
+            support[n_kept], weights[n_kept] = support[i], max(value, 0.0)
+            n_kept += 1
+        n = n_kept
+        _factorize(work.factor, row.grams, support, np.int64(0), n)
+    return n
+
+
+@jit(fastmath=FAST)
+def _subtract(row: Any, support: Any, weights: Any, n: int, remainder: Any) -> None:
+    """Write the products of all anchors with what is left of the row; four anchors at a time, for speed."""
+    grams = row.grams
+    for k in range(remainder.size):
+        remainder[k] = row.products[k]
+    for first in range(0, n - 3, 4):
+        a, b, c, d = weights[first], weights[first + 1], weights[first + 2], weights[first + 3]
+        ga, gb, gc, gd = support[first], support[first + 1], support[first + 2], support[first + 3]
+        for k in range(remainder.size):
+            remainder[k] -= a * grams[ga, k] + b * grams[gb, k] + c * grams[gc, k] + d * grams[gd, k]
+    for i in range(n - n % 4, n):
+        a, ga = weights[i], support[i]
+        for k in range(remainder.size):
+            remainder[k] -= a * grams[ga, k]
+
+
+@jit
+def _squared_error(row: Any, support: Any, weights: Any, n: int) -> Any:
+    error = row.square
+    for i in range(n):
+        value = -2.0 * row.products[support[i]]
+        for j in range(n):
+            value += weights[j] * row.grams[support[i], support[j]]
+        error += weights[i] * value
+    return max(error, 0.0)
+
+
+@jit
+def _pursue(row: Any, work: Any, support: Any, weights: Any) -> Any:
+    """Choose anchors for a row, one after the other; return how many."""
+    n, least, remainder = np.int64(0), _NOTHING * math.sqrt(row.square), work.remainder
+    for k in range(remainder.size):
+        remainder[k] = row.products[k]
+    for _ in range(3 * support.size):  # some may leave
+        if n == support.size:
+            break
+        for i in range(n):
+            remainder[support[i]] = 0.0
+        chosen, largest = -1, least
+        for k in range(remainder.size):
+            value = remainder[k] if row.positive else abs(remainder[k])
+            if value > largest:
+                chosen, largest = k, value
+        if chosen < 0:
+            break
+        support[n], weights[n] = chosen, 0.0
+        if not _factorize(work.factor, row.grams, support, n, n + 1):
+            break
+        n = _fit(row, work, support, weights, n + 1)
+        if n < support.size:
+            _subtract(row, support, weights, n, remainder)
+    return n
+
+
+@jit
+def code_rows(grams: Any, products: Any, squares: Any, positive: bool, codes: Any) -> None:
+    """Write the codes of rows, over those that are there wherever they are no worse.
+
+    Parameters
+    ----------
+    grams : ndarray, shape (K, K), float64
+        Products of anchors of length 1.
+    products : ndarray, shape (n, K), float64
+        Products of rows with anchors.
+    squares : ndarray, shape (n,), float64
+        Squared lengths of rows.
+    positive : bool
+        Whether no weight may be negative.
+    codes : Codes
+        Of n rows.
+    """
+    r = codes.columns.shape[1]
+    work = _Workspace(np.empty((r, r)), np.empty(len(grams)), np.empty(r))
+    support, weights = np.empty(r, np.int32), np.empty(r)
+    for i in range(len(products)):
+        row = _Row(grams, products[i], squares[i], positive)
+        old_support, old_weights, n = codes.columns[i], codes.weights[i], np.int64(codes.counts[i])
+        if n and _factorize(work.factor, grams, old_support, np.int64(0), n):
+            n = _fit(row, work, old_support, old_weights, n)
+        before = _squared_error(row, old_support, old_weights, n)
+        m = _pursue(row, work, support, weights)
+        after = _squared_error(row, support, weights, m)
+        if after < before:
+            n = m
+            for j in range(n):
+                old_support[j], old_weights[j] = support[j], weights[j]
+        for j in range(n, r):
+            old_weights[j] = 0.0
+        codes.counts[i], codes.errors[i] = n, min(before, after)

@@ -6,10 +6,11 @@ its size under an optimiser, and an anchor that is switched off comes back as it
 
 from __future__ import annotations
 
+import copy
 import math
 import numbers
 import warnings
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from torch import Tensor
@@ -60,7 +61,7 @@ def nbant_objective(loss: float, nnz: int, n_anchors: int, *, penalty: float, an
     nnz = check_integer(owner, "nnz", nnz, low=0)
     n_anchors = check_integer(owner, "n_anchors", n_anchors, low=1)
     penalty = check_real(owner, "penalty", penalty, low=0)
-    anchor_price = _checked_price(owner, anchor_price, penalty)
+    anchor_price = _check_price(owner, anchor_price, penalty)
     return loss + penalty * nnz + (anchor_price - penalty) * n_anchors
 
 
@@ -165,12 +166,12 @@ class NBANT:
         step_size: int = 1,
         tied: bool = True,
     ) -> None:
-        self.layers = _checked_layers(layers)
+        self.layers = _check_layers(layers)
         if penalty is None:
             self._penalties = [layer.penalty for layer in self.layers]
         else:
             self._penalties = [check_real("NBANT", "penalty", penalty, low=0)] * len(self.layers)
-        self.anchor_price = _checked_price("NBANT", anchor_price, max(self._penalties))
+        self.anchor_price = _check_price("NBANT", anchor_price, max(self._penalties))
         self.step_size = check_integer("NBANT", "step_size", step_size, low=1)
         self.tied = check_flag("NBANT", "tied", tied)
         self._groups = [self.layers] if tied else [(layer,) for layer in self.layers]
@@ -180,8 +181,7 @@ class NBANT:
             hint = "n_anchors of a layer is the most that can be found: make it larger, or initial smaller."
             raise InputError("NBANT", "initial", f"at most the n_anchors of each layer, {most}", initial, hint)
         self.history: list[dict[str, Any]] = []
-        for layer in self.layers:
-            layer.n_active = initial
+        self._set_numbers(self.layers, [initial] * len(self.layers))
 
     def step(self, validation_loss: float | Tensor) -> None:
         """Record an epoch, and set the numbers of anchors for the next one.
@@ -202,7 +202,7 @@ class NBANT:
             All of the T of a table is 0.
         """
         epoch = len(self.history) + 1
-        loss = _checked_loss(validation_loss, epoch)
+        loss = _check_loss(validation_loss, epoch)
         counts = [layer.nnz for layer in self.layers]
         active = [layer.n_active for layer in self.layers]
         objective = loss
@@ -210,9 +210,16 @@ class NBANT:
             objective = nbant_objective(objective, nnz, n_anchors, penalty=penalty, anchor_price=self.anchor_price)
         record = {"epoch": epoch, "loss": loss, "n_anchors": active, "nnz": counts, "objective": objective}
         self.history.append(record)
-        self._warn_of_nothing(counts, epoch)
+        for i, (layer, nnz) in enumerate(zip(self.layers, counts, strict=True)):
+            if nnz == 0:
+                text = (
+                    f"NBANT: all of T is 0 in table {i} after epoch {epoch}: every vector is 0, and the anchors learn "
+                    f"nothing. Lower its penalty, now {layer.penalty:g}."
+                )
+                warnings.warn(text, NearfarWarning, stacklevel=2)
         group = self._groups[(epoch - 1) % len(self._groups)]
-        self._set(group, group[0].n_active + self._direction() * self.step_size)
+        number = group[0].n_active + self._direction() * self.step_size
+        self._set_numbers(group, [max(1, min(number, *(layer.n_anchors for layer in group)))] * len(group))
 
     @property
     def best(self) -> dict[str, Any] | None:
@@ -230,8 +237,7 @@ class NBANT:
         A state that is kept after ``step`` has the numbers for the epoch to come.
         """
         if self.best is not None:
-            for layer, n_anchors in zip(self.layers, self.best["n_anchors"], strict=True):
-                layer.n_active = n_anchors
+            self._set_numbers(self.layers, self.best["n_anchors"])
 
     def state_dict(self) -> dict[str, Any]:
         """Return the history and the numbers of anchors, as numbers and lists alone.
@@ -240,8 +246,7 @@ class NBANT:
         -------
         dict
         """
-        history = [{key: _copied(value) for key, value in record.items()} for record in self.history]
-        return {"history": history, "n_active": [layer.n_active for layer in self.layers]}
+        return {"history": copy.deepcopy(self.history), "n_active": [layer.n_active for layer in self.layers]}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Go on where a search was.
@@ -268,9 +273,13 @@ class NBANT:
             raise InputError(
                 owner, "n_active", "one number for all tables", numbers, "It is of a search with tied=False."
             )
-        self.history = [{key: _copied(value) for key, value in record.items()} for record in history]
-        for layer, n_anchors in zip(self.layers, numbers, strict=True):
-            layer.n_active = n_anchors
+        self.history = copy.deepcopy(history)
+        self._set_numbers(self.layers, numbers)
+
+    @staticmethod
+    def _set_numbers(layers: Sequence[AnchorEmbedding], numbers: Sequence[int]) -> None:
+        for layer, number in zip(layers, numbers, strict=True):
+            layer.n_active = number
 
     def _direction(self) -> int:
         """Return 1, -1 or 0: whether the table in turn is to grow, shrink or stay."""
@@ -283,38 +292,19 @@ class NBANT:
             return 1
         return -1 if all(before <= after for before, after in after_own_turns) else 0
 
-    def _set(self, group: tuple[AnchorEmbedding, ...], number: int) -> None:
-        number = max(1, min([number, *(layer.n_anchors for layer in group)]))
-        for layer in group:
-            layer.n_active = number
 
-    def _warn_of_nothing(self, counts: list[int], epoch: int) -> None:
-        for i, (layer, nnz) in enumerate(zip(self.layers, counts, strict=True)):
-            if nnz == 0:
-                text = (
-                    f"NBANT: all of T is 0 in table {i} after epoch {epoch}: every vector is 0, and the anchors learn "
-                    f"nothing. Lower its penalty, now {layer.penalty:g}."
-                )
-                warnings.warn(text, NearfarWarning, stacklevel=3)
-
-
-def _checked_layers(layers: Any) -> tuple[AnchorEmbedding, ...]:
+def _check_layers(layers: Any) -> tuple[AnchorEmbedding, ...]:
     found = (layers,) if isinstance(layers, AnchorEmbedding) else layers
-    expected = "an AnchorEmbedding or some of them"
-    if not isinstance(found, Iterable):
-        raise InputError("NBANT", "layers", expected, type(found).__name__)
-    found = tuple(found)
-    if not found:
-        raise InputError("NBANT", "layers", expected, "none")
-    for layer in found:
-        if not isinstance(layer, AnchorEmbedding):
-            raise InputError("NBANT", "layers", expected, type(layer).__name__)
+    found = tuple(found) if isinstance(found, Iterable) else (found,)
+    wrong = [type(layer).__name__ for layer in found if not isinstance(layer, AnchorEmbedding)]
+    if wrong or not found:
+        raise InputError("NBANT", "layers", "an AnchorEmbedding or some of them", wrong[0] if wrong else "none")
     if len({id(layer) for layer in found}) < len(found):
         raise InputError("NBANT", "layers", "different layers", "one of them twice")
     return found
 
 
-def _checked_price(owner: str, anchor_price: Any, penalty: float) -> float:
+def _check_price(owner: str, anchor_price: Any, penalty: float) -> float:
     price = check_real(owner, "anchor_price", anchor_price, low=0, open_low=True)
     if price < penalty:
         hint = "With less, every further anchor lowers the objective."
@@ -322,7 +312,7 @@ def _checked_price(owner: str, anchor_price: Any, penalty: float) -> float:
     return price
 
 
-def _checked_loss(value: Any, epoch: int) -> float:
+def _check_loss(value: Any, epoch: int) -> float:
     if isinstance(value, Tensor) and value.numel() == 1 and not value.is_complex():
         value = value.item()
     if isinstance(value, numbers.Real) and not math.isfinite(value):
@@ -331,7 +321,3 @@ def _checked_loss(value: Any, epoch: int) -> float:
             "A smaller learning rate helps where training has run away."
         )
     return check_real("NBANT.step", "validation_loss", value)
-
-
-def _copied(value: Any) -> Any:
-    return list(value) if isinstance(value, list) else value

@@ -12,20 +12,80 @@ from __future__ import annotations
 
 import math
 import warnings
+import weakref
 from collections.abc import Callable
-from functools import partial
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import torch
 from torch import Tensor
+from torch.optim.optimizer import register_optimizer_step_pre_hook
 
 from nearfar._core.checks import check_real
-from nearfar.contrastive.in_batch import check_same_gradient, n_processes
+from nearfar._core.processes import check_same_gradient, n_processes
 from nearfar.errors import InputError, NearfarWarning, NumericalError
-from nearfar.tables.slots import AnchorTable, Rows, put, table_of, take, trained_rows
+from nearfar.tables.slots import Metric, Rows, put, take
 
 
-class Move(NamedTuple):
+class SparseMixtures(Protocol):
+    """What the optimisers need of a layer E = T A, whose T they shrink."""
+
+    penalty: float
+
+    @property
+    def values(self) -> torch.nn.Parameter:
+        """Stored entries of T, (V, r)."""
+
+    @property
+    def columns(self) -> Tensor:
+        """Their columns, (V, r)."""
+
+    @property
+    def anchors(self) -> torch.nn.Parameter:
+        """A, (K, d)."""
+
+    @property
+    def n_active(self) -> int:
+        """How many anchors are trained, the first ones."""
+
+    @property
+    def nnz(self) -> int:
+        """Number of positive entries of T."""
+
+    def _begin_step(self, metric: Metric) -> None:
+        """Take over the metric of the optimiser."""
+
+    def _rows_before_step(self, rows: Rows) -> tuple[Tensor, Tensor | None]:
+        """Return entries (n, r) as they are, and which of them are not trained; None if all are."""
+
+    def _proximal_step(self, rows: Rows, moved: Tensor, frozen: Tensor | None, size: float, metric: Tensor) -> Tensor:
+        """Write max(moved - size * penalty / metric, 0) and return it."""
+
+    def _assign_slots(self) -> list[tuple[Tensor, Tensor]]:
+        """Assign slots to columns that requested them; return rows and slots that changed."""
+
+
+# The layer of a parameter. Not an attribute of the parameter, which would be stored with it.
+_LAYERS: weakref.WeakValueDictionary[int, SparseMixtures] = weakref.WeakValueDictionary()
+
+
+def register_layer(layer: SparseMixtures) -> None:
+    """Let the optimisers know the layer that two parameters belong to."""
+    _LAYERS[id(layer.values)] = _LAYERS[id(layer.anchors)] = layer
+
+
+def layer_of(parameter: Tensor) -> SparseMixtures | None:
+    """Return the layer whose T is stored in a parameter, None if there is none."""
+    layer = _LAYERS.get(id(parameter))
+    return layer if layer is not None and layer.values is parameter else None
+
+
+def wrong_optimizer(got: str) -> InputError:
+    """Return the error for an optimiser that does not shrink T."""
+    hint = "Other optimisers do not shrink T and make it negative; they may train the rest of the model."
+    return InputError("AnchorEmbedding", "optimizer", "ProxSGD, ProxAdam or ProxYogi", got, hint)
+
+
+class Step(NamedTuple):
     """One step of an optimiser in some rows: ``x - size * direction / metric``."""
 
     direction: Tensor
@@ -36,7 +96,7 @@ class Move(NamedTuple):
 
 
 class ProximalOptimizer(torch.optim.Optimizer):
-    """Base of the optimisers: rows, debts and the proximal step; a subclass knows direction and metric."""
+    """Base of the optimisers; a subclass says what its state starts from, and what the step and the metric are."""
 
     def __init__(self, params: Any, **defaults: Any) -> None:
         owner = type(self).__name__
@@ -46,6 +106,22 @@ class ProximalOptimizer(torch.optim.Optimizer):
             for p in group["params"]:
                 if p.is_complex():
                     raise InputError(owner, "params", "real", str(p.dtype))
+
+    # -- of a subclass -------------------------------------------------------------------------------------------
+
+    def _starts(self, group: dict[str, Any]) -> dict[str, float]:
+        """Return by name what the state of an entry starts from."""
+        raise NotImplementedError
+
+    def _step_in(self, state: dict[str, Any], rows: Rows, slope: Tensor, group: dict[str, Any]) -> Step:
+        """Update the state in some rows and return the step there."""
+        raise NotImplementedError
+
+    def _metric(self, state: dict[str, Any], group: dict[str, Any]) -> Metric:
+        """Return the metric in which rows shrink that the batch does not touch."""
+        raise NotImplementedError
+
+    # -- for all -------------------------------------------------------------------------------------------------
 
     @torch.no_grad()
     def step(self, closure: Callable[[], Any] | None = None) -> Any:
@@ -77,91 +153,59 @@ class ProximalOptimizer(torch.optim.Optimizer):
         if closure is not None:
             with torch.enable_grad():
                 loss = closure()
-        waiting = [(p, group) for group in self.param_groups for p in group["params"] if p.grad is not None]
-        layers = [table_of(p) for p, _ in waiting]
-        for (p, _), layer in zip(waiting, layers, strict=True):
+        trained = [(p, group) for group in self.param_groups for p in group["params"] if p.grad is not None]
+        layers = [layer_of(p) for p, _ in trained]
+        for (p, _), layer in zip(trained, layers, strict=True):
             if layer is not None:
-                self._check_gradient(p)
-                if n_processes() > 1:
-                    rows, slope = _rows_of(p)
-                    check_same_gradient(type(self).__name__, rows, slope, take(layer.columns, rows))
-        for (p, group), layer in zip(waiting, layers, strict=True):
-            self._update(p, group, layer)
+                self._check_gradient(p, layer)
+        for (p, group), layer in zip(trained, layers, strict=True):
+            state = self.state[p]
+            if not state:
+                state["step"] = 0
+                for name, start in self._starts(group).items():
+                    state[name] = torch.full_like(p, start, memory_format=torch.contiguous_format)
+            rows, slope = _gradient_rows(p)
+            if layer is None:
+                state["step"] += 1
+                values = take(p, rows)
+                put(p, rows, _moved(values, self._step_in(state, rows, slope, group)).to(p.dtype))
+            else:
+                self._step_mixtures(state, rows, slope, group, layer)
         return loss
 
-    # -- of a subclass -------------------------------------------------------------------------------------------
-
-    def _starts(self, group: dict[str, Any]) -> dict[str, float]:
-        """Return by name what the state of an entry starts from."""
-        raise NotImplementedError
-
-    def _move(self, state: dict[str, Any], rows: Rows, slope: Tensor, group: dict[str, Any]) -> Move:
-        """Update the state in some rows and return the step there."""
-        raise NotImplementedError
-
-    def _metric(self, p: Tensor, group: dict[str, Any], rows: Rows) -> Tensor:
-        """Return the metric of rows that the batch did not touch; infinite where nothing is known of it."""
-        raise NotImplementedError
-
-    # -- for all -------------------------------------------------------------------------------------------------
-
-    def _update(self, p: Tensor, group: dict[str, Any], layer: AnchorTable | None) -> None:
-        state = self.state[p]
-        if not state:
-            state["step"] = 0
-            for name, start in self._starts(group).items():
-                state[name] = torch.full_like(p, start, memory_format=torch.contiguous_format)
-        rows, slope = _rows_of(p)
-        debt = None if layer is None else layer._debt
-        if layer is not None and debt is not None and getattr(debt.metric, "func", None) != self._metric:
-            layer.settle()  # what another optimiser left
-            debt.begin(len(p), p.device, partial(self._metric, p, group))
+    def _step_mixtures(
+        self, state: dict[str, Any], rows: Rows, slope: Tensor, group: dict[str, Any], layer: SparseMixtures
+    ) -> None:
+        """Step in the rows of T that the batch touched; the layer shrinks the others when it reads them."""
+        layer._begin_step(self._metric(state, group))
         state["step"] += 1
-        found = take(p, rows) if layer is None else layer._read_again(rows)
-        off = None if layer is None else layer._off(rows)
-        parts = () if off is None else filter(torch.is_tensor, state.values())
-        kept = [(part, take(part, rows).clone()) for part in parts]  # of slots that are not trained
-        move = self._move(state, rows, slope, group)
-        new = found - move.size / move.metric * move.direction
-        if layer is not None and debt is not None:
-            threshold = move.threshold * layer._price
-            shrinkage, free = threshold / move.metric, layer._free_slots(rows)
-            new.sub_(shrinkage if free is None else shrinkage * ~free).clamp_(min=0)
-            debt.total += threshold
-            assert debt.paid is not None
-            if isinstance(rows, slice):
-                debt.paid.fill_(debt.total)
-            else:
-                debt.paid.index_fill_(0, rows, debt.total)
-        new = new.to(p.dtype)
-        if off is None:
-            put(p, rows, new)
-        else:
-            put(p, rows, torch.where(off, take(p, rows), new.masked_fill_(off, 0)))
-            for part, before in kept:
-                put(part, rows, torch.where(off, before, take(part, rows)))
-        if layer is not None:
-            self._after(p, group, layer, new)
-
-    def _after(self, p: Tensor, group: dict[str, Any], layer: AnchorTable, new: Tensor) -> None:
-        """Let freed slots go to other anchors, and look whether anything is left of T."""
-        state = self.state[p]
-        granted = [(rows, slots) for rows, slots in layer._grant() if len(rows)]
-        for rows, slots in granted:
+        values, frozen = layer._rows_before_step(rows)
+        moments = [] if frozen is None else [state[name] for name in self._starts(group)]
+        before = [take(moment, rows).clone() for moment in moments]
+        step = self._step_in(state, rows, slope, group)
+        new = layer._proximal_step(rows, _moved(values, step), frozen, step.threshold, step.metric)
+        if frozen is not None:
+            for moment, old in zip(moments, before, strict=True):
+                put(moment, rows, torch.where(frozen, old, take(moment, rows)))
+        assigned = [(who, slots) for who, slots in layer._assign_slots() if len(who)]
+        for who, slots in assigned:
             for name, start in self._starts(group).items():
-                state[name][rows, slots] = start
-        layer._accept()
-        gone = new.numel() and not granted and not new[0].any() and not new.any()
-        if gone and state["step"] >= state.get("look_again", 0):
-            state["look_again"] = 2 * state["step"]  # counting all of T is dear: ever more rarely
-            if layer.nnz == 0:
-                text = (
-                    f"{type(self).__name__}: all of T is 0 after step {state['step']}: every vector is 0, and the "
-                    f"anchors learn nothing. Lower penalty, now {layer.penalty:g}, or lr."
-                )
-                warnings.warn(text, NearfarWarning, stacklevel=5)
+                state[name][who, slots] = start
+        if new.numel() and not assigned and not new[0].any() and not new.any():
+            self._warn_if_all_zero(state, layer)
 
-    def _check_gradient(self, p: Tensor) -> None:
+    def _warn_if_all_zero(self, state: dict[str, Any], layer: SparseMixtures) -> None:
+        if state["step"] < state.get("look_again", 0):  # it takes long to count all of T
+            return
+        state["look_again"] = 2 * state["step"]
+        if layer.nnz == 0:
+            text = (
+                f"{type(self).__name__}: all of T is 0 after step {state['step']}: every vector is 0, and the "
+                f"anchors learn nothing. Lower penalty, now {layer.penalty:g}, or lr."
+            )
+            warnings.warn(text, NearfarWarning, stacklevel=5)
+
+    def _check_gradient(self, p: Tensor, layer: SparseMixtures) -> None:
         grad = p.grad
         assert grad is not None
         values = grad._values() if grad.is_sparse else grad
@@ -171,33 +215,44 @@ class ProximalOptimizer(torch.optim.Optimizer):
                 f"{type(self).__name__}: the gradient of T is NaN or infinite at step {step}; nothing was changed. "
                 "Is the loss finite? A smaller lr helps where training has run away."
             )
+        if n_processes() > 1:
+            rows, slope = _gradient_rows(p)
+            check_same_gradient(type(self).__name__, rows, slope, take(layer.columns, rows))
 
 
-def _rows_of(p: Tensor) -> tuple[Rows, Tensor]:
+def _gradient_rows(p: Tensor) -> tuple[Rows, Tensor]:
+    """Return which rows of a parameter are trained, and their gradient: of anchors those that are switched on."""
     grad: Any = p.grad
     if not grad.is_sparse:
-        rows = trained_rows(p)
+        layer = _LAYERS.get(id(p))
+        rows = slice(layer.n_active) if layer is not None and layer.anchors is p else slice(None)
         return rows, take(grad, rows)
-    rows, slope = grad._indices()[0], grad._values()
-    if grad.sparse_dim() == 1 and bool((rows[1:] > rows[:-1]).all()):  # as TakeRows makes it: torch has forgotten
-        return rows, slope
+    found, slope = grad._indices()[0], grad._values()
+    if grad.sparse_dim() == 1 and bool((found[1:] > found[:-1]).all()):  # as TakeRows makes it: torch has forgotten
+        return found, slope
     grad = grad.coalesce()
     return grad.indices()[0], grad.values()
 
 
-def _moved(state: Tensor, rows: Rows, change: Callable[[Tensor], Any]) -> Tensor:
-    """Apply a change in place to some rows of a state; return these rows."""
-    part = take(state, rows)  # of a slice: a view
-    change(part)
-    if not isinstance(rows, slice):
-        put(state, rows, part)
-    return part
+def _moved(values: Tensor, step: Step) -> Tensor:
+    return values - step.size / step.metric * step.direction
+
+
+def _refuse_others(optimizer: torch.optim.Optimizer, _args: Any, _kwargs: Any) -> None:
+    """Before a step of any optimiser: T is for those that shrink it."""
+    if isinstance(optimizer, ProximalOptimizer):
+        return
+    if any(p.grad is not None and layer_of(p) is not None for group in optimizer.param_groups for p in group["params"]):
+        raise wrong_optimizer(type(optimizer).__name__)
+
+
+register_optimizer_step_pre_hook(_refuse_others)
 
 
 class ProxSGD(ProximalOptimizer):
     """Stochastic gradient descent with a proximal step: ``t <- max(t - lr (g + penalty), 0)``.
 
-    Rows that no batch touches shrink all the same: what they owe is taken off, exactly, when they are next looked at.
+    Rows that no batch touches shrink too: their shrinkage is applied, exactly, when they are next read.
 
     Parameters
     ----------
@@ -238,15 +293,15 @@ class ProxSGD(ProximalOptimizer):
     def _starts(self, _group: dict[str, Any]) -> dict[str, float]:
         return {}
 
-    def _move(self, _state: dict[str, Any], _rows: Rows, slope: Tensor, group: dict[str, Any]) -> Move:
-        return Move(slope, slope.new_ones(()), group["lr"], group["lr"])
+    def _step_in(self, _state: dict[str, Any], _rows: Rows, slope: Tensor, group: dict[str, Any]) -> Step:
+        return Step(slope, slope.new_ones(()), group["lr"], group["lr"])
 
-    def _metric(self, p: Tensor, _group: dict[str, Any], _rows: Rows) -> Tensor:
-        return p.new_ones(())
+    def _metric(self, _state: dict[str, Any], _group: dict[str, Any]) -> Metric:
+        return Metric()
 
 
-class _Adaptive(ProximalOptimizer):
-    """Adam and Yogi: a mean of gradients m over the root of a second moment v."""
+class AdaptiveOptimizer(ProximalOptimizer):
+    """Adam and Yogi: a mean of gradients m over sqrt(v) + eps; a subclass says how v follows their squares."""
 
     def __init__(self, params: Any, lr: float, betas: tuple[float, float], eps: float, **more: float) -> None:
         owner = type(self).__name__
@@ -256,23 +311,28 @@ class _Adaptive(ProximalOptimizer):
         super().__init__(params, lr=lr, betas=betas, eps=eps, **more)
 
     def _second_moment(self, v: Tensor, square: Tensor, beta: float) -> None:
+        """Update v in place."""
         raise NotImplementedError
 
-    def _move(self, state: dict[str, Any], rows: Rows, slope: Tensor, group: dict[str, Any]) -> Move:
+    def _starts(self, group: dict[str, Any]) -> dict[str, float]:
+        return {"m": 0.0, "v": group.get("initial", 0.0)}
+
+    def _step_in(self, state: dict[str, Any], rows: Rows, slope: Tensor, group: dict[str, Any]) -> Step:
         beta1, beta2 = group["betas"]
-        m = _moved(state["m"], rows, lambda m: m.lerp_(slope, 1 - beta1))
-        v = _moved(state["v"], rows, lambda v: self._second_moment(v, slope.square(), beta2))
+        m, v = take(state["m"], rows), take(state["v"], rows)  # of a slice views, otherwise copies
+        m.lerp_(slope, 1 - beta1)
+        self._second_moment(v, slope.square(), beta2)
+        if not isinstance(rows, slice):
+            put(state["m"], rows, m)
+            put(state["v"], rows, v)
         threshold = group["lr"] * (1 - beta2 ** state["step"]) ** 0.5
-        return Move(m, v.sqrt().add_(group["eps"]), threshold / (1 - beta1 ** state["step"]), threshold)
+        return Step(m, v.sqrt().add_(group["eps"]), threshold / (1 - beta1 ** state["step"]), threshold)
 
-    def _metric(self, p: Tensor, group: dict[str, Any], rows: Rows) -> Tensor:
-        v = take(self.state[p]["v"], rows)
-        unknown = v == self._starts(group)["v"]
-        metric: Tensor = v.sqrt().add_(group["eps"]).masked_fill_(unknown, torch.inf)
-        return metric
+    def _metric(self, state: dict[str, Any], group: dict[str, Any]) -> Metric:
+        return Metric(state["v"], group["eps"], self._starts(group)["v"])
 
 
-class ProxAdam(_Adaptive):
+class ProxAdam(AdaptiveOptimizer):
     """Adam with a proximal step in its own metric: ``t <- max(t - a' penalty / (sqrt(v) + eps), 0)``.
 
     Parameters
@@ -297,9 +357,9 @@ class ProxAdam(_Adaptive):
     Notes
     -----
     Rows of T that no batch touches: their moments stay as they are, as in ``SparseAdam``, and with them their metric.
-    In this metric they owe the threshold of every step, and it is taken off, exactly, when they are next looked at.
-    (Dense Adam would go on moving them by old gradients.) An entry that never had a gradient has no metric, and owes
-    nothing. The threshold leaves out Adam's correction of m, which belongs to the gradient and not to the metric.
+    In this metric they shrink at every step; the shrinkage is applied, exactly, when they are next read. (Dense Adam
+    would go on moving them by old gradients.) An entry that never had a gradient has no metric and does not shrink. The
+    threshold leaves out Adam's correction of m, which belongs to the gradient and not to the metric.
 
     References
     ----------
@@ -324,14 +384,11 @@ class ProxAdam(_Adaptive):
     ) -> None:
         super().__init__(params, lr, betas, eps)
 
-    def _starts(self, _group: dict[str, Any]) -> dict[str, float]:
-        return {"m": 0.0, "v": 0.0}
-
     def _second_moment(self, v: Tensor, square: Tensor, beta: float) -> None:
         v.lerp_(square, 1 - beta)
 
 
-class ProxYogi(_Adaptive):
+class ProxYogi(AdaptiveOptimizer):
     """Yogi with a proximal step in its own metric: Adam whose second moment moves by steps of bounded size.
 
     ``v <- v - (1 - beta2) sign(v - g^2) g^2``. The optimiser of the paper's experiments.
@@ -383,9 +440,6 @@ class ProxYogi(_Adaptive):
     ) -> None:
         check_real("ProxYogi", "initial", initial, low=0)
         super().__init__(params, lr, betas, eps, initial=initial)
-
-    def _starts(self, group: dict[str, Any]) -> dict[str, float]:
-        return {"m": 0.0, "v": group["initial"]}
 
     def _second_moment(self, v: Tensor, square: Tensor, beta: float) -> None:
         v.sub_((1 - beta) * torch.sign(v - square) * square)

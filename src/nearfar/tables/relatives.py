@@ -1,4 +1,16 @@
-"""Tables from which entries or whole rows are taken out while they are trained, until few are left."""
+"""Small embedding tables from the literature, to compare with anchors. All share the base :class:`SmallTable`.
+
+Vectors of object i::
+
+    HashEmbedding               sum_j P[i, j] B[h_j(i)]             rows shared by hash functions, weighted
+    BucketEmbedding             a row of its own, or of a bucket    rows shared by a hash function
+    QuotientRemainderEmbedding  Q[i // m] * R[i mod m]
+    MixedDimensionEmbedding     short vectors for rare objects, made longer by linear maps
+    LowRankEmbedding            U W
+    TensorTrainEmbedding        a product of small matrices, one for each digit of i
+    SelectionEmbedding          entries or rows that a penalty, or a threshold, makes 0
+    VocabularyDropoutEmbedding  rows that are dropped where they bear much noise
+"""
 
 from __future__ import annotations
 
@@ -14,9 +26,6 @@ from nearfar._core.checks import check_choice, check_integer, check_real
 from nearfar._core.tensors import check_floats, check_ids, check_integers, check_padding_idx, check_within
 from nearfar.errors import InputError
 from nearfar.tables.slots import row_slices, uncompiled
-
-# ------------------------------------------------------------
-# What small embedding tables have in common: the call of ``torch.nn.Embedding``, and their sizes.
 
 PRIME = 2**31 - 1  # of the hash functions
 
@@ -68,10 +77,9 @@ class SmallTable(torch.nn.Module):
     def weight(self) -> Tensor:
         """The whole table, (V, d), made anew at each access, without a gradient."""
         with torch.no_grad():
-            device = next(self.parameters()).device
+            every = torch.arange(self.num_embeddings, device=next(self.parameters()).device)
             blocks = row_slices(self.num_embeddings, self.embedding_dim)
-            made = [self._without_padding(torch.arange(b.start, b.stop, device=device)) for b in blocks]
-            return torch.cat(made)
+            return torch.cat([self._without_padding(every[block]) for block in blocks])
 
     @property
     def n_parameters(self) -> int:
@@ -111,18 +119,12 @@ def hashed(ids: Tensor, hashes: Tensor, n_buckets: int) -> Tensor:
 
 def by_frequency(owner: str, counts: object, n: int) -> Tensor:
     """Return the objects, the most frequent first; the smaller id first where counts are the same."""
-    if isinstance(counts, Tensor) and not counts.is_floating_point():
-        given = check_integers(owner, "counts", counts, (n,))
-    else:
-        given = check_floats(owner, "counts", counts, (n,))
-    low = float(given.min())
-    if not low >= 0 or float(given.max()) == torch.inf:
-        raise InputError(owner, "counts", "finite numbers, none below 0", f"numbers from {low:g} to {given.max():g}")
-    return given.argsort(descending=True, stable=True)
-
-
-# ------------------------------------------------------------
-# Small embedding tables in which objects share rows: hashing, and quotients with remainders.
+    check = check_integers if isinstance(counts, Tensor) and not counts.is_floating_point() else check_floats
+    checked = check(owner, "counts", counts, (n,))
+    low, high = float(checked.min()), float(checked.max())
+    if not low >= 0 or high == torch.inf:
+        raise InputError(owner, "counts", "finite numbers, none below 0", f"numbers from {low:g} to {high:g}")
+    return checked.argsort(descending=True, stable=True)
 
 
 class HashEmbedding(SmallTable):
@@ -345,10 +347,6 @@ class QuotientRemainderEmbedding(SmallTable):
         return take_rows(self.quotients, ids // m) * take_rows(self.remainders, ids % m)
 
 
-# ------------------------------------------------------------
-# Small embedding tables from shorter vectors or factors: unequal lengths, low rank, tensor trains.
-
-
 class MixedDimensionEmbedding(SmallTable):
     """Mixed dimensions: frequent objects have long vectors, rare ones short vectors that a linear map makes longer.
 
@@ -449,13 +447,13 @@ class MixedDimensionEmbedding(SmallTable):
 
     def _rows(self, ids: Tensor) -> Tensor:
         blocks = self.block_of[ids]
-        made, found = [], []
+        parts, places = [], []
         for number, vectors in enumerate(self.blocks):
-            mine = torch.nonzero(blocks == number)[:, 0]
-            rows = take_rows(vectors, self.place[ids[mine]])
-            made.append(rows @ self.maps[str(number)] if str(number) in self.maps else rows)
-            found.append(mine)
-        return torch.cat(made)[torch.cat(found).argsort()]
+            of_block = torch.nonzero(blocks == number)[:, 0]
+            rows = take_rows(vectors, self.place[ids[of_block]])
+            parts.append(rows @ self.maps[str(number)] if str(number) in self.maps else rows)
+            places.append(of_block)
+        return torch.cat(parts)[torch.cat(places).argsort()]
 
 
 class LowRankEmbedding(SmallTable):
@@ -506,13 +504,7 @@ class LowRankEmbedding(SmallTable):
     """
 
     def __init__(
-        self,
-        num_embeddings: int,
-        embedding_dim: int,
-        rank: int,
-        *,
-        std: float = 1.0,
-        padding_idx: int | None = None,
+        self, num_embeddings: int, embedding_dim: int, rank: int, *, std: float = 1.0, padding_idx: int | None = None
     ) -> None:
         super().__init__(num_embeddings, embedding_dim, std, padding_idx)
         check_integer(self._owner, "rank", rank, low=1, high=embedding_dim)
@@ -585,7 +577,8 @@ class TensorTrainEmbedding(SmallTable):
         padding_idx: int | None = None,
     ) -> None:
         super().__init__(num_embeddings, embedding_dim, std, padding_idx)
-        self.row_shape, self.dim_shape = self._shape("row_shape", row_shape), self._shape("dim_shape", dim_shape)
+        self.row_shape = self._check_shape("row_shape", row_shape)
+        self.dim_shape = self._check_shape("dim_shape", dim_shape)
         n_cores = len(self.row_shape)
         if math.prod(self.row_shape) < num_embeddings:
             expected = f"numbers whose product is num_embeddings, {num_embeddings}, or more"
@@ -599,10 +592,10 @@ class TensorTrainEmbedding(SmallTable):
         shapes = zip(pairwise(ranks), self.row_shape, self.dim_shape, strict=True)
         self.cores = torch.nn.ParameterList(normal(left, v, d, right, std=each) for (left, right), v, d in shapes)
 
-    def _shape(self, name: str, given: Sequence[int]) -> tuple[int, ...]:
-        if not isinstance(given, (tuple, list)) or not given:
-            raise InputError(self._owner, name, "a tuple of integers", repr(given))
-        return tuple(check_integer(self._owner, name, length, low=1) for length in given)
+    def _check_shape(self, name: str, shape: Sequence[int]) -> tuple[int, ...]:
+        if not isinstance(shape, (tuple, list)) or not shape:
+            raise InputError(self._owner, name, "a tuple of integers", repr(shape))
+        return tuple(check_integer(self._owner, name, length, low=1) for length in shape)
 
     def _rows(self, ids: Tensor) -> Tensor:
         return self._product(ids, len(self.cores))[:, :, 0]
@@ -619,14 +612,19 @@ class TensorTrainEmbedding(SmallTable):
         return (before @ factors.flatten(2)).reshape(len(ids), before.shape[1] * d, right)
 
 
-UNITS = ("entries", "rows")
-
-
 class SelectionTable(SmallTable):
     """Vectors (V, d), and which of them, or of their entries, are kept: ``kept`` (V, 1) or (V, d)."""
 
     vectors: torch.nn.Parameter
     kept: Tensor
+
+    def _start(self, width: int) -> None:
+        self.vectors = normal(self.num_embeddings, self.embedding_dim, std=self._std)
+        self.register_buffer("kept", torch.ones(self.num_embeddings, width, dtype=torch.bool))
+
+    @property
+    def _present(self) -> Tensor:
+        return self.kept
 
     @property
     def scores(self) -> Tensor:
@@ -651,8 +649,8 @@ class SelectionTable(SmallTable):
 
     @property
     def n_parameters(self) -> int:
-        """Number of parameters that are left: entries that are not 0, or rows times d."""
-        return int(self.kept.sum()) * (self.embedding_dim // self.kept.shape[1])
+        """Number of parameters that are left: entries that are not 0, or d for each row that is left."""
+        return int(self._present.sum()) * (self.embedding_dim // self.kept.shape[1])
 
 
 class SelectionEmbedding(SelectionTable):
@@ -724,10 +722,8 @@ class SelectionEmbedding(SelectionTable):
         padding_idx: int | None = None,
     ) -> None:
         super().__init__(num_embeddings, embedding_dim, std, padding_idx)
-        self.unit = check_choice(self._owner, "unit", unit, UNITS)
-        self.vectors = normal(num_embeddings, embedding_dim, std=self._std)
-        kept = torch.ones(num_embeddings, embedding_dim if unit == "entries" else 1, dtype=torch.bool)
-        self.register_buffer("kept", kept)
+        self.unit = check_choice(self._owner, "unit", unit, ("entries", "rows"))
+        self._start(embedding_dim if unit == "entries" else 1)
 
     @property
     def scores(self) -> Tensor:
@@ -736,9 +732,8 @@ class SelectionEmbedding(SelectionTable):
             return self.vectors.abs() if self.unit == "entries" else self.vectors.norm(dim=1, keepdim=True)
 
     @property
-    def n_parameters(self) -> int:
-        """Number of parameters that are left: entries that are not 0, or d for each row that is not 0."""
-        return int((self.kept & (self.scores > 0)).sum()) * (self.embedding_dim // self.kept.shape[1])
+    def _present(self) -> Tensor:
+        return self.kept & (self.scores > 0)
 
     def penalty(self) -> Tensor:
         """Return the sum of all absolute values, or of the lengths of all rows, to be added to a loss at a price.
@@ -827,9 +822,8 @@ class VocabularyDropoutEmbedding(SelectionTable):
         self, num_embeddings: int, embedding_dim: int, *, std: float = 1.0, padding_idx: int | None = None
     ) -> None:
         super().__init__(num_embeddings, embedding_dim, std, padding_idx)
-        self.vectors = normal(num_embeddings, embedding_dim, std=self._std)
+        self._start(1)
         self.log_rate = torch.nn.Parameter(torch.full((num_embeddings, 1), -3.0))
-        self.register_buffer("kept", torch.ones(num_embeddings, 1, dtype=torch.bool))
 
     @property
     def scores(self) -> Tensor:

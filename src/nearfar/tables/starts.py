@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from nearfar._core.checks import check_choice, check_integer, check_matrix, check_random_state
-from nearfar.contrastive.noise import as_vector, checked_counts
+from nearfar._core.tensors import check_counts, check_vector
 from nearfar.errors import InputError
 
 METHODS = ("random", "frequency", "tf-idf", "k-means++", "frequency and k-means++", "coreset")
@@ -83,14 +83,14 @@ def choose_anchors(
     """
     owner = "choose_anchors"
     method = check_choice(owner, "method", method, METHODS)
-    given = {"counts": counts, "document_counts": document_counts, "vectors": vectors}
+    inputs = {"counts": counts, "document_counts": document_counts, "vectors": vectors}
     for name in NEEDS[method]:
-        if given[name] is None:
+        if inputs[name] is None:
             raise InputError(owner, name, f"given for method {method!r}", None)
     rng = check_random_state(owner, random_state)
-    weights = None if counts is None else checked_counts(owner, counts)
+    weights = None if counts is None else check_counts(owner, counts)
     points = None if vectors is None else _points(owner, vectors)
-    documents = None if document_counts is None else as_vector(owner, "document_counts", document_counts)
+    documents = None if document_counts is None else check_vector(owner, "document_counts", document_counts)
     n_objects = _n_objects(owner, counts=weights, document_counts=documents, vectors=points)
     k = check_integer(owner, "n_anchors", n_anchors, low=1, high=n_objects)
     if method == "random":
@@ -103,7 +103,7 @@ def choose_anchors(
         chosen = _coreset(points, k, rng)
     else:
         first = _largest(weights, (k + 1) // 2) if method != "k-means++" else rng.integers(n_objects, size=1)
-        chosen = _spread_out(points, k, first, rng)
+        chosen = _k_means_plus_plus(points, k, first, rng)
     return torch.from_numpy(np.ascontiguousarray(chosen, np.int64))
 
 
@@ -112,8 +112,8 @@ def _points(owner: str, vectors: Any) -> Floats:
     return np.asarray(check_matrix(owner, "vectors", array), np.float64)
 
 
-def _n_objects(owner: str, **given: Floats | None) -> int:
-    sizes = {name: len(values) for name, values in given.items() if values is not None}
+def _n_objects(owner: str, **inputs: Floats | None) -> int:
+    sizes = {name: len(values) for name, values in inputs.items() if values is not None}
     if not sizes:
         raise InputError(owner, "counts", "given, or vectors", None, "They say how many objects there are.")
     if len(set(sizes.values())) > 1:
@@ -137,11 +137,11 @@ def _tf_idf(owner: str, counts: Any, documents: Any, n_documents: int | None) ->
     return scores
 
 
-def _spread_out(points: Any, k: int, first: NDArray[np.int64], rng: np.random.Generator) -> NDArray[np.int64]:
+def _k_means_plus_plus(points: Any, k: int, first: NDArray[np.int64], rng: np.random.Generator) -> NDArray[np.int64]:
     chosen = list(first)
     nearest = np.full(len(points), np.inf)
     for last in chosen:
-        _come_nearer(nearest, points, last)
+        _update_nearest(nearest, points, last)
     nearest[chosen] = 0  # exactly
     while len(chosen) < k:
         total = nearest.sum()
@@ -150,12 +150,12 @@ def _spread_out(points: Any, k: int, first: NDArray[np.int64], rng: np.random.Ge
         else:  # all that is left lies on an anchor
             new = int(rng.choice(np.setdiff1d(np.arange(len(points)), chosen)))
         chosen.append(new)
-        _come_nearer(nearest, points, new)
+        _update_nearest(nearest, points, new)
         nearest[new] = 0
     return np.array(chosen)
 
 
-def _come_nearer(nearest: Floats, points: Floats, to: int) -> None:
+def _update_nearest(nearest: Floats, points: Floats, to: int) -> None:
     difference = points - points[to]
     np.minimum(nearest, np.einsum("ij,ij->i", difference, difference), out=nearest)
 
