@@ -18,7 +18,7 @@ work on the same tables without locks.
 
 from __future__ import annotations
 
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -33,7 +33,7 @@ from nearfar._core.vector import (
     load,
     multiply_add,
     multiply_add_lanes,
-    prefetch,
+    prefetch_row,
     store,
     zeros_like,
 )
@@ -43,7 +43,7 @@ from nearfar.embedding.search import nearest_rows, row_norms, unit_rows
 from nearfar.embedding.vectors import Embedding
 from nearfar.errors import InputError, UnknownIdError
 from nearfar.kernels import exp, ln1p
-from nearfar.words.adam import Moments, adam_row, adam_state, moments_of
+from nearfar.words.adam import adam_row, adam_state, moments_of
 from nearfar.words.model import Known, WordModel, of_length
 from nearfar.words.training import Arrays, TrainingState, TrainWindows
 from nearfar.words.windows import Windows, WindowSource
@@ -312,23 +312,23 @@ class MultiSenseWord2DM(WordModel):
             moments = moments_of(arrays, "senses"), moments_of(arrays, "contexts")
         else:
             none = np.empty((0, 0), np.float32)
-            moments = 2 * (Moments(none, none, np.empty(0, np.int64), none.ravel()),)
+            moments = 2 * ((none, none, np.empty(0, np.int64), none.ravel()),)
         if self.variant == "columns":
-            columns, own = Columns(*tables, arrays["chosen"]), self.noise_column == "own"
+            columns, own = (*tables, arrays["chosen"]), self.noise_column == "own"
             return lambda windows, rate, sums: train_columns(
-                windows, np.float32(rate), (m, own), columns, moments, sums
+                tuple(windows), np.float32(rate), (m, own), columns, moments, sums
             )
 
         first = self._rates[self.optimizer] if self.learning_rate is None else self.learning_rate
         senses_from = max((1 - _ONE_SENSE) * first, min(self.min_learning_rate, first))
         going_on = bool(arrays["known"].any())  # of a partial fit: the words of contexts have vectors
         threshold = np.float32(np.inf if self.new_sense_threshold is None else self.new_sense_threshold)
-        clusters = Clusters(*tables, *(arrays[name] for name in ("centres", "chosen", "known", "allowed", "middle")))
+        clusters = (*tables, *(arrays[name] for name in ("centres", "chosen", "known", "allowed", "middle")))
 
         def train(windows: Windows, rate: float, sums: NDArray[np.float64]) -> None:
             told_apart = going_on or rate <= senses_from
             options = m, threshold if told_apart else np.float32(np.nan), np.float32(_MEMORY)
-            train_clusters(windows, np.float32(rate), options, clusters, moments, sums)
+            train_clusters(tuple(windows), np.float32(rate), options, clusters, moments, sums)
 
         return train
 
@@ -469,39 +469,6 @@ def words_near(
     return list(nearest.items())[:topn]
 
 
-class Columns(NamedTuple):
-    """Tables of the words around and of the centres, m rows each; how often a true pair took each row of the first."""
-
-    X: Floats
-    Y: Floats
-    chosen: NDArray[np.int64]
-
-
-class Clusters(NamedTuple):
-    """Tables of senses and of contexts, with the clusters of senses.
-
-    Attributes
-    ----------
-    B : ndarray of shape (n_words m, n)
-    G : ndarray of shape (n_words, n)
-    centres : ndarray, as B
-    chosen : ndarray of shape (n_words m,), int64
-        How often each sense was.
-    known, allowed : ndarray of shape (n_words,), int64
-        Senses that a word has, and may have.
-    middle : ndarray of shape (n + 1,)
-        Mean of contexts, and of how many it is.
-    """
-
-    B: Floats
-    G: Floats
-    centres: Floats
-    chosen: NDArray[np.int64]
-    known: NDArray[np.int64]
-    allowed: NDArray[np.int64]
-    middle: Floats
-
-
 _ONE, _ZERO = np.float32(1), np.float32(0)
 _TINY = np.float32(1e-30)
 
@@ -510,24 +477,26 @@ _TINY = np.float32(1e-30)
 def train_columns(windows, rate, options, columns, moments, sums):
     """Train on windows, pair by pair; ``options`` are m, and whether noise meets a word in a column of its own.
 
-    ``moments`` are ``Moments`` of X and of Y, empty where steps are plain. At rate 0 nothing changes.
+    ``columns`` are (X, Y, chosen): the tables of the words around and of the centres, m rows each, and how often a true
+    pair took each row of the first. ``moments`` are ``Moments`` of X and of Y, empty where steps are plain. At rate 0
+    nothing changes.
     """
-    (m, own), starts, n_outs = options, windows.starts, windows.outs.shape[1]
-    X, Y, n = columns.X, columns.Y, columns.X.shape[1]
+    (m, own), (inputs, starts, outputs, _), (X, Y, chosen) = options, windows, columns
+    n, n_outs = X.shape[1], outputs.shape[1]
     met, slopes = np.zeros(n_outs, np.int64), np.zeros(n_outs, X.dtype)
-    change = np.zeros((1 + m) * _padded(n), X.dtype)
-    for w in range(windows.outs.shape[0]):
-        if w + 1 < windows.outs.shape[0]:
+    room = met, slopes, np.zeros((1 + m) * _padded(n), X.dtype)
+    for w in range(outputs.shape[0]):
+        if w + 1 < outputs.shape[0]:
             for o in range(n_outs if own else 1):
-                _prefetch(Y, windows.outs[w + 1, o] * m * n, m * n)
+                prefetch_row(Y, outputs[w + 1, o] * m * n, m * n, 20)
             for a in range(starts[w + 1], starts[w + 2]):
-                _prefetch(X, windows.inputs[a] * m * n, m * n)
+                prefetch_row(X, inputs[a] * m * n, m * n, 20)
         for a in range(starts[w], starts[w + 1]):
-            word = np.int64(windows.inputs[a])
-            _pair_slopes(word, windows.outs[w], options, columns, (met, slopes), sums)
+            word = np.int64(inputs[a])
+            _pair_slopes(word, outputs[w], options, columns, room, sums)
             if rate > 0:
-                columns.chosen[word * m + met[0]] += 1
-                _pair_step((word, m), windows.outs[w], rate, columns, moments, (met, slopes, change))
+                chosen[word * m + met[0]] += 1
+                _pair_step((word, m), outputs[w], rate, columns, moments, room)
 
 
 @jit(fastmath=FAST, error_model="numpy")
@@ -543,9 +512,9 @@ def best_column(X, x, Y, y, shape):
 
 
 @jit(fastmath=FAST, error_model="numpy")
-def _pair_slopes(word, outs, options, columns, found, sums):
+def _pair_slopes(word, outs, options, columns, room, sums):
     """Write in which column each output meets the word, and the slope there; noise that is the centre has none."""
-    (m, own), (met, slopes), X, Y = options, found, columns.X, columns.Y
+    (m, own), (met, slopes, _), (X, Y, _) = options, room, columns
     n = X.shape[1]
     for o in range(outs.size):
         slopes[o] = _ZERO
@@ -564,7 +533,7 @@ def _pair_slopes(word, outs, options, columns, found, sums):
 @jit(fastmath=FAST, error_model="numpy")
 def _pair_step(word_and_m, outs, rate, columns, moments, room):
     """Move what the slopes say, from where all is; ``change`` is scratch: of an output, of the columns of the word."""
-    (word, m), (met, slopes, change), X, Y = word_and_m, room, columns.X, columns.Y
+    (word, m), (met, slopes, change), (X, Y, _) = word_and_m, room, columns
     n, width, begin = X.shape[1], _padded(X.shape[1]), np.int64(0)
     for o in range(outs.size):
         if slopes[o] != _ZERO:
@@ -590,50 +559,92 @@ def _came_before(o, met, slopes):
 
 @jit(fastmath=FAST, error_model="numpy")
 def train_clusters(windows, rate, options, clusters, moments, sums):
-    """Train on windows; ``options`` are (m, threshold, memory), rows of clusters those of B.
+    """Train on windows; ``options`` are (m, threshold, memory), ``clusters`` the arrays (B, G, centres, chosen, known,
+    allowed, mean).
 
-    The threshold is the cosine below which a context fits no sense, NaN as long as every word has but one and clusters
+    B are the vectors of senses, m rows for a word, G those of contexts. Rows of ``centres`` and ``chosen``, how often
+    each sense was, are those of B; ``known`` and ``allowed`` are the senses that a word has and may have; ``mean`` is
+    that of contexts, and at its end of how many. The threshold is the cosine below which a context fits no sense, NaN as long as every word has but one and clusters
     are not looked at. The mean of contexts is of about ``memory`` of them. At rate 0 nothing changes.
     """
-    (m, threshold, _), starts, n_outs = options, windows.starts, windows.outs.shape[1]
-    B, G, n, most = clusters.B, clusters.G, clusters.B.shape[1], 0
+    # Arrays by name, and no tuples of them within the loop: each would count its references for every window.
+    (m, threshold, memory), (inputs, starts, outputs, _) = options, windows
+    B, G, centres, chosen, known, allowed, mean = clusters
+    b_moments, g_moments = moments
+    n, n_outs, most, begin = B.shape[1], outputs.shape[1], 0, np.int64(0)
     for w in range(starts.size - 1):
         most = max(most, starts[w + 1] - starts[w])
     slopes, change = np.zeros(most + n_outs, B.dtype), np.zeros(2 * _padded(n), B.dtype)
     context, middle = np.zeros(_padded(n), B.dtype), np.empty(n + 1, B.dtype)
     for k in range(n + 1):
-        middle[k] = clusters.middle[k]
-    for w in range(windows.outs.shape[0]):
-        around, row = windows.inputs[starts[w] : starts[w + 1]], np.int64(windows.outs[w, 0]) * m
-        if w + 1 < windows.outs.shape[0]:
-            _prefetch(B, windows.outs[w + 1, 0] * m * n, m * n)
-            _prefetch(clusters.centres, windows.outs[w + 1, 0] * m * n, m * n)
+        middle[k] = mean[k]
+    for w in range(outputs.shape[0]):
+        around, outs = inputs[starts[w] : starts[w + 1]], outputs[w]
+        p, centre = around.size, np.int64(outs[0])
+        row = centre * m
+        if w + 1 < outputs.shape[0]:
+            prefetch_row(B, outputs[w + 1, 0] * m * n, m * n, 8)
+            prefetch_row(centres, outputs[w + 1, 0] * m * n, m * n, 8)
             for o in range(1, n_outs):
-                _prefetch(G, windows.outs[w + 1, o] * n, n)
+                prefetch_row(G, outputs[w + 1, o] * n, n, 8)
+
+        # The sense of the centre: that of the nearest cluster, or a new one.
         if threshold == threshold:
-            share, begin = B.dtype.type(1 / around.size), np.int64(0)
-            for a in range(around.size):
+            share = B.dtype.type(1 / p)
+            for a in range(p):
                 _gather(context, begin, share, G, np.int64(around[a]) * n, n, a == 0)
-            row += _sense_of(context[:n], row, rate > 0, options, clusters, middle)
+            n_known = known[centre]  # read once: another thread may open a sense, too
+            sense, cosine = nearest_sense(context[:n], centres[row : row + n_known], middle)
+            if rate > 0:
+                if n_known < allowed[centre] and (n_known == 0 or cosine < threshold):
+                    sense = n_known
+                    known[centre] = n_known + 1
+                    if n_known == 0:
+                        chosen[row] = 0
+                    for k in range(n):  # it begins as the first one is
+                        B[row + sense, k] = B[row, k]
+                chosen[row + sense] += 1
+                _move_cluster(context[:n], centres[row + sense], chosen[row + sense], middle, memory)
+            row += sense
         elif rate > 0:
-            clusters.chosen[row] += 1
-        _cluster_step((around, windows.outs[w], row), rate, clusters, moments, (slopes, change), sums)
+            chosen[row] += 1
+
+        # Skip-gram from its vector to the words around; each has all noise words but itself.
+        for i in range(p + n_outs - 1):
+            true = i < p
+            word = np.int64(around[i] if true else outs[i - p + 1])
+            count = 1
+            if not true:
+                count = p
+                for a in range(p):
+                    count -= around[a] == word
+            slope, loss = _slope(_dot(B, row * n, G, word * n, n), _ONE if true else -_ONE)
+            slopes[i] = slope * np.float32(count)
+            sums[0] += loss * count
+            sums[1] += count
+            _gather(change, begin, slopes[i], G, word * n, n, i == 0)
+        if rate == 0:
+            continue
+        for i in range(p + n_outs - 1):
+            if slopes[i] != _ZERO:
+                word = np.int64(around[i] if i < p else outs[i - p + 1])
+                _gather(change, _padded(n), slopes[i], B, row * n, n, True)
+                _move(G, word, change, _padded(n), rate, g_moments)
+        _move(B, row, change, begin, rate, b_moments)
     if rate > 0:
         for k in range(n + 1):
-            clusters.middle[k] = middle[k]
+            mean[k] = middle[k]
 
 
 @jit(fastmath=FAST, error_model="numpy")
-def nearest_sense(context, centres, row, known, middle):
-    """Return (sense, cosine): of ``known`` centres from a row on the one in whose direction the context is.
-
-    Directions are seen from ``middle``.
-    """
+def nearest_sense(context, centres, middle):
+    """Return (sense, cosine): the centre in whose direction the context is, seen from ``middle``."""
     best, sense = -np.float32(2), 0
-    for s in range(known):
+    for s in range(centres.shape[0]):
+        centre = centres[s]
         product, size, norm = context[0] * _ZERO, context[0] * _ZERO, context[0] * _ZERO
         for k in range(context.size):
-            a, b = context[k] - middle[k], centres[row + s, k] - middle[k]
+            a, b = context[k] - middle[k], centre[k] - middle[k]
             product += a * b
             size += a * a
             norm += b * b
@@ -644,57 +655,14 @@ def nearest_sense(context, centres, row, known, middle):
 
 
 @jit(fastmath=FAST, error_model="numpy")
-def _sense_of(context, row, moves, options, clusters, middle):
-    """Return the sense of a context; if ``moves``, a new one if it fits none, and move the cluster towards it."""
-    (m, threshold, memory), (B, _, centres, chosen, known, allowed, _) = options, clusters
-    n, word = context.size, row // m
-    n_known = known[word]  # read once: another thread may open a sense, too
-    sense, cosine = nearest_sense(context, centres, row, n_known, middle)
-    if not moves:
-        return sense
-    if n_known < allowed[word] and (n_known == 0 or cosine < threshold):
-        if n_known == 0:
-            chosen[row] = 0
-        sense = n_known
-        known[word] = n_known + 1
-        for k in range(n):  # it begins as the first one is
-            B[row + sense, k] = B[row, k]
-    count = chosen[row + sense] + 1
-    chosen[row + sense] = count
+def _move_cluster(context, centre, count, middle, memory):
+    """Move the centre of ``count`` contexts, and the mean of all, towards a context."""
+    n = context.size
     middle[n] = min(middle[n] + _ONE, memory)
     share, slow = context.dtype.type(1 / count), _ONE / middle[n]
     for k in range(n):
-        centres[row + sense, k] += share * (context[k] - centres[row + sense, k])
+        centre[k] += share * (context[k] - centre[k])
         middle[k] += slow * (context[k] - middle[k])
-    return sense
-
-
-@jit(fastmath=FAST, error_model="numpy")
-def _cluster_step(window, rate, clusters, moments, room, sums):
-    """Do one step of skip-gram from one sense vector to the words around; each has all noise words but itself."""
-    (around, outs, row), (slopes, change), B, G = window, room, clusters.B, clusters.G
-    n, p, begin = B.shape[1], around.size, np.int64(0)
-    for i in range(p + outs.size - 1):
-        true = i < p
-        word = np.int64(around[i] if true else outs[i - p + 1])
-        count = 1
-        if not true:
-            count = p
-            for a in range(p):
-                count -= around[a] == word
-        slope, loss = _slope(_dot(B, row * n, G, word * n, n), _ONE if true else -_ONE)
-        slopes[i] = slope * np.float32(count)
-        sums[0] += loss * count
-        sums[1] += count
-        _gather(change, begin, slopes[i], G, word * n, n, i == 0)
-    if rate == 0:
-        return
-    for i in range(p + outs.size - 1):
-        if slopes[i] != _ZERO:
-            word = np.int64(around[i] if i < p else outs[i - p + 1])
-            _gather(change, _padded(n), slopes[i], B, row * n, n, True)
-            _move(G, word, change, _padded(n), rate, moments[1])
-    _move(B, row, change, begin, rate, moments[0])
 
 
 @jit(fastmath=FAST, error_model="numpy", forceinline=True)
@@ -718,13 +686,6 @@ def _padded(n):
     return -(-n // LANES) * LANES
 
 
-@jit(inline="always")
-def _prefetch(table, at, n):
-    """Ask for n numbers from a place on."""
-    for k in range(0, n + LANES - 1, LANES):
-        prefetch(table, at + min(k, n - 1))
-
-
 @jit(fastmath=FAST, error_model="numpy", forceinline=True)
 def _slope(score, sign):
     """Return the derivative of ln sigma(sign score), and -ln sigma(sign score)."""
@@ -734,11 +695,11 @@ def _slope(score, sign):
     return sign * ((e if x >= _ZERO else _ONE) / (_ONE + e)), ln1p(e) + max(-x, _ZERO)
 
 
-@jit(fastmath=FAST, error_model="numpy", forceinline=True)
+@jit(fastmath=FAST, error_model="numpy", inline="always")
 def _move(table, row, change, c, rate, moments):
     """Move a vector along change[c : c + n], which is minus the gradient."""
     n = table.shape[1]
-    if moments.first.size == 0:
+    if moments[0].size == 0:
         for k in range(0, n, LANES):
             moved = multiply_add(rate, load(change, c + k, n - k), load(table, row * n + k, n - k))
             store(table, row * n + k, n - k, moved)

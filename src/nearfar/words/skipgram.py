@@ -215,9 +215,11 @@ class SkipGram(WordModel):
     def _train(self, arrays: Arrays) -> TrainWindows:
         X, Y = arrays["X"], arrays["Y"]
         if self.optimizer == "sgd":
-            return lambda windows, rate, sums: train_windows(windows, np.float32(rate), X, Y, sums)
+            return lambda windows, rate, sums: train_windows(tuple(windows), np.float32(rate), X, Y, sums)
         moments = moments_of(arrays, "X"), moments_of(arrays, "Y")
-        return lambda windows, rate, sums: train_windows_by_adam(windows, np.float32(rate), X, Y, moments, sums)
+        return lambda windows, rate, sums: train_windows_by_adam(
+            tuple(windows), np.float32(rate), X, Y, moments, sums
+        )
 
     def _views(self, arrays: Arrays) -> tuple[Floats, Floats]:
         return arrays["X"][:, : self.n_components], arrays["Y"][:, : self.n_components]
@@ -255,12 +257,13 @@ _ABREAST = 6  # output vectors that are handled together: a centre and five nois
 
 @jit(fastmath=FAST, error_model="numpy")
 def train_windows(windows, rate, X, Y, sums):
-    """Train on windows (see ``windows.Windows``); add to ``sums`` the loss and the number of pairs, noise included."""
-    inputs, starts, outs = windows.inputs, windows.starts, windows.outs
+    """Train on windows, a plain tuple of what ``windows.Windows`` has; add to ``sums`` the loss and the number of pairs, noise included."""
+    inputs, starts, outs, _ = windows
     n_outs, width = outs.shape[1], X.shape[1]
     scores, change = _room(starts, n_outs, X)
     for w in range(outs.shape[0]):
-        _prefetch_next(windows, w, X, Y)
+        if w + 1 < outs.shape[0]:
+            _prefetch(inputs[starts[w + 1] : starts[w + 2]], outs[w + 1], X, Y)
         around, now = inputs[starts[w] : starts[w + 1]], outs[w]
         for a in range(around.size):
             _scores(X, np.int64(around[a]) * width, Y, now, scores[a])
@@ -285,12 +288,13 @@ def train_windows_by_adam(windows, rate, X, Y, moments, sums):
 
     ``moments`` is (``Moments`` of X, those of Y). Rate 0 changes nothing.
     """
-    inputs, starts, outs = windows.inputs, windows.starts, windows.outs
+    inputs, starts, outs, _ = windows
     n_outs, width = outs.shape[1], X.shape[1]
     scores, change = _room(starts, n_outs, X)
     own = np.empty(width, X.dtype)
     for w in range(outs.shape[0]):
-        _prefetch_next(windows, w, X, Y)
+        if w + 1 < outs.shape[0]:
+            _prefetch(inputs[starts[w + 1] : starts[w + 2]], outs[w + 1], X, Y)
         around, now = inputs[starts[w] : starts[w + 1]], outs[w]
         for a in range(around.size):
             _scores(X, np.int64(around[a]) * width, Y, now, scores[a])
@@ -321,15 +325,14 @@ def _room(starts, n_outs, X):
 
 
 @jit(inline="always")
-def _prefetch_next(windows, w, X, Y):
-    """Ask for the vectors of the next window; a single input is most often that of a window just before."""
-    if w + 1 < windows.outs.shape[0]:
-        width = X.shape[1]
-        for o in range(windows.outs.shape[1]):
-            prefetch_row(Y, np.int64(windows.outs[w + 1, o]) * width, width, 8)
-        if windows.starts[w + 2] - windows.starts[w + 1] > 1:
-            for a in range(windows.starts[w + 1], windows.starts[w + 2]):
-                prefetch_row(X, np.int64(windows.inputs[a]) * width, width, 8)
+def _prefetch(around, outs, X, Y):
+    """Ask for the vectors of a window; a single input is most often that of a window just before."""
+    width = X.shape[1]
+    for o in range(outs.size):
+        prefetch_row(Y, np.int64(outs[o]) * width, width, 8)
+    if around.size > 1:
+        for a in range(around.size):
+            prefetch_row(X, np.int64(around[a]) * width, width, 8)
 
 
 @jit(fastmath=FAST, error_model="numpy")

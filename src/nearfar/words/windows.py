@@ -155,7 +155,7 @@ class TextWindows:
         how = options.window, SHRINK[options.shrink_window], options.shared_negatives
         for first, last in pieces_of(ends, options.piece, options.batch_size):
             span = first, last, np.searchsorted(ends, first, side="right")
-            n_windows, n_sentences = draw_windows((words, ends), span, how, self.noise, state, room)
+            n_windows, n_sentences = draw_windows((words, ends), span, how, self.noise, state, tuple(room))
             yield Windows(
                 room.inputs[: room.starts[n_windows]],
                 room.starts[: n_windows + 1],
@@ -248,7 +248,7 @@ def draw_windows(text, span, how, noise, state, room):
 
     ``text`` is (words, ends); ``span`` is (first centre, last + 1, number of the first one's sentence); ``how`` is
     (window, when its radius is drawn, whether noise is shared by a window); ``noise`` is a packed alias table; ``room``
-    is a ``Windows``. Where noise is not shared, each pair is a window by itself. A sentence that goes on before the
+    is that of ``Windows``. Where noise is not shared, each pair is a window by itself. A sentence that goes on before the
     first centre or after the last is two.
     """
     words, ends = text

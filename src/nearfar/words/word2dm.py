@@ -321,12 +321,12 @@ class Word2DM(WordModel):
 
     def _train(self, arrays: Arrays) -> TrainWindows:
         n, m, r = self.n_components, self.n_factors, np.float32(self.ridge)
-        options = Options(n, m, np.float32(self._offset), r, self.batch_size, _MOST_ROWS)
+        options = n, m, np.float32(self._offset), r, self.batch_size, _MOST_ROWS
         B, C = arrays["B"], arrays["C"]
         if self.optimizer == "sgd":
-            return lambda windows, rate, sums: train_by_sgd(windows, np.float32(rate), options, B, C, sums)
+            return lambda windows, rate, sums: train_by_sgd(tuple(windows), np.float32(rate), options, B, C, sums)
         sides = (B, moments_of(arrays, "B")), (C, moments_of(arrays, "C"))
-        return lambda windows, rate, sums: train_by_adam(windows, np.float32(rate), options, *sides, sums)
+        return lambda windows, rate, sums: train_by_adam(tuple(windows), np.float32(rate), options, *sides, sums)
 
     def _own_callbacks(self, source: WindowSource, state: TrainingState) -> list[Callable[[Progress], None]]:
         """Watch the gradients of a sample of true pairs."""
@@ -518,17 +518,6 @@ LONGEST = 0.5
 """How much of its norm a B may change in a step of SGD. The scores are of fourth order, and no fixed rate is safe."""
 
 
-class Options(NamedTuple):
-    """What the kernels take from the model: n, m, offset and ridge in the type of the tables, sizes of a batch."""
-
-    n: int
-    m: int
-    offset: Any
-    ridge: Any
-    batch_size: int
-    most_rows: int
-
-
 class Room(NamedTuple):
     """What a window is worked out in: matrices around and of the outs, errors both ways, a sum, gradients."""
 
@@ -551,27 +540,27 @@ class Batch(NamedTuple):
 
 @jit(fastmath=FAST, error_model="numpy")
 def train_by_sgd(windows, rate, options, B, C, sums):
-    """Train on windows (see ``windows.Windows``), each at once; add to ``sums`` the loss and the number of pairs.
+    """Train on windows, a plain tuple of ``Windows``, each at once; add to ``sums`` the loss and the number of pairs.
 
-    ``options`` are ``Options``; rate, offset and ridge are of the type of the tables. The loss is without what the
+    ``options`` are (n, m, offset, ridge, sentences of a batch, words of a batch); rate, offset and ridge are of the type of the tables. The loss is without what the
     ridge adds to it, r/2 (|A_t|² + sum_o |A_o|²) for each pair.
     """
-    starts, width, none = windows.starts, B.shape[1], rate - rate
+    (inputs, starts, outputs, _), (_, _, _, r, _, _), width = windows, options, B.shape[1]
     room = _room(windows, options, B)
     steps = np.empty(room.gradients.size // width, B.dtype)
-    for w in range(windows.outs.shape[0]):
+    for w in range(outputs.shape[0]):
         _prefetch_next(windows, w, B, C)
-        words, outs = windows.inputs[starts[w] : starts[w + 1]], windows.outs[w]
+        words, outs = inputs[starts[w] : starts[w + 1]], outputs[w]
         _score(words, outs, options, B, C, room, sums)
         if rate == 0:
             continue
         for a in range(words.size):
-            _gradient(room.errors[a, : outs.size], room.outs, options.ridge, room.around, a, room.mixed)
+            _gradient(room.errors[a, : outs.size], room.outs, r, room.around, a, room.mixed)
             steps[a] = _step(rate + rate, room.mixed)
             multiply(B, words[a] * width, room.mixed, options, room.gradients, a * width)
         for a in range(words.size):  # a word may come twice: all move from where they were
             _add(steps[a], room.gradients, a * width, B, words[a] * width, width)
-        ridge = options.ridge * B.dtype.type(words.size)
+        ridge = r * B.dtype.type(words.size)
         for o in range(outs.size):
             _gradient(room.turned[o, : words.size], room.around, ridge, room.outs, o, room.mixed)
             steps[o] = _step(rate + rate, room.mixed)
@@ -588,15 +577,16 @@ def train_by_adam(windows, rate, options, inputs_side, outs_side, sums):
     A side is (table, ``Moments`` of it). A batch ends early where it has come to ``most_rows`` words.
     """
     B, C = inputs_side[0], outs_side[0]
-    starts, sentences, width, n_outs = windows.starts, windows.sentences, B.shape[1], windows.outs.shape[1]
+    (inputs, starts, outputs, sentences), (_, _, _, r, batch_size, most_rows) = windows, options
+    width, n_outs = B.shape[1], outputs.shape[1]
     room = _room(windows, options, B)
-    capacity = max(options.most_rows, room.gradients.size // width)
+    capacity = max(most_rows, room.gradients.size // width)
     b_batch, c_batch = _batch(B, capacity), _batch(C, capacity)
     n_pairs, begin = 0, room.mixed.size - room.mixed.size
     for s in range(sentences.size - 1):
         for w in range(sentences[s], sentences[s + 1]):
             _prefetch_next(windows, w, B, C)
-            words, outs = windows.inputs[starts[w] : starts[w + 1]], windows.outs[w]
+            words, outs = inputs[starts[w] : starts[w + 1]], outputs[w]
             if b_batch.count[0] + words.size > capacity or c_batch.count[0] + n_outs > capacity:
                 _steps(inputs_side, b_batch, n_pairs, rate)
                 _steps(outs_side, c_batch, n_pairs, rate)
@@ -606,16 +596,16 @@ def train_by_adam(windows, rate, options, inputs_side, outs_side, sums):
                 continue
             n_pairs += words.size
             for a in range(words.size):
-                _gradient(room.errors[a, : outs.size], room.outs, options.ridge, room.around, a, room.mixed)
+                _gradient(room.errors[a, : outs.size], room.outs, r, room.around, a, room.mixed)
                 multiply(B, words[a] * width, room.mixed, options, room.gradients, begin)
                 _collect(room.gradients[:width], words[a], b_batch)
-            ridge = options.ridge * B.dtype.type(words.size)
+            ridge = r * B.dtype.type(words.size)
             for o in range(n_outs):
                 if o == 0 or outs[o] != outs[0]:
                     _gradient(room.turned[o, : words.size], room.around, ridge, room.outs, o, room.mixed)
                     multiply(C, outs[o] * width, room.mixed, options, room.gradients, begin)
                     _collect(room.gradients[:width], outs[o], c_batch)
-        if (s + 1) % options.batch_size == 0 or s + 2 == sentences.size:
+        if (s + 1) % batch_size == 0 or s + 2 == sentences.size:
             _steps(inputs_side, b_batch, n_pairs, rate)
             _steps(outs_side, c_batch, n_pairs, rate)
             n_pairs = 0
@@ -624,10 +614,11 @@ def train_by_adam(windows, rate, options, inputs_side, outs_side, sums):
 @jit(inline="always")
 def _room(windows, options, like):
     """Return a ``Room`` for the largest window."""
-    n_outs, most = windows.outs.shape[1], 1
-    for w in range(windows.starts.size - 1):
-        most = max(most, windows.starts[w + 1] - windows.starts[w])
-    square = -(-options.n * options.n // LANES) * LANES
+    (_, starts, outputs, _), n = windows, options[0]
+    n_outs, most = outputs.shape[1], 1
+    for w in range(starts.size - 1):
+        most = max(most, starts[w + 1] - starts[w])
+    square = -(-n * n // LANES) * LANES
     around, outs = np.zeros(most * square, like.dtype), np.zeros(n_outs * square, like.dtype)
     errors, turned = np.zeros((most, n_outs), like.dtype), np.zeros((n_outs, most), like.dtype)
     gradients = np.zeros(max(most, n_outs) * like.shape[1], like.dtype)
@@ -637,20 +628,21 @@ def _room(windows, options, like):
 @jit(inline="always")
 def _prefetch_next(windows, w, B, C):
     """Ask for the rows of the next window."""
-    if w + 1 < windows.outs.shape[0]:
+    inputs, starts, outputs, _ = windows
+    if w + 1 < outputs.shape[0]:
         width = B.shape[1]
-        for o in range(windows.outs.shape[1]):
+        for o in range(outputs.shape[1]):
             for k in range(0, width, LANES):
-                prefetch(C, windows.outs[w + 1, o] * width + k)
-        for a in range(windows.starts[w + 1], windows.starts[w + 2]):
+                prefetch(C, outputs[w + 1, o] * width + k)
+        for a in range(starts[w + 1], starts[w + 2]):
             for k in range(0, width, LANES):
-                prefetch(B, windows.inputs[a] * width + k)
+                prefetch(B, inputs[a] * width + k)
 
 
 @jit(fastmath=FAST, error_model="numpy")
 def _score(inputs, outs, options, B, C, room, sums):
     """Form the matrices of a window, write its errors, and add up its loss; noise that is the centre does not count."""
-    width, square = B.shape[1], room.mixed.size
+    width, square, offset = B.shape[1], room.mixed.size, options[2]
     one, zero = B.dtype.type(1), B.dtype.type(0)
     for a in range(inputs.size):
         form(B, inputs[a] * width, options, room.around, a * square)
@@ -661,7 +653,7 @@ def _score(inputs, outs, options, B, C, room, sums):
         for o in range(outs.size):
             sign = one if o == 0 else -one
             counts = one if o == 0 or outs[o] != outs[0] else zero
-            x = sign * (_dot(room.around, a * square, room.outs, o * square, square) - options.offset)
+            x = sign * (_dot(room.around, a * square, room.outs, o * square, square) - offset)
             e = exp(-abs(x))
             loss += counts * (ln1p(e) + max(-x, zero))
             room.errors[a, o] = counts * sign * ((e if x >= zero else one) / (one + e))
@@ -673,7 +665,7 @@ def _score(inputs, outs, options, B, C, room, sums):
 @jit(fastmath=FAST, error_model="numpy")
 def form(table, at, options, out, to):
     """Write A = B Bᵀ (n x n), of which only what is not above the diagonal's blocks is computed."""
-    n, m = options.n, options.m
+    n, m = options[0], options[1]
     for c in range(0, n, LANES):
         _rows(table, at + c, (1, n), table, at + c, n, m, n - c, out, to + c * n + c, n, n - c)
     for r in range(n):
@@ -684,7 +676,7 @@ def form(table, at, options, out, to):
 @jit(fastmath=FAST, error_model="numpy")
 def multiply(table, at, matrix, options, out, to):
     """Write (A B)ᵀ = Bᵀ A, m x n, for a symmetric A."""
-    n, m = options.n, options.m
+    n, m = options[0], options[1]
     for c in range(0, n, LANES):
         _rows(table, at, (n, 1), matrix, c, n, n, n - c, out, to + c, n, m)
 
