@@ -315,7 +315,7 @@ class WordModel(RelationEmbedder):
         )
 
     def _run_epochs(self, source: WindowSource, state: TrainingState, trainer: Trainer, n_jobs: int) -> None:
-        """Train, epoch by epoch, block by block, with a rate that falls linearly, until the end or a callback's stop."""
+        """Train, epoch by epoch, with a rate that falls linearly, until the end or until a callback stops."""
         split = np.random.default_rng(state.split)
         blocks, validation = held_out(source.blocks, self.validation_fraction, split)
         validation_seeds = split.integers(2**63, size=len(validation))
@@ -355,9 +355,7 @@ class WordModel(RelationEmbedder):
                 if trainer.tell(epoch + 1, loss, rate, state):
                     break
 
-    def _keep(
-        self, source: WindowSource, state: TrainingState, *curves_before: NDArray[np.float64]
-    ) -> None:
+    def _keep(self, source: WindowSource, state: TrainingState, *curves_before: NDArray[np.float64]) -> None:
         """Set the fitted attributes, and keep what the next partial fit needs."""
         state.X[source.isolates] = 0
         self._ids, self.vocabulary_ = (source.ids, source.context_ids), source.vocabulary

@@ -558,14 +558,14 @@ def _came_before(o, met, slopes):
 
 
 @jit(fastmath=FAST, error_model="numpy")
-def train_clusters(windows, rate, options, clusters, moments, sums):
-    """Train on windows; ``options`` are (m, threshold, memory), ``clusters`` the arrays (B, G, centres, chosen, known,
-    allowed, mean).
+def train_clusters(windows, rate, options, clusters, moments, sums):  # noqa: C901 - one loop, in three parts
+    """Train on windows; ``options`` are (m, threshold, memory). At rate 0 nothing changes.
 
-    B are the vectors of senses, m rows for a word, G those of contexts. Rows of ``centres`` and ``chosen``, how often
-    each sense was, are those of B; ``known`` and ``allowed`` are the senses that a word has and may have; ``mean`` is
-    that of contexts, and at its end of how many. The threshold is the cosine below which a context fits no sense, NaN as long as every word has but one and clusters
-    are not looked at. The mean of contexts is of about ``memory`` of them. At rate 0 nothing changes.
+    ``clusters`` are (B, G, centres, chosen, known, allowed, mean): B the vectors of senses, m rows for a word, G those
+    of contexts; ``centres`` and ``chosen``, how often each sense was, have the rows of B; ``known`` and ``allowed`` are
+    the senses that a word has and may have; ``mean`` is that of about ``memory`` contexts, and at its end of how many.
+    The threshold is the cosine below which a context fits no sense, NaN as long as every word has but one and clusters
+    are not looked at.
     """
     # Arrays by name, and no tuples of them within the loop: each would count its references for every window.
     (m, threshold, memory), (inputs, starts, outputs, _) = options, windows
@@ -665,7 +665,7 @@ def _move_cluster(context, centre, count, middle, memory):
         middle[k] += slow * (context[k] - middle[k])
 
 
-@jit(fastmath=FAST, error_model="numpy", forceinline=True)
+@jit(fastmath=FAST, error_model="numpy", inline="always")
 def _dot(X, x, Y, y, n):
     total = zeros_like(X)
     for k in range(0, n, LANES):
@@ -673,7 +673,7 @@ def _dot(X, x, Y, y, n):
     return lane_sum(total)
 
 
-@jit(fastmath=FAST, error_model="numpy", forceinline=True)
+@jit(fastmath=FAST, error_model="numpy", inline="always")
 def _gather(scratch, c, scale, Y, y, n, fresh):
     """Add scale Y[y : y + n] to scratch, or put it there; scratch is padded: whole vectors are read back at once."""
     for k in range(0, n, LANES):
@@ -686,7 +686,7 @@ def _padded(n):
     return -(-n // LANES) * LANES
 
 
-@jit(fastmath=FAST, error_model="numpy", forceinline=True)
+@jit(fastmath=FAST, error_model="numpy", inline="always")
 def _slope(score, sign):
     """Return the derivative of ln sigma(sign score), and -ln sigma(sign score)."""
     x = sign * score

@@ -279,7 +279,7 @@ def take_step(indptr, indices, table, at, state):
         size = indptr[at[k] + 1] - begin
         bits = splitmix(now)
         now += STEP
-        if table.size == 0:
+        if table.size == 0:  # noqa: SIM108 - the two have types of their own
             entry = below(bits, size)
         else:
             entry = np.int64(alias_draw(bits, table[begin : begin + size]))

@@ -39,7 +39,7 @@ from nearfar.kernels import exp, ln1p
 from nearfar.words.adam import adam_row, adam_state, moments_of
 from nearfar.words.model import Known, WordModel, of_length, padded
 from nearfar.words.training import Arrays, TrainingState, TrainWindows
-from nearfar.words.windows import Windows, WindowSource
+from nearfar.words.windows import WindowSource
 
 
 class SkipGram(WordModel):
@@ -217,9 +217,7 @@ class SkipGram(WordModel):
         if self.optimizer == "sgd":
             return lambda windows, rate, sums: train_windows(tuple(windows), np.float32(rate), X, Y, sums)
         moments = moments_of(arrays, "X"), moments_of(arrays, "Y")
-        return lambda windows, rate, sums: train_windows_by_adam(
-            tuple(windows), np.float32(rate), X, Y, moments, sums
-        )
+        return lambda windows, rate, sums: train_windows_by_adam(tuple(windows), np.float32(rate), X, Y, moments, sums)
 
     def _views(self, arrays: Arrays) -> tuple[Floats, Floats]:
         return arrays["X"][:, : self.n_components], arrays["Y"][:, : self.n_components]
@@ -257,7 +255,10 @@ _ABREAST = 6  # output vectors that are handled together: a centre and five nois
 
 @jit(fastmath=FAST, error_model="numpy")
 def train_windows(windows, rate, X, Y, sums):
-    """Train on windows, a plain tuple of what ``windows.Windows`` has; add to ``sums`` the loss and the number of pairs, noise included."""
+    """Train on windows, a plain tuple of ``Windows``; add to ``sums`` the loss and the number of pairs.
+
+    Noise pairs count as well.
+    """
     inputs, starts, outs, _ = windows
     n_outs, width = outs.shape[1], X.shape[1]
     scores, change = _room(starts, n_outs, X)

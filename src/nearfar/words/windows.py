@@ -247,9 +247,9 @@ def draw_windows(text, span, how, noise, state, room):
     """Draw the windows of some centres into ``room``; return how many windows and sentences were written.
 
     ``text`` is (words, ends); ``span`` is (first centre, last + 1, number of the first one's sentence); ``how`` is
-    (window, when its radius is drawn, whether noise is shared by a window); ``noise`` is a packed alias table; ``room``
-    is that of ``Windows``. Where noise is not shared, each pair is a window by itself. A sentence that goes on before the
-    first centre or after the last is two.
+    (window, when its radius is drawn, whether noise is shared by a window); ``noise`` is a packed alias table;
+    ``room`` is a plain tuple of ``Windows``. Where noise is not shared, each pair is a window by itself. A sentence
+    that goes on before the first centre or after the last is two.
     """
     words, ends = text
     at, last, sentence = span

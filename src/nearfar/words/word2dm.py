@@ -542,8 +542,8 @@ class Batch(NamedTuple):
 def train_by_sgd(windows, rate, options, B, C, sums):
     """Train on windows, a plain tuple of ``Windows``, each at once; add to ``sums`` the loss and the number of pairs.
 
-    ``options`` are (n, m, offset, ridge, sentences of a batch, words of a batch); rate, offset and ridge are of the type of the tables. The loss is without what the
-    ridge adds to it, r/2 (|A_t|² + sum_o |A_o|²) for each pair.
+    ``options`` are (n, m, offset, ridge, sentences of a batch, words of a batch); rate, offset and ridge are of the
+    type of the tables. The loss is without what the ridge adds to it, r/2 (|A_t|² + sum_o |A_o|²) for each pair.
     """
     (inputs, starts, outputs, _), (_, _, _, r, _, _), width = windows, options, B.shape[1]
     room = _room(windows, options, B)
