@@ -15,6 +15,7 @@ MODULES = [
     "nearfar.composition",
     "nearfar.hyponymy",
     "nearfar.nn",
+    "nearfar.words",
     "nearfar.evaluate",
     "nearfar.datasets",
     "nearfar.plots",

@@ -35,6 +35,7 @@ from nearfar._core.vector import (
 )
 from nearfar.contracts import Floats
 from nearfar.embedding.vectors import Embedding
+from nearfar.errors import InputError
 from nearfar.kernels import exp, ln1p
 from nearfar.words.adam import adam_row, adam_state, moments_of
 from nearfar.words.model import Known, WordModel, of_length, padded
@@ -248,6 +249,68 @@ class SkipGram(WordModel):
             context_ids=self._ids[1],
             parameters={"estimator": "SkipGram", **self.get_params(deep=False)},
         )
+
+
+def skipgram_step(
+    around: NDArray[np.int32], outs: NDArray[np.int32], learning_rate: float, X: Floats, Y: Floats
+) -> tuple[float, int]:
+    """Train on one window, in place: a step of skip-gram with negative sampling.
+
+    The words around a centre are drawn towards it and away from noise. With ``L = X[around] Y[outs]ᵀ`` and T, 1 for
+    the centre and 0 for noise, the loss is ``-ln sigma(L)`` for the centre and ``-ln sigma(-L)`` for noise, and the
+    step is ``G = rate (T - sigma(L))``, ``X[around] += G Y[outs]``, ``Y[outs] += Gᵀ X[around]``.
+
+    Parameters
+    ----------
+    around : ndarray of shape (m,), int32
+        Rows of X, m >= 1.
+    outs : ndarray of shape (1 + K,), int32
+        Rows of Y: the centre, then its noise. Noise that is the centre itself does not count.
+    learning_rate : float
+        0 changes nothing.
+    X, Y : ndarray of shape (n, d), (n', d), float32
+        Vectors, C-contiguous; d is a multiple of 16.
+
+    Returns
+    -------
+    loss : float
+        Sum over the pairs, before the step, nats.
+    n_pairs : int
+        With those of noise.
+
+    Raises
+    ------
+    InputError
+        If an argument is not as said above.
+
+    References
+    ----------
+    Mikolov, Sutskever, Chen, Corrado & Dean (2013), "Distributed representations of words and phrases and their
+    compositionality", eq. 4.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from nearfar.words import skipgram_step
+    >>> X, Y = np.full((3, 16), 0.1, np.float32), np.zeros((3, 16), np.float32)
+    >>> loss, n_pairs = skipgram_step(np.int32([0, 2]), np.int32([1, 0]), 0.5, X, Y)
+    >>> round(loss, 3), n_pairs  # 4 ln 2
+    (2.773, 4)
+    >>> Y[:2, 0].round(3)  # the centre moves towards the words around, the noise away from them
+    array([-0.05,  0.05], dtype=float32)
+    """
+    for name, table, rows in (("X", X, around), ("Y", Y, outs)):
+        if table.dtype != np.float32 or table.ndim != 2 or table.shape[1] % LANES or not table.flags.c_contiguous:
+            got = f"{table.dtype} of shape {table.shape}"
+            raise InputError("skipgram_step", name, "float32 rows of a multiple of 16 numbers, C-contiguous", got)
+        if rows.dtype != np.int32 or not rows.size or rows.min() < 0 or rows.max() >= len(table):
+            raise InputError(
+                "skipgram_step", "around and outs", f"int32 rows of {name}, below {len(table)}", repr(rows)
+            )
+    sums = np.zeros(2)
+    windows = around, np.array([0, around.size]), outs[None], np.array([0, 1])
+    train_windows(windows, np.float32(learning_rate), X, Y, sums)
+    return float(sums[0]), int(sums[1])
 
 
 _ABREAST = 6  # output vectors that are handled together: a centre and five noise words

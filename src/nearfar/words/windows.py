@@ -13,13 +13,15 @@ from itertools import pairwise
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
+from nearfar._core import random
 from nearfar._core.ids import Ids
 from nearfar._core.jit import jit
 from nearfar._core.random import STEP, alias_draw, below, packed_alias_table, splitmix, unit_of
 from nearfar._core.threads import even_bounds
 from nearfar.base import digest_of_ids, digest_of_pieces
+from nearfar.errors import InputError
 from nearfar.text.encoded import EncodedCorpus
 from nearfar.text.vocabulary import Vocabulary
 
@@ -186,6 +188,43 @@ def noise_table(weights: NDArray[Any], exponent: float) -> NDArray[np.uint64]:
     return packed_alias_table(
         np.power(weights, exponent, where=weights > 0, out=np.zeros(len(weights)), dtype=np.float64)
     )
+
+
+def alias_table(weights: ArrayLike) -> tuple[NDArray[np.float64], NDArray[np.int32]]:
+    """Return what draws one of k things in proportion to weights, in two steps whatever k is.
+
+    Parameters
+    ----------
+    weights : array-like of shape (k,)
+        At least 0, and not all 0.
+
+    Returns
+    -------
+    threshold : ndarray of shape (k,), float64
+    alias : ndarray of shape (k,), int32
+        Draw a cell i evenly, and keep it with the probability ``threshold[i]``; else take ``alias[i]``.
+
+    Raises
+    ------
+    InputError
+        If the weights cannot be used.
+
+    References
+    ----------
+    Vose (1991), "A linear algorithm for generating random numbers with a given distribution".
+
+    Examples
+    --------
+    >>> from nearfar.words import alias_table
+    >>> threshold, alias = alias_table([1, 3])
+    >>> threshold, alias
+    (array([0.5, 1. ]), array([1, 1], dtype=int32))
+    """
+    given = np.array(weights, np.float64)
+    if given.ndim != 1 or not np.isfinite(given).all() or not (given >= 0).all() or not given.sum() > 0:
+        raise InputError("alias_table", "weights", "numbers of at least 0, not all 0", f"shape {given.shape}")
+    threshold, alias = random.alias_table(given)
+    return threshold, alias
 
 
 def read_only(array: NDArray[Any]) -> NDArray[Any]:
