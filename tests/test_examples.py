@@ -40,7 +40,7 @@ def test_skip_gram_in_sixty_lines_gives_the_bits_of_the_library():
 ])  # fmt: skip
 def test_a_step_refuses_what_would_lead_out_of_the_tables(changed):
     given = {"around": np.int32([1]), "outs": np.int32([0]), "X": np.zeros((3, 16), np.float32)}
-    with pytest.raises(InputError, match="skipgram_step: .* must be"):
+    with pytest.raises(InputError, match=r"skipgram_step: .* must be"):
         skipgram_step(**{**given, "learning_rate": 0.1, "Y": np.zeros((3, 16), np.float32), **changed})
 
 

@@ -217,7 +217,7 @@ def clusters_twin(windows, rate, growth, memory, B, G, clusters):
 
 def as_arrays(clusters, dtype):
     return (
-        clusters.centres.astype(dtype).reshape(-1, N), clusters.chosen.reshape(-1).copy(), clusters.known.copy(),
+        clusters.centres.astype(dtype).reshape(-1), clusters.chosen.reshape(-1).copy(), clusters.known.copy(),
         clusters.allowed.copy(),
     )  # fmt: skip
 
@@ -240,7 +240,7 @@ def test_clusters_are_their_twin(growth, adam):
         np.testing.assert_allclose(sums, expected, rtol=close)
     for array, wanted in zip(arrays[1:], (clusters.chosen, clusters.known, clusters.allowed), strict=True):
         np.testing.assert_array_equal(array, wanted.reshape(-1))
-    np.testing.assert_allclose(arrays[0], clusters.centres.reshape(-1, N), atol=10 * close)
+    np.testing.assert_allclose(arrays[0], clusters.centres.reshape(-1), atol=10 * close)
     np.testing.assert_allclose(middle[:N], clusters.middle, atol=10 * close)
     np.testing.assert_allclose(B, twins[0].rows, atol=10 * close)
     np.testing.assert_allclose(G, twins[1].rows, atol=10 * close)

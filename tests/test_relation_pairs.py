@@ -43,10 +43,9 @@ def windows_of(relation, n, how, seed=0):
 
 
 @pytest.mark.parametrize("name", RELATIONS)
-@pytest.mark.parametrize("window", [1, 3])
-def test_pairs_come_in_proportion(name, window):
+def test_pairs_come_in_proportion(name):
     """By chi-square; of several inputs around a centre the first, as those of one centre belong together."""
-    P = RELATIONS[name].to_scipy().toarray()
+    P, window = RELATIONS[name].to_scipy().toarray(), 2
     counts = np.zeros_like(P, dtype=np.int64)
     for windows in windows_of(RELATIONS[name], 5000, SamplingOptions(window, "word", 2, True, 0, 0.75)):
         np.add.at(counts, (windows.inputs[window - 1 :: window], windows.outs[:, 0]), 1)
@@ -102,6 +101,7 @@ def test_the_optimum_is_shifted_mutual_information():
 # ---------------------------------------------------------------- the estimator
 
 
+@pytest.mark.slow
 def test_communities_are_found_as_by_edrep():
     graph = nf.datasets.dcsbm(2000, 3, 10.0, alpha=3.0, random_state=0)
     walk = graph.relation.random_walk(3)

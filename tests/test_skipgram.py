@@ -106,6 +106,7 @@ def test_rate_zero_moves_nothing():
     np.testing.assert_array_equal((X, Y), before)
 
 
+@pytest.mark.slow
 def test_the_optimum_is_shifted_mutual_information():
     """Levy & Goldberg 2014: with noise from the marginal, x_o . y_c = PMI(o, c) - ln K."""
     rng = np.random.default_rng(0)

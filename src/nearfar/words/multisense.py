@@ -323,7 +323,8 @@ class MultiSenseWord2DM(WordModel):
         senses_from = max((1 - _ONE_SENSE) * first, min(self.min_learning_rate, first))
         going_on = bool(arrays["known"].any())  # of a partial fit: the words of contexts have vectors
         threshold = np.float32(np.inf if self.new_sense_threshold is None else self.new_sense_threshold)
-        clusters = (*tables, *(arrays[name] for name in ("centres", "chosen", "known", "allowed", "middle")))
+        counts = (arrays[name] for name in ("chosen", "known", "allowed"))
+        clusters = (*tables, arrays["centres"].reshape(-1), *counts, arrays["middle"])
 
         def train(windows: Windows, rate: float, sums: NDArray[np.float64]) -> None:
             told_apart = going_on or rate <= senses_from
@@ -562,10 +563,10 @@ def train_clusters(windows, rate, options, clusters, moments, sums):  # noqa: C9
     """Train on windows; ``options`` are (m, threshold, memory). At rate 0 nothing changes.
 
     ``clusters`` are (B, G, centres, chosen, known, allowed, mean): B the vectors of senses, m rows for a word, G those
-    of contexts; ``centres`` and ``chosen``, how often each sense was, have the rows of B; ``known`` and ``allowed`` are
-    the senses that a word has and may have; ``mean`` is that of about ``memory`` contexts, and at its end of how many.
-    The threshold is the cosine below which a context fits no sense, NaN as long as every word has but one and clusters
-    are not looked at.
+    of contexts; ``centres``, flat, and ``chosen``, how often each sense was, are in the order of B; ``known`` and
+    ``allowed`` are the senses that a word has and may have; ``mean`` is that of about ``memory`` contexts, and at its
+    end of how many. The threshold is the cosine below which a context fits no sense, NaN as long as every word has but
+    one and clusters are not looked at.
     """
     # Arrays by name, and no tuples of them within the loop: each would count its references for every window.
     (m, threshold, memory), (inputs, starts, outputs, _) = options, windows
@@ -575,7 +576,8 @@ def train_clusters(windows, rate, options, clusters, moments, sums):  # noqa: C9
     for w in range(starts.size - 1):
         most = max(most, starts[w + 1] - starts[w])
     slopes, change = np.zeros(most + n_outs, B.dtype), np.zeros(2 * _padded(n), B.dtype)
-    context, middle = np.zeros(_padded(n), B.dtype), np.empty(n + 1, B.dtype)
+    padded, middle = np.zeros(_padded(n), B.dtype), np.empty(n + 1, B.dtype)
+    context = padded[:n]
     for k in range(n + 1):
         middle[k] = mean[k]
     for w in range(outputs.shape[0]):
@@ -592,9 +594,9 @@ def train_clusters(windows, rate, options, clusters, moments, sums):  # noqa: C9
         if threshold == threshold:
             share = B.dtype.type(1 / p)
             for a in range(p):
-                _gather(context, begin, share, G, np.int64(around[a]) * n, n, a == 0)
+                _gather(padded, begin, share, G, np.int64(around[a]) * n, n, a == 0)
             n_known = known[centre]  # read once: another thread may open a sense, too
-            sense, cosine = nearest_sense(context[:n], centres[row : row + n_known], middle)
+            sense, cosine = nearest_sense(context, centres[row * n : (row + n_known) * n], n_known, middle)
             if rate > 0:
                 if n_known < allowed[centre] and (n_known == 0 or cosine < threshold):
                     sense = n_known
@@ -604,47 +606,60 @@ def train_clusters(windows, rate, options, clusters, moments, sums):  # noqa: C9
                     for k in range(n):  # it begins as the first one is
                         B[row + sense, k] = B[row, k]
                 chosen[row + sense] += 1
-                _move_cluster(context[:n], centres[row + sense], chosen[row + sense], middle, memory)
+                middle[n] = min(middle[n] + _ONE, memory)
+                share, slow = B.dtype.type(1 / chosen[row + sense]), _ONE / middle[n]
+                for k in range(n):
+                    centres[(row + sense) * n + k] += share * (context[k] - centres[(row + sense) * n + k])
+                    middle[k] += slow * (context[k] - middle[k])
             row += sense
         elif rate > 0:
             chosen[row] += 1
 
-        # Skip-gram from its vector to the words around; each has all noise words but itself.
-        for i in range(p + n_outs - 1):
-            true = i < p
-            word = np.int64(around[i] if true else outs[i - p + 1])
-            count = 1
-            if not true:
-                count = p
-                for a in range(p):
-                    count -= around[a] == word
-            slope, loss = _slope(_dot(B, row * n, G, word * n, n), _ONE if true else -_ONE)
-            slopes[i] = slope * np.float32(count)
-            sums[0] += loss * count
-            sums[1] += count
-            _gather(change, begin, slopes[i], G, word * n, n, i == 0)
-        if rate == 0:
-            continue
-        for i in range(p + n_outs - 1):
-            if slopes[i] != _ZERO:
-                word = np.int64(around[i] if i < p else outs[i - p + 1])
-                _gather(change, _padded(n), slopes[i], B, row * n, n, True)
-                _move(G, word, change, _padded(n), rate, g_moments)
-        _move(B, row, change, begin, rate, b_moments)
+        _cluster_step(around, outs, row, rate, B, G, b_moments, g_moments, slopes, change, sums)
     if rate > 0:
         for k in range(n + 1):
             mean[k] = middle[k]
 
 
 @jit(fastmath=FAST, error_model="numpy")
-def nearest_sense(context, centres, middle):
-    """Return (sense, cosine): the centre in whose direction the context is, seen from ``middle``."""
+def _cluster_step(around, outs, row, rate, B, G, b_moments, g_moments, slopes, change, sums):
+    """Do one step of skip-gram from one sense vector to the words around; each has all noise words but itself.
+
+    Arrays one by one: a tuple of them would count their references in every window.
+    """
+    n, p, begin = B.shape[1], around.size, np.int64(0)
+    for i in range(p + outs.size - 1):
+        true = i < p
+        word = np.int64(around[i] if true else outs[i - p + 1])
+        count = 1
+        if not true:
+            count = p
+            for a in range(p):
+                count -= around[a] == word
+        slope, loss = _slope(_dot(B, row * n, G, word * n, n), _ONE if true else -_ONE)
+        slopes[i] = slope * np.float32(count)
+        sums[0] += loss * count
+        sums[1] += count
+        _gather(change, begin, slopes[i], G, word * n, n, i == 0)
+    if rate == 0:
+        return
+    for i in range(p + outs.size - 1):
+        if slopes[i] != _ZERO:
+            word = np.int64(around[i] if i < p else outs[i - p + 1])
+            _gather(change, _padded(n), slopes[i], B, row * n, n, True)
+            _move(G, word, change, _padded(n), rate, g_moments)
+    _move(B, row, change, begin, rate, b_moments)
+
+
+@jit(fastmath=FAST, error_model="numpy")
+def nearest_sense(context, centres, known, middle):
+    """Return (sense, cosine): of the ``known`` centres the one in whose direction the context is, from ``middle``."""
+    n = context.size
     best, sense = -np.float32(2), 0
-    for s in range(centres.shape[0]):
-        centre = centres[s]
+    for s in range(known):
         product, size, norm = context[0] * _ZERO, context[0] * _ZERO, context[0] * _ZERO
-        for k in range(context.size):
-            a, b = context[k] - middle[k], centre[k] - middle[k]
+        for k in range(n):
+            a, b = context[k] - middle[k], centres[s * n + k] - middle[k]
             product += a * b
             size += a * a
             norm += b * b
@@ -652,17 +667,6 @@ def nearest_sense(context, centres, middle):
         if cosine > best:
             best, sense = cosine, s
     return sense, best
-
-
-@jit(fastmath=FAST, error_model="numpy")
-def _move_cluster(context, centre, count, middle, memory):
-    """Move the centre of ``count`` contexts, and the mean of all, towards a context."""
-    n = context.size
-    middle[n] = min(middle[n] + _ONE, memory)
-    share, slow = context.dtype.type(1 / count), _ONE / middle[n]
-    for k in range(n):
-        centre[k] += share * (context[k] - centre[k])
-        middle[k] += slow * (context[k] - middle[k])
 
 
 @jit(fastmath=FAST, error_model="numpy", inline="always")
