@@ -21,6 +21,7 @@ from __future__ import annotations
 import argparse
 import lzma
 import time
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -29,7 +30,7 @@ from numpy.typing import NDArray
 import nearfar as nf
 from _common import DATA, ResultFile, say
 from nearfar._core.vector import empty_aligned
-from nearfar.words.windows import HowToDraw, TextWindows, Windows
+from nearfar.words.windows import SamplingOptions, TextWindows, Windows
 from peers.torch_word2dm import train as train_by_torch
 
 KEYS = ("part", "size", "optimizer", "method", "batch", "n_jobs", "trial", "setting", "n_words", "n_epochs")
@@ -71,7 +72,7 @@ def sample(n_words: int) -> nf.EncodedCorpus:
 
 def windows_of(corpus: nf.EncodedCorpus, n_pairs: int, *, shared: bool) -> Windows:
     """Draw windows until there are so many pairs; 20 centres count as a sentence, for batches of Adam."""
-    source = TextWindows(corpus, HowToDraw(5, "word", 5, shared, 1e-3, 0.75))
+    source = TextWindows(corpus, SamplingOptions(5, "word", 5, shared, 1e-3, 0.75))
     parts: list[Windows] = []
     for block, (start, stop) in enumerate(source.blocks):
         parts += [Windows(*(part.copy() for part in windows)) for windows in source.windows(start, stop, block)]
@@ -96,7 +97,7 @@ def seconds_of(
     """Return seconds and loss of a pass, on threads that share the windows as in a fit."""
     from nearfar._core.threads import even_bounds, run_blocks
 
-    train = model._trainer(arrays)
+    train = model._train(arrays)
     bounds = even_bounds(len(windows.sentences) - 1, 200)
     sums = np.zeros((len(bounds), 2))
 
@@ -123,7 +124,9 @@ def speed(file: ResultFile, args: argparse.Namespace) -> None:
         for trial in range(args.runs):
             for optimizer in ("sgd", "adam"):
                 model = nf.Word2DM(size, size, optimizer=optimizer, offset=0.0, ridge=0.0)
-                start = model._start((n_words, n_words), np.random.default_rng(0))
+                start = model._start(
+                    SimpleNamespace(ids=range(n_words), context_ids=range(n_words)), np.random.default_rng(0)
+                )
                 key = {"part": "speed", "size": size, "optimizer": optimizer, "n_jobs": args.n_jobs, "trial": trial}
                 for name, windows in drawn.items():
                     seconds_of(model, copied(start), head(windows), args.n_jobs)

@@ -16,6 +16,7 @@ MODULES = [
     "nearfar.composition",
     "nearfar.hyponymy",
     "nearfar.nn",
+    "nearfar.words",
     "nearfar.evaluate",
     "nearfar.datasets",
     "nearfar.plots",

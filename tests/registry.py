@@ -13,6 +13,7 @@ import numpy as np
 from scipy.sparse import csr_array
 
 import nearfar as nf
+from glove_example import GloVe
 from nearfar import far
 
 
@@ -85,8 +86,9 @@ ESTIMATORS = [
     ),
     EstimatorCase(nf.Word2DM, {**_SMALL, "n_factors": 3}, "Word2DM"),
     EstimatorCase(nf.Word2DM, {**_SMALL, "optimizer": "adam", "batch_size": 5}, "Word2DM, Adam", variant=True),
-    EstimatorCase(nf.MultiSenseWord2DM, {**_SMALL, "n_senses": 2}, "MultiSenseWord2DM"),
-    EstimatorCase(nf.MultiSenseWord2DM, {**_SMALL, "variant": "clusters"}, "MultiSenseWord2DM, clusters", variant=True),
+    EstimatorCase(nf.MultiSenseWord2DM, {**_SMALL, "n_senses": 2}, "MultiSenseWord2DM, clusters"),
+    EstimatorCase(nf.MultiSenseWord2DM, {**_SMALL, "variant": "columns"}, "MultiSenseWord2DM, columns", variant=True),
+    EstimatorCase(GloVe, _SMALL, "GloVe, outside the library"),
 ]
 
 

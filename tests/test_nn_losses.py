@@ -320,29 +320,29 @@ def test_debiased_loss_of_half_precision_and_small_temperature():
 def test_the_loss_of_skip_gram_windows_is_local_nce():
     # A window of words around a centre; the third noise word is the centre itself, and does not count.
     rng = np.random.default_rng(5)
-    X, Y = rng.normal(size=(2, 9, 32))
+    X, Y = rng.normal(size=(2, 9, 32)).astype(np.float32)
     inputs, outs = np.array([4, 0, 4, 7, 2], np.int32), np.array([3, 1, 8, 3, 5, 1], np.int32)
     sums = np.zeros(2)
     starts = np.array([0, len(inputs)])
-    kernels.train_windows(inputs, starts, outs[None], 0.0, X.reshape(-1), Y.reshape(-1), 32, sums)
+    kernels.train_windows((inputs, starts, outs[None], np.array([0, 1])), np.float32(0), X, Y, sums)
     scores = torch.tensor(X[inputs] @ Y[outs].T)
     scores[:, 1:] = scores[:, 1:].masked_fill(torch.tensor(outs[1:] == outs[0]), -INF)
     losses = nn.local_nce(scores, torch.zeros(len(inputs), dtype=torch.int64), reduction="sum")
-    assert sums[0] == pytest.approx(losses.item(), rel=1e-12)
+    assert sums[0] == pytest.approx(losses.item(), rel=1e-5)
     assert sums[1] == (scores > -INF).sum()
 
 
 def test_the_step_of_skip_gram_is_that_of_local_nce():
     rng = np.random.default_rng(6)
-    X, Y = rng.normal(size=(2, 9, 32)) / 3
+    X, Y = (rng.normal(size=(2, 9, 32)) / 3).astype(np.float32)
     inputs, outs = np.array([4, 0, 7], np.int32), np.array([3, 1, 8, 5], np.int32)
     tables = [torch.tensor(table, requires_grad=True) for table in (X, Y)]
     scores = tables[0][inputs] @ tables[1][outs].T
     nn.local_nce(scores, torch.zeros(3, dtype=torch.int64), reduction="sum").backward()
     expected = [(table - 0.1 * table.grad).detach() for table in tables]
-    kernels.train_windows(inputs, np.array([0, 3]), outs[None], 0.1, X.reshape(-1), Y.reshape(-1), 32, np.zeros(2))
-    np.testing.assert_allclose(X, expected[0], rtol=1e-12)
-    np.testing.assert_allclose(Y, expected[1], rtol=1e-12)
+    kernels.train_windows((inputs, np.array([0, 3]), outs[None], np.array([0, 1])), np.float32(0.1), X, Y, np.zeros(2))
+    np.testing.assert_allclose(X, expected[0], atol=1e-5)
+    np.testing.assert_allclose(Y, expected[1], atol=1e-5)
 
 
 def test_losses_that_torch_has_agree():

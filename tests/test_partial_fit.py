@@ -11,9 +11,9 @@ import pytest
 import nearfar as nf
 from nearfar.callbacks import Checkpoint
 from nearfar.errors import FileFormatError, InputError, NumericalError
-from nearfar.words.model import SPARE, KnownNodes
-from nearfar.words.relation_pairs import RelationWindows
-from nearfar.words.windows import HowToDraw
+from nearfar.words.relation_pairs import KnownNodes, RelationWindows
+from nearfar.words.windows import SamplingOptions
+from nearfar.words.word2dm import SPARE
 
 QUICK = {"sample": 0, "n_epochs": 2, "random_state": 0, "n_jobs": 1}
 STILL = {"learning_rate": 1e-30, "min_learning_rate": 0.0}  # above 0, and too small to move anything
@@ -78,13 +78,13 @@ def test_of_a_model_that_is_not_fitted_it_is_fit(make):
 def test_all_that_was_trained_is_where_it_goes_on(make, monkeypatch):
     """Vectors, moments, steps, clusters: bit for bit, as the kernels have them; what is new is as in a start."""
     runs = []
-    trainer = type(make())._trainer
+    steps = type(make())._train
 
     def spied(self, arrays):
         runs.append((arrays, {name: array.copy() for name, array in arrays.items()}))
-        return trainer(self, arrays)
+        return steps(self, arrays)
 
-    monkeypatch.setattr(type(make()), "_trainer", spied)
+    monkeypatch.setattr(type(make()), "_train", spied)
     model = make().fit(FIRST)
     before = {name: array.copy() for name, array in runs[0][0].items()}
     model.partial_fit(MORE)
@@ -308,7 +308,7 @@ def test_nodes_are_matched_by_their_ids(make):
 
 
 def test_windows_in_known_numbers():
-    how = HowToDraw(3, None, 2, True, 0.0, 0.75)
+    how = SamplingOptions(3, None, 2, True, 0.0, 0.75)
     plain = RelationWindows(graph(LATER, ["lost"]), how, 1)
     known = nf.Relation.from_edges(EDGES).row_ids
     grown = KnownNodes(plain, (known, known))
@@ -318,7 +318,7 @@ def test_windows_in_known_numbers():
         assert [grown.ids[k] for k in windows.outs.ravel()] == [plain.context_ids[k] for k in expected.outs.ravel()]
         np.testing.assert_array_equal(windows.starts, expected.starts)
     assert [grown.ids[k] for k in grown.isolates] == ["b", "d", "lost"]
-    assert grown.identity() == plain.identity()
+    assert grown.fingerprint() == plain.fingerprint()
 
 
 def test_two_kinds_of_nodes_grow_on_both_sides():

@@ -12,7 +12,7 @@ import nearfar as nf
 from nearfar.callbacks import Checkpoint
 from nearfar.errors import InputError
 from nearfar.words.relation_pairs import RelationWindows
-from nearfar.words.windows import HowToDraw
+from nearfar.words.windows import SamplingOptions
 
 RNG = np.random.default_rng(0)
 HOLES = RNG.random((7, 7)) * (RNG.random((7, 7)) < 0.5)
@@ -43,12 +43,11 @@ def windows_of(relation, n, how, seed=0):
 
 
 @pytest.mark.parametrize("name", RELATIONS)
-@pytest.mark.parametrize("window", [1, 3])
-def test_pairs_come_in_proportion(name, window):
+def test_pairs_come_in_proportion(name):
     """By chi-square; of several inputs around a centre the first, as those of one centre belong together."""
-    P = RELATIONS[name].to_scipy().toarray()
+    P, window = RELATIONS[name].to_scipy().toarray(), 2
     counts = np.zeros_like(P, dtype=np.int64)
-    for windows in windows_of(RELATIONS[name], 5000, HowToDraw(window, "word", 2, True, 0, 0.75)):
+    for windows in windows_of(RELATIONS[name], 5000, SamplingOptions(window, "word", 2, True, 0, 0.75)):
         np.add.at(counts, (windows.inputs[window - 1 :: window], windows.outs[:, 0]), 1)
     expected = P / P.sum() * counts.sum()
     assert counts.sum() == 40_000
@@ -61,7 +60,7 @@ def test_pairs_come_in_proportion(name, window):
 
 @pytest.mark.parametrize("shared", [True, False])
 def test_windows_have_the_form_of_those_of_a_text(shared):
-    how = HowToDraw(3, None, 2, shared, 0, 0.75)
+    how = SamplingOptions(3, None, 2, shared, 0, 0.75)
     for windows in windows_of(RECTANGULAR, 100, how):
         inputs, starts, outs, sentences = windows
         assert [a.dtype for a in windows] == [np.int32, np.int64, np.int32, np.int64]
@@ -77,7 +76,9 @@ def test_windows_have_the_form_of_those_of_a_text(shared):
 
 def test_noise_is_in_proportion_to_a_power_of_the_columns():
     weights = WIDE.sum(axis=0)
-    noise = np.concatenate([w.outs[:, 1:] for w in windows_of(RECTANGULAR, 5000, HowToDraw(1, None, 2, True, 0, 0.5))])
+    noise = np.concatenate(
+        [w.outs[:, 1:] for w in windows_of(RECTANGULAR, 5000, SamplingOptions(1, None, 2, True, 0, 0.5))]
+    )
     share = np.bincount(noise.ravel()) / noise.size
     np.testing.assert_allclose(share, weights**0.5 / (weights**0.5).sum(), atol=0.01)
 
@@ -100,6 +101,7 @@ def test_the_optimum_is_shifted_mutual_information():
 # ---------------------------------------------------------------- the estimator
 
 
+@pytest.mark.slow
 def test_communities_are_found_as_by_edrep():
     graph = nf.datasets.dcsbm(2000, 3, 10.0, alpha=3.0, random_state=0)
     walk = graph.relation.random_walk(3)

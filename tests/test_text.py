@@ -118,7 +118,7 @@ def test_cut_like_str_split_wherever_the_pieces_end(text, chunk):
     sentences = [line.split() for line in text.split("\n")]
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(_pieces, "_CHUNK", chunk)
-        patch.setattr(_scan, "_FIRST_SIZE", 2)
+        patch.setattr(_scan.WordTable, "_FIRST_SIZE", 2)
         corpus = Corpus(io.BytesIO(text.encode()), n_jobs=3)
         if not any(sentences):
             with pytest.raises(InputError, match="source must be text with at least one word; got none"):

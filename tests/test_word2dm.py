@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from itertools import pairwise
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -14,10 +15,10 @@ from nearfar._core.vector import LANES
 from nearfar.errors import InputError, NotFittedError, NumericalError
 from nearfar.words import word2dm as kernels
 from nearfar.words.adam import BETAS, CORRECTIONS, EPS
-from nearfar.words.windows import HowToDraw, TextWindows, Windows
+from nearfar.words.windows import SamplingOptions, TextWindows, Windows
 from nearfar.words.word2dm import EDGES, measure, sample_pairs
 
-SIZES = [(5, 3), (17, 17), (10, 10), (3, 8), (1, 1), (16, 6), (33, 7), (20, 2)]
+SIZES = [(5, 3), (17, 17), (10, 10), (3, 8), (1, 1), (33, 7), (20, 2)]
 OFFSET, RIDGE = 0.7, 0.3
 
 
@@ -31,19 +32,19 @@ def irregular_windows(n_words=9, n_negative=4, seed=0):
     return Windows(inputs, starts, outs, np.array([0, 9, 9, 20, len(sizes)]))
 
 
-def factors(n, m, n_words=9, dtype=np.float64, seed=1):
+def factors(n, m, n_words=9, dtype=np.float32, seed=1):
     rng = np.random.default_rng(seed)
     return (rng.normal(size=(2, n_words, n, m)) / np.sqrt(n * m) * 1.5).astype(dtype)
 
 
 def tables(*sides):
-    """Return flat tables of rows Bᵀ, padded."""
+    """Return tables of rows Bᵀ, padded."""
     made = []
     for B in sides:
         n_words, n, m = B.shape
         table = np.zeros((n_words, -(-n * m // LANES) * LANES), B.dtype)
         table[:, : n * m] = B.swapaxes(1, 2).reshape(n_words, -1)
-        made.append(table.reshape(-1))
+        made.append(table)
     return made
 
 
@@ -108,16 +109,22 @@ def down(B, C, around, outs, rate):
     return sides
 
 
+def sides(n_inputs, n_outs):
+    """What a start needs to know of a source."""
+    return SimpleNamespace(ids=range(n_inputs), context_ids=range(n_outs))
+
+
+def options(n, m, batch_size=1, most_rows=100):
+    return n, m, np.float32(OFFSET), np.float32(RIDGE), batch_size, most_rows
+
+
 def by_sgd(windows, rate, B, C):
     """Train; return factors and sums."""
     (n, m), sums = B.shape[1:], np.zeros(2)
-    flat = tables(B, C)
-    kind = B.dtype.type
-    kernels.train_by_sgd(
-        *windows[:3], kind(rate), (kind(OFFSET), kind(RIDGE)), *flat, (n, m, flat[0].size // len(B)), sums
-    )
-    assert not any(table.reshape(len(B), -1)[:, n * m :].any() for table in flat)
-    return *(unpacked(table, n, m, len(B)) for table in flat), sums
+    sides = tables(B, C)
+    kernels.train_by_sgd(tuple(windows), np.float32(rate), options(n, m), *sides, sums)
+    assert not any(table[:, n * m :].any() for table in sides)
+    return *(unpacked(table, n, m, len(B)) for table in sides), sums
 
 
 @pytest.mark.parametrize(("n", "m"), SIZES)
@@ -125,16 +132,17 @@ def test_the_loss_is_that_of_the_lemma(n, m):
     B, C = factors(n, m)
     windows = irregular_windows()
     *_, sums = by_sgd(windows, 0.0, B, C)
-    np.testing.assert_allclose(sums[0], sum(loss_of(B, C, *group) for group in groups(windows)), rtol=1e-12)
+    B, C = B.astype(np.float64), C.astype(np.float64)
+    np.testing.assert_allclose(sums[0], sum(loss_of(B, C, *group) for group in groups(windows)), rtol=1e-5)
     assert sums[1] == sum(len(around) * counted(outs).sum() for around, outs in groups(windows))
 
 
 @pytest.mark.parametrize(("n", "m"), [(5, 3), (3, 8), (17, 2)])
 def test_the_step_is_down_the_central_differences(n, m):
-    B, C = factors(n, m)
+    """Those of the twin, which the kernel is."""
+    B, C = factors(n, m, dtype=np.float64)
     around, outs = np.array([2, 5, 2], np.int32), np.array([1, 4, 1, 7, 4], np.int32)
-    windows = Windows(around, np.array([0, 3]), outs[None], np.array([0, 1]))
-    B_new, C_new, _ = by_sgd(windows, 0.01, B, C)
+    B_new, C_new = down(B, C, around, outs, 0.01)
     for side, moved in enumerate((B_new, C_new)):
         numeric = np.zeros_like(B)
         for index in np.ndindex(B.shape):
@@ -150,9 +158,8 @@ def test_the_step_is_down_the_central_differences(n, m):
 
 
 @pytest.mark.parametrize(("n", "m"), SIZES)
-@pytest.mark.parametrize(("dtype", "atol"), [(np.float32, 2e-5), (np.float64, 1e-13)])
-def test_sgd_is_its_twin(n, m, dtype, atol):
-    B, C = factors(n, m, dtype=dtype)
+def test_sgd_is_its_twin(n, m):
+    B, C = factors(n, m)
     windows = irregular_windows()
     B_new, C_new, sums = by_sgd(windows, 0.1, B, C)
     B, C = B.astype(np.float64), C.astype(np.float64)
@@ -160,9 +167,9 @@ def test_sgd_is_its_twin(n, m, dtype, atol):
     for group in groups(windows):
         loss += loss_of(B, C, *group)
         B, C = down(B, C, *group, rate=0.1)
-    np.testing.assert_allclose(sums[0], loss, rtol=1e-5 if dtype == np.float32 else 1e-12)
-    np.testing.assert_allclose(B_new, B, atol=atol)
-    np.testing.assert_allclose(C_new, C, atol=atol)
+    np.testing.assert_allclose(sums[0], loss, rtol=1e-5)
+    np.testing.assert_allclose(B_new, B, atol=2e-5)
+    np.testing.assert_allclose(C_new, C, atol=2e-5)
 
 
 def test_a_step_is_never_too_long():
@@ -173,9 +180,14 @@ def test_a_step_is_never_too_long():
     for old, new in ((B, B_new), (C, C_new)):
         changes = np.linalg.norm(new - old, axis=(1, 2)) / np.linalg.norm(old, axis=(1, 2))
         assert 0.1 < changes.max() <= 0.5
-    B_twin, C_twin = down(B, C, windows.inputs, windows.outs[0], 10.0)
-    np.testing.assert_allclose(B_new, B_twin, rtol=1e-12)
-    np.testing.assert_allclose(C_new, C_twin, rtol=1e-12)
+    B_twin, C_twin = down(B.astype(np.float64), C.astype(np.float64), windows.inputs, windows.outs[0], 10.0)
+    np.testing.assert_allclose(B_new, B_twin, rtol=1e-4, atol=1e-4)
+    np.testing.assert_allclose(C_new, C_twin, rtol=1e-4, atol=1e-4)
+
+
+def zero_moments(tables):
+    corrections = CORRECTIONS.astype(np.float32)
+    return [(np.zeros_like(t), np.zeros_like(t), np.zeros(len(t), np.int64), corrections) for t in tables]
 
 
 class SparseAdam:
@@ -197,23 +209,19 @@ class SparseAdam:
 
 @pytest.mark.parametrize("batch", [1, 2, 16])
 @pytest.mark.parametrize(("n", "m"), [(5, 3), (17, 17)])
-@pytest.mark.parametrize(("dtype", "atol"), [(np.float32, 1e-4), (np.float64, 1e-10)])
-def test_adam_is_a_sparse_adam_of_the_mean_loss_of_a_batch(batch, n, m, dtype, atol):
-    B, C = factors(n, m, dtype=dtype)
-    windows, n_words = irregular_windows(), 9
+def test_adam_is_a_sparse_adam_of_the_mean_loss_of_a_batch(batch, n, m):
+    B, C = factors(n, m)
+    windows = irregular_windows()
     flat = tables(B, C)
-    moments = [(np.zeros_like(t), np.zeros_like(t), np.zeros(n_words, np.int64)) for t in flat]
-    sums, width, kind = np.zeros(2), flat[0].size // n_words, dtype
+    moments, sums = zero_moments(flat), np.zeros(2)
 
     def run(rate):
-        kernels.train_by_adam(
-            tuple(windows), kind(rate), (kind(OFFSET), kind(RIDGE)), batch, *flat, (n, m, width),
-            (*moments, CORRECTIONS.astype(dtype)), 100, sums,
-        )  # fmt: skip
+        both = zip(flat, moments, strict=True)
+        kernels.train_by_adam(tuple(windows), np.float32(rate), options(n, m, batch), *both, sums)
 
     before = [table.copy() for table in flat]
     run(0.0)
-    assert not any(part.any() for moment in moments for part in moment)
+    assert not any(part.any() for moment in moments for part in moment[:3])
     np.testing.assert_array_equal(flat, before)
     loss = sums[0]
     for _ in range(2):
@@ -238,7 +246,7 @@ def test_adam_is_a_sparse_adam_of_the_mean_loss_of_a_batch(batch, n, m, dtype, a
             for side, gradient, touched in zip(sides, total, rows, strict=True):
                 side.step(touched, gradient, 0.01)
     for table, side in zip(flat, sides, strict=True):
-        np.testing.assert_allclose(unpacked(table, n, m), side.values, atol=atol)
+        np.testing.assert_allclose(unpacked(table, n, m), side.values, atol=1e-4)
     assert np.abs(sides[0].values - B).max() > 0.015
 
 
@@ -248,10 +256,9 @@ def test_a_batch_of_too_many_words_ends_early():
     found = []
     for most in (5, 100):
         flat = tables(B, C)
-        moments = [(np.zeros_like(t), np.zeros_like(t), np.zeros(9, np.int64)) for t in flat]
-        kernels.train_by_adam(
-            tuple(windows), 0.01, (OFFSET, RIDGE), 16, *flat, (5, 3, 16), (*moments, CORRECTIONS), most, np.zeros(2)
-        )
+        moments = zero_moments(flat)
+        both = zip(flat, moments, strict=True)
+        kernels.train_by_adam(tuple(windows), np.float32(0.01), options(5, 3, 16, most), *both, np.zeros(2))
         found.append(moments[0][2].sum())
     assert found[0] > found[1] == 9
 
@@ -354,14 +361,14 @@ def test_the_published_settings():
         "noise_exponent": 0.75,
     }  # fmt: skip
     assert {name: given[name] for name in expected} == expected
-    start = model._start((200, 200), np.random.default_rng(0))["B"][:, : 17 * 17]
+    start = model._start(sides(200, 200), np.random.default_rng(0))["B"][:, : 17 * 17]
     assert np.abs(start).max() <= 1 / (2 * 17 * 17)
     np.testing.assert_allclose(start.std(), 1 / (math.sqrt(12) * 17 * 17), rtol=0.02)
     assert nf.Word2DM.paper(n_components=4, n_factors=3, n_epochs=1).start_trace == 1 / 144
 
 
 def test_the_start_has_its_trace():
-    start = nf.Word2DM(7, 4, start_trace=2.5)._start((500, 30), np.random.default_rng(0))
+    start = nf.Word2DM(7, 4, start_trace=2.5)._start(sides(500, 30), np.random.default_rng(0))
     assert start["C"].shape == (30, 32)
     np.testing.assert_allclose((start["B"] ** 2).sum(axis=1).mean(), 2.5, rtol=0.03)
 
@@ -370,7 +377,7 @@ def test_the_start_has_its_trace():
 
 
 def test_the_pull_is_measured_on_true_pairs(text):
-    source = TextWindows(text, HowToDraw(2, None, 3, False, 0, 0.75))
+    source = TextWindows(text, SamplingOptions(2, None, 3, False, 0, 0.75))
     around, centres = sample_pairs(source, 7)
     assert len(around) == len(centres) >= 1000
     np.testing.assert_array_equal(sample_pairs(source, 7)[0], around)

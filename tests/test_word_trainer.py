@@ -6,11 +6,20 @@ import numpy as np
 import pytest
 
 import nearfar as nf
+from nearfar._core.random import alias_draw
 from nearfar.callbacks import EarlyStopping, Progress
 from nearfar.errors import InputError
 from nearfar.words import windows as kernels
-from nearfar.words.trainer import WordState
-from nearfar.words.windows import SHRINK, HowToDraw, TextWindows, keep_probabilities, noise_of, pieces_of
+from nearfar.words.training import TrainingState
+from nearfar.words.windows import (
+    SHRINK,
+    SamplingOptions,
+    TextWindows,
+    keep_probabilities,
+    noise_table,
+    pieces_of,
+    read_only,
+)
 
 MASK = 2**64 - 1
 
@@ -65,14 +74,14 @@ def twin(sentences, pieces, how, noise, random):
             before = len(windows)
             if not here:
                 continue
-            reach = how.window - random.below(how.window) if how.shrink == "sentence" else how.window
+            reach = how.window - random.below(how.window) if how.shrink_window == "sentence" else how.window
             for i in (k - begin for k in here):
-                if how.shrink == "word":
+                if how.shrink_window == "word":
                     reach = how.window - random.below(how.window)
                 around = words[max(0, i - reach) : i] + words[i + 1 : i + reach + 1]
                 windows += [
                     (group, [words[i], *(random.alias(noise) for _ in range(how.n_negative))])
-                    for group in ([around] if how.shared else [[word] for word in around])
+                    for group in ([around] if how.shared_negatives else [[word] for word in around])
                 ]
             counts.append(len(windows) - before)
     return windows, counts
@@ -92,7 +101,7 @@ def irregular_text(n_words=9, seed=0):
 def test_windows_are_those_of_the_twin(shrink, shared, sample, together, monkeypatch):
     """Every random number; blocks and pieces that begin and end within sentences, too."""
     monkeypatch.setattr("nearfar.words.windows.PIECE", 24)
-    corpus, how = irregular_text(), HowToDraw(3, shrink, 4, shared, sample, 0.75, together)
+    corpus, how = irregular_text(), SamplingOptions(3, shrink, 4, shared, sample, 0.75, together)
     source = TextWindows(corpus, how)
     for start, stop, seed in ((0, 40, 7), (40, corpus.n_tokens, 2**63 - 5)):
         random = SplitMix(seed)
@@ -121,15 +130,16 @@ def test_what_is_drawn():
     tokens = np.repeat(np.arange(4, dtype=np.int32), 50_000)
     out, ends = np.empty(len(tokens), np.int32), np.array([len(tokens)])
     state = np.full(1, 11, np.uint64)
-    n, _ = kernels.kept_words(tokens, ends, 0, len(tokens), keep, state, out, np.empty(9, np.int64))
+    text = read_only(tokens), read_only(ends)
+    n, _ = kernels.kept_words(text, (0, len(tokens), 0), keep, state, out, np.empty(9, np.int64))
     np.testing.assert_allclose(np.bincount(out[:n]) / 50_000, expected, atol=0.01)
 
 
 @pytest.mark.parametrize("weights", [[5000, 800, 90, 5], [3, 0, 0, 1], [7], [1, 1, 1]])
 def test_noise_in_proportion_to_a_power(weights):
     weights = np.array(weights)
-    table, random = noise_of(weights, 0.75), np.random.default_rng(1)
-    drawn = [kernels.alias_draw(bits, table) for bits in random.integers(2**64, size=20_000, dtype=np.uint64)]
+    table, random = noise_table(weights, 0.75), np.random.default_rng(1)
+    drawn = [alias_draw(bits, table) for bits in random.integers(2**64, size=20_000, dtype=np.uint64)]
     share = np.bincount(drawn, minlength=len(weights)) / len(drawn)
     np.testing.assert_allclose(share, weights**0.75 / (weights**0.75).sum(), atol=0.012)
     assert not share[weights == 0].any()
@@ -156,13 +166,13 @@ QUICK = {"n_components": 8, "n_epochs": 6, "random_state": 0, "n_jobs": 1, "samp
 
 def test_the_rate_falls_linearly_over_all_epochs(monkeypatch):
     rates = []
-    trainer = nf.SkipGram._trainer
+    steps = nf.SkipGram._train
 
     def spied(self, arrays):
-        train = trainer(self, arrays)
+        train = steps(self, arrays)
         return lambda windows, rate, sums: rates.append(rate) or train(windows, rate, sums)
 
-    monkeypatch.setattr(nf.SkipGram, "_trainer", spied)
+    monkeypatch.setattr(nf.SkipGram, "_train", spied)
     nf.SkipGram(**QUICK, min_learning_rate=0.01).fit(a_text(4000))
     assert rates[0] == 0.05
     assert rates[-1] == 0.01
@@ -183,7 +193,7 @@ def test_the_rate_falls_linearly_over_all_epochs(monkeypatch):
 def test_when_early_stopping_stops(patience, tol, losses, stops):
     rule = EarlyStopping(patience, tol)
     for k, expected in enumerate(stops, 1):
-        state = WordState({}, np.random.default_rng(), 0, [], losses[:k])
+        state = TrainingState({}, np.random.default_rng(), 0, [], losses[:k])
         assert rule(Progress(k, 9, 1.0, 0.1, state)) is expected
 
 
@@ -224,3 +234,12 @@ def test_a_sentence_of_ten_million_words():
     text = nf.EncodedCorpus(tokens, np.array([tokens.size]), nf.Vocabulary(map(str, range(50)), np.bincount(tokens)))
     model = nf.SkipGram(4, window=1, n_negative=1, sample=0, n_epochs=1, random_state=0, n_jobs=1).fit(text)
     assert np.isfinite(model.loss_curve_).all()
+
+
+@pytest.mark.parametrize(
+    "model", [nf.SkipGram(4, n_jobs=1), nf.Word2DM(3, 2, n_jobs=1), nf.MultiSenseWord2DM(4, n_jobs=1)]
+)
+def test_any_true_answer_of_a_callback_stops(model):
+    """NumPy's own True, too: comparisons of losses give it."""
+    model.set_params(sample=0, callbacks=[lambda progress: progress.epoch >= np.int64(2)])
+    assert model.fit([["the", "sea", "the", "ship"]] * 20).n_epochs_ == 2

@@ -25,7 +25,6 @@ from nearfar.text.vocabulary import Vocabulary
 # Pieces of text for the scan, from bytes or from Python objects: what is cut where, and which byte means what.
 
 Bytes = NDArray[np.uint8]
-Piece = tuple[int, Bytes, Bytes]
 
 # What str.split takes for white space: of one byte, and the rest.
 _BLANKS = b"\t\x0b\x0c\r\x1c\x1d\x1e\x1f "
@@ -254,12 +253,12 @@ class Corpus:
         """
         owner = "Corpus.encode"
         path = None if folder is None else check_path(owner, "folder", folder)
-        own = vocabulary is None
+        restricted = vocabulary is None
         if vocabulary is None:
             vocabulary = self._restricted(owner, min_count, max_size)
         elif not isinstance(vocabulary, Vocabulary):
             raise InputError(owner, "vocabulary", "a Vocabulary", type(vocabulary).__name__)
-        return _encoded.encode(self._scanned(), vocabulary, path, own=own)
+        return _encoded.encode(self._scanned(), vocabulary, path, restricted=restricted)
 
     def __iter__(self) -> Iterator[list[str]]:
         """Yield the sentences, lists of words; empty ones are left out."""
@@ -271,10 +270,10 @@ class Corpus:
         for piece in scan.pieces:
             numbers = scan.read(piece)
             ends = np.flatnonzero(numbers < 0)
-            own = words[np.append(scan.numbers[piece.worker], 0)[numbers]]  # at an end: some word, which is not used
+            found = words[np.append(scan.numbers[piece.worker], 0)[numbers]]  # at an end: some word, which is not used
             start = 0
             for end in (*ends.tolist(), len(numbers)):
-                sentence += own[start:end].tolist()
+                sentence += found[start:end].tolist()
                 start = end + 1
                 if end < len(numbers) and sentence:
                     yield sentence
@@ -302,41 +301,39 @@ class Corpus:
                 hint = "Make the iterator, or open the file, anew."
                 raise InputError("Corpus", "source", "one that is read from its start", "the rest after an error", hint)
             try:
-                self._scan = Scan(self._pieces(), self._n_jobs)
+                self._scan = Scan(self._texts(), self._n_jobs)
             except BaseException:
                 self._broken = self._once
                 raise
             self._items = None  # of no more use, and perhaps large
         return self._scan
 
-    def _pieces(self) -> Iterator[Piece]:
-        index = 0
-        for kinds, texts in self._texts():
-            for text in texts:
-                yield index, text, kinds
-                index += 1
-
-    def _texts(self) -> Iterator[tuple[NDArray[np.uint8], Iterator[NDArray[np.uint8]]]]:
-        lower = self._lowercase
+    def _texts(self) -> Iterator[tuple[Bytes, Bytes]]:
+        """Yield pieces of text, each with the table of what its bytes are."""
+        lower, tokenizer = self._lowercase, self._tokenizer
         for file in self._files or ():
             with ByteStream("Corpus", file, "source") as stream:
-                cut = pieces_of_stream("Corpus", stream, lowercase=lower, errors=self._errors)
-                if self._tokenizer is None:
-                    yield LINES, cut
-                else:
-                    yield LISTS, pieces_of_lists("Corpus", self._tokenized(_lines(cut)), lowercase=False)
-        if self._items is None:
+                texts = pieces_of_stream("Corpus", stream, lowercase=lower, errors=self._errors)
+                if tokenizer is not None:
+                    texts = pieces_of_lists("Corpus", self._tokenized(_lines(texts)), lowercase=False)
+                for text in texts:
+                    yield text, LINES if tokenizer is None else LISTS
+        items = iter(() if self._items is None else self._items)
+        first = next(items, None)
+        if first is None:
             return
-        first, items = _peek(self._items)
+        items = chain([first], items)
         if isinstance(first, (list, tuple)):
-            if self._tokenizer is not None:
+            if tokenizer is not None:
                 raise InputError("Corpus", "tokenizer", "None where sentences are lists of words", "a function")
-            yield LISTS, pieces_of_lists("Corpus", items, lowercase=lower)
-        elif self._tokenizer is not None:
+            kinds, texts = LISTS, pieces_of_lists("Corpus", items, lowercase=lower)
+        elif tokenizer is not None:
             strings = (item.lower() if lower and isinstance(item, str) else item for item in items)
-            yield LISTS, pieces_of_lists("Corpus", self._tokenized(strings), lowercase=False)
+            kinds, texts = LISTS, pieces_of_lists("Corpus", self._tokenized(strings), lowercase=False)
         else:
-            yield STRINGS, pieces_of_strings("Corpus", items, lowercase=lower)
+            kinds, texts = STRINGS, pieces_of_strings("Corpus", items, lowercase=lower)
+        for text in texts:
+            yield text, kinds
 
     def _tokenized(self, sentences: Iterable[object]) -> Iterator[list[str]]:
         assert self._tokenizer is not None
@@ -398,9 +395,3 @@ def _items(source: object) -> Iterable[object]:
         expected = "a file, a folder, '-', strings or lists of words"
         raise InputError("Corpus", "source", expected, type(source).__name__)
     return source
-
-
-def _peek(items: Iterable[object]) -> tuple[object, Iterable[object]]:
-    iterator = iter(items)
-    first = next(iterator, None)
-    return first, (() if first is None else chain([first], iterator))

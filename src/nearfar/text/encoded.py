@@ -1,4 +1,11 @@
-"""`EncodedCorpus`: a text as numbers of words, in memory-mapped files."""
+"""`EncodedCorpus`: a text as numbers of words, in memory-mapped files; and the one pass over text that numbers them.
+
+Text is a uint8 array of UTF-8, with a table that says what each byte is: part of a word, between words, or the end of a
+sentence. Workers take pieces of text in turn and number words each by itself, in the order in which they come to it, by
+an open hash table. The numbers go to temporary files, and the text is not needed again. Afterwards the words of all
+workers are put together: the most frequent first, those of equal frequency in the order in which they first came. So
+the result does not depend on the number of workers, nor on who took which piece.
+"""
 # mypy: disable-error-code="misc,no-any-return,no-untyped-call,no-untyped-def,untyped-decorator"
 
 from __future__ import annotations
@@ -7,11 +14,10 @@ import tempfile
 import threading
 import weakref
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from os import PathLike
 from pathlib import Path
 from shutil import copyfile, rmtree
-from typing import Any, overload
+from typing import Any, NamedTuple, overload
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,328 +29,7 @@ from nearfar._core.threads import run_blocks
 from nearfar.errors import DataError, InputError
 from nearfar.text.vocabulary import Vocabulary
 
-# ------------------------------------------------------------
-# Compiled kernels that cut text into words and number them, and that renumber what was cut.
-#
-# Text is a uint8 array of UTF-8. A table tells of each byte what it is: part of a word, between words, or the end of a
-# sentence. Words are numbered in the order in which they come, by an open hash table: ``slots`` holds number + 1, or 0.
-
-WORD, BETWEEN, END = 0, 1, 2
-"""What a byte is."""
-SENTENCE_END = -1
-"""What stands between the numbers of the words of two sentences; a rare word is one that ``numbers`` maps to it."""
-DONE, FULL = 0, 1
-
-_SEED, _FACTOR = np.uint64(0xCBF29CE484222325), np.uint64(0x100000001B3)  # FNV-1a
-
-
-@jit
-def number_words(text, position, kinds, slots, hashes, begins, counts, firsts, base, letters, state, out):
-    """Write the numbers of the words from ``position`` on; return where it ended, how many were written, and why.
-
-    ``begins`` and ``letters`` hold the words one after another, ``counts`` how often each came, ``firsts`` where it
-    came first: ``base`` + position. ``state`` is (number of words,). It ends early when an array is full: make all
-    larger, and go on. ``slots`` is a power of two, and more than the others hold.
-    """
-    n_words, written, stop = state[0], 0, text.size
-    mask = np.uint64(slots.size - 1)
-    while position < stop:
-        kind = kinds[text[position]]
-        if kind != WORD:
-            if kind == END:
-                out[written] = SENTENCE_END
-                written += 1
-            position += 1
-            continue
-        first, h = position, _SEED
-        while position < stop and kinds[text[position]] == WORD:
-            h = (h ^ np.uint64(text[position])) * _FACTOR
-            position += 1
-        h ^= h >> np.uint64(32)
-        length = position - first
-        at = h & mask
-        while True:
-            word = np.int64(slots[at]) - 1
-            if word < 0:
-                if n_words == counts.size or begins[n_words] + length > letters.size:
-                    state[0] = n_words
-                    return first, written, FULL
-                word = n_words
-                n_words += 1
-                slots[at] = n_words
-                hashes[word], counts[word], firsts[word] = h, 0, base + first
-                start = begins[word]
-                for k in range(length):
-                    letters[start + k] = text[first + k]
-                begins[word + 1] = start + length
-                break
-            if hashes[word] == h and _same(letters, begins[word], begins[word + 1], text, first, length):
-                break
-            at = (at + np.uint64(1)) & mask
-        counts[word] += 1
-        out[written] = word
-        written += 1
-    state[0] = n_words
-    return position, written, DONE
-
-
-@jit
-def _same(letters, start, stop, text, first, length):
-    if stop - start != length:
-        return False
-    for k in range(length):  # noqa: SIM110 - compiled
-        if letters[start + k] != text[first + k]:
-            return False
-    return True
-
-
-@jit
-def merge_words(others, start, slots, hashes, begins, counts, firsts, letters, state, place):
-    """Take in the words of another table from number ``start`` on; write to ``place`` what their numbers become.
-
-    ``others`` is (number of words, letters, begins, hashes, counts, firsts), the rest as in ``number_words``. It ends
-    early when an array is full, and returns which word is the next.
-    """
-    n_others, other_letters, other_begins, other_hashes, other_counts, other_firsts = others
-    n_words, mask = state[0], np.uint64(slots.size - 1)
-    for other in range(start, n_others):
-        first, h = other_begins[other], other_hashes[other]
-        length = other_begins[other + 1] - first
-        at = h & mask
-        while True:
-            word = np.int64(slots[at]) - 1
-            if word < 0:
-                if n_words == counts.size or begins[n_words] + length > letters.size:
-                    state[0] = n_words
-                    return other
-                word = n_words
-                n_words += 1
-                slots[at] = n_words
-                hashes[word], counts[word], firsts[word] = h, 0, other_firsts[other]
-                begin = begins[word]
-                letters[begin : begin + length] = other_letters[first : first + length]
-                begins[word + 1] = begin + length
-                break
-            if hashes[word] == h and _same(letters, begins[word], begins[word + 1], other_letters, first, length):
-                break
-            at = (at + np.uint64(1)) & mask
-        counts[word] += other_counts[other]
-        firsts[word] = min(firsts[word], other_firsts[other])
-        place[other] = word
-    state[0] = n_words
-    return n_others
-
-
-@jit
-def fill_slots(hashes, n_words, slots):
-    """Enter all words in an empty table."""
-    mask = np.uint64(slots.size - 1)
-    for word in range(n_words):
-        at = hashes[word] & mask
-        while slots[at] != 0:
-            at = (at + np.uint64(1)) & mask
-        slots[at] = word + 1
-
-
-@jit
-def renumber(old, numbers, tokens, ends, at, last_end):
-    """Write the new numbers of the words, without those that ``numbers`` maps to -1, and where sentences end.
-
-    ``at`` words were written before, the last sentence ended at ``last_end``; sentences without a word are left out.
-    Return how many words and ends were written.
-    """
-    n_tokens = n_ends = 0
-    for k in range(old.size):
-        if old[k] == SENTENCE_END:
-            if at + n_tokens > last_end:
-                last_end = at + n_tokens
-                ends[n_ends] = last_end
-                n_ends += 1
-        elif numbers[old[k]] >= 0:
-            tokens[n_tokens] = numbers[old[k]]
-            n_tokens += 1
-    return n_tokens, n_ends
-
-
-# ------------------------------------------------------------
-# One pass over text: every word is numbered, the numbers go to a temporary file, and the text is not needed again.
-#
-# Workers take pieces of text in turn and number words each by itself, in the order in which they come to it. Afterwards
-# their words are put together: the most frequent first, those that are equally frequent in the order in which they
-# first
-# came. So the result does not depend on the number of workers, nor on who took which piece.
-
 Bytes = NDArray[np.uint8]
-_PLACE = 2**32  # positions within a piece of text are below it
-_FIRST_SIZE = 2**14  # words
-
-
-@dataclass(frozen=True)
-class Piece:
-    """Where the numbers of a piece of text are: which worker's file, from where, how many."""
-
-    worker: int
-    start: int
-    size: int
-
-
-class Scan:
-    """The numbered words of a text, all of them; the temporary files go when it does.
-
-    Attributes
-    ----------
-    words : Words
-        The most frequent first.
-    counts : ndarray of shape (n_types,), int64
-    n_tokens : int
-        Words in all.
-    pieces : list of Piece
-        In the order of the text.
-    numbers : list of ndarray, int64
-        For each worker, what each of its numbers is in ``words``.
-    """
-
-    def __init__(self, pieces: Iterator[tuple[int, Bytes, Bytes]], n_jobs: int) -> None:
-        self._folder = Path(tempfile.mkdtemp(prefix="nearfar-text-"))
-        weakref.finalize(self, rmtree, self._folder, ignore_errors=True)
-        lock, found = threading.Lock(), dict[int, Piece]()
-        workers = [_Worker() for _ in range(n_jobs)]
-
-        def work(k: int, *_: int) -> None:
-            with self._path(k).open("wb") as file:
-                while True:
-                    with lock:  # reading and decompressing is in turn, counting is not
-                        item = next(pieces, None)
-                    if item is None:
-                        return
-                    index, text, kinds = item
-                    start, size = file.tell() // 4, 0
-                    for numbers in workers[k].numbered(text, kinds, index * _PLACE):
-                        file.write(numbers.data)
-                        size += numbers.size
-                    found[index] = Piece(k, start, size)
-
-        run_blocks(work, range(n_jobs + 1), n_jobs)
-        self.pieces = [found[index] for index in sorted(found)]
-        self._put_together(workers)
-
-    def _path(self, worker: int) -> Path:
-        return self._folder / f"{worker}.i32"
-
-    def _put_together(self, workers: list[_Worker]) -> None:
-        whole = workers[0]
-        places = [np.arange(whole.n_words), *(whole.take_in(other) for other in workers[1:])]
-        counts, firsts = whole.counts, whole.firsts
-        order = np.lexsort((firsts, -counts))
-        rank = np.empty(len(order), np.int64)
-        rank[order] = np.arange(len(order))
-        self.words, self.counts = Words(whole.letters, whole.begins, order), counts[order]
-        self.n_tokens = int(self.counts.sum())
-        self.numbers = [rank[place] for place in places]
-
-    def read(self, piece: Piece) -> NDArray[np.int32]:
-        """Return the numbers of a piece, with -1 at the ends of sentences; they are those of its worker."""
-        return map_raw(self._path(piece.worker), np.int32)[piece.start : piece.start + piece.size]
-
-
-class _Worker:
-    """A hash table of words that grows."""
-
-    def __init__(self) -> None:
-        self._state = np.zeros(1, np.int64)
-        self._letters = np.empty(8 * _FIRST_SIZE, np.uint8)
-        self._hashes, self._begins = np.zeros(_FIRST_SIZE, np.uint64), np.zeros(_FIRST_SIZE + 1, np.int64)
-        self._counts, self._firsts = np.zeros(_FIRST_SIZE, np.int64), np.zeros(_FIRST_SIZE, np.int64)
-        self._slots = np.zeros(4 * _FIRST_SIZE, np.int32)
-
-    @property
-    def n_words(self) -> int:
-        return int(self._state[0])
-
-    def numbered(self, text: Bytes, kinds: Bytes, base: int) -> Iterator[NDArray[np.int32]]:
-        """Yield the numbers of all words of a piece of text, in parts."""
-        position, why, out = 0, FULL, np.empty(text.size + 1, np.int32)
-        while why == FULL:
-            tables = (self._slots, self._hashes, self._begins, self._counts, self._firsts)
-            position, written, why = number_words(text, position, kinds, *tables, base, self._letters, self._state, out)
-            yield out[:written]
-            if why == FULL:
-                self._double()
-
-    def _double(self) -> None:
-        self._letters, self._hashes, self._begins, self._counts, self._firsts = (
-            np.concatenate([a, np.zeros(self._counts.size if a is self._begins else a.size, a.dtype)])
-            for a in (self._letters, self._hashes, self._begins, self._counts, self._firsts)
-        )
-        self._slots = np.zeros(2 * self._slots.size, np.int32)
-        fill_slots(self._hashes, self.n_words, self._slots)
-
-    def take_in(self, other: _Worker) -> NDArray[np.int64]:
-        """Add the words of another worker; return what their numbers become."""
-        done, place = 0, np.empty(other.n_words, np.int64)
-        theirs = (other.n_words, other._letters, other._begins, other._hashes, other._counts, other._firsts)
-        while True:
-            tables = (self._slots, self._hashes, self._begins, self._counts, self._firsts)
-            done = merge_words(theirs, done, *tables, self._letters, self._state, place)
-            if done == other.n_words:
-                return place
-            self._double()
-
-    @property
-    def letters(self) -> bytes:
-        return self._letters[: self._begins[self.n_words]].tobytes()
-
-    @property
-    def begins(self) -> NDArray[np.int64]:
-        return self._begins[: self.n_words + 1]
-
-    @property
-    def counts(self) -> NDArray[np.int64]:
-        return self._counts[: self.n_words]
-
-    @property
-    def firsts(self) -> NDArray[np.int64]:
-        return self._firsts[: self.n_words]
-
-
-class Words(Sequence[bytes]):
-    """Words in UTF-8, in a given order; made when they are asked for, as most are too rare to be.
-
-    Parameters
-    ----------
-    letters : bytes
-        All of them, one after another.
-    begins : ndarray of shape (n + 1,), int64
-    order : ndarray of shape (n,), int64
-    """
-
-    def __init__(self, letters: bytes, begins: NDArray[np.int64], order: NDArray[np.int64]) -> None:
-        self._letters, self._starts, self._ends = letters, begins[order], begins[order + 1]
-
-    def __len__(self) -> int:
-        return len(self._starts)
-
-    @overload
-    def __getitem__(self, at: int) -> bytes: ...
-    @overload
-    def __getitem__(self, at: slice) -> list[bytes]: ...
-    def __getitem__(self, at: int | slice) -> bytes | list[bytes]:
-        if isinstance(at, slice):
-            spans = zip(self._starts[at].tolist(), self._ends[at].tolist(), strict=True)
-            return [self._letters[start:end] for start, end in spans]
-        return self._letters[self._starts[at] : self._ends[at]]
-
-    def __iter__(self) -> Iterator[bytes]:
-        return iter(self[:])
-
-
-def kinds_of(between: bytes, ends: bytes) -> Bytes:
-    """Return the table of bytes for the kernels."""
-    kinds: Any = np.full(256, WORD, np.uint8)
-    kinds[np.frombuffer(between, np.uint8)] = BETWEEN
-    kinds[np.frombuffer(ends, np.uint8)] = END
-    return kinds
-
 
 TEXT = FolderKind("text", "text.json", "nearfar.text", 1, inner=("vocabulary.tsv",))
 _VOCABULARY = "vocabulary.tsv"
@@ -461,6 +146,11 @@ class EncodedCorpus:
         return made
 
 
+def _finish(folder: Path, n_tokens: int, n_sentences: int, vocabulary: Vocabulary) -> None:
+    vocabulary.save(folder / _VOCABULARY)
+    TEXT.write_header(folder, {"n_tokens": n_tokens, "n_sentences": n_sentences})
+
+
 def check_encoded(owner: str, corpus: EncodedCorpus) -> None:
     """Refuse a text that was altered: compiled code goes where its numbers point.
 
@@ -486,29 +176,50 @@ def check_encoded(owner: str, corpus: EncodedCorpus) -> None:
         raise DataError(owner, "corpus", f"one whose last sentence ends at {corpus.n_tokens}", last, hint)
 
 
-def _finish(folder: Path, n_tokens: int, n_sentences: int, vocabulary: Vocabulary) -> None:
-    vocabulary.save(folder / _VOCABULARY)
-    TEXT.write_header(folder, {"n_tokens": n_tokens, "n_sentences": n_sentences})
-
-
-def encode(scan: Scan, vocabulary: Vocabulary, folder: Path | None, *, own: bool) -> EncodedCorpus:
+def encode(scan: Scan, vocabulary: Vocabulary, folder: Path | None, *, restricted: bool) -> EncodedCorpus:
     """Return the text of a scan in the numbers of a vocabulary, in ``folder`` or in temporary files.
 
-    ``own`` says that the vocabulary is the scan's own, without its rarest words.
+    ``restricted`` says that the vocabulary is that of the scan, without its rarest words.
     """
-    numbers = _numbers(scan, vocabulary, own=own)
+    if restricted:
+        new = np.arange(len(scan.words), dtype=np.int32)
+        new[len(vocabulary) :] = -1
+    else:
+        words = (word.decode("utf-8", "surrogatepass") for word in scan.words)
+        new = vocabulary.words.rows(words).astype(np.int32)  # -1 for those that it has not
+    numbers = [new[place] for place in scan.numbers]  # of each worker
 
-    def write(new: Path) -> tuple[int, int]:
-        sizes = _write(scan, numbers, new)
-        if not sizes[0]:
+    def write(target: Path) -> tuple[int, int]:
+        last_end = 0
+        with ArrayFile(target / "tokens.npy", np.int32) as tokens, ArrayFile(target / "ends.npy", np.int64) as ends:
+            for piece in scan.pieces:
+                old = scan.read(piece)
+                found, found_ends = np.empty(old.size, np.int32), np.empty(old.size, np.int64)
+                n, n_ends = renumber(old, numbers[piece.worker], found, found_ends, tokens.size, last_end)
+                last_end = int(found_ends[n_ends - 1]) if n_ends else last_end
+                tokens.append(found[:n])
+                ends.append(found_ends[:n_ends])
+        if not tokens.size:
             got = f"none of its {len(vocabulary)} words"
             raise InputError("Corpus.encode", "vocabulary", "one with words of this text", got)
-        return sizes
+        return tokens.size, ends.size
 
-    if folder is not None:
-        with TEXT.new("Corpus.encode", "folder", folder) as new:
-            _finish(new, *write(new), vocabulary)
-        return EncodedCorpus.open(folder)
+    if folder is None:
+        return in_temporary_files(write, vocabulary)
+    with TEXT.new("Corpus.encode", "folder", folder) as target:
+        _finish(target, *write(target), vocabulary)
+    return EncodedCorpus.open(folder)
+
+
+def renumbered(corpus: EncodedCorpus, numbers: NDArray[np.integer], vocabulary: Vocabulary) -> EncodedCorpus:
+    """Return a text whose word number k is ``numbers[k]`` of another vocabulary, in temporary files."""
+
+    def write(folder: Path) -> None:
+        with ArrayFile(folder / "tokens.npy", np.int32) as tokens, ArrayFile(folder / "ends.npy", np.int64) as ends:
+            for start in range(0, corpus.n_tokens, _BLOCK):
+                tokens.append(numbers[corpus.tokens[start : start + _BLOCK]])
+            ends.append(corpus.ends)
+
     return in_temporary_files(write, vocabulary)
 
 
@@ -526,37 +237,296 @@ def in_temporary_files(write: Callable[[Path], object], vocabulary: Vocabulary) 
     return made
 
 
-def renumbered(corpus: EncodedCorpus, numbers: NDArray[np.integer], vocabulary: Vocabulary) -> EncodedCorpus:
-    """Return a text whose word number k is ``numbers[k]`` of another vocabulary, in temporary files."""
-
-    def write(folder: Path) -> None:
-        with ArrayFile(folder / "tokens.npy", np.int32) as tokens, ArrayFile(folder / "ends.npy", np.int64) as ends:
-            for start in range(0, corpus.n_tokens, _BLOCK):
-                tokens.append(numbers[corpus.tokens[start : start + _BLOCK]])
-            ends.append(corpus.ends)
-
-    return in_temporary_files(write, vocabulary)
+_POSITIONS = 2**32  # positions within a piece of text are below it
 
 
-def _numbers(scan: Scan, vocabulary: Vocabulary, *, own: bool) -> list[NDArray[np.int32]]:
-    """Return for each worker of the scan what its numbers become; -1 for words that the vocabulary has not."""
-    if own:
-        new = np.arange(len(scan.words), dtype=np.int32)
-        new[len(vocabulary) :] = -1
-    else:
-        words = (word.decode("utf-8", "surrogatepass") for word in scan.words)
-        new = vocabulary.words.rows(words).astype(np.int32)
-    return [new[place] for place in scan.numbers]
+class Piece(NamedTuple):
+    """Where the numbers of a piece of text are: which worker's file, from where, how many."""
+
+    worker: int
+    start: int
+    size: int
 
 
-def _write(scan: Scan, numbers: list[NDArray[np.int32]], folder: Path) -> tuple[int, int]:
-    last_end = 0
-    with ArrayFile(folder / "tokens.npy", np.int32) as tokens, ArrayFile(folder / "ends.npy", np.int64) as ends:
-        for piece in scan.pieces:
-            old = scan.read(piece)
-            new_tokens, new_ends = np.empty(old.size, np.int32), np.empty(old.size, np.int64)
-            n_tokens, n_ends = renumber(old, numbers[piece.worker], new_tokens, new_ends, tokens.size, last_end)
-            last_end = int(new_ends[n_ends - 1]) if n_ends else last_end
-            tokens.append(new_tokens[:n_tokens])
-            ends.append(new_ends[:n_ends])
-        return tokens.size, ends.size
+class Scan:
+    """The numbered words of a text, all of them; the temporary files go when it does.
+
+    Attributes
+    ----------
+    words : Words
+        The most frequent first.
+    counts : ndarray of shape (n_types,), int64
+    n_tokens : int
+        Words in all.
+    pieces : list of Piece
+        In the order of the text.
+    numbers : list of ndarray, int64
+        For each worker, what each of its numbers is in ``words``.
+    """
+
+    def __init__(self, texts: Iterator[tuple[Bytes, Bytes]], n_jobs: int) -> None:
+        self._folder = Path(tempfile.mkdtemp(prefix="nearfar-text-"))
+        weakref.finalize(self, rmtree, self._folder, ignore_errors=True)
+        lock, found, numbered_texts = threading.Lock(), dict[int, Piece](), enumerate(texts)
+        tables = [WordTable() for _ in range(n_jobs)]
+
+        def work(worker: int, *_: int) -> None:
+            with (self._folder / f"{worker}.i32").open("wb") as file:
+                while True:
+                    with lock:  # reading and decompressing is in turn, counting is not
+                        index, (text, kinds) = next(numbered_texts, (-1, (None, None)))
+                    if text is None or kinds is None:
+                        return
+                    start = file.tell() // 4
+                    for numbers in tables[worker].numbered(text, kinds, index * _POSITIONS):
+                        file.write(numbers.data)
+                    found[index] = Piece(worker, start, file.tell() // 4 - start)
+
+        run_blocks(work, range(n_jobs + 1), n_jobs)
+        self.pieces = [found[index] for index in sorted(found)]
+
+        whole = tables[0]
+        places = [np.arange(whole.state[0]), *(whole.take_in(table) for table in tables[1:])]
+        n = int(whole.state[0])
+        order = np.lexsort((whole.firsts[:n], -whole.counts[:n]))
+        rank = np.empty(n, np.int64)
+        rank[order] = np.arange(n)
+        self.words = Words(whole.letters[: whole.begins[n]].tobytes(), whole.begins[: n + 1], order)
+        self.counts = whole.counts[:n][order]
+        self.n_tokens = int(self.counts.sum())
+        self.numbers = [rank[place] for place in places]
+
+    def read(self, piece: Piece) -> NDArray[np.int32]:
+        """Return the numbers of a piece, with -1 at the ends of sentences; they are those of its worker."""
+        return map_raw(self._folder / f"{piece.worker}.i32", np.int32)[piece.start : piece.start + piece.size]
+
+
+class WordTable:
+    """A hash table of words that grows, as the kernels take it.
+
+    Attributes
+    ----------
+    slots : ndarray, int32
+        Number of a word + 1, or 0; the size is a power of two, and more than there are words.
+    hashes, counts, firsts : ndarray
+        Of each word: how often it came, and where first.
+    begins, letters : ndarray
+        The words one after another.
+    state : ndarray of shape (1,), int64
+        Number of words.
+    """
+
+    _FIRST_SIZE = 2**14  # words
+
+    def __init__(self) -> None:
+        n = self._FIRST_SIZE
+        self.state, self.slots = np.zeros(1, np.int64), np.zeros(4 * n, np.int32)
+        self.hashes, self.begins = np.zeros(n, np.uint64), np.zeros(n + 1, np.int64)
+        self.counts, self.firsts = np.zeros(n, np.int64), np.zeros(n, np.int64)
+        self.letters = np.empty(8 * n, np.uint8)
+
+    @property
+    def arrays(self) -> tuple[NDArray[Any], ...]:
+        """What the kernels take, and change."""
+        return self.slots, self.hashes, self.begins, self.counts, self.firsts, self.letters, self.state
+
+    def numbered(self, text: Bytes, kinds: Bytes, base: int) -> Iterator[NDArray[np.int32]]:
+        """Yield the numbers of all words of a piece of text, in parts; ``base`` is where the piece begins."""
+        position, full, out = 0, True, np.empty(text.size + 1, np.int32)
+        while full:
+            position, written, full = number_words((text, kinds), position, base, self.arrays, out)
+            yield out[:written]
+            if full:
+                self._double()
+
+    def take_in(self, other: WordTable) -> NDArray[np.int64]:
+        """Add the words of another worker; return what their numbers become."""
+        done, n = 0, int(other.state[0])
+        place = np.empty(n, np.int64)
+        while (done := merge_words(other.arrays, done, self.arrays, place)) < n:
+            self._double()
+        return place
+
+    def _double(self) -> None:
+        for name in ("letters", "hashes", "begins", "firsts", "counts"):
+            array = getattr(self, name)
+            more = self.counts.size if name == "begins" else array.size
+            setattr(self, name, np.concatenate([array, np.zeros(more, array.dtype)]))
+        self.slots = np.zeros(2 * self.slots.size, np.int32)
+        fill_slots(self.hashes, self.state[0], self.slots)
+
+
+class Words(Sequence[bytes]):
+    """Words in UTF-8, in a given order; made when they are asked for, as most are too rare to be.
+
+    Parameters
+    ----------
+    letters : bytes
+        All of them, one after another.
+    begins : ndarray of shape (n + 1,), int64
+    order : ndarray of shape (n,), int64
+    """
+
+    def __init__(self, letters: bytes, begins: NDArray[np.int64], order: NDArray[np.int64]) -> None:
+        self._letters, self._starts, self._ends = letters, begins[order], begins[order + 1]
+
+    def __len__(self) -> int:
+        return len(self._starts)
+
+    @overload
+    def __getitem__(self, at: int) -> bytes: ...
+    @overload
+    def __getitem__(self, at: slice) -> list[bytes]: ...
+    def __getitem__(self, at: int | slice) -> bytes | list[bytes]:
+        if isinstance(at, slice):
+            spans = zip(self._starts[at].tolist(), self._ends[at].tolist(), strict=True)
+            return [self._letters[start:end] for start, end in spans]
+        return self._letters[self._starts[at] : self._ends[at]]
+
+    def __iter__(self) -> Iterator[bytes]:
+        return iter(self[:])
+
+
+WORD, BETWEEN, END = 0, 1, 2
+"""What a byte is."""
+SENTENCE_END = -1
+"""What stands between the numbers of the words of two sentences."""
+_SEED, _FACTOR = np.uint64(0xCBF29CE484222325), np.uint64(0x100000001B3)  # FNV-1a
+
+
+def kinds_of(between: bytes, ends: bytes) -> Bytes:
+    """Return the table of bytes for the kernels."""
+    kinds: Any = np.full(256, WORD, np.uint8)
+    kinds[np.frombuffer(between, np.uint8)] = BETWEEN
+    kinds[np.frombuffer(ends, np.uint8)] = END
+    return kinds
+
+
+@jit
+def number_words(piece, position, base, table, out):
+    """Write the numbers of the words from ``position`` on; return where it ended, how many were written, if it is full.
+
+    ``piece`` is (text, kinds); ``table`` the arrays of a ``WordTable``. It ends early when one of them is full: make
+    all larger, and go on.
+    """
+    text, kinds = piece
+    slots, hashes, begins, counts, firsts, letters, state = table
+    n_words, written, stop = state[0], 0, text.size
+    mask = np.uint64(slots.size - 1)
+    while position < stop:
+        kind = kinds[text[position]]
+        if kind != WORD:
+            if kind == END:
+                out[written] = SENTENCE_END
+                written += 1
+            position += 1
+            continue
+        first, h = position, _SEED
+        while position < stop and kinds[text[position]] == WORD:
+            h = (h ^ np.uint64(text[position])) * _FACTOR
+            position += 1
+        h ^= h >> np.uint64(32)
+        length = position - first
+        at = h & mask
+        while True:
+            word = np.int64(slots[at]) - 1
+            if word < 0:
+                if n_words == counts.size or begins[n_words] + length > letters.size:
+                    state[0] = n_words
+                    return first, written, True
+                word = n_words
+                n_words += 1
+                slots[at] = n_words
+                hashes[word], counts[word], firsts[word] = h, 0, base + first
+                start = begins[word]
+                for k in range(length):
+                    letters[start + k] = text[first + k]
+                begins[word + 1] = start + length
+                break
+            if hashes[word] == h and _same(letters, begins[word], begins[word + 1], text, first, length):
+                break
+            at = (at + np.uint64(1)) & mask
+        counts[word] += 1
+        out[written] = word
+        written += 1
+    state[0] = n_words
+    return position, written, False
+
+
+@jit
+def _same(letters, start, stop, text, first, length):
+    if stop - start != length:
+        return False
+    for k in range(length):  # noqa: SIM110 - compiled
+        if letters[start + k] != text[first + k]:
+            return False
+    return True
+
+
+@jit
+def merge_words(others, start, table, place):
+    """Take in the words of another table from number ``start`` on; write to ``place`` what their numbers become.
+
+    It ends early when an array is full, and returns which word is the next.
+    """
+    _, other_hashes, other_begins, other_counts, other_firsts, other_letters, other_state = others
+    slots, hashes, begins, counts, firsts, letters, state = table
+    n_others = other_state[0]
+    n_words, mask = state[0], np.uint64(slots.size - 1)
+    for other in range(start, n_others):
+        first, h = other_begins[other], other_hashes[other]
+        length = other_begins[other + 1] - first
+        at = h & mask
+        while True:
+            word = np.int64(slots[at]) - 1
+            if word < 0:
+                if n_words == counts.size or begins[n_words] + length > letters.size:
+                    state[0] = n_words
+                    return other
+                word = n_words
+                n_words += 1
+                slots[at] = n_words
+                hashes[word], counts[word], firsts[word] = h, 0, other_firsts[other]
+                begin = begins[word]
+                letters[begin : begin + length] = other_letters[first : first + length]
+                begins[word + 1] = begin + length
+                break
+            if hashes[word] == h and _same(letters, begins[word], begins[word + 1], other_letters, first, length):
+                break
+            at = (at + np.uint64(1)) & mask
+        counts[word] += other_counts[other]
+        firsts[word] = min(firsts[word], other_firsts[other])
+        place[other] = word
+    state[0] = n_words
+    return n_others
+
+
+@jit
+def fill_slots(hashes, n_words, slots):
+    """Enter all words in an empty table."""
+    mask = np.uint64(slots.size - 1)
+    for word in range(n_words):
+        at = hashes[word] & mask
+        while slots[at] != 0:
+            at = (at + np.uint64(1)) & mask
+        slots[at] = word + 1
+
+
+@jit
+def renumber(old, numbers, tokens, ends, at, last_end):
+    """Write the new numbers of the words, without those that ``numbers`` maps to -1, and where sentences end.
+
+    ``at`` words were written before, the last sentence ended at ``last_end``; sentences without a word are left out.
+    Return how many words and ends were written.
+    """
+    n_tokens = n_ends = 0
+    for k in range(old.size):
+        if old[k] == SENTENCE_END:
+            if at + n_tokens > last_end:
+                last_end = at + n_tokens
+                ends[n_ends] = last_end
+                n_ends += 1
+        elif numbers[old[k]] >= 0:
+            tokens[n_tokens] = numbers[old[k]]
+            n_tokens += 1
+    return n_tokens, n_ends

@@ -1,1 +1,11 @@
-"""Words and what else occurs in windows: vectors, density matrices and senses, trained against noise."""
+"""Word models: vectors, sense vectors and density matrices from windows of words; and the pieces of skip-gram.
+
+The models are in :mod:`nearfar`; ``examples/sgns_in_60_lines.py`` puts the pieces together.
+"""
+
+from __future__ import annotations
+
+from nearfar.words.skipgram import skipgram_step
+from nearfar.words.windows import alias_table
+
+__all__ = ["alias_table", "skipgram_step"]

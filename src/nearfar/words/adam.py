@@ -1,16 +1,20 @@
-"""Compiled Adam: the step of one row of a table (Kingma & Ba 2015, algorithm 1, in the order of their section 2).
+"""Adam for rows of tables (Kingma & Ba 2015, algorithm 1, in the order of their section 2).
 
-A row has moments of its own and a count of its own steps, by which its moments are corrected: rows that are touched
-rarely are not behind. Rows that are not touched stay as they are, and so do their moments.
+Each row has moments of its own and a count of its own steps, which corrects them: rows that are rarely touched are not
+behind. Rows that are not touched keep their values and their moments.
 """
 # mypy: disable-error-code="misc,no-any-return,no-untyped-call,no-untyped-def,untyped-decorator"
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
+from numpy.typing import NDArray
 
 from nearfar._core.jit import jit
-from nearfar._core.vector import FAST
+from nearfar._core.vector import FAST, empty_aligned
+from nearfar.contracts import Floats
 
 BETAS = (0.9, 0.999)
 EPS = 1e-8
@@ -19,22 +23,42 @@ _t = np.arange(1, 2**14 + 1)
 CORRECTIONS = np.sqrt(1 - BETAS[1] ** _t) / (1 - BETAS[0] ** _t)
 
 
-@jit(fastmath=FAST, error_model="numpy")
-def adam_row(table, row, width, change, first, second, counts, rate, corrections):
-    """Move a row of ``width`` numbers along ``change``, which is minus the gradient.
+Moments = tuple[Floats, Floats, NDArray[np.int64], Floats]
+"""What Adam keeps of a table: first and second moments, steps of each row (int64), corrections in the table's type.
 
-    ``first`` and ``second`` are the moments, flat as ``table`` is; ``counts`` the steps of each row, int64;
-    ``corrections`` is CORRECTIONS in the type of the table, and ``rate`` is of that type, too.
-    """
+A plain tuple: numba takes ten times as long to recognise a named one, at every call.
+"""
+
+
+def adam_state(tables: dict[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
+    """Return the arrays that Adam needs for tables, before the first step."""
+    kept: dict[str, NDArray[Any]] = {}
+    for name, table in tables.items():
+        for moment in ("first", "second"):
+            kept[f"{name}.{moment}"] = empty_aligned(table.shape, table.dtype)
+            kept[f"{name}.{moment}"][...] = 0
+        kept[f"{name}.steps"] = np.zeros(len(table), np.int64)
+    return kept
+
+
+def moments_of(arrays: dict[str, NDArray[Any]], name: str) -> Moments:
+    """Return the moments of a table from the arrays of ``adam_state``."""
+    first, second, steps = (arrays[f"{name}.{what}"] for what in ("first", "second", "steps"))
+    return first, second, steps, CORRECTIONS.astype(arrays[name].dtype)
+
+
+@jit(fastmath=FAST, error_model="numpy")
+def adam_row(table, row, change, moments, rate):
+    """Move a row of a table along ``change``, which is minus the gradient; ``rate`` is of the table's type."""
     kind = table.dtype.type
     b1, b2, eps = kind(BETAS[0]), kind(BETAS[1]), kind(EPS)
     rest1, rest2 = kind(1 - BETAS[0]), kind(1 - BETAS[1])
-    t = counts[row]
-    counts[row] = t + 1
+    first, second, steps, corrections = moments
+    t = steps[row]
+    steps[row] = t + 1
     step = rate * corrections[min(t, corrections.size - 1)]
-    at = row * width
-    x, m, v = table[at : at + width], first[at : at + width], second[at : at + width]
-    for k in range(width):
+    x, m, v = table[row], first[row], second[row]
+    for k in range(x.size):
         c = change[k]
         a, b = b1 * m[k] + rest1 * c, b2 * v[k] + rest2 * c * c
         m[k], v[k] = a, b

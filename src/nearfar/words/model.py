@@ -1,51 +1,49 @@
-"""`WordModel`: what all models that train on windows of words share. A model adds what it is made of.
+"""`WordModel`: what all models that train on windows of words share, from a text or a relation to the vectors.
 
 A model is a class with the parameters of :class:`nearfar.SkipGram`, and perhaps more, and
 
-``_start(sizes, rng) -> dict of arrays``
-    Where it starts: tables for ``sizes`` = (inputs, outputs), rows padded to LANES, from ``empty_aligned``, and what
-    else must be kept to go on (moments). float32, float64, int64 or uint8; these very arrays are trained in place.
-``_trainer(arrays) -> train``
-    ``train(windows, rate, sums)`` goes through windows (``_windows.Windows``) in their order, updates the arrays, and
+``_start(source, rng) -> dict of arrays``
+    Where it starts: tables for the ids of a source, from ``empty_aligned``, and what else must be kept to go on
+    (moments). float32, float64, int64 or uint8; these very arrays are trained in place.
+``_train(arrays) -> train``
+    ``train(windows, rate, sums)`` goes through windows (``windows.Windows``) in their order, updates the arrays, and
     adds to ``sums`` (float64) the loss and the number of pairs, counted noise included. At ``rate == 0`` nothing may
     change, moments neither. Several threads call it at once, on the same arrays, without locks.
 ``_views(arrays) -> (X, Y)``
     What callbacks see: the vectors of inputs and of outputs, a row each, as views. After a fit to a relation, rows of
     inputs without any are set to zero through them.
 ``_finish(state)``
-    Sets the fitted attributes of its own, from ``state.arrays``. ``_ids`` is there already, (of inputs, of outputs).
-``_recall(arrays)``, ``_kept(arrays) -> dict of arrays``
-    For a partial fit: the first puts what the fitted attributes hold into the first rows of arrays from ``_start``, the
-    second gives what else must be kept, to go there, too.
-``_usable(given) -> Embedding``, ``_place(arrays, inputs, outputs)``
+    Sets its own fitted attributes from ``state.arrays``. ``_ids`` is there already, (of inputs, of outputs).
+``_tables``, ``_recall(arrays)``
+    For a partial fit: arrays of these names are not kept after a fit, since fitted attributes hold them; ``_recall``
+    puts what the attributes hold into the first rows of arrays from ``_start``.
+``_check_init(given) -> Embedding``, ``_place(arrays, inputs, outputs)``
     For ``init``: the first returns given vectors as it can use them, or says what is wrong with them, the second puts
-    them, ``_word_start.Known``, into arrays from ``_start``; ``outputs`` is None where none were given.
+    them, as ``Known``, into arrays from ``_start``; ``outputs`` is None where none were given.
 
 and may have
 
-``_alike``
+``_one_space``
     Whether, of the same objects, outputs start from the vectors of inputs, whatever else is given.
 ``_shaped_by``
     Parameters that say what the arrays are: those of a fitted model cannot be trained with others.
-
 ``_check()``
     Checks of its own parameters, before or after ``super()._check()``.
 ``_rates``
     Default learning rate of each optimiser that it has: ``optimizer`` is one of its keys.
-``_together``
-    Sentences that it takes together (a property, where it depends on parameters).
-``_watchers(source, state)``
-    Callbacks of its own, called before those of the user.
+``_sentences_per_step``
+    Sentences that make one step of its optimiser (a property, where it depends on parameters).
+``_own_callbacks(source, state)``
+    Called before those of the user.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable
 from copy import deepcopy
 from functools import cache
-from itertools import chain
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self
+from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -62,185 +60,21 @@ from nearfar._core.checks import (
 )
 from nearfar._core.ids import Ids
 from nearfar._core.vector import LANES, empty_aligned
-from nearfar.base import RelationEmbedder
+from nearfar.base import RelationEmbedder, parameters_of
+from nearfar.callbacks import Progress, Trainer
 from nearfar.contracts import Floats
-from nearfar.embedding.density import DensityEmbedding, smat
+from nearfar.embedding.density import DensityEmbedding
 from nearfar.embedding.vectors import Embedding
-from nearfar.errors import InputError
+from nearfar.errors import InputError, NumericalError
 from nearfar.relations.matrix import Relation
-from nearfar.text import Corpus
+from nearfar.text.corpus import Corpus
 from nearfar.text.encoded import EncodedCorpus, check_encoded, renumbered
 from nearfar.text.vocabulary import Vocabulary
-from nearfar.words.relation_pairs import RelationWindows
-from nearfar.words.windows import HowToDraw, TextWindows, Windows, WindowSource
+from nearfar.words.relation_pairs import KnownNodes, RelationWindows
+from nearfar.words.training import Arrays, Blocks, TrainingState, TrainWindows, held_out, run_epoch
+from nearfar.words.windows import SamplingOptions, TextWindows, WindowSource
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from nearfar.callbacks import Progress
-    from nearfar.text.corpus import Corpus
-    from nearfar.words.trainer import Arrays, TrainWindows, WordState
-
-# ------------------------------------------------------------
-# Where the windows of a word model come from: a text or a relation, at first or when it goes on.
-
-
-def source_of(model: WordModel, corpus: Any, n_jobs: int) -> WindowSource:
-    """Return the windows of what a model is fitted to."""
-    if isinstance(corpus, Relation):
-        return RelationWindows(corpus, _how(model), n_jobs)
-    text = _text(model, corpus, n_jobs)
-    if isinstance(text, Corpus):
-        text = text.encode(min_count=model.min_count, max_size=model.max_size)
-    return _windows_of(model, text)
-
-
-def further_source_of(model: WordModel, corpus: Any, n_jobs: int) -> WindowSource:
-    """Return the windows of what a fitted model goes on with, known words or nodes first."""
-    if isinstance(corpus, Relation) != (model.vocabulary_ is None):
-        expected = "a relation, as in the fit" if model.vocabulary_ is None else "text, as in the fit"
-        raise InputError(f"{type(model).__name__}.partial_fit", "corpus", expected, type(corpus).__name__)
-    if isinstance(corpus, Relation):
-        return KnownNodes(RelationWindows(corpus, _how(model), n_jobs), model._ids)
-    text = _text(model, corpus, n_jobs)
-    if isinstance(text, Corpus):
-        text = encoded_further(text, model.vocabulary_, model.min_count, model.max_size)
-    else:
-        text = in_known_numbers(text, model.vocabulary_)
-    return _windows_of(model, text)
-
-
-def _text(model: WordModel, corpus: Any, n_jobs: int) -> Corpus | EncodedCorpus:
-    if isinstance(corpus, EncodedCorpus):
-        check_encoded(type(model).__name__, corpus)
-        return corpus
-    return corpus if isinstance(corpus, Corpus) else Corpus(corpus, n_jobs=n_jobs)
-
-
-def _windows_of(model: WordModel, corpus: EncodedCorpus) -> WindowSource:
-    if corpus.n_tokens == len(corpus):
-        raise InputError(type(model).__name__, "corpus", "one with sentences of at least two words", "none")
-    return TextWindows(corpus, _how(model))
-
-
-def _how(model: WordModel) -> HowToDraw:
-    return HowToDraw(
-        model.window,
-        model.shrink_window,
-        model.n_negative,
-        model.shared_negatives,
-        model.sample,
-        model.noise_exponent,
-        model._together,
-    )
-
-
-# ------------------------------------------------------------
-# What a partial fit learns from, in the numbers that words and nodes have already; new ones come after them.
-
-_GROWTH_BLOCK = 2**20  # words at a time
-
-
-def encoded_further(corpus: Corpus, known: Vocabulary, min_count: int, max_size: int | None) -> EncodedCorpus:
-    """Return a text in the numbers of known words, and of new ones that come ``min_count`` times in it.
-
-    The counts are those of both texts together. With ``max_size`` there are no more words than that, or none but the
-    known ones.
-    """
-    new = []
-    if corpus.vocabulary(max_size=1).counts[0] >= min_count:
-        new = [word for word in corpus.vocabulary(min_count=min_count) if word not in known]
-    new = new if max_size is None else new[: max(0, max_size - len(known))]
-    words = [*known.words, *new]
-    encoded = corpus.encode(vocabulary=Vocabulary._in_order(words, np.ones(len(words), np.int64)))
-    encoded.vocabulary = _joined(known, words, _counts(encoded.tokens, len(words)))
-    return encoded
-
-
-def in_known_numbers(corpus: EncodedCorpus, known: Vocabulary) -> EncodedCorpus:
-    """Return an encoded text in the numbers of known words, and of all new ones that come in it."""
-    own = corpus.vocabulary
-    counts = _counts(corpus.tokens, len(own))
-    places = known.words.rows(own.words)
-    new = np.flatnonzero((places < 0) & (counts > 0))
-    places[new] = len(known) + np.arange(new.size)
-    words = [*known.words, *own.words.take(new)]
-    met = counts > 0
-    joined = np.zeros(len(words), np.int64)
-    joined[places[met]] = counts[met]
-    vocabulary = _joined(known, words, joined)
-    if np.array_equal(places[met], np.flatnonzero(met)):
-        return EncodedCorpus(corpus.tokens, corpus.ends, vocabulary)
-    return renumbered(corpus, places, vocabulary)
-
-
-def _joined(known: Vocabulary, words: list[str], counts: NDArray[np.int64]) -> Vocabulary:
-    counts[: len(known)] += known.counts
-    return Vocabulary._in_order(words, counts)
-
-
-def _counts(tokens: NDArray[np.int32], n_words: int) -> NDArray[np.int64]:
-    counts = np.zeros(n_words, np.int64)
-    for start in range(0, tokens.size, _GROWTH_BLOCK):
-        counts += np.bincount(tokens[start : start + _GROWTH_BLOCK], minlength=n_words)
-    return counts
-
-
-class KnownNodes:
-    """Windows of a relation in the numbers of known nodes, and of all new ones.
-
-    Parameters
-    ----------
-    source : RelationWindows
-    known : (Ids, Ids)
-        Of the rows and of the columns fitted before.
-    """
-
-    def __init__(self, source: RelationWindows, known: tuple[Ids, Ids]) -> None:
-        self.source, self.unit, self.vocabulary, self.blocks = source, source.unit, source.vocabulary, source.blocks
-        self.ids, self.rows = _extended(known[0], source.ids)
-        self.context_ids, self.columns = _extended(known[1], source.context_ids)
-        self.isolates = np.setdiff1d(np.arange(len(self.ids)), np.delete(self.rows, source.isolates))
-
-    def windows(self, start: int, stop: int, seed: int) -> Iterator[Windows]:
-        """Draw the windows of a block."""
-        for windows in self.source.windows(start, stop, seed):
-            yield windows._replace(inputs=self.rows[windows.inputs], outs=self.columns[windows.outs])
-
-    def identity(self) -> dict[str, Any]:
-        """Return that of the relation."""
-        return self.source.identity()
-
-
-def _extended(known: Ids, given: Ids) -> tuple[Ids, NDArray[np.int32]]:
-    """Return known ids with new ones after them, and where the given ones are among them."""
-    places = known.rows(given)
-    new = np.flatnonzero(places < 0)
-    places[new] = len(known) + np.arange(new.size)
-    return Ids.of_distinct(chain(known, given.take(new))), places.astype(np.int32)
-
-
-def grown(model: WordModel, source: WindowSource, arrays: Arrays) -> tuple[Arrays, NDArray[np.int64]]:
-    """Put what a model has learned into arrays that are at their start; return them, and the inputs that stay there."""
-    n = len(model._ids[0])
-    X = model._views(arrays)[0]
-    start = X[:n].copy() if source.vocabulary is None else None
-    for name, array in model._rest.items():
-        arrays[name][: len(array)] = array
-    model._recall(arrays)
-    isolated = np.empty(0, np.int64)
-    if start is not None:  # what had no relation, and so no vector, starts now
-        isolated = np.flatnonzero(~X[:n].any(axis=1))
-        X[isolated] = start[isolated]
-    return arrays, np.concatenate([isolated, np.arange(n, len(X))])
-
-
-# ------------------------------------------------------------
-# Where a fit of a word model starts that is given vectors: what they are, whose, and as matrices.
-
-SPARE = 0.1
-"""Share of the trace with which columns start that a given matrix leaves empty, if it leaves all of them empty."""
-_BLOCK = 4096  # matrices at a time
+_USUAL_RATE = 0.025  # no larger one is recommended
 
 
 class Known(NamedTuple):
@@ -258,131 +92,17 @@ class Known(NamedTuple):
     vectors: Floats
 
 
-def read(owner: str, init: Any) -> Embedding | None:
-    """Return the given vectors, from a file if ``init`` is a path."""
-    if init is None or isinstance(init, Embedding):
-        return init
-    if not isinstance(init, (str, os.PathLike)):
-        raise InputError(owner, "init", "an Embedding, or the path of a stored one", type(init).__name__)
-    path = check_path(owner, "init", init, exists=True)
-    try:
-        return Embedding.load(path)
-    except InputError as error:
-        raise InputError(owner, "init", error.expected, error.got) from error
-
-
-def of_length(owner: str, given: Embedding, d: int) -> Embedding:
-    """Return the given vectors if they are plain ones of length d."""
-    if isinstance(given, DensityEmbedding):
-        raise InputError(owner, "init", "vectors", f"density matrices of order {given.order}")
-    if given.n_components != d:
-        got = f"vectors of length {given.n_components}"
-        raise InputError(owner, "init", f"vectors of length {d}, the number of components", got)
-    return given
-
-
-def of_order(owner: str, given: Embedding, n: int) -> Embedding:
-    """Return the given density matrices if they are of order n, or plain vectors if they are of length n."""
-    dense = isinstance(given, DensityEmbedding)
-    if not dense and given.n_components == n * (n + 1) // 2:
-        other = given.context_vectors
-        try:
-            return DensityEmbedding(given.vectors, given.ids, context_vectors=other, context_ids=given.context_ids)
-        except InputError as error:
-            raise InputError(owner, "init", error.expected, error.got) from error
-    if (given.order if isinstance(given, DensityEmbedding) else given.n_components) != n:
-        expected = f"density matrices of order {n}, the number of components, or vectors of that length"
-        got = f"order {given.order}" if isinstance(given, DensityEmbedding) else f"length {given.n_components}"
-        raise InputError(owner, "init", expected, got)
-    return given
-
-
-def known(theirs: Ids, vectors: Floats, ids: Ids) -> Known:
-    """Return what vectors of ``theirs`` know of ``ids``."""
-    rows = theirs.rows(ids)
-    told: NDArray[np.bool_] = np.any(vectors, axis=1)  # of the others nothing is known
-    found = np.flatnonzero((rows >= 0) & (told[rows] if told.size else False))
-    return Known(found, vectors[rows[found]])
-
-
-def place_states(table: Floats, known: Known, shape: tuple[int, int], trace: float) -> None:
-    """Write factors Bᵀ of given density matrices, or of the pure states of given vectors, into rows of a table.
-
-    Parameters
-    ----------
-    table : ndarray of shape (n_words, m n)
-        At its start: columns that a matrix leaves empty begin as they are there, but smaller.
-    known : Known
-        Vectors of length n(n+1)/2 or n.
-    shape : (m, n)
-        Columns and rows of B; of a matrix the m largest eigenvalues are kept.
-    trace : float
-        Of all that is written.
-    """
-    m, n = shape
-    for first in range(0, len(known.rows), _BLOCK):
-        rows = known.rows[first : first + _BLOCK]
-        made = _columns(known.vectors[first : first + _BLOCK].astype(np.float64), m, n)
-        empty: NDArray[np.bool_] = np.all(made == 0, axis=2)
-        empty[:, n:] = False  # nothing has more than n states
-        drawn = table[rows].reshape(-1, m, n) * empty[:, :, None]
-        size = np.einsum("kmn,kmn->k", drawn, drawn, dtype=np.float64)
-        spare = SPARE * empty.sum(axis=1) / min(m, n)
-        scale = np.sqrt(np.divide(spare, size, out=np.zeros(len(size)), where=size > 0))
-        made = np.sqrt(1 - spare)[:, None, None] * made + scale[:, None, None] * drawn
-        table[rows] = np.sqrt(trace) * made.reshape(-1, m * n)
-
-
-def _columns(vectors: NDArray[np.float64], m: int, n: int) -> NDArray[np.float64]:
-    """Return Bᵀ, of trace 1: heaviest columns first, zero where there is nothing left."""
-    made = np.zeros((len(vectors), m, n))
-    if vectors.shape[1] == n and n > 1:
-        made[:, 0] = vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
-        return made
-    weights, states = np.linalg.eigh(smat(vectors))
-    weights, states = weights[:, ::-1][:, :m], states.swapaxes(1, 2)[:, ::-1][:, :m]
-    weights = np.where(weights > 1e-6 * weights[:, :1], weights, 0)
-    weights /= weights.sum(axis=1, keepdims=True)
-    made[:, : weights.shape[1]] = np.sqrt(weights)[:, :, None] * states
-    return made
-
-
-def given_vectors(model: WordModel) -> Embedding | None:
-    """Return the vectors from which a model is to start, if there are any."""
-    vectors = read(type(model).__name__, model.init)
-    return None if vectors is None else model._usable(vectors)
-
-
-def begin(
-    model: WordModel, source: WindowSource, rng: np.random.Generator, vectors: Embedding | None, *, alone: bool
-) -> Arrays:
-    """Return where all that is in a source starts; ``alone`` says that given vectors are all that is known of it."""
-    arrays = model._start((len(source.ids), len(source.context_ids)), rng)
-    if vectors is not None:
-        inputs = known(vectors.ids, vectors.vectors, source.ids)
-        if alone and not inputs.rows.size:
-            hint = "Were the words made lower case there, and not here?"
-            got = f"{len(vectors)} others, such as {vectors.ids[0]!r}" if len(vectors) else "none"
-            raise InputError(type(model).__name__, "init", "vectors of some words of the text", got, hint)
-        outputs = None
-        if model._alike and source.ids == source.context_ids:
-            outputs = inputs
-        elif vectors.context_vectors is not None and vectors.context_ids is not None:
-            outputs = known(vectors.context_ids, vectors.context_vectors, source.context_ids)
-        model._place(arrays, inputs, outputs)
-    return arrays
-
-
 class WordModel(RelationEmbedder):
     """Base of the models that train on windows; see the head of the module."""
 
     _capabilities: ClassVar[frozenset[str]] = frozenset({"relation-input", "deterministic", "resume"})
     _rates: ClassVar[dict[str, float]] = {"sgd": 0.025}
-    _together: int = 1
-    _alike: ClassVar[bool] = False
+    _sentences_per_step: int = 1
+    _one_space: ClassVar[bool] = False
+    _tables: ClassVar[tuple[str, ...]] = ()
     _shaped_by: ClassVar[tuple[str, ...]] = ("n_components", "optimizer")
     _ids: tuple[Ids, Ids]
-    _rest: Arrays  # of a fit, for the next partial one, as is what follows
+    _kept: Arrays  # of a fit, for the next partial one, as is what follows
     _rng: np.random.Generator
     _shape_of_fit: dict[str, Any]
 
@@ -413,31 +133,28 @@ class WordModel(RelationEmbedder):
 
     # ---------------------------------------------------------------- what a model gives
 
-    def _start(self, sizes: tuple[int, int], rng: np.random.Generator) -> Arrays:
+    def _start(self, source: WindowSource, rng: np.random.Generator) -> Arrays:
         raise NotImplementedError
 
-    def _trainer(self, arrays: Arrays) -> TrainWindows:
+    def _train(self, arrays: Arrays) -> TrainWindows:
         raise NotImplementedError
 
     def _views(self, arrays: Arrays) -> tuple[Floats, Floats]:
         raise NotImplementedError
 
-    def _finish(self, state: WordState) -> None:
+    def _finish(self, state: TrainingState) -> None:
         raise NotImplementedError
 
     def _recall(self, arrays: Arrays) -> None:
-        raise NotImplementedError
+        """Do nothing: all arrays are kept."""
 
-    def _kept(self, arrays: Arrays) -> Arrays:
-        raise NotImplementedError
-
-    def _usable(self, given: Embedding) -> Embedding:
+    def _check_init(self, given: Embedding) -> Embedding:
         raise NotImplementedError
 
     def _place(self, arrays: Arrays, inputs: Known, outputs: Known | None) -> None:
         raise NotImplementedError
 
-    def _watchers(self, source: WindowSource, state: WordState) -> list[Callable[[Progress], None]]:  # noqa: ARG002
+    def _own_callbacks(self, source: WindowSource, state: TrainingState) -> list[Callable[[Progress], None]]:  # noqa: ARG002
         return []
 
     # ---------------------------------------------------------------- fitting
@@ -475,20 +192,24 @@ class WordModel(RelationEmbedder):
         NumericalError
             If the loss is NaN or infinite.
         """
-        from nearfar.words.trainer import WordState
-
         owner = type(self).__name__
         self._check()
         n_jobs, rng = check_n_jobs(owner, self.n_jobs), check_random_state(owner, self.random_state)
-        given = given_vectors(self) if resume is None else None
-        source = self._checked_source(source_of(self, corpus, n_jobs))
-        identity = cache(lambda: self._identity(source))
+        given = self._given_vectors() if resume is None else None
+        source = self._windows_of(corpus, n_jobs)
+        trainer = self._trainer(source, lambda: self._fingerprint(source))
         if resume is None:
-            arrays = begin(self, source, rng, given, alone=True)
-            state = WordState(arrays, rng, int(rng.integers(2**63)))
+            arrays = self._start(source, rng)
+            if given is not None and not self._place_given(arrays, given, source):
+                hint = "Were the words made lower case there, and not here?"
+                got = f"{len(given)} others, such as {given.ids[0]!r}" if len(given) else "none"
+                raise InputError(owner, "init", "vectors of some words of the text", got, hint)
+            state = TrainingState(arrays, rng, int(rng.integers(2**63)))
         else:
-            state = _resumed(owner, resume, identity())
-        self._learn(source, state, identity, n_jobs, (np.empty(0), np.empty(0)))
+            hint = "Resume with the same text and parameters, or start a new fit."
+            state = TrainingState.restored(*trainer.resume(resume, hint))
+        self._run_epochs(source, state, trainer, n_jobs)
+        self._keep(source, state)
         return self
 
     def partial_fit(self, corpus: Any, y: None = None) -> Self:  # noqa: ARG002 - scikit-learn passes y
@@ -530,57 +251,165 @@ class WordModel(RelationEmbedder):
         too, are taken as they are at the time; ``init`` is where new words start. With one worker, the same calls in
         the same order give the same bits.
         """
-        from nearfar.words.trainer import WordState
-
         if not self.__sklearn_is_fitted__():
             return self.fit(corpus)
         owner = type(self).__name__
         self._check()
-        self._check_unchanged()
-        n_jobs, given = check_n_jobs(owner, self.n_jobs), given_vectors(self)
-        source = self._checked_source(further_source_of(self, corpus, n_jobs))
+        for name, value in self._shape_of_fit.items():
+            if (now := getattr(self, name)) != value:
+                hint = "Set it back, or start anew with fit."
+                raise InputError(f"{owner}.partial_fit", name, f"{value!r}, as in the fit", repr(now), hint)
+        n_jobs, given = check_n_jobs(owner, self.n_jobs), self._given_vectors()
+        source = self._windows_of(corpus, n_jobs, further=True)
+        trainer = self._trainer(source, lambda: {**self._fingerprint(source), "epochs before": self.n_epochs_})
         rng = deepcopy(self._rng)  # self's own stays where it is, if this fails
-        arrays, fresh = grown(self, source, begin(self, source, rng, given, alone=False))
-        source.isolates = np.intersect1d(source.isolates, fresh)
-        state = WordState(arrays, rng, int(rng.integers(2**63)))
-        identity = cache(lambda: {**self._identity(source), "epochs before": self.n_epochs_})
-        self._learn(source, state, identity, n_jobs, (self.loss_curve_, self.validation_curve_))
+        arrays = self._start(source, rng)
+        if given is not None:
+            self._place_given(arrays, given, source)
+        self._recall_fit(arrays, source)
+        state = TrainingState(arrays, rng, int(rng.integers(2**63)))
+        self._run_epochs(source, state, trainer, n_jobs)
+        self._keep(source, state, self.loss_curve_, self.validation_curve_)
         return self
 
-    def _learn(
-        self,
-        source: WindowSource,
-        state: WordState,
-        identity: Callable[[], dict[str, Any]],
-        n_jobs: int,
-        before: tuple[NDArray[np.float64], NDArray[np.float64]],
-    ) -> None:
-        """Train, and set the fitted attributes; ``before`` are the curves that go on."""
-        from nearfar.words.trainer import Trainer
-
+    def _windows_of(self, corpus: Any, n_jobs: int, *, further: bool = False) -> WindowSource:
+        """Return the windows of a text or a relation; where a fit goes on, known words or nodes come first."""
         owner = type(self).__name__
-        state.X, state.Y = self._views(state.arrays)
-        rate = self._rates[self.optimizer] if self.learning_rate is None else self.learning_rate
-        Trainer(
-            owner,
-            source,
+        if further and isinstance(corpus, Relation) != (self.vocabulary_ is None):
+            expected = "a relation, as in the fit" if self.vocabulary_ is None else "text, as in the fit"
+            raise InputError(f"{owner}.partial_fit", "corpus", expected, type(corpus).__name__)
+        options = SamplingOptions(
+            self.window,
+            self.shrink_window,
+            self.n_negative,
+            self.shared_negatives,
+            self.sample,
+            self.noise_exponent,
+            self._sentences_per_step,
+        )
+        if isinstance(corpus, Relation):
+            pairs = RelationWindows(corpus, options, n_jobs)
+            return KnownNodes(pairs, self._ids) if further else pairs
+        if isinstance(corpus, EncodedCorpus):
+            check_encoded(owner, corpus)
+            encoded = in_known_numbers(corpus, self.vocabulary_) if further else corpus
+        else:
+            text = corpus if isinstance(corpus, Corpus) else Corpus(corpus, n_jobs=n_jobs)
+            if further:
+                encoded = encoded_further(text, self.vocabulary_, self.min_count, self.max_size)
+            else:
+                encoded = text.encode(min_count=self.min_count, max_size=self.max_size)
+        if encoded.n_tokens == len(encoded):
+            raise InputError(owner, "corpus", "one with sentences of at least two words", "none")
+        return TextWindows(encoded, options)
+
+    def _trainer(self, source: WindowSource, fingerprint: Callable[[], dict[str, Any]]) -> Trainer:
+        return Trainer(
+            type(self).__name__,
             self.n_epochs,
-            (rate, min(self.min_learning_rate, rate)),
-            self.validation_fraction,
-            [*self._watchers(source, state), *check_callbacks(owner, self.callbacks)],
-            n_jobs,
-            self.verbose,
-            identity,
-        ).run(state, self._trainer(state.arrays))
+            callbacks=self.callbacks,
+            verbose=self.verbose,
+            unit=source.unit,
+            total=self.n_epochs * source.blocks[-1][1],
+            identity=cache(fingerprint),
+        )
+
+    def _run_epochs(self, source: WindowSource, state: TrainingState, trainer: Trainer, n_jobs: int) -> None:
+        """Train, epoch by epoch, with a rate that falls linearly, until the end or until a callback stops."""
+        split = np.random.default_rng(state.split)
+        blocks, validation = held_out(source.blocks, self.validation_fraction, split)
+        validation_seeds = split.integers(2**63, size=len(validation))
+        sizes = np.array([stop - start for start, stop in blocks])
+        total = self.n_epochs * int(sizes.sum())
+        first = self._rates[self.optimizer] if self.learning_rate is None else self.learning_rate
+        last = min(self.min_learning_rate, first)
+
+        state.X, state.Y = self._views(state.arrays)
+        train = self._train(state.arrays)
+        trainer.callbacks = (*self._own_callbacks(source, state), *trainer.callbacks)
+
+        def mean_loss(blocks: Blocks, seeds: NDArray[np.int64], rates: list[float]) -> float:
+            loss = run_epoch(source, blocks, seeds, rates, train, n_jobs, trainer.advance)
+            if loss is None:
+                hint = "In a text of few different words each of them is frequent: sample=0 keeps them all."
+                raise InputError(trainer.owner, "sample", "one that leaves pairs of words", "no pair", hint)
+            return loss
+
+        with trainer:
+            trainer.advance(len(state.losses) * source.blocks[-1][1])
+            for epoch in range(len(state.losses), self.n_epochs):
+                done = epoch * total // self.n_epochs + np.cumsum(sizes) - sizes
+                rates = np.maximum(first * (1 - done / total), last).tolist()
+                seeds = state.rng.integers(2**63, size=len(blocks))
+                loss = mean_loss(blocks, seeds, rates)
+                if not np.isfinite(loss):
+                    raise NumericalError(
+                        f"{trainer.owner}: the loss is {loss} in epoch {epoch + 1}. Take a smaller learning_rate, such "
+                        f"as {min(first / 4, _USUAL_RATE):g}."
+                    )
+                state.losses.append(loss)
+                if validation:  # at rate 0 nothing moves
+                    still = [0.0] * len(validation)
+                    state.validation_losses.append(mean_loss(validation, validation_seeds, still))
+                rate = max(first * (1 - (epoch + 1) / self.n_epochs), last)
+                if trainer.tell(epoch + 1, loss, rate, state):
+                    break
+
+    def _keep(self, source: WindowSource, state: TrainingState, *curves_before: NDArray[np.float64]) -> None:
+        """Set the fitted attributes, and keep what the next partial fit needs."""
         state.X[source.isolates] = 0
-        self._ids = (source.ids, source.context_ids)
-        self.vocabulary_ = source.vocabulary
+        self._ids, self.vocabulary_ = (source.ids, source.context_ids), source.vocabulary
+        before = curves_before or (np.empty(0), np.empty(0))
         self.loss_curve_ = np.concatenate([before[0], state.losses])
         self.validation_curve_ = np.concatenate([before[1], state.validation_losses])
         self.n_epochs_ = len(self.loss_curve_)
         self._finish(state)
-        self._rest, self._rng = self._kept(state.arrays), state.rng
+        self._kept = {name: array for name, array in state.arrays.items() if name not in self._tables}
+        self._rng = state.rng
         self._shape_of_fit = {name: getattr(self, name) for name in self._shaped_by}
+
+    def _recall_fit(self, arrays: Arrays, source: WindowSource) -> None:
+        """Put what was learned into arrays that are at their start; known nodes without a vector start now."""
+        n = len(self._ids[0])
+        X = self._views(arrays)[0]
+        start = X[:n].copy() if source.vocabulary is None else None
+        for name, array in self._kept.items():
+            arrays[name][: len(array)] = array
+        self._recall(arrays)
+        isolated = np.empty(0, np.int64)
+        if start is not None:
+            isolated = np.flatnonzero(~X[:n].any(axis=1))
+            X[isolated] = start[isolated]
+        new = np.concatenate([isolated, np.arange(n, len(X))])
+        source.isolates = np.intersect1d(source.isolates, new)
+
+    # ---------------------------------------------------------------- a start from given vectors
+
+    def _given_vectors(self) -> Embedding | None:
+        """Return the vectors of ``init``, checked; from a file if it is a path."""
+        owner, given = type(self).__name__, self.init
+        if given is None:
+            return None
+        if not isinstance(given, Embedding):
+            if not isinstance(given, (str, os.PathLike)):
+                raise InputError(owner, "init", "an Embedding, or the path of a stored one", type(given).__name__)
+            path = check_path(owner, "init", given, exists=True)
+            try:
+                given = Embedding.load(path)
+            except InputError as error:
+                raise InputError(owner, "init", error.expected, error.got) from error
+        return self._check_init(given)
+
+    def _place_given(self, arrays: Arrays, given: Embedding, source: WindowSource) -> int:
+        """Start from given vectors the words that have some; return how many inputs do."""
+        inputs, outputs = known(given.ids, given.vectors, source.ids), None
+        if self._one_space and source.ids == source.context_ids:
+            outputs = inputs
+        elif given.context_vectors is not None and given.context_ids is not None:
+            outputs = known(given.context_ids, given.context_vectors, source.context_ids)
+        if inputs.rows.size or outputs is not None:
+            self._place(arrays, inputs, outputs)
+        return inputs.rows.size
 
     def fit_transform(self, corpus: Any, y: None = None) -> NDArray[np.floating[Any]]:
         """Fit, and return the vectors.
@@ -599,14 +428,9 @@ class WordModel(RelationEmbedder):
         """
         return self.fit(corpus, y).embedding_
 
-    def _checked_source(self, source: WindowSource) -> WindowSource:
-        """Return a source if the model can use it."""
-        return source
-
-    def _identity(self, source: WindowSource) -> dict[str, Any]:
-        from nearfar.base import parameters_of
-
-        return {"estimator": type(self).__name__, **source.identity(), **parameters_of(self)}
+    def _fingerprint(self, source: WindowSource) -> dict[str, Any]:
+        """Return what tells this fit from others."""
+        return {"estimator": type(self).__name__, **source.fingerprint(), **parameters_of(self)}
 
     def _check(self) -> None:
         """Check the parameters, as far as they can be checked without a text."""
@@ -625,15 +449,6 @@ class WordModel(RelationEmbedder):
         check_real(owner, "validation_fraction", self.validation_fraction, low=0, high=0.9)
         check_callbacks(owner, self.callbacks)
 
-    def _check_unchanged(self) -> None:
-        """Refuse parameters that do not go with what is fitted."""
-        for name, value in self._shape_of_fit.items():
-            if (now := getattr(self, name)) != value:
-                hint = "Set it back, or start anew with fit."
-                raise InputError(
-                    f"{type(self).__name__}.partial_fit", name, f"{value!r}, as in the fit", repr(now), hint
-                )
-
     # ---------------------------------------------------------------- the result
 
     @property
@@ -649,6 +464,24 @@ class WordModel(RelationEmbedder):
         return hasattr(self, "_ids")
 
 
+def known(theirs: Ids, vectors: Floats, ids: Ids) -> Known:
+    """Return what vectors of ``theirs`` know of ``ids``."""
+    rows = theirs.rows(ids)
+    not_zero: NDArray[np.bool_] = np.any(vectors, axis=1)  # of the others nothing is known
+    found = np.flatnonzero((rows >= 0) & (not_zero[rows] if not_zero.size else False))
+    return Known(found, vectors[rows[found]])
+
+
+def of_length(owner: str, given: Embedding, d: int) -> Embedding:
+    """Return the given vectors if they are plain ones of length d."""
+    if isinstance(given, DensityEmbedding):
+        raise InputError(owner, "init", "vectors", f"density matrices of order {given.order}")
+    if given.n_components != d:
+        got = f"vectors of length {given.n_components}"
+        raise InputError(owner, "init", f"vectors of length {d}, the number of components", got)
+    return given
+
+
 def padded(values: Floats) -> Floats:
     """Return an aligned copy whose rows are padded with zeros to a multiple of LANES."""
     n, width = values.shape
@@ -657,40 +490,50 @@ def padded(values: Floats) -> Floats:
     return table
 
 
-def adam_state(tables: Arrays) -> Arrays:
-    """Return what Adam keeps of tables: moments like them, and how many steps each row has made."""
-    kept: Arrays = {}
-    for name, table in tables.items():
-        for moment in ("first", "second"):
-            kept[f"{name}.{moment}"] = empty_aligned(table.shape, table.dtype)
-            kept[f"{name}.{moment}"][...] = 0
-        kept[f"{name}.steps"] = np.zeros(len(table), np.int64)
-    return kept
+# What a partial fit learns from, in the numbers that words have already; new ones come after them.
+
+_GROWTH_BLOCK = 2**20  # words at a time
 
 
-def adam_moments(arrays: Arrays, names: tuple[str, ...]) -> tuple[Any, ...]:
-    """Return for each table (first, second, steps) as ``_adam_kernels.adam_row`` takes them, and then corrections."""
-    from nearfar.words.adam import CORRECTIONS
+def encoded_further(corpus: Corpus, known: Vocabulary, min_count: int, max_size: int | None) -> EncodedCorpus:
+    """Return a text in the numbers of known words, and of new ones that come ``min_count`` times in it.
 
-    each = [
-        (arrays[f"{name}.first"].reshape(-1), arrays[f"{name}.second"].reshape(-1), arrays[f"{name}.steps"])
-        for name in names
-    ]
-    return *each, CORRECTIONS.astype(arrays[names[0]].dtype)
+    The counts are those of both texts together. With ``max_size`` there are no more words than that, or none but the
+    known ones.
+    """
+    new = []
+    if corpus.vocabulary(max_size=1).counts[0] >= min_count:
+        new = [word for word in corpus.vocabulary(min_count=min_count) if word not in known]
+    new = new if max_size is None else new[: max(0, max_size - len(known))]
+    words = [*known.words, *new]
+    encoded = corpus.encode(vocabulary=Vocabulary._in_order(words, np.ones(len(words), np.int64)))
+    encoded.vocabulary = _joined(known, words, _counts(encoded.tokens, len(words)))
+    return encoded
 
 
-def _resumed(owner: str, path: Any, identity: dict[str, Any]) -> WordState:
-    """Return the state that a checkpoint of this very fit holds."""
-    from nearfar._core import checkpoint
-    from nearfar._core.checkpoint import check_same
-    from nearfar.words.trainer import WordState
+def in_known_numbers(corpus: EncodedCorpus, known: Vocabulary) -> EncodedCorpus:
+    """Return an encoded text in the numbers of known words, and of all new ones that come in it."""
+    counts = _counts(corpus.tokens, len(corpus.vocabulary))
+    places = known.words.rows(corpus.vocabulary.words)
+    new = np.flatnonzero((places < 0) & (counts > 0))
+    places[new] = len(known) + np.arange(new.size)
+    words = [*known.words, *corpus.vocabulary.words.take(new)]
+    met = counts > 0
+    joined = np.zeros(len(words), np.int64)
+    joined[places[met]] = counts[met]
+    vocabulary = _joined(known, words, joined)
+    if np.array_equal(places[met], np.flatnonzero(met)):
+        return EncodedCorpus(corpus.tokens, corpus.ends, vocabulary)
+    return renumbered(corpus, places, vocabulary)
 
-    file = check_path(f"{owner}.fit", "resume", path, exists=True)
-    snapshot = checkpoint.read(file)
-    hint = "Resume with the same text and parameters, or start a new fit."
-    check_same(f"{owner}.fit", "resume", repr(str(file)), snapshot.identity, identity, hint)
-    state = WordState.restored(snapshot.arrays, snapshot.facts)
-    for name, array in state.arrays.items():
-        state.arrays[name] = empty_aligned(array.shape, array.dtype)
-        state.arrays[name][...] = array
-    return state
+
+def _joined(known: Vocabulary, words: list[str], counts: NDArray[np.int64]) -> Vocabulary:
+    counts[: len(known)] += known.counts
+    return Vocabulary._in_order(words, counts)
+
+
+def _counts(tokens: NDArray[np.int32], n_words: int) -> NDArray[np.int64]:
+    counts = np.zeros(n_words, np.int64)
+    for start in range(0, tokens.size, _GROWTH_BLOCK):
+        counts += np.bincount(tokens[start : start + _GROWTH_BLOCK], minlength=n_words)
+    return counts

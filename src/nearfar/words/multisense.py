@@ -1,14 +1,30 @@
-"""`MultiSenseWord2DM`: several sense vectors for each word, and the density matrix that they make."""
+"""`MultiSenseWord2DM`: several sense vectors for each word, and the density matrix that they make.
+
+Each context moves one sense vector of a word:
+
+    columns    a word t around a centre c: the column l in which their vectors have the largest product; skip-gram with
+               negative sampling between the columns l of t and of c. Noise meets t in the same column, as in the
+               authors' code, or in its own best one
+    clusters   a centre c and the words around it: the sense s whose cluster of contexts is nearest to this context,
+               then skip-gram between the sense vector b_c,s and the global vectors g of the words around, and of noise
+
+    loss       -ln sigma(L) of true pairs, -ln sigma(-L) of noise
+
+The vectors of a word lie one after another in a table, each of n numbers, so that a chosen one is in one or two cache
+lines. A pair (columns) or a window (clusters) is one step, from all vectors as they were before it. Several threads
+work on the same tables without locks.
+"""
 # mypy: disable-error-code="misc,no-any-return,no-untyped-call,no-untyped-def,untyped-decorator"
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from nearfar._core.checks import check_choice, check_integer, check_real
+from nearfar._core.ids import Ids
 from nearfar._core.jit import jit
 from nearfar._core.vector import (
     FAST,
@@ -22,372 +38,20 @@ from nearfar._core.vector import (
     zeros_like,
 )
 from nearfar.contracts import Floats
+from nearfar.embedding.density import DensityEmbedding, Sense
 from nearfar.embedding.search import nearest_rows, row_norms, unit_rows
+from nearfar.embedding.vectors import Embedding
 from nearfar.errors import InputError, UnknownIdError
 from nearfar.kernels import exp, ln1p
-from nearfar.words.adam import adam_row
-from nearfar.words.model import WordModel, adam_moments, adam_state
-
-if TYPE_CHECKING:
-    from nearfar._core.ids import Ids
-    from nearfar.embedding.density import DensityEmbedding, Sense
-    from nearfar.embedding.vectors import Embedding
-    from nearfar.words.model import Known
-    from nearfar.words.trainer import Arrays, TrainWindows, WordState
-    from nearfar.words.windows import Windows, WindowSource
-
-# ------------------------------------------------------------
-# Compiled kernels of MultiSenseWord2DM: several sense vectors for each word, one of them moved by each context.
-#
-#     columns    a word t around a centre c: the column l in which their vectors have the largest product; skip-gram
-# with
-#                negative sampling between the columns l of t and of c. Noise meets t in the same column, as in the
-#                authors' code, or in its own best one
-#     clusters   a centre c and the words around it: the sense s whose cluster of contexts is nearest to this context,
-#                then skip-gram between the sense vector b_c,s and the global vectors g of the words around, and of
-# noise
-#
-#     loss       -ln sigma(L) of true pairs, -ln sigma(-L) of noise
-#
-# Tables are flat; the vectors of a word lie one after another, each of n numbers, so that a chosen one is in one or two
-# cache lines. A pair (columns) or a window (clusters) is one step, from all vectors as they were before it. Several
-# threads work on the same tables without locks. At rate 0 nothing changes: neither vectors nor moments nor clusters nor
-# counts.
-#
-# Moments of Adam are (first, second, steps, corrections) of a table, ``first`` empty where steps are plain.
-
-_ONE, _ZERO = np.float32(1), np.float32(0)
-_TINY = np.float32(1e-30)
-
-
-@jit(fastmath=FAST, error_model="numpy", inline="always")
-def _dot(X, x, Y, y, n):
-    total = zeros_like(X)
-    for k in range(0, n, LANES):
-        total = multiply_add_lanes(load(X, x + k, n - k), load(Y, y + k, n - k), total)
-    return lane_sum(total)
-
-
-@jit(fastmath=FAST, error_model="numpy", inline="always")
-def _add(X, x, scale, Y, y, n):
-    """X[x : x + n] += scale Y[y : y + n]."""
-    for k in range(0, n, LANES):
-        store(X, x + k, n - k, multiply_add(scale, load(Y, y + k, n - k), load(X, x + k, n - k)))
-
-
-@jit(fastmath=FAST, error_model="numpy", inline="always")
-def _gather(scratch, c, scale, Y, y, n, fresh):
-    """Add scale Y[y : y + n] to scratch, or put it there; scratch is padded: whole vectors are read back at once."""
-    for k in range(0, n, LANES):
-        total = zeros_like(scratch) if fresh else load(scratch, c + k, LANES)
-        store(scratch, c + k, LANES, multiply_add(scale, load(Y, y + k, n - k), total))
-
-
-@jit(inline="always")
-def _padded(n):
-    return -(-n // LANES) * LANES
-
-
-@jit(fastmath=FAST, error_model="numpy", inline="always")
-def _slope(score, sign):
-    """Return the derivative of ln sigma(sign score), and -ln sigma(sign score)."""
-    x = sign * score
-    e = exp(-abs(x))
-    # sigma(-x), without overflow: e / (1 + e) for x >= 0
-    return sign * ((e if x >= _ZERO else _ONE) / (_ONE + e)), ln1p(e) + max(-x, _ZERO)
-
-
-@jit(fastmath=FAST, error_model="numpy", inline="always")
-def _move(table, row, n, change, c, rate, moments):
-    """Move a vector along change[c : c + n], which is minus the gradient."""
-    first, second, steps, corrections = moments
-    if first.size == 0:
-        _add(table, row * n, rate, change, c, n)
-    else:
-        adam_row(table, row, n, change[c:], first, second, steps, rate, corrections)
-
-
-# ---------------------------------------------------------------- columns
-
-
-@jit(fastmath=FAST, error_model="numpy")
-def best_column(X, x, Y, y, shape):
-    """Return (l, score): the column in which the product of two words is largest, the first of equal ones."""
-    n, m = shape
-    best, column = _dot(X, x, Y, y, n), 0
-    for other in range(1, m):
-        score = _dot(X, x + other * n, Y, y + other * n, n)
-        if score > best:
-            best, column = score, other
-    return column, best
-
-
-@jit(fastmath=FAST, error_model="numpy")
-def train_columns(inputs, starts, outs, rate, shape, own, X, Y, chosen, moments, sums):
-    """Train on windows, pair by pair; ``shape`` is (n, m), ``own`` whether noise meets a word in a column of its own.
-
-    ``chosen`` counts for each input word how often each of its columns was taken by a true pair.
-    """
-    n, m = shape
-    n_windows, n_outs = outs.shape
-    columns, slopes = np.zeros(n_outs, np.int64), np.zeros(n_outs, X.dtype)
-    change = np.zeros((1 + m) * _padded(n), X.dtype)
-    for w in range(n_windows):
-        if w + 1 < n_windows:
-            for o in range(n_outs if own else 1):
-                prefetch_row(Y, np.int64(outs[w + 1, o]) * m * n, m * n, 20)
-            for a in range(starts[w + 1], starts[w + 2]):
-                prefetch_row(X, np.int64(inputs[a]) * m * n, m * n, 20)
-        for a in range(starts[w], starts[w + 1]):
-            word = np.int64(inputs[a])
-            _pair_slopes(word, outs[w], shape, own, X, Y, columns, slopes, sums)
-            if rate > 0:
-                chosen[word * m + columns[0]] += 1
-                _pair_step(word, outs[w], rate, shape, X, Y, moments, columns, slopes, change)
-
-
-@jit(fastmath=FAST, error_model="numpy")
-def _pair_slopes(word, outs, shape, own, X, Y, columns, slopes, sums):
-    """Write in which column each output meets the word, and the slope there; noise that is the centre has none."""
-    n, m = shape
-    for o in range(outs.size):
-        slopes[o] = _ZERO
-        if o > 0 and outs[o] == outs[0]:
-            continue
-        x, y = word * m * n, np.int64(outs[o]) * m * n
-        if o == 0 or own:
-            columns[o], score = best_column(X, x, Y, y, shape)
-        else:
-            columns[o], score = columns[0], _dot(X, x + columns[0] * n, Y, y + columns[0] * n, n)
-        slopes[o], loss = _slope(score, _ONE if o == 0 else -_ONE)
-        sums[0] += loss
-        sums[1] += 1
-
-
-@jit(fastmath=FAST, error_model="numpy")
-def _pair_step(word, outs, rate, shape, X, Y, moments, columns, slopes, change):
-    """Move what the slopes say, from where all is; ``change`` is scratch: of an output, of the columns of the word."""
-    n, m = shape
-    width = _padded(n)
-    for o in range(outs.size):
-        if slopes[o] != _ZERO:
-            at, y = (1 + columns[o]) * width, (np.int64(outs[o]) * m + columns[o]) * n
-            _gather(change, at, slopes[o], Y, y, n, not _came_before(o, columns, slopes))
-    for o in range(outs.size):
-        if slopes[o] != _ZERO:
-            _gather(change, 0, slopes[o], X, (word * m + columns[o]) * n, n, True)
-            _move(Y, np.int64(outs[o]) * m + columns[o], n, change, 0, rate, moments[1])
-    for o in range(outs.size):
-        if slopes[o] != _ZERO and not _came_before(o, columns, slopes):
-            _move(X, word * m + columns[o], n, change, (1 + columns[o]) * width, rate, moments[0])
-
-
-@jit(inline="always")
-def _came_before(o, columns, slopes):
-    """Return whether an output before this one meets the word in the same column."""
-    found = False
-    for before in range(o):
-        found |= slopes[before] != _ZERO and columns[before] == columns[o]
-    return found
-
-
-# ---------------------------------------------------------------- clusters
-
-
-@jit(fastmath=FAST, error_model="numpy")
-def nearest_sense(context, centres, known, middle):
-    """Return (sense, cosine): of the ``known`` centres the one in whose direction the context is, seen from middle."""
-    n = context.size
-    best, sense = -np.float32(2), 0
-    for s in range(known):
-        product, size, norm = context[0] * _ZERO, context[0] * _ZERO, context[0] * _ZERO
-        for k in range(n):
-            a, b = context[k] - middle[k], centres[s * n + k] - middle[k]
-            product += a * b
-            size += a * a
-            norm += b * b
-        cosine = product / (np.sqrt(size * norm) + _TINY)
-        if cosine > best:
-            best, sense = cosine, s
-    return sense, best
-
-
-@jit(fastmath=FAST, error_model="numpy")
-def _told_sense(context, row, m, growth, memory, B, clusters, middle):
-    """Return the sense of a context; a new one, if it fits none; and move the cluster towards it."""
-    centres, chosen, known, allowed = clusters
-    n, word = context.size, row // m
-    n_known = known[word]  # read once: another thread may open a sense, too
-    sense, cosine = nearest_sense(context, centres[row * n : (row + n_known) * n], n_known, middle)
-    if n_known < allowed[word] and (n_known == 0 or cosine < growth):
-        if n_known == 0:
-            chosen[row] = 0
-        sense = n_known
-        known[word] = n_known + 1
-        for k in range(n):  # it begins as the first one is
-            B[(row + sense) * n + k] = B[row * n + k]
-    count = chosen[row + sense] + 1
-    chosen[row + sense] = count
-    middle[n] = min(middle[n] + _ONE, memory)
-    share, slow = context.dtype.type(1 / count), _ONE / middle[n]
-    for k in range(n):
-        at = (row + sense) * n + k
-        centres[at] += share * (context[k] - centres[at])
-        middle[k] += slow * (context[k] - middle[k])
-    return sense
-
-
-@jit(fastmath=FAST, error_model="numpy")
-def train_clusters(inputs, starts, outs, rate, shape, growth, memory, B, G, clusters, middle, moments, sums):
-    """Train on windows; ``shape`` is (n, m), ``clusters`` (centres, chosen, known, allowed), rows those of B.
-
-    ``growth`` is the cosine below which a context fits no sense, NaN as long as every word has but one and clusters
-    are not looked at. ``middle`` is the mean of contexts, of about ``memory`` of them, and then their number.
-    """
-    n, m = shape
-    n_windows, n_outs = outs.shape
-    slopes = np.zeros(np.diff(starts).max() + n_outs if n_windows else 0, B.dtype)
-    change, context, mean = np.zeros(2 * _padded(n), B.dtype), np.zeros(_padded(n), B.dtype), middle.copy()
-    for w in range(n_windows):
-        around, row = inputs[starts[w] : starts[w + 1]], np.int64(outs[w, 0]) * m
-        if w + 1 < n_windows:
-            prefetch_row(B, np.int64(outs[w + 1, 0]) * m * n, m * n, 8)
-            prefetch_row(clusters[0], np.int64(outs[w + 1, 0]) * m * n, m * n, 8)
-            for o in range(1, n_outs):
-                prefetch_row(G, np.int64(outs[w + 1, o]) * n, n, 8)
-        if not np.isnan(growth):
-            share = B.dtype.type(1 / around.size)
-            for a in range(around.size):
-                _gather(context, 0, share, G, np.int64(around[a]) * n, n, a == 0)
-            if rate > 0:
-                row += _told_sense(context[:n], row, m, growth, memory, B, clusters, mean)
-            else:
-                n_known = clusters[2][row // m]
-                row += nearest_sense(context[:n], clusters[0][row * n : (row + n_known) * n], n_known, mean)[0]
-        elif rate > 0:
-            clusters[1][row] += 1
-        _cluster_step(around, outs[w], row, rate, B, G, n, moments, slopes, change, sums)
-    if rate > 0:
-        middle[:] = mean
-
-
-@jit(fastmath=FAST, error_model="numpy")
-def _cluster_step(around, outs, row, rate, B, G, n, moments, slopes, change, sums):
-    """Do one step of skip-gram from one sense vector to the words around; each has all noise words but itself."""
-    p = around.size
-    for i in range(p + outs.size - 1):
-        true = i < p
-        word = np.int64(around[i] if true else outs[i - p + 1])
-        count = 1
-        if not true:
-            count = p
-            for a in range(p):
-                count -= around[a] == word
-        slope, loss = _slope(_dot(B, row * n, G, word * n, n), _ONE if true else -_ONE)
-        slopes[i] = slope * np.float32(count)
-        sums[0] += loss * count
-        sums[1] += count
-        _gather(change, 0, slopes[i], G, word * n, n, i == 0)
-    if rate == 0:
-        return
-    for i in range(p + outs.size - 1):
-        if slopes[i] != _ZERO:
-            word = np.int64(around[i] if i < p else outs[i - p + 1])
-            _gather(change, _padded(n), slopes[i], B, row * n, n, True)
-            _move(G, word, n, change, _padded(n), rate, moments[1])
-    _move(B, row, n, change, 0, rate, moments[0])
-
-
-# ------------------------------------------------------------
-# The words nearest to a sense: by their own senses, as far as these are more than rare.
-
-RARE = 0.05
-"""Senses chosen in a smaller share of a word's contexts do not count."""
-
-
-def words_near(
-    vectors: Floats, shares: NDArray[np.float64], word: int, sense: int, topn: int, *, same_column: bool
-) -> list[tuple[int, float]]:
-    """Return rows of words and cosines, best first, each word by the nearest of its senses.
-
-    Parameters
-    ----------
-    vectors : ndarray of shape (n_words, m, n)
-        Sense vectors.
-    shares : ndarray of shape (n_words, m), float64
-        How often each is chosen.
-    word, sense : int
-        The sense that is asked for; its word is left out.
-    topn : int
-    same_column : bool
-        Whether only senses of the same number are compared.
-    """
-    compared = shares >= RARE
-    compared[word] = False
-    if same_column:
-        compared[:, np.arange(shares.shape[1]) != sense] = False
-    rows, senses = np.nonzero(compared)
-    others = vectors[rows, senses]
-    k = min(topn * shares.shape[1], len(rows))
-    if not k:
-        return []
-    best, scores = nearest_rows(unit_rows(vectors[word, sense][None]), others, k, norms=row_norms(others))
-    nearest: dict[Any, float] = {}
-    for row, score in zip(rows[best[0]].tolist(), scores[0].tolist(), strict=True):
-        nearest.setdefault(row, score)
-    return list(nearest.items())[:topn]
-
-
-# ------------------------------------------------------------
-# How `MultiSenseWord2DM` trains on windows: its kernels with what they take from the model.
+from nearfar.words.adam import adam_row, adam_state, moments_of
+from nearfar.words.model import Known, WordModel, of_length
+from nearfar.words.training import Arrays, TrainingState, TrainWindows
+from nearfar.words.windows import Windows, WindowSource
 
 _ONE_SENSE = 0.2
 """Share of the training in which, with clusters, every word has one sense."""
 _MEMORY = 10_000
 """Of how many contexts their mean is made, about."""
-
-
-def trainer_of(model: MultiSenseWord2DM, arrays: Arrays) -> TrainWindows:
-    """Return what trains the arrays of a model."""
-    if model.optimizer == "adam":
-        *each, corrections = adam_moments(arrays, ("senses", "contexts"))
-        moments = tuple((*moment, corrections) for moment in each)
-    else:
-        none = np.empty(0, np.float32)
-        moments = 2 * ((none, none, np.empty(0, np.int64), none),)
-    tables = arrays["senses"].reshape(-1), arrays["contexts"].reshape(-1)
-    make = _columns_trainer if model.variant == "columns" else _clusters_trainer
-    return make(model, arrays, tables, moments)
-
-
-def _columns_trainer(
-    model: MultiSenseWord2DM, arrays: Arrays, tables: tuple[Floats, Floats], moments: Any
-) -> TrainWindows:
-    shape, own, chosen = model._shape, model.noise_column == "own", arrays["chosen"]
-
-    def train(windows: Windows, rate: float, sums: NDArray[np.float64]) -> None:
-        drawn = (windows.inputs, windows.starts, windows.outs, np.float32(rate))
-        train_columns(*drawn, shape, own, *tables, chosen, moments, sums)
-
-    return train
-
-
-def _clusters_trainer(
-    model: MultiSenseWord2DM, arrays: Arrays, tables: tuple[Floats, Floats], moments: Any
-) -> TrainWindows:
-    first = model._rates[model.optimizer] if model.learning_rate is None else model.learning_rate
-    told_from = max((1 - _ONE_SENSE) * first, min(model.min_learning_rate, first))
-    told_already = bool(arrays["known"].any())  # of a partial fit: the words of contexts have vectors
-    below = np.float32(np.inf if model.new_sense_threshold is None else model.new_sense_threshold)
-    clusters = (arrays["centres"].reshape(-1), arrays["chosen"], arrays["known"], arrays["allowed"])
-    shape, middle, memory = model._shape, arrays["middle"], np.float32(_MEMORY)
-
-    def train(windows: Windows, rate: float, sums: NDArray[np.float64]) -> None:
-        drawn = (windows.inputs, windows.starts, windows.outs, np.float32(rate))
-        growth = below if told_already or rate <= told_from else np.float32(np.nan)
-        train_clusters(*drawn, shape, growth, memory, *tables, clusters, middle, moments, sums)
-
-    return train
 
 
 class MultiSenseWord2DM(WordModel):
@@ -528,6 +192,8 @@ class MultiSenseWord2DM(WordModel):
     _rates: ClassVar[dict[str, float]] = {"sgd": 0.05, "adam": 0.001}
     _shaped_by = (*WordModel._shaped_by, "n_senses", "variant")
 
+    _tables = ("allowed",)  # with new counts it may be more
+
     sense_vectors_: NDArray[np.float32]
     sense_counts_: NDArray[np.int64]
     factors_: NDArray[np.float32]
@@ -612,40 +278,60 @@ class MultiSenseWord2DM(WordModel):
             hint = "A cluster's context is a whole window."
             raise InputError(owner, "shared_negatives", "True with clusters", "False", hint)
 
-    def _checked_source(self, source: WindowSource) -> WindowSource:
-        if self.variant == "clusters" and source.ids != source.context_ids:
-            hint = "variant='columns' takes those of two kinds of objects."
-            raise InputError("MultiSenseWord2DM", "corpus", "a text or a relation of one kind of objects", "two", hint)
-        self._counts = None if source.vocabulary is None else source.vocabulary.counts
-        return source
-
-    def _start(self, sizes: tuple[int, int], rng: np.random.Generator) -> Arrays:
+    def _start(self, source: WindowSource, rng: np.random.Generator) -> Arrays:
         """Return vectors uniform in (-1/2, 1/2) / (n m) as the authors do, with clusters as word2vec does."""
-        n, m = self._shape
+        (n, m), n_inputs, n_words = self._shape, len(source.ids), len(source.context_ids)
+
+        def uniform(rows: int, width: int) -> NDArray[np.float32]:
+            return (rng.random((rows, n), np.float32) - np.float32(0.5)) / np.float32(width)
+
         if self.variant == "columns":
-            tables = {
-                name: (rng.random((size * m, n), np.float32) - np.float32(0.5)) / np.float32(n * m)
-                for name, size in zip(("senses", "contexts"), sizes, strict=True)
-            }
-            arrays = {"chosen": np.zeros(sizes[0] * m, np.int64)}
+            tables = {"senses": uniform(n_inputs * m, n * m), "contexts": uniform(n_words * m, n * m)}
+            arrays = {"chosen": np.zeros(n_inputs * m, np.int64)}
         else:
-            n_words = sizes[1]
-            senses = (rng.random((n_words * m, n), np.float32) - np.float32(0.5)) / np.float32(n)
-            tables = {"senses": senses, "contexts": np.zeros((sizes[0], n), np.float32)}
+            if source.ids != source.context_ids:
+                expected = "a text or a relation of one kind of objects"
+                hint = "variant='columns' takes those of two kinds of objects."
+                raise InputError("MultiSenseWord2DM", "corpus", expected, "two", hint)
+            tables = {"senses": uniform(n_words * m, n), "contexts": np.zeros((n_inputs, n), np.float32)}
+            allowed = np.full(n_words, m)
+            if source.vocabulary is not None:
+                allowed = np.clip(source.vocabulary.counts // self.min_sense_count, 1, m)
             arrays = {
                 "centres": np.zeros((n_words * m, n), np.float32),
                 "chosen": np.zeros(n_words * m, np.int64),
                 "known": np.zeros(n_words, np.int64),
-                "allowed": np.full(n_words, m),
+                "allowed": allowed,
                 "middle": np.zeros(n + 1, np.float32),
             }
-            if self._counts is not None:
-                arrays["allowed"] = np.clip(self._counts // self.min_sense_count, 1, m)
         return tables | arrays | (adam_state(tables) if self.optimizer == "adam" else {})
 
-    def _trainer(self, arrays: Arrays) -> TrainWindows:
+    def _train(self, arrays: Arrays) -> TrainWindows:
+        tables, m = (arrays["senses"], arrays["contexts"]), self._shape[1]
+        if self.optimizer == "adam":
+            moments = moments_of(arrays, "senses"), moments_of(arrays, "contexts")
+        else:
+            none = np.empty((0, 0), np.float32)
+            moments = 2 * ((none, none, np.empty(0, np.int64), none.ravel()),)
+        if self.variant == "columns":
+            columns, own = (*tables, arrays["chosen"]), self.noise_column == "own"
+            return lambda windows, rate, sums: train_columns(
+                tuple(windows), np.float32(rate), (m, own), columns, moments, sums
+            )
 
-        return trainer_of(self, arrays)
+        first = self._rates[self.optimizer] if self.learning_rate is None else self.learning_rate
+        senses_from = max((1 - _ONE_SENSE) * first, min(self.min_learning_rate, first))
+        going_on = bool(arrays["known"].any())  # of a partial fit: the words of contexts have vectors
+        threshold = np.float32(np.inf if self.new_sense_threshold is None else self.new_sense_threshold)
+        counts = (arrays[name] for name in ("chosen", "known", "allowed"))
+        clusters = (*tables, arrays["centres"].reshape(-1), *counts, arrays["middle"])
+
+        def train(windows: Windows, rate: float, sums: NDArray[np.float64]) -> None:
+            told_apart = going_on or rate <= senses_from
+            options = m, threshold if told_apart else np.float32(np.nan), np.float32(_MEMORY)
+            train_clusters(tuple(windows), np.float32(rate), options, clusters, moments, sums)
+
+        return train
 
     def _views(self, arrays: Arrays) -> tuple[Floats, Floats]:
         """Return the vectors of the words around, and of the centres, whose the senses are with clusters."""
@@ -653,9 +339,7 @@ class MultiSenseWord2DM(WordModel):
         senses, contexts = arrays["senses"].reshape(-1, n * m), arrays["contexts"]
         return (contexts, senses) if self.variant == "clusters" else (senses, contexts.reshape(-1, n * m))
 
-    def _usable(self, given: Embedding) -> Embedding:
-        from nearfar.words.model import of_length
-
+    def _check_init(self, given: Embedding) -> Embedding:
         owner = "MultiSenseWord2DM"
         if self.variant == "columns":
             hint = "With the same vector in all its columns, a word would only ever use the first."
@@ -668,20 +352,14 @@ class MultiSenseWord2DM(WordModel):
         if outputs is not None:
             arrays["contexts"][outputs.rows] = outputs.vectors
 
-    def _recall(self, arrays: Arrays) -> None:
-        """Do nothing: ``_kept`` has all."""
-
-    def _kept(self, arrays: Arrays) -> Arrays:
-        return {name: array for name, array in arrays.items() if name != "allowed"}  # with new counts it may be more
-
-    def _finish(self, state: WordState) -> None:
+    def _finish(self, state: TrainingState) -> None:
         n, m = self._shape
-        own, other = (state.Y, state.X) if self.variant == "clusters" else (state.X, state.Y)
+        senses, others = (state.Y, state.X) if self.variant == "clusters" else (state.X, state.Y)
         self.sense_counts_ = state.arrays["chosen"].reshape(-1, m)
         if self.variant == "clusters":
-            own = np.where(np.repeat(self.sense_counts_ > 0, n, axis=1), own, np.float32(0))
-        self.sense_vectors_ = np.ascontiguousarray(own).reshape(-1, m, n)
-        self.context_factors_ = np.ascontiguousarray(other.reshape(len(other), -1, n).swapaxes(1, 2))
+            senses = np.where(np.repeat(self.sense_counts_ > 0, n, axis=1), senses, np.float32(0))
+        self.sense_vectors_ = np.ascontiguousarray(senses).reshape(-1, m, n)
+        self.context_factors_ = np.ascontiguousarray(others.reshape(len(others), -1, n).swapaxes(1, 2))
         lengths = np.linalg.norm(self.sense_vectors_, axis=2)
         scale = np.divide(np.sqrt(self._shares()), lengths, out=np.zeros(lengths.shape), where=lengths > 0)
         self.factors_ = (self.sense_vectors_ * scale[:, :, None].astype(np.float32)).swapaxes(1, 2)
@@ -698,8 +376,6 @@ class MultiSenseWord2DM(WordModel):
     @property
     def vectors_(self) -> DensityEmbedding:
         """The density matrices with their words, as a :class:`nearfar.DensityEmbedding`."""
-        from nearfar.embedding.density import DensityEmbedding
-
         self._check_fitted("vectors_")
         parameters = {"estimator": "MultiSenseWord2DM", **self.get_params(deep=False)}
         return DensityEmbedding.from_factors(self.factors_, self._words, parameters=parameters)
@@ -735,8 +411,6 @@ class MultiSenseWord2DM(WordModel):
         >>> [len(sense.nearest) for sense in model.senses_of("at", topn=3)]
         [3]
         """
-        from nearfar.embedding.density import Sense
-
         self._check_fitted("senses_of")
         owner = "MultiSenseWord2DM.senses_of"
         topn = check_integer(owner, "topn", topn, low=1)
@@ -755,3 +429,283 @@ class MultiSenseWord2DM(WordModel):
     def _words(self) -> Ids:
         """Whose the senses are: of the words around, or of the centres."""
         return self._ids[0] if self.variant == "columns" else self._ids[1]
+
+
+# The words nearest to a sense: by their own senses, as far as these are more than rare.
+
+RARE = 0.05
+"""Senses chosen in a smaller share of a word's contexts do not count."""
+
+
+def words_near(
+    vectors: Floats, shares: NDArray[np.float64], word: int, sense: int, topn: int, *, same_column: bool
+) -> list[tuple[int, float]]:
+    """Return rows of words and cosines, best first, each word by the nearest of its senses.
+
+    Parameters
+    ----------
+    vectors : ndarray of shape (n_words, m, n)
+        Sense vectors.
+    shares : ndarray of shape (n_words, m), float64
+        How often each is chosen.
+    word, sense : int
+        The sense that is asked for; its word is left out.
+    topn : int
+    same_column : bool
+        Whether only senses of the same number are compared.
+    """
+    compared = shares >= RARE
+    compared[word] = False
+    if same_column:
+        compared[:, np.arange(shares.shape[1]) != sense] = False
+    rows, senses = np.nonzero(compared)
+    others = vectors[rows, senses]
+    k = min(topn * shares.shape[1], len(rows))
+    if not k:
+        return []
+    best, scores = nearest_rows(unit_rows(vectors[word, sense][None]), others, k, norms=row_norms(others))
+    nearest: dict[Any, float] = {}
+    for row, score in zip(rows[best[0]].tolist(), scores[0].tolist(), strict=True):
+        nearest.setdefault(row, score)
+    return list(nearest.items())[:topn]
+
+
+_ONE, _ZERO = np.float32(1), np.float32(0)
+_TINY = np.float32(1e-30)
+
+
+@jit(fastmath=FAST, error_model="numpy")
+def train_columns(windows, rate, options, columns, moments, sums):
+    """Train on windows, pair by pair; ``options`` are m, and whether noise meets a word in a column of its own.
+
+    ``columns`` are (X, Y, chosen): the tables of the words around and of the centres, m rows each, and how often a true
+    pair took each row of the first. ``moments`` are ``Moments`` of X and of Y, empty where steps are plain. At rate 0
+    nothing changes.
+    """
+    (m, own), (inputs, starts, outputs, _), (X, Y, chosen) = options, windows, columns
+    n, n_outs = X.shape[1], outputs.shape[1]
+    met, slopes = np.zeros(n_outs, np.int64), np.zeros(n_outs, X.dtype)
+    room = met, slopes, np.zeros((1 + m) * _padded(n), X.dtype)
+    for w in range(outputs.shape[0]):
+        if w + 1 < outputs.shape[0]:
+            for o in range(n_outs if own else 1):
+                prefetch_row(Y, outputs[w + 1, o] * m * n, m * n, 20)
+            for a in range(starts[w + 1], starts[w + 2]):
+                prefetch_row(X, inputs[a] * m * n, m * n, 20)
+        for a in range(starts[w], starts[w + 1]):
+            word = np.int64(inputs[a])
+            _pair_slopes(word, outputs[w], options, columns, room, sums)
+            if rate > 0:
+                chosen[word * m + met[0]] += 1
+                _pair_step((word, m), outputs[w], rate, columns, moments, room)
+
+
+@jit(fastmath=FAST, error_model="numpy")
+def best_column(X, x, Y, y, shape):
+    """Return (l, score): the column in which the product of two words is largest, the first of equal ones."""
+    n, m = shape
+    best, column = _dot(X, x, Y, y, n), 0
+    for other in range(1, m):
+        score = _dot(X, x + other * n, Y, y + other * n, n)
+        if score > best:
+            best, column = score, other
+    return column, best
+
+
+@jit(fastmath=FAST, error_model="numpy")
+def _pair_slopes(word, outs, options, columns, room, sums):
+    """Write in which column each output meets the word, and the slope there; noise that is the centre has none."""
+    (m, own), (met, slopes, _), (X, Y, _) = options, room, columns
+    n = X.shape[1]
+    for o in range(outs.size):
+        slopes[o] = _ZERO
+        if o > 0 and outs[o] == outs[0]:
+            continue
+        x, y = word * m * n, np.int64(outs[o]) * m * n
+        if o == 0 or own:
+            met[o], score = best_column(X, x, Y, y, (n, m))
+        else:
+            met[o], score = met[0], _dot(X, x + met[0] * n, Y, y + met[0] * n, n)
+        slopes[o], loss = _slope(score, _ONE if o == 0 else -_ONE)
+        sums[0] += loss
+        sums[1] += 1
+
+
+@jit(fastmath=FAST, error_model="numpy")
+def _pair_step(word_and_m, outs, rate, columns, moments, room):
+    """Move what the slopes say, from where all is; ``change`` is scratch: of an output, of the columns of the word."""
+    (word, m), (met, slopes, change), (X, Y, _) = word_and_m, room, columns
+    n, width, begin = X.shape[1], _padded(X.shape[1]), np.int64(0)
+    for o in range(outs.size):
+        if slopes[o] != _ZERO:
+            at, y = (1 + met[o]) * width, (np.int64(outs[o]) * m + met[o]) * n
+            _gather(change, at, slopes[o], Y, y, n, not _came_before(o, met, slopes))
+    for o in range(outs.size):
+        if slopes[o] != _ZERO:
+            _gather(change, begin, slopes[o], X, (word * m + met[o]) * n, n, True)
+            _move(Y, np.int64(outs[o]) * m + met[o], change, begin, rate, moments[1])
+    for o in range(outs.size):
+        if slopes[o] != _ZERO and not _came_before(o, met, slopes):
+            _move(X, word * m + met[o], change, (1 + met[o]) * width, rate, moments[0])
+
+
+@jit(inline="always")
+def _came_before(o, met, slopes):
+    """Return whether an output before this one meets the word in the same column."""
+    found = False
+    for before in range(o):
+        found |= slopes[before] != _ZERO and met[before] == met[o]
+    return found
+
+
+@jit(fastmath=FAST, error_model="numpy")
+def train_clusters(windows, rate, options, clusters, moments, sums):  # noqa: C901 - one loop, in three parts
+    """Train on windows; ``options`` are (m, threshold, memory). At rate 0 nothing changes.
+
+    ``clusters`` are (B, G, centres, chosen, known, allowed, mean): B the vectors of senses, m rows for a word, G those
+    of contexts; ``centres``, flat, and ``chosen``, how often each sense was, are in the order of B; ``known`` and
+    ``allowed`` are the senses that a word has and may have; ``mean`` is that of about ``memory`` contexts, and at its
+    end of how many. The threshold is the cosine below which a context fits no sense, NaN as long as every word has but
+    one and clusters are not looked at.
+    """
+    # Arrays by name, and no tuples of them within the loop: each would count its references for every window.
+    (m, threshold, memory), (inputs, starts, outputs, _) = options, windows
+    B, G, centres, chosen, known, allowed, mean = clusters
+    b_moments, g_moments = moments
+    n, n_outs, most, begin = B.shape[1], outputs.shape[1], 0, np.int64(0)
+    for w in range(starts.size - 1):
+        most = max(most, starts[w + 1] - starts[w])
+    slopes, change = np.zeros(most + n_outs, B.dtype), np.zeros(2 * _padded(n), B.dtype)
+    padded, middle = np.zeros(_padded(n), B.dtype), np.empty(n + 1, B.dtype)
+    context = padded[:n]
+    for k in range(n + 1):
+        middle[k] = mean[k]
+    for w in range(outputs.shape[0]):
+        around, outs = inputs[starts[w] : starts[w + 1]], outputs[w]
+        p, centre = around.size, np.int64(outs[0])
+        row = centre * m
+        if w + 1 < outputs.shape[0]:
+            prefetch_row(B, outputs[w + 1, 0] * m * n, m * n, 8)
+            prefetch_row(centres, outputs[w + 1, 0] * m * n, m * n, 8)
+            for o in range(1, n_outs):
+                prefetch_row(G, outputs[w + 1, o] * n, n, 8)
+
+        # The sense of the centre: that of the nearest cluster, or a new one.
+        if threshold == threshold:
+            share = B.dtype.type(1 / p)
+            for a in range(p):
+                _gather(padded, begin, share, G, np.int64(around[a]) * n, n, a == 0)
+            n_known = known[centre]  # read once: another thread may open a sense, too
+            sense, cosine = nearest_sense(context, centres[row * n : (row + n_known) * n], n_known, middle)
+            if rate > 0:
+                if n_known < allowed[centre] and (n_known == 0 or cosine < threshold):
+                    sense = n_known
+                    known[centre] = n_known + 1
+                    if n_known == 0:
+                        chosen[row] = 0
+                    for k in range(n):  # it begins as the first one is
+                        B[row + sense, k] = B[row, k]
+                chosen[row + sense] += 1
+                middle[n] = min(middle[n] + _ONE, memory)
+                share, slow = B.dtype.type(1 / chosen[row + sense]), _ONE / middle[n]
+                for k in range(n):
+                    centres[(row + sense) * n + k] += share * (context[k] - centres[(row + sense) * n + k])
+                    middle[k] += slow * (context[k] - middle[k])
+            row += sense
+        elif rate > 0:
+            chosen[row] += 1
+
+        _cluster_step(around, outs, row, rate, B, G, b_moments, g_moments, slopes, change, sums)
+    if rate > 0:
+        for k in range(n + 1):
+            mean[k] = middle[k]
+
+
+@jit(fastmath=FAST, error_model="numpy")
+def _cluster_step(around, outs, row, rate, B, G, b_moments, g_moments, slopes, change, sums):
+    """Do one step of skip-gram from one sense vector to the words around; each has all noise words but itself.
+
+    Arrays one by one: a tuple of them would count their references in every window.
+    """
+    n, p, begin = B.shape[1], around.size, np.int64(0)
+    for i in range(p + outs.size - 1):
+        true = i < p
+        word = np.int64(around[i] if true else outs[i - p + 1])
+        count = 1
+        if not true:
+            count = p
+            for a in range(p):
+                count -= around[a] == word
+        slope, loss = _slope(_dot(B, row * n, G, word * n, n), _ONE if true else -_ONE)
+        slopes[i] = slope * np.float32(count)
+        sums[0] += loss * count
+        sums[1] += count
+        _gather(change, begin, slopes[i], G, word * n, n, i == 0)
+    if rate == 0:
+        return
+    for i in range(p + outs.size - 1):
+        if slopes[i] != _ZERO:
+            word = np.int64(around[i] if i < p else outs[i - p + 1])
+            _gather(change, _padded(n), slopes[i], B, row * n, n, True)
+            _move(G, word, change, _padded(n), rate, g_moments)
+    _move(B, row, change, begin, rate, b_moments)
+
+
+@jit(fastmath=FAST, error_model="numpy")
+def nearest_sense(context, centres, known, middle):
+    """Return (sense, cosine): of the ``known`` centres the one in whose direction the context is, from ``middle``."""
+    n = context.size
+    best, sense = -np.float32(2), 0
+    for s in range(known):
+        product, size, norm = context[0] * _ZERO, context[0] * _ZERO, context[0] * _ZERO
+        for k in range(n):
+            a, b = context[k] - middle[k], centres[s * n + k] - middle[k]
+            product += a * b
+            size += a * a
+            norm += b * b
+        cosine = product / (np.sqrt(size * norm) + _TINY)
+        if cosine > best:
+            best, sense = cosine, s
+    return sense, best
+
+
+@jit(fastmath=FAST, error_model="numpy", inline="always")
+def _dot(X, x, Y, y, n):
+    total = zeros_like(X)
+    for k in range(0, n, LANES):
+        total = multiply_add_lanes(load(X, x + k, n - k), load(Y, y + k, n - k), total)
+    return lane_sum(total)
+
+
+@jit(fastmath=FAST, error_model="numpy", inline="always")
+def _gather(scratch, c, scale, Y, y, n, fresh):
+    """Add scale Y[y : y + n] to scratch, or put it there; scratch is padded: whole vectors are read back at once."""
+    for k in range(0, n, LANES):
+        total = zeros_like(scratch) if fresh else load(scratch, c + k, LANES)
+        store(scratch, c + k, LANES, multiply_add(scale, load(Y, y + k, n - k), total))
+
+
+@jit(inline="always")
+def _padded(n):
+    return -(-n // LANES) * LANES
+
+
+@jit(fastmath=FAST, error_model="numpy", inline="always")
+def _slope(score, sign):
+    """Return the derivative of ln sigma(sign score), and -ln sigma(sign score)."""
+    x = sign * score
+    e = exp(-abs(x))
+    # sigma(-x), without overflow: e / (1 + e) for x >= 0
+    return sign * ((e if x >= _ZERO else _ONE) / (_ONE + e)), ln1p(e) + max(-x, _ZERO)
+
+
+@jit(fastmath=FAST, error_model="numpy", inline="always")
+def _move(table, row, change, c, rate, moments):
+    """Move a vector along change[c : c + n], which is minus the gradient."""
+    n = table.shape[1]
+    if moments[0].size == 0:
+        for k in range(0, n, LANES):
+            moved = multiply_add(rate, load(change, c + k, n - k), load(table, row * n + k, n - k))
+            store(table, row * n + k, n - k, moved)
+    else:
+        adam_row(table, row, change[c : c + n], moments, rate)

@@ -11,15 +11,17 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
-from itertools import pairwise
+from itertools import chain, pairwise
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from nearfar._core.ids import Ids
 from nearfar._core.jit import jit
-from nearfar._core.random import STEP, alias_table, splitmix
+from nearfar._core.random import STEP, alias_draw, alias_table, below, packed_alias_table, splitmix, unit_of
 from nearfar._core.threads import even_bounds, run_blocks
+from nearfar.base import relation_identity
 from nearfar.relations.matrix import Relation
 from nearfar.relations.operators import (
     LinearOperator,
@@ -32,84 +34,7 @@ from nearfar.relations.operators import (
     blocks_of,
 )
 from nearfar.text.vocabulary import Vocabulary
-from nearfar.words.windows import HowToDraw, Windows, alias_draw, noise_of, packed_alias_table, unit_of
-
-# ------------------------------------------------------------
-# Compiled kernels that draw from a relation: alias tables of the rows of a sparse matrix, a step, a choice.
-
-_HALF, _LOW = np.uint64(32), np.uint64(0xFFFFFFFF)
-
-
-@jit
-def alias_rows(indptr, indices, data, follow, start, stop, table):
-    """Write for rows start to stop the packed alias tables of ``data * follow[indices]``; a row may be all zero."""
-    for row in range(start, stop):
-        begin, end = indptr[row], indptr[row + 1]
-        weights = np.empty(end - begin)
-        for k in range(begin, end):
-            weight = follow[indices[k]]
-            weights[k - begin] = weight if data is None else weight * data[k]
-        if not weights.sum() > 0:
-            continue
-        thresholds, aliases = alias_table(weights)
-        for k in range(weights.size):
-            whole = thresholds[k] >= 1.0
-            high = np.uint64(0) if whole else np.uint64(thresholds[k] * 2.0**32)
-            table[begin + k] = (high << _HALF) | np.uint64(k if whole else aliases[k])
-
-
-@jit
-def take_step(indptr, indices, table, at, state):
-    """Move each place of ``at`` along its row, by its table, or evenly where there is none."""
-    now = state[0]
-    for k in range(at.size):
-        begin = indptr[at[k]]
-        size = indptr[at[k] + 1] - begin
-        bits = splitmix(now)
-        now += STEP
-        if table.size == 0:
-            entry = np.int64(((bits >> _HALF) * np.uint64(size)) >> _HALF)
-        else:
-            entry = np.int64(alias_draw(bits, table[begin : begin + size]))
-        at[k] = indices[begin + entry]
-    state[0] = now
-
-
-@jit
-def choose(cumulative, at, state, chosen):
-    """Draw for each place a row of ``cumulative``, in which probabilities of a column add up to 1."""
-    now, last = state[0], cumulative.shape[0] - 1
-    for k in range(at.size):
-        unit = unit_of(splitmix(now))
-        now += STEP
-        term = 0
-        while term < last and unit >= cumulative[term, at[k]]:
-            term += 1
-        chosen[k] = term
-    state[0] = now
-
-
-@jit
-def draw_centres(table, state, centres):
-    """Fill ``centres`` with draws from a packed alias table."""
-    now = state[0]
-    for k in range(centres.size):
-        centres[k] = alias_draw(splitmix(now), table)
-        now += STEP
-    state[0] = now
-
-
-@jit
-def draw_outs(centres, each, noise, state, outs):
-    """Write windows' outs: ``each`` times every centre, with noise of its own."""
-    now = state[0]
-    for w in range(outs.shape[0]):
-        outs[w, 0] = centres[w // each]
-        for o in range(1, outs.shape[1]):
-            outs[w, o] = alias_draw(splitmix(now), noise)
-            now += STEP
-    state[0] = now
-
+from nearfar.words.windows import SamplingOptions, Windows, noise_table
 
 CENTRES = 100
 """Windows of an epoch, for each column that has a relation, on average."""
@@ -118,6 +43,87 @@ BLOCK = 4096
 
 Places = NDArray[np.int32]
 Vector = NDArray[np.float64]
+
+
+class RelationWindows:
+    """Windows of a relation: a column's object as the centre, ``window`` of the objects related to it as inputs.
+
+    Parameters
+    ----------
+    relation : Relation
+    options : SamplingOptions
+        ``sample`` and ``shrink_window`` have no use here.
+    n_jobs : int
+    """
+
+    unit = "window"
+    vocabulary: Vocabulary | None = None
+
+    def __init__(self, relation: Relation, options: SamplingOptions, n_jobs: int) -> None:
+        self.relation, self.options, self.n_jobs = relation, options, n_jobs
+        self.ids, self.context_ids = relation.row_ids, relation.column_ids
+        self.isolates = np.flatnonzero(relation.row_sums == 0)
+        self.step, weights = steps_of(relation.operator, np.ones(relation.shape[0]), n_jobs, transposed=True)
+        self.centres, self.noise = packed_alias_table(weights), noise_table(weights, options.noise_exponent)
+        self.blocks = list(pairwise(even_bounds(CENTRES * int((weights > 0).sum()), BLOCK).tolist()))
+
+    def windows(self, start: int, stop: int, seed: int) -> Iterator[Windows]:
+        """Draw as many windows as a block has, piece by piece."""
+        state = np.full(1, seed, np.uint64)
+        window, size = self.options.window, self.options.piece
+        each = 1 if self.options.shared_negatives else window  # windows of a centre
+        for first in range(start, stop, size):
+            centres = np.empty(min(size, stop - first), np.int32)
+            draw(self.centres, state, centres)
+            inputs = np.repeat(centres, window)
+            self.step.go(inputs, state)
+            outs = np.empty((centres.size * each, 1 + self.options.n_negative), np.int32)
+            noise = np.empty(outs[:, 1:].size, np.int32)
+            draw(self.noise, state, noise)
+            outs[:, 0], outs[:, 1:] = np.repeat(centres, each), noise.reshape(len(outs), -1)
+            starts = np.arange(0, inputs.size + 1, window // each)
+            yield Windows(inputs, starts, outs, np.arange(0, outs.shape[0] + 1, each))
+
+    def fingerprint(self) -> dict[str, Any]:
+        """Return the digests of the relation and its ids."""
+        return relation_identity(self.relation, self.n_jobs)
+
+
+class KnownNodes:
+    """Windows of a relation in the numbers of nodes that a model knows already, and of all new ones after them.
+
+    Parameters
+    ----------
+    source : RelationWindows
+    known : (Ids, Ids)
+        Of the rows and of the columns fitted before.
+    """
+
+    def __init__(self, source: RelationWindows, known: tuple[Ids, Ids]) -> None:
+        self.source, self.unit, self.vocabulary, self.blocks = source, source.unit, source.vocabulary, source.blocks
+        self.ids, self.rows = _extended(known[0], source.ids)
+        self.context_ids, self.columns = _extended(known[1], source.context_ids)
+        self.isolates = np.setdiff1d(np.arange(len(self.ids)), np.delete(self.rows, source.isolates))
+
+    def windows(self, start: int, stop: int, seed: int) -> Iterator[Windows]:
+        """Draw the windows of a block."""
+        for windows in self.source.windows(start, stop, seed):
+            yield windows._replace(inputs=self.rows[windows.inputs], outs=self.columns[windows.outs])
+
+    def fingerprint(self) -> dict[str, Any]:
+        """Return that of the relation."""
+        return self.source.fingerprint()
+
+
+def _extended(known: Ids, given: Ids) -> tuple[Ids, Places]:
+    """Return known ids with new ones after them, and where the given ones are among them."""
+    places = known.rows(given)
+    new = np.flatnonzero(places < 0)
+    places[new] = len(known) + np.arange(new.size)
+    return Ids.of_distinct(chain(known, given.take(new))), places.astype(np.int32)
+
+
+# How to walk through an operator, factor by factor.
 
 
 class Step(ABC):
@@ -148,8 +154,10 @@ class Entries(Step):
             return
         self.table = np.zeros(self.indices.size, np.uint64)
 
+        entries = self.indptr, self.indices, np.empty(0, np.float32) if data is None else data
+
         def task(_block: int, start: int, stop: int) -> None:
-            alias_rows(self.indptr, self.indices, data, follow, start, stop, self.table)
+            alias_rows(entries, follow, start, stop, self.table)
 
         run_blocks(task, blocks_of(len(self.indptr) - 1), n_jobs)
 
@@ -158,7 +166,7 @@ class Entries(Step):
         take_step(self.indptr, self.indices, self.table, at, state)
 
 
-class Sequel(Step):
+class Chain(Step):
     """One step after the other."""
 
     def __init__(self, steps: Sequence[Step]) -> None:
@@ -174,44 +182,31 @@ class Choice(Step):
     """One of several steps, in proportion to ``masses``, shape (number of steps, number of places)."""
 
     def __init__(self, steps: Sequence[Step], masses: Sequence[Vector]) -> None:
-        self.steps, self.cumulative = steps, _cumulative(masses)
+        self.steps = steps
+        sums: Vector = np.cumsum(masses, axis=0)
+        self.cumulative = np.divide(sums, sums[-1], out=np.zeros(sums.shape), where=sums[-1] > 0)
 
     def go(self, at: Places, state: NDArray[np.uint64]) -> None:
         """Move every place by a step of its own."""
-        chosen = _chosen(self.cumulative, at, state)
+        chosen = choose(self.cumulative, at, state)
         for k, step in enumerate(self.steps):
-            _go_some(step, np.flatnonzero(chosen == k), at, state)
+            self._go_some(step, np.flatnonzero(chosen == k), at, state)
+
+    @staticmethod
+    def _go_some(step: Step, which: NDArray[np.intp], at: Places, state: NDArray[np.uint64]) -> None:
+        some = at[which]
+        step.go(some, state)
+        at[which] = some
 
 
-class Repeat(Step):
+class Repeat(Choice):
     """1 to k steps; ``steps[l]`` is the one after which l more follow, ``masses[l]`` those of l + 1 steps."""
-
-    def __init__(self, steps: Sequence[Step], masses: Sequence[Vector]) -> None:
-        self.steps, self.cumulative = steps, _cumulative(masses)
 
     def go(self, at: Places, state: NDArray[np.uint64]) -> None:
         """Move every place by as many steps as are drawn for it."""
-        more = _chosen(self.cumulative, at, state)
+        more = choose(self.cumulative, at, state)
         for left in range(len(self.steps) - 1, -1, -1):
-            _go_some(self.steps[left], np.flatnonzero(more >= left), at, state)
-
-
-def _cumulative(masses: Sequence[Vector]) -> NDArray[np.float64]:
-    sums: NDArray[np.float64] = np.cumsum(masses, axis=0)
-    np.divide(sums, sums[-1].copy(), out=sums, where=sums[-1] > 0)
-    return sums
-
-
-def _chosen(cumulative: NDArray[np.float64], at: Places, state: NDArray[np.uint64]) -> NDArray[np.int8]:
-    chosen = np.empty(at.size, np.int8)
-    choose(cumulative, at, state, chosen)
-    return chosen
-
-
-def _go_some(step: Step, which: NDArray[np.intp], at: Places, state: NDArray[np.uint64]) -> None:
-    some = at[which]
-    step.go(some, state)
-    at[which] = some
+            self._go_some(self.steps[left], np.flatnonzero(more >= left), at, state)
 
 
 def steps_of(operator: LinearOperator, follow: Vector, n_jobs: int, *, transposed: bool) -> tuple[Step, Vector]:
@@ -228,7 +223,7 @@ def steps_of(operator: LinearOperator, follow: Vector, n_jobs: int, *, transpose
         for factor in operator.factors if transposed else operator.factors[::-1]:  # from the last one backwards
             step, follow = steps_of(factor, follow, n_jobs, transposed=transposed)
             steps.insert(0, step)
-        return Sequel(steps), follow
+        return Chain(steps), follow
     if isinstance(operator, WeightedSum):
         found = [steps_of(term, follow, n_jobs, transposed=transposed) for term in operator.terms]
         masses = [weight * mass for weight, (_, mass) in zip(operator.weights, found, strict=True)]
@@ -248,45 +243,71 @@ def steps_of(operator: LinearOperator, follow: Vector, n_jobs: int, *, transpose
     return Entries(operator, follow, n_jobs, transposed=transposed), mass
 
 
-class RelationWindows:
-    """Windows of a relation: a column's object as the centre, ``how.window`` of the objects related to it as inputs.
+# Compiled draws from the rows of a sparse matrix.
 
-    Parameters
-    ----------
-    relation : Relation
-    how : HowToDraw
-        ``sample`` and ``shrink`` have no use here.
-    n_jobs : int
+_SHIFT = np.uint64(32)
+
+
+@jit
+def alias_rows(matrix, follow, start, stop, table):
+    """Write for rows start to stop the packed alias tables of ``data * follow[indices]``; a row may be all zero.
+
+    ``matrix`` is (indptr, indices, data); where ``data`` is empty, all entries are 1.
     """
+    indptr, indices, data = matrix
+    for row in range(start, stop):
+        begin, end = indptr[row], indptr[row + 1]
+        weights, total = np.empty(end - begin), 0.0
+        for k in range(begin, end):
+            weight = follow[indices[k]] if data.size == 0 else follow[indices[k]] * data[k]
+            weights[k - begin] = weight
+            total += weight
+        if not total > 0:
+            continue
+        thresholds, aliases = alias_table(weights)
+        for k in range(weights.size):
+            whole = thresholds[k] >= 1.0
+            high = np.uint64(0) if whole else np.uint64(thresholds[k] * 2.0**32)
+            table[begin + k] = (high << _SHIFT) | np.uint64(k if whole else aliases[k])
 
-    unit = "window"
-    vocabulary: Vocabulary | None = None
 
-    def __init__(self, relation: Relation, how: HowToDraw, n_jobs: int) -> None:
-        self.relation, self.how, self.n_jobs = relation, how, n_jobs
-        self.ids, self.context_ids = relation.row_ids, relation.column_ids
-        self.isolates = np.flatnonzero(relation.row_sums == 0)
-        self.step, weights = steps_of(relation.operator, np.ones(relation.shape[0]), n_jobs, transposed=True)
-        self.centres, self.noise = packed_alias_table(weights), noise_of(weights, how.noise_exponent)
-        self.blocks = list(pairwise(even_bounds(CENTRES * int((weights > 0).sum()), BLOCK).tolist()))
+@jit
+def take_step(indptr, indices, table, at, state):
+    """Move each place of ``at`` along its row, by its table, or evenly where there is none."""
+    now = state[0]
+    for k in range(at.size):
+        begin = indptr[at[k]]
+        size = indptr[at[k] + 1] - begin
+        bits = splitmix(now)
+        now += STEP
+        if table.size == 0:  # noqa: SIM108 - the two have types of their own
+            entry = below(bits, size)
+        else:
+            entry = np.int64(alias_draw(bits, table[begin : begin + size]))
+        at[k] = indices[begin + entry]
+    state[0] = now
 
-    def windows(self, start: int, stop: int, seed: int) -> Iterator[Windows]:
-        """Draw as many windows as a block has, piece by piece."""
-        state = np.full(1, seed, np.uint64)
-        window, size = self.how.window, self.how.piece()
-        each = 1 if self.how.shared else window  # windows of a centre
-        for first in range(start, stop, size):
-            centres = np.empty(min(size, stop - first), np.int32)
-            draw_centres(self.centres, state, centres)
-            inputs = np.repeat(centres, window)
-            self.step.go(inputs, state)
-            outs = np.empty((centres.size * each, 1 + self.how.n_negative), np.int32)
-            draw_outs(centres, each, self.noise, state, outs)
-            starts = np.arange(0, inputs.size + 1, window // each)
-            yield Windows(inputs, starts, outs, np.arange(0, outs.shape[0] + 1, each))
 
-    def identity(self) -> dict[str, Any]:
-        """Return the digests of the relation and its ids."""
-        from nearfar.base import relation_identity
+@jit
+def choose(cumulative, at, state):
+    """Draw for each place a row of ``cumulative``, in which probabilities of a column add up to 1."""
+    chosen, now, last = np.empty(at.size, np.int8), state[0], cumulative.shape[0] - 1
+    for k in range(at.size):
+        unit = unit_of(splitmix(now))
+        now += STEP
+        term = 0
+        while term < last and unit >= cumulative[term, at[k]]:
+            term += 1
+        chosen[k] = term
+    state[0] = now
+    return chosen
 
-        return relation_identity(self.relation, self.n_jobs)
+
+@jit
+def draw(table, state, found):
+    """Fill an array with draws from a packed alias table."""
+    now = state[0]
+    for k in range(found.size):
+        found[k] = alias_draw(splitmix(now), table)
+        now += STEP
+    state[0] = now

@@ -1,9 +1,20 @@
-"""`SkipGram`: vectors from text, or from a relation, by skip-gram with negative sampling."""
+"""`SkipGram`: vectors from text, or from a relation, by skip-gram with negative sampling.
+
+Noise is shared by a window: the words around a centre (m of them) all meet the same centre and the same K noise words,
+so that scores, and both updates, are products of small matrices, and a noise word is fetched once for m pairs.
+
+    scores   L = X Yᵀ            X: input vectors of the words around, Y: output vectors of centre and noise
+    error    G = rate (T - sigma(L))        T: 1 for the centre, 0 for noise
+    updates  X += G Y,  Y += Gᵀ X, both with the vectors as they were
+
+Rows of tables are padded with zeros to a multiple of LANES. Several threads may work on the same tables: they read and
+write without locks, and now and then one update is lost.
+"""
 # mypy: disable-error-code="misc,no-any-return,no-untyped-call,no-untyped-def,untyped-decorator"
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,177 +33,14 @@ from nearfar._core.vector import (
     store,
     zeros_like,
 )
+from nearfar.contracts import Floats
+from nearfar.embedding.vectors import Embedding
+from nearfar.errors import InputError
 from nearfar.kernels import exp, ln1p
-from nearfar.words.adam import adam_row
-from nearfar.words.model import WordModel, adam_moments, adam_state, padded
-
-if TYPE_CHECKING:
-    from nearfar.contracts import Floats
-    from nearfar.embedding.vectors import Embedding
-    from nearfar.words.model import Known
-    from nearfar.words.trainer import Arrays, TrainWindows, WordState
-    from nearfar.words.windows import Windows
-
-# ------------------------------------------------------------
-# Compiled kernels of skip-gram with negative sampling: windows, one after another.
-#
-# Noise is shared by a window: the words around a centre (m of them) all meet the same centre and the same K noise
-# words, so that scores, and both updates, are products of small matrices, and a noise word is fetched once for m pairs.
-#
-#     scores   L = X Yᵀ            X: input vectors of the words around, Y: output vectors of centre and noise
-#     error    G = rate (T - sigma(L))        T: 1 for the centre, 0 for noise
-#     updates  X += G Y,  Y += Gᵀ X, both with the vectors as they were
-#
-# Tables are flat, rows are padded with zeros to a multiple of LANES. Several threads may work on the same tables: they
-# read and write without locks, and now and then one update is lost.
-
-_ABREAST = 6  # output vectors that are handled together: a centre and five noise words
-
-
-@jit(fastmath=FAST, error_model="numpy")
-def train_windows(inputs, starts, outs, rate, X, Y, width, sums):
-    """Train on windows (see ``_windows.Windows``); add to ``sums`` the loss and the number of pairs, noise included."""
-    n_windows, n_outs = outs.shape
-    most = 0
-    for w in range(n_windows):
-        most = max(most, starts[w + 1] - starts[w])
-    scores = np.zeros((most, n_outs), X.dtype)
-    change = np.zeros(n_outs * width, X.dtype)
-    for w in range(n_windows):
-        if w + 1 < n_windows:
-            _ask_for(inputs[starts[w + 1] : starts[w + 2]], outs[w + 1], X, Y, width)
-        _window(inputs[starts[w] : starts[w + 1]], outs[w], rate, X, Y, width, scores, change, sums)
-
-
-@jit(inline="always")
-def _ask_for(around, outs, X, Y, width):
-    """Ask for the vectors of the next window; a single input is most often that of a window just before."""
-    for o in range(outs.size):
-        prefetch_row(Y, np.int64(outs[o]) * width, width, 8)
-    if around.size > 1:
-        for a in range(around.size):
-            prefetch_row(X, np.int64(around[a]) * width, width, 8)
-
-
-@jit(fastmath=FAST, error_model="numpy")
-def train_windows_by_adam(inputs, starts, outs, rate, X, Y, width, moments, sums):
-    """Do the same with steps of Adam: in every window each of its vectors, as often as it occurs, makes one.
-
-    ``moments`` is (first, second, counts) of X, the same of Y, and the table of corrections. Rate 0 changes nothing.
-    """
-    x_moments, y_moments, corrections = moments
-    n_windows, n_outs = outs.shape
-    one = X.dtype.type(1)
-    most = 0
-    for w in range(n_windows):
-        most = max(most, starts[w + 1] - starts[w])
-    scores = np.zeros((most, n_outs), X.dtype)
-    change, own = np.zeros(n_outs * width, X.dtype), np.zeros(width, X.dtype)
-    for w in range(n_windows):
-        around, now = inputs[starts[w] : starts[w + 1]], outs[w]
-        if w + 1 < n_windows:
-            _ask_for(inputs[starts[w + 1] : starts[w + 2]], outs[w + 1], X, Y, width)
-        for a in range(around.size):
-            _scores(X, np.int64(around[a]) * width, Y, now, width, scores[a])
-        _errors(around.size, now, one, scores, sums)
-        if rate == 0:
-            continue
-        _output_changes(around, n_outs, X, width, scores, change)
-        for a in range(around.size):
-            g = scores[a]
-            for k in range(0, width, LANES):
-                total = zeros_like(X)
-                for o in range(n_outs):
-                    total = multiply_add(g[o], load(Y, np.int64(now[o]) * width + k, LANES), total)
-                store(own, k, LANES, total)
-            adam_row(X, np.int64(around[a]), width, own, *x_moments, rate, corrections)
-        for o in range(n_outs):
-            if o == 0 or now[o] != now[0]:
-                adam_row(Y, np.int64(now[o]), width, change[o * width :], *y_moments, rate, corrections)
-
-
-@jit(fastmath=FAST, error_model="numpy")
-def _output_changes(around, n_outs, X, width, scores, change):
-    """Write Gᵀ X."""
-    for o in range(n_outs):
-        for k in range(0, width, LANES):
-            total = zeros_like(X)
-            for a in range(around.size):
-                total = multiply_add(scores[a, o], load(X, np.int64(around[a]) * width + k, LANES), total)
-            store(change, o * width + k, LANES, total)
-
-
-@jit(fastmath=FAST, error_model="numpy")
-def _window(around, outs, rate, X, Y, width, scores, change, sums):
-    """Do what the header says for the words around a centre, which is the first of ``outs``."""
-    for a in range(around.size):
-        _scores(X, np.int64(around[a]) * width, Y, outs, width, scores[a])
-    _errors(around.size, outs, rate, scores, sums)
-    _output_changes(around, outs.size, X, width, scores, change)
-    for a in range(around.size):
-        at, g = np.int64(around[a]) * width, scores[a]
-        for k in range(0, width, LANES):
-            total = load(X, at + k, LANES)
-            for o in range(outs.size):
-                total = multiply_add(g[o], load(Y, np.int64(outs[o]) * width + k, LANES), total)
-            store(X, at + k, LANES, total)
-    for o in range(outs.size):
-        at = np.int64(outs[o]) * width
-        for k in range(0, width, LANES):
-            store(Y, at + k, LANES, add(load(change, o * width + k, LANES), load(Y, at + k, LANES)))
-
-
-@jit(inline="always")
-def _scores(X, at, Y, outs, width, scores):
-    """Write the scalar products of an input vector with all output vectors."""
-    o = 0
-    while o + _ABREAST <= outs.size:
-        _scores_abreast(X, at, Y, outs, o, width, scores)
-        o += _ABREAST
-    while o < outs.size:
-        total = zeros_like(X)
-        for k in range(0, width, LANES):
-            total = multiply_add_lanes(load(X, at + k, LANES), load(Y, np.int64(outs[o]) * width + k, LANES), total)
-        scores[o] = lane_sum(total)
-        o += 1
-
-
-@jit(inline="always")
-def _scores_abreast(X, at, Y, outs, o, width, scores):
-    s0, s1, s2 = zeros_like(X), zeros_like(X), zeros_like(X)
-    s3, s4, s5 = zeros_like(X), zeros_like(X), zeros_like(X)
-    y0, y1, y2 = np.int64(outs[o]) * width, np.int64(outs[o + 1]) * width, np.int64(outs[o + 2]) * width
-    y3, y4, y5 = np.int64(outs[o + 3]) * width, np.int64(outs[o + 4]) * width, np.int64(outs[o + 5]) * width
-    for k in range(0, width, LANES):
-        x = load(X, at + k, LANES)
-        s0 = multiply_add_lanes(x, load(Y, y0 + k, LANES), s0)
-        s1 = multiply_add_lanes(x, load(Y, y1 + k, LANES), s1)
-        s2 = multiply_add_lanes(x, load(Y, y2 + k, LANES), s2)
-        s3 = multiply_add_lanes(x, load(Y, y3 + k, LANES), s3)
-        s4 = multiply_add_lanes(x, load(Y, y4 + k, LANES), s4)
-        s5 = multiply_add_lanes(x, load(Y, y5 + k, LANES), s5)
-    scores[o], scores[o + 1], scores[o + 2] = lane_sum(s0), lane_sum(s1), lane_sum(s2)
-    scores[o + 3], scores[o + 4], scores[o + 5] = lane_sum(s3), lane_sum(s4), lane_sum(s5)
-
-
-@jit(fastmath=FAST, error_model="numpy")
-def _errors(m, outs, rate, scores, sums):
-    """Put G in place of the scores, and add up -ln sigma(+-L); noise that is the centre itself does not count."""
-    one, zero = scores.dtype.type(1), scores.dtype.type(0)
-    for a in range(m):
-        loss = zero
-        row = scores[a]
-        for o in range(outs.size):
-            sign = one if o == 0 else -one
-            counts = one if o == 0 or outs[o] != outs[0] else zero
-            x = sign * row[o]
-            e = exp(-abs(x))
-            loss += counts * (ln1p(e) + max(-x, zero))
-            # sigma(-x), without overflow: e / (1 + e) for x >= 0
-            row[o] = counts * sign * rate * ((e if x >= zero else one) / (one + e))
-        sums[0] += loss
-    for o in range(outs.size):
-        sums[1] += m if o == 0 or outs[o] != outs[0] else 0
+from nearfar.words.adam import adam_row, adam_state, moments_of
+from nearfar.words.model import Known, WordModel, of_length, padded
+from nearfar.words.training import Arrays, TrainingState, TrainWindows
+from nearfar.words.windows import WindowSource
 
 
 class SkipGram(WordModel):
@@ -306,6 +154,8 @@ class SkipGram(WordModel):
     _capabilities: ClassVar[frozenset[str]] = WordModel._capabilities | {"two-sided"}
     _rates: ClassVar[dict[str, float]] = {"sgd": 0.025, "adam": 0.01}
 
+    _tables = ("X", "Y")
+
     embedding_: NDArray[np.float32]
     context_embedding_: NDArray[np.float32]
 
@@ -356,56 +206,41 @@ class SkipGram(WordModel):
         check_integer("SkipGram", "n_components", self.n_components, low=1)
         super()._check()
 
-    def _start(self, sizes: tuple[int, int], rng: np.random.Generator) -> Arrays:
+    def _start(self, source: WindowSource, rng: np.random.Generator) -> Arrays:
         """Return input vectors, uniform in (-1/(2d), 1/(2d)) as in word2vec, and output vectors 0."""
         d = self.n_components
-        X = (rng.random((sizes[0], d), np.float32) - np.float32(0.5)) / np.float32(d)
-        tables = {"X": padded(X), "Y": padded(np.zeros((sizes[1], d), np.float32))}
+        X = (rng.random((len(source.ids), d), np.float32) - np.float32(0.5)) / np.float32(d)
+        tables = {"X": padded(X), "Y": padded(np.zeros((len(source.context_ids), d), np.float32))}
         return tables if self.optimizer == "sgd" else tables | adam_state(tables)
 
-    def _trainer(self, arrays: Arrays) -> TrainWindows:
-
-        X, Y, width = arrays["X"].reshape(-1), arrays["Y"].reshape(-1), arrays["X"].shape[1]
-        moments = None if self.optimizer == "sgd" else adam_moments(arrays, ("X", "Y"))
-
-        def train(windows: Windows, rate: float, sums: NDArray[np.float64]) -> None:
-            drawn = (windows.inputs, windows.starts, windows.outs, np.float32(rate))
-            if moments is None:
-                train_windows(*drawn, X, Y, width, sums)
-            else:
-                train_windows_by_adam(*drawn, X, Y, width, moments, sums)
-
-        return train
+    def _train(self, arrays: Arrays) -> TrainWindows:
+        X, Y = arrays["X"], arrays["Y"]
+        if self.optimizer == "sgd":
+            return lambda windows, rate, sums: train_windows(tuple(windows), np.float32(rate), X, Y, sums)
+        moments = moments_of(arrays, "X"), moments_of(arrays, "Y")
+        return lambda windows, rate, sums: train_windows_by_adam(tuple(windows), np.float32(rate), X, Y, moments, sums)
 
     def _views(self, arrays: Arrays) -> tuple[Floats, Floats]:
         return arrays["X"][:, : self.n_components], arrays["Y"][:, : self.n_components]
 
-    def _usable(self, given: Embedding) -> Embedding:
-        from nearfar.words.model import of_length
-
+    def _check_init(self, given: Embedding) -> Embedding:
         return of_length("SkipGram", given, self.n_components)
 
     def _place(self, arrays: Arrays, inputs: Known, outputs: Known | None) -> None:
-        X, Y = self._views(arrays)
-        X[inputs.rows] = inputs.vectors
-        if outputs is not None:
-            Y[outputs.rows] = outputs.vectors
+        for table, known in zip(self._views(arrays), (inputs, outputs), strict=True):
+            if known is not None:
+                table[known.rows] = known.vectors
 
     def _recall(self, arrays: Arrays) -> None:
         for table, learned in zip(self._views(arrays), (self.embedding_, self.context_embedding_), strict=True):
             table[: len(learned)] = learned
 
-    def _kept(self, arrays: Arrays) -> Arrays:
-        return {name: array for name, array in arrays.items() if name not in ("X", "Y")}
-
-    def _finish(self, state: WordState) -> None:
-        self.embedding_, self.context_embedding_ = (np.ascontiguousarray(side) for side in (state.X, state.Y))
+    def _finish(self, state: TrainingState) -> None:
+        self.embedding_, self.context_embedding_ = np.ascontiguousarray(state.X), np.ascontiguousarray(state.Y)
 
     @property
     def vectors_(self) -> Embedding:
         """The vectors with their words, as an :class:`nearfar.Embedding`."""
-        from nearfar.embedding.vectors import Embedding
-
         self._check_fitted("vectors_")
         return Embedding(
             self.embedding_,
@@ -414,3 +249,210 @@ class SkipGram(WordModel):
             context_ids=self._ids[1],
             parameters={"estimator": "SkipGram", **self.get_params(deep=False)},
         )
+
+
+def skipgram_step(
+    around: NDArray[np.int32], outs: NDArray[np.int32], learning_rate: float, X: Floats, Y: Floats
+) -> tuple[float, int]:
+    """Train on one window, in place: a step of skip-gram with negative sampling.
+
+    The words around a centre are drawn towards it and away from noise. With ``L = X[around] Y[outs]ᵀ`` and T, 1 for
+    the centre and 0 for noise, the loss is ``-ln sigma(L)`` for the centre and ``-ln sigma(-L)`` for noise, and the
+    step is ``G = rate (T - sigma(L))``, ``X[around] += G Y[outs]``, ``Y[outs] += Gᵀ X[around]``.
+
+    Parameters
+    ----------
+    around : ndarray of shape (m,), int32
+        Rows of X, m >= 1.
+    outs : ndarray of shape (1 + K,), int32
+        Rows of Y: the centre, then its noise. Noise that is the centre itself does not count.
+    learning_rate : float
+        0 changes nothing.
+    X, Y : ndarray of shape (n, d), (n', d), float32
+        Vectors, C-contiguous; d is a multiple of 16.
+
+    Returns
+    -------
+    loss : float
+        Sum over the pairs, before the step, nats.
+    n_pairs : int
+        With those of noise.
+
+    Raises
+    ------
+    InputError
+        If an argument is not as said above.
+
+    References
+    ----------
+    Mikolov, Sutskever, Chen, Corrado & Dean (2013), "Distributed representations of words and phrases and their
+    compositionality", eq. 4.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from nearfar.words import skipgram_step
+    >>> X, Y = np.full((3, 16), 0.1, np.float32), np.zeros((3, 16), np.float32)
+    >>> loss, n_pairs = skipgram_step(np.int32([0, 2]), np.int32([1, 0]), 0.5, X, Y)
+    >>> round(loss, 3), n_pairs  # 4 ln 2
+    (2.773, 4)
+    >>> Y[:2, 0].round(3)  # the centre moves towards the words around, the noise away from them
+    array([-0.05,  0.05], dtype=float32)
+    """
+    for name, table, rows in (("X", X, around), ("Y", Y, outs)):
+        if table.dtype != np.float32 or table.ndim != 2 or table.shape[1] % LANES or not table.flags.c_contiguous:
+            got = f"{table.dtype} of shape {table.shape}"
+            raise InputError("skipgram_step", name, "float32 rows of a multiple of 16 numbers, C-contiguous", got)
+        if rows.dtype != np.int32 or not rows.size or rows.min() < 0 or rows.max() >= len(table):
+            raise InputError(
+                "skipgram_step", "around and outs", f"int32 rows of {name}, below {len(table)}", repr(rows)
+            )
+    sums = np.zeros(2)
+    windows = around, np.array([0, around.size]), outs[None], np.array([0, 1])
+    train_windows(windows, np.float32(learning_rate), X, Y, sums)
+    return float(sums[0]), int(sums[1])
+
+
+_ABREAST = 6  # output vectors that are handled together: a centre and five noise words
+
+
+@jit(fastmath=FAST, error_model="numpy")
+def train_windows(windows, rate, X, Y, sums):
+    """Train on windows, a plain tuple of ``Windows``; add to ``sums`` the loss and the number of pairs.
+
+    Noise pairs count as well.
+    """
+    inputs, starts, outs, _ = windows
+    n_outs, width = outs.shape[1], X.shape[1]
+    scores, change = _room(starts, n_outs, X)
+    for w in range(outs.shape[0]):
+        if w + 1 < outs.shape[0]:
+            _prefetch(inputs[starts[w + 1] : starts[w + 2]], outs[w + 1], X, Y)
+        around, now = inputs[starts[w] : starts[w + 1]], outs[w]
+        for a in range(around.size):
+            _scores(X, np.int64(around[a]) * width, Y, now, scores[a])
+        _errors(around.size, now, rate, scores, sums)
+        _output_changes(around, X, scores, change)
+        for a in range(around.size):
+            at, g = np.int64(around[a]) * width, scores[a]
+            for k in range(0, width, LANES):
+                total = load(X, at + k, LANES)
+                for o in range(n_outs):
+                    total = multiply_add(g[o], load(Y, np.int64(now[o]) * width + k, LANES), total)
+                store(X, at + k, LANES, total)
+        for o in range(n_outs):
+            at = np.int64(now[o]) * width
+            for k in range(0, width, LANES):
+                store(Y, at + k, LANES, add(load(change, o * width + k, LANES), load(Y, at + k, LANES)))
+
+
+@jit(fastmath=FAST, error_model="numpy")
+def train_windows_by_adam(windows, rate, X, Y, moments, sums):
+    """Do the same with steps of Adam: in every window each of its vectors, as often as it occurs, makes one.
+
+    ``moments`` is (``Moments`` of X, those of Y). Rate 0 changes nothing.
+    """
+    inputs, starts, outs, _ = windows
+    n_outs, width = outs.shape[1], X.shape[1]
+    scores, change = _room(starts, n_outs, X)
+    own = np.empty(width, X.dtype)
+    for w in range(outs.shape[0]):
+        if w + 1 < outs.shape[0]:
+            _prefetch(inputs[starts[w + 1] : starts[w + 2]], outs[w + 1], X, Y)
+        around, now = inputs[starts[w] : starts[w + 1]], outs[w]
+        for a in range(around.size):
+            _scores(X, np.int64(around[a]) * width, Y, now, scores[a])
+        _errors(around.size, now, X.dtype.type(1), scores, sums)
+        if rate == 0:
+            continue
+        _output_changes(around, X, scores, change)
+        for a in range(around.size):
+            g = scores[a]
+            for k in range(0, width, LANES):
+                total = zeros_like(X)
+                for o in range(n_outs):
+                    total = multiply_add(g[o], load(Y, np.int64(now[o]) * width + k, LANES), total)
+                store(own, k, LANES, total)
+            adam_row(X, around[a], own, moments[0], rate)
+        for o in range(n_outs):
+            if o == 0 or now[o] != now[0]:
+                adam_row(Y, now[o], change[o * width : (o + 1) * width], moments[1], rate)
+
+
+@jit(inline="always")
+def _room(starts, n_outs, X):
+    """Return room for the scores of the largest window, and for the changes of its outputs."""
+    most = 0
+    for w in range(starts.size - 1):
+        most = max(most, starts[w + 1] - starts[w])
+    return np.empty((most, n_outs), X.dtype), np.empty(n_outs * X.shape[1], X.dtype)
+
+
+@jit(inline="always")
+def _prefetch(around, outs, X, Y):
+    """Ask for the vectors of a window; a single input is most often that of a window just before."""
+    width = X.shape[1]
+    for o in range(outs.size):
+        prefetch_row(Y, np.int64(outs[o]) * width, width, 8)
+    if around.size > 1:
+        for a in range(around.size):
+            prefetch_row(X, np.int64(around[a]) * width, width, 8)
+
+
+@jit(fastmath=FAST, error_model="numpy")
+def _output_changes(around, X, scores, change):
+    """Write Gᵀ X."""
+    width = X.shape[1]
+    for o in range(scores.shape[1]):
+        for k in range(0, width, LANES):
+            total = zeros_like(X)
+            for a in range(around.size):
+                total = multiply_add(scores[a, o], load(X, np.int64(around[a]) * width + k, LANES), total)
+            store(change, o * width + k, LANES, total)
+
+
+@jit(fastmath=FAST, error_model="numpy")
+def _errors(m, outs, rate, scores, sums):
+    """Put G in place of the scores, and add up -ln sigma(+-L); noise that is the centre itself does not count."""
+    one, zero = scores.dtype.type(1), scores.dtype.type(0)
+    for a in range(m):
+        row, loss = scores[a], zero
+        for o in range(outs.size):
+            sign = one if o == 0 else -one
+            counts = one if o == 0 or outs[o] != outs[0] else zero
+            x = sign * row[o]
+            e = exp(-abs(x))
+            loss += counts * (ln1p(e) + max(-x, zero))
+            # sigma(-x), without overflow: e / (1 + e) for x >= 0
+            row[o] = counts * sign * rate * ((e if x >= zero else one) / (one + e))
+        sums[0] += loss
+    for o in range(outs.size):
+        sums[1] += m if o == 0 or outs[o] != outs[0] else 0
+
+
+@jit(inline="always")
+def _scores(X, at, Y, outs, scores):
+    """Write the scalar products of an input vector with all output vectors."""
+    width, o = X.shape[1], 0
+    while o + _ABREAST <= outs.size:
+        s0, s1, s2 = zeros_like(X), zeros_like(X), zeros_like(X)
+        s3, s4, s5 = zeros_like(X), zeros_like(X), zeros_like(X)
+        y0, y1, y2 = np.int64(outs[o]) * width, np.int64(outs[o + 1]) * width, np.int64(outs[o + 2]) * width
+        y3, y4, y5 = np.int64(outs[o + 3]) * width, np.int64(outs[o + 4]) * width, np.int64(outs[o + 5]) * width
+        for k in range(0, width, LANES):
+            x = load(X, at + k, LANES)
+            s0 = multiply_add_lanes(x, load(Y, y0 + k, LANES), s0)
+            s1 = multiply_add_lanes(x, load(Y, y1 + k, LANES), s1)
+            s2 = multiply_add_lanes(x, load(Y, y2 + k, LANES), s2)
+            s3 = multiply_add_lanes(x, load(Y, y3 + k, LANES), s3)
+            s4 = multiply_add_lanes(x, load(Y, y4 + k, LANES), s4)
+            s5 = multiply_add_lanes(x, load(Y, y5 + k, LANES), s5)
+        scores[o], scores[o + 1], scores[o + 2] = lane_sum(s0), lane_sum(s1), lane_sum(s2)
+        scores[o + 3], scores[o + 4], scores[o + 5] = lane_sum(s3), lane_sum(s4), lane_sum(s5)
+        o += _ABREAST
+    while o < outs.size:
+        total = zeros_like(X)
+        for k in range(0, width, LANES):
+            total = multiply_add_lanes(load(X, at + k, LANES), load(Y, np.int64(outs[o]) * width + k, LANES), total)
+        scores[o] = lane_sum(total)
+        o += 1

@@ -1,10 +1,24 @@
-"""`Word2DM`: density matrices of words from text."""
+"""`Word2DM`: density matrices of words from text.
+
+A word's matrix is A = B Bᵀ, B of shape (n, m). A row of a table is Bᵀ, one column of B after the other. For a window of
+words around a centre (inputs, table B) and the centre with its noise words (outs, table C):
+
+    matrices   A_t = B_t B_tᵀ, A_o = C_o C_oᵀ                    each word's once, n² m
+    scores     s_to = tr(A_t A_o) - offset                       n²
+    error      g_to = T_to - sigma(s_to)                         T: 1 for the centre, 0 for noise
+    gradient   B_t: -2 (sum_o g_to A_o - r A_t) B_t                            n² m
+               C_o: -2 (sum_t (g_to A_t - r A_o)) C_o                          n² m
+
+With p inputs and K + 1 outs that is 2 (p + K + 1) small products, where the form |C_oᵀ B_t|² of the score, which needs
+no matrix, takes 3 p (K + 1).
+"""
 # mypy: disable-error-code="misc,no-any-return,no-untyped-call,no-untyped-def,untyped-decorator"
 
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self
+from collections.abc import Callable
+from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,370 +33,20 @@ from nearfar._core.vector import (
     multiply_add,
     multiply_add_lanes,
     multiply_rows,
-    prefetch_row,
+    prefetch,
     store,
     zeros_like,
 )
+from nearfar.callbacks import Progress
 from nearfar.contracts import Floats
+from nearfar.embedding.density import DensityEmbedding, smat
+from nearfar.embedding.vectors import Embedding
+from nearfar.errors import InputError
 from nearfar.kernels import exp, ln1p
-from nearfar.words.adam import adam_row
-from nearfar.words.model import WordModel, adam_moments, adam_state, padded
+from nearfar.words.adam import adam_row, adam_state, moments_of
+from nearfar.words.model import Known, WordModel, padded
+from nearfar.words.training import Arrays, TrainingState, TrainWindows
 from nearfar.words.windows import WindowSource
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from nearfar.callbacks import Progress
-    from nearfar.embedding.density import DensityEmbedding
-    from nearfar.embedding.vectors import Embedding
-    from nearfar.words.model import Known
-    from nearfar.words.trainer import Arrays, TrainWindows, WordState
-    from nearfar.words.windows import Windows
-
-# ------------------------------------------------------------
-# Compiled kernels of Word2DM: density matrices trained on windows of words.
-#
-# A word's matrix is A = B Bᵀ, B of shape (n, m). A row of a table is Bᵀ, one column of B after the other. For a window
-# of
-# words around a centre (inputs, table B) and the centre with its noise words (outs, table C):
-#
-#     matrices   A_t = B_t B_tᵀ, A_o = C_o C_oᵀ                    each word's once, n² m
-#     scores     s_to = tr(A_t A_o) - offset                       n²
-#     error      g_to = T_to - sigma(s_to)                         T: 1 for the centre, 0 for noise
-#     gradient   B_t: -2 (sum_o g_to A_o - r A_t) B_t                            n² m
-#                C_o: -2 (sum_t (g_to A_t - r A_o)) C_o                          n² m
-#
-# With p inputs and K + 1 outs that is 2 (p + K + 1) small products, where the form |C_oᵀ B_t|² of the score, which
-# forms
-# no matrix, takes 3 p (K + 1). All products are taken block by block, sixteen columns and six rows at a time, or eight
-# and nine where no more columns are left.
-
-LONGEST = 0.5
-"""How much of its norm a B may change in a step of SGD. The scores are of fourth order, and no fixed rate is safe."""
-_PREFETCHED = 32  # vectors of a row that are asked for, at most
-_HALF, _ROWS_OF_HALF = 8, 9
-_ROWS = 6  # of a product that are formed together: enough sums at a time for the latency of an addition
-
-
-@jit(inline="always")
-def _rows(X, x, steps, Y, y, step, n_inner, n_columns, Z, z, width, n_rows):
-    """Write all rows of at most 16 columns; the last few may overlap the ones before."""
-    down = steps[0]
-    if n_columns <= _HALF and n_rows >= _ROWS_OF_HALF:  # two half vectors take as long as a whole one
-        for r in range(0, n_rows, _ROWS_OF_HALF):
-            r = min(r, n_rows - _ROWS_OF_HALF)
-            multiply_rows(
-                X, x + r * down, steps, Y, y, step, n_inner, Z, z + r * width, width, n_columns, _ROWS_OF_HALF, _HALF
-            )
-    elif n_rows >= _ROWS:
-        for r in range(0, n_rows, _ROWS):
-            r = min(r, n_rows - _ROWS)
-            multiply_rows(X, x + r * down, steps, Y, y, step, n_inner, Z, z + r * width, width, n_columns, _ROWS, LANES)
-    else:
-        for r in range(n_rows):
-            multiply_rows(X, x + r * down, steps, Y, y, step, n_inner, Z, z + r * width, width, n_columns, 1, LANES)
-
-
-@jit(fastmath=FAST, error_model="numpy")
-def form(table, at, n, m, out, to):
-    """Write A = B Bᵀ (n x n), of which only what is not above the diagonal's blocks is computed."""
-    for c in range(0, n, LANES):
-        _rows(table, at + c, (1, n), table, at + c, n, m, n - c, out, to + c * n + c, n, n - c)
-    for r in range(n):
-        for c in range((r // LANES + 1) * LANES, n):
-            out[to + r * n + c] = out[to + c * n + r]
-
-
-@jit(fastmath=FAST, error_model="numpy")
-def multiply(table, at, matrix, sizes, out, to):
-    """Write (A B)ᵀ = Bᵀ A, m x n, for a symmetric A."""
-    n, m, _ = sizes
-    for c in range(0, n, LANES):
-        _rows(table, at, (n, 1), matrix, c, n, n, n - c, out, to + c, n, m)
-
-
-@jit(fastmath=FAST, error_model="numpy")
-def _dot(X, x, Y, y, size):
-    s0, s1 = zeros_like(X), zeros_like(X)
-    for k in range(0, size, 2 * LANES):
-        s0 = multiply_add_lanes(load(X, x + k, LANES), load(Y, y + k, LANES), s0)
-        left = size - k - LANES
-        s1 = multiply_add_lanes(load(X, x + k + LANES, left), load(Y, y + k + LANES, left), s1)
-    return lane_sum(s0) + lane_sum(s1)
-
-
-@jit(fastmath=FAST, error_model="numpy")
-def _mix(weights, X, out):
-    """Write the sum of weights[i] X[i]."""
-    size = out.size
-    for k in range(0, size, LANES):
-        total = zeros_like(X)
-        for i in range(weights.size):
-            total = multiply_add(weights[i], load(X, i * size + k, LANES), total)
-        store(out, k, LANES, total)
-
-
-@jit(fastmath=FAST, error_model="numpy")
-def _add(scale, X, x, table, at, width):
-    """Add ``scale`` times a row of X to a row of a table."""
-    for k in range(0, width, LANES):
-        store(table, at + k, LANES, multiply_add(scale, load(X, x + k, LANES), load(table, at + k, LANES)))
-
-
-@jit(fastmath=FAST, error_model="numpy")
-def _errors(outs, offset, scores, sums):
-    """Put g in place of the scores, and add up the loss; noise that is the centre itself does not count."""
-    one, zero = scores.dtype.type(1), scores.dtype.type(0)
-    for a in range(scores.shape[0]):
-        loss = zero
-        for o in range(outs.size):
-            sign = one if o == 0 else -one
-            counts = one if o == 0 or outs[o] != outs[0] else zero
-            x = sign * (scores[a, o] - offset)
-            e = exp(-abs(x))
-            loss += counts * (ln1p(e) + max(-x, zero))
-            scores[a, o] = counts * sign * ((e if x >= zero else one) / (one + e))
-            sums[1] += counts
-        sums[0] += loss
-
-
-@jit(fastmath=FAST, error_model="numpy")
-def _room(starts, n_outs, sizes, like):
-    """Return what a window is worked out in: matrices around, of the outs, scores, a mixed matrix, gradients."""
-    n, _, width = sizes
-    square, most = -(-n * n // LANES) * LANES, 1
-    for w in range(starts.size - 1):
-        most = max(most, starts[w + 1] - starts[w])
-    around, out = np.zeros(most * square, like.dtype), np.zeros(n_outs * square, like.dtype)
-    scores, mixed = np.zeros((most, n_outs), like.dtype), np.zeros(square, like.dtype)
-    return around, out, scores, mixed, np.zeros(max(most, n_outs) * width, like.dtype)
-
-
-@jit(fastmath=FAST, error_model="numpy")
-def _score(inputs, outs, offset, B, C, sizes, room, sums):
-    """Form the matrices of a window, write its errors in place of the scores, and add up its loss."""
-    n, m, width = sizes
-    around, out, scores, mixed, _ = room
-    square = mixed.size
-    for a in range(inputs.size):
-        form(B, np.int64(inputs[a]) * width, n, m, around, a * square)
-    for o in range(outs.size):
-        form(C, np.int64(outs[o]) * width, n, m, out, o * square)
-    for a in range(inputs.size):
-        for o in range(outs.size):
-            scores[a, o] = _dot(around, a * square, out, o * square, square)
-    _errors(outs, offset, scores[: inputs.size], sums)
-
-
-@jit(fastmath=FAST, error_model="numpy")
-def _change(weights, others, ridge, matrices, place, table, word, sizes, mixed, gradients, to):
-    """Write how a word is to change, half of minus the gradient: the others' matrices, less its own, times its B."""
-    square, width = mixed.size, sizes[2]
-    _mix(weights, others, mixed)
-    if ridge != 0:
-        _add(-ridge, matrices, place * square, mixed, 0, square)
-    multiply(table, np.int64(word) * width, mixed, sizes, gradients, to * width)
-
-
-@jit(fastmath=FAST, error_model="numpy")
-def _step(step, matrix):
-    """Return a step, shortened where ``step * matrix`` has a norm above LONGEST: so no B changes by more of its own."""
-    norm, longest = np.sqrt(_dot(matrix, 0, matrix, 0, matrix.size)), matrix.dtype.type(LONGEST)
-    return step if step * norm <= longest or norm != norm else longest / norm
-
-
-@jit(inline="always")
-def _ask_for_window(inputs, outs, B, C, width):
-    """Ask for the rows of a window that is to come."""
-    for o in range(outs.size):
-        prefetch_row(C, np.int64(outs[o]) * width, width, _PREFETCHED)
-    for a in range(inputs.size):
-        prefetch_row(B, np.int64(inputs[a]) * width, width, _PREFETCHED)
-
-
-@jit(fastmath=FAST, error_model="numpy")
-def train_by_sgd(inputs, starts, outs, rate, constants, B, C, sizes, sums):
-    """Train on windows (see ``_windows.Windows``), each at once; add to ``sums`` the loss and the number of pairs.
-
-    ``B`` and ``C`` are flat, ``sizes`` is (n, m, length of a row), ``constants`` (offset, r); rate and constants are of
-    their type. The loss is without what r adds to it, r/2 (|A_t|² + sum_o |A_o|²) for each pair.
-    """
-    (offset, ridge), width = constants, sizes[2]
-    room = _room(starts, outs.shape[1], sizes, B)
-    around, out, scores, mixed, gradients = room
-    steps = np.zeros(max(scores.shape), B.dtype)
-    for w in range(outs.shape[0]):
-        if w + 1 < outs.shape[0]:
-            _ask_for_window(inputs[starts[w + 1] : starts[w + 2]], outs[w + 1], B, C, width)
-        words = inputs[starts[w] : starts[w + 1]]
-        _score(words, outs[w], offset, B, C, sizes, room, sums)
-        if rate == 0:
-            continue
-        for a in range(words.size):
-            _change(scores[a], out, ridge, around, a, B, words[a], sizes, mixed, gradients, a)
-            steps[a] = _step(rate + rate, mixed)
-        for a in range(words.size):  # a word may come twice: all move from where they were
-            _add(steps[a], gradients, a * width, B, np.int64(words[a]) * width, width)
-        for o in range(outs.shape[1]):
-            own = ridge * B.dtype.type(words.size)
-            _change(scores[: words.size, o], around, own, out, o, C, outs[w, o], sizes, mixed, gradients, o)
-            steps[o] = _step(rate + rate, mixed)
-        for o in range(outs.shape[1]):
-            if o == 0 or outs[w, o] != outs[w, 0]:
-                _add(steps[o], gradients, o * width, C, np.int64(outs[w, o]) * width, width)
-
-
-@jit(fastmath=FAST, error_model="numpy")
-def train_by_adam(windows, rate, constants, batch, B, C, sizes, moments, most_rows, sums):
-    """Do the same with steps of Adam: one for each word that comes in a batch of sentences, along its mean gradient.
-
-    ``windows`` is (inputs, starts, outs, sentences). ``moments`` is that of B, that of C, and the table of corrections,
-    as ``adam_row`` takes them. A batch ends early where it has come to ``most_rows`` words.
-    """
-    inputs, starts, outs, sentences = windows
-    b_moments, c_moments, corrections = moments
-    offset, ridge = constants
-    width, n_outs = sizes[2], outs.shape[1]
-    room = _room(starts, n_outs, sizes, B)
-    around, out, scores, mixed, gradients = room
-    capacity = max(most_rows, n_outs, scores.shape[0])
-    b_batch, c_batch = _batch(B, width, capacity), _batch(C, width, capacity)
-    counts = np.zeros(3, np.int64)  # words of the batch in B, in C, true pairs
-    for s in range(sentences.size - 1):
-        for w in range(sentences[s], sentences[s + 1]):
-            if w + 1 < outs.shape[0]:
-                _ask_for_window(inputs[starts[w + 1] : starts[w + 2]], outs[w + 1], B, C, width)
-            words = inputs[starts[w] : starts[w + 1]]
-            if counts[0] + words.size > capacity or counts[1] + n_outs > capacity:
-                _steps(B, b_batch, counts, 0, b_moments, rate, corrections)
-                _steps(C, c_batch, counts, 1, c_moments, rate, corrections)
-                counts[:] = 0
-            _score(words, outs[w], offset, B, C, sizes, room, sums)
-            if rate == 0:
-                continue
-            counts[2] += words.size
-            for a in range(words.size):
-                _change(scores[a], out, ridge, around, a, B, words[a], sizes, mixed, gradients, 0)
-                _keep(gradients[:width], words[a], b_batch, counts, 0)
-            for o in range(n_outs):
-                if o == 0 or outs[w, o] != outs[w, 0]:
-                    own = ridge * B.dtype.type(words.size)
-                    _change(scores[: words.size, o], around, own, out, o, C, outs[w, o], sizes, mixed, gradients, 0)
-                    _keep(gradients[:width], outs[w, o], c_batch, counts, 1)
-        if (s + 1) % batch == 0 or s + 2 == sentences.size:
-            _steps(B, b_batch, counts, 0, b_moments, rate, corrections)
-            _steps(C, c_batch, counts, 1, c_moments, rate, corrections)
-            counts[:] = 0
-
-
-@jit
-def _batch(table, width, capacity):
-    """Return room for sums of gradients: where a word's is (-1: nowhere yet), whose it is, the sums."""
-    places = np.full(table.size // width, -1, np.int32)
-    return places, np.empty(capacity, np.int32), np.empty(capacity * width, table.dtype)
-
-
-@jit(fastmath=FAST, error_model="numpy")
-def _keep(gradient, word, batch, counts, side):
-    """Add a gradient to the sum of a word."""
-    places, words, total = batch
-    width, one = gradient.size, gradient.dtype.type(1)
-    if places[word] < 0:
-        place = counts[side]
-        places[word], words[place] = place, word
-        counts[side] += 1
-        total[place * width : (place + 1) * width] = gradient
-    else:
-        _add(one, gradient, 0, total, np.int64(places[word]) * width, width)
-
-
-@jit(fastmath=FAST, error_model="numpy")
-def _steps(table, batch, counts, side, moments, rate, corrections):
-    """Make the steps of a batch: twice the sum of g A B over the pairs is minus the gradient of the mean loss."""
-    places, words, total = batch
-    width, kind = total.size // words.size, table.dtype.type
-    scale = kind(2) / kind(max(counts[2], 1))
-    for i in range(counts[side]):
-        change = total[i * width : (i + 1) * width]
-        change *= scale
-        adam_row(table, np.int64(words[i]), width, change, *moments, rate, corrections)
-        places[words[i]] = -1
-
-
-# ------------------------------------------------------------
-# How strongly true pairs of words pull their density matrices together, watched while a model is trained.
-#
-# The pull of a true pair on B_t is ``2 (1 - sigma(s)) A_c B_t``: however wrong the score s, it is weak where the two
-# matrices are small, as at a small start, and where they are orthogonal. Which of the two it is, is told apart: the
-# first
-# by the norms, ``|A_t| |A_c|``, the second by the alikeness ``tr(A_t A_c) / (|A_t| |A_c|)``, in [0, 1].
-
-EDGES = (0.0, 0.01, 0.03, 0.1, 0.3, 1.0)
-TINY = 0.01
-_PAIRS, _BLOCKS = 2000, 16
-N_NUMBERS = 2 + 2 * (len(EDGES) - 1)
-
-
-class Pull(NamedTuple):
-    """What is known of the pull on a fixed sample of true pairs: at the start, and after each of k epochs.
-
-    Attributes
-    ----------
-    orthogonal : ndarray of shape (k + 1,)
-        Share of the pairs with an alikeness below 0.01.
-    tiny : ndarray of shape (k + 1,)
-        Share of the pairs with ``|A_t| |A_c| < 0.01``, whose scores are below that however alike they are.
-    share : ndarray of shape (k + 1, 5)
-        Share of the pairs with an alikeness from 0 to .01, to .03, to .1, to .3, and to 1.
-    norm : ndarray of shape (k + 1, 5)
-        Their mean norm of the pull; NaN where there is no pair.
-    """
-
-    orthogonal: NDArray[np.float64]
-    tiny: NDArray[np.float64]
-    share: NDArray[np.float64]
-    norm: NDArray[np.float64]
-
-    @classmethod
-    def of(cls, rows: NDArray[np.float64]) -> Pull:
-        """Take what ``measure`` has found, a row each time."""
-        share, norm = np.split(rows[:, 2:], 2, axis=1)
-        return cls(rows[:, 0], rows[:, 1], share, norm)
-
-
-def sample_pairs(source: WindowSource, seed: int) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
-    """Draw true pairs from blocks here and there: words around, and their centres."""
-    rng = np.random.default_rng(seed)
-    some = rng.permutation(len(source.blocks))[:_BLOCKS]
-    around, centres = [], []
-    for block in map(int, some):
-        start, stop = source.blocks[block]
-        windows = next(source.windows(start, stop, int(rng.integers(2**63))), None)
-        if windows is None or not windows.inputs.size:
-            continue
-        pairs = rng.integers(windows.inputs.size, size=-(-_PAIRS // len(some)))
-        around.append(windows.inputs[pairs])
-        centres.append(windows.outs[np.searchsorted(windows.starts, pairs, side="right") - 1, 0])
-    if not around:
-        return np.empty(0, np.int32), np.empty(0, np.int32)
-    return np.concatenate(around), np.concatenate(centres)
-
-
-def measure(B: Floats, C: Floats, offset: float) -> NDArray[np.float64]:
-    """Return orthogonal, tiny, share and norm in one row, from the factors of the pairs, shape (pairs, n, m)."""
-    if not len(B):
-        return np.full(N_NUMBERS, np.nan)
-    B, C = B.astype(np.float64), C.astype(np.float64)
-    A, D = B @ B.swapaxes(1, 2), C @ C.swapaxes(1, 2)
-    scores, sizes = (A * D).sum(axis=(1, 2)), np.sqrt((A**2).sum(axis=(1, 2)) * (D**2).sum(axis=(1, 2)))
-    alike = np.divide(scores, sizes, out=np.zeros(len(B)), where=sizes > 0)
-    pull = 2 * np.sqrt(((D @ B) ** 2).sum(axis=(1, 2))) / (1 + np.exp(np.minimum(scores - offset, 700)))
-    bins = np.clip(np.searchsorted(EDGES, alike, side="right") - 1, 0, len(EDGES) - 2)
-    counts = np.bincount(bins, minlength=len(EDGES) - 1)
-    total = np.bincount(bins, pull, minlength=len(EDGES) - 1)
-    norm = np.divide(total, counts, out=np.full(len(counts), np.nan), where=counts > 0)
-    return np.concatenate([[(alike < EDGES[1]).mean(), (sizes < TINY).mean()], counts / len(B), norm])
-
 
 _MOST_ROWS = 2**14  # of a table in a batch: 20 MB of sums for each thread at 17 x 17
 
@@ -529,7 +193,8 @@ class Word2DM(WordModel):
     """
 
     _capabilities = WordModel._capabilities | {"two-sided"}
-    _alike = True  # of both tables the products with themselves, A, live in one space
+    _tables = ("B", "C", "pull")
+    _one_space = True  # of both tables the products with themselves, A, live in one space
     _shaped_by = (*WordModel._shaped_by, "n_factors")
     _rates: ClassVar[dict[str, float]] = {"sgd": 0.05, "adam": 0.001}
 
@@ -627,7 +292,7 @@ class Word2DM(WordModel):
         return cls(**{**published, **changed})
 
     @property
-    def _together(self) -> int:  # type: ignore[override]
+    def _sentences_per_step(self) -> int:  # type: ignore[override]
         return self.batch_size if self.optimizer == "adam" else 1
 
     def _check(self) -> None:
@@ -639,13 +304,13 @@ class Word2DM(WordModel):
         check_real("Word2DM", "start_trace", self.start_trace, low=0, open_low=True)
         super()._check()
 
-    def _start(self, sizes: tuple[int, int], rng: np.random.Generator) -> Arrays:
+    def _start(self, source: WindowSource, rng: np.random.Generator) -> Arrays:
         """Return tables of Bᵀ, every entry uniform around 0, so that A has ``start_trace`` on average."""
         width = self.n_components * self.n_factors
         reach = np.float32(math.sqrt(12 * self.start_trace / width))
         tables = {
-            name: padded((rng.random((n_words, width), np.float32) - np.float32(0.5)) * reach)
-            for name, n_words in zip("BC", sizes, strict=True)
+            name: padded((rng.random((len(ids), width), np.float32) - np.float32(0.5)) * reach)
+            for name, ids in (("B", source.ids), ("C", source.context_ids))
         }
         moments = {} if self.optimizer == "sgd" else adam_state(tables)
         return {**tables, **moments, "pull": np.full((self.n_epochs + 1, N_NUMBERS), np.nan)}
@@ -654,11 +319,21 @@ class Word2DM(WordModel):
     def _offset(self) -> float:
         return math.log(self.n_negative) if self.offset is None else self.offset
 
-    def _watchers(self, source: WindowSource, state: WordState) -> list[Callable[[Progress], None]]:
+    def _train(self, arrays: Arrays) -> TrainWindows:
+        n, m, r = self.n_components, self.n_factors, np.float32(self.ridge)
+        options = n, m, np.float32(self._offset), r, self.batch_size, _MOST_ROWS
+        B, C = arrays["B"], arrays["C"]
+        if self.optimizer == "sgd":
+            return lambda windows, rate, sums: train_by_sgd(tuple(windows), np.float32(rate), options, B, C, sums)
+        sides = (B, moments_of(arrays, "B")), (C, moments_of(arrays, "C"))
+        return lambda windows, rate, sums: train_by_adam(tuple(windows), np.float32(rate), options, *sides, sums)
+
+    def _own_callbacks(self, source: WindowSource, state: TrainingState) -> list[Callable[[Progress], None]]:
+        """Watch the gradients of a sample of true pairs."""
         around, centres = sample_pairs(source, state.split)
         shape = (-1, self.n_factors, self.n_components)
 
-        def look() -> None:
+        def look(_: Progress | None = None) -> None:
             B, C = (
                 side[pairs].reshape(shape).swapaxes(1, 2) for side, pairs in ((state.X, around), (state.Y, centres))
             )
@@ -666,37 +341,16 @@ class Word2DM(WordModel):
 
         if not state.losses:
             look()
-        return [lambda _: look()]
-
-    def _trainer(self, arrays: Arrays) -> TrainWindows:
-
-        B, C = arrays["B"].reshape(-1), arrays["C"].reshape(-1)
-        sizes = (self.n_components, self.n_factors, arrays["B"].shape[1])
-        constants = (np.float32(self._offset), np.float32(self.ridge))
-        moments = None if self.optimizer == "sgd" else adam_moments(arrays, ("B", "C"))
-
-        def train(windows: Windows, rate: float, sums: NDArray[np.float64]) -> None:
-            if moments is None:
-                train_by_sgd(*windows[:3], np.float32(rate), constants, B, C, sizes, sums)
-            else:
-                train_by_adam(
-                    tuple(windows), np.float32(rate), constants, self.batch_size, B, C, sizes, moments, _MOST_ROWS, sums
-                )
-
-        return train
+        return [look]
 
     def _views(self, arrays: Arrays) -> tuple[Floats, Floats]:
         width = self.n_components * self.n_factors
         return arrays["B"][:, :width], arrays["C"][:, :width]
 
-    def _usable(self, given: Embedding) -> Embedding:
-        from nearfar.words.model import of_order
-
+    def _check_init(self, given: Embedding) -> Embedding:
         return of_order("Word2DM", given, self.n_components)
 
     def _place(self, arrays: Arrays, inputs: Known, outputs: Known | None) -> None:
-        from nearfar.words.model import place_states
-
         shape = (self.n_factors, self.n_components)
         for table, known in zip(self._views(arrays), (inputs, outputs), strict=True):
             if known is not None:
@@ -706,26 +360,19 @@ class Word2DM(WordModel):
         for table, learned in zip(self._views(arrays), (self.factors_, self.context_factors_), strict=True):
             table[: len(learned)] = learned.swapaxes(1, 2).reshape(len(learned), -1)
 
-    def _kept(self, arrays: Arrays) -> Arrays:
-        return {name: array for name, array in arrays.items() if name not in ("B", "C", "pull")}
-
-    def _finish(self, state: WordState) -> None:
+    def _finish(self, state: TrainingState) -> None:
         shape = (-1, self.n_factors, self.n_components)
         self.factors_, self.context_factors_ = (
             np.ascontiguousarray(side.reshape(shape).swapaxes(1, 2)) for side in (state.X, state.Y)
         )
-        self.embedding_ = self._density().vectors
-        self.pull_ = Pull.of(state.arrays["pull"][: len(state.losses) + 1])
+        self.embedding_ = self.vectors_.vectors
+        share, norm = np.split(state.arrays["pull"][: len(state.losses) + 1, 2:], 2, axis=1)
+        self.pull_ = Pull(*state.arrays["pull"][: len(state.losses) + 1, :2].T, share, norm)
 
     @property
     def vectors_(self) -> DensityEmbedding:
         """The matrices with their words, as a :class:`nearfar.DensityEmbedding`."""
         self._check_fitted("vectors_")
-        return self._density()
-
-    def _density(self) -> DensityEmbedding:
-        from nearfar.embedding.density import DensityEmbedding
-
         parameters = {"estimator": "Word2DM", **self.get_params(deep=False)}
         ids, context_ids = self._ids
         targets = DensityEmbedding.from_factors(self.factors_, ids, parameters=parameters)
@@ -735,3 +382,400 @@ class Word2DM(WordModel):
         return DensityEmbedding(
             targets.vectors, ids, context_vectors=contexts.vectors, context_ids=context_ids, parameters=parameters
         )
+
+
+# A start from given density matrices, or from vectors as nearly pure states.
+
+SPARE = 0.1
+"""Share of the trace with which columns start that a given matrix leaves empty, if it leaves all of them empty."""
+_BLOCK = 4096  # matrices at a time
+
+
+def of_order(owner: str, given: Embedding, n: int) -> Embedding:
+    """Return the given density matrices if they are of order n, or plain vectors if they are of length n."""
+    dense = isinstance(given, DensityEmbedding)
+    if not dense and given.n_components == n * (n + 1) // 2:
+        other = given.context_vectors
+        try:
+            return DensityEmbedding(given.vectors, given.ids, context_vectors=other, context_ids=given.context_ids)
+        except InputError as error:
+            raise InputError(owner, "init", error.expected, error.got) from error
+    if (given.order if isinstance(given, DensityEmbedding) else given.n_components) != n:
+        expected = f"density matrices of order {n}, the number of components, or vectors of that length"
+        got = f"order {given.order}" if isinstance(given, DensityEmbedding) else f"length {given.n_components}"
+        raise InputError(owner, "init", expected, got)
+    return given
+
+
+def place_states(table: Floats, known: Known, shape: tuple[int, int], trace: float) -> None:
+    """Write factors Bᵀ of given density matrices, or of the pure states of given vectors, into rows of a table.
+
+    Parameters
+    ----------
+    table : ndarray of shape (n_words, m n)
+        At its start: columns that a matrix leaves empty begin as they are there, but smaller.
+    known : Known
+        Vectors of length n(n+1)/2 or n.
+    shape : (m, n)
+        Columns and rows of B; of a matrix the m largest eigenvalues are kept.
+    trace : float
+        Of all that is written.
+    """
+    m, n = shape
+    for first in range(0, len(known.rows), _BLOCK):
+        rows = known.rows[first : first + _BLOCK]
+        made = _columns(known.vectors[first : first + _BLOCK].astype(np.float64), m, n)
+        empty: NDArray[np.bool_] = np.all(made == 0, axis=2)
+        empty[:, n:] = False  # nothing has more than n states
+        drawn = table[rows].reshape(-1, m, n) * empty[:, :, None]
+        size = np.einsum("kmn,kmn->k", drawn, drawn, dtype=np.float64)
+        spare = SPARE * empty.sum(axis=1) / min(m, n)
+        scale = np.sqrt(np.divide(spare, size, out=np.zeros(len(size)), where=size > 0))
+        made = np.sqrt(1 - spare)[:, None, None] * made + scale[:, None, None] * drawn
+        table[rows] = np.sqrt(trace) * made.reshape(-1, m * n)
+
+
+def _columns(vectors: NDArray[np.float64], m: int, n: int) -> NDArray[np.float64]:
+    """Return Bᵀ, of trace 1: heaviest columns first, zero where there is nothing left."""
+    made = np.zeros((len(vectors), m, n))
+    if vectors.shape[1] == n and n > 1:
+        made[:, 0] = vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
+        return made
+    weights, states = np.linalg.eigh(smat(vectors))
+    weights, states = weights[:, ::-1][:, :m], states.swapaxes(1, 2)[:, ::-1][:, :m]
+    weights = np.where(weights > 1e-6 * weights[:, :1], weights, 0)
+    weights /= weights.sum(axis=1, keepdims=True)
+    made[:, : weights.shape[1]] = np.sqrt(weights)[:, :, None] * states
+    return made
+
+
+# The gradient of a true pair in B_t is 2 (1 - sigma(s)) A_c B_t. However wrong the score s, it is weak where the two
+# matrices are small, as at a small start, or orthogonal. The norms |A_t| |A_c| tell the first, the ratio
+# tr(A_t A_c) / (|A_t| |A_c|), in [0, 1], the second.
+
+EDGES = (0.0, 0.01, 0.03, 0.1, 0.3, 1.0)
+TINY = 0.01
+_PAIRS, _BLOCKS = 2000, 16
+N_NUMBERS = 2 + 2 * (len(EDGES) - 1)
+
+
+class Pull(NamedTuple):
+    """What is known of the pull on a fixed sample of true pairs: at the start, and after each of k epochs.
+
+    Attributes
+    ----------
+    orthogonal : ndarray of shape (k + 1,)
+        Share of the pairs with an alikeness below 0.01.
+    tiny : ndarray of shape (k + 1,)
+        Share of the pairs with ``|A_t| |A_c| < 0.01``, whose scores are below that however alike they are.
+    share : ndarray of shape (k + 1, 5)
+        Share of the pairs with an alikeness from 0 to .01, to .03, to .1, to .3, and to 1.
+    norm : ndarray of shape (k + 1, 5)
+        Their mean norm of the pull; NaN where there is no pair.
+    """
+
+    orthogonal: NDArray[np.float64]
+    tiny: NDArray[np.float64]
+    share: NDArray[np.float64]
+    norm: NDArray[np.float64]
+
+
+def sample_pairs(source: WindowSource, seed: int) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
+    """Draw true pairs from blocks here and there: words around, and their centres."""
+    rng = np.random.default_rng(seed)
+    some = rng.permutation(len(source.blocks))[:_BLOCKS]
+    around, centres = [], []
+    for block in map(int, some):
+        start, stop = source.blocks[block]
+        windows = next(source.windows(start, stop, int(rng.integers(2**63))), None)
+        if windows is None or not windows.inputs.size:
+            continue
+        pairs = rng.integers(windows.inputs.size, size=-(-_PAIRS // len(some)))
+        around.append(windows.inputs[pairs])
+        centres.append(windows.outs[np.searchsorted(windows.starts, pairs, side="right") - 1, 0])
+    if not around:
+        return np.empty(0, np.int32), np.empty(0, np.int32)
+    return np.concatenate(around), np.concatenate(centres)
+
+
+def measure(B: Floats, C: Floats, offset: float) -> NDArray[np.float64]:
+    """Return orthogonal, tiny, share and norm in one row, from the factors of the pairs, shape (pairs, n, m)."""
+    if not len(B):
+        return np.full(N_NUMBERS, np.nan)
+    B, C = B.astype(np.float64), C.astype(np.float64)
+    A, D = B @ B.swapaxes(1, 2), C @ C.swapaxes(1, 2)
+    scores, sizes = (A * D).sum(axis=(1, 2)), np.sqrt((A**2).sum(axis=(1, 2)) * (D**2).sum(axis=(1, 2)))
+    alike = np.divide(scores, sizes, out=np.zeros(len(B)), where=sizes > 0)
+    pull = 2 * np.sqrt(((D @ B) ** 2).sum(axis=(1, 2))) / (1 + np.exp(np.minimum(scores - offset, 700)))
+    bins = np.clip(np.searchsorted(EDGES, alike, side="right") - 1, 0, len(EDGES) - 2)
+    counts = np.bincount(bins, minlength=len(EDGES) - 1)
+    total = np.bincount(bins, pull, minlength=len(EDGES) - 1)
+    norm = np.divide(total, counts, out=np.full(len(counts), np.nan), where=counts > 0)
+    return np.concatenate([[(alike < EDGES[1]).mean(), (sizes < TINY).mean()], counts / len(B), norm])
+
+
+LONGEST = 0.5
+"""How much of its norm a B may change in a step of SGD. The scores are of fourth order, and no fixed rate is safe."""
+
+
+class Room(NamedTuple):
+    """What a window is worked out in: matrices around and of the outs, errors both ways, a sum, gradients."""
+
+    around: Floats
+    outs: Floats
+    errors: Floats  # (inputs, outs)
+    turned: Floats  # (outs, inputs)
+    mixed: Floats
+    gradients: Floats
+
+
+class Batch(NamedTuple):
+    """Sums of gradients of the words that come in a batch of Adam."""
+
+    places: NDArray[np.int32]  # where the sum of a word is, -1: nowhere yet
+    words: NDArray[np.int32]
+    sums: Floats
+    count: NDArray[np.int64]  # how many words
+
+
+@jit(fastmath=FAST, error_model="numpy")
+def train_by_sgd(windows, rate, options, B, C, sums):
+    """Train on windows, a plain tuple of ``Windows``, each at once; add to ``sums`` the loss and the number of pairs.
+
+    ``options`` are (n, m, offset, ridge, sentences of a batch, words of a batch); rate, offset and ridge are of the
+    type of the tables. The loss is without what the ridge adds to it, r/2 (|A_t|² + sum_o |A_o|²) for each pair.
+    """
+    (inputs, starts, outputs, _), (_, _, _, r, _, _), width = windows, options, B.shape[1]
+    room = _room(windows, options, B)
+    steps = np.empty(room.gradients.size // width, B.dtype)
+    for w in range(outputs.shape[0]):
+        _prefetch_next(windows, w, B, C)
+        words, outs = inputs[starts[w] : starts[w + 1]], outputs[w]
+        _score(words, outs, options, B, C, room, sums)
+        if rate == 0:
+            continue
+        for a in range(words.size):
+            _gradient(room.errors[a, : outs.size], room.outs, r, room.around, a, room.mixed)
+            steps[a] = _step(rate + rate, room.mixed)
+            multiply(B, words[a] * width, room.mixed, options, room.gradients, a * width)
+        for a in range(words.size):  # a word may come twice: all move from where they were
+            _add(steps[a], room.gradients, a * width, B, words[a] * width, width)
+        ridge = r * B.dtype.type(words.size)
+        for o in range(outs.size):
+            _gradient(room.turned[o, : words.size], room.around, ridge, room.outs, o, room.mixed)
+            steps[o] = _step(rate + rate, room.mixed)
+            multiply(C, outs[o] * width, room.mixed, options, room.gradients, o * width)
+        for o in range(outs.size):
+            if o == 0 or outs[o] != outs[0]:
+                _add(steps[o], room.gradients, o * width, C, outs[o] * width, width)
+
+
+@jit(fastmath=FAST, error_model="numpy")
+def train_by_adam(windows, rate, options, inputs_side, outs_side, sums):
+    """Do the same with steps of Adam: one for each word that comes in a batch of sentences, along its mean gradient.
+
+    A side is (table, ``Moments`` of it). A batch ends early where it has come to ``most_rows`` words.
+    """
+    B, C = inputs_side[0], outs_side[0]
+    (inputs, starts, outputs, sentences), (_, _, _, r, batch_size, most_rows) = windows, options
+    width, n_outs = B.shape[1], outputs.shape[1]
+    room = _room(windows, options, B)
+    capacity = max(most_rows, room.gradients.size // width)
+    b_batch, c_batch = _batch(B, capacity), _batch(C, capacity)
+    n_pairs, begin = 0, room.mixed.size - room.mixed.size
+    for s in range(sentences.size - 1):
+        for w in range(sentences[s], sentences[s + 1]):
+            _prefetch_next(windows, w, B, C)
+            words, outs = inputs[starts[w] : starts[w + 1]], outputs[w]
+            if b_batch.count[0] + words.size > capacity or c_batch.count[0] + n_outs > capacity:
+                _steps(inputs_side, b_batch, n_pairs, rate)
+                _steps(outs_side, c_batch, n_pairs, rate)
+                n_pairs = 0
+            _score(words, outs, options, B, C, room, sums)
+            if rate == 0:
+                continue
+            n_pairs += words.size
+            for a in range(words.size):
+                _gradient(room.errors[a, : outs.size], room.outs, r, room.around, a, room.mixed)
+                multiply(B, words[a] * width, room.mixed, options, room.gradients, begin)
+                _collect(room.gradients[:width], words[a], b_batch)
+            ridge = r * B.dtype.type(words.size)
+            for o in range(n_outs):
+                if o == 0 or outs[o] != outs[0]:
+                    _gradient(room.turned[o, : words.size], room.around, ridge, room.outs, o, room.mixed)
+                    multiply(C, outs[o] * width, room.mixed, options, room.gradients, begin)
+                    _collect(room.gradients[:width], outs[o], c_batch)
+        if (s + 1) % batch_size == 0 or s + 2 == sentences.size:
+            _steps(inputs_side, b_batch, n_pairs, rate)
+            _steps(outs_side, c_batch, n_pairs, rate)
+            n_pairs = 0
+
+
+@jit(inline="always")
+def _room(windows, options, like):
+    """Return a ``Room`` for the largest window."""
+    (_, starts, outputs, _), n = windows, options[0]
+    n_outs, most = outputs.shape[1], 1
+    for w in range(starts.size - 1):
+        most = max(most, starts[w + 1] - starts[w])
+    square = -(-n * n // LANES) * LANES
+    around, outs = np.zeros(most * square, like.dtype), np.zeros(n_outs * square, like.dtype)
+    errors, turned = np.zeros((most, n_outs), like.dtype), np.zeros((n_outs, most), like.dtype)
+    gradients = np.zeros(max(most, n_outs) * like.shape[1], like.dtype)
+    return Room(around, outs, errors, turned, np.zeros(square, like.dtype), gradients)
+
+
+@jit(inline="always")
+def _prefetch_next(windows, w, B, C):
+    """Ask for the rows of the next window."""
+    inputs, starts, outputs, _ = windows
+    if w + 1 < outputs.shape[0]:
+        width = B.shape[1]
+        for o in range(outputs.shape[1]):
+            for k in range(0, width, LANES):
+                prefetch(C, outputs[w + 1, o] * width + k)
+        for a in range(starts[w + 1], starts[w + 2]):
+            for k in range(0, width, LANES):
+                prefetch(B, inputs[a] * width + k)
+
+
+@jit(fastmath=FAST, error_model="numpy")
+def _score(inputs, outs, options, B, C, room, sums):
+    """Form the matrices of a window, write its errors, and add up its loss; noise that is the centre does not count."""
+    width, square, offset = B.shape[1], room.mixed.size, options[2]
+    one, zero = B.dtype.type(1), B.dtype.type(0)
+    for a in range(inputs.size):
+        form(B, inputs[a] * width, options, room.around, a * square)
+    for o in range(outs.size):
+        form(C, outs[o] * width, options, room.outs, o * square)
+    for a in range(inputs.size):
+        loss = zero
+        for o in range(outs.size):
+            sign = one if o == 0 else -one
+            counts = one if o == 0 or outs[o] != outs[0] else zero
+            x = sign * (_dot(room.around, a * square, room.outs, o * square, square) - offset)
+            e = exp(-abs(x))
+            loss += counts * (ln1p(e) + max(-x, zero))
+            room.errors[a, o] = counts * sign * ((e if x >= zero else one) / (one + e))
+            room.turned[o, a] = room.errors[a, o]
+            sums[1] += counts
+        sums[0] += loss
+
+
+@jit(fastmath=FAST, error_model="numpy")
+def form(table, at, options, out, to):
+    """Write A = B Bᵀ (n x n), of which only what is not above the diagonal's blocks is computed."""
+    n, m = options[0], options[1]
+    for c in range(0, n, LANES):
+        _rows(table, at + c, (1, n), table, at + c, n, m, n - c, out, to + c * n + c, n, n - c)
+    for r in range(n):
+        for c in range((r // LANES + 1) * LANES, n):
+            out[to + r * n + c] = out[to + c * n + r]
+
+
+@jit(fastmath=FAST, error_model="numpy")
+def multiply(table, at, matrix, options, out, to):
+    """Write (A B)ᵀ = Bᵀ A, m x n, for a symmetric A."""
+    n, m = options[0], options[1]
+    for c in range(0, n, LANES):
+        _rows(table, at, (n, 1), matrix, c, n, n, n - c, out, to + c, n, m)
+
+
+_HALF, _ROWS_OF_HALF = 8, 9
+_ROWS = 6  # of a product that are formed together: enough sums at a time for the latency of an addition
+
+
+@jit(inline="always")
+def _rows(X, x, steps, Y, y, step, n_inner, n_columns, Z, z, width, n_rows):
+    """Write all rows of at most 16 columns; the last few may overlap the ones before."""
+    down = steps[0]
+    if n_columns <= _HALF and n_rows >= _ROWS_OF_HALF:  # two half vectors take as long as a whole one
+        for r in range(0, n_rows, _ROWS_OF_HALF):
+            r = min(r, n_rows - _ROWS_OF_HALF)
+            multiply_rows(
+                X, x + r * down, steps, Y, y, step, n_inner, Z, z + r * width, width, n_columns, _ROWS_OF_HALF, _HALF
+            )
+    elif n_rows >= _ROWS:
+        for r in range(0, n_rows, _ROWS):
+            r = min(r, n_rows - _ROWS)
+            multiply_rows(X, x + r * down, steps, Y, y, step, n_inner, Z, z + r * width, width, n_columns, _ROWS, LANES)
+    else:
+        for r in range(n_rows):
+            multiply_rows(X, x + r * down, steps, Y, y, step, n_inner, Z, z + r * width, width, n_columns, 1, LANES)
+
+
+@jit(fastmath=FAST, error_model="numpy")
+def _gradient(errors, others, ridge, matrices, place, mixed):
+    """Write what a word's B is to be multiplied by, half of minus the gradient: sum_i g_i A_i - r A."""
+    size = mixed.size
+    for k in range(0, size, LANES):
+        total = zeros_like(mixed)
+        for i in range(errors.size):
+            total = multiply_add(errors[i], load(others, i * size + k, LANES), total)
+        if ridge != 0:
+            total = multiply_add(-ridge, load(matrices, place * size + k, LANES), total)
+        store(mixed, k, LANES, total)
+
+
+@jit(fastmath=FAST, error_model="numpy")
+def _dot(X, x, Y, y, size):
+    s0, s1 = zeros_like(X), zeros_like(X)
+    for k in range(0, size, 2 * LANES):
+        s0 = multiply_add_lanes(load(X, x + k, LANES), load(Y, y + k, LANES), s0)
+        left = size - k - LANES
+        s1 = multiply_add_lanes(load(X, x + k + LANES, left), load(Y, y + k + LANES, left), s1)
+    return lane_sum(s0) + lane_sum(s1)
+
+
+@jit(fastmath=FAST, error_model="numpy")
+def _add(scale, X, x, table, at, width):
+    """Add ``scale`` times a row of X to a row of a table."""
+    for k in range(0, width, LANES):
+        store(table, at + k, LANES, multiply_add(scale, load(X, x + k, LANES), load(table, at + k, LANES)))
+
+
+@jit(fastmath=FAST, error_model="numpy")
+def _step(step, matrix):
+    """Return a step, shortened where ``step * matrix`` has a norm above LONGEST: so no B changes by more of its own."""
+    first = matrix.size - matrix.size
+    norm, longest = np.sqrt(_dot(matrix, first, matrix, first, matrix.size)), matrix.dtype.type(LONGEST)
+    return step if step * norm <= longest or norm != norm else longest / norm
+
+
+@jit(inline="always")
+def _batch(table, capacity):
+    places = np.empty(table.shape[0], np.int32)
+    for word in range(places.size):
+        places[word] = -1
+    sums = np.empty(capacity * table.shape[1], table.dtype)
+    return Batch(places, np.empty(capacity, np.int32), sums, np.zeros(1, np.int64))
+
+
+@jit(fastmath=FAST, error_model="numpy")
+def _collect(gradient, word, batch):
+    """Add a gradient to the sum of a word."""
+    width, place = gradient.size, batch.places[word]
+    if place < 0:
+        place = batch.count[0]
+        batch.places[word], batch.words[place] = place, word
+        batch.count[0] += 1
+        for k in range(width):
+            batch.sums[place * width + k] = gradient[k]
+    else:
+        for k in range(width):
+            batch.sums[place * width + k] += gradient[k]
+
+
+@jit(fastmath=FAST, error_model="numpy")
+def _steps(side, batch, n_pairs, rate):
+    """Make the steps of a batch: twice the sum of g A B over the pairs is minus the gradient of the mean loss."""
+    table, moments = side
+    width, kind = table.shape[1], table.dtype.type
+    scale = kind(2) / kind(max(n_pairs, 1))
+    for i in range(batch.count[0]):
+        change = batch.sums[i * width : (i + 1) * width]
+        for k in range(width):
+            change[k] *= scale
+        adam_row(table, batch.words[i], change, moments, rate)
+        batch.places[batch.words[i]] = -1
+    batch.count[0] = 0
