@@ -16,4 +16,5 @@ def test_the_name_of_machine_code_does_not_depend_on_how_python_orders_a_set():
     for seed in "12":
         environment = os.environ | {"PYTHONHASHSEED": seed}
         found.add(subprocess.run([sys.executable, "-c", PROGRAM], env=environment, capture_output=True).stdout)
-    assert len(found) == 1 and len(found.pop().strip()) == 40
+    assert len(found) == 1
+    assert len(found.pop().strip()) == 40
