@@ -28,7 +28,7 @@ def sampled(X, seed=0, *, n_neighbors=3, n_samples=14, metric="euclidean", n_job
     dtype = kept_dtype(X)
     source = rows_of("test", X, metric, dtype, n_jobs)
     rng = np.random.default_rng(seed)
-    return SampledPairs("test", source, dtype, metric, n_neighbors, n_samples, rng, n_jobs)
+    return SampledPairs("test", source, dtype, n_neighbors, n_samples, rng, n_jobs)
 
 
 def near_mask(D, k):
@@ -69,8 +69,10 @@ def test_distances_from_products_keep_their_digits(rng, dtype, tolerance):
     np.testing.assert_allclose(found, expected, rtol=tolerance, atol=2e-6 if dtype == np.float32 else 1e-15)
     assert squareform(found)[5, 6] == 0
     some = np.array([3, 5, 6, 90])
-    np.testing.assert_allclose(source.group(some) * source.within, cdist(X[some], X[some]), rtol=1e-4, atol=1e-6)
-    part = source.block(100, 150, 30, 400) * source.within
+    np.testing.assert_allclose(
+        source.between(some, some) * source.within, cdist(X[some], X[some]), rtol=1e-4, atol=1e-6
+    )
+    part = source.between(slice(100, 150), slice(30, 400)) * source.within
     np.testing.assert_allclose(part, cdist(X[100:150], X[30:400]), rtol=1e-4, atol=1e-6)
 
 
@@ -86,15 +88,15 @@ def test_the_sum_is_what_it_says(rng, name, k):
     near = near_mask(D, k)
     weights = near.astype(float)
     for one in pairs.draws:
-        within = one.members[:, None] == one.members
-        assert one.probability == pytest.approx((within.sum() - 60) / (60 * 59), rel=1e-12)
+        within = one.group[:, None] == one.group
+        assert pairs.probability(one) == pytest.approx((within.sum() - 60) / (60 * 59), rel=1e-12)
         assert within.sum(axis=1).min() >= 14 // DRAWS + 1
-        weights += within * ~near / (DRAWS * one.probability)
+        weights += within * ~near / (DRAWS * pairs.probability(one))
     cost, gradient = pairs.stress(Y, stress)
     expected_cost, expected_gradient = plain(stress, D, Y, weights)
     assert cost == pytest.approx(expected_cost, rel=1e-6)  # near distances were searched in single precision
     np.testing.assert_allclose(gradient, expected_gradient, rtol=1e-5, atol=1e-6 * np.abs(gradient).max())
-    sums = pairs.measures(Y, stress)
+    sums = pairs.moments(Y, stress)
     d, half = cdist(Y, Y), weights / 2
     np.testing.assert_allclose(
         sums,
@@ -127,9 +129,9 @@ def test_every_pair_is_as_likely(rng):
     seen = np.zeros((23, 23))
     for _ in range(1200):
         one = draw(source, 4, np.float64, rng)
-        seen += one.members[:, None] == one.members
+        seen += one.group[:, None] == one.group
     share = seen[np.triu_indices(23, 1)] / 1200
-    expected = one.probability
+    expected = one.offsets[-1] / (23 * 22 / 2)
     error = np.sqrt(expected * (1 - expected) / 1200)
     assert np.abs(share - expected).max() < 4.5 * error
     assert share.std() == pytest.approx(error, rel=0.3)
