@@ -81,7 +81,8 @@ def _sort(keys, order, other_keys, other_order):
             to_keys[place], to_order[place] = from_keys[t], from_order[t]
         from_keys, to_keys = to_keys, from_keys
         from_order, to_order = to_order, from_order
-    keys[:], order[:] = from_keys, from_order  # an odd number of passes ends in the scratch
+    for t in range(keys.shape[0]):  # an odd number of passes ends in the scratch
+        keys[t], order[t] = from_keys[t], from_order[t]
 
 
 @jit
@@ -104,7 +105,10 @@ def nearest_first(distances, itself, order, keys, other_keys, other_order):
 def mean_ranks(values):
     """Return the ranks of non-negative float32 numbers, from 0; equal ones have the mean of their ranks."""
     n = values.shape[0]
-    keys, order = values.view(np.uint32).copy(), np.arange(n).astype(np.int32)
+    bits = values.view(np.uint32)
+    keys, order = np.empty(n, np.uint32), np.empty(n, np.int32)
+    for t in range(n):
+        keys[t], order[t] = bits[t], t
     _sort(keys, order, np.empty(n, np.uint32), np.empty(n, np.int32))
     ranks = np.empty(n)
     first = 0
@@ -125,7 +129,7 @@ def compare_orders(true_order, map_order, ks, weights, ranks, fresh, overlaps, s
     true_order, map_order : (n - 1,) int32
         The other rows, nearest first.
     ks : (s,) int64
-        Sizes of neighbourhoods.
+        Sizes of neighbourhoods, growing.
     weights : (n - 1,) float64
         For each K = 1 .. n - 1 the weight of the overlap of the two K-neighbourhoods in the result.
     ranks : (n,) int32
@@ -143,7 +147,7 @@ def compare_orders(true_order, map_order, ks, weights, ranks, fresh, overlaps, s
         ranks[true_order[t]] = t + 1
         fresh[t] = 0
     sums[:] = 0
-    largest = ks.max()
+    largest = ks[-1]
     for t in range(others):
         map_rank, true_rank = t + 1, ranks[map_order[t]]
         fresh[max(map_rank, true_rank) - 1] += 1
