@@ -75,9 +75,18 @@ def test_compiled_is_plain(rng, stress, dtype):
     np.testing.assert_allclose(found[:, 1], stress.derivative(r, d) / d * factor, **tolerance)
 
 
-@every_stress
-@pytest.mark.parametrize("d", [1, 2, 3])
-@pytest.mark.parametrize("kind", ["matrix", "triangle", "coordinates"])
+@pytest.mark.parametrize(
+    ("stress", "d", "kind"),
+    [
+        (MetricStress(), 2, "matrix"),
+        (MetricStress(), 3, "coordinates"),
+        (SStress(), 2, "triangle"),
+        (SStress(), 1, "matrix"),
+        (Sammon(), 2, "coordinates"),
+        (Sammon(), 3, "triangle"),
+    ],
+    ids=str,
+)
 def test_cost_and_gradient_in_the_coordinates(rng, monkeypatch, stress, d, kind):
     X = rows(rng, 11)
     monkeypatch.setattr(_mds_pairs, "FEW_COLUMNS", 5 if kind == "coordinates" else 0)
@@ -92,8 +101,8 @@ def test_cost_and_gradient_in_the_coordinates(rng, monkeypatch, stress, d, kind)
     np.testing.assert_allclose(gradient.sum(axis=0), 0, atol=1e-10)
 
 
-@every_stress
-def test_sums_over_many_blocks_and_workers(rng, stress):
+def test_sums_over_many_blocks_and_workers(rng):
+    stress = MetricStress()
     X, Y = rows(rng, 1300, 9).astype(np.float32), rng.normal(size=(1300, 2))
     one, three = (pairs_of_rows("test", X, "euclidean", n_jobs) for n_jobs in (1, 3))
     assert len(one.bounds) > 4
@@ -102,18 +111,14 @@ def test_sums_over_many_blocks_and_workers(rng, stress):
     assert cost == other_cost
     np.testing.assert_array_equal(gradient, other_gradient)
     D = cdist(X, X) / one.unit
-    assert cost == pytest.approx(
-        plain_stress(Y, D, stress) * (one.total if isinstance(stress, Sammon) else 1), rel=1e-4
-    )
+    assert cost == pytest.approx(plain_stress(Y, D, stress), rel=1e-4)
     plain = np.zeros_like(Y)
     for i in range(0, 1300, 100):
         difference = Y[i] - Y
         d = np.sqrt((difference**2).sum(axis=1))
         others = np.arange(1300) != i
-        pull = stress.derivative(D[i, others], d[others]) / d[others]
-        if isinstance(stress, Sammon):
-            pull *= D[i].sum()  # its own total, taken back
-        plain[i] = pull @ difference[others]
+        slopes = stress.derivative(D[i, others], d[others]) / d[others]
+        plain[i] = slopes @ difference[others]
         np.testing.assert_allclose(gradient[i], plain[i], rtol=2e-3, atol=1e-4 * np.abs(gradient).max())
 
 
@@ -131,11 +136,10 @@ class Huber(Stress):
         return (gap * gap if size < 1 else 2 * size - 1), slope / max(d, 1e-12)
 
 
-@pytest.mark.parametrize("d", [2, 3])
-def test_a_stress_of_ones_own(rng, d):
+def test_a_stress_of_ones_own(rng):
     X = rows(rng, 30)
     pairs = pairs_of_rows("test", X, "euclidean", 1)
-    Y = 2 * rng.normal(size=(30, d))
+    Y = 2 * rng.normal(size=(30, 2))
 
     def plain(Z):
         gaps = np.abs(pdist(X) / pairs.unit - pdist(Z))
@@ -146,7 +150,7 @@ def test_a_stress_of_ones_own(rng, d):
     np.testing.assert_allclose(gradient, numerical_gradient(plain, Y), rtol=1e-5, atol=1e-6 * np.abs(gradient).max())
     # In linear time with all pairs near: the same sum, and the same map.
     near = {"n_neighbors": 29, "n_samples": 8}
-    exact, linear = (nf.MDS(d, stress=Huber(), pairs=pairs, **near) for pairs in ("all", "sampled"))
+    exact, linear = (nf.MDS(stress=Huber(), pairs=pairs, **near) for pairs in ("all", "sampled"))
     assert linear.fit(X).stress_ == pytest.approx(exact.fit(X).stress_, rel=1e-3)
     assert exact.stress_ == pytest.approx(plain(exact.embedding_ / pairs.unit) * pairs.unit**2, rel=1e-8)
     assert exact.get_params()["stress"] == Huber()
@@ -237,7 +241,7 @@ def test_no_worse_than_smacof_from_the_same_start():
 
 
 @pytest.mark.parametrize("stress", ["metric", "sstress", "sammon"])
-@pytest.mark.parametrize("unit", [1e-70, 1.0, 1e70])
+@pytest.mark.parametrize("unit", [1e-70, 1e70])
 def test_stresses_are_what_they_say_in_any_unit(rng, stress, unit):
     D = dissimilarities(rng) * unit
     est = nf.MDS(stress=stress, metric="precomputed").fit(D)

@@ -76,11 +76,11 @@ def test_ties_go_to_the_first_row(n, d, levels, seed):
     np.testing.assert_allclose(found.distances, distances, rtol=1e-6)
 
 
-@pytest.mark.parametrize("k", [3, 40])
-def test_thousands_of_copies(k, small_lists):
+def test_a_thousand_copies(small_lists):
+    k = 40
     rng = np.random.default_rng(0)
-    X = rng.normal(size=(2500, 8)).astype(np.float32)
-    X[rng.permutation(2500)[:2000]] = X[7]
+    X = rng.normal(size=(1300, 8)).astype(np.float32)
+    X[rng.permutation(1300)[:1000]] = X[7]
     found = nearest_neighbors(X, k, method="exact", random_state=0)
     indices, distances = direct(X, k)
     np.testing.assert_array_equal(found.indices, indices)
