@@ -79,7 +79,7 @@ class Neighbors(NamedTuple):
 
 
 class NeighborIndex(Protocol):
-    """What finds neighbours: made from data, then asked for those of its own rows or of new ones."""
+    """What finds neighbours: made from data, then asked for those of its rows or of new ones."""
 
     n_rows: int
     """Number of rows that are searched."""
@@ -229,7 +229,7 @@ class VectorIndex:
     def neighbors(self, k: int) -> Neighbors:
         """Return the k nearest other rows of each row."""
         order = self.lists.arrays.members.astype(np.int64)  # rows of a list one after the other: they probe the same
-        found = self._search(self.X, order, k, self.probes_for(k), own=True)
+        found = self._search(self.X, order, k, self.probes_for(k), skip_self=True)
         indices, distances = np.empty_like(found.indices), np.empty_like(found.distances)
         indices[order], distances[order] = found
         return Neighbors(indices, distances * distances / 2 if self._cosine else distances)
@@ -242,7 +242,7 @@ class VectorIndex:
         else:
             self._check_reach(Q)
         Q = np.ascontiguousarray(Q, self.X.dtype)
-        indices, distances = self._search(Q, np.arange(len(Q)), k, self.probes_for(k), own=False)
+        indices, distances = self._search(Q, np.arange(len(Q)), k, self.probes_for(k), skip_self=False)
         return Neighbors(indices, distances * distances / 2 if self._cosine else distances)
 
     def probes_for(self, k: int) -> int:
@@ -253,7 +253,7 @@ class VectorIndex:
         if k not in self._n_probes:
             sample = np.sort(self._rng.choice(self.n_rows, min(_TUNING, self.n_rows), replace=False))
             probes = self._centers.search(self.X, sample, n_lists, self._n_jobs)
-            found = self.lists.search(self.X, sample, k, self._n_jobs, probes, own=True).indices
+            found = self.lists.search(self.X, sample, k, self._n_jobs, probes, skip_self=True).indices
             label = np.empty(self.n_rows, np.int32)
             label[self.lists.arrays.members] = np.repeat(np.arange(n_lists, dtype=np.int32), self.lists.sizes)
             rank = np.empty_like(probes.indices)
@@ -263,22 +263,22 @@ class VectorIndex:
             self._n_probes[k] = int(needed[math.ceil((1.0 - permitted) * needed.size) - 1]) + 1
         return self._n_probes[k]
 
-    def _search(self, Q: Floats, rows: NDArray[np.int64], k: int, n_probes: int, *, own: bool) -> Neighbors:
-        """Return the k nearest rows to each of ``Q[rows]``; ``own`` says that Q is X."""
+    def _search(self, Q: Floats, rows: NDArray[np.int64], k: int, n_probes: int, *, skip_self: bool) -> Neighbors:
+        """Return the k nearest rows to each of ``Q[rows]``; ``skip_self`` says that Q is X."""
         n_lists = len(self.lists.arrays.centers)
         if n_lists == 1:
-            return self.lists.search(Q, rows, k, self._n_jobs, own=own)
+            return self.lists.search(Q, rows, k, self._n_jobs, skip_self=skip_self)
         found = Neighbors(np.empty((len(rows), k), np.int32), np.empty((len(rows), k), np.float32))
         at_once = max(1, _PROBES_AT_ONCE // n_probes)
         for start in range(0, len(rows), at_once):
             part = slice(start, start + at_once)
             probes = self._centers.search(Q, rows[part], n_probes, self._n_jobs)
             found.indices[part], found.distances[part] = self.lists.search(
-                Q, rows[part], k, self._n_jobs, probes, own=own
+                Q, rows[part], k, self._n_jobs, probes, skip_self=skip_self
             )
         short = np.flatnonzero(found.indices[:, -1] < 0)
         if len(short) and n_probes < n_lists:  # their lists hold too few rows: look at all of them
-            found.indices[short], found.distances[short] = self._search(Q, rows[short], k, n_lists, own=own)
+            found.indices[short], found.distances[short] = self._search(Q, rows[short], k, n_lists, skip_self=skip_self)
         return found
 
     def _k_means(self, n_lists: int) -> Floats:
@@ -426,13 +426,13 @@ class Lists:
         n_jobs: int,
         probes: Neighbors | None = None,
         *,
-        own: bool = False,
+        skip_self: bool = False,
     ) -> Neighbors:
         """Return the k nearest rows of X to each of ``Q[rows]`` among the lists that it probes.
 
         ``probes`` are the lists and the distances of their centres, nearest first; of a single list there is no choice.
-        ``own`` says that Q is X, whose rows leave themselves out. Where the lists hold fewer than k rows the indices
-        end with -1.
+        ``skip_self`` says that Q is X, whose rows leave themselves out. Where the lists hold fewer than k rows the
+        indices end with -1.
         """
         m, (n_lists, d) = len(rows), self.arrays.centers.shape
         if probes is None:
@@ -453,7 +453,7 @@ class Lists:
             block_probes = Probes(lists, probes.distances[block], starts, pairs, order)
             out = Neighbors(np.empty((len(block), k), np.int32), np.empty((len(block), k), np.float32))
             work = Work.of(len(block), k, d, self.arrays.X.dtype)
-            search_block(Q, rows[block], own, k, self.arrays, block_probes, work)
+            search_block(Q, rows[block], skip_self, k, self.arrays, block_probes, work)
             measure_block(Q, rows[block], self.arrays, work, out)
             found.indices[block], found.distances[block] = out
 
@@ -537,8 +537,8 @@ class PrecomputedIndex:
     def neighbors(self, k: int) -> Neighbors:
         """Return the k nearest other rows of each row."""
         if self._graph:
-            return self._from_graph(self._X, k, own=True)
-        return _smallest(self._X, k, own=True)
+            return self._from_graph(self._X, k, skip_self=True)
+        return _smallest(self._X, k, skip_self=True)
 
     def query(self, X: Any, k: int) -> Neighbors:
         """Return the k nearest rows for each row of X, its distances from all rows or, sparse, from some."""
@@ -549,14 +549,14 @@ class PrecomputedIndex:
             if graph.shape[1] != self.n_rows:
                 raise InputError(self._owner, "X", f"of {self.n_rows} columns", f"{graph.shape[1]}")
             _check_distances(self._owner, graph.data, graph)
-            return self._from_graph(graph, k, own=False)
+            return self._from_graph(graph, k, skip_self=False)
         matrix = check_matrix(self._owner, "X", X, columns=self.n_rows)
         _check_distances(self._owner, matrix, matrix)
-        return _smallest(matrix, k, own=False)
+        return _smallest(matrix, k, skip_self=False)
 
-    def _from_graph(self, graph: Any, k: int, *, own: bool) -> Neighbors:
+    def _from_graph(self, graph: Any, k: int, *, skip_self: bool) -> Neighbors:
         rows = np.repeat(np.arange(graph.shape[0]), np.diff(graph.indptr))
-        kept = graph.indices != rows if own else np.ones(graph.nnz, bool)
+        kept = graph.indices != rows if skip_self else np.ones(graph.nnz, bool)
         rows, columns, values = rows[kept], graph.indices[kept], graph.data[kept].astype(np.float32)
         counts = np.bincount(rows, minlength=graph.shape[0])
         short = np.flatnonzero(counts < k)
@@ -584,13 +584,13 @@ def _by_distance(indices: NDArray[Any], distances: NDArray[Any]) -> Neighbors:
     return Neighbors(taken[0].astype(np.int32), taken[1].astype(np.float32))
 
 
-def _smallest(distances: NDArray[Any], k: int, *, own: bool) -> Neighbors:
+def _smallest(distances: NDArray[Any], k: int, *, skip_self: bool) -> Neighbors:
     """Return the k smallest of each row, without the diagonal if it is the rows' own; ties go to the first."""
     found = Neighbors(np.empty((len(distances), k), np.int32), np.empty((len(distances), k), np.float32))
     for start in range(0, len(distances), _ROWS):
         block = distances[start : start + _ROWS].copy()
         rows = np.arange(len(block))
-        if own:
+        if skip_self:
             block[rows, start + rows] = np.inf
         chosen = np.argpartition(block, k - 1, axis=1)[:, :k]
         largest = np.take_along_axis(block, chosen, 1).max(axis=1, keepdims=True)
@@ -841,10 +841,10 @@ def measure_block(Q, rows, lists, work, out):
 
 
 @jit
-def search_block(Q, rows, own, k, lists, probes, work):
+def search_block(Q, rows, skip_self, k, lists, probes, work):
     """Find candidates for the k nearest members of the probed lists, for the queries ``Q[rows]``.
 
-    ``own`` says that queries are rows of X, each of which leaves itself out.
+    ``skip_self`` says that queries are rows of X, each of which leaves itself out.
     """
     X, scale, centers, starts, members, panel_starts, panels, squares, radii, growth = lists
     values, ids, counts, thresholds, errors, scratch, exact, centred_queries, offsets, who, products = work
@@ -883,7 +883,7 @@ def search_block(Q, rows, own, k, lists, probes, work):
                             Q[rows[i]], X, scale, k, values[i], ids[i], counts[i], errors[i], scratch, exact
                         )
                         bits = at_most(load(products, at, LANES), thresholds[i] - offsets[t])
-                    itself = rows[i] if own else -1
+                    itself = rows[i] if skip_self else -1
                     counts[i] = _insert(
                         products, at, bits, members, first, itself, offsets[t], values[i], ids[i], counts[i]
                     )
