@@ -421,28 +421,25 @@ def calibrate(distances: Floats, perplexity: float, *, n_jobs: int | None = None
 
     def task(_block: int, start: int, stop: int) -> None:
         rows = slice(start, stop)
-        found.weights[rows], found.betas[rows], found.dimensions[rows] = _calibrate_rows(distances[rows], perplexity)
+        r = distances[rows].astype(np.float64)
+        nearest = r.min(axis=1, keepdims=True)
+        gaps = (r - nearest) * (r + nearest)  # r² - r_min²: no cancellation, and no underflow before it is scaled
+        means = gaps.mean(axis=1)
+        means[means == 0] = 1  # all distances alike
+        gaps /= means[:, None]
+        ties = np.count_nonzero(gaps == 0, axis=1)
+        betas = np.zeros(len(r))
+        alone = (ties < k) & (ties >= perplexity)  # only the nearest, all alike, are left
+        betas[alone] = _VANISHES / np.where(gaps[alone] > 0, gaps[alone], np.inf).min(axis=1)
+        between = (ties < perplexity) & (perplexity < k)
+        betas[between] = _newton(gaps[between], math.log(perplexity))
+        weights, totals, _, variances = _moments(gaps, betas)
+        found.weights[rows] = weights / totals[:, None]
+        found.betas[rows] = betas / means
+        found.dimensions[rows] = 2.0 * betas * betas * variances
 
     run_blocks(task, even_bounds(n, max(1, 2**15 // k)), check_n_jobs(owner, n_jobs))
     return found
-
-
-def _calibrate_rows(distances: Floats, perplexity: float) -> tuple[NDArray[np.float64], ...]:
-    """Return weights, beta and intrinsic dimension of some rows."""
-    r = distances.astype(np.float64)
-    nearest = r.min(axis=1, keepdims=True)
-    gaps = (r - nearest) * (r + nearest)  # r² - r_min²: no cancellation, and no underflow before it is scaled
-    means = gaps.mean(axis=1)
-    gaps /= np.where(means > 0, means, 1)[:, None]
-    ties = np.count_nonzero(gaps == 0, axis=1)
-    betas = np.zeros(len(r))
-    alone = (ties < r.shape[1]) & (ties >= perplexity)  # only the nearest, all alike, are left
-    betas[alone] = _VANISHES / np.where(gaps[alone] > 0, gaps[alone], np.inf).min(axis=1)
-    between = (ties < perplexity) & (perplexity < r.shape[1])
-    betas[between] = _newton(gaps[between], math.log(perplexity))
-    weights, totals, _, variances = _moments(gaps, betas)
-    weights /= totals[:, None]
-    return weights, np.divide(betas, means, out=betas.copy(), where=means > 0), 2.0 * betas * betas * variances
 
 
 def _newton(gaps: NDArray[np.float64], wanted: float) -> NDArray[np.float64]:

@@ -229,7 +229,7 @@ class VectorIndex:
     def neighbors(self, k: int) -> Neighbors:
         """Return the k nearest other rows of each row."""
         order = self.lists.arrays.members.astype(np.int64)  # rows of a list one after the other: they probe the same
-        found = self._search(self.X, order, k, self.probes_for(k), skip_self=True)
+        found = self._search(self.X, order, k, skip_self=True)
         indices, distances = np.empty_like(found.indices), np.empty_like(found.distances)
         indices[order], distances[order] = found
         return Neighbors(indices, distances * distances / 2 if self._cosine else distances)
@@ -242,7 +242,7 @@ class VectorIndex:
         else:
             self._check_reach(Q)
         Q = np.ascontiguousarray(Q, self.X.dtype)
-        indices, distances = self._search(Q, np.arange(len(Q)), k, self.probes_for(k), skip_self=False)
+        indices, distances = self._search(Q, np.arange(len(Q)), k, skip_self=False)
         return Neighbors(indices, distances * distances / 2 if self._cosine else distances)
 
     def probes_for(self, k: int) -> int:
@@ -263,11 +263,12 @@ class VectorIndex:
             self._n_probes[k] = int(needed[math.ceil((1.0 - permitted) * needed.size) - 1]) + 1
         return self._n_probes[k]
 
-    def _search(self, Q: Floats, rows: NDArray[np.int64], k: int, n_probes: int, *, skip_self: bool) -> Neighbors:
-        """Return the k nearest rows to each of ``Q[rows]``; ``skip_self`` says that Q is X."""
+    def _search(self, Q: Floats, rows: NDArray[np.int64], k: int, *, skip_self: bool, whole: bool = False) -> Neighbors:
+        """Return the k nearest rows to each of ``Q[rows]``; ``skip_self``: Q is X; ``whole``: all lists are probed."""
         n_lists = len(self.lists.arrays.centers)
         if n_lists == 1:
             return self.lists.search(Q, rows, k, self._n_jobs, skip_self=skip_self)
+        n_probes = n_lists if whole else self.probes_for(k)
         found = Neighbors(np.empty((len(rows), k), np.int32), np.empty((len(rows), k), np.float32))
         at_once = max(1, _PROBES_AT_ONCE // n_probes)
         for start in range(0, len(rows), at_once):
@@ -278,7 +279,8 @@ class VectorIndex:
             )
         short = np.flatnonzero(found.indices[:, -1] < 0)
         if len(short) and n_probes < n_lists:  # their lists hold too few rows: look at all of them
-            found.indices[short], found.distances[short] = self._search(Q, rows[short], k, n_lists, skip_self=skip_self)
+            every = self._search(Q, rows[short], k, skip_self=skip_self, whole=True)
+            found.indices[short], found.distances[short] = every
         return found
 
     def _k_means(self, n_lists: int) -> Floats:
@@ -439,6 +441,7 @@ class Lists:
             probes = Neighbors(np.zeros((m, 1), np.int32), np.zeros((m, 1), np.float32))
         found = Neighbors(np.empty((m, k), np.int32), np.empty((m, k), np.float32))
         by_first = np.argsort(probes.indices[:, 0], kind="stable")  # queries of a block then share most of their lists
+        capacity = 4 * k + 2 * LANES
         numbers = np.int16 if n_lists < 2**15 else np.int32  # short ones are sorted in linear time
 
         def task(_block: int, start: int, stop: int) -> None:
@@ -452,7 +455,20 @@ class Lists:
             order = probed[np.argsort(best, kind="stable")]
             block_probes = Probes(lists, probes.distances[block], starts, pairs, order)
             out = Neighbors(np.empty((len(block), k), np.int32), np.empty((len(block), k), np.float32))
-            work = Work.of(len(block), k, d, self.arrays.X.dtype)
+            size = len(block)
+            work = Work(
+                np.empty((size, capacity), np.float32),
+                np.empty((size, capacity), np.int32),
+                np.zeros(size, np.int64),
+                np.full(size, _OPEN),
+                np.zeros(size, np.float32),
+                np.empty(capacity, np.float32),
+                np.empty(capacity, self.arrays.X.dtype),
+                np.zeros((size + TILE) * d, np.float32),
+                np.empty(size, np.float32),
+                np.empty(size, np.int64),
+                np.empty(TILE * LANES, np.float32),
+            )
             search_block(Q, rows[block], skip_self, k, self.arrays, block_probes, work)
             measure_block(Q, rows[block], self.arrays, work, out)
             found.indices[block], found.distances[block] = out
@@ -632,7 +648,7 @@ _DONE = np.float32(-3e38)  # ... and one that lets nothing in
 
 
 class Work(NamedTuple):
-    """The arrays of one search, made outside of compiled code, because their making would take long to compile."""
+    """The arrays of a search, made outside of compiled code, because their making would take long to compile."""
 
     values: Any  # candidates of each query: squared distances, all but
     ids: Any  # ... and rows
@@ -645,24 +661,6 @@ class Work(NamedTuple):
     offsets: Any  # ... squares of their norms
     which: Any  # ... which they are
     products: Any
-
-    @classmethod
-    def of(cls, m: int, k: int, d: int, dtype: Any) -> Work:
-        """Return the arrays for m queries."""
-        capacity = 4 * k + 2 * LANES
-        return cls(
-            np.empty((m, capacity), np.float32),
-            np.empty((m, capacity), np.int32),
-            np.zeros(m, np.int64),
-            np.full(m, _OPEN),
-            np.zeros(m, np.float32),
-            np.empty(capacity, np.float32),
-            np.empty(capacity, dtype),
-            np.zeros((m + TILE) * d, np.float32),
-            np.empty(m, np.float32),
-            np.empty(m, np.int64),
-            np.empty(TILE * LANES, np.float32),
-        )
 
 
 @jit(fastmath=FAST, no_cpython_wrapper=True)
