@@ -70,16 +70,15 @@ def test_dimension_is_minus_twice_the_slope_of_the_entropy():
     np.testing.assert_allclose(found.dimensions[0], -2 * slope, rtol=1e-7)
 
 
-@pytest.mark.parametrize("d", [2, 4])
-def test_dimension_of_uniform_data(d):
+def test_dimension_of_uniform_data():
     # Inside of a cube: away from its walls the number of neighbours grows as r^d.
-    X = np.random.default_rng(3).random((6000, d))
+    X = np.random.default_rng(3).random((3000, 2))
     inner = np.all(np.abs(X - 0.5) < 0.25, axis=1)
-    found = nf.Affinities(20, n_neighbors=300, method="exact").fit(X)
-    np.testing.assert_allclose(found.intrinsic_dimension_[inner].mean(), d, rtol=0.1)
+    found = nf.Affinities(20, n_neighbors=150, method="exact").fit(X)
+    np.testing.assert_allclose(found.intrinsic_dimension_[inner].mean(), 2, rtol=0.1)
 
 
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=40)
 @given(st.integers(1, 40), st.floats(-25, 25), st.integers(0, 2**32 - 1), st.floats(0, 1))
 def test_any_distances_give_probabilities_of_the_perplexity(k, exponent, seed, share):
     rng = np.random.default_rng(seed)
@@ -257,7 +256,7 @@ def test_manners_of_scikit_learn():
 
 
 def test_the_same_for_any_number_of_workers():
-    X = points(3000, 6)
+    X = points(1500, 6)
     one, two = (nf.Affinities(20, method="inverted-lists", n_jobs=n, random_state=0).fit(X) for n in (1, 2))
     np.testing.assert_array_equal(one.relation_.to_scipy().data, two.relation_.to_scipy().data)
     np.testing.assert_array_equal(one.indices_, two.indices_)

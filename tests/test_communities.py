@@ -40,8 +40,8 @@ def test_scores_are_those_of_the_predicted_clusters() -> None:
 
 def test_random_vectors_score_about_zero() -> None:
     rng = np.random.default_rng(0)
-    scores = communities(rng.normal(size=(4000, 8)), rng.integers(0, 4, 4000), random_state=0)
-    assert scores.nmi < 0.01
+    scores = communities(rng.normal(size=(1000, 8)), rng.integers(0, 4, 1000), random_state=0)
+    assert scores.nmi < 0.02
     assert abs(scores.ami) < 0.01
 
 
@@ -144,7 +144,7 @@ def test_giant_component_refuses(bad: object) -> None:
 
 
 def test_embedding_of_an_easy_graph_recovers_its_communities() -> None:
-    graph = nf.datasets.dcsbm(3000, 3, 15.0, alpha=5.0, random_state=1)
+    graph = nf.datasets.dcsbm(1000, 3, 15.0, alpha=5.0, random_state=1)
     model = nf.EDRep(n_components=16, random_state=0).fit(graph.relation.random_walk(3))
     scores = communities(model.vectors_, graph.labels, nodes=giant_component(graph), random_state=0)
     assert scores.nmi > 0.7

@@ -6,6 +6,7 @@ import pickle
 import sys
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -71,14 +72,16 @@ def test_some_looks_and_always_the_first_and_the_last(every: int, kept: list[int
 
 
 def test_frames_are_copies_in_float32_and_do_not_change_the_fit() -> None:
-    frames = Frames()
-    start = RNG.normal(size=(N, 2)) * 1e-4
-    est = fit(frames, init=start)
-    assert est.embedding_.dtype == np.float64
-    assert {frame.positions.dtype for frame in frames} == {np.dtype(np.float32)}
-    np.testing.assert_array_equal(frames[0].positions, start.astype(np.float32))
-    assert not any(np.shares_memory(frame.positions, est.embedding_) for frame in frames)
-    np.testing.assert_array_equal(fit(Frames(), init=start).embedding_, est.embedding_)
+    frames, X = Frames(), RNG.normal(size=(N, 2))
+    frames(Progress(1, 9, 0.5, 1.0, SimpleNamespace(X=X)))
+    assert frames[0].positions.dtype == np.float32
+    np.testing.assert_array_equal(frames[0].positions, X.astype(np.float32))
+    X32 = X.astype(np.float32)
+    frames(Progress(2, 9, 0.5, 1.0, SimpleNamespace(X=X32)))
+    assert not np.shares_memory(frames[-1].positions, X32)
+    seen = fit(frames)
+    assert not any(np.shares_memory(frame.positions, seen.embedding_) for frame in frames)
+    np.testing.assert_array_equal(seen.set_params(callbacks=None).fit(DATA).embedding_, fit(Frames()).embedding_)
 
 
 def test_a_new_fit_empties_it_and_a_fit_that_is_stopped_keeps_its_end() -> None:

@@ -100,8 +100,7 @@ def check(found: Neighborhoods, R: np.ndarray, D: np.ndarray, labels=None, rows=
     assert found.pearson == pytest.approx(np.corrcoef(r, d)[0, 1], abs=1e-6)
 
 
-@pytest.mark.parametrize("data", [twisted, tied])
-@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize(("data", "dtype"), [(twisted, np.float32), (tied, np.float64)])
 def test_everything_is_as_the_loops_say(data, dtype) -> None:
     X, Y = (side.astype(dtype) for side in data())
     labels = [f"group {x}" for x in np.random.default_rng(5).integers(0, 3, len(X))]
@@ -113,7 +112,7 @@ def test_everything_is_as_the_loops_say(data, dtype) -> None:
 grids = arrays(np.float64, st.tuples(st.integers(3, 12), st.just(4)), elements=st.integers(-2, 2).map(float))
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(grids, st.data())
 def test_small_grids_are_as_the_loops_say(columns: np.ndarray, data) -> None:
     X, Y = columns[:, :3], columns[:, 2:]
@@ -149,7 +148,7 @@ def test_a_sample_is_as_the_loops_say_and_its_errors_are_those_of_means() -> Non
 
 
 def test_the_area_of_a_sample_is_within_its_standard_errors() -> None:
-    X, Y = twisted(300)
+    X, Y = twisted(200)
     exact = neighborhoods(X, Y)
     off = [
         (part.auc - exact.auc) / part.standard_errors["auc"]
@@ -223,7 +222,7 @@ def test_threads_blocks_and_input_do_not_matter(monkeypatch) -> None:
     X, Y = twisted(200)
     before = X.copy(), Y.copy()
     one = neighborhoods(X, Y, labels=np.arange(200) % 5, n_sample=90, random_state=0, n_jobs=1)
-    monkeypatch.setattr("nearfar.evaluate.neighborhoods._BLOCK", 200 * 7)
+    monkeypatch.setattr(sys.modules["nearfar.evaluate.neighborhoods"], "_BLOCK", 200 * 7)
     two = neighborhoods(X, Y, labels=np.arange(200) % 5, n_sample=90, random_state=0, n_jobs=3)
     assert one.to_dict() == two.to_dict()
     np.testing.assert_array_equal(one.r_nx, two.r_nx)
@@ -286,7 +285,7 @@ def test_sparse_data(metric: str) -> None:
     assert found.pearson == pytest.approx(neighborhoods(X, Y, metric=metric).pearson, abs=1e-6)
 
 
-@pytest.mark.parametrize("factor", [1e-200, 1e-30, 1e30, 1e200])
+@pytest.mark.parametrize("factor", [1e-200, 1e200])
 def test_very_large_and_small_numbers(factor: float) -> None:
     X, Y = twisted()
     plain = neighborhoods(X, Y)

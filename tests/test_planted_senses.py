@@ -144,7 +144,11 @@ MODELS = {
 }
 
 
-@pytest.mark.parametrize("name", MODELS)
+SLOW = pytest.mark.slow  # many kernels
+NAMES = ["word2dm", pytest.param("clusters", marks=SLOW), pytest.param("grown", marks=SLOW)]
+
+
+@pytest.mark.parametrize("name", NAMES)
 def test_planted_words_have_a_higher_entropy(planted, name):
     model = MODELS[name].fit(planted.sentences)
     truth, found = planted.entropy(), model.vectors_.entropy(planted.shares)
@@ -167,6 +171,7 @@ def test_a_planted_word_is_near_the_words_of_its_topics(planted):
         assert after < 0.5 * words.entropy(["|".join(pair)])[0]
 
 
+@SLOW
 def test_senses_are_induced(planted):
     apart = nf.SkipGram(8, **SETTINGS).fit(planted.apart).vectors_
     model = MODELS["grown"].fit(planted.sentences)

@@ -37,6 +37,7 @@ from numba.core.caching import _Cache
 from numba.core.compiler import CompileResult
 from numba.core.dispatcher import Dispatcher
 
+from nearfar._core.vector import FAST
 from nearfar.errors import NearfarWarning
 
 _PACKAGE = Path(__file__).resolve().parents[1]
@@ -76,6 +77,45 @@ def _without_collections(compile_types: Callable[..., Any]) -> Callable[..., Any
                 gc.enable()
 
     return compile_quietly
+
+
+def compiled(function: Callable[..., Any]) -> Dispatcher:
+    """Return the compiled form of a function of numbers that a user wrote: plain Python, or compiled by numba.
+
+    Its name is extended by what it was made from: machine code of several functions of one name, from several
+    processes, may meet in one process.
+    """
+    if isinstance(function, Dispatcher) and isinstance(function._cache, MachineCode):
+        return function
+    made: Dispatcher | None = function.__dict__.get("_nearfar_compiled")
+    if made is None:
+        given = getattr(function, "py_func", function)
+        names = given.__name__, given.__defaults__, given.__closure__
+        copy = types.FunctionType(given.__code__, given.__globals__, *names)
+        copy.__module__ = given.__module__
+        source = source_digest(function if isinstance(function, Dispatcher) else jit(function))
+        copy.__qualname__ = f"{given.__qualname__}_{source.hex()[:16]}"
+        made = function.__dict__["_nearfar_compiled"] = jit(copy, fastmath=FAST, error_model="numpy")
+    return made
+
+
+@cache
+def bind(function: Dispatcher, functions: Any) -> Any:
+    """Return a compiled function with its first argument fixed: a tuple of compiled functions that it calls.
+
+    A compiled function may take others as an argument, and is compiled for each of them anew; but numba takes fifty
+    microseconds to look at such an argument, in every call. So they are bound. With ``inline="always"`` the function
+    is compiled as a part of the bound one alone.
+    """
+    code = function.py_func.__code__
+    names = ", ".join(code.co_varnames[1 : code.co_argcount]) or "*args"
+    scope = {"function": function, "functions": functions}
+    exec(f"def bound({names}): return function(functions, {names})", scope)
+    bound: Any = scope["bound"]
+    given = function.py_func
+    bound.__module__, bound.__name__ = given.__module__, given.__name__
+    bound.__qualname__ = f"{given.__qualname__}_{_hash(sorted(_parts(functions, 'functions', set()))).hex()[:16]}"
+    return jit(bound, **{name: function.targetoptions[name] for name in ("fastmath", "error_model")})
 
 
 class MachineCode(_Cache):

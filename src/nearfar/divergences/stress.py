@@ -10,64 +10,64 @@ sum of 1/r, is put right to 1 / sum r; see the page on sources.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from nearfar._core.jit import jit
+from nearfar._core.jit import compiled, jit
 from nearfar._core.parameters import Part
 from nearfar._core.vector import FAST
 from nearfar.contracts import Floats
 from nearfar.errors import InputError
 
-# ------------------------------------------------------------
-# The stresses of divergences/stress.py, compiled: cost of a pair and its force.
-#
-# Which stress is told by the length of the tuple ``family``, which numba knows when it compiles. ``constants`` is
-# (1, 2, tiny, least) in the type of the positions: a literal would make everything float64.
+# In float32, so that they do not turn positions of that type into float64. Distances are about 1.
+_ONE, _TWO, _TINY, _LEAST = np.float32(1), np.float32(2), np.float32(1e-18), np.float32(1e-12)
 
 
-def constants_of(dtype):
-    """Return the constants for kernels that work in ``dtype``, with distances of about 1."""
-    scalar = np.dtype(dtype).type
-    return scalar(1), scalar(2), scalar(1e-18), scalar(1e-12)
+class StressFunctions(NamedTuple):
+    """What compiled code takes: ``cost_and_slope(r, d²)`` returns c(r, d) and c'(r, d) / d."""
+
+    cost_and_slope: Any
 
 
-@jit(fastmath=FAST, error_model="numpy")
-def cost_and_pull(family, constants, r, f):
-    """Return c(r, d) and c'(d)/d for d² = f, the derivative in d; finite at d = 0.
-
-    Sammon's pairs without a distance (r below ``least``) cost nothing.
-    """
-    one, two, tiny, least = constants
-    if len(family) == 1:
-        gap = r * r - f
-        return gap * gap, -two * two * gap
-    d = math.sqrt(f)
-    gap = r - d
-    pull = two - two * r / max(d, tiny)
-    if len(family) == 0:
-        return gap * gap, pull
-    share = one / r if r > least else r - r
-    return share * gap * gap, share * pull
-
-
-# What the compiled kernels tell apart, see _stress_kernels.py: a tuple, because its length is known when they compile.
-_METRIC: tuple[int, ...] = ()
-_SSTRESS: tuple[int, ...] = (0,)
-_SAMMON: tuple[int, ...] = (0, 0)
-
-
+@dataclass(frozen=True)
 class Stress(Part):
-    """Base of the stresses that :class:`nearfar.MDS` knows in compiled form.
+    """Base of the stresses; one of your own is as fast as those of the library.
 
-    ``degree`` says how the cost grows with the unit of length: by its power.
+    A subclass has ``cost_and_slope(r, f)``, a static function of two numbers, which is compiled: with r the distance of
+    a pair in the data and ``f = d²`` the square of that in the map it returns c(r, d) and c'(r, d) / d, the derivative
+    being in d; both finite at d = 0. Distances are in units of their root mean square.
+
+    ``degree`` says how the cost grows with the unit of length: by its power. ``per_length`` says that the sum of all
+    costs is divided by the sum of all r.
+
+    Examples
+    --------
+    >>> import numpy as np, nearfar as nf
+    >>> from nearfar.divergences.stress import Stress
+    >>> class Fourth(Stress):  # (r - d)⁴
+    ...     degree = 4
+    ...
+    ...     @staticmethod
+    ...     def cost_and_slope(r, f):
+    ...         d = np.sqrt(f)
+    ...         return (r - d) ** 4, -4 * (r - d) ** 3 / max(d, 1e-12)
+    >>> X = np.random.default_rng(0).normal(size=(30, 5))
+    >>> nf.MDS(stress=Fourth()).fit(X).stress_ < nf.MDS(stress=Fourth(), max_iter=0).fit(X).stress_
+    True
     """
 
-    family: tuple[int, ...]
-    degree: int
+    degree: ClassVar[int]
+    per_length: ClassVar[bool] = False
+    cost_and_slope: ClassVar[Callable[[Any, Any], tuple[Any, Any]]]
+
+    @property
+    def functions(self) -> StressFunctions:
+        """The compiled form."""
+        return StressFunctions(compiled(self.cost_and_slope))
 
 
 @dataclass(frozen=True)
@@ -83,8 +83,15 @@ class MetricStress(Stress):
     array([0., 1., 4.])
     """
 
-    family = _METRIC
     degree = 2
+
+    @staticmethod
+    @jit(fastmath=FAST, error_model="numpy")
+    def cost_and_slope(r, f):
+        """Return the cost of a pair, and its derivative in d over d; compiled code only."""
+        d = math.sqrt(f)
+        gap = r - d
+        return gap * gap, _TWO - _TWO * r / max(d, _TINY)
 
     def value(self, r: Floats, d: Floats) -> Floats:
         """Cost of each pair, (r - d)².
@@ -131,8 +138,14 @@ class SStress(Stress):
     array([  0.,  25., 144.])
     """
 
-    family = _SSTRESS
     degree = 4
+
+    @staticmethod
+    @jit(fastmath=FAST, error_model="numpy")
+    def cost_and_slope(r, f):
+        """Return the cost of a pair, and its derivative in d over d; compiled code only."""
+        gap = r * r - f
+        return gap * gap, -_TWO * _TWO * gap
 
     def value(self, r: Floats, d: Floats) -> Floats:
         """Cost of each pair, (r² - d²)².
@@ -181,8 +194,17 @@ class Sammon(Stress):
     array([0.   , 0.071, 0.143, 0.   ])
     """
 
-    family = _SAMMON
     degree = 0
+    per_length = True
+
+    @staticmethod
+    @jit(fastmath=FAST, error_model="numpy")
+    def cost_and_slope(r, f):
+        """Return the cost of a pair times sum r, and its derivative in d over d; compiled code only."""
+        d = math.sqrt(f)
+        gap = r - d
+        share = _ONE / r if r > _LEAST else r - r
+        return share * gap * gap, share * (_TWO - _TWO * r / max(d, _TINY))
 
     def value(self, r: Floats, d: Floats, total: float | None = None) -> Floats:
         """Cost of each pair, (r - d)² / (r sum r).
@@ -223,10 +245,9 @@ def as_stress(owner: str, stress: object) -> Stress:
     """Return the stress that a string names, or the object itself."""
     if isinstance(stress, str) and stress in _BY_NAME:
         return _BY_NAME[stress]()
-    if not isinstance(stress, MetricStress | SStress | Sammon):
+    if not isinstance(stress, Stress):
         names = ", ".join(repr(name) for name in _BY_NAME)
-        expected = f"one of {names} or an object of theirs"
-        raise InputError(owner, "stress", expected, repr(stress))
+        raise InputError(owner, "stress", f"one of {names} or an object of theirs", repr(stress))
     return stress
 
 

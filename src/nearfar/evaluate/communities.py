@@ -16,31 +16,6 @@ from numpy.typing import ArrayLike, NDArray
 from nearfar._core import checks as _checks
 from nearfar.errors import InputError, NearfarWarning
 
-# ------------------------------------------------------------
-# Labels of any type, as numbers.
-
-
-def label_codes(
-    owner: str, labels: ArrayLike, n: int, chosen: NDArray[np.int64] | None = None, hint: str = ""
-) -> NDArray[np.int64]:
-    """Return the labels of the chosen rows (all by default), numbered 0 .. k - 1; every one of them must have one."""
-    # Objects, where the caller has no array: NumPy would make the text "nan" of a NaN among strings.
-    given = np.asarray(labels if hasattr(labels, "dtype") else np.array(labels, dtype=object))
-    if given.shape != (n,):
-        raise InputError(owner, "labels", f"of shape ({n},), one per vector", f"shape {given.shape}")
-    rows = np.arange(n) if chosen is None else chosen
-    given = given[rows]
-    missing = np.array([label is None or label != label for label in given.tolist()], dtype=np.bool_)
-    if missing.any():
-        first = rows[missing][:5].tolist()
-        got = f"None or NaN in {int(missing.sum())} row(s), first {first}"
-        raise InputError(owner, "labels", "given for every scored row", got, hint)
-    try:
-        return np.unique(given, return_inverse=True)[1].astype(np.int64)
-    except TypeError as error:
-        raise InputError(owner, "labels", "of one type", f"labels that cannot be compared ({error})") from error
-
-
 _OWNER = "evaluate.communities"
 
 
@@ -180,6 +155,27 @@ def giant_component(relation: Any) -> NDArray[np.bool_]:
     _, component = csgraph.connected_components(matrix, directed=False)
     giant: NDArray[np.bool_] = component == np.bincount(component).argmax()
     return giant
+
+
+def label_codes(
+    owner: str, labels: ArrayLike, n: int, chosen: NDArray[np.int64] | None = None, hint: str = ""
+) -> NDArray[np.int64]:
+    """Return the labels of the chosen rows (all by default), numbered 0 .. k - 1; every one of them must have one."""
+    # Objects, where the caller has no array: NumPy would make the text "nan" of a NaN among strings.
+    given = np.asarray(labels if hasattr(labels, "dtype") else np.array(labels, dtype=object))
+    if given.shape != (n,):
+        raise InputError(owner, "labels", f"of shape ({n},), one per vector", f"shape {given.shape}")
+    rows = np.arange(n) if chosen is None else chosen
+    given = given[rows]
+    missing = np.array([label is None or label != label for label in given.tolist()], dtype=np.bool_)
+    if missing.any():
+        first = rows[missing][:5].tolist()
+        got = f"None or NaN in {int(missing.sum())} row(s), first {first}"
+        raise InputError(owner, "labels", "given for every scored row", got, hint)
+    try:
+        return np.unique(given, return_inverse=True)[1].astype(np.int64)
+    except TypeError as error:
+        raise InputError(owner, "labels", "of one type", f"labels that cannot be compared ({error})") from error
 
 
 def _chosen_rows(nodes: ArrayLike | None, n: int) -> NDArray[np.int64]:

@@ -26,357 +26,13 @@ from nearfar.contracts import Floats
 from nearfar.errors import InputError
 from nearfar.evaluate.communities import label_codes
 
-# ------------------------------------------------------------
-# Compiled kernels of ranks: distances from a row to all others, their order, and what two orders have in common.
-#
-# One row of the comparison takes O(n) time: the bits of a non-negative float32, read as an integer, grow with the
-# number,
-# so that distances are sorted by counting, digit by digit. Such a sort is stable: equal distances stay in the order of
-# their indices.
-
+_OWNER = "evaluate.neighborhoods"
+_SIZES = (5, 15, 50)  # where the caller gives none, those that the rows allow
+_ALL_ROWS, _SOME_ROWS = 5000, 1000  # up to so many rows all are judged, of more a sample
+_PAIRS = 2**22  # for the rank correlation of the distances
+_BLOCK = 2**22  # distances of a block, in each of the two spaces
 _DIGIT = 11  # bits: three passes, and counts that stay in the first-level cache
 _VALUES = 1 << _DIGIT
-
-
-@jit(fastmath=FAST)
-def euclidean_rows(X, queries, out):
-    """Write the Euclidean distances of rows ``queries`` of X from all rows, shape (q, n), float32.
-
-    From the differences, not from scalar products: those would lose all digits of points much closer to each other than
-    to the origin. X passes through the cache once for all queries.
-    """
-    n, d = X.shape
-    tile = max(16, 32768 // d)
-    for low in range(0, n, tile):
-        high = min(n, low + tile)
-        for q in range(queries.shape[0]):
-            x = X[queries[q]]
-            for j in range(low, high):
-                total = X.dtype.type(0)
-                for c in range(d):
-                    difference = X[j, c] - x[c]
-                    total += difference * difference
-                out[q, j] = math.sqrt(total)
-
-
-@jit
-def _sort(keys, order, other_keys, other_order):
-    """Sort ``order`` by its keys, stably, by counting each of three digits; the other arrays, and keys, are scratch."""
-    counts = np.zeros((3, _VALUES), np.int64)
-    for key in keys:
-        counts[0, key & (_VALUES - 1)] += 1
-        counts[1, (key >> _DIGIT) & (_VALUES - 1)] += 1
-        counts[2, key >> (2 * _DIGIT)] += 1
-    from_keys, from_order, to_keys, to_order = keys, order, other_keys, other_order
-    for digit in range(3):
-        first = 0
-        for value in range(_VALUES):
-            count = counts[digit, value]
-            counts[digit, value] = first
-            first += count
-        for t in range(keys.shape[0]):
-            value = (from_keys[t] >> (digit * _DIGIT)) & (_VALUES - 1)
-            place = counts[digit, value]
-            counts[digit, value] = place + 1
-            to_keys[place], to_order[place] = from_keys[t], from_order[t]
-        from_keys, to_keys = to_keys, from_keys
-        from_order, to_order = to_order, from_order
-    keys[:], order[:] = from_keys, from_order  # an odd number of passes ends in the scratch
-
-
-@jit
-def nearest_first(distances, itself, order, keys, other_keys, other_order):
-    """Write the indices of all rows but ``itself`` by growing distance, ties by index.
-
-    ``distances``: (n,) float32, >= 0, finite, no negative zero; ``order``: (n - 1,) int32. The rest is scratch of
-    length n - 1: keys uint32, ``other_order`` int32.
-    """
-    bits = distances.view(np.uint32)
-    t = 0
-    for j in range(distances.shape[0]):
-        if j != itself:
-            keys[t], order[t] = bits[j], j
-            t += 1
-    _sort(keys, order, other_keys, other_order)
-
-
-@jit
-def mean_ranks(values):
-    """Return the ranks of non-negative float32 numbers, from 0; equal ones have the mean of their ranks."""
-    n = values.shape[0]
-    keys, order = values.view(np.uint32).copy(), np.arange(n).astype(np.int32)
-    _sort(keys, order, np.empty(n, np.uint32), np.empty(n, np.int32))
-    ranks = np.empty(n)
-    first = 0
-    for t in range(n):
-        if t == n - 1 or keys[t + 1] != keys[t]:
-            for equal in range(first, t + 1):
-                ranks[order[equal]] = 0.5 * (first + t)
-            first = t + 1
-    return ranks
-
-
-@jit
-def compare_orders(true_order, map_order, ks, weights, ranks, fresh, overlaps, sums):
-    """Compare the neighbours of one row in the data with those in the map; return its weighted overlap.
-
-    Parameters
-    ----------
-    true_order, map_order : (n - 1,) int32
-        The other rows, nearest first.
-    ks : (s,) int64
-        Sizes of neighbourhoods.
-    weights : (n - 1,) float64
-        For each K = 1 .. n - 1 the weight of the overlap of the two K-neighbourhoods in the result.
-    ranks : (n,) int32
-        Scratch.
-    fresh : (n - 1,) uint8
-        Scratch: how many neighbours the two neighbourhoods come to share at K (0, 1 or 2).
-    overlaps : (n - 1,) int64
-        To the K-th is added how many neighbours the two K-neighbourhoods share.
-    sums : (3, s) float64
-        For each k: by how much the ranks of the intruders of the map exceed k, the same of those that it lost, and how
-        many neighbours are shared.
-    """
-    others = true_order.shape[0]
-    for t in range(others):
-        ranks[true_order[t]] = t + 1
-        fresh[t] = 0
-    sums[:] = 0
-    largest = ks.max()
-    for t in range(others):
-        map_rank, true_rank = t + 1, ranks[map_order[t]]
-        fresh[max(map_rank, true_rank) - 1] += 1
-        if min(map_rank, true_rank) <= largest:
-            for s in range(ks.shape[0]):
-                k = ks[s]
-                if map_rank <= k and true_rank <= k:
-                    sums[2, s] += 1
-                elif map_rank <= k:
-                    sums[0, s] += true_rank - k
-                elif true_rank <= k:
-                    sums[1, s] += map_rank - k
-    shared = 0
-    total = 0.0
-    for t in range(others):
-        shared += fresh[t]
-        overlaps[t] += shared
-        total += weights[t] * shared
-    return total
-
-
-@jit
-def vote(labels, order, k, votes):
-    """Return the most frequent label among the k nearest; of several, the one of the nearest of their rows.
-
-    ``votes``: scratch, one zero per label; left so.
-    """
-    most = 0
-    for t in range(k):
-        votes[labels[order[t]]] += 1
-        most = max(most, votes[labels[order[t]]])
-    winner = -1
-    for t in range(k):
-        label = labels[order[t]]
-        if winner < 0 and votes[label] == most:
-            winner = label
-    for t in range(k):
-        votes[labels[order[t]]] = 0
-    return winner
-
-
-@jit(fastmath=FAST)
-def distance_moments(true_distances, map_distances):
-    """Return the sums of r, d, r², d² and r d over one row, float64; the row itself adds nothing."""
-    r_sum, d_sum, rr, dd, rd = 0.0, 0.0, 0.0, 0.0, 0.0
-    for j in range(true_distances.shape[0]):
-        r, d = np.float64(true_distances[j]), np.float64(map_distances[j])
-        r_sum += r
-        d_sum += d
-        rr += r * r
-        dd += d * d
-        rd += r * d
-    return r_sum, d_sum, rr, dd, rd
-
-
-# ------------------------------------------------------------
-# Neighbours in the data against neighbours in the map, row by row, in blocks on several threads.
-#
-# Each block holds the distances of a few rows to all others, in the data and in the map; only counts and sums outlive
-# it.
-# Counts are integers and sums are kept per row, so that the result does not depend on the blocks or the threads.
-
-_BLOCK = 2**22  # distances of a block, in each of the two spaces
-
-
-@dataclass(frozen=True, eq=False)
-class RowScores:
-    """What the sampled rows add up to (``overlaps``), and what each of them says; m rows, s sizes of neighbourhood.
-
-    Parameters
-    ----------
-    overlaps : ndarray, shape (n - 1,), int64
-        For each K, how many neighbours are shared, summed over the rows.
-    weighted : ndarray, shape (m,)
-        Weighted sum over K of how many neighbours are shared.
-    intruders, lost : ndarray, shape (m, s)
-        By how much the ranks of intruding neighbours exceed k; the same of the lost ones.
-    shared : ndarray, shape (m, s)
-        How many of the k neighbours are shared.
-    hits : ndarray, shape (2, m, s)
-        Whether the k nearest, in the data and in the map, vote for the label of the row.
-    moments : ndarray, shape (m, 5)
-        Sums of r, d, r², d², r d over the others.
-    pairs : ndarray, shape (2, m, p), float32
-        Distances r and d to some others.
-    """
-
-    overlaps: NDArray[np.int64]
-    weighted: NDArray[np.float64]
-    intruders: NDArray[np.float64]
-    lost: NDArray[np.float64]
-    shared: NDArray[np.float64]
-    hits: NDArray[np.float64]
-    moments: NDArray[np.float64]
-    pairs: NDArray[np.float32]
-
-
-def score_rows(
-    data: Distances,
-    plane: Distances,
-    rows: NDArray[np.int64],
-    ks: NDArray[np.int64],
-    weights: NDArray[np.float64],
-    labels: NDArray[np.int64] | None,
-    partners: NDArray[np.int64],
-    n_jobs: int,
-) -> RowScores:
-    """Compare the neighbours of ``rows`` in the data with those in the map.
-
-    Parameters
-    ----------
-    data, plane : Distances
-        In the data and in the map, each divided by its unit.
-    rows : ndarray, shape (m,)
-        Which rows to judge; their neighbours are sought among all n rows.
-    ks : ndarray, shape (s,)
-        Sizes of neighbourhoods, each at most n - 1.
-    weights : ndarray, shape (n - 1,)
-        For ``weighted``, one for each K.
-    labels : ndarray, shape (n,), optional
-        Numbers from 0.
-    partners : ndarray, shape (m, p), values in [0, n - 2]
-        For ``pairs``: places among the others of a row.
-    n_jobs : int
-        Number of threads.
-
-    Returns
-    -------
-    RowScores
-        O(m n (log n + columns)) time; a few arrays of 2**22 numbers, or of length n, per thread.
-    """
-    run = _Run(data, plane, rows, ks, weights, labels, partners)
-    bounds = even_bounds(len(rows), int(np.clip(_BLOCK // data.n, 4, 64)))
-    with single_threaded_blas():
-        run_blocks(run.block, bounds, n_jobs)
-    return run.scores()
-
-
-class _Scratch:
-    """The arrays of one thread."""
-
-    def __init__(self, n: int, n_sizes: int, n_labels: int) -> None:
-        self.orders = np.empty((2, n - 1), np.int32)
-        self.sorting = np.empty(n - 1, np.uint32), np.empty(n - 1, np.uint32), np.empty(n - 1, np.int32)
-        self.ranks = np.empty(n, np.int32)
-        self.fresh = np.empty(n - 1, np.uint8)
-        self.overlaps = np.zeros(n - 1, np.int64)
-        self.sums = np.empty((3, n_sizes))
-        self.votes = np.zeros(n_labels, np.int64)
-
-
-class _Run:
-    """One comparison: what all its blocks need, and where they write."""
-
-    def __init__(
-        self,
-        data: Distances,
-        plane: Distances,
-        rows: NDArray[np.int64],
-        ks: NDArray[np.int64],
-        weights: NDArray[np.float64],
-        labels: NDArray[np.int64] | None,
-        partners: NDArray[np.int64],
-    ) -> None:
-        m, s = len(rows), len(ks)
-        self.spaces, self.n, self.rows = (data, plane), data.n, rows
-        self.ks, self.weights, self.labels, self.partners = ks, weights, labels, partners
-        self.weighted, self.moments = np.zeros(m), np.zeros((m, 5))
-        self.sums, self.hits = np.zeros((m, 3, s)), np.zeros((2, m, s))
-        self.pairs = np.empty((2, *partners.shape), np.float32)
-        self.scratches: list[_Scratch] = []
-        self.free: list[_Scratch] = []
-
-    def scores(self) -> RowScores:
-        return RowScores(
-            overlaps=np.sum([scratch.overlaps for scratch in self.scratches], axis=0),
-            weighted=self.weighted,
-            intruders=self.sums[:, 0],
-            lost=self.sums[:, 1],
-            shared=self.sums[:, 2],
-            hits=self.hits,
-            moments=self.moments,
-            pairs=self.pairs,
-        )
-
-    def block(self, _block: int, start: int, stop: int) -> None:
-        scratch = self._scratch()
-        distances = np.empty((2, stop - start, self.n), np.float32)
-        for space, out in zip(self.spaces, distances, strict=True):
-            space.write(self.rows[start:stop], out)
-        for at in range(start, stop):
-            self._row(at, distances[:, at - start], scratch)
-        self.free.append(scratch)
-
-    def _scratch(self) -> _Scratch:
-        try:
-            return self.free.pop()
-        except IndexError:
-            n_labels = 0 if self.labels is None else int(self.labels.max()) + 1
-            scratch = _Scratch(self.n, len(self.ks), n_labels)
-            self.scratches.append(scratch)
-            return scratch
-
-    def _row(self, at: int, distances: NDArray[np.float32], scratch: _Scratch) -> None:
-
-        row = int(self.rows[at])
-        others = self.partners[at] + (self.partners[at] >= row)
-        self.pairs[:, at] = distances[:, others]
-        self.moments[at] = distance_moments(distances[0], distances[1])
-        true_order, map_order = scratch.orders
-        for line, order in zip(distances, scratch.orders, strict=True):
-            nearest_first(line, row, order, *scratch.sorting)
-        self.weighted[at] = compare_orders(
-            true_order,
-            map_order,
-            self.ks,
-            self.weights,
-            scratch.ranks,
-            scratch.fresh,
-            scratch.overlaps,
-            scratch.sums,
-        )
-        self.sums[at] = scratch.sums
-        if self.labels is not None:
-            for space, order in enumerate(scratch.orders):
-                for s, k in enumerate(self.ks):
-                    winner = vote(self.labels, order, k, scratch.votes)
-                    self.hits[space, at, s] = winner == self.labels[row]
-
-
-# ------------------------------------------------------------
-# Distances from some rows to all rows, block by block: never all of them at once, unless they were given.
-
 # Those of scikit-learn and SciPy that need no more than the two rows.
 _SPARSE = ("euclidean", "cosine", "manhattan")
 _NUMBERS = (*_SPARSE, "braycurtis", "canberra", "chebyshev", "correlation", "hamming", "sqeuclidean")
@@ -384,131 +40,6 @@ _SETS = ("dice", "jaccard", "rogerstanimoto", "russellrao", "sokalsneath", "yule
 METRICS = (*_NUMBERS, *_SETS, "precomputed")
 
 _SAFE = (1e-15, 1e15)  # largest entries whose squares, summed, neither overflow nor vanish in float32
-
-
-class Distances(Protocol):
-    """Distances among n rows, divided by ``unit``."""
-
-    n: int
-    unit: float
-
-    def write(self, rows: NDArray[np.int64], out: NDArray[np.float32]) -> None:
-        """Write the distances from ``rows`` to all rows, shape (q, n): float32, finite, from a row to itself 0."""
-
-
-def distances_of(owner: str, X: Any, metric: str) -> Distances:
-    """Check X and return its distances."""
-    from scipy.sparse import issparse
-
-    metric = _checks.check_choice(owner, "metric", metric, METRICS)
-    sparse = issparse(X)
-    if sparse and metric not in _SPARSE:
-        known = ", ".join(repr(name) for name in _SPARSE)
-        raise InputError(owner, "X", f"dense with metric={metric!r}", "a sparse matrix", f"Sparse X: {known}.")
-    if sparse:
-        return (
-            _SparseEuclidean(owner, X)
-            if metric == "euclidean"
-            else _Pairwise(owner, _checks.check_sparse(owner, "X", X).astype(np.float64, copy=False), metric)
-        )
-    checked = _checks.check_matrix(owner, "X", X)
-    if metric == "precomputed":
-        return _Precomputed(owner, checked)
-    if checked.shape[1] < 1:
-        raise InputError(owner, "X", "of at least one column", f"shape {checked.shape}")
-    if metric == "euclidean":
-        return Euclidean(checked)
-    return _Pairwise(owner, checked != 0 if metric in _SETS else checked, metric)
-
-
-class Euclidean:
-    """Euclidean distances of the rows of a dense matrix."""
-
-    def __init__(self, X: Floats) -> None:
-        self.n = len(X)
-        self._X, self.unit = _in_units(X)
-
-    def write(self, rows: NDArray[np.int64], out: NDArray[np.float32]) -> None:
-        """Write the distances from ``rows`` to all rows."""
-        euclidean_rows(self._X, rows, out)
-
-
-class _Precomputed:
-    """Distances that are there already; row i holds those from row i."""
-
-    def __init__(self, owner: str, D: Floats) -> None:
-        if D.shape[0] != D.shape[1]:
-            raise InputError(owner, "X", "square with metric='precomputed'", f"shape {D.shape}")
-        negative = np.flatnonzero((D < 0).any(axis=1))
-        if negative.size:
-            got = f"negative ones in {negative.size} row(s), first {negative[:5].tolist()}"
-            raise InputError(owner, "X", "distances >= 0 with metric='precomputed'", got)
-        self.n = len(D)
-        self._D, self.unit = _in_units(D)
-
-    def write(self, rows: NDArray[np.int64], out: NDArray[np.float32]) -> None:
-        """Write the distances from ``rows`` to all rows."""
-        np.add(self._D[rows], 0, out=out, casting="same_kind")  # a negative zero becomes zero
-        out[np.arange(len(rows)), rows] = 0
-
-
-class _SparseEuclidean:
-    """Euclidean distances of sparse rows, ``r² = |x|² + |y|² - 2 x . y`` in float64."""
-
-    def __init__(self, owner: str, X: Any) -> None:
-        checked = _checks.check_sparse(owner, "X", X).astype(np.float64, copy=False)
-        self.n = checked.shape[0]
-        self.unit = _unit(checked.data)
-        self._X = checked / self.unit
-        self._squares = np.asarray(self._X.multiply(self._X).sum(axis=1)).ravel()
-
-    def write(self, rows: NDArray[np.int64], out: NDArray[np.float32]) -> None:
-        """Write the distances from ``rows`` to all rows."""
-        lengths = self._squares[rows][:, None] + self._squares
-        squares = lengths - 2 * (self._X[rows] @ self._X.T).toarray()
-        squares[squares < 1e-14 * lengths] = 0  # what rounding leaves of the difference of equal rows
-        np.sqrt(squares, out=out, casting="same_kind")
-        out[np.arange(len(rows)), rows] = 0
-
-
-class _Pairwise:
-    """Distances by scikit-learn."""
-
-    unit = 1.0
-
-    def __init__(self, owner: str, X: Any, metric: str) -> None:
-        self.n = X.shape[0]
-        self._owner, self._X, self._metric = owner, X, metric
-
-    def write(self, rows: NDArray[np.int64], out: NDArray[np.float32]) -> None:
-        """Write the distances from ``rows`` to all rows."""
-        from sklearn.metrics import pairwise_distances
-
-        found = np.asarray(pairwise_distances(self._X[rows], self._X, metric=self._metric))
-        found[np.arange(len(rows)), rows] = 0
-        with np.errstate(over="ignore"):
-            np.maximum(found, 0, out=out, casting="same_kind")
-        bad = rows[~np.isfinite(out).all(axis=1)]
-        if bad.size:
-            got = f"NaN or an infinite distance from {bad.size} or more row(s), first {bad[:5].tolist()}"
-            raise InputError(self._owner, "X", f"such that metric={self._metric!r} has a value for all pairs", got)
-
-
-def _in_units(X: Floats) -> tuple[Floats, float]:
-    unit = _unit(X)
-    return (X if unit == 1 else X.astype(np.float64) / unit), unit
-
-
-def _unit(entries: Floats) -> float:
-    """Return 1, or, where distances in float32 could overflow or vanish, the largest entry."""
-    largest = float(max(entries.max(initial=0), -entries.min(initial=0)))
-    return 1.0 if largest == 0 or _SAFE[0] <= largest <= _SAFE[1] else largest
-
-
-_OWNER = "evaluate.neighborhoods"
-_SIZES = (5, 15, 50)  # where the caller gives none, those that the rows allow
-_ALL_ROWS, _SOME_ROWS = 5000, 1000  # up to so many rows all are judged, of more a sample
-_PAIRS = 2**22  # for the rank correlation of the distances
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -757,9 +288,9 @@ def _neighbor_scores(found: RowScores, offset: float, ks: NDArray[np.int64], n: 
     # The largest sum of ranks beyond k that k neighbours can have.
     worst = np.where(ks < n / 2, ks * (2 * n - 3 * ks - 1), (n - ks) * (n - ks - 1)) / 2
     rows = {
-        "trustworthiness": 1 - found.intruders / worst,
-        "continuity": 1 - found.lost / worst,
-        "preservation": found.shared / ks,
+        "trustworthiness": 1 - found.sums[:, 0] / worst,
+        "continuity": 1 - found.sums[:, 1] / worst,
+        "preservation": found.sums[:, 2] / ks,
         "accuracy": found.hits[1],
         "input_accuracy": found.hits[0],
     }
@@ -809,3 +340,409 @@ def _bounded(covariance: float, *variances: float) -> float:
     if min(variances) == 0:
         return 0.0
     return float(np.clip(covariance / (variances[0] * variances[1]) ** 0.5, -1, 1))
+
+
+# Neighbours in the data against neighbours in the map, in blocks of a few rows on several threads. Counts are integers
+# and sums are kept per row, so that the result does not depend on the blocks or the threads.
+
+
+@dataclass(frozen=True, eq=False)
+class RowScores:
+    """What the sampled rows add up to (``overlaps``), and what each of them says; m rows, s sizes of neighbourhood.
+
+    Parameters
+    ----------
+    overlaps : ndarray, shape (n - 1,), int64
+        For each K, how many neighbours are shared, summed over the rows.
+    weighted : ndarray, shape (m,)
+        Weighted sum over K of how many neighbours are shared.
+    sums : ndarray, shape (m, 3, s)
+        By how much the ranks of intruding neighbours exceed k, the same of the lost ones, and how many of the k
+        neighbours are shared.
+    hits : ndarray, shape (2, m, s)
+        Whether the k nearest, in the data and in the map, vote for the label of the row.
+    moments : ndarray, shape (m, 5)
+        Sums of r, d, r², d², r d over the others.
+    pairs : ndarray, shape (2, m, p), float32
+        Distances r and d to some others.
+    """
+
+    overlaps: NDArray[np.int64]
+    weighted: NDArray[np.float64]
+    sums: NDArray[np.float64]
+    hits: NDArray[np.float64]
+    moments: NDArray[np.float64]
+    pairs: NDArray[np.float32]
+
+
+def score_rows(
+    data: Distances,
+    plane: Distances,
+    rows: NDArray[np.int64],
+    ks: NDArray[np.int64],
+    weights: NDArray[np.float64],
+    labels: NDArray[np.int64] | None,
+    partners: NDArray[np.int64],
+    n_jobs: int,
+) -> RowScores:
+    """Compare the neighbours of ``rows`` in the data with those in the map.
+
+    Parameters
+    ----------
+    data, plane : Distances
+        In the data and in the map, each divided by its unit.
+    rows : ndarray, shape (m,)
+        Which rows to judge; their neighbours are sought among all n rows.
+    ks : ndarray, shape (s,)
+        Sizes of neighbourhoods, each at most n - 1.
+    weights : ndarray, shape (n - 1,)
+        For ``weighted``, one for each K.
+    labels : ndarray, shape (n,), optional
+        Numbers from 0.
+    partners : ndarray, shape (m, p), values in [0, n - 2]
+        For ``pairs``: places among the others of a row.
+    n_jobs : int
+        Number of threads.
+
+    Returns
+    -------
+    RowScores
+        O(m n (log n + columns)) time; a few arrays of 2**22 numbers, or of length n, per thread.
+    """
+    n, m, s = data.n, len(rows), len(ks)
+    sums, pairs = np.zeros((m, 3, s)), np.empty((2, *partners.shape), np.float32)
+    found = RowScores(np.zeros(n - 1, np.int64), np.zeros(m), sums, np.zeros((2, m, s)), np.zeros((m, 5)), pairs)
+    scratches: list[_Scratch] = []  # one for each thread
+    free: list[_Scratch] = []
+
+    def task(_block: int, start: int, stop: int) -> None:
+        try:
+            scratch = free.pop()
+        except IndexError:
+            scratch = _Scratch(n, 0 if labels is None else int(labels.max()) + 1)
+            scratches.append(scratch)
+        distances = np.empty((2, stop - start, n), np.float32)
+        for space, out in zip((data, plane), distances, strict=True):
+            space.write(rows[start:stop], out)
+        for at in range(start, stop):
+            row, lines = int(rows[at]), distances[:, at - start]
+            found.pairs[:, at] = lines[:, partners[at] + (partners[at] >= row)]
+            found.moments[at] = distance_moments(*lines)
+            for line, order in zip(lines, scratch.orders, strict=True):
+                nearest_first(line, row, order, *scratch.sorting)
+            found.weighted[at] = compare_orders(
+                *scratch.orders, ks, weights, scratch.ranks, scratch.fresh, scratch.overlaps, found.sums[at]
+            )
+            if labels is not None:
+                for order, hits in zip(scratch.orders, found.hits[:, at], strict=True):
+                    hits[:] = [vote(labels, order, k, scratch.votes) == labels[row] for k in ks]
+        free.append(scratch)
+
+    with single_threaded_blas():
+        run_blocks(task, even_bounds(m, int(np.clip(_BLOCK // n, 4, 64))), n_jobs)
+    for scratch in scratches:
+        found.overlaps[:] += scratch.overlaps
+    return found
+
+
+class _Scratch:
+    """The arrays of one thread."""
+
+    def __init__(self, n: int, n_labels: int) -> None:
+        self.orders = np.empty((2, n - 1), np.int32)
+        self.sorting = np.empty(n - 1, np.uint32), np.empty(n - 1, np.uint32), np.empty(n - 1, np.int32)
+        self.ranks = np.empty(n, np.int32)
+        self.fresh = np.empty(n - 1, np.uint8)
+        self.overlaps = np.zeros(n - 1, np.int64)
+        self.votes = np.zeros(n_labels, np.int64)
+
+
+# Distances from some rows to all rows, a block at a time.
+
+
+class Distances(Protocol):
+    """Distances among n rows, divided by ``unit``."""
+
+    n: int
+    unit: float
+
+    def write(self, rows: NDArray[np.int64], out: NDArray[np.float32]) -> None:
+        """Write the distances from ``rows`` to all rows, shape (q, n): float32, finite, from a row to itself 0."""
+
+
+def distances_of(owner: str, X: Any, metric: str) -> Distances:
+    """Check X and return its distances."""
+    from scipy.sparse import issparse
+
+    metric = _checks.check_choice(owner, "metric", metric, METRICS)
+    sparse = issparse(X)
+    if sparse and metric not in _SPARSE:
+        known = ", ".join(repr(name) for name in _SPARSE)
+        raise InputError(owner, "X", f"dense with metric={metric!r}", "a sparse matrix", f"Sparse X: {known}.")
+    if sparse:
+        return (
+            _SparseEuclidean(owner, X)
+            if metric == "euclidean"
+            else _Pairwise(owner, _checks.check_sparse(owner, "X", X).astype(np.float64, copy=False), metric)
+        )
+    checked = _checks.check_matrix(owner, "X", X)
+    if metric == "precomputed":
+        return _Precomputed(owner, checked)
+    if checked.shape[1] < 1:
+        raise InputError(owner, "X", "of at least one column", f"shape {checked.shape}")
+    if metric == "euclidean":
+        return Euclidean(checked)
+    return _Pairwise(owner, checked != 0 if metric in _SETS else checked, metric)
+
+
+class Euclidean:
+    """Euclidean distances of the rows of a dense matrix."""
+
+    def __init__(self, X: Floats) -> None:
+        self.n = len(X)
+        self._X, self.unit = _in_units(X)
+
+    def write(self, rows: NDArray[np.int64], out: NDArray[np.float32]) -> None:
+        """Write the distances from ``rows`` to all rows."""
+        euclidean_rows(self._X, rows, out)
+
+
+class _Precomputed:
+    """Distances that are there already; row i holds those from row i."""
+
+    def __init__(self, owner: str, D: Floats) -> None:
+        if D.shape[0] != D.shape[1]:
+            raise InputError(owner, "X", "square with metric='precomputed'", f"shape {D.shape}")
+        negative = np.flatnonzero((D < 0).any(axis=1))
+        if negative.size:
+            got = f"negative ones in {negative.size} row(s), first {negative[:5].tolist()}"
+            raise InputError(owner, "X", "distances >= 0 with metric='precomputed'", got)
+        self.n = len(D)
+        self._D, self.unit = _in_units(D)
+
+    def write(self, rows: NDArray[np.int64], out: NDArray[np.float32]) -> None:
+        """Write the distances from ``rows`` to all rows."""
+        np.add(self._D[rows], 0, out=out, casting="same_kind")  # a negative zero becomes zero
+        out[np.arange(len(rows)), rows] = 0
+
+
+class _SparseEuclidean:
+    """Euclidean distances of sparse rows, ``r² = |x|² + |y|² - 2 x . y`` in float64."""
+
+    def __init__(self, owner: str, X: Any) -> None:
+        checked = _checks.check_sparse(owner, "X", X).astype(np.float64, copy=False)
+        self.n = checked.shape[0]
+        self.unit = _unit(checked.data)
+        self._X = checked / self.unit
+        self._squares = np.asarray(self._X.multiply(self._X).sum(axis=1)).ravel()
+
+    def write(self, rows: NDArray[np.int64], out: NDArray[np.float32]) -> None:
+        """Write the distances from ``rows`` to all rows."""
+        lengths = self._squares[rows][:, None] + self._squares
+        squares = lengths - 2 * (self._X[rows] @ self._X.T).toarray()
+        squares[squares < 1e-14 * lengths] = 0  # what rounding leaves of the difference of equal rows
+        np.sqrt(squares, out=out, casting="same_kind")
+        out[np.arange(len(rows)), rows] = 0
+
+
+class _Pairwise:
+    """Distances by scikit-learn."""
+
+    unit = 1.0
+
+    def __init__(self, owner: str, X: Any, metric: str) -> None:
+        self.n = X.shape[0]
+        self._owner, self._X, self._metric = owner, X, metric
+
+    def write(self, rows: NDArray[np.int64], out: NDArray[np.float32]) -> None:
+        """Write the distances from ``rows`` to all rows."""
+        from sklearn.metrics import pairwise_distances
+
+        found = np.asarray(pairwise_distances(self._X[rows], self._X, metric=self._metric))
+        found[np.arange(len(rows)), rows] = 0
+        with np.errstate(over="ignore"):
+            np.maximum(found, 0, out=out, casting="same_kind")
+        bad = rows[~np.isfinite(out).all(axis=1)]
+        if bad.size:
+            got = f"NaN or an infinite distance from {bad.size} or more row(s), first {bad[:5].tolist()}"
+            raise InputError(self._owner, "X", f"such that metric={self._metric!r} has a value for all pairs", got)
+
+
+def _in_units(X: Floats) -> tuple[Floats, float]:
+    unit = _unit(X)
+    return (X if unit == 1 else X.astype(np.float64) / unit), unit
+
+
+def _unit(entries: Floats) -> float:
+    """Return 1, or, where distances in float32 could overflow or vanish, the largest entry."""
+    largest = float(max(entries.max(initial=0), -entries.min(initial=0)))
+    return 1.0 if largest == 0 or _SAFE[0] <= largest <= _SAFE[1] else largest
+
+
+# Compiled loops over one row. The bits of a non-negative float32, read as an integer, grow with the number, so that
+# distances are sorted by counting, digit by digit. Such a sort is stable: equal ones stay in the order of the rows.
+
+
+@jit(fastmath=FAST)
+def euclidean_rows(X, queries, out):
+    """Write the Euclidean distances of rows ``queries`` of X from all rows, shape (q, n), float32.
+
+    From the differences, not from scalar products: those would lose all digits of points much closer to each other than
+    to the origin. X passes through the cache once for all queries.
+    """
+    n, d = X.shape
+    tile = max(16, 32768 // d)
+    for low in range(0, n, tile):
+        high = min(n, low + tile)
+        for q in range(queries.shape[0]):
+            x = X[queries[q]]
+            for j in range(low, high):
+                total = X.dtype.type(0)
+                for c in range(d):
+                    difference = X[j, c] - x[c]
+                    total += difference * difference
+                out[q, j] = math.sqrt(total)
+
+
+@jit
+def _sort(keys, order, other_keys, other_order):
+    """Sort ``order`` by its keys, stably, by counting each of three digits; the other arrays, and keys, are scratch."""
+    counts = np.zeros((3, _VALUES), np.int64)
+    for key in keys:
+        counts[0, key & (_VALUES - 1)] += 1
+        counts[1, (key >> _DIGIT) & (_VALUES - 1)] += 1
+        counts[2, key >> (2 * _DIGIT)] += 1
+    from_keys, from_order, to_keys, to_order = keys, order, other_keys, other_order
+    for digit in range(3):
+        first = 0
+        for value in range(_VALUES):
+            count = counts[digit, value]
+            counts[digit, value] = first
+            first += count
+        for t in range(keys.shape[0]):
+            value = (from_keys[t] >> (digit * _DIGIT)) & (_VALUES - 1)
+            place = counts[digit, value]
+            counts[digit, value] = place + 1
+            to_keys[place], to_order[place] = from_keys[t], from_order[t]
+        from_keys, to_keys = to_keys, from_keys
+        from_order, to_order = to_order, from_order
+    for t in range(keys.shape[0]):  # an odd number of passes ends in the scratch
+        keys[t], order[t] = from_keys[t], from_order[t]
+
+
+@jit
+def nearest_first(distances, itself, order, keys, other_keys, other_order):
+    """Write the indices of all rows but ``itself`` by growing distance, ties by index.
+
+    ``distances``: (n,) float32, >= 0, finite, no negative zero; ``order``: (n - 1,) int32. The rest is scratch of
+    length n - 1: keys uint32, ``other_order`` int32.
+    """
+    bits = distances.view(np.uint32)
+    t = 0
+    for j in range(distances.shape[0]):
+        if j != itself:
+            keys[t], order[t] = bits[j], j
+            t += 1
+    _sort(keys, order, other_keys, other_order)
+
+
+@jit
+def mean_ranks(values):
+    """Return the ranks of non-negative float32 numbers, from 0; equal ones have the mean of their ranks."""
+    n = values.shape[0]
+    bits = values.view(np.uint32)
+    keys, order = np.empty(n, np.uint32), np.empty(n, np.int32)
+    for t in range(n):
+        keys[t], order[t] = bits[t], t
+    _sort(keys, order, np.empty(n, np.uint32), np.empty(n, np.int32))
+    ranks = np.empty(n)
+    first = 0
+    for t in range(n):
+        if t == n - 1 or keys[t + 1] != keys[t]:
+            for equal in range(first, t + 1):
+                ranks[order[equal]] = 0.5 * (first + t)
+            first = t + 1
+    return ranks
+
+
+@jit
+def compare_orders(true_order, map_order, ks, weights, ranks, fresh, overlaps, sums):
+    """Compare the neighbours of one row in the data with those in the map; return its weighted overlap.
+
+    Parameters
+    ----------
+    true_order, map_order : (n - 1,) int32
+        The other rows, nearest first.
+    ks : (s,) int64
+        Sizes of neighbourhoods, growing.
+    weights : (n - 1,) float64
+        For each K = 1 .. n - 1 the weight of the overlap of the two K-neighbourhoods in the result.
+    ranks : (n,) int32
+        Scratch.
+    fresh : (n - 1,) uint8
+        Scratch: how many neighbours the two neighbourhoods come to share at K (0, 1 or 2).
+    overlaps : (n - 1,) int64
+        To the K-th is added how many neighbours the two K-neighbourhoods share.
+    sums : (3, s) float64
+        For each k: by how much the ranks of the intruders of the map exceed k, the same of those that it lost, and how
+        many neighbours are shared.
+    """
+    others = true_order.shape[0]
+    for t in range(others):
+        ranks[true_order[t]] = t + 1
+        fresh[t] = 0
+    sums[:] = 0
+    largest = ks[-1]
+    for t in range(others):
+        map_rank, true_rank = t + 1, ranks[map_order[t]]
+        fresh[max(map_rank, true_rank) - 1] += 1
+        if min(map_rank, true_rank) <= largest:
+            for s in range(ks.shape[0]):
+                k = ks[s]
+                if map_rank <= k and true_rank <= k:
+                    sums[2, s] += 1
+                elif map_rank <= k:
+                    sums[0, s] += true_rank - k
+                elif true_rank <= k:
+                    sums[1, s] += map_rank - k
+    shared = 0
+    total = 0.0
+    for t in range(others):
+        shared += fresh[t]
+        overlaps[t] += shared
+        total += weights[t] * shared
+    return total
+
+
+@jit
+def vote(labels, order, k, votes):
+    """Return the most frequent label among the k nearest; of several, the one of the nearest of their rows.
+
+    ``votes``: scratch, one zero per label; left so.
+    """
+    most = 0
+    for t in range(k):
+        votes[labels[order[t]]] += 1
+        most = max(most, votes[labels[order[t]]])
+    winner = -1
+    for t in range(k):
+        label = labels[order[t]]
+        if winner < 0 and votes[label] == most:
+            winner = label
+    for t in range(k):
+        votes[labels[order[t]]] = 0
+    return winner
+
+
+@jit(fastmath=FAST)
+def distance_moments(true_distances, map_distances):
+    """Return the sums of r, d, r², d² and r d over one row, float64; the row itself adds nothing."""
+    r_sum, d_sum, rr, dd, rd = 0.0, 0.0, 0.0, 0.0, 0.0
+    for j in range(true_distances.shape[0]):
+        r, d = np.float64(true_distances[j]), np.float64(map_distances[j])
+        r_sum += r
+        d_sum += d
+        rr += r * r
+        dd += d * d
+        rd += r * d
+    return r_sum, d_sum, rr, dd, rd

@@ -166,7 +166,7 @@ def phrases(
     return PhraseSimilarity(rho, interval, len(given), len(known), similarities, scores)
 
 
-# ---------------------------------------------------------------- composing
+# Composing the phrases.
 
 
 def _known(embedding: Embedding, side: Side, lowercase: bool) -> Side | None:
@@ -199,7 +199,7 @@ def _similarities(
     return np.array([part.mean() for part in parts]).round(12)  # equal ones stay ties
 
 
-# ---------------------------------------------------------------- what is given
+# Reading the items.
 
 
 def _given(items: Iterable[Any]) -> list[Item]:

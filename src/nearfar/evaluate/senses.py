@@ -367,9 +367,12 @@ def _lowered(model: _Model, rows: Sequence[int], near: Sequence[Near]) -> Double
             after = [entropy(compose(model.embedding, subject=(ids[op], ids[row]))) for op in operators]
             if np.isnan([before, *after]).any():
                 continue
-            own, other = after[0], after[1] if len(after) == 2 else None
-            other_two = (np.nan, np.nan) if other is None else (other < before, (own < other) + 0.5 * (own == other))
-            found.append((own < before, *other_two))
+            if len(after) == 2:
+                by_neighbor, by_other = after
+                more = (by_neighbor < by_other) + 0.5 * (by_neighbor == by_other)
+                found.append((by_neighbor < before, by_other < before, more))
+            else:
+                found.append((after[0] < before, np.nan, np.nan))
     return np.array(found, np.float64).T if found else np.full((3, 1), np.nan)
 
 

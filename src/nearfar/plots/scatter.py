@@ -20,165 +20,15 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
     from matplotlib.lines import Line2D
 
-# ------------------------------------------------------------
-# Groups of points: which of them get a colour, their names, and where on a map a name stands.
-
-_CELLS = 24  # a side of the map, for finding where a group is densest
-
-
-@dataclass(frozen=True, eq=False)
-class Groups:
-    """The largest groups of points, as many as there are colours, in the order of their labels.
-
-    Parameters
-    ----------
-    codes : ndarray, shape (n,), int64
-        Number of each point's group; -1 for those of other groups and without a label.
-    names : list of str
-        Of the groups.
-    rest : str
-        What the other points are; empty where there are none.
-    """
-
-    codes: NDArray[np.int64]
-    names: list[str]
-    rest: str
-
-
-def groups_of(owner: str, labels: ArrayLike, n: int) -> Groups:
-    """Check the labels of n points and find the groups."""
-    given = labels if hasattr(labels, "dtype") else np.array(labels, dtype=object)
-    given = np.asarray(given)
-    if given.shape != (n,):
-        raise InputError(owner, "labels", f"of shape ({n},), one per vector", f"shape {given.shape}")
-    missing = np.zeros(n, np.bool_)
-    if given.dtype.kind in "Of":  # of other types every label is one
-        missing[:] = [label is None or label != label for label in given.tolist()]
-    known = given[~missing]
-    _check_not_values(owner, known)
-    try:
-        values, codes, sizes = np.unique(known, return_inverse=True, return_counts=True)
-    except TypeError:  # labels of several types have no order of their own
-        texts = np.array([str(label) for label in known.tolist()])
-        values, codes, sizes = np.unique(texts, return_inverse=True, return_counts=True)
-    shown = np.sort(np.argsort(-sizes, kind="stable")[: len(COLOURS)])
-    number = np.full(values.size, -1)
-    number[shown] = np.arange(shown.size)
-    all_codes = np.full(n, -1)
-    all_codes[~missing] = number[codes]
-    others = values.size - shown.size
-    rest = [f"{others} others"] * (others > 0) + ["no label"] * bool(missing.any())
-    return Groups(all_codes, [str(name) for name in values[shown].tolist()], ", ".join(rest))
-
-
-def _check_not_values(owner: str, labels: NDArray[Any]) -> None:
-    if labels.dtype.kind == "O" and all(isinstance(label, float) for label in labels.tolist()):
-        labels = labels.astype(np.float64)
-    if labels.dtype.kind == "f" and (labels != np.floor(labels)).any():
-        example = labels[labels != np.floor(labels)][0].item()
-        raise InputError(owner, "labels", "names of groups", f"numbers such as {example!r}", "Give numbers as values=.")
-
-
-def places_of_names(xy: NDArray[np.float64], groups: Groups, letter: tuple[float, float]) -> NDArray[np.float64]:
-    """Return where to write the name of each group, shape (n_groups, 2): where it is densest, names apart.
-
-    ``letter`` is the width and the height of one, as a share of the longer side of the map.
-    """
-    low, side = xy.min(axis=0), float(np.ptp(xy, axis=0).max()) or 1.0
-    scaled = (xy - low) / side
-    places = np.array([_densest(scaled[groups.codes == group]) for group in range(len(groups.names))])
-    boxes = np.array([[letter[0] * len(name), letter[1]] for name in groups.names])
-    for _ in range(100):  # a name that lies on another one moves up or down, in small steps
-        gaps = places[:, None] - places
-        overlaps = (boxes[:, None] + boxes) / 2 - abs(gaps)
-        touching = (overlaps > 0).all(axis=2) & ~np.eye(len(places), dtype=np.bool_)
-        if not touching.any():
-            break
-        ahead = np.where(gaps[..., 1] == 0, np.triu(touching) * 2.0 - 1, np.sign(gaps[..., 1]))
-        places[:, 1] += 0.3 * (touching * ahead * overlaps[..., 1]).sum(axis=1)
-    placed: NDArray[np.float64] = low + side * places
-    return placed
-
-
-def _densest(xy: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return the median of the points in the densest place of the unit square.
-
-    Not the mean of all, which may fall between the parts of a group: of the cells of a grid, with the eight around
-    each, the one with most points.
-    """
-    cells = np.minimum(xy * _CELLS, _CELLS - 1).astype(np.int64)
-    counts = np.zeros((_CELLS + 2, _CELLS + 2), np.int64)
-    for across, up in np.ndindex(3, 3):
-        np.add.at(counts, (cells[:, 0] + across, cells[:, 1] + up), 1)
-    best = np.array(np.unravel_index(counts.argmax(), counts.shape)) - 1
-    place: NDArray[np.float64] = np.median(xy[(abs(cells - best) <= 1).all(axis=1)], axis=0)
-    return place
-
-
-# ------------------------------------------------------------
-# A map of very many points as a picture of their density: counts per pixel, the mean colour of the points there.
-#
-# Transparent dots fail where thousands lie on each other: dense places are all alike, and what is drawn last hides the
-# rest. A pixel's colour is the mean over its points, and its opacity grows with the logarithm of their number.
-
+_OWNER = "plots.scatter"
+_RASTER_FROM = 3000  # dots from which a vector format holds a bitmap of them
+_SHADED_FROM = 50_000  # dots from which their density is drawn
+_LEGEND_UP_TO = 10  # groups; of more the names are easier to find on the map
+_ROBUST_FROM = 100  # values from which the ends of the colour bar leave out the outermost hundredth at either side
 _PIXELS = 1100  # of the longer side
 _FAINTEST = 0.4  # opacity of a single point
 _FULL = 0.995  # quantile, over the pixels with points, of the number from which a pixel is opaque
-
-
-def pixel_grid(xy: NDArray[np.float64]) -> tuple[NDArray[np.int64], tuple[int, int], tuple[float, float, float, float]]:
-    """Return each point's pixel, the (height, width) in square pixels, and the extent of the picture in data units."""
-    low, spans = xy.min(axis=0), np.ptp(xy, axis=0)
-    side = float(spans.max()) / (_PIXELS - 4) or 1.0
-    low = low - 2 * side  # a margin of two pixels
-    width, height = (np.ceil(spans / side).astype(int) + 4).tolist()
-    columns, rows = ((xy - low) / side).astype(np.int64).T
-    extent = (low[0], low[0] + width * side, low[1], low[1] + height * side)
-    return np.minimum(rows, height - 1) * width + np.minimum(columns, width - 1), (height, width), extent
-
-
-def shade(pixels: NDArray[np.int64], shape: tuple[int, int], colours: NDArray[Any]) -> NDArray[np.float32]:
-    """Return the picture, shape (height, width, 4), of points with the given colours.
-
-    Parameters
-    ----------
-    pixels : ndarray, shape (n,)
-        Pixel of each point.
-    shape : tuple
-        Height and width.
-    colours : ndarray, shape (n, 3) or (3,)
-        Red, green, blue, in [0, 1].
-    """
-    size = shape[0] * shape[1]
-    weights = [None, *(np.broadcast_to(colours[..., c], pixels.shape) for c in range(3))]
-    layers = [np.bincount(pixels, weight, minlength=size) for weight in weights]
-    counts, *sums = (_spread(layer.astype(np.float32).reshape(shape)) for layer in layers)
-    picture = np.ones((*shape, 4), np.float32)
-    picture[..., 3] = 0
-    drawn = counts > 0
-    for c in range(3):
-        picture[drawn, c] = sums[c][drawn] / counts[drawn]
-    full = max(float(np.quantile(counts[drawn], _FULL)), 1.0 + 1e-6)
-    opacity = np.log1p(counts[drawn]) / np.log1p(full)
-    picture[drawn, 3] = np.clip(_FAINTEST + (1 - _FAINTEST) * opacity, 0, 1)
-    return picture
-
-
-def _spread(layer: NDArray[np.float32]) -> NDArray[np.float32]:
-    """Let each point cover the four neighbours of its pixel too, half as strongly."""
-    spread = layer.copy()
-    spread[1:] += layer[:-1] / 2
-    spread[:-1] += layer[1:] / 2
-    spread[:, 1:] += layer[:, :-1] / 2
-    spread[:, :-1] += layer[:, 1:] / 2
-    return spread
-
-
-# ------------------------------------------------------------
-# The paper of all pictures: a figure of its own, and its file.
-#
-# Without pyplot: no window opens, no global setting changes, nothing stays in memory.
-
+_CELLS = 24  # a side of the map, for finding where a group is densest
 PICTURES = (".png", ".svg", ".pdf")
 # First Okabe & Ito's colours, but for yellow and black, which are too pale and too dark for small dots: told apart with
 # every common kind of colour blindness. The others lie far, in Oklab and as a deuteranope sees them, from all before.
@@ -188,60 +38,6 @@ COLOURS = (
     *("#007000", "#806840", "#EF8FFF", "#380087", "#877097", "#680050", "#6838AF"),
 )
 GREY = "#BBBBBB"
-
-
-def check_picture_path(owner: str, path: str | os.PathLike[str] | None) -> Path | None:
-    """Return where the picture is to be written, if anywhere; said to be impossible before anything is drawn."""
-    return None if path is None else check_suffix(owner, path, PICTURES)
-
-
-def check_suffix(owner: str, path: str | os.PathLike[str], suffixes: tuple[str, ...]) -> Path:
-    """Return the path of a file that could be written, of one of these kinds."""
-    target = _checks.check_path(owner, "path", path)
-    if target.suffix.lower() not in suffixes:
-        raise InputError(owner, "path", f"a file name ending in {', '.join(suffixes)}", repr(target.name))
-    check_target(owner, target)
-    return target
-
-
-def new_figure(size: tuple[float, float] = (7.0, 5.5)) -> Figure:
-    """Return a figure of this size in inches."""
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=size, dpi=150, layout="constrained")
-    FigureCanvasAgg(figure)
-    return figure
-
-
-def new_axes() -> Axes:
-    """Return the axes of a new figure."""
-    return new_figure().add_subplot()
-
-
-def finish(owner: str, axes: Axes, title: str | None, target: Path | None) -> Axes:
-    """Give the picture its title and its file; return the axes."""
-    if title is not None:
-        axes.set_title(title)
-    write(owner, axes.figure, target)
-    return axes
-
-
-def write(owner: str, figure: Any, target: Path | None) -> None:
-    """Write the figure, if it is to be written."""
-    if target is not None:
-        kind = target.suffix.lower()[1:]
-        # Without a date the same picture is the same file.
-        metadata = {"svg": {"Date": None}, "pdf": {"CreationDate": None}}.get(kind)
-        with atomic_write(target, owner=owner) as file:
-            figure.savefig(file, format=kind, metadata=metadata)
-
-
-_OWNER = "plots.scatter"
-_RASTER_FROM = 3000  # dots from which a vector format holds a bitmap of them
-_SHADED_FROM = 50_000  # dots from which their density is drawn
-_LEGEND_UP_TO = 10  # groups; of more the names are easier to find on the map
-_ROBUST_FROM = 100  # values from which the ends of the colour bar leave out the outermost hundredth at either side
 
 
 def scatter(
@@ -446,3 +242,199 @@ def _add_names(axes: Axes, xy: NDArray[np.float64], groups: Groups) -> None:
     for name, (x, y), colour in zip(groups.names, places, COLOURS, strict=False):
         text = axes.text(x, y, name, color=0.7 * _rgb(colour), ha="center", va="center", weight="bold", size=10)
         text.set_path_effects([withStroke(linewidth=3, foreground="white")])
+
+
+# Groups of points: which of them get a colour, and where on a map their names stand.
+
+
+@dataclass(frozen=True, eq=False)
+class Groups:
+    """The largest groups of points, as many as there are colours, in the order of their labels.
+
+    Parameters
+    ----------
+    codes : ndarray, shape (n,), int64
+        Number of each point's group; -1 for those of other groups and without a label.
+    names : list of str
+        Of the groups.
+    rest : str
+        What the other points are; empty where there are none.
+    """
+
+    codes: NDArray[np.int64]
+    names: list[str]
+    rest: str
+
+
+def groups_of(owner: str, labels: ArrayLike, n: int) -> Groups:
+    """Check the labels of n points and find the groups."""
+    given = labels if hasattr(labels, "dtype") else np.array(labels, dtype=object)
+    given = np.asarray(given)
+    if given.shape != (n,):
+        raise InputError(owner, "labels", f"of shape ({n},), one per vector", f"shape {given.shape}")
+    missing = np.zeros(n, np.bool_)
+    if given.dtype.kind in "Of":  # of other types every label is one
+        missing[:] = [label is None or label != label for label in given.tolist()]
+    known = given[~missing]
+    _check_not_values(owner, known)
+    try:
+        values, codes, sizes = np.unique(known, return_inverse=True, return_counts=True)
+    except TypeError:  # labels of several types have no order of their own
+        texts = np.array([str(label) for label in known.tolist()])
+        values, codes, sizes = np.unique(texts, return_inverse=True, return_counts=True)
+    shown = np.sort(np.argsort(-sizes, kind="stable")[: len(COLOURS)])
+    number = np.full(values.size, -1)
+    number[shown] = np.arange(shown.size)
+    all_codes = np.full(n, -1)
+    all_codes[~missing] = number[codes]
+    others = values.size - shown.size
+    rest = [f"{others} others"] * (others > 0) + ["no label"] * bool(missing.any())
+    return Groups(all_codes, [str(name) for name in values[shown].tolist()], ", ".join(rest))
+
+
+def _check_not_values(owner: str, labels: NDArray[Any]) -> None:
+    if labels.dtype.kind == "O" and all(isinstance(label, float) for label in labels.tolist()):
+        labels = labels.astype(np.float64)
+    if labels.dtype.kind == "f" and (labels != np.floor(labels)).any():
+        example = labels[labels != np.floor(labels)][0].item()
+        raise InputError(owner, "labels", "names of groups", f"numbers such as {example!r}", "Give numbers as values=.")
+
+
+def places_of_names(xy: NDArray[np.float64], groups: Groups, letter: tuple[float, float]) -> NDArray[np.float64]:
+    """Return where to write the name of each group, shape (n_groups, 2): where it is densest, names apart.
+
+    ``letter`` is the width and the height of one, as a share of the longer side of the map.
+    """
+    low, side = xy.min(axis=0), float(np.ptp(xy, axis=0).max()) or 1.0
+    scaled = (xy - low) / side
+    places = np.array([_densest(scaled[groups.codes == group]) for group in range(len(groups.names))])
+    boxes = np.array([[letter[0] * len(name), letter[1]] for name in groups.names])
+    for _ in range(100):  # a name that lies on another one moves up or down, in small steps
+        gaps = places[:, None] - places
+        overlaps = (boxes[:, None] + boxes) / 2 - abs(gaps)
+        touching = (overlaps > 0).all(axis=2) & ~np.eye(len(places), dtype=np.bool_)
+        if not touching.any():
+            break
+        ahead = np.where(gaps[..., 1] == 0, np.triu(touching) * 2.0 - 1, np.sign(gaps[..., 1]))
+        places[:, 1] += 0.3 * (touching * ahead * overlaps[..., 1]).sum(axis=1)
+    placed: NDArray[np.float64] = low + side * places
+    return placed
+
+
+def _densest(xy: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return the median of the points in the densest place of the unit square.
+
+    Not the mean of all, which may fall between the parts of a group: of the cells of a grid, with the eight around
+    each, the one with most points.
+    """
+    cells = np.minimum(xy * _CELLS, _CELLS - 1).astype(np.int64)
+    counts = np.zeros((_CELLS + 2, _CELLS + 2), np.int64)
+    for across, up in np.ndindex(3, 3):
+        np.add.at(counts, (cells[:, 0] + across, cells[:, 1] + up), 1)
+    best = np.array(np.unravel_index(counts.argmax(), counts.shape)) - 1
+    place: NDArray[np.float64] = np.median(xy[(abs(cells - best) <= 1).all(axis=1)], axis=0)
+    return place
+
+
+# A map of very many points as a picture of their density: counts per pixel, the mean colour of the points there.
+#
+# Transparent dots fail where thousands lie on each other: dense places are all alike, and what is drawn last hides the
+# rest. A pixel's colour is the mean over its points, and its opacity grows with the logarithm of their number.
+
+
+def pixel_grid(xy: NDArray[np.float64]) -> tuple[NDArray[np.int64], tuple[int, int], tuple[float, float, float, float]]:
+    """Return each point's pixel, the (height, width) in square pixels, and the extent of the picture in data units."""
+    low, spans = xy.min(axis=0), np.ptp(xy, axis=0)
+    side = float(spans.max()) / (_PIXELS - 4) or 1.0
+    low = low - 2 * side  # a margin of two pixels
+    width, height = (np.ceil(spans / side).astype(int) + 4).tolist()
+    columns, rows = ((xy - low) / side).astype(np.int64).T
+    extent = (low[0], low[0] + width * side, low[1], low[1] + height * side)
+    return np.minimum(rows, height - 1) * width + np.minimum(columns, width - 1), (height, width), extent
+
+
+def shade(pixels: NDArray[np.int64], shape: tuple[int, int], colours: NDArray[Any]) -> NDArray[np.float32]:
+    """Return the picture, shape (height, width, 4), of points with the given colours.
+
+    Parameters
+    ----------
+    pixels : ndarray, shape (n,)
+        Pixel of each point.
+    shape : tuple
+        Height and width.
+    colours : ndarray, shape (n, 3) or (3,)
+        Red, green, blue, in [0, 1].
+    """
+    size = shape[0] * shape[1]
+    weights = [None, *(np.broadcast_to(colours[..., c], pixels.shape) for c in range(3))]
+    layers = [np.bincount(pixels, weight, minlength=size) for weight in weights]
+    counts, *sums = (_spread(layer.astype(np.float32).reshape(shape)) for layer in layers)
+    picture = np.ones((*shape, 4), np.float32)
+    picture[..., 3] = 0
+    drawn = counts > 0
+    for c in range(3):
+        picture[drawn, c] = sums[c][drawn] / counts[drawn]
+    full = max(float(np.quantile(counts[drawn], _FULL)), 1.0 + 1e-6)
+    opacity = np.log1p(counts[drawn]) / np.log1p(full)
+    picture[drawn, 3] = np.clip(_FAINTEST + (1 - _FAINTEST) * opacity, 0, 1)
+    return picture
+
+
+def _spread(layer: NDArray[np.float32]) -> NDArray[np.float32]:
+    """Let each point cover the four neighbours of its pixel too, half as strongly."""
+    spread = layer.copy()
+    spread[1:] += layer[:-1] / 2
+    spread[:-1] += layer[1:] / 2
+    spread[:, 1:] += layer[:, :-1] / 2
+    spread[:, :-1] += layer[:, 1:] / 2
+    return spread
+
+
+# Figures and their files, without pyplot: no window opens, no global setting changes, nothing stays in memory.
+
+
+def check_picture_path(owner: str, path: str | os.PathLike[str] | None) -> Path | None:
+    """Return where the picture is to be written, if anywhere; said to be impossible before anything is drawn."""
+    return None if path is None else check_suffix(owner, path, PICTURES)
+
+
+def check_suffix(owner: str, path: str | os.PathLike[str], suffixes: tuple[str, ...]) -> Path:
+    """Return the path of a file that could be written, of one of these kinds."""
+    target = _checks.check_path(owner, "path", path)
+    if target.suffix.lower() not in suffixes:
+        raise InputError(owner, "path", f"a file name ending in {', '.join(suffixes)}", repr(target.name))
+    check_target(owner, target)
+    return target
+
+
+def new_figure(size: tuple[float, float] = (7.0, 5.5)) -> Figure:
+    """Return a figure of this size in inches."""
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=size, dpi=150, layout="constrained")
+    FigureCanvasAgg(figure)
+    return figure
+
+
+def new_axes() -> Axes:
+    """Return the axes of a new figure."""
+    return new_figure().add_subplot()
+
+
+def finish(owner: str, axes: Axes, title: str | None, target: Path | None) -> Axes:
+    """Give the picture its title and its file; return the axes."""
+    if title is not None:
+        axes.set_title(title)
+    write(owner, axes.figure, target)
+    return axes
+
+
+def write(owner: str, figure: Any, target: Path | None) -> None:
+    """Write the figure, if it is to be written."""
+    if target is not None:
+        kind = target.suffix.lower()[1:]
+        # Without a date the same picture is the same file.
+        metadata = {"svg": {"Date": None}, "pdf": {"CreationDate": None}}.get(kind)
+        with atomic_write(target, owner=owner) as file:
+            figure.savefig(file, format=kind, metadata=metadata)

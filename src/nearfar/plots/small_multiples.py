@@ -1,4 +1,4 @@
-"""Small multiples: maps side by side, in the same colours."""
+"""Several maps in one picture: side by side in the same colours, one after the other, or compared by curves."""
 
 from __future__ import annotations
 
@@ -42,205 +42,93 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-# ------------------------------------------------------------
-# Several maps in one picture: what is given, the colours they share, and a figure with room for a key.
-
+_OWNER = "plots.small_multiples"
+_SIDE = 2.4  # inches of a panel
 _KEY, _TITLE, _LINE = 1.2, 0.25, 0.23  # inches: width of a key, height of a title and of a line of the key
 _WHOLE = 7.0 * 5.5  # square inches of a picture by itself, for which dots have their full size
-
-
-@dataclass(frozen=True, eq=False)
-class Panel:
-    """A map in the plane, and what stands above it."""
-
-    title: str
-    xy: NDArray[np.float64]
-
-
-@dataclass(frozen=True, eq=False)
-class Colours:
-    """Groups or values of the points, the same in every panel."""
-
-    groups: Groups | None
-    values: NDArray[np.float64] | None
-
-    @classmethod
-    def of(cls, owner: str, labels: ArrayLike | None, values: ArrayLike | None, n: int) -> Colours:
-        """Check labels or values of n points."""
-        if labels is not None and values is not None:
-            raise InputError(owner, "values", "None with labels", "both", "Draw two pictures.")
-        groups = None if labels is None else groups_of(owner, labels, n)
-        return cls(groups, None if values is None else check_values(owner, values, n))
-
-
-def panels_of(owner: str, argument: str, maps: Any, *, same_points: bool) -> list[Panel]:
-    """Return the maps that are given: frames, a mapping of titles to maps, or a sequence of maps.
-
-    Frames with more than two columns are all turned to the principal plane of the last, other maps each to their own.
-    """
-    what = "frames, maps, or a mapping of titles to maps; at least one"
-    named = isinstance(maps, Mapping)
-    if isinstance(maps, (str, bytes)) or not isinstance(maps, Iterable):
-        raise InputError(owner, argument, what, repr(maps))
-    given = list(maps.items()) if isinstance(maps, Mapping) else [("", one) for one in maps]
-    if not given:
-        raise InputError(owner, argument, what, "none", "Frames are kept by a fit with callbacks=[frames].")
-    checked: list[NDArray[Any]] = []
-    for number, (title, one) in enumerate(given):
-        name = f"{argument}[{title!r}]" if named else f"{argument}[{number}]"
-        X = _checks.check_matrix(owner, name, one.positions if isinstance(one, Frame) else one)
-        if X.shape[1] < 2 or X.shape[0] < 1:
-            raise InputError(owner, name, "of at least one row and two columns", f"shape {X.shape}")
-        if same_points and checked and len(X) != len(checked[0]):
-            raise InputError(owner, name, f"of {len(checked[0])} rows, like the first", len(X))
-        checked.append(X)
-    frames = all(isinstance(one, Frame) for _, one in given)
-    if frames and len({X.shape[1] for X in checked}) > 1:
-        raise InputError(owner, argument, "frames of one fit", "different numbers of columns")
-    titles = [_title(title, one) for title, one in given]
-    planes = [checked[-1]] * len(checked) if frames else checked
-    return [Panel(title, in_plane(X, of)) for title, X, of in zip(titles, checked, planes, strict=True)]
-
-
-def _title(title: Any, one: Any) -> str:
-    return f"iteration {one.iteration}" if isinstance(one, Frame) and title == "" else str(title)
-
-
-def grid(count: int, columns: int | None, side: float, colours: Colours) -> tuple[Figure, list[Axes]]:
-    """Return a figure and its ``count`` axes, squares of ``side`` inches, with room for a key on the right."""
-    across = min(columns or math.ceil(math.sqrt(count)), count)
-    down = math.ceil(count / across)
-    entries = 0 if colours.groups is None else len(colours.groups.names) + 1
-    margin = 0.0 if colours.groups is None and colours.values is None else _KEY
-    figure = new_figure((across * side + margin, max(down * (side + _TITLE), _LINE * entries)))
-    axes = figure.subplots(down, across, squeeze=False).ravel().tolist()
-    for surplus in axes[count:]:
-        surplus.remove()
-    return figure, axes[:count]
-
-
-def draw_panel(axes: Axes, panel: Panel, colours: Colours, side: float) -> Any:
-    """Draw a map with its title on axes of this size; return what a colour bar needs."""
-    bar = draw_dots(axes, panel.xy, colours.groups, colours.values, side**2 / _WHOLE)
-    axes.set_title(panel.title, fontsize=10)
-    return bar
-
-
-def add_key(figure: Figure, axes: list[Axes], colours: Colours, bar: Any) -> None:
-    """Say once, on the right, what the colours mean."""
-    if colours.groups is not None:
-        figure.legend(handles=legend_handles(colours.groups), loc="outside right center", frameon=False)
-    elif bar is not None:
-        figure.colorbar(bar[0], ax=axes, extend=bar[1], aspect=30, shrink=min(1.0, 4.0 / figure.get_figheight()))
-
-
-# ------------------------------------------------------------
-# Curves that compare maps.
-
 _CURVES = "plots.rnx_curves"
 _POINTS = 400  # of a curve: more would not be seen
 _ONE_STYLE = 7  # curves of the best told colours; more are dashed
+_ANIMATION = "plots.animation"
+_ANIMATION_SIDE = 4.75  # inches; with the title a height of 5
+_DPI = 120  # an even number of pixels, as .mp4 wants it
+_MARGIN = 1.05
 
 
-def rnx_curves(
-    results: Mapping[str, Neighborhoods],
+def small_multiples(
+    maps: Iterable[Any] | Mapping[str, Any],
+    labels: ArrayLike | None = None,
     *,
-    ax: Axes | None = None,
+    values: ArrayLike | None = None,
+    columns: int | None = None,
     title: str | None = None,
     path: str | os.PathLike[str] | None = None,
-) -> Axes:
-    """Draw R_NX(K) of several maps over the logarithm of K.
+) -> list[Axes]:
+    """Draw several maps side by side: moments of an optimisation, or different methods on the same data.
 
-    On the left the nearest neighbours, on the right the layout as a whole; the area below a curve, on the axis as it is
-    drawn, is in the legend, largest first, with its standard error where a sample was judged.
+    Each is drawn as :func:`scatter` draws it, at its own scale; what the colours mean stands once, on the right.
 
     Parameters
     ----------
-    results : mapping of str to Neighborhoods
-        Names and what ``evaluate.neighborhoods`` says of each map; at least one.
-    ax : matplotlib Axes, optional
-        Where to draw; by default a new figure.
+    maps : Frames, mapping of str to map, or sequence of maps
+        A map is an Embedding or an array of shape (n, d), d >= 2. Frames are titled by their iterations; with more than
+        two columns they are all seen in the principal plane of the last.
+    labels : array-like of shape (n,), optional
+        Groups, as for :func:`scatter`; every map then has n rows.
+    values : array-like of shape (n,), optional
+        Numbers, in place of labels.
+    columns : int, optional
+        Maps in a row of the picture; by default as many as rows.
     title : str, optional
-        Title of the picture.
+        Title of the whole.
     path : path, optional
         Write the figure there too, as .png, .svg or .pdf; the file appears whole or not at all.
 
     Returns
     -------
-    matplotlib.axes.Axes
-        ``.figure`` is the figure.
+    list of matplotlib.axes.Axes
+        One per map, row by row; the ``figure`` of each is the figure.
 
     Raises
     ------
     InputError
-        If there is nothing to draw, something else than such a result, or ``path`` has another suffix or cannot be
-        written.
+        If there is nothing to draw, a map cannot be drawn by :func:`scatter`, lengths differ where there are labels or
+        values, or ``path`` has another suffix or cannot be written.
     MissingDependencyError
         If matplotlib is not installed.
 
     Notes
     -----
-    Source: the figures of Lee, Renard, Bernard, Dupont & Verleysen (2013), Type 1 and 2 mixtures of Kullback-Leibler
-    divergences as cost functions in dimensionality reduction.
+    Source: Tufte (1983), The visual display of quantitative information, for the idea and its name.
 
     Examples
     --------
-    >>> import numpy as np
-    >>> import nearfar as nf
-    >>> X = np.random.default_rng(0).normal(size=(100, 3)) * [3, 2, 1]
-    >>> maps = {"first two": X[:, :2], "last two": X[:, 1:]}
-    >>> ax = nf.plots.rnx_curves({name: nf.evaluate.neighborhoods(X, Y) for name, Y in maps.items()})
-    >>> len(ax.lines)
+    >>> import numpy as np, nearfar as nf
+    >>> X = np.random.default_rng(0).normal(size=(60, 4))
+    >>> frames = nf.callbacks.Frames(every=100)
+    >>> est = nf.TSNE(perplexity=10, max_iter=200, callbacks=[frames], random_state=0).fit(X)
+    >>> axes = nf.plots.small_multiples(frames)
+    >>> [ax.get_title() for ax in axes]
+    ['iteration 0', 'iteration 100', 'iteration 200']
+    >>> axes = nf.plots.small_multiples({"t-SNE": est.embedding_, "two columns": X[:, :2]}, np.arange(60) % 3)
+    >>> len(axes)
     2
     """
-    _checks.require(_CURVES, "matplotlib", "plot")
-    if not isinstance(results, Mapping) or not results:
-        raise InputError(_CURVES, "results", "a mapping of names to results of evaluate.neighborhoods", repr(results))
-    for name, result in results.items():
-        if not isinstance(result, Neighborhoods):
-            raise InputError(_CURVES, f"results[{name!r}]", "a result of evaluate.neighborhoods", repr(result))
-    target = check_picture_path(_CURVES, path)
+    _checks.require(_OWNER, "matplotlib", "plot")
+    coloured = labels is not None or values is not None
+    panels = panels_of(_OWNER, "maps", maps, same_points=coloured)
+    colours = Colours.of(_OWNER, labels, values, len(panels[0].xy))
+    if columns is not None:
+        columns = _checks.check_integer(_OWNER, "columns", columns, low=1)
+    target = check_picture_path(_OWNER, path)
 
-    axes = new_axes() if ax is None else ax
-    lines = []
-    for number, (name, result) in enumerate(results.items()):
-        sizes = _log_spaced(result.n - 2)
-        error = "" if result.n_sample == result.n else f" ± {result.standard_errors['auc']:.3f}"
-        style = "-" if number % (2 * _ONE_STYLE) < _ONE_STYLE else "--"
-        colour = COLOURS[number % _ONE_STYLE]
-        label = f"{name}  {result.auc:.3f}{error}"
-        lines += axes.plot(sizes, result.r_nx[sizes - 1], style, color=colour, lw=1.8, label=label)
-    _dress(axes)
-    order = sorted(range(len(lines)), key=lambda i: -list(results.values())[i].auc)
-    axes.legend(handles=[lines[i] for i in order], title="area", frameon=False, loc="best", alignment="left")
-    return finish(_CURVES, axes, title, target)
-
-
-def _log_spaced(largest: int) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
-    return np.unique(np.geomspace(1, largest, _POINTS).round().astype(np.int64))
-
-
-def _dress(axes: Axes) -> None:
-    from matplotlib.ticker import LogFormatter
-
-    axes.set_xscale("log")
-    axes.xaxis.set_major_formatter(LogFormatter())
-    axes.set_xlabel("size of neighbourhood K")
-    axes.set_ylabel("$R_{NX}(K)$")
-    axes.margins(x=0)
-    axes.set_ylim(min(0.0, axes.get_ylim()[0]), None)
-    axes.grid(color="#DDDDDD", lw=0.6)
-    axes.set_axisbelow(True)
-    axes.spines[["top", "right"]].set_visible(False)
-
-
-# ------------------------------------------------------------
-# An animation: the moments of an optimisation, one after the other.
-
-_ANIMATION = "plots.animation"
-_ANIMATION_SIDE = 4.75  # inches; with the title a height of 5
-_DPI = 120  # an even number of pixels, as .mp4 wants it
-_MARGIN = 1.05
+    figure, axes = grid(len(panels), columns, _SIDE, colours)
+    bars = [draw_panel(ax, panel, colours, _SIDE) for ax, panel in zip(axes, panels, strict=True)]
+    add_key(figure, axes, colours, bars[0])
+    if title is not None:
+        figure.suptitle(title)
+    write(_OWNER, figure, target)
+    return axes
 
 
 def animation(
@@ -373,81 +261,178 @@ def _filling(xy: np.ndarray[Any, np.dtype[np.float64]]) -> np.ndarray[Any, np.dt
     return np.asarray((xy - (low + high) / 2) / (half if half > 0 else 1.0))
 
 
-_OWNER = "plots.small_multiples"
-_SIDE = 2.4  # inches of a panel
+@dataclass(frozen=True, eq=False)
+class Panel:
+    """A map in the plane, and what stands above it."""
+
+    title: str
+    xy: NDArray[np.float64]
 
 
-def small_multiples(
-    maps: Iterable[Any] | Mapping[str, Any],
-    labels: ArrayLike | None = None,
+@dataclass(frozen=True, eq=False)
+class Colours:
+    """Groups or values of the points, the same in every panel."""
+
+    groups: Groups | None
+    values: NDArray[np.float64] | None
+
+    @classmethod
+    def of(cls, owner: str, labels: ArrayLike | None, values: ArrayLike | None, n: int) -> Colours:
+        """Check labels or values of n points."""
+        if labels is not None and values is not None:
+            raise InputError(owner, "values", "None with labels", "both", "Draw two pictures.")
+        groups = None if labels is None else groups_of(owner, labels, n)
+        return cls(groups, None if values is None else check_values(owner, values, n))
+
+
+def panels_of(owner: str, argument: str, maps: Any, *, same_points: bool) -> list[Panel]:
+    """Return the maps that are given: frames, a mapping of titles to maps, or a sequence of maps.
+
+    Frames with more than two columns are all turned to the principal plane of the last, other maps each to their own.
+    """
+    what = "frames, maps, or a mapping of titles to maps; at least one"
+    named = isinstance(maps, Mapping)
+    if isinstance(maps, (str, bytes)) or not isinstance(maps, Iterable):
+        raise InputError(owner, argument, what, repr(maps))
+    given = list(maps.items()) if isinstance(maps, Mapping) else [("", one) for one in maps]
+    if not given:
+        raise InputError(owner, argument, what, "none", "Frames are kept by a fit with callbacks=[frames].")
+    checked: list[NDArray[Any]] = []
+    for number, (title, one) in enumerate(given):
+        name = f"{argument}[{title!r}]" if named else f"{argument}[{number}]"
+        X = _checks.check_matrix(owner, name, one.positions if isinstance(one, Frame) else one)
+        if X.shape[1] < 2 or X.shape[0] < 1:
+            raise InputError(owner, name, "of at least one row and two columns", f"shape {X.shape}")
+        if same_points and checked and len(X) != len(checked[0]):
+            raise InputError(owner, name, f"of {len(checked[0])} rows, like the first", len(X))
+        checked.append(X)
+    frames = all(isinstance(one, Frame) for _, one in given)
+    if frames and len({X.shape[1] for X in checked}) > 1:
+        raise InputError(owner, argument, "frames of one fit", "different numbers of columns")
+    titles = [_title(title, one) for title, one in given]
+    planes = [checked[-1]] * len(checked) if frames else checked
+    return [Panel(title, in_plane(X, of)) for title, X, of in zip(titles, checked, planes, strict=True)]
+
+
+def _title(title: Any, one: Any) -> str:
+    return f"iteration {one.iteration}" if isinstance(one, Frame) and title == "" else str(title)
+
+
+def grid(count: int, columns: int | None, side: float, colours: Colours) -> tuple[Figure, list[Axes]]:
+    """Return a figure and its ``count`` axes, squares of ``side`` inches, with room for a key on the right."""
+    across = min(columns or math.ceil(math.sqrt(count)), count)
+    down = math.ceil(count / across)
+    entries = 0 if colours.groups is None else len(colours.groups.names) + 1
+    margin = 0.0 if colours.groups is None and colours.values is None else _KEY
+    figure = new_figure((across * side + margin, max(down * (side + _TITLE), _LINE * entries)))
+    axes = figure.subplots(down, across, squeeze=False).ravel().tolist()
+    for surplus in axes[count:]:
+        surplus.remove()
+    return figure, axes[:count]
+
+
+def draw_panel(axes: Axes, panel: Panel, colours: Colours, side: float) -> Any:
+    """Draw a map with its title on axes of this size; return what a colour bar needs."""
+    bar = draw_dots(axes, panel.xy, colours.groups, colours.values, side**2 / _WHOLE)
+    axes.set_title(panel.title, fontsize=10)
+    return bar
+
+
+def add_key(figure: Figure, axes: list[Axes], colours: Colours, bar: Any) -> None:
+    """Say once, on the right, what the colours mean."""
+    if colours.groups is not None:
+        figure.legend(handles=legend_handles(colours.groups), loc="outside right center", frameon=False)
+    elif bar is not None:
+        figure.colorbar(bar[0], ax=axes, extend=bar[1], aspect=30, shrink=min(1.0, 4.0 / figure.get_figheight()))
+
+
+def rnx_curves(
+    results: Mapping[str, Neighborhoods],
     *,
-    values: ArrayLike | None = None,
-    columns: int | None = None,
+    ax: Axes | None = None,
     title: str | None = None,
     path: str | os.PathLike[str] | None = None,
-) -> list[Axes]:
-    """Draw several maps side by side: moments of an optimisation, or different methods on the same data.
+) -> Axes:
+    """Draw R_NX(K) of several maps over the logarithm of K.
 
-    Each is drawn as :func:`scatter` draws it, at its own scale; what the colours mean stands once, on the right.
+    On the left the nearest neighbours, on the right the layout as a whole; the area below a curve, on the axis as it is
+    drawn, is in the legend, largest first, with its standard error where a sample was judged.
 
     Parameters
     ----------
-    maps : Frames, mapping of str to map, or sequence of maps
-        A map is an Embedding or an array of shape (n, d), d >= 2. Frames are titled by their iterations; with more than
-        two columns they are all seen in the principal plane of the last.
-    labels : array-like of shape (n,), optional
-        Groups, as for :func:`scatter`; every map then has n rows.
-    values : array-like of shape (n,), optional
-        Numbers, in place of labels.
-    columns : int, optional
-        Maps in a row of the picture; by default as many as rows.
+    results : mapping of str to Neighborhoods
+        Names and what ``evaluate.neighborhoods`` says of each map; at least one.
+    ax : matplotlib Axes, optional
+        Where to draw; by default a new figure.
     title : str, optional
-        Title of the whole.
+        Title of the picture.
     path : path, optional
         Write the figure there too, as .png, .svg or .pdf; the file appears whole or not at all.
 
     Returns
     -------
-    list of matplotlib.axes.Axes
-        One per map, row by row; the ``figure`` of each is the figure.
+    matplotlib.axes.Axes
+        ``.figure`` is the figure.
 
     Raises
     ------
     InputError
-        If there is nothing to draw, a map cannot be drawn by :func:`scatter`, lengths differ where there are labels or
-        values, or ``path`` has another suffix or cannot be written.
+        If there is nothing to draw, something else than such a result, or ``path`` has another suffix or cannot be
+        written.
     MissingDependencyError
         If matplotlib is not installed.
 
     Notes
     -----
-    Source: Tufte (1983), The visual display of quantitative information, for the idea and its name.
+    Source: the figures of Lee, Renard, Bernard, Dupont & Verleysen (2013), Type 1 and 2 mixtures of Kullback-Leibler
+    divergences as cost functions in dimensionality reduction.
 
     Examples
     --------
-    >>> import numpy as np, nearfar as nf
-    >>> X = np.random.default_rng(0).normal(size=(60, 4))
-    >>> frames = nf.callbacks.Frames(every=100)
-    >>> est = nf.TSNE(perplexity=10, max_iter=200, callbacks=[frames], random_state=0).fit(X)
-    >>> axes = nf.plots.small_multiples(frames)
-    >>> [ax.get_title() for ax in axes]
-    ['iteration 0', 'iteration 100', 'iteration 200']
-    >>> axes = nf.plots.small_multiples({"t-SNE": est.embedding_, "two columns": X[:, :2]}, np.arange(60) % 3)
-    >>> len(axes)
+    >>> import numpy as np
+    >>> import nearfar as nf
+    >>> X = np.random.default_rng(0).normal(size=(100, 3)) * [3, 2, 1]
+    >>> maps = {"first two": X[:, :2], "last two": X[:, 1:]}
+    >>> ax = nf.plots.rnx_curves({name: nf.evaluate.neighborhoods(X, Y) for name, Y in maps.items()})
+    >>> len(ax.lines)
     2
     """
-    _checks.require(_OWNER, "matplotlib", "plot")
-    coloured = labels is not None or values is not None
-    panels = panels_of(_OWNER, "maps", maps, same_points=coloured)
-    colours = Colours.of(_OWNER, labels, values, len(panels[0].xy))
-    if columns is not None:
-        columns = _checks.check_integer(_OWNER, "columns", columns, low=1)
-    target = check_picture_path(_OWNER, path)
+    _checks.require(_CURVES, "matplotlib", "plot")
+    if not isinstance(results, Mapping) or not results:
+        raise InputError(_CURVES, "results", "a mapping of names to results of evaluate.neighborhoods", repr(results))
+    for name, result in results.items():
+        if not isinstance(result, Neighborhoods):
+            raise InputError(_CURVES, f"results[{name!r}]", "a result of evaluate.neighborhoods", repr(result))
+    target = check_picture_path(_CURVES, path)
 
-    figure, axes = grid(len(panels), columns, _SIDE, colours)
-    bars = [draw_panel(ax, panel, colours, _SIDE) for ax, panel in zip(axes, panels, strict=True)]
-    add_key(figure, axes, colours, bars[0])
-    if title is not None:
-        figure.suptitle(title)
-    write(_OWNER, figure, target)
-    return axes
+    axes = new_axes() if ax is None else ax
+    lines = []
+    for number, (name, result) in enumerate(results.items()):
+        sizes = _log_spaced(result.n - 2)
+        error = "" if result.n_sample == result.n else f" ± {result.standard_errors['auc']:.3f}"
+        style = "-" if number % (2 * _ONE_STYLE) < _ONE_STYLE else "--"
+        colour = COLOURS[number % _ONE_STYLE]
+        label = f"{name}  {result.auc:.3f}{error}"
+        lines += axes.plot(sizes, result.r_nx[sizes - 1], style, color=colour, lw=1.8, label=label)
+    _dress(axes)
+    order = sorted(range(len(lines)), key=lambda i: -list(results.values())[i].auc)
+    axes.legend(handles=[lines[i] for i in order], title="area", frameon=False, loc="best", alignment="left")
+    return finish(_CURVES, axes, title, target)
+
+
+def _log_spaced(largest: int) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
+    return np.unique(np.geomspace(1, largest, _POINTS).round().astype(np.int64))
+
+
+def _dress(axes: Axes) -> None:
+    from matplotlib.ticker import LogFormatter
+
+    axes.set_xscale("log")
+    axes.xaxis.set_major_formatter(LogFormatter())
+    axes.set_xlabel("size of neighbourhood K")
+    axes.set_ylabel("$R_{NX}(K)$")
+    axes.margins(x=0)
+    axes.set_ylim(min(0.0, axes.get_ylim()[0]), None)
+    axes.grid(color="#DDDDDD", lw=0.6)
+    axes.set_axisbelow(True)
+    axes.spines[["top", "right"]].set_visible(False)

@@ -1,5 +1,13 @@
-"""`Affinities`: from rows of numbers, or their distances, to a relation of calibrated neighbours."""
-# mypy: disable-error-code="misc,no-any-return,no-untyped-def,untyped-decorator"
+"""`Affinities`: from rows of numbers, or their distances, to a relation of calibrated neighbours.
+
+Each row of distances gets the bandwidth at which its probabilities have the wanted perplexity::
+
+    p_j = exp(-beta r_j²) / sum_l exp(-beta r_l²),        H(p) = ln S + beta <r²> = ln(perplexity)
+
+H falls with beta, ``dH/dln beta = -beta² Var_p(r²)``, so that Newton's steps in ln beta, held in an interval, take a
+handful of passes. Half the slope's size measures how many dimensions the data have around the point: D = 2 beta²
+Var_p(r²).
+"""
 
 from __future__ import annotations
 
@@ -13,221 +21,24 @@ from numpy.typing import NDArray
 
 from nearfar._core.checks import check_choice, check_matrix, check_n_jobs, check_real
 from nearfar._core.ids import Ids
-from nearfar._core.jit import jit
 from nearfar._core.parameters import Parameters
 from nearfar._core.threads import even_bounds, run_blocks
 from nearfar.contracts import Floats
 from nearfar.errors import DataError, InputError, NearfarWarning
 from nearfar.relations.matrix import Relation
 from nearfar.relations.neighbors import NeighborIndex, Neighbors, check_k, neighbor_index
+from nearfar.relations.operators import Sparse
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
 
-# ------------------------------------------------------------
-# Kernels of the calibration: one row at a time, in float64.
-
-_VANISHES = 745.0  # exp(-745) is 0 in double precision, all but
-_TRIES = 100
-
-
-@jit
-def _moments(gaps, beta):
-    """Return S = sum exp(-beta g), and the mean and variance of g under the weights."""
-    total, first, second = 0.0, 0.0, 0.0
-    for g in gaps:
-        weight = math.exp(-beta * g)
-        total += weight
-        first += weight * g
-        second += weight * g * g
-    mean = first / total
-    return total, mean, max(second / total - mean * mean, 0.0)
-
-
-@jit
-def _solve(gaps, wanted):
-    """Return the beta at which the entropy is ``wanted``: Newton's steps in ln beta, kept inside a shrinking interval.
-
-    The entropy falls from ln(number of gaps) to ln(number of gaps that are 0); ``wanted`` lies between the two, and
-    the mean of the gaps is 1.
-    """
-    low, high = -np.inf, np.inf
-    t = 0.0
-    for _ in range(_TRIES):
-        beta = math.exp(t)
-        total, mean, variance = _moments(gaps, beta)
-        excess = math.log(total) + beta * mean - wanted
-        if abs(excess) < 1e-12:
-            break
-        if excess > 0:
-            low = t
-        else:
-            high = t
-        slope = -beta * beta * variance
-        step = -excess / slope if slope < 0 else np.inf * excess
-        step = min(max(step, -2.0), 2.0)
-        if not low < t + step < high:
-            step = 0.5 * (low + high) - t
-        if t + step == t:
-            break
-        t += step
-    return math.exp(t)
-
-
-@jit
-def calibrate_rows(distances, wanted, weights, betas, dimensions, start, stop):
-    """Write weights, beta and intrinsic dimension of rows ``start`` to ``stop``; ``wanted`` is ln(perplexity)."""
-    k = distances.shape[1]
-    gaps = np.empty(k)
-    for i in range(start, stop):
-        nearest = np.inf
-        for j in range(k):
-            nearest = min(nearest, distances[i, j])
-        mean, ties, smallest = 0.0, 0, np.inf
-        for j in range(k):
-            # r² - r_min², as a product: no cancellation, and no underflow before it is scaled.
-            r = float(distances[i, j])
-            gaps[j] = (r - nearest) * (r + nearest)
-            mean += gaps[j] / k
-            if gaps[j] > 0:
-                smallest = min(smallest, gaps[j])
-            else:
-                ties += 1
-        beta, variance = 0.0, 0.0
-        if ties < k:
-            for j in range(k):
-                gaps[j] /= mean
-            if math.log(ties) >= wanted:  # only the nearest, all alike, are left
-                beta = _VANISHES * (mean / smallest)
-            elif math.log(k) > wanted:
-                beta = _solve(gaps, wanted)
-        total, _, variance = _moments(gaps, beta)
-        for j in range(k):
-            weights[i, j] = math.exp(-beta * gaps[j]) / total
-        dimensions[i] = 2.0 * beta * beta * variance
-        betas[i] = beta / mean if beta > 0 else 0.0
-
-
-# ------------------------------------------------------------
-# From distances to probabilities of equal perplexity: each row gets the bandwidth that gives it so many neighbours.
-#
-#     p_j = exp(-beta r_j²) / sum_l exp(-beta r_l²),        H(p) = ln S + beta <r²> = ln(perplexity)
-#
-# H falls with beta, ``dH/dln beta = -beta² Var_p(r²)``, so that Newton's steps in ln beta, held in an interval, take a
-# handful of passes. Half the slope's size measures how many dimensions the data have around the point: D = 2 beta²
-# Var_p(r²).
-
-
-class Calibration(NamedTuple):
-    """Probabilities of equal perplexity, row by row.
-
-    Parameters
-    ----------
-    weights : ndarray of shape (n, k), float32
-        p; each row sums to 1.
-    betas : ndarray of shape (n,), float64
-        Precisions: one over squared units of distance.
-    dimensions : ndarray of shape (n,), float64
-        Intrinsic dimension around each point.
-    """
-
-    weights: NDArray[np.float32]
-    betas: NDArray[np.float64]
-    dimensions: NDArray[np.float64]
-
-
-def calibrate(distances: Floats, perplexity: float, *, n_jobs: int | None = None) -> Calibration:
-    """Return Gaussian weights of the given perplexity for each row of distances.
-
-    Parameters
-    ----------
-    distances : array-like of shape (n, k), finite, >= 0
-        From each row to its k neighbours, in any order.
-    perplexity : float, in [1, k]
-        The exponential of the entropy (in nats) of each row of weights.
-    n_jobs : int, optional
-        Number of threads; None means all processors. The result does not depend on it.
-
-    Returns
-    -------
-    Calibration
-        O(n k) time, in float64. Where m >= perplexity neighbours share the smallest distance no beta has so little
-        entropy: they get 1/m each, all others 0 (beta is large, so that they vanish). Where all k distances are equal
-        the weights are 1/k and beta is 0.
-
-    Raises
-    ------
-    InputError, DataError
-        If a distance is NaN, infinite or negative, or the perplexity not in [1, k].
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> found = calibrate(np.array([[1.0, 2.0, 3.0, 4.0]]), 2.0)
-    >>> p = found.weights[0].astype(float)
-    >>> round(float(np.exp(-np.sum(p * np.log(p)))), 4)
-    2.0
-
-    Source: van der Maaten & Hinton (2008), "Visualizing data using t-SNE", section 2 (perplexity); Lee, Peluffo-Ordóñez
-    & Verleysen (2015), "Multi-scale similarities in stochastic neighbour embedding" (dimension).
-    """
-    owner = "calibrate"
-    distances = check_matrix(owner, "distances", distances)
-    n, k = distances.shape
-    if k == 0:
-        raise InputError(owner, "distances", "of one column at least", f"shape {distances.shape}")
-    if n and distances.min() < 0:
-        row = int(np.flatnonzero((distances < 0).any(axis=1))[0])
-        raise DataError(owner, "distances", "not negative", f"{distances[row].min()} in row {row}")
-    perplexity = check_real(owner, "perplexity", perplexity, low=1.0, high=float(k))
-    weights = np.empty((n, k), np.float32)
-    betas, dimensions = np.empty(n), np.empty(n)
-    wanted = math.log(perplexity)
-
-    def task(_block: int, start: int, stop: int) -> None:
-
-        calibrate_rows(distances, wanted, weights, betas, dimensions, start, stop)
-
-    run_blocks(task, even_bounds(n, max(1, 2**15 // k)), check_n_jobs(owner, n_jobs))
-    return Calibration(weights, betas, dimensions)
-
-
-# ------------------------------------------------------------
-# Several perplexities at once: which ones, and how many neighbours each of them takes.
-
+KERNELS = ("gaussian", "uniform")
 ENTRIES = 2**26
 """Neighbours of all points together that "multiscale" goes up to: half a gigabyte of numbers and distances."""
 AT_LEAST = 32
 """Perplexity that "multiscale" goes up to, however many points there are."""
-
-
-def perplexities_of(owner: str, perplexity: Any, n: int) -> tuple[float, ...]:
-    """Return the perplexities that an argument asks for, for n points, largest first where it leaves the choice.
-
-    "multiscale" is 2^u, u from round(log2(n / 4)) down to 1 (Lee et al. 2015). It begins with a smaller u where three
-    neighbours for each unit of perplexity would be more than ``ENTRIES``.
-    """
-    if isinstance(perplexity, str) and perplexity == "multiscale":
-        largest = max(1, round(math.log2(n / 4)))
-        while largest > math.log2(AT_LEAST) and 3 * 2**largest * n > ENTRIES:
-            largest -= 1
-        return tuple(float(2**u) for u in range(largest, 0, -1))
-    if isinstance(perplexity, (Sequence, np.ndarray)) and not isinstance(perplexity, str) and np.ndim(perplexity):
-        if not len(perplexity):
-            raise InputError(owner, "perplexity", "one number, several, or 'multiscale'", "none at all")
-        return tuple(check_real(owner, "perplexity", each, low=1.0) for each in perplexity)
-    try:
-        return (check_real(owner, "perplexity", perplexity, low=1.0),)
-    except InputError as error:
-        raise InputError(owner, "perplexity", f"{error.expected}, several, or 'multiscale'", error.got) from None
-
-
-def neighbors_of(perplexity: float, *, uniform: bool) -> int:
-    """Return how many neighbours a perplexity takes: three for each unit, or with uniform weights one."""
-    return max(1, round(perplexity) if uniform else math.floor(3 * perplexity))
-
-
-KERNELS = ("gaussian", "uniform")
+_VANISHES = 745.0  # exp(-745) is 0 in double precision, all but
+_STEPS = 100  # of Newton's method, at most
 
 
 class Affinities(Parameters):
@@ -364,7 +175,9 @@ class Affinities(Parameters):
         found = index.neighbors(k)
         self.indices_, self.distances_ = found
         weights, self.betas_, self.intrinsic_dimension_ = self._weights(found, workers)
-        self.relation_ = _relation(self.indices_, weights, workers)
+        ids = Ids(index.n_rows)
+        indptr, columns, values = _sorted_rows(found.indices, weights, workers)
+        self.relation_ = Relation(Sparse(indptr, columns, values, index.n_rows, symmetric=False), ids, ids)
         self.n_features_in_ = int(np.shape(X)[1])
         return self
 
@@ -403,7 +216,10 @@ class Affinities(Parameters):
         found = self._index.query(X, self.indices_.shape[1])
         workers = check_n_jobs(type(self).__name__, self.n_jobs)
         weights, _, _ = self._weights(found, workers)
-        return _csr(found.indices, weights, len(self.indices_), workers)
+        from scipy.sparse import csr_array
+
+        indptr, columns, values = _sorted_rows(found.indices, weights, workers)
+        return csr_array((values, columns, indptr), shape=(len(weights), len(self.indices_)))
 
     def joint(self) -> Relation:
         """Return the symmetric probabilities of pairs, ``(P + Pᵀ) / 2n``, which sum to 1.
@@ -414,8 +230,6 @@ class Affinities(Parameters):
             Shape (n, n), symmetric.
         """
         self._check_fitted("joint")
-        from nearfar.relations.operators import Sparse
-
         P = self.relation_.to_scipy()
         n = P.shape[0]
         J = (P + P.T.tocsr()) * np.float32(0.5 / n)
@@ -478,27 +292,27 @@ class Affinities(Parameters):
     ) -> tuple[NDArray[np.float32], NDArray[np.float64] | None, NDArray[np.float64] | None]:
         """Return the mean of the probabilities by each perplexity, and the precisions and dimensions of each."""
         uniform, scales = self.kernel == "uniform", self.perplexities_
-        k = found.distances.shape[1]
-        weights = np.zeros((len(found.distances), k if len(scales) > 1 or uniform else 0), np.float32)
+        n, k = found.distances.shape
+        weights = np.zeros((n, k), np.float32)
         betas, dimensions = [], []
         for perplexity in scales:
             nearest = k if self.n_neighbors is not None else min(k, neighbors_of(perplexity, uniform=uniform))
             if uniform:
                 weights[:, :nearest] += np.float32(1 / (nearest * len(scales)))
                 continue
-            calibration = calibrate(np.ascontiguousarray(found.distances[:, :nearest]), perplexity, n_jobs=n_jobs)
+            calibration = calibrate(found.distances[:, :nearest], perplexity, n_jobs=n_jobs)
             betas.append(calibration.betas)
             dimensions.append(calibration.dimensions)
             if len(scales) == 1:
-                return calibration.weights, betas[0], dimensions[0]
+                return calibration
             weights[:, :nearest] += calibration.weights * np.float32(1 / len(scales))
         return (weights, None, None) if uniform else (weights, np.column_stack(betas), np.column_stack(dimensions))
 
 
-def _csr(indices: NDArray[np.int32], weights: NDArray[np.float32], n: int, n_jobs: int) -> csr_array[Any]:
-    """Return rows of neighbours as a sparse array, columns sorted, without the weights that vanished."""
-    from scipy.sparse import csr_array
-
+def _sorted_rows(
+    indices: NDArray[np.int32], weights: NDArray[np.float32], n_jobs: int
+) -> tuple[NDArray[np.int64], NDArray[np.int32], NDArray[np.float32]]:
+    """Return rows of neighbours as the arrays of a CSR matrix, without the weights that vanished."""
     columns, values = np.empty_like(indices), np.empty_like(weights)
 
     def sort(_block: int, start: int, stop: int) -> None:
@@ -509,19 +323,159 @@ def _csr(indices: NDArray[np.int32], weights: NDArray[np.float32], n: int, n_job
 
     run_blocks(sort, even_bounds(len(indices), 4096), n_jobs)
     kept = values > 0
-    indptr = np.zeros(len(indices) + 1, np.int64)
-    np.cumsum(kept.sum(axis=1), out=indptr[1:])
-    if indptr[-1] == values.size:
-        return csr_array((values.ravel(), columns.ravel(), indptr), shape=(len(indices), n))
-    return csr_array((values[kept], columns[kept], indptr), shape=(len(indices), n))
+    indptr = np.append(0, np.cumsum(kept.sum(axis=1)))
+    if indptr[-1] < values.size:
+        columns, values = columns[kept], values[kept]
+    return indptr, columns.ravel(), values.ravel()
 
 
-def _relation(indices: NDArray[np.int32], weights: NDArray[np.float32], n_jobs: int) -> Relation:
-    from nearfar.relations.operators import Sparse
+def perplexities_of(owner: str, perplexity: Any, n: int) -> tuple[float, ...]:
+    """Return the perplexities that an argument asks for, for n points, largest first where it leaves the choice.
 
-    P = _csr(indices, weights, len(indices), n_jobs)
-    ids = Ids(len(indices))
-    operator = Sparse(
-        P.indptr.astype(np.int64), P.indices.astype(np.int32, copy=False), P.data, len(indices), symmetric=False
-    )
-    return Relation(operator, ids, ids)
+    "multiscale" is 2^u, u from round(log2(n / 4)) down to 1 (Lee et al. 2015). It begins with a smaller u where three
+    neighbours for each unit of perplexity would be more than ``ENTRIES``.
+    """
+    if isinstance(perplexity, str) and perplexity == "multiscale":
+        largest = max(1, round(math.log2(n / 4)))
+        while largest > math.log2(AT_LEAST) and 3 * 2**largest * n > ENTRIES:
+            largest -= 1
+        return tuple(float(2**u) for u in range(largest, 0, -1))
+    if isinstance(perplexity, (Sequence, np.ndarray)) and not isinstance(perplexity, str) and np.ndim(perplexity):
+        if not len(perplexity):
+            raise InputError(owner, "perplexity", "one number, several, or 'multiscale'", "none at all")
+        return tuple(check_real(owner, "perplexity", each, low=1.0) for each in perplexity)
+    try:
+        return (check_real(owner, "perplexity", perplexity, low=1.0),)
+    except InputError as error:
+        raise InputError(owner, "perplexity", f"{error.expected}, several, or 'multiscale'", error.got) from None
+
+
+def neighbors_of(perplexity: float, *, uniform: bool) -> int:
+    """Return how many neighbours a perplexity takes: three for each unit, or with uniform weights one."""
+    return max(1, round(perplexity) if uniform else math.floor(3 * perplexity))
+
+
+class Calibration(NamedTuple):
+    """Probabilities of equal perplexity, row by row.
+
+    Parameters
+    ----------
+    weights : ndarray of shape (n, k), float32
+        p; each row sums to 1.
+    betas : ndarray of shape (n,), float64
+        Precisions: one over squared units of distance.
+    dimensions : ndarray of shape (n,), float64
+        Intrinsic dimension around each point.
+    """
+
+    weights: NDArray[np.float32]
+    betas: NDArray[np.float64]
+    dimensions: NDArray[np.float64]
+
+
+def calibrate(distances: Floats, perplexity: float, *, n_jobs: int | None = None) -> Calibration:
+    """Return Gaussian weights of the given perplexity for each row of distances.
+
+    Parameters
+    ----------
+    distances : array-like of shape (n, k), finite, >= 0
+        From each row to its k neighbours, in any order.
+    perplexity : float, in [1, k]
+        The exponential of the entropy (in nats) of each row of weights.
+    n_jobs : int, optional
+        Number of threads; None means all processors. The result does not depend on it.
+
+    Returns
+    -------
+    Calibration
+        O(n k) time, in float64. Where m >= perplexity neighbours share the smallest distance no beta has so little
+        entropy: they get 1/m each, all others 0 (beta is large, so that they vanish). Where all k distances are equal
+        the weights are 1/k and beta is 0.
+
+    Raises
+    ------
+    InputError, DataError
+        If a distance is NaN, infinite or negative, or the perplexity not in [1, k].
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> found = calibrate(np.array([[1.0, 2.0, 3.0, 4.0]]), 2.0)
+    >>> p = found.weights[0].astype(float)
+    >>> round(float(np.exp(-np.sum(p * np.log(p)))), 4)
+    2.0
+
+    Source: van der Maaten & Hinton (2008), "Visualizing data using t-SNE", section 2 (perplexity); Lee, Peluffo-Ordóñez
+    & Verleysen (2015), "Multi-scale similarities in stochastic neighbour embedding" (dimension).
+    """
+    owner = "calibrate"
+    distances = check_matrix(owner, "distances", distances)
+    n, k = distances.shape
+    if k == 0:
+        raise InputError(owner, "distances", "of one column at least", f"shape {distances.shape}")
+    if n and distances.min() < 0:
+        row = int(np.flatnonzero((distances < 0).any(axis=1))[0])
+        raise DataError(owner, "distances", "not negative", f"{distances[row].min()} in row {row}")
+    perplexity = check_real(owner, "perplexity", perplexity, low=1.0, high=float(k))
+    found = Calibration(np.empty((n, k), np.float32), np.empty(n), np.empty(n))
+
+    def task(_block: int, start: int, stop: int) -> None:
+        rows = slice(start, stop)
+        r = distances[rows].astype(np.float64)
+        nearest = r.min(axis=1, keepdims=True)
+        gaps = (r - nearest) * (r + nearest)  # r² - r_min²: no cancellation, and no underflow before it is scaled
+        means = gaps.mean(axis=1)
+        means[means == 0] = 1  # all distances alike
+        gaps /= means[:, None]
+        ties = np.count_nonzero(gaps == 0, axis=1)
+        betas = np.zeros(len(r))
+        alone = (ties < k) & (ties >= perplexity)  # only the nearest, all alike, are left
+        betas[alone] = _VANISHES / np.where(gaps[alone] > 0, gaps[alone], np.inf).min(axis=1)
+        between = (ties < perplexity) & (perplexity < k)
+        betas[between] = _newton(gaps[between], math.log(perplexity))
+        weights, totals, _, variances = _moments(gaps, betas)
+        found.weights[rows] = weights / totals[:, None]
+        found.betas[rows] = betas / means
+        found.dimensions[rows] = 2.0 * betas * betas * variances
+
+    run_blocks(task, even_bounds(n, max(1, 2**15 // k)), check_n_jobs(owner, n_jobs))
+    return found
+
+
+def _newton(gaps: NDArray[np.float64], wanted: float) -> NDArray[np.float64]:
+    """Return the beta of each row at which the entropy is ``wanted``, by steps in t = ln beta.
+
+    The entropy falls from ln(number of gaps) to ln(number of gaps that are 0); ``wanted`` lies between the two, and the
+    mean of the gaps is 1. Steps stay inside of an interval that shrinks.
+    """
+    t = np.zeros(len(gaps))
+    low, high = np.full(len(gaps), -np.inf), np.full(len(gaps), np.inf)
+    rows = np.arange(len(gaps))  # those that are not done
+    for _ in range(_STEPS):
+        if not rows.size:
+            break
+        before = t[rows]
+        beta = np.exp(before)
+        _, totals, means, variances = _moments(gaps[rows], beta)
+        excess = np.log(totals) + beta * means - wanted
+        low[rows] = np.where(excess > 0, before, low[rows])
+        high[rows] = np.where(excess > 0, high[rows], before)
+        slope = beta * beta * variances
+        step = np.divide(excess, slope, out=np.copysign(2.0, excess), where=slope > 0)
+        after = before + np.clip(step, -2.0, 2.0)
+        inside = (low[rows] < after) & (after < high[rows])
+        after = np.where(inside, after, 0.5 * (low[rows] + high[rows]))
+        moving = (np.abs(excess) >= 1e-12) & (after != before)
+        rows = rows[moving]
+        t[rows] = after[moving]
+    return np.exp(t)
+
+
+def _moments(gaps: NDArray[np.float64], betas: NDArray[np.float64]) -> tuple[NDArray[np.float64], ...]:
+    """Return exp(-beta g), its sum S, and the mean and variance of g under these weights, row by row."""
+    weights = gaps * -betas[:, None]
+    np.exp(weights, out=weights)
+    totals = weights.sum(axis=1)
+    means = np.einsum("ij,ij->i", weights, gaps) / totals
+    squares = np.einsum("ij,ij,ij->i", weights, gaps, gaps) / totals
+    return weights, totals, means, np.maximum(squares - means * means, 0.0)

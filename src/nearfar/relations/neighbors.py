@@ -1,7 +1,23 @@
 """Nearest neighbours: which rows are near which, for any metric, exactly or nearly so.
 
-Euclidean and cosine distances are searched by the library's own blocked search (:mod:`nearfar.relations.neighbors`);
-distances that are there already are looked up; every other metric goes to scikit-learn.
+Euclidean and cosine distances (``1 - cos = |x/|x| - y/|y||² / 2``) are searched by a blocked search of lists of rows:
+a single list with all rows, or inverted lists around the centres of a short k-means, of which a query looks at the
+nearest ones ("probes"). How many is found on a sample of rows whose true neighbours are searched in all lists: the
+smallest number that keeps the share of neighbours that is asked for. Distances that are given are looked up; every
+other metric goes to scikit-learn.
+
+For a query x and the members y of a list with centre c the squared distance is, with u = x - c and v = y - c,
+
+    |x - y|² = |u|² + |v|² - 2 u·v
+
+so that products find candidates, eight queries by sixteen members at a time, and what is small against the centre's
+distance is never cancelled away. In single precision they err by at most e = g (|u| + |v|)². A candidate therefore
+stays while it is within 2 e of the k-th best, and in the end all that stayed are measured again, directly, by
+``sum (x_j - y_j)²`` in the precision of the data. The answer is thus that of a direct search among the probed lists:
+it depends on no block and no thread; equal distances come in the order of the rows.
+
+Source: the inverted file of Jégou, Douze & Schmid (2011), "Product quantization for nearest neighbor search", section
+IV, without its quantised codes.
 """
 
 from __future__ import annotations
@@ -27,826 +43,24 @@ from nearfar._core.vector import FAST, LANES, at_most, load, multiply_add, store
 from nearfar.contracts import Floats
 from nearfar.errors import DataError, InputError
 
-# ------------------------------------------------------------
-# Kernels of the neighbour search: a block of queries against the lists that they probe.
-#
-# For a query x and the members y of a list with centre c the squared distance is, with u = x - c and v = y - c,
-#
-#     |x - y|² = |u|² + |v|² - 2 u·v
-#
-# so that products find candidates, eight queries by sixteen members at a time, and what is small against the centre's
-# distance is never cancelled away. In single precision they err by at most e = g (|u| + |v|)². A candidate therefore
-# stays while it is within 2 e of the k-th best, and in the end all that stayed are measured again, directly, by
-# ``sum (x_j - y_j)²`` in the precision of the data. The answer is thus that of a direct search among the probed lists:
-# it depends on no block and no thread; equal distances come in the order of the rows.
-
-TILE = 8
-"""Queries whose products are taken together; the members beside them are the LANES of a vector."""
-_OPEN = np.float32(3e38)  # a threshold that lets everything in, but not what fills up the last vector of a list
-_DONE = np.float32(-3e38)  # ... and one that lets nothing in
-
-
-def work_arrays(m: int, k: int, d: int, dtype: Any) -> tuple[Any, ...]:
-    """Return the arrays of a search for m queries; made here, because their making would take long to compile."""
-    capacity = 4 * k + 2 * LANES
-    return (
-        np.empty((m, capacity), np.float32),  # candidates of each query: squared distances, all but
-        np.empty((m, capacity), np.int32),  # ... and rows
-        np.zeros(m, np.int64),  # ... how many
-        np.full(m, _OPEN),  # what a candidate must not exceed
-        np.zeros(m, np.float32),  # error of the squared distances
-        np.empty(capacity, np.float32),
-        np.empty(capacity, dtype),
-        np.zeros((m + TILE) * d, np.float32),  # queries minus a centre
-        np.empty(m, np.float32),  # ... squares of their norms
-        np.empty(m, np.int64),  # ... which they are
-        np.empty(TILE * LANES, np.float32),
-    )
-
-
-@jit(fastmath=FAST)
-def squared_distance(x, y, scale):
-    """Return ``sum_j ((x_j - y_j) scale)²``: always in the same order, so that it is the same in both directions."""
-    total = x.dtype.type(0)
-    for j in range(x.size):
-        difference = (x[j] - y[j]) * scale
-        total += difference * difference
-    return total
-
-
-@jit(fastmath=FAST)
-def centred(x, center, scale, out):
-    """Write ``(x - center) scale`` in single precision, return its squared norm."""
-    square = np.float32(0)
-    for j in range(x.size):
-        out[j] = (x[j] - center[j]) * scale
-        square += out[j] * out[j]
-    return square
-
-
-@jit
-def centre_members(X, members, centers, starts, panel_starts, scale, panels, squares, radii, first, last):
-    """Write the members of lists ``first`` to ``last``, minus their centres, and the squares of their norms.
-
-    A list takes up whole panels: LANES members side by side, coordinate by coordinate. What fills up the last one is
-    infinitely far away.
-    """
-    d = X.shape[1]
-    point = np.empty(d, np.float32)
-    for a in range(first, last):
-        for t in range(LANES * (panel_starts[a + 1] - panel_starts[a])):
-            at = LANES * panel_starts[a] + t
-            base = (at // LANES * d) * LANES + at % LANES
-            squares[at] = np.inf
-            point[:] = 0
-            if starts[a] + t < starts[a + 1]:
-                squares[at] = centred(X[members[starts[a] + t]], centers[a], scale, point)
-                radii[a] = max(radii[a], np.sqrt(squares[at]))
-            for j in range(d):
-                panels[base + j * LANES] = point[j]
-
-
-@jit
-def kth_smallest(values, n, k):
-    """Reorder ``values[:n]`` and return the k-th smallest of them (k from 1): Hoare's selection."""
-    low, high, k = 0, n - 1, k - 1
-    while low < high:
-        pivot = values[(low + high) // 2]
-        i, j = low, high
-        while i <= j:
-            while values[i] < pivot:
-                i += 1
-            while values[j] > pivot:
-                j -= 1
-            if i <= j:
-                values[i], values[j] = values[j], values[i]
-                i += 1
-                j -= 1
-        if k <= j:
-            high = j
-        elif k >= i:
-            low = i
-        else:
-            break
-    return values[k]
-
-
-@jit
-def _comes_before(d, i, e, j):
-    return d < e or (d == e and i < j)
-
-
-@jit
-def sort_pairs(distances, ids, n):
-    """Sort by distance, then by id, in place: a heap sort, short to compile and never slow."""
-    for end in range(n, 1, -1):
-        # The first round makes the heap, the later ones mend it from the top.
-        for start in range(n // 2 - 1 if end == n else 0, -1, -1):
-            d, i, at = distances[start], ids[start], start
-            while True:
-                child = 2 * at + 1
-                if child >= end:
-                    break
-                if child + 1 < end and _comes_before(
-                    distances[child], ids[child], distances[child + 1], ids[child + 1]
-                ):
-                    child += 1
-                if not _comes_before(d, i, distances[child], ids[child]):
-                    break
-                distances[at], ids[at] = distances[child], ids[child]
-                at = child
-            distances[at], ids[at] = d, i
-        last = end - 1
-        distances[0], distances[last] = distances[last], distances[0]
-        ids[0], ids[last] = ids[last], ids[0]
-
-
-@jit
-def _measure(x, X, scale, ids, n, exact):
-    """Write the direct distances of ``ids[:n]`` from x, and sort both."""
-    for t in range(n):
-        exact[t] = squared_distance(x, X[ids[t]], scale)
-    sort_pairs(exact, ids, n)
-
-
-@jit
-def _tighten(x, X, scale, k, values, ids, n, error, scratch, exact):
-    """Drop candidates that cannot be among the k best; return how many are left and the new threshold.
-
-    When too many are too close to tell apart, as among copies of one row, they are measured. Members come in the order
-    of their rows and copies are in one list: once k copies are found no later one can take their place.
-    """
-    for t in range(n):  # copying a slice takes seconds to compile
-        scratch[t] = values[t]
-    bound = kth_smallest(scratch, n, k) + 2 * error
-    kept = np.int64(0)  # a literal would have what follows compiled twice
-    for t in range(n):
-        if values[t] <= bound:
-            values[kept], ids[kept] = values[t], ids[t]
-            kept += 1
-    if 2 * kept > values.size:
-        _measure(x, X, scale, ids, kept, exact)
-        kept = k
-        for t in range(k):
-            values[t] = exact[t]
-        bound = _DONE if exact[k - 1] == 0 else values[k - 1] + 2 * error
-    return kept, bound
-
-
-@jit
-def _products(queries, first, d, panels, squares, panel, out):
-    """Write ``|v|² - 2 u·v`` of TILE queries, from row ``first`` on, and the members of a panel."""
-    at = panel * d * LANES
-    # Unsigned positions: no code is made for counting from the end.
-    step = np.uint64(d)
-    q0 = np.uint64(first) * step
-    q1 = q0 + step
-    q2 = q1 + step
-    q3 = q2 + step
-    q4 = q3 + step
-    q5 = q4 + step
-    q6 = q5 + step
-    q7 = q6 + step
-    t0 = t1 = t2 = t3 = t4 = t5 = t6 = t7 = zeros_like(panels)
-    for j in range(step):
-        v = load(panels, at, LANES)
-        t0 = multiply_add(queries[q0 + j], v, t0)
-        t1 = multiply_add(queries[q1 + j], v, t1)
-        t2 = multiply_add(queries[q2 + j], v, t2)
-        t3 = multiply_add(queries[q3 + j], v, t3)
-        t4 = multiply_add(queries[q4 + j], v, t4)
-        t5 = multiply_add(queries[q5 + j], v, t5)
-        t6 = multiply_add(queries[q6 + j], v, t6)
-        t7 = multiply_add(queries[q7 + j], v, t7)
-        at += LANES
-    square = load(squares, panel * LANES, LANES)
-    store(out, 0 * LANES, LANES, multiply_add(-2.0, t0, square))
-    store(out, 1 * LANES, LANES, multiply_add(-2.0, t1, square))
-    store(out, 2 * LANES, LANES, multiply_add(-2.0, t2, square))
-    store(out, 3 * LANES, LANES, multiply_add(-2.0, t3, square))
-    store(out, 4 * LANES, LANES, multiply_add(-2.0, t4, square))
-    store(out, 5 * LANES, LANES, multiply_add(-2.0, t5, square))
-    store(out, 6 * LANES, LANES, multiply_add(-2.0, t6, square))
-    store(out, 7 * LANES, LANES, multiply_add(-2.0, t7, square))
-
-
-@jit
-def _insert(products, at, bits, members, first, itself, offset, values, ids, n):
-    """Add the products of the lanes in ``bits`` to the candidates; there is no branch to be guessed wrongly."""
-    for lane in range(LANES):
-        if bits >> lane == 0:
-            break
-        member = members[min(first + lane, members.size - 1)]
-        values[n], ids[n] = products[at + lane] + offset, member
-        n += (bits >> lane) & (member != itself)
-    return n
-
-
-@jit
-def _answer(Q, rows, X, scale, k, found, scratch, exact, indices, distances):
-    """Measure the candidates that are left, and write the k nearest."""
-    values, ids, counts, thresholds, errors = found
-    for i in range(rows.size):
-        n = counts[i]
-        if n > k and thresholds[i] >= 0:
-            n, _ = _tighten(Q[rows[i]], X, scale, k, values[i], ids[i], n, errors[i], scratch, exact)
-        _measure(Q[rows[i]], X, scale, ids[i], n, exact)
-        for t in range(k):
-            there = t < n
-            indices[i, t] = ids[i, t] if there else -1
-            distances[i, t] = np.sqrt(exact[t]) / scale if there else np.inf
-
-
-@jit
-def search_block(
-    Q, rows, own, X, scale, centers, starts, members, panel_starts, panels, squares, radii, growth, probes, gaps,
-    pair_starts, pairs, order, k, work, indices, distances,
-):  # fmt: skip
-    """Find the k nearest members of the probed lists for the queries ``Q[rows]``.
-
-    Parameters
-    ----------
-    Q, X : (q, d) and (n, d), float32 or float64
-        Queries, and the rows that are searched.
-    rows : (m,), int64
-        The queries of this block.
-    own : bool
-        Whether queries are rows of X, each of which leaves itself out.
-    scale : float32 or float64, a power of 2
-    centers : (a, d), dtype of X
-    starts, members : (a + 1,) int64, (n,) int32
-        The members of each list, in the order of the rows.
-    panel_starts, panels, squares : (a + 1,) int64, flat float32, flat float32
-        Members minus their centres, times ``scale``, and squares of their norms, as :func:`centre_members` makes them.
-    radii : (a,), float32
-        The largest norm in each list.
-    growth : float32
-        The factor g of the rounding error.
-    probes, gaps : (m, p), int32 and float32
-        The lists of each query, nearest first, and the distances of their centres.
-    pair_starts, pairs, order : (a + 1,), (m p,) and (any,), int64
-        The positions of each list's queries in ``probes``, and the lists that are probed, those to begin with first.
-    k : int
-    work : tuple of ndarray
-        What :func:`work_arrays` makes.
-    indices, distances : (m, k), int32 and float32
-        The answer, nearest first; -1 and infinity where the lists hold fewer than k.
-    """
-    p, d = probes.shape[1], X.shape[1]
-    values, ids, counts, thresholds, errors, scratch, exact, centred_queries, offsets, who, products = work
-    capacity = values.shape[1]
-    for a in order:
-        active = 0
-        for pair in pairs[pair_starts[a] : pair_starts[a + 1]]:
-            i = pair // p
-            # No member can be nearer than this; the factor makes room for the rounding of both.
-            gap = gaps[i, pair % p] * scale * np.float32(0.99999) - radii[a]
-            if thresholds[i] < 0 or (gap > 0 and gap * gap > thresholds[i]):
-                continue
-            u = centred_queries[active * d : (active + 1) * d]
-            offsets[active] = centred(Q[rows[i]], centers[a], scale, u)
-            error = growth * (np.sqrt(offsets[active]) + radii[a]) ** 2
-            if error > errors[i]:
-                thresholds[i] += 2 * (error - errors[i])
-                errors[i] = error
-            who[active] = i
-            active += 1
-        for low in range(0, active, TILE):
-            high = min(low + TILE, active)
-            for panel in range(panel_starts[a], panel_starts[a + 1]):
-                _products(centred_queries, low, d, panels, squares, panel, products)
-                first = starts[a] + (panel - panel_starts[a]) * LANES
-                running = False
-                for t in range(low, high):
-                    i, at = who[t], (t - low) * LANES
-                    bits = at_most(load(products, at, LANES), thresholds[i] - offsets[t])
-                    running |= thresholds[i] >= 0
-                    if bits == 0:
-                        continue
-                    if counts[i] + LANES > capacity:
-                        counts[i], thresholds[i] = _tighten(
-                            Q[rows[i]], X, scale, k, values[i], ids[i], counts[i], errors[i], scratch, exact
-                        )
-                        bits = at_most(load(products, at, LANES), thresholds[i] - offsets[t])
-                    itself = rows[i] if own else -1
-                    counts[i] = _insert(
-                        products, at, bits, members, first, itself, offsets[t], values[i], ids[i], counts[i]
-                    )
-                if not running:
-                    break
-    found = values, ids, counts, thresholds, errors
-    _answer(Q, rows, X, scale, k, found, scratch, exact, indices, distances)
-
-
-# ------------------------------------------------------------
-# Rows in lists around centres, and the search of some of the lists for each query.
-#
-# The work is done by :mod:`nearfar.relations.neighbors`, block by block; what a query finds depends on its own
-# lists alone. A single list with all rows makes the exact search of small data, and finds the nearest centres of many.
-
-Found = tuple[NDArray[np.int32], NDArray[np.float32]]
-"""Indices and distances, shape (queries, k), nearest first."""
-
-_BLOCK = 256  # queries that share their products
-
-
-class Lists:
-    """Rows in lists around centres.
-
-    Parameters
-    ----------
-    X : ndarray of shape (n, d), float32 or float64
-        Kept by reference.
-    centers : ndarray of shape (a, d), dtype of X
-    labels : ndarray of shape (n,), integers
-        The list of each row; copies of a row must be in the same list.
-    scale : float
-        A power of 2 that brings the numbers near 1.
-    n_jobs : int
-    """
-
-    def __init__(self, X: Floats, centers: Floats, labels: NDArray[np.integer[Any]], scale: float, n_jobs: int) -> None:
-        d, n_lists = X.shape[1], len(centers)
-        self.X, self.centers, self.scale = X, centers, X.dtype.type(scale)
-        self.starts = np.zeros(n_lists + 1, np.int64)
-        np.cumsum(np.bincount(labels, minlength=n_lists), out=self.starts[1:])
-        self.members = np.argsort(labels, kind="stable").astype(np.int32)
-        self.panel_starts = np.zeros(n_lists + 1, np.int64)
-        np.cumsum(-(-self.sizes // LANES), out=self.panel_starts[1:])
-        self.panels = np.empty(int(self.panel_starts[-1]) * LANES * d, np.float32)
-        self.squares = np.empty(int(self.panel_starts[-1]) * LANES, np.float32)
-        self.radii = np.zeros(n_lists, np.float32)
-
-        def centre(_block: int, start: int, stop: int) -> None:
-            centre_members(
-                X, self.members, centers, self.starts, self.panel_starts, self.scale,
-                self.panels, self.squares, self.radii, start, stop,
-            )  # fmt: skip
-
-        run_blocks(centre, even_bounds(n_lists, 16), n_jobs)
-        # The error of a sum of d terms in float32, as of a random walk (Higham & Mary 2019, "A new approach to
-        # probabilistic rounding error analysis"), with room for the roundings of differences and norms.
-        self.growth = np.float32((4.0 * math.sqrt(d) + 16.0) * 2.0**-24)
-
-    @property
-    def sizes(self) -> NDArray[np.int64]:
-        """Number of rows of each list."""
-        return np.diff(self.starts)
-
-    def search(
-        self, Q: Floats, rows: NDArray[np.int64], k: int, probes: Found, n_jobs: int, *, own: bool = False
-    ) -> Found:
-        """Return the k nearest rows of X to each of ``Q[rows]`` among the lists that it probes.
-
-        ``probes`` are the lists and the distances of their centres, nearest first; ``own`` says that Q is X, whose rows
-        leave themselves out. Where the lists hold fewer than k rows the indices end with -1.
-        """
-        indices = np.empty((len(rows), k), np.int32)
-        distances = np.empty((len(rows), k), np.float32)
-        order = np.argsort(probes[0][:, 0], kind="stable")  # queries of a block then share most of their lists
-
-        def task(_block: int, start: int, stop: int) -> None:
-            block = order[start:stop]
-            near = np.empty((len(block), k), np.int32), np.empty((len(block), k), np.float32)
-            lists, gaps = probes[0][block], probes[1][block]
-            work = work_arrays(len(block), k, Q.shape[1], self.X.dtype)
-            search_block(
-                Q, rows[block], own, self.X, self.scale, self.centers, self.starts, self.members, self.panel_starts,
-                self.panels, self.squares, self.radii, self.growth, lists, gaps, *_by_list(lists, len(self.centers)),
-                k, work, *near,
-            )  # fmt: skip
-            indices[block], distances[block] = near
-
-        run_blocks(task, even_bounds(len(rows), _BLOCK), n_jobs)
-        return indices, distances
-
-
-def _by_list(lists: NDArray[np.int32], n_lists: int) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
-    """Return where the pairs (query, rank) of each list begin, the pairs by list, and the lists by their best rank.
-
-    Near lists first: their members make for low thresholds.
-    """
-    flat = lists.ravel()
-    small = flat.astype(np.int16) if n_lists < 2**15 else flat  # for which sorting is linear
-    pairs = np.argsort(small, kind="stable")
-    starts = np.zeros(n_lists + 1, np.int64)
-    np.cumsum(np.bincount(flat, minlength=n_lists), out=starts[1:])
-    probed = np.flatnonzero(np.diff(starts))
-    best = np.minimum.reduceat(pairs % lists.shape[1], starts[probed])
-    return starts, pairs, probed[np.argsort(best, kind="stable")]
-
-
-def one_list(X: Floats, scale: float, n_jobs: int) -> Lists:
-    """Return all rows in one list around their mean."""
-    center = X.mean(axis=0, dtype=np.float64).astype(X.dtype)[None]
-    return Lists(X, center, np.zeros(len(X), np.int8), scale, n_jobs)
-
-
-def search_all(lists: Lists, Q: Floats, rows: NDArray[np.int64], k: int, n_jobs: int, *, own: bool = False) -> Found:
-    """Return the k nearest rows to each of ``Q[rows]`` in a single list."""
-    everything = np.zeros((len(rows), 1), np.int32), np.zeros((len(rows), 1), np.float32)
-    return lists.search(Q, rows, k, everything, n_jobs, own=own)
-
-
-# ------------------------------------------------------------
-# Inverted lists: rows sorted by their nearest centre, so that a query need only look at the lists around it.
-#
-# Centres come from a short k-means on a sample. How many lists a query looks at ("probes") is found on a sample of rows
-# whose true neighbours are searched in all lists: the smallest number that keeps the share of neighbours that is asked
-# for. With all lists probed the search is exact; lists that are too far away by the triangle inequality are left out.
-#
-# Source: the inverted file of Jégou, Douze & Schmid (2011), "Product quantization for nearest neighbor search", section
-# IV, without its quantised codes.
-
+METHODS = ("auto", "exact", "inverted-lists")
+RECALL = 0.99
+"""Share of the true neighbours that ``method="inverted-lists"`` finds, on the average."""
 FLAT = 4096
 """Up to this many rows one list is searched faster than several."""
+TILE = 8
+"""Queries whose products are taken together; the members beside them are the LANES of a vector."""
+_LARGE = 10_000  # rows from which "auto" takes inverted lists
+_BLOCK = 256  # queries that share their products
 _PROBES_AT_ONCE = 2**22  # 32 MiB of lists and distances
 _PER_CENTER, _ROUNDS = 20, 5  # of the k-means: rows in the sample for each centre, passes
 _TUNING = 300  # queries on which the number of probes is found
 _SPARE = 0.2  # share of the permitted misses that is kept in hand: the sample is not all rows
-
-
-class InvertedLists:
-    """A search structure over the rows of X.
-
-    Parameters
-    ----------
-    X : ndarray of shape (n, d), float32 or float64
-        Kept by reference.
-    rng : numpy.random.Generator
-        Draws the samples of the k-means and of the tuning.
-    n_jobs : int
-    """
-
-    def __init__(self, X: Floats, rng: np.random.Generator, n_jobs: int) -> None:
-        self.X, self.n_jobs, self._rng = X, n_jobs, rng
-        self.scale = power_of_two(X)
-        n = len(X)
-        if n <= FLAT:
-            self.lists = one_list(X, self.scale, n_jobs)
-            self._centers = one_list(self.lists.centers, self.scale, 1)
-            return
-        n_lists = round(2 * math.sqrt(n))
-        centers = self._centers_of(n_lists)
-        self._centers = one_list(centers, self.scale, 1)
-        labels = self._nearest_centers(X, np.arange(n), 1)[0][:, 0]
-        self.lists = Lists(X, centers, labels, self.scale, n_jobs)
-
-    @property
-    def n_lists(self) -> int:
-        """Number of lists."""
-        return len(self.lists.centers)
-
-    def neighbors(self, k: int, n_probes: int) -> Found:
-        """Return the k nearest other rows of each row."""
-        order = self.lists.members.astype(np.int64)  # rows of a list one after the other: they probe the same lists
-        indices, distances = self._search(self.X, order, k, n_probes, own=True)
-        place = np.empty_like(order)
-        place[order] = np.arange(len(order))
-        return indices[place], distances[place]
-
-    def query(self, Q: Floats, k: int, n_probes: int) -> Found:
-        """Return the k nearest rows of X to each row of Q; each answer depends on its row alone."""
-        return self._search(np.ascontiguousarray(Q, self.X.dtype), np.arange(len(Q)), k, n_probes, own=False)
-
-    def probes_for(self, k: int, recall: float) -> int:
-        """Return how many lists a query must probe to find this share of its k neighbours, on the average."""
-        sample = np.sort(self._rng.choice(len(self.X), min(_TUNING, len(self.X)), replace=False))
-        probes = self._nearest_centers(self.X, sample, self.n_lists)
-        found, _ = self.lists.search(self.X, sample, k, probes, self.n_jobs, own=True)
-        label = np.empty(len(self.X), np.int32)
-        label[self.lists.members] = np.repeat(np.arange(self.n_lists, dtype=np.int32), self.lists.sizes)
-        rank = np.empty_like(probes[0])
-        np.put_along_axis(rank, probes[0], np.arange(self.n_lists, dtype=np.int32)[None], axis=1)
-        needed = np.sort(np.take_along_axis(rank, label[found], axis=1), axis=None)
-        permitted = (1.0 - recall) * (1.0 - _SPARE)
-        return int(needed[math.ceil((1.0 - permitted) * needed.size) - 1]) + 1
-
-    def _search(self, Q: Floats, rows: NDArray[np.int64], k: int, n_probes: int, *, own: bool) -> Found:
-        indices = np.empty((len(rows), k), np.int32)
-        distances = np.empty((len(rows), k), np.float32)
-        at_once = max(1, _PROBES_AT_ONCE // n_probes)
-        for start in range(0, len(rows), at_once):
-            part = slice(start, start + at_once)
-            probes = self._nearest_centers(Q, rows[part], n_probes)
-            indices[part], distances[part] = self.lists.search(Q, rows[part], k, probes, self.n_jobs, own=own)
-        short = np.flatnonzero(indices[:, -1] < 0)
-        if len(short) and n_probes < self.n_lists:  # their lists hold too few rows: look at all of them
-            indices[short], distances[short] = self._search(Q, rows[short], k, self.n_lists, own=own)
-        return indices, distances
-
-    def _nearest_centers(self, Q: Floats, rows: NDArray[np.int64], k: int) -> Found:
-        return search_all(self._centers, Q, rows, k, self.n_jobs)
-
-    def _centers_of(self, n_lists: int) -> Floats:
-        """k-means on a sample, from rows drawn at random; a centre without rows moves to the row farthest from its."""
-        X, n = self.X, len(self.X)
-        chosen = self._rng.choice(n, min(n, _PER_CENTER * n_lists), replace=False)
-        centers = X[chosen[:n_lists]]
-        sample = X[np.sort(chosen)]
-        everyone = np.arange(len(sample))
-        for _ in range(_ROUNDS):
-            near = search_all(one_list(centers, self.scale, 1), sample, everyone, 1, self.n_jobs)
-            labels = near[0][:, 0]
-            counts = np.bincount(labels, minlength=n_lists)
-            filled = np.flatnonzero(counts)
-            order = np.argsort(labels, kind="stable")
-            starts = np.cumsum(counts)[filled] - counts[filled]
-            centers = np.empty_like(centers)
-            centers[filled] = np.add.reduceat(sample[order], starts) / counts[filled, None].astype(X.dtype)
-            empty = np.flatnonzero(counts == 0)
-            centers[empty] = sample[np.argsort(-near[1][:, 0], kind="stable")[: len(empty)]]
-        return centers[_chain(centers)]
-
-
-def _chain(centers: Floats) -> NDArray[np.int64]:
-    """Order centres so that each is followed by the nearest of those that are left: neighbours share their lists."""
-    left = centers.astype(np.float64)
-    left -= left.mean(axis=0)
-    squares = np.einsum("ij,ij->i", left, left)
-    order = np.arange(len(left))
-    for t in range(1, len(left)):
-        nearest = t + int(np.argmin(squares[t:] - 2 * (left[t:] @ left[t - 1])))
-        for array in (left, squares, order):
-            array[[t, nearest]] = array[[nearest, t]]
-    return order
-
-
-def power_of_two(X: Floats) -> float:
-    """Return the power of 2 that brings the widest column of X to a width between 1/2 and 1."""
-    width = float((X.max(axis=0) - X.min(axis=0)).max(initial=0.0))
-    return 2.0 ** -math.frexp(width)[1]
-
-
-# ------------------------------------------------------------
-# Neighbours among vectors, by the Euclidean distance or by the angle.
-#
-# The cosine distance is half the squared Euclidean distance of the directions: ``1 - cos = |x/|x| - y/|y||² / 2``.
-
 _REACH = 1e15  # widths of the data by which a query may be away from them: squares must not overflow
 _WIDTHS = (1e-30, 1e37)  # of the widest column: distances are float32
-
-
-class VectorIndex:
-    """Neighbours among the rows of a dense matrix.
-
-    Parameters
-    ----------
-    owner : str
-    X : ndarray of shape (n, d), float32 or float64, finite
-        Kept by reference, unless directions are needed: it must stay as it is.
-    cosine : bool
-        Whether directions are compared, by 1 - cos.
-    recall : float
-        Share of the neighbours that is to be found; 1 searches exactly.
-    rng : numpy.random.Generator
-    n_jobs : int
-    """
-
-    def __init__(
-        self, owner: str, X: Floats, *, cosine: bool, recall: float, rng: np.random.Generator, n_jobs: int
-    ) -> None:
-        self._owner, self._cosine, self._recall = owner, cosine, recall
-        if X.shape[1] == 0:
-            raise InputError(owner, "X", "of one column at least", f"shape {X.shape}")
-        with np.errstate(over="ignore"):
-            width = float((X.max(axis=0) - X.min(axis=0)).max()) if len(X) and not cosine else 0.0
-        if width and not _WIDTHS[0] < width < _WIDTHS[1]:
-            expected = f"of columns whose width is between {_WIDTHS[0]:g} and {_WIDTHS[1]:g}"
-            raise InputError(owner, "X", expected, f"{width:g}", "Multiply X by a constant.")
-        self._index = InvertedLists(self._directions(X) if cosine else X, rng, n_jobs)
-        self._n_probes: dict[int, int] = {}
-
-    @property
-    def n_rows(self) -> int:
-        """Number of rows that are searched."""
-        return len(self._index.X)
-
-    def neighbors(self, k: int) -> Neighbors:
-        """Return the k nearest other rows of each row."""
-        return self._answer(self._index.neighbors(k, self._probes(k)))
-
-    def query(self, X: Any, k: int) -> Neighbors:
-        """Return the k nearest rows to each row of X."""
-        Q = check_matrix(self._owner, "X", X, columns=self._index.X.shape[1])
-        if not self._cosine:
-            self._check_reach(Q)
-        return self._answer(self._index.query(self._directions(Q) if self._cosine else Q, k, self._probes(k)))
-
-    def _check_reach(self, Q: Floats) -> None:
-        center = self._index.X[0].astype(np.float64)
-        with np.errstate(over="ignore"):
-            beyond = np.flatnonzero((np.abs(Q - center) * self._index.scale > _REACH).any(axis=1))
-        if beyond.size:
-            expected = f"within {_REACH:g} times the width of the fitted rows"
-            got = f"{beyond.size} row(s) beyond, first {beyond[:5].tolist()}"
-            raise InputError(self._owner, "X", expected, got, "Single precision cannot tell their distances apart.")
-
-    def _probes(self, k: int) -> int:
-        if self._recall >= 1.0:
-            return self._index.n_lists
-        if k not in self._n_probes:
-            self._n_probes[k] = self._index.probes_for(k, self._recall)
-        return self._n_probes[k]
-
-    def _answer(self, found: Found) -> Neighbors:
-        indices, distances = found
-        if self._cosine:
-            distances *= distances / 2
-        return Neighbors(indices, distances)
-
-    def _directions(self, X: Floats) -> Floats:
-        peak = np.abs(X).max(axis=1, initial=0.0)
-        zero = np.flatnonzero(peak == 0)
-        if zero.size:
-            got = f"{zero.size} row(s) of zeros, first {zero[:5].tolist()}"
-            raise InputError(self._owner, "X", "without rows of zeros under metric='cosine'", got)
-        scaled: Floats = X / peak[:, None]  # large numbers would overflow in the squares
-        scaled /= np.sqrt(np.einsum("ij,ij->i", scaled, scaled))[:, None]
-        return scaled
-
-
-# ------------------------------------------------------------
-# Neighbours by any other metric, through scikit-learn, and by distances that are given.
-
-_ROWS = 512  # that are sorted or compared at a time
+_AT_ONCE = 4096  # rows whose difference from a centre is taken at once, a multiple of LANES
+_ROWS = 512  # of given distances that are sorted or compared at a time
 _SLACK = 16  # units in the last place by which two distances of the same pair may differ
-
-
-class MetricIndex:
-    """Neighbours by a metric of scikit-learn, or among the rows of a sparse matrix.
-
-    Parameters
-    ----------
-    owner : str
-    X : array-like or sparse matrix of shape (n, d)
-    metric : str or callable
-    n_jobs : int
-    """
-
-    def __init__(self, owner: str, X: Any, metric: str | Callable[..., float], n_jobs: int) -> None:
-        from sklearn.neighbors import NearestNeighbors
-
-        self._owner = owner
-        self._X = _rows(owner, X)
-        check_k(owner, "k", 1, self.n_rows)
-        self._search = NearestNeighbors(metric=metric, n_jobs=n_jobs)
-        try:
-            self._search.fit(self._X)
-        except (ValueError, TypeError) as error:
-            raise InputError(
-                owner, "metric", "one that scikit-learn knows for such X", f"{metric!r} ({error})"
-            ) from error
-
-    @property
-    def n_rows(self) -> int:
-        """Number of rows that are searched."""
-        return int(self._X.shape[0])
-
-    def neighbors(self, k: int) -> Neighbors:
-        """Return the k nearest other rows of each row."""
-        return self._answer(None, k)
-
-    def query(self, X: Any, k: int) -> Neighbors:
-        """Return the k nearest rows to each row of X."""
-        return self._answer(_rows(self._owner, X, int(self._X.shape[1])), k)
-
-    def _answer(self, X: Any, k: int) -> Neighbors:
-        distances, indices = self._search.kneighbors(X, k)
-        if not np.all(distances >= 0):
-            bad = float(distances[~(distances >= 0)][0])
-            raise InputError(self._owner, "metric", "one whose distances are not negative", f"a distance of {bad}")
-        return _by_distance(indices, distances)
-
-
-class PrecomputedIndex:
-    """Neighbours by distances that are given.
-
-    Parameters
-    ----------
-    owner : str
-    X : array-like of shape (n, n), or sparse matrix of that shape
-        A sparse matrix holds the distances of some pairs; what it stores on the diagonal is passed over.
-    """
-
-    def __init__(self, owner: str, X: Any) -> None:
-        from scipy.sparse import csr_array, issparse
-
-        self._owner = owner
-        self._graph = issparse(X)
-        if self._graph:
-            self._X: Any = csr_array(X)
-            values = self._X.data
-        else:
-            self._X = values = check_matrix(owner, "X", X)
-        n, m = self._X.shape
-        if n != m:
-            hint = "Rows of numbers need another metric than 'precomputed'."
-            raise InputError(owner, "X", "a square matrix of distances", f"shape {(n, m)}", hint)
-        _check_distances(owner, values, self._X)
-        if not self._graph:
-            _check_symmetric(owner, self._X)
-
-    @property
-    def n_rows(self) -> int:
-        """Number of rows."""
-        return int(self._X.shape[0])
-
-    def neighbors(self, k: int) -> Neighbors:
-        """Return the k nearest other rows of each row."""
-        if self._graph:
-            return self._from_graph(self._X, k, own=True)
-        return _smallest(self._X, k, own=True)
-
-    def query(self, X: Any, k: int) -> Neighbors:
-        """Return the k nearest rows for each row of X, its distances from all rows or, sparse, from some."""
-        from scipy.sparse import csr_array, issparse
-
-        if issparse(X):
-            graph: Any = csr_array(X)  # type: ignore[call-overload]
-            if graph.shape[1] != self.n_rows:
-                raise InputError(self._owner, "X", f"of {self.n_rows} columns", f"{graph.shape[1]}")
-            _check_distances(self._owner, graph.data, graph)
-            return self._from_graph(graph, k, own=False)
-        matrix = check_matrix(self._owner, "X", X, columns=self.n_rows)
-        _check_distances(self._owner, matrix, matrix)
-        return _smallest(matrix, k, own=False)
-
-    def _from_graph(self, graph: Any, k: int, *, own: bool) -> Neighbors:
-        rows = np.repeat(np.arange(graph.shape[0]), np.diff(graph.indptr))
-        kept = graph.indices != rows if own else np.ones(graph.nnz, bool)
-        rows, columns, values = rows[kept], graph.indices[kept], graph.data[kept].astype(np.float32)
-        counts = np.bincount(rows, minlength=graph.shape[0])
-        short = np.flatnonzero(counts < k)
-        if short.size:
-            got = f"{int(counts[short[0]])} in row {int(short[0])} ({short.size} row(s) with fewer)"
-            hint = f"Ask for at most {int(counts.min())} neighbours, or store more distances."
-            raise DataError(self._owner, "X", f"a graph with {k} distances in each row at least", got, hint)
-        order = np.lexsort((columns, values, rows))
-        first = (np.cumsum(counts) - counts)[:, None] + np.arange(k)
-        chosen = order[first]
-        return Neighbors(columns[chosen].astype(np.int32), values[chosen])
-
-
-def _rows(owner: str, X: Any, columns: int | None = None) -> Any:
-    """Return X as a finite matrix, or as a CSR array if it is sparse."""
-    from scipy.sparse import issparse
-
-    return (check_sparse if issparse(X) else check_matrix)(owner, "X", X, columns=columns)
-
-
-def _by_distance(indices: NDArray[Any], distances: NDArray[Any]) -> Neighbors:
-    """Put neighbours in the order of distance, then of rows."""
-    order = np.lexsort((indices, distances), axis=1)
-    taken = np.take_along_axis(indices, order, 1), np.take_along_axis(distances, order, 1)
-    return Neighbors(taken[0].astype(np.int32), taken[1].astype(np.float32))
-
-
-def _smallest(distances: NDArray[Any], k: int, *, own: bool) -> Neighbors:
-    """Return the k smallest of each row, without the diagonal if it is the rows' own; ties go to the first."""
-    found = Neighbors(np.empty((len(distances), k), np.int32), np.empty((len(distances), k), np.float32))
-    for start in range(0, len(distances), _ROWS):
-        block = distances[start : start + _ROWS].copy()
-        rows = np.arange(len(block))
-        if own:
-            block[rows, start + rows] = np.inf
-        chosen = np.argpartition(block, k - 1, axis=1)[:, :k]
-        largest = np.take_along_axis(block, chosen, 1).max(axis=1, keepdims=True)
-        tied = np.flatnonzero(np.count_nonzero(block <= largest, axis=1) > k)
-        chosen[tied] = np.argsort(block[tied], axis=1, kind="stable")[:, :k]
-        nearest = _by_distance(chosen, np.take_along_axis(block, chosen, 1))
-        found.indices[start : start + _ROWS], found.distances[start : start + _ROWS] = nearest
-    return found
-
-
-def _check_distances(owner: str, values: NDArray[Any], X: Any) -> None:
-    bad = np.flatnonzero(~(values >= 0) | ~np.isfinite(values))
-    if not bad.size:
-        return
-    at = int(bad[0])
-    if values.ndim == 2:
-        row, column = divmod(at, values.shape[1])
-    else:
-        row, column = int(np.searchsorted(X.indptr, at, side="right")) - 1, int(X.indices[at])
-    got = f"{values.ravel()[at]} in row {row}, column {column} ({bad.size} such entries)"
-    raise DataError(owner, "X", "distances, finite and not negative", got, "Similarities must be turned round first.")
-
-
-def _check_symmetric(owner: str, X: NDArray[Any]) -> None:
-    for start in range(0, len(X), _ROWS):
-        block, mirrored = X[start : start + _ROWS, start:], X[start:, start : start + _ROWS].T
-        differ = np.abs(block - mirrored) > _SLACK * np.finfo(np.float32).eps * np.maximum(block, mirrored)
-        if differ.any():
-            i, j = np.unravel_index(int(differ.argmax()), differ.shape)
-            a, b = block[i, j], mirrored[i, j]
-            got = f"{a} from row {start + i} to {start + j} and {b} back"
-            raise DataError(owner, "X", "symmetric distances", got, "Take the mean of X and its transpose.")
-
-
-METHODS = ("auto", "exact", "inverted-lists")
-RECALL = 0.99
-"""Share of the true neighbours that ``method="inverted-lists"`` finds, on the average."""
-_LARGE = 10_000  # rows from which "auto" takes inverted lists
 
 
 class Neighbors(NamedTuple):
@@ -865,11 +79,10 @@ class Neighbors(NamedTuple):
 
 
 class NeighborIndex(Protocol):
-    """What finds neighbours: made from data, then asked for those of its own rows or of new ones."""
+    """What finds neighbours: made from data, then asked for those of its rows or of new ones."""
 
-    @property
-    def n_rows(self) -> int:
-        """Number of rows that are searched."""
+    n_rows: int
+    """Number of rows that are searched."""
 
     def neighbors(self, k: int) -> Neighbors:
         """Return the k nearest other rows of each row."""
@@ -943,26 +156,24 @@ def neighbor_index(
     owner: str, X: Any, *, metric: str | Callable[..., float], method: str, n_jobs: int | None, random_state: Any
 ) -> NeighborIndex:
     """Return what searches X by this metric; X is checked, ``owner`` is named in messages."""
+    from scipy.sparse import issparse
+
     check_choice(owner, "method", method, METHODS)
     workers = check_n_jobs(owner, n_jobs)
     rng = check_random_state(owner, random_state)
     if metric == "precomputed":
         return PrecomputedIndex(owner, X)
-    from scipy.sparse import issparse
-
     if issparse(X) or metric not in ("euclidean", "cosine"):
         if method == "inverted-lists":
             what = "sparse X" if issparse(X) else f"metric {metric!r}"
             expected = "'auto' or 'exact' unless X is dense and the metric 'euclidean' or 'cosine'"
             raise InputError(owner, "method", expected, f"{method!r} with {what}")
         return MetricIndex(owner, X, metric, workers)
-
     matrix = check_matrix(owner, "X", X)
     check_k(owner, "k", 1, len(matrix))
     exact = method == "exact" or (method == "auto" and len(matrix) < _LARGE)
-    return VectorIndex(
-        owner, matrix, cosine=metric == "cosine", recall=1.0 if exact else RECALL, rng=rng, n_jobs=workers
-    )
+    recall = 1.0 if exact else RECALL
+    return VectorIndex(owner, matrix, cosine=metric == "cosine", recall=recall, rng=rng, n_jobs=workers)
 
 
 def check_k(owner: str, name: str, k: object, n: int) -> int:
@@ -973,3 +184,706 @@ def check_k(owner: str, name: str, k: object, n: int) -> int:
     if k > n - 1:
         raise InputError(owner, name, f"at most {n - 1}, the number of other rows", k)
     return k
+
+
+class VectorIndex:
+    """Neighbours among the rows of a dense matrix, by the Euclidean distance or by the angle.
+
+    Parameters
+    ----------
+    owner : str
+    X : ndarray of shape (n, d), float32 or float64, finite
+        Kept by reference, unless directions are needed: it must stay as it is.
+    cosine : bool
+        Whether directions are compared, by 1 - cos.
+    recall : float
+        Share of the neighbours that is to be found; 1 searches all lists, that is exactly.
+    rng : numpy.random.Generator
+        Draws the samples of the k-means and of the number of probes.
+    n_jobs : int
+    """
+
+    def __init__(
+        self, owner: str, X: Floats, *, cosine: bool, recall: float, rng: np.random.Generator, n_jobs: int
+    ) -> None:
+        self._owner, self._cosine, self._recall, self._rng, self._n_jobs = owner, cosine, recall, rng, n_jobs
+        if X.shape[1] == 0:
+            raise InputError(owner, "X", "of one column at least", f"shape {X.shape}")
+        self.X = X = self._directions(X) if cosine else X
+        self.n_rows = len(X)
+        with np.errstate(over="ignore"):
+            width = float((X.max(axis=0) - X.min(axis=0)).max()) if len(X) else 0.0
+        if width and not cosine and not _WIDTHS[0] < width < _WIDTHS[1]:
+            expected = f"of columns whose width is between {_WIDTHS[0]:g} and {_WIDTHS[1]:g}"
+            raise InputError(owner, "X", expected, f"{width:g}", "Multiply X by a constant.")
+        self.scale = 2.0 ** -math.frexp(width)[1]  # brings the widest column to a width between 1/2 and 1
+        self._n_probes: dict[int, int] = {}
+        if len(X) <= FLAT:
+            self.lists = Lists(X, self.scale, n_jobs)
+            return
+        centers = self._k_means(round(2 * math.sqrt(len(X))))
+        self._centers = Lists(centers, self.scale, 1)
+        labels = self._centers.search(X, np.arange(len(X)), 1, n_jobs).indices[:, 0]
+        self.lists = Lists(X, self.scale, n_jobs, centers, labels)
+
+    def neighbors(self, k: int) -> Neighbors:
+        """Return the k nearest other rows of each row."""
+        order = self.lists.arrays.members.astype(np.int64)  # rows of a list one after the other: they probe the same
+        found = self._search(self.X, order, k, skip_self=True)
+        indices, distances = np.empty_like(found.indices), np.empty_like(found.distances)
+        indices[order], distances[order] = found
+        return Neighbors(indices, distances * distances / 2 if self._cosine else distances)
+
+    def query(self, X: Any, k: int) -> Neighbors:
+        """Return the k nearest rows to each row of X; each answer depends on its row alone."""
+        Q = check_matrix(self._owner, "X", X, columns=self.X.shape[1])
+        if self._cosine:
+            Q = self._directions(Q)
+        else:
+            self._check_reach(Q)
+        Q = np.ascontiguousarray(Q, self.X.dtype)
+        indices, distances = self._search(Q, np.arange(len(Q)), k, skip_self=False)
+        return Neighbors(indices, distances * distances / 2 if self._cosine else distances)
+
+    def probes_for(self, k: int) -> int:
+        """Return how many lists a query must probe to find the wanted share of its k neighbours, on the average."""
+        n_lists = len(self.lists.arrays.centers)
+        if self._recall >= 1 or n_lists == 1:
+            return n_lists
+        if k not in self._n_probes:
+            sample = np.sort(self._rng.choice(self.n_rows, min(_TUNING, self.n_rows), replace=False))
+            probes = self._centers.search(self.X, sample, n_lists, self._n_jobs)
+            found = self.lists.search(self.X, sample, k, self._n_jobs, probes, skip_self=True).indices
+            label = np.empty(self.n_rows, np.int32)
+            label[self.lists.arrays.members] = np.repeat(np.arange(n_lists, dtype=np.int32), self.lists.sizes)
+            rank = np.empty_like(probes.indices)
+            np.put_along_axis(rank, probes.indices, np.arange(n_lists, dtype=np.int32)[None], axis=1)
+            needed = np.sort(np.take_along_axis(rank, label[found], axis=1), axis=None)
+            permitted = (1.0 - self._recall) * (1.0 - _SPARE)
+            self._n_probes[k] = int(needed[math.ceil((1.0 - permitted) * needed.size) - 1]) + 1
+        return self._n_probes[k]
+
+    def _search(self, Q: Floats, rows: NDArray[np.int64], k: int, *, skip_self: bool, whole: bool = False) -> Neighbors:
+        """Return the k nearest rows to each of ``Q[rows]``; ``skip_self``: Q is X; ``whole``: all lists are probed."""
+        n_lists = len(self.lists.arrays.centers)
+        if n_lists == 1:
+            return self.lists.search(Q, rows, k, self._n_jobs, skip_self=skip_self)
+        n_probes = n_lists if whole else self.probes_for(k)
+        found = Neighbors(np.empty((len(rows), k), np.int32), np.empty((len(rows), k), np.float32))
+        at_once = max(1, _PROBES_AT_ONCE // n_probes)
+        for start in range(0, len(rows), at_once):
+            part = slice(start, start + at_once)
+            probes = self._centers.search(Q, rows[part], n_probes, self._n_jobs)
+            found.indices[part], found.distances[part] = self.lists.search(
+                Q, rows[part], k, self._n_jobs, probes, skip_self=skip_self
+            )
+        short = np.flatnonzero(found.indices[:, -1] < 0)
+        if len(short) and n_probes < n_lists:  # their lists hold too few rows: look at all of them
+            every = self._search(Q, rows[short], k, skip_self=skip_self, whole=True)
+            found.indices[short], found.distances[short] = every
+        return found
+
+    def _k_means(self, n_lists: int) -> Floats:
+        """k-means on a sample, from rows drawn at random; a centre without rows moves to the row farthest from its."""
+        X, n = self.X, self.n_rows
+        chosen = self._rng.choice(n, min(n, _PER_CENTER * n_lists), replace=False)
+        centers = X[chosen[:n_lists]]
+        sample = X[np.sort(chosen)]
+        for _ in range(_ROUNDS):
+            nearest = Lists(centers, self.scale, 1).search(sample, np.arange(len(sample)), 1, self._n_jobs)
+            labels = nearest.indices[:, 0]
+            counts = np.bincount(labels, minlength=n_lists)
+            filled = np.flatnonzero(counts)
+            order = np.argsort(labels, kind="stable")
+            starts = np.cumsum(counts)[filled] - counts[filled]
+            centers = np.empty_like(centers)
+            centers[filled] = np.add.reduceat(sample[order], starts) / counts[filled, None].astype(X.dtype)
+            empty = np.flatnonzero(counts == 0)
+            centers[empty] = sample[np.argsort(-nearest.distances[:, 0], kind="stable")[: len(empty)]]
+        return centers[_chain(centers)]
+
+    def _check_reach(self, Q: Floats) -> None:
+        center = self.X[0].astype(np.float64)
+        with np.errstate(over="ignore"):
+            beyond = np.flatnonzero((np.abs(Q - center) * self.scale > _REACH).any(axis=1))
+        if beyond.size:
+            expected = f"within {_REACH:g} times the width of the fitted rows"
+            got = f"{beyond.size} row(s) beyond, first {beyond[:5].tolist()}"
+            raise InputError(self._owner, "X", expected, got, "Single precision cannot tell their distances apart.")
+
+    def _directions(self, X: Floats) -> Floats:
+        peak = np.abs(X).max(axis=1, initial=0.0)
+        zero = np.flatnonzero(peak == 0)
+        if zero.size:
+            got = f"{zero.size} row(s) of zeros, first {zero[:5].tolist()}"
+            raise InputError(self._owner, "X", "without rows of zeros under metric='cosine'", got)
+        scaled: Floats = X / peak[:, None]  # large numbers would overflow in the squares
+        scaled /= np.sqrt(np.einsum("ij,ij->i", scaled, scaled))[:, None]
+        return scaled
+
+
+def _chain(centers: Floats) -> NDArray[np.int64]:
+    """Order centres so that each is followed by the nearest of those that are left: neighbours share their lists."""
+    left = centers.astype(np.float64)
+    left -= left.mean(axis=0)
+    squares = np.einsum("ij,ij->i", left, left)
+    order = np.arange(len(left))
+    for t in range(1, len(left)):
+        nearest = t + int(np.argmin(squares[t:] - 2 * (left[t:] @ left[t - 1])))
+        for array in (left, squares, order):
+            array[[t, nearest]] = array[[nearest, t]]
+    return order
+
+
+class ListArrays(NamedTuple):
+    """Rows in lists around centres, as compiled code takes them.
+
+    The members of list a, ``members[starts[a] : starts[a + 1]]`` in the order of the rows, take up whole panels: LANES
+    members side by side, coordinate by coordinate, minus their centre and times ``scale``. What fills up the last panel
+    is infinitely far away. ``squares`` are those of their norms, ``radii`` the largest norm in each list, and
+    ``growth`` is the factor g of the rounding error.
+    """
+
+    X: Any
+    scale: Any
+    centers: Any
+    starts: Any
+    members: Any
+    panel_starts: Any
+    panels: Any
+    squares: Any
+    radii: Any
+    growth: Any
+
+
+class Probes(NamedTuple):
+    """The lists that each query of a block looks at, nearest first, and the distances of their centres.
+
+    ``pairs[starts[a] : starts[a + 1]]`` are the positions of list a in ``lists``; ``order`` are the lists that are
+    probed, those to begin with first.
+    """
+
+    lists: Any
+    gaps: Any
+    starts: Any
+    pairs: Any
+    order: Any
+
+
+class Lists:
+    """Rows in lists around centres; by default in a single list around their mean.
+
+    Parameters
+    ----------
+    X : ndarray of shape (n, d), float32 or float64
+        Kept by reference.
+    scale : float
+        A power of 2 that brings the numbers near 1.
+    n_jobs : int
+    centers : ndarray of shape (a, d), dtype of X, optional
+    labels : ndarray of shape (n,), integers, optional
+        The list of each row; copies of a row must be in the same list.
+    """
+
+    def __init__(self, X: Floats, scale: float, n_jobs: int, centers: Any = None, labels: Any = None) -> None:
+        n, d = X.shape
+        if centers is None:
+            centers, labels = X.mean(axis=0, dtype=np.float64).astype(X.dtype)[None], np.zeros(n, np.int8)
+        members = np.argsort(labels, kind="stable").astype(np.int32)
+        self.sizes = np.bincount(labels, minlength=len(centers))
+        starts = np.append(0, np.cumsum(self.sizes))
+        panel_starts = np.append(0, np.cumsum(-(-self.sizes // LANES)))
+        panels = np.zeros((panel_starts[-1], d, LANES), np.float32)
+        squares = np.full((panel_starts[-1], LANES), np.inf, np.float32)
+        radii = np.zeros(len(centers), np.float32)
+        number = X.dtype.type(scale)
+
+        def fill(_block: int, first: int, last: int) -> None:
+            for a in range(first, last):
+                for start in range(starts[a], starts[a + 1], _AT_ONCE):
+                    here = members[start : min(start + _AT_ONCE, starts[a + 1])]
+                    gaps = ((X[here] - centers[a]) * number).astype(np.float32)
+                    norms = np.einsum("ij,ij->i", gaps, gaps)
+                    radii[a] = max(radii[a], np.sqrt(norms.max()))
+                    panel = panel_starts[a] + (start - starts[a]) // LANES
+                    whole, rest = divmod(len(here), LANES)
+                    panels[panel : panel + whole] = gaps[: whole * LANES].reshape(whole, LANES, d).transpose(0, 2, 1)
+                    squares[panel : panel + whole] = norms[: whole * LANES].reshape(whole, LANES)
+                    if rest:
+                        panels[panel + whole, :, :rest] = gaps[whole * LANES :].T
+                        squares[panel + whole, :rest] = norms[whole * LANES :]
+
+        run_blocks(fill, even_bounds(len(centers), 16), n_jobs)
+        # The error of a sum of d terms in float32, as of a random walk (Higham & Mary 2019, "A new approach to
+        # probabilistic rounding error analysis"), with room for the roundings of differences and norms.
+        growth = np.float32((4.0 * math.sqrt(d) + 16.0) * 2.0**-24)
+        flat = panels.reshape(-1), squares.reshape(-1)
+        self.arrays = ListArrays(X, number, centers, starts, members, panel_starts, *flat, radii, growth)
+
+    def search(
+        self,
+        Q: Floats,
+        rows: NDArray[np.int64],
+        k: int,
+        n_jobs: int,
+        probes: Neighbors | None = None,
+        *,
+        skip_self: bool = False,
+    ) -> Neighbors:
+        """Return the k nearest rows of X to each of ``Q[rows]`` among the lists that it probes.
+
+        ``probes`` are the lists and the distances of their centres, nearest first; of a single list there is no choice.
+        ``skip_self`` says that Q is X, whose rows leave themselves out. Where the lists hold fewer than k rows the
+        indices end with -1.
+        """
+        m, (n_lists, d) = len(rows), self.arrays.centers.shape
+        if probes is None:
+            probes = Neighbors(np.zeros((m, 1), np.int32), np.zeros((m, 1), np.float32))
+        found = Neighbors(np.empty((m, k), np.int32), np.empty((m, k), np.float32))
+        by_first = np.argsort(probes.indices[:, 0], kind="stable")  # queries of a block then share most of their lists
+        capacity = 4 * k + 2 * LANES
+        numbers = np.int16 if n_lists < 2**15 else np.int32  # short ones are sorted in linear time
+
+        def task(_block: int, start: int, stop: int) -> None:
+            block = by_first[start:stop]
+            lists = probes.indices[block]
+            pairs = np.argsort(lists.ravel().astype(numbers), kind="stable")
+            starts = np.append(0, np.cumsum(np.bincount(lists.ravel(), minlength=n_lists)))
+            probed = np.flatnonzero(np.diff(starts))
+            # Near lists first: their members make for low thresholds.
+            best = np.minimum.reduceat(pairs % lists.shape[1], starts[probed])
+            order = probed[np.argsort(best, kind="stable")]
+            block_probes = Probes(lists, probes.distances[block], starts, pairs, order)
+            out = Neighbors(np.empty((len(block), k), np.int32), np.empty((len(block), k), np.float32))
+            size = len(block)
+            work = Work(
+                np.empty((size, capacity), np.float32),
+                np.empty((size, capacity), np.int32),
+                np.zeros(size, np.int64),
+                np.full(size, _OPEN),
+                np.zeros(size, np.float32),
+                np.empty(capacity, np.float32),
+                np.empty(capacity, self.arrays.X.dtype),
+                np.zeros((size + TILE) * d, np.float32),
+                np.empty(size, np.float32),
+                np.empty(size, np.int64),
+                np.empty(TILE * LANES, np.float32),
+            )
+            search_block(Q, rows[block], skip_self, k, self.arrays, block_probes, work)
+            measure_block(Q, rows[block], self.arrays, work, out)
+            found.indices[block], found.distances[block] = out
+
+        run_blocks(task, even_bounds(m, _BLOCK), n_jobs)
+        return found
+
+
+# Neighbours by any other metric, through scikit-learn, and by distances that are given.
+
+
+class MetricIndex:
+    """Neighbours by a metric of scikit-learn, or among the rows of a sparse matrix.
+
+    Parameters
+    ----------
+    owner : str
+    X : array-like or sparse matrix of shape (n, d)
+    metric : str or callable
+    n_jobs : int
+    """
+
+    def __init__(self, owner: str, X: Any, metric: str | Callable[..., float], n_jobs: int) -> None:
+        from sklearn.neighbors import NearestNeighbors
+
+        self._owner = owner
+        self._X = _rows(owner, X)
+        self.n_rows = int(self._X.shape[0])
+        check_k(owner, "k", 1, self.n_rows)
+        self._search = NearestNeighbors(metric=metric, n_jobs=n_jobs)
+        try:
+            self._search.fit(self._X)
+        except (ValueError, TypeError) as error:
+            raise InputError(
+                owner, "metric", "one that scikit-learn knows for such X", f"{metric!r} ({error})"
+            ) from error
+
+    def neighbors(self, k: int) -> Neighbors:
+        """Return the k nearest other rows of each row."""
+        return self._answer(None, k)
+
+    def query(self, X: Any, k: int) -> Neighbors:
+        """Return the k nearest rows to each row of X."""
+        return self._answer(_rows(self._owner, X, int(self._X.shape[1])), k)
+
+    def _answer(self, X: Any, k: int) -> Neighbors:
+        distances, indices = self._search.kneighbors(X, k)
+        if not np.all(distances >= 0):
+            bad = float(distances[~(distances >= 0)][0])
+            raise InputError(self._owner, "metric", "one whose distances are not negative", f"a distance of {bad}")
+        return _by_distance(indices, distances)
+
+
+class PrecomputedIndex:
+    """Neighbours by distances that are given.
+
+    Parameters
+    ----------
+    owner : str
+    X : array-like of shape (n, n), or sparse matrix of that shape
+        A sparse matrix holds the distances of some pairs; what it stores on the diagonal is passed over.
+    """
+
+    def __init__(self, owner: str, X: Any) -> None:
+        from scipy.sparse import csr_array, issparse
+
+        self._owner = owner
+        self._graph = issparse(X)
+        if self._graph:
+            self._X: Any = csr_array(X)
+            values = self._X.data
+        else:
+            self._X = values = check_matrix(owner, "X", X)
+        self.n_rows = n = int(self._X.shape[0])
+        if self._X.shape != (n, n):
+            hint = "Rows of numbers need another metric than 'precomputed'."
+            raise InputError(owner, "X", "a square matrix of distances", f"shape {self._X.shape}", hint)
+        _check_distances(owner, values, self._X)
+        if not self._graph:
+            _check_symmetric(owner, self._X)
+
+    def neighbors(self, k: int) -> Neighbors:
+        """Return the k nearest other rows of each row."""
+        if self._graph:
+            return self._from_graph(self._X, k, skip_self=True)
+        return _smallest(self._X, k, skip_self=True)
+
+    def query(self, X: Any, k: int) -> Neighbors:
+        """Return the k nearest rows for each row of X, its distances from all rows or, sparse, from some."""
+        from scipy.sparse import csr_array, issparse
+
+        if issparse(X):
+            graph: Any = csr_array(X)  # type: ignore[call-overload]
+            if graph.shape[1] != self.n_rows:
+                raise InputError(self._owner, "X", f"of {self.n_rows} columns", f"{graph.shape[1]}")
+            _check_distances(self._owner, graph.data, graph)
+            return self._from_graph(graph, k, skip_self=False)
+        matrix = check_matrix(self._owner, "X", X, columns=self.n_rows)
+        _check_distances(self._owner, matrix, matrix)
+        return _smallest(matrix, k, skip_self=False)
+
+    def _from_graph(self, graph: Any, k: int, *, skip_self: bool) -> Neighbors:
+        rows = np.repeat(np.arange(graph.shape[0]), np.diff(graph.indptr))
+        kept = graph.indices != rows if skip_self else np.ones(graph.nnz, bool)
+        rows, columns, values = rows[kept], graph.indices[kept], graph.data[kept].astype(np.float32)
+        counts = np.bincount(rows, minlength=graph.shape[0])
+        short = np.flatnonzero(counts < k)
+        if short.size:
+            got = f"{int(counts[short[0]])} in row {int(short[0])} ({short.size} row(s) with fewer)"
+            hint = f"Ask for at most {int(counts.min())} neighbours, or store more distances."
+            raise DataError(self._owner, "X", f"a graph with {k} distances in each row at least", got, hint)
+        order = np.lexsort((columns, values, rows))
+        first = (np.cumsum(counts) - counts)[:, None] + np.arange(k)
+        chosen = order[first]
+        return Neighbors(columns[chosen].astype(np.int32), values[chosen])
+
+
+def _rows(owner: str, X: Any, columns: int | None = None) -> Any:
+    """Return X as a finite matrix, or as a CSR array if it is sparse."""
+    from scipy.sparse import issparse
+
+    return (check_sparse if issparse(X) else check_matrix)(owner, "X", X, columns=columns)
+
+
+def _by_distance(indices: NDArray[Any], distances: NDArray[Any]) -> Neighbors:
+    """Put neighbours in the order of distance, then of rows."""
+    order = np.lexsort((indices, distances), axis=1)
+    taken = np.take_along_axis(indices, order, 1), np.take_along_axis(distances, order, 1)
+    return Neighbors(taken[0].astype(np.int32), taken[1].astype(np.float32))
+
+
+def _smallest(distances: NDArray[Any], k: int, *, skip_self: bool) -> Neighbors:
+    """Return the k smallest of each row, without the diagonal if it is the rows' own; ties go to the first."""
+    found = Neighbors(np.empty((len(distances), k), np.int32), np.empty((len(distances), k), np.float32))
+    for start in range(0, len(distances), _ROWS):
+        block = distances[start : start + _ROWS].copy()
+        rows = np.arange(len(block))
+        if skip_self:
+            block[rows, start + rows] = np.inf
+        chosen = np.argpartition(block, k - 1, axis=1)[:, :k]
+        largest = np.take_along_axis(block, chosen, 1).max(axis=1, keepdims=True)
+        tied = np.flatnonzero(np.count_nonzero(block <= largest, axis=1) > k)
+        chosen[tied] = np.argsort(block[tied], axis=1, kind="stable")[:, :k]
+        nearest = _by_distance(chosen, np.take_along_axis(block, chosen, 1))
+        found.indices[start : start + _ROWS], found.distances[start : start + _ROWS] = nearest
+    return found
+
+
+def _check_distances(owner: str, values: NDArray[Any], X: Any) -> None:
+    bad = np.flatnonzero(~(values >= 0) | ~np.isfinite(values))
+    if not bad.size:
+        return
+    at = int(bad[0])
+    if values.ndim == 2:
+        row, column = divmod(at, values.shape[1])
+    else:
+        row, column = int(np.searchsorted(X.indptr, at, side="right")) - 1, int(X.indices[at])
+    got = f"{values.ravel()[at]} in row {row}, column {column} ({bad.size} such entries)"
+    raise DataError(owner, "X", "distances, finite and not negative", got, "Similarities must be turned round first.")
+
+
+def _check_symmetric(owner: str, X: NDArray[Any]) -> None:
+    for start in range(0, len(X), _ROWS):
+        block, mirrored = X[start : start + _ROWS, start:], X[start:, start : start + _ROWS].T
+        differ = np.abs(block - mirrored) > _SLACK * np.finfo(np.float32).eps * np.maximum(block, mirrored)
+        if differ.any():
+            i, j = np.unravel_index(int(differ.argmax()), differ.shape)
+            a, b = block[i, j], mirrored[i, j]
+            got = f"{a} from row {start + i} to {start + j} and {b} back"
+            raise DataError(owner, "X", "symmetric distances", got, "Take the mean of X and its transpose.")
+
+
+# Kernels of the search: a block of queries against the lists that they probe.
+
+_OPEN = np.float32(3e38)  # a threshold that lets everything in, but not what fills up the last vector of a list
+_DONE = np.float32(-3e38)  # ... and one that lets nothing in
+
+
+class Work(NamedTuple):
+    """The arrays of a search, made outside of compiled code, because their making would take long to compile."""
+
+    values: Any  # candidates of each query: squared distances, all but
+    ids: Any  # ... and rows
+    counts: Any  # ... how many
+    thresholds: Any  # what a candidate must not exceed
+    errors: Any  # of the squared distances
+    scratch: Any
+    exact: Any
+    queries: Any  # minus a centre
+    offsets: Any  # ... squares of their norms
+    which: Any  # ... which they are
+    products: Any
+
+
+@jit(fastmath=FAST, no_cpython_wrapper=True)
+def squared_distance(x, y, scale):
+    """Return ``sum_j ((x_j - y_j) scale)²``: always in the same order, so that it is the same in both directions."""
+    total = x.dtype.type(0)
+    for j in range(x.size):
+        difference = (x[j] - y[j]) * scale
+        total += difference * difference
+    return total
+
+
+@jit(fastmath=FAST, no_cpython_wrapper=True)
+def centred(x, center, scale, out):
+    """Write ``(x - center) scale`` in single precision, return its squared norm."""
+    square = np.float32(0)
+    for j in range(x.size):
+        out[j] = (x[j] - center[j]) * scale
+        square += out[j] * out[j]
+    return square
+
+
+@jit
+def kth_smallest(values, n, k):
+    """Reorder ``values[:n]`` and return the k-th smallest of them (k from 1): Hoare's selection."""
+    low, high, k = 0, n - 1, k - 1
+    while low < high:
+        pivot = values[(low + high) // 2]
+        i, j = low, high
+        while i <= j:
+            while values[i] < pivot:
+                i += 1
+            while values[j] > pivot:
+                j -= 1
+            if i <= j:
+                values[i], values[j] = values[j], values[i]
+                i += 1
+                j -= 1
+        if k <= j:
+            high = j
+        elif k >= i:
+            low = i
+        else:
+            break
+    return values[k]
+
+
+@jit(no_cpython_wrapper=True)
+def _comes_before(d, i, e, j):
+    return d < e or (d == e and i < j)
+
+
+@jit
+def sort_pairs(distances, ids, n):
+    """Sort by distance, then by id, in place: a heap sort, short to compile and never slow."""
+    for end in range(n, 1, -1):
+        # The first round makes the heap, the later ones mend it from the top.
+        for start in range(n // 2 - 1 if end == n else 0, -1, -1):
+            d, i, at = distances[start], ids[start], start
+            while True:
+                child = 2 * at + 1
+                if child >= end:
+                    break
+                if child + 1 < end and _comes_before(
+                    distances[child], ids[child], distances[child + 1], ids[child + 1]
+                ):
+                    child += 1
+                if not _comes_before(d, i, distances[child], ids[child]):
+                    break
+                distances[at], ids[at] = distances[child], ids[child]
+                at = child
+            distances[at], ids[at] = d, i
+        last = end - 1
+        distances[0], distances[last] = distances[last], distances[0]
+        ids[0], ids[last] = ids[last], ids[0]
+
+
+@jit(no_cpython_wrapper=True)
+def _measure(x, X, scale, ids, n, exact):
+    """Write the direct distances of ``ids[:n]`` from x, and sort both."""
+    for t in range(n):
+        exact[t] = squared_distance(x, X[ids[t]], scale)
+    sort_pairs(exact, ids, n)
+
+
+@jit(no_cpython_wrapper=True)
+def _tighten(x, X, scale, k, values, ids, n, error, scratch, exact):
+    """Drop candidates that cannot be among the k best; return how many are left and the new threshold.
+
+    When too many are too close to tell apart, as among copies of one row, they are measured. Members come in the order
+    of their rows and copies are in one list: once k copies are found no later one can take their place.
+    """
+    for t in range(n):  # copying a slice takes seconds to compile
+        scratch[t] = values[t]
+    bound = kth_smallest(scratch, n, k) + 2 * error
+    kept = np.int64(0)  # a literal would have what follows compiled twice
+    for t in range(n):
+        if values[t] <= bound:
+            values[kept], ids[kept] = values[t], ids[t]
+            kept += 1
+    if 2 * kept > values.size:
+        _measure(x, X, scale, ids, kept, exact)
+        kept = k
+        for t in range(k):
+            values[t] = exact[t]
+        bound = _DONE if exact[k - 1] == 0 else values[k - 1] + 2 * error
+    return kept, bound
+
+
+@jit(no_cpython_wrapper=True)
+def _products(queries, first, d, panels, squares, panel, out):
+    """Write ``|v|² - 2 u·v`` of TILE queries, from row ``first`` on, and the members of a panel."""
+    at = panel * d * LANES
+    # Unsigned positions: no code is made for counting from the end.
+    step = np.uint64(d)
+    q0 = np.uint64(first) * step
+    q1 = q0 + step
+    q2 = q1 + step
+    q3 = q2 + step
+    q4 = q3 + step
+    q5 = q4 + step
+    q6 = q5 + step
+    q7 = q6 + step
+    t0 = t1 = t2 = t3 = t4 = t5 = t6 = t7 = zeros_like(panels)
+    for j in range(step):
+        v = load(panels, at, LANES)
+        t0 = multiply_add(queries[q0 + j], v, t0)
+        t1 = multiply_add(queries[q1 + j], v, t1)
+        t2 = multiply_add(queries[q2 + j], v, t2)
+        t3 = multiply_add(queries[q3 + j], v, t3)
+        t4 = multiply_add(queries[q4 + j], v, t4)
+        t5 = multiply_add(queries[q5 + j], v, t5)
+        t6 = multiply_add(queries[q6 + j], v, t6)
+        t7 = multiply_add(queries[q7 + j], v, t7)
+        at += LANES
+    square = load(squares, panel * LANES, LANES)
+    store(out, 0 * LANES, LANES, multiply_add(-2.0, t0, square))
+    store(out, 1 * LANES, LANES, multiply_add(-2.0, t1, square))
+    store(out, 2 * LANES, LANES, multiply_add(-2.0, t2, square))
+    store(out, 3 * LANES, LANES, multiply_add(-2.0, t3, square))
+    store(out, 4 * LANES, LANES, multiply_add(-2.0, t4, square))
+    store(out, 5 * LANES, LANES, multiply_add(-2.0, t5, square))
+    store(out, 6 * LANES, LANES, multiply_add(-2.0, t6, square))
+    store(out, 7 * LANES, LANES, multiply_add(-2.0, t7, square))
+
+
+@jit(no_cpython_wrapper=True)
+def _insert(products, at, bits, members, first, itself, offset, values, ids, n):
+    """Add the products of the lanes in ``bits`` to the candidates; there is no branch to be guessed wrongly."""
+    for lane in range(LANES):
+        if bits >> lane == 0:
+            break
+        member = members[min(first + lane, members.size - 1)]
+        values[n], ids[n] = products[at + lane] + offset, member
+        n += (bits >> lane) & (member != itself)
+    return n
+
+
+@jit
+def measure_block(Q, rows, lists, work, out):
+    """Measure the candidates that are left, and write the nearest, as many as ``out`` has columns.
+
+    Where there are fewer the indices are -1 and the distances infinite.
+    """
+    exact = work.exact
+    k = out.indices.shape[1]
+    for i in range(rows.size):
+        x, values, ids, n = Q[rows[i]], work.values[i], work.ids[i], work.counts[i]
+        if n > k and work.thresholds[i] >= 0:
+            n, _ = _tighten(x, lists.X, lists.scale, k, values, ids, n, work.errors[i], work.scratch, exact)
+        _measure(x, lists.X, lists.scale, ids, n, exact)
+        for t in range(k):
+            there = t < n
+            out.indices[i, t] = ids[t] if there else -1
+            out.distances[i, t] = np.sqrt(exact[t]) / lists.scale if there else np.inf
+
+
+@jit
+def search_block(Q, rows, skip_self, k, lists, probes, work):
+    """Find candidates for the k nearest members of the probed lists, for the queries ``Q[rows]``.
+
+    ``skip_self`` says that queries are rows of X, each of which leaves itself out.
+    """
+    X, scale, centers, starts, members, panel_starts, panels, squares, radii, growth = lists
+    values, ids, counts, thresholds, errors, scratch, exact, centred_queries, offsets, who, products = work
+    p, d = probes.lists.shape[1], X.shape[1]
+    capacity = values.shape[1]
+    for a in probes.order:
+        active = 0
+        for pair in probes.pairs[probes.starts[a] : probes.starts[a + 1]]:
+            i = pair // p
+            # No member can be nearer than this; the factor makes room for the rounding of both.
+            gap = probes.gaps[i, pair % p] * scale * np.float32(0.99999) - radii[a]
+            if thresholds[i] < 0 or (gap > 0 and gap * gap > thresholds[i]):
+                continue
+            u = centred_queries[active * d : (active + 1) * d]
+            offsets[active] = centred(Q[rows[i]], centers[a], scale, u)
+            error = growth * (np.sqrt(offsets[active]) + radii[a]) ** 2
+            if error > errors[i]:
+                thresholds[i] += 2 * (error - errors[i])
+                errors[i] = error
+            who[active] = i
+            active += 1
+        for low in range(0, active, TILE):
+            high = min(low + TILE, active)
+            for panel in range(panel_starts[a], panel_starts[a + 1]):
+                _products(centred_queries, low, d, panels, squares, panel, products)
+                first = starts[a] + (panel - panel_starts[a]) * LANES
+                running = False
+                for t in range(low, high):
+                    i, at = who[t], (t - low) * LANES
+                    bits = at_most(load(products, at, LANES), thresholds[i] - offsets[t])
+                    running |= thresholds[i] >= 0
+                    if bits == 0:
+                        continue
+                    if counts[i] + LANES > capacity:
+                        counts[i], thresholds[i] = _tighten(
+                            Q[rows[i]], X, scale, k, values[i], ids[i], counts[i], errors[i], scratch, exact
+                        )
+                        bits = at_most(load(products, at, LANES), thresholds[i] - offsets[t])
+                    itself = rows[i] if skip_self else -1
+                    counts[i] = _insert(
+                        products, at, bits, members, first, itself, offsets[t], values[i], ids[i], counts[i]
+                    )
+                if not running:
+                    break

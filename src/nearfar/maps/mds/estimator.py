@@ -1,9 +1,12 @@
-"""`MDS`: maps whose distances are those of the data: metric stress, SSTRESS, Sammon's stress, classical scaling."""
+"""`MDS`: maps whose distances are those of the data: metric stress, SSTRESS, Sammon's stress, classical scaling.
+
+With the distances r of the data and d of the map, L-BFGS lowers the sum of costs c(r, d) over the pairs i < j, whose
+gradient in the position y_i is ``sum_j c'(r_ij, d_ij) / d_ij (y_i - y_j)``. It starts from classical scaling, the
+eigenvectors of ``-1/2 J R² J`` (J centres) times the roots of their eigenvalues.
+"""
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
@@ -20,17 +23,16 @@ from nearfar._core.checks import (
     check_real,
     check_sparse,
 )
-from nearfar._core.progress import ProgressLine
 from nearfar._core.threads import single_threaded_blas
 from nearfar.base import FrameOutput
-from nearfar.callbacks import Checkpoint, Progress
+from nearfar.callbacks import Checkpoint, Trainer
 from nearfar.contracts import Floats
-from nearfar.divergences.stress import Sammon, Stress, as_stress
+from nearfar.divergences.stress import Stress, as_stress
 from nearfar.errors import InputError, NumericalError
 from nearfar.maps.mds.pairs import (
     EXACT_UP_TO,
+    AllPairs,
     EuclideanRows,
-    Pairs,
     SampledPairs,
     kept_dtype,
     pairs_of_distances,
@@ -41,217 +43,20 @@ from nearfar.maps.mds.pairs import (
 if TYPE_CHECKING:
     from nearfar.embedding.vectors import Embedding
 
-# ------------------------------------------------------------
-# What a map of distances starts from: classical scaling, chance, or a given matrix.
-
+_MEMORY = 10  # steps that L-BFGS remembers
+_WINDOW = 5  # iterations over which the stress must fall
+_PERFECT = 1e-14  # of the stress of a map in one point
 _DENSE_UP_TO = 300  # objects, up to which all eigenvectors are computed at once
 _JITTER = 1e-3  # of the unit
 _LANDMARKS = 500
 
 
-def start(owner: str, init: Any, pairs: Pairs | SampledPairs, d: int, rng: np.random.Generator) -> NDArray[np.float64]:
-    """Return first positions in units, shape (n, d).
-
-    A random start is scaled to have the lowest metric stress; a given one is taken as it is.
-    """
-    if init is None or (isinstance(init, str) and init not in ("classical", "random")):
-        raise InputError(owner, "init", "one of 'classical', 'random' or an array", repr(init))
-    if not isinstance(init, str):
-        return check_matrix(owner, "init", init, rows=pairs.n, columns=d).astype(np.float64) / pairs.unit
-    if init == "classical":
-        return apart(*classical(pairs, d))
-    Y = rng.normal(size=(pairs.n, d))
-    _, _, own, product, _, _ = pairs.measures(Y)
-    return np.asarray(Y * (product / own))
-
-
-def classical(pairs: Pairs | SampledPairs, d: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Return the coordinates of classical scaling in units, shape (n, d), and the eigenvalues behind them.
-
-    The largest eigenvalues of ``B = -1/2 J R² J`` (J centres) and their vectors, times the root of the eigenvalue; a
-    column of zeros where that is not positive. Of Euclidean rows that is PCA. Where pairs are sampled, by any other
-    metric, it is done for some rows, the landmarks. The sign: the entry farthest from 0 is positive.
-    """
-    n = pairs.n
-    if isinstance(pairs.rows, EuclideanRows) and pairs.rows.X.shape[1] <= n:
-        Y, values = _principal_components(pairs.rows, pairs.scale, d)
-    elif isinstance(pairs, SampledPairs):
-        Y, values = _by_landmarks(pairs, d)
-    else:
-        values, vectors = (_all_eigenpairs if n <= max(_DENSE_UP_TO, 4 * d) else _largest_eigenpairs)(pairs, d)
-        Y = vectors * np.sqrt(np.maximum(values, 0))
-    noise = n * np.finfo(pairs.dtype).eps * max(values[0], 0)
-    Y = np.where(values > noise, Y, 0)
-    return Y * np.where(Y[np.abs(Y).argmax(axis=0), np.arange(d)] < 0, -1, 1), values
-
-
-def apart(Y: NDArray[np.float64], values: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return the positions with a little added where no force would part them: points in one place, empty columns.
-
-    What is added depends on nothing: the classical start has no chance in it.
-    """
-    together = len(np.unique(Y, axis=0)) < len(Y)
-    if not together and np.all(Y.any(axis=0)) and np.all(values > 0):
-        return Y
-    noise = np.random.default_rng(0).normal(0, _JITTER, Y.shape)
-    return Y + (noise if together else noise * ~Y.any(axis=0))
-
-
-def _principal_components(rows: EuclideanRows, scale: float, d: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    axes, values = rows.axes()
-    found = min(d, len(values))
-    Y, variances = np.zeros((rows.n, d)), np.zeros(d)
-    Y[:, :found] = rows.X @ (scale * axes[:, :found]).astype(rows.X.dtype)
-    variances[:found] = scale**2 * values[:found]
-    return Y, variances
-
-
-def _by_landmarks(pairs: SampledPairs, d: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Return the classical scaling of some rows, and the others where their distances from these put them.
-
-    Source: de Silva & Tenenbaum (2004), "Sparse multidimensional scaling using landmark points": with the squared
-    distances δ of a row from the landmarks, their means μ and eigenvalues λ, its position is -1/2 V^T (δ - μ) / √λ.
-    """
-    rows, n = pairs.rows, pairs.n
-    chosen = np.sort(pairs.rng.choice(n, min(_LANDMARKS, n), replace=False))
-    squares = np.square(pairs.scale * rows.group(chosen), dtype=np.float64)
-    means = squares.mean(axis=0)
-    centred = squares - means
-    centred -= centred.mean(axis=1, keepdims=True)
-    values, vectors = _eigenpairs(-(centred + centred.T) / 4, d)
-    roots = np.sqrt(np.where(values > 0, values, np.inf))
-    Y = np.empty((n, d))
-    for first in range(0, n, 1024):
-        members = np.arange(first, min(first + 1024, n))
-        found = np.square(pairs.scale * rows.between(members, chosen), dtype=np.float64)
-        Y[members] = (means - found) @ vectors / (2 * roots)
-    return Y - Y.mean(axis=0), values * n / len(chosen)
-
-
-def _eigenpairs(B: NDArray[np.float64], d: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Return the largest d eigenvalues of B and their vectors."""
-    from scipy.linalg import eigh
-
-    n = len(B)
-    with single_threaded_blas():
-        values, vectors = eigh(B, subset_by_index=[n - d, n - 1])
-    return values[::-1], vectors[:, ::-1]
-
-
-def _all_eigenpairs(pairs: Pairs, d: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    squares = np.column_stack([pairs.squared_product(unit) for unit in np.eye(pairs.n)])
-    squares -= squares.mean(axis=0)
-    squares -= squares.mean(axis=1, keepdims=True)
-    return _eigenpairs(-squares / 2, d)
-
-
-def _largest_eigenpairs(pairs: Pairs, d: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    from scipy.sparse.linalg import ArpackNoConvergence, LinearOperator, eigsh
-
-    def product(vector: NDArray[np.float64]) -> NDArray[np.float64]:
-        found = pairs.squared_product(vector - vector.mean())
-        return np.asarray((found.mean() - found) / 2)
-
-    n = pairs.n
-    operator = LinearOperator((n, n), matvec=product, dtype=np.float64)
-    first = np.random.default_rng(0).normal(size=n)
-    try:
-        with single_threaded_blas():
-            values, vectors = eigsh(operator, d, which="LA", v0=first, tol=1e-9, maxiter=100, ncv=min(n, 2 * d + 12))
-    except ArpackNoConvergence as error:  # eigenvalues close together: any mixture of their vectors is as good a start
-        values, vectors = np.zeros(d), np.zeros((n, d))
-        values[: len(error.eigenvalues)], vectors[:, : len(error.eigenvalues)] = error.eigenvalues, error.eigenvectors
-    order = np.argsort(-values)
-    return values[order], vectors[:, order]
-
-
-# ------------------------------------------------------------
-# The optimisation of a map of distances: L-BFGS on the stress, which falls at every step.
-
-_MEMORY = 10  # steps that L-BFGS remembers
-_WINDOW = 5  # iterations over which the stress must fall
-_PERFECT = 1e-14  # of the stress of a map in one point
-
-
 @dataclass
 class MapState:
-    """Where the map stands: ``X`` are the positions."""
+    """Where the map stands: ``X`` are the positions, in a unit of the solver's own."""
 
     X: NDArray[np.float64]
     losses: list[float] = field(default_factory=list)
-
-
-@dataclass(frozen=True)
-class Descent:
-    """How to descend.
-
-    ``factor`` turns the sum over pairs, in units, into the stress that is reported.
-    """
-
-    pairs: Pairs | SampledPairs
-    stress: Stress
-    factor: float
-    max_iter: int
-    tol: float
-    callbacks: Sequence[Callable[[Progress], bool | None]]
-    verbose: int
-
-    def run(self, Y: NDArray[np.float64]) -> MapState:
-        """Return the state after the last iteration; positions in units."""
-        from scipy.optimize import minimize
-
-        shape, began = Y.shape, time.perf_counter()
-        state = MapState(Y)
-        count = max(self.pairs.count, 1)
-
-        def value_and_gradient(y: NDArray[np.float64]) -> tuple[float, NDArray[np.float64]]:
-            cost, gradient = self.pairs.stress(y.reshape(shape), self.stress)
-            return cost / count, gradient.ravel() / count
-
-        with ProgressLine("map", self.max_iter, self.verbose, "iteration") as line, single_threaded_blas():
-            state.losses.append(value_and_gradient(Y.ravel())[0] * count * self.factor)
-            if self.max_iter == 0:
-                return state
-
-            def after(intermediate_result: Any) -> None:
-                state.X = intermediate_result.x.reshape(shape).copy()
-                state.losses.append(float(intermediate_result.fun) * count * self.factor)
-                line.update(1, state.losses[-1])
-                if self._told_to_stop(state, time.perf_counter() - began) or self._at_rest(state.losses):
-                    raise StopIteration
-
-            minimize(
-                value_and_gradient,
-                Y.ravel(),
-                jac=True,
-                method="L-BFGS-B",
-                callback=after,
-                options={
-                    "maxcor": _MEMORY,
-                    "maxiter": self.max_iter,
-                    "maxfun": 20 * self.max_iter,
-                    "ftol": 0,
-                    "gtol": 0,
-                },
-            )
-        if not (np.isfinite(state.losses[-1]) and np.isfinite(state.X).all()):
-            raise NumericalError(f"MDS: the map left the finite numbers within {len(state.losses)} iterations.")
-        return state
-
-    def _at_rest(self, losses: list[float]) -> bool:
-        if losses[-1] <= _PERFECT * self.factor * self.pairs.count:
-            return True
-        return len(losses) > _WINDOW and losses[-1 - _WINDOW] - losses[-1] <= self.tol * losses[-1 - _WINDOW]
-
-    def _told_to_stop(self, state: MapState, seconds: float) -> bool:
-        if not self.callbacks:
-            return False
-        progress = Progress(len(state.losses) - 1, self.max_iter, state.losses[-1], 1.0, state, seconds)
-        answers = [callback(progress) for callback in self.callbacks]  # each is called, also after one that said stop
-        return any(answer is True for answer in answers)
-
-
-PAIRS = ("auto", "all", "sampled")
 
 
 class MDS(FrameOutput):
@@ -423,19 +228,98 @@ class MDS(FrameOutput):
         stress = as_stress("MDS", self.stress)
         max_iter = check_integer("MDS", "max_iter", self.max_iter, low=0)
         tol = check_real("MDS", "tol", self.tol, low=0)
-        callbacks = self._checked_callbacks()
+        callbacks = check_callbacks("MDS", self.callbacks)
+        if any(isinstance(callback, Checkpoint) for callback in callbacks):
+            hint = "A map continues from a start: init=est.embedding_."
+            raise InputError("MDS", "callbacks", "functions of a Progress", "a Checkpoint", hint)
         rng = check_random_state("MDS", self.random_state)
         pairs, data = self._pairs(X, rng)
         d = check_integer("MDS", "n_components", self.n_components, low=1, high=max(pairs.n - 1, 1))
         dtype = data.dtype if data.dtype == np.float64 else np.float32
-        if pairs.unit == 0:
-            self._keep(np.zeros((pairs.n, d), dtype), pairs, stress, [0.0])
-        else:
-            descent = Descent(pairs, stress, self._factor(stress, pairs), max_iter, tol, callbacks, self.verbose)
-            state = descent.run(start("MDS", self.init, pairs, d, rng))
-            self._keep((state.X - state.X.mean(axis=0)).astype(dtype), pairs, stress, state.losses)
+        state = MapState(np.zeros((pairs.n, d)), [0.0])
+        if pairs.unit > 0:
+            state = MapState(start("MDS", self.init, pairs, d, rng))
+            with Trainer("MDS", max_iter, callbacks=callbacks, verbose=self.verbose, unit="iteration") as trainer:
+                self._descend(state, pairs, stress, tol, trainer)
+        Y = (state.X - state.X.mean(axis=0)).astype(dtype)
+        self.embedding_ = Y * Y.dtype.type(pairs.unit)
+        self.stress_curve_ = np.array(state.losses)
+        self.n_iter_ = len(state.losses) - 1
+        self._judge(Y, pairs, stress)
         self._keep_features(X, data)
         return self
+
+    def _descend(
+        self, state: MapState, pairs: AllPairs | SampledPairs, stress: Stress, tol: float, trainer: Trainer
+    ) -> None:
+        """Lower the stress by L-BFGS, of which no step raises it."""
+        from scipy.optimize import minimize
+
+        shape, count = state.X.shape, max(pairs.count, 1)
+        factor = _factor(stress, pairs, pairs.total)
+
+        def value_and_gradient(y: NDArray[np.float64]) -> tuple[float, NDArray[np.float64]]:
+            cost, gradient = pairs.stress(y.reshape(shape), stress)
+            return cost / count, gradient.ravel() / count
+
+        def after(intermediate_result: Any) -> None:
+            state.X = intermediate_result.x.reshape(shape).copy()
+            losses = state.losses
+            losses.append(float(intermediate_result.fun) * count * factor)
+            trainer.advance(loss=losses[-1])
+            told = trainer.tell(len(losses) - 1, losses[-1], 1.0, state)
+            before = losses[max(len(losses) - 1 - _WINDOW, 0)]
+            at_rest = len(losses) > _WINDOW and before - losses[-1] <= tol * before
+            if told or at_rest or losses[-1] <= _PERFECT * factor * count:
+                raise StopIteration
+
+        n_iter = trainer.n_epochs
+        with single_threaded_blas():
+            state.losses.append(value_and_gradient(state.X.ravel())[0] * count * factor)
+            if n_iter > 0:
+                minimize(
+                    value_and_gradient,
+                    state.X.ravel(),
+                    jac=True,
+                    method="L-BFGS-B",
+                    callback=after,
+                    options={"maxcor": _MEMORY, "maxiter": n_iter, "maxfun": 20 * n_iter, "ftol": 0, "gtol": 0},
+                )
+        if not (np.isfinite(state.losses[-1]) and np.isfinite(state.X).all()):
+            raise NumericalError(f"MDS: the map left the finite numbers within {len(state.losses)} iterations.")
+
+    def _judge(self, Y: Floats, pairs: AllPairs | SampledPairs, stress: Stress) -> None:
+        """Keep what the positions, in units, are worth."""
+        self.stress_, self.stress_error_ = float(self.stress_curve_[-1]), 0.0
+        self.normalized_stress_ = self.kruskal_stress_ = 0.0
+        if pairs.unit == 0:
+            return
+        if isinstance(pairs, SampledPairs):
+            sums, error = pairs.judge(Y, stress)
+            factor = _factor(stress, pairs, sums.r)
+            self.stress_, self.stress_error_ = float(sums.cost * factor), float(error * factor)
+        else:
+            sums = pairs.moments(Y)
+        self.normalized_stress_ = float(sums.gap / sums.r_square)
+        self.kruskal_stress_ = float(np.sqrt(sums.gap / sums.d_square)) if sums.d_square > 0 else float("inf")
+
+    def _pairs(self, X: Any, rng: np.random.Generator) -> tuple[AllPairs | SampledPairs, Any]:
+        """Check X and return its pairs, all or sampled, and itself as an array or a sparse matrix."""
+        pairs = check_choice("MDS", "pairs", self.pairs, ("auto", "all", "sampled"))
+        n_neighbors = check_integer("MDS", "n_neighbors", self.n_neighbors, low=0)
+        n_samples = check_integer("MDS", "n_samples", self.n_samples, low=2)
+        n_jobs = check_n_jobs("MDS", self.n_jobs)
+        if isinstance(self.metric, str) and self.metric == "precomputed":
+            if pairs == "sampled":
+                raise InputError("MDS", "pairs", "'all' or 'auto' with metric='precomputed'", "'sampled'")
+            return _all_pairs("MDS", X, self.metric, n_jobs)
+        data = _checked_rows("MDS", X, self.metric)
+        n = data.shape[0]
+        if pairs == "all" or n <= max(n_samples + 1, EXACT_UP_TO if pairs == "auto" else 1):
+            return pairs_of_rows("MDS", data, self.metric, n_jobs), data
+        dtype = kept_dtype(data)
+        rows = rows_of("MDS", data, self.metric, dtype, n_jobs)
+        return SampledPairs("MDS", rows, dtype, n_neighbors, n_samples, rng, n_jobs), data
 
     @property
     def vectors_(self) -> Embedding:
@@ -446,67 +330,64 @@ class MDS(FrameOutput):
         parameters = {"estimator": type(self).__name__, **self.get_params(deep=False)}
         return Embedding(self.embedding_, parameters=parameters)
 
-    def _checked_callbacks(self) -> tuple[Any, ...]:
-        callbacks = check_callbacks("MDS", self.callbacks)
-        if any(isinstance(callback, Checkpoint) for callback in callbacks):
-            hint = "A map continues from a start: init=est.embedding_."
-            raise InputError("MDS", "callbacks", "functions of a Progress", "a Checkpoint", hint)
-        return callbacks
-
-    def _pairs(self, X: Any, rng: np.random.Generator) -> tuple[Pairs | SampledPairs, Any]:
-        """Check X and return its pairs, all or sampled, and itself as an array or a sparse matrix."""
-        pairs = check_choice("MDS", "pairs", self.pairs, PAIRS)
-        n_neighbors = check_integer("MDS", "n_neighbors", self.n_neighbors, low=0)
-        n_samples = check_integer("MDS", "n_samples", self.n_samples, low=2)
-        n_jobs = check_n_jobs("MDS", self.n_jobs)
-        _check_metric("MDS", self.metric)
-        if isinstance(self.metric, str) and self.metric == "precomputed":
-            if pairs == "sampled":
-                raise InputError("MDS", "pairs", "'all' or 'auto' with metric='precomputed'", "'sampled'")
-            return pairs_of("MDS", X, self.metric, n_jobs)
-        data = _rows("MDS", X)
-        n = data.shape[0]
-        if pairs == "all" or n <= max(n_samples + 1, EXACT_UP_TO if pairs == "auto" else 1):
-            return pairs_of_rows("MDS", data, self.metric, n_jobs), data
-        dtype = kept_dtype(data)
-        rows = rows_of("MDS", data, self.metric, dtype, n_jobs)
-        return SampledPairs("MDS", rows, dtype, self.metric, n_neighbors, n_samples, rng, n_jobs), data
-
-    def _factor(self, stress: Stress, pairs: Pairs | SampledPairs) -> float:
-        """Return what turns a sum over pairs in units into the stress that is reported."""
-        if isinstance(stress, Sammon):
-            return 1 / pairs.total
-        with np.errstate(over="ignore", under="ignore"):
-            factor = float(np.float64(pairs.unit) ** stress.degree)
-        if not 0 < factor * pairs.count < np.inf:
-            hint = "The stress would leave the range of float64."
-            raise InputError("MDS", "X", "in another unit", f"distances of about {pairs.unit:.3g}", hint)
-        return factor
-
-    def _keep(self, Y: Floats, pairs: Pairs | SampledPairs, stress: Stress, losses: list[float]) -> None:
-        """Keep positions in units as those of the data, and what they are worth."""
-        gap, kruskal = 0.0, 0.0
-        self.stress_, self.stress_error_ = losses[-1], 0.0
-        if pairs.unit > 0:
-            if isinstance(pairs, SampledPairs):
-                sums, error = pairs.judge(Y, stress)
-                factor = 1 / sums[0] if isinstance(stress, Sammon) else self._factor(stress, pairs)
-                self.stress_, self.stress_error_ = float(sums[5] * factor), float(error * factor)
-            else:
-                sums = pairs.measures(Y)
-            _, square, own, _, difference, _ = sums
-            gap = float(difference / square)
-            kruskal = float(np.sqrt(difference / own)) if own > 0 else float("inf")
-        self.embedding_ = Y * Y.dtype.type(pairs.unit)
-        self.stress_curve_ = np.array(losses)
-        self.normalized_stress_, self.kruskal_stress_ = gap, kruskal
-        self.n_iter_ = len(losses) - 1
-
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.two_d_array = True
         tags.input_tags.pairwise = self.metric == "precomputed"
         return tags
+
+
+def _factor(stress: Stress, pairs: AllPairs | SampledPairs, total: float) -> float:
+    """Return what turns a sum over pairs in units into the stress that is reported; ``total`` is sum r in units."""
+    with np.errstate(over="ignore", under="ignore"):
+        factor = float(np.float64(pairs.unit) ** stress.degree) / (total if stress.per_length else 1.0)
+    if not 0 < factor * pairs.count < np.inf:
+        hint = "The stress would leave the range of float64."
+        raise InputError("MDS", "X", "in another unit", f"distances of about {pairs.unit:.3g}", hint)
+    return factor
+
+
+def _all_pairs(owner: str, X: Any, metric: Any, n_jobs: int) -> tuple[AllPairs, Any]:
+    """Check X and return its pairs, and itself as an array or a sparse matrix."""
+    from scipy.sparse import issparse
+
+    if isinstance(metric, str) and metric == "precomputed":
+        if issparse(X):
+            expected = "a dense matrix with metric='precomputed'"
+            raise InputError(owner, "X", expected, "a sparse one", "Every pair counts.")
+        return pairs_of_distances(owner, X, n_jobs), np.asarray(X)
+    data = _checked_rows(owner, X, metric)
+    return pairs_of_rows(owner, data, metric, n_jobs), data
+
+
+def _checked_rows(owner: str, X: Any, metric: Any) -> Any:
+    """Return X as a finite matrix with rows and columns, or as a CSR array if it is sparse."""
+    from scipy.sparse import issparse
+
+    if not (isinstance(metric, str) or callable(metric)):
+        raise InputError(owner, "metric", "the name of a metric, 'precomputed' or a function", repr(metric))
+    data: Any = check_sparse(owner, "X", X) if issparse(X) else check_matrix(owner, "X", X)
+    if data.shape[0] < 1 or data.shape[1] < 1:
+        raise InputError(owner, "X", "of at least one row and one column", f"shape {data.shape}")
+    return data
+
+
+def start(
+    owner: str, init: Any, pairs: AllPairs | SampledPairs, d: int, rng: np.random.Generator
+) -> NDArray[np.float64]:
+    """Return first positions in units, shape (n, d).
+
+    A random start is scaled to have the lowest metric stress; a given one is taken as it is.
+    """
+    if init is None or (isinstance(init, str) and init not in ("classical", "random")):
+        raise InputError(owner, "init", "one of 'classical', 'random' or an array", repr(init))
+    if not isinstance(init, str):
+        return check_matrix(owner, "init", init, rows=pairs.n, columns=d).astype(np.float64) / pairs.unit
+    if init == "classical":
+        return _apart(*classical(pairs, d))
+    Y = rng.normal(size=(pairs.n, d))
+    sums = pairs.moments(Y)
+    return np.asarray(Y * (sums.product / sums.d_square))
 
 
 def classical_mds(X: Any, n_components: int = 2, *, metric: Any = "euclidean", n_jobs: int | None = None) -> Floats:
@@ -549,38 +430,105 @@ def classical_mds(X: Any, n_components: int = 2, *, metric: Any = "euclidean", n
     >>> round(float(np.linalg.norm(Y[0] - Y[2])), 4)
     5.0
     """
-    pairs, data = pairs_of("classical_mds", X, metric, check_n_jobs("classical_mds", n_jobs))
+    pairs, data = _all_pairs("classical_mds", X, metric, check_n_jobs("classical_mds", n_jobs))
     d = check_integer("classical_mds", "n_components", n_components, low=1, high=max(pairs.n - 1, 1))
     Y = classical(pairs, d)[0] * pairs.unit if pairs.unit > 0 else np.zeros((pairs.n, d))
     return Y.astype(data.dtype if data.dtype == np.float64 else np.float32)
 
 
-def pairs_of(owner: str, X: Any, metric: Any, n_jobs: int) -> tuple[Pairs, Any]:
-    """Check X and return its pairs, and itself as an array or a sparse matrix."""
-    from scipy.sparse import issparse
+def classical(pairs: AllPairs | SampledPairs, d: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Return the coordinates of classical scaling in units, shape (n, d), and the eigenvalues behind them.
 
-    _check_metric(owner, metric)
-    if isinstance(metric, str) and metric == "precomputed":
-        if issparse(X):
-            raise InputError(
-                owner, "X", "a dense matrix with metric='precomputed'", "a sparse one", "Every pair counts."
-            )
-        pairs = pairs_of_distances(owner, X, n_jobs)
-        return pairs, np.asarray(X)
-    data = _rows(owner, X)
-    return pairs_of_rows(owner, data, metric, n_jobs), data
+    The largest eigenvalues of ``B = -1/2 J R² J`` (J centres) and their vectors, times the root of the eigenvalue; a
+    column of zeros where that is not positive. Of Euclidean rows that is PCA. Where pairs are sampled, by any other
+    metric, it is done for some rows, the landmarks. The sign: the entry farthest from 0 is positive.
+    """
+    n = pairs.n
+    if isinstance(pairs.rows, EuclideanRows) and pairs.rows.X.shape[1] <= n:
+        Y, values = _principal_components(pairs.rows, pairs.scale, d)
+    elif isinstance(pairs, SampledPairs):
+        Y, values = _by_landmarks(pairs, d)
+    else:
+        values, vectors = _eigenpairs_of_all(pairs, d)
+        Y = vectors * np.sqrt(np.maximum(values, 0))
+    noise = n * np.finfo(pairs.dtype).eps * max(values[0], 0)
+    Y = np.where(values > noise, Y, 0)
+    return Y * np.where(Y[np.abs(Y).argmax(axis=0), np.arange(d)] < 0, -1, 1), values
 
 
-def _check_metric(owner: str, metric: Any) -> None:
-    if not (isinstance(metric, str) or callable(metric)):
-        raise InputError(owner, "metric", "the name of a metric, 'precomputed' or a function", repr(metric))
+def _apart(Y: NDArray[np.float64], values: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return the positions with a little added where no force would part them: points in one place, empty columns.
+
+    What is added depends on nothing: the classical start has no chance in it.
+    """
+    together = len(np.unique(Y, axis=0)) < len(Y)
+    if not together and np.all(Y.any(axis=0)) and np.all(values > 0):
+        return Y
+    noise = np.random.default_rng(0).normal(0, _JITTER, Y.shape)
+    return Y + (noise if together else noise * ~Y.any(axis=0))
 
 
-def _rows(owner: str, X: Any) -> Any:
-    """Return X as a finite matrix with rows and columns, or as a CSR array if it is sparse."""
-    from scipy.sparse import issparse
+def _principal_components(rows: EuclideanRows, scale: float, d: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    axes, values = rows.axes()
+    found = min(d, len(values))
+    Y, variances = np.zeros((rows.n, d)), np.zeros(d)
+    Y[:, :found] = rows.X @ (scale * axes[:, :found]).astype(rows.X.dtype)
+    variances[:found] = scale**2 * values[:found]
+    return Y, variances
 
-    data: Any = check_sparse(owner, "X", X) if issparse(X) else check_matrix(owner, "X", X)
-    if data.shape[0] < 1 or data.shape[1] < 1:
-        raise InputError(owner, "X", "of at least one row and one column", f"shape {data.shape}")
-    return data
+
+def _by_landmarks(pairs: SampledPairs, d: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Return the classical scaling of some rows, and the others where their distances from these put them.
+
+    Source: de Silva & Tenenbaum (2004), "Sparse multidimensional scaling using landmark points": with the squared
+    distances δ of a row from the landmarks, their means μ and eigenvalues λ, its position is -1/2 V^T (δ - μ) / √λ.
+    """
+    rows, n = pairs.rows, pairs.n
+    chosen = np.sort(pairs.rng.choice(n, min(_LANDMARKS, n), replace=False))
+    squares = np.square(pairs.scale * rows.between(chosen, chosen), dtype=np.float64)
+    means = squares.mean(axis=0)
+    centred = squares - means
+    centred -= centred.mean(axis=1, keepdims=True)
+    values, vectors = _eigenpairs(-(centred + centred.T) / 4, d)
+    roots = np.sqrt(np.where(values > 0, values, np.inf))
+    Y = np.empty((n, d))
+    for first in range(0, n, 1024):
+        members = np.arange(first, min(first + 1024, n))
+        found = np.square(pairs.scale * rows.between(members, chosen), dtype=np.float64)
+        Y[members] = (means - found) @ vectors / (2 * roots)
+    return Y - Y.mean(axis=0), values * n / len(chosen)
+
+
+def _eigenpairs(B: NDArray[np.float64], d: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Return the largest d eigenvalues of B and their vectors."""
+    from scipy.linalg import eigh
+
+    n = len(B)
+    with single_threaded_blas():
+        values, vectors = eigh(B, subset_by_index=[n - d, n - 1])
+    return values[::-1], vectors[:, ::-1]
+
+
+def _eigenpairs_of_all(pairs: AllPairs, d: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    n = pairs.n
+    if n <= max(_DENSE_UP_TO, 4 * d):
+        squares = np.column_stack([pairs.squared_product(unit) for unit in np.eye(n)])
+        squares -= squares.mean(axis=0)
+        squares -= squares.mean(axis=1, keepdims=True)
+        return _eigenpairs(-squares / 2, d)
+    from scipy.sparse.linalg import ArpackNoConvergence, LinearOperator, eigsh
+
+    def product(vector: NDArray[np.float64]) -> NDArray[np.float64]:
+        found = pairs.squared_product(vector - vector.mean())
+        return np.asarray((found.mean() - found) / 2)
+
+    operator = LinearOperator((n, n), matvec=product, dtype=np.float64)
+    first = np.random.default_rng(0).normal(size=n)
+    try:
+        with single_threaded_blas():
+            values, vectors = eigsh(operator, d, which="LA", v0=first, tol=1e-9, maxiter=100, ncv=min(n, 2 * d + 12))
+    except ArpackNoConvergence as error:  # eigenvalues close together: any mixture of their vectors is as good a start
+        values, vectors = np.zeros(d), np.zeros((n, d))
+        values[: len(error.eigenvalues)], vectors[:, : len(error.eigenvalues)] = error.eigenvalues, error.eigenvectors
+    order = np.argsort(-values)
+    return values[order], vectors[:, order]

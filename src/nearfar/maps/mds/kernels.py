@@ -1,34 +1,69 @@
-"""Sums over the pairs within groups of points, and over near pairs.
+"""Compiled sums over pairs of points: the stress and its gradient, and the moments of the distances.
 
-``groups`` is (order, bounds, offsets, flat): the members of group g are ``order[bounds[g] : bounds[g + 1]]``, and the
-distances of its pairs i < j, row by row, stand in ``flat[offsets[g] : offsets[g + 1]]``. ``near`` is (indptr, others,
-lengths, weights), every pair in the rows of both its points.
+Kernels take the functions of the stress as their first argument, a tuple that :mod:`nearfar.divergences.stress`
+describes. ``points`` and gradients have shape (d, n), so that the innermost loops run over points.
 """
 # mypy: disable-error-code="misc,no-any-return,no-untyped-call,no-untyped-def,untyped-decorator"
 
 import math
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from nearfar._core.jit import jit
 from nearfar._core.vector import FAST
-from nearfar.divergences.stress import cost_and_pull
-
-# ------------------------------------------------------------
-# Sums over all pairs of points of a map and their distances in the data, each pair once.
-#
-# ``source`` is (flat, square, coordinates): the distances stand in ``flat``, a matrix of n x n where ``square``, else
-# its
-# upper triangle, row by row; or, where there are ``coordinates``, of shape (p, n), they are computed from those. They
-# are
-# multiplied by ``scale`` in passing. Every kernel with a source does the pairs of some rows i with all j > i.
 
 BLOCK = 512  # pairs at a time, so that what lies between the short loops stays in the nearest cache
 
 
+class Source(NamedTuple):
+    """Where the distances of all pairs come from, and what they are multiplied by.
+
+    ``flat`` is a matrix of n x n where ``square``, else its upper triangle, row by row. Where there are
+    ``coordinates``, shape (p, n), Euclidean distances are computed from those.
+    """
+
+    flat: Any
+    square: bool
+    coordinates: Any
+    scale: Any
+
+
+class Groups(NamedTuple):
+    """All points in random groups, with the distances within each group.
+
+    The members of group g are ``order[bounds[g] : bounds[g + 1]]``; the distances of its pairs, row by row, stand in
+    ``flat[offsets[g] : offsets[g + 1]]``, to be multiplied by ``scale``. ``group`` is that of each point.
+    """
+
+    order: Any
+    bounds: Any
+    offsets: Any
+    flat: Any
+    group: Any
+    scale: Any
+
+
+class Near(NamedTuple):
+    """Near pairs as sparse rows, each pair in the rows of both its points; lengths are multiplied by ``scale``."""
+
+    indptr: Any
+    others: Any
+    lengths: Any
+    weights: Any
+    scale: Any
+
+
+class GroupFunctions(NamedTuple):
+    """What the sum within groups calls: the kernel of all pairs of some rows, and the functions of the stress."""
+
+    of_rows: Any
+    stress: Any
+
+
 @jit(fastmath=FAST, error_model="numpy")
 def _squares(points, i, start, out):
-    """Write the squared distances of point i and those from ``start`` on; ``points`` is (d, n)."""
+    """Write the squared distances of point i and those from ``start`` on."""
     n = out.shape[0]
     row = points[0]
     at, others = row[i], row[start : start + n]
@@ -44,336 +79,232 @@ def _squares(points, i, start, out):
 
 
 @jit(fastmath=FAST, error_model="numpy")
-def _as_they_stand(source, i, start, out):
-    """Return the distances in the data of i and those from ``start`` on: a part of the source, or ``out``."""
-    flat, square, coordinates = source
+def _unscaled(source, i, start, out):
+    """Return the distances of i and those from ``start`` on: a part of the source, or ``out``."""
     n = out.shape[0]
-    if coordinates.shape[0] > 0:
-        _squares(coordinates, i, start, out)
+    if source.coordinates.shape[0] > 0:
+        _squares(source.coordinates, i, start, out)
         for j in range(n):
             out[j] = math.sqrt(out[j])
         return out
-    total = coordinates.shape[1]
-    at = i * total + start if square else i * total - i * (i + 1) // 2 + start - i - 1
-    return flat[at : at + n]
+    total = source.coordinates.shape[1]
+    at = i * total + start if source.square else i * total - i * (i + 1) // 2 + start - i - 1
+    return source.flat[at : at + n]
 
 
 @jit(fastmath=FAST, error_model="numpy")
-def _distances(source, scale, i, start, out):
-    """Write the scaled distances in the data of i and those from ``start`` on."""
-    row = _as_they_stand(source, i, start, out)
-    for j in range(out.shape[0]):
-        out[j] = scale * row[j]
-
-
-@jit(fastmath=FAST, error_model="numpy")
-def _push(points, i, start, f, r, scale, family, constants, forces):
-    """Return the cost of i and those from ``start`` on, and add the gradient to ``forces``; ``f`` is overwritten."""
-    n = r.shape[0]
-    _squares(points, i, start, f)
-    cost = points.dtype.type(0)
-    for j in range(n):
-        value, pull = cost_and_pull(family, constants, points.dtype.type(scale * r[j]), f[j])
-        cost += value
-        f[j] = pull
-    for c in range(points.shape[0]):
-        row, out = points[c], forces[c]
-        at, others, target = row[i], row[start : start + n], out[start : start + n]
-        moment = points.dtype.type(0)
-        for j in range(n):
-            force = f[j] * (at - others[j])
-            moment += force
-            target[j] -= force
-        out[i] += moment
-    return cost
-
-
-@jit(fastmath=FAST, error_model="numpy")
-def _push_in_the_plane(points, i, start, r, scale, family, constants, forces):
-    """Do what ``_push`` does for two dimensions, in a single loop."""
-    n = r.shape[0]
-    at_x, at_y = points[0, i], points[1, i]
-    xs, ys = points[0][start : start + n], points[1][start : start + n]
-    to_x, to_y = forces[0][start : start + n], forces[1][start : start + n]
-    cost = sum_x = sum_y = points.dtype.type(0)
-    for j in range(n):
-        x, y = at_x - xs[j], at_y - ys[j]
-        value, pull = cost_and_pull(family, constants, points.dtype.type(scale * r[j]), x * x + y * y)
-        cost += value
-        force_x, force_y = pull * x, pull * y
-        sum_x += force_x
-        sum_y += force_y
-        to_x[j] -= force_x
-        to_y[j] -= force_y
-    forces[0, i] += sum_x
-    forces[1, i] += sum_y
-    return cost
-
-
-@jit(fastmath=FAST, error_model="numpy")
-def _push_two_in_the_plane(points, i, start, r, s, scale, family, constants, forces):
-    """Do the same for i and i + 1, whose distances are r and s: each of the others is read and written once."""
-    n = r.shape[0]
-    at_x, at_y, by_x, by_y = points[0, i], points[1, i], points[0, i + 1], points[1, i + 1]
-    xs, ys = points[0][start : start + n], points[1][start : start + n]
-    to_x, to_y = forces[0][start : start + n], forces[1][start : start + n]
-    cost = sum_x = sum_y = total_x = total_y = points.dtype.type(0)
-    for j in range(n):
-        x, y = at_x - xs[j], at_y - ys[j]
-        value, pull = cost_and_pull(family, constants, points.dtype.type(scale * r[j]), x * x + y * y)
-        force_x, force_y = pull * x, pull * y
-        x, y = by_x - xs[j], by_y - ys[j]
-        other_value, pull = cost_and_pull(family, constants, points.dtype.type(scale * s[j]), x * x + y * y)
-        other_x, other_y = pull * x, pull * y
-        cost += value + other_value
-        sum_x += force_x
-        sum_y += force_y
-        total_x += other_x
-        total_y += other_y
-        to_x[j] -= force_x + other_x
-        to_y[j] -= force_y + other_y
-    forces[0, i] += sum_x
-    forces[1, i] += sum_y
-    forces[0, i + 1] += total_x
-    forces[1, i + 1] += total_y
-    return cost
-
-
-@jit(fastmath=FAST, error_model="numpy")
-def _stress_rows_in_the_plane(first, last, source, scale, points, family, constants, scratch, forces):
-    """Do what ``stress_rows`` does for two dimensions, two rows at a time: three times as fast."""
-    n = points.shape[1]
-    cost = 0.0
-    for i in range(first, last, 2):
-        two = i + 1 < last
-        begin = i + 1
-        if two:
-            r = _as_they_stand(source, i, i + 1, scratch[0][:1])
-            cost += _push_in_the_plane(points, i, i + 1, r, scale, family, constants, forces)
-            begin = i + 2
-        for start in range(begin, n, BLOCK):
-            size = min(BLOCK, n - start)
-            r = _as_they_stand(source, i, start, scratch[0][:size])
-            if two:
-                s = _as_they_stand(source, i + 1, start, scratch[1][:size])
-                cost += _push_two_in_the_plane(points, i, start, r, s, scale, family, constants, forces)
-            else:
-                cost += _push_in_the_plane(points, i, start, r, scale, family, constants, forces)
-    return cost
-
-
-@jit(fastmath=FAST, error_model="numpy")
-def stress_rows(first, last, source, scale, points, family, constants, scratch, forces):
-    """Return the cost of the pairs of rows first..last, and add its gradient to ``forces``, shape (d, n)."""
+def stress_rows(stress, first, last, source, points, gradient):
+    """Return the cost of the pairs of rows first..last with all later ones, and add its gradient."""
     d, n = points.shape
-    if d == 2:
-        return _stress_rows_in_the_plane(first, last, source, scale, points, family, constants, scratch, forces)
-    cost = 0.0
+    number = points.dtype.type
+    scratch = np.empty((2, BLOCK), points.dtype)
+    total = 0.0
     for i in range(first, last):
         for start in range(i + 1, n, BLOCK):
             size = min(BLOCK, n - start)
-            r = _as_they_stand(source, i, start, scratch[0][:size])
-            cost += _push(points, i, start, scratch[1][:size], r, scale, family, constants, forces)
+            f = scratch[1][:size]
+            r = _unscaled(source, i, start, scratch[0][:size])
+            _squares(points, i, start, f)
+            cost = number(0)
+            for j in range(size):
+                value, slope = stress.cost_and_slope(number(source.scale * r[j]), f[j])
+                cost += value
+                f[j] = slope
+            total += cost
+            for c in range(d):
+                row, out = points[c], gradient[c]
+                at, others, target = row[i], row[start : start + size], out[start : start + size]
+                moment = number(0)
+                for j in range(size):
+                    force = f[j] * (at - others[j])
+                    moment += force
+                    target[j] -= force
+                out[i] += moment
+    return total
+
+
+@jit(fastmath=FAST, error_model="numpy")
+def _two_rows(stress, i, start, r, s, scale, points, gradient):
+    """Do the pairs of i and i + 1, whose distances are r and s, with those from ``start`` on, in the plane."""
+    n = r.shape[0]
+    number = points.dtype.type
+    x1, y1, x2, y2 = points[0, i], points[1, i], points[0, i + 1], points[1, i + 1]
+    xs, ys = points[0][start : start + n], points[1][start : start + n]
+    to_x, to_y = gradient[0][start : start + n], gradient[1][start : start + n]
+    cost = sum_x1 = sum_y1 = sum_x2 = sum_y2 = number(0)
+    for j in range(n):
+        x, y = x1 - xs[j], y1 - ys[j]
+        value, slope = stress.cost_and_slope(number(scale * r[j]), x * x + y * y)
+        force_x1, force_y1 = number(slope * x), number(slope * y)
+        x, y = x2 - xs[j], y2 - ys[j]
+        other_value, slope = stress.cost_and_slope(number(scale * s[j]), x * x + y * y)
+        force_x2, force_y2 = number(slope * x), number(slope * y)
+        cost += number(value + other_value)
+        sum_x1 += force_x1
+        sum_y1 += force_y1
+        sum_x2 += force_x2
+        sum_y2 += force_y2
+        to_x[j] -= force_x1 + force_x2
+        to_y[j] -= force_y1 + force_y2
+    gradient[0, i] += sum_x1
+    gradient[1, i] += sum_y1
+    gradient[0, i + 1] += sum_x2
+    gradient[1, i + 1] += sum_y2
     return cost
 
 
 @jit(fastmath=FAST, error_model="numpy")
-def measure(r, f, family, constants, totals):
-    """Add sum r, sum r², sum d², sum r d, sum (r - d)² and the cost to ``totals``, each pair in float64."""
-    length, square, own, product, gap, cost = 0.0, 0.0, 0.0, 0.0, 0.0, 0.0
-    for j in range(r.shape[0]):
-        here, there = np.float64(r[j]), math.sqrt(np.float64(f[j]))
+def stress_rows_in_plane(stress, first, last, source, points, gradient):
+    """Do what ``stress_rows`` does, for d = 2 and an even ``first``: two rows at a time, three times as fast."""
+    n = points.shape[1]
+    number = points.dtype.type
+    scratch = np.empty((2, BLOCK), points.dtype)
+    total = 0.0
+    for i in range(first, min(last, n - 1), 2):  # of an odd number of points the last one has no later ones
+        r = _unscaled(source, i, i + 1, scratch[0][:1])
+        x, y = points[0, i] - points[0, i + 1], points[1, i] - points[1, i + 1]
+        value, slope = stress.cost_and_slope(number(source.scale * r[0]), x * x + y * y)
+        total += value
+        gradient[0, i] += slope * x
+        gradient[1, i] += slope * y
+        gradient[0, i + 1] -= slope * x
+        gradient[1, i + 1] -= slope * y
+        for start in range(i + 2, n, BLOCK):
+            size = min(BLOCK, n - start)
+            r = _unscaled(source, i, start, scratch[0][:size])
+            s = _unscaled(source, i + 1, start, scratch[1][:size])
+            total += _two_rows(stress, i, start, r, s, source.scale, points, gradient)
+    return total
+
+
+@jit(fastmath=FAST, error_model="numpy")
+def _members(points, groups, g):
+    """Return the distances within a group and the positions of its members."""
+    first, size = groups.bounds[g], groups.bounds[g + 1] - groups.bounds[g]
+    positions = np.empty((points.shape[0], size), points.dtype)
+    for c in range(points.shape[0]):
+        for k in range(size):
+            positions[c, k] = points[c, groups.order[first + k]]
+    flat = groups.flat[groups.offsets[g] : groups.offsets[g + 1]]
+    return Source(flat, False, np.empty((0, size), points.dtype), groups.scale), positions
+
+
+@jit(fastmath=FAST, error_model="numpy")
+def stress_groups(functions, first, last, groups, points, weight, gradient):
+    """Return the cost of the pairs within groups first..last, and add ``weight`` times its gradient, in float64.
+
+    No two groups have a member in common.
+    """
+    cost = 0.0
+    for g in range(first, last):
+        source, positions = _members(points, groups, g)
+        found = np.zeros(positions.shape, points.dtype)
+        cost += functions.of_rows(functions.stress, 0, positions.shape[1], source, positions, found)
+        for c in range(found.shape[0]):
+            for k in range(found.shape[1]):
+                gradient[c, groups.order[groups.bounds[g] + k]] += weight * found[c, k]
+    return cost
+
+
+@jit(fastmath=FAST, error_model="numpy")
+def stress_near(stress, first, last, near, points, gradient):
+    """Return the cost of the near pairs of rows first..last, half of each, and add its gradient, in float64."""
+    number = points.dtype.type
+    d, cost = points.shape[0], 0.0
+    for i in range(first, last):
+        for at in range(near.indptr[i], near.indptr[i + 1]):
+            j = near.others[at]
+            f = number(0)
+            for c in range(d):
+                t = points[c, i] - points[c, j]
+                f += t * t
+            value, slope = stress.cost_and_slope(number(near.scale * near.lengths[at]), f)
+            cost += np.float64(near.weights[at] * value) / 2
+            slope *= near.weights[at]
+            for c in range(d):
+                gradient[c, i] += slope * (points[c, i] - points[c, j])
+    return cost
+
+
+# The moments of a map, summed in float64: sum r, sum r², sum d², sum r d, sum (r - d)² and the cost.
+
+
+@jit(fastmath=FAST, error_model="numpy")
+def _moments(stress, i, start, r, scale, points, totals):
+    """Add those of point i and at most BLOCK points from ``start`` on, whose distances are r."""
+    n = r.shape[0]
+    f = np.empty(n, points.dtype)
+    _squares(points, i, start, f)
+    length, square, map_square, product, gap, cost = 0.0, 0.0, 0.0, 0.0, 0.0, 0.0
+    for j in range(n):
+        here, there = np.float64(scale * r[j]), math.sqrt(np.float64(f[j]))
         length += here
         square += here * here
-        own += there * there
+        map_square += there * there
         product += here * there
-        gap += (here - there) ** 2
-        cost += cost_and_pull(family, constants, here, np.float64(f[j]))[0]
+        gap += (here - there) * (here - there)
+        cost += stress.cost_and_slope(here, np.float64(f[j]))[0]
     totals[0] += length
     totals[1] += square
-    totals[2] += own
+    totals[2] += map_square
     totals[3] += product
     totals[4] += gap
     totals[5] += cost
 
 
 @jit(fastmath=FAST, error_model="numpy")
-def measure_rows(first, last, source, scale, points, family, constants, scratch, totals):
-    """Add what :func:`measure` adds, for the pairs of rows first..last; ``constants`` are float64."""
+def measure_rows(stress, first, last, source, points, totals):
+    """Add the moments of the pairs of rows first..last with all later ones."""
     n = points.shape[1]
+    scratch = np.empty(BLOCK, points.dtype)
     for i in range(first, last):
         for start in range(i + 1, n, BLOCK):
-            size = min(BLOCK, n - start)
-            r, f = scratch[0][:size], scratch[1][:size]
-            _distances(source, scale, i, start, r)
-            _squares(points, i, start, f)
-            measure(r, f, family, constants, totals)
+            r = _unscaled(source, i, start, scratch[: min(BLOCK, n - start)])
+            _moments(stress, i, start, r, source.scale, points, totals)
 
 
 @jit(fastmath=FAST, error_model="numpy")
-def measure_tile(first, start, tile, scale, points, family, constants, scratch, totals):
-    """Add the same for a tile of distances, of the rows from ``first`` on and those from ``start`` on, where i < j."""
+def measure_tile(stress, corner, tile, scale, points, totals):
+    """Add the moments of the pairs i < j of a tile of distances, whose first row and column are the ``corner``."""
+    first, start = corner
     for k in range(tile.shape[0]):
-        skip = max(0, first + k + 1 - start)
-        for low in range(skip, tile.shape[1], BLOCK):
-            size = min(BLOCK, tile.shape[1] - low)
-            r, f = scratch[0][:size], scratch[1][:size]
-            for j in range(size):
-                r[j] = scale * tile[k, low + j]
-            _squares(points, first + k, start + low, f)
-            measure(r, f, family, constants, totals)
+        for low in range(max(0, first + k + 1 - start), tile.shape[1], BLOCK):
+            _moments(stress, first + k, start + low, tile[k, low : low + BLOCK], scale, points, totals)
 
 
 @jit(fastmath=FAST, error_model="numpy")
-def length_rows(first, last, source, scale, scratch, totals):
-    """Add sum r and sum r² to ``totals``."""
-    n = source[2].shape[1]
+def measure_groups(stress, first, last, groups, points, totals):
+    """Add the moments of the pairs within groups first..last."""
+    for g in range(first, last):
+        source, positions = _members(points, groups, g)
+        measure_rows(stress, 0, positions.shape[1], source, positions, totals)
+
+
+@jit(fastmath=FAST, error_model="numpy")
+def measure_near(stress, first, last, near, group, points, totals):
+    """Add the moments of the near pairs of rows first..last to ``totals[0]``, and of those in one group to the next."""
     for i in range(first, last):
-        for start in range(i + 1, n, BLOCK):
-            r = scratch[0][: min(BLOCK, n - start)]
-            _distances(source, scale, i, start, r)
-            length, square = 0.0, 0.0
-            for j in range(r.shape[0]):
-                here = np.float64(r[j])
-                length += here
-                square += here * here
-            totals[0] += length
-            totals[1] += square
+        for at in range(near.indptr[i], near.indptr[i + 1]):
+            j = near.others[at]
+            if j > i:
+                r = near.lengths[at : at + 1]
+                for k in range(2 if group[i] == group[j] else 1):
+                    _moments(stress, i, j, r, near.scale, points, totals[k])
 
 
 @jit(fastmath=FAST, error_model="numpy")
-def squared_product_rows(first, last, source, scale, vector, scratch, out):
-    """Add the product of the matrix of squared distances, of these pairs, and a vector."""
+def squared_product_rows(first, last, source, vector, out):
+    """Add the product of the matrix of squared distances, of the pairs of rows first..last, and a vector."""
     n = vector.shape[0]
+    scratch = np.empty(BLOCK, source.coordinates.dtype)
     for i in range(first, last):
-        own = 0.0
+        here = 0.0
         for start in range(i + 1, n, BLOCK):
             size = min(BLOCK, n - start)
-            r = scratch[0][:size]
-            _distances(source, scale, i, start, r)
+            r = _unscaled(source, i, start, scratch[:size])
             others, target = vector[start : start + size], out[start : start + size]
             for j in range(size):
-                square = np.float64(r[j]) * np.float64(r[j])
-                own += square * others[j]
+                square = np.float64(source.scale * r[j]) * np.float64(source.scale * r[j])
+                here += square * others[j]
                 target[j] += square * vector[i]
-        out[i] += own
-
-
-@jit(fastmath=FAST, error_model="numpy")
-def distances_of_products(products, norms, other_norms, rows, others, share):
-    """Turn the scalar products of ``rows`` and ``others`` into distances; their squared lengths are the norms.
-
-    The square of a distance below ``share`` of the norms would have lost digits; it is computed from the differences.
-    """
-    zero = share - share
-    for i in range(products.shape[0]):
-        row, norm, x = products[i], norms[i], rows[i]
-        close = 0
-        for j in range(row.shape[0]):
-            both = norm + other_norms[j]
-            square = both - (row[j] + row[j])
-            close += 1 if square <= share * both else 0
-            row[j] = square
-        if close > 0:
-            for j in range(row.shape[0]):
-                if row[j] <= share * (norm + other_norms[j]):
-                    other, total = others[j], zero
-                    for c in range(x.shape[0]):
-                        t = x[c] - other[c]
-                        total += t * t
-                    row[j] = total
-        for j in range(row.shape[0]):
-            row[j] = math.sqrt(row[j])
-
-
-@jit
-def keep_tile(first, start, tile, n, flat):
-    """Write a tile of distances, of rows from ``first`` on and from ``start`` on, into the upper triangle ``flat``."""
-    for k in range(tile.shape[0]):
-        i = first + k
-        skip = max(0, i + 1 - start)
-        at = i * n - i * (i + 1) // 2 + start - i - 1
-        for j in range(skip, tile.shape[1]):
-            flat[at + j] = tile[k, j]
-
-
-@jit
-def _gather(points, order, first, here):
-    """Copy the positions of the members of a group."""
-    for c in range(here.shape[0]):
-        for k in range(here.shape[1]):
-            here[c, k] = points[c, order[first + k]]
-
-
-@jit(fastmath=FAST, error_model="numpy")
-def stress_groups(first, last, groups, scale, points, family, constants, scratch, weight, forces):
-    """Return the cost of the pairs within groups first..last, and add ``weight`` times its gradient to ``forces``.
-
-    Those are float64 of shape (d, n); no two groups have a member in common.
-    """
-    order, bounds, offsets, flat = groups
-    d, cost = points.shape[0], 0.0
-    for g in range(first, last):
-        size = bounds[g + 1] - bounds[g]
-        here = np.empty((d, size), points.dtype)
-        pulls = np.zeros((d, size), points.dtype)
-        _gather(points, order, bounds[g], here)
-        source = (flat[offsets[g] : offsets[g + 1]], False, np.empty((0, size), points.dtype))
-        cost += stress_rows(0, size, source, scale, here, family, constants, scratch, pulls)
-        for c in range(d):
-            for k in range(size):
-                forces[c, order[bounds[g] + k]] += weight * pulls[c, k]
-    return cost
-
-
-@jit(fastmath=FAST, error_model="numpy")
-def measure_groups(first, last, groups, scale, points, family, constants, scratch, totals):
-    """Add what ``measure`` adds, for the pairs within groups first..last."""
-    order, bounds, offsets, flat = groups
-    for g in range(first, last):
-        size = bounds[g + 1] - bounds[g]
-        here = np.empty((points.shape[0], size), points.dtype)
-        _gather(points, order, bounds[g], here)
-        source = (flat[offsets[g] : offsets[g + 1]], False, np.empty((0, size), points.dtype))
-        measure_rows(0, size, source, scale, here, family, constants, scratch, totals)
-
-
-@jit(fastmath=FAST, error_model="numpy")
-def stress_near(first, last, near, scale, points, family, constants, forces):
-    """Return the cost of the near pairs of rows first..last, half of each, and add its gradient to ``forces``."""
-    indptr, others, lengths, weights = near
-    d, cost = points.shape[0], 0.0
-    for i in range(first, last):
-        for at in range(indptr[i], indptr[i + 1]):
-            j = others[at]
-            f = points.dtype.type(0)
-            for c in range(d):
-                t = points[c, i] - points[c, j]
-                f += t * t
-            value, pull = cost_and_pull(family, constants, scale * lengths[at], f)
-            cost += np.float64(weights[at] * value) / 2
-            pull *= weights[at]
-            for c in range(d):
-                forces[c, i] += pull * (points[c, i] - points[c, j])
-    return cost
-
-
-@jit(fastmath=FAST, error_model="numpy")
-def measure_near(first, last, near, members, scale, points, family, constants, scratch, every, within):
-    """Add what ``measure`` adds for the near pairs of rows first..last to ``every``, each once.
-
-    To ``within`` are added those whose points are in the same group, ``members`` being the group of each point.
-    """
-    indptr, others, lengths, _ = near
-    r, f = scratch[0][:1], scratch[1][:1]
-    for i in range(first, last):
-        for at in range(indptr[i], indptr[i + 1]):
-            j = others[at]
-            if j > i:
-                r[0], f[0] = scale * lengths[at], 0
-                for c in range(points.shape[0]):
-                    t = points[c, i] - points[c, j]
-                    f[0] += t * t
-                measure(r, f, family, constants, every)
-                if members[i] == members[j]:
-                    measure(r, f, family, constants, within)
+        out[i] += here

@@ -1,9 +1,11 @@
-"""Near pairs exactly and far pairs by chance: estimates of sums over all pairs, in linear time and memory.
+"""The sum over all pairs of objects: exactly, or near pairs exactly and far ones by chance.
 
-The points are put at random into groups of equal size, and the pairs within the groups are the sample. Every pair is in
-it with the same probability, by symmetry: the number of pairs within groups over that of all, known exactly. Divided by
-it, the sum over the sample is an unbiased estimate of that over all pairs, and so is its gradient. The near pairs, of a
-point and its nearest neighbours, are taken one and all with weight 1, and are left out of the sample.
+:class:`AllPairs` takes every pair, from a matrix of distances as it stands, its upper triangle, or computed anew from
+few columns. :class:`SampledPairs` estimates the same sums in linear time and memory: the objects are put at random into
+groups of equal size, and the pairs within the groups are the sample. By symmetry every pair is in it with the same
+probability, the number of pairs within groups over that of all. Divided by it, the sum over the sample is an unbiased
+estimate of that over all pairs, and so is its gradient. Near pairs, of an object and its nearest neighbours, are all
+taken with weight 1, and are left out of the sample.
 
 Groups rather than single pairs: their distances are products of small matrices, and nothing is gathered from afar.
 """
@@ -12,22 +14,19 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable
-from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from nearfar._core.checks import check_matrix
+from nearfar._core.jit import bind
 from nearfar._core.threads import even_bounds, run_blocks, single_threaded_blas
 from nearfar.contracts import Floats
-from nearfar.divergences.stress import MetricStress, Sammon, Stress
+from nearfar.divergences.stress import MetricStress, Stress
 from nearfar.errors import InputError
 from nearfar.maps.mds import kernels
-from nearfar.maps.mds import kernels as _mds_kernels
-
-# ------------------------------------------------------------
-# All pairs of objects with their distances: a matrix as it stands, its upper triangle, or computed from rows anew.
+from nearfar.maps.mds.kernels import GroupFunctions, Groups, Near, Source
 
 FEW_COLUMNS = 6
 """Distances of rows with so few columns are computed each time: that takes no longer than reading them."""
@@ -37,135 +36,146 @@ MAX_BYTES = 2**31
 """Distances that take more memory are not kept: 32,768 objects in float32."""
 DOUBLE_UP_TO = 4096
 """Objects up to which float64 data are worked on in float64."""
+EXACT_UP_TO = 20_000
+"""Rows up to which a finished map is judged by all pairs."""
+DRAWS = 2
+"""Groups that each point is in, of different members: with a single one nothing would hold the groups together."""
+_FRESH, _FRESH_SIZE = 8, 128  # draws that a finished map is judged by, and the size of their groups
 _SYMMETRY = 1e-5  # of the largest distance: rounding of float32
 _ROWS = 256
 
 
-@dataclass
-class Pairs:
-    """The distances r of all pairs i < j, in units of their root mean square.
+class Moments(NamedTuple):
+    """Sums over pairs, of the distances r of the data and d of the map, and of the costs."""
+
+    r: float
+    r_square: float
+    d_square: float
+    product: float
+    gap: float  # (r - d)²
+    cost: float
+
+
+class _Pairs:
+    """What both kinds of sums share.
+
+    Attributes
+    ----------
+    unit : float
+        Root mean square of the distances of the data; 0 where all are. Sums are in this unit.
+    total : float
+        Sum of all r, in that unit.
+    """
+
+    n: int
+    dtype: Any
+    n_jobs: int
+    rows: Rows | None
+    unit, total, scale = 0.0, 0.0, 0.0
+
+    @property
+    def count(self) -> int:
+        """Number of all pairs."""
+        return self.n * (self.n - 1) // 2
+
+    def moments(self, Y: Floats, stress: Stress | None = None) -> Moments:
+        """Return the sums of positions in units, shape (n, d); by default those of metric stress."""
+        raise NotImplementedError
+
+    def _find_unit(self, largest: float) -> None:
+        if not largest >= np.finfo(self.dtype).tiny:
+            return
+        # In two steps: the squares of distances in an odd unit could leave the range of numbers.
+        self._rescale(1 / largest)
+        found = self.moments(np.zeros((self.n, 1)))
+        root = float(np.sqrt(found.r_square / max(self.count, 1)))
+        if root > 0:
+            within = 1.0 if self.rows is None else self.rows.within
+            self.unit, self.total = within * largest * root, found.r / root
+            self._rescale(1 / (largest * root))
+
+    def _rescale(self, scale: float) -> None:
+        self.scale = scale
+
+    def _points(self, Y: Floats) -> Floats:
+        return np.ascontiguousarray(np.asarray(Y).T, dtype=self.dtype)
+
+
+def _kernel_of_rows(points: Floats) -> Any:
+    return kernels.stress_rows_in_plane if len(points) == 2 else kernels.stress_rows
+
+
+class AllPairs(_Pairs):
+    """All pairs i < j.
 
     Parameters
     ----------
     n : int
     dtype : dtype
         What is computed in.
-    source : tuple
-        Where the distances come from, see :mod:`nearfar.maps.mds.kernels`.
+    source : Source
+        The distances.
     n_jobs : int
     rows : EuclideanRows or MetricRows, optional
         The rows of numbers behind the distances.
 
     Attributes
     ----------
-    unit : float
-        Root mean square of the distances of the data; 0 where all are.
-    total : float
-        Sum of all r, in that unit.
     bounds : ndarray
         Blocks of rows with equally many pairs; each has its own sums, added up in order.
     """
 
-    n: int
-    dtype: Any
-    source: tuple[NDArray[Any], bool, NDArray[Any]]
-    n_jobs: int
-    rows: Rows | None = None
-    unit: float = field(init=False, default=0.0)
-    total: float = field(init=False, default=0.0)
-    bounds: NDArray[np.int64] = field(init=False)
-    _scale: Any = field(init=False)
-
-    def __post_init__(self) -> None:
-        n, count = self.n, self.count
-        n_blocks = int(np.clip(count // 2**17, 1, 16))
+    def __init__(self, n: int, dtype: Any, source: Source, n_jobs: int, rows: Rows | None = None) -> None:
+        self.n, self.dtype, self.source, self.n_jobs, self.rows = n, dtype, source, n_jobs, rows
+        n_blocks = int(np.clip(self.count // 2**17, 1, 16))
         pairs_before = np.cumsum(np.arange(n - 1, -1, -1))
-        cuts = np.searchsorted(pairs_before, count * np.arange(1, n_blocks) / n_blocks) + 1
+        cuts = np.searchsorted(pairs_before, self.count * np.arange(1, n_blocks) / n_blocks) + 1
+        cuts = cuts // 2 * 2  # rows are done by twos
         self.bounds = np.unique(np.concatenate([[0], cuts, [max(n - 1, 1)]])).astype(np.int64)
-        flat, _, coordinates = self.source
-        largest = 1.0 if coordinates.size else float(flat.max(initial=0))
-        if not largest >= np.finfo(self.dtype).tiny:
-            return
-        # In two steps: the squares of distances in an odd unit could leave the range of numbers.
-        self._scale = flat.dtype.type(1 / largest)
-        length, square = self._lengths()
-        root = float(np.sqrt(square / max(count, 1)))
-        if root > 0:
-            within = self.rows.within if self.rows is not None else 1.0
-            self.unit, self.total = within * largest * root, length / root
-            self._scale = flat.dtype.type(1 / (largest * root))
-
-    @property
-    def count(self) -> int:
-        """Number of pairs."""
-        return self.n * (self.n - 1) // 2
-
-    @property
-    def scale(self) -> float:
-        """What the distances of ``rows`` are multiplied by."""
-        return float(self._scale)
-
-    def measures(self, Y: Floats, stress: Stress | None = None) -> NDArray[np.float64]:
-        """Return sum r, sum r², sum d², sum r d, sum (r - d)² and the cost for positions in units, shape (n, d)."""
-        from nearfar.divergences.stress import constants_of
-
-        points, family = self._points(Y), (stress or MetricStress()).family
-        constants = constants_of(np.float64)  # type: ignore[no-untyped-call]
-        totals = np.zeros((len(self.bounds) - 1, 6))
-
-        def task(block: int, start: int, stop: int) -> None:
-            parts = (self.source, self._scale, points, family, constants, self._scratch())
-            kernels.measure_rows(start, stop, *parts, totals[block])
-
-        run_blocks(task, self.bounds, self.n_jobs)
-        return np.asarray(totals.sum(axis=0))
+        self._find_unit(1.0 if source.coordinates.size else float(source.flat.max(initial=0)))
 
     def stress(self, Y: Floats, stress: Stress) -> tuple[float, NDArray[np.float64]]:
         """Return the cost of positions in units, shape (n, d), and its gradient; the sum over pairs as it is."""
-        from nearfar.divergences.stress import constants_of
-
         points = self._points(Y)
-        parts = (self.source, self._scale, points, stress.family)
-        constants = constants_of(self.dtype)  # type: ignore[no-untyped-call]
-        n_blocks = len(self.bounds) - 1
-        costs = np.zeros(n_blocks)
-        forces = np.zeros((n_blocks, *points.shape), self.dtype)
+        costs = np.zeros(len(self.bounds) - 1)
+        gradients = np.zeros((len(costs), *points.shape), self.dtype)
+        kernel = bind(_kernel_of_rows(points), stress.functions)
 
-        def task(block: int, start: int, stop: int) -> None:
-            costs[block] = kernels.stress_rows(start, stop, *parts, constants, self._scratch(), forces[block])
+        def task(block: int, first: int, last: int) -> None:
+            costs[block] = kernel(first, last, self.source, points, gradients[block])
 
         run_blocks(task, self.bounds, self.n_jobs)
-        return float(costs.sum()), np.ascontiguousarray(forces.sum(axis=0, dtype=np.float64).T)
+        return float(costs.sum()), np.ascontiguousarray(gradients.sum(axis=0, dtype=np.float64).T)
+
+    def moments(self, Y: Floats, stress: Stress | None = None) -> Moments:
+        """Return the sums of positions in units, shape (n, d); by default those of metric stress."""
+        points = self._points(Y)
+        totals = np.zeros((len(self.bounds) - 1, 6))
+        kernel = bind(kernels.measure_rows, (stress or MetricStress()).functions)
+
+        def task(block: int, first: int, last: int) -> None:
+            kernel(first, last, self.source, points, totals[block])
+
+        run_blocks(task, self.bounds, self.n_jobs)
+        return Moments(*totals.sum(axis=0))
 
     def squared_product(self, vector: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return the product of the matrix of squared distances, in units, and a vector."""
         out = np.zeros((len(self.bounds) - 1, self.n))
         vector = np.ascontiguousarray(vector.ravel(), np.float64)
 
-        def task(block: int, start: int, stop: int) -> None:
-            kernels.squared_product_rows(start, stop, self.source, self._scale, vector, self._scratch(), out[block])
+        def task(block: int, first: int, last: int) -> None:
+            kernels.squared_product_rows(first, last, self.source, vector, out[block])
 
         run_blocks(task, self.bounds, self.n_jobs)
         return np.asarray(out.sum(axis=0))
 
-    def _lengths(self) -> tuple[float, float]:
-        totals = np.zeros((len(self.bounds) - 1, 2))
-
-        def task(block: int, start: int, stop: int) -> None:
-            kernels.length_rows(start, stop, self.source, self._scale, self._scratch(), totals[block])
-
-        run_blocks(task, self.bounds, self.n_jobs)
-        length, square = totals.sum(axis=0).tolist()
-        return length, square
-
-    def _points(self, Y: Floats) -> Floats:
-        return np.ascontiguousarray(np.asarray(Y).T, dtype=self.dtype)
-
-    def _scratch(self) -> Floats:
-        return np.empty((2, kernels.BLOCK), self.dtype)
+    def _rescale(self, scale: float) -> None:
+        self.scale = scale
+        self.source = self.source._replace(scale=self.source.flat.dtype.type(scale))
 
 
-def pairs_of_distances(owner: str, D: Any, n_jobs: int) -> Pairs:
+def pairs_of_distances(owner: str, D: Any, n_jobs: int) -> AllPairs:
     """Return the pairs of a matrix of distances, which is not copied; its upper triangle counts.
 
     Raises
@@ -186,10 +196,10 @@ def pairs_of_distances(owner: str, D: Any, n_jobs: int) -> Pairs:
         raise InputError(owner, "X", "a square matrix of distances with metric='precomputed'", f"shape {D.shape}")
     _check_distances(owner, array, n_jobs)
     dtype = array.dtype if n <= DOUBLE_UP_TO else np.dtype(np.float32)
-    return Pairs(n, dtype, (array.reshape(-1), True, np.empty((0, n), dtype)), n_jobs)
+    return AllPairs(n, dtype, Source(array.reshape(-1), True, np.empty((0, n), dtype), array.dtype.type(1)), n_jobs)
 
 
-def pairs_of_rows(owner: str, X: Any, metric: Any, n_jobs: int) -> Pairs:
+def pairs_of_rows(owner: str, X: Any, metric: Any, n_jobs: int) -> AllPairs:
     """Return the pairs of rows of numbers, by any metric of scikit-learn.
 
     Raises
@@ -201,16 +211,15 @@ def pairs_of_rows(owner: str, X: Any, metric: Any, n_jobs: int) -> Pairs:
     n, dtype = X.shape[0], kept_dtype(X)
     fits = n * (n - 1) // 2 * dtype.itemsize <= MAX_BYTES
     rows = rows_of(owner, X, metric, dtype, n_jobs)
-    few = isinstance(rows, EuclideanRows) and rows.X.shape[1] <= (FEW_COLUMNS if fits else MANY_COLUMNS)
-    if not fits and not few:
+    if isinstance(rows, EuclideanRows) and rows.X.shape[1] <= (FEW_COLUMNS if fits else MANY_COLUMNS):
+        source = Source(np.empty(0, dtype), False, np.ascontiguousarray(rows.X.T), dtype.type(1))
+    elif fits:
+        source = Source(triangle(rows, dtype), False, np.empty((0, n), dtype), dtype.type(1))
+    else:
         hint = f"metric='euclidean' keeps none for up to {MANY_COLUMNS} columns (take principal components)."
         most, expected = int(np.sqrt(2 * MAX_BYTES / dtype.itemsize)), "rows, whose distances are kept"
         raise InputError(owner, "X", f"of at most {most} {expected}", f"{n} rows", hint)
-    if isinstance(rows, EuclideanRows) and few:
-        source = np.empty(0, dtype), False, np.ascontiguousarray(rows.X.T)
-    else:
-        source = triangle(rows, dtype), False, np.empty((0, n), dtype)
-    return Pairs(n, dtype, source, n_jobs, rows)
+    return AllPairs(n, dtype, source, n_jobs, rows)
 
 
 def kept_dtype(X: Any) -> Any:
@@ -241,7 +250,185 @@ def _check_distances(owner: str, D: Floats, n_jobs: int) -> None:
             raise InputError(owner, "X", f"{expected} with metric='precomputed'", got)
 
 
-# ------------------------------------------------------------
+class SampledPairs(_Pairs):
+    """Estimates of the sums over all pairs, from the same sample each time.
+
+    Parameters
+    ----------
+    owner : str
+    rows : EuclideanRows or MetricRows
+    dtype : dtype
+        What is computed in.
+    n_neighbors, n_samples : int
+        Near pairs of each point, random partners of each.
+    rng : numpy.random.Generator
+    n_jobs : int
+    """
+
+    rows: Rows
+
+    def __init__(
+        self,
+        owner: str,
+        rows: Rows,
+        dtype: Any,
+        n_neighbors: int,
+        n_samples: int,
+        rng: np.random.Generator,
+        n_jobs: int,
+    ) -> None:
+        self.rows, self.n, self.dtype, self.rng, self.n_jobs = rows, rows.n, np.dtype(dtype), rng, n_jobs
+        self.draws = [draw(rows, n_samples // DRAWS + 1, dtype, rng) for _ in range(DRAWS)]
+        self.near = self._near_pairs(owner, min(n_neighbors, self.n - 1))
+        self._find_unit(max(float(r.max(initial=0)) for r in (*(d.flat for d in self.draws), self.near.lengths)))
+
+    def stress(self, Y: Floats, stress: Stress) -> tuple[float, NDArray[np.float64]]:
+        """Return the estimated cost of positions in units, shape (n, d), and its gradient."""
+        points = self._points(Y)
+        gradient = np.zeros(points.shape)
+        near_kernel = bind(kernels.stress_near, stress.functions)
+        bounds = even_bounds(self.n, 4096)
+        costs = np.zeros(len(bounds) - 1)
+
+        def near(block: int, first: int, last: int) -> None:
+            costs[block] = near_kernel(first, last, self.near, points, gradient)
+
+        run_blocks(near, bounds, self.n_jobs)
+        cost = float(costs.sum())
+        for groups in self.draws:
+            cost += self._stress_of_groups(groups, points, stress, gradient)
+        return cost, np.ascontiguousarray(gradient.T)
+
+    def _stress_of_groups(self, groups: Groups, points: Floats, stress: Stress, gradient: Floats) -> float:
+        """Return the cost that one draw estimates, and add its gradient."""
+        kernel = bind(kernels.stress_groups, GroupFunctions(_kernel_of_rows(points), stress.functions))
+        weight, bounds = 1 / (DRAWS * self.probability(groups)), _blocks_of(groups)
+        costs = np.zeros(len(bounds) - 1)
+
+        def task(block: int, first: int, last: int) -> None:
+            costs[block] = kernel(first, last, groups, points, weight, gradient)
+
+        run_blocks(task, bounds, self.n_jobs)
+        return weight * float(costs.sum())
+
+    def moments(self, Y: Floats, stress: Stress | None = None) -> Moments:
+        """Return the estimated sums of positions in units, shape (n, d); by default those of metric stress."""
+        return Moments(*np.mean([self._estimate(groups, Y, stress or MetricStress()) for groups in self.draws], axis=0))
+
+    def judge(self, Y: Floats, stress: Stress) -> tuple[Moments, float]:
+        """Return the same of a finished map, and the standard error of the cost.
+
+        From all pairs up to ``EXACT_UP_TO`` rows, else from samples of its own: the map has been fitted to the first.
+        Of a stress that is divided by sum r it is the error of that ratio, times sum r.
+        """
+        if self.n <= EXACT_UP_TO:
+            return self._of_all_pairs(Y, stress), 0.0
+        draws = (draw(self.rows, _FRESH_SIZE, self.dtype, self.rng, self.scale) for _ in range(_FRESH))
+        found = np.array([self._estimate(groups, Y, stress) for groups in draws])
+        means = Moments(*found.mean(axis=0))
+        costs = found[:, 5]
+        if stress.per_length:
+            costs = costs - means.cost / means.r * found[:, 0]
+        return means, float(costs.std(ddof=1) / np.sqrt(_FRESH))
+
+    def probability(self, groups: Groups) -> float:
+        """Return how likely a pair is to be within a group."""
+        return float(groups.offsets[-1] / max(self.count, 1))
+
+    def _rescale(self, scale: float) -> None:
+        self.scale = scale
+        number = self.dtype.type(scale)
+        self.near = self.near._replace(scale=number)
+        self.draws = [groups._replace(scale=number) for groups in self.draws]
+
+    def _estimate(self, groups: Groups, Y: Floats, stress: Stress) -> NDArray[np.float64]:
+        points = self._points(Y)
+        of_groups, of_near = (
+            bind(kernel, stress.functions) for kernel in (kernels.measure_groups, kernels.measure_near)
+        )
+        blocks, bounds = _blocks_of(groups), even_bounds(self.n, 4096)
+        totals, near = np.zeros((len(blocks) - 1, 6)), np.zeros((len(bounds) - 1, 2, 6))
+
+        def far_task(block: int, first: int, last: int) -> None:
+            of_groups(first, last, groups, points, totals[block])
+
+        def near_task(block: int, first: int, last: int) -> None:
+            of_near(first, last, self.near, groups.group, points, near[block])
+
+        run_blocks(far_task, blocks, self.n_jobs)
+        run_blocks(near_task, bounds, self.n_jobs)
+        every, within = near.sum(axis=0)
+        return np.asarray(every + (totals.sum(axis=0) - within) / self.probability(groups))
+
+    def _of_all_pairs(self, Y: Floats, stress: Stress) -> Moments:
+        points, scale = self._points(Y), self.dtype.type(self.scale)
+        kernel = bind(kernels.measure_tile, stress.functions)
+        totals = np.zeros((len(tile_bounds(self.rows)) - 1, 6))
+
+        def add(block: int, first: int, start: int, tile: Floats) -> None:
+            kernel((first, start), tile, scale, points, totals[block])
+
+        each_tile(self.rows, add)
+        return Moments(*totals.sum(axis=0))
+
+    def _near_pairs(self, owner: str, k: int) -> Near:
+        """Return the near pairs; where one is within a group its weight is less by what it counts there."""
+        from nearfar.relations.neighbors import neighbor_index
+
+        rows, one = self.rows, self.dtype.type(1)
+        if k == 0:
+            empty = np.empty(0, self.dtype)
+            return Near(np.zeros(self.n + 1, np.int64), np.empty(0, np.int32), empty, empty, one)
+        index = neighbor_index(
+            owner, rows.X, metric=rows.metric, method="auto", n_jobs=self.n_jobs, random_state=self.rng
+        )
+        found = index.neighbors(k)
+        here, there = np.repeat(np.arange(self.n), k), found.indices.ravel().astype(np.int64)
+        codes = np.minimum(here, there) * self.n + np.maximum(here, there)
+        codes, first = np.unique(codes, return_index=True)
+        low, high = codes // self.n, codes % self.n
+        lengths = found.distances.ravel()[first]
+        if self.dtype == np.float64 and isinstance(rows, EuclideanRows):  # they were searched in single precision
+            lengths = np.linalg.norm(rows.X[low] - rows.X[high], axis=1)
+        weights = np.ones(len(codes))
+        for groups in self.draws:
+            weights -= (groups.group[low] == groups.group[high]) / (DRAWS * self.probability(groups))
+        first_of, others = np.concatenate([low, high]), np.concatenate([high, low])
+        order = np.lexsort((others, first_of))
+        indptr = np.concatenate([[0], np.cumsum(np.bincount(first_of, minlength=self.n))])
+        lengths, weights = (np.tile(part, 2)[order].astype(self.dtype) for part in (lengths, weights))
+        return Near(indptr, others[order].astype(np.int32), lengths, weights, one)
+
+
+def draw(rows: Rows, size: int, dtype: Any, rng: np.random.Generator, scale: float = 1.0) -> Groups:
+    """Put the rows into random groups of ``size`` or a little more."""
+    n = rows.n
+    count = max(n // size, 1)
+    bounds = np.arange(count + 1) * n // count
+    sizes = np.diff(bounds)
+    order = rng.permutation(n).astype(np.int32)
+    for start, stop in itertools.pairwise(bounds):
+        order[start:stop].sort()
+    group = np.empty(n, np.int32)
+    group[order] = np.repeat(np.arange(count, dtype=np.int32), sizes)
+    offsets = np.concatenate([[0], np.cumsum(sizes * (sizes - 1) // 2)])
+    flat = np.empty(offsets[-1], dtype)
+    later = {size: np.triu(np.ones((size, size), np.bool_), 1) for size in set(sizes.tolist())}
+
+    def fill(_: int, first: int, last: int) -> None:
+        for g in range(first, last):
+            members = order[bounds[g] : bounds[g + 1]]
+            flat[offsets[g] : offsets[g + 1]] = rows.between(members, members)[later[len(members)]]
+
+    with single_threaded_blas():
+        run_blocks(fill, even_bounds(count, 8), rows.n_jobs)
+    return Groups(order, bounds, offsets, flat, group, np.dtype(dtype).type(scale))
+
+
+def _blocks_of(groups: Groups) -> NDArray[np.int64]:
+    return even_bounds(len(groups.bounds) - 1, 8)
+
+
 # Distances of rows of numbers, a tile of the matrix at a time: the whole of it need never be there.
 
 _CLOSE = 0.02  # of the squared lengths: products lose too many digits of smaller squared distances
@@ -266,7 +453,8 @@ class EuclideanRows:
         That unit; 1 where all rows are alike.
     """
 
-    tile = (256, 512)
+    tile = (64, 4096)
+    metric = "euclidean"
 
     def __init__(self, X: Floats, dtype: Any, n_jobs: int) -> None:
         X = X - X.mean(axis=0, dtype=np.float64).astype(X.dtype)
@@ -281,18 +469,20 @@ class EuclideanRows:
         self.n, self.n_jobs = len(X), n_jobs
         self._norms = np.einsum("ij,ij->i", self.X, self.X, dtype=np.float64).astype(dtype)
 
-    def block(self, first: int, last: int, start: int, stop: int) -> Floats:
-        """Return the distances of rows first..last from rows start..stop."""
-        rows, others = slice(first, last), slice(start, stop)
-        return _distances(self.X[rows], self.X[others], self._norms[rows], self._norms[others])
-
-    def group(self, members: NDArray[Any]) -> Floats:
-        """Return the distances of some rows from each other."""
-        return self.between(members, members)
-
-    def between(self, rows: NDArray[Any], others: NDArray[Any]) -> Floats:
-        """Return the distances of some rows from others."""
-        return _distances(self.X[rows], self.X[others], self._norms[rows], self._norms[others])
+    def between(self, rows: Any, others: Any) -> Floats:
+        """Return the distances of some rows from others, both as indices or slices."""
+        X, Z = self.X[rows], self.X[others]
+        lengths = self._norms[rows][:, None] + self._norms[others]
+        squares = X @ Z.T
+        squares *= -2
+        squares += lengths
+        lengths *= _CLOSE
+        i, j = np.nonzero(squares <= lengths)
+        for start in range(0, len(i), 2**14):  # from the differences, where products have lost digits
+            part = slice(start, start + 2**14)
+            gaps = X[i[part]] - Z[j[part]]
+            squares[i[part], j[part]] = np.einsum("ij,ij->i", gaps, gaps)
+        return np.asarray(np.sqrt(squares, out=squares))
 
     def axes(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Return the principal axes, one per column, and the sums of squares along them; the largest first."""
@@ -312,31 +502,23 @@ class MetricRows:
     within = 1.0
 
     def __init__(self, owner: str, X: Any, metric: str | Callable[..., float], dtype: Any) -> None:
-        self.X, self.n = X, int(X.shape[0])
-        self._owner, self._metric, self._dtype = owner, metric, dtype
+        self.X, self.n, self.metric = X, int(X.shape[0]), metric
+        self._owner, self._dtype = owner, dtype
 
-    def block(self, first: int, last: int, start: int, stop: int) -> Floats:
-        """Return the distances of rows first..last from rows start..stop."""
-        return self.between(np.arange(first, last), np.arange(start, stop))
-
-    def group(self, members: NDArray[Any]) -> Floats:
-        """Return the distances of some rows from each other."""
-        return self.between(members, members)
-
-    def between(self, rows: NDArray[Any], others: NDArray[Any]) -> Floats:
-        """Return the distances of some rows from others."""
+    def between(self, rows: Any, others: Any) -> Floats:
+        """Return the distances of some rows from others, both as indices or slices."""
         from sklearn.metrics import pairwise_distances
 
         try:  # two arrays, also where they are the same: else some metrics would take their scale from these rows
-            found = np.asarray(pairwise_distances(self.X[rows], self.X[others], metric=self._metric))
+            found = np.asarray(pairwise_distances(self.X[rows], self.X[others], metric=self.metric))
         except (ValueError, TypeError) as error:
             expected = "'precomputed', or one that scikit-learn can compute for X"
-            raise InputError(self._owner, "metric", expected, f"{self._metric!r} ({error})") from error
+            raise InputError(self._owner, "metric", expected, f"{self.metric!r} ({error})") from error
         bad = np.flatnonzero(~np.isfinite(found).all(axis=1) | (found < 0).any(axis=1))
         if bad.size:
-            got = f"none, infinite or negative in row(s) {rows[bad[:5]].tolist()}"
+            got = f"none, infinite or negative in row(s) {np.arange(self.n)[rows][bad[:5]].tolist()}"
             raise InputError(
-                self._owner, "metric", "one that has a distance for all rows of X", f"{self._metric!r} ({got})"
+                self._owner, "metric", "one that has a distance for all rows of X", f"{self.metric!r} ({got})"
             )
         return found.astype(self._dtype, copy=False)
 
@@ -357,8 +539,7 @@ def each_tile(rows: Rows, task: Callable[[int, int, int, Floats], None]) -> None
 
     def work(block: int, first: int, last: int) -> None:
         for start in range(first, rows.n, wide):
-            stop = min(start + wide, rows.n)
-            task(block, first, start, rows.block(first, last, start, stop))
+            task(block, first, start, rows.between(slice(first, last), slice(start, min(start + wide, rows.n))))
 
     with single_threaded_blas():
         run_blocks(work, tile_bounds(rows), rows.n_jobs)
@@ -371,242 +552,14 @@ def tile_bounds(rows: Rows) -> NDArray[np.int64]:
 
 def triangle(rows: Rows, dtype: Any) -> Floats:
     """Return the distances of all pairs i < j, row by row."""
-    flat = np.empty(rows.n * (rows.n - 1) // 2, dtype)
-    each_tile(rows, lambda _, first, start, tile: kernels.keep_tile(first, start, tile, rows.n, flat))
-    return flat
-
-
-def _distances(rows: Floats, others: Floats, norms: Floats, other_norms: Floats) -> Floats:
-    products = rows @ others.T
-    kernels.distances_of_products(products, norms, other_norms, rows, others, rows.dtype.type(_CLOSE))
-    return products
-
-
-EXACT_UP_TO = 20_000
-"""Rows up to which a finished map is judged by all pairs."""
-DRAWS = 2
-"""Groups that each point is in, of different members: with a single one nothing would hold the groups together."""
-_FRESH, _FRESH_SIZE = 8, 128  # draws that a finished map is judged by, and the size of their groups
-_SAMPLE_ROWS = 4096
-
-
-@dataclass(frozen=True)
-class Draw:
-    """All points in random groups, with the distances within.
-
-    Parameters
-    ----------
-    groups : tuple
-        As the kernels of :mod:`nearfar.maps.mds.kernels` have it.
-    members : ndarray of shape (n,)
-        The group of each point.
-    probability : float
-        That a pair is within a group.
-    """
-
-    groups: tuple[NDArray[np.int32], NDArray[np.int64], NDArray[np.int64], Floats]
-    members: NDArray[np.int32]
-    probability: float
-
-    @property
-    def bounds(self) -> NDArray[np.int64]:
-        """Blocks of groups."""
-        return even_bounds(len(self.groups[1]) - 1, 8)
-
-
-def draw(rows: Rows, size: int, dtype: Any, rng: np.random.Generator) -> Draw:
-    """Put the rows into groups of ``size`` or a little more."""
     n = rows.n
-    count = max(n // size, 1)
-    bounds = np.arange(count + 1) * n // count
-    order = rng.permutation(n).astype(np.int32)
-    members = np.empty(n, np.int32)
-    members[order] = np.repeat(np.arange(count, dtype=np.int32), np.diff(bounds))
-    pairs = np.diff(bounds) * (np.diff(bounds) - 1) // 2
-    offsets = np.concatenate([[0], np.cumsum(pairs)])
-    flat = np.empty(offsets[-1], dtype)
+    flat = np.empty(n * (n - 1) // 2, dtype)
 
-    def fill(_: int, first: int, last: int) -> None:
-        for g in range(first, last):
-            own = order[bounds[g] : bounds[g + 1]]
-            own.sort()
-            _mds_kernels.keep_tile(0, 0, rows.group(own), len(own), flat[offsets[g] : offsets[g + 1]])
+    def keep(_: int, first: int, start: int, tile: Floats) -> None:
+        for i, row in enumerate(tile, first):
+            low = max(start, i + 1)
+            at = i * n - i * (i + 1) // 2 - i - 1
+            flat[at + low : at + start + len(row)] = row[low - start :]
 
-    with single_threaded_blas():
-        run_blocks(fill, even_bounds(count, 8), rows.n_jobs)
-    return Draw((order, bounds, offsets, flat), members, float(offsets[-1] / max(n * (n - 1) // 2, 1)))
-
-
-class SampledPairs:
-    """Estimates of what :class:`nearfar.maps.mds.pairs.Pairs` sums up, from the same sample each time.
-
-    Parameters
-    ----------
-    owner : str
-    rows : EuclideanRows or MetricRows
-    dtype : dtype
-        What is computed in.
-    metric : str or callable
-    n_neighbors, n_samples : int
-        Near pairs of each point, random partners of each.
-    rng : numpy.random.Generator
-    n_jobs : int
-
-    Attributes
-    ----------
-    unit : float
-        Root mean square of the distances of the data, estimated; 0 where all are.
-    total : float
-        Sum of all r in that unit, estimated.
-    """
-
-    def __init__(
-        self,
-        owner: str,
-        rows: Rows,
-        dtype: Any,
-        metric: Any,
-        n_neighbors: int,
-        n_samples: int,
-        rng: np.random.Generator,
-        n_jobs: int,
-    ) -> None:
-        self.rows, self.n, self.dtype, self.n_jobs = rows, rows.n, np.dtype(dtype), n_jobs
-        self.rng = rng
-        self.draws = [draw(rows, n_samples // DRAWS + 1, dtype, rng) for _ in range(DRAWS)]
-        self.near = self._near(owner, metric, min(n_neighbors, self.n - 1))
-        self.unit, self.total, self.scale = 0.0, 0.0, 0.0
-        largest = max(float(flat.max(initial=0)) for flat in (*(d.groups[3] for d in self.draws), self.near[2]))
-        if not largest >= np.finfo(self.dtype).tiny:
-            return
-        self.scale = 1 / largest
-        length, square = self.measures(np.zeros((self.n, 1)))[:2]
-        root = float(np.sqrt(square / self.count))
-        self.unit, self.total = rows.within * largest * root, float(length / root)
-        self.scale = 1 / (largest * root)
-
-    @property
-    def count(self) -> int:
-        """Number of all pairs."""
-        return self.n * (self.n - 1) // 2
-
-    def stress(self, Y: Floats, stress: Stress) -> tuple[float, NDArray[np.float64]]:
-        """Return the estimated cost of positions in units, shape (n, d), and its gradient."""
-        from nearfar.divergences.stress import constants_of
-
-        points = self._points(Y)
-        constants = constants_of(self.dtype)  # type: ignore[no-untyped-call]
-        parts = (self.dtype.type(self.scale), points, stress.family, constants)
-        bounds = even_bounds(self.n, _SAMPLE_ROWS)
-        costs, forces = np.zeros(len(bounds) - 1), np.zeros(points.shape)
-
-        def near(block: int, first: int, last: int) -> None:
-            costs[block] = kernels.stress_near(first, last, self.near, *parts, forces)
-
-        run_blocks(near, bounds, self.n_jobs)
-        cost = float(costs.sum())
-        for one in self.draws:
-            cost += self._far(one, parts, forces)
-        return cost, np.ascontiguousarray(forces.T)
-
-    def _far(self, one: Draw, parts: tuple[Any, ...], forces: NDArray[np.float64]) -> float:
-        """Return the cost that one draw estimates, and add its gradient to ``forces``."""
-        weight, costs = 1 / (DRAWS * one.probability), np.zeros(len(one.bounds) - 1)
-
-        def task(block: int, first: int, last: int) -> None:
-            arguments = (one.groups, *parts, self._scratch(), weight, forces)
-            costs[block] = kernels.stress_groups(first, last, *arguments)
-
-        run_blocks(task, one.bounds, self.n_jobs)
-        return weight * float(costs.sum())
-
-    def measures(self, Y: Floats, stress: Stress | None = None) -> NDArray[np.float64]:
-        """Return estimates of sum r, sum r², sum d², sum r d, sum (r - d)² and the cost, from the same sample."""
-        return np.asarray(np.mean([self._estimate(one, Y, stress or MetricStress()) for one in self.draws], axis=0))
-
-    def judge(self, Y: Floats, stress: Stress) -> tuple[NDArray[np.float64], float]:
-        """Return the same of a finished map, and the standard error of the last of them.
-
-        From all pairs up to ``EXACT_UP_TO`` rows, else from samples of its own: the map has been fitted to the first.
-        That of Sammon's stress is the error of the cost that is divided by sum r.
-        """
-        if self.n <= EXACT_UP_TO:
-            return self._of_all_pairs(Y, stress), 0.0
-        found = np.array(
-            [self._estimate(draw(self.rows, _FRESH_SIZE, self.dtype, self.rng), Y, stress) for _ in range(_FRESH)]
-        )
-        means = found.mean(axis=0)
-        costs = found[:, 5]
-        if isinstance(stress, Sammon):
-            costs = costs - means[5] / means[0] * found[:, 0]
-        return means, float(costs.std(ddof=1) / np.sqrt(_FRESH))
-
-    def _estimate(self, one: Draw, Y: Floats, stress: Stress) -> NDArray[np.float64]:
-        from nearfar.divergences.stress import constants_of
-
-        constants = constants_of(np.float64)  # type: ignore[no-untyped-call]
-        parts = (self.dtype.type(self.scale), self._points(Y), stress.family, constants)
-        bounds = even_bounds(self.n, _SAMPLE_ROWS)
-        totals, near = np.zeros((len(one.bounds) - 1, 6)), np.zeros((len(bounds) - 1, 2, 6))
-
-        def groups(block: int, first: int, last: int) -> None:
-            kernels.measure_groups(first, last, one.groups, *parts, self._scratch(), totals[block])
-
-        def pairs(block: int, first: int, last: int) -> None:
-            arguments = (self.near, one.members, *parts, self._scratch(), *near[block])
-            kernels.measure_near(first, last, *arguments)
-
-        run_blocks(groups, one.bounds, self.n_jobs)
-        run_blocks(pairs, bounds, self.n_jobs)
-        every, within = near.sum(axis=0)
-        return np.asarray(every + (totals.sum(axis=0) - within) / one.probability)
-
-    def _of_all_pairs(self, Y: Floats, stress: Stress) -> NDArray[np.float64]:
-        from nearfar.divergences.stress import constants_of
-
-        constants = constants_of(np.float64)  # type: ignore[no-untyped-call]
-        parts = (self.dtype.type(self.scale), self._points(Y), stress.family, constants)
-        totals = np.zeros((len(tile_bounds(self.rows)) - 1, 6))
-
-        def add(block: int, first: int, start: int, tile: Floats) -> None:
-            _mds_kernels.measure_tile(first, start, tile, *parts, self._scratch(), totals[block])
-
-        each_tile(self.rows, add)
-        return np.asarray(totals.sum(axis=0))
-
-    def _near(self, owner: str, metric: Any, k: int) -> tuple[Any, ...]:
-        """Return the near pairs as the kernels have them; a pair within a group is taken out there by its weight."""
-        from nearfar.relations.neighbors import neighbor_index
-
-        X = self.rows.X
-        if k == 0:
-            empty = np.empty(0, np.int32)
-            return np.zeros(self.n + 1, np.int64), empty, np.empty(0, self.dtype), np.empty(0, self.dtype)
-        index = neighbor_index(owner, X, metric=metric, method="auto", n_jobs=self.n_jobs, random_state=self.rng)
-        found = index.neighbors(k)
-        here, there = np.repeat(np.arange(self.n), k), found.indices.ravel().astype(np.int64)
-        codes = np.minimum(here, there) * self.n + np.maximum(here, there)
-        codes, first = np.unique(codes, return_index=True)
-        low, high = codes // self.n, codes % self.n
-        lengths = self._lengths(low, high, found.distances.ravel()[first])
-        weights = np.ones(len(codes))
-        for one in self.draws:
-            weights -= (one.members[low] == one.members[high]) / (DRAWS * one.probability)
-        rows, others = np.concatenate([low, high]), np.concatenate([high, low])
-        order = np.lexsort((others, rows))
-        indptr = np.concatenate([[0], np.cumsum(np.bincount(rows, minlength=self.n))])
-        values = (np.concatenate([part, part])[order].astype(self.dtype) for part in (lengths, weights))
-        return indptr, others[order].astype(np.int32), *values
-
-    def _lengths(self, low: NDArray[Any], high: NDArray[Any], found: Floats) -> Floats:
-        """Return the distances of pairs: those that were found, anew where they are computed in double precision."""
-        if self.dtype == np.float32 or not isinstance(self.rows, EuclideanRows):
-            return found
-        gaps = self.rows.X[low] - self.rows.X[high]
-        return np.asarray(np.sqrt(np.einsum("ij,ij->i", gaps, gaps)))
-
-    def _points(self, Y: Floats) -> Floats:
-        return np.ascontiguousarray(np.asarray(Y).T, dtype=self.dtype)
-
-    def _scratch(self) -> Floats:
-        return np.empty((2, _mds_kernels.BLOCK), self.dtype)
+    each_tile(rows, keep)
+    return flat
