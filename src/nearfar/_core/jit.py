@@ -189,7 +189,7 @@ def _parts(value: Any, seen: dict[int, Any]) -> Iterator[bytes]:
     seen[id(value)] = value
     if isinstance(value, Dispatcher):
         function = value.py_func
-        options = sorted((name, repr(option)) for name, option in value.targetoptions.items())
+        options = sorted((name, _text(option)) for name, option in value.targetoptions.items())
         yield f"{function.__module__} {function.__qualname__} {options} {function.__defaults__!r}".encode()
         yield from _of_code(function.__code__)
         for name in _names(function.__code__):
@@ -215,7 +215,12 @@ def _parts_named(name: str, value: Any, seen: dict[int, Any]) -> Iterator[bytes]
     elif isinstance(value, np.ndarray):
         yield f"{name} {value.dtype} {value.shape}".encode() + value.tobytes()
     else:
-        yield f"{name} {value!r}".encode()
+        yield f"{name} {_text(value)}".encode()
+
+
+def _text(value: Any) -> str:
+    """Return what tells a value from others; a set has no order of its own, and another one in each process."""
+    return repr(sorted(map(repr, value)) if isinstance(value, (set, frozenset)) else value)
 
 
 def _names(code: types.CodeType) -> set[str]:
@@ -229,7 +234,7 @@ def _of_code(code: types.CodeType) -> Iterator[bytes]:
         if isinstance(const, types.CodeType):
             yield from _of_code(const)
         else:
-            yield repr(sorted(map(repr, const)) if isinstance(const, frozenset) else const).encode()
+            yield _text(const).encode()
 
 
 @cache
