@@ -35,6 +35,7 @@ from numba.core.caching import _Cache
 from numba.core.compiler import CompileResult
 from numba.core.dispatcher import Dispatcher
 
+from nearfar._core.vector import FAST
 from nearfar.errors import NearfarWarning
 
 _PACKAGE = Path(__file__).resolve().parents[1]
@@ -58,6 +59,47 @@ def jit(function: Callable[..., Any] | None = None, /, **options: Any) -> Any:
     dispatcher = compile_later(nogil=True, no_cfunc_wrapper=True, **options)(function)
     dispatcher._cache = MachineCode(dispatcher)
     return dispatcher
+
+
+def compiled(function: Callable[..., Any]) -> Dispatcher:
+    """Return the compiled form of a function of numbers that a user wrote: plain Python, or compiled by numba.
+
+    Its name is extended by what it was made from: machine code of several functions of one name, from several
+    processes, may meet in one process.
+    """
+    if not isinstance(function, Dispatcher):
+        known = function.__dict__.get("_nearfar_compiled")
+        if known is not None:
+            return known
+        dispatcher: Dispatcher = jit(function, fastmath=FAST, error_model="numpy")
+    else:
+        dispatcher = function
+    if isinstance(dispatcher._cache, MachineCode) and function is dispatcher:
+        return dispatcher
+    given = dispatcher.py_func
+    copy = types.FunctionType(given.__code__, given.__globals__, given.__name__, given.__defaults__, given.__closure__)
+    copy.__module__, copy.__doc__ = given.__module__, given.__doc__
+    copy.__qualname__ = f"{given.__qualname__}_{source_digest(dispatcher).hex()[:16]}"
+    made: Dispatcher = jit(copy, fastmath=FAST, error_model="numpy")
+    function.__dict__["_nearfar_compiled"] = made
+    return made
+
+
+@cache
+def bind(function: Dispatcher, functions: Any) -> Any:
+    """Return a compiled function with its first argument fixed: a tuple of compiled functions that it calls.
+
+    A compiled function may take others as an argument, and is compiled for each of them anew; but numba takes fifty
+    microseconds to look at such an argument, in every call. So they are bound.
+    """
+
+    def bound(*args):  # type: ignore[no-untyped-def]
+        return function(functions, *args)
+
+    given = function.py_func
+    bound.__module__, bound.__name__ = given.__module__, given.__name__
+    bound.__qualname__ = f"{given.__qualname__}_{_hash(_parts_named('functions', functions, {})).hex()[:16]}"
+    return jit(bound, **{name: function.targetoptions[name] for name in ("fastmath", "error_model")})
 
 
 class MachineCode(_Cache):
@@ -119,7 +161,7 @@ class MachineCode(_Cache):
 
     def _path(self, sig: Any, target_context: Any) -> Path | None:
         folder = cache_folder() if self._enabled else None
-        if folder is None:
+        if folder is None or "CPUDispatcher(" in repr(sig):  # one that takes functions is kept with what binds them
             return None
         machine = repr(target_context.codegen().magic_tuple())
         digest = hashlib.blake2b(digest_size=_DIGEST)
@@ -175,11 +217,15 @@ def source_digest(dispatcher: Dispatcher) -> bytes:
     """
     known = dispatcher.__dict__.get("_nearfar_digest")
     if known is None:
-        digest = hashlib.blake2b(digest_size=_DIGEST)
-        for part in sorted(_parts(dispatcher, {})):
-            digest.update(len(part).to_bytes(8, "little") + part)
-        known = dispatcher.__dict__["_nearfar_digest"] = digest.digest()
+        known = dispatcher.__dict__["_nearfar_digest"] = _hash(_parts(dispatcher, {}))
     return bytes(known)
+
+
+def _hash(parts: Iterator[bytes]) -> bytes:
+    digest = hashlib.blake2b(digest_size=_DIGEST)
+    for part in sorted(parts):
+        digest.update(len(part).to_bytes(8, "little") + part)
+    return digest.digest()
 
 
 def _parts(value: Any, seen: dict[int, Any]) -> Iterator[bytes]:
@@ -210,7 +256,12 @@ _FOREIGN = frozenset({"numba", "numpy", "llvmlite", "math", "builtins", "typing"
 
 
 def _parts_named(name: str, value: Any, seen: dict[int, Any]) -> Iterator[bytes]:
-    if isinstance(value, (Dispatcher, types.ModuleType)) or callable(value):
+    if isinstance(value, Dispatcher):
+        yield f"{name} is {value.py_func.__module__}.{value.py_func.__qualname__}".encode()
+    if isinstance(value, tuple):
+        for k, item in enumerate(value):
+            yield from _parts_named(f"{name}[{k}]", item, seen)
+    elif isinstance(value, (Dispatcher, types.ModuleType)) or callable(value):
         yield from _parts(value, seen)
     elif isinstance(value, np.ndarray):
         yield f"{name} {value.dtype} {value.shape}".encode() + value.tobytes()
