@@ -278,6 +278,7 @@ def test_a_map_refuses_it_for_four_components() -> None:
 
 def test_three_components_of_many_points_take_it() -> None:
     from nearfar.divergences import KL, NeRV
+
     kinds = {(2, 3000): ExactField, (2, 9000): MeshField, (3, 3000): ExactField, (3, 9000): BarnesHutField}
     for (d, n), kind in kinds.items():
         assert type(nf.TSNE(d)._field(n, KL())) is kind

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from scipy.special import rel_entr
 
-from nearfar.contracts import Divergence
 from nearfar import divergences as divergences_module
+from nearfar.contracts import Divergence
 from nearfar.divergences import KL, Accuracy, Formulas, JensenShannon, NeRV, ReverseKL
 from nearfar.divergences.probability import as_divergence, floored, linear_formulas, strength_of
 from nearfar.errors import InputError

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from sklearn.base import clone
 
 from nearfar import kernels as _kernels
-from nearfar._core.vector import FAST
 from nearfar._core.jit import bind, jit
+from nearfar._core.vector import FAST
 from nearfar.contracts import Kernel as KernelContract
 from nearfar.errors import InputError
 from nearfar.kernels import (

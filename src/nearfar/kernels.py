@@ -523,13 +523,13 @@ def _precise(x, one):
     return ln(u) + (x - (u - one)) / u
 
 
-def _precise_ln1p(x, one):  # noqa: ARG001
+def _precise_ln1p(x, one):
     """ln(1 + x), x >= 0, with a small relative error also where x is small: with many degrees of freedom it is."""
     return np.log1p(x)
 
 
 @overload(_precise_ln1p)
-def _precise_ln1p_overload(x, one):  # noqa: ARG001
+def _precise_ln1p_overload(x, one):
     return lambda x, one: _precise(x, one)
 
 

@@ -67,21 +67,17 @@ def compiled(function: Callable[..., Any]) -> Dispatcher:
     Its name is extended by what it was made from: machine code of several functions of one name, from several
     processes, may meet in one process.
     """
-    if not isinstance(function, Dispatcher):
-        known = function.__dict__.get("_nearfar_compiled")
-        if known is not None:
-            return known
-        dispatcher: Dispatcher = jit(function, fastmath=FAST, error_model="numpy")
-    else:
-        dispatcher = function
-    if isinstance(dispatcher._cache, MachineCode) and function is dispatcher:
-        return dispatcher
-    given = dispatcher.py_func
-    copy = types.FunctionType(given.__code__, given.__globals__, given.__name__, given.__defaults__, given.__closure__)
-    copy.__module__, copy.__doc__ = given.__module__, given.__doc__
-    copy.__qualname__ = f"{given.__qualname__}_{source_digest(dispatcher).hex()[:16]}"
-    made: Dispatcher = jit(copy, fastmath=FAST, error_model="numpy")
-    function.__dict__["_nearfar_compiled"] = made
+    if isinstance(function, Dispatcher) and isinstance(function._cache, MachineCode):
+        return function
+    made: Dispatcher | None = function.__dict__.get("_nearfar_compiled")
+    if made is None:
+        given = getattr(function, "py_func", function)
+        names = given.__name__, given.__defaults__, given.__closure__
+        copy = types.FunctionType(given.__code__, given.__globals__, *names)
+        copy.__module__ = given.__module__
+        source = source_digest(function if isinstance(function, Dispatcher) else jit(function))
+        copy.__qualname__ = f"{given.__qualname__}_{source.hex()[:16]}"
+        made = function.__dict__["_nearfar_compiled"] = jit(copy, fastmath=FAST, error_model="numpy")
     return made
 
 
@@ -93,7 +89,7 @@ def bind(function: Dispatcher, functions: Any) -> Any:
     microseconds to look at such an argument, in every call. So they are bound.
     """
 
-    def bound(*args):  # type: ignore[no-untyped-def]
+    def bound(*args):
         return function(functions, *args)
 
     given = function.py_func

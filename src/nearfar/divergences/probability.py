@@ -4,6 +4,7 @@ Source: Melville, "Deriving embedding gradients" (sneer documentation); NeRV: Ve
 al. 2013 (JSE). The signs of two of the printed derivatives are put right: reverse KL is ln(q/p) + 1, Jensen-Shannon
 +(1/kappa) ln(q/z); see the page on sources.
 """
+# mypy: disable-error-code="misc,no-any-return,no-untyped-call,no-untyped-def,untyped-decorator"
 
 from __future__ import annotations
 
@@ -64,13 +65,14 @@ class Formulas(NamedTuple):
     entry_cost : callable
         ``entry_cost(p, q, log_q, *parameters)``: c(p, q) - c(0, q).
     strength : callable, optional
-        ``strength(u, q, *parameters)``: how strongly a pair is drawn together, ``-q (dc/dq(p, q) - dc/dq(0, q))``, as far
-        as that depends on q; 0 where p = 0. None where nothing does.
+        ``strength(u, q, *parameters)``: how strongly a pair is drawn together, ``-q (dc/dq(p, q) - dc/dq(0, q))``, as
+        far as that depends on q; 0 where p = 0. None where nothing does.
     parameters : tuple of float, default=()
     prepared : callable, optional
         ``prepared(p)`` is the u of ``strength`` for an array of all p, computed once; by default p itself.
     fixed : callable, optional
-        ``fixed(p)``: the part of the strength that does not depend on q, for an array of all p; by default there is none.
+        ``fixed(p)``: the part of the strength that does not depend on q, for an array of all p; by default there is
+        none.
     far_log : float, default=0.0
     constant : float, default=0.0
 
@@ -122,7 +124,7 @@ class Divergence(Part):
 
 
 @jit(fastmath=FAST, error_model="numpy")
-def no_strength(u, q, *_):  # noqa: ARG001
+def no_strength(u, q, *_):
     """Return 0: nothing of the strength depends on q."""
     return q - q
 
@@ -481,7 +483,7 @@ def as_divergence(owner: str, divergence: object) -> Any:
 
 
 def _check_derivative(owner: str, divergence: Any) -> None:
-    """Refuse a derivative that is not that of the value, by differences at some points, and formulas of another cost."""
+    """Refuse a derivative that is not that of the value, by differences at some points; formulas of another cost."""
     p, q = (side.ravel() for side in np.meshgrid([0.0, 0.003, 0.04, 0.3], [1e-4, 0.002, 0.05, 0.4]))
     step, uniform = 1e-5 * q, 0.01
     floor: Any = (uniform,) if getattr(divergence, "floor", 0.0) else ()

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, ClassVar, Literal
 
 import numpy as np
@@ -192,11 +193,16 @@ class ExactField(FieldPart):
             given = [ones if k is None or charges[k] is None else charges[k] for k in asked]
             outs = [np.empty((1 + len(Y), n if k is not None else 0), dtype) for k in (0, asked[1])]
             shared = Y, (0,) * len(Y), kernel.typed(dtype), tuple(given), tuple(outs)
-            run_blocks(lambda _block, start, stop: sums(*shared, start, stop), even_bounds(n, _ROWS), n_jobs)  # noqa: B023
+            task = partial(_sum_rows, sums, shared)
+            run_blocks(task, even_bounds(n, _ROWS), n_jobs)
             for k, out in zip(asked, outs, strict=True):
                 if k is not None:
                     potentials[k] = Potential(out[0], np.ascontiguousarray(out[1 : 1 + d].T))
         return [potentials[k] for k in range(len(terms))]
+
+
+def _sum_rows(sums: Any, shared: tuple[Any, ...], _block: int, start: int, stop: int) -> None:
+    sums(*shared, start, stop)
 
 
 def linear_kernel(owner: str, kernel: object) -> CompiledKernel:
@@ -232,12 +238,12 @@ def term_charges(owner: str, term: Term, n: int, dtype: Any) -> Floats | None:
 CHUNK = 1024  # others whose sums stay in the type of the positions; the chunks are added up in float64
 
 
-@jit(fastmath=FAST, error_model="numpy")
+@jit(fastmath=FAST, error_model="numpy", forceinline=True)
 def pair_sums(functions, Y, dims, parameters, charges, outs, start, stop):
     """Write values and gradients of rows ``start`` to ``stop``, in two or three dimensions.
 
-    ``Y`` has shape (d, n), ``dims`` is a tuple of length d. ``charges`` and ``outs``, of shape (1 + d, n), are those of w
-    and of the entropy.
+    ``Y`` has shape (d, n), ``dims`` is a tuple of length d. ``charges`` and ``outs``, of shape (1 + d, n), are those of
+    w and of the entropy.
     """
     n = Y.shape[1]
     sums = np.empty(8)
@@ -264,7 +270,7 @@ def store(sums, at, i, out):
         out[k, i] = -2.0 * sums[at + k]
 
 
-@jit(fastmath=FAST, error_model="numpy")
+@jit(fastmath=FAST, error_model="numpy", forceinline=True)
 def add_chunk(kernel, with_entropy, Y, dims, i, first, last, parameters, charges, sums):
     """Add the others ``first`` to ``last``: sum of c V and of -c V' (y_i - y_j), for w in sums[:4], entropy behind."""
     k2 = len(dims) - 1
@@ -306,7 +312,7 @@ def add_chunk(kernel, with_entropy, Y, dims, i, first, last, parameters, charges
         sums[7] += e3
 
 
-@jit(fastmath=FAST, error_model="numpy")
+@jit(fastmath=FAST, error_model="numpy", forceinline=True)
 def pair_sums_any(functions, Y, dims, parameters, charges, outs, start, stop):  # noqa: ARG001 - as pair_sums
     """Write the same for any number of dimensions: chunk by chunk, through short buffers."""
     d, n = Y.shape
@@ -326,7 +332,7 @@ def pair_sums_any(functions, Y, dims, parameters, charges, outs, start, stop):  
             store(sums[1], 0, i, outs[1])
 
 
-@jit(fastmath=FAST, error_model="numpy")
+@jit(fastmath=FAST, error_model="numpy", forceinline=True)
 def _add_chunk_any(kernel, with_entropy, Y, i, first, last, parameters, charges, buffers, sums):
     m, scalar = last - first, Y.dtype.type
     weight_charge, entropy_charge = charges[0][first:last], charges[1][first:last]

@@ -457,7 +457,8 @@ class NeighborEmbedding(FrameOutput):
         """Return what ``far`` says about sampled pairs, None if it says another thing."""
         if isinstance(self.far, str):
             return NoisePairs() if self.far == "noise" else None
-        return self.far if hasattr(self.far, "n_samples") else None
+        far: Any = self.far
+        return far if hasattr(far, "n_samples") else None
 
     def _field(self, n: int, divergence: Any, *, per_point: bool = False) -> Field:
         """Return the far field that ``far`` names, or a fresh copy of the one given."""
@@ -813,7 +814,7 @@ early_exaggeration_iter, exaggeration, min_grad_norm, n_iter_without_progress, c
         kernel: Any,
         normalization: str,
         dtype: Any,
-        rng: np.random.Generator,
+        rng: np.random.Generator,  # noqa: ARG002
         n_jobs: int,
     ) -> Objective:
         owner = type(self).__name__

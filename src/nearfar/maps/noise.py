@@ -186,13 +186,13 @@ class NoiseObjective(NeighborObjective):
 
 
 # Compiled. Pairs of noise need no random number each. The points stand in a random circle, and a sample is a step along
-# it: with a step s every point r has the partner r + s, and is that of r - s. Steps are drawn evenly from 1 .. n - 1, so
-# for each point every other one is as likely. All reads are in order, so the loops vectorise, and nothing is scattered.
-# ``circle`` holds, twice in a row, the positions by component: r + s needs no modulo.
+# it: with a step s every point r has the partner r + s, and is that of r - s. Steps are drawn evenly from 1 .. n - 1,
+# so for each point every other one is as likely. All reads are in order, so the loops vectorise, and nothing is
+# scattered. ``circle`` holds, twice in a row, the positions by component: r + s needs no modulo.
 #
 # ``functions`` are those of the kernel, and whether it is "global". ``near`` is the pattern, p_ij and W_i of
-# each point; ``numbers`` are the parameters of the kernel, a, the exaggeration and a factor; ``out`` are the gradient and
-# the charges.
+# each point; ``numbers`` are the parameters of the kernel, a, the exaggeration and a factor; ``out`` are the gradient
+# and the charges.
 
 
 @jit
@@ -217,7 +217,7 @@ def noise_weights(kernel, circle, steps, parameters, out, start, stop):
             out[start + t] += kernel.weight(f[t], *parameters)
 
 
-@jit(fastmath=FAST, error_model="numpy")
+@jit(fastmath=FAST, error_model="numpy", forceinline=True)
 def noise_push(functions, noise, numbers, charges, out, start, stop):
     """Add factor * sum of c w'/w (y_i - y_k) over the noise in which a point is the first or the second.
 
@@ -274,7 +274,7 @@ def _squares(circle, shift, f, start):
             f[t] += difference * difference
 
 
-@jit(fastmath=FAST, error_model="numpy")
+@jit(fastmath=FAST, error_model="numpy", forceinline=True)
 def near_packed(functions, near, numbers, packed, out, start, stop):
     """Write factor * sum_j k_ij (-w'/w)(y_i - y_j), see ``_strength``, for two components in float32.
 
@@ -308,12 +308,11 @@ def near_packed(functions, near, numbers, packed, out, start, stop):
         gradient[i, 0], gradient[i, 1] = factor * gx, factor * gy
 
 
-@jit(fastmath=FAST, error_model="numpy")
+@jit(fastmath=FAST, error_model="numpy", forceinline=True)
 def near_any(functions, near, numbers, Y, out, start, stop):
     """Do what ``near_packed`` does, for any number of components and type of numbers: component by component."""
-    _, ranking = functions
+    ranking, factor = functions[1], numbers[3]
     indptr, columns, p, sums = near
-    _, a, _, factor = numbers
     gradient, charges = out
     offsets, f, _ = buffers(indptr, start, stop, Y)
     for i in range(start, stop):
@@ -330,12 +329,11 @@ def near_any(functions, near, numbers, Y, out, start, stop):
             gradient[i, c] = factor * g
 
 
-@jit(fastmath=FAST, error_model="numpy")
+@jit(fastmath=FAST, error_model="numpy", forceinline=True)
 def near_wide(functions, near, numbers, Y, out, start, stop):
     """Do what ``near_any`` does, neighbour by neighbour: quicker where a position fills a line of the cache."""
-    _, ranking = functions
+    ranking, factor = functions[1], numbers[3]
     indptr, columns, p, sums = near
-    _, a, _, factor = numbers
     gradient, charges = out
     offsets, f, _ = buffers(indptr, start, stop, Y)
     rows, zero = offsets.reshape(offsets.shape[1], offsets.shape[0]), gradient.dtype.type(0)
@@ -359,7 +357,7 @@ def near_wide(functions, near, numbers, Y, out, start, stop):
                 g[c] += strength * row[c]
 
 
-@jit(fastmath=FAST, error_model="numpy")
+@jit(fastmath=FAST, error_model="numpy", forceinline=True)
 def _to_strengths(functions, k, p, neighbors, sums, numbers, i):
     """Make of squared distances k_ij (-w'/w); return the charge."""
     kernel, ranking = functions
@@ -376,7 +374,7 @@ def _to_strengths(functions, k, p, neighbors, sums, numbers, i):
     return charge
 
 
-@jit(fastmath=FAST, error_model="numpy")
+@jit(fastmath=FAST, error_model="numpy", forceinline=True)
 def _strength(ranking, p, w, share, a, other, exaggeration):
     """Return k_ij, for p_ij = p_ji: both a pair's parts, i first and j first, in units of two for "local"."""
     if not ranking:
@@ -384,7 +382,7 @@ def _strength(ranking, p, w, share, a, other, exaggeration):
     return (exaggeration + exaggeration) * p - w * (share + p / (w + other))
 
 
-@jit(fastmath=FAST, error_model="numpy")
+@jit(fastmath=FAST, error_model="numpy", forceinline=True)
 def near_cost(functions, near, numbers, Y, start, stop):
     """Sum p_ij ln((w_ij + W) / w_ij) over the neighbours of some points, W being a or W_i; in float64."""
     kernel, ranking = functions

@@ -311,13 +311,14 @@ def row_sums(indptr: NDArray[Any], values: NDArray[Any]) -> NDArray[np.float64]:
 # are fetched by vector gathers, and all is done in one loop without intermediate arrays, which takes half the time.
 #
 # ``functions`` are those of the kernel, the strength of the divergence, and of what kind it is: whether it has a part
-# that is fixed, one that depends on q, and that in both directions. ``near`` is the pattern (columns are uint32: a sign would cost a check per access), and the arrays of
+# that is fixed, one that depends on q, and that in both directions: constants, since all is inlined where it is bound.
+# ``near`` is the pattern (columns are uint32: a sign would cost a check per access), and the arrays of
 # ``_set_strengths``. ``numbers`` are the parameters of kernel and divergence, 1/S (of each row, or one), a factor, and
 # what q is at least. ``out`` are the gradient, factor * sum_j (s_ij + s_ji)(-w'/w)(y_i - y_j), by pair half of it, and
 # the mass sum_j s_ij of what depends on q.
 
 
-@jit(fastmath=FAST, error_model="numpy")
+@jit(fastmath=FAST, error_model="numpy", forceinline=True)
 def attraction_packed(functions, near, numbers, packed, out, start, stop):
     """Write the forces of some rows, for two components in float32: the hot loop of all maps."""
     kernel, strength, kind = functions
@@ -349,7 +350,7 @@ def attraction_packed(functions, near, numbers, packed, out, start, stop):
         gradient[i, 0], gradient[i, 1] = factor * gx, factor * gy
 
 
-@jit(fastmath=FAST, error_model="numpy")
+@jit(fastmath=FAST, error_model="numpy", forceinline=True)
 def attraction(functions, near, numbers, Y, out, start, stop):
     """Do what ``attraction_packed`` does, for any number of components and type of numbers."""
     kernel, strength, kind = functions
@@ -379,7 +380,7 @@ def attraction(functions, near, numbers, Y, out, start, stop):
             gradient[i, c] = factor * g
 
 
-@jit(fastmath=FAST, error_model="numpy")
+@jit(fastmath=FAST, error_model="numpy", forceinline=True)
 def strengths(strength, kind, mine, t, q, limits):
     """Return the part of s_ij that depends on q, and s_ij + s_ji; by pair s_ij."""
     fixed, u_ij, u_ji = mine

@@ -30,8 +30,8 @@ from nearfar._core.threads import run_blocks
 from nearfar._core.vector import FAST
 from nearfar.contracts import Field, Floats
 from nearfar.far.fields import Term
-from nearfar.far.per_point import ExactPerPoint, NodeFields, family_of, per_point_kernel
-from nearfar.kernels import InhomogeneousStudentT, exp
+from nearfar.far.per_point import ExactPerPoint, NodeFields, per_point_kernel
+from nearfar.kernels import InhomogeneousStudentT, exp, family_of
 from nearfar.maps.objective import (
     NeighborObjective,
     buffers,
@@ -209,7 +209,7 @@ class NodesObjective(PerPointObjective):
 # Compiled, as in maps.objective; ``functions`` are those of (f, theta, 1, 1/2), ``parameters`` (theta, (1, 1/2)).
 
 
-@jit(fastmath=FAST, error_model="numpy")
+@jit(fastmath=FAST, error_model="numpy", forceinline=True)
 def attraction_per_point(functions, near, numbers, Y, out, start, stop):
     """Write factor * sum_j (s_ij g_ij + s_ji g_ji)(y_i - y_j), g = -w'/w, and the mass sum_j s_ij of what moves with Y.
 
@@ -244,7 +244,7 @@ def attraction_per_point(functions, near, numbers, Y, out, start, stop):
             gradient[i, c] = factor * g
 
 
-@jit(fastmath=FAST, error_model="numpy")
+@jit(fastmath=FAST, error_model="numpy", forceinline=True)
 def _one_way(strength, kind, near, t, q, parameters):
     """Return the part of s_ij that depends on q, and all of it."""
     fixed, u = near

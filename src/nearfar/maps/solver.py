@@ -93,7 +93,7 @@ class Descent:
         """Return the state after all phases; ``Y`` may be moved in place."""
         state = MapState(Y)
         total = sum(phase.n_iter for phase in phases)
-        given = {"callbacks": self.callbacks, "verbose": self.verbose, "unit": "iteration"}
+        given: Any = {"callbacks": self.callbacks, "verbose": self.verbose, "unit": "iteration"}
         with Trainer(self.owner, total, **given) as trainer:
             for phase in phases:
                 if not state.stopped:

@@ -210,7 +210,7 @@ def _raise_level(top, level, totals, sums):
         sums[0, c] *= scale
 
 
-@jit(fastmath=FAST, error_model="numpy")
+@jit(fastmath=FAST, error_model="numpy", forceinline=True)
 def _far(kernel, heavy, x, points, parameters, with_entropy, scratch):
     """Return ln S and sum q ln q over all points; write sum q g (x - y) and sum q ln q g (x - y) to sums[0], sums[1].
 
@@ -267,7 +267,7 @@ def _add_moments(x, points, start, charges, sums):
         sums[c] += moment
 
 
-@jit(fastmath=FAST, error_model="numpy")
+@jit(fastmath=FAST, error_model="numpy", forceinline=True)
 def row_cost(functions, x, row, model, scratch, gradient):
     """Return the cost of a row at x, and 2 sum p g, the curvature of its attraction; write its gradient.
 
@@ -405,7 +405,7 @@ def _move(x, step, share, box, gradient, y):
     return moved, slope
 
 
-@jit(fastmath=FAST)
+@jit(fastmath=FAST, forceinline=True)
 def _settle(functions, starts, row, model, limits, scratch, x):
     """Write to x the place of the lowest cost that BFGS with backtracking finds; return whether it came to rest.
 
@@ -449,7 +449,7 @@ def _settle(functions, starts, row, model, limits, scratch, x):
     return False
 
 
-@jit(fastmath=FAST, error_model="numpy")
+@jit(fastmath=FAST, error_model="numpy", forceinline=True)
 def place_rows(functions, indptr, rows, model, centre, limits, out):
     """Write the place of each row, the centre for one without neighbours; return how many did not come to rest."""
     points = model[0]
