@@ -12,19 +12,19 @@ from nearfar.divergences import Formulas as DivergenceFormulas
 from nearfar.kernels import Formulas, Kernel, exp, ln1p
 
 
-def _alpha_cost(p: Any, q: Any, log_q: Any, alpha: Any, scale: Any) -> Any:
-    return scale * (p**alpha * exp((scale / scale - alpha) * log_q) - alpha * p)
+def _alpha_cost(p: Any, q: Any, log_q: Any, one: Any, alpha: Any, scale: Any) -> Any:
+    return scale * (p**alpha * exp((one - alpha) * log_q) - alpha * p)
 
 
-def _alpha_strength(u: Any, q: Any, alpha: Any, scale: Any) -> Any:
-    return u * q * q ** (-alpha)
+def _alpha_strength(u: Any, q: Any, one: Any, alpha: Any, scale: Any) -> Any:
+    return u * q ** (one - alpha)
 
 
 @dataclass(frozen=True)
 class Alpha(Divergence):
     """Alpha-divergence, ``sum (p^a q^(1-a) - a p + (a - 1) q) / (a (a - 1))``, a > 0 and not 1.
 
-    KL(P‖Q) as a goes to 1, twice the squared Hellinger distance times two at 1/2, Pearson's chi squared, halved, at 2.
+    KL(P‖Q) as a goes to 1, four times the squared Hellinger distance at 1/2, half of Pearson's chi squared at 2.
     """
 
     alpha: float = 0.5
@@ -41,7 +41,7 @@ class Alpha(Divergence):
         return DivergenceFormulas(
             _alpha_cost,
             _alpha_strength,
-            parameters=(a, 1 / (a * (a - 1))),
+            parameters=(1.0, a, 1 / (a * (a - 1))),
             prepared=lambda p: np.asarray(p**a / a, p.dtype),
             constant=1 / a,  # the cost where p = 0 is q / a: its derivative is constant, for every a > 0
         )

@@ -615,8 +615,23 @@ def as_kernel(owner: str, kernel: object) -> Any:
         raise InputError(owner, "kernel", f"one of {names} or a kernel object", repr(kernel), "See nearfar.kernels.")
     made: Any = kernel
     if family_of(made) is None:
-        _check_slope(owner, made)
+        check_once(made, lambda: _check_slope(owner, made))
     return made
+
+
+def check_once(part: Any, check: Callable[[], None]) -> None:
+    """Check a part, unless an equal one has been found good."""
+    try:
+        good = part in _GOOD
+    except TypeError:  # no hash
+        check()
+        return
+    if not good:
+        check()
+        _GOOD.add(part)
+
+
+_GOOD: set[Any] = set()
 
 
 def _check_slope(owner: str, kernel: Any) -> None:
@@ -655,7 +670,7 @@ def compiled_kernel(kernel: Any) -> CompiledKernel | None:
     if formulas is None or any(np.ndim(value) for value in formulas.parameters):
         return None
     log_weight = compiled(formulas.log_weight)
-    weight = bind(_exp_of, log_weight) if formulas.weight is None else compiled(formulas.weight)
+    weight = bind(_exp_of, (None, log_weight)) if formulas.weight is None else compiled(formulas.weight)
     functions = KernelFunctions(None, log_weight, weight, compiled(formulas.neg_log_slope))
     steepness, heaviness = formulas.steepness, formulas.heaviness
     if steepness is None or heaviness is None:
@@ -670,8 +685,8 @@ def compiled_kernel(kernel: Any) -> CompiledKernel | None:
 
 
 @jit(fastmath=FAST, error_model="numpy")
-def _exp_of(log_weight, *args):
-    return exp(log_weight(*args))
+def _exp_of(functions, *args):
+    return exp(functions[1](*args))
 
 
 def family_of(kernel: object) -> Family | None:

@@ -22,7 +22,7 @@ from nearfar._core.parameters import Part
 from nearfar._core.vector import FAST
 from nearfar.contracts import Floats
 from nearfar.errors import InputError
-from nearfar.kernels import ln, ln1p
+from nearfar.kernels import check_once, ln, ln1p
 
 
 class Accuracy(NamedTuple):
@@ -478,7 +478,7 @@ def as_divergence(owner: str, divergence: object) -> Any:
         raise InputError(
             owner, "divergence", f"one of {names} or a divergence object", repr(divergence), "See nearfar.divergences."
         )
-    _check_derivative(owner, divergence)
+    check_once(divergence, lambda: _check_derivative(owner, divergence))
     return divergence
 
 
