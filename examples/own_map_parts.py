@@ -9,7 +9,7 @@ import numpy as np
 
 from nearfar.divergences import Divergence
 from nearfar.divergences import Formulas as DivergenceFormulas
-from nearfar.kernels import Formulas, Kernel, exp, ln1p
+from nearfar.kernels import Formulas, Kernel, exp, ln, ln1p
 
 
 def _alpha_cost(p: Any, q: Any, log_q: Any, one: Any, alpha: Any, scale: Any) -> Any:
@@ -17,7 +17,7 @@ def _alpha_cost(p: Any, q: Any, log_q: Any, one: Any, alpha: Any, scale: Any) ->
 
 
 def _alpha_strength(u: Any, q: Any, one: Any, alpha: Any, scale: Any) -> Any:
-    return u * q ** (one - alpha)
+    return u * exp((one - alpha) * ln(q))
 
 
 @dataclass(frozen=True)

@@ -119,7 +119,7 @@ def test_any_number_of_components(blobs, d):
 
 
 @pytest.mark.parametrize("far", ["exact", "fft"])
-@pytest.mark.parametrize("name", ["TSNE", "NeRV", "JSE"])
+@pytest.mark.parametrize("name", ["TSNE", "NeRV"])
 def test_same_bits_for_any_number_of_workers(rng, name, far):
     X = rng.normal(size=(900, 6))
     cls, own, *_ = RECIPES[name]
@@ -303,6 +303,11 @@ def test_a_callback_sees_progress_and_can_stop(blobs):
     np.testing.assert_array_equal(seen[-1].state.X, est.embedding_)
 
 
+def test_a_callback_may_answer_with_what_is_true(blobs):
+    est = nf.TSNE(**SHORT, callbacks=[lambda progress: np.True_ if progress.epoch == 100 else np.False_]).fit(blobs[0])
+    assert est.n_iter_ == 100
+
+
 def test_it_stops_at_rest_and_without_progress(blobs):
     long = {**SHORT, "max_iter": 5000}
     assert nf.SSNE(**long, min_grad_norm=1e-3).fit(blobs[0]).n_iter_ < 1000
@@ -340,7 +345,7 @@ EXPECTED = {
 }
 
 
-@pytest.mark.parametrize("name", ["NeighborEmbedding", "TSNE", "NeRV"])
+@pytest.mark.parametrize("name", ["NeighborEmbedding", pytest.param("NeRV", marks=pytest.mark.slow)])
 @pytest.mark.filterwarnings("ignore")
 def test_checks_of_scikit_learn(name):
     est = getattr(nf, name)(perplexity=3, max_iter=30, early_exaggeration_iter=10, random_state=0, n_jobs=1)
