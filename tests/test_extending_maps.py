@@ -272,7 +272,6 @@ def test_what_contradicts_itself_is_refused(data, parts, message):
 
 def test_t_sne_in_eighty_lines_is_t_sne():
     from sklearn.datasets import load_digits
-
     from tsne_in_80_lines import tsne
 
     assert len((EXAMPLES / "tsne_in_80_lines.py").read_text().splitlines()) <= 80

@@ -86,12 +86,14 @@ def bind(function: Dispatcher, functions: Any) -> Any:
     """Return a compiled function with its first argument fixed: a tuple of compiled functions that it calls.
 
     A compiled function may take others as an argument, and is compiled for each of them anew; but numba takes fifty
-    microseconds to look at such an argument, in every call. So they are bound.
+    microseconds to look at such an argument, in every call. So they are bound. With ``inline="always"`` the function
+    is compiled as a part of the bound one alone.
     """
-
-    def bound(*args):
-        return function(functions, *args)
-
+    code = function.py_func.__code__
+    names = ", ".join(code.co_varnames[1 : code.co_argcount]) or "*args"
+    scope = {"function": function, "functions": functions}
+    exec(f"def bound({names}): return function(functions, {names})", scope)
+    bound: Any = scope["bound"]
     given = function.py_func
     bound.__module__, bound.__name__ = given.__module__, given.__name__
     bound.__qualname__ = f"{given.__qualname__}_{_hash(_parts_named('functions', functions, {})).hex()[:16]}"

@@ -205,7 +205,7 @@ def _root_of_covariance(moments, root):
                 root[a, c] = entry / root[c, c]
 
 
-@jit(fastmath=FAST, error_model="numpy", forceinline=True)
+@jit(fastmath=FAST, error_model="numpy", inline="always")
 def leaf_sums(functions, tree, bodies, points, parameters, limits, leaves, outs):
     """Write values and gradients for the points of some leaves.
 

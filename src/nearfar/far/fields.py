@@ -238,7 +238,7 @@ def term_charges(owner: str, term: Term, n: int, dtype: Any) -> Floats | None:
 CHUNK = 1024  # others whose sums stay in the type of the positions; the chunks are added up in float64
 
 
-@jit(fastmath=FAST, error_model="numpy", forceinline=True)
+@jit(fastmath=FAST, error_model="numpy", inline="always")
 def pair_sums(functions, Y, dims, parameters, charges, outs, start, stop):
     """Write values and gradients of rows ``start`` to ``stop``, in two or three dimensions.
 
@@ -312,7 +312,7 @@ def add_chunk(kernel, with_entropy, Y, dims, i, first, last, parameters, charges
         sums[7] += e3
 
 
-@jit(fastmath=FAST, error_model="numpy", forceinline=True)
+@jit(fastmath=FAST, error_model="numpy", inline="always")
 def pair_sums_any(functions, Y, dims, parameters, charges, outs, start, stop):  # noqa: ARG001 - as pair_sums
     """Write the same for any number of dimensions: chunk by chunk, through short buffers."""
     d, n = Y.shape

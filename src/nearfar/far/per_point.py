@@ -94,7 +94,7 @@ def _parts_of(kernel: Any) -> tuple[Family, Array]:
     return family, np.asarray(getattr(kernel, family.parameter), np.float64)
 
 
-@jit(fastmath=FAST, error_model="numpy")
+@jit(fastmath=FAST, error_model="numpy", inline="always")
 def pair_sums(kernel, Y, parameters, shares, by_row, charges, out, start, stop):
     """Write value and gradient of a potential at rows ``start`` to ``stop``; ``Y`` has shape (d, n).
 

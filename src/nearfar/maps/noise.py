@@ -206,7 +206,7 @@ def lay_out(Y, order, circle, start, stop):
             circle[c, n + r] = value
 
 
-@jit(fastmath=FAST, error_model="numpy")
+@jit(fastmath=FAST, error_model="numpy", inline="always")
 def noise_weights(kernel, circle, steps, parameters, out, start, stop):
     """Write W_r, the sum of w over the partners of each point."""
     f = np.empty(stop - start, circle.dtype)
@@ -217,7 +217,7 @@ def noise_weights(kernel, circle, steps, parameters, out, start, stop):
             out[start + t] += kernel.weight(f[t], *parameters)
 
 
-@jit(fastmath=FAST, error_model="numpy", forceinline=True)
+@jit(fastmath=FAST, error_model="numpy", inline="always")
 def noise_push(functions, noise, numbers, charges, out, start, stop):
     """Add factor * sum of c w'/w (y_i - y_k) over the noise in which a point is the first or the second.
 
@@ -250,7 +250,7 @@ def noise_push(functions, noise, numbers, charges, out, start, stop):
             out[order[start + t], c] -= factor * total[c, t]
 
 
-@jit(fastmath=FAST, error_model="numpy")
+@jit(fastmath=FAST, error_model="numpy", inline="always")
 def noise_cost(kernel, circle, steps, parameters, a, start, stop):
     """Return the sum of ln(1 + w / a) over the noise of some points, in float64."""
     f, cost = np.empty(stop - start, circle.dtype), 0.0
@@ -274,7 +274,7 @@ def _squares(circle, shift, f, start):
             f[t] += difference * difference
 
 
-@jit(fastmath=FAST, error_model="numpy", forceinline=True)
+@jit(fastmath=FAST, error_model="numpy", inline="always")
 def near_packed(functions, near, numbers, packed, out, start, stop):
     """Write factor * sum_j k_ij (-w'/w)(y_i - y_j), see ``_strength``, for two components in float32.
 
@@ -308,7 +308,7 @@ def near_packed(functions, near, numbers, packed, out, start, stop):
         gradient[i, 0], gradient[i, 1] = factor * gx, factor * gy
 
 
-@jit(fastmath=FAST, error_model="numpy", forceinline=True)
+@jit(fastmath=FAST, error_model="numpy", inline="always")
 def near_any(functions, near, numbers, Y, out, start, stop):
     """Do what ``near_packed`` does, for any number of components and type of numbers: component by component."""
     ranking, factor = functions[1], numbers[3]
@@ -329,7 +329,7 @@ def near_any(functions, near, numbers, Y, out, start, stop):
             gradient[i, c] = factor * g
 
 
-@jit(fastmath=FAST, error_model="numpy", forceinline=True)
+@jit(fastmath=FAST, error_model="numpy", inline="always")
 def near_wide(functions, near, numbers, Y, out, start, stop):
     """Do what ``near_any`` does, neighbour by neighbour: quicker where a position fills a line of the cache."""
     ranking, factor = functions[1], numbers[3]
@@ -382,7 +382,7 @@ def _strength(ranking, p, w, share, a, other, exaggeration):
     return (exaggeration + exaggeration) * p - w * (share + p / (w + other))
 
 
-@jit(fastmath=FAST, error_model="numpy", forceinline=True)
+@jit(fastmath=FAST, error_model="numpy", inline="always")
 def near_cost(functions, near, numbers, Y, start, stop):
     """Sum p_ij ln((w_ij + W) / w_ij) over the neighbours of some points, W being a or W_i; in float64."""
     kernel, ranking = functions

@@ -318,7 +318,7 @@ def row_sums(indptr: NDArray[Any], values: NDArray[Any]) -> NDArray[np.float64]:
 # the mass sum_j s_ij of what depends on q.
 
 
-@jit(fastmath=FAST, error_model="numpy", forceinline=True)
+@jit(fastmath=FAST, error_model="numpy", inline="always")
 def attraction_packed(functions, near, numbers, packed, out, start, stop):
     """Write the forces of some rows, for two components in float32: the hot loop of all maps."""
     kernel, strength, kind = functions
@@ -350,7 +350,7 @@ def attraction_packed(functions, near, numbers, packed, out, start, stop):
         gradient[i, 0], gradient[i, 1] = factor * gx, factor * gy
 
 
-@jit(fastmath=FAST, error_model="numpy", forceinline=True)
+@jit(fastmath=FAST, error_model="numpy", inline="always")
 def attraction(functions, near, numbers, Y, out, start, stop):
     """Do what ``attraction_packed`` does, for any number of components and type of numbers."""
     kernel, strength, kind = functions
@@ -396,7 +396,7 @@ def strengths(strength, kind, mine, t, q, limits):
     return s, both
 
 
-@jit(fastmath=FAST, error_model="numpy")
+@jit(fastmath=FAST, error_model="numpy", inline="always")
 def near_cost(functions, pattern, parameters, numbers, Y, start, stop):
     """Sum over the pattern of what its entries add to the cost of the rest, in float64."""
     kernel, entry_cost = functions

@@ -209,7 +209,7 @@ class NodesObjective(PerPointObjective):
 # Compiled, as in maps.objective; ``functions`` are those of (f, theta, 1, 1/2), ``parameters`` (theta, (1, 1/2)).
 
 
-@jit(fastmath=FAST, error_model="numpy", forceinline=True)
+@jit(fastmath=FAST, error_model="numpy", inline="always")
 def attraction_per_point(functions, near, numbers, Y, out, start, stop):
     """Write factor * sum_j (s_ij g_ij + s_ji g_ji)(y_i - y_j), g = -w'/w, and the mass sum_j s_ij of what moves with Y.
 
@@ -257,7 +257,7 @@ def _one_way(strength, kind, near, t, q, parameters):
     return s, both
 
 
-@jit(fastmath=FAST, error_model="numpy")
+@jit(fastmath=FAST, error_model="numpy", inline="always")
 def near_cost_per_point(functions, pattern, parameters, numbers, Y, start, stop):
     """Sum over the pattern of what its entries add to the cost of the rest, in float64."""
     kernel, entry_cost = functions
@@ -277,7 +277,7 @@ def near_cost_per_point(functions, pattern, parameters, numbers, Y, start, stop)
     return cost
 
 
-@jit(fastmath=FAST, error_model="numpy")
+@jit(fastmath=FAST, error_model="numpy", inline="always")
 def near_rises(kernel, pattern, parameters, Y, out, start, stop):
     """Write sum_j p_ij d ln w_ij / d theta_i."""
     (indptr, columns, p_ij), (theta, units) = pattern, parameters

@@ -449,7 +449,7 @@ def _settle(functions, starts, row, model, limits, scratch, x):
     return False
 
 
-@jit(fastmath=FAST, error_model="numpy", forceinline=True)
+@jit(fastmath=FAST, error_model="numpy", inline="always")
 def place_rows(functions, indptr, rows, model, centre, limits, out):
     """Write the place of each row, the centre for one without neighbours; return how many did not come to rest."""
     points = model[0]
