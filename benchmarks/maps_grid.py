@@ -25,7 +25,6 @@ import nearfar as nf
 from _common import ResultFile, say, timed
 from _map_data import fashion
 from nearfar.far import ExactField, MeshField, Potential, Term
-from nearfar.maps.neighbor import tolerance_of
 from nearfar.maps.objective import NeighborObjective
 
 KEYS = ("part", "n", "divergence", "kernel", "normalization")
@@ -121,7 +120,8 @@ def measure_forces(file: ResultFile, n: int) -> None:
         for k in EARLY_MOMENTS:
             seen[k] = estimator(parts, far="fft", max_iter=k).fit(affinities).embedding_
         estimator(parts, far="fft", max_iter=max(MOMENTS), callbacks=[keep]).fit(affinities)
-        field = MeshField(tolerance_of(DIVERGENCES[parts["divergence"]], n))  # as far="fft" has it
+        accuracy = DIVERGENCES[parts["divergence"]].accuracy
+        field = MeshField(accuracy.few if n < accuracy.many_from else accuracy.many)  # as far="fft" has it
         mesh = objective_of(affinities, parts, field, np.float32)
         exact = objective_of(affinities, parts, ExactField(), np.float64)
         near = objective_of(affinities, parts, WithoutForces(ExactField()), np.float64)

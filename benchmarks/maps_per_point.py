@@ -24,9 +24,9 @@ from _map_data import fashion
 from nearfar.far import ExactField, MeshField
 from nearfar.far.per_point import FAMILIES, NodeFields
 from nearfar.kernels import StudentT
-from nearfar.maps.neighbor import PER_POINT_TOLERANCE, tolerance_of
+from nearfar.maps.neighbor import PER_POINT_TOLERANCE
 from nearfar.maps.objective import NeighborObjective, value_and_gradient
-from nearfar.maps.per_point import NODE_ERROR, NodesObjective
+from nearfar.maps.per_point import NodesObjective
 
 KEYS = ("part", "n", "kernel", "low", "high", "error")
 RANGES = [("Exponential", 0.3, 3.0), ("Exponential", 0.1, 10.0), ("InhomogeneousStudentT", 1.0, 10.0),
@@ -88,12 +88,12 @@ def measure_time(file: ResultFile, n: int, n_jobs: int) -> None:
     affinities = nf.Affinities(perplexity=30, random_state=0, n_jobs=n_jobs).fit(fashion(n)[0])
     P = affinities.relation_.to_scipy()
     Y = nf.TASNE(random_state=0, max_iter=400, n_jobs=n_jobs).fit(affinities).embedding_
-    field = MeshField(tolerance_of(KL, n))
+    field = MeshField(KL.accuracy.few if n < KL.accuracy.many_from else KL.accuracy.many)
     plain = NeighborObjective(P, StudentT(), KL, "row", field.with_params(), dtype=np.float32, n_jobs=n_jobs)
     for name, low, high in RANGES:
-        objective = by_nodes(P, kernel_of(name, low, high, n), field, NODE_ERROR, np.float32, n_jobs)
+        objective = by_nodes(P, kernel_of(name, low, high, n), field, KL.accuracy.nodes, np.float32, n_jobs)
         reference, own = seconds_of(plain, Y), seconds_of(objective, Y)
-        record = {"part": "time", "n": n, "kernel": name, "low": low, "high": high, "error": NODE_ERROR,
+        record = {"part": "time", "n": n, "kernel": name, "low": low, "high": high, "error": KL.accuracy.nodes,
                   "nodes": len(objective._field.nodes.values), "seconds": own, "tasne_seconds": reference,
                   "ratio": round(own / reference, 2)}  # fmt: skip
         file.add(record)

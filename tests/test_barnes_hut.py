@@ -12,21 +12,20 @@ from hypothesis import strategies as st
 from sklearn.datasets import load_iris
 
 import nearfar as nf
+from nearfar.contracts import Field
 from nearfar.errors import InputError, NearfarError, NumericalError
 from nearfar.far import BarnesHutField, ExactField, MeshField, Potential, Term
 from nearfar.far import barnes_hut as kernels
 from nearfar.far.barnes_hut import _SIMPLEX
-from nearfar.far.fields import Field
 from nearfar.kernels import Exponential, HeavyTailed, InhomogeneousStudentT, Kernel, StudentT
 
 KERNELS = [Exponential(), Exponential(beta=3.0), StudentT(), HeavyTailed(0.5), InhomogeneousStudentT(nu=5.0)]
 # What is compiled anew for every kind of kernel, d and type takes seconds: not all of them are combined.
-CASES = [(kernel, 2, np.float64) for kernel in KERNELS]
-CASES += [
+CASES = [
+    *((kernel, 2, np.float64) for kernel in KERNELS),
     (StudentT(), 1, np.float64),
     (StudentT(), 3, np.float64),
     (StudentT(), 3, np.float32),
-    (Exponential(), 3, np.float32),
 ]
 
 
@@ -53,7 +52,7 @@ def error(found: np.ndarray, expected: np.ndarray) -> float:
     return float(np.sqrt(np.mean((found - expected) ** 2) / np.mean(expected**2)))
 
 
-@pytest.mark.parametrize(("kernel", "d", "dtype"), CASES[:-2], ids=repr)
+@pytest.mark.parametrize(("kernel", "d", "dtype"), CASES[:-1], ids=repr)
 def test_angle_zero_is_the_sum_over_all_pairs(kernel: Kernel, d: int, dtype: type) -> None:
     Y = cloud(700, d, dtype=dtype)
     terms = [Term(name, c) for name in ("weight", "entropy") for c in charges(700).values()]  # type: ignore[arg-type]
@@ -63,11 +62,11 @@ def test_angle_zero_is_the_sum_over_all_pairs(kernel: Kernel, d: int, dtype: typ
         np.testing.assert_allclose(found.gradient, expected.gradient, rtol=1e-11, atol=1e-12)
 
 
-@pytest.mark.parametrize("span", [1e-4, 1.0, 30.0, 200.0])
+@pytest.mark.parametrize("span", [1e-4, 30.0, 200.0])
 @pytest.mark.parametrize(("kernel", "d", "dtype"), CASES, ids=repr)
 def test_forces_are_within_one_percent(kernel: Kernel, d: int, span: float, dtype: type) -> None:
     """Those of the entropy, where a map is so small that they are next to nothing, against those of w."""
-    Y, c = cloud(2500, d, span, dtype=dtype), charges(2500)["positive"]
+    Y, c = cloud(1500, d, span, dtype=dtype), charges(1500)["positive"]
     for own in (None, c):
         terms = [Term("weight", own), Term("entropy", own)]
         right = ask(ExactField(), Y, kernel, terms)
@@ -94,7 +93,7 @@ def test_charges_of_both_signs(d: int) -> None:
         np.testing.assert_allclose(found.gradient, plus.gradient - minus.gradient, rtol=1e-9, atol=1e-9)
 
 
-@pytest.mark.parametrize("d", [1, 2, 3])
+@pytest.mark.parametrize("d", [2, 3])
 def test_the_error_falls_with_the_third_power_of_the_angle(d: int) -> None:
     Y, term = cloud(4000, d, 60.0), Term("weight")
     right = ask(ExactField(), Y, StudentT(), [term])[0].gradient
@@ -157,7 +156,7 @@ ODD = {
 
 
 @pytest.mark.parametrize("Y", ODD.values(), ids=list(ODD))
-@pytest.mark.parametrize("kernel", [StudentT(), HeavyTailed(2.0), Exponential(0.1)], ids=repr)
+@pytest.mark.parametrize("kernel", [StudentT(), Exponential(0.1)], ids=repr)
 def test_odd_maps(Y: np.ndarray, kernel: Kernel) -> None:
     """Where points are close together against the kernel, forces of the entropy are small beside those of w."""
     terms = [Term("weight"), Term("entropy")]
@@ -247,7 +246,7 @@ def test_what_it_refuses() -> None:
     assert isinstance(field, Field)
     with pytest.raises(NearfarError, match="place must be called"):
         field.evaluate([Term("weight")])
-    with pytest.raises(InputError, match="kernel must be one with a compiled form"):
+    with pytest.raises(InputError, match="kernel must be one with formulas"):
         field.place(Y, _Own(), 1)
     with pytest.raises(InputError, match="Y must be a float32 or float64 array"):
         field.place(Y.astype(int), StudentT(), 1)
@@ -264,7 +263,7 @@ def test_what_it_refuses() -> None:
             BarnesHutField(angle)  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize("d", [1, 2, 3])
+@pytest.mark.parametrize("d", [2, 3])
 def test_a_map_by_its_name(d: int) -> None:
     X, _ = load_iris(return_X_y=True)
     X = X[np.unique(X, axis=0, return_index=True)[1]]
@@ -279,10 +278,9 @@ def test_a_map_refuses_it_for_four_components() -> None:
 
 def test_three_components_of_many_points_take_it() -> None:
     from nearfar.divergences import KL, NeRV
-    from nearfar.maps.neighbor import field_of
 
     kinds = {(2, 3000): ExactField, (2, 9000): MeshField, (3, 3000): ExactField, (3, 9000): BarnesHutField}
     for (d, n), kind in kinds.items():
-        assert type(field_of(nf.TSNE(d), n, KL())) is kind
-    assert type(field_of(nf.TSNE(4), 9000, KL())) is ExactField
-    assert field_of(nf.TSNE(3), 9000, NeRV()).angle < field_of(nf.TSNE(3), 9000, KL()).angle
+        assert type(nf.TSNE(d)._field(n, KL())) is kind
+    assert type(nf.TSNE(4)._field(9000, KL())) is ExactField
+    assert nf.TSNE(3)._field(9000, NeRV()).angle < nf.TSNE(3)._field(9000, KL()).angle

@@ -13,10 +13,11 @@ from scipy.sparse import coo_array, csc_array, csr_array, csr_matrix
 from sklearn.base import clone
 
 import nearfar as nf
-from nearfar.contracts import Divergence, FarField, Operator, Representation, Score, Solver
+from nearfar.contracts import Divergence, FarField, Field, Kernel, Objective, Solver
 from nearfar.edrep import Ball, Sphere
 from nearfar.errors import InputError, NearfarError, NotFittedError
 from nearfar.far.exact import FarPart
+from nearfar.maps.objective import NeighborObjective, QuadraticObjective
 from nearfar.words.model import WordModel
 from registry import ESTIMATORS, FAR_FIELDS, EstimatorCase, FarCase, irregular_graph
 
@@ -346,20 +347,15 @@ class CrossEntropy:
 
 
 def test_parts_keep_to_their_protocols():
-    rel = nf.Relation.from_edges([("a", "b"), ("b", "c")])
-    for operator in (
-        rel.operator,
-        rel.T.operator,
-        rel.random_walk(2).operator,
-        (rel @ rel).operator,
-        (rel + rel).operator,
-    ):
-        assert isinstance(operator, Operator)
     for part in (Sphere(), Ball()):
-        assert isinstance(part, Representation)
         assert isinstance(part, Solver)
-    assert isinstance(DotProduct(), Score)
     assert isinstance(CrossEntropy(), Divergence)
+    for kernel in (nf.kernels.StudentT(), nf.kernels.Exponential(), nf.kernels.HeavyTailed()):
+        assert isinstance(kernel, Kernel)
+    for field in (nf.far.ExactField(), nf.far.MeshField(), nf.far.BarnesHutField()):
+        assert isinstance(field, Field)
+    for objective in (NeighborObjective, QuadraticObjective):
+        assert issubclass(objective, Objective)
 
 
 def test_the_loss_of_edrep_is_its_row_of_the_table(rng):

@@ -6,9 +6,10 @@ import numpy as np
 import pytest
 from scipy.special import rel_entr
 
+from nearfar import divergences as divergences_module
 from nearfar.contracts import Divergence
-from nearfar.divergences import KL, JensenShannon, NeRV, ReverseKL
-from nearfar.divergences.probability import as_divergence, floored
+from nearfar.divergences import KL, Accuracy, Formulas, JensenShannon, NeRV, ReverseKL
+from nearfar.divergences.probability import as_divergence, floored, linear_formulas, strength_of
 from nearfar.errors import InputError
 
 ALL = [KL(), ReverseKL(), NeRV(), NeRV(0.9), JensenShannon(), JensenShannon(0.05), JensenShannon(1.0)]
@@ -30,6 +31,7 @@ def q(rng):
 @divergences
 def test_keeps_to_the_protocol(divergence, p, q):
     assert isinstance(divergence, Divergence)
+    assert isinstance(divergence, divergences_module.Divergence)
     assert divergence.value(p, q).shape == divergence.derivative(p, q).shape == p.shape
     assert divergence.value(p.astype(np.float32), q.astype(np.float32)).dtype == np.float64
 
@@ -66,7 +68,8 @@ def test_ends_of_the_parameters(p, q):
         (JensenShannon(1.0), ReverseKL()),
     ):
         assert end.limit() == same
-        assert end.far_log == same.far_log
+        assert end.formulas(0.1).far_log == same.formulas(0.1).far_log
+        assert isinstance(end.accuracy, Accuracy)
         np.testing.assert_array_equal(end.value(p, q), same.value(p, q))
         np.testing.assert_array_equal(end.derivative(p, q), same.derivative(p, q))
     near_end = JensenShannon(1e-7)
@@ -105,8 +108,21 @@ def test_the_floor_keeps_the_sum(p):
 
 def test_the_far_part_of_the_derivative_is_what_is_left_where_p_is_zero(q):
     for divergence in ALL:
-        at_zero = divergence.derivative(np.zeros(12), q, 1 / 12)
-        assert np.ptp(at_zero - divergence.far_log * np.log(q)) < 1e-12
+        at_zero, formulas = divergence.derivative(np.zeros(12), q, 1 / 12), linear_formulas(divergence, 1 / 12)
+        assert isinstance(formulas, Formulas)
+        b = formulas.far_log
+        np.testing.assert_allclose(at_zero, b * np.log(q) + b + formulas.constant, rtol=1e-12)
+
+
+@divergences
+def test_formulas_are_those_of_value_and_derivative(divergence, p, q):
+    formulas = linear_formulas(divergence, 1 / 12)
+    cost = getattr(formulas.entry_cost, "py_func", formulas.entry_cost)
+    found = cost(p, q, np.log(q), *formulas.parameters)
+    zero = np.zeros(12)
+    np.testing.assert_allclose(found, divergence.value(p, q, 1 / 12) - divergence.value(zero, q, 1 / 12), atol=1e-12)
+    near = divergence.derivative(p, q, 1 / 12) - divergence.derivative(zero, q, 1 / 12)
+    np.testing.assert_allclose(strength_of(formulas, p, q), -q * near, rtol=1e-9, atol=1e-12)
 
 
 def test_names_stand_for_defaults_and_others_are_refused():

@@ -12,10 +12,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.interpolate import BSpline
 
+from nearfar.contracts import Field
 from nearfar.errors import InputError, NearfarError, NearfarWarning, NumericalError
 from nearfar.far import ExactField, MeshField, Potential, Term
 from nearfar.far import mesh as levels
-from nearfar.far.fields import Field
 from nearfar.far.mesh import (
     FACTOR,
     Buffers,
@@ -30,7 +30,7 @@ from nearfar.far.mesh import (
     spread,
     wanted_mesh,
 )
-from nearfar.kernels import Exponential, HeavyTailed, InhomogeneousStudentT, Kernel, StudentT
+from nearfar.kernels import Exponential, HeavyTailed, InhomogeneousStudentT, Kernel, StudentT, compiled_kernel
 
 RNG = np.random.default_rng
 KERNELS = [
@@ -42,7 +42,7 @@ KERNELS = [
     InhomogeneousStudentT(nu=5.0),
 ]
 IDS = [repr(kernel) for kernel in KERNELS]
-SPANS = (1e-4, 1e-2, 1.0, 30.0, 150.0)
+SPANS = (1e-4, 1.0, 30.0, 150.0)
 
 
 def cloud(n: int, d: int, span: float = 30.0, seed: int = 0, dtype: type = np.float64) -> np.ndarray:
@@ -85,9 +85,10 @@ def relative(found: np.ndarray, expected: np.ndarray) -> float:
 # Pair by pair
 
 
-@pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize(
-    ("kernel", "d"), [*((kernel, 2) for kernel in KERNELS), (StudentT(), 1), (StudentT(), 3), (StudentT(), 5)], ids=repr
+    ("kernel", "d", "dtype"),
+    [*((kernel, 2, np.float64) for kernel in KERNELS), *((StudentT(), d, np.float32) for d in (1, 2, 3, 5))],
+    ids=repr,
 )
 def test_exact_field_agrees_with_the_definition(kernel: Kernel, d: int, dtype: type) -> None:
     Y = cloud(1100, d, span=8.0, dtype=dtype)  # more than a chunk
@@ -126,8 +127,7 @@ def test_exact_field_keeps_a_far_point_exact() -> None:
 # On the mesh
 
 
-@pytest.mark.parametrize("dtype", [np.float32, np.float64])
-@pytest.mark.parametrize("d", [1, 2])
+@pytest.mark.parametrize(("d", "dtype"), [(1, np.float64), (2, np.float32), (2, np.float64)])
 @pytest.mark.parametrize("tolerance", [1e-2, 1e-3], ids=["cubic", "quintic"])
 @pytest.mark.parametrize("kernel", KERNELS, ids=IDS)
 def test_mesh_field_is_within_its_tolerance(kernel: Kernel, tolerance: float, d: int, dtype: type) -> None:
@@ -156,13 +156,12 @@ def test_one_argument_controls_the_error(kernel: Kernel, tolerance: float) -> No
     assert tolerance / 100 < error < tolerance
 
 
-@pytest.mark.parametrize("dtype", [np.float32, np.float64])
-@pytest.mark.parametrize("d", [1, 2])
+@pytest.mark.parametrize(("d", "dtype"), [(1, np.float64), (2, np.float32)])
 @pytest.mark.parametrize("order", [4, 6])
 @pytest.mark.parametrize("reach", [np.inf, 40.0], ids=["one level", "two levels"])
 def test_a_point_never_meets_itself(reach: float, order: int, d: int, dtype: type) -> None:
     """A point alone on its mesh finds rounding errors, wherever in its cell it lies; on two levels little more."""
-    Y = cloud(50, d, 60.0, dtype=dtype)
+    Y = cloud(20, d, 60.0, dtype=dtype)
     rounding = 100 * float(np.finfo(dtype).eps) if reach == np.inf else 1e-4
     for potential in ("weight", "entropy"):
         for i in range(len(Y)):
@@ -173,7 +172,7 @@ def test_a_point_never_meets_itself(reach: float, order: int, d: int, dtype: typ
             assert bool(mesh.wide_rows) == (reach < np.inf)
             buffers = Buffers()
             points = sort_points(Y, low, mesh, 1, buffers)
-            form = StudentT().compiled
+            form = compiled_kernel(StudentT())
             one = influence(form, potential, mesh.shape, dtype)
             [field] = convolve(points, mesh, [c], [[(0, one)]], 1, buffers)
             found = read(points, mesh, field, [(c, one)], 1, buffers, 0)
@@ -241,13 +240,13 @@ def test_a_total_is_the_sum_of_its_terms(field: Field) -> None:
 
 def test_the_cheaper_order_is_taken() -> None:
     for kernel in KERNELS:
-        form = kernel.compiled
+        form = compiled_kernel(kernel)
         assert form is not None
         steps = [wanted_mesh(form, tolerance) for tolerance in (1e-1, 1e-2, 1e-3, 1e-5)]
         assert steps[0][0] == 4
         assert steps[-1][0] == 6
-    assert wanted_mesh(StudentT().compiled, 0.01) == (4, pytest.approx(0.302, abs=1e-3))
-    assert wanted_mesh(StudentT().compiled, 0.001) == (6, pytest.approx(0.238, abs=1e-3))
+    assert wanted_mesh(compiled_kernel(StudentT()), 0.01) == (4, pytest.approx(0.302, abs=1e-3))
+    assert wanted_mesh(compiled_kernel(StudentT()), 0.001) == (6, pytest.approx(0.238, abs=1e-3))
 
 
 def test_a_dense_map_is_better_than_the_tolerance() -> None:
@@ -437,7 +436,7 @@ def test_what_fields_refuse(field: Field) -> None:
     with pytest.raises(NearfarError, match="place must be called"):
         field.evaluate([Term("weight")])
     for kernel in (_Own(), Exponential(beta=[1.0, 2.0])):
-        with pytest.raises(InputError, match="kernel must be one with a compiled form"):
+        with pytest.raises(InputError, match="kernel must be one with formulas"):
             field.place(Y, kernel, 1)
     for bad in (Y[0], Y.astype(int), Y[:0], Y[:, :0], [[1.0, 2.0]]):
         with pytest.raises(InputError, match="Y must be a float32 or float64 array"):

@@ -63,9 +63,9 @@ def test_derivatives_are_central_differences_of_the_cost(rng, kind):
         change = 0.02 * nu[i]  # several steps of the table of coefficients, which is read in straight lines
         costs = []
         for s in (1, -1):
-            objective._take(InhomogeneousStudentT(nu + s * change * (np.arange(N) == i)))
+            objective._set_kernel(InhomogeneousStudentT(nu + s * change * (np.arange(N) == i)))
             costs.append(objective.evaluate(Y, cost=True)[1])
-        objective._take(InhomogeneousStudentT(nu))
+        objective._set_kernel(InhomogeneousStudentT(nu))
         near = {"rel": 1e-3, "abs": 1e-6} if kind == "exact" else {"rel": 0.02, "abs": 2e-4}
         assert (costs[0] - costs[1]) / (2 * change) == pytest.approx(in_nu[i], **near)
 

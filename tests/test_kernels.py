@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from numba import njit
 from sklearn.base import clone
 
 from nearfar import kernels as _kernels
+from nearfar._core.jit import bind, jit
 from nearfar._core.vector import FAST
-from nearfar.contracts import Score
+from nearfar.contracts import Kernel as KernelContract
 from nearfar.errors import InputError
 from nearfar.kernels import (
     Exponential,
@@ -22,6 +22,8 @@ from nearfar.kernels import (
     Kernel,
     StudentT,
     as_kernel,
+    compiled_kernel,
+    family_of,
     squared_distances,
 )
 
@@ -89,15 +91,16 @@ def test_a_parameter_per_point_is_that_of_its_row(make):
     for method in ("weight", "log_weight", "slope"):
         rows = [getattr(make(value), method)(row) for value, row in zip(values, f, strict=True)]
         np.testing.assert_allclose(getattr(make(values), method)(f), rows, rtol=1e-15)
-    assert make(values).compiled is None
+    assert compiled_kernel(make(values)) is None
+    assert family_of(make(values)) is not None
 
 
-@njit(cache=True, fastmath=FAST, error_model="numpy")
-def _all_of(family, constants, f, out):
+@jit(fastmath=FAST, error_model="numpy")
+def _all_of(kernel, parameters, f, out):
     for i in range(len(f)):
-        out[0, i] = _kernels.weight(family, constants, f[i])
-        out[1, i] = _kernels.log_weight(family, constants, f[i])
-        out[2, i] = _kernels.pull(family, constants, f[i])
+        out[0, i] = kernel.weight(f[i], *parameters)
+        out[1, i] = kernel.log_weight(f[i], *parameters)
+        out[2, i] = kernel.neg_log_slope(f[i], *parameters)
 
 
 @kernels
@@ -105,7 +108,8 @@ def _all_of(family, constants, f, out):
 def test_compiled_is_plain(kernel, dtype):
     f = np.concatenate([F, np.random.default_rng(1).random(100) * 60]).astype(dtype)
     out = np.empty((3, len(f)), dtype)
-    _all_of(*_kernels.typed(kernel.compiled, dtype), f, out)
+    found = compiled_kernel(kernel)
+    bind(_all_of, found.functions)(found.typed(dtype), f, out)
     exact = f.astype(np.float64)
     w = kernel.weight(exact)
     single = dtype == np.float32
@@ -115,7 +119,7 @@ def test_compiled_is_plain(kernel, dtype):
     np.testing.assert_allclose(out[2][seen], -kernel.slope(exact)[seen] / w[seen], rtol=1e-6 if single else 1e-13)
 
 
-@njit(cache=True, fastmath=FAST, error_model="numpy")
+@jit(fastmath=FAST, error_model="numpy")
 def _exp_and_logs(x, out):
     for i in range(len(x)):
         out[0, i] = _kernels.exp(-x[i])
@@ -134,19 +138,6 @@ def test_float32_exponential_and_logarithms(values):
     np.testing.assert_allclose(out[2], np.log1p(exact), rtol=3e-7, atol=2e-7)
 
 
-@kernels
-def test_a_kernel_is_a_score(kernel, rng):
-    X, Y, weights = rng.normal(size=(4, 2)), rng.normal(size=(5, 2)), rng.random((4, 5))
-    assert isinstance(kernel, Score)
-    np.testing.assert_allclose(kernel.value(X, Y)[1, 2], kernel.log_weight(np.array([((X[1] - Y[2]) ** 2).sum()]))[0])
-    step = 6e-6
-    for i, c in np.ndindex(X.shape):
-        move = np.zeros_like(X)
-        move[i, c] = step
-        high, low = ((weights * kernel.value(X + sign * move, Y)).sum() for sign in (1, -1))
-        assert kernel.pull(X, Y, weights)[i, c] == pytest.approx((high - low) / (2 * step), rel=1e-6)
-
-
 def test_squared_distances_do_not_cancel():
     X = np.array([[1e6, 1.0], [1e6, 1.0 + 1e-6]])
     assert squared_distances(X, X)[0, 1] == pytest.approx(1e-12, rel=1e-3)
@@ -161,7 +152,8 @@ def test_ones_own_kernel_needs_two_methods():
             return -2 * (1 + 2 * f) ** -2
 
     np.testing.assert_allclose(Cauchy().log_weight(F), -np.log1p(2 * F), atol=1e-15)
-    assert Cauchy().compiled is None
+    assert compiled_kernel(Cauchy()) is None
+    assert isinstance(Cauchy(), KernelContract)
     assert isinstance(as_kernel("test", Cauchy()), Cauchy)
 
 

@@ -11,11 +11,8 @@ from nearfar.errors import InputError
 from nearfar.far import ExactField, MeshField, Term
 from nearfar.far.per_point import FAMILIES, FEW, ExactPerPoint, NodeFields, nodes_between, nodes_for
 from nearfar.kernels import Exponential, InhomogeneousStudentT
-from nearfar.maps.neighbor import objective_of
-from nearfar.maps.objective import MasterObjective, NeighborObjective, value_and_gradient
+from nearfar.maps.objective import NeighborObjective, QuadraticObjective, value_and_gradient
 from nearfar.maps.per_point import (
-    FINE_NODE_ERROR,
-    NODE_ERROR,
     NodesObjective,
     PerPointObjective,
     is_per_point,
@@ -24,6 +21,7 @@ from nearfar.maps.per_point import (
 from test_neighbor_objective import DIVERGENCES, N, sparse_p
 
 EXPONENTIAL, STUDENT = FAMILIES
+NODE_ERROR, FINE_NODE_ERROR = KL.accuracy.nodes, NeRV.accuracy.nodes
 
 
 def kernels(rng, n=N):
@@ -35,6 +33,7 @@ def kernels(rng, n=N):
 
 
 KERNELS = list(kernels(np.random.default_rng(0)))
+PAIRS = [(divergence, "student") for divergence in DIVERGENCES] + [("nerv", "exponential"), ("nerv", "few")]
 
 
 def by_nodes(P, kernel, divergence, field, *, error, dtype=float, n_jobs=1):
@@ -44,10 +43,10 @@ def by_nodes(P, kernel, divergence, field, *, error, dtype=float, n_jobs=1):
 # -- exact sums -----------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("d", [1, 2, pytest.param(5, marks=pytest.mark.slow)])
-@pytest.mark.parametrize("name", KERNELS)
+@pytest.mark.parametrize("d", [2, pytest.param(5, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("name", ["exponential", "student"])
 def test_exact_sums_are_those_of_plain_numpy(rng, name, d):
-    n = 1100  # more than a chunk
+    n = 1030  # more than a chunk
     kernel, Y, charges = kernels(rng, n)[name], rng.normal(size=(n, d)), rng.normal(size=n)
     offsets = Y[:, None] - Y
     f = (offsets**2).sum(axis=2)
@@ -141,10 +140,10 @@ def test_more_nodes_for_a_smaller_error_and_a_wider_range():
 # -- the objective --------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("d", [1, 2, pytest.param(3, marks=pytest.mark.slow)])
-@pytest.mark.parametrize("name", KERNELS)
-@pytest.mark.parametrize("divergence", DIVERGENCES.values(), ids=DIVERGENCES)
+@pytest.mark.parametrize("d", [2, pytest.param(3, marks=pytest.mark.slow)])
+@pytest.mark.parametrize(("divergence", "name"), PAIRS)
 def test_exact_objective_is_the_master_equation(rng, divergence, name, d):
+    divergence = DIVERGENCES[divergence]
     Y, P, kernel = rng.normal(size=(N, d)) * rng.uniform(0.5, 2, d), sparse_p(rng, "row"), kernels(rng)[name]
     for exaggeration in (1.0, 4.0) if isinstance(divergence, KL) else (1.0,):
         cost, G = value_and_gradient(Y, P, kernel, divergence, "row", exaggeration=exaggeration)
@@ -159,9 +158,9 @@ def test_exact_objective_is_the_master_equation(rng, divergence, name, d):
 
 
 @pytest.mark.parametrize("scale", [1e-3, 1.0, pytest.param(2.0, marks=pytest.mark.slow)])
-@pytest.mark.parametrize("name", ["exponential", "student"])
-@pytest.mark.parametrize("divergence", DIVERGENCES.values(), ids=DIVERGENCES)
+@pytest.mark.parametrize(("divergence", "name"), PAIRS[:-1])
 def test_between_nodes_forces_are_within_a_percent_or_so_and_get_closer(rng, divergence, name, scale):
+    divergence = DIVERGENCES[divergence]
     """Points without any structure, so that S_i differs by orders, but none out of the reach of all kernels."""
     Y, P, kernel = rng.uniform(-1.7, 1.7, (N, 2)) * scale, sparse_p(rng, "row"), kernels(rng)[name]
     cost, G = value_and_gradient(Y, P, kernel, divergence, "row")
@@ -183,7 +182,7 @@ def clustered(rng, n):
 @pytest.mark.parametrize("name", ["exponential", "student"])
 @pytest.mark.parametrize("divergence", [KL(), NeRV(0.5)], ids=["kl", "nerv"])
 def test_on_the_mesh_forces_are_within_one_percent(rng, divergence, name):
-    n = 2000
+    n = 1200
     Y, P = clustered(rng, n)
     kernel = kernels(rng, n)[name]
     exact = per_point_objective(P, kernel, divergence, ExactField(), dtype=float, n_jobs=2).evaluate(Y)[0].copy()
@@ -229,9 +228,9 @@ def test_another_order_of_the_rows_is_the_same_map(rng, name, field):
     assert same_cost == pytest.approx(cost, rel=1e-10)
 
 
-@pytest.mark.parametrize("name", KERNELS)
-@pytest.mark.parametrize("divergence", DIVERGENCES.values(), ids=DIVERGENCES)
+@pytest.mark.parametrize(("divergence", "name"), PAIRS[::2])
 def test_points_that_coincide_or_are_far_apart_stay_finite(rng, divergence, name):
+    divergence = DIVERGENCES[divergence]
     P = sparse_p(rng, "row")
     for scale in (0.0, 1e-6, 30.0, 1e4):
         Y = (rng.normal(size=(N, 2)) * scale).astype(np.float32)
@@ -258,18 +257,18 @@ def test_which_maps_take_it():
     ("kernel", "normalization", "kind"),
     [
         (Exponential(np.linspace(1, 2, N)), "row", PerPointObjective),
-        (Exponential(np.linspace(1, 2, N)), "pair", MasterObjective),
+        (Exponential(np.linspace(1, 2, N)), "pair", QuadraticObjective),
         (InhomogeneousStudentT(np.linspace(1, 2, N)), "row", PerPointObjective),
         (nf.kernels.StudentT(), "row", NeighborObjective),
     ],
 )
 def test_the_estimator_takes_it(rng, kernel, normalization, kind):
     est = nf.NeighborEmbedding(kernel=kernel, normalization=normalization)
-    parts = est._parts("NeighborEmbedding")
-    assert type(objective_of(est, sparse_p(rng, normalization), parts, float, rng, 1)) is kind
+    parts = est._checked()
+    assert type(est._objective(sparse_p(rng, normalization), *parts, float, rng, 1)) is kind
     est.set_params(far="fft")
     if kind is PerPointObjective:
-        assert type(objective_of(est, sparse_p(rng, "row"), parts, float, rng, 1)) is NodesObjective
+        assert type(est._objective(sparse_p(rng, "row"), *parts, float, rng, 1)) is NodesObjective
 
 
 def test_a_map_on_the_mesh_is_as_good_as_the_exact_one(rng):
@@ -304,7 +303,7 @@ def test_a_wrong_number_of_parameters_is_refused_and_so_are_new_points(rng):
     est = nf.NeighborEmbedding(
         kernel=Exponential(np.linspace(1, 2, 60)), normalization="row", perplexity=10, max_iter=20
     ).fit(X)
-    with pytest.raises(InputError, match="kernel must be a built-in kernel with one parameter for all points"):
+    with pytest.raises(InputError, match="kernel must be one with formulas and one parameter for all points"):
         est.transform(X[:2])
     est = nf.NeighborEmbedding(kernel=Exponential(np.linspace(1, 2, 60)), far="fft", perplexity=10)
     with pytest.raises(InputError, match="far must be 'exact' for this divergence, kernel and normalization"):

@@ -1,15 +1,11 @@
 """The contracts: what each part of a method must offer, and nothing more.
 
 Every method of this library minimises a near part, a sum over the observed relations, plus a far part, a normaliser
-over all pairs (see the guide "Near and far field"). It is assembled from six kinds of parts. A part keeps to one of the
-protocols below, has at most four methods, and knows nothing of its neighbours. Data flows one way::
+over all pairs (see the guide "Near and far field"). A part keeps to one of the protocols below, has at most four
+methods, and knows nothing of its neighbours; the guide "Extending" writes one of each. Data flows one way::
 
-    relation ──near──▶ gradient ──▶ solver ──▶ vectors ──▶ Embedding
-    vectors ──score──▶ far field ──▲       divergence ties the two sides together
-
-EDRep fixes its score (the dot product) and its divergence (the cross-entropy): both are folded into the kernels of its
-far field and its gradient, and no object stands for them. The tests write the two down as ``Score`` and
-``Divergence``, and find the loss that EDRep reports. A method that leaves these open takes parts that keep to them.
+    EDRep    relation ──▶ gradient, far field (FarField) ──▶ Solver ──▶ vectors
+    a map    relation ──▶ objective (Kernel, Divergence, Field) ──▶ descent in phases ──▶ positions
 
 Arrays are float32 in hot loops and float64 where a part is used on its own with float64 input. ``n`` counts rows, ``m``
 columns (the others that a row is compared with), ``d`` is ``n_components``.
@@ -17,55 +13,13 @@ columns (the others that a row is compared with), ``d`` is ``n_components``.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
 
 Floats = NDArray[np.floating[Any]]
-
-
-@runtime_checkable
-class Operator(Protocol):
-    """Relation: how strongly row i is related to column a, ``P[i, a] >= 0``, known by its products.
-
-    The operators of :mod:`nearfar.relations` know more: their sums, their factors, whether they are symmetric.
-    """
-
-    @property
-    def shape(self) -> tuple[int, int]:
-        """(n, m)."""
-
-    def matmat(self, X: Floats, *, n_jobs: int) -> Floats:
-        """P X for X of shape (m, d); O(nnz d) time for every factor of P."""
-
-    def rmatmat(self, X: Floats, *, n_jobs: int) -> Floats:
-        """Pᵀ X for X of shape (n, d)."""
-
-    def rows(self, start: int, stop: int) -> Any:
-        """Rows start..stop multiplied out, as a scipy CSR array."""
-
-
-@runtime_checkable
-class Representation(Protocol):
-    """Representation: what stands for an object, and what keeps it valid."""
-
-    def start(self, n: int, d: int, rng: np.random.Generator, n_jobs: int = 1) -> Floats:
-        """Return a valid start, shape (n, d), float32."""
-
-    def project(self, X: Floats) -> Floats:
-        """Return the nearest valid representations, in place where possible."""
-
-
-@runtime_checkable
-class Score(Protocol):
-    """Score: how alike two representations are; larger is more alike."""
-
-    def value(self, X: Floats, Y: Floats) -> Floats:
-        """All scores, shape (n, m)."""
-
-    def pull(self, X: Floats, Y: Floats, weights: Floats) -> Floats:
-        """Gradient of ``sum_ia weights[i, a] * score(x_i, y_a)`` in X, shape (n, d)."""
 
 
 @runtime_checkable
@@ -95,8 +49,33 @@ class FarField(Protocol):
 
 
 @runtime_checkable
+class Solver(Protocol):
+    """Solver: one step of a block of rows against its gradient, in place, keeping the representation valid."""
+
+    def step(self, X: Floats, gradient: Floats, learning_rate: float) -> None:
+        """Move ``X``, shape (b, d); ``gradient`` may be used as scratch."""
+
+
+@runtime_checkable
+class Kernel(Protocol):
+    """Kernel of a map: how alike two points are, as a function of their squared distance.
+
+    For linear time it also has ``formulas``, see :class:`nearfar.kernels.Kernel`.
+    """
+
+    def weight(self, f: Floats) -> Floats:
+        """Return w(f) > 0 of squared distances, elementwise."""
+
+    def slope(self, f: Floats) -> Floats:
+        """dw/df, which is not positive."""
+
+
+@runtime_checkable
 class Divergence(Protocol):
-    """Divergence: the cost of model probabilities q against observed p."""
+    """Divergence of a map: the cost of its probabilities q against those of the data, p.
+
+    For linear time it also has ``formulas``, see :class:`nearfar.divergences.Divergence`.
+    """
 
     def value(self, p: Floats, q: Floats) -> NDArray[np.float64]:
         """Cost of each entry, same shape as ``p``; the total is their sum."""
@@ -106,8 +85,34 @@ class Divergence(Protocol):
 
 
 @runtime_checkable
-class Solver(Protocol):
-    """Solver: one step of a block of rows against its gradient, in place, keeping the representation valid."""
+class Field(Protocol):
+    """Far field of a map: sums over all pairs of points, exact or in linear time."""
 
-    def step(self, X: Floats, gradient: Floats, learning_rate: float) -> None:
-        """Move ``X``, shape (b, d); ``gradient`` may be used as scratch."""
+    def place(self, Y: Floats, kernel: Any, n_jobs: int) -> None:
+        """Take in the positions, shape (n, d), and the kernel; ``Y`` is not changed until the next call."""
+
+    def evaluate(self, terms: Sequence[Any]) -> list[Any]:
+        """Return a :class:`nearfar.far.Potential` for each :class:`nearfar.far.Term`, in the dtype of the positions.
+
+        The arrays may be reused by the next call.
+        """
+
+    def total(self, terms: Sequence[Any]) -> Any:
+        """Return the sum of the potentials of one or more terms."""
+
+
+@runtime_checkable
+class Objective(Protocol):
+    """What a map minimises."""
+
+    def evaluate(self, Y: Floats, exaggeration: float = 1.0, *, cost: bool = False) -> tuple[Floats, float | None]:
+        """Return the gradient, shape (n, d), which the next call may overwrite, and if asked for the true cost."""
+
+    def with_divergence(self, divergence: Any) -> Objective:
+        """Return the same with another divergence."""
+
+    def reorder(self, order: NDArray[np.integer[Any]]) -> bool:
+        """Let row r be what row ``order[r]`` was, if that makes anything quicker; return whether it was done."""
+
+    def advance(self, Y: Floats, iteration: int) -> None:
+        """Let what is learned beside the positions take a step, where the gradient at ``Y`` was taken last."""

@@ -1,91 +1,92 @@
-"""Kernels: how alike two points of a map are, as a function of their squared distance.
+"""Kernels: how alike two points of a map are, w(f), as a function of their squared distance f = ‖y_i - y_j‖².
 
-Give an estimator an object of these, or one of your own with the methods ``weight(f)``, ``log_weight(f)`` and
-``slope(f)`` of :class:`nearfar.kernels.Kernel`.
+Each kernel is written once, as ``ln w`` and ``-w'/w`` in plain numbers (:class:`Formulas`). NumPy evaluates them on
+arrays, and the loops of a map compile them in. A kernel of one's own does the same, see the guide "Extending".
+
+Source: Melville, "Deriving embedding gradients" (sneer documentation), section on similarity kernels; the heavy-tailed
+kernel is that of Yang et al. 2009 (HSSNE), the inhomogeneous one that of Kitazono et al. 2016 (it-SNE).
 """
 # mypy: disable-error-code="misc,no-any-return,no-untyped-call,no-untyped-def,untyped-decorator"
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from numba import float32, types
 from numba.extending import overload
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from nearfar._core.checks import check_real
-from nearfar._core.jit import jit
+from nearfar._core.jit import bind, compiled, jit
 from nearfar._core.parameters import Part
 from nearfar._core.vector import FAST
 from nearfar.contracts import Floats
 from nearfar.errors import InputError
 
-# ------------------------------------------------------------
-# The kernels of scores/kernels.py, compiled: w(f), ln w and -w'/w of one squared distance.
-#
-# Which kernel is told by the length of the tuple ``family``, which numba knows when it compiles, so the branches below
-# cost nothing at run time. The error model of NumPy lets a division by zero pass: with Python's check in it no loop
-# would
-# vectorise. ``constants`` is (1, a, b) in the type of the positions: a literal 1.0 would make everything
-# float64.
+# Exponential and logarithms that vectorise in compiled code. On arrays they are NumPy's.
 
 
-def typed(compiled, dtype):
-    """Return (family, constants) for kernels that work in ``dtype``, from ``Kernel.compiled``."""
-    family, (a, b) = compiled
-    scalar = np.dtype(dtype).type
-    return family, (scalar(1), scalar(a), scalar(b))
+def exp(x: Any) -> Any:
+    """exp(x) for the formulas of a kernel or a divergence: compiled, it vectorises.
+
+    Parameters
+    ----------
+    x : float or ndarray
+
+    Returns
+    -------
+    float or ndarray
+        In float32 to a relative error of 2e-7.
+
+    Examples
+    --------
+    >>> nf.kernels.exp(0.0) == 1
+    True
+    """
+    return np.exp(x)
 
 
-@jit(fastmath=FAST, error_model="numpy")
-def log_weight(family, constants, f):
-    """Return ln w(f)."""
-    _, a, b = constants
-    if len(family) == 0:
-        return -a * f
-    if len(family) == 1:
-        return -ln1p(f)
-    return -ln1p(a * b * f) / a
+def ln(x: Any) -> Any:
+    """ln(x), x > 0, for the formulas of a kernel or a divergence: compiled, it vectorises.
+
+    Parameters
+    ----------
+    x : float or ndarray
+        Not denormal.
+
+    Returns
+    -------
+    float or ndarray
+
+    Examples
+    --------
+    >>> nf.kernels.ln(1.0) == 0
+    True
+    """
+    return np.log(x)
 
 
-@jit(fastmath=FAST, error_model="numpy")
-def weight(family, constants, f):
-    """Return w(f)."""
-    one, a, b = constants
-    if len(family) == 0:
-        return exp(-a * f)
-    if len(family) == 1:
-        return one / (one + f)
-    return exp(-ln1p(a * b * f) / a)
+def ln1p(x: Any) -> Any:
+    """ln(1 + x), x >= 0, for the formulas of a kernel or a divergence: compiled, it vectorises.
 
+    Parameters
+    ----------
+    x : float or ndarray
 
-@jit(fastmath=FAST, error_model="numpy")
-def pull(family, constants, f):
-    """Return -w'(f)/w(f): a rational function of f for each kernel."""
-    one, a, b = constants
-    if len(family) == 0:
-        return a
-    if len(family) == 1:
-        return one / (one + f)
-    return b / (one + a * b * f)
+    Returns
+    -------
+    float or ndarray
+        In float32 to an absolute error of 1e-7, in float64 to a relative one of 1e-15.
 
-
-def exp(x):
-    """exp(x), in a form that vectorises; compiled code only."""
-    raise NotImplementedError
-
-
-def ln(x):
-    """ln(x), x > 0 and normal, in a form that vectorises; compiled code only."""
-    raise NotImplementedError
-
-
-def ln1p(x):
-    """ln(1 + x), x >= 0; in float32 to an absolute error of 1e-7, in float64 to a relative one; compiled code only."""
-    raise NotImplementedError
+    Examples
+    --------
+    >>> nf.kernels.ln1p(0.0) == 0
+    True
+    """
+    return np.log1p(x)
 
 
 @overload(exp)
@@ -198,26 +199,108 @@ def _ln1p64(x):
     return _ln64(u) + (x - (u - 1.0)) / u
 
 
-# ------------------------------------------------------------
-# Kernels of the squared distance: the similarity w(f) of two points of a map, f = ‖y_i - y_j‖².
-#
-# Source: Melville, "Deriving embedding gradients" (sneer documentation), section on similarity kernels; the heavy-
-# tailed
-# kernel is that of Yang et al. 2009 (HSSNE), the inhomogeneous one that of Kitazono et al. 2016 (it-SNE).
+class Formulas(NamedTuple):
+    """The formulas of a kernel: what a map needs of it in linear time.
 
-# What the compiled kernels tell apart, see scores/_kernels.py: a tuple, because its length is known when they compile.
-_EXPONENTIAL: tuple[int, ...] = ()
-_STUDENT_T: tuple[int, ...] = (0,)
-_HEAVY_TAILED: tuple[int, ...] = (0, 0)
+    Functions of a squared distance and the ``parameters``, each of which is handed on as an argument. They are plain
+    Python, of numbers as of arrays, or compiled by numba. Numbers in them are best given as parameters, which come in
+    the type of the positions: a literal makes float64 of float32, which is as right, but takes longer.
 
-_AS_EXPONENTIAL = 1e-10  # below this alpha the heavy-tailed kernel is the exponential one to float64's precision
+    Parameters
+    ----------
+    log_weight : callable
+        ``log_weight(f, *parameters)`` is ln w(f).
+    neg_log_slope : callable
+        ``neg_log_slope(f, *parameters)`` is -w'(f) / w(f) >= 0, w' the derivative in f.
+    parameters : tuple of float, default=()
+    weight : callable, optional
+        w(f), where there is a quicker way than the exponential of its logarithm.
+    steepness : float, optional
+        Largest -w'/w, from which the step of a mesh follows. By default it is looked for.
+    heaviness : float, optional
+        Of the tail: alpha of the heavy-tailed kernel that falls as slowly, 0 for an exponential one. By default it is
+        looked for.
+
+    Examples
+    --------
+    >>> formulas = nf.kernels.StudentT().formulas()
+    >>> formulas.steepness, formulas.heaviness
+    (1.0, 1.0)
+    """
+
+    log_weight: Callable[..., Any]
+    neg_log_slope: Callable[..., Any]
+    parameters: tuple[Any, ...] = ()
+    weight: Callable[..., Any] | None = None
+    steepness: float | None = None
+    heaviness: float | None = None
+
+
+class KernelFunctions(NamedTuple):
+    """The compiled functions of a kernel, which loops over pairs of points call with (f, *parameters).
+
+    ``name`` comes first so that numba does not take the tuple for one of pointers to functions of one type.
+    """
+
+    name: None
+    log_weight: Any
+    weight: Any
+    neg_log_slope: Any
+
+
+class CompiledKernel(NamedTuple):
+    """A kernel in linear time: its compiled functions, parameters, and what a mesh must know of it."""
+
+    functions: KernelFunctions
+    parameters: tuple[float, ...]
+    steepness: float
+    heaviness: float
+
+    def typed(self, dtype: Any) -> tuple[Any, ...]:
+        """Return the parameters in the type of the positions."""
+        return tuple(np.dtype(dtype).type(value) for value in self.parameters)
+
+    def log_weight(self, f: Floats) -> Floats:
+        """Return ln w of an array."""
+        return self.functions.log_weight.py_func(f, *self.parameters)
+
+
+class Family(NamedTuple):
+    """A kernel with one parameter theta, which may be one for each point; functions of (f, theta, 1, 1/2)."""
+
+    kernel: type[Kernel]
+    parameter: str
+    log_weight: Any
+    neg_log_slope: Any
+    rise: Any
+    """d ln w / d theta."""
+    steepness: Callable[[Any], Any]
+    """-w'/w at distance 0."""
+    farthest: float
+    """Squared distance, in lengths of the widest kernel, beyond which nothing is compared."""
+
+    def kernel_of(self, value: Any) -> Any:
+        """Return the kernel with this parameter."""
+        return self.kernel(**{self.parameter: value})
 
 
 class Kernel(Part):
     """A similarity of two points that falls with their squared distance; the base of one's own.
 
-    A subclass gives three methods, elementwise on arrays. As a :class:`nearfar.contracts.Score` it is ``ln w``.
+    A subclass gives :meth:`formulas`, and with them takes part in all that is quick. Or it gives :meth:`weight` and
+    :meth:`slope`, elementwise on arrays: then all pairs of points are summed in every iteration.
     """
+
+    family: ClassVar[Family | None] = None
+
+    def formulas(self) -> Formulas | None:
+        """Return the formulas, None if there are none.
+
+        Returns
+        -------
+        Formulas or None
+        """
+        return None
 
     def weight(self, f: Floats) -> Floats:
         """Similarity w(f) > 0.
@@ -231,7 +314,10 @@ class Kernel(Part):
         -------
         ndarray of the same shape
         """
-        raise NotImplementedError
+        formulas = self._formulas()
+        if formulas.weight is None:
+            return np.asarray(np.exp(self.log_weight(f)))
+        return np.asarray(_python(formulas.weight)(f, *_per_row(formulas, f)))
 
     def log_weight(self, f: Floats) -> Floats:
         """Return ln w(f), precise where w itself has vanished.
@@ -245,7 +331,10 @@ class Kernel(Part):
         -------
         ndarray of the same shape
         """
-        return np.log(self.weight(f))
+        formulas = self.formulas()
+        if formulas is None:
+            return np.log(self.weight(f))
+        return np.asarray(_python(formulas.log_weight)(f, *_per_row(formulas, f)))
 
     def slope(self, f: Floats) -> Floats:
         """dw/df, which is negative.
@@ -259,41 +348,44 @@ class Kernel(Part):
         -------
         ndarray of the same shape
         """
-        raise NotImplementedError
+        formulas = self._formulas()
+        return np.asarray(-self.weight(f) * _python(formulas.neg_log_slope)(f, *_per_row(formulas, f)))
 
-    @property
-    def compiled(self) -> tuple[tuple[int, ...], tuple[float, float]] | None:
-        """Which of the compiled kernels computes the same, and its two parameters; None for none of them."""
-        return None
+    def _formulas(self) -> Formulas:
+        formulas = self.formulas()
+        if formulas is None:
+            raise NotImplementedError(f"{type(self).__name__} must give formulas, or weight and slope")
+        return formulas
 
-    def value(self, X: Floats, Y: Floats) -> Floats:
-        """Score of all pairs, ln w.
 
-        Parameters
-        ----------
-        X, Y : ndarray of shape (n, d) and (m, d)
+def _python(function: Any) -> Any:
+    return getattr(function, "py_func", function)
 
-        Returns
-        -------
-        ndarray of shape (n, m)
-        """
-        return self.log_weight(squared_distances(X, Y))
 
-    def pull(self, X: Floats, Y: Floats, weights: Floats) -> Floats:
-        """Gradient of ``sum_ia weights[i, a] ln w(‖x_i - y_a‖²)`` in X.
+def _per_row(formulas: Formulas, f: Floats) -> list[Any]:
+    """Return the parameters of formulas, those per point so that they broadcast over the rows of f."""
+    arrays = [np.asarray(value, f.dtype) for value in formulas.parameters]
+    return [array[:, None] if array.ndim and f.ndim == 2 else array for array in arrays]
 
-        Parameters
-        ----------
-        X, Y : ndarray of shape (n, d) and (m, d)
-        weights : ndarray of shape (n, m)
 
-        Returns
-        -------
-        ndarray of shape (n, d)
-        """
-        f = squared_distances(X, Y)
-        K: Floats = 2 * weights * self.slope(f) / self.weight(f)
-        return np.asarray(K.sum(axis=1)[:, None] * X - K @ Y)
+@jit(fastmath=FAST, error_model="numpy")
+def _exponential_log_weight(f, beta, *_):
+    return -beta * f
+
+
+@jit(fastmath=FAST, error_model="numpy")
+def _exponential_weight(f, beta):
+    return exp(-beta * f)
+
+
+@jit(fastmath=FAST, error_model="numpy")
+def _exponential_neg_log_slope(f, beta, *_):
+    return beta
+
+
+@jit(fastmath=FAST, error_model="numpy")
+def _exponential_rise(f, *_):
+    return -f
 
 
 @dataclass(frozen=True)
@@ -323,19 +415,30 @@ class Exponential(Kernel):
     def __post_init__(self) -> None:
         _check_per_point("Exponential", "beta", self.beta)
 
-    def weight(self, f: Floats) -> Floats:
-        return np.asarray(np.exp(self.log_weight(f)))
+    def formulas(self) -> Formulas:
+        functions = _exponential_log_weight, _exponential_neg_log_slope
+        return Formulas(*functions, (self.beta,), _exponential_weight, self.beta, 0.0)  # type: ignore[arg-type]
 
-    def log_weight(self, f: Floats) -> Floats:
-        return -_per_row(self.beta, f) * f
 
-    def slope(self, f: Floats) -> Floats:
-        return -_per_row(self.beta, f) * self.weight(f)
+Exponential.family = Family(
+    Exponential,
+    "beta",
+    _exponential_log_weight,
+    _exponential_neg_log_slope,
+    _exponential_rise,
+    lambda beta: beta,
+    1e2,
+)
 
-    @property
-    def compiled(self) -> tuple[tuple[int, ...], tuple[float, float]] | None:
-        """The compiled form, None with a precision per point."""
-        return (_EXPONENTIAL, (float(self.beta), 0.0)) if np.ndim(self.beta) == 0 else None  # type: ignore[arg-type]
+
+@jit(fastmath=FAST, error_model="numpy")
+def _student_log_weight(f, one):
+    return -ln1p(f)
+
+
+@jit(fastmath=FAST, error_model="numpy")
+def _student_weight(f, one):
+    return one / (one + f)
 
 
 @dataclass(frozen=True)
@@ -350,19 +453,26 @@ class StudentT(Kernel):
     array([1.  , 0.5 , 0.25])
     """
 
-    def weight(self, f: Floats) -> Floats:
-        return 1 / (1 + f)
+    def formulas(self) -> Formulas:
+        return Formulas(_student_log_weight, _student_weight, (1.0,), _student_weight, 1.0, 1.0)  # -w'/w = w
 
-    def log_weight(self, f: Floats) -> Floats:
-        return -np.log1p(f)
 
-    def slope(self, f: Floats) -> Floats:
-        return -((1 + f) ** -2)
+@jit(fastmath=FAST, error_model="numpy")
+def _heavy_log_weight(f, one, alpha, beta):
+    return -ln1p(alpha * beta * f) / alpha
 
-    @property
-    def compiled(self) -> tuple[tuple[int, ...], tuple[float, float]]:
-        """The compiled form."""
-        return _STUDENT_T, (1.0, 1.0)
+
+@jit(fastmath=FAST, error_model="numpy")
+def _heavy_weight(f, one, alpha, beta):
+    return exp(-ln1p(alpha * beta * f) / alpha)
+
+
+@jit(fastmath=FAST, error_model="numpy")
+def _heavy_neg_log_slope(f, one, alpha, beta):
+    return beta / (one + alpha * beta * f)
+
+
+_AS_EXPONENTIAL = 1e-10  # below this alpha the heavy-tailed kernel is the exponential one to float64's precision
 
 
 @dataclass(frozen=True)
@@ -398,25 +508,45 @@ class HeavyTailed(Kernel):
         check_real("HeavyTailed", "alpha", self.alpha, low=0)
         check_real("HeavyTailed", "beta", self.beta, low=0, open_low=True)
 
-    def weight(self, f: Floats) -> Floats:
-        return np.asarray(np.exp(self.log_weight(f)))
-
-    def log_weight(self, f: Floats) -> Floats:
+    def formulas(self) -> Formulas:
         if self.alpha < _AS_EXPONENTIAL:
-            return -self.beta * f
-        return np.asarray(-np.log1p(self.alpha * self.beta * f) / self.alpha)
-
-    def slope(self, f: Floats) -> Floats:
-        return -self.beta * self.weight(f) / (1 + self.alpha * self.beta * f)
-
-    @property
-    def compiled(self) -> tuple[tuple[int, ...], tuple[float, float]]:
-        """The compiled form."""
-        if self.alpha < _AS_EXPONENTIAL:
-            return _EXPONENTIAL, (float(self.beta), 0.0)
+            return Exponential(self.beta).formulas()
         if self.alpha == self.beta == 1:
-            return _STUDENT_T, (1.0, 1.0)
-        return _HEAVY_TAILED, (float(self.alpha), float(self.beta))
+            return StudentT().formulas()
+        functions, parameters = (_heavy_log_weight, _heavy_neg_log_slope), (1.0, self.alpha, self.beta)
+        return Formulas(*functions, parameters, _heavy_weight, self.beta, self.alpha)
+
+
+@jit(fastmath={"contract", "nsz"}, error_model="numpy")
+def _precise(x, one):
+    u = one + x
+    return ln(u) + (x - (u - one)) / u
+
+
+def _precise_ln1p(x, one):
+    """ln(1 + x), x >= 0, with a small relative error also where x is small: with many degrees of freedom it is."""
+    return np.log1p(x)
+
+
+@overload(_precise_ln1p)
+def _precise_ln1p_overload(x, one):
+    return lambda x, one: _precise(x, one)
+
+
+@jit(fastmath=FAST, error_model="numpy")
+def _inhomogeneous_log_weight(f, nu, one, half):
+    return -half * (nu + one) * _precise_ln1p(f / nu, one)
+
+
+@jit(fastmath=FAST, error_model="numpy")
+def _inhomogeneous_neg_log_slope(f, nu, one, half):
+    return half * (nu + one) / (nu + f)
+
+
+@jit(fastmath=FAST, error_model="numpy")
+def _inhomogeneous_rise(f, nu, one, half):
+    x = f / nu
+    return half * ((nu + one) * x / (nu + f) - _precise_ln1p(x, one))
 
 
 @dataclass(frozen=True)
@@ -449,37 +579,122 @@ class InhomogeneousStudentT(Kernel):
     def __post_init__(self) -> None:
         _check_per_point("InhomogeneousStudentT", "nu", self.nu)
 
-    def weight(self, f: Floats) -> Floats:
-        return np.asarray(np.exp(self.log_weight(f)))
+    def formulas(self) -> Formulas:
+        nu: Any = self.nu
+        if np.ndim(nu) == 0:  # a heavy-tailed kernel
+            return HeavyTailed(2 / (nu + 1), (nu + 1) / (2 * nu)).formulas()
+        return Formulas(_inhomogeneous_log_weight, _inhomogeneous_neg_log_slope, (nu, 1.0, 0.5))
 
-    def log_weight(self, f: Floats) -> Floats:
-        nu = _per_row(self.nu, f)
-        return np.asarray(-(nu + 1) / 2 * np.log1p(f / nu))
 
-    def slope(self, f: Floats) -> Floats:
-        nu = _per_row(self.nu, f)
-        return np.asarray(-self.weight(f) * (nu + 1) / (2 * (nu + f)))
-
-    @property
-    def compiled(self) -> tuple[tuple[int, ...], tuple[float, float]] | None:
-        """The compiled form: with one nu it is a heavy-tailed kernel. None with one per point."""
-        if np.ndim(self.nu):
-            return None
-        nu = float(self.nu)  # type: ignore[arg-type]
-        return HeavyTailed(2 / (nu + 1), (nu + 1) / (2 * nu)).compiled
-
+InhomogeneousStudentT.family = Family(
+    InhomogeneousStudentT,
+    "nu",
+    _inhomogeneous_log_weight,
+    _inhomogeneous_neg_log_slope,
+    _inhomogeneous_rise,
+    lambda nu: (nu + 1) / (2 * nu),
+    1e5,
+)
 
 _BY_NAME = {"exponential": Exponential, "student-t": StudentT, "heavy-tailed": HeavyTailed}
 
 
 def as_kernel(owner: str, kernel: object) -> Any:
-    """Return the kernel that a string names, or an object that has a kernel's methods."""
+    """Return the kernel that a string names, or an object that has a kernel's methods; one that cannot be is refused.
+
+    Raises
+    ------
+    InputError
+        Another thing; a kernel that rises, whose slope is not that of its weight, or whose formulas contradict each
+        other.
+    """
     if isinstance(kernel, str) and kernel in _BY_NAME:
         return _BY_NAME[kernel]()
-    if isinstance(kernel, type) or not all(hasattr(kernel, name) for name in ("weight", "log_weight", "slope")):
+    if isinstance(kernel, type) or not all(hasattr(kernel, name) for name in ("weight", "slope")):
         names = ", ".join(repr(name) for name in _BY_NAME)
         raise InputError(owner, "kernel", f"one of {names} or a kernel object", repr(kernel), "See nearfar.kernels.")
-    return kernel
+    made: Any = kernel
+    if family_of(made) is None:
+        check_once(made, lambda: _check_slope(owner, made))
+    return made
+
+
+def check_once(part: Any, check: Callable[[], None]) -> None:
+    """Check a part, unless an equal one has been found good."""
+    try:
+        good = part in _GOOD
+    except TypeError:  # no hash
+        check()
+        return
+    if not good:
+        check()
+        _GOOD.add(part)
+
+
+_GOOD: set[Any] = set()
+
+
+def _check_slope(owner: str, kernel: Any) -> None:
+    """Refuse a kernel that rises somewhere, or whose slope is not that of its weight, by differences at some points."""
+    f, step = np.geomspace(1e-3, 1e3, 25)[None], 1e-5
+    with np.errstate(all="ignore"):
+        w, slope, ahead, behind = (
+            kernel.weight(f),
+            kernel.slope(f),
+            *(kernel.weight(f * (1 + s)) for s in (step, -step)),
+        )
+        log_w = np.log(w) if compiled_kernel(kernel) is None else kernel.log_weight(f)
+    tiny = np.asarray(w) < 1e-200
+    for wrong, expected in (
+        (~np.isfinite(w) | ~np.isfinite(slope) | (w < 0), "finite and positive"),
+        (slope > 0, "one that falls with distance"),
+        (abs((ahead - behind) / (2 * step * f) - slope) > 1e-3 * abs(slope) + 1e-6 * w / f, "one whose slope is w'"),
+        (~tiny & (abs(np.log(np.where(tiny, 1, w)) - log_w) > 1e-6 * (1 + abs(log_w))), "one whose log_weight is ln w"),
+    ):
+        if np.any(wrong):
+            at = np.broadcast_to(f, np.shape(wrong))[wrong][0]
+            raise InputError(owner, "kernel", expected, f"{kernel!r}, which is not at f = {at:.3g}")
+
+
+def compiled_kernel(kernel: Any) -> CompiledKernel | None:
+    """Return a kernel as compiled loops take it; None if it has no formulas, or a parameter for each point.
+
+    Nor has it where a class below the one that gives the formulas gives another weight or slope.
+    """
+    for cls in type(kernel).__mro__:
+        if "formulas" in vars(cls):
+            break
+        if vars(cls).keys() & {"weight", "log_weight", "slope"}:
+            return None
+    formulas = kernel.formulas() if hasattr(kernel, "formulas") else None
+    if formulas is None or any(np.ndim(value) for value in formulas.parameters):
+        return None
+    log_weight = compiled(formulas.log_weight)
+    weight = bind(_exp_of, (None, log_weight)) if formulas.weight is None else compiled(formulas.weight)
+    functions = KernelFunctions(None, log_weight, weight, compiled(formulas.neg_log_slope))
+    steepness, heaviness = formulas.steepness, formulas.heaviness
+    if steepness is None or heaviness is None:
+        f = np.geomspace(1e-12, 1e12, 193)
+        with np.errstate(all="ignore"):
+            g = _python(formulas.neg_log_slope)(np.append(0.0, f), *formulas.parameters) * np.ones(len(f) + 1)
+        steepness = float(np.nanmax(g)) if steepness is None else steepness
+        tail = (f * steepness > 1) & (g[1:] > 0)
+        if heaviness is None:
+            heaviness = float(((1 / g[1:][tail] - 1 / steepness) / f[tail]).max(initial=0.0))
+    return CompiledKernel(functions, tuple(map(float, formulas.parameters)), float(steepness), float(heaviness))
+
+
+@jit(fastmath=FAST, error_model="numpy")
+def _exp_of(functions, *args):
+    return exp(functions[1](*args))
+
+
+def family_of(kernel: object) -> Family | None:
+    """Return the family of a kernel with one parameter for each point, None for any other kernel."""
+    family: Family | None = getattr(kernel, "family", None)
+    if family is None or type(kernel) is not family.kernel or np.ndim(getattr(kernel, family.parameter)) != 1:
+        return None
+    return family
 
 
 def squared_distances(X: Floats, Y: Floats) -> Floats:
@@ -499,10 +714,4 @@ def _check_per_point(owner: str, name: str, value: ArrayLike) -> None:
         raise InputError(owner, name, "a positive number, or one per point", repr(value))
 
 
-def _per_row(value: ArrayLike, f: Floats) -> NDArray[Any]:
-    """Return a parameter so that it broadcasts over the rows of f."""
-    array = np.asarray(value, dtype=f.dtype)
-    return array[:, None] if array.ndim and f.ndim == 2 else array
-
-
-__all__ = ["Exponential", "HeavyTailed", "InhomogeneousStudentT", "Kernel", "StudentT"]
+__all__ = ["Exponential", "Formulas", "HeavyTailed", "InhomogeneousStudentT", "Kernel", "StudentT", "exp", "ln", "ln1p"]

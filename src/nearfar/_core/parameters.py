@@ -14,14 +14,12 @@ from nearfar.errors import InputError
 
 
 class Part:
-    """Base of the parts with parameters, which an estimator takes as an argument and grid search looks into.
-
-    A subclass is a frozen dataclass whose fields are its parameters.
-    """
+    """Base of the parts; a subclass is a frozen dataclass whose fields are its parameters, or has none."""
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:  # noqa: ARG002 - scikit-learn's signature
         """Return the parameters by name."""
-        return {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}  # type: ignore[arg-type]
+        fields: Any = dataclasses.fields(self) if dataclasses.is_dataclass(self) else ()
+        return {field.name: getattr(self, field.name) for field in fields}
 
     def with_params(self, **params: Any) -> Self:
         """Return the same part with some parameters changed.

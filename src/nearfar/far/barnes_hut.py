@@ -10,9 +10,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from nearfar import kernels as score
 from nearfar._core.checks import check_real
-from nearfar._core.jit import jit
+from nearfar._core.jit import bind, jit
 from nearfar._core.threads import even_bounds, run_blocks
 from nearfar._core.vector import FAST
 from nearfar.contracts import Floats
@@ -22,14 +21,14 @@ from nearfar.far.fields import (
     FieldPart,
     Potential,
     Term,
-    _add_chunk,
-    _store,
+    add_chunk,
     check_positions,
-    compiled_form,
+    linear_kernel,
+    store,
     term_charges,
 )
 from nearfar.far.mesh import bounding_box
-from nearfar.kernels import Kernel, typed
+from nearfar.kernels import Kernel
 
 # ------------------------------------------------------------
 # Compiled parts of the Barnes-Hut field: Morton codes, the tree over sorted points, its charges, and the sums.
@@ -206,16 +205,20 @@ def _root_of_covariance(moments, root):
                 root[a, c] = entry / root[c, c]
 
 
-@jit(fastmath=FAST, error_model="numpy")
-def leaf_sums(tree, bodies, Y, dims, charges, kernel, limits, kinds, order, leaves, weight_out, entropy_out):
+@jit(fastmath=FAST, error_model="numpy", inline="always")
+def leaf_sums(functions, tree, bodies, points, parameters, limits, leaves, outs):
     """Write values and gradients for the points of some leaves.
 
-    Each leaf walks over the tree once: a cell that is small enough for its distance is its bodies (of one sign, or of
-    two), the points of a leaf that is not are bodies themselves. ``Y`` has shape (d, n), ``kinds`` is () or (0, 0) for
-    each of the potentials, ``order`` are the points' own numbers.
+    ``functions`` are those of the kernel, and whether the entropy is asked for. Each leaf walks over the
+    tree once: a cell that is small enough for its distance is its bodies (of one sign, or of two), the points of a leaf
+    that is not are bodies themselves. ``points`` are positions, shape (d, n), a tuple of length d (at least 2), charges
+    and the points' own numbers.
     """
+    kernel, with_entropy = functions
     starts, ends = tree[0], tree[1]
-    buffer, charge = np.empty((Y.shape[0], BUFFER + 1), Y.dtype), np.empty(BUFFER, Y.dtype)
+    Y, dims, _, order = points
+    # A line is a plane without width.
+    buffer, charge = np.zeros((len(dims), BUFFER + 1), Y.dtype), np.empty(BUFFER, Y.dtype)
     largest = 0
     for leaf in leaves:
         largest = max(largest, ends[leaf] - starts[leaf])
@@ -226,28 +229,42 @@ def leaf_sums(tree, bodies, Y, dims, charges, kernel, limits, kinds, order, leav
                 sums[t, c] = 0.0
         cell, point = np.int64(0), np.int64(0)  # literals would be compiled apart
         while cell < starts.size:
-            cell, point, m, own = _meet(tree, bodies, Y, charges, kernel, limits, leaf, cell, point, buffer, charge)
-            _add_bodies(Y, starts[leaf], ends[leaf], dims, kernel, kinds, buffer, charge, m, own, sums)
+            walk = cell, point
+            cell, point, m, own = _meet(kernel, tree, bodies, points, parameters, limits, leaf, walk, buffer, charge)
+            for t in range(ends[leaf] - starts[leaf]):
+                for c in range(Y.shape[0]):
+                    buffer[c, BUFFER] = Y[c, starts[leaf] + t]
+                itself = own + t if 0 <= own + t < m else m  # a point is nothing to itself
+                begin = np.int64(0)
+                while begin < m:
+                    if begin == itself:
+                        begin += 1
+                        continue
+                    end = min(begin + CHUNK, itself if begin < itself else m)
+                    both = charge, charge
+                    add_chunk(kernel, with_entropy, buffer, dims, BUFFER, begin, end, parameters, both, sums[t])
+                    begin = end
         for i in range(starts[leaf], ends[leaf]):
-            if len(kinds[0]) > 0:
-                _store(sums[i - starts[leaf]], 0, order[i], weight_out)
-            if len(kinds[1]) > 0:
-                _store(sums[i - starts[leaf]], 4, order[i], entropy_out)
+            store(sums[i - starts[leaf]], 0, order[i], outs[0])
+            if outs[1].size:
+                store(sums[i - starts[leaf]], 4, order[i], outs[1])
 
 
 @jit(fastmath=FAST, error_model="numpy")
-def _meet(tree, bodies, Y, charges, kernel, limits, leaf, cell, point, buffer, charge):
-    """Fill the buffer with the bodies that a leaf meets from a cell on, ``point`` points of which have been met.
+def _meet(kernel, tree, bodies, points, parameters, limits, leaf, walk, buffer, charge):
+    """Fill the buffer with the bodies that a leaf meets from a cell on, some points of which have been met.
 
     Returns cell and point to go on with, the number of bodies, and where among these the leaf's first point is or would
     be: a column that is not used if the leaf's points are not among them.
     """
     starts, ends, skip, middles, halves, sides = tree
+    Y, _, charges, _ = points
+    cell, point = walk
     m, own = 0, BUFFER
     while cell < starts.size:
         seen = NEAR
         if starts[leaf] < starts[cell] or starts[leaf] >= ends[cell]:  # another one than those that hold the leaf
-            seen = _look(middles, halves, sides[cell], cell, leaf, kernel, limits)
+            seen = _look(kernel, middles, halves, sides[cell], cell, leaf, parameters, limits)
         if seen == NOTHING:
             cell = skip[cell]
             continue
@@ -286,43 +303,25 @@ def _copy_bodies(bodies, cell, buffer, charge, m):
     return m
 
 
-@jit(inline="always")
-def _add_bodies(Y, first, last, dims, kernel, kinds, buffer, charge, m, own, sums):
-    """Add the first m bodies of the buffer to the sums of all points of a leaf; a point is nothing to itself."""
-    for t in range(last - first):
-        for c in range(Y.shape[0]):
-            buffer[c, BUFFER] = Y[c, first + t]
-        itself = own + t if 0 <= own + t < m else m
-        begin = np.int64(0)
-        while begin < m:
-            if begin == itself:
-                begin += 1
-                continue
-            end = min(begin + CHUNK, itself if begin < itself else m)
-            _add_chunk(buffer, dims, BUFFER, begin, end, kernel, kinds, (charge, charge), sums[t])
-            begin = end
-
-
 @jit(fastmath=FAST, error_model="numpy")
-def _look(middles, halves, side, k, leaf, kernel, limits):
+def _look(kernel, middles, halves, side, k, leaf, parameters, limits):
     """Return what cell k is to the points of a leaf, seen from the box around them: NEAR, FAR or NOTHING.
 
     It is far if it is small against the length over which the kernel bends. That length, squared, is 3 / (g (2 + f g))
     with g = -w'/w: between 1 and 1.5 times 1 + f for Student's t, so that the angle is the usual one at a distance.
     """
-    family, constants = kernel
     angle, vanishes = limits
-    zero, three = side - side, constants[0] + constants[0] + constants[0]
+    scalar, zero = middles.dtype.type, side - side
     f, nearest = zero, zero
     for c in range(middles.shape[0]):
         gap = max(abs(middles[c, k] - middles[c, leaf]) - halves[c, leaf], zero)
         f += gap * gap
         gap = max(gap - halves[c, k], zero)
         nearest += gap * gap
-    g = score.pull(family, constants, f)
-    if side * side * (g + g + f * g * g) < three * angle * angle:
+    g = scalar(kernel.neg_log_slope(f, *parameters))
+    if side * side * (g + g + f * g * g) < scalar(3) * angle * angle:
         return FAR
-    return NOTHING if score.weight(family, constants, nearest) < vanishes else NEAR
+    return NOTHING if kernel.weight(nearest, *parameters) < vanishes else NEAR
 
 
 _LEAF = 96  # points of a leaf, which walk over the tree together
@@ -395,14 +394,14 @@ class BarnesHutField(FieldPart):
         Y : ndarray of shape (n, d), float32 or float64
             d = 1, 2 or 3. Not needed after the call.
         kernel : Kernel
-            One with a compiled form.
+            One with formulas.
         n_jobs : int
             Threads; the result does not depend on it.
 
         Raises
         ------
         InputError
-            If the positions are no matrix of floats with one to three columns, or the kernel has no compiled form.
+            If the positions are no matrix of floats with one to three columns, or the kernel has no formulas.
         NumericalError
             If a position is NaN or infinite.
         """
@@ -411,7 +410,7 @@ class BarnesHutField(FieldPart):
         if d > len(LEVELS):
             hint = "ExactField takes any number of components."
             raise InputError("BarnesHutField", "Y", "of one to three components", f"{d}", hint)
-        form = typed(compiled_form("BarnesHutField", kernel), Y.dtype)
+        compiled = linear_kernel("BarnesHutField", kernel)
         low, high = (corner.astype(np.float64) for corner in bounding_box("BarnesHutField", Y, n_jobs))
         levels = LEVELS[d - 1]
         span = float((high - low).max())
@@ -425,7 +424,7 @@ class BarnesHutField(FieldPart):
         order = np.argsort(codes)
         points = np.ascontiguousarray(Y[order].T)
         tree = _tree(points, cells_of(codes[order], d, levels, _LEAF))
-        self._remember(_placed=(points, order, tree, form, n_jobs))
+        self._remember(_placed=(points, order, tree, compiled, n_jobs))
 
     def evaluate(self, terms: Sequence[Term]) -> list[Potential]:
         """Sum the potentials; those of both kinds with the same charges are summed in one walk.
@@ -452,29 +451,27 @@ class BarnesHutField(FieldPart):
         potentials: dict[int, Potential] = {}
         for asked in by_charges.values():
             some = next(k for places in asked.values() for k in places)
-            found = self._walk(charges[some], [bool(places) for places in asked.values()])
+            found = self._walk(charges[some], with_entropy=bool(asked["entropy"]))
             for places, potential in zip(asked.values(), found, strict=True):
                 potentials.update(dict.fromkeys(places, potential))
         return [potentials[k] for k in range(len(terms))]
 
-    def _walk(self, charges: Floats | None, wanted: list[bool]) -> list[Potential]:
-        """Return the potential of w and that of the entropy; an empty one where it is not wanted."""
-        points, order, tree, form, n_jobs = self._placed_state()
-        d, n = points.shape
-        sorted_charges = np.ones(n, points.dtype) if charges is None else charges[order]
+    def _walk(self, charges: Floats | None, *, with_entropy: bool) -> list[Potential]:
+        """Return the potential of w and that of the entropy, which is empty if it is not asked for."""
+        points, order, tree, kernel, n_jobs = self._placed_state()
+        (d, n), scalar = points.shape, points.dtype.type
+        sorted_charges = np.ones(n, scalar) if charges is None else charges[order]
         bodies = _bodies(points, sorted_charges, tree)
-        kinds = tuple((0, 0) if one else () for one in wanted)
-        outs = [np.empty((1 + d, n if one else 0), points.dtype) for one in wanted]
+        outs = tuple(np.empty((1 + d, n if asked else 0), scalar) for asked in (True, with_entropy))
         leaves = np.flatnonzero(tree[2] == np.arange(1, len(tree[2]) + 1)).astype(np.int32)
-        limits = points.dtype.type(self.angle), points.dtype.type(_VANISHES)
-        if not self.angle:
-            limits = points.dtype.type(0), points.dtype.type(0)
-
-        def task(_block: int, start: int, stop: int) -> None:
-            given = (tree, bodies, points, (0,) * d, sorted_charges, form, limits, kinds, order)
-            leaf_sums(*given, leaves[start:stop], *outs)
-
-        run_blocks(task, even_bounds(len(leaves), _LEAVES), n_jobs)
+        limits = scalar(self.angle), scalar(_VANISHES if self.angle else 0)
+        sums = bind(leaf_sums, (kernel.functions, with_entropy))
+        shared = tree, bodies, (points, (0,) * max(d, 2), sorted_charges, order), kernel.typed(scalar), limits
+        run_blocks(
+            lambda _block, start, stop: sums(*shared, leaves[start:stop], outs),
+            even_bounds(len(leaves), _LEAVES),
+            n_jobs,
+        )
         return [Potential(out[0], np.ascontiguousarray(out[1:].T)) for out in outs]
 
 

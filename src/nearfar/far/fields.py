@@ -1,198 +1,32 @@
-"""Sampled repulsion: pairs of noise instead of sums over all pairs of points of a map."""
+"""Sums over all pairs of points of a map: what a field is asked, and the field that sums pair by pair.
+
+Outside the pairs that the data relate, every force of the neighbour-embedding family is the gradient of a scalar
+potential (see the guide "Near and far field")::
+
+    Phi_i = sum_{j != i} c_j V(f_ij),     V(f) = w(f)  or  V(f) = w ln w - w   (V' = w' and V' = w' ln w)
+
+with the kernel w, squared distances f and charges c. A field is asked for such potentials and their gradients, and
+knows nothing of divergences or normalisation. ``NoisePairs`` samples pairs instead.
+"""
 # mypy: disable-error-code="misc,no-any-return,no-untyped-call,no-untyped-def,untyped-decorator"
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, Protocol, runtime_checkable
+from functools import partial
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 
-from nearfar import kernels as score
 from nearfar._core.checks import check_choice, check_integer, check_real
-from nearfar._core.jit import jit
+from nearfar._core.jit import bind, jit
 from nearfar._core.parameters import Part
 from nearfar._core.threads import even_bounds, run_blocks
 from nearfar._core.vector import FAST
 from nearfar.contracts import Floats
 from nearfar.errors import InputError, NearfarError
-from nearfar.kernels import Kernel, typed
-
-# ------------------------------------------------------------
-# Compiled sums over all pairs of points of a map: values and gradients of the potentials of far/fields.py.
-#
-# Positions come as d contiguous rows, so that the innermost loop runs over the other points and vectorises. What is
-# asked
-# for is told by the lengths of tuples, which numba knows when it compiles (see scores/_kernels.py): ``weight_kind`` and
-# ``entropy_kind`` are () for a potential that is not asked for, (0,) for charges of one, (0, 0) for given charges.
-
-CHUNK = 1024  # others whose sums stay in the type of the positions; the chunks are added up in float64
-
-
-@jit(fastmath=FAST, error_model="numpy")
-def pair_sums(Y, dims, start, stop, kernel, kinds, charges, weight_out, entropy_out):
-    """Write values and gradients of rows ``start`` to ``stop``, in one to three dimensions.
-
-    ``Y`` has shape (d, n), ``dims`` is a tuple of length d, ``kernel`` is (family, constants), ``kinds`` and
-    ``charges`` are those of w and of the entropy. Each ``out`` has shape (1 + d, n); what is not asked for is not
-    touched.
-    """
-    weight_kind, entropy_kind = kinds
-    sums = np.empty(8)
-    n = Y.shape[1]
-    for i in range(start, stop):
-        sums[:] = 0.0
-        first = 0
-        while first < n:  # the point itself is stepped over
-            if first == i:
-                first += 1
-                continue
-            last = min(first + CHUNK, i if first < i else n)
-            _add_chunk(Y, dims, i, first, last, kernel, kinds, charges, sums)
-            first = last
-        if len(weight_kind) > 0:
-            _store(sums, 0, i, weight_out)
-        if len(entropy_kind) > 0:
-            _store(sums, 4, i, entropy_out)
-
-
-@jit(inline="always")
-def _store(sums, at, i, out):
-    out[0, i] = sums[at]
-    for k in range(1, out.shape[0]):
-        out[k, i] = -2.0 * sums[at + k]
-
-
-@jit(fastmath=FAST, error_model="numpy")
-def _add_chunk(Y, dims, i, first, last, kernel, kinds, charges, sums):
-    """Add the others ``first`` to ``last``: sum of c V and of -c V' (y_i - y_j), for w in sums[:4], entropy behind."""
-    family, constants = kernel
-    weight_kind, entropy_kind = kinds
-    weight_charges, entropy_charges = charges
-    k1, k2 = min(1, len(dims) - 1), len(dims) - 1
-    a0, a1, a2 = Y[0, i], Y[k1, i], Y[k2, i]
-    # Loops over slices from 0: an index that might be negative would keep them from vectorising.
-    y0, y1, y2 = Y[0, first:last], Y[k1, first:last], Y[k2, first:last]
-    weight_charge, entropy_charge = weight_charges[first:last], entropy_charges[first:last]
-    zero = Y.dtype.type(0)
-    w0, w1, w2, w3 = zero, zero, zero, zero
-    e0, e1, e2, e3 = zero, zero, zero, zero
-    for j in range(last - first):
-        b0, b1, b2 = a0 - y0[j], a1 - y1[j], a2 - y2[j]
-        f = b0 * b0
-        if len(dims) > 1:
-            f += b1 * b1
-        if len(dims) > 2:
-            f += b2 * b2
-        w = score.weight(family, constants, f)
-        force = w * score.pull(family, constants, f)
-        if len(weight_kind) > 0:
-            value, slope = w, force
-            if len(weight_kind) > 1:
-                value, slope = value * weight_charge[j], slope * weight_charge[j]
-            w0 += value
-            w1 += slope * b0
-            w2 += slope * b1
-            w3 += slope * b2
-        if len(entropy_kind) > 0:
-            log_w = score.log_weight(family, constants, f)
-            value, slope = w * log_w - w, force * log_w
-            if len(entropy_kind) > 1:
-                value, slope = value * entropy_charge[j], slope * entropy_charge[j]
-            e0 += value
-            e1 += slope * b0
-            e2 += slope * b1
-            e3 += slope * b2
-    sums[0] += w0
-    sums[1] += w1
-    sums[2] += w2
-    sums[3] += w3
-    sums[4] += e0
-    sums[5] += e1
-    sums[6] += e2
-    sums[7] += e3
-
-
-@jit(fastmath=FAST, error_model="numpy")
-def pair_sums_any(Y, start, stop, kernel, kinds, charges, weight_out, entropy_out):
-    """Write the same for any number of dimensions: chunk by chunk, through short buffers."""
-    weight_kind, entropy_kind = kinds
-    d, n = Y.shape
-    weight_sums, entropy_sums = np.empty(1 + d), np.empty(1 + d)
-    buffers = np.empty((3, CHUNK), Y.dtype)
-    for i in range(start, stop):
-        weight_sums[:] = 0.0
-        entropy_sums[:] = 0.0
-        first = 0
-        while first < n:
-            if first == i:
-                first += 1
-                continue
-            last = min(first + CHUNK, i if first < i else n)
-            _add_chunk_any(Y, i, first, last, kernel, kinds, charges, buffers, weight_sums, entropy_sums)
-            first = last
-        if len(weight_kind) > 0:
-            _store(weight_sums, 0, i, weight_out)
-        if len(entropy_kind) > 0:
-            _store(entropy_sums, 0, i, entropy_out)
-
-
-@jit(fastmath=FAST, error_model="numpy")
-def _add_chunk_any(Y, i, first, last, kernel, kinds, charges, buffers, weight_sums, entropy_sums):
-    family, constants = kernel
-    weight_kind, entropy_kind = kinds
-    weight_charges, entropy_charges = charges
-    m = last - first
-    weight_charge, entropy_charge = weight_charges[first:last], entropy_charges[first:last]
-    f, weight_force, entropy_force = buffers[0, :m], buffers[1, :m], buffers[2, :m]
-    f[:] = Y.dtype.type(0)
-    for k in range(Y.shape[0]):
-        a, y = Y[k, i], Y[k, first:last]
-        for j in range(m):
-            b = a - y[j]
-            f[j] += b * b
-    w_sum, e_sum = Y.dtype.type(0), Y.dtype.type(0)
-    for j in range(m):
-        w = score.weight(family, constants, f[j])
-        force = w * score.pull(family, constants, f[j])
-        if len(weight_kind) > 0:
-            value, slope = w, force
-            if len(weight_kind) > 1:
-                value, slope = value * weight_charge[j], slope * weight_charge[j]
-            w_sum += value
-            weight_force[j] = slope
-        if len(entropy_kind) > 0:
-            log_w = score.log_weight(family, constants, f[j])
-            value, slope = w * log_w - w, force * log_w
-            if len(entropy_kind) > 1:
-                value, slope = value * entropy_charge[j], slope * entropy_charge[j]
-            e_sum += value
-            entropy_force[j] = slope
-    weight_sums[0] += w_sum
-    entropy_sums[0] += e_sum
-    for k in range(Y.shape[0]):
-        a, y = Y[k, i], Y[k, first:last]
-        w_sum, e_sum = Y.dtype.type(0), Y.dtype.type(0)
-        for j in range(m):
-            if len(weight_kind) > 0:
-                w_sum += weight_force[j] * (a - y[j])
-            if len(entropy_kind) > 0:
-                e_sum += entropy_force[j] * (a - y[j])
-        weight_sums[1 + k] += w_sum
-        entropy_sums[1 + k] += e_sum
-
-
-# ------------------------------------------------------------
-# Sums over all pairs of points of a map: the far field of the neighbour-embedding family.
-#
-# Outside the pairs that the data relate, every force of the family is the gradient of a scalar potential (see the guide
-# "Near and far field")::
-#
-#     Phi_i = sum_{j != i} c_j V(f_ij),     V(f) = w(f)  or  V(f) = w ln w - w   (V' = w' and V' = w' ln w)
-#
-# with the kernel w, squared distances f and charges c. A field is asked for such potentials and their gradients, and
-# knows nothing of divergences or normalisation.
+from nearfar.kernels import CompiledKernel, Kernel, compiled_kernel
 
 
 @dataclass(frozen=True)
@@ -226,23 +60,6 @@ class Potential:
     value: Floats
     gradient: Floats
 
-
-@runtime_checkable
-class Field(Protocol):
-    """Sums over all pairs of points, exact or in linear time."""
-
-    def place(self, Y: Floats, kernel: Kernel, n_jobs: int) -> None:
-        """Take in the positions, shape (n, d), and the kernel; ``Y`` is not changed until the next call."""
-
-    def evaluate(self, terms: Sequence[Term]) -> list[Potential]:
-        """Return a potential per term, in the dtype of the positions; the arrays may be reused by the next call."""
-
-    def total(self, terms: Sequence[Term]) -> Potential:
-        """Return the sum of the potentials of one or more terms."""
-
-
-# ------------------------------------------------------------
-# Sums over all pairs of points, pair by pair: the oracle of the faster fields, and the quickest one for small maps.
 
 _ROWS = 256  # of one block: some milliseconds of work from 10,000 points on
 
@@ -320,6 +137,9 @@ class ExactField(FieldPart):
     array([0.7  , 0.667, 0.367])
     """
 
+    pair_by_pair: ClassVar[bool] = True
+    """So that sums under a kernel for each point may take its place."""
+
     def place(self, Y: Floats, kernel: Kernel, n_jobs: int) -> None:
         """Take in positions and kernel.
 
@@ -328,18 +148,20 @@ class ExactField(FieldPart):
         Y : ndarray of shape (n, d), float32 or float64
             Copied.
         kernel : Kernel
-            One with a compiled form.
+            One with formulas.
         n_jobs : int
             Threads; the result does not depend on it.
 
         Raises
         ------
         InputError
-            If the positions are no matrix of floats, or the kernel has no compiled form.
+            If the positions are no matrix of floats, or the kernel has no formulas.
         """
         check_positions("ExactField", Y)
-        state = (np.ascontiguousarray(Y.T), typed(compiled_form("ExactField", kernel), Y.dtype), n_jobs)
-        self._remember(_placed=state)
+        rows = np.ascontiguousarray(Y.T)
+        if len(rows) == 1:  # a line is a plane without width
+            rows = np.concatenate([rows, np.zeros_like(rows)])
+        self._remember(_placed=(rows, linear_kernel("ExactField", kernel), Y.shape[1], n_jobs))
 
     def evaluate(self, terms: Sequence[Term]) -> list[Potential]:
         """Sum the potentials.
@@ -358,42 +180,38 @@ class ExactField(FieldPart):
         NearfarError
             If nothing was placed.
         """
-        Y, kernel, n_jobs = self._placed_state()
-        charges = [term_charges("ExactField", term, Y.shape[1], Y.dtype) for term in terms]
+        Y, kernel, d, n_jobs = self._placed_state()
+        n, dtype = Y.shape[1], Y.dtype
+        ones = np.ones(n, dtype)
+        charges = [term_charges("ExactField", term, n, dtype) for term in terms]
         waiting = {name: [k for k, t in enumerate(terms) if t.potential == name] for name in ("weight", "entropy")}
         potentials: dict[int, Potential] = {}
         while any(waiting.values()):  # one of each potential shares a pass: the squared distances and w are the same
             asked = [waiting[name].pop(0) if waiting[name] else None for name in ("weight", "entropy")]
-            sums = _one_pass(Y, kernel, n_jobs, [None if k is None else (k, charges[k]) for k in asked])
-            potentials.update({k: s for k, s in zip(asked, sums, strict=True) if k is not None})
+            with_entropy = asked[1] is not None
+            sums = bind(pair_sums if len(Y) <= 3 else pair_sums_any, (kernel.functions, with_entropy))
+            given = [ones if k is None or charges[k] is None else charges[k] for k in asked]
+            outs = [np.empty((1 + len(Y), n if k is not None else 0), dtype) for k in (0, asked[1])]
+            shared = Y, (0,) * len(Y), kernel.typed(dtype), tuple(given), tuple(outs)
+            task = partial(_sum_rows, sums, shared)
+            run_blocks(task, even_bounds(n, _ROWS), n_jobs)
+            for k, out in zip(asked, outs, strict=True):
+                if k is not None:
+                    potentials[k] = Potential(out[0], np.ascontiguousarray(out[1 : 1 + d].T))
         return [potentials[k] for k in range(len(terms))]
 
 
-def _one_pass(Y: Floats, kernel: Any, n_jobs: int, asked: list[tuple[int, Floats | None] | None]) -> list[Potential]:
-    """Return the potential of w and that of the entropy; an empty one where it is not asked for."""
-    d, n = Y.shape
-    filler = np.empty(0, Y.dtype)
-    kinds = tuple(() if a is None else (0,) if a[1] is None else (0, 0) for a in asked)
-    charges = tuple(filler if a is None or a[1] is None else a[1] for a in asked)
-    outs = [np.empty((1 + d, 0 if a is None else n), Y.dtype) for a in asked]
-
-    def task(_block: int, start: int, stop: int) -> None:
-        if d <= 3:
-            pair_sums(Y, (0,) * d, start, stop, kernel, kinds, charges, *outs)
-        else:
-            pair_sums_any(Y, start, stop, kernel, kinds, charges, *outs)
-
-    run_blocks(task, even_bounds(n, _ROWS), n_jobs)
-    return [Potential(out[0], np.ascontiguousarray(out[1:].T)) for out in outs]
+def _sum_rows(sums: Any, shared: tuple[Any, ...], _block: int, start: int, stop: int) -> None:
+    sums(*shared, start, stop)
 
 
-def compiled_form(owner: str, kernel: object) -> tuple[tuple[int, ...], tuple[float, float]]:
-    """Return the compiled form of a kernel, or refuse one that has none."""
-    form = getattr(kernel, "compiled", None)
-    if form is None:
-        hint = "A kernel of one's own, or with parameters per point, takes the dense path."
-        raise InputError(owner, "kernel", "one with a compiled form", repr(kernel), hint)
-    return form
+def linear_kernel(owner: str, kernel: object) -> CompiledKernel:
+    """Return the compiled form of a kernel, or refuse one that has no formulas."""
+    found = compiled_kernel(kernel)
+    if found is None:
+        hint = "One without formulas, or with a parameter for each point, is for sums pair by pair in NumPy."
+        raise InputError(owner, "kernel", "one with formulas", repr(kernel), hint)
+    return found
 
 
 def check_positions(owner: str, Y: Floats) -> None:
@@ -412,6 +230,140 @@ def term_charges(owner: str, term: Term, n: int, dtype: Any) -> Floats | None:
     if np.shape(term.charges) != (n,):
         raise InputError(owner, "charges", f"of shape ({n},), one per point", f"shape {np.shape(term.charges)}")
     return np.ascontiguousarray(term.charges, dtype=dtype)
+
+
+# Compiled. Positions come as d contiguous rows, so that the innermost loop runs over the other points and vectorises.
+# ``functions`` are those of the kernel, and whether the entropy is asked for beside w: a constant when they compile.
+
+CHUNK = 1024  # others whose sums stay in the type of the positions; the chunks are added up in float64
+
+
+@jit(fastmath=FAST, error_model="numpy", inline="always")
+def pair_sums(functions, Y, dims, parameters, charges, outs, start, stop):
+    """Write values and gradients of rows ``start`` to ``stop``, in two or three dimensions.
+
+    ``Y`` has shape (d, n), ``dims`` is a tuple of length d. ``charges`` and ``outs``, of shape (1 + d, n), are those of
+    w and of the entropy.
+    """
+    n = Y.shape[1]
+    sums = np.empty(8)
+    for i in range(start, stop):
+        sums[:] = 0.0
+        first = 0
+        while first < n:  # the point itself is stepped over
+            if first == i:
+                first += 1
+                continue
+            last = min(first + CHUNK, i if first < i else n)
+            add_chunk(functions[0], functions[1], Y, dims, i, first, last, parameters, charges, sums)
+            first = last
+        store(sums, 0, i, outs[0])
+        if outs[1].size:
+            store(sums, 4, i, outs[1])
+
+
+@jit
+def store(sums, at, i, out):
+    """Write value and gradient of a point."""
+    out[0, i] = sums[at]
+    for k in range(1, out.shape[0]):
+        out[k, i] = -2.0 * sums[at + k]
+
+
+@jit(fastmath=FAST, error_model="numpy", forceinline=True)
+def add_chunk(kernel, with_entropy, Y, dims, i, first, last, parameters, charges, sums):
+    """Add the others ``first`` to ``last``: sum of c V and of -c V' (y_i - y_j), for w in sums[:4], entropy behind."""
+    k2 = len(dims) - 1
+    a0, a1, a2 = Y[0, i], Y[1, i], Y[k2, i]
+    # Loops over slices from 0: an index that might be negative would keep them from vectorising.
+    y0, y1, y2 = Y[0, first:last], Y[1, first:last], Y[k2, first:last]
+    weight_charge, entropy_charge = charges[0][first:last], charges[1][first:last]
+    scalar = Y.dtype.type
+    zero = scalar(0)
+    w0, w1, w2, w3 = zero, zero, zero, zero
+    e0, e1, e2, e3 = zero, zero, zero, zero
+    for j in range(last - first):
+        b0, b1, b2 = a0 - y0[j], a1 - y1[j], a2 - y2[j]
+        f = b0 * b0 + b1 * b1
+        if len(dims) > 2:
+            f += b2 * b2
+        w = scalar(kernel.weight(f, *parameters))
+        force = w * scalar(kernel.neg_log_slope(f, *parameters))
+        value, slope = w * weight_charge[j], force * weight_charge[j]
+        w0 += value
+        w1 += slope * b0
+        w2 += slope * b1
+        w3 += slope * b2
+        if with_entropy:
+            log_w = scalar(kernel.log_weight(f, *parameters))
+            value, slope = (w * log_w - w) * entropy_charge[j], force * log_w * entropy_charge[j]
+            e0 += value
+            e1 += slope * b0
+            e2 += slope * b1
+            e3 += slope * b2
+    sums[0] += w0
+    sums[1] += w1
+    sums[2] += w2
+    sums[3] += w3
+    if with_entropy:
+        sums[4] += e0
+        sums[5] += e1
+        sums[6] += e2
+        sums[7] += e3
+
+
+@jit(fastmath=FAST, error_model="numpy", inline="always")
+def pair_sums_any(functions, Y, dims, parameters, charges, outs, start, stop):  # noqa: ARG001 - as pair_sums
+    """Write the same for any number of dimensions: chunk by chunk, through short buffers."""
+    d, n = Y.shape
+    sums, buffers = np.empty((2, 1 + d)), np.empty((3, CHUNK), Y.dtype)
+    for i in range(start, stop):
+        sums[:] = 0.0
+        first = 0
+        while first < n:
+            if first == i:
+                first += 1
+                continue
+            last = min(first + CHUNK, i if first < i else n)
+            _add_chunk_any(functions[0], functions[1], Y, i, first, last, parameters, charges, buffers, sums)
+            first = last
+        store(sums[0], 0, i, outs[0])
+        if outs[1].size:
+            store(sums[1], 0, i, outs[1])
+
+
+@jit(fastmath=FAST, error_model="numpy", forceinline=True)
+def _add_chunk_any(kernel, with_entropy, Y, i, first, last, parameters, charges, buffers, sums):
+    m, scalar = last - first, Y.dtype.type
+    weight_charge, entropy_charge = charges[0][first:last], charges[1][first:last]
+    f, weight_force, entropy_force = buffers[0, :m], buffers[1, :m], buffers[2, :m]
+    f[:] = scalar(0)
+    for k in range(Y.shape[0]):
+        a, y = Y[k, i], Y[k, first:last]
+        for j in range(m):
+            b = a - y[j]
+            f[j] += b * b
+    w_sum, e_sum = scalar(0), scalar(0)
+    for j in range(m):
+        w = scalar(kernel.weight(f[j], *parameters))
+        force = w * scalar(kernel.neg_log_slope(f[j], *parameters))
+        w_sum += w * weight_charge[j]
+        weight_force[j] = force * weight_charge[j]
+        if with_entropy:
+            log_w = scalar(kernel.log_weight(f[j], *parameters))
+            e_sum += (w * log_w - w) * entropy_charge[j]
+            entropy_force[j] = force * log_w * entropy_charge[j]
+    sums[0, 0] += w_sum
+    sums[1, 0] += e_sum
+    for k in range(Y.shape[0]):
+        a, y = Y[k, i], Y[k, first:last]
+        w_sum, e_sum = scalar(0), scalar(0)
+        for j in range(m):
+            w_sum += weight_force[j] * (a - y[j])
+            if with_entropy:
+                e_sum += entropy_force[j] * (a - y[j])
+        sums[0, 1 + k] += w_sum
+        sums[1, 1 + k] += e_sum
 
 
 OBJECTIVES = ("local", "global")

@@ -28,8 +28,8 @@ from nearfar._core.threads import even_bounds, run_blocks
 from nearfar._core.vector import FAST
 from nearfar.contracts import Floats
 from nearfar.errors import InputError, NearfarWarning, NumericalError
-from nearfar.far.fields import FieldPart, Potential, Term, check_positions, compiled_form, term_charges
-from nearfar.kernels import HeavyTailed, Kernel
+from nearfar.far.fields import FieldPart, Potential, Term, check_positions, linear_kernel, term_charges
+from nearfar.kernels import CompiledKernel, Kernel
 
 # ------------------------------------------------------------
 # Compiled parts of the particle mesh: sorting points by mesh row, spreading charges, reading the potential.
@@ -377,8 +377,6 @@ _INFLUENCE_PAYS = 1.3  # quotient of the steps from which quintic splines are qu
 
 FACTOR = 8  # how many steps of the fine mesh the coarse one has
 
-Form = tuple[tuple[int, ...], tuple[float, float]]
-
 
 class Shape(NamedTuple):
     """What of a mesh its influences depend on: padded sizes of both levels, 0 for no coarser one, and R in steps."""
@@ -392,7 +390,7 @@ class Shape(NamedTuple):
     wide_columns: int
 
 
-def wanted_mesh(form: Form, tolerance: float) -> tuple[int, float]:
+def wanted_mesh(kernel: CompiledKernel, tolerance: float) -> tuple[int, float]:
     """Return order of the splines and mesh step for a relative error of forces, from the length of the kernel.
 
     Errors of order P grow with the power P of the step while the mesh is coarse, with P - 1 when it is fine: that is
@@ -401,23 +399,14 @@ def wanted_mesh(form: Form, tolerance: float) -> tuple[int, float]:
 
     With quintic splines a point costs three times as much, and the mesh less by the square of the steps.
     """
-    kernel = _kernel(form)
-    alpha = kernel.alpha
+    alpha = kernel.heaviness
     cubic = min((tolerance / (0.7 + 0.3 * alpha + 0.2 * alpha**2)) ** (1 / 4), (tolerance / 0.15) ** (1 / 3))
     quintic = min((tolerance / (0.9 + 2.4 * alpha + 2.2 * alpha**2)) ** (1 / 6), (tolerance / 0.15) ** (1 / 5))
     order, step = (6, quintic) if quintic > _INFLUENCE_PAYS * cubic else (4, cubic)
-    return order, float(step / math.sqrt(kernel.beta))
+    return order, float(step / math.sqrt(kernel.steepness))
 
 
-def _kernel(form: Form) -> HeavyTailed:
-    """Return the kernel of a compiled form; all of them are heavy-tailed ones."""
-    family, (a, b) = form
-    if len(family) == 0:
-        return HeavyTailed(0.0, a)
-    return HeavyTailed(1.0, 1.0) if len(family) == 1 else HeavyTailed(a, b)
-
-
-def wanted_reach(form: Form, tolerance: float) -> float:
+def wanted_reach(kernel: CompiledKernel, tolerance: float) -> float:
     """Return R in steps of the fine mesh, so that the coarse one adds a third of the tolerance; inf for no coarse one.
 
     Measured as for ``wanted_mesh``; the same for both orders. What psi is not smooth at R leaves more than that in
@@ -425,13 +414,13 @@ def wanted_reach(form: Form, tolerance: float) -> float:
     """
     if tolerance < _LEAST_OF_LEVELS:
         return math.inf
-    return float(32 * ((0.012 + 0.006 * _kernel(form).alpha) / tolerance) ** (1 / 4.5))
+    return float(32 * ((0.012 + 0.006 * kernel.heaviness) / tolerance) ** (1 / 4.5))
 
 
 @lru_cache(maxsize=4)
-def influence(form: Form, potential: str, shape: Shape, dtype: Any) -> Influence:
+def influence(kernel: CompiledKernel, potential: str, shape: Shape, dtype: Any) -> Influence:
     """Return the influence on periodic meshes of ``shape``, whose padded sizes are even."""
-    kernel, square_of_reach = _kernel(form), (shape.step * shape.reach) ** 2
+    square_of_reach = (shape.step * shape.reach) ** 2
     f = _squares(shape.step, shape.rows, shape.columns)
     if not shape.wide_rows:
         samples, constant = _above(kernel, potential, f, f[-1, -1])
@@ -480,7 +469,7 @@ def _both_halves(quarter: Floats, dtype: Any) -> Floats:
     return full
 
 
-def _above(kernel: HeavyTailed, potential: str, f: Floats, f_last: float) -> tuple[Floats, float]:
+def _above(kernel: CompiledKernel, potential: str, f: Floats, f_last: float) -> tuple[Floats, float]:
     """Return V(f) - V(f_last), without cancellation for small f, and V(f_last)."""
     log_w = kernel.log_weight(f)
     last = float(kernel.log_weight(np.asarray(f_last)))
@@ -921,14 +910,14 @@ class MeshField(FieldPart):
         Y : ndarray of shape (n, d), float32 or float64
             d = 1 or 2. Not needed after the call.
         kernel : Kernel
-            One with a compiled form.
+            One with formulas.
         n_jobs : int
             Threads; the result does not depend on it.
 
         Raises
         ------
         InputError
-            If the positions are no matrix of floats with one or two columns, or the kernel has no compiled form.
+            If the positions are no matrix of floats with one or two columns, or the kernel has no formulas.
         NumericalError
             If a position is NaN or infinite.
         """
@@ -937,12 +926,12 @@ class MeshField(FieldPart):
         if Y.shape[1] > 2:
             hint = "ExactField takes any number of components."
             raise InputError("MeshField", "Y", "of one or two components", f"{Y.shape[1]}", hint)
-        form = compiled_form("MeshField", kernel)
+        compiled = linear_kernel("MeshField", kernel)
         low, high = bounding_box("MeshField", Y, n_jobs)
-        order, step = wanted_mesh(form, self.tolerance)
-        mesh = choose_mesh(high - low, order, step, wanted_reach(form, self.tolerance), len(Y))
+        order, step = wanted_mesh(compiled, self.tolerance)
+        mesh = choose_mesh(high - low, order, step, wanted_reach(compiled, self.tolerance), len(Y))
         points = sort_points(Y, low, mesh, n_jobs, self._buffers())
-        self._remember(_placed=(points, mesh, form, n_jobs))
+        self._remember(_placed=(points, mesh, compiled, n_jobs))
         if mesh.coarser > 1 and not hasattr(self, "_warned"):
             self._remember(_warned=True)  # one warning per field, not one per iteration
             width = (
@@ -992,7 +981,7 @@ class MeshField(FieldPart):
         return self._answer([terms])[0]
 
     def _answer(self, sums: Sequence[Sequence[Term]]) -> list[Potential]:
-        points, mesh, form, n_jobs = self._placed_state()
+        points, mesh, kernel, n_jobs = self._placed_state()
         if not sums:
             return []
         n, dtype, buffers = len(points.order), points.columns.dtype, self._buffers()
@@ -1003,7 +992,7 @@ class MeshField(FieldPart):
         none[:] = 1
         charges = [none if q is None else q for q in given]
         wanted = [
-            [(place[id(term.charges)], self._influence(form, term.potential, mesh.shape, dtype)) for term in terms]
+            [(place[id(term.charges)], self._influence(kernel, term.potential, mesh.shape, dtype)) for term in terms]
             for terms in sums
         ]
         fields = convolve(points, mesh, charges, wanted, n_jobs, buffers)

@@ -5,15 +5,15 @@ Pair by pair, a map by row asks for two kinds of potentials, which under one ker
     ``evaluate``    sum_j c_j V(f_ij; theta_i)      each point looks at the others by its own kernel
     ``total``       sum_j c_j V(f_ij; theta_j)      each of the others is seen by its kernel
 
-In linear time there are fields of the kernels of a few nodes, between which each row is interpolated: see
-``_per_point_nodes``, and ``models._per_point_objective`` for what a map makes of them.
+In linear time there are fields of the kernels of a few nodes, between which each row is interpolated; see
+:mod:`nearfar.maps.per_point` for what a map makes of them.
 """
 # mypy: disable-error-code="misc,no-any-return,no-untyped-call,no-untyped-def,untyped-decorator"
 
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -21,71 +21,88 @@ import numpy as np
 import scipy.linalg
 from numpy.typing import NDArray
 
-from nearfar._core.jit import jit
+from nearfar._core.jit import bind, jit
 from nearfar._core.parameters import Part
 from nearfar._core.threads import even_bounds, run_blocks
 from nearfar._core.vector import FAST
-from nearfar.contracts import Floats
-from nearfar.far.fields import Field, Potential, Term, check_positions, term_charges
-from nearfar.kernels import Exponential, InhomogeneousStudentT, Kernel, exp, ln
+from nearfar.contracts import Field, Floats
+from nearfar.far.fields import CHUNK, Potential, Term, check_positions, term_charges
+from nearfar.kernels import Exponential, Family, InhomogeneousStudentT, exp, family_of
 
-# ------------------------------------------------------------
-# Kernels that differ from point to point, compiled: w(f; theta) of a pair, and sums over all pairs of points.
-#
-# Which kernel is told by the length of the tuple ``family``, as in scores/_kernels.py: () exponential with precisions
-# theta, (0,) inhomogeneous Student's t with degrees of freedom theta. ``units`` is (1, 1/2) in the type of the
-# positions.
-
-CHUNK = 1024  # others whose sums stay in the type of the positions; the chunks are added up in float64
+_ROWS = 256  # of one block
+Array = NDArray[np.float64]
 
 
-@jit(fastmath={"contract", "nsz"}, error_model="numpy")
-def ln1p(one, x):
-    """ln(1 + x), x >= 0, with a small relative error also where x is small: with many degrees of freedom it is."""
-    u = one + x
-    return ln(u) + (x - (u - one)) / u
+class ExactPerPoint:
+    """All pairs of points, any number of components; O(n²) time, O(n) memory."""
+
+    def place(self, Y: Floats, kernel: Any, n_jobs: int) -> None:
+        """Take in positions, shape (n, d), and a kernel with n parameters."""
+        check_positions("ExactField", Y)
+        self._Y, self._n_jobs = np.ascontiguousarray(Y.T), n_jobs
+        self._functions, self._parameters = per_point_kernel(kernel, Y.dtype)
+
+    def evaluate(self, terms: Sequence[Term]) -> list[Potential]:
+        """Return what each point finds by its own kernel, a potential per term."""
+        return [self._sums(term, by_row=True) for term in terms]
+
+    def total(self, terms: Sequence[Term]) -> Potential:
+        """Return the sum of the potentials by the kernels of the others."""
+        first, *others = (self._sums(term, by_row=False) for term in terms)
+        for other in others:
+            first.value[...] += other.value
+            first.gradient[...] += other.gradient
+        return first
+
+    def rises(self) -> NDArray[np.float64]:
+        """Return sum_j dw_ij / dtheta_i, shape (n,)."""
+        return np.asarray(self._sums(None, by_row=True).value, np.float64)
+
+    def _sums(self, term: Term | None, *, by_row: bool) -> Potential:
+        """Return the potential of a term, or without one the sums of dw/dtheta, whose gradient means nothing."""
+        (d, n), scalar = self._Y.shape, self._Y.dtype.type
+        given = None if term is None else term_charges("ExactField", term, n, scalar)
+        charges = np.ones(n, scalar) if given is None else given
+        # V = a w + b w ln w + c dw/dtheta
+        shares = (0, 0, 1) if term is None else (1, 0, 0) if term.potential == "weight" else (-1, 1, 0)
+        out, sums = np.empty((1 + d, n), scalar), bind(pair_sums, self._functions)
+        shared = self._Y, self._parameters, tuple(map(scalar, shares)), by_row, charges, out
+        run_blocks(lambda _block, start, stop: sums(*shared, start, stop), even_bounds(n, _ROWS), self._n_jobs)
+        return Potential(out[0], np.ascontiguousarray(out[1:].T))
 
 
-@jit(fastmath=FAST, error_model="numpy")
-def log_weight(family, units, theta, f):
-    """Return ln w(f; theta)."""
-    one, half = units
-    if len(family) == 0:
-        return -theta * f
-    return -half * (theta + one) * ln1p(one, f / theta)
+class PerPointFunctions(NamedTuple):
+    """Compiled functions of (f, theta, 1, 1/2); ``name`` as in :class:`nearfar.kernels.KernelFunctions`."""
+
+    name: None
+    log_weight: Any
+    neg_log_slope: Any
+    rise: Any
 
 
-@jit(fastmath=FAST, error_model="numpy")
-def pull(family, units, theta, f):
-    """Return -w'/w, w' the derivative in f."""
-    one, half = units
-    if len(family) == 0:
-        return theta
-    return half * (theta + one) / (theta + f)
+def per_point_kernel(kernel: Any, dtype: Any) -> tuple[PerPointFunctions, tuple[Any, ...]]:
+    """Return the compiled functions of a kernel, and (theta of all points, (1, 1/2)) in a type."""
+    family, theta = _parts_of(kernel)
+    scalar = np.dtype(dtype).type
+    functions = PerPointFunctions(None, family.log_weight, family.neg_log_slope, family.rise)
+    return functions, (np.ascontiguousarray(theta, dtype=dtype), (scalar(1), scalar(0.5)))
 
 
-@jit(fastmath=FAST, error_model="numpy")
-def rise(family, units, theta, f):
-    """Return d ln w / d theta."""
-    one, half = units
-    if len(family) == 0:
-        return -f
-    x = f / theta
-    return half * ((theta + one) * x / (theta + f) - ln1p(one, x))
+def _parts_of(kernel: Any) -> tuple[Family, Array]:
+    family = family_of(kernel)
+    assert family is not None
+    return family, np.asarray(getattr(kernel, family.parameter), np.float64)
 
 
-@jit(fastmath=FAST, error_model="numpy")
-def pair_sums(Y, start, stop, kernel, mine, kinds, charges, outs):
-    """Write values and gradients of potentials at rows ``start`` to ``stop``, and sums of dw/dtheta.
+@jit(fastmath=FAST, error_model="numpy", inline="always")
+def pair_sums(kernel, Y, parameters, shares, by_row, charges, out, start, stop):
+    """Write value and gradient of a potential at rows ``start`` to ``stop``; ``Y`` has shape (d, n).
 
-    ``Y`` has shape (d, n), ``kernel`` is (family, units, theta). ``mine`` is (0,) for the kernel of the row, () for
-    that of each of the others. ``kinds`` are those of w, of w ln w - w and of dw/dtheta: () for what is not asked for,
-    (0,) for charges of one, (0, 0) for given ``charges``; the last has charges of one. Each of ``outs`` has shape
-    (1 + d, n), the last (1, n).
+    ``shares`` are those of w, w ln w and dw/dtheta in it, ``by_row`` tells the kernel of the row from that of each of
+    the others.
     """
     d, n = Y.shape
-    sums = np.empty((3, 1 + d))
-    buffers = np.empty((3, CHUNK), Y.dtype)
+    sums, buffers = np.empty(1 + d), np.empty((2, CHUNK), Y.dtype)
     for i in range(start, stop):
         sums[:] = 0.0
         first = 0
@@ -94,73 +111,41 @@ def pair_sums(Y, start, stop, kernel, mine, kinds, charges, outs):
                 first += 1
                 continue
             last = min(first + CHUNK, i if first < i else n)
-            _add_chunk(Y, i, first, last, kernel, mine, kinds, charges, buffers, sums)
+            _add_chunk(kernel, Y, i, first, last, parameters, shares, by_row, charges[first:last], buffers, sums)
             first = last
-        for kind in range(2):
-            if outs[kind].shape[1] > 0:
-                outs[kind][0, i] = sums[kind, 0]
-                for k in range(1, 1 + d):
-                    outs[kind][k, i] = -2.0 * sums[kind, k]
-        if len(kinds[2]) > 0:
-            outs[2][0, i] = sums[2, 0]
+        out[0, i] = sums[0]
+        for k in range(1, 1 + d):
+            out[k, i] = -2.0 * sums[k]
 
 
 @jit(fastmath=FAST, error_model="numpy")
-def _add_chunk(Y, i, first, last, kernel, mine, kinds, charges, buffers, sums):
+def _add_chunk(kernel, Y, i, first, last, parameters, shares, by_row, charges, buffers, sums):
     """Add the others ``first`` to ``last``: sum of c V, and of -c V' (y_i - y_j)."""
-    family, units, theta = kernel
-    weight_kind, entropy_kind, rise_kind = kinds
-    m = last - first
+    (theta, units), (of_w, of_w_ln_w, of_rise) = parameters, shares
+    m, zero = last - first, Y.dtype.type(0)
     own, others = theta[i], theta[first:last]
-    weight_charge, entropy_charge = charges[0][first:last], charges[1][first:last]
-    f, weight_force, entropy_force = buffers[0, :m], buffers[1, :m], buffers[2, :m]
-    zero = Y.dtype.type(0)
+    f, forces = buffers[0, :m], buffers[1, :m]
     f[:] = zero
     for k in range(Y.shape[0]):
         a, y = Y[k, i], Y[k, first:last]
         for j in range(m):
             b = a - y[j]
             f[j] += b * b
-    w_sum, e_sum, r_sum = zero, zero, zero
+    total = zero
+    of_force = of_w + of_w_ln_w  # V' = w' or w' ln w
     for j in range(m):
-        t = own if len(mine) > 0 else others[j]
-        log_w = log_weight(family, units, t, f[j])
+        t = own if by_row else others[j]
+        log_w = kernel.log_weight(f[j], t, *units)
         w = exp(log_w)
-        force = w * pull(family, units, t, f[j])
-        if len(weight_kind) > 0:
-            value, slope = w, force
-            if len(weight_kind) > 1:
-                value, slope = value * weight_charge[j], slope * weight_charge[j]
-            w_sum += value
-            weight_force[j] = slope
-        if len(entropy_kind) > 0:
-            value, slope = w * log_w - w, force * log_w
-            if len(entropy_kind) > 1:
-                value, slope = value * entropy_charge[j], slope * entropy_charge[j]
-            e_sum += value
-            entropy_force[j] = slope
-        if len(rise_kind) > 0:
-            r_sum += w * rise(family, units, t, f[j])
-    sums[0, 0] += w_sum
-    sums[1, 0] += e_sum
-    sums[2, 0] += r_sum
-    _add_forces(Y, i, first, last, kinds, weight_force, entropy_force, sums)
-
-
-@jit(fastmath=FAST, error_model="numpy")
-def _add_forces(Y, i, first, last, kinds, weight_force, entropy_force, sums):
-    weight_kind, entropy_kind, _ = kinds
-    m, zero = last - first, Y.dtype.type(0)
+        force = w * kernel.neg_log_slope(f[j], t, *units)
+        total += charges[j] * (of_w * w + of_w_ln_w * (w * log_w) + of_rise * (w * kernel.rise(f[j], t, *units)))
+        forces[j] = charges[j] * (force * (of_force + of_w_ln_w * log_w))
+    sums[0] += total
     for k in range(Y.shape[0]):
-        a, y = Y[k, i], Y[k, first:last]
-        w_sum, e_sum = zero, zero
+        a, y, total = Y[k, i], Y[k, first:last], zero
         for j in range(m):
-            if len(weight_kind) > 0:
-                w_sum += weight_force[j] * (a - y[j])
-            if len(entropy_kind) > 0:
-                e_sum += entropy_force[j] * (a - y[j])
-        sums[0, 1 + k] += w_sum
-        sums[1, 1 + k] += e_sum
+            total += forces[j] * (a - y[j])
+        sums[1 + k] += total
 
 
 # ------------------------------------------------------------
@@ -193,38 +178,8 @@ _DAMPING = 3e-3  # of coefficients, beside errors: the fields' own errors grow w
 _COUNTS = 5.0  # errors of 1 and ln S, which have one entry each, by as much more
 _THINNED = 8  # steps of the table between two parameters that may become nodes
 
-Array = NDArray[np.float64]
 
-
-class Family(NamedTuple):
-    """Kernels with one parameter: its name, and how far they reach."""
-
-    kernel: type[Kernel]
-    parameter: str
-    code: tuple[int, ...]
-    """As in ``_per_point_kernels``."""
-    steepness: Callable[[Any], Any]
-    """-w'/w at distance 0."""
-    farthest: float
-    """Squared distance, in lengths of the widest kernel, beyond which nothing is compared."""
-
-    def kernel_of(self, value: Any) -> Any:
-        """Return the kernel with this parameter."""
-        return self.kernel(**{self.parameter: value})
-
-
-FAMILIES = (
-    Family(Exponential, "beta", (), lambda beta: beta, 1e2),
-    Family(InhomogeneousStudentT, "nu", (0,), lambda nu: (nu + 1) / (2 * nu), 1e5),
-)
-
-
-def family_of(kernel: object) -> Family | None:
-    """Return the family of a kernel with one parameter for each point, None for any other kernel."""
-    for family in FAMILIES:
-        if type(kernel) is family.kernel and np.ndim(getattr(kernel, family.parameter)) == 1:
-            return family
-    return None
+FAMILIES: tuple[Any, ...] = Exponential.family, InhomogeneousStudentT.family
 
 
 @dataclass(frozen=True)
@@ -329,61 +284,6 @@ def _least_squares(nodes: Array, shapes: Array, scales: Array) -> tuple[Array, f
 
 
 _MARGIN = 1.5  # where parameters move, nodes reach beyond them by this factor, so that they need not be chosen often
-_ROWS = 256
-
-
-def typed_kernel(kernel: Any, dtype: Any) -> tuple[tuple[int, ...], tuple[Any, Any], Floats]:
-    """Return (family, units, parameters) for the compiled kernels."""
-    family, parameters = _parts_of(kernel)
-    scalar = np.dtype(dtype).type
-    return family.code, (scalar(1), scalar(0.5)), np.ascontiguousarray(parameters, dtype=dtype)
-
-
-def _parts_of(kernel: Any) -> tuple[Family, NDArray[np.float64]]:
-    family = family_of(kernel)
-    assert family is not None
-    return family, np.asarray(getattr(kernel, family.parameter), np.float64)
-
-
-class ExactPerPoint:
-    """All pairs of points, any number of components; O(n²) time, O(n) memory."""
-
-    def place(self, Y: Floats, kernel: Any, n_jobs: int) -> None:
-        """Take in positions, shape (n, d), and a kernel with n parameters."""
-        check_positions("ExactField", Y)
-        self._Y, self._kernel, self._n_jobs = np.ascontiguousarray(Y.T), typed_kernel(kernel, Y.dtype), n_jobs
-
-    def evaluate(self, terms: Sequence[Term]) -> list[Potential]:
-        """Return what each point finds by its own kernel, a potential per term."""
-        return [self._sums((0,), term) for term in terms]
-
-    def total(self, terms: Sequence[Term]) -> Potential:
-        """Return the sum of the potentials by the kernels of the others."""
-        first, *others = (self._sums((), term) for term in terms)
-        for other in others:
-            first.value[...] += other.value
-            first.gradient[...] += other.gradient
-        return first
-
-    def rises(self) -> NDArray[np.float64]:
-        """Return sum_j dw_ij / dtheta_i, shape (n,)."""
-        return np.asarray(self._sums((0,), None).value, np.float64)
-
-    def _sums(self, mine: tuple[int, ...], term: Term | None) -> Potential:
-        """Return the potential of a term, or without one the sums of dw/dtheta, which have no gradient."""
-        d, n = self._Y.shape
-        filler = np.empty(0, self._Y.dtype)
-        asked = 2 if term is None else ("weight", "entropy").index(term.potential)
-        charges = None if term is None else term_charges("ExactField", term, n, self._Y.dtype)
-        kinds = tuple(() if k != asked else (0,) if charges is None else (0, 0) for k in range(3))
-        outs = tuple(np.empty((1 if k == 2 else 1 + d, n if k == asked else 0), self._Y.dtype) for k in range(3))
-        given = (filler if charges is None else charges,) * 2
-
-        def task(_block: int, start: int, stop: int) -> None:
-            pair_sums(self._Y, start, stop, self._kernel, mine, kinds, given, outs)
-
-        run_blocks(task, even_bounds(n, _ROWS), self._n_jobs)
-        return Potential(outs[asked][0], np.ascontiguousarray(outs[asked][1:].T))
 
 
 class NodeFields:

@@ -1,16 +1,34 @@
-"""`InhomogeneousTSNE`: t-SNE by row in which each point has degrees of freedom of its own, learned with the map."""
+"""Maps of points or graphs in which neighbours stay neighbours: any divergence x kernel x normalisation.
+
+:class:`NeighborEmbedding` is the algorithm; the named methods of the family are recipes, which fill in three arguments.
+
+=======  ==================  ====================  =============
+recipe   divergence          kernel                normalisation
+=======  ==================  ====================  =============
+TSNE     KL                  Student's t           pair
+SSNE     KL                  exponential           pair
+ASNE     KL                  exponential           row
+TASNE    KL                  Student's t           row
+HSSNE    KL                  heavy-tailed(alpha)   pair
+NeRV     NeRV(lam)           exponential           row
+JSE      Jensen-Shannon      exponential           row
+WSSNE    KL                  Student's t, weighted pair
+=======  ==================  ====================  =============
+
+``InhomogeneousTSNE`` learns a kernel for each point.
+"""
 
 from __future__ import annotations
 
 import inspect
 import math
 import warnings
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from collections.abc import Callable, Sequence
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.sparse import issparse
+from scipy.sparse import csr_array, issparse
 
 from nearfar import divergences, kernels
 from nearfar._core.checks import (
@@ -25,31 +43,23 @@ from nearfar._core.checks import (
 from nearfar._core.parameters import Part
 from nearfar.base import FrameOutput, column_names
 from nearfar.callbacks import Checkpoint
-from nearfar.divergences.probability import KL, JensenShannon, MapDivergence, as_divergence
+from nearfar.contracts import Field, Objective
+from nearfar.divergences.probability import KL, as_divergence, is_kl, linear_formulas, strength_of
+from nearfar.embedding.vectors import Embedding
 from nearfar.errors import InputError, NearfarWarning
-from nearfar.far.fields import NoisePairs
-from nearfar.far.per_point import family_of
-from nearfar.kernels import InhomogeneousStudentT, StudentT, as_kernel
-from nearfar.maps import start as setup
+from nearfar.far.barnes_hut import BarnesHutField
+from nearfar.far.fields import ExactField, NoisePairs
+from nearfar.far.mesh import MeshField
+from nearfar.kernels import InhomogeneousStudentT, StudentT, as_kernel, compiled_kernel, family_of
 from nearfar.maps.noise import NoiseObjective
-from nearfar.maps.objective import NORMALIZATIONS, MasterObjective, NeighborObjective, Objective, is_linear_time
-from nearfar.maps.per_point import Learner, PerPointObjective, is_per_point, per_point_objective
+from nearfar.maps.objective import NORMALIZATIONS, NeighborObjective, QuadraticObjective, is_linear_time
+from nearfar.maps.per_point import Learner, is_per_point, per_point_objective
 from nearfar.maps.solver import Descent, MapState, Phase
-from nearfar.maps.start import symmetric
+from nearfar.maps.start import matched, probabilities, start
+from nearfar.maps.transform import place
+from nearfar.relations.affinities import Affinities
 from nearfar.relations.matrix import Relation
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
-    from nearfar.embedding.vectors import Embedding
-    from nearfar.far.fields import Field
-    from nearfar.relations.affinities import Affinities
-
-# ------------------------------------------------------------
-# What the parameters of a map ask for: its objective, its far field, the phases of its optimisation.
-
-Parts = tuple[Any, Any, str]
-"""Divergence, kernel and normalisation."""
 FAR = ("auto", "exact", "fft", "barnes-hut", "noise")
 EXACT_UP_TO = 4000
 """Points up to which all pairs take no longer than the mesh; above, far="auto" is the mesh."""
@@ -61,217 +71,11 @@ LATE_MOMENTUM = (0.9, 0.95)
 large forces cancel, and a mesh's errors turn the signs of what is left: the longer memory averages over them."""
 _FAR_OFF, _SHORT = 100.0, 1e-6
 """A kernel below _SHORT at this squared distance, in units of its reach, has short tails."""
-FEW = (20_000, 50_000)
-"""Points below which a mesh is cheap, and its errors do not average out; the second where large forces cancel."""
-PER_POINT_TOLERANCE = 0.002
-"""Tolerance of the mesh for kernels with a parameter per point, up to FEW points."""
+FEW_POINTS, PER_POINT_TOLERANCE = 20_000, 0.002
+"""Tolerance of the mesh for kernels with a parameter per point, up to so many points: one may have no other within the
+reach of the narrowest kernels, whose S_i then drowns in a mesh's errors."""
 MANY = 20_000
 """Points from which on summing all pairs takes so long, where nothing quicker is known, that it is worth a warning."""
-
-
-def objective_of(
-    estimator: NeighborEmbedding, P: Any, parts: Parts, dtype: Any, rng: np.random.Generator, n_jobs: int
-) -> Objective:
-    """Return the objective in linear time if there is one for the parts, else that of the master equation."""
-    divergence, kernel, normalization = parts
-    noise = noise_of(estimator.far)
-    if noise is not None:
-        _check_noise(type(estimator).__name__, divergence, kernel, normalization)
-        return NoiseObjective(P, kernel, noise, rng=rng, dtype=dtype, n_jobs=n_jobs)
-    if is_per_point(kernel, divergence, normalization):
-        field = per_point_field_of(estimator, P.shape[0], divergence)
-        return per_point_objective(P, kernel, divergence, field, dtype=dtype, n_jobs=n_jobs)
-    if is_linear_time(kernel, divergence, normalization):
-        field = field_of(estimator, P.shape[0], divergence)
-        return NeighborObjective(P, kernel, divergence, normalization, field, dtype=dtype, n_jobs=n_jobs)
-    owner = type(estimator).__name__
-    if estimator.far not in ("auto", "exact"):
-        hint = "Other combinations than the built-in ones are computed pair by pair."
-        raise InputError(owner, "far", "'exact' for this divergence, kernel and normalization", estimator.far, hint)
-    if P.shape[0] > MANY:
-        _warn_of_pairs(owner, "This divergence, kernel and normalization", P.shape[0])
-    return MasterObjective(symmetric(P) if normalization == "pair" else P, kernel, divergence, normalization)
-
-
-def simplest(kernel: Any, n: int) -> Any:
-    """Return a kernel whose parameters per point are all the same as one with a single parameter."""
-    family = family_of(kernel)
-    if family is None:
-        return kernel
-    parameters = np.asarray(getattr(kernel, family.parameter))
-    if len(parameters) != n:
-        owner, hint = type(kernel).__name__, "They are in the order of the rows."
-        raise InputError(owner, family.parameter, f"one number, or one per point ({n})", len(parameters), hint)
-    return kernel if np.ptp(parameters) else family.kernel_of(float(parameters[0]))
-
-
-def noise_of(far: Any) -> NoisePairs | None:
-    """Return what ``far`` says about sampled pairs, None if it says another thing."""
-    if isinstance(far, str):
-        return NoisePairs() if far == "noise" else None
-    return far if isinstance(far, NoisePairs) else None
-
-
-def _check_noise(owner: str, divergence: Any, kernel: Any, normalization: str) -> None:
-    is_kl = isinstance(divergence, MapDivergence) and isinstance(divergence.limit(), KL)
-    hint = "Sampled pairs are for KL by pair and the built-in kernels; other maps take 'auto'."
-    if not is_kl:
-        raise InputError(owner, "far", "another than 'noise' for this divergence", repr(divergence), hint)
-    if normalization != "pair":
-        raise InputError(owner, "far", "another than 'noise' for this normalization", repr(normalization), hint)
-    if getattr(kernel, "compiled", None) is None:
-        raise InputError(owner, "far", "another than 'noise' for this kernel", repr(kernel), hint)
-
-
-def field_of(estimator: NeighborEmbedding, n: int, divergence: MapDivergence) -> Field:
-    """Return the far field that ``far`` names, or a fresh copy of the one given."""
-    from nearfar.far import BarnesHutField, ExactField, MeshField
-
-    owner, far, d = type(estimator).__name__, estimator.far, estimator.n_components
-    if not isinstance(far, str):
-        if not all(hasattr(far, name) for name in ("place", "evaluate", "total")):
-            raise InputError(owner, "far", f"one of {', '.join(map(repr, FAR))} or a field of nearfar.far", repr(far))
-        return far.with_params() if isinstance(far, Part) else far
-    check_choice(owner, "far", far, FAR)
-    if far == "fft" and d > 2:
-        hint = "The mesh has one or two dimensions: for three there is far='barnes-hut', too."
-        raise InputError(owner, "far", "'exact' for more than two components", "'fft'", hint)
-    if far == "barnes-hut" and d > 3:
-        raise InputError(owner, "far", "'exact' for more than three components", "'barnes-hut'")
-    if far == "fft" or (far == "auto" and d <= 2 and n > EXACT_UP_TO):
-        return MeshField(tolerance_of(divergence, n))
-    if far == "barnes-hut" or (far == "auto" and d == 3 and n > TREE_FROM):
-        return BarnesHutField(angle_of(divergence))
-    if far == "auto" and n > MANY:
-        _warn_of_pairs(owner, f"{d} components", n)
-    return ExactField()
-
-
-def per_point_field_of(estimator: NeighborEmbedding, n: int, divergence: MapDivergence) -> Field:
-    """Return the far field for kernels with a parameter per point; the mesh of few points is finer.
-
-    There a point may have no other within the reach of the narrowest kernels, whose S_i then drowns in a mesh's errors.
-    """
-    from nearfar.far import MeshField
-
-    field = field_of(estimator, n, divergence)
-    if isinstance(estimator.far, str) and isinstance(field, MeshField) and n < FEW[0]:
-        return MeshField(min(field.tolerance, PER_POINT_TOLERANCE))
-    return field
-
-
-def tolerance_of(divergence: MapDivergence, n: int) -> float:
-    """Return the tolerance of the mesh that leaves the final cost where exact sums bring it.
-
-    KL balances near against far forces of its own size. The others let large far forces cancel, and what is left is
-    small against the error of the mesh in a map of few points. In one of many a force is a sum over many, whose errors
-    average out: the same tolerance leaves a quarter of the error at 70,000 points that it leaves at 3,000. Jensen and
-    Shannon's divergence needs it finer: at 20,000 points 0.02 ends 3.6 % above the cost that 0.001 reaches, reverse
-    KL below it.
-    """
-    divergence = divergence.limit()
-    if isinstance(divergence, KL):
-        return 0.01 if n < FEW[0] else 0.02
-    if n < FEW[1]:
-        return 0.001
-    return 0.01 if isinstance(divergence, JensenShannon) else 0.02
-
-
-def angle_of(divergence: MapDivergence) -> float:
-    """Return the angle of the tree: smaller where large forces cancel, see ``tolerance_of``."""
-    return 0.6 if isinstance(divergence.limit(), KL) else 0.35
-
-
-@dataclass(frozen=True)
-class Pace:
-    """How far points may go.
-
-    Parameters
-    ----------
-    early, late : float
-        Learning rate "auto" of the exaggerated phase and of the rest, times the exaggeration.
-    longest : float
-        Longest step of a point.
-    momentum : float
-        After the exaggerated phase.
-    """
-
-    early: float
-    late: float
-    longest: float
-    momentum: float
-
-    @classmethod
-    def of(cls, P: Any, parts: Parts) -> Pace:
-        """Return the pace for a relation and the parts of a map.
-
-        The learning rate is n / (4 exaggeration) (Belkina et al. 2019; 4 as in the gradient) for a kernel that falls
-        over a length 1. Where its tails are short, a point that leaps too far finds no way back: there the steps are
-        shorter, and so the more the harder the divergence pulls.
-        """
-        divergence, kernel, normalization = parts
-        n = P.shape[0]
-        reach = _reach(kernel, n)
-        rate = n / 4 * reach**2
-        tail = kernel.weight(np.full((n, 1), _FAR_OFF * reach**2)).max()
-        if tail > _SHORT:
-            return cls(rate, rate, reach, LATE_MOMENTUM[getattr(divergence, "far_log", 0.0) > 0])
-        return cls(rate, rate / _strength(divergence, P, by_row=normalization == "row"), 0.3 * reach, EARLY_MOMENTUM)
-
-
-def _reach(kernel: Any, n: int) -> float:
-    """Return the length over which a kernel falls, 1 / sqrt(-w'/w) at distance 0; 1 for Student's t."""
-    f = np.zeros((n, 1))  # a row per point, for kernels with parameters per point
-    steepness = float(np.max(-kernel.slope(f) / kernel.weight(f)))
-    return 1 / math.sqrt(steepness) if 0 < steepness < math.inf else 1.0
-
-
-def _strength(divergence: Any, P: Any, *, by_row: bool) -> float:
-    """Return how strongly a typical pair is drawn together, -q D_near at q = p, in units of p, which is that of KL."""
-    if not isinstance(divergence, MapDivergence):
-        return 1.0
-    divergence, n = divergence.limit(), P.shape[0]
-    if isinstance(divergence, JensenShannon):
-        return -math.log1p(-divergence.kappa) / divergence.kappa
-    if isinstance(divergence, KL):
-        return 1.0
-    typical = float((P.data**2).sum(dtype=np.float64) / P.data.sum(dtype=np.float64))
-    eps = divergence.floor / ((n - 1) * (1 if by_row else n))
-    b = float(divergence.far_log)
-    return 1 - b + b * math.log1p((1 - divergence.floor) * typical / eps)
-
-
-def phases_of(estimator: NeighborEmbedding, parts: Parts, pace: Pace) -> list[Phase]:
-    """Return what is minimised when: exaggerated KL first, then the divergence itself."""
-    divergence, _, normalization = parts
-    is_kl = isinstance(divergence, MapDivergence) and isinstance(divergence.limit(), KL)
-    if estimator.exaggeration != 1 and not is_kl:
-        hint = "The first phase, which KL governs, has early_exaggeration."
-        owner, got = type(estimator).__name__, estimator.exaggeration
-        raise InputError(owner, "exaggeration", "1 for another divergence than KL", got, hint)
-    early_iter = 0 if normalization == "none" else min(estimator.early_exaggeration_iter, estimator.max_iter)
-    early, late = float(estimator.early_exaggeration), float(estimator.exaggeration)
-    rates = (pace.early / early, pace.late / late)
-    if not isinstance(estimator.learning_rate, str):
-        rates = (float(estimator.learning_rate),) * 2
-    decays = noise_of(estimator.far) is not None  # or the noise would keep the points moving
-    phases = [Phase(None, estimator.max_iter - early_iter, late, rates[1], pace.momentum, may_stop=True, decays=decays)]
-    if early_iter:
-        phases.insert(0, Phase(None if is_kl else KL(), early_iter, early, rates[0], EARLY_MOMENTUM, may_stop=False))
-    return phases
-
-
-def _warn_of_pairs(owner: str, what: str, n: int) -> None:
-    warnings.warn(
-        f"{owner}: {what} of {n} points take all pairs of points in every iteration. One to three components and the "
-        "built-in divergences and kernels take (next to) linear time.",
-        NearfarWarning,
-        stacklevel=5,
-    )
-
-
-# ------------------------------------------------------------
-# `NeighborEmbedding`: maps of points or graphs, any divergence x kernel x normalisation, in linear time.
 
 
 class NeighborEmbedding(FrameOutput):
@@ -291,10 +95,10 @@ class NeighborEmbedding(FrameOutput):
         d. With more than three, all pairs of points are summed in every iteration, unless ``far="noise"``.
     divergence : {"kl", "reverse-kl", "nerv", "jensen-shannon"} or object, default="kl"
         The cost c: a name, an object of :mod:`nearfar.divergences` with its own parameters, or one of your own with
-        ``value(p, q)`` and ``derivative(p, q)`` (quadratic time).
+        ``value(p, q)`` and ``derivative(p, q)`` (quadratic time, unless it has :class:`nearfar.divergences.Formulas`).
     kernel : {"student-t", "exponential", "heavy-tailed"} or object, default="student-t"
-        The similarity w: a name, an object of :mod:`nearfar.kernels`, or one of your own (quadratic time, like kernels
-        with a parameter per point unless ``normalization="row"``).
+        The similarity w: a name, an object of :mod:`nearfar.kernels`, or one of your own (quadratic time, unless it has
+        :class:`nearfar.kernels.Formulas`; also with a parameter per point unless ``normalization="row"``).
     normalization : {"pair", "row", "none"}, default="pair"
         How q is normalised: over all pairs, p being made symmetric; each row by itself; not at all, for a divergence
         of your own.
@@ -442,8 +246,6 @@ class NeighborEmbedding(FrameOutput):
         self.n_jobs = n_jobs
         self.verbose = verbose
 
-    # ---------------------------------------------------------------- fitting
-
     def fit(self, X: Any, y: None = None) -> Self:  # noqa: ARG002 - scikit-learn passes y
         """Draw the map.
 
@@ -469,29 +271,33 @@ class NeighborEmbedding(FrameOutput):
             The map left the finite numbers.
         """
         owner = type(self).__name__
-        parts = self._parts(owner)
-        self._check_numbers(owner)
+        divergence, kernel, normalization = self._checked()
         n_jobs, rng = check_n_jobs(owner, self.n_jobs), check_random_state(owner, self.random_state)
-        data, affinities, relation = self._input(owner, X, rng)
+        data, affinities, relation = self._input(X, rng)
         n = relation.shape[0]
         check_integer(owner, "n_components", self.n_components, low=1, high=max(n - 1, 1))
-        P = setup.probabilities(owner, relation, parts[2])
-        Y = setup.start(owner, self.init, data, P, (n, self.n_components), rng, n_jobs)
-        parts = (parts[0], self._simplest(parts[1], n), parts[2])
-        pace = self._pace(P, parts)
-        objective = self._objective(P, parts, Y.dtype, rng, n_jobs)
-        descent = Descent(
-            scale=1.0 if parts[2] == "pair" else 1 / n,
-            longest=pace.longest,
+
+        P = probabilities(owner, relation, normalization)
+        Y = start(owner, self.init, data, P, (n, self.n_components), rng, n_jobs)
+        kernel = self._kernel_for(kernel, n)
+        objective = self._objective(P, divergence, kernel, normalization, Y.dtype, rng, n_jobs)
+        phases, longest = self._phases(P, divergence, kernel, normalization)
+        state = Descent(
+            owner=owner,
+            scale=1.0 if normalization == "pair" else 1 / n,
+            longest=longest,
             min_grad_norm=self.min_grad_norm,
             n_iter_without_progress=self.n_iter_without_progress,
-            callbacks=tuple(self.callbacks or ()),
+            callbacks=self.callbacks,
             n_jobs=n_jobs,
             verbose=self.verbose,
-        )
-        phases = phases_of(self, parts, pace)
-        state = descent.run(Y, objective, phases)
-        self._keep(state, affinities, relation)
+        ).run(Y, objective, phases)
+
+        self.embedding_ = state.X
+        self.affinities_, self.relation_ = affinities, relation
+        self.cost_curve_ = np.column_stack([state.cost_iterations, state.costs])
+        self.cost_ = float(state.costs[-1])
+        self.n_iter_ = state.n_iter
         self._keep_learned(objective, state)
         self._keep_features(X, data)
         return self
@@ -518,17 +324,24 @@ class NeighborEmbedding(FrameOutput):
         NotFittedError
             Before a fit.
         InputError
-            X does not fit the data of the fit; a kernel or divergence of one's own.
+            X does not fit the data of the fit; a kernel or divergence without formulas.
         UnknownIdError
             A Relation with columns that are no objects of the fit.
         """
-        from nearfar.maps.transform import place
-
         self._check_fitted("transform")
         owner = type(self).__name__
-        divergence, kernel, _ = self._parts(owner)
+        divergence, kernel, _ = self._checked()
         n_jobs = check_n_jobs(owner, self.n_jobs)
-        P_new = self._new_probabilities(owner, X)
+        if isinstance(X, Relation):
+            P_new = matched(f"{owner}.transform", X, self.relation_.row_ids)
+        else:
+            P_new = X if issparse(X) else check_matrix(f"{owner}.transform", "X", X)
+            if self.affinities_ is not None:
+                names, fitted = column_names(X), getattr(self, "feature_names_in_", None)
+                if names is not None and fitted is not None and list(names) != list(fitted):
+                    expected = f"a frame with the columns {list(fitted)}"
+                    raise InputError(f"{owner}.transform", "X", expected, list(names))
+                P_new = self.affinities_.transform(P_new)
         kernel = self._kernel_of_new(kernel)
         placed = place(P_new, self.embedding_, kernel, divergence, n_jobs=n_jobs, owner=f"{owner}.transform")
         return self._output(placed, X)
@@ -536,32 +349,28 @@ class NeighborEmbedding(FrameOutput):
     @property
     def vectors_(self) -> Embedding:
         """The map with its ids and the parameters; an Embedding."""
-        from nearfar.embedding.vectors import Embedding
-
         self._check_fitted("vectors_")
         parameters = {"estimator": type(self).__name__, **self.get_params(deep=False)}
         return Embedding(self.embedding_, ids=self.relation_.row_ids, parameters=parameters)
 
     # ---------------------------------------------------------------- the steps of a fit
 
-    def _named_parts(self) -> tuple[Any, Any, Any]:
-        """Return divergence, kernel and normalisation as they were given."""
+    def _parts(self) -> tuple[Any, Any, str]:
+        """Return divergence, kernel and normalisation; a recipe has its own."""
         return self.divergence, self.kernel, self.normalization
 
-    def _parts(self, owner: str) -> tuple[Any, Any, str]:
-        divergence, kernel, normalization = self._named_parts()
+    def _checked(self) -> tuple[Any, Any, str]:
+        """Return divergence, kernel and normalisation; refuse parameters that cannot be used."""
+        owner = type(self).__name__
+        divergence, kernel, normalization = self._parts()
         check_choice(owner, "normalization", normalization, NORMALIZATIONS)
         divergence, kernel = as_divergence(owner, divergence), as_kernel(owner, kernel)
-        if normalization == "none" and isinstance(divergence, MapDivergence):
+        if normalization == "none" and getattr(divergence, "for_probabilities", False):
             hint = "Those of nearfar.divergences are for probabilities."
             raise InputError(owner, "normalization", "'pair' or 'row' for this divergence", "'none'", hint)
-        return divergence, kernel, normalization
-
-    def _check_numbers(self, owner: str) -> None:
-        if isinstance(self.learning_rate, str):
-            if self.learning_rate != "auto":
+        if self.learning_rate != "auto":
+            if isinstance(self.learning_rate, str):
                 raise InputError(owner, "learning_rate", "a finite number > 0, or 'auto'", repr(self.learning_rate))
-        else:
             check_real(owner, "learning_rate", self.learning_rate, low=0, open_low=True)
         check_integer(owner, "max_iter", self.max_iter, low=1)
         check_integer(owner, "early_exaggeration_iter", self.early_exaggeration_iter, low=0)
@@ -572,16 +381,19 @@ class NeighborEmbedding(FrameOutput):
         if any(isinstance(callback, Checkpoint) for callback in check_callbacks(owner, self.callbacks)):
             hint = "A map continues from a start: init=est.embedding_, early_exaggeration_iter=0."
             raise InputError(owner, "callbacks", "functions of a Progress", "a Checkpoint", hint)
+        if self.exaggeration != 1 and not is_kl(divergence):
+            hint = "The first phase, which KL governs, has early_exaggeration."
+            raise InputError(owner, "exaggeration", "1 for another divergence than KL", self.exaggeration, hint)
+        return divergence, kernel, normalization
 
-    def _input(self, owner: str, X: Any, rng: np.random.Generator) -> tuple[Any, Affinities | None, Relation]:
+    def _input(self, X: Any, rng: np.random.Generator) -> tuple[Any, Affinities | None, Relation]:
         """Return the rows of numbers, if there are any, the affinities and the relation."""
-        from nearfar.relations.affinities import Affinities
-
         if isinstance(X, Relation):
             return None, None, X
         if isinstance(X, Affinities):
             X._check_fitted("relation_")
             return None, X, X.relation_
+        owner = type(self).__name__
         data = X if issparse(X) else check_matrix(owner, "X", X)
         affinities = Affinities(
             self.perplexity,
@@ -592,43 +404,127 @@ class NeighborEmbedding(FrameOutput):
         )._fit(data, owner)
         return None if self.metric == "precomputed" else data, affinities, affinities.relation_
 
-    def _keep(self, state: MapState, affinities: Affinities | None, relation: Relation) -> None:
-        self.embedding_ = state.X
-        self.affinities_, self.relation_ = affinities, relation
-        self.cost_curve_ = np.column_stack([state.cost_iterations, state.costs])
-        self.cost_ = float(state.costs[-1])
-        self.n_iter_ = state.n_iter
+    def _kernel_for(self, kernel: Any, n: int) -> Any:
+        """Return the kernel for n points: one with a single parameter where that of all points is the same."""
+        family = family_of(kernel)
+        if family is None:
+            return kernel
+        parameters = np.asarray(getattr(kernel, family.parameter))
+        if len(parameters) != n:
+            owner, hint = type(kernel).__name__, "They are in the order of the rows."
+            raise InputError(owner, family.parameter, f"one number, or one per point ({n})", len(parameters), hint)
+        return kernel if np.ptp(parameters) else family.kernel_of(float(parameters[0]))
 
-    def _simplest(self, kernel: Any, n: int) -> Any:
-        """Return the kernel for n points, one with a single parameter where that is the same."""
-        return simplest(kernel, n)
+    def _objective(
+        self,
+        P: Any,
+        divergence: Any,
+        kernel: Any,
+        normalization: str,
+        dtype: Any,
+        rng: np.random.Generator,
+        n_jobs: int,
+    ) -> Objective:
+        """Return what is minimised: in linear time if there is a way for these parts, else pair by pair."""
+        owner, n = type(self).__name__, P.shape[0]
+        noise = self._noise()
+        if noise is not None:
+            hint = "Sampled pairs are for KL by pair and kernels with formulas; other maps take 'auto'."
+            for what, known, part in (
+                ("divergence", is_kl(divergence), divergence),
+                ("normalization", normalization == "pair", normalization),
+                ("kernel", compiled_kernel(kernel) is not None, kernel),
+            ):
+                if not known:
+                    raise InputError(owner, "far", f"another than 'noise' for this {what}", repr(part), hint)
+            return NoiseObjective(P, kernel, noise, rng=rng, dtype=dtype, n_jobs=n_jobs)
+        if is_per_point(kernel, divergence, normalization):
+            field = self._field(n, divergence, per_point=True)
+            return per_point_objective(P, kernel, divergence, field, dtype=dtype, n_jobs=n_jobs)
+        if is_linear_time(kernel, divergence, normalization):
+            field = self._field(n, divergence)
+            return NeighborObjective(P, kernel, divergence, normalization, field, dtype=dtype, n_jobs=n_jobs)
+        if self.far not in ("auto", "exact"):
+            hint = "Linear time takes a divergence and a kernel with formulas, and probabilities."
+            raise InputError(owner, "far", "'exact' for this divergence, kernel and normalization", self.far, hint)
+        if n > MANY:
+            _warn_of_pairs(owner, "This divergence, kernel and normalization", n)
+        return QuadraticObjective(
+            csr_array((P + P.T) / 2) if normalization == "pair" else P, kernel, divergence, normalization
+        )
 
-    def _objective(self, P: Any, parts: Parts, dtype: Any, rng: np.random.Generator, n_jobs: int) -> Objective:
-        """Return what is minimised."""
-        return objective_of(self, P, parts, dtype, rng, n_jobs)
+    def _noise(self) -> NoisePairs | None:
+        """Return what ``far`` says about sampled pairs, None if it says another thing."""
+        if isinstance(self.far, str):
+            return NoisePairs() if self.far == "noise" else None
+        far: Any = self.far
+        return far if hasattr(far, "n_samples") else None
 
-    def _pace(self, P: Any, parts: Parts) -> Pace:
-        """Return how far points may go."""
-        return Pace.of(P, parts)
+    def _field(self, n: int, divergence: Any, *, per_point: bool = False) -> Field:
+        """Return the far field that ``far`` names, or a fresh copy of the one given."""
+        owner, far, d = type(self).__name__, self.far, self.n_components
+        if not isinstance(far, str):
+            if not all(hasattr(far, name) for name in ("place", "evaluate", "total")):
+                raise InputError(
+                    owner, "far", f"one of {', '.join(map(repr, FAR))} or a field of nearfar.far", repr(far)
+                )
+            return far.with_params() if isinstance(far, Part) else far
+        check_choice(owner, "far", far, FAR)
+        if far == "fft" and d > 2:
+            hint = "The mesh has one or two dimensions: for three there is far='barnes-hut', too."
+            raise InputError(owner, "far", "'exact' for more than two components", "'fft'", hint)
+        if far == "barnes-hut" and d > 3:
+            raise InputError(owner, "far", "'exact' for more than three components", "'barnes-hut'")
+        accuracy = divergence.limit().accuracy
+        if far == "fft" or (far == "auto" and d <= 2 and n > EXACT_UP_TO):
+            tolerance = accuracy.few if n < accuracy.many_from else accuracy.many
+            return MeshField(min(tolerance, PER_POINT_TOLERANCE) if per_point and n < FEW_POINTS else tolerance)
+        if far == "barnes-hut" or (far == "auto" and d == 3 and n > TREE_FROM):
+            return BarnesHutField(accuracy.angle)
+        if far == "auto" and n > MANY:
+            _warn_of_pairs(owner, f"{d} components", n)
+        return ExactField()
+
+    def _phases(self, P: Any, divergence: Any, kernel: Any, normalization: str) -> tuple[list[Phase], float]:
+        """Return what is minimised when, exaggerated KL first, then the divergence itself; and the longest step.
+
+        The learning rate is n / (4 exaggeration) (Belkina et al. 2019; 4 as in the gradient) for a kernel that falls
+        over a length 1. Where its tails are short, a point that leaps too far finds no way back: there the steps are
+        shorter, and so the more the harder the divergence pulls.
+        """
+        n = P.shape[0]
+        f = np.zeros((n, 1))  # a row per point, for kernels with parameters per point
+        steepness = float(np.max(-kernel.slope(f) / kernel.weight(f)))
+        reach = 1 / math.sqrt(steepness) if 0 < steepness < math.inf else 1.0
+        early_rate = late_rate = n / 4 * reach**2
+        formulas = linear_formulas(divergence, 1 / ((n - 1) * (1 if normalization == "row" else n)))
+        if kernel.weight(np.full((n, 1), _FAR_OFF * reach**2)).max() > _SHORT:
+            longest, momentum = reach, LATE_MOMENTUM[formulas is not None and formulas.far_log > 0]
+        else:
+            longest, momentum = 0.3 * reach, EARLY_MOMENTUM
+            if (
+                formulas is not None
+            ):  # how strongly a typical pair is drawn together, in units of p, which is that of KL
+                typical = (P.data**2).sum(keepdims=True, dtype=np.float64) / P.data.sum(dtype=np.float64)
+                late_rate /= float((strength_of(formulas, typical, typical) / typical)[0])
+        early, late = float(self.early_exaggeration), float(self.exaggeration)
+        rates = early_rate / early, late_rate / late
+        if self.learning_rate != "auto":
+            rates = (float(self.learning_rate),) * 2
+        early_iter = 0 if normalization == "none" else min(self.early_exaggeration_iter, self.max_iter)
+        decays = self._noise() is not None  # or the noise would keep the points moving
+        phases = [Phase(None, self.max_iter - early_iter, late, rates[1], momentum, may_stop=True, decays=decays)]
+        if early_iter:
+            first = None if is_kl(divergence) else KL()
+            phases.insert(0, Phase(first, early_iter, early, rates[0], EARLY_MOMENTUM, may_stop=False))
+        return phases, longest
 
     def _keep_learned(self, objective: Objective, state: MapState) -> None:
         """Keep what was learned beside the map."""
 
     def _kernel_of_new(self, kernel: Any) -> Any:
         """Return the kernel of new points, or a function of their probabilities that returns one for each."""
-        return simplest(kernel, len(self.embedding_))
-
-    def _new_probabilities(self, owner: str, X: Any) -> Any:
-        """Return the probabilities of new rows over the points of the fit."""
-        if isinstance(X, Relation):
-            return setup.matched(f"{owner}.transform", X, self.relation_.row_ids)
-        if self.affinities_ is not None:
-            names = column_names(X)
-            fitted = getattr(self, "feature_names_in_", None)
-            if names is not None and fitted is not None and list(names) != list(fitted):
-                raise InputError(f"{owner}.transform", "X", f"a frame with the columns {list(fitted)}", list(names))
-            return self.affinities_.transform(X if issparse(X) else check_matrix(f"{owner}.transform", "X", X))
-        return X if issparse(X) else check_matrix(f"{owner}.transform", "X", X)
+        return self._kernel_for(kernel, len(self.embedding_))
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -637,21 +533,14 @@ class NeighborEmbedding(FrameOutput):
         return tags
 
 
-# ------------------------------------------------------------
-# The named methods of the family: a :class:`NeighborEmbedding` with divergence, kernel and normalisation filled in.
-#
-# =======  ==================  ====================  =============
-# recipe   divergence          kernel                normalisation
-# =======  ==================  ====================  =============
-# TSNE     KL                  Student's t           pair
-# SSNE     KL                  exponential           pair
-# ASNE     KL                  exponential           row
-# TASNE    KL                  Student's t           row
-# HSSNE    KL                  heavy-tailed(alpha)   pair
-# NeRV     NeRV(lam)           exponential           row
-# JSE      Jensen-Shannon      exponential           row
-# WSSNE    KL                  Student's t, weighted pair
-# =======  ==================  ====================  =============
+def _warn_of_pairs(owner: str, what: str, n: int) -> None:
+    warnings.warn(
+        f"{owner}: {what} of {n} points take all pairs of points in every iteration. One to three components, and "
+        "divergences and kernels with formulas, take (next to) linear time.",
+        NearfarWarning,
+        stacklevel=5,
+    )
+
 
 _SHARED = [
     parameter
@@ -704,7 +593,7 @@ early_exaggeration_iter, exaggeration, min_grad_norm, n_iter_without_progress, c
     (60, 2)
     """
 
-    def _named_parts(self) -> tuple[Any, Any, Any]:
+    def _parts(self) -> tuple[Any, Any, str]:
         return divergences.KL(), kernels.StudentT(), "pair"
 
 
@@ -729,7 +618,7 @@ early_exaggeration_iter, exaggeration, min_grad_norm, n_iter_without_progress, c
     (60, 2)
     """
 
-    def _named_parts(self) -> tuple[Any, Any, Any]:
+    def _parts(self) -> tuple[Any, Any, str]:
         return divergences.KL(), kernels.Exponential(), "pair"
 
 
@@ -754,7 +643,7 @@ early_exaggeration_iter, exaggeration, min_grad_norm, n_iter_without_progress, c
     (60, 2)
     """
 
-    def _named_parts(self) -> tuple[Any, Any, Any]:
+    def _parts(self) -> tuple[Any, Any, str]:
         return divergences.KL(), kernels.Exponential(), "row"
 
 
@@ -779,7 +668,7 @@ early_exaggeration_iter, exaggeration, min_grad_norm, n_iter_without_progress, c
     (60, 2)
     """
 
-    def _named_parts(self) -> tuple[Any, Any, Any]:
+    def _parts(self) -> tuple[Any, Any, str]:
         return divergences.KL(), kernels.StudentT(), "row"
 
 
@@ -808,7 +697,7 @@ early_exaggeration_iter, exaggeration, min_grad_norm, n_iter_without_progress, c
 
     alpha: float = 0.5
 
-    def _named_parts(self) -> tuple[Any, Any, Any]:
+    def _parts(self) -> tuple[Any, Any, str]:
         return divergences.KL(), kernels.HeavyTailed(self.alpha), "pair"
 
 
@@ -838,7 +727,7 @@ early_exaggeration_iter, exaggeration, min_grad_norm, n_iter_without_progress, c
 
     lam: float = 0.5
 
-    def _named_parts(self) -> tuple[Any, Any, Any]:
+    def _parts(self) -> tuple[Any, Any, str]:
         return divergences.NeRV(self.lam), kernels.Exponential(), "row"
 
 
@@ -868,7 +757,7 @@ early_exaggeration_iter, exaggeration, min_grad_norm, n_iter_without_progress, c
 
     kappa: float = 0.5
 
-    def _named_parts(self) -> tuple[Any, Any, Any]:
+    def _parts(self) -> tuple[Any, Any, str]:
         return divergences.JensenShannon(self.kappa), kernels.Exponential(), "row"
 
 
@@ -915,18 +804,26 @@ early_exaggeration_iter, exaggeration, min_grad_norm, n_iter_without_progress, c
 
     weights_: NDArray[np.float64]
 
-    def _named_parts(self) -> tuple[Any, Any, Any]:
+    def _parts(self) -> tuple[Any, Any, str]:
         return divergences.KL(), kernels.StudentT(), "pair"
 
-    def _objective(self, P: Any, parts: Parts, dtype: Any, rng: np.random.Generator, n_jobs: int) -> Objective:  # noqa: ARG002
-        owner, (divergence, kernel, normalization) = type(self).__name__, parts
-        if noise_of(self.far) is not None:
+    def _objective(
+        self,
+        P: Any,
+        divergence: Any,
+        kernel: Any,
+        normalization: str,
+        dtype: Any,
+        rng: np.random.Generator,  # noqa: ARG002
+        n_jobs: int,
+    ) -> Objective:
+        owner = type(self).__name__
+        if self._noise() is not None:
             raise InputError(owner, "far", "another than 'noise' for weighted points", repr(self.far))
         self.weights_ = _importance(owner, self.weights, P)
-        field = field_of(self, P.shape[0], divergence)
-        return NeighborObjective(
-            P, kernel, divergence, normalization, field, dtype=dtype, n_jobs=n_jobs, weights=self.weights_
-        )
+        field = self._field(P.shape[0], divergence)
+        options: Any = {"dtype": dtype, "n_jobs": n_jobs, "weights": self.weights_}
+        return NeighborObjective(P, kernel, divergence, normalization, field, **options)
 
 
 def _importance(owner: str, weights: Any, P: Any) -> NDArray[np.float64]:
@@ -1006,41 +903,49 @@ early_exaggeration_iter, exaggeration, min_grad_norm, n_iter_without_progress, c
     degrees_of_freedom: Any = 10.0
     learn: Any = "point"
 
-    def _named_parts(self) -> tuple[Any, Any, Any]:
-        return KL(), InhomogeneousStudentT(self.degrees_of_freedom), "row"
-
-    def _parts(self, owner: str) -> tuple[Any, Any, str]:
-        if self.learn is not False and self.learn not in _LEARN:
-            raise InputError(owner, "learn", "'point', 'global' or False", repr(self.learn))
+    def _parts(self) -> tuple[Any, Any, str]:
         try:
-            return super()._parts(owner)
+            return KL(), InhomogeneousStudentT(self.degrees_of_freedom), "row"
         except InputError:
             what, got = "a positive number, or one per point", repr(self.degrees_of_freedom)
-            raise InputError(owner, "degrees_of_freedom", what, got) from None
+            raise InputError(type(self).__name__, "degrees_of_freedom", what, got) from None
 
-    def _simplest(self, kernel: Any, n: int) -> Any:
-        try:
-            return super()._simplest(kernel, n)
-        except InputError:
-            owner, got = type(self).__name__, f"{len(self.degrees_of_freedom)} of them"
-            raise InputError(owner, "degrees_of_freedom", f"one number, or one per point ({n})", got) from None
+    def _checked(self) -> tuple[Any, Any, str]:
+        if self.learn is not False and self.learn not in _LEARN:
+            raise InputError(type(self).__name__, "learn", "'point', 'global' or False", repr(self.learn))
+        return super()._checked()
 
-    def _objective(self, P: Any, parts: Parts, dtype: Any, rng: np.random.Generator, n_jobs: int) -> Objective:
-        if self.learn is False or noise_of(self.far) is not None:  # the noise is refused there
-            return objective_of(self, P, parts, dtype, rng, n_jobs)
+    def _kernel_for(self, kernel: Any, n: int) -> Any:
+        if np.ndim(kernel.nu) and len(kernel.nu) != n:
+            owner, expected = type(self).__name__, f"one number, or one per point ({n})"
+            raise InputError(owner, "degrees_of_freedom", expected, f"{len(kernel.nu)} of them")
+        return super()._kernel_for(kernel, n)
+
+    def _objective(
+        self,
+        P: Any,
+        divergence: Any,
+        kernel: Any,
+        normalization: str,
+        dtype: Any,
+        rng: np.random.Generator,
+        n_jobs: int,
+    ) -> Objective:
+        if self.learn is False or self._noise() is not None:  # the noise is refused there
+            return super()._objective(P, divergence, kernel, normalization, dtype, rng, n_jobs)
         n = P.shape[0]
-        kernel = InhomogeneousStudentT(np.broadcast_to(np.asarray(parts[1].nu, np.float64), n).copy())  # type: ignore[arg-type]
+        kernel = InhomogeneousStudentT(np.broadcast_to(np.asarray(kernel.nu, np.float64), n).copy())  # type: ignore[arg-type]
         learner = Learner(n, together=self.learn == "global")
-        field = per_point_field_of(self, n, parts[0])
-        return per_point_objective(P, kernel, parts[0], field, dtype=dtype, n_jobs=n_jobs, learner=learner)
+        field = self._field(n, divergence, per_point=True)
+        return per_point_objective(P, kernel, divergence, field, dtype=dtype, n_jobs=n_jobs, learner=learner)
 
-    def _pace(self, P: Any, parts: Parts) -> Pace:
-        # Learned degrees of freedom end nearer to 1 than to the exponential kernel, whose pace is slow.
-        return super()._pace(P, parts if self.learn is False else (parts[0], StudentT(), parts[2]))
+    def _phases(self, P: Any, divergence: Any, kernel: Any, normalization: str) -> tuple[list[Phase], float]:
+        # Learned degrees of freedom end nearer to 1 than to the exponential kernel, whose steps are short.
+        return super()._phases(P, divergence, kernel if self.learn is False else StudentT(), normalization)
 
     def _keep_learned(self, objective: Objective, state: MapState) -> None:
         n = len(state.Y)
-        if isinstance(objective, PerPointObjective):
+        if hasattr(objective, "parameters"):
             nu = np.empty(n)
             nu[slice(None) if state.order is None else state.order] = objective.parameters
         else:

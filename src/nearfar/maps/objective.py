@@ -1,14 +1,28 @@
-"""The cost of a map and its gradient in linear time: a near part on the support of P, a far part from a field.
+"""The cost of a map and its gradient: in linear time for what has formulas, pair by pair for all else.
 
-The master equation (``_master``) with D = D_near + D_far, where D_far(q) = b ln q + const and D_near = 0 wherever
-p = 0 (a constant in all of D leaves the gradient as it is)::
+A map of points y_i has squared distances f_ij = ‖y_i - y_j‖², similarities w_ij = w(f_ij) and, from them, q_ij::
+
+    "row"     q_ij = w_ij / S_i             S_i = sum_j w_ij
+    "pair"    q_ij = (w_ij + w_ji) / 2 S    S = sum_ij w_ij; w_ij / S for a kernel with the same parameters everywhere
+    "none"    q_ij = w_ij
+
+Its cost is C = sum_ij c(p_ij, q_ij) over all i != j, and with D_ij = dC/dq_ij the gradient is::
+
+    dC/dy_i = 2 sum_j (k_ij + k_ji) (y_i - y_j)
+
+    "row"     k_ij = (D_ij - sum_l q_il D_il) w'_ij / S_i
+    "pair"    k_ij = ((D_ij + D_ji) / 2 - sum_kl q_kl D_kl) w'_ij / S
+    "none"    k_ij = D_ij w'_ij
+
+:func:`value_and_gradient` does just that, a block of rows at a time. :class:`NeighborObjective` splits D into a part
+near, zero where p = 0, and a part far, ``b ln q + constant`` (a constant in all of D leaves the gradient as it is)::
 
     KL               b = 0        -q D_near = p
     Jensen-Shannon   b = 0        -q D_near = (q / kappa) ln(1 + kappa p / ((1 - kappa) q))
     reverse KL       b = 1        -q D_near = q ln(1 + (1 - floor) p / eps)        eps = floor / (n - 1), by row
     NeRV             b = 1 - lam  lam times that of KL + (1 - lam) times that of reverse KL
 
-Near, gathered over the pattern of P and Pᵀ, with s = -q D_near::
+Near, gathered over the pattern of P and Pᵀ, with the strength s = -q D_near::
 
     grad_i = 2 sum_j (s_ij + s_ji)(-w'/w)(y_i - y_j)
 
@@ -20,6 +34,9 @@ Far, from the potentials Phi of w and Phi^e of w ln w - w (see ``far.fields``), 
 
 Points of importance s (WSSNE) have s_i s_j w_ij for w_ij: that is s_i times the potential of the charges s. Near it is
 KL's s_ij = p_ij, which knows nothing of them, and -w'/w, in which they cancel.
+
+Source: Melville, "Deriving embedding gradients" (sneer documentation), the generic gradient; for an asymmetric kernel
+with a symmetric q the mean of D_ij and D_ji stands for D_ij.
 """
 # mypy: disable-error-code="misc,no-any-return,no-untyped-call,no-untyped-def,untyped-decorator"
 
@@ -36,41 +53,447 @@ from scipy.sparse import csr_array, issparse
 from scipy.special import xlogy
 
 from nearfar._core.checks import check_choice
-from nearfar._core.jit import jit
+from nearfar._core.jit import bind, compiled, jit
 from nearfar._core.threads import even_bounds, run_blocks
 from nearfar._core.vector import FAST
-from nearfar.contracts import Floats
-from nearfar.divergences.probability import KL, JensenShannon, MapDivergence, NeRV, ReverseKL
+from nearfar.contracts import Field, Floats
+from nearfar.divergences.probability import is_kl, linear_formulas, no_strength
 from nearfar.errors import InputError
-from nearfar.far.fields import Field, Potential, Term
-from nearfar.kernels import exp, ln, ln1p, log_weight, pull, squared_distances, typed, weight
-
-# ------------------------------------------------------------
-# The master equation of neighbour embedding, for any divergence, kernel and normalisation; plain, exact, quadratic.
-#
-# A map of points y_i has squared distances f_ij = ‖y_i - y_j‖², similarities w_ij = w(f_ij) and, from them, q_ij::
-#
-#     "row"     q_ij = w_ij / S_i             S_i = sum_j w_ij
-#     "pair"    q_ij = (w_ij + w_ji) / 2 S    S = sum_ij w_ij; w_ij / S for a kernel with the same parameters everywhere
-#     "none"    q_ij = w_ij
-#
-# Its cost is C = sum_ij c(p_ij, q_ij) over all i != j, and with D_ij = dC/dq_ij the gradient is::
-#
-#     dC/dy_i = 2 sum_j (k_ij + k_ji) (y_i - y_j)
-#
-#     "row"     k_ij = (D_ij - sum_l q_il D_il) w'_ij / S_i
-#     "pair"    k_ij = ((D_ij + D_ji) / 2 - sum_kl q_kl D_kl) w'_ij / S
-#     "none"    k_ij = D_ij w'_ij
-#
-# Everything is done for a block of rows at a time: O(n² d) time, O(block n) memory. The linear-time objective of
-# ``_neighbor_objective`` is tested against this module, and what that one does not know (a divergence or kernel of
-# one's
-# own, parameters per point, no normalisation) is optimised with this one.
-#
-# Source: Melville, "Deriving embedding gradients" (sneer documentation), the generic gradient; for an asymmetric kernel
-# with a symmetric q the mean of D_ij and D_ji stands for D_ij.
+from nearfar.far.fields import Potential, Term
+from nearfar.kernels import compiled_kernel, exp, squared_distances
 
 NORMALIZATIONS = ("pair", "row", "none")
+_BLOCKS = 128  # of rows with equally many entries: enough for the slowest worker not to be waited for
+_ROWS = 2048  # of a block where the pattern is sorted anew
+_OF_ERROR = 0.01  # what S_i may be of the mean, per error of the field
+_LEAST_S = 1e-20  # of a point so far from all others that its similarities vanish: its charges stay finite in float32
+
+
+def is_linear_time(kernel: Any, divergence: Any, normalization: str) -> bool:
+    """Return whether :class:`NeighborObjective` knows this combination."""
+    known = normalization != "none" and linear_formulas(divergence, 0.5) is not None
+    return known and compiled_kernel(kernel) is not None
+
+
+class NeighborObjective:
+    """Divergences and kernels with formulas, by row or by pair, the far part left to a field.
+
+    Parameters
+    ----------
+    P : csr_array of shape (n, n)
+        For ``"pair"`` its total is 1, and (P + Pᵀ) / 2 is what counts; for ``"row"`` rows have sum 1 or are empty. The
+        diagonal does not count.
+    kernel : Kernel
+    divergence : Divergence
+    normalization : {"row", "pair"}
+        How q is made from w.
+    field : Field
+        The sums over all pairs.
+    dtype : dtype
+        Of the positions.
+    n_jobs : int
+        Threads; no result depends on it.
+    weights : ndarray of shape (n,), optional
+        Importance s_i >= 0 of the points, for KL by pair: s_i s_j w_ij stands for w_ij.
+    """
+
+    def __init__(
+        self,
+        P: Any,
+        kernel: Any,
+        divergence: Any,
+        normalization: str,
+        field: Field,
+        *,
+        dtype: Any,
+        n_jobs: int,
+        weights: Floats | None = None,
+    ) -> None:
+        self._weights = None if weights is None else np.asarray(weights, dtype)
+        self._field, self._n_jobs, self._n = field, n_jobs, P.shape[0]
+        self._by_row, self._dtype = normalization == "row", np.dtype(dtype)
+        self._set_kernel(kernel)
+        self._near, self._mass = np.empty((self._n, 0), dtype), np.empty(self._n, dtype)
+        self._set_pattern(*union_pattern(P, self._dtype, symmetric=not self._by_row))
+        self._set_divergence(divergence)
+
+    def _set_kernel(self, kernel: Any) -> None:
+        found = compiled_kernel(kernel)
+        assert found is not None
+        self.kernel, self._functions, self._parameters = kernel, found.functions, found.typed(self._dtype)
+
+    def _set_pattern(self, *pattern: NDArray[Any]) -> None:
+        """Take (indptr, columns, p_ij, p_ji) of the pattern of P and Pᵀ, and cut it into blocks of equal work."""
+        indptr = pattern[0]
+        cuts = np.searchsorted(indptr, np.linspace(0, indptr[-1], _BLOCKS + 1)).clip(0, self._n)
+        self._bounds = np.unique(np.concatenate([[0], cuts, [self._n]])).astype(np.int64)
+        self._pattern = pattern
+
+    def _set_divergence(self, divergence: Any) -> None:
+        if self._weights is not None and (self._by_row or not is_kl(divergence)):
+            wanted = "None for another cost than KL by pair"
+            raise InputError("NeighborObjective", "weights", wanted, f"some with {divergence!r}")
+        n, scalar = self._n, self._dtype.type
+        found = linear_formulas(divergence, 1 / (n - 1) if self._by_row else 1 / (n * (n - 1)))
+        assert found is not None
+        self._divergence, self._formulas = divergence, found
+        self._strength = compiled(found.strength or no_strength)
+        self._cost_parameters = tuple(scalar(value) for value in found.parameters)
+        self._smallest = scalar(1e-30 if scalar is np.float32 else 1e-290)  # p and q are not taken to be less
+        indptr, _, *both = self._pattern
+        self._mass_fixed: Any = 0.0
+        fixed, prepared = [both[0][:0]] * 2, [both[0][:0]] * 2
+        if found.fixed is not None:
+            fixed = [found.fixed(p) for p in both]
+            self._mass_fixed = row_sums(indptr, fixed[0])
+        if found.strength is not None:
+            prepared = both if found.prepared is None else [np.asarray(found.prepared(p), scalar) for p in both]
+        self._kind = found.fixed is not None, found.strength is not None
+        self._set_strengths(fixed, prepared)
+
+    def _set_strengths(self, fixed: list[Any], prepared: list[Any]) -> None:
+        """Take the parts of s_ij and s_ji that do not depend on q, and what those that do are made of."""
+        self._strengths = fixed[0] + fixed[1] if self._by_row else fixed[0], *prepared
+
+    def with_divergence(self, divergence: Any) -> NeighborObjective:
+        """Return the objective with another divergence, over the same arrays."""
+        other = copy.copy(self)
+        other._set_divergence(divergence)
+        return other
+
+    def reorder(self, order: NDArray[np.integer[Any]]) -> bool:
+        """Let row r be what row ``order[r]`` was: of use where rows that are neighbours then lie side by side."""
+        indptr, columns, p_ij, p_ji = self._pattern
+        place = np.empty(self._n, np.uint32)
+        place[order] = np.arange(self._n, dtype=np.uint32)
+        new_indptr = np.zeros(self._n + 1, np.int64)
+        np.cumsum(np.diff(indptr)[order], out=new_indptr[1:])
+        given = (indptr, columns, p_ij, p_ji if self._by_row else p_ji[:0])
+        made = (new_indptr, *(np.empty_like(values) for values in given[1:]))
+        run_blocks(
+            lambda _block, start, stop: reordered_rows(given, order, place, made, start, stop),
+            even_bounds(self._n, _ROWS),
+            self._n_jobs,
+        )
+        if self._weights is not None:
+            self._weights = self._weights[order]
+        self._set_pattern(*made[:3], made[3] if self._by_row else made[2])
+        self._set_divergence(self._divergence)
+        return True
+
+    def advance(self, Y: Floats, iteration: int) -> None:
+        """Nothing is learned beside the positions."""
+
+    def evaluate(self, Y: Floats, exaggeration: float = 1.0, *, cost: bool = False) -> tuple[Floats, float | None]:
+        """Return the gradient at Y, with P exaggerated (KL only), and the true cost if it is asked for."""
+        if self._near.shape != Y.shape:
+            self._near = np.empty(Y.shape, Y.dtype)
+        b, weights = self._formulas.far_log, self._weights
+        self._field.place(Y, self.kernel, self._n_jobs)
+        names: Any = ("weight", "entropy") if b else ("weight",)
+        potentials = self._field.evaluate([Term(name, weights) for name in names])
+        if weights is not None:
+            potentials = [Potential(weights * each.value, weights[:, None] * each.gradient) for each in potentials]
+        if self._by_row:
+            S = self._S = row_normalizer(self._field, potentials[0])
+        else:
+            S = np.maximum(potentials[0].value.sum(dtype=np.float64, keepdims=True), _LEAST_S)
+        self._attract(Y, S, exaggeration)
+        q_ln_q = self._q_ln_q(potentials, S) if b else np.zeros(1)
+        if self._by_row:
+            self._repel_by_row(self._field, potentials, S, q_ln_q)
+        else:
+            M = b * q_ln_q[0] - self._mass.sum(dtype=np.float64)
+            self._near += Y.dtype.type(-2 * (b * np.log(S[0]) + M) / S[0]) * potentials[0].gradient
+            if b:
+                self._near += Y.dtype.type(2 * b / S[0]) * potentials[1].gradient
+        return self._near, self._cost(Y, S, q_ln_q) if cost else None
+
+    def _attract(self, Y: Floats, S: NDArray[np.float64], exaggeration: float) -> None:
+        """Write the near part of the gradient, and per row the mass sum_j s_ij."""
+        packed = Y.dtype == np.float32 and Y.shape[1] == 2
+        kind = *self._kind, self._by_row and self._kind[1]  # by row, strengths that do not depend on q are one sum
+        near = bind(attraction_packed if packed else attraction, (self._functions, self._strength, kind))
+        factor = Y.dtype.type(2 * exaggeration * (1 if self._by_row else 2))
+        numbers = self._parameters, self._cost_parameters, (1 / S).astype(Y.dtype), factor, self._smallest
+        shared = (*self._pattern[:2], *self._strengths), numbers, Y.view(np.int64).ravel() if packed else Y
+        out = self._near, self._mass
+        run_blocks(lambda _block, start, stop: near(*shared, out, start, stop), self._bounds, self._n_jobs)
+        self._mass += self._mass_fixed
+
+    def _repel_by_row(
+        self,
+        field: Field,
+        potentials: list[Potential],
+        S: NDArray[np.float64],
+        q_ln_q: NDArray[np.float64],
+        share: Any = 1.0,
+    ) -> None:
+        """Add the far part of the gradient, each row counting as much as its share."""
+        b, dtype = self._formulas.far_log, self._near.dtype
+        c0 = (share * (self._mass - b * (np.log(S) + q_ln_q)) / S).astype(dtype)
+        self._near += c0[:, None] * potentials[0].gradient
+        terms = [Term("weight", c0)]
+        if b:
+            c1 = (b * share / S).astype(dtype)
+            self._near += c1[:, None] * potentials[1].gradient
+            terms.append(Term("entropy", c1))
+        self._near += field.total(terms).gradient
+
+    # ---------------------------------------------------------------- cost
+
+    def _q_ln_q(self, potentials: list[Potential], S: NDArray[np.float64]) -> NDArray[np.float64]:
+        """sum_l q ln q, of each row or of all: the two potentials together are sum w ln w."""
+        w_ln_w = potentials[0].value.astype(np.float64) + potentials[1].value
+        if not self._by_row:
+            w_ln_w = w_ln_w.sum(keepdims=True)
+        return np.clip(w_ln_w / S - np.log(S), -2 * np.log(self._n), 0)
+
+    def _cost(self, Y: Floats, S: NDArray[np.float64], q_ln_q: NDArray[np.float64]) -> float:
+        formulas, parts = self._formulas, np.zeros(len(self._bounds) - 1)
+        numbers = np.log(S).astype(Y.dtype), self._cost_parameters, self._smallest
+
+        def task(block: int, start: int, stop: int) -> None:
+            parts[block] = self._near_cost(compiled(formulas.entry_cost), numbers, Y, start, stop)
+
+        run_blocks(task, self._bounds, self._n_jobs)
+        cost = parts.sum() + formulas.far_log * q_ln_q.sum() + formulas.constant * len(S)
+        if self._weights is not None:  # - sum p ln(s_i s_j), where p is symmetric
+            mass = row_sums(self._pattern[0], self._pattern[2])
+            cost -= 2 * xlogy(mass, self._weights.astype(np.float64)).sum()
+        return float(cost)
+
+    def _near_cost(self, entry_cost: Any, numbers: tuple[Any, ...], Y: Floats, start: int, stop: int) -> float:
+        """Return what the entries of some rows add to the cost of the rest."""
+        total = bind(near_cost, (self._functions, entry_cost))
+        return float(total(self._pattern[:3], self._parameters, numbers, Y, start, stop))
+
+
+def row_normalizer(field: Field, weights: Potential, of_error: float = _OF_ERROR) -> NDArray[np.float64]:
+    """Return S_i of each row, from the potential of w.
+
+    1/S_i is a charge: that of a point far from all others would be huge, and its errors on a mesh would drown the
+    rest. So S_i is held above what a field's error lets it be known by.
+    """
+    S = weights.value.astype(np.float64)
+    error = float(getattr(field, "expected_error", 0.0))
+    return np.asarray(np.maximum(S, max(_LEAST_S, of_error * error * S.mean())))
+
+
+def union_pattern(P: Any, dtype: Any, *, symmetric: bool = False) -> tuple[NDArray[Any], ...]:
+    """Return (indptr, columns, p_ij, p_ji) of where P or Pᵀ has an entry off the diagonal.
+
+    If symmetric, p_ij and p_ji are the same array, their mean.
+    """
+    P = csr_array(P)
+    kept = (np.repeat(np.arange(P.shape[0]), np.diff(P.indptr)) != P.indices) & (P.data != 0)
+    if not kept.all():
+        indptr = np.concatenate([[0], np.cumsum(kept)])[P.indptr]
+        P = csr_array((P.data[kept], P.indices[kept], indptr), shape=P.shape)
+    P = P.astype(np.result_type(dtype, np.complex64))
+    both = csr_array(P + 1j * P.T)  # p_ij as the real part, p_ji as the imaginary one
+    both.sort_indices()
+    p_ij, p_ji = (np.ascontiguousarray(part, dtype) for part in (both.data.real, both.data.imag))
+    if symmetric:
+        p_ij += p_ji
+        p_ij *= p_ij.dtype.type(0.5)
+    return both.indptr.astype(np.int64), both.indices.astype(np.uint32), p_ij, p_ij if symmetric else p_ji
+
+
+def row_sums(indptr: NDArray[Any], values: NDArray[Any]) -> NDArray[np.float64]:
+    """Return the sums of the rows of a sparse matrix, in float64."""
+    return np.add.reduceat(np.append(values, 0), indptr[:-1], dtype=np.float64) * (np.diff(indptr) > 0)
+
+
+# Compiled: the forces between points that the data relate. Rows of the pattern of P and Pᵀ together are gathered,
+# nothing is scattered: threads never write to the same place. What is bound by memory is the reading of the neighbours'
+# positions. With two components in float32 a position is therefore one number of 64 bits, so that a row's neighbours
+# are fetched by vector gathers, and all is done in one loop without intermediate arrays, which takes half the time.
+#
+# ``functions`` are those of the kernel, the strength of the divergence, and of what kind it is: whether it has a part
+# that is fixed, one that depends on q, and that in both directions: constants, since all is inlined where it is bound.
+# ``near`` is the pattern (columns are uint32: a sign would cost a check per access), and the arrays of
+# ``_set_strengths``. ``numbers`` are the parameters of kernel and divergence, 1/S (of each row, or one), a factor, and
+# what q is at least. ``out`` are the gradient, factor * sum_j (s_ij + s_ji)(-w'/w)(y_i - y_j), by pair half of it, and
+# the mass sum_j s_ij of what depends on q.
+
+
+@jit(fastmath=FAST, error_model="numpy", inline="always")
+def attraction_packed(functions, near, numbers, packed, out, start, stop):
+    """Write the forces of some rows, for two components in float32: the hot loop of all maps."""
+    kernel, strength, kind = functions
+    indptr, columns, fixed, u_ij, u_ji = near
+    parameters, of_divergence, inverse_S, factor, smallest = numbers
+    limits = smallest, of_divergence
+    gradient, mass = out
+    scalar = np.float32
+    for i in range(start, stop):
+        x, y = first_of(packed[i]), second_of(packed[i])
+        begin, end = indptr[i], indptr[i + 1]
+        neighbors, scale = columns[begin:end], inverse_S[i if inverse_S.size > 1 else 0]
+        mine = fixed[begin:end], u_ij[begin:end], u_ji[begin:end]
+        gx = gy = total = scalar(0)
+        for t in range(neighbors.size):
+            j = neighbors[t]
+            other = packed[j]
+            dx, dy = x - first_of(other), y - second_of(other)
+            f = dx * dx + dy * dy
+            w = scalar(kernel.weight(f, *parameters))
+            back = inverse_S[j] if kind[2] else scale
+            q = w * scale, w * back
+            s, both = strengths(strength, kind, mine, t, q, limits)
+            total += scalar(s)
+            k = scalar(both) * scalar(kernel.neg_log_slope(f, *parameters))
+            gx += k * dx
+            gy += k * dy
+        mass[i] = total
+        gradient[i, 0], gradient[i, 1] = factor * gx, factor * gy
+
+
+@jit(fastmath=FAST, error_model="numpy", inline="always")
+def attraction(functions, near, numbers, Y, out, start, stop):
+    """Do what ``attraction_packed`` does, for any number of components and type of numbers."""
+    kernel, strength, kind = functions
+    indptr, columns, fixed, u_ij, u_ji = near
+    parameters, of_divergence, inverse_S, factor, smallest = numbers
+    limits = smallest, of_divergence
+    gradient, mass = out
+    scalar = Y.dtype.type
+    offsets, f, k = buffers(indptr, start, stop, Y)
+    for i in range(start, stop):
+        begin, end = indptr[i], indptr[i + 1]
+        neighbors, scale, total = columns[begin:end], inverse_S[i if inverse_S.size > 1 else 0], scalar(0)
+        mine = fixed[begin:end], u_ij[begin:end], u_ji[begin:end]
+        write_offsets(Y, i, neighbors, offsets, f)
+        for t in range(neighbors.size):
+            w = scalar(kernel.weight(f[t], *parameters))
+            back = inverse_S[neighbors[t]] if kind[2] else scale
+            q = w * scale, w * back
+            s, both = strengths(strength, kind, mine, t, q, limits)
+            total += scalar(s)
+            k[t] = scalar(both) * scalar(kernel.neg_log_slope(f[t], *parameters))
+        mass[i] = total
+        for c in range(gradient.shape[1]):
+            g = scalar(0)
+            for t in range(neighbors.size):
+                g += k[t] * offsets[c, t]
+            gradient[i, c] = factor * g
+
+
+@jit(fastmath=FAST, error_model="numpy", forceinline=True)
+def strengths(strength, kind, mine, t, q, limits):
+    """Return the part of s_ij that depends on q, and s_ij + s_ji; by pair s_ij."""
+    fixed, u_ij, u_ji = mine
+    smallest, parameters = limits
+    s = smallest - smallest
+    if kind[1]:
+        s = strength(u_ij[t], max(q[0], smallest), *parameters)
+    both = s
+    if kind[2]:
+        both += strength(u_ji[t], max(q[1], smallest), *parameters)
+    if kind[0]:
+        both += fixed[t]
+    return s, both
+
+
+@jit(fastmath=FAST, error_model="numpy", inline="always")
+def near_cost(functions, pattern, parameters, numbers, Y, start, stop):
+    """Sum over the pattern of what its entries add to the cost of the rest, in float64."""
+    kernel, entry_cost = functions
+    indptr, columns, p_ij = pattern
+    log_S, of_divergence, smallest = numbers
+    scalar = Y.dtype.type
+    cost = 0.0
+    for i in range(start, stop):
+        shift = log_S[i if log_S.size > 1 else 0]
+        for e in range(indptr[i], indptr[i + 1]):
+            if p_ij[e] > 0:
+                j, f = columns[e], scalar(0)
+                for c in range(Y.shape[1]):
+                    difference = Y[i, c] - Y[j, c]
+                    f += difference * difference
+                log_q = scalar(kernel.log_weight(f, *parameters)) - shift
+                q = max(exp(log_q), smallest)
+                cost += np.float64(entry_cost(max(p_ij[e], smallest), q, log_q, *of_divergence))
+    return cost
+
+
+@jit
+def reordered_rows(graph, order, place, out, start, stop):
+    """Write rows order[start] .. of a pattern, their columns renamed by ``place``; an empty p_ji is left out."""
+    indptr, columns, p_ij, p_ji = graph
+    new_indptr, new_columns, new_p_ij, new_p_ji = out
+    for r in range(start, stop):
+        at = new_indptr[r]
+        for e in range(indptr[order[r]], indptr[order[r] + 1]):
+            new_columns[at] = place[columns[e]]
+            new_p_ij[at] = p_ij[e]
+            if p_ji.size:
+                new_p_ji[at] = p_ji[e]
+            at += 1
+
+
+@jit(fastmath=FAST, error_model="numpy")
+def buffers(indptr, start, stop, like):
+    """Return room for the offsets of the longest row, and for two numbers per neighbour."""
+    longest = 1
+    for i in range(start, stop):
+        longest = max(longest, indptr[i + 1] - indptr[i])
+    more = np.empty((2, longest), like.dtype)
+    return np.empty((like.shape[1], longest), like.dtype), more[0], more[1]
+
+
+@jit(fastmath=FAST, error_model="numpy")
+def write_offsets(Y, i, neighbors, offsets, f):
+    """Write y_i - y_j and its squared length for a row of neighbours."""
+    f[: neighbors.size] = 0
+    for c in range(Y.shape[1]):
+        for t in range(neighbors.size):
+            difference = Y[i, c] - Y[neighbors[t], c]
+            offsets[c, t] = difference
+            f[t] += difference * difference
+
+
+@jit
+def first_of(pair):
+    """Return the float32 in the lower half of 64 bits: the first component on a little-endian machine."""
+    return np.int32(pair).view(np.float32)
+
+
+@jit
+def second_of(pair):
+    """Return the float32 in the upper half."""
+    return np.int32(pair >> 32).view(np.float32)
+
+
+@dataclass(frozen=True)
+class QuadraticObjective:
+    """Any divergence, kernel and normalisation, pair by pair in NumPy."""
+
+    P: Any
+    kernel: Any
+    divergence: Any
+    normalization: str
+
+    def evaluate(self, Y: Floats, exaggeration: float = 1.0, *, cost: bool = False) -> tuple[Floats, float | None]:
+        """Return the gradient and the cost."""
+        value, gradient = value_and_gradient(
+            Y, self.P, self.kernel, self.divergence, self.normalization, exaggeration=exaggeration
+        )
+        return gradient.astype(Y.dtype, copy=False), value if cost else None
+
+    def with_divergence(self, divergence: Any) -> QuadraticObjective:
+        """Return the same with another divergence."""
+        return replace(self, divergence=divergence)
+
+    def reorder(self, order: NDArray[np.integer[Any]]) -> bool:  # noqa: ARG002
+        """Do nothing: no order is quicker than another."""
+        return False
+
+    def advance(self, Y: Floats, iteration: int) -> None:
+        """Nothing is learned beside the positions."""
+
+
 _ENTRIES = 2**21  # of a block: 16 MB per array of float64
 _TINY = np.finfo(np.float64).tiny
 
@@ -133,22 +556,22 @@ def value_and_gradient(
         cost += float(view.cost(p, q, rows))
         scaled = view.slope(f, rows) / S[rows]
         if normalization == "row":
-            from_D += _pull(Y, (exaggeration * D - (q * D).sum(axis=1, keepdims=True)) * scaled, rows)
+            from_D += _forces(Y, (exaggeration * D - (q * D).sum(axis=1, keepdims=True)) * scaled, rows)
         elif normalization == "pair":
             mean += float((q * D).sum())
             D_mean = (D + view.derivative(view.entries(rows, transposed=True), q)) / 2
-            from_D += _pull(Y, exaggeration * D_mean * scaled, rows)
-            from_mean += _pull(Y, scaled, rows)
+            from_D += _forces(Y, exaggeration * D_mean * scaled, rows)
+            from_mean += _forces(Y, scaled, rows)
         else:
-            from_D += _pull(Y, exaggeration * D * scaled, rows)
+            from_D += _forces(Y, exaggeration * D * scaled, rows)
     return cost, from_D - mean * from_mean
 
 
-def _pull(Y: Floats, k: Floats, rows: slice) -> Floats:
+def _forces(Y: Floats, k: Floats, rows: slice) -> Floats:
     """2 sum_j (k_ij + k_ji)(y_i - y_j) for all i, as far as k's rows of this block go."""
-    pull = k.sum(axis=0)[:, None] * Y - k.T @ Y[rows]
-    pull[rows] += k.sum(axis=1)[:, None] * Y[rows] - k @ Y
-    return np.asarray(2 * pull)
+    forces = k.sum(axis=0)[:, None] * Y - k.T @ Y[rows]
+    forces[rows] += k.sum(axis=1)[:, None] * Y[rows] - k @ Y
+    return np.asarray(2 * forces)
 
 
 @dataclass
@@ -168,10 +591,10 @@ class _Map:
         P, sparse = self.P, bool(issparse(self.P))  # mypy takes what issparse approves for something without methods
         self.P = P.tocsr() if sparse else np.asarray(P, np.float64)
         self._P_back = P.T.tocsr() if sparse else self.P.T
-        # Built-in divergences mix a floor into p: they need to know what the uniform distribution is.
+        # A divergence that mixes a floor into p needs to know what the uniform distribution is.
         uniform = 1 / (n - 1) if self.normalization == "row" else 1 / (n * (n - 1))
-        self._floor = {"uniform": uniform} if isinstance(self.divergence, MapDivergence) else {}
-        parameters = self.kernel.get_params() if hasattr(self.kernel, "get_params") else {}
+        self._floor = (uniform,) if getattr(self.divergence, "floor", 0.0) else ()
+        parameters = self.kernel.get_params() if hasattr(self.kernel, "with_params") else {}
         self._per_point = {name: np.asarray(value) for name, value in parameters.items() if np.ndim(value) == 1}
         for name, value in self._per_point.items():
             if len(value) != n:
@@ -211,10 +634,10 @@ class _Map:
         return _off_diagonal(np.array(part.toarray() if hasattr(part, "toarray") else part, np.float64), rows)
 
     def derivative(self, p: Floats, q: Floats) -> Floats:
-        return np.asarray(self.divergence.derivative(p, np.maximum(q, _TINY), **self._floor))
+        return np.asarray(self.divergence.derivative(p, np.maximum(q, _TINY), *self._floor))
 
     def cost(self, p: Floats, q: Floats, rows: slice) -> float:
-        values = np.array(self.divergence.value(p, np.maximum(q, _TINY), **self._floor), np.float64)
+        values = np.array(self.divergence.value(p, np.maximum(q, _TINY), *self._floor), np.float64)
         return float(_off_diagonal(values, rows).sum())
 
     def _kernel_of(self, rows: slice) -> Any:
@@ -228,525 +651,3 @@ def _off_diagonal(block: Any, rows: slice) -> Floats:
     at = np.arange(rows.start, rows.stop)
     block[at - rows.start, at] = 0
     return np.asarray(block)
-
-
-# ------------------------------------------------------------
-# Kernels of the near part of a map: the forces between points that the data relate, gathered row by row.
-#
-# Rows of the pattern of P and Pᵀ together are gathered, nothing is scattered: threads never write to the same place.
-# What
-# is bound by memory here is the reading of the neighbours' positions. With two components in float32 a position is
-# therefore one number of 64 bits (``packed``), so that a row's neighbours are fetched by vector gathers, and everything
-# is done in one loop without intermediate arrays, which vectorises and takes half the time.
-#
-# Names: ``columns`` are the neighbours (uint32: a sign would cost a check per access), ``own`` is p_ij, ``back`` is
-# p_ji,
-# ``kernel`` and ``divergence`` are pairs of a tuple, whose length tells which, and its constants.
-
-
-@jit
-def merged_counts(left, right, out, start, stop):
-    """Write how many columns each row of two sparse matrices has together, without the diagonal."""
-    for i in range(start, stop):
-        a, a_end, b, b_end, count = left[0][i], left[0][i + 1], right[0][i], right[0][i + 1], 0
-        while a < a_end or b < b_end:
-            at_left = left[1][a] if a < a_end else np.int32(2**31 - 1)
-            at_right = right[1][b] if b < b_end else np.int32(2**31 - 1)
-            a += at_left <= at_right
-            b += at_right <= at_left
-            count += min(at_left, at_right) != i
-        out[i + 1] = count
-
-
-@jit
-def merged_rows(left, right, indptr, columns, own, back, start, stop):
-    """Write the columns that two sparse matrices with sorted rows have together, and the entries of each."""
-    zero = own.dtype.type(0)
-    for i in range(start, stop):
-        a, a_end, b, b_end, at = left[0][i], left[0][i + 1], right[0][i], right[0][i + 1], indptr[i]
-        while a < a_end or b < b_end:
-            at_left = left[1][a] if a < a_end else np.int32(2**31 - 1)
-            at_right = right[1][b] if b < b_end else np.int32(2**31 - 1)
-            column = min(at_left, at_right)
-            if column != i:
-                columns[at] = column
-                own[at] = left[2][a] if at_left == column else zero
-                back[at] = right[2][b] if at_right == column else zero
-                at += 1
-            a += at_left == column
-            b += at_right == column
-
-
-@jit
-def reordered_rows(graph, order, place, out, start, stop):
-    """Write rows order[start] .. of a pattern, their columns renamed by ``place``; an empty ``back`` is left out."""
-    indptr, columns, own, back = graph
-    new_indptr, new_columns, new_own, new_back = out
-    for r in range(start, stop):
-        at = new_indptr[r]
-        for e in range(indptr[order[r]], indptr[order[r] + 1]):
-            new_columns[at] = place[columns[e]]
-            new_own[at] = own[e]
-            if back.size:
-                new_back[at] = back[e]
-            at += 1
-
-
-@jit(fastmath=FAST, error_model="numpy")
-def pull_packed(indptr, columns, near, kernel, divergence, rows, inverse_S, factor, packed, out, mass, start, stop):
-    """Write factor * sum_j (s_ij + s_ji)(-w'/w)(y_i - y_j), by pair half of it, and the mass sum_j s_ij of what moves.
-
-    The hot loop of all maps: one pass, two components in float32. ``near`` are the arrays of ``_strengths``, ``rows``
-    is () by pair and (0,) by row, ``inverse_S`` has one entry or one per point.
-    """
-    family, constants = kernel
-    for i in range(start, stop):
-        x, y = _first(packed[i]), _second(packed[i])
-        begin, end = indptr[i], indptr[i + 1]
-        neighbors, fixed, own, back = columns[begin:end], near[0][begin:end], near[1][begin:end], near[2][begin:end]
-        scale = inverse_S[i] if len(rows) else inverse_S[0]
-        gx = gy = total = np.float32(0)
-        for t in range(neighbors.size):
-            j = neighbors[t]
-            other = packed[j]
-            dx, dy = x - _first(other), y - _second(other)
-            f = dx * dx + dy * dy
-            w = weight(family, constants, f)
-            scales = scale, inverse_S[j] if len(rows) else scale
-            s, both = _strengths(divergence, rows, t, fixed, own, back, w, scales)
-            total += s
-            k = both * pull(family, constants, f)
-            gx += k * dx
-            gy += k * dy
-        mass[i] = total
-        out[i, 0], out[i, 1] = factor * gx, factor * gy
-
-
-@jit(fastmath=FAST, error_model="numpy")
-def pull_any(indptr, columns, near, kernel, divergence, rows, inverse_S, factor, Y, out, mass, start, stop):
-    """Do what ``pull_packed`` does, for any number of components and type of numbers."""
-    family, constants = kernel
-    offsets, f, k = _buffers(indptr, start, stop, Y)
-    for i in range(start, stop):
-        begin, end = indptr[i], indptr[i + 1]
-        neighbors, fixed, own, back = columns[begin:end], near[0][begin:end], near[1][begin:end], near[2][begin:end]
-        _write_offsets(Y, i, neighbors, offsets, f)
-        scale, total = inverse_S[i] if len(rows) else inverse_S[0], out.dtype.type(0)
-        for t in range(neighbors.size):
-            scales = scale, inverse_S[neighbors[t]] if len(rows) else scale
-            s, both = _strengths(divergence, rows, t, fixed, own, back, weight(family, constants, f[t]), scales)
-            total += s
-            k[t] = both * pull(family, constants, f[t])
-        mass[i] = total
-        for c in range(out.shape[1]):
-            g = out.dtype.type(0)
-            for t in range(neighbors.size):
-                g += k[t] * offsets[c, t]
-            out[i, c] = factor * g
-
-
-@jit(fastmath=FAST, error_model="numpy")
-def _strengths(divergence, rows, t, fixed, own, back, w, scales):
-    """Return the part of s_ij that moves with Y, and s_ij + s_ji; by pair s_ij. s is -q D_near, 0 where p = 0.
-
-    KL and NeRV have a part that stays: ``fixed``. ``own`` and ``back`` are L_ij and L_ji for s = A + q L, which do not
-    depend on Y (reverse KL, NeRV), p_ij and p_ji for Jensen and Shannon.
-    """
-    code, parameters = divergence
-    nothing = w - w
-    if len(code) == 0:  # KL
-        return nothing, fixed[t]
-    if len(code) <= 2:  # reverse KL, NeRV
-        s = scales[0] * w * own[t]
-        both = s + scales[1] * w * back[t] if len(rows) else s
-        return s, both if len(code) == 1 else both + fixed[t]
-    s = _jensen_shannon(parameters, own[t], w * scales[0])
-    return s, s + _jensen_shannon(parameters, back[t], w * scales[1]) if len(rows) else s
-
-
-@jit(fastmath=FAST, error_model="numpy")
-def _jensen_shannon(parameters, p, q):
-    first, second, _, tiny = parameters  # 1/kappa, kappa/(1 - kappa)
-    q = max(q, tiny)
-    return first * q * ln1p(second * p / q)
-
-
-@jit(fastmath=FAST, error_model="numpy")
-def near_cost(graph, kernel, divergence, log_S, Y, start, stop):
-    """Sum over the pattern of what its entries add to the cost of the rest, in float64."""
-    indptr, columns, own, _ = graph
-    family, constants = kernel
-    code, parameters = divergence
-    offsets, f, costs = _buffers(indptr, start, stop, Y)
-    cost = 0.0
-    for i in range(start, stop):
-        begin, m = indptr[i], indptr[i + 1] - indptr[i]
-        _write_offsets(Y, i, columns[begin : begin + m], offsets, f)
-        p, shift = own[begin : begin + m], log_S[i if log_S.size > 1 else 0]
-        for t in range(m):
-            costs[t] = _entry_cost(code, parameters, p[t], log_weight(family, constants, f[t]) - shift)
-        for t in range(m):
-            cost += np.float64(costs[t])
-    return cost
-
-
-@jit(fastmath=FAST, error_model="numpy")
-def _entry_cost(code, parameters, p, log_q):
-    first, second, third, tiny = parameters
-    if len(code) == 0:
-        return p * (ln(max(p, tiny)) - log_q)
-    q = max(exp(log_q), tiny)
-    if len(code) <= 2:  # lam, 1 - lam, (1 - floor) / eps
-        return first * p * (ln(max(p, tiny)) - log_q) - second * q * ln1p(third * p)
-    z = third * (q + second * p)  # kappa p + (1 - kappa) q
-    return first * second * p * ln(max(p / z, tiny)) - first * q * ln1p(second * p / q)
-
-
-@jit(fastmath=FAST, error_model="numpy")
-def _buffers(indptr, start, stop, like):
-    """Return room for the offsets of the longest row, and for two numbers per neighbour."""
-    longest = 1
-    for i in range(start, stop):
-        longest = max(longest, indptr[i + 1] - indptr[i])
-    more = np.empty((2, longest), like.dtype)
-    return np.empty((like.shape[1], longest), like.dtype), more[0], more[1]
-
-
-@jit(fastmath=FAST, error_model="numpy")
-def _write_offsets(Y, i, neighbors, offsets, f):
-    """Write y_i - y_j and its squared length for a row of neighbours."""
-    f[: neighbors.size] = 0
-    for c in range(Y.shape[1]):
-        for t in range(neighbors.size):
-            difference = Y[i, c] - Y[neighbors[t], c]
-            offsets[c, t] = difference
-            f[t] += difference * difference
-
-
-@jit
-def _first(pair):
-    """Return the float32 in the lower half of 64 bits: the first component on a little-endian machine."""
-    return np.int32(pair).view(np.float32)
-
-
-@jit
-def _second(pair):
-    return np.int32(pair >> 32).view(np.float32)
-
-
-_BLOCKS = 128  # of rows with equally many entries: enough for the slowest worker not to be waited for
-_ROWS = 2048  # of a block where the pattern is made
-_OF_ERROR = 0.01  # what S_i may be of the mean, per error of the field
-_LEAST_S = 1e-20  # of a point so far from all others that its similarities vanish: its charges stay finite in float32
-
-
-class Objective:
-    """What a map minimises."""
-
-    def evaluate(self, Y: Floats, exaggeration: float = 1.0, *, cost: bool = False) -> tuple[Floats, float | None]:
-        """Return the gradient, shape (n, d), which the next call may overwrite, and if asked for the true cost."""
-        raise NotImplementedError
-
-    def with_divergence(self, divergence: Any) -> Objective:
-        """Return the same with another divergence."""
-        raise NotImplementedError
-
-    def reorder(self, order: NDArray[np.integer[Any]]) -> bool:  # noqa: ARG002
-        """Let row r be what row ``order[r]`` was, if that makes anything quicker; return whether it was done."""
-        return False
-
-    def advance(self, Y: Floats, iteration: int) -> None:
-        """Let what is learned beside the positions take a step, where the gradient at ``Y`` was taken last."""
-
-
-@dataclass(frozen=True)
-class MasterObjective(Objective):
-    """Any divergence, kernel and normalisation, in quadratic time."""
-
-    P: Any
-    kernel: Any
-    divergence: Any
-    normalization: str
-
-    def evaluate(self, Y: Floats, exaggeration: float = 1.0, *, cost: bool = False) -> tuple[Floats, float | None]:
-        """Return the gradient and the cost."""
-        value, gradient = value_and_gradient(
-            Y, self.P, self.kernel, self.divergence, self.normalization, exaggeration=exaggeration
-        )
-        return gradient.astype(Y.dtype, copy=False), value if cost else None
-
-    def with_divergence(self, divergence: Any) -> MasterObjective:
-        """Return the same with another divergence."""
-        return replace(self, divergence=divergence)
-
-
-def is_linear_time(kernel: Any, divergence: Any, normalization: str) -> bool:
-    """Return whether :class:`NeighborObjective` knows this combination."""
-    known = type(divergence) in (KL, ReverseKL, NeRV, JensenShannon)
-    return known and getattr(kernel, "compiled", None) is not None and normalization != "none"
-
-
-class NeighborObjective(Objective):
-    """The built-in divergences and kernels, by row or by pair, with the far part left to a field.
-
-    Parameters
-    ----------
-    P : csr_array of shape (n, n)
-        For ``"pair"`` its total is 1, and (P + Pᵀ) / 2 is what counts; for ``"row"`` rows have sum 1 or are empty. The
-        diagonal does not count.
-    kernel : Kernel
-        With a compiled form.
-    divergence : MapDivergence
-        KL, ReverseKL, NeRV or JensenShannon.
-    normalization : {"row", "pair"}
-        How q is made from w.
-    field : Field
-        The sums over all pairs.
-    dtype : dtype
-        Of the positions.
-    n_jobs : int
-        Threads; no result depends on it.
-    weights : ndarray of shape (n,), optional
-        Importance s_i >= 0 of the points, for KL by pair: s_i s_j w_ij stands for w_ij.
-    """
-
-    _near_cost = staticmethod(near_cost)
-
-    def __init__(
-        self,
-        P: Any,
-        kernel: Any,
-        divergence: Any,
-        normalization: str,
-        field: Field,
-        *,
-        dtype: Any,
-        n_jobs: int,
-        weights: Floats | None = None,
-    ) -> None:
-        self._weights = None if weights is None else np.asarray(weights, dtype)
-        self._field, self._n_jobs, self._n = field, n_jobs, P.shape[0]
-        self._by_row, self._dtype = normalization == "row", np.dtype(dtype)
-        self._take(kernel)
-        self._near, self._mass = np.empty((self._n, 0), dtype), np.empty(self._n, dtype)
-        self._pattern(P)
-        self._set_divergence(divergence)
-
-    def _take(self, kernel: Any) -> None:
-        self.kernel, self._compiled_kernel = kernel, typed(kernel.compiled, self._dtype)
-
-    def with_divergence(self, divergence: Any) -> NeighborObjective:
-        """Return the objective with another divergence, over the same arrays."""
-        other = copy.copy(self)
-        other._set_divergence(divergence)
-        return other
-
-    def _set_divergence(self, divergence: Any) -> None:
-        self._divergence = divergence.limit()
-        if self._weights is not None and (self._by_row or not isinstance(self._divergence, KL)):
-            wanted = "None for another cost than KL by pair"
-            raise InputError("NeighborObjective", "weights", wanted, f"some with {divergence!r}")
-        self._compiled_divergence, self._eps = _compiled(
-            self._divergence, self._n, by_row=self._by_row, dtype=self._dtype
-        )
-        own, back = self._graph[2:]
-        none, by_row = own[:0], self._by_row
-        self._rows: tuple[int, ...] = (0,) if by_row else ()
-        self._mass_fixed: Any = 0.0
-        if isinstance(self._divergence, KL):  # all it asks of the pattern is p_ij + p_ji, whatever S is
-            self._strengths, self._rows = (own + back if by_row else own, none, none), ()
-            self._mass_fixed = self._mass_of_p
-        elif isinstance(self._divergence, JensenShannon):
-            self._strengths = none, own, back
-        else:
-            lam, rest, per_p = self._compiled_divergence[1][:3]
-            logs = rest * np.log1p(per_p * own)
-            logs_back = rest * np.log1p(per_p * back) if by_row else logs
-            fixed = none if not lam else lam * (own + back) if by_row else lam * own
-            self._strengths, self._mass_fixed = (fixed, logs, logs_back), lam * self._mass_of_p
-
-    def _pattern(self, P: Any) -> None:
-        indptr, columns, own, back = union_pattern(P, self._dtype.type, self._n_jobs)
-        self._mass_of_p = np.add.reduceat(np.append(own, 0), indptr[:-1], dtype=np.float64) * (np.diff(indptr) > 0)
-        if not self._by_row:
-            own += back
-            own *= self._dtype.type(0.5)
-            back = own
-        self._set_graph(indptr, columns, own, back)
-
-    def _set_graph(self, *graph: NDArray[Any]) -> None:
-        indptr = graph[0]
-        cuts = np.searchsorted(indptr, np.linspace(0, indptr[-1], _BLOCKS + 1)).clip(0, self._n)
-        self._bounds = np.unique(np.concatenate([[0], cuts, [self._n]])).astype(np.int64)
-        self._graph = graph
-
-    def reorder(self, order: NDArray[np.integer[Any]]) -> bool:
-        """Let row r be what row ``order[r]`` was: of use where rows that are neighbours then lie side by side."""
-        indptr, columns, own, back = self._graph
-        place = np.empty(self._n, np.uint32)
-        place[order] = np.arange(self._n, dtype=np.uint32)
-        new_indptr = np.zeros(self._n + 1, np.int64)
-        np.cumsum(np.diff(indptr)[order], out=new_indptr[1:])
-        given = (indptr, columns, own, back if self._by_row else back[:0])
-        made = (new_indptr, *(np.empty_like(values) for values in given[1:]))
-        run_blocks(
-            lambda _block, start, stop: reordered_rows(given, order, place, made, start, stop),
-            even_bounds(self._n, _ROWS),
-            self._n_jobs,
-        )
-        self._mass_of_p = self._mass_of_p[order]
-        if self._weights is not None:
-            self._weights = self._weights[order]
-        self._set_graph(*made[:3], made[3] if self._by_row else made[2])
-        self._set_divergence(self._divergence)
-        return True
-
-    # ---------------------------------------------------------------- gradient
-
-    def evaluate(self, Y: Floats, exaggeration: float = 1.0, *, cost: bool = False) -> tuple[Floats, float | None]:
-        """Return the gradient at Y, with P exaggerated (KL only), and the true cost if it is asked for."""
-        if self._near.shape != Y.shape:
-            self._near = np.empty(Y.shape, Y.dtype)
-        self._field.place(Y, self.kernel, self._n_jobs)
-        b = self._divergence.far_log
-        names = ("weight", "entropy") if b else ("weight",)
-        potentials = self._field.evaluate([Term(name, self._weights) for name in names])  # type: ignore[arg-type]
-        if self._weights is not None:
-            by = self._weights
-            potentials = [Potential(by * each.value, by[:, None] * each.gradient) for each in potentials]
-        S = self._normalizer(potentials[0])
-        self._pull(Y, S, exaggeration)
-        q_ln_q = self._q_ln_q(potentials, S) if b else np.zeros(1)
-        if self._by_row:
-            self._far_by_row(self._field, potentials, S, q_ln_q)
-        else:
-            self._far_by_pair(potentials, S, q_ln_q)
-        return self._near, self._cost(Y, S, q_ln_q) if cost else None
-
-    def _normalizer(self, weights: Potential) -> NDArray[np.float64]:
-        """S of all pairs, shape (1,), or S_i of each row."""
-        if self._by_row:
-            return row_normalizer(self._field, weights)
-        return np.asarray(np.maximum(weights.value.sum(dtype=np.float64, keepdims=True), _LEAST_S))
-
-    def _pull(self, Y: Floats, S: NDArray[np.float64], exaggeration: float) -> None:
-        """Write the near part of the gradient, and per row the mass sum_j s_ij."""
-        factor = Y.dtype.type(2 * exaggeration * (1 if self._by_row else 2))
-        inverse = (1 / S).astype(Y.dtype)
-        parts = (self._strengths, self._compiled_kernel, self._compiled_divergence, self._rows, inverse, factor)
-        pull: Any = pull_any
-        positions: Any = Y
-        if Y.dtype == np.float32 and Y.shape[1] == 2:
-            pull, positions = pull_packed, Y.view(np.int64).ravel()
-        given, out = (*self._graph[:2], *parts, positions), (self._near, self._mass)
-        run_blocks(lambda _block, start, stop: pull(*given, *out, start, stop), self._bounds, self._n_jobs)
-        self._mass += self._mass_fixed
-
-    def _far_by_pair(self, potentials: list[Potential], S: NDArray[np.float64], q_ln_q: NDArray[np.float64]) -> None:
-        b, scalar = self._divergence.far_log, self._near.dtype.type
-        M = b * q_ln_q[0] - self._mass.sum(dtype=np.float64)
-        self._near += scalar(-2 * (b * np.log(S[0]) + M) / S[0]) * potentials[0].gradient
-        if b:
-            self._near += scalar(2 * b / S[0]) * potentials[1].gradient
-
-    def _far_by_row(
-        self,
-        field: Field,
-        potentials: list[Potential],
-        S: NDArray[np.float64],
-        q_ln_q: NDArray[np.float64],
-        share: Any = 1.0,
-    ) -> None:
-        """Add the far part of the gradient, each row counting as much as its share."""
-        b, dtype = self._divergence.far_log, self._near.dtype
-        c0 = (share * (self._mass - b * (np.log(S) + q_ln_q)) / S).astype(dtype)
-        self._near += c0[:, None] * potentials[0].gradient
-        terms = [Term("weight", c0)]
-        if b:
-            c1 = (b * share / S).astype(dtype)
-            self._near += c1[:, None] * potentials[1].gradient
-            terms.append(Term("entropy", c1))
-        self._near += field.total(terms).gradient
-
-    # ---------------------------------------------------------------- cost
-
-    def _q_ln_q(self, potentials: list[Potential], S: NDArray[np.float64]) -> NDArray[np.float64]:
-        """sum_l q ln q, of each row or of all: the two potentials together are sum w ln w."""
-        w_ln_w = potentials[0].value.astype(np.float64) + potentials[1].value
-        if not self._by_row:
-            w_ln_w = w_ln_w.sum(keepdims=True)
-        return np.clip(w_ln_w / S - np.log(S), -2 * np.log(self._n), 0)
-
-    def _cost(self, Y: Floats, S: NDArray[np.float64], q_ln_q: NDArray[np.float64]) -> float:
-        log_S = np.log(S).astype(Y.dtype)
-        parts = np.zeros(len(self._bounds) - 1)
-
-        def task(block: int, start: int, stop: int) -> None:
-            parts[block] = self._near_cost(
-                self._graph, self._compiled_kernel, self._compiled_divergence, log_S, Y, start, stop
-            )
-
-        run_blocks(task, self._bounds, self._n_jobs)
-        b = self._divergence.far_log
-        cost = parts.sum() + b * (q_ln_q.sum() - np.log(self._eps) * len(S))
-        if isinstance(self._divergence, JensenShannon):
-            cost -= np.log1p(-self._divergence.kappa) / self._divergence.kappa * len(S)
-        if self._weights is not None:  # - sum p ln(s_i s_j), where p is symmetric
-            indptr, own = self._graph[0], self._graph[2]
-            mass = np.add.reduceat(np.append(own, 0), indptr[:-1], dtype=np.float64) * (np.diff(indptr) > 0)
-            cost -= 2 * xlogy(mass, self._weights.astype(np.float64)).sum()
-        return float(cost)
-
-
-def row_normalizer(field: Field, weights: Potential, of_error: float = _OF_ERROR) -> NDArray[np.float64]:
-    """Return S_i of each row, from the potential of w.
-
-    1/S_i is a charge: that of a point far from all others would be huge, and its errors on a mesh would drown the
-    rest. So S_i is held above what a field's error lets it be known by.
-    """
-    S = weights.value.astype(np.float64)
-    error = float(getattr(field, "expected_error", 0.0))
-    return np.asarray(np.maximum(S, max(_LEAST_S, of_error * error * S.mean())))
-
-
-def union_pattern(P: Any, scalar: Any, n_jobs: int) -> tuple[NDArray[Any], ...]:
-    """Return (indptr, columns, own, back): where P or Pᵀ has an entry off the diagonal, p_ij and p_ji there."""
-    P = csr_array(P)
-    if not P.has_canonical_format:
-        P = P.copy()
-        P.sum_duplicates()  # sorts too
-    Pt = P.T.tocsr()
-    n = P.shape[0]
-    left, right = (
-        (A.indptr.astype(np.int64), A.indices.astype(np.int32, copy=False), A.data.astype(scalar, copy=False))
-        for A in (P, Pt)
-    )
-    indptr = np.zeros(n + 1, np.int64)
-    bounds = even_bounds(n, _ROWS)
-    run_blocks(lambda _b, start, stop: merged_counts(left, right, indptr, start, stop), bounds, n_jobs)
-    np.cumsum(indptr, out=indptr)
-    columns, own, back = np.empty(indptr[-1], np.uint32), np.empty(indptr[-1], scalar), np.empty(indptr[-1], scalar)
-    run_blocks(
-        lambda _b, start, stop: merged_rows(left, right, indptr, columns, own, back, start, stop),
-        bounds,
-        n_jobs,
-    )
-    return indptr, columns, own, back
-
-
-def _compiled(divergence: Any, n: int, *, by_row: bool, dtype: Any) -> tuple[Any, float]:
-    """Return ((code, constants), eps) for the kernels; eps is the floor of one entry, 1 where there is none."""
-    scalar = np.dtype(dtype).type
-    tiny = 1e-30 if scalar is np.float32 else 1e-290
-    code: tuple[int, ...]
-    eps = 1.0
-    if isinstance(divergence, KL):
-        code, constants = (), (0.0, 0.0, 0.0, tiny)
-    elif isinstance(divergence, JensenShannon):
-        kappa = divergence.kappa
-        code, constants = (0, 0, 0), (1 / kappa, kappa / (1 - kappa), 1 - kappa, tiny)
-    else:
-        b = divergence.far_log
-        eps = divergence.floor / ((n - 1) if by_row else n * (n - 1))
-        code, constants = (0,) if b == 1 else (0, 0), (1 - b, b, (1 - divergence.floor) / eps, tiny)
-    return (code, tuple(scalar(c) for c in constants)), eps

@@ -1,6 +1,6 @@
 """The cost of a map by row whose kernel has a parameter for each point, w_ij = w(f_ij; theta_i), in linear time.
 
-As in ``_neighbor_objective``, with two kernels in each pair. Near, g = -w'/w and s = -q D_near::
+As in :mod:`nearfar.maps.objective`, with two kernels in each pair. Near, g = -w'/w and s = -q D_near::
 
     grad_i = 2 sum_j (s_ij g(f_ij; theta_i) + s_ji g(f_ij; theta_j)) (y_i - y_j)
 
@@ -25,115 +25,28 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from nearfar._core.jit import jit
+from nearfar._core.jit import bind, jit
 from nearfar._core.threads import run_blocks
 from nearfar._core.vector import FAST
-from nearfar.contracts import Floats
-from nearfar.divergences.probability import KL
-from nearfar.far.fields import ExactField, Field, Potential, Term
-from nearfar.far.per_point import ExactPerPoint, NodeFields, family_of, log_weight, pull, rise, typed_kernel
-from nearfar.kernels import InhomogeneousStudentT, exp
+from nearfar.contracts import Field, Floats
+from nearfar.far.fields import Term
+from nearfar.far.per_point import ExactPerPoint, NodeFields, per_point_kernel
+from nearfar.kernels import InhomogeneousStudentT, exp, family_of
 from nearfar.maps.objective import (
     NeighborObjective,
-    _buffers,
-    _entry_cost,
-    _jensen_shannon,
-    _write_offsets,
+    buffers,
     is_linear_time,
     row_normalizer,
+    row_sums,
+    write_offsets,
 )
-
-# ------------------------------------------------------------
-# Kernels of the near part of a map by row whose kernel differs from point to point, gathered row by row.
-#
-# Names as in ``_neighbor_kernels``; ``kernel`` is (family, units, theta) of ``far._per_point_kernels``.
-
-
-@jit(fastmath=FAST, error_model="numpy")
-def pull_rows(indptr, columns, near, kernel, divergence, inverse_S, factor, Y, out, mass, start, stop):
-    """Write factor * sum_j (s_ij g_ij + s_ji g_ji)(y_i - y_j), g = -w'/w, and the mass sum_j s_ij of what moves with Y.
-
-    ``near`` are the parts of s_ij and s_ji that stay (KL, NeRV), and what those that move are made of.
-    """
-    family, units, theta = kernel
-    offsets, f, k = _buffers(indptr, start, stop, Y)
-    for i in range(start, stop):
-        begin, end = indptr[i], indptr[i + 1]
-        neighbors, fixed, fixed_back = columns[begin:end], near[0][begin:end], near[1][begin:end]
-        own, back = near[2][begin:end], near[3][begin:end]
-        _write_offsets(Y, i, neighbors, offsets, f)
-        a, scale, total = theta[i], inverse_S[i], out.dtype.type(0)
-        for t in range(neighbors.size):
-            j = neighbors[t]
-            b = theta[j]
-            s, s_back = _moving(divergence, kernel, t, own, back, a, b, f[t], scale, inverse_S[j])
-            total += s
-            if len(divergence[0]) == 0 or len(divergence[0]) == 2:
-                s, s_back = s + fixed[t], s_back + fixed_back[t]
-            k[t] = s * pull(family, units, a, f[t]) + s_back * pull(family, units, b, f[t])
-        mass[i] = total
-        for c in range(out.shape[1]):
-            g = out.dtype.type(0)
-            for t in range(neighbors.size):
-                g += k[t] * offsets[c, t]
-            out[i, c] = factor * g
-
-
-@jit(fastmath=FAST, error_model="numpy")
-def _moving(divergence, kernel, t, own, back, a, b, f, scale, scale_back):
-    """Return the parts of s_ij and s_ji that move with Y; s is -q D_near, 0 where p = 0."""
-    code, parameters = divergence
-    family, units, _ = kernel
-    if len(code) == 0:  # KL
-        return f - f, f - f
-    q, q_back = scale * exp(log_weight(family, units, a, f)), scale_back * exp(log_weight(family, units, b, f))
-    if len(code) <= 2:  # reverse KL, NeRV
-        return q * own[t], q_back * back[t]
-    return _jensen_shannon(parameters, own[t], q), _jensen_shannon(parameters, back[t], q_back)
-
-
-@jit(fastmath=FAST, error_model="numpy")
-def near_cost(graph, kernel, divergence, log_S, Y, start, stop):
-    """Sum over the pattern of what its entries add to the cost of the rest, in float64."""
-    indptr, columns, own, _ = graph
-    family, units, theta = kernel
-    code, parameters = divergence
-    offsets, f, costs = _buffers(indptr, start, stop, Y)
-    cost = 0.0
-    for i in range(start, stop):
-        begin, m = indptr[i], indptr[i + 1] - indptr[i]
-        _write_offsets(Y, i, columns[begin : begin + m], offsets, f)
-        p, shift, a = own[begin : begin + m], log_S[i], theta[i]
-        for t in range(m):
-            costs[t] = _entry_cost(code, parameters, p[t], log_weight(family, units, a, f[t]) - shift)
-        for t in range(m):
-            cost += np.float64(costs[t])
-    return cost
-
-
-@jit(fastmath=FAST, error_model="numpy")
-def near_rises(graph, kernel, Y, out, start, stop):
-    """Write sum_j p_ij d ln w_ij / d theta_i."""
-    indptr, columns, own, _ = graph
-    family, units, theta = kernel
-    offsets, f, _ = _buffers(indptr, start, stop, Y)
-    for i in range(start, stop):
-        begin, m = indptr[i], indptr[i + 1] - indptr[i]
-        _write_offsets(Y, i, columns[begin : begin + m], offsets, f)
-        p, a, total = own[begin : begin + m], theta[i], out.dtype.type(0)
-        for t in range(m):
-            total += p[t] * rise(family, units, a, f[t])
-        out[i] = total
-
 
 LEARN_FROM = 50
 """Iteration from which degrees of freedom are learned: before, the map has no form."""
 LEAST, MOST = 0.5, 100.0
 """Degrees of freedom that are learned stay in between. Beyond, the cost does not fall any more: with more the kernel is
 nearly the exponential one, and fewer narrow it, which a mesh would have to follow."""
-NODE_ERROR, FINE_NODE_ERROR = 0.01, 0.002
-"""Error of a kernel between nodes; the second for other divergences than KL, where large forces cancel."""
-_OF_ERROR = 1e-4  # as in _neighbor_objective, of a node: what it adds to a row is less by its coefficient
+_OF_ERROR = 1e-4  # as in maps.objective, of a node: what it adds to a row is less by its coefficient
 # Of ln nu: first step, factors after one that went on and one that turned round, shortest and longest step.
 _STEP, _UP, _DOWN, _SHORTEST, _LONGEST = 0.05, 1.2, 0.5, 1e-4, 0.1
 
@@ -163,10 +76,9 @@ def per_point_objective(
     learner : Learner, optional
         Moves the parameters; KL and inhomogeneous Student's t only.
     """
-    if isinstance(field, ExactField):
+    if getattr(field, "pair_by_pair", False):
         return PerPointObjective(P, kernel, divergence, ExactPerPoint(), dtype=dtype, n_jobs=n_jobs, learner=learner)
-    error = NODE_ERROR if isinstance(divergence.limit(), KL) else FINE_NODE_ERROR
-    nodes = NodeFields(field, error, limits=None if learner is None else (LEAST, MOST))
+    nodes = NodeFields(field, divergence.limit().accuracy.nodes, limits=None if learner is None else (LEAST, MOST))
     return NodesObjective(P, kernel, divergence, nodes, dtype=dtype, n_jobs=n_jobs, learner=learner)
 
 
@@ -206,9 +118,8 @@ class Learner:
 
 
 class PerPointObjective(NeighborObjective):
-    """The built-in divergences by row, under a kernel with a parameter for each point; see per_point_objective."""
+    """Divergences with formulas by row, under a kernel with a parameter for each point; see per_point_objective."""
 
-    _near_cost = staticmethod(near_cost)
     _field: Any  # one that knows of parameters per point
 
     def __init__(
@@ -217,30 +128,21 @@ class PerPointObjective(NeighborObjective):
         super().__init__(P, kernel, divergence, "row", field, dtype=dtype, n_jobs=n_jobs)
         self._learner = learner
 
-    def _take(self, kernel: Any) -> None:
-        self.kernel, self._compiled_kernel = kernel, typed_kernel(kernel, self._dtype)
+    def _set_kernel(self, kernel: Any) -> None:
+        self.kernel = kernel
+        self._functions, self._parameters = per_point_kernel(kernel, self._dtype)  # type: ignore[assignment]
 
-    def _set_divergence(self, divergence: Any) -> None:
-        super()._set_divergence(divergence)
-        own, back = self._graph[2:]
-        none, code = own[:0], self._compiled_divergence[0]
-        lam = 1.0 if isinstance(self._divergence, KL) else self._compiled_divergence[1][0]
-        fixed = (lam * own, lam * back) if len(code) in (0, 2) else (none, none)
-        moving = (none, none) if len(code) == 0 else self._strengths[1:]
-        self._strengths = *fixed, *moving
+    def _set_strengths(self, fixed: list[Any], prepared: list[Any]) -> None:
+        self._strengths = (*fixed, *prepared)
 
     @property
     def parameters(self) -> NDArray[np.float64]:
         """The parameters of the kernel, in the order of the rows."""
-        family = family_of(self.kernel)
-        assert family is not None
-        return np.asarray(getattr(self.kernel, family.parameter), np.float64)
+        return np.asarray(getattr(self.kernel, self.kernel.family.parameter), np.float64)
 
     def reorder(self, order: NDArray[np.integer[Any]]) -> bool:
         """Let row r be what row ``order[r]`` was."""
-        family = family_of(self.kernel)
-        assert family is not None
-        self._take(family.kernel_of(self.parameters[order]))
+        self._set_kernel(self.kernel.family.kernel_of(self.parameters[order]))
         if self._learner is not None:
             self._learner.reorder(order)
         return super().reorder(order)
@@ -249,47 +151,44 @@ class PerPointObjective(NeighborObjective):
         """Let the parameters take a step, if they are learned."""
         if self._learner is not None and iteration >= LEARN_FROM:
             nu = self._learner.moved(self.parameters, self.parameter_gradient(Y))
-            self._take(InhomogeneousStudentT(nu))  # type: ignore[arg-type]
+            self._set_kernel(InhomogeneousStudentT(nu))  # type: ignore[arg-type]
 
     def parameter_gradient(self, Y: Floats) -> NDArray[np.float64]:
         """Return dC/dtheta_i under KL at the positions where ``evaluate`` was called last, shape (n,)."""
-        near = np.empty(self._n, Y.dtype)
-        run_blocks(
-            lambda _block, start, stop: near_rises(self._graph, self._compiled_kernel, Y, near, start, stop),
-            self._bounds,
-            self._n_jobs,
-        )
-        return self._mass_of_p * self._slope_of_log_s() - near
+        near, rises = np.empty(self._n, Y.dtype), bind(near_rises, self._functions)
+        shared = self._pattern[:3], self._parameters, Y, near
+        run_blocks(lambda _block, start, stop: rises(*shared, start, stop), self._bounds, self._n_jobs)
+        return row_sums(self._pattern[0], self._pattern[2]) * self._slope_of_log_s() - near
 
     def _slope_of_log_s(self) -> NDArray[np.float64]:
         """Return d ln S_i / dtheta_i."""
         return np.asarray(self._field.rises() / self._S)
 
-    def _normalizer(self, weights: Potential) -> NDArray[np.float64]:
-        self._S = super()._normalizer(weights)
-        return self._S
-
-    def _pull(self, Y: Floats, S: NDArray[np.float64], exaggeration: float) -> None:
+    def _attract(self, Y: Floats, S: NDArray[np.float64], exaggeration: float) -> None:
+        near = bind(attraction_per_point, (self._functions, self._strength, self._kind))
         factor, inverse = Y.dtype.type(2 * exaggeration), (1 / S).astype(Y.dtype)
-        pull: Any = pull_rows
-        given = (*self._graph[:2], self._strengths, self._compiled_kernel, self._compiled_divergence, inverse, factor)
-        out = (self._near, self._mass)
-        run_blocks(lambda _block, start, stop: pull(*given, Y, *out, start, stop), self._bounds, self._n_jobs)
+        numbers = self._parameters, self._cost_parameters, inverse, factor, self._smallest
+        shared = (*self._pattern[:2], *self._strengths), numbers, Y, (self._near, self._mass)
+        run_blocks(lambda _block, start, stop: near(*shared, start, stop), self._bounds, self._n_jobs)
         self._mass += self._mass_fixed
+
+    def _near_cost(self, entry_cost: Any, numbers: tuple[Any, ...], Y: Floats, start: int, stop: int) -> float:
+        total = bind(near_cost_per_point, (self._functions, entry_cost))
+        return float(total(self._pattern[:3], self._parameters, numbers, Y, start, stop))
 
 
 class NodesObjective(PerPointObjective):
     """The same in linear time, its far part interpolated between the kernels of some nodes."""
 
-    def _take(self, kernel: Any) -> None:
-        super()._take(kernel)
+    def _set_kernel(self, kernel: Any) -> None:
+        super()._set_kernel(kernel)
         self._field.take(kernel)
 
     def evaluate(self, Y: Floats, exaggeration: float = 1.0, *, cost: bool = False) -> tuple[Floats, float | None]:
         """Return the gradient at Y, with P exaggerated (KL only), and the true cost if it is asked for."""
         if self._near.shape != Y.shape:
             self._near = np.empty(Y.shape, Y.dtype)
-        b = self._divergence.far_log
+        b = self._formulas.far_log
         terms = [Term("weight"), Term("entropy")] if b else [Term("weight")]
         self._field.place(Y, self._n_jobs)
         found = [field.evaluate(terms) for field in self._field.fields]
@@ -298,10 +197,95 @@ class NodesObjective(PerPointObjective):
         self._log_S = np.log(normalizers)
         coefficients = self._field.coefficients
         S = np.exp((coefficients * self._log_S).sum(axis=0))
-        self._pull(Y, S, exaggeration)
+        self._attract(Y, S, exaggeration)
         for node in zip(self._field.fields, found, normalizers, sums, coefficients, strict=True):
-            self._far_by_row(*node)
+            self._repel_by_row(*node)
         return self._near, self._cost(Y, S, (coefficients * sums).sum(axis=0)) if cost else None
 
     def _slope_of_log_s(self) -> NDArray[np.float64]:
         return np.asarray((self._field.slopes() * self._log_S).sum(axis=0))
+
+
+# Compiled, as in maps.objective; ``functions`` are those of (f, theta, 1, 1/2), ``parameters`` (theta, (1, 1/2)).
+
+
+@jit(fastmath=FAST, error_model="numpy", inline="always")
+def attraction_per_point(functions, near, numbers, Y, out, start, stop):
+    """Write factor * sum_j (s_ij g_ij + s_ji g_ji)(y_i - y_j), g = -w'/w, and the mass sum_j s_ij of what moves with Y.
+
+    ``near`` has the parts of s_ij and s_ji that stay, and what those that move are made of.
+    """
+    kernel, strength, kind = functions
+    indptr, columns, fixed, fixed_back, u_ij, u_ji = near
+    (theta, units), of_divergence, inverse_S, factor, smallest = numbers
+    (gradient, mass), scalar = out, Y.dtype.type
+    offsets, f, k = buffers(indptr, start, stop, Y)
+    for i in range(start, stop):
+        begin, end = indptr[i], indptr[i + 1]
+        neighbors = columns[begin:end]
+        forth, back = (fixed[begin:end], u_ij[begin:end]), (fixed_back[begin:end], u_ji[begin:end])
+        write_offsets(Y, i, neighbors, offsets, f)
+        a, scale, total = theta[i], inverse_S[i], scalar(0)
+        for t in range(neighbors.size):
+            j = neighbors[t]
+            b = theta[j]
+            q = scale * exp(kernel.log_weight(f[t], a, *units))
+            q_back = inverse_S[j] * exp(kernel.log_weight(f[t], b, *units))
+            s, s_all = _one_way(strength, kind, forth, t, max(q, smallest), of_divergence)
+            s_back = _one_way(strength, kind, back, t, max(q_back, smallest), of_divergence)[1]
+            total += scalar(s)
+            g, g_back = kernel.neg_log_slope(f[t], a, *units), kernel.neg_log_slope(f[t], b, *units)
+            k[t] = scalar(s_all) * g + scalar(s_back) * g_back
+        mass[i] = total
+        for c in range(gradient.shape[1]):
+            g = scalar(0)
+            for t in range(neighbors.size):
+                g += k[t] * offsets[c, t]
+            gradient[i, c] = factor * g
+
+
+@jit(fastmath=FAST, error_model="numpy", forceinline=True)
+def _one_way(strength, kind, near, t, q, parameters):
+    """Return the part of s_ij that depends on q, and all of it."""
+    fixed, u = near
+    s = q - q
+    if kind[1]:
+        s = strength(u[t], q, *parameters)
+    both = s
+    if kind[0]:
+        both += fixed[t]
+    return s, both
+
+
+@jit(fastmath=FAST, error_model="numpy", inline="always")
+def near_cost_per_point(functions, pattern, parameters, numbers, Y, start, stop):
+    """Sum over the pattern of what its entries add to the cost of the rest, in float64."""
+    kernel, entry_cost = functions
+    (indptr, columns, p_ij), (theta, units) = pattern, parameters
+    log_S, of_divergence, smallest = numbers
+    cost = 0.0
+    for i in range(start, stop):
+        for e in range(indptr[i], indptr[i + 1]):
+            if p_ij[e] > 0:
+                j, f = columns[e], Y.dtype.type(0)
+                for c in range(Y.shape[1]):
+                    difference = Y[i, c] - Y[j, c]
+                    f += difference * difference
+                log_q = kernel.log_weight(f, theta[i], *units) - log_S[i]
+                q = max(exp(log_q), smallest)
+                cost += np.float64(entry_cost(max(p_ij[e], smallest), q, log_q, *of_divergence))
+    return cost
+
+
+@jit(fastmath=FAST, error_model="numpy", inline="always")
+def near_rises(kernel, pattern, parameters, Y, out, start, stop):
+    """Write sum_j p_ij d ln w_ij / d theta_i."""
+    (indptr, columns, p_ij), (theta, units) = pattern, parameters
+    offsets, f, _ = buffers(indptr, start, stop, Y)
+    for i in range(start, stop):
+        begin, m = indptr[i], indptr[i + 1] - indptr[i]
+        write_offsets(Y, i, columns[begin : begin + m], offsets, f)
+        p, a, total = p_ij[begin : begin + m], theta[i], out.dtype.type(0)
+        for t in range(m):
+            total += p[t] * kernel.rise(f[t], a, *units)
+        out[i] = total

@@ -1,10 +1,18 @@
-"""The optimisation of a map: phases of gradient descent with momentum, watched every 50 iterations."""
+"""The optimisation of a map: phases of gradient descent with momentum, watched every 50 iterations.
+
+With the gradient g, gains γ and velocity v of each coordinate (delta-bar-delta, Jacobs 1988)::
+
+    γ <- γ + 0.2            where g points against v, so that the last steps went the right way
+    γ <- max(0.8 γ, 0.01)   elsewhere
+    v <- momentum v - learning_rate γ g,     y <- y + v
+
+A step longer than ``longest`` is cut to that length, and the mean of all positions is kept at 0.
+"""
 # mypy: disable-error-code="misc,no-any-return,no-untyped-def,untyped-decorator"
 
 from __future__ import annotations
 
 import math
-import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -13,63 +21,151 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nearfar._core.jit import jit
-from nearfar._core.progress import ProgressLine
 from nearfar._core.threads import even_bounds, run_blocks
 from nearfar._core.vector import FAST
-from nearfar.callbacks import Progress
-from nearfar.contracts import Floats
+from nearfar.callbacks import Progress, Trainer
+from nearfar.contracts import Floats, Objective
 from nearfar.errors import NumericalError
-from nearfar.maps.objective import Objective
 
-# ------------------------------------------------------------
-# Kernels of the step with momentum: one pass over positions, gradient, velocity and gains, in place.
-
-
-@jit(fastmath=FAST, error_model="numpy")
-def momentum_step(Y, G, velocity, gains, constants, sums, start, stop):
-    """Move rows start..stop; write the sums of their new positions, and of the squared gradient, to ``sums``."""
-    learning_rate, momentum, up, down, least, longest = constants
-    zero, d = Y.dtype.type(0), Y.shape[1]
-    sums[:] = 0
-    for i in range(start, stop):
-        square = zero
-        for c in range(d):
-            g = G[i, c]
-            v = velocity[i, c]
-            opposed = (v > zero) & (g < zero) | (v < zero) & (g > zero)  # their product might underflow
-            gain = gains[i, c] + up if opposed else max(gains[i, c] * down, least)
-            v = momentum * v - learning_rate * gain * g
-            gains[i, c] = gain
-            velocity[i, c] = v
-            square += v * v
-        # A point that would leap is held back, by the same factor in all components.
-        shrink = longest / np.sqrt(square) if square > longest * longest else Y.dtype.type(1)
-        for c in range(d):
-            v = shrink * velocity[i, c]
-            velocity[i, c] = v
-            Y[i, c] += v
-            sums[c] += np.float64(Y[i, c])
-            sums[d] += np.float64(G[i, c]) * np.float64(G[i, c])
+LOOK_EVERY = 50
+"""Iterations between two looks at the cost, which stopping rules, callbacks and the progress line go by."""
+_SORT_FROM = 10_000  # points; fewer are near enough wherever they are
 
 
-@jit(fastmath=FAST)
-def shift(Y, by, start, stop):
-    """Subtract a vector from rows start..stop."""
-    for i in range(start, stop):
-        for c in range(Y.shape[1]):
-            Y[i, c] -= by[c]
+@dataclass(frozen=True)
+class Phase:
+    """Some iterations with the same cost; ``divergence`` is None for that of the fit.
+
+    A learning rate that ``decays`` falls to 0 in a straight line.
+    """
+
+    divergence: Any
+    n_iter: int
+    exaggeration: float
+    learning_rate: float
+    momentum: float
+    may_stop: bool
+    decays: bool = False
 
 
-# ------------------------------------------------------------
-# Gradient descent with momentum and a gain per coordinate, for maps.
-#
-# With the gradient g, gains γ and velocity v of each coordinate (delta-bar-delta, Jacobs 1988)::
-#
-#     γ <- γ + 0.2            where g points against v, so that the last steps went the right way
-#     γ <- max(0.8 γ, 0.01)   elsewhere
-#     v <- momentum v - learning_rate γ g,     y <- y + v
-#
-# A step longer than ``longest`` is cut to that length, and the mean of all positions is kept at 0.
+@dataclass
+class MapState:
+    """Where a map stands; callbacks may look at ``X``.
+
+    ``Y`` holds the positions in the order in which the solver has them, row r being point ``order[r]``.
+    """
+
+    Y: Floats
+    order: NDArray[np.integer[Any]] | None = None
+    costs: list[float] = field(default_factory=list)
+    cost_iterations: list[int] = field(default_factory=list)
+    n_iter: int = 0
+    stopped: bool = False
+
+    @property
+    def X(self) -> Floats:  # noqa: N802 - as in every state of a solver
+        """The positions, a row per point."""
+        if self.order is None:
+            return self.Y
+        X = np.empty_like(self.Y)
+        X[self.order] = self.Y
+        return X
+
+
+@dataclass(frozen=True)
+class Descent:
+    """How to descend: everything that is the same in all phases.
+
+    ``scale`` turns the objective's cost and gradient into those that are reported: the mean over rows for "row".
+    ``longest`` is the longest step of a point.
+    """
+
+    owner: str
+    scale: float
+    longest: float
+    min_grad_norm: float
+    n_iter_without_progress: int
+    callbacks: Sequence[Callable[[Progress], bool | None]] | None
+    n_jobs: int
+    verbose: int
+
+    def run(self, Y: Floats, objective: Objective, phases: Sequence[Phase]) -> MapState:
+        """Return the state after all phases; ``Y`` may be moved in place."""
+        state = MapState(Y)
+        total = sum(phase.n_iter for phase in phases)
+        given: Any = {"callbacks": self.callbacks, "verbose": self.verbose, "unit": "iteration"}
+        with Trainer(self.owner, total, **given) as trainer:
+            for phase in phases:
+                if not state.stopped:
+                    _sort_by_place(state, objective)
+                    self._run_phase(state, phase, objective, trainer)
+            if state.cost_iterations[-1] != state.n_iter:
+                cost = objective.evaluate(state.Y, cost=True)[1]
+                self._look(state, cost, phases[-1], trainer)
+        return state
+
+    def _run_phase(self, state: MapState, phase: Phase, objective: Objective, trainer: Trainer) -> None:
+        minimised = objective if phase.divergence is None else objective.with_divergence(phase.divergence)
+        solver = Momentum(phase.momentum, longest=self.longest, n_jobs=self.n_jobs)
+        best, best_at = math.inf, state.n_iter
+        for t in range(phase.n_iter):
+            look = state.n_iter % LOOK_EVERY == 0
+            # The cost that is reported is always that of the whole fit, also where the phase minimises another one.
+            cost = objective.evaluate(state.Y, cost=True)[1] if look and minimised is not objective else None
+            gradient, own_cost = minimised.evaluate(state.Y, phase.exaggeration, cost=look and cost is None)
+            if look:
+                state.stopped = self._look(state, own_cost if cost is None else cost, phase, trainer)
+                if state.costs[-1] < best:
+                    best, best_at = state.costs[-1], state.n_iter
+                stalled = state.n_iter - best_at > self.n_iter_without_progress
+                at_rest = solver.gradient_norm * self.scale <= self.min_grad_norm
+                state.stopped |= phase.may_stop and (stalled or at_rest)
+                if state.stopped:
+                    break
+            rate = phase.learning_rate * (1 - t / phase.n_iter if phase.decays else 1.0)
+            minimised.advance(state.Y, state.n_iter)
+            solver.step(state.Y, gradient, rate * self.scale)
+            state.n_iter += 1
+            trainer.advance()
+
+    def _look(self, state: MapState, cost: float | None, phase: Phase, trainer: Trainer) -> bool:
+        """Keep the cost and call the callbacks; return whether one of them said stop."""
+        if cost is None or not (np.isfinite(cost) and np.isfinite(state.Y).all()):
+            raise NumericalError(
+                f"{self.owner}: the map left the finite numbers within {state.n_iter} iterations. "
+                "Take a smaller learning_rate."
+            )
+        state.costs.append(cost * self.scale)
+        state.cost_iterations.append(state.n_iter)
+        trainer.advance(0, state.costs[-1])
+        return trainer.tell(state.n_iter, state.costs[-1], phase.learning_rate, state)
+
+
+def _sort_by_place(state: MapState, objective: Objective) -> None:
+    """Sort the points along a curve through the map, so that neighbours are near each other in memory too.
+
+    The curve is the Z-order of a grid of 1024 x 1024 cells over the first two components.
+    """
+    if len(state.Y) < _SORT_FROM:
+        return
+    Y = state.Y[:, :2]
+    low, span = Y.min(axis=0), float(np.ptp(Y, axis=0).max())
+    cells = ((Y - low) * (1023 / span if span > 0 else 0)).astype(np.uint32)
+    code = np.zeros(len(Y), np.uint32)
+    for c in range(Y.shape[1]):
+        code |= _spread_bits(cells[:, c]) << np.uint32(c)
+    order = np.argsort(code, kind="stable")
+    if objective.reorder(order):
+        state.Y = np.ascontiguousarray(state.Y[order])
+        state.order = order if state.order is None else state.order[order]
+
+
+def _spread_bits(v: NDArray[np.uint32]) -> NDArray[np.uint32]:
+    """Put a zero bit between the bits of 16."""
+    for shift, mask in ((8, 0x00FF00FF), (4, 0x0F0F0F0F), (2, 0x33333333), (1, 0x55555555)):
+        v = (v | (v << np.uint32(shift))) & np.uint32(mask)
+    return v
+
 
 _UP, _DOWN, _LEAST = 0.2, 0.8, 0.01
 _ROWS = 2**14  # of a block
@@ -128,156 +224,32 @@ class Momentum:
         run_blocks(move, bounds, self._n_jobs)
         totals = sums.sum(axis=0)
         self.gradient_norm = math.sqrt(totals[-1]) if totals[-1] >= 0 else math.nan
-        centre = (totals[:-1] / len(X)).astype(X.dtype)
-        run_blocks(lambda _block, start, stop: shift(X, centre, start, stop), bounds, self._n_jobs)
+        for column, mean in zip(X.T, totals[:-1] / len(X), strict=True):
+            column -= X.dtype.type(mean)
 
 
-LOOK_EVERY = 50
-"""Iterations between two looks at the cost, which stopping rules, callbacks and the progress line go by."""
-_SORT_FROM = 10_000  # points; fewer are near enough wherever they are
-
-
-@dataclass(frozen=True)
-class Phase:
-    """Some iterations with the same cost; ``divergence`` is None for that of the fit.
-
-    A learning rate that ``decays`` falls to 0 in a straight line.
-    """
-
-    divergence: Any
-    n_iter: int
-    exaggeration: float
-    learning_rate: float
-    momentum: float
-    may_stop: bool
-    decays: bool = False
-
-
-@dataclass
-class MapState:
-    """Where a map stands; callbacks may look at ``X``.
-
-    ``Y`` holds the positions in the order in which the solver has them, row r being point ``order[r]``.
-    """
-
-    Y: Floats
-    order: NDArray[np.integer[Any]] | None = None
-    costs: list[float] = field(default_factory=list)
-    cost_iterations: list[int] = field(default_factory=list)
-    n_iter: int = 0
-    stopped: bool = False
-
-    @property
-    def X(self) -> Floats:  # noqa: N802 - as in every state of a solver
-        """The positions, a row per point."""
-        if self.order is None:
-            return self.Y
-        X = np.empty_like(self.Y)
-        X[self.order] = self.Y
-        return X
-
-
-@dataclass(frozen=True)
-class Descent:
-    """How to descend: everything that is the same in all phases.
-
-    ``scale`` turns the objective's cost and gradient into those that are reported: the mean over rows for "row".
-    ``longest`` is the longest step of a point.
-    """
-
-    scale: float
-    longest: float
-    min_grad_norm: float
-    n_iter_without_progress: int
-    callbacks: Sequence[Callable[[Progress], bool | None]]
-    n_jobs: int
-    verbose: int
-    started: float = field(default_factory=time.perf_counter)
-
-    def run(self, Y: Floats, objective: Objective, phases: Sequence[Phase]) -> MapState:
-        """Return the state after all phases; ``Y`` may be moved in place."""
-        state = MapState(Y)
-        total = sum(phase.n_iter for phase in phases)
-        with ProgressLine("map", total, self.verbose, "iteration") as line:
-            for phase in phases:
-                if not state.stopped:
-                    _sort_by_place(state, objective)
-                    self._phase(state, phase, objective, (total, line))
-        if state.cost_iterations[-1] != state.n_iter:
-            self._note(state, objective.evaluate(state.Y, cost=True)[1])
-            self._told_to_stop(state, phases[-1], total)
-        return state
-
-    def _phase(self, state: MapState, phase: Phase, objective: Objective, whole: tuple[int, ProgressLine]) -> None:
-        total, line = whole
-        own = objective if phase.divergence is None else objective.with_divergence(phase.divergence)
-        solver = Momentum(phase.momentum, longest=self.longest, n_jobs=self.n_jobs)
-        best, best_at = math.inf, state.n_iter
-        for t in range(phase.n_iter):
-            look = state.n_iter % LOOK_EVERY == 0
-            # The cost that is told is always that of the whole fit, also where the phase follows another one.
-            told = objective.evaluate(state.Y, cost=True)[1] if look and own is not objective else None
-            gradient, cost = own.evaluate(state.Y, phase.exaggeration, cost=look and own is objective)
-            if look:
-                cost = told if cost is None else cost
-                self._note(state, cost)
-                line.update(0, state.costs[-1])
-                if self._told_to_stop(state, phase, total):
-                    break
-                if state.costs[-1] < best:
-                    best, best_at = state.costs[-1], state.n_iter
-                stalled = state.n_iter - best_at > self.n_iter_without_progress
-                at_rest = solver.gradient_norm * self.scale <= self.min_grad_norm
-                if phase.may_stop and (stalled or at_rest):
-                    state.stopped = True
-                    break
-            rate = phase.learning_rate * (1 - t / phase.n_iter if phase.decays else 1.0)
-            own.advance(state.Y, state.n_iter)
-            solver.step(state.Y, gradient, rate * self.scale)
-            state.n_iter += 1
-            line.update()
-
-    def _note(self, state: MapState, cost: float | None) -> None:
-        assert cost is not None
-        if not (np.isfinite(cost) and np.isfinite(state.Y).all()):
-            raise NumericalError(
-                f"NeighborEmbedding: the map left the finite numbers within {state.n_iter} iterations. "
-                "Take a smaller learning_rate."
-            )
-        state.costs.append(cost * self.scale)
-        state.cost_iterations.append(state.n_iter)
-
-    def _told_to_stop(self, state: MapState, phase: Phase, total: int) -> bool:
-        if not self.callbacks:
-            return False
-        seconds = time.perf_counter() - self.started
-        progress = Progress(state.n_iter, total, state.costs[-1], phase.learning_rate, state, seconds)
-        answers = [callback(progress) for callback in self.callbacks]  # each is called, also after one that said stop
-        state.stopped = any(answer is True for answer in answers)
-        return state.stopped
-
-
-def _sort_by_place(state: MapState, objective: Objective) -> None:
-    """Sort the points along a curve through the map, so that neighbours are near each other in memory too.
-
-    The curve is the Z-order of a grid of 1024 x 1024 cells over the first two components.
-    """
-    if len(state.Y) < _SORT_FROM:
-        return
-    Y = state.Y[:, :2]
-    low, span = Y.min(axis=0), float(np.ptp(Y, axis=0).max())
-    cells = ((Y - low) * (1023 / span if span > 0 else 0)).astype(np.uint32)
-    code = np.zeros(len(Y), np.uint32)
-    for c in range(Y.shape[1]):
-        code |= _spread_bits(cells[:, c]) << np.uint32(c)
-    order = np.argsort(code, kind="stable")
-    if objective.reorder(order):
-        state.Y = np.ascontiguousarray(state.Y[order])
-        state.order = order if state.order is None else state.order[order]
-
-
-def _spread_bits(v: NDArray[np.uint32]) -> NDArray[np.uint32]:
-    """Put a zero bit between the bits of 16."""
-    for shift, mask in ((8, 0x00FF00FF), (4, 0x0F0F0F0F), (2, 0x33333333), (1, 0x55555555)):
-        v = (v | (v << np.uint32(shift))) & np.uint32(mask)
-    return v
+@jit(fastmath=FAST, error_model="numpy")
+def momentum_step(Y, G, velocity, gains, constants, sums, start, stop):
+    """Move rows start..stop; write the sums of their new positions, and of the squared gradient, to ``sums``."""
+    learning_rate, momentum, up, down, least, longest = constants
+    zero, d = Y.dtype.type(0), Y.shape[1]
+    sums[:] = 0
+    for i in range(start, stop):
+        square = zero
+        for c in range(d):
+            g = G[i, c]
+            v = velocity[i, c]
+            opposed = (v > zero) & (g < zero) | (v < zero) & (g > zero)  # their product might underflow
+            gain = gains[i, c] + up if opposed else max(gains[i, c] * down, least)
+            v = momentum * v - learning_rate * gain * g
+            gains[i, c] = gain
+            velocity[i, c] = v
+            square += v * v
+        # A point that would leap is held back, by the same factor in all components.
+        shrink = longest / np.sqrt(square) if square > longest * longest else Y.dtype.type(1)
+        for c in range(d):
+            v = shrink * velocity[i, c]
+            velocity[i, c] = v
+            Y[i, c] += v
+            sums[c] += np.float64(Y[i, c])
+            sums[d] += np.float64(G[i, c]) * np.float64(G[i, c])

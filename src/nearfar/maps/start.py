@@ -143,11 +143,6 @@ def _spectral(P: Any, d: int, rng: np.random.Generator) -> NDArray[np.float64]:
     return Y * np.where(Y[np.abs(Y).argmax(axis=0), np.arange(d)] < 0, -1, 1)
 
 
-def symmetric(P: Any) -> Any:
-    """Return (P + Pᵀ) / 2."""
-    return csr_array((P + P.T) / 2)
-
-
 def matched(owner: str, relation: Relation, fitted_ids: Ids) -> Any:
     """Return the matrix of a relation between new objects and those of a fit, its columns in the order of the fit."""
     columns = fitted_ids.rows(relation.column_ids)

@@ -26,23 +26,140 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
-from nearfar._core.jit import jit
+from nearfar._core.jit import bind, compiled, jit
 from nearfar._core.threads import even_bounds, run_blocks
 from nearfar._core.vector import FAST
 from nearfar.contracts import Floats
-from nearfar.divergences.probability import KL, JensenShannon, MapDivergence, NeRV, ReverseKL
+from nearfar.divergences.probability import linear_formulas, no_strength
 from nearfar.errors import InputError, NearfarWarning
-from nearfar.kernels import exp, log_weight, pull, weight
-
-# ------------------------------------------------------------
-# Kernels that place new rows in a fitted map, each row by itself and in float64.
-#
-# A row's result therefore does not depend on the rows beside it, to the last bit. ``cost`` is (lam, b, kappa, floor) of
-# :func:`nearfar.maps.transform.cost_of`; the formulas are those of its module.
+from nearfar.kernels import CompiledKernel, compiled_kernel, exp
 
 BLOCK = 512  # points of the map at a time, so that what lies between the short loops stays in the nearest cache
 ARMIJO, SHRINK = 1e-4, 0.3
 MEDIAN_STEPS = 10
+_HEAVY = 0.5  # heaviness from which no weight vanishes in float64
+SMALLEST = 1e-300  # what q is taken to be where it has vanished
+# A point is at rest when a step moves it by less than this share of the map's span.
+TOLERANCE, MAX_ITER = 1e-7, 200
+# No step is longer than this share of the span, and no point leaves the box around the map by more.
+LONGEST_STEP, MARGIN = 0.1, 0.05
+ROWS_PER_BLOCK = 8
+
+
+def place(
+    P_new: Any,
+    Y: Floats,
+    kernel: Any,
+    divergence: Any,
+    *,
+    n_jobs: int,
+    owner: str = "NeighborEmbedding.transform",
+    max_iter: int = MAX_ITER,
+) -> Floats:
+    """Return the places of new points in a map, shape (m, d), in the dtype of ``Y``.
+
+    Each is computed by itself in float64, so a point gets the same bits alone as among others.
+
+    Parameters
+    ----------
+    P_new : sparse matrix or ndarray of shape (m, n), >= 0
+        Probabilities of the fitted points, a row for each new point; only the proportions within a row count.
+    Y : ndarray of shape (n, d)
+        The map.
+    kernel : Kernel or callable
+        One with formulas and one parameter for all points; or a function of the probabilities, as a sparse
+        matrix with rows of sum 1 or 0, that returns such a kernel for each of their rows.
+    divergence : Divergence
+        One with formulas. A floor is spread evenly over the n fitted points.
+    n_jobs : int
+    owner : str
+        Whom errors name.
+    max_iter : int
+        Looks at a point's cost at most.
+
+    Returns
+    -------
+    ndarray of shape (m, d)
+        The centre (mean) of the map for a row without a neighbour.
+
+    Raises
+    ------
+    InputError
+        Another number of columns, an entry that is negative or not finite, or a kernel or divergence without formulas.
+    """
+    P = _row_stochastic(owner, P_new, len(Y))
+    formulas = linear_formulas(divergence, 1 / len(Y))
+    if formulas is None:
+        raise InputError(owner, "divergence", "one with formulas", repr(divergence), "Its far field is not known.")
+    own = [_model(owner, one) for one in kernel(P)] if callable(kernel) else None
+    shared = None if own is not None else _model(owner, kernel)
+    strength = compiled(formulas.strength or no_strength)
+    fixed = np.zeros_like(P.data) if formulas.fixed is None else np.asarray(formulas.fixed(P.data), np.float64)
+    prepared = P.data if formulas.prepared is None else np.asarray(formulas.prepared(P.data), np.float64)
+    points = np.ascontiguousarray(Y.T, dtype=np.float64)
+    span = float(np.ptp(points, axis=1).max(initial=0.0)) or 1.0
+    box = np.stack([points.min(axis=1) - MARGIN * span, points.max(axis=1) + MARGIN * span])
+    limits = (box, LONGEST_STEP * span, TOLERANCE * span, max_iter)
+    out = np.empty((P.shape[0], Y.shape[1]))
+    bounds = even_bounds(P.shape[0], ROWS_PER_BLOCK)
+    unfinished = np.zeros(max(len(bounds) - 1, 0), np.int64)
+    indptr, rows = P.indptr.astype(np.int64), (P.indices.astype(np.int64), P.data, fixed, prepared)
+    entry_cost = compiled(formulas.entry_cost)
+    of_divergence = tuple(map(float, formulas.parameters)), (float(formulas.far_log), float(formulas.constant))
+
+    def placed(found: CompiledKernel, start: int, stop: int) -> int:
+        loop = bind(place_rows, (found.functions, strength, entry_cost, found.heaviness >= _HEAVY))
+        model = points, found.parameters, *of_divergence
+        return int(loop(indptr[start : stop + 1], rows, model, points.mean(axis=1), limits, out[start:stop]))
+
+    def task(block: int, start: int, stop: int) -> None:
+        if shared is not None:
+            unfinished[block] = placed(shared, start, stop)
+        else:
+            unfinished[block] = sum(placed(own[i], i, i + 1) for i in range(start, stop))  # type: ignore[index]
+
+    run_blocks(task, bounds, n_jobs)
+    if unfinished.any():
+        message = f"{owner}: {unfinished.sum()} of {len(out)} points still moved after {max_iter} looks at their cost."
+        warnings.warn(message, NearfarWarning, stacklevel=3)
+    return out.astype(Y.dtype, copy=False)
+
+
+def _model(owner: str, kernel: Any) -> CompiledKernel:
+    found = compiled_kernel(kernel)
+    if found is None:
+        hint = "New points have no parameter of their own, and a kernel without formulas is for fitting only."
+        raise InputError(owner, "kernel", "one with formulas and one parameter for all points", repr(kernel), hint)
+    return found
+
+
+def _row_stochastic(owner: str, P_new: Any, n: int) -> Any:
+    """Return P as CSR in float64, its rows scaled to sum 1, without stored zeros."""
+    if np.ndim(P_new) != 2 or np.shape(P_new)[1] != n:
+        raise InputError(owner, "P_new", f"a matrix of {n} columns, the fitted points", f"shape {np.shape(P_new)}")
+    P: Any = csr_array(P_new, dtype=np.float64, copy=True)
+    P.sum_duplicates()
+    bad = ~(np.isfinite(P.data) & (P.data >= 0))
+    if bad.any():
+        rows = np.unique(_row_of_each(P)[bad])
+        raise InputError(owner, "P_new", "finite and >= 0", f"others in {rows.size} row(s), first {rows[:5].tolist()}")
+    # By the largest entry first: the sum of tiny or huge ones would leave the normal numbers.
+    for reduce in (np.maximum.reduceat, np.add.reduceat):
+        used = np.flatnonzero(np.diff(P.indptr))
+        scale = np.ones(P.shape[0])
+        if used.size:
+            found = reduce(P.data, P.indptr[used])
+            scale[used] = np.where(found > 0, found, 1.0)
+        P.data /= scale[_row_of_each(P)]
+        P.eliminate_zeros()
+    return P
+
+
+def _row_of_each(P: Any) -> NDArray[np.int64]:
+    return np.repeat(np.arange(P.shape[0]), np.diff(P.indptr))
+
+
+# Compiled; all in float64, and each row by itself: its result does not depend on the rows beside it, to the last bit.
 
 
 @jit
@@ -93,41 +210,42 @@ def _raise_level(top, level, totals, sums):
         sums[0, c] *= scale
 
 
-@jit(fastmath=FAST, error_model="numpy")
-def _far(x, points, family, constants, with_entropy, scratch, totals, sums):
+@jit(fastmath=FAST, error_model="numpy", forceinline=True)
+def _far(kernel, heavy, x, points, parameters, with_entropy, scratch):
     """Return ln S and sum q ln q over all points; write sum q g (x - y) and sum q ln q g (x - y) to sums[0], sums[1].
 
-    Weights are taken relative to the largest one so far, as all may underflow where x is far from every point. Those of
-    Student's t don't. What has the entropy in it is right only ``with_entropy``.
+    Weights are taken relative to the largest one so far, as all may underflow where x is far from every point; those
+    with ``heavy`` tails don't. What has the entropy in it is right only ``with_entropy``.
     """
+    blocks, totals, sums = scratch
     d, n = points.shape
     top = 0.0
     totals[:], sums[:] = 0.0, 0.0
     for start in range(0, n, BLOCK):
         size = min(BLOCK, n - start)
-        f, w, e = scratch[0][:size], scratch[1][:size], scratch[2][:size]
+        f, w, e = blocks[0][:size], blocks[1][:size], blocks[2][:size]
         _squared_distances(x, points, start, f)
         total, entropy = 0.0, 0.0
-        if len(family) == 1:
+        if heavy:
             for j in range(f.shape[0]):
-                w[j] = weight(family, constants, f[j])
+                w[j] = kernel.weight(f[j], *parameters)
                 total += w[j]
         else:
-            level = log_weight(family, constants, _smallest(f, e))
+            level = kernel.log_weight(_smallest(f, e), *parameters)
             if start == 0 or level > top:
                 _raise_level(top, level, totals, sums)
                 top = level
             for j in range(f.shape[0]):
-                w[j] = exp(log_weight(family, constants, f[j]) - top)
+                w[j] = exp(kernel.log_weight(f[j], *parameters) - top)
                 total += w[j]
         if with_entropy:
             for j in range(f.shape[0]):
-                e[j] = w[j] * (log_weight(family, constants, f[j]) - top)
+                e[j] = w[j] * (kernel.log_weight(f[j], *parameters) - top)
                 entropy += e[j]
-                e[j] *= pull(family, constants, f[j])
+                e[j] *= kernel.neg_log_slope(f[j], *parameters)
             _add_moments(x, points, start, e, sums[1])
         for j in range(f.shape[0]):
-            w[j] *= pull(family, constants, f[j])
+            w[j] *= kernel.neg_log_slope(f[j], *parameters)
         _add_moments(x, points, start, w, sums[0])
         totals[0] += total
         totals[1] += entropy
@@ -149,43 +267,37 @@ def _add_moments(x, points, start, charges, sums):
         sums[c] += moment
 
 
-@jit(fastmath=FAST, error_model="numpy")
-def row_cost(x, columns, shares, points, family, constants, cost, scratch, gradient):
-    """Return the cost of a row at x, and 2 sum p g, the curvature of its attraction; write its gradient."""
-    lam, b, kappa, floor = cost
-    d, n = points.shape
-    blocks, totals, sums = scratch
-    log_s, negentropy = _far(x, points, family, constants, b > 0, blocks, totals, sums)
-    uniform = floor / n
-    value = b * (negentropy - math.log(uniform)) if b > 0 else 0.0
-    if kappa > 0:
-        value -= math.log1p(-kappa) / kappa
+@jit(fastmath=FAST, error_model="numpy", forceinline=True)
+def row_cost(functions, x, row, model, scratch, gradient):
+    """Return the cost of a row at x, and 2 sum p g, the curvature of its attraction; write its gradient.
+
+    ``functions`` are those of the kernel, strength and entry cost of the divergence, and whether the kernel has heavy
+    tails. ``row`` has columns,
+    p and what the strength is made of; ``model`` the points, the parameters of kernel and divergence, (b, constant).
+    """
+    kernel, strength, entry_cost, heavy = functions
+    columns, p, fixed, prepared = row
+    points, parameters, of_divergence, (b, constant) = model
+    d = points.shape[0]
+    log_s, negentropy = _far(kernel, heavy, x, points, parameters, b != 0, scratch)
+    sums = scratch[2]
+    value = constant + (b * negentropy if b != 0 else 0.0)
     mean, curvature = b * negentropy, 0.0
     gradient[:] = 0.0
     for k in range(columns.shape[0]):
-        j, p = columns[k], shares[k]
-        f = 0.0
+        j, f = columns[k], 0.0
         for c in range(d):
             t = x[c] - points[c, j]
             f += t * t
-        log_q = log_weight(family, constants, f) - log_s
-        near = 0.0  # q D_near
-        if kappa > 0:
-            # Where q has vanished beside p, q ln(1 + ratio) goes to 0 with it.
-            q = max(math.exp(log_q), 1e-300)
-            near = -q * math.log1p(kappa * p / ((1.0 - kappa) * q)) / kappa
-            value += p * math.log(p / (kappa * p + (1.0 - kappa) * q)) / (1.0 - kappa) + near
-        if b > 0:
-            near = -b * math.exp(log_q) * math.log1p((1.0 - floor) * p / uniform)
-            value += near
-        if lam > 0:
-            near -= lam * p
-            value += lam * p * (math.log(p) - log_q)
-        force = near * pull(family, constants, f)
+        log_q = kernel.log_weight(f, *parameters) - log_s
+        q = max(math.exp(log_q), SMALLEST)
+        near = -fixed[k] - strength(prepared[k], q, *of_divergence)  # q D_near
+        value += entry_cost(p[k], q, log_q, *of_divergence)
+        g = kernel.neg_log_slope(f, *parameters)
         mean += near
-        curvature += p * pull(family, constants, f)
+        curvature += p[k] * g
         for c in range(d):
-            gradient[c] += force * (x[c] - points[c, j])
+            gradient[c] += near * g * (x[c] - points[c, j])
     for c in range(d):
         gradient[c] = -2.0 * (gradient[c] + b * sums[1, c] - mean * sums[0, c])
     return value, 2.0 * curvature
@@ -293,21 +405,21 @@ def _move(x, step, share, box, gradient, y):
     return moved, slope
 
 
-@jit(fastmath=FAST)
-def _settle(starts, columns, shares, points, family, constants, cost, limits, scratch, x):
+@jit(fastmath=FAST, forceinline=True)
+def _settle(functions, starts, row, model, limits, scratch, x):
     """Write to x the place of the lowest cost that BFGS with backtracking finds; return whether it came to rest.
 
     One loop, one look at the cost each time: at the starts first, of which the cheapest is gone on from, then at steps,
     each shortened until the cost falls enough.
     """
     box, longest, tolerance, max_looks = limits
-    d = points.shape[0]
+    d = starts.shape[1]
     gradient, ahead, step, change = np.empty(d), np.empty(d), np.empty(d), np.empty(d)
     inverse, y = np.empty((d, d)), np.empty(d)
     _copy(starts[0], y)
     value, curvature, slope, moved = np.inf, 1.0, 0.0, np.inf
     for look in range(max_looks):
-        there, bending = row_cost(y, columns, shares, points, family, constants, cost, scratch, ahead)
+        there, bending = row_cost(functions, y, row, model, scratch, ahead)
         if look < starts.shape[0]:
             if there < value:
                 value, curvature = there, bending
@@ -337,149 +449,20 @@ def _settle(starts, columns, shares, points, family, constants, cost, limits, sc
     return False
 
 
-@jit
-def place_rows(indptr, columns, shares, points, centre, family, constants, cost, limits, out):
+@jit(fastmath=FAST, error_model="numpy", inline="always")
+def place_rows(functions, indptr, rows, model, centre, limits, out):
     """Write the place of each row, the centre for one without neighbours; return how many did not come to rest."""
+    points = model[0]
     d = points.shape[0]
-    scratch = (np.empty((3, BLOCK)), np.empty(2), np.empty((2, d)))
+    scratch = np.empty((3, BLOCK)), np.empty(2), np.empty((2, d))
     starts = np.empty((3, d))
     unfinished = 0
     for i in range(indptr.shape[0] - 1):
-        mine, weights = columns[indptr[i] : indptr[i + 1]], shares[indptr[i] : indptr[i + 1]]
-        if mine.shape[0] == 0:
+        begin, end = indptr[i], indptr[i + 1]
+        row = rows[0][begin:end], rows[1][begin:end], rows[2][begin:end], rows[3][begin:end]
+        if begin == end:
             _copy(centre, out[i])
             continue
-        _starts(mine, weights, points, starts)
-        unfinished += not _settle(starts, mine, weights, points, family, constants, cost, limits, scratch, out[i])
+        _starts(row[0], row[1], points, starts)
+        unfinished += not _settle(functions, starts, row, model, limits, scratch, out[i])
     return unfinished
-
-
-# A point is at rest when a step moves it by less than this share of the map's span.
-TOLERANCE, MAX_ITER = 1e-7, 200
-# No step is longer than this share of the span, and no point leaves the box around the map by more.
-LONGEST_STEP, MARGIN = 0.1, 0.05
-ROWS_PER_BLOCK = 8
-
-
-def place(
-    P_new: Any,
-    Y: Floats,
-    kernel: Any,
-    divergence: Any,
-    *,
-    n_jobs: int,
-    owner: str = "NeighborEmbedding.transform",
-    max_iter: int = MAX_ITER,
-) -> Floats:
-    """Return the places of new points in a map, shape (m, d), in the dtype of ``Y``.
-
-    Each is computed by itself in float64, so a point gets the same bits alone as among others.
-
-    Parameters
-    ----------
-    P_new : sparse matrix or ndarray of shape (m, n), >= 0
-        Probabilities of the fitted points, a row for each new point; only the proportions within a row count.
-    Y : ndarray of shape (n, d)
-        The map.
-    kernel : Kernel or callable
-        One with a compiled form and one parameter for all points; or a function of the probabilities, as a sparse
-        matrix with rows of sum 1 or 0, that returns such a kernel for each of their rows.
-    divergence : MapDivergence
-        One of :mod:`nearfar.divergences`. A floor is spread evenly over the n fitted points.
-    n_jobs : int
-    owner : str
-        Whom errors name.
-    max_iter : int
-        Looks at a point's cost at most.
-
-    Returns
-    -------
-    ndarray of shape (m, d)
-        The centre (mean) of the map for a row without a neighbour.
-
-    Raises
-    ------
-    InputError
-        Another number of columns, an entry that is negative or not finite, or a kernel or divergence of one's own.
-    """
-    cost = cost_of(owner, divergence)
-    P = _row_stochastic(owner, P_new, len(Y))
-    from nearfar.kernels import typed
-
-    def compiled(kernel: Any) -> tuple[Any, Any]:
-        form = getattr(kernel, "compiled", None)
-        if form is None:
-            hint = (
-                "New points have no parameter of their own, and a kernel without a compiled form is for fitting only."
-            )
-            raise InputError(owner, "kernel", "a built-in kernel with one parameter for all points", repr(kernel), hint)
-        return typed(form, np.float64)
-
-    own = [compiled(one) for one in kernel(P)] if callable(kernel) else None
-    shared = compiled(kernel) if own is None else None
-    points = np.ascontiguousarray(Y.T, dtype=np.float64)
-    span = float(np.ptp(points, axis=1).max(initial=0.0)) or 1.0
-    box = np.stack([points.min(axis=1) - MARGIN * span, points.max(axis=1) + MARGIN * span])
-    limits = (box, LONGEST_STEP * span, TOLERANCE * span, max_iter)
-    out = np.empty((P.shape[0], Y.shape[1]))
-    bounds = even_bounds(P.shape[0], ROWS_PER_BLOCK)
-    unfinished = np.zeros(max(len(bounds) - 1, 0), np.int64)
-    indptr, columns = P.indptr.astype(np.int64), P.indices.astype(np.int64)  # one type, to be compiled once
-    centre = points.mean(axis=1)
-
-    def placed(form: Any, start: int, stop: int) -> int:
-        rows = (indptr[start : stop + 1], columns, P.data)
-        place: Any = place_rows
-        return int(place(*rows, points, centre, *form, cost, limits, out[start:stop]))
-
-    def task(block: int, start: int, stop: int) -> None:
-        if own is None:
-            unfinished[block] = placed(shared, start, stop)
-        else:
-            unfinished[block] = sum(placed(own[i], i, i + 1) for i in range(start, stop))
-
-    run_blocks(task, bounds, n_jobs)
-    if unfinished.any():
-        message = f"{owner}: {unfinished.sum()} of {len(out)} points still moved after {max_iter} looks at their cost."
-        warnings.warn(message, NearfarWarning, stacklevel=3)
-    return out.astype(Y.dtype, copy=False)
-
-
-def cost_of(owner: str, divergence: Any) -> tuple[float, float, float, float]:
-    """Return the divergence as (lam, b, kappa, floor): ``lam KL + b reverse KL``, or Jensen-Shannon where kappa > 0."""
-    limit = divergence.limit() if isinstance(divergence, MapDivergence) else divergence
-    if isinstance(limit, KL):
-        return 1.0, 0.0, 0.0, 1.0
-    if isinstance(limit, ReverseKL):
-        return 0.0, 1.0, 0.0, limit.floor
-    if isinstance(limit, NeRV):
-        return limit.lam, 1.0 - limit.lam, 0.0, limit.floor
-    if isinstance(limit, JensenShannon):
-        return 0.0, 0.0, limit.kappa, 1.0
-    raise InputError(owner, "divergence", "one of nearfar.divergences", repr(divergence), "Its far field is not known.")
-
-
-def _row_stochastic(owner: str, P_new: Any, n: int) -> Any:
-    """Return P as CSR in float64, its rows scaled to sum 1, without stored zeros."""
-    if np.ndim(P_new) != 2 or np.shape(P_new)[1] != n:
-        raise InputError(owner, "P_new", f"a matrix of {n} columns, the fitted points", f"shape {np.shape(P_new)}")
-    P: Any = csr_array(P_new, dtype=np.float64, copy=True)
-    P.sum_duplicates()
-    bad = ~(np.isfinite(P.data) & (P.data >= 0))
-    if bad.any():
-        rows = np.unique(_row_of_each(P)[bad])
-        raise InputError(owner, "P_new", "finite and >= 0", f"others in {rows.size} row(s), first {rows[:5].tolist()}")
-    # By the largest entry first: the sum of tiny or huge ones would leave the normal numbers.
-    for reduce in (np.maximum.reduceat, np.add.reduceat):
-        used = np.flatnonzero(np.diff(P.indptr))
-        scale = np.ones(P.shape[0])
-        if used.size:
-            found = reduce(P.data, P.indptr[used])
-            scale[used] = np.where(found > 0, found, 1.0)
-        P.data /= scale[_row_of_each(P)]
-        P.eliminate_zeros()
-    return P
-
-
-def _row_of_each(P: Any) -> NDArray[np.int64]:
-    return np.repeat(np.arange(P.shape[0]), np.diff(P.indptr))

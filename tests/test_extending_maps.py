@@ -1,0 +1,279 @@
+"""A divergence and a kernel of one's own are as good as the built-in ones; what contradicts itself is refused."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pytest
+from numba import njit
+from scipy.sparse import csr_array
+
+import nearfar as nf
+from nearfar.errors import InputError
+from nearfar.far import BarnesHutField, ExactField, MeshField, Term
+from nearfar.maps.objective import NeighborObjective, QuadraticObjective, value_and_gradient
+from nearfar.maps.transform import place
+
+EXAMPLES = Path(__file__).resolve().parents[1] / "examples"
+sys.path.insert(0, str(EXAMPLES))
+
+from own_map_parts import Alpha, RationalQuadratic  # noqa: E402
+
+N = 60
+SHORT = {"perplexity": 8, "max_iter": 60, "early_exaggeration_iter": 30, "random_state": 0, "n_jobs": 1}
+
+
+@pytest.fixture
+def data(rng):
+    return rng.normal(size=(N, 4))
+
+
+def sparse_p(rng, n=N):
+    A = rng.random((n, n)) ** 3 * (rng.random((n, n)) < 0.2)
+    np.fill_diagonal(A, 0)
+    return csr_array(A / A.sum())
+
+
+def test_each_takes_sixty_lines_at_most():
+    assert len((EXAMPLES / "own_map_parts.py").read_text().splitlines()) <= 2 * 60
+
+
+@pytest.mark.parametrize("normalization", ["row", "pair"])
+@pytest.mark.parametrize("alpha", [0.5, 2.0])
+def test_they_are_in_linear_time_and_exact(rng, alpha, normalization):
+    Y, P = rng.normal(size=(N, 2)), sparse_p(rng)
+    P = P if normalization == "pair" else csr_array(P.multiply(1 / np.maximum(P.sum(axis=1), 1e-9)[:, None]))
+    parts = RationalQuadratic(), Alpha(alpha), normalization
+    objective = NeighborObjective(P, *parts, ExactField(), dtype=float, n_jobs=1)
+    G, cost = objective.evaluate(Y, cost=True)
+    counted = P if normalization == "row" else (P + P.T) / 2
+    expected_cost, expected = value_and_gradient(Y, counted, *parts)
+    assert cost == pytest.approx(expected_cost, rel=1e-9)
+    np.testing.assert_allclose(G, expected, rtol=1e-9, atol=1e-9 * np.abs(expected).max())
+
+
+class Bell(nf.kernels.Kernel):
+    """1 / (1 + f + f²), which is no heavy-tailed kernel, without steepness and heaviness given."""
+
+    def formulas(self):
+        return nf.kernels.Formulas(lambda f: -nf.kernels.ln1p(f + f * f), lambda f: (1 + 2 * f) / (1 + f + f * f))
+
+
+@pytest.mark.parametrize("field", [MeshField(), BarnesHutField()], ids=repr)
+@pytest.mark.parametrize("kernel", [RationalQuadratic(), Bell()], ids=lambda kernel: type(kernel).__name__)
+def test_forces_of_mesh_and_tree_are_within_one_percent(rng, kernel, field):
+    Y = rng.normal(size=(1500, 2)).astype(np.float32) * 8
+    fields = []
+    for each in (field, ExactField()):
+        each.place(Y, kernel, 1)
+        fields.append(each.evaluate([Term("weight")])[0])
+    found, exact = fields
+    assert np.linalg.norm(found.gradient - exact.gradient) < 0.01 * np.linalg.norm(exact.gradient)
+    np.testing.assert_allclose(found.value, exact.value, rtol=0.02, atol=1e-3 * exact.value.max())
+
+
+def test_maps_are_drawn_and_take_new_points(data):
+    est = nf.NeighborEmbedding(divergence=Alpha(0.5), kernel=RationalQuadratic(), far="fft", **SHORT).fit(data)
+    assert np.isfinite(est.embedding_).all()
+    assert est.cost_curve_[-1, 1] < est.cost_curve_[0, 1]
+    gaps = np.linalg.norm(est.transform(data) - est.embedding_, axis=1)
+    assert np.median(gaps) < 0.2 * np.ptp(est.embedding_)
+    P = sparse_p(np.random.default_rng(0))[:3]
+    kinds = [place(P, est.embedding_, kernel, Alpha(), n_jobs=1) for kernel in (RationalQuadratic(1.0, 0.5**0.5),)]
+    expected = place(P, est.embedding_, nf.kernels.StudentT(), Alpha(), n_jobs=1)  # the same kernel
+    np.testing.assert_allclose(kinds[0], expected, atol=1e-3)
+
+
+def test_functions_may_be_compiled_by_numba(rng):
+    class Compiled(RationalQuadratic):
+        def formulas(self):
+            log_weight = njit(lambda f, a, scale: -a * np.log1p(f / scale))
+            return nf.kernels.Formulas(log_weight, njit(lambda f, a, scale: a / (scale + f)), (2.0, 4.0))
+
+    Y, sums = rng.normal(size=(40, 2)), []
+    for kernel in (Compiled(), RationalQuadratic(2.0, 1.0)):
+        field = ExactField()
+        field.place(Y, kernel, 1)
+        sums.append(field.evaluate([Term("weight")])[0].value)
+    np.testing.assert_allclose(sums[0], sums[1], rtol=1e-12)
+
+
+PROGRAM = """
+import sys
+import numpy as np
+from numba.core import event
+import nearfar as nf
+from nearfar.far import ExactField, Term
+
+class Own(nf.kernels.Kernel):
+    def formulas(self):
+        return nf.kernels.Formulas(log_weight, slope)
+
+def log_weight(f):
+    return -FACTOR * nf.kernels.ln1p(f)
+
+def slope(f):
+    return FACTOR / (1 + f)
+
+compiled = []
+class Listener(event.Listener):
+    def on_start(self, e):
+        compiled.append(e.data["dispatcher"].py_func.__name__)
+    def on_end(self, e):
+        pass
+with event.install_listener("numba:compile", Listener()):
+    field = ExactField()
+    field.place(np.array([[0.0, 0.0], [1.0, 0.0]]), Own(), 1)
+    value = field.evaluate([Term("weight")])[0].value[0]
+print(len(compiled), value)
+"""
+
+
+def test_machine_code_is_kept_and_made_anew_when_a_formula_changes(tmp_path):
+    environment = os.environ | {"NEARFAR_CACHE_DIR": str(tmp_path / "cache")}
+    found = []
+    for factor in (1.0, 1.0, 2.0):
+        path = tmp_path / "own.py"
+        path.write_text(PROGRAM.replace("FACTOR", repr(factor)))
+        run = subprocess.run([sys.executable, path], env=environment, capture_output=True, text=True, check=True)
+        found.append(run.stdout.split())
+    counts = [int(count) for count, _ in found]
+    assert min(counts[0], counts[2]) > 0
+    assert counts[1] == 0
+    assert [float(value) for _, value in found] == pytest.approx([0.5, 0.5, 0.25])
+
+
+# -- what is below the formulas ---------------------------------------------------------------------------------------
+
+
+class Steeper(nf.kernels.StudentT):
+    """A built-in kernel with another weight: its formulas are those of the base."""
+
+    def weight(self, f):
+        return super().weight(f) ** 2
+
+    def slope(self, f):
+        return -2 / (1 + f) ** 3
+
+
+@dataclass(frozen=True)
+class Squared(nf.divergences.KL):
+    """A built-in divergence with another cost."""
+
+    def value(self, p, q, uniform=0.0):
+        return (p - q) ** 2 / 2
+
+    def derivative(self, p, q, uniform=0.0):
+        return q - p
+
+
+def test_what_a_subclass_changes_is_not_passed_over(rng, data):
+    P = sparse_p(rng)
+    for parts in ({"kernel": Steeper()}, {"divergence": Squared()}):
+        est = nf.NeighborEmbedding(**parts, **SHORT)
+        objective = est._objective(P, *est._checked(), float, rng, 1)
+        assert isinstance(objective, QuadraticObjective)
+    Y = rng.normal(size=(N, 2))
+    cost = value_and_gradient(Y, (P + P.T) / 2, Steeper(), nf.divergences.KL(), "pair")[0]
+    est = nf.NeighborEmbedding(kernel=Steeper())
+    found = est._objective(P, *est._checked(), float, rng, 1).evaluate(Y, cost=True)[1]
+    assert found == pytest.approx(cost, rel=1e-12)
+
+
+class Plain(nf.kernels.Kernel):
+    """As documented: two methods, no dataclass, no log_weight."""
+
+    def weight(self, f):
+        return 1 / (1 + f)
+
+    def slope(self, f):
+        return -1 / (1 + f) ** 2
+
+
+def test_a_kernel_as_documented_draws_a_map(data):
+    start = data[:, :2] * 1e-2
+    maps = [
+        nf.NeighborEmbedding(kernel=k, init=start, **{**SHORT, "max_iter": 5}).fit(data).embedding_
+        for k in (Plain(), "student-t")
+    ]
+    np.testing.assert_allclose(maps[0], maps[1], rtol=1e-5)
+
+
+@dataclass(frozen=True)
+class Half(nf.divergences.Divergence):
+    """A divergence without formulas."""
+
+    def value(self, p, q):
+        return (p - q) ** 2 / 2
+
+    def derivative(self, p, q):
+        return q - p
+
+
+def test_a_divergence_without_formulas_goes_with_a_kernel_of_short_tails(data):
+    est = nf.NeighborEmbedding(divergence=Half(), kernel="exponential", **SHORT).fit(data)
+    assert np.isfinite(est.cost_)
+    with pytest.raises(InputError, match="divergence must be one with formulas"):
+        est.transform(data[:2])
+
+
+# -- what is refused --------------------------------------------------------------------------------------------------
+
+
+class Rises(Plain):
+    def weight(self, f):
+        return 1 + f
+
+    def slope(self, f):
+        return np.ones_like(f)
+
+
+class WrongSlope(Plain):
+    def slope(self, f):
+        return -2 / (1 + f) ** 2
+
+
+class WrongLog(RationalQuadratic):
+    def formulas(self):
+        return (
+            super().formulas()._replace(weight=lambda f, a, scale: 1 / (1 + f), neg_log_slope=lambda f, *_: 1 / (1 + f))
+        )
+
+
+class WrongDerivative(Half):
+    def derivative(self, p, q):
+        return p - q
+
+
+class WrongFormulas(Alpha):
+    def formulas(self, uniform):
+        return super().formulas(uniform)._replace(constant=7.0)
+
+
+@pytest.mark.parametrize(
+    ("parts", "message"),
+    [
+        ({"kernel": Rises()}, "kernel must be one that falls with distance; got .* at f = 0.001"),
+        ({"kernel": WrongSlope()}, "kernel must be one whose slope is w'"),
+        ({"kernel": WrongLog()}, "kernel must be one whose log_weight is ln w"),
+        ({"divergence": WrongDerivative()}, "divergence must be one whose derivative is that of its value"),
+        ({"divergence": WrongFormulas()}, "divergence must be one whose formulas are those of its value"),
+    ],
+)
+def test_what_contradicts_itself_is_refused(data, parts, message):
+    with pytest.raises(InputError, match=f"^NeighborEmbedding: {message}"):
+        nf.NeighborEmbedding(**parts, **SHORT).fit(data)
+
+
+def test_t_sne_in_eighty_lines_is_t_sne():
+    from sklearn.datasets import load_digits
+    from tsne_in_80_lines import tsne
+
+    assert len((EXAMPLES / "tsne_in_80_lines.py").read_text().splitlines()) <= 80
+    X = load_digits().data[:150]
+    np.testing.assert_array_equal(tsne(X), nf.TSNE(random_state=0).fit(X).embedding_)
