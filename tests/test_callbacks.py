@@ -12,7 +12,8 @@ from sklearn.base import clone
 
 import nearfar as nf
 from nearfar._core import checkpoint
-from nearfar.callbacks import Checkpoint, Progress
+from nearfar.callbacks import Checkpoint, Progress, Trainer
+from nearfar.edrep import Sphere
 from nearfar.edrep import estimator as setup
 from nearfar.edrep.solver import Sphere
 from nearfar.errors import FileFormatError, InputError
@@ -368,3 +369,32 @@ def test_stopping_rules():
 def test_what_is_no_sequence_of_callables_is_refused(wrong):
     with pytest.raises(InputError, match="EDRep: callbacks must be a sequence of callables; got"):
         fit(callbacks=wrong)
+
+
+class Halving:
+    """The state of a loop of one's own."""
+
+    def __init__(self):
+        self.X = np.ones((2, 2), np.float32)
+
+    def snapshot(self):
+        return {"X": self.X}, {"halved": int(-np.log2(self.X[0, 0]))}
+
+
+def test_a_loop_of_ones_own_runs_in_a_trainer(tmp_path):
+    path, state, seen = tmp_path / "run.safetensors", Halving(), []
+    calls = [Checkpoint(path, every=1), lambda p: np.True_ if p.epoch == 3 else None, lambda p: seen.append(p.loss)]
+    trainer = Trainer("Halving", 9, callbacks=calls, identity=lambda: {"seed": 1})
+    with trainer:
+        for epoch in range(9):
+            state.X /= 2
+            trainer.advance(loss=1.0)
+            if trainer.tell(epoch + 1, state.X.sum(), 0.5, state):
+                break
+    assert trainer.stopped
+    assert seen == [2.0, 1.0, 0.5]
+    arrays, facts = trainer.resume(path, "Begin anew.")
+    np.testing.assert_array_equal(arrays["X"], state.X)
+    assert facts == {"halved": 3}
+    with pytest.raises(InputError, match=r"Halving.fit: resume must be .* the seed \(1 there, 2 here\).* Begin anew"):
+        Trainer("Halving", 9, identity=lambda: {"seed": 2}).resume(path, "Begin anew.")

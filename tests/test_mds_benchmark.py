@@ -57,7 +57,7 @@ def test_stresses_beside_each_other(tmp_path) -> None:
     first = "MDS, n = 20,000, exact stress of all pairs and of sampled ones"
     assert bars[first][1:] == ["all -1.00%; sampled +1.00%", "yes"]
     assert bars["SSTRESS and Sammon, n = 20,000, sampled pairs"][1:] == ["sstress +3.00%; sammon +3.00%", "**no**"]
-    assert bars["MDS of sampled pairs, n = 100,000"][1:] == ["1.50 s, 1 MiB, stress ± 0.1 %", "yes"]
+    assert bars["MDS with sampled pairs, n = 100,000"][1:] == ["1.50 s, 1 MiB, stress ± 0.1 %", "yes"]
     assert "| Fashion-MNIST | 20,000 | metric | SMACOF | 1.50 s | 2.00 s | 1 MiB | 30 | +1.01% |  |" in text
     records[1]["value"] = 102.5
     write_results(tmp_path, "mds", records)

@@ -435,7 +435,7 @@ def test_composing_unknown_words(dense):
 def test_files_that_hold_no_density_matrices(tmp_path, dense, plain):
     path = tmp_path / "words.safetensors"
     plain.save(path)
-    with pytest.raises(FileFormatError, match=r"one of density matrices; got .* 'sea'\. Embedding\.load reads any vec"):
+    with pytest.raises(FileFormatError, match=r"whose vectors are density matrices, .*; got .* 'sea'"):
         nf.DensityEmbedding.load(path)
     dense.save(path)
     data = path.read_bytes()
@@ -523,7 +523,7 @@ def test_hints_name_options(capsys, monkeypatch):
         (["evaluate", "dense.npz", "--phrases", "empty.txt"], "at least one pair of phrases; got none"),
         (["senses", "dense.npz", "Sea"], "got 'Sea'. Did you mean 'sea'?"),
         (["senses", "dense.npz", "whale"], "got 'whale'. It holds 6 ids, such as 'sea', 'ship', 'river'."),
-        (["senses", "plain.npz", "sea"], "file must be one of density matrices"),
+        (["senses", "plain.npz", "sea"], "file must be one whose vectors are density matrices"),
         (["senses", "dense.npz", "sea", "--topn", "0"], "--topn must be an integer >= 1; got 0"),
         (["senses", "dense.npz"], "Missing argument"),
         (["compose", "dense.npz", "--subject", "big sea"], "got 'big'"),

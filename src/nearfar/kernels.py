@@ -43,8 +43,9 @@ def exp(x: Any) -> Any:
 
     Examples
     --------
-    >>> nf.kernels.exp(0.0) == 1
-    True
+    >>> import nearfar as nf
+    >>> float(nf.kernels.exp(0.0))
+    1.0
     """
     return np.exp(x)
 
@@ -63,8 +64,9 @@ def ln(x: Any) -> Any:
 
     Examples
     --------
-    >>> nf.kernels.ln(1.0) == 0
-    True
+    >>> import nearfar as nf
+    >>> float(nf.kernels.ln(1.0))
+    0.0
     """
     return np.log(x)
 
@@ -83,8 +85,9 @@ def ln1p(x: Any) -> Any:
 
     Examples
     --------
-    >>> nf.kernels.ln1p(0.0) == 0
-    True
+    >>> import nearfar as nf
+    >>> float(nf.kernels.ln1p(0.0))
+    0.0
     """
     return np.log1p(x)
 
@@ -223,6 +226,7 @@ class Formulas(NamedTuple):
 
     Examples
     --------
+    >>> import nearfar as nf
     >>> formulas = nf.kernels.StudentT().formulas()
     >>> formulas.steepness, formulas.heaviness
     (1.0, 1.0)

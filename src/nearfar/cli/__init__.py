@@ -18,7 +18,7 @@ import click
 from nearfar._version import __version__
 from nearfar.cli.embed import embed
 from nearfar.cli.maps import map_
-from nearfar.cli.output import fail, show_warning
+from nearfar.cli.shared import fail, show_warning
 from nearfar.cli.vectors import compress, convert, info, similar
 from nearfar.cli.word_models import words
 from nearfar.errors import InputError, NearfarError, NearfarWarning, NumericalError

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from nearfar.cli.options import checkpoint_options, run_options, take_checkpoints, vectors_file
-from nearfar.cli.output import report
+from nearfar.cli.shared import checkpoint_options, report, run_options, take_checkpoints, vectors_file
 
 if TYPE_CHECKING:
     from nearfar.relations.matrix import Relation

@@ -7,8 +7,7 @@ from typing import Any
 
 import click
 
-from nearfar.cli.options import run_options
-from nearfar.cli.output import report
+from nearfar.cli.shared import report, run_options
 
 # ruff: noqa: D301 - as in cli/__init__.py
 

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from nearfar.cli.options import json_answer, run_options
-from nearfar.cli.output import as_entries, fact, print_json, print_table, report, shown
+from nearfar.cli.shared import as_entries, fact, json_answer, print_json, print_table, report, run_options, shown
 
 if TYPE_CHECKING:
     from nearfar.embedding.vectors import Embedding

@@ -7,8 +7,19 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from nearfar.cli.options import checkpoint_options, json_answer, run_options, take_checkpoints, vectors_file
-from nearfar.cli.output import as_entries, fact, print_json, print_table, report, shown
+from nearfar.cli.shared import (
+    as_entries,
+    checkpoint_options,
+    fact,
+    json_answer,
+    print_json,
+    print_table,
+    report,
+    run_options,
+    shown,
+    take_checkpoints,
+    vectors_file,
+)
 
 if TYPE_CHECKING:
     from nearfar.embedding.vectors import Embedding

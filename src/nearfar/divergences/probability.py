@@ -42,6 +42,7 @@ class Accuracy(NamedTuple):
 
     Examples
     --------
+    >>> import nearfar as nf
     >>> nf.divergences.KL().accuracy.few
     0.01
     """
@@ -78,6 +79,7 @@ class Formulas(NamedTuple):
 
     Examples
     --------
+    >>> import nearfar as nf
     >>> nf.divergences.ReverseKL().formulas(uniform=0.01).far_log
     1.0
     """

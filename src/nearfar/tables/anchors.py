@@ -20,6 +20,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn.functional import embedding, pad
 
@@ -28,10 +29,9 @@ from nearfar._core.ids import Ids
 from nearfar._core.processes import n_processes
 from nearfar._core.tensors import check_floats, check_ids, check_integers, check_padding_idx, check_within
 from nearfar.embedding.files.registry import check_output
-from nearfar.embedding.mixtures import heaviest
+from nearfar.embedding.mixtures import Mixtures, heaviest, unsigned_dtype
 from nearfar.embedding.vectors import AnchoredEmbedding
 from nearfar.errors import InputError
-from nearfar.tables.export import anchor_mixtures, check_names, positive_entries
 from nearfar.tables.knowledge import RelatedPairs, check_pairs, related_slots, row_penalties
 from nearfar.tables.proximal import register_layer, wrong_optimizer
 from nearfar.tables.slots import (
@@ -673,10 +673,10 @@ class AnchorEmbedding(torch.nn.Module):
         if path is not None:
             check_output(owner, path)
         check_flag(owner, "int8", int8)
-        rows = check_names(owner, "ids", ids, self.num_embeddings)
-        names = check_names(owner, "anchor_names", anchor_names, self.n_anchors).take(np.arange(self.n_active))
+        rows = _check_names(owner, "ids", ids, self.num_embeddings)
+        names = _check_names(owner, "anchor_names", anchor_names, self.n_anchors).take(np.arange(self.n_active))
         blocks = ((entries, columns) for _, entries, columns in self._blocks(self.nnz_per_row))
-        mixtures = anchor_mixtures(owner, self.anchors[: self.n_active], blocks, names, self.nnz_per_row)
+        mixtures = _mixtures(owner, self.anchors[: self.n_active], blocks, names, self.nnz_per_row)
         made = AnchoredEmbedding._of(mixtures, rows, parameters)
         made = made.to_int8() if int8 else made
         if path is not None:
@@ -703,7 +703,7 @@ class AnchorEmbedding(torch.nn.Module):
         """
         row = check_integer("AnchorEmbedding.explain", "id", id, low=0, high=self.num_embeddings - 1)
         at = slice(row, row + 1)
-        weights, columns, _ = positive_entries("AnchorEmbedding.explain", self._read(at), self.columns[at])
+        weights, columns, _ = _positive_entries("AnchorEmbedding.explain", self._read(at), self.columns[at])
         return heaviest(weights, columns, Ids(self.n_anchors), self.nnz_per_row)
 
     def anchor_objects(self, anchor: int, topn: int = 10) -> list[tuple[int, float]]:
@@ -877,3 +877,52 @@ def softmax_mixture(tables: Sequence[AnchorEmbedding], ids: Tensor) -> Tensor:
 def _softmax_rows(table: AnchorEmbedding, rows: Tensor) -> Tensor:
     vectors = torch.softmax(table._mixtures(rows), 1) @ table.anchors[: table.n_active]
     return vectors.masked_fill((rows == table._padding_row)[:, None], 0)
+
+
+# After training: mixtures and anchors as NumPy arrays, which load without torch.
+
+
+def _mixtures(
+    owner: str, anchors: Tensor, blocks: Iterable[tuple[Tensor, Tensor]], names: Ids, nnz_per_row: int
+) -> Mixtures:
+    """Return anchors (K, d) and blocks of rows of T, values and columns (n, r) each, as mixtures in float32."""
+    vectors = _float32(anchors)
+    if not np.isfinite(vectors).all():
+        raise InputError(owner, "anchors", "finite in float32", "NaN or infinity", "Training has failed before.")
+    index, count = unsigned_dtype(len(anchors) - 1), unsigned_dtype(nnz_per_row)
+    parts = []
+    for values, columns in blocks:
+        weights, places, counts = _positive_entries(owner, values, columns)
+        parts.append((weights, places.astype(index), counts.astype(count)))
+    weights, places, counts = map(np.concatenate, zip(*parts, strict=True))
+    mixtures = Mixtures(weights, places, counts, vectors, names)
+    if not mixtures.is_finite():
+        raise InputError(owner, "parameters", "such that vectors fit float32", "larger ones")
+    return mixtures
+
+
+def _positive_entries(owner: str, values: Tensor, columns: Tensor) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:
+    """Return the positive entries of rows, their columns, ascending within a row, and how many each row has."""
+    entries, places = _float32(values), columns.cpu().numpy()
+    if not (entries >= 0).all() or np.isinf(entries).any():
+        raise InputError(owner, "values", "finite in float32, and >= 0", "a negative one, infinity or NaN")
+    order = places.argsort(axis=1)
+    entries, places = (np.take_along_axis(part, order, axis=1) for part in (entries, places))
+    positive = entries > 0
+    return entries[positive], places[positive], positive.sum(axis=1)
+
+
+def _check_names(owner: str, name: str, ids: Iterable[Hashable] | None, n: int) -> Ids:
+    """Return n distinct names, or 0 .. n - 1."""
+    if isinstance(ids, (str, bytes)):
+        raise InputError(owner, name, "a list of names", repr(ids))
+    names = Ids(n) if ids is None else Ids(ids, owner=owner, name=name)
+    if len(names) != n:
+        raise InputError(owner, name, f"{n}, one for each", f"{len(names)}")
+    return names
+
+
+def _float32(tensor: Tensor) -> NDArray[np.float32]:
+    # A copy: the layer may be trained on.
+    array: NDArray[np.float32] = tensor.detach().to("cpu", torch.float32, copy=True).numpy()
+    return array
