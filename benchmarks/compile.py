@@ -33,7 +33,8 @@ def edrep() -> Callable[[], object]:
     import nearfar as nf
 
     relation = nf.Relation.from_edges(nx.les_miserables_graph())
-    return lambda: nf.EDRep(16, random_state=0).fit(relation.random_walk(3))
+    model = nf.EDRep(16, random_state=0)  # imports what it is made of
+    return lambda: model.fit(relation.random_walk(3))
 
 
 def tsne() -> Callable[[], object]:
@@ -42,7 +43,8 @@ def tsne() -> Callable[[], object]:
     import nearfar as nf
 
     X = load_digits().data
-    return lambda: nf.TSNE(random_state=0).fit(X)
+    model = nf.TSNE(random_state=0)
+    return lambda: model.fit(X)
 
 
 def tsne_mesh() -> Callable[[], object]:
@@ -51,7 +53,8 @@ def tsne_mesh() -> Callable[[], object]:
     import nearfar as nf
 
     X = np.random.default_rng(0).normal(size=(5000, 10))
-    return lambda: nf.TSNE(random_state=0, max_iter=100, early_exaggeration_iter=50).fit(X)
+    model = nf.TSNE(random_state=0, max_iter=100, early_exaggeration_iter=50)
+    return lambda: model.fit(X)
 
 
 def skipgram() -> Callable[[], object]:
@@ -60,7 +63,8 @@ def skipgram() -> Callable[[], object]:
     import nearfar as nf
 
     text = nf.Corpus(pydoc_data.topics.topics.values(), lowercase=True)
-    return lambda: nf.SkipGram(32, random_state=0).fit(text)
+    model = nf.SkipGram(32, random_state=0)
+    return lambda: model.fit(text)
 
 
 FITS = {"edrep": edrep, "tsne": tsne, "tsne_mesh": tsne_mesh, "skipgram": skipgram}

@@ -245,9 +245,9 @@ def leaf_sums(functions, tree, bodies, points, parameters, limits, leaves, outs)
                     add_chunk(kernel, with_entropy, buffer, dims, BUFFER, begin, end, parameters, both, sums[t])
                     begin = end
         for i in range(starts[leaf], ends[leaf]):
-            store(sums[i - starts[leaf]], 0, order[i], outs[0])
+            store(sums[i - starts[leaf], :4], order[i], outs[0])
             if outs[1].size:
-                store(sums[i - starts[leaf]], 4, order[i], outs[1])
+                store(sums[i - starts[leaf], 4:], order[i], outs[1])
 
 
 @jit(fastmath=FAST, error_model="numpy")

@@ -249,7 +249,7 @@ def pair_sums(functions, Y, dims, parameters, charges, outs, start, stop):
     sums = np.empty(8)
     for i in range(start, stop):
         sums[:] = 0.0
-        first = 0
+        first = np.int64(0)  # a literal has a type of its own, for which add_chunk would be compiled once more
         while first < n:  # the point itself is stepped over
             if first == i:
                 first += 1
@@ -257,17 +257,17 @@ def pair_sums(functions, Y, dims, parameters, charges, outs, start, stop):
             last = min(first + CHUNK, i if first < i else n)
             add_chunk(functions[0], functions[1], Y, dims, i, first, last, parameters, charges, sums)
             first = last
-        store(sums, 0, i, outs[0])
+        store(sums[:4], i, outs[0])
         if outs[1].size:
-            store(sums, 4, i, outs[1])
+            store(sums[4:], i, outs[1])
 
 
 @jit
-def store(sums, at, i, out):
+def store(sums, i, out):
     """Write value and gradient of a point."""
-    out[0, i] = sums[at]
+    out[0, i] = sums[0]
     for k in range(1, out.shape[0]):
-        out[k, i] = -2.0 * sums[at + k]
+        out[k, i] = -2.0 * sums[k]
 
 
 @jit(fastmath=FAST, error_model="numpy", forceinline=True)
@@ -319,7 +319,7 @@ def pair_sums_any(functions, Y, dims, parameters, charges, outs, start, stop):  
     sums, buffers = np.empty((2, 1 + d)), np.empty((3, CHUNK), Y.dtype)
     for i in range(start, stop):
         sums[:] = 0.0
-        first = 0
+        first = np.int64(0)
         while first < n:
             if first == i:
                 first += 1
@@ -327,9 +327,9 @@ def pair_sums_any(functions, Y, dims, parameters, charges, outs, start, stop):  
             last = min(first + CHUNK, i if first < i else n)
             _add_chunk_any(functions[0], functions[1], Y, i, first, last, parameters, charges, buffers, sums)
             first = last
-        store(sums[0], 0, i, outs[0])
+        store(sums[0], i, outs[0])
         if outs[1].size:
-            store(sums[1], 0, i, outs[1])
+            store(sums[1], i, outs[1])
 
 
 @jit(fastmath=FAST, error_model="numpy", forceinline=True)

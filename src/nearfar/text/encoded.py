@@ -488,7 +488,8 @@ def merge_words(others, start, table, place):
                 slots[at] = n_words
                 hashes[word], counts[word], firsts[word] = h, 0, other_firsts[other]
                 begin = begins[word]
-                letters[begin : begin + length] = other_letters[first : first + length]
+                for k in range(length):  # a slice would compile numba's error message about its length, for a second
+                    letters[begin + k] = other_letters[first + k]
                 begins[word + 1] = begin + length
                 break
             if hashes[word] == h and _same(letters, begins[word], begins[word + 1], other_letters, first, length):
