@@ -67,7 +67,7 @@ FAULTS = [
     ),
     Fault("kernel: heavy tail", "return exp(-ln1p(", "return exp(ln1p(", "test_kernels"),
     Fault(
-        "kernel: slope of the heavy tail", "/ (1 + self.alpha * self.beta * f)", "/ (1 + self.beta * f)", "test_kernels"
+        "kernel: slope of the heavy tail", "beta / (one + alpha * beta * f)", "beta / (one + beta * f)", "test_kernels"
     ),
     Fault(
         "reverse KL: derivative",

@@ -15,7 +15,6 @@ from nearfar._core import checkpoint
 from nearfar.callbacks import Checkpoint, Progress, Trainer
 from nearfar.edrep import Sphere
 from nearfar.edrep import estimator as setup
-from nearfar.edrep.solver import Sphere
 from nearfar.errors import FileFormatError, InputError
 
 GRAPH = nf.datasets.dcsbm(2500, 3, 6.0, alpha=3.0, random_state=0).relation  # with isolates, and several blocks of rows
