@@ -88,6 +88,9 @@ PAGES = (
     Page("Compressed tables in a news classifier", "anchor_news", "anchor_news.py --wordnet FOLDER", anchor_news),
     Page("Compressed tables in a language model", "anchor_language", "anchor_language.py", anchor_language),
     Page("Compressed word vectors", "compress", "compress.py --cache FOLDER", compress),
+    Page("Cold start", "compile", "compile.py", cold_start),
+    Page("From a call to its formula", "hops", "hops.py --write now", hops),
+    Page("Speed against the version before", "against", "against.py FOLDER", against),
     Page("Transforming new rows", "transform", "transform.py", anything, may_be_missing=True),
     Page("Relations larger than memory", "mapped", "mapped.py", anything, may_be_missing=True),
 )

@@ -93,7 +93,18 @@ class RelatedPairs:
         return f"<RelatedPairs of {self.n_objects} objects, {self.n_pairs} pairs>"
 
     def of(self, rows: Tensor) -> tuple[Tensor, Tensor]:
-        """Return the pairs of some rows: places in ``rows``, and the rows that they are related to."""
+        """Return the pairs of some rows.
+
+        Parameters
+        ----------
+        rows : int64 tensor of shape (n,)
+            Rows of the table.
+
+        Returns
+        -------
+        (int64 tensor, int64 tensor), of shape (number of pairs,)
+            Positions in ``rows``, ascending, and the rows that these are related to.
+        """
         if self._start.device != rows.device:
             self._start, self._others = self._start.to(rows.device), self._others.to(rows.device)
         low, high = (rows + step for step in (0, 1))
@@ -101,7 +112,18 @@ class RelatedPairs:
         return who, self._others[places]
 
     def with_anchors(self, anchor_ids: Tensor) -> Tensor:
-        """Return, in ascending order, u K + a for all objects u that are related to the object of anchor a."""
+        """Return the entries of T whose object is related to the object of their anchor.
+
+        Parameters
+        ----------
+        anchor_ids : int64 tensor of shape (K,)
+            The object of each anchor.
+
+        Returns
+        -------
+        int64 tensor
+            ``u K + a`` for object u and anchor a, ascending.
+        """
         anchors, objects = self.of(anchor_ids)
         return (objects * len(anchor_ids) + anchors).sort().values
 
