@@ -19,6 +19,7 @@ from _anchor_section import anchor_memory, anchor_steps
 from _common import PAGE, RESULTS, write_text
 from _compress_section import compress
 from _figures import figure1, figure2
+from _house_section import against, cold_start, hops
 from _map_sections import maps_floor, maps_grid, maps_growth, maps_noise, maps_per_point, maps_quality, maps_speed, mds
 from _mi_section import mutual_information
 from _nce_memory_section import nce_memory

@@ -249,7 +249,7 @@ def pair_sums(functions, Y, dims, parameters, charges, outs, start, stop):
     sums = np.empty(8)
     for i in range(start, stop):
         sums[:] = 0.0
-        first = np.int64(0)  # a literal has a type of its own, for which add_chunk would be compiled once more
+        first: Any = np.int64(0)  # a literal has a type of its own, for which add_chunk would be compiled once more
         while first < n:  # the point itself is stepped over
             if first == i:
                 first += 1
@@ -319,7 +319,7 @@ def pair_sums_any(functions, Y, dims, parameters, charges, outs, start, stop):  
     sums, buffers = np.empty((2, 1 + d)), np.empty((3, CHUNK), Y.dtype)
     for i in range(start, stop):
         sums[:] = 0.0
-        first = np.int64(0)
+        first: Any = np.int64(0)
         while first < n:
             if first == i:
                 first += 1
