@@ -20,7 +20,7 @@ from nearfar._core.checks import (
 )
 from nearfar._core.threads import even_bounds, run_blocks, single_threaded_blas
 from nearfar._core.vector import empty_aligned
-from nearfar.base import RelationEmbedder, as_relation, identity_of
+from nearfar.base import RelationEmbedder, identity_of
 from nearfar.callbacks import Trainer
 from nearfar.contracts import FarField, Floats
 from nearfar.edrep.solver import SCHEDULES, Ball, Problem, Sphere, State, has_converged, learning_rate, sweep
@@ -29,12 +29,12 @@ from nearfar.errors import InputError, NumericalError
 from nearfar.far.exact import Exact
 from nearfar.far.gaussian_mixture import GaussianMixture, spherical_kmeans
 from nearfar.far.softmax import far_field
+from nearfar.relations.matrix import Relation, as_relation
 from nearfar.relations.near import NearField, NearProduct, near_field
 
 if TYPE_CHECKING:
     from nearfar._core.ids import Ids
     from nearfar.embedding.vectors import Embedding
-    from nearfar.relations.matrix import Relation
 
 CONSTRAINTS = ("sphere", "ball")
 Rows = NDArray[np.int64]
