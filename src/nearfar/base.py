@@ -15,6 +15,7 @@ from nearfar._core.parameters import Parameters
 from nearfar.contracts import Floats
 from nearfar.embedding.files.content import jsonable
 from nearfar.relations.matrix import Relation
+from nearfar.relations.matrix import as_relation as as_relation  # for estimators of one's own
 
 if TYPE_CHECKING:
     from nearfar._core.ids import Ids
@@ -80,11 +81,6 @@ class RelationEmbedder(Parameters):
 
             name = type(self).__name__
             raise NotFittedError(f"{name}.{what}: {name} must be fitted; got an instance that is not. Call fit first.")
-
-
-def as_relation(relation: Any) -> Relation:
-    """Return a relation as it is, and make one from a matrix."""
-    return relation if isinstance(relation, Relation) else Relation.from_matrix(relation)
 
 
 # Frames in and out, as scikit-learn does it: names of columns, ``set_output``.

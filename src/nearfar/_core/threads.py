@@ -13,6 +13,7 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from queue import SimpleQueue
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -128,67 +129,87 @@ def even_bounds(n: int, block: int) -> NDArray[np.int64]:
     return np.arange(count + 1, dtype=np.int64) * n // max(count, 1)
 
 
-class _BlasLimit:
-    """Counts who needs single-threaded BLAS, so that overlapping users restore the setting once, at the end."""
-
-    def __init__(self) -> None:
-        self._lock, self._users = threading.Lock(), 0
-        self._limiter: object | None = None
-
-    def enter(self) -> None:
-        from threadpoolctl import threadpool_limits
-
-        with self._lock:
-            self._users += 1
-            if self._users == 1:
-                _release_openblas()
-                self._limiter = threadpool_limits(limits=1, user_api="blas")
-
-    def forked(self) -> None:
-        """In a child: nobody holds the lock. The users stay counted, since the forking thread may be one of them."""
-        self._lock = threading.Lock()
-
-    def leave(self) -> None:
-        with self._lock:
-            self._users -= 1
-            if self._users == 0 and self._limiter is not None:
-                _release_openblas()
-                self._limiter.restore_original_limits()  # type: ignore[attr-defined]
-                self._limiter = None
-                _release_openblas()
+# Who needs single-threaded BLAS is counted, so that overlapping users restore the setting once, at the end.
+_blas_lock = threading.Lock()
+_blas_users = 0
+_blas_limiter: Any = None
 
 
-def _release_openblas() -> None:
-    """Let this thread set OpenBLAS's limit: newer threadpoolctl keeps it to one thread, the others' calls do nothing.
-
-    Here one thread may set the limit and another one, the last to leave, take it back.
-    """
+@contextmanager
+def single_threaded_blas() -> Iterator[None]:
+    """Keep BLAS to one thread while kernels run on all processors; nested and concurrent uses are counted."""
+    global _blas_users, _blas_limiter
     import threadpoolctl
 
-    release = getattr(getattr(threadpoolctl, "OpenBLASController", None), "clear_controlling_thread", None)
-    if release is not None:
-        release(force=True)
-
-
-_blas_limit = _BlasLimit()
+    # Newer threadpoolctl lets only one thread set OpenBLAS's limit and ignores the others. Here one thread may set the
+    # limit and another one, the last to leave, take it back.
+    openblas = getattr(threadpoolctl, "OpenBLASController", None)
+    release = getattr(openblas, "clear_controlling_thread", lambda **_: None)
+    with _blas_lock:
+        _blas_users += 1
+        if _blas_users == 1:
+            release(force=True)
+            _blas_limiter = threadpoolctl.threadpool_limits(limits=1, user_api="blas")
+    try:
+        yield
+    finally:
+        with _blas_lock:
+            _blas_users -= 1
+            if _blas_users == 0 and _blas_limiter is not None:
+                release(force=True)
+                _blas_limiter.restore_original_limits()
+                _blas_limiter = None
+                release(force=True)
 
 
 def _after_fork_in_child() -> None:
-    # Another thread may have held a lock; it has stayed in the parent, like those of the pool.
-    global _lock, _pool
-    _lock, _pool = threading.Lock(), None
-    _blas_limit.forked()
+    # Another thread may have held a lock; it has stayed in the parent, like those of the pool. The users of BLAS stay
+    # counted, since the forking thread may be one of them.
+    global _lock, _pool, _blas_lock
+    _lock, _pool, _blas_lock = threading.Lock(), None, threading.Lock()
 
 
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_after_fork_in_child)
 
 
-@contextmanager
-def single_threaded_blas() -> Iterator[None]:
-    """Keep BLAS to one thread while kernels run on all processors; nested and concurrent uses are counted."""
-    _blas_limit.enter()
-    try:
-        yield
-    finally:
-        _blas_limit.leave()
+SUM_BLOCK = 4096
+"""Rows that one BLAS call of a sum takes: long enough for speed, and 4096 x 32 float32 still fit the L2 cache."""
+
+
+def ordered_sum(
+    n: int, size: int, add: Callable[[int, int, NDArray[np.float64]], object], n_jobs: int
+) -> NDArray[np.float64]:
+    """Sum over row blocks on several threads, with the same bits for any number of them.
+
+    Parameters
+    ----------
+    n : int
+        Number of rows.
+    size : int
+        Length of the sum.
+    add : callable
+        ``add(start, stop, total)`` adds the part of rows ``start`` to ``stop`` to ``total``, shape (size,).
+    n_jobs : int
+        Number of threads.
+
+    Returns
+    -------
+    ndarray of float64, shape (size,)
+    """
+    # Which rows share a partial sum follows from n and size alone; all partial sums together stay under 128 MiB,
+    # or four of them where a single one is larger than a quarter of that.
+    n_parts = min(64, max(4, 2**24 // max(size, 1)))
+    bounds = even_bounds(n, max(SUM_BLOCK, -(-n // n_parts)))
+    partial = np.zeros((len(bounds) - 1, size))
+
+    def task(part: int, start: int, stop: int) -> None:
+        for first in range(start, stop, SUM_BLOCK):
+            add(first, min(first + SUM_BLOCK, stop), partial[part])
+
+    with single_threaded_blas():
+        run_blocks(task, bounds, n_jobs)
+    total = np.zeros(size)
+    for part in partial:
+        total += part
+    return total

@@ -20,7 +20,7 @@ from nearfar._core.checks import (
 )
 from nearfar._core.threads import even_bounds, run_blocks, single_threaded_blas
 from nearfar._core.vector import empty_aligned
-from nearfar.base import RelationEmbedder, as_relation, identity_of
+from nearfar.base import RelationEmbedder, identity_of
 from nearfar.callbacks import Trainer
 from nearfar.contracts import FarField, Floats
 from nearfar.edrep.solver import SCHEDULES, Ball, Problem, Sphere, State, has_converged, learning_rate, sweep
@@ -29,13 +29,12 @@ from nearfar.errors import InputError, NumericalError
 from nearfar.far.exact import Exact
 from nearfar.far.gaussian_mixture import GaussianMixture, spherical_kmeans
 from nearfar.far.softmax import far_field
+from nearfar.relations.matrix import Relation, as_relation
 from nearfar.relations.near import NearField, NearProduct, near_field
 
 if TYPE_CHECKING:
     from nearfar._core.ids import Ids
     from nearfar.embedding.vectors import Embedding
-    from nearfar.relations.matrix import Relation
-    from nearfar.relations.operators import LinearOperator
 
 CONSTRAINTS = ("sphere", "ball")
 Rows = NDArray[np.int64]
@@ -236,23 +235,15 @@ class EDRep(RelationEmbedder):
         check_real("EDRep", "tol", self.tol, low=0)
         check_integer("EDRep", "verbose", self.verbose, low=0)
         n_jobs = check_n_jobs("EDRep", self.n_jobs)
-        # The relation P, its row sums r and the prior p0, of those that have a relation.
-        two_sided, gradient = self._is_two_sided(rel), self._gradient(rel)
-        P, kept = self._without_isolates(rel, two_sided)
-        r = P.row_sums
-        present = P.column_sums > 0 if two_sided else (P.column_sums > 0) | (r > 0)
-        n_active = int(present.sum())
-        if self.n_clusters > n_active:
-            raise InputError("EDRep", "n_clusters", f"at most {n_active}, the objects with a relation", self.n_clusters)
-        p0 = self._prior(rel, kept, present)
-        if two_sided:
-            near: NearField = NearProduct(P, n_jobs=n_jobs)
-            near_other = NearProduct(P, transposed=True, n_jobs=n_jobs)
-        else:
-            near = near_field(P, both=gradient != "forward", n_jobs=n_jobs, scratch=gradient == "full")
-            near_other = None
-        problem = Problem(near, near_other, r, p0, gradient)
-        far = self._far_field(gradient)
+        problem, kept, present = self._problem(rel, n_jobs)
+        near, near_other, r, p0 = problem.near, problem.near_other, problem.r, problem.p0
+        n_active = int(present[-1].sum())
+        far = far_field(self.far, owner="EDRep")
+        if self.n_clusters > 1 and self.far != "gaussian-mixture":
+            raise InputError("EDRep", "n_clusters", "1 unless far='gaussian-mixture'", self.n_clusters)
+        if problem.gradient == "full" and not hasattr(far, "other_side"):
+            expected = "one that knows the gradient of the others (gaussian-mixture, exact, noise)"
+            raise InputError("EDRep", "far", expected, self.far, "Or choose gradient='paper'.")
         sphere = Sphere() if check_choice("EDRep", "constraint", self.constraint, CONSTRAINTS) == "sphere" else Ball()
         with (
             Trainer(
@@ -270,8 +261,9 @@ class EDRep(RelationEmbedder):
                 state = self._start(rel, kept, present, sphere, rng, n_jobs)
             else:
                 state = State.restored(*trainer.resume(resume, _HINT))
-                state.check_size(resume, len(r), two_sided)
+                state.check_size(resume, len(r), near_other is not None)
             while True:  # with several clusters twice: the second time with a mixture over the clusters of the first
+                others = state.X if state.Y is None else state.Y
                 if state.labels is not None:
                     far = GaussianMixture(int(state.labels.max()) + 1, state.labels)
                 for epoch in range(state.epoch, self.n_epochs):
@@ -279,8 +271,8 @@ class EDRep(RelationEmbedder):
                         break  # under a falling rate the steps die out by themselves: small progress says nothing
                     rate = learning_rate(self.schedule, self.learning_rate, epoch, self.n_epochs, state.losses)
                     moving = state.Y is None and getattr(far, "keeps_others", True)  # while rows still ask about them
-                    far.prepare(state.X.copy() if moving else state.others, n_active, state.rng, n_jobs)
-                    near.prepare(state.others)
+                    far.prepare(others.copy() if moving else others, n_active, state.rng, n_jobs)
+                    near.prepare(others)
                     if near_other is not None:
                         near_other.prepare(state.X)
                     loss = sweep(problem, state, far, sphere, rate, n_jobs) / float(r.sum())
@@ -296,18 +288,18 @@ class EDRep(RelationEmbedder):
                         break
                 if self.n_clusters == 1 or state.labels is not None or trainer.stopped:
                     break
-                labels = spherical_kmeans(state.others, self.n_clusters, rng=state.rng, n_jobs=n_jobs).labels
+                labels = spherical_kmeans(others, self.n_clusters, rng=state.rng, n_jobs=n_jobs).labels
                 state = self._start(rel, kept, present, sphere, state.rng, n_jobs)
-                state.labels = np.where(present, labels, -1)
+                state.labels = np.where(present[-1], labels, -1)
             del near, near_other, problem  # their memory, before the vectors are spread over all rows
-            self._keep(rel, kept, present, p0, state, far, n_jobs)
+            self._keep(rel, kept, present[-1], p0, state, far, n_jobs)
         return self
 
     def _keep(
         self, rel: Relation, kept: Rows | None, present: Mask, p0: Floats, state: State, far: FarField, n_jobs: int
     ) -> None:
         """Set the attributes of a fit, and what ``far_check_`` and ``transform`` need."""
-        others = state.others
+        others = state.X if state.Y is None else state.Y
         n_active = int(present.sum())
         far.prepare(others, n_active, state.rng, n_jobs)
         r = rel.operator.row_sums if kept is None else rel.operator.row_sums[kept]
@@ -337,119 +329,116 @@ class EDRep(RelationEmbedder):
             copy.copy(far), prior.astype(np.float64), None if present.all() else present, self.constraint == "sphere"
         )
 
-    def _is_two_sided(self, rel: Relation) -> bool:
-        """Return whether rows and columns get vectors of their own."""
-        if self.two_sided is None:
-            return not rel.is_square
-        two_sided = check_flag("EDRep", "two_sided", self.two_sided)
-        if not two_sided and not rel.is_square:
-            got = f"False for {rel.shape[0]} rows and {rel.shape[1]} columns of different ids"
-            raise InputError("EDRep", "two_sided", "True or None where the relation is not square", got)
-        return two_sided
+    def _variant(self, rel: Relation) -> tuple[bool, str]:
+        """Return whether rows and columns get vectors of their own, and the gradient that ``"auto"`` stands for.
 
-    def _gradient(self, rel: Relation) -> str:
-        """Return the gradient variant that ``"auto"`` stands for (docs/decisions, "The default gradient")."""
-        gradient = check_choice("EDRep", "gradient", self.gradient, GRADIENTS)
-        if gradient != "auto":
-            return gradient
-        return "forward" if rel.operator.is_undirected else "paper"
-
-    def _far_field(self, gradient: str) -> FarField:
-        """Return the far field of the (first) fit."""
-        far = far_field(self.far, owner="EDRep")
-        if self.n_clusters > 1 and self.far != "gaussian-mixture":
-            raise InputError("EDRep", "n_clusters", "1 unless far='gaussian-mixture'", self.n_clusters)
-        if gradient == "full" and not hasattr(far, "other_side"):
-            expected = "one that knows the gradient of the others (gaussian-mixture, exact, noise)"
-            raise InputError("EDRep", "far", expected, self.far, "Or choose gradient='paper'.")
-        return far
-
-    def _without_isolates(self, rel: Relation, two_sided: bool) -> tuple[LinearOperator, Rows | None]:
-        """Return the operator of those that have a relation, and which rows these are; None for all.
-
-        The others would only cost time and cache.
-
-        All are kept where there are two sides, factors that do not allow it cheaply, or so few isolates that a copy of
-        the column numbers needs more memory than their vectors. What is left in then has zero vectors, which no sum
-        notices.
+        See docs/decisions, "The default gradient".
         """
-        P = rel.operator
-        if self.n_components > min(P.shape):
-            expected = f"at most {min(P.shape)}, the number of objects of the smaller side"
-            raise InputError("EDRep", "n_components", expected, self.n_components)
-        n, n_isolates = P.shape[0], rel.isolates.size
-        saved = n_isolates * self.n_components * 4 * 3  # three blocks at least
-        if not n_isolates or two_sided or saved < P.nnz * 4 + n * 24 or getattr(self.far, "labels", None) is not None:
-            return P, None
-        smaller = P.without(rel.isolates)
-        return (P, None) if smaller is None else (smaller, np.delete(np.arange(n), rel.isolates))
+        two_sided = not rel.is_square
+        if self.two_sided is not None:
+            two_sided = check_flag("EDRep", "two_sided", self.two_sided)
+            if not two_sided and not rel.is_square:
+                got = f"False for {rel.shape[0]} rows and {rel.shape[1]} columns of different ids"
+                raise InputError("EDRep", "two_sided", "True or None where the relation is not square", got)
+        gradient = check_choice("EDRep", "gradient", self.gradient, GRADIENTS)
+        if gradient == "auto":
+            gradient = "forward" if rel.operator.is_undirected else "paper"
+        return two_sided, gradient
 
-    def _prior(self, rel: Relation, kept: Rows | None, present: Mask) -> NDArray[np.float64]:
-        """Return p0 of those that take part: sum 1, zero where absent; or all zero."""
+    def _problem(self, rel: Relation, n_jobs: int) -> tuple[Problem, Rows | None, list[Mask]]:
+        """Return what is minimised, which rows take part (None for all), and of each side who has a relation.
+
+        Isolates would only cost time and cache. They are kept where there are two sides, factors that do not allow it
+        cheaply, or so few isolates that a copy of the column numbers needs more memory than their vectors. What is
+        left in then has zero vectors, which no sum notices.
+        """
+        two_sided, gradient = self._variant(rel)
+        P, kept = rel.operator, None
+        (n, m), d = P.shape, self.n_components
+        if d > min(n, m):
+            expected = f"at most {min(n, m)}, the number of objects of the smaller side"
+            raise InputError("EDRep", "n_components", expected, d)
+        saved = rel.isolates.size * d * 4 * 3  # three blocks at least
+        if saved and not two_sided and saved >= P.nnz * 4 + n * 24 and getattr(self.far, "labels", None) is None:
+            smaller = P.without(rel.isolates)
+            if smaller is not None:
+                P, kept = smaller, np.delete(np.arange(n), rel.isolates)
+        r = P.row_sums
+        present = [r > 0, P.column_sums > 0] if two_sided else [(P.column_sums > 0) | (r > 0)]
+        if self.n_clusters > present[-1].sum():
+            expected = f"at most {present[-1].sum()}, the objects with a relation"
+            raise InputError("EDRep", "n_clusters", expected, self.n_clusters)
+
+        # The prior p0: sum 1, zero for columns without a relation; or all zero.
         prior: Any = self.p0
         if isinstance(prior, (int, float)) and prior == 0:
-            return np.zeros(present.size)
-        m = rel.operator.shape[1]
-        try:
-            p0: NDArray[np.float64] = np.ones(m) if prior is None else np.asarray(prior, dtype=np.float64)
-        except (TypeError, ValueError):
-            p0 = np.empty(())
-        if p0.ndim == 0:
-            raise InputError("EDRep", "p0", f"0, or an array of shape ({m},)", prior)
-        if p0.shape != (m,):
-            raise InputError("EDRep", "p0", f"of shape ({m},), one number per column", f"shape {p0.shape}")
-        p0 = np.where(present, p0 if kept is None else p0[kept], 0.0)
-        if not (np.isfinite(p0).all() and (p0 >= 0).all() and p0.sum() > 0):
-            raise InputError("EDRep", "p0", "finite, >= 0, and positive for some object with a relation", prior)
-        p0 /= p0.sum()
-        return p0
+            p0 = np.zeros(P.shape[1])
+        else:
+            try:
+                p0 = np.ones(m) if prior is None else np.asarray(prior, dtype=np.float64)
+            except (TypeError, ValueError):
+                p0 = np.empty(())
+            if p0.ndim == 0:
+                raise InputError("EDRep", "p0", f"0, or an array of shape ({m},)", prior)
+            if p0.shape != (m,):
+                raise InputError("EDRep", "p0", f"of shape ({m},), one number per column", f"shape {p0.shape}")
+            p0 = np.where(present[-1], p0 if kept is None else p0[kept], 0.0)
+            if not (np.isfinite(p0).all() and (p0 >= 0).all() and p0.sum() > 0):
+                raise InputError("EDRep", "p0", "finite, >= 0, and positive for some object with a relation", prior)
+            p0 /= p0.sum()
+
+        if two_sided:
+            near: NearField = NearProduct(P, n_jobs=n_jobs)
+            near_other = NearProduct(P, transposed=True, n_jobs=n_jobs)
+        else:
+            near = near_field(P, both=gradient != "forward", n_jobs=n_jobs, scratch=gradient == "full")
+            near_other = None
+        return Problem(near, near_other, r, p0, gradient), kept, present
 
     def _start(
-        self, rel: Relation, kept: Rows | None, present: Mask, sphere: Sphere, rng: np.random.Generator, n_jobs: int
+        self,
+        rel: Relation,
+        kept: Rows | None,
+        present: list[Mask],
+        sphere: Sphere,
+        rng: np.random.Generator,
+        n_jobs: int,
     ) -> State:
-        """Return where the fit starts: random vectors, or those of ``init``; zero where there is no relation."""
-        two_sided = self._is_two_sided(rel)
-        init, context_init = self.init, None
-        if two_sided and isinstance(init, tuple):
-            init, context_init = init
-        elif hasattr(init, "context_vectors"):
-            context_init = init
-        X = sphere.project(self._start_of_side(init, rel.row_ids, kept, rng, n_jobs))
-        if not two_sided:
-            X[~present] = 0
-            return State(X=X, Y=None, rng=rng)
-        X[rel.row_sums == 0] = 0
-        Y = sphere.project(self._start_of_side(context_init, rel.column_ids, None, rng, n_jobs, context=True))
-        Y = Y.astype(X.dtype, copy=False)
-        Y[~present] = 0
-        return State(X=X, Y=Y, rng=rng)
+        """Return where the fit starts: ``init``, an array or what an Embedding knows by id.
 
-    def _start_of_side(
-        self, init: Any, ids: Ids, kept: Rows | None, rng: np.random.Generator, n_jobs: int, *, context: bool = False
-    ) -> Floats:
-        """Return a start for one side: an array, or what an Embedding knows by id; random where these are 0 or None."""
-        n, d = len(ids) if kept is None else len(kept), self.n_components
-        if init is None:
-            return Sphere().start(n, d, rng, n_jobs)
-        if not hasattr(init, "vectors"):
-            array = check_matrix("EDRep", "init", init, rows=len(ids), columns=d)
-            rows = np.arange(n) if kept is None else kept
-            array = np.take(array, rows, axis=0, out=empty_aligned((n, d), array.dtype), mode="clip")
-            unknown = np.flatnonzero(~array.any(axis=1))  # a vector of zeros has no direction in which to move
-            array[unknown] = Sphere().start(unknown.size, d, rng, n_jobs)
-            return array
-        X = Sphere().start(n, d, rng, n_jobs)
-        known, vectors = init.ids, init.vectors
-        if context and init.context_vectors is not None and init.context_ids is not None:
-            known, vectors = init.context_ids, init.context_vectors
-        if vectors.shape[1] != d:
-            raise InputError("EDRep", "init", f"of {d} columns, as n_components says", f"{vectors.shape[1]} columns")
-        rows = known.rows(ids if kept is None else ids.take(kept))
-        found = np.flatnonzero(rows >= 0)
-        known_vectors = vectors[rows[found]]
-        useful = known_vectors.any(axis=1)  # what was an isolate then may have relations now: it starts at random
-        X[found[useful]] = known_vectors[useful]
-        return X
+        Random where that has nothing, or zeros, which have no direction in which to move; zero without a relation.
+        """
+        inits = (self.init, self.init if hasattr(self.init, "context_vectors") else None)
+        if len(present) == 2 and isinstance(self.init, tuple):
+            inits = self.init
+        sides: list[Floats] = []
+        for init, ids, related in zip(inits, (rel.row_ids, rel.column_ids), present, strict=False):
+            n, d = len(related), self.n_components
+            if init is None or hasattr(init, "vectors"):
+                X: Floats = Sphere().start(n, d, rng, n_jobs)
+            else:
+                array = check_matrix("EDRep", "init", init, rows=len(ids), columns=d)
+                rows = np.arange(n) if kept is None else kept
+                X = np.take(array, rows, axis=0, out=empty_aligned((n, d), array.dtype), mode="clip")
+                unknown = np.flatnonzero(~X.any(axis=1))
+                X[unknown] = Sphere().start(unknown.size, d, rng, n_jobs)
+            if hasattr(init, "vectors"):
+                known, vectors = init.ids, init.vectors
+                if sides and init.context_vectors is not None and init.context_ids is not None:
+                    known, vectors = init.context_ids, init.context_vectors
+                if vectors.shape[1] != d:
+                    expected = f"of {d} columns, as n_components says"
+                    raise InputError("EDRep", "init", expected, f"{vectors.shape[1]} columns")
+                rows = known.rows(ids if kept is None else ids.take(kept))
+                found = np.flatnonzero(rows >= 0)
+                known_vectors = vectors[rows[found]]
+                useful = known_vectors.any(axis=1)  # what was an isolate then may have relations now
+                X[found[useful]] = known_vectors[useful]
+            sphere.project(X)
+            X[~related] = 0
+            sides.append(X)
+        X, Y = sides[0], sides[1].astype(sides[0].dtype, copy=False) if len(sides) == 2 else None
+        return State(X=X, Y=Y, rng=rng)
 
     def transform(self, P_new: Any) -> NDArray[np.floating[Any]]:
         """Return vectors for new rows; everything that was fitted stays as it is.
@@ -534,7 +523,7 @@ class EDRep(RelationEmbedder):
         """
         self._check_fitted("grow")
         rel = as_relation(relation)
-        if self._is_two_sided(rel) != (self.context_embedding_ is not None):
+        if self._variant(rel)[0] != (self.context_embedding_ is not None):
             raise InputError("EDRep.grow", "relation", "of as many sides as that of the fit", f"shape {rel.shape}")
         start = self._start_of_growth(rel, check_n_jobs("EDRep", self.n_jobs))
         params = self.get_params(deep=False)
@@ -619,8 +608,8 @@ class EDRep(RelationEmbedder):
         """
         rel = as_relation(relation)
         n, m = rel.shape
-        gradient = self._gradient(rel)
-        if self._is_two_sided(rel):
+        two_sided, gradient = self._variant(rel)
+        if two_sided:
             blocks = 2 * (n + m) + rel.operator.scratch_arrays() * max(n, m) + (m if gradient == "full" else 0)
         else:
             near = near_field(rel.operator, both=gradient != "forward", n_jobs=1, scratch=gradient == "full")

@@ -66,11 +66,6 @@ class State:
     sums: Floats | None = None
     labels: NDArray[np.integer[Any]] | None = None
 
-    @property
-    def others(self) -> Floats:
-        """The vectors that the rows are compared with."""
-        return self.X if self.Y is None else self.Y
-
     def snapshot(self) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
         """Return the arrays, not copied, and the plain facts from which ``restored`` makes the same state."""
         arrays: dict[str, Any] = {"X": self.X, "Y": self.Y, "sums": self.sums, "labels": self.labels}
@@ -107,25 +102,26 @@ def sweep(problem: Problem, state: State, far: FarField, solver: Solver, rate: f
     two sides both gradients are taken before either side moves.
     """
     X, Y, r, p0 = state.X, state.Y, problem.r, problem.p0
-    others = state.others
+    others = X if Y is None else Y
     both = Y is None and problem.gradient != "forward"  # whether the rows are others, too, as in eq. (6)
     zeros = np.zeros(max(len(X), len(others)))
-    weights = np.stack((p0, r)) if Y is None else r[None]
-    other_weights = p0[None]
-    if state.sums is None:
-        state.sums = _weighted_sums(weights, X)
-        if Y is not None:
-            state.sums = np.concatenate((_weighted_sums(other_weights, Y), state.sums))
+    # Blocks of as many rows as keep x, pull and force in the second-level cache.
+    block_size = int(np.clip(2**16 // X.shape[1], 128, 8192))
+    bounds, other_bounds = even_bounds(len(X), block_size), even_bounds(len(others), block_size)
+    weights = (np.stack((p0, r)) if Y is None else r[None]).astype(X.dtype)
+    other_weights = p0[None].astype(X.dtype)
+    if state.sums is None:  # in the first epoch; later ones find those that the steps before them left
+        sides = [(weights, X, bounds)] if Y is None else [(other_weights, Y, other_bounds), (weights, X, bounds)]
+        products = [[w[:, a:b] @ V[a:b] for a, b in pairwise(limits.tolist())] for w, V, limits in sides]
+        state.sums = np.concatenate([np.sum(side, axis=0, dtype=np.float64) for side in products]).astype(X.dtype)
     sums = (state.sums[0], state.sums[1])
     transposed: Floats | None = None
     if problem.gradient == "full":  # the gradient of sum_i r_i log Z_i in the others, which eq. (6) drops
         transposed = problem.near.scratch(others.shape)
         transposed[:] = 0
         far.other_side(X, r, others, transposed, n_jobs)  # type: ignore[attr-defined]  # checked before
-    bounds, other_bounds = _row_blocks(X), _row_blocks(others)
     losses, parts = np.empty((len(bounds) - 1, 3)), np.empty((len(bounds) - 1, len(weights), X.shape[1]))
     other_parts = np.empty((len(other_bounds) - 1, 1, X.shape[1]))
-    weights, other_weights = weights.astype(X.dtype), other_weights.astype(X.dtype)
 
     def move_rows(block: int, start: int, stop: int) -> None:
         x, pull = X[start:stop], problem.near.block(start, stop)
@@ -155,18 +151,6 @@ def sweep(problem: Problem, state: State, far: FarField, solver: Solver, rate: f
         state.sums = np.concatenate((other_parts.sum(axis=0).astype(X.dtype), state.sums))
     near, far_sum, prior = losses.sum(axis=0)
     return float(far_sum + prior - (near / 2 if both else near))
-
-
-def _row_blocks(X: Floats) -> NDArray[np.int64]:
-    """Return the blocks of a sweep: as many rows as keep x, pull and force in the second-level cache."""
-    return even_bounds(len(X), int(np.clip(2**16 // X.shape[1], 128, 8192)))
-
-
-def _weighted_sums(weights: NDArray[np.float64], X: Floats) -> Floats:
-    """Return ``weights @ X``, summed block by block as a sweep does."""
-    bounds = _row_blocks(X).tolist()
-    parts = [weights[:, a:b].astype(X.dtype) @ X[a:b] for a, b in pairwise(bounds)]
-    return np.array(parts, np.float64).sum(axis=0).astype(X.dtype)
 
 
 # Learning rates over the epochs, and when to stop.

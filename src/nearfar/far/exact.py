@@ -7,7 +7,7 @@ maximum, the sum and the pull of each row are kept, rescaled when the maximum gr
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -275,10 +275,7 @@ class Noise(FarPart):
         add_other_side(X, r, Y[rows], out, rows, n_jobs)
 
 
-# What several far fields use: the others without the absent ones, sums in a fixed order.
-
-# Rows that one BLAS call of a sum takes: long enough for speed, and 4096 x 32 float32 still fit the L2 cache.
-BLOCK = 4096
+# What several far fields use.
 
 
 @dataclass(frozen=True)
@@ -299,7 +296,8 @@ class Others:
     @classmethod
     def of(cls, owner: str, vectors: Floats, n_active: int) -> Others:
         """Take all rows when ``n_active`` is their number, otherwise those that are not zero."""
-        check_n_active(owner, vectors, n_active)
+        if not 1 <= n_active <= len(vectors):
+            raise InputError(owner, "n_active", f"in [1, {len(vectors)}], the number of others", n_active)
         if n_active == len(vectors):
             return cls(vectors, None)
         active: NDArray[np.bool_] = np.any(vectors, axis=1)
@@ -327,47 +325,3 @@ class Others:
         if self.active is None:
             return np.arange(len(self.vectors), dtype=np.int64)
         return np.flatnonzero(self.active)
-
-
-def check_n_active(owner: str, vectors: Floats, n_active: int) -> None:
-    """Refuse a count of present objects that is impossible."""
-    if not 1 <= n_active <= len(vectors):
-        raise InputError(owner, "n_active", f"in [1, {len(vectors)}], the number of others", n_active)
-
-
-def ordered_sum(
-    n: int, size: int, add: Callable[[int, int, NDArray[np.float64]], object], n_jobs: int
-) -> NDArray[np.float64]:
-    """Sum over row blocks on several threads, with the same bits for any number of them.
-
-    Parameters
-    ----------
-    n : int
-        Number of rows.
-    size : int
-        Length of the sum.
-    add : callable
-        ``add(start, stop, total)`` adds the part of rows ``start`` to ``stop`` to ``total``, shape (size,).
-    n_jobs : int
-        Number of threads.
-
-    Returns
-    -------
-    ndarray of float64, shape (size,)
-    """
-    # Which rows share a partial sum follows from n and size alone; all partial sums together stay under 128 MiB,
-    # or four of them where a single one is larger than a quarter of that.
-    n_parts = min(64, max(4, 2**24 // max(size, 1)))
-    bounds = even_bounds(n, max(BLOCK, -(-n // n_parts)))
-    partial = np.zeros((len(bounds) - 1, size))
-
-    def task(part: int, start: int, stop: int) -> None:
-        for first in range(start, stop, BLOCK):
-            add(first, min(first + BLOCK, stop), partial[part])
-
-    with single_threaded_blas():
-        run_blocks(task, bounds, n_jobs)
-    total = np.zeros(size)
-    for part in partial:
-        total += part
-    return total

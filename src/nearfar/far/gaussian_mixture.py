@@ -21,11 +21,11 @@ from numpy.typing import NDArray
 
 from nearfar._core.checks import check_integer, check_matrix, check_random_state
 from nearfar._core.jit import jit
-from nearfar._core.threads import even_bounds, run_blocks, single_threaded_blas
+from nearfar._core.threads import SUM_BLOCK, even_bounds, ordered_sum, run_blocks, single_threaded_blas
 from nearfar._core.vector import FAST
 from nearfar.contracts import Floats
 from nearfar.errors import InputError, NearfarWarning
-from nearfar.far.exact import BLOCK, FarPart, check_n_active, ordered_sum
+from nearfar.far.exact import FarPart
 
 Labels = NDArray[np.integer[Any]]
 
@@ -103,14 +103,26 @@ class GaussianMixture(FarPart):
             ``labels`` of another length, or more clusters than present objects.
         """
         owner = "GaussianMixture.prepare"
-        check_n_active(owner, Y, n_active)
-        labels = None
+        m, d = Y.shape
+        if not 1 <= n_active <= m:
+            raise InputError(owner, "n_active", f"in [1, {m}], the number of others", n_active)
+        labels, counts = None, np.array([n_active])
         if self.n_clusters > 1 or self.labels is not None:
             labels = self._labels_of(owner, Y, n_active, rng, n_jobs)
-        counts, sums, outer = moments(Y, labels, n_jobs)
-        if labels is None:
-            counts[0] = n_active
-        self._set_components(counts, sums, outer, labels)
+            counts = np.bincount(labels[labels >= 0])
+        k = len(counts)
+
+        # The sums of y and of y yᵀ over each cluster: products in the dtype of Y, added up in float64.
+        def add(start: int, stop: int, total: NDArray[np.float64]) -> None:
+            block = Y[start:stop]
+            for cluster, rows in [(0, slice(None))] if labels is None else _clusters(labels[start:stop]):
+                members = block[rows]
+                total[: k * d].reshape(k, d)[cluster] += np.ones(len(members), Y.dtype) @ members
+                # The same array on both sides: BLAS then forms one triangle only.
+                total[k * d :].reshape(k, d, d)[cluster] += members.T @ members
+
+        total = ordered_sum(m, k * (d + d * d), add, n_jobs)
+        self._set_components(counts, total[: k * d].reshape(k, d), total[k * d :].reshape(k, d, d), labels)
 
     def set_moments(self, counts: NDArray[np.float64], sums: NDArray[np.float64], outer: NDArray[np.float64]) -> None:
         """Take sums that the caller accumulated itself, in place of ``prepare``.
@@ -126,7 +138,7 @@ class GaussianMixture(FarPart):
         """
         self._set_components(counts, sums, outer, None if self.labels is None else np.asarray(self.labels))
 
-    def _set_components(self, counts: Floats, sums: Floats, outer: Floats, labels: Labels | None) -> None:
+    def _set_components(self, counts: NDArray[Any], sums: Floats, outer: Floats, labels: Labels | None) -> None:
         present = np.flatnonzero(np.asarray(counts) > 0)
         if labels is not None and len(present) < len(counts):  # labels that nobody bears are no components
             position = np.full(len(counts) + 1, -1)  # the last entry serves label -1
@@ -164,7 +176,7 @@ class GaussianMixture(FarPart):
         force : ndarray of the dtype of X, C-contiguous, shape (b, d), or None
             Written: d log Z_i / d x_i = ``sum_a w_ia (mu_a + Omega_a x_i)``, w the components' shares of Z_i.
         """
-        components: Components = self._prepared()
+        components: Components = self._state or self._prepared()  # which says that nothing is prepared
         if X.dtype not in components.cast:
             components.cast[X.dtype] = (components.means.astype(X.dtype), components.covariances.astype(X.dtype))
         if not X.flags.writeable:  # the kernel would be compiled once more for it
@@ -220,7 +232,7 @@ class GaussianMixture(FarPart):
                 target[rows] += block[rows] @ matrices[cluster] + offsets[cluster]
 
         with single_threaded_blas():
-            run_blocks(add_gradient, even_bounds(len(Y), BLOCK), n_jobs)
+            run_blocks(add_gradient, even_bounds(len(Y), SUM_BLOCK), n_jobs)
 
     def _labels_of(self, owner: str, Y: Floats, n_active: int, rng: np.random.Generator, n_jobs: int) -> Labels:
         if self.labels is not None:
@@ -336,44 +348,6 @@ def mixture_force(
                 scale = X.dtype.type(1.0 / total[i - low])
                 for j in range(d):
                     force[i, j] *= scale
-
-
-def moments(
-    Y: Floats, labels: Labels | None, n_jobs: int
-) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
-    """Count the members of each cluster, and sum y and ``y yᵀ`` over them.
-
-    Products in the dtype of Y, sums over blocks of rows in float64 and in a fixed order.
-
-    Parameters
-    ----------
-    Y : ndarray, shape (m, d)
-        Vectors.
-    labels : ndarray of int, shape (m,), or None
-        Cluster of each row, negative for none; None puts all rows into one.
-    n_jobs : int
-        Number of threads.
-
-    Returns
-    -------
-    counts : ndarray of float64, shape (k,)
-    sums : ndarray of float64, shape (k, d)
-    outer : ndarray of float64, shape (k, d, d)
-    """
-    m, d = Y.shape
-    k = 1 if labels is None else int(labels.max()) + 1
-
-    def add(start: int, stop: int, total: NDArray[np.float64]) -> None:
-        block = Y[start:stop]
-        for cluster, rows in [(0, slice(None))] if labels is None else _clusters(labels[start:stop]):
-            members = block[rows]
-            total[: k * d].reshape(k, d)[cluster] += np.ones(len(members), Y.dtype) @ members
-            # The same array on both sides: BLAS then forms one triangle only.
-            total[k * d :].reshape(k, d, d)[cluster] += members.T @ members
-
-    total = ordered_sum(m, k * (d + d * d), add, n_jobs)
-    counts = np.array([m]) if labels is None else np.bincount(labels[labels >= 0], minlength=k)
-    return counts.astype(np.float64), total[: k * d].reshape(k, d), total[k * d :].reshape(k, d, d)
 
 
 def _clusters(labels: Labels) -> list[tuple[int, Any]]:
@@ -497,7 +471,7 @@ def _inverse_norms(X: Floats, n_jobs: int) -> Floats:
         np.divide(1.0, norms, out=norms, where=norms > 0)
         scale[start:stop] = norms
 
-    run_blocks(task, even_bounds(len(X), BLOCK), n_jobs)
+    run_blocks(task, even_bounds(len(X), SUM_BLOCK), n_jobs)
     return scale
 
 

@@ -16,9 +16,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nearfar._core.checks import check_integer
-from nearfar._core.threads import even_bounds, run_blocks, single_threaded_blas
+from nearfar._core.threads import even_bounds, ordered_sum, run_blocks, single_threaded_blas
 from nearfar.contracts import Floats
-from nearfar.far.exact import FarPart, Others, ordered_sum
+from nearfar.far.exact import FarPart, Others
 
 _TILE_ENTRIES = 2**19  # of a tile of features, so that it stays near the cache
 

@@ -405,7 +405,7 @@ class Relation:
         """Bytes of the stored factors in memory; what is mapped from files does not count."""
         return self.operator.nbytes
 
-    @property
+    @cached_property
     def is_square(self) -> bool:
         """Whether rows and columns are the same objects in the same order."""
         return self.row_ids is self.column_ids or self.row_ids == self.column_ids
@@ -600,3 +600,8 @@ class Relation:
 
 def _ids_differ(left: Relation, right: Relation) -> str:
     return f"shapes {left.shape} and {right.shape} with different ids"
+
+
+def as_relation(relation: Any) -> Relation:
+    """Return a relation as it is, and make one from a matrix."""
+    return relation if isinstance(relation, Relation) else Relation.from_matrix(relation)

@@ -7,7 +7,8 @@ sweep: what later blocks need was copied or computed in ``prepare``.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any, Protocol
 
 import numpy as np
@@ -43,40 +44,35 @@ def near_field(operator: LinearOperator, *, both: bool, n_jobs: int, scratch: bo
     """
     walk = operator.as_walk()
     if walk is None or (both and not walk[0].symmetric):
-        return NearProduct(operator, both=both, n_jobs=n_jobs, scratch=scratch)
+        return NearProduct(operator, both=both, n_jobs=n_jobs, with_scratch=scratch)
     return NearWalk(*walk, both=both, n_jobs=n_jobs, scratch=scratch)
 
 
+@dataclass(eq=False)
 class NearProduct:
     """``P X`` (``Pᵀ X`` if ``transposed``; their sum if ``both``) of any operator, held as one array."""
 
-    def __init__(
-        self,
-        operator: LinearOperator,
-        *,
-        transposed: bool = False,
-        both: bool = False,
-        n_jobs: int = 1,
-        scratch: bool = False,
-    ) -> None:
-        self._operator, self._transposed, self._both, self._n_jobs = operator, transposed, both, n_jobs
-        self._workspace = Workspace()
-        self._pull: Floats = np.empty((0, 0))
-        self._with_scratch = scratch
+    operator: LinearOperator
+    transposed: bool = False
+    both: bool = False
+    n_jobs: int = 1
+    with_scratch: bool = False
+    _workspace: Workspace = field(default_factory=Workspace, init=False)
+    _pull: Floats = field(default_factory=partial(np.empty, (0, 0)), init=False)
 
     @property
     def n_arrays(self) -> int:
-        return 1 + self._with_scratch + self._operator.scratch_arrays()
+        return 1 + self.with_scratch + self.operator.scratch_arrays()
 
     def prepare(self, X: Floats) -> None:
-        shape = (self._operator.shape[self._transposed], X.shape[1])
+        shape = (self.operator.shape[self.transposed], X.shape[1])
         if self._pull.shape != shape:
             self._pull = empty_aligned(shape, X.dtype)
-        options = ProductOptions(transposed=self._transposed, n_jobs=self._n_jobs, workspace=self._workspace)
-        self._operator.apply(X, self._pull, options)
-        if self._both:
-            other = replace(options, base=self._pull, transposed=not self._transposed)
-            self._operator.apply(X, self._pull, other)
+        options = ProductOptions(transposed=self.transposed, n_jobs=self.n_jobs, workspace=self._workspace)
+        self.operator.apply(X, self._pull, options)
+        if self.both:
+            other = replace(options, base=self._pull, transposed=not self.transposed)
+            self.operator.apply(X, self._pull, other)
 
     def block(self, start: int, stop: int) -> Floats:
         return self._pull[start:stop]
