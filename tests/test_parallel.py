@@ -183,7 +183,7 @@ def _limited_into(queue):
 def test_a_child_forked_while_the_limit_of_blas_is_being_set_works():
     context = multiprocessing.get_context("fork")
     queue = context.Queue()
-    with _parallel._blas_limit._lock:
+    with _parallel._blas_lock:
         child = context.Process(target=_limited_into, args=(queue,))
         child.start()
     try:

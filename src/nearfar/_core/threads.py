@@ -13,6 +13,7 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from queue import SimpleQueue
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -128,33 +129,45 @@ def even_bounds(n: int, block: int) -> NDArray[np.int64]:
     return np.arange(count + 1, dtype=np.int64) * n // max(count, 1)
 
 
-class _BlasLimit:
-    """Counts who needs single-threaded BLAS, so that overlapping users restore the setting once, at the end."""
+_blas_lock = threading.Lock()
+_blas_users = 0
+_blas_limiter: Any = None
 
-    def __init__(self) -> None:
-        self._lock, self._users = threading.Lock(), 0
-        self._limiter: object | None = None
 
-    def enter(self) -> None:
-        from threadpoolctl import threadpool_limits
+def _after_fork_in_child() -> None:
+    # Another thread may have held a lock; it has stayed in the parent, like those of the pool. The users of one BLAS
+    # thread stay counted, since the forking thread may be one of them.
+    global _lock, _pool, _blas_lock
+    _lock, _pool, _blas_lock = threading.Lock(), None, threading.Lock()
 
-        with self._lock:
-            self._users += 1
-            if self._users == 1:
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork_in_child)
+
+
+@contextmanager
+def single_threaded_blas() -> Iterator[None]:
+    """Keep BLAS to one thread while kernels run on all processors.
+
+    Nested and concurrent uses are counted: the first one sets the limit, the last one takes it back.
+    """
+    global _blas_users, _blas_limiter
+    import threadpoolctl
+
+    with _blas_lock:
+        _blas_users += 1
+        if _blas_users == 1:
+            _release_openblas()
+            _blas_limiter = threadpoolctl.threadpool_limits(limits=1, user_api="blas")
+    try:
+        yield
+    finally:
+        with _blas_lock:
+            _blas_users -= 1
+            if _blas_users == 0 and _blas_limiter is not None:
                 _release_openblas()
-                self._limiter = threadpool_limits(limits=1, user_api="blas")
-
-    def forked(self) -> None:
-        """In a child: nobody holds the lock. The users stay counted, since the forking thread may be one of them."""
-        self._lock = threading.Lock()
-
-    def leave(self) -> None:
-        with self._lock:
-            self._users -= 1
-            if self._users == 0 and self._limiter is not None:
-                _release_openblas()
-                self._limiter.restore_original_limits()  # type: ignore[attr-defined]
-                self._limiter = None
+                _blas_limiter.restore_original_limits()
+                _blas_limiter = None
                 _release_openblas()
 
 
@@ -168,27 +181,3 @@ def _release_openblas() -> None:
     release = getattr(getattr(threadpoolctl, "OpenBLASController", None), "clear_controlling_thread", None)
     if release is not None:
         release(force=True)
-
-
-_blas_limit = _BlasLimit()
-
-
-def _after_fork_in_child() -> None:
-    # Another thread may have held a lock; it has stayed in the parent, like those of the pool.
-    global _lock, _pool
-    _lock, _pool = threading.Lock(), None
-    _blas_limit.forked()
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_after_fork_in_child)
-
-
-@contextmanager
-def single_threaded_blas() -> Iterator[None]:
-    """Keep BLAS to one thread while kernels run on all processors; nested and concurrent uses are counted."""
-    _blas_limit.enter()
-    try:
-        yield
-    finally:
-        _blas_limit.leave()
