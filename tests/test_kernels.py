@@ -109,7 +109,7 @@ def test_compiled_is_plain(kernel, dtype):
     f = np.concatenate([F, np.random.default_rng(1).random(100) * 60]).astype(dtype)
     out = np.empty((3, len(f)), dtype)
     found = compiled_kernel(kernel)
-    bind(_all_of, found.functions)(found.typed(dtype), f, out)
+    bind(_all_of, found.functions)(tuple(map(dtype, found.parameters)), f, out)
     exact = f.astype(np.float64)
     w = kernel.weight(exact)
     single = dtype == np.float32

@@ -260,10 +260,6 @@ class CompiledKernel(NamedTuple):
     steepness: float
     heaviness: float
 
-    def typed(self, dtype: Any) -> tuple[Any, ...]:
-        """Return the parameters in the type of the positions."""
-        return tuple(np.dtype(dtype).type(value) for value in self.parameters)
-
     def log_weight(self, f: Floats) -> Floats:
         """Return ln w of an array."""
         return self.functions.log_weight.py_func(f, *self.parameters)
@@ -318,10 +314,8 @@ class Kernel(Part):
         -------
         ndarray of the same shape
         """
-        formulas = self._formulas()
-        if formulas.weight is None:
-            return np.asarray(np.exp(self.log_weight(f)))
-        return np.asarray(_python(formulas.weight)(f, *_per_row(formulas, f)))
+        found = self._values("weight", f)
+        return np.asarray(np.exp(self.log_weight(f))) if found is None else found
 
     def log_weight(self, f: Floats) -> Floats:
         """Return ln w(f), precise where w itself has vanished.
@@ -335,10 +329,7 @@ class Kernel(Part):
         -------
         ndarray of the same shape
         """
-        formulas = self.formulas()
-        if formulas is None:
-            return np.log(self.weight(f))
-        return np.asarray(_python(formulas.log_weight)(f, *_per_row(formulas, f)))
+        return np.log(self.weight(f)) if self.formulas() is None else self._values("log_weight", f)
 
     def slope(self, f: Floats) -> Floats:
         """dw/df, which is negative.
@@ -352,24 +343,19 @@ class Kernel(Part):
         -------
         ndarray of the same shape
         """
-        formulas = self._formulas()
-        return np.asarray(-self.weight(f) * _python(formulas.neg_log_slope)(f, *_per_row(formulas, f)))
+        return np.asarray(-self.weight(f) * self._values("neg_log_slope", f))
 
-    def _formulas(self) -> Formulas:
+    def _values(self, name: str, f: Floats) -> Any:
+        """Return one of the formulas on an array, None if it is not given; a parameter per point is one per row."""
         formulas = self.formulas()
         if formulas is None:
             raise NotImplementedError(f"{type(self).__name__} must give formulas, or weight and slope")
-        return formulas
-
-
-def _python(function: Any) -> Any:
-    return getattr(function, "py_func", function)
-
-
-def _per_row(formulas: Formulas, f: Floats) -> list[Any]:
-    """Return the parameters of formulas, those per point so that they broadcast over the rows of f."""
-    arrays = [np.asarray(value, f.dtype) for value in formulas.parameters]
-    return [array[:, None] if array.ndim and f.ndim == 2 else array for array in arrays]
+        function = getattr(formulas, name)
+        if function is None:
+            return None
+        parameters = [np.asarray(value, f.dtype) for value in formulas.parameters]
+        parameters = [value[:, None] if value.ndim and f.ndim == 2 else value for value in parameters]
+        return np.asarray(getattr(function, "py_func", function)(f, *parameters))
 
 
 @jit(fastmath=FAST, error_model="numpy")
@@ -680,7 +666,8 @@ def compiled_kernel(kernel: Any) -> CompiledKernel | None:
     if steepness is None or heaviness is None:
         f = np.geomspace(1e-12, 1e12, 193)
         with np.errstate(all="ignore"):
-            g = _python(formulas.neg_log_slope)(np.append(0.0, f), *formulas.parameters) * np.ones(len(f) + 1)
+            neg_log_slope: Any = getattr(formulas.neg_log_slope, "py_func", formulas.neg_log_slope)
+            g = neg_log_slope(np.append(0.0, f), *formulas.parameters) * np.ones(len(f) + 1)
         steepness = float(np.nanmax(g)) if steepness is None else steepness
         tail = (f * steepness > 1) & (g[1:] > 0)
         if heaviness is None:

@@ -424,7 +424,7 @@ class BarnesHutField(FieldPart):
         order = np.argsort(codes)
         points = np.ascontiguousarray(Y[order].T)
         tree = _tree(points, cells_of(codes[order], d, levels, _LEAF))
-        self._remember(_placed=(points, order, tree, compiled, n_jobs))
+        object.__setattr__(self, "_placed", (points, order, tree, compiled, n_jobs))
 
     def evaluate(self, terms: Sequence[Term]) -> list[Potential]:
         """Sum the potentials; those of both kinds with the same charges are summed in one walk.
@@ -466,7 +466,8 @@ class BarnesHutField(FieldPart):
         leaves = np.flatnonzero(tree[2] == np.arange(1, len(tree[2]) + 1)).astype(np.int32)
         limits = scalar(self.angle), scalar(_VANISHES if self.angle else 0)
         sums = bind(leaf_sums, (kernel.functions, with_entropy))
-        shared = tree, bodies, (points, (0,) * max(d, 2), sorted_charges, order), kernel.typed(scalar), limits
+        parameters = tuple(map(scalar, kernel.parameters))
+        shared = tree, bodies, (points, (0,) * max(d, 2), sorted_charges, order), parameters, limits
         run_blocks(
             lambda _block, start, stop: sums(*shared, leaves[start:stop], outs),
             even_bounds(len(leaves), _LEAVES),

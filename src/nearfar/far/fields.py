@@ -14,7 +14,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import Any, ClassVar, Literal
 
 import numpy as np
@@ -65,7 +64,7 @@ _ROWS = 256  # of one block: some milliseconds of work from 10,000 points on
 
 
 class FieldPart(Part):
-    """Parameters, beside what ``place`` leaves; that is not copied and not pickled."""
+    """Parameters, beside what ``place`` leaves in ``_placed``; that is not copied and not pickled."""
 
     def evaluate(self, terms: Sequence[Term]) -> list[Potential]:
         """Sum the potentials; to be given by the subclass."""
@@ -97,10 +96,6 @@ class FieldPart(Part):
 
     def __getstate__(self) -> dict[str, Any]:
         return self.get_params()
-
-    def _remember(self, **state: object) -> None:
-        for name, value in state.items():
-            object.__setattr__(self, name, value)
 
     def _placed_state(self) -> Any:
         state = getattr(self, "_placed", None)
@@ -158,10 +153,11 @@ class ExactField(FieldPart):
             If the positions are no matrix of floats, or the kernel has no formulas.
         """
         check_positions("ExactField", Y)
+        found = linear_kernel("ExactField", kernel)
         rows = np.ascontiguousarray(Y.T)
         if len(rows) == 1:  # a line is a plane without width
             rows = np.concatenate([rows, np.zeros_like(rows)])
-        self._remember(_placed=(rows, linear_kernel("ExactField", kernel), Y.shape[1], n_jobs))
+        object.__setattr__(self, "_placed", (rows, found, Y.shape[1], n_jobs))
 
     def evaluate(self, terms: Sequence[Term]) -> list[Potential]:
         """Sum the potentials.
@@ -192,17 +188,17 @@ class ExactField(FieldPart):
             sums = bind(pair_sums if len(Y) <= 3 else pair_sums_any, (kernel.functions, with_entropy))
             given = [ones if k is None or charges[k] is None else charges[k] for k in asked]
             outs = [np.empty((1 + len(Y), n if k is not None else 0), dtype) for k in (0, asked[1])]
-            shared = Y, (0,) * len(Y), kernel.typed(dtype), tuple(given), tuple(outs)
-            task = partial(_sum_rows, sums, shared)
-            run_blocks(task, even_bounds(n, _ROWS), n_jobs)
+            shared = Y, (0,) * len(Y), tuple(map(dtype.type, kernel.parameters)), tuple(given), tuple(outs)
+            # Bound now: the next pass of this loop has other sums.
+            run_blocks(
+                lambda _block, start, stop, sums=sums, shared=shared: sums(*shared, start, stop),
+                even_bounds(n, _ROWS),
+                n_jobs,
+            )
             for k, out in zip(asked, outs, strict=True):
                 if k is not None:
                     potentials[k] = Potential(out[0], np.ascontiguousarray(out[1 : 1 + d].T))
         return [potentials[k] for k in range(len(terms))]
-
-
-def _sum_rows(sums: Any, shared: tuple[Any, ...], _block: int, start: int, stop: int) -> None:
-    sums(*shared, start, stop)
 
 
 def linear_kernel(owner: str, kernel: object) -> CompiledKernel:

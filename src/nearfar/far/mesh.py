@@ -931,9 +931,9 @@ class MeshField(FieldPart):
         order, step = wanted_mesh(compiled, self.tolerance)
         mesh = choose_mesh(high - low, order, step, wanted_reach(compiled, self.tolerance), len(Y))
         points = sort_points(Y, low, mesh, n_jobs, self._buffers())
-        self._remember(_placed=(points, mesh, compiled, n_jobs))
+        object.__setattr__(self, "_placed", (points, mesh, compiled, n_jobs))
         if mesh.coarser > 1 and not hasattr(self, "_warned"):
-            self._remember(_warned=True)  # one warning per field, not one per iteration
+            object.__setattr__(self, "_warned", True)  # one warning per field, not one per iteration
             width = (
                 f"MeshField: the map is {float((high - low).max()):.3g} wide, more than a mesh of its step can cover."
             )
@@ -1012,10 +1012,10 @@ class MeshField(FieldPart):
         held: dict[Any, Influence] = getattr(self, "_influences", {})
         found = held.pop(of, None) or influence(*of)
         recent = [(of, found), *held.items()][:_KEPT]
-        self._remember(_influences=dict(recent))
+        object.__setattr__(self, "_influences", dict(recent))
         return found
 
     def _buffers(self) -> Buffers:
         if not hasattr(self, "_memory"):
-            self._remember(_memory=Buffers())
+            object.__setattr__(self, "_memory", Buffers())
         return self._memory  # type: ignore[attr-defined]

@@ -273,7 +273,22 @@ class NeighborEmbedding(FrameOutput):
         owner = type(self).__name__
         divergence, kernel, normalization = self._checked()
         n_jobs, rng = check_n_jobs(owner, self.n_jobs), check_random_state(owner, self.random_state)
-        data, affinities, relation = self._input(X, rng)
+        data: Any = None  # the rows of numbers, if there are any
+        affinities: Affinities | None = None
+        if isinstance(X, Relation):
+            relation = X
+        else:
+            if isinstance(X, Affinities):
+                X._check_fitted("relation_")
+                affinities = X
+            else:
+                data = X if issparse(X) else check_matrix(owner, "X", X)
+                seed = int(rng.integers(2**31 - 1))
+                search: Any = {"n_neighbors": self.n_neighbors, "metric": self.metric, "n_jobs": self.n_jobs}
+                affinities = Affinities(self.perplexity, **search, random_state=seed)._fit(data, owner)
+                if self.metric == "precomputed":
+                    data = None
+            relation = affinities.relation_
         n = relation.shape[0]
         check_integer(owner, "n_components", self.n_components, low=1, high=max(n - 1, 1))
 
@@ -355,14 +370,10 @@ class NeighborEmbedding(FrameOutput):
 
     # ---------------------------------------------------------------- the steps of a fit
 
-    def _parts(self) -> tuple[Any, Any, str]:
-        """Return divergence, kernel and normalisation; a recipe has its own."""
-        return self.divergence, self.kernel, self.normalization
-
     def _checked(self) -> tuple[Any, Any, str]:
         """Return divergence, kernel and normalisation; refuse parameters that cannot be used."""
         owner = type(self).__name__
-        divergence, kernel, normalization = self._parts()
+        divergence, kernel, normalization = self.divergence, self.kernel, self.normalization
         check_choice(owner, "normalization", normalization, NORMALIZATIONS)
         divergence, kernel = as_divergence(owner, divergence), as_kernel(owner, kernel)
         if normalization == "none" and getattr(divergence, "for_probabilities", False):
@@ -385,24 +396,6 @@ class NeighborEmbedding(FrameOutput):
             hint = "The first phase, which KL governs, has early_exaggeration."
             raise InputError(owner, "exaggeration", "1 for another divergence than KL", self.exaggeration, hint)
         return divergence, kernel, normalization
-
-    def _input(self, X: Any, rng: np.random.Generator) -> tuple[Any, Affinities | None, Relation]:
-        """Return the rows of numbers, if there are any, the affinities and the relation."""
-        if isinstance(X, Relation):
-            return None, None, X
-        if isinstance(X, Affinities):
-            X._check_fitted("relation_")
-            return None, X, X.relation_
-        owner = type(self).__name__
-        data = X if issparse(X) else check_matrix(owner, "X", X)
-        affinities = Affinities(
-            self.perplexity,
-            n_neighbors=self.n_neighbors,
-            metric=self.metric,
-            n_jobs=self.n_jobs,
-            random_state=int(rng.integers(2**31 - 1)),
-        )._fit(data, owner)
-        return None if self.metric == "precomputed" else data, affinities, affinities.relation_
 
     def _kernel_for(self, kernel: Any, n: int) -> Any:
         """Return the kernel for n points: one with a single parameter where that of all points is the same."""
@@ -438,12 +431,12 @@ class NeighborEmbedding(FrameOutput):
                 if not known:
                     raise InputError(owner, "far", f"another than 'noise' for this {what}", repr(part), hint)
             return NoiseObjective(P, kernel, noise, rng=rng, dtype=dtype, n_jobs=n_jobs)
-        if is_per_point(kernel, divergence, normalization):
-            field = self._field(n, divergence, per_point=True)
-            return per_point_objective(P, kernel, divergence, field, dtype=dtype, n_jobs=n_jobs)
         if is_linear_time(kernel, divergence, normalization):
             field = self._field(n, divergence)
             return NeighborObjective(P, kernel, divergence, normalization, field, dtype=dtype, n_jobs=n_jobs)
+        if is_per_point(kernel, divergence, normalization):
+            field = self._field(n, divergence, per_point=True)
+            return per_point_objective(P, kernel, divergence, field, dtype=dtype, n_jobs=n_jobs)
         if self.far not in ("auto", "exact"):
             hint = "Linear time takes a divergence and a kernel with formulas, and probabilities."
             raise InputError(owner, "far", "'exact' for this divergence, kernel and normalization", self.far, hint)
@@ -593,8 +586,7 @@ early_exaggeration_iter, exaggeration, min_grad_norm, n_iter_without_progress, c
     (60, 2)
     """
 
-    def _parts(self) -> tuple[Any, Any, str]:
-        return divergences.KL(), kernels.StudentT(), "pair"
+    divergence, kernel, normalization = divergences.KL(), kernels.StudentT(), "pair"
 
 
 class SSNE(Recipe):
@@ -618,8 +610,7 @@ early_exaggeration_iter, exaggeration, min_grad_norm, n_iter_without_progress, c
     (60, 2)
     """
 
-    def _parts(self) -> tuple[Any, Any, str]:
-        return divergences.KL(), kernels.Exponential(), "pair"
+    divergence, kernel, normalization = divergences.KL(), kernels.Exponential(), "pair"
 
 
 class ASNE(Recipe):
@@ -643,8 +634,7 @@ early_exaggeration_iter, exaggeration, min_grad_norm, n_iter_without_progress, c
     (60, 2)
     """
 
-    def _parts(self) -> tuple[Any, Any, str]:
-        return divergences.KL(), kernels.Exponential(), "row"
+    divergence, kernel, normalization = divergences.KL(), kernels.Exponential(), "row"
 
 
 class TASNE(Recipe):
@@ -668,8 +658,7 @@ early_exaggeration_iter, exaggeration, min_grad_norm, n_iter_without_progress, c
     (60, 2)
     """
 
-    def _parts(self) -> tuple[Any, Any, str]:
-        return divergences.KL(), kernels.StudentT(), "row"
+    divergence, kernel, normalization = divergences.KL(), kernels.StudentT(), "row"
 
 
 class HSSNE(Recipe):
@@ -697,8 +686,12 @@ early_exaggeration_iter, exaggeration, min_grad_norm, n_iter_without_progress, c
 
     alpha: float = 0.5
 
-    def _parts(self) -> tuple[Any, Any, str]:
-        return divergences.KL(), kernels.HeavyTailed(self.alpha), "pair"
+    divergence, normalization = divergences.KL(), "pair"
+
+    @property
+    def kernel(self) -> Any:
+        """The heavy-tailed kernel of ``alpha``."""
+        return kernels.HeavyTailed(self.alpha)
 
 
 class NeRV(Recipe):
@@ -727,8 +720,12 @@ early_exaggeration_iter, exaggeration, min_grad_norm, n_iter_without_progress, c
 
     lam: float = 0.5
 
-    def _parts(self) -> tuple[Any, Any, str]:
-        return divergences.NeRV(self.lam), kernels.Exponential(), "row"
+    kernel, normalization = kernels.Exponential(), "row"
+
+    @property
+    def divergence(self) -> Any:
+        """The divergence of ``lam``."""
+        return divergences.NeRV(self.lam)
 
 
 class JSE(Recipe):
@@ -757,8 +754,12 @@ early_exaggeration_iter, exaggeration, min_grad_norm, n_iter_without_progress, c
 
     kappa: float = 0.5
 
-    def _parts(self) -> tuple[Any, Any, str]:
-        return divergences.JensenShannon(self.kappa), kernels.Exponential(), "row"
+    kernel, normalization = kernels.Exponential(), "row"
+
+    @property
+    def divergence(self) -> Any:
+        """The divergence of ``kappa``."""
+        return divergences.JensenShannon(self.kappa)
 
 
 class WSSNE(Recipe):
@@ -804,8 +805,7 @@ early_exaggeration_iter, exaggeration, min_grad_norm, n_iter_without_progress, c
 
     weights_: NDArray[np.float64]
 
-    def _parts(self) -> tuple[Any, Any, str]:
-        return divergences.KL(), kernels.StudentT(), "pair"
+    divergence, kernel, normalization = divergences.KL(), kernels.StudentT(), "pair"
 
     def _objective(
         self,
@@ -903,9 +903,13 @@ early_exaggeration_iter, exaggeration, min_grad_norm, n_iter_without_progress, c
     degrees_of_freedom: Any = 10.0
     learn: Any = "point"
 
-    def _parts(self) -> tuple[Any, Any, str]:
+    divergence, normalization = divergences.KL(), "row"
+
+    @property
+    def kernel(self) -> Any:
+        """Student's t with the degrees of freedom at the start."""
         try:
-            return KL(), InhomogeneousStudentT(self.degrees_of_freedom), "row"
+            return InhomogeneousStudentT(self.degrees_of_freedom)
         except InputError:
             what, got = "a positive number, or one per point", repr(self.degrees_of_freedom)
             raise InputError(type(self).__name__, "degrees_of_freedom", what, got) from None

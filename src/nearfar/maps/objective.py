@@ -97,6 +97,9 @@ class NeighborObjective:
         Importance s_i >= 0 of the points, for KL by pair: s_i s_j w_ij stands for w_ij.
     """
 
+    _per_point = False
+    """Whether pairs (i, j) and (j, i) have kernels of their own, so that s_ij and s_ji are kept apart."""
+
     def __init__(
         self,
         P: Any,
@@ -120,7 +123,9 @@ class NeighborObjective:
     def _set_kernel(self, kernel: Any) -> None:
         found = compiled_kernel(kernel)
         assert found is not None
-        self.kernel, self._functions, self._parameters = kernel, found.functions, found.typed(self._dtype)
+        self.kernel, self._functions = kernel, found.functions
+        self._parameters = tuple(map(self._dtype.type, found.parameters))
+        self._near_cost = near_cost
 
     def _set_pattern(self, *pattern: NDArray[Any]) -> None:
         """Take (indptr, columns, p_ij, p_ji) of the pattern of P and Pᵀ, and cut it into blocks of equal work."""
@@ -149,11 +154,10 @@ class NeighborObjective:
         if found.strength is not None:
             prepared = both if found.prepared is None else [np.asarray(found.prepared(p), scalar) for p in both]
         self._kind = found.fixed is not None, found.strength is not None
-        self._set_strengths(fixed, prepared)
-
-    def _set_strengths(self, fixed: list[Any], prepared: list[Any]) -> None:
-        """Take the parts of s_ij and s_ji that do not depend on q, and what those that do are made of."""
-        self._strengths = fixed[0] + fixed[1] if self._by_row else fixed[0], *prepared
+        # The parts of s_ij and s_ji that do not depend on q, and what those that do are made of.
+        if not self._per_point:
+            fixed = [fixed[0] + fixed[1] if self._by_row else fixed[0]]
+        self._strengths: tuple[Any, ...] = (*fixed, *prepared)
 
     def with_divergence(self, divergence: Any) -> NeighborObjective:
         """Return the objective with another divergence, over the same arrays."""
@@ -252,9 +256,10 @@ class NeighborObjective:
     def _cost(self, Y: Floats, S: NDArray[np.float64], q_ln_q: NDArray[np.float64]) -> float:
         formulas, parts = self._formulas, np.zeros(len(self._bounds) - 1)
         numbers = np.log(S).astype(Y.dtype), self._cost_parameters, self._smallest
+        total = bind(self._near_cost, (self._functions, compiled(formulas.entry_cost)))
 
         def task(block: int, start: int, stop: int) -> None:
-            parts[block] = self._near_cost(compiled(formulas.entry_cost), numbers, Y, start, stop)
+            parts[block] = total(self._pattern[:3], self._parameters, numbers, Y, start, stop)
 
         run_blocks(task, self._bounds, self._n_jobs)
         cost = parts.sum() + formulas.far_log * q_ln_q.sum() + formulas.constant * len(S)
@@ -262,11 +267,6 @@ class NeighborObjective:
             mass = row_sums(self._pattern[0], self._pattern[2])
             cost -= 2 * xlogy(mass, self._weights.astype(np.float64)).sum()
         return float(cost)
-
-    def _near_cost(self, entry_cost: Any, numbers: tuple[Any, ...], Y: Floats, start: int, stop: int) -> float:
-        """Return what the entries of some rows add to the cost of the rest."""
-        total = bind(near_cost, (self._functions, entry_cost))
-        return float(total(self._pattern[:3], self._parameters, numbers, Y, start, stop))
 
 
 def row_normalizer(field: Field, weights: Potential, of_error: float = _OF_ERROR) -> NDArray[np.float64]:
@@ -312,8 +312,8 @@ def row_sums(indptr: NDArray[Any], values: NDArray[Any]) -> NDArray[np.float64]:
 #
 # ``functions`` are those of the kernel, the strength of the divergence, and of what kind it is: whether it has a part
 # that is fixed, one that depends on q, and that in both directions: constants, since all is inlined where it is bound.
-# ``near`` is the pattern (columns are uint32: a sign would cost a check per access), and the arrays of
-# ``_set_strengths``. ``numbers`` are the parameters of kernel and divergence, 1/S (of each row, or one), a factor, and
+# ``near`` is the pattern (columns are uint32: a sign would cost a check per access), and the arrays of strengths of
+# ``_set_divergence``. ``numbers`` are the parameters of kernel and divergence, 1/S (of each row, or one), a factor, and
 # what q is at least. ``out`` are the gradient, factor * sum_j (s_ij + s_ji)(-w'/w)(y_i - y_j), by pair half of it, and
 # the mass sum_j s_ij of what depends on q.
 

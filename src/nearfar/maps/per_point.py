@@ -121,6 +121,7 @@ class PerPointObjective(NeighborObjective):
     """Divergences with formulas by row, under a kernel with a parameter for each point; see per_point_objective."""
 
     _field: Any  # one that knows of parameters per point
+    _per_point = True
 
     def __init__(
         self, P: Any, kernel: Any, divergence: Any, field: Any, *, dtype: Any, n_jobs: int, learner: Learner | None
@@ -129,11 +130,8 @@ class PerPointObjective(NeighborObjective):
         self._learner = learner
 
     def _set_kernel(self, kernel: Any) -> None:
-        self.kernel = kernel
+        self.kernel, self._near_cost = kernel, near_cost_per_point
         self._functions, self._parameters = per_point_kernel(kernel, self._dtype)  # type: ignore[assignment]
-
-    def _set_strengths(self, fixed: list[Any], prepared: list[Any]) -> None:
-        self._strengths = (*fixed, *prepared)
 
     @property
     def parameters(self) -> NDArray[np.float64]:
@@ -171,10 +169,6 @@ class PerPointObjective(NeighborObjective):
         shared = (*self._pattern[:2], *self._strengths), numbers, Y, (self._near, self._mass)
         run_blocks(lambda _block, start, stop: near(*shared, start, stop), self._bounds, self._n_jobs)
         self._mass += self._mass_fixed
-
-    def _near_cost(self, entry_cost: Any, numbers: tuple[Any, ...], Y: Floats, start: int, stop: int) -> float:
-        total = bind(near_cost_per_point, (self._functions, entry_cost))
-        return float(total(self._pattern[:3], self._parameters, numbers, Y, start, stop))
 
 
 class NodesObjective(PerPointObjective):

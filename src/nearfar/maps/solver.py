@@ -96,37 +96,34 @@ class Descent:
         given: Any = {"callbacks": self.callbacks, "verbose": self.verbose, "unit": "iteration"}
         with Trainer(self.owner, total, **given) as trainer:
             for phase in phases:
-                if not state.stopped:
-                    _sort_by_place(state, objective)
-                    self._run_phase(state, phase, objective, trainer)
-            if state.cost_iterations[-1] != state.n_iter:
-                cost = objective.evaluate(state.Y, cost=True)[1]
-                self._look(state, cost, phases[-1], trainer)
-        return state
-
-    def _run_phase(self, state: MapState, phase: Phase, objective: Objective, trainer: Trainer) -> None:
-        minimised = objective if phase.divergence is None else objective.with_divergence(phase.divergence)
-        solver = Momentum(phase.momentum, longest=self.longest, n_jobs=self.n_jobs)
-        best, best_at = math.inf, state.n_iter
-        for t in range(phase.n_iter):
-            look = state.n_iter % LOOK_EVERY == 0
-            # The cost that is reported is always that of the whole fit, also where the phase minimises another one.
-            cost = objective.evaluate(state.Y, cost=True)[1] if look and minimised is not objective else None
-            gradient, own_cost = minimised.evaluate(state.Y, phase.exaggeration, cost=look and cost is None)
-            if look:
-                state.stopped = self._look(state, own_cost if cost is None else cost, phase, trainer)
-                if state.costs[-1] < best:
-                    best, best_at = state.costs[-1], state.n_iter
-                stalled = state.n_iter - best_at > self.n_iter_without_progress
-                at_rest = solver.gradient_norm * self.scale <= self.min_grad_norm
-                state.stopped |= phase.may_stop and (stalled or at_rest)
+                _sort_by_place(state, objective)
+                minimised = objective if phase.divergence is None else objective.with_divergence(phase.divergence)
+                solver = Momentum(phase.momentum, longest=self.longest, n_jobs=self.n_jobs)
+                best, best_at = math.inf, state.n_iter
+                for t in range(phase.n_iter):
+                    look = state.n_iter % LOOK_EVERY == 0
+                    # What is reported is always the cost of the whole fit, also where a phase minimises another one.
+                    cost = objective.evaluate(state.Y, cost=True)[1] if look and minimised is not objective else None
+                    gradient, own_cost = minimised.evaluate(state.Y, phase.exaggeration, cost=look and cost is None)
+                    if look:
+                        state.stopped = self._look(state, own_cost if cost is None else cost, phase, trainer)
+                        if state.costs[-1] < best:
+                            best, best_at = state.costs[-1], state.n_iter
+                        stalled = state.n_iter - best_at > self.n_iter_without_progress
+                        at_rest = solver.gradient_norm * self.scale <= self.min_grad_norm
+                        state.stopped |= phase.may_stop and (stalled or at_rest)
+                        if state.stopped:
+                            break
+                    rate = phase.learning_rate * (1 - t / phase.n_iter if phase.decays else 1.0)
+                    minimised.advance(state.Y, state.n_iter)
+                    solver.step(state.Y, gradient, rate * self.scale)
+                    state.n_iter += 1
+                    trainer.advance()
                 if state.stopped:
                     break
-            rate = phase.learning_rate * (1 - t / phase.n_iter if phase.decays else 1.0)
-            minimised.advance(state.Y, state.n_iter)
-            solver.step(state.Y, gradient, rate * self.scale)
-            state.n_iter += 1
-            trainer.advance()
+            if state.cost_iterations[-1] != state.n_iter:
+                self._look(state, objective.evaluate(state.Y, cost=True)[1], phases[-1], trainer)
+        return state
 
     def _look(self, state: MapState, cost: float | None, phase: Phase, trainer: Trainer) -> bool:
         """Keep the cost and call the callbacks; return whether one of them said stop."""
@@ -217,11 +214,8 @@ class Momentum:
         scalar, bounds = X.dtype.type, even_bounds(len(X), _ROWS)
         constants = tuple(scalar(c) for c in (learning_rate, self.momentum, _UP, _DOWN, _LEAST, self.longest))
         sums = np.zeros((len(bounds) - 1, X.shape[1] + 1))
-
-        def move(block: int, start: int, stop: int) -> None:
-            momentum_step(X, gradient, self._velocity, self._gains, constants, sums[block], start, stop)
-
-        run_blocks(move, bounds, self._n_jobs)
+        state = X, gradient, self._velocity, self._gains, constants
+        run_blocks(lambda block, start, stop: momentum_step(*state, sums[block], start, stop), bounds, self._n_jobs)
         totals = sums.sum(axis=0)
         self.gradient_norm = math.sqrt(totals[-1]) if totals[-1] >= 0 else math.nan
         for column, mean in zip(X.T, totals[:-1] / len(X), strict=True):

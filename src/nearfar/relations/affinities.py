@@ -169,15 +169,40 @@ class Affinities(Parameters):
         index = neighbor_index(
             owner, X, metric=self.metric, method=self.method, n_jobs=self.n_jobs, random_state=self.random_state
         )
-        self.perplexities_ = perplexities_of(owner, self.perplexity, index.n_rows)
-        k = self._n_neighbors(owner, index.n_rows)
+        n = index.n_rows
+        self.perplexities_ = perplexities_of(owner, self.perplexity, n)
+        check_k(owner, "n_neighbors", 1, n)
+        uniform, largest = self.kernel == "uniform", max(self.perplexities_)
+        if self.n_neighbors == "all":
+            k = n - 1
+        elif self.n_neighbors is None:
+            k = min(n - 1, neighbors_of(largest, uniform=uniform))
+        else:
+            k = check_k(owner, "n_neighbors", self.n_neighbors, n)
+        if not uniform:
+            if largest >= n - 1:
+                hint = f"With {n} points take a perplexity of at most {(n - 1) / 3:.3g}."
+                if n < 7:
+                    hint = "So few points have no neighbourhoods to speak of: take more, or MDS."
+                raise InputError(owner, "perplexity", f"below {n - 1}, the number of other points", largest, hint)
+            if largest > k:
+                hint = "3 * perplexity neighbours are usual, and the default."
+                raise InputError(owner, "n_neighbors", f"at least the perplexity, {largest:g}", k, hint)
+            if 3 * largest > n - 1 and not isinstance(self.perplexity, str):
+                warnings.warn(
+                    f"{owner}: perplexity {largest:g} is more than a third of the {n - 1} other points: "
+                    "neighbourhoods are then all but everything. Take a smaller one.",
+                    NearfarWarning,
+                    stacklevel=3,
+                )
+
         self._index: NeighborIndex = index
         found = index.neighbors(k)
         self.indices_, self.distances_ = found
         weights, self.betas_, self.intrinsic_dimension_ = self._weights(found, workers)
-        ids = Ids(index.n_rows)
+        ids = Ids(n)
         indptr, columns, values = _sorted_rows(found.indices, weights, workers)
-        self.relation_ = Relation(Sparse(indptr, columns, values, index.n_rows, symmetric=False), ids, ids)
+        self.relation_ = Relation(Sparse(indptr, columns, values, n, symmetric=False), ids, ids)
         self.n_features_in_ = int(np.shape(X)[1])
         return self
 
@@ -257,35 +282,6 @@ class Affinities(Parameters):
             raise NotFittedError(
                 f"{type(self).__name__}.{what}: the affinities must be fitted; got some that are not. Call fit first."
             )
-
-    def _n_neighbors(self, owner: str, n: int) -> int:
-        """Return k, after a look at whether the perplexity suits it and the number of points."""
-        check_k(owner, "n_neighbors", 1, n)
-        uniform, largest = self.kernel == "uniform", max(self.perplexities_)
-        if self.n_neighbors == "all":
-            k = n - 1
-        elif self.n_neighbors is None:
-            k = min(n - 1, neighbors_of(largest, uniform=uniform))
-        else:
-            k = check_k(owner, "n_neighbors", self.n_neighbors, n)
-        if uniform:
-            return k
-        if largest >= n - 1:
-            hint = f"With {n} points take a perplexity of at most {(n - 1) / 3:.3g}."
-            if n < 7:
-                hint = "So few points have no neighbourhoods to speak of: take more, or MDS."
-            raise InputError(owner, "perplexity", f"below {n - 1}, the number of other points", largest, hint)
-        if largest > k:
-            hint = "3 * perplexity neighbours are usual, and the default."
-            raise InputError(owner, "n_neighbors", f"at least the perplexity, {largest:g}", k, hint)
-        if 3 * largest > n - 1 and not isinstance(self.perplexity, str):
-            warnings.warn(
-                f"{owner}: perplexity {largest:g} is more than a third of the {n - 1} other points: "
-                "neighbourhoods are then all but everything. Take a smaller one.",
-                NearfarWarning,
-                stacklevel=4,
-            )
-        return k
 
     def _weights(
         self, found: Neighbors, n_jobs: int
