@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from scipy.sparse import csr_array
 from scipy.spatial.distance import cdist
@@ -330,7 +330,6 @@ def test_callbacks_that_cannot_be_called(wrong):
 # -- anything --------------------------------------------------------------------------------------------------------
 
 
-@settings(max_examples=40)
 @given(
     n=st.integers(4, 40),
     d=st.integers(1, 4),
