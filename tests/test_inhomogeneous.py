@@ -133,7 +133,7 @@ def test_learned_degrees_of_freedom_lower_the_cost(cloud, far):
 
 
 def test_exact_and_mesh_learn_the_same(cloud):
-    options = {**SHORT, "max_iter": 250}
+    options = {**SHORT, "max_iter": 120}
     exact, mesh = (nf.InhomogeneousTSNE(far=far, **options).fit(cloud) for far in ("exact", "fft"))
     assert mesh.cost_ == pytest.approx(exact.cost_, rel=0.1)  # the spread of local minima
     medians = [np.median(est.degrees_of_freedom_) for est in (exact, mesh)]

@@ -157,12 +157,12 @@ CASES = {
 }
 
 
+SLOW = ("heavy-tailed", "heavy-tailed columns", "heavy-tailed against unit")
+
+
 @pytest.mark.parametrize(
     "case",
-    [
-        pytest.param(case, marks=[pytest.mark.slow] if case in ("heavy-tailed", "heavy-tailed columns") else [])
-        for case in CASES
-    ],
+    [pytest.param(case, marks=[pytest.mark.slow] if case in SLOW else []) for case in CASES],
 )
 def test_intervals_cover_the_exact_error(case: str) -> None:
     """Each 95 % interval covers what all rows give in at least 90 % of 200 cases (10 data sets, 20 samples each)."""

@@ -345,6 +345,7 @@ def test_arguments_that_cannot_be(tmp_path):
         corpus.vocabulary().restricted(min_count=99)
 
 
+@pytest.mark.slow  # 17 million words
 @pytest.mark.skipif(not Path("../shared/data/wiki_text8_style").exists(), reason="needs ../shared/data")
 def test_real_text_has_the_words_that_its_readme_states():
     corpus = Corpus("../shared/data/wiki_text8_style/wiki_100M.txt.xz")
