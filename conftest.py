@@ -28,24 +28,38 @@ def _examples_write_elsewhere(request: pytest.FixtureRequest) -> None:
 collect_ignore_glob = ["docs/*.py"]
 
 
-# Tests that use the same compiled functions run on one worker, which compiles them once. By what is in the path.
+# Tests that use the same compiled functions run on one worker, which compiles them once. By what is in the path; the
+# families that take longest come first, so that the many short files fill the time at the end.
 FAMILIES = {
-    "networks": r"test_nn_|anchor|compress|/(nn|contrastive|tables)/",
+    "maps": r"map(?!ped)|neighbor_|per_point|inhomog|master|moment|mds|several_perp",
+    "fields": r"field|barnes|extending|test_kernels|divergen|/far/",
     "words": r"word|relation_pairs|skipgram|sense|phrases|hyponymy|cooccurrence|text|partial_fit|density",
-    "maps": r"map(?!ped)|neighbor_|field|barnes|per_point|inhomog|master|moment|test_kernels|divergen|mds|/far/",
+    "networks": r"test_nn_|anchor|compress|/(nn|contrastive|tables)/",
 }
+
+
+def family(nodeid: str) -> str:
+    """Return the family of a test, else its file."""
+    path = nodeid.split("::")[0]
+    return next((name for name, pattern in FAMILIES.items() if re.search(pattern, path)), path)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Put the families before other files, in their order."""
+    order = {name: position for position, name in enumerate(FAMILIES)}
+    items.sort(key=lambda item: order.get(family(item.nodeid), len(order)))
 
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> object:
-    """With --dist loadfile, give a worker the files of a family, and other files one by one; most tests first."""
+    """With --dist loadfile, give a worker the files of a family, and other files one by one."""
     if config.getvalue("dist") != "loadfile":
         return None
     from xdist.scheduler import LoadFileScheduling
 
     class ByFamily(LoadFileScheduling):
         def _split_scope(self, nodeid: str) -> str:
-            path = nodeid.split("::")[0]
-            return next((name for name, held in FAMILIES.items() if re.search(held, path)), path)
+            return family(nodeid)
 
+    config.option.loadscopereorder = False  # the order is that of the items
     return ByFamily(config, log)

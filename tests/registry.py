@@ -68,7 +68,7 @@ ESTIMATORS = [
     EstimatorCase(nf.EDRep, {**_SMALL, "far": "exact", "gradient": "full"}, "EDRep, exact far field"),
     EstimatorCase(nf.EDRep, {**_SMALL, "n_clusters": 2}, "EDRep, two clusters"),
     EstimatorCase(nf.EDRep, {**_SMALL, "two_sided": True, "schedule": "constant"}, "EDRep, two-sided"),
-    EstimatorCase(nf.NeighborEmbedding, {**_MAP, "n_components": 4}, "NeighborEmbedding"),
+    EstimatorCase(nf.NeighborEmbedding, _MAP, "NeighborEmbedding"),
     EstimatorCase(nf.NeighborEmbedding, {**_MAP, "far": "fft"}, "NeighborEmbedding, mesh"),
     EstimatorCase(nf.TSNE, _MAP, "TSNE"),
     EstimatorCase(nf.TSNE, {**_MAP, "far": "noise"}, "TSNE, sampled pairs"),

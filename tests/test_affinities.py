@@ -7,7 +7,7 @@ import warnings
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from scipy.sparse import csr_array
 from sklearn.base import clone
@@ -78,7 +78,6 @@ def test_dimension_of_uniform_data():
     np.testing.assert_allclose(found.intrinsic_dimension_[inner].mean(), 2, rtol=0.1)
 
 
-@settings(deadline=None, max_examples=40)
 @given(st.integers(1, 40), st.floats(-25, 25), st.integers(0, 2**32 - 1), st.floats(0, 1))
 def test_any_distances_give_probabilities_of_the_perplexity(k, exponent, seed, share):
     rng = np.random.default_rng(seed)

@@ -6,7 +6,7 @@ import json
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy.optimize import nnls
@@ -107,7 +107,6 @@ def test_planted_anchors_are_found(signed):
         assert small.weights.data.min() > 0
 
 
-@settings(max_examples=25, deadline=None)
 @given(st.data())
 def test_the_curve_falls_and_is_the_error(data):
     n, d = data.draw(st.integers(1, 40)), data.draw(st.integers(1, 6))

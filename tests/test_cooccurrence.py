@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import nearfar as nf
@@ -54,7 +54,6 @@ def test_counts_are_those_of_loops(monkeypatch, window, decay, few):
     assert rel.T is rel
 
 
-@settings(max_examples=40, deadline=None)
 @given(st.lists(st.lists(st.sampled_from(WORDS), max_size=9), min_size=1, max_size=9), st.integers(1, 9))
 def test_any_text(sentences, window):
     if max(map(len, sentences)) < 2:

@@ -6,7 +6,7 @@ import time
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import nearfar as nf
@@ -144,7 +144,6 @@ def test_a_complete_graph() -> None:
 
 
 @given(st.integers(2, 60), st.integers(1, 5), st.floats(0.1, 40), st.integers(0, 2**32))
-@settings(max_examples=40, deadline=None)
 def test_any_graph_is_simple(n: int, q: int, c: float, seed: int) -> None:
     graph = dcsbm(n, min(q, n), c, alpha=0.0 if q > 1 and n > 1 else None, random_state=seed)
     assert ((graph.edges >= 0) & (graph.edges < n)).all()
@@ -154,7 +153,6 @@ def test_any_graph_is_simple(n: int, q: int, c: float, seed: int) -> None:
 
 
 @given(st.lists(st.floats(0, 1e6), min_size=1, max_size=50).filter(lambda w: sum(w) > 1e-3))
-@settings(max_examples=60, deadline=None)
 def test_alias_table_holds_the_weights(weights: list[float]) -> None:
     w = np.array(weights)
     threshold, alias = alias_table(w)

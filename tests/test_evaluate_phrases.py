@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import spearmanr
 
@@ -150,7 +150,6 @@ def test_published_forms(tmp_path, density, form, mark):
     np.testing.assert_array_equal(found.scores, expected.scores)
 
 
-@settings(max_examples=30, deadline=None)
 @given(st.data())
 def test_columns_may_stand_in_any_order_among_others(tmp_path_factory, data):
     form = data.draw(st.sampled_from(sorted(FORMS)))

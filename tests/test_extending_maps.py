@@ -64,8 +64,16 @@ class Bell(nf.kernels.Kernel):
         return nf.kernels.Formulas(lambda f: -nf.kernels.ln1p(f + f * f), lambda f: (1 + 2 * f) / (1 + f + f * f))
 
 
-@pytest.mark.parametrize("field", [MeshField(), BarnesHutField()], ids=repr)
-@pytest.mark.parametrize("kernel", [RationalQuadratic(), Bell()], ids=lambda kernel: type(kernel).__name__)
+@pytest.mark.parametrize(
+    ("kernel", "field"),
+    [
+        (RationalQuadratic(), MeshField()),
+        (RationalQuadratic(), BarnesHutField()),
+        (Bell(), MeshField()),
+        pytest.param(Bell(), BarnesHutField(), marks=pytest.mark.slow),
+    ],
+    ids=lambda part: type(part).__name__,
+)
 def test_forces_of_mesh_and_tree_are_within_one_percent(rng, kernel, field):
     Y = rng.normal(size=(1500, 2)).astype(np.float32) * 8
     fields = []
@@ -83,10 +91,15 @@ def test_maps_are_drawn_and_take_new_points(data):
     assert est.cost_curve_[-1, 1] < est.cost_curve_[0, 1]
     gaps = np.linalg.norm(est.transform(data) - est.embedding_, axis=1)
     assert np.median(gaps) < 0.2 * np.ptp(est.embedding_)
+
+
+@pytest.mark.slow  # compiled for two kernels
+def test_new_points_are_placed_as_by_the_same_kernel(data, rng):
     P = sparse_p(np.random.default_rng(0))[:3]
-    kinds = [place(P, est.embedding_, kernel, Alpha(), n_jobs=1) for kernel in (RationalQuadratic(1.0, 0.5**0.5),)]
-    expected = place(P, est.embedding_, nf.kernels.StudentT(), Alpha(), n_jobs=1)  # the same kernel
-    np.testing.assert_allclose(kinds[0], expected, atol=1e-3)
+    Y = rng.normal(size=(N, 2)) * 3
+    kernels = RationalQuadratic(1.0, 0.5**0.5), nf.kernels.StudentT()
+    found, expected = (place(P, Y, kernel, Alpha(), n_jobs=1) for kernel in kernels)
+    np.testing.assert_allclose(found, expected, atol=1e-3)
 
 
 def test_functions_may_be_compiled_by_numba(rng):
@@ -134,6 +147,7 @@ print(len(compiled), value)
 """
 
 
+@pytest.mark.slow  # three processes; test_jit.py has it for functions of a package
 def test_machine_code_is_kept_and_made_anew_when_a_formula_changes(tmp_path):
     environment = os.environ | {"NEARFAR_CACHE_DIR": str(tmp_path / "cache")}
     found = []

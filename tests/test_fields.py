@@ -127,9 +127,17 @@ def test_exact_field_keeps_a_far_point_exact() -> None:
 # On the mesh
 
 
-@pytest.mark.parametrize(("d", "dtype"), [(1, np.float64), (2, np.float32), (2, np.float64)])
+@pytest.mark.parametrize(
+    ("kernel", "d", "dtype"),
+    [
+        (StudentT(), 1, np.float64),
+        *((kernel, 2, np.float32) for kernel in KERNELS),
+        *(pytest.param(kernel, 2, np.float64, marks=pytest.mark.slow) for kernel in KERNELS),
+        *(pytest.param(kernel, 1, np.float64, marks=pytest.mark.slow) for kernel in KERNELS if kernel != StudentT()),
+    ],
+    ids=repr,
+)
 @pytest.mark.parametrize("tolerance", [1e-2, 1e-3], ids=["cubic", "quintic"])
-@pytest.mark.parametrize("kernel", KERNELS, ids=IDS)
 def test_mesh_field_is_within_its_tolerance(kernel: Kernel, tolerance: float, d: int, dtype: type) -> None:
     field = MeshField(tolerance)
     for span in SPANS:

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from scipy.sparse import csr_array
 from scipy.spatial.distance import cdist
@@ -98,8 +98,19 @@ def test_no_points_and_one(metric):
 # -- copies, constants -----------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("far", ["exact", "fft", "barnes-hut"])
-@pytest.mark.parametrize("recipe", [nf.TSNE, nf.SSNE, nf.NeRV, nf.JSE], ids=lambda cls: cls.__name__)
+@pytest.mark.parametrize(
+    ("recipe", "far"),
+    [
+        *((nf.TSNE, far) for far in ("exact", "fft", "barnes-hut")),
+        (nf.NeRV, "fft"),
+        *(pytest.param(nf.NeRV, far, marks=pytest.mark.slow) for far in ("exact", "barnes-hut")),
+        *(
+            pytest.param(recipe, far, marks=pytest.mark.slow)
+            for recipe in (nf.SSNE, nf.JSE)
+            for far in ("exact", "fft", "barnes-hut")
+        ),
+    ],
+)
 def test_thousands_of_identical_rows(recipe, far):
     X = points(2400)
     X[200:2200] = X[7]
@@ -330,7 +341,6 @@ def test_callbacks_that_cannot_be_called(wrong):
 # -- anything --------------------------------------------------------------------------------------------------------
 
 
-@settings(max_examples=40)
 @given(
     n=st.integers(4, 40),
     d=st.integers(1, 4),

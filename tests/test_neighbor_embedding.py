@@ -110,7 +110,7 @@ def test_the_mesh_draws_the_map_of_all_pairs(blobs):
     assert not hasattr(field, "_placed")  # a part given is not worked in
 
 
-@pytest.mark.parametrize("d", [1, 2, 3, 5])
+@pytest.mark.parametrize("d", [1, pytest.param(3, marks=pytest.mark.slow), 5])
 def test_any_number_of_components(blobs, d):
     est = nf.TSNE(d, **SHORT).fit(blobs[0])
     assert est.embedding_.shape == (150, d)

@@ -7,7 +7,7 @@ import sys
 
 import numpy as np
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import assume, given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from scipy.sparse import csr_array
@@ -112,7 +112,6 @@ def test_everything_is_as_the_loops_say(data, dtype) -> None:
 grids = arrays(np.float64, st.tuples(st.integers(3, 12), st.just(4)), elements=st.integers(-2, 2).map(float))
 
 
-@settings(max_examples=30, deadline=None)
 @given(grids, st.data())
 def test_small_grids_are_as_the_loops_say(columns: np.ndarray, data) -> None:
     X, Y = columns[:, :3], columns[:, 2:]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from numba import njit
 from scipy.sparse import csr_array, random_array
@@ -65,7 +65,6 @@ def test_lists_searched_whole_are_exact(flat, monkeypatch):
     np.testing.assert_allclose(found.distances, distances, rtol=1e-5)
 
 
-@settings(deadline=None, max_examples=40)
 @given(st.integers(2, 60), st.integers(1, 6), st.integers(1, 4), st.integers(0, 2**32 - 1))
 def test_ties_go_to_the_first_row(n, d, levels, seed):
     X = np.random.default_rng(seed).integers(levels, size=(n, d)).astype(np.float32)  # many copies, many ties

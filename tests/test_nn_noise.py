@@ -8,7 +8,7 @@ import pickle
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 from scipy.stats import chisquare
@@ -118,7 +118,6 @@ def test_samples_have_the_shape_that_was_asked_for(make, q, shape):
 weights = st.lists(st.floats(0, 1e9, allow_subnormal=False), min_size=1, max_size=60).filter(lambda w: max(w) > 1e-9)
 
 
-@settings(deadline=None, max_examples=60)
 @given(weights, st.sampled_from([1.0, 0.75, 0.3]))
 def test_the_alias_table_holds_the_probabilities(counts, power):
     """What the table gives is added up exactly: no draws."""
@@ -225,7 +224,6 @@ def plain_estimate(batches, n, rate):
     return -np.log(np.where(hits > 0, gap, t + 1))
 
 
-@settings(deadline=None, max_examples=40)
 @given(st.lists(st.lists(st.integers(0, 5), min_size=1, max_size=1), min_size=1, max_size=60), st.floats(0.05, 0.9))
 def test_the_estimate_is_that_of_gaps_between_draws(batches, rate):
     noise = InBatchNoise(7, rate=rate)

@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
@@ -37,7 +37,6 @@ def test_the_optimum_of_each_loss_gives_back_the_conditional(rng, N, per_row):
         torch.testing.assert_close(log_found, log_p, rtol=0, atol=1e-12, msg=name)
 
 
-@settings(deadline=None, max_examples=50)
 @given(arrays(np.float64, (3, 4), elements=st.floats(-80, 80)), st.floats(-50, 50), st.integers(2, 50))
 def test_global_is_normalised_and_local_moves_with_the_scores(s, c, N):
     scores, log_q = torch.from_numpy(s), torch.tensor([0.5, 0.2, 0.2, 0.1]).log()

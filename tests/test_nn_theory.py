@@ -14,7 +14,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from scipy.optimize import minimize
@@ -165,14 +165,12 @@ def test_the_logarithm_of_n_is_what_holds_the_bound_of_a_strong_relation(N):
     assert 0.9 * math.log(N) < bound < math.log(N)
 
 
-@settings(deadline=None, max_examples=25)
 @given(arrays(np.float64, (3, 4), elements=st.floats(-30, 30)), st.integers(2, 4))
 def test_no_critic_exceeds_the_information(scores, N):
     bound = math.log(N) - float(Game(JOINT, NOISE["marginal"], N).loss(global_nce, torch.from_numpy(scores)))
     assert bound <= min(I_XY, math.log(N)) + 1e-12
 
 
-@settings(deadline=None, max_examples=25)
 @given(arrays(np.float32, (5, 6), elements=st.floats(-300, 300, width=32)), st.integers(0, 5))
 def test_no_batch_exceeds_log_n_by_a_rounding_error(scores, column):
     for kind in (torch.float32, torch.float16, torch.float64):

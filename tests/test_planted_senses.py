@@ -7,7 +7,7 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import nearfar as nf
@@ -23,7 +23,6 @@ def topics_of(name):
 # ---------------------------------------------------------------- the text
 
 
-@settings(max_examples=25)
 @given(
     st.integers(2, 5),
     st.integers(1, 4),

@@ -6,7 +6,7 @@ import networkx as nx
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import nearfar as nf
@@ -124,7 +124,6 @@ edge_lists = st.lists(
 )
 
 
-@settings(max_examples=60, deadline=None)
 @given(edge_lists, st.booleans(), st.booleans())
 def test_edges_add_up_as_in_a_dense_matrix(edges, directed, self_loops):
     dense = np.zeros((13, 13))

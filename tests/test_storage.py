@@ -26,7 +26,7 @@ from nearfar.errors import FileFormatError, InputError, MissingDependencyError, 
 WORDS = ["ann", "b ob", "Zoë", "", "50%", "%20", "new\u00a0york", "日本", "tab\tid", "a\nb", "'\"\\,"]
 EVERYTHING = [".safetensors", ".npz"]
 
-function_scoped = settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=25)
+function_scoped = settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 
 
 def write_json(content, path):

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from nearfar import Corpus, EncodedCorpus, Vocabulary
@@ -109,7 +109,6 @@ def test_lower_case_and_a_tokenizer(tmp_path):
 # ---------------------------------------------------------------- the pass
 
 
-@settings(max_examples=60, deadline=None)
 @given(
     st.text(st.sampled_from("ab\u00e9\u4e2d \t\r\n\x0b\x1c\x1e\x85\xa0\u2003\u3000"), max_size=300), st.integers(1, 40)
 )
@@ -127,7 +126,6 @@ def test_cut_like_str_split_wherever_the_pieces_end(text, chunk):
         check(corpus, sentences)
 
 
-@settings(max_examples=60, deadline=None)
 @given(st.lists(st.lists(st.text(max_size=5), max_size=6), max_size=30))
 def test_any_words_survive(sentences):
     control = any(c in word for sentence in sentences for word in sentence for c in "\x1e\x1f")
@@ -230,7 +228,6 @@ def test_a_folder_that_is_none_or_was_altered(tmp_path):
         EncodedCorpus.open(folder)
 
 
-@settings(max_examples=80, deadline=None)
 @given(st.dictionaries(st.text(min_size=1, max_size=8), st.integers(1, 2**60), max_size=20))
 def test_vocabularies_survive_a_file(tmp_path_factory, counts):
     path = tmp_path_factory.getbasetemp() / "vocabulary.tsv"
@@ -348,6 +345,7 @@ def test_arguments_that_cannot_be(tmp_path):
         corpus.vocabulary().restricted(min_count=99)
 
 
+@pytest.mark.slow  # 17 million words
 @pytest.mark.skipif(not Path("../shared/data/wiki_text8_style").exists(), reason="needs ../shared/data")
 def test_real_text_has_the_words_that_its_readme_states():
     corpus = Corpus("../shared/data/wiki_text8_style/wiki_100M.txt.xz")

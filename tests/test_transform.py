@@ -306,7 +306,7 @@ def cosines(est, P):
     ("params", "median", "lowest"),
     [
         ({}, 0.995, 0.9),
-        ({"n_epochs": 150}, 0.999, 0.97),
+        pytest.param({"n_epochs": 150}, 0.999, 0.97, marks=pytest.mark.slow),
         ({"gradient": "paper"}, 0.99, 0.85),
         ({"two_sided": True}, 0.995, 0.9),
         ({"far": "exact"}, 0.995, 0.9),
@@ -362,6 +362,7 @@ def nmi(graph, X):
     return nf.evaluate.communities(X, graph.labels, nodes=linked, random_state=0).nmi
 
 
+@pytest.mark.slow  # three fits and a growth; what growth does is tested below
 def test_growth_is_near_a_fresh_fit_in_a_sixth_of_the_epochs(growing):
     graph, part, whole = growing
     est = nf.EDRep(16, random_state=0).fit(part)
