@@ -23,7 +23,7 @@ def cold_start(records: list[Record]) -> Section:
     rows = []
     for fit in distinct(records, "fit"):
         mine = pick(records, fit=fit)
-        first, following = middle(mine, "cold processor"), middle(mine, "next processor")
+        first, following = middle(mine, "cold seconds"), middle(mine, "next seconds")
         if fit in BARS:
             measured = f"{number(first, 2)} s; {number(following, 2)} s"
             met = None if first is None else first <= BARS[fit] and (following or 0) <= NEXT_BAR
@@ -31,7 +31,7 @@ def cold_start(records: list[Record]) -> Section:
             section.targets.append(
                 Target(what, f"at most {BARS[fit]:.0f} s; {NEXT_BAR} s above the warm time", measured, met)
             )
-        clock = number(middle(mine, "cold seconds"), 2), number(middle(mine, "next seconds"), 2)
+        used = number(middle(mine, "cold processor"), 2), number(middle(mine, "next processor"), 2)
         count = f"{middle(mine, 'functions'):.0f} ({middle(mine, 'types'):.0f})"
         warm = number(middle(mine, "warm seconds"), 2)
         rows.append(
@@ -39,14 +39,14 @@ def cold_start(records: list[Record]) -> Section:
                 FITS[fit],
                 len(mine),
                 warm,
-                f"{number(first, 2)} ({clock[0]})",
-                f"{number(following, 2)} ({clock[1]})",
+                f"{number(first, 2)} ({used[0]})",
+                f"{number(following, 2)} ({used[1]})",
                 count,
             ]
         )
     section.lines = [
-        "Seconds of processor time above those of the same fit when everything is compiled and loaded (seconds of the",
-        "clock in brackets). Each trial starts with an empty folder of machine code; imports are not counted.",
+        "Seconds above those of the same fit when everything is compiled and loaded (seconds of processor time in",
+        "brackets). Each trial starts with an empty folder of machine code. Imports are not counted.",
         "",
         *table(["fit", "trials", "warm (s)", "first fit (s)", "next process (s)", "functions compiled (types)"], rows),
     ]
@@ -71,8 +71,10 @@ def hops(records: list[Record]) -> Section:
             met = all(now[k] <= bar for k, bar in zip(("functions", "files", "depth"), bars, strict=True))
             target = f"at most {bars[0]} / {bars[1]} / {bars[2]}"
             section.targets.append(Target(f"functions / files / depth of a fit, {name}", target, shown["now"], met))
-    sizes = {c: pick(records, of="package", checkout=c)[0] for c in checkouts}
-    facts = [key for key in next(iter(sizes.values())) if key not in ("run", "checkout", "of")]
+    sizes = {
+        c: pick(records, of="package", checkout=c)[0] for c in checkouts if pick(records, of="package", checkout=c)
+    }
+    facts = [key for key in next(iter(sizes.values()), {}) if key not in ("run", "checkout", "of")]
     section.lines = [
         "What a reader passes from a call to its formula: functions of the package entered in one fit, files that hold",
         "them, and depth of the stack. Compiled functions count as one call that is not followed.",
