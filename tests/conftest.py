@@ -81,28 +81,6 @@ def benchmark_modules(monkeypatch):
             del sys.modules[name]
 
 
-def _in_turn(rank: int, folder: str) -> None:
-    import test_nn_anchor_processes
-    import test_nn_in_batch
-
-    for module in (test_nn_anchor_processes, test_nn_in_batch):
-        inner = Path(folder) / module.__name__
-        module.process(rank, (inner / "meet").as_uri(), str(inner))
-
-
-@pytest.fixture(scope="session")
-def pairs_of_processes(tmp_path_factory):
-    """The folder with what two processes found, for each module that has a ``process``: started once for all."""
-    torch = pytest.importorskip("torch")
-    if not (torch.distributed.is_available() and torch.distributed.is_gloo_available()):
-        pytest.skip("no gloo")
-    folder = tmp_path_factory.mktemp("gloo")
-    for name in ("test_nn_anchor_processes", "test_nn_in_batch"):
-        (folder / name).mkdir()
-    torch.multiprocessing.spawn(_in_turn, (str(folder),), nprocs=2)
-    return folder
-
-
 @pytest.fixture
 def one_torch_thread():
     """Torch computes on one thread, so that sums are those of any machine."""

@@ -95,8 +95,12 @@ def process(rank: int, init: str, folder: str) -> None:
 
 
 @pytest.fixture(scope="module")
-def two_processes(pairs_of_processes):
-    found = [torch.load(pairs_of_processes / "test_nn_anchor_processes" / f"{rank}.pt") for rank in range(2)]
+def two_processes(tmp_path_factory):
+    if not (torch.distributed.is_available() and torch.distributed.is_gloo_available()):
+        pytest.skip("no gloo")
+    folder = tmp_path_factory.mktemp("gloo")
+    torch.multiprocessing.spawn(process, ((folder / "meet").as_uri(), str(folder)), nprocs=2)
+    found = [torch.load(folder / f"{rank}.pt") for rank in range(2)]
     assert [result.get("error") for result in found] == [None, None]
     return found
 
