@@ -88,7 +88,15 @@ class MetricStress(Stress):
     @staticmethod
     @jit(fastmath=FAST, error_model="numpy")
     def cost_and_slope(r, f):
-        """Return the cost of a pair, and its derivative in d over d; compiled code only."""
+        """Return the cost of a pair, and its derivative in d over d; compiled code only.
+
+        Parameters
+        ----------
+        r : float
+            Distance in the data.
+        f : float
+            Squared distance in the map.
+        """
         d = math.sqrt(f)
         gap = r - d
         return gap * gap, _TWO - _TWO * r / max(d, _TINY)
@@ -143,7 +151,15 @@ class SStress(Stress):
     @staticmethod
     @jit(fastmath=FAST, error_model="numpy")
     def cost_and_slope(r, f):
-        """Return the cost of a pair, and its derivative in d over d; compiled code only."""
+        """Return the cost of a pair, and its derivative in d over d; compiled code only.
+
+        Parameters
+        ----------
+        r : float
+            Distance in the data.
+        f : float
+            Squared distance in the map.
+        """
         gap = r * r - f
         return gap * gap, -_TWO * _TWO * gap
 
@@ -200,7 +216,15 @@ class Sammon(Stress):
     @staticmethod
     @jit(fastmath=FAST, error_model="numpy")
     def cost_and_slope(r, f):
-        """Return the cost of a pair times sum r, and its derivative in d over d; compiled code only."""
+        """Return the cost of a pair times sum r, and its derivative in d over d; compiled code only.
+
+        Parameters
+        ----------
+        r : float
+            Distance in the data.
+        f : float
+            Squared distance in the map.
+        """
         d = math.sqrt(f)
         gap = r - d
         share = _ONE / r if r > _LEAST else r - r

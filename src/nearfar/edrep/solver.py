@@ -211,7 +211,20 @@ class Sphere:
     """
 
     def start(self, n: int, d: int, rng: np.random.Generator, n_jobs: int = 1) -> NDArray[np.float32]:
-        """Return n independent vectors, uniform on the sphere, shape (n, d), float32; the same for any ``n_jobs``."""
+        """Return independent vectors, uniform on the sphere.
+
+        Parameters
+        ----------
+        n, d : int
+            Number of vectors, and their dimension.
+        rng : numpy.random.Generator
+        n_jobs : int, default=1
+            Number of threads. It does not change the result.
+
+        Returns
+        -------
+        ndarray of shape (n, d), float32
+        """
         X: NDArray[np.float32] = empty_aligned((n, d), np.float32)
         bounds = even_bounds(n, max(1, 2**18 // d))
         seeds = rng.integers(2**63, size=len(bounds) - 1)
@@ -224,16 +237,32 @@ class Sphere:
         return X
 
     def project(self, X: Floats) -> Floats:
-        """Scale the rows of ``X`` to unit length, in place; rows of zeros stay."""
+        """Scale rows to unit length, in place; rows of zeros stay.
+
+        Parameters
+        ----------
+        X : ndarray of shape (n, d), float32 or float64
+
+        Returns
+        -------
+        ndarray of shape (n, d)
+            ``X`` itself.
+        """
         norms = np.sqrt(np.einsum("ij,ij->i", X, X))
         np.divide(X, norms[:, None], out=X, where=norms[:, None] > 0)
         return X
 
     def step(self, X: Floats, gradient: Floats, learning_rate: float) -> None:
-        """Move the rows of ``X``, shape (b, d), in place; ``gradient`` is used as scratch.
+        """Move unit vectors against their gradient, in place.
 
-        ``learning_rate`` is in [0, 1], the sine of the angle moved. A row whose gradient is zero, or points along the
-        row itself, stays where it is.
+        A row whose gradient is zero, or points along the row itself, stays where it is.
+
+        Parameters
+        ----------
+        X, gradient : ndarray of shape (b, d), float32 or float64
+            The vectors and the gradient of the loss in them. ``gradient`` is overwritten.
+        learning_rate : float in [0, 1]
+            Sine of the angle moved.
         """
         sphere_step(X, gradient, learning_rate)
 
@@ -254,13 +283,31 @@ class Ball(Sphere):
     """
 
     def project(self, X: Floats) -> Floats:
-        """Scale rows longer than 1 to unit length, in place."""
+        """Scale rows longer than 1 to unit length, in place.
+
+        Parameters
+        ----------
+        X : ndarray of shape (n, d), float32 or float64
+
+        Returns
+        -------
+        ndarray of shape (n, d)
+            ``X`` itself.
+        """
         norms = np.sqrt(np.einsum("ij,ij->i", X, X))
         np.divide(X, np.maximum(norms, 1)[:, None], out=X)
         return X
 
     def step(self, X: Floats, gradient: Floats, learning_rate: float) -> None:
-        """Move the rows of ``X`` by ``learning_rate`` along their normalised gradients, then project, in place."""
+        """Move vectors along their normalised gradients, then project, in place.
+
+        Parameters
+        ----------
+        X, gradient : ndarray of shape (b, d), float32 or float64
+            The vectors and the gradient of the loss in them. ``gradient`` is overwritten.
+        learning_rate : float
+            Length of the step.
+        """
         ball_step(X, gradient, learning_rate)
 
 

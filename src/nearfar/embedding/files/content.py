@@ -53,6 +53,15 @@ class Content:
 def text_ids(ids: Ids) -> list[str]:
     """Return the ids as text, for formats that know only text.
 
+    Parameters
+    ----------
+    ids : Ids
+        The ids of an embedding (``Content.ids``).
+
+    Returns
+    -------
+    list of str
+
     Raises
     ------
     InputError
