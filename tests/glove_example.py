@@ -57,7 +57,6 @@ class GloVe(RelationEmbedder):
                     gradient[:, constant] = 0
                     tables[name] -= self.learning_rate * gradient / np.sqrt(tables[f"{name}.squares"])
                     tables[f"{name}.squares"] += gradient**2
-                trainer.advance(loss=losses[-1])
                 if trainer.tell(epoch + 1, losses[-1], self.learning_rate, state):
                     break
         self.embedding_, self.context_embedding_ = rows[:, :-2].copy(), columns[:, :-2].copy()

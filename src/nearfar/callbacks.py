@@ -57,7 +57,6 @@ class Trainer:
         with Trainer("MyModel", n_epochs, callbacks=callbacks, verbose=1) as trainer:
             for epoch in range(n_epochs):
                 ...
-                trainer.advance(loss=loss)
                 if trainer.tell(epoch + 1, loss, learning_rate, state):
                     break
 
@@ -123,21 +122,19 @@ class Trainer:
         if self._line is not None:
             self._line.__exit__(*error)
 
-    def advance(self, steps: int = 1, loss: float | None = None) -> None:
-        """Move the progress line on.
+    def advance(self, steps: int = 1) -> None:
+        """Move the progress line on within an epoch.
 
         Parameters
         ----------
         steps : int, default=1
             How many units.
-        loss : float, optional
-            Shown beside it.
         """
         if self._line is not None:
-            self._line.update(steps, loss)
+            self._line.update(steps)
 
-    def tell(self, epoch: int, loss: float, learning_rate: float, state: Any) -> bool:
-        """Call every callback, and return whether one of them said stop.
+    def tell(self, epoch: int, loss: float, learning_rate: float, state: Any, steps: int = 1) -> bool:
+        """Move the progress line, call every callback, and return whether one of them said stop.
 
         Parameters
         ----------
@@ -149,12 +146,16 @@ class Trainer:
             Of the epoch.
         state : object
             Where the fit stands. :class:`Checkpoint` asks it for ``snapshot()``, :class:`Frames` for ``X``.
+        steps : int, default=1
+            Units by which the progress line moves on; 0 where :meth:`advance` moved it.
 
         Returns
         -------
         bool
             It stays in ``stopped``.
         """
+        if self._line is not None:
+            self._line.update(steps, loss)
         if self.callbacks:
             seconds = time.perf_counter() - self._started
             progress = Progress(epoch, self.n_epochs, float(loss), learning_rate, state, seconds, self.identity)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 import sys
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from rich.progress import Progress, TaskID
@@ -58,11 +58,11 @@ class ProgressLine:
         return self
 
     def update(self, steps: int = 1, loss: float | None = None) -> None:
-        """Advance by ``steps``; show ``loss`` when there is one."""
+        """Advance by ``steps``; show ``loss`` when there is one, else the last one stays."""
         if self._progress is None or self._task is None:
             return
-        note = "" if loss is None else f"loss {loss:.6g}"
-        self._progress.update(self._task, advance=steps, note=note)
+        shown: dict[str, Any] = {} if loss is None else {"note": f"loss {loss:.6g}"}
+        self._progress.update(self._task, advance=steps, **shown)
         speed = self._progress.tasks[0].speed
         if speed:
             rate = f"{speed:,.1f} {self._unit}/s" if speed < 1e5 else f"{speed / 1e6:,.2f} M {self._unit}/s"

@@ -235,15 +235,10 @@ class EDRep(RelationEmbedder):
         check_real("EDRep", "tol", self.tol, low=0)
         check_integer("EDRep", "verbose", self.verbose, low=0)
         n_jobs = check_n_jobs("EDRep", self.n_jobs)
-        problem, kept, present = self._problem(rel, n_jobs)
+        far = far_field(self.far, owner="EDRep")
+        problem, kept, present = self._problem(rel, far, n_jobs)
         near, near_other, r, p0 = problem.near, problem.near_other, problem.r, problem.p0
         n_active = int(present[-1].sum())
-        far = far_field(self.far, owner="EDRep")
-        if self.n_clusters > 1 and self.far != "gaussian-mixture":
-            raise InputError("EDRep", "n_clusters", "1 unless far='gaussian-mixture'", self.n_clusters)
-        if problem.gradient == "full" and not hasattr(far, "other_side"):
-            expected = "one that knows the gradient of the others (gaussian-mixture, exact, noise)"
-            raise InputError("EDRep", "far", expected, self.far, "Or choose gradient='paper'.")
         sphere = Sphere() if check_choice("EDRep", "constraint", self.constraint, CONSTRAINTS) == "sphere" else Ball()
         with (
             Trainer(
@@ -283,7 +278,6 @@ class EDRep(RelationEmbedder):
                         )
                     state.losses.append(loss)
                     state.epoch = epoch + 1
-                    trainer.advance(loss=loss)
                     if trainer.tell(state.epoch, loss, rate, state):
                         break
                 if self.n_clusters == 1 or state.labels is not None or trainer.stopped:
@@ -291,43 +285,40 @@ class EDRep(RelationEmbedder):
                 labels = spherical_kmeans(others, self.n_clusters, rng=state.rng, n_jobs=n_jobs).labels
                 state = self._start(rel, kept, present, sphere, state.rng, n_jobs)
                 state.labels = np.where(present[-1], labels, -1)
-            del near, near_other, problem  # their memory, before the vectors are spread over all rows
-            self._keep(rel, kept, present[-1], p0, state, far, n_jobs)
-        return self
+            del near, near_other, problem, r  # their memory, before the vectors are spread over all rows
 
-    def _keep(
-        self, rel: Relation, kept: Rows | None, present: Mask, p0: Floats, state: State, far: FarField, n_jobs: int
-    ) -> None:
-        """Set the attributes of a fit, and what ``far_check_`` and ``transform`` need."""
-        others = state.X if state.Y is None else state.Y
-        n_active = int(present.sum())
-        far.prepare(others, n_active, state.rng, n_jobs)
-        r = rel.operator.row_sums if kept is None else rel.operator.row_sums[kept]
-        rows = np.flatnonzero(r > 0)
-        rows = np.sort(np.random.default_rng(0).choice(rows, min(N_CHECKED_ROWS, rows.size), replace=False))
-        log_z = np.empty(rows.size)
-        far.evaluate(state.X[rows], log_z, np.empty((rows.size, self.n_components), state.X.dtype))
-        checked = rows if kept is None else kept[rows]
-        self._checked_rows = (checked, r[rows], log_z, n_active)
-        self._ids = (rel.row_ids, rel.column_ids)
-        self._growth: dict[str, Any] = {}
-        self.embedding_, self.cluster_labels_ = state.X, state.labels
-        if kept is not None:
-            n = rel.operator.shape[0]
-            self.embedding_ = _spread(state.X, kept, n)
-            self.cluster_labels_ = None if state.labels is None else _spread(state.labels, kept, n, missing=-1)
-            present = _spread(present, kept, n)
-        self.context_embedding_ = state.Y
-        self.loss_curve_ = np.array(state.losses)
-        self.loss_ = state.losses[-1]
-        self.n_iter_ = state.epoch
-        # No second copy of the vectors: a far field that reads the others is given those of the estimator.
-        if kept is not None and getattr(far, "keeps_others", True):
-            far.prepare(self.embedding_, n_active, state.rng, 1)
-        prior = state.sums[0] if state.sums is not None else p0.astype(others.dtype) @ others
-        self._fitted_columns = FittedColumns(
-            copy.copy(far), prior.astype(np.float64), None if present.all() else present, self.constraint == "sphere"
-        )
+            # What is learned. far_check_ compares log Z of some rows with the exact one.
+            has_relation = present[-1]
+            far.prepare(others, n_active, state.rng, n_jobs)
+            r = rel.operator.row_sums if kept is None else rel.operator.row_sums[kept]
+            rows = np.flatnonzero(r > 0)
+            rows = np.sort(np.random.default_rng(0).choice(rows, min(N_CHECKED_ROWS, rows.size), replace=False))
+            log_z = np.empty(rows.size)
+            far.evaluate(state.X[rows], log_z, np.empty((rows.size, self.n_components), state.X.dtype))
+            self._checked_rows = (rows if kept is None else kept[rows], r[rows], log_z, n_active)
+            self._ids = (rel.row_ids, rel.column_ids)
+            self._growth: dict[str, Any] = {}
+            self.embedding_, self.cluster_labels_ = state.X, state.labels
+            if kept is not None:
+                n = rel.operator.shape[0]
+                self.embedding_ = _spread(state.X, kept, n)
+                self.cluster_labels_ = None if state.labels is None else _spread(state.labels, kept, n, missing=-1)
+                has_relation = _spread(has_relation, kept, n)
+            self.context_embedding_ = state.Y
+            self.loss_curve_ = np.array(state.losses)
+            self.loss_ = state.losses[-1]
+            self.n_iter_ = state.epoch
+            # No second copy of the vectors: a far field that reads the others is given those of the estimator.
+            if kept is not None and getattr(far, "keeps_others", True):
+                far.prepare(self.embedding_, n_active, state.rng, 1)
+            prior = state.sums[0] if state.sums is not None else p0.astype(others.dtype) @ others
+            self._fitted_columns = FittedColumns(
+                copy.copy(far),
+                prior.astype(np.float64),
+                None if has_relation.all() else has_relation,
+                self.constraint == "sphere",
+            )
+        return self
 
     def _variant(self, rel: Relation) -> tuple[bool, str]:
         """Return whether rows and columns get vectors of their own, and the gradient that ``"auto"`` stands for.
@@ -345,7 +336,7 @@ class EDRep(RelationEmbedder):
             gradient = "forward" if rel.operator.is_undirected else "paper"
         return two_sided, gradient
 
-    def _problem(self, rel: Relation, n_jobs: int) -> tuple[Problem, Rows | None, list[Mask]]:
+    def _problem(self, rel: Relation, far: FarField, n_jobs: int) -> tuple[Problem, Rows | None, list[Mask]]:
         """Return what is minimised, which rows take part (None for all), and of each side who has a relation.
 
         Isolates would only cost time and cache. They are kept where there are two sides, factors that do not allow it
@@ -353,6 +344,11 @@ class EDRep(RelationEmbedder):
         left in then has zero vectors, which no sum notices.
         """
         two_sided, gradient = self._variant(rel)
+        if self.n_clusters > 1 and self.far != "gaussian-mixture":
+            raise InputError("EDRep", "n_clusters", "1 unless far='gaussian-mixture'", self.n_clusters)
+        if gradient == "full" and not hasattr(far, "other_side"):
+            expected = "one that knows the gradient of the others (gaussian-mixture, exact, noise)"
+            raise InputError("EDRep", "far", expected, self.far, "Or choose gradient='paper'.")
         P, kept = rel.operator, None
         (n, m), d = P.shape, self.n_components
         if d > min(n, m):
@@ -378,10 +374,9 @@ class EDRep(RelationEmbedder):
                 p0 = np.ones(m) if prior is None else np.asarray(prior, dtype=np.float64)
             except (TypeError, ValueError):
                 p0 = np.empty(())
-            if p0.ndim == 0:
-                raise InputError("EDRep", "p0", f"0, or an array of shape ({m},)", prior)
             if p0.shape != (m,):
-                raise InputError("EDRep", "p0", f"of shape ({m},), one number per column", f"shape {p0.shape}")
+                got = f"an array of shape {p0.shape}" if p0.ndim else prior
+                raise InputError("EDRep", "p0", f"0, or one number per column, of shape ({m},)", got)
             p0 = np.where(present[-1], p0 if kept is None else p0[kept], 0.0)
             if not (np.isfinite(p0).all() and (p0 >= 0).all() and p0.sum() > 0):
                 raise InputError("EDRep", "p0", "finite, >= 0, and positive for some object with a relation", prior)

@@ -134,8 +134,7 @@ class Descent:
             )
         state.costs.append(cost * self.scale)
         state.cost_iterations.append(state.n_iter)
-        trainer.advance(0, state.costs[-1])
-        return trainer.tell(state.n_iter, state.costs[-1], phase.learning_rate, state)
+        return trainer.tell(state.n_iter, state.costs[-1], phase.learning_rate, state, steps=0)
 
 
 def _sort_by_place(state: MapState, objective: Objective) -> None:

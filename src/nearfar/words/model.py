@@ -352,7 +352,7 @@ class WordModel(RelationEmbedder):
                     still = [0.0] * len(validation)
                     state.validation_losses.append(mean_loss(validation, validation_seeds, still))
                 rate = max(first * (1 - (epoch + 1) / self.n_epochs), last)
-                if trainer.tell(epoch + 1, loss, rate, state):
+                if trainer.tell(epoch + 1, loss, rate, state, steps=0):
                     break
 
     def _keep(self, source: WindowSource, state: TrainingState, *curves_before: NDArray[np.float64]) -> None:

@@ -266,7 +266,6 @@ class MDS(FrameOutput):
             state.X = intermediate_result.x.reshape(shape).copy()
             losses = state.losses
             losses.append(float(intermediate_result.fun) * count * factor)
-            trainer.advance(loss=losses[-1])
             told = trainer.tell(len(losses) - 1, losses[-1], 1.0, state)
             before = losses[max(len(losses) - 1 - _WINDOW, 0)]
             at_rest = len(losses) > _WINDOW and before - losses[-1] <= tol * before
