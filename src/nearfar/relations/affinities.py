@@ -434,7 +434,8 @@ def calibrate(distances: Floats, perplexity: float, *, n_jobs: int | None = None
         found.betas[rows] = betas / means
         found.dimensions[rows] = 2.0 * betas * betas * variances
 
-    run_blocks(task, even_bounds(n, max(1, 2**15 // k)), check_n_jobs(owner, n_jobs))
+    # Blocks of a megabyte: shorter ones would have the threads wait for the interpreter's lock.
+    run_blocks(task, even_bounds(n, max(1, 2**17 // k)), check_n_jobs(owner, n_jobs))
     return found
 
 
