@@ -299,7 +299,7 @@ def of_words(
     return found
 
 
-# ---------------------------------------------------------------- of matrices and their largest eigenvalues
+# Of matrices and their largest eigenvalues.
 
 
 def _below(a: Doubles, top_a: Doubles, b: Doubles, top_b: Doubles, tolerance: float) -> Any:
@@ -339,7 +339,7 @@ def _differences(a: Doubles, top_a: Doubles, b: Doubles, top_b: Doubles, toleran
 _GRADES: dict[str, Callable[..., Any]] = {"k_E": _covered, "k_hyp": _largest_part, "k_BA": _balance, "loewner": _below}
 
 
-# ---------------------------------------------------------------- what comes in
+# What comes in.
 
 
 def _rows(owner: str, name: str, embedding: DensityEmbedding, items: Any) -> Floats:

@@ -30,14 +30,12 @@ from nearfar.far.fields import (
 from nearfar.far.mesh import bounding_box
 from nearfar.kernels import Kernel
 
-# ------------------------------------------------------------
 # Compiled parts of the Barnes-Hut field: Morton codes, the tree over sorted points, its charges, and the sums.
 #
 # Points are sorted by Morton code, so that every cell of the tree is a range of them. Cells are numbered in the order
-# in
-# which they are first met, a cell before its children; ``skip`` is the first cell behind a cell and all that it holds.
-# So a walk needs neither recursion nor a stack: to open cell k is to go on with k + 1, to be done with it to go on with
-# ``skip[k]``; a leaf has ``skip[k] == k + 1``.
+# in which they are first met, a cell before its children; ``skip`` is the first cell behind a cell and all that it
+# holds. So a walk needs neither recursion nor a stack: to open cell k is to go on with k + 1, to be done with it to go
+# on with ``skip[k]``; a leaf has ``skip[k] == k + 1``.
 
 LEVELS = (31, 31, 21)  # of a tree in one, two and three dimensions: bits of a coordinate in a code of 64
 NEAR, FAR, NOTHING = 0, 1, 2

@@ -31,16 +31,13 @@ from nearfar.errors import InputError, NearfarWarning, NumericalError
 from nearfar.far.fields import FieldPart, Potential, Term, check_positions, linear_kernel, term_charges
 from nearfar.kernels import CompiledKernel, Kernel
 
-# ------------------------------------------------------------
 # Compiled parts of the particle mesh: sorting points by mesh row, spreading charges, reading the potential.
 #
 # Lengths are in mesh steps. A point in cell (r, c) touches P rows from r on and P columns from c on with the weights of
-# a
-# B-spline of degree P - 1. The kernels get P as the length of the tuple ``spline``, which numba knows when it compiles:
-# loops over the weights unroll. Points are sorted by row, and the rows that they touch lie interleaved in a short
-# buffer,
-# ``lanes`` numbers for each column, so that all entries that a point touches are contiguous: a few vectors.
-# Six rows take eight lanes, two of them empty.
+# a B-spline of degree P - 1. The kernels get P as the length of the tuple ``spline``, which numba knows when it
+# compiles: loops over the weights unroll. Points are sorted by row, and the rows that they touch lie interleaved in a
+# short buffer, ``lanes`` numbers for each column, so that all entries that a point touches are contiguous: a few
+# vectors. Six rows take eight lanes, two of them empty.
 
 BATCH = 128  # points whose weights are computed together
 
@@ -279,12 +276,10 @@ def _own(spline, own, n, w):
         w[at + 4 * BATCH + p] -= q * slope_y * y
 
 
-# ------------------------------------------------------------
 # Compiled passage between a mesh and one of F times its step, by the two-scale relation of B-splines.
 #
 # A B-spline of order P and F times the step is the sum of fine ones with the coefficients C of ``filter_``, (F - 1) P +
-# 1
-# of them. A point in cell c touches the mesh points c .. c + P - 1, so mesh point M of the coarse mesh takes part in
+# 1 of them. A point in cell c touches the mesh points c .. c + P - 1, so mesh point M of the coarse mesh takes part in
 # those of the fine mesh from F (M - P + 1) + P - 1 on. Both kernels work on some rows of what they write.
 
 
@@ -340,7 +335,6 @@ def _first(M, taps, factor):
     return factor * (M - order + 1) + order - 1
 
 
-# ------------------------------------------------------------
 # The influence of a charge on a mesh, in Fourier space: what turns charges on the mesh into the potential there.
 #
 #     G^_k = DFT(V(f_m))_k / (b_k^2 b_l^2),    b_k = sum_m M_P(m) cos(2 pi k m / N),  of the cubic: (4 + 2 cos(..)) / 6
@@ -551,7 +545,6 @@ def _overlaps(order: int) -> Floats:
     return np.linalg.solve(z[:, None] ** np.arange(order), np.array(overlaps).T).T
 
 
-# ------------------------------------------------------------
 # From charges on the mesh to potentials there: products of real Fourier transforms, on one level or two.
 #
 # With two levels the charges go from the fine mesh to the coarse one, and its potential back, by the two-scale relation
@@ -651,7 +644,6 @@ def _product(transformed: list[Floats], terms: list[Product], start: int, stop: 
     return total
 
 
-# ------------------------------------------------------------
 # The steps of the particle mesh but one: choose it, sort the points, spread their charges, read the potential.
 
 _MAX_PADDED = 2**24  # mesh points, padding included, that any map may have; more points may have _PER_POINT each

@@ -148,24 +148,21 @@ def _add_chunk(kernel, Y, i, first, last, parameters, shares, by_row, charges, b
         sums[1 + k] += total
 
 
-# ------------------------------------------------------------
 # Kernels that differ from point to point, by way of a few that do not: nodes and coefficients.
 #
 # What a row of a map adds to its far part is a smooth function of its kernel's parameter, F_i(theta) for given
-# positions,
-# such as ln S_i. So it is interpolated between those of the kernels of some nodes, row by row::
+# positions, such as ln S_i. So it is interpolated between those of the kernels of some nodes, row by row::
 #
 #     F_i(theta_i) ~ sum_m l_m(theta_i) F_i(theta_m)        q_ij ~ sum_m l_m(theta_i) w(f_ij; theta_m) / S_i(theta_m)
 #
 # The nodes are parameters of the range at hand, picked by pivoted QR: those whose kernels span the others best (an
-# interpolative decomposition). The coefficients are least squares in the value and the slope of the kernel, as it is
-# (a small map, where S is the same for all) and over S where points lie evenly, and in 1 and ln S. Errors count in
+# interpolative decomposition). The coefficients are least squares in the value and the slope of the kernel, as it is (a
+# small map, where S is the same for all) and over S where points lie evenly, and in 1 and ln S. Errors count in
 # proportion to a kernel with the tails of Student's, 1 / (1 + g f) with g = -w'/w at distance 0: what is far away is
 # seen by as many more points. Polynomials in ln theta would need two or three nodes more for the same error.
 #
 # Normalised kernels are interpolated, not kernels: where a point has few others near it, S_i is small, and what the
-# wider
-# kernels leave of a narrow one would be large against it.
+# wider kernels leave of a narrow one would be large against it.
 #
 # Source: Cheng, Gimbutas, Martinsson & Rokhlin, "On the compression of low rank matrices" (SIAM J. Sci. Comput. 26,
 # 2005), for the decomposition; its use for kernels with parameters per point is our own.

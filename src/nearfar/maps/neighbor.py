@@ -368,7 +368,7 @@ class NeighborEmbedding(FrameOutput):
         parameters = {"estimator": type(self).__name__, **self.get_params(deep=False)}
         return Embedding(self.embedding_, ids=self.relation_.row_ids, parameters=parameters)
 
-    # ---------------------------------------------------------------- the steps of a fit
+    # The steps of a fit.
 
     def _checked(self) -> tuple[Any, Any, str]:
         """Return divergence, kernel and normalisation; refuse parameters that cannot be used."""

@@ -97,7 +97,7 @@ class NoiseObjective(NeighborObjective):
             return gradient, None
         return gradient, self.cost(Y, circle, self._reported, self.level(circle, self._reported))
 
-    # ---------------------------------------------------------------- noise
+    # Noise.
 
     def _steps(self, count: int, key: int) -> Steps:
         """Return different steps along the circle, of a generator that the key starts; all there are, if not more."""
@@ -133,7 +133,7 @@ class NoiseObjective(NeighborObjective):
     def _run(self, task: Any) -> None:
         run_blocks(task, even_bounds(self._n, _ROWS), self._n_jobs)
 
-    # ---------------------------------------------------------------- gradient and cost for given noise
+    # Gradient and cost for given noise.
 
     def gradient(self, Y: Floats, circle: Floats, steps: Steps, a: float, exaggeration: float = 1.0) -> Floats:
         """Return the gradient for given steps along the circle, a being held fixed; overwritten by the next call."""

@@ -244,7 +244,7 @@ class NeighborObjective:
             terms.append(Term("entropy", c1))
         self._near += field.total(terms).gradient
 
-    # ---------------------------------------------------------------- cost
+    # Cost.
 
     def _q_ln_q(self, potentials: list[Potential], S: NDArray[np.float64]) -> NDArray[np.float64]:
         """sum_l q ln q, of each row or of all: the two potentials together are sum w ln w."""

@@ -168,7 +168,7 @@ def _coreset(points: Any, k: int, rng: np.random.Generator) -> NDArray[np.int64]
     return rng.choice(len(points), size=k, replace=False, p=chances / chances.sum())
 
 
-# ------------------------------------------------------------------------------------ the first rows of T
+# The first rows of T.
 
 
 def column_dtype(n_anchors: int) -> torch.dtype:

@@ -21,7 +21,6 @@ from nearfar.text import encoded as _encoded
 from nearfar.text.encoded import EncodedCorpus, Scan, kinds_of
 from nearfar.text.vocabulary import Vocabulary
 
-# ------------------------------------------------------------
 # Pieces of text for the scan, from bytes or from Python objects: what is cut where, and which byte means what.
 
 Bytes = NDArray[np.uint8]
@@ -194,7 +193,7 @@ class Corpus:
         self._once, self._broken = streams or isinstance(self._items, Iterator), False
         self._scan: Scan | None = None
 
-    # ---------------------------------------------------------------- what is asked of it
+    # What is asked of it.
 
     def vocabulary(self, *, min_count: int = 1, max_size: int | None = None) -> Vocabulary:
         """Return the words and their counts.
@@ -279,7 +278,7 @@ class Corpus:
                     yield sentence
                     sentence = []
 
-    # ---------------------------------------------------------------- the pass
+    # The pass.
 
     def _restricted(self, owner: str, min_count: int, max_size: int | None) -> Vocabulary:
         check_integer(owner, "min_count", min_count, low=1)

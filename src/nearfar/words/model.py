@@ -131,7 +131,7 @@ class WordModel(RelationEmbedder):
     validation_curve_: NDArray[np.float64]
     n_epochs_: int
 
-    # ---------------------------------------------------------------- what a model gives
+    # What a model gives.
 
     def _start(self, source: WindowSource, rng: np.random.Generator) -> Arrays:
         raise NotImplementedError
@@ -157,7 +157,7 @@ class WordModel(RelationEmbedder):
     def _own_callbacks(self, source: WindowSource, state: TrainingState) -> list[Callable[[Progress], None]]:  # noqa: ARG002
         return []
 
-    # ---------------------------------------------------------------- fitting
+    # Fitting.
 
     def fit(self, corpus: Any, y: None = None, *, resume: Any = None) -> Self:  # noqa: ARG002 - scikit-learn passes y
         """Learn from a text, or from a relation.
@@ -383,7 +383,7 @@ class WordModel(RelationEmbedder):
         new = np.concatenate([isolated, np.arange(n, len(X))])
         source.isolates = np.intersect1d(source.isolates, new)
 
-    # ---------------------------------------------------------------- a start from given vectors
+    # A start from given vectors.
 
     def _given_vectors(self) -> Embedding | None:
         """Return the vectors of ``init``, checked; from a file if it is a path."""
@@ -449,7 +449,7 @@ class WordModel(RelationEmbedder):
         check_real(owner, "validation_fraction", self.validation_fraction, low=0, high=0.9)
         check_callbacks(owner, self.callbacks)
 
-    # ---------------------------------------------------------------- the result
+    # The result.
 
     @property
     def vectors_(self) -> Embedding:

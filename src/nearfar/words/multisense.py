@@ -253,7 +253,7 @@ class MultiSenseWord2DM(WordModel):
         self.n_jobs = n_jobs
         self.verbose = verbose
 
-    # ---------------------------------------------------------------- training
+    # Training.
 
     @property
     def _shape(self) -> tuple[int, int]:
@@ -371,7 +371,7 @@ class MultiSenseWord2DM(WordModel):
         shares: NDArray[np.float64] = self.sense_counts_ / np.maximum(totals, 1)
         return shares
 
-    # ---------------------------------------------------------------- the result
+    # The result.
 
     @property
     def vectors_(self) -> DensityEmbedding:
