@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from nearfar._core.checkpoint import DIGEST
 from nearfar._core.checks import check_choice
+from nearfar._core.ids import rows_and_ids
 from nearfar._core.parameters import Parameters
 from nearfar.contracts import Floats
 from nearfar.embedding.files.content import jsonable
@@ -83,9 +84,9 @@ class RelationEmbedder(Parameters):
             raise NotFittedError(f"{name}.{what}: {name} must be fitted; got an instance that is not. Call fit first.")
 
 
-# Frames in and out, as scikit-learn does it: names of columns, ``set_output``.
+# Frames and embeddings in and out: ids of rows, names of columns, ``set_output``.
 
-OUTPUTS = ("default", "pandas", "polars")
+OUTPUTS = ("default", "pandas", "polars", "embedding")
 
 
 class FrameOutput(RelationEmbedder):
@@ -101,7 +102,7 @@ class FrameOutput(RelationEmbedder):
 
         Returns
         -------
-        ndarray of shape (n, d), or a frame if :meth:`set_output` says so
+        ndarray of shape (n, d), or a frame or Embedding if :meth:`set_output` says so
         """
         return self._output(self.fit(X, y).embedding_, X)
 
@@ -110,8 +111,9 @@ class FrameOutput(RelationEmbedder):
 
         Parameters
         ----------
-        transform : {"default", "pandas", "polars"}, optional
-            An ndarray, or a frame whose columns have the names of :meth:`get_feature_names_out`. None changes nothing.
+        transform : {"default", "pandas", "polars", "embedding"}, optional
+            An ndarray; a frame whose columns have the names of :meth:`get_feature_names_out`, with the ids of the rows
+            as the index of a pandas frame; or an :class:`nearfar.Embedding` with their ids. None changes nothing.
 
         Returns
         -------
@@ -150,7 +152,7 @@ class FrameOutput(RelationEmbedder):
 
     def _output(self, Y: NDArray[Any], X: Any) -> Any:
         config = getattr(self, "_sklearn_output_config", {}).get("transform")
-        return framed(Y, X, self.get_feature_names_out(), config)
+        return framed(type(self).__name__, Y, X, self.get_feature_names_out(), config)
 
 
 def column_names(X: Any) -> NDArray[Any] | None:
@@ -161,8 +163,8 @@ def column_names(X: Any) -> NDArray[Any] | None:
     return np.array(list(columns), dtype=object)
 
 
-def framed(Y: Floats, X: Any, names: NDArray[Any], config: str | None) -> Any:
-    """Return positions as they are, or as a frame with X's index, by an estimator's or scikit-learn's setting."""
+def framed(owner: str, Y: Floats, X: Any, names: NDArray[Any], config: str | None) -> Any:
+    """Return positions as they are, or as a frame or Embedding with X's ids, as the estimator or sklearn is set."""
     if config is None and "sklearn" in sys.modules:
         from sklearn import get_config
 
@@ -170,11 +172,16 @@ def framed(Y: Floats, X: Any, names: NDArray[Any], config: str | None) -> Any:
     if config == "pandas":
         import pandas as pd
 
-        return pd.DataFrame(Y, columns=names, index=getattr(X, "index", None))
+        ids = None if hasattr(X, "index") else rows_and_ids(owner, X)[1]
+        return pd.DataFrame(Y, columns=names, index=getattr(X, "index", None) if ids is None else list(ids))
     if config == "polars":
         import polars as pl
 
         return pl.DataFrame(Y, schema=list(names), orient="row")
+    if config == "embedding":
+        from nearfar.embedding.vectors import Embedding
+
+        return Embedding(Y, ids=X.row_ids if isinstance(X, Relation) else rows_and_ids(owner, X)[1])
     return Y
 
 

@@ -6,6 +6,7 @@ else is a Python list. The first look-up makes a sorted index (16 bytes more eac
 
 from __future__ import annotations
 
+import warnings
 from collections import Counter
 from collections.abc import Hashable, Iterable, Iterator, Sequence
 from typing import Any, overload
@@ -14,7 +15,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from nearfar._core.checks import check_integer
-from nearfar.errors import InputError
+from nearfar.errors import InputError, NearfarWarning
 
 Rows = NDArray[np.int64]
 
@@ -230,3 +231,32 @@ def _compact(ids: Iterable[Hashable]) -> NDArray[np.int64] | list[Any]:
         except OverflowError:
             return listed
     return listed
+
+
+def rows_and_ids(owner: str, X: Any) -> tuple[Any, Ids | None]:
+    """Return the rows of numbers of X, and their ids where it has some.
+
+    An Embedding has the ids of its rows, a pandas frame those of its index, an AnnData object its ``obs_names``; the
+    rows of the latter are ``obsm["X_pca"]``, or ``X`` where there are no principal components.
+
+    Warns
+    -----
+    NearfarWarning
+        If the labels of an index are not distinct. The rows then have the ids 0 .. n - 1.
+    """
+    if hasattr(X, "vectors") and hasattr(X, "ids"):
+        return np.asarray(X), X.ids
+    rows: Any = X
+    index: Any = getattr(X, "index", None)
+    if hasattr(X, "obs_names") and hasattr(X, "obsm"):
+        rows, index = X.obsm.get("X_pca", X.X), X.obs_names
+    if not hasattr(index, "is_unique"):  # a list has a method of that name
+        return rows, None
+    if not index.is_unique:
+        warnings.warn(
+            f"{owner}: the index of X has equal labels, which cannot be ids: rows have the ids 0 to {len(index) - 1}.",
+            NearfarWarning,
+            stacklevel=3,
+        )
+        return rows, None
+    return rows, Ids(index)

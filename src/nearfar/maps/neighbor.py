@@ -40,6 +40,7 @@ from nearfar._core.checks import (
     check_random_state,
     check_real,
 )
+from nearfar._core.ids import rows_and_ids
 from nearfar._core.parameters import Part
 from nearfar.base import FrameOutput, column_names
 from nearfar.callbacks import Checkpoint
@@ -60,6 +61,7 @@ from nearfar.maps.transform import place
 from nearfar.relations.affinities import Affinities
 from nearfar.relations.matrix import Relation
 
+_OF_NEIGHBORS = ("perplexity", "n_neighbors", "metric")
 FAR = ("auto", "exact", "fft", "barnes-hut", "noise")
 EXACT_UP_TO = 4000
 """Points up to which all pairs take no longer than the mesh; above, far="auto" is the mesh."""
@@ -282,13 +284,16 @@ class NeighborEmbedding(FrameOutput):
                 X._check_fitted("relation_")
                 affinities = X
             else:
-                data = X if issparse(X) else check_matrix(owner, "X", X)
+                rows, ids = rows_and_ids(owner, X)
+                data = rows if issparse(rows) else check_matrix(owner, "X", rows)
                 seed = int(rng.integers(2**31 - 1))
                 search: Any = {"n_neighbors": self.n_neighbors, "metric": self.metric, "n_jobs": self.n_jobs}
-                affinities = Affinities(self.perplexity, **search, random_state=seed)._fit(data, owner)
+                affinities = Affinities(self.perplexity, **search, random_state=seed)._fit(data, ids, owner)
                 if self.metric == "precomputed":
                     data = None
             relation = affinities.relation_
+        if isinstance(X, (Relation, Affinities)):
+            self._warn_of_unused(affinities)
         n = relation.shape[0]
         check_integer(owner, "n_components", self.n_components, low=1, high=max(n - 1, 1))
 
@@ -350,7 +355,8 @@ class NeighborEmbedding(FrameOutput):
         if isinstance(X, Relation):
             P_new = matched(f"{owner}.transform", X, self.relation_.row_ids)
         else:
-            P_new = X if issparse(X) else check_matrix(f"{owner}.transform", "X", X)
+            rows, _ = rows_and_ids(f"{owner}.transform", X)
+            P_new = rows if issparse(rows) else check_matrix(f"{owner}.transform", "X", rows)
             if self.affinities_ is not None:
                 names, fitted = column_names(X), getattr(self, "feature_names_in_", None)
                 if names is not None and fitted is not None and list(names) != list(fitted):
@@ -366,9 +372,23 @@ class NeighborEmbedding(FrameOutput):
         """The map with its ids and the parameters; an Embedding."""
         self._check_fitted("vectors_")
         parameters = {"estimator": type(self).__name__, **self.get_params(deep=False)}
+        for name in _OF_NEIGHBORS:  # what was used; a relation has none of them
+            parameters[name] = getattr(self.affinities_, name, None)
         return Embedding(self.embedding_, ids=self.relation_.row_ids, parameters=parameters)
 
     # The steps of a fit.
+
+    def _warn_of_unused(self, affinities: Affinities | None) -> None:
+        """Warn of parameters of the neighbours that were set, where the neighbours are given."""
+        published = inspect.signature(type(self)).parameters
+        for name in _OF_NEIGHBORS:
+            value: Any = getattr(self, name)
+            used: Any = getattr(affinities, name, None)
+            if not (np.array_equal(value, published[name].default) or np.array_equal(value, used)):
+                instead = "a Relation needs none" if affinities is None else f"the Affinities have {used!r}"
+                warnings.warn(
+                    f"{type(self).__name__}: {name}={value!r} has no effect: {instead}.", NearfarWarning, stacklevel=3
+                )
 
     def _checked(self) -> tuple[Any, Any, str]:
         """Return divergence, kernel and normalisation; refuse parameters that cannot be used."""

@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nearfar._core.checks import check_choice, check_matrix, check_n_jobs, check_real
-from nearfar._core.ids import Ids
+from nearfar._core.ids import Ids, rows_and_ids
 from nearfar._core.parameters import Parameters
 from nearfar._core.threads import even_bounds, run_blocks
 from nearfar.contracts import Floats
@@ -159,10 +159,11 @@ class Affinities(Parameters):
         NearfarWarning
             If the perplexity is more than a third of n - 1.
         """
-        return self._fit(X, type(self).__name__)
+        owner = type(self).__name__
+        return self._fit(*rows_and_ids(owner, X), owner)
 
-    def _fit(self, X: Any, owner: str) -> Self:
-        """Fit, in the name of ``owner``: whom errors and warnings name."""
+    def _fit(self, X: Any, ids: Ids | None, owner: str) -> Self:
+        """Fit rows with these ids, in the name of ``owner``: whom errors and warnings name."""
         perplexities_of(owner, self.perplexity, 2)
         check_choice(owner, "kernel", self.kernel, KERNELS)
         workers = check_n_jobs(owner, self.n_jobs)
@@ -200,7 +201,7 @@ class Affinities(Parameters):
         found = index.neighbors(k)
         self.indices_, self.distances_ = found
         weights, self.betas_, self.intrinsic_dimension_ = self._weights(found, workers)
-        ids = Ids(n)
+        ids = Ids.of_rows(n, ids, owner=owner)
         indptr, columns, values = _sorted_rows(found.indices, weights, workers)
         self.relation_ = Relation(Sparse(indptr, columns, values, n, symmetric=False), ids, ids)
         self.n_features_in_ = int(np.shape(X)[1])
@@ -238,7 +239,8 @@ class Affinities(Parameters):
             Its rows sum to 1, over as many neighbours as in the fit.
         """
         self._check_fitted("transform")
-        found = self._index.query(X, self.indices_.shape[1])
+        rows, _ = rows_and_ids(type(self).__name__, X)
+        found = self._index.query(rows, self.indices_.shape[1])
         workers = check_n_jobs(type(self).__name__, self.n_jobs)
         weights, _, _ = self._weights(found, workers)
         from scipy.sparse import csr_array

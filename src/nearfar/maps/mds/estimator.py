@@ -23,6 +23,7 @@ from nearfar._core.checks import (
     check_real,
     check_sparse,
 )
+from nearfar._core.ids import Ids, rows_and_ids
 from nearfar._core.threads import single_threaded_blas
 from nearfar.base import FrameOutput
 from nearfar.callbacks import Checkpoint, Trainer
@@ -233,7 +234,9 @@ class MDS(FrameOutput):
             hint = "A map continues from a start: init=est.embedding_."
             raise InputError("MDS", "callbacks", "functions of a Progress", "a Checkpoint", hint)
         rng = check_random_state("MDS", self.random_state)
-        pairs, data = self._pairs(X, rng)
+        rows, ids = rows_and_ids("MDS", X)
+        pairs, data = self._pairs(rows, rng)
+        self._ids = Ids.of_rows(pairs.n, ids, owner="MDS")
         d = check_integer("MDS", "n_components", self.n_components, low=1, high=max(pairs.n - 1, 1))
         dtype = data.dtype if data.dtype == np.float64 else np.float32
         state = MapState(np.zeros((pairs.n, d)), [0.0])
@@ -327,7 +330,7 @@ class MDS(FrameOutput):
 
         self._check_fitted("vectors_")
         parameters = {"estimator": type(self).__name__, **self.get_params(deep=False)}
-        return Embedding(self.embedding_, parameters=parameters)
+        return Embedding(self.embedding_, ids=self._ids, parameters=parameters)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
