@@ -268,7 +268,7 @@ def test_ball_keeps_vectors_inside():
     est = nf.EDRep(4, constraint="ball", random_state=0).fit(nf.Relation.from_matrix(P).normalized())
     norms = np.linalg.norm(est.embedding_, axis=1)
     assert norms.max() <= 1 + 1e-6
-    start = np.full((30, 4), 0.1)
+    start = np.full((30, 4), 0.1) * np.linspace(0.5, 1, 30)[:, None]
     inside = nf.EDRep(4, constraint="ball", init=start, n_epochs=1, learning_rate=0.1).fit(nf.Relation.from_matrix(P))
     np.testing.assert_allclose(np.linalg.norm(inside.embedding_ - start, axis=1), 0.1, rtol=1e-6)
 
@@ -289,10 +289,11 @@ def test_rows_of_zeros_in_a_start_are_random():
     np.testing.assert_allclose(np.linalg.norm(est.embedding_, axis=1), 1, atol=1e-6)
 
 
-def test_duplicate_and_equal_starts_stay_finite():
-    rel = nf.Relation.from_matrix(np.ones((6, 6)))
+def test_starts_that_coincide_stay_finite():
+    rel, start = nf.Relation.from_matrix(np.ones((6, 6))), np.ones((6, 3))
+    start[0, 0] = 2
     for gradient in ("paper", "forward", "full"):
-        est = nf.EDRep(3, gradient=gradient, init=np.ones((6, 3)), far="exact").fit(rel.normalized())
+        est = nf.EDRep(3, gradient=gradient, init=start, far="exact").fit(rel.normalized())
         assert np.isfinite(est.embedding_).all()
 
 

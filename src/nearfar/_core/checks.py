@@ -134,6 +134,13 @@ def check_finite(owner: str, name: str, array: Floats) -> None:
         raise _not_finite(owner, name, bad)
 
 
+def check_rows_differ(owner: str, name: str, X: Floats) -> None:
+    """Refuse a start in which all rows are equal: nothing could tell them apart."""
+    if len(X) > 1 and bool((X[0] == X).all()):
+        hint = "Equal rows have equal gradients and never part. Leave the start out, or add noise to it."
+        raise InputError(owner, name, "of rows that differ", f"{len(X)} equal rows", hint)
+
+
 def _not_finite(owner: str, name: str, rows: NDArray[np.intp]) -> InputError:
     got = f"NaN or infinity in {rows.size} row(s), first {rows[:5].tolist()}"
     return InputError(owner, name, "finite", got, "Remove or impute these rows.")

@@ -17,6 +17,7 @@ from nearfar._core.checks import (
     check_n_jobs,
     check_random_state,
     check_real,
+    check_rows_differ,
 )
 from nearfar._core.threads import even_bounds, run_blocks, single_threaded_blas
 from nearfar._core.vector import empty_aligned
@@ -271,10 +272,11 @@ class EDRep(RelationEmbedder):
                     if near_other is not None:
                         near_other.prepare(state.X)
                     loss = sweep(problem, state, far, sphere, rate, n_jobs) / float(r.sum())
-                    if not np.isfinite(loss):
+                    assert state.sums is not None  # those of the vectors after the step, over every row
+                    if not (np.isfinite(loss) and np.isfinite(state.sums).all()):
                         raise NumericalError(
-                            f"EDRep.fit: the loss must stay finite; got {loss} in epoch {epoch + 1} "
-                            f"at learning rate {rate:.3g}. Try learning_rate={self.learning_rate / 2:.3g}."
+                            f"EDRep.fit: loss and vectors must stay finite; got others, at a loss of {loss}, in epoch "
+                            f"{epoch + 1} at learning rate {rate:.3g}. Try learning_rate={self.learning_rate / 2:.3g}."
                         )
                     state.losses.append(loss)
                     state.epoch = epoch + 1
@@ -325,6 +327,9 @@ class EDRep(RelationEmbedder):
 
         See docs/decisions, "The default gradient".
         """
+        if self.n_components == 1 and self.constraint == "sphere":
+            hint = "A unit vector of one number is 1 or -1 and cannot move. constraint='ball' takes one component."
+            raise InputError("EDRep", "n_components", "at least 2 with constraint='sphere'", 1, hint)
         two_sided = not rel.is_square
         if self.two_sided is not None:
             two_sided = check_flag("EDRep", "two_sided", self.two_sided)
@@ -378,8 +383,9 @@ class EDRep(RelationEmbedder):
                 got = f"an array of shape {p0.shape}" if p0.ndim else prior
                 raise InputError("EDRep", "p0", f"0, or one number per column, of shape ({m},)", got)
             p0 = np.where(present[-1], p0 if kept is None else p0[kept], 0.0)
-            if not (np.isfinite(p0).all() and (p0 >= 0).all() and p0.sum() > 0):
+            if not (np.isfinite(p0).all() and (p0 >= 0).all() and p0.any()):
                 raise InputError("EDRep", "p0", "finite, >= 0, and positive for some object with a relation", prior)
+            p0 /= p0.max()  # the sum of large numbers may be infinite
             p0 /= p0.sum()
 
         if two_sided:
@@ -430,6 +436,8 @@ class EDRep(RelationEmbedder):
                 useful = known_vectors.any(axis=1)  # what was an isolate then may have relations now
                 X[found[useful]] = known_vectors[useful]
             sphere.project(X)
+            if init is not None and len(present) == 1:  # with two sides the other one may tell them apart
+                check_rows_differ("EDRep", "init", X[related])
             X[~related] = 0
             sides.append(X)
         X, Y = sides[0], sides[1].astype(sides[0].dtype, copy=False) if len(sides) == 2 else None

@@ -370,6 +370,10 @@ class Embedding:
         norms = None
         if metric == "cosine":
             queries, norms = unit_rows(queries), self._row_norms()
+        elif not row_norms(queries).max() <= np.finfo(np.float64).max / max(self._row_norms().max(), 1.0):
+            got = f"lengths up to {row_norms(queries).max():.3g} and {self._row_norms().max():.3g}"
+            hint = "Take metric='cosine', or vectors in another unit."
+            raise InputError(owner, "Q", "of vectors whose scalar products are in the range of float64", got, hint)
         rows, scores = nearest_rows(queries, self._vectors, k, norms=norms, skip=skip, n_jobs=workers)
         return self._ids.to_numpy()[rows], scores
 

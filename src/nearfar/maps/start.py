@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array, diags_array, issparse
 
-from nearfar._core.checks import check_matrix
+from nearfar._core.checks import check_matrix, check_rows_differ
 from nearfar._core.threads import even_bounds, run_blocks, single_threaded_blas
 from nearfar.contracts import Floats
 from nearfar.errors import InputError, UnknownIdError
@@ -72,6 +72,7 @@ def start(
         if init is None:
             raise InputError(owner, "init", f"one of {', '.join(map(repr, INITS))} or an array", "None")
         given = check_matrix(owner, "init", init, rows=shape[0], columns=shape[1])
+        check_rows_differ(owner, "init", given)
         return np.array(given)
     if init not in INITS:
         raise InputError(owner, "init", f"one of {', '.join(map(repr, INITS))} or an array", repr(init))
@@ -94,7 +95,7 @@ def _principal_components(X: Any, d: int, rng: np.random.Generator, n_jobs: int)
     n, p = X.shape
     k = min(d, n, p)
     scores = np.zeros((n, d))
-    if issparse(X) or p > _WIDE:
+    if (issparse(X) and p > 1) or p > _WIDE:
         from sklearn.decomposition import TruncatedSVD
 
         # Without centring a sparse matrix would stay sparse, but the first component would be the mean.
@@ -105,19 +106,21 @@ def _principal_components(X: Any, d: int, rng: np.random.Generator, n_jobs: int)
         k = min(k, len(sizes))
         scores[:, :k] = left[:, :k] * sizes[:k]
     else:
-        X = np.asarray(X)
-        mean = X.mean(axis=0, dtype=np.float64)
+        X = X.toarray() if hasattr(X, "toarray") else np.asarray(X)
+        # In another unit, lest squares leave the range of the type: by a power of 2, which rounds nothing.
+        unit = np.ldexp(X.dtype.type(1), -int(np.frexp(np.abs(X).max(initial=0))[1]))
+        mean = X.mean(axis=0, dtype=np.float64) * float(unit)
         bounds = even_bounds(n, 4096)
         parts = np.zeros((len(bounds) - 1, p, p))
         shift = mean.astype(X.dtype)
 
         def task(block: int, start: int, stop: int) -> None:
-            centred = X[start:stop] - shift
+            centred = X[start:stop] * unit - shift
             parts[block] = centred.T @ centred
 
         run_blocks(task, bounds, n_jobs)
         axes = np.linalg.eigh(parts.sum(axis=0))[1][:, ::-1][:, :k]
-        scores[:, :k] = X @ axes - mean @ axes
+        scores[:, :k] = (X @ axes) * float(unit) - mean @ axes
     return scores * np.where(scores[np.abs(scores).argmax(axis=0), np.arange(d)] < 0, -1, 1)
 
 

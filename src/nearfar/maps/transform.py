@@ -26,6 +26,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
+from nearfar._core.checks import check_finite
 from nearfar._core.jit import bind, compiled, jit
 from nearfar._core.threads import even_bounds, run_blocks
 from nearfar._core.vector import FAST
@@ -87,6 +88,7 @@ def place(
     InputError
         Another number of columns, an entry that is negative or not finite, or a kernel or divergence without formulas.
     """
+    check_finite(owner, "embedding_", Y)
     P = _row_stochastic(owner, P_new, len(Y))
     formulas = linear_formulas(divergence, 1 / len(Y))
     if formulas is None:
@@ -210,7 +212,7 @@ def _raise_level(top, level, totals, sums):
         sums[0, c] *= scale
 
 
-@jit(fastmath=FAST, error_model="numpy", forceinline=True)
+@jit(fastmath=FAST, error_model="numpy", inline="always")
 def _far(kernel, heavy, x, points, parameters, with_entropy, scratch):
     """Return ln S and sum q ln q over all points; write sum q g (x - y) and sum q ln q g (x - y) to sums[0], sums[1].
 
@@ -267,7 +269,7 @@ def _add_moments(x, points, start, charges, sums):
         sums[c] += moment
 
 
-@jit(fastmath=FAST, error_model="numpy", forceinline=True)
+@jit(fastmath=FAST, error_model="numpy", inline="always")
 def row_cost(functions, x, row, model, scratch, gradient):
     """Return the cost of a row at x, and 2 sum p g, the curvature of its attraction; write its gradient.
 
@@ -405,7 +407,7 @@ def _move(x, step, share, box, gradient, y):
     return moved, slope
 
 
-@jit(fastmath=FAST, forceinline=True)
+@jit(fastmath=FAST, inline="always")
 def _settle(functions, starts, row, model, limits, scratch, x):
     """Write to x the place of the lowest cost that BFGS with backtracking finds; return whether it came to rest.
 

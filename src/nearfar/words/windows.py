@@ -7,6 +7,7 @@ around it, with noise words drawn in proportion to ``count ** exponent``. Draws 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import pairwise
@@ -24,6 +25,8 @@ from nearfar.base import digest_of_ids, digest_of_pieces
 from nearfar.errors import InputError
 from nearfar.text.encoded import EncodedCorpus
 from nearfar.text.vocabulary import Vocabulary
+
+_HIGHEST_LOG = 700.0  # of a number in float64
 
 BLOCK = 20_000
 """Tokens of a block: some milliseconds of work."""
@@ -185,9 +188,9 @@ def keep_probabilities(counts: NDArray[np.int64], sample: float) -> NDArray[np.f
 
 def noise_table(weights: NDArray[Any], exponent: float) -> NDArray[np.uint64]:
     """Return the packed alias table of noise in proportion to ``weights ** exponent``; weight 0 is never drawn."""
-    return packed_alias_table(
-        np.power(weights, exponent, where=weights > 0, out=np.zeros(len(weights)), dtype=np.float64)
-    )
+    largest = float(np.max(weights, initial=1))
+    shares = np.divide(weights, largest if exponent * math.log(largest) > _HIGHEST_LOG else 1, dtype=np.float64)
+    return packed_alias_table(np.power(shares, exponent, where=shares > 0, out=np.zeros(len(shares))))
 
 
 def alias_table(weights: ArrayLike) -> tuple[NDArray[np.float64], NDArray[np.int32]]:

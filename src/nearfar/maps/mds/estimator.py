@@ -21,6 +21,7 @@ from nearfar._core.checks import (
     check_n_jobs,
     check_random_state,
     check_real,
+    check_rows_differ,
     check_sparse,
 )
 from nearfar._core.ids import Ids, rows_and_ids
@@ -384,7 +385,9 @@ def start(
     if init is None or (isinstance(init, str) and init not in ("classical", "random")):
         raise InputError(owner, "init", "one of 'classical', 'random' or an array", repr(init))
     if not isinstance(init, str):
-        return check_matrix(owner, "init", init, rows=pairs.n, columns=d).astype(np.float64) / pairs.unit
+        given = check_matrix(owner, "init", init, rows=pairs.n, columns=d)
+        check_rows_differ(owner, "init", given)
+        return given.astype(np.float64) / pairs.unit
     if init == "classical":
         return _apart(*classical(pairs, d))
     Y = rng.normal(size=(pairs.n, d))

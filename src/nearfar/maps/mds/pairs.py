@@ -126,7 +126,11 @@ class AllPairs(_Pairs):
     """
 
     def __init__(self, n: int, dtype: Any, source: Source, n_jobs: int, rows: Rows | None = None) -> None:
-        self.n, self.dtype, self.source, self.n_jobs, self.rows = n, dtype, source, n_jobs, rows
+        # Read-only, as a matrix that is given may be: the loops are compiled for one kind of array.
+        flat = source.flat.view()
+        flat.flags.writeable = False
+        self.source = source._replace(flat=flat)
+        self.n, self.dtype, self.n_jobs, self.rows = n, dtype, n_jobs, rows
         n_blocks = int(np.clip(self.count // 2**17, 1, 16))
         pairs_before = np.cumsum(np.arange(n - 1, -1, -1))
         cuts = np.searchsorted(pairs_before, self.count * np.arange(1, n_blocks) / n_blocks) + 1
