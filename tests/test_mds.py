@@ -148,12 +148,17 @@ def test_a_stress_of_ones_own(rng):
     cost, gradient = pairs.stress(Y, Huber())
     assert cost == pytest.approx(plain(Y), rel=1e-12)
     np.testing.assert_allclose(gradient, numerical_gradient(plain, Y), rtol=1e-5, atol=1e-6 * np.abs(gradient).max())
-    # In linear time with all pairs near: the same sum, and the same map.
+    exact = nf.MDS(stress=Huber()).fit(X)
+    assert exact.stress_ == pytest.approx(plain(exact.embedding_ / pairs.unit) * pairs.unit**2, rel=1e-8)
+    assert exact.get_params()["stress"] == Huber()
+
+
+@pytest.mark.slow  # compiled for sampled pairs, too
+def test_a_stress_of_ones_own_in_linear_time_with_all_pairs_near_draws_the_same_map(rng):
+    X = rows(rng, 30)
     near = {"n_neighbors": 29, "n_samples": 8}
     exact, linear = (nf.MDS(stress=Huber(), pairs=pairs, **near) for pairs in ("all", "sampled"))
     assert linear.fit(X).stress_ == pytest.approx(exact.fit(X).stress_, rel=1e-3)
-    assert exact.stress_ == pytest.approx(plain(exact.embedding_ / pairs.unit) * pairs.unit**2, rel=1e-8)
-    assert exact.get_params()["stress"] == Huber()
 
 
 def test_sammon_leaves_out_pairs_without_a_distance():

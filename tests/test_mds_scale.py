@@ -79,7 +79,7 @@ def test_distances_from_products_keep_their_digits(rng, dtype, tolerance):
 # -- the estimate ---------------------------------------------------------------------------------------------------
 
 
-@every_stress
+@pytest.mark.parametrize("name", ["metric", "sammon", pytest.param("sstress", marks=pytest.mark.slow)])
 @pytest.mark.parametrize("k", [0, 3])
 def test_the_sum_is_what_it_says(rng, name, k):
     X, Y, stress = rows(rng), rng.normal(size=(60, 2)), STRESSES[name]
@@ -135,7 +135,9 @@ def test_every_pair_is_as_likely(rng):
     assert share.std() == pytest.approx(error, rel=0.3)
 
 
-@pytest.mark.parametrize(("name", "d"), [("metric", 2), ("sstress", 3), ("sammon", 1)])
+@pytest.mark.parametrize(
+    ("name", "d"), [("metric", 2), pytest.param("sstress", 3, marks=pytest.mark.slow), ("sammon", 1)]
+)
 def test_gradient_of_a_fixed_sample(rng, name, d):
     X, stress = rows(rng, 30), STRESSES[name]
     pairs = sampled(X, n_samples=8)
