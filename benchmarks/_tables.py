@@ -70,6 +70,18 @@ def spread(records: list[Record], name: str) -> str:
     return f"{mean:.3f} ± {sd:.3f}" if len(found) > 1 else f"{mean:.3f}"
 
 
+def interval(records: list[Record], name: str) -> str:
+    """Return the mean and half of its 95 % interval (Student's t); the value alone where there is only one."""
+    from scipy.stats import t
+
+    found = values(records, name)
+    if len(found) < 2:
+        return f"{found[0]:.3f} (one seed)" if found else "–"
+    mean, sd = mean_and_sd(found)
+    half = float(t.ppf(0.975, len(found) - 1)) * sd / len(found) ** 0.5
+    return f"{mean:.3f} ± {half:.3f}"
+
+
 def extent(records: list[Record], name: str) -> str:
     """Return the shortest and the longest duration."""
     found = values(records, name)
