@@ -3,7 +3,20 @@
 from __future__ import annotations
 
 from _sections import LINEAR, Section, Target
-from _tables import Record, average, distinct, duration, exponent, extent, middle, number, percent, pick, table
+from _tables import (
+    Record,
+    average,
+    distinct,
+    duration,
+    exponent,
+    extent,
+    interval,
+    middle,
+    number,
+    percent,
+    pick,
+    table,
+)
 
 FASTER, WHOLE_FASTER, KL_ABOVE, FORCES_WITHIN = 5.0, 3.0, 0.01, 0.01
 MDS_SIZE, MDS_ABOVE = 20_000, 0.02
@@ -159,6 +172,31 @@ def maps_noise(records: list[Record]) -> Section:
         "Fashion-MNIST. Time of the optimisation only, from the same graph and start to the map, 2 workers, each",
         "program with its own number of iterations. m is the number of noise pairs per pair of neighbours; 5 if",
         "not given.",
+        "",
+    ]
+    return Section([target], [*lines, *table(head, rows)])
+
+
+def maps_umap(records: list[Record]) -> Section:
+    """nf.UMAP beside umap-learn, whole fits."""
+    target = Target("R_NX area of nf.UMAP against umap-learn's, five sets", "above on each")
+    sets, methods = distinct(records, "set"), distinct(records, "method")
+    areas = [[average(pick(records, set=name, method=m), "auc") for m in ("nearfar", "umap-learn")] for name in sets]
+    both = [(ours, theirs) for ours, theirs in areas if ours is not None and theirs is not None]
+    if both:
+        target.measured = f"above on {sum(ours > theirs for ours, theirs in both)} of {len(both)}"
+        target.met = len(both) == 5 and all(ours > theirs for ours, theirs in both)
+    rows = []
+    for name in sets:
+        for method in methods:
+            mine = pick(records, set=name, method=method)
+            if mine:
+                scores = [interval(mine, score) for score in ("auc", "preservation", "accuracy")]
+                rows.append([name, f"{mine[0]['n']:,}", method, *scores, duration(middle(mine, "seconds"))])
+    head = ["set", "n", "method", "R_NX area", "neighbours kept, 10", "label accuracy, 10", "time"]
+    lines = [
+        "Whole fits at the defaults of both, one worker. Mean over seeds ± half of the 95 % interval (Student's t);",
+        "of the time the median.",
         "",
     ]
     return Section([target], [*lines, *table(head, rows)])

@@ -20,7 +20,17 @@ from _common import PAGE, RESULTS, write_text
 from _compress_section import compress
 from _figures import figure1, figure2
 from _house_section import against, cold_start, hops
-from _map_sections import maps_floor, maps_grid, maps_growth, maps_noise, maps_per_point, maps_quality, maps_speed, mds
+from _map_sections import (
+    maps_floor,
+    maps_grid,
+    maps_growth,
+    maps_noise,
+    maps_per_point,
+    maps_quality,
+    maps_speed,
+    maps_umap,
+    mds,
+)
 from _mi_section import mutual_information
 from _nce_memory_section import nce_memory
 from _nce_sections import retrieval, sampled_softmax
@@ -72,6 +82,7 @@ PAGES = (
     Page("Multidimensional scaling", "mds", "mds.py", mds),
     Page("Kernels with a parameter per point", "maps_per_point", "maps_per_point.py", maps_per_point),
     Page("From t-SNE to UMAP", "maps_noise", "maps_noise.py --contrastive PYTHON", maps_noise),
+    Page("UMAP against umap-learn", "maps_umap", "maps_umap.py", maps_umap),
     Page("Nearest-neighbour search", "neighbors", "neighbors.py --compile --data pixels components", neighbors),
     Page("Encoding text", "text", "text.py", text),
     Page("Skip-gram against gensim", "words", "words.py", words),

@@ -44,6 +44,7 @@ class Row:
 ROWS = [
     Row("t-SNE", "nf.TSNE(random_state=0).fit_transform(X)", "Gaps between groups."),
     Row("ws-SNE", "nf.WSSNE(random_state=0).fit_transform(X)", "t-SNE with more space around hubs."),
+    Row("UMAP", "nf.UMAP(random_state=0).fit_transform(X)", "Groups of their own, close together inside."),
     Row("t-ASNE", "nf.TASNE(random_state=0).fit_transform(X)", "t-SNE with normalisation per point."),
     Row(
         "inhomogeneous t-SNE",

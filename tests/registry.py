@@ -80,6 +80,7 @@ ESTIMATORS = [
     EstimatorCase(nf.NeRV, {**_MAP, "lam": 0.2}, "NeRV", variant=True),
     EstimatorCase(nf.JSE, {**_MAP, "kappa": 0.2}, "JSE", variant=True),
     EstimatorCase(nf.WSSNE, _MAP, "WSSNE", variant=True),
+    EstimatorCase(nf.UMAP, _MAP, "UMAP", variant=True),
     EstimatorCase(nf.SkipGram, _SMALL, "SkipGram"),
     EstimatorCase(
         nf.SkipGram, {**_SMALL, "optimizer": "adam", "shared_negatives": False}, "SkipGram, Adam", variant=True

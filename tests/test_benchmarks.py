@@ -101,9 +101,9 @@ def speed_records(n: int, ours: float, theirs: float, nmi: float = 0.6) -> list[
 def test_without_results_nothing_is_claimed(tmp_path) -> None:
     text, bars = page(tmp_path)
     assert text.startswith("# Benchmarks\n")
-    assert len(bars) == 68
+    assert len(bars) == 69
     assert all(row[1:] == ["not measured", "–"] for row in bars.values())
-    assert text.count("Not measured yet.") == text.count("Run `python benchmarks/") == 37
+    assert text.count("Not measured yet.") == text.count("Run `python benchmarks/") == 38
     assert "Nothing is measured yet." in text
 
 
@@ -383,8 +383,8 @@ def test_every_section_can_be_written(tmp_path) -> None:
     text, _ = page(tmp_path)
     assert "| a.tsv | 1,000,000 | 20 MB | 40 MB/s | 20 MB/s | 2.00x | 1 MiB | 3 MiB |" in text
     assert "| dcsbm, alpha = 2.0, directed | 0.400 | 8.5000 | 1.00 s | – | – | – | – | – | – |" in text
-    assert "| cora | 0.450 (50.0 ms) |" in text
-    assert "| blogcatalog | 0.400 / 0.250 (50.0 ms) |" in text
+    assert "| cora | 0.450 (one seed) (50.0 ms) |" in text
+    assert "| blogcatalog | 0.400 (one seed) / 0.250 (one seed) (50.0 ms) |" in text
 
 
 def test_the_exponent_is_the_slope() -> None:

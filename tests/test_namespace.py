@@ -31,6 +31,7 @@ PUBLIC = [
     "SkipGram",
     "TASNE",
     "TSNE",
+    "UMAP",
     "Vocabulary",
     "WSSNE",
     "Word2DM",

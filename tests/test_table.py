@@ -280,7 +280,7 @@ def test_maps(relation, divergence, kernel, normalization):
 
 
 @pytest.mark.parametrize(
-    "recipe", ["TSNE", "SSNE", "ASNE", "TASNE", "HSSNE", "NeRV", "JSE", "WSSNE", "InhomogeneousTSNE"]
+    "recipe", ["TSNE", "SSNE", "ASNE", "TASNE", "HSSNE", "NeRV", "JSE", "WSSNE", "UMAP", "InhomogeneousTSNE"]
 )
 def test_named_maps(recipe):
     given, labels = graph()

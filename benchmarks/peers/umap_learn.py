@@ -1,7 +1,8 @@
-"""umap-learn: its optimisation alone, from a given graph and start."""
+"""umap-learn: a whole fit, or its optimisation alone, from a given graph and start."""
 
 from __future__ import annotations
 
+import warnings
 from typing import Any
 
 import numpy as np
@@ -40,3 +41,12 @@ def optimize(graph: csr_array, start: NDArray[Any], *, n_jobs: int) -> NDArray[A
     finally:
         numba.set_num_threads(before)
     return np.asarray(found)
+
+
+def fit(X: NDArray[Any], *, seed: int) -> NDArray[Any]:
+    """Return the map of a whole fit at umap-learn's defaults; with a seed it uses one worker."""
+    from umap import UMAP
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # it says that a seed means one worker
+        return np.asarray(UMAP(random_state=seed).fit_transform(X))

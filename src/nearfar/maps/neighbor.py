@@ -24,6 +24,7 @@ import inspect
 import math
 import warnings
 from collections.abc import Callable, Sequence
+from functools import cache
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -116,8 +117,9 @@ class NeighborEmbedding(FrameOutput):
         :class:`nearfar.far.MeshField`, :class:`nearfar.far.BarnesHutField`. ``"noise"`` samples pairs, for KL by pair
         and any number of components; :class:`nearfar.far.NoisePairs` says what is then the cost.
     init : {"auto", "pca", "spectral", "random"} or array-like of shape (n, d), default="auto"
-        Start: principal components of the data, or eigenvectors of the relation, which is the default where there are
-        no data; both scaled to a small spread. An array is taken as it is; with float64 the whole fit runs in it.
+        Start: principal components of the data (also of those behind given Affinities), or eigenvectors of the
+        relation, which is the default where a relation or affinities are given; both scaled to a small spread. An array
+        is taken as it is; with float64 the whole fit runs in it.
     learning_rate : float or "auto", default="auto"
         Length of a step per gradient of the cost as it is reported (as in scikit-learn; openTSNE's is four times that
         for the same step). "auto" is n / (4 exaggeration) for Student's t, and less for kernels that fall quicker.
@@ -298,7 +300,8 @@ class NeighborEmbedding(FrameOutput):
         check_integer(owner, "n_components", self.n_components, low=1, high=max(n - 1, 1))
 
         P = probabilities(owner, relation, normalization)
-        Y = start(owner, self.init, data, P, (n, self.n_components), rng, n_jobs)
+        rows = affinities.rows_ if affinities is not None and np.array_equal(self.init, "pca") else data
+        Y = start(owner, self.init, rows, P, (n, self.n_components), rng, n_jobs)
         kernel = self._kernel_for(kernel, n)
         objective = self._objective(P, divergence, kernel, normalization, Y.dtype, rng, n_jobs)
         phases, longest = self._phases(P, divergence, kernel, normalization)
@@ -571,12 +574,16 @@ class Recipe(NeighborEmbedding):
     __signature__: ClassVar[inspect.Signature]
 
     def __init_subclass__(cls) -> None:
-        own = [
-            inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=vars(cls)[name], annotation=annotation)
+        own = {
+            name: inspect.Parameter(
+                name, inspect.Parameter.KEYWORD_ONLY, default=vars(cls)[name], annotation=annotation
+            )
             for name, annotation in inspect.get_annotations(cls).items()
             if name in vars(cls)
-        ]
-        cls.__signature__ = inspect.Signature([_SHARED[0], *own, *_SHARED[1:]])
+        }
+        # A parameter that the class fills in is not shared, one with another default is its own.
+        shared = [parameter for parameter in _SHARED[1:] if parameter.name not in vars(cls)]
+        cls.__signature__ = inspect.Signature([_SHARED[0], *own.values(), *shared])
 
     def __init__(self, n_components: int = 2, **parameters: Any) -> None:
         # Bound to the published signature: a name that is not in it is a TypeError, as anywhere.
@@ -590,13 +597,17 @@ class TSNE(Recipe):
 
     Parameters
     ----------
+    dof : float, default=1.0
+        Degrees of freedom of Student's t, > 0, ``w = (1 + f / dof)^(-(dof + 1) / 2)``. Below 1 the tails are heavier,
+        and clusters show finer structure; with many it is symmetric SNE.
     n_components, perplexity, n_neighbors, metric, far, init, learning_rate, max_iter, early_exaggeration, \
 early_exaggeration_iter, exaggeration, min_grad_norm, n_iter_without_progress, callbacks, random_state, n_jobs, verbose
         As for :class:`NeighborEmbedding`, like methods and attributes.
 
     References
     ----------
-    van der Maaten & Hinton (2008), "Visualizing data using t-SNE".
+    van der Maaten & Hinton (2008), "Visualizing data using t-SNE". For ``dof``: Kobak, Linderman, Steinerberger, Kluger
+    & Berens (2019), "Heavy-tailed kernels reveal a finer cluster structure in t-SNE visualisations".
 
     Examples
     --------
@@ -606,7 +617,15 @@ early_exaggeration_iter, exaggeration, min_grad_norm, n_iter_without_progress, c
     (60, 2)
     """
 
-    divergence, kernel, normalization = divergences.KL(), kernels.StudentT(), "pair"
+    dof: float = 1.0
+
+    divergence, normalization = divergences.KL(), "pair"
+
+    @property
+    def kernel(self) -> Any:
+        """Student's t with ``dof`` degrees of freedom."""
+        dof = check_real(type(self).__name__, "dof", self.dof, low=0, open_low=True)
+        return StudentT() if dof == 1 else kernels.HeavyTailed(2 / (dof + 1), (dof + 1) / (2 * dof))
 
 
 class SSNE(Recipe):
@@ -721,6 +740,8 @@ class NeRV(Recipe):
     ----------
     lam : float, default=0.5
         From precision (0) to recall (1), see :class:`nearfar.divergences.NeRV`.
+    floor : float, default=0.01
+        What the reverse divergence takes p to be at least, as a share of the uniform distribution, in (0, 1).
     n_components, perplexity, n_neighbors, metric, far, init, learning_rate, max_iter, early_exaggeration, \
 early_exaggeration_iter, exaggeration, min_grad_norm, n_iter_without_progress, callbacks, random_state, n_jobs, verbose
         As for :class:`NeighborEmbedding`, like methods and attributes.
@@ -739,13 +760,14 @@ early_exaggeration_iter, exaggeration, min_grad_norm, n_iter_without_progress, c
     """
 
     lam: float = 0.5
+    floor: float = 0.01
 
     kernel, normalization = kernels.Exponential(), "row"
 
     @property
     def divergence(self) -> Any:
-        """The divergence of ``lam``."""
-        return divergences.NeRV(self.lam)
+        """The divergence of ``lam`` and ``floor``."""
+        return divergences.NeRV(self.lam, self.floor)
 
 
 class JSE(Recipe):
@@ -755,6 +777,8 @@ class JSE(Recipe):
     ----------
     kappa : float, default=0.5
         Mixing weight, in [0, 1], see :class:`nearfar.divergences.JensenShannon`.
+    floor : float, default=0.01
+        As for :class:`NeRV`; of use at kappa = 1 only.
     n_components, perplexity, n_neighbors, metric, far, init, learning_rate, max_iter, early_exaggeration, \
 early_exaggeration_iter, exaggeration, min_grad_norm, n_iter_without_progress, callbacks, random_state, n_jobs, verbose
         As for :class:`NeighborEmbedding`, like methods and attributes.
@@ -773,13 +797,94 @@ early_exaggeration_iter, exaggeration, min_grad_norm, n_iter_without_progress, c
     """
 
     kappa: float = 0.5
+    floor: float = 0.01
 
     kernel, normalization = kernels.Exponential(), "row"
 
     @property
     def divergence(self) -> Any:
-        """The divergence of ``kappa``."""
-        return divergences.JensenShannon(self.kappa)
+        """The divergence of ``kappa`` and ``floor``."""
+        return divergences.JensenShannon(self.kappa, self.floor)
+
+
+class UMAP(Recipe):
+    """UMAP: pairs of neighbours are told from pairs drawn at random, each pair by itself; clusters stand apart.
+
+    The cost is that of :class:`nearfar.far.NoisePairs` with the normaliser of UMAP, under the heavy-tailed kernel that
+    comes nearest to::
+
+        w(distance) = 1 up to min_dist, exp(-(distance - min_dist) / spread) beyond it
+
+    Parameters
+    ----------
+    min_dist : float, default=0.1
+        Distance below which points in the map count as equally near, in [0, spread]: smaller values pack them closer.
+    spread : float, default=1.0
+        Length over which the similarity falls by a factor of e beyond it, > 0.
+    perplexity : float, default=10.0
+        As for :class:`NeighborEmbedding`.
+    n_neighbors : int or None, default=15
+        As for :class:`NeighborEmbedding`.
+    n_samples : int, default=15
+        Pairs of noise for each pair of neighbours, see :class:`nearfar.far.NoisePairs`.
+    n_components, metric, init, learning_rate, max_iter, early_exaggeration, early_exaggeration_iter, exaggeration, \
+min_grad_norm, n_iter_without_progress, callbacks, random_state, n_jobs, verbose
+        As for :class:`NeighborEmbedding`, like methods and attributes.
+
+    Notes
+    -----
+    umap-learn has another kernel, ``1 / (1 + a d^(2b))``, with a and b fitted to the same curve; its graph is a fuzzy
+    union of neighbourhoods, where this has calibrated probabilities; and it draws noise by degree, five pairs for each
+    pair of neighbours. ``python benchmarks/maps_umap.py`` compares the maps of both on five sets of data.
+
+    References
+    ----------
+    McInnes, Healy & Melville (2018), "UMAP: uniform manifold approximation and projection for dimension reduction".
+    Damrich, Böhm, Hamprecht & Kobak (2023), "From t-SNE to UMAP with contrastive learning".
+
+    Examples
+    --------
+    >>> import numpy as np, nearfar as nf
+    >>> X = np.random.default_rng(0).normal(size=(60, 4))
+    >>> nf.UMAP(min_dist=0.3, random_state=0).fit_transform(X).shape
+    (60, 2)
+    """
+
+    min_dist: float = 0.1
+    spread: float = 1.0
+    perplexity: float | Sequence[float] | str = 10.0
+    n_neighbors: int | str | None = 15
+    n_samples: int = 15
+
+    divergence, normalization = divergences.KL(), "pair"
+
+    @property
+    def far(self) -> Any:  # type: ignore[override]  # filled in, not a parameter
+        """The pairs of noise."""
+        return NoisePairs(self.n_samples, normalizer="umap")
+
+    @property
+    def kernel(self) -> Any:
+        """The heavy-tailed kernel nearest to the curve of ``min_dist`` and ``spread``."""
+        owner = type(self).__name__
+        spread = check_real(owner, "spread", self.spread, low=0, open_low=True)
+        return _kernel_of_curve(check_real(owner, "min_dist", self.min_dist, low=0, high=spread), spread)
+
+
+@cache
+def _kernel_of_curve(min_dist: float, spread: float) -> kernels.HeavyTailed:
+    """Return the heavy-tailed kernel that is nearest to UMAP's curve, least squares over distances up to 3 spreads."""
+    from scipy.optimize import curve_fit
+
+    distance = np.linspace(0, 3, 300)
+    wanted = np.minimum(1, np.exp(min_dist / spread - distance))
+
+    def weight(distance: Any, log_alpha: float, log_beta: float) -> Any:
+        return (1 + np.exp(log_alpha + log_beta) * distance**2) ** -np.exp(-log_alpha)
+
+    # At alpha = e^-7 the kernel is exponential to three digits.
+    (log_alpha, log_beta), _ = curve_fit(weight, distance, wanted, p0=(0, 0), bounds=((-7, -7), (7, 7)))
+    return kernels.HeavyTailed(float(np.exp(log_alpha)), float(np.exp(log_beta)) / spread**2)
 
 
 class WSSNE(Recipe):

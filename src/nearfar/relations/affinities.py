@@ -78,7 +78,8 @@ class Affinities(Parameters):
     Attributes
     ----------
     relation_ : Relation
-        P, shape (n, n), its rows sum to 1; ids are the row numbers.
+        P, shape (n, n), its rows sum to 1; its ids are those of an Embedding, of the index of a
+        frame or of AnnData, else the row numbers.
     indices_, distances_ : ndarray of shape (n, k), int32 and float32
         The neighbours, nearest first.
     perplexities_ : tuple of float
@@ -221,6 +222,12 @@ class Affinities(Parameters):
             Its rows sum to 1.
         """
         return self.fit(X, y).relation_.to_scipy()
+
+    @property
+    def rows_(self) -> Any:
+        """The rows that are searched (directions for ``metric="cosine"``); None where distances were given."""
+        self._check_fitted("rows_")
+        return getattr(self._index, "X", None)
 
     def transform(self, X: Any) -> csr_array[Any]:
         """Return the probabilities of new points over the fitted ones.

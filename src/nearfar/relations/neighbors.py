@@ -495,12 +495,12 @@ class MetricIndex:
         from sklearn.neighbors import NearestNeighbors
 
         self._owner = owner
-        self._X = _rows(owner, X)
-        self.n_rows = int(self._X.shape[0])
+        self.X = _rows(owner, X)
+        self.n_rows = int(self.X.shape[0])
         check_k(owner, "k", 1, self.n_rows)
         self._search = NearestNeighbors(metric=metric, n_jobs=n_jobs)
         try:
-            self._search.fit(self._X)
+            self._search.fit(self.X)
         except (ValueError, TypeError) as error:
             raise InputError(
                 owner, "metric", "one that scikit-learn knows for such X", f"{metric!r} ({error})"
@@ -512,7 +512,7 @@ class MetricIndex:
 
     def query(self, X: Any, k: int) -> Neighbors:
         """Return the k nearest rows to each row of X."""
-        return self._answer(_rows(self._owner, X, int(self._X.shape[1])), k)
+        return self._answer(_rows(self._owner, X, int(self.X.shape[1])), k)
 
     def _answer(self, X: Any, k: int) -> Neighbors:
         distances, indices = self._search.kneighbors(X, k)
