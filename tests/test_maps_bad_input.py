@@ -65,7 +65,7 @@ def assert_finite_map(est: Any, n: int) -> None:
 # -- few points ------------------------------------------------------------------------------------------------------
 
 
-@recipes
+@pytest.mark.parametrize("recipe", [r for r in RECIPES if r is not nf.UMAP], ids=lambda cls: cls.__name__)
 def test_fewer_points_than_three_perplexities(recipe):
     """A warning and a map; from perplexity + 1 points down an error that says which perplexity would do."""
     with pytest.warns(NearfarWarning, match="perplexity 30 is more than a third of the 49 other points"):

@@ -33,6 +33,7 @@ def test_the_kernel_of_umap_is_near_its_curve(min_dist, spread):
 
 def test_umap_is_what_its_parts_are(X):
     parts = {"kernel": nf.UMAP().kernel, "far": NoisePairs(15, normalizer="umap"), "perplexity": 10, "n_neighbors": 15}
+    assert nf.UMAP(**SHORT).fit(X).affinities_.indices_.shape == (120, 15)
     map_ = nf.UMAP(**SHORT).fit(X)
     np.testing.assert_array_equal(map_.embedding_, nf.NeighborEmbedding(**parts, **SHORT).fit(X).embedding_)
     given = nf.Affinities(10, n_neighbors=15, random_state=0).fit(X)
@@ -55,7 +56,7 @@ def test_a_smaller_min_dist_packs_closer(X):
 def test_umap_has_defaults_of_its_own():
     published = inspect.signature(nf.UMAP).parameters
     assert list(published)[:4] == ["n_components", "min_dist", "spread", "perplexity"]
-    assert (published["perplexity"].default, published["n_neighbors"].default) == (10.0, 15)
+    assert (published["perplexity"].default, published["n_neighbors"].default) == (10.0, None)
     assert "far" not in published
     assert nf.UMAP(n_samples=4).far == NoisePairs(4, normalizer="umap")
     assert nf.UMAP().set_params(min_dist=0.5).kernel != nf.UMAP().kernel

@@ -91,14 +91,18 @@ def check_matrix(
     """
     try:
         array = np.asarray(value)
-        if array.dtype.kind in "cSUmM":  # astype would drop the imaginary part, read digits, count days
+        if array.dtype.kind == "c":  # astype would drop the imaginary part
+            raise TypeError("Complex data not supported")
+        if array.dtype.kind in "SUmM":  # it would read digits, count days
             raise TypeError(f"entries of type {array.dtype}")
         if array.dtype != np.float64:
             array = array.astype(np.float32, copy=False)
     except (TypeError, ValueError) as error:
         raise InputError(owner, name, "a matrix of numbers", f"{type(value).__name__} ({error})") from error
     if array.ndim != 2:
-        raise InputError(owner, name, "two-dimensional", f"{array.ndim} dimension(s), shape {array.shape}")
+        hint = f"Reshape your data: {name}.reshape(1, -1) is one row, {name}.reshape(-1, 1) one column."
+        got = f"{array.ndim} dimension(s), shape {array.shape}"
+        raise InputError(owner, name, "two-dimensional", got, hint if array.ndim == 1 else "")
     for axis, wanted, word in ((0, rows, "rows"), (1, columns, "columns")):
         if wanted is not None and array.shape[axis] != wanted:
             raise InputError(owner, name, f"of {wanted} {word}", f"{array.shape[axis]} (shape {array.shape})")

@@ -205,6 +205,9 @@ class NeighborEmbedding(FrameOutput):
     cost_curve_: NDArray[np.float64]
     n_iter_: int
 
+    _usual_neighbors: ClassVar[int | None] = None
+    """Neighbours where ``n_neighbors`` is None and there are as many; 3 * perplexity if this is None."""
+
     def __init__(
         self,
         n_components: int = 2,
@@ -289,7 +292,10 @@ class NeighborEmbedding(FrameOutput):
                 rows, ids = rows_and_ids(owner, X)
                 data = rows if issparse(rows) else check_matrix(owner, "X", rows)
                 seed = int(rng.integers(2**31 - 1))
-                search: Any = {"n_neighbors": self.n_neighbors, "metric": self.metric, "n_jobs": self.n_jobs}
+                k = self.n_neighbors
+                if k is None and self._usual_neighbors is not None:
+                    k = max(min(self._usual_neighbors, data.shape[0] - 1), 1)
+                search: Any = {"n_neighbors": k, "metric": self.metric, "n_jobs": self.n_jobs}
                 affinities = Affinities(self.perplexity, **search, random_state=seed)._fit(data, ids, owner)
                 if self.metric == "precomputed":
                     data = None
@@ -823,8 +829,8 @@ class UMAP(Recipe):
         Length over which the similarity falls by a factor of e beyond it, > 0.
     perplexity : float, default=10.0
         As for :class:`NeighborEmbedding`.
-    n_neighbors : int or None, default=15
-        As for :class:`NeighborEmbedding`.
+    n_neighbors : int or None, default=None
+        As for :class:`NeighborEmbedding`; None is 15, or all others where there are fewer.
     n_samples : int, default=15
         Pairs of noise for each pair of neighbours, see :class:`nearfar.far.NoisePairs`.
     n_components, metric, init, learning_rate, max_iter, early_exaggeration, early_exaggeration_iter, exaggeration, \
@@ -853,9 +859,9 @@ min_grad_norm, n_iter_without_progress, callbacks, random_state, n_jobs, verbose
     min_dist: float = 0.1
     spread: float = 1.0
     perplexity: float | Sequence[float] | str = 10.0
-    n_neighbors: int | str | None = 15
     n_samples: int = 15
 
+    _usual_neighbors: ClassVar[int | None] = 15
     divergence, normalization = divergences.KL(), "pair"
 
     @property

@@ -208,7 +208,8 @@ class VectorIndex:
     ) -> None:
         self._owner, self._cosine, self._recall, self._rng, self._n_jobs = owner, cosine, recall, rng, n_jobs
         if X.shape[1] == 0:
-            raise InputError(owner, "X", "of one column at least", f"shape {X.shape}")
+            got = f"0 feature(s) (shape={X.shape}) while a minimum of 1 is required"
+            raise InputError(owner, "X", "of one column at least", got)
         self.X = X = self._directions(X) if cosine else X
         self.n_rows = len(X)
         with np.errstate(over="ignore"):
@@ -236,7 +237,10 @@ class VectorIndex:
 
     def query(self, X: Any, k: int) -> Neighbors:
         """Return the k nearest rows to each row of X; each answer depends on its row alone."""
-        Q = check_matrix(self._owner, "X", X, columns=self.X.shape[1])
+        Q, columns = check_matrix(self._owner, "X", X), self.X.shape[1]
+        if Q.shape[1] != columns:
+            hint = f"X has {Q.shape[1]} features, but {self._owner} is expecting {columns} features as input."
+            raise InputError(self._owner, "X", f"of {columns} columns", f"{Q.shape[1]} (shape {Q.shape})", hint)
         if self._cosine:
             Q = self._directions(Q)
         else:

@@ -371,7 +371,8 @@ def _checked_rows(owner: str, X: Any, metric: Any) -> Any:
         raise InputError(owner, "metric", "the name of a metric, 'precomputed' or a function", repr(metric))
     data: Any = check_sparse(owner, "X", X) if issparse(X) else check_matrix(owner, "X", X)
     if data.shape[0] < 1 or data.shape[1] < 1:
-        raise InputError(owner, "X", "of at least one row and one column", f"shape {data.shape}")
+        got = f"{min(data.shape)} feature(s) (shape={data.shape}) while a minimum of 1 is required"
+        raise InputError(owner, "X", "of at least one row and one column", got)
     return data
 
 
