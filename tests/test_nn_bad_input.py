@@ -116,6 +116,15 @@ def test_types_of_scores_and_noise_may_differ(loss):
     torch.testing.assert_close(loss(SCORES.double(), TARGET, LOG_Q), expected.double())
 
 
+def test_a_row_without_noise_has_nothing_to_be_told_from():
+    scores = SCORES.clone()
+    scores[1, torch.arange(3) != TARGET[1]] = -INF
+    message = "local_nce: scores must be of noise that is not masked in every row; got row 1 with all noise masked"
+    refuses(lambda: nn.local_nce(scores, TARGET, LOG_Q), message, "Set the target of such a row to ignore_index.")
+    left = nn.local_nce(scores, TARGET.index_fill(0, torch.tensor([1]), -100), LOG_Q)
+    torch.testing.assert_close(left, nn.local_nce(SCORES[:1], TARGET[:1], LOG_Q))
+
+
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
 def test_a_bad_example_is_found_in_half_precision_too(dtype):
     refuses(lambda: nn.global_nce(changed(SCORES, 1, 1, math.nan).to(dtype), TARGET), "got NaN")

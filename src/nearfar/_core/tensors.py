@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -26,10 +26,17 @@ def working_dtype(tensor: Tensor) -> torch.dtype:
     return torch.float64 if tensor.dtype == torch.float64 else torch.float32
 
 
-def reduce(values: Tensor, reduction: str) -> Tensor:
-    """Return the mean or the sum of ``values``, or the values themselves."""
+class Kept(NamedTuple):
+    """Which rows of a matrix have a target; the others are ignored."""
+
+    rows: Tensor
+    n_rows: int
+
+
+def reduce(values: Tensor, reduction: str, kept: Kept | None = None) -> Tensor:
+    """Return the mean or the sum of ``values``, or the values themselves, with 0 for rows that are ignored."""
     if reduction == "none":
-        return values
+        return values if kept is None else values.new_zeros(kept.n_rows).index_copy(0, kept.rows, values)
     return values.mean() if reduction == "mean" else values.sum()
 
 
@@ -126,8 +133,13 @@ def check_no_nan(owner: str, name: str, scores: Tensor) -> None:
         raise InputError(owner, name, "free of NaN and +inf", _what(high), hint)
 
 
-def check_candidates(owner: str, scores: object, target: object) -> tuple[Tensor, Tensor]:
-    """Return scores (B, N >= 2) and the columns (B,) of the true candidates, which must not be masked."""
+def check_candidates(
+    owner: str, scores: object, target: object, ignore_index: object
+) -> tuple[Tensor, Tensor, Kept | None]:
+    """Return scores (B, N >= 2) and the columns (B,) of the true candidates, which must not be masked.
+
+    Rows whose target is ``ignore_index`` are taken out, and it is said which are left; None if all are.
+    """
     checked = check_floats(owner, "scores", scores, (None, None))
     n_rows, n_candidates = checked.shape
     if n_candidates < 2:
@@ -135,14 +147,22 @@ def check_candidates(owner: str, scores: object, target: object) -> tuple[Tensor
         raise InputError(owner, "scores", "of two columns or more", f"shape {tuple(checked.shape)}", hint)
     columns = check_integers(owner, "target", target, (n_rows,))
     check_device(owner, "target", columns, "scores", checked)
-    check_no_nan(owner, "scores", checked)
+    ignored, kept = check_integer(owner, "ignore_index", ignore_index), None
     low, high = (int(end) for end in torch.aminmax(columns))
+    if low <= ignored <= high and bool((columns == ignored).any()):
+        kept = Kept((columns != ignored).nonzero()[:, 0], n_rows)
+        if not len(kept.rows):
+            expected = "a column of scores in at least one row"
+            raise InputError(owner, "target", expected, f"ignore_index, {ignored}, in all", "Leave such a batch out.")
+        checked, columns = checked[kept.rows], columns[kept.rows]
+        low, high = (int(end) for end in torch.aminmax(columns))
+    check_no_nan(owner, "scores", checked)
     if low < 0 or high >= n_candidates:
         expected = f"a column of scores, in 0..{n_candidates - 1}"
         raise InputError(owner, "target", expected, f"{low if low < 0 else high}")
     if float(checked.detach().gather(1, columns[:, None]).amin()) == -math.inf:
         raise InputError(owner, "scores", "finite at the target", "-inf", "A true candidate cannot be masked.")
-    return checked, columns
+    return checked, columns, kept
 
 
 def check_log_q(owner: str, name: str, value: object, scores: Tensor, scores_name: str = "scores") -> Tensor:

@@ -108,7 +108,7 @@ def in_batch_scores(
     :func:`global_nce` and :func:`local_nce`, whose optima then are those that they name, however many keys are equal.
     Masking removes draws of the true id and of no other, which moves the optimum. :func:`global_nce` then overstates
     large p: with two keys, .75 becomes .77 in batches of three and .86 in batches of eight. :func:`in_batch_nce`
-    corrects this. :func:`local_nce` with ``log_q`` has the odds p / (1 - p) in place of p.
+    corrects this. With :func:`local_nce`, ``exp(score)`` then even exceeds 1.
 
     References
     ----------
