@@ -77,10 +77,10 @@ def twin_debiased(s, t, temperature, prior, beta):
 LOSSES = {
     "global": (nn.global_nce, twin_global, {}),
     "global, log q": (nn.global_nce, twin_global, {"log_q": noise_log_q()}),
-    "global, log q per row": (nn.global_nce, twin_global, {"log_q": noise_log_q() + torch.arange(5.0)[:, None]}),
+    "global, log q per row": (nn.global_nce, twin_global, {"log_q": noise_log_q() - torch.arange(5.0)[:, None]}),
     "local": (nn.local_nce, twin_local, {}),
     "local, log q": (nn.local_nce, twin_local, {"log_q": noise_log_q()}),
-    "local, log q per row": (nn.local_nce, twin_local, {"log_q": noise_log_q() + torch.arange(5.0)[:, None] / 3}),
+    "local, log q per row": (nn.local_nce, twin_local, {"log_q": noise_log_q() - torch.arange(5.0)[:, None] / 3}),
     "full": (nn.full_softmax, twin_global, {}),
     "hinge": (nn.hinge, twin_hinge, {"margin": 0.7, "negatives": "hardest"}),
     "hinge, semi-hard": (nn.hinge, twin_hinge, {"margin": 1.3, "negatives": "semi-hard"}),

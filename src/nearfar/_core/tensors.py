@@ -111,11 +111,12 @@ def check_same_kind(owner: str, name: str, value: Tensor, like_name: str, like: 
         raise InputError(owner, name, expected, str(value.dtype), f"Convert it: {name} = {name}.to({like_name}.dtype).")
 
 
-def check_finite(owner: str, name: str, value: Tensor, hint: str = "") -> None:
-    """Refuse NaN and infinities."""
+def check_finite(owner: str, name: str, value: Tensor, hint: str = "") -> tuple[float, float]:
+    """Refuse NaN and infinities; return the smallest and the largest number."""
     low, high = (float(end) for end in torch.aminmax(value.detach()))  # NaN, if there is one, is both
     if not (math.isfinite(low) and math.isfinite(high)):
         raise InputError(owner, name, "finite", _what(low, high), hint)
+    return low, high
 
 
 def check_scores(owner: str, name: str, value: object, shape: Sequence[int | None]) -> Tensor:
@@ -171,8 +172,24 @@ def check_log_q(owner: str, name: str, value: object, scores: Tensor, scores_nam
     log_q = check_floats(owner, name, value, scores.shape if per_row else scores.shape[1:])
     check_device(owner, name, log_q, scores_name, scores)
     hint = "A candidate that was drawn has a probability above 0: was it drawn from this noise?"
-    check_finite(owner, name, log_q, hint)
+    check_log_probabilities(owner, name, log_q, hint)
     return log_q.to(working_dtype(scores))
+
+
+def check_log_probabilities(owner: str, name: str, value: Tensor, hint: str) -> None:
+    """Refuse what cannot be logs of probabilities: NaN and infinities, probabilities themselves, counts."""
+    low, high = check_finite(owner, name, value, hint)
+    rounding = max(1e-6, 8 * torch.finfo(value.dtype).eps)
+    if high <= rounding and (low < 0 or high <= 0):  # probabilities of many ids may all be below the rounding
+        return
+    got = f"numbers from {low:.6g} to {high:.6g}"
+    if low >= 0 and high <= 1:
+        got, advice = f"{got}, which look like probabilities", f"Give their logs: {name} = {name}.log()."
+    elif low >= 0 and bool((value == value.round()).all()):
+        got, advice = f"{got}, which look like counts", f"Give logs of shares: {name} = (counts / counts.sum()).log()."
+    else:
+        advice = "Probabilities are at most 1: subtract the log of their sum over all ids, or scale a density down."
+    raise InputError(owner, name, "logs of probabilities, at most 0", got, advice)
 
 
 def check_probabilities(owner: str, name: str, value: object) -> Tensor:

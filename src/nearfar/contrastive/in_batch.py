@@ -21,6 +21,7 @@ from nearfar._core.tensors import (
     check_finite,
     check_floats,
     check_integers,
+    check_log_probabilities,
     check_reduction,
     check_same_kind,
     reduce,
@@ -182,7 +183,8 @@ def in_batch_nce(
     Raises
     ------
     InputError
-        There is only one key; a shape, type or device does not fit, here or between processes; NaN or infinity.
+        There is only one key; a shape, type or device does not fit, here or between processes; NaN or infinity;
+        ``log_q`` above 0.
     NumericalError
         A scalar product of a query and a key is too large for the type.
 
@@ -244,7 +246,7 @@ def _check_batch(
     check_finite(owner, "queries", queries)
     check_finite(owner, "keys", keys)
     if log_q is not None:
-        check_finite(owner, "log_q", log_q, "A key that is in the batch has a probability above 0.")
+        check_log_probabilities(owner, "log_q", log_q, "A key that is in the batch has a probability above 0.")
         log_q = log_q.detach().to(working_dtype(keys))
     is_alone = not check_flag(owner, "gather", gather) or n_processes() == 1
     if is_alone and len(keys) < 2:

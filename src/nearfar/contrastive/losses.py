@@ -66,8 +66,8 @@ def global_nce(
     target : Tensor of integers, shape (B,)
         Column of the true candidate, in 0..N-1.
     log_q : Tensor of floats, shape (N,) or (B, N), optional
-        Natural log of the probability with which the noise draws each candidate, the true one included. A constant
-        added to a row changes nothing.
+        Natural log of the probability with which the noise draws each candidate, the true one included: at most 0. A
+        constant subtracted from a row changes nothing, so that logs of counts or densities can be shifted below 0.
     reduction : {"mean", "sum", "none"}
         What is returned: the mean over the examples, their sum, or one loss per example.
     ignore_index : int, default=-100
@@ -82,7 +82,7 @@ def global_nce(
     ------
     InputError
         A shape, type or device does not fit; a target is out of range or masked; a score is NaN or +inf; ``log_q`` is
-        not finite.
+        not finite, or above 0.
 
     References
     ----------
@@ -126,7 +126,8 @@ def local_nce(
     target : Tensor of integers, shape (B,)
         Column of the true candidate, in 0..N-1.
     log_q : Tensor of floats, shape (N,) or (B, N), optional
-        Natural log of the probability with which the noise draws each candidate, the true one included.
+        Natural log of the probability with which the noise draws each candidate, the true one included: at most 0. A
+        density that exceeds 1 has to be scaled down; exp(scores) are densities on the same scale then.
     reduction : {"mean", "sum", "none"}
         What is returned: the mean over the examples, their sum, or one loss per example.
     ignore_index : int, default=-100
@@ -141,7 +142,7 @@ def local_nce(
     ------
     InputError
         A shape, type or device does not fit; a target is out of range or masked; a score is NaN or +inf; ``log_q`` is
-        not finite; with ``log_q``, all noise of an example is masked.
+        not finite, or above 0; with ``log_q``, all noise of an example is masked.
 
     References
     ----------
@@ -241,7 +242,7 @@ def sampled_softmax(
     noise_scores : Tensor of floats, shape (B, m)
         Scores of the sampled classes, with replacement; -inf masks one.
     noise_log_q : Tensor of floats, shape (m,) or (B, m)
-        Natural log of the probability with which each sampled class was drawn.
+        Natural log of the probability with which each sampled class was drawn: at most 0.
     true_ids : Tensor of integers, shape (B,), optional
         The true classes.
     noise_ids : Tensor of integers, shape (m,) or (B, m), optional
@@ -258,7 +259,7 @@ def sampled_softmax(
     ------
     InputError
         A shape, type or device does not fit; a score is NaN or +inf, or a true one -inf; ``noise_log_q`` is not
-        finite; only one of ``true_ids`` and ``noise_ids`` is given.
+        finite, or above 0; only one of ``true_ids`` and ``noise_ids`` is given.
 
     References
     ----------
@@ -491,7 +492,8 @@ def recover_conditional(
     scores : Tensor of floats, shape (B, n)
         Of all n ids y for each of B contexts x.
     log_q : Tensor, shape (n,) or (B, n), optional
-        Logs of the noise, for a loss that was trained without ``log_q``. Leave it out if the loss was given it.
+        Logs of the probabilities of the noise, at most 0, for a loss that was trained without ``log_q``. Leave it out
+        if the loss was given it.
     loss : {"global", "local"}, default="global"
         "global": of ``global_nce``, ``sampled_softmax`` and ``full_softmax``; each row is normalised. "local": of
         ``local_nce``; nothing is normalised, and rows sum to one only as far as the model is self-normalised.
@@ -577,7 +579,8 @@ def self_normalization(
     scores : Tensor of floats, shape (B, n)
         Of all n ids y for each of B contexts x.
     log_q : Tensor, shape (n,) or (B, n), optional
-        Logs of the noise, for a loss that was trained without ``log_q``. Leave it out if the loss was given it.
+        Logs of the probabilities of the noise, at most 0, for a loss that was trained without ``log_q``. Leave it out
+        if the loss was given it.
     n_candidates : float, > 1, optional
         N in training; with ``log_q``. The mean N of rows that were padded.
 
