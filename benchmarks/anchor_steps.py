@@ -4,10 +4,11 @@
 
 step: a classifier of texts by the mean of the vectors of their tokens, V = 100,000, d = 256, 50 anchors, batches of
 256 texts of 100 tokens, drawn by Zipf's law or evenly; forward, backward and optimiser, in processor time. The same
-model with nn.Embedding and Adam, as it comes and fused, and with sparse=True and SparseAdam. prox: the step of the optimiser alone, V = 500,000, 100 anchors, for batches
-of 1,024 and of 25,600 draws of the same law. Lazy is the step as it is; eager is the same step and then the threshold
-for all rows at once, on the 8 slots of a row; with a dense T, as in the authors' code, it is the step of all of a
-V x K matrix with dense gradients. What is timed is the step alone, never the gradient before it.
+model with nn.Embedding and Adam, as it comes and fused, and with sparse=True and SparseAdam. prox: the step of the
+optimiser alone, V = 500,000, 100 anchors, for batches of 1,024 and of 25,600 draws of Zipf's law. Lazy is the step as
+it is; eager is the same step and then the threshold for all rows at once, on the 8 slots of a row; with a dense T, as
+in the authors' code, it is the step of all of a V x K matrix with dense gradients. What is timed is the step alone,
+never the gradient before it.
 One thread; the methods take turns, the middle of their times is given.
 """
 
