@@ -203,11 +203,13 @@ class AnchorEmbedding(torch.nn.Module):
         """
         rows, places = self._distinct("AnchorEmbedding", ids)
         mixtures, entries, columns = self._rows_with_entries(rows)
-        anchors, sparse = self.anchors[: self.n_active], (entries, columns.clamp(max=self.n_active - 1))
+        anchors = self.anchors[: self.n_active]
         if 2 * len(rows) < places.numel():
-            return embedding(places, mix(mixtures, anchors, sparse))
-        # Few repetitions: to copy the entries of a row for each costs less than to copy its vector.
-        return mix(mixtures, anchors, sparse, places.flatten()).reshape(*places.shape, self.embedding_dim)
+            return embedding(places, mix(mixtures, anchors, entries, columns))
+        # Few repetitions: to copy a row of T for each costs less than to copy its vector.
+        at = places.flatten()
+        vectors = mix(embedding(at, mixtures), anchors, take(entries, at), take(columns, at))
+        return vectors.reshape(*places.shape, self.embedding_dim)
 
     @uncompiled
     def logits(self, hidden: Tensor, ids: Tensor | None = None) -> Tensor:
@@ -270,7 +272,9 @@ class AnchorEmbedding(torch.nn.Module):
             mixtures.register_hook(  # type: ignore[no-untyped-call]
                 lambda slope: self._request_slots(slope, entries, columns, rows)
             )
-        return mixtures if self._n_active == self.n_anchors else mixtures[:, : self._n_active], entries, columns
+        if self._n_active < self.n_anchors:  # entries of the others are 0
+            return mixtures[:, : self._n_active], entries, columns.clamp(max=self._n_active - 1)
+        return mixtures, entries, columns
 
     def _read(self, rows: Rows) -> Tensor:
         """Return entries (n, r) as they are now: after all shrinkage, and 0 where their anchor is switched off."""

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
-from torch.nn.functional import embedding, embedding_bag
+from torch.nn.functional import embedding_bag
 
 from nearfar._core.processes import all_gather, n_processes
 from nearfar._core.tensors import working_dtype
@@ -259,35 +259,27 @@ class TakeRows(torch.autograd.Function):
 
 class _Mix(torch.autograd.Function):
     @staticmethod
-    def forward(
-        ctx: Any, mixtures: Tensor, anchors: Tensor, entries: Tensor, columns: Tensor, places: Tensor | None
-    ) -> Tensor:
-        ctx.save_for_backward(mixtures, anchors, places)
-        if places is not None:
-            entries, columns = take(entries, places), take(columns, places)
+    def forward(ctx: Any, mixtures: Tensor, anchors: Tensor, entries: Tensor, columns: Tensor) -> Tensor:
+        ctx.save_for_backward(mixtures, anchors)
         return embedding_bag(columns, anchors, per_sample_weights=entries, mode="sum")
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, slope: Tensor) -> Any:
-        mixtures, anchors, places = ctx.saved_tensors
-        in_mixtures = slope @ anchors.T
-        if places is None:
-            return in_mixtures, mixtures.T @ slope, None, None, None
-        in_anchors = take(mixtures, places).T @ slope
-        return torch.zeros_like(mixtures).index_add_(0, places, in_mixtures), in_anchors, None, None, None
+        mixtures, anchors = ctx.saved_tensors
+        return slope @ anchors.T, mixtures.T @ slope, None, None
 
 
-def mix(mixtures: Tensor, anchors: Tensor, sparse: tuple[Tensor, Tensor], places: Tensor | None = None) -> Tensor:
-    """Return ``mixtures @ anchors``, in this order or row ``places[i]`` at i; ``sparse`` are its entries and columns.
+def mix(mixtures: Tensor, anchors: Tensor, entries: Tensor, columns: Tensor) -> Tensor:
+    """Return ``mixtures @ anchors``; the rows of the mixtures have these entries at these columns.
 
     On a processor the r anchors of a row are added up where that is quicker: the product counts zeros as well.
     """
     on_processor = anchors.device.type == "cpu" and anchors.dtype in (torch.float32, torch.float64)
-    if on_processor and 2 * sparse[1].shape[1] <= len(anchors) and not torch.is_autocast_enabled("cpu"):
-        found: Tensor = _Mix.apply(mixtures, anchors, *sparse, places)  # type: ignore[no-untyped-call]
+    if on_processor and 2 * columns.shape[1] <= len(anchors) and not torch.is_autocast_enabled("cpu"):
+        found: Tensor = _Mix.apply(mixtures, anchors, entries, columns)  # type: ignore[no-untyped-call]
         return found
-    return (mixtures if places is None else embedding(places, mixtures)) @ anchors
+    return mixtures @ anchors
 
 
 class AllLogits(torch.autograd.Function):
