@@ -3,11 +3,12 @@
     python benchmarks/anchor_steps.py --parts step prox
 
 step: a classifier of texts by the mean of the vectors of their tokens, V = 100,000, d = 256, 50 anchors, batches of
-256 texts of 100 tokens, drawn by Zipf's law; forward, backward and optimiser. The same model with nn.Embedding and
-Adam, and with sparse=True and SparseAdam. prox: the step of the optimiser alone, V = 500,000, 100 anchors, for batches
-of 1,024 and of 25,600 draws of the same law. Lazy is the step as it is; eager is the same step and then the threshold
-for all rows at once, on the 8 slots of a row; with a dense T, as in the authors' code, it is the step of all of a
-V x K matrix with dense gradients. What is timed is the step alone, never the gradient before it.
+256 texts of 100 tokens, drawn by Zipf's law or evenly; forward, backward and optimiser, in processor time. The same
+model with nn.Embedding and Adam, as it comes and fused, and with sparse=True and SparseAdam. prox: the step of the
+optimiser alone, V = 500,000, 100 anchors, for batches of 1,024 and of 25,600 draws of Zipf's law. Lazy is the step as
+it is; eager is the same step and then the threshold for all rows at once, on the 8 slots of a row; with a dense T, as
+in the authors' code, it is the step of all of a V x K matrix with dense gradients. What is timed is the step alone,
+never the gradient before it.
 One thread; the methods take turns, the middle of their times is given.
 """
 
@@ -15,6 +16,7 @@ from __future__ import annotations
 
 import argparse
 import statistics
+import time
 from collections.abc import Callable
 from functools import partial
 
@@ -39,6 +41,14 @@ def zipf(n: int, size: tuple[int, ...], seed: int) -> torch.Tensor:
     return torch.searchsorted(heap, torch.rand(size, dtype=torch.float64, generator=generator) * heap[-1])
 
 
+def evenly(n: int, size: tuple[int, ...], seed: int) -> torch.Tensor:
+    """Draw words with equal chances: few come twice in a batch."""
+    return torch.randint(n, size, generator=torch.Generator().manual_seed(seed))
+
+
+DRAWS = {"zipf": zipf, "even": evenly}
+
+
 def training_step(table: torch.nn.Module, optimizers: Callable[..., list[torch.optim.Optimizer]]) -> Step:
     """Return a function that makes one step of a classifier on a batch (TEXTS, LENGTH), and returns its loss."""
     head = torch.nn.Linear(DIM, CLASSES)
@@ -60,13 +70,16 @@ def training_step(table: torch.nn.Module, optimizers: Callable[..., list[torch.o
 def tables(n_words: int) -> dict[str, Step]:
     """Return the step of each method."""
     ours = nf.nn.AnchorEmbedding(n_words, DIM, N_ANCHORS, penalty=PENALTY)
-    dense, sparse = (torch.nn.Embedding(n_words, DIM, sparse=flag) for flag in (False, True))
+    dense, fused, sparse = (torch.nn.Embedding(n_words, DIM, sparse=flag) for flag in (False, False, True))
     adam, sparse_adam = torch.optim.Adam, torch.optim.SparseAdam
     return {
         "AnchorEmbedding, ProxAdam": training_step(
             ours, lambda t, h: [nf.nn.ProxAdam([*t.parameters(), *h.parameters()], lr=LR)]
         ),
         "nn.Embedding, Adam": training_step(dense, lambda t, h: [adam([*t.parameters(), *h.parameters()], lr=LR)]),
+        "nn.Embedding, fused Adam": training_step(
+            fused, lambda t, h: [adam([*t.parameters(), *h.parameters()], lr=LR, fused=True)]
+        ),
         "nn.Embedding, SparseAdam": training_step(
             sparse, lambda t, h: [sparse_adam(t.parameters(), lr=LR), adam(h.parameters(), lr=LR)]
         ),
@@ -85,12 +98,19 @@ def take_turns(steps: dict[str, Callable[[int], float]], repeats: int) -> dict[s
 
 
 def measure_steps(file: ResultFile, n_words: int, repeats: int, seed: int) -> None:
-    torch.manual_seed(seed)
-    methods = tables(n_words)
-    batches = [zipf(n_words, (TEXTS, LENGTH), 1000 * seed + turn) for turn in range(repeats + 1)]
-    rounds = {name: (lambda turn, step=step: timed(lambda: step(batches[turn]))[1]) for name, step in methods.items()}
-    for name, seconds in take_turns(rounds, repeats).items():
-        keep(file, {"part": "step", "n_words": n_words, "method": name, "batch": TEXTS * LENGTH, "seed": seed}, seconds)
+    for draw, draw_from in DRAWS.items():
+        torch.manual_seed(seed)
+        batches = [draw_from(n_words, (TEXTS, LENGTH), 1000 * seed + turn) for turn in range(repeats + 1)]
+
+        def one(turn: int, step: Step, batches=batches) -> float:
+            start = time.process_time()
+            step(batches[turn])
+            return time.process_time() - start
+
+        rounds = {name: partial(one, step=step) for name, step in tables(n_words).items()}
+        for name, seconds in take_turns(rounds, repeats).items():
+            record = {"part": "step", "n_words": n_words, "method": name, "batch": TEXTS * LENGTH, "draw": draw}
+            keep(file, {**record, "seed": seed}, seconds)
 
 
 class Rows:
@@ -180,7 +200,7 @@ def main() -> None:
     parser.add_argument("--n-words", type=int, help="fewer words, for a trial")
     args = parser.parse_args()
     torch.set_num_threads(1)
-    file = ResultFile("anchor_steps", ("part", "n_words", "method", "batch", "seed"))
+    file = ResultFile("anchor_steps", ("part", "n_words", "method", "batch", "draw", "seed"))
     for seed in args.seeds:
         if "step" in args.parts:
             measure_steps(file, args.n_words or N_WORDS, args.repeats, seed)

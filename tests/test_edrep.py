@@ -252,6 +252,39 @@ def test_clusters_refit_with_a_mixture_over_what_was_found():
     assert error[0] < error[1]
 
 
+class FarOff(Exact):
+    """Normalisers that are too large or too small by a tenth, row by row."""
+
+    def evaluate(self, X, log_z, force):
+        super().evaluate(X, log_z, force)
+        log_z += np.log1p(np.where(X[:, 0] > 0, 0.1, -0.1))
+
+
+def test_the_check_of_the_far_field_pairs_rows():
+    """An error of a tenth in every row drowns in the spread of rows, and on average nearly cancels."""
+    rel = nf.datasets.dcsbm(400, 2, 12.0, alpha=4.0, random_state=1).relation
+    check = nf.EDRep(4, far=FarOff(), n_epochs=5, random_state=0).fit(rel).far_check_
+    assert abs(check["far"] / check["exact"] - 1) < 0.005
+    assert check["relative_error"] == pytest.approx(0.1, abs=1e-6)
+    assert check["low"] == pytest.approx(0.1, abs=1e-6) == check["high"]
+    exact = nf.EDRep(4, far="exact", n_epochs=5, random_state=0).fit(rel).far_check_
+    assert exact["relative_error"] == exact["low"] == exact["high"] == 0
+
+
+def test_the_interval_of_the_check_is_that_of_all_rows():
+    rel = nf.datasets.dcsbm(800, 3, 12.0, alpha=4.0, random_state=1).relation.random_walk(3)
+    est = nf.EDRep(8, random_state=0).fit(rel)
+    X = est.embedding_[rel.row_sums > 0]
+    exact = nf.log_normalizers(X, method="exact")
+    errors = np.abs(np.expm1(nf.log_normalizers(X, random_state=0) - exact))
+    check = est.far_check_
+    assert check["low"] < check["relative_error"] < check["high"]
+    assert check["low"] < errors.mean() < check["high"]
+    assert check["high"] - check["low"] < errors.mean()
+    few = nf.EDRep(3, n_epochs=5, random_state=0).fit(nf.Relation.from_matrix(np.ones((20, 20)))).far_check_
+    assert few["low"] == few["relative_error"] == few["high"] > 0  # every row was looked at
+
+
 def test_sinks_are_pulled_and_stay_in_everybodys_normaliser():
     # c is a sink: with eq. (6) it moves towards those that point to it.
     P = np.zeros((6, 6))

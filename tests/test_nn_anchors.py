@@ -74,6 +74,34 @@ def test_gradients_are_those_of_dense_t_times_a():
     assert_allclose(layer.values.grad.to_dense(), dense.grad.gather(1, layer.columns.long()), rtol=1e-12, atol=1e-12)
 
 
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize("r", [2, 7])  # as a sum of r anchors, as a product
+@pytest.mark.parametrize("n_active", [9, 5])
+@pytest.mark.parametrize("n_ids", [12, 90])  # of 23 objects: few repetitions, many
+def test_every_way_to_mix_is_that_of_dense_t(dtype, r, n_active, n_ids):
+    layer = make(k=9, r=r, padding_idx=4)
+    trained(layer)
+    layer.n_active = n_active
+    layer.to(dtype)
+    ids = torch.randint(V, (2, n_ids // 2), generator=torch.Generator().manual_seed(3))
+    layer.zero_grad()
+    dense = (dense_t(layer) * (torch.arange(9) < n_active)).requires_grad_()
+    anchors = layer.anchors.detach().double().requires_grad_()
+    target = torch.linspace(-1, 1, n_ids * D, dtype=torch.float64).reshape(*ids.shape, D)
+    expected, found = (dense @ anchors)[ids], layer(ids)
+    close = {"rtol": 1e-12, "atol": 1e-12} if dtype == torch.float64 else {"rtol": 1e-4, "atol": 1e-5}
+    assert found.dtype == dtype
+    assert_allclose(found.detach(), expected.detach(), **close)
+    assert_allclose(layer(ids[:, :0]).detach(), expected[:, :0].detach())
+    (expected - target).pow(3).sum().backward()
+    (found.double() - target).pow(3).sum().backward()
+    assert_allclose(layer.anchors.grad, anchors.grad, **close)
+    kept = (layer.columns < n_active) & (torch.arange(V) != 4)[:, None]
+    slope = dense.grad.gather(1, layer.columns.long())
+    assert_allclose(layer.values.grad.to_dense()[kept], slope[kept], **close)
+    assert dense.grad.abs().max() > 0.1
+
+
 def test_gradients_are_those_of_differences():
     layer = make()
 

@@ -116,6 +116,15 @@ def test_types_of_scores_and_noise_may_differ(loss):
     torch.testing.assert_close(loss(SCORES.double(), TARGET, LOG_Q), expected.double())
 
 
+def test_a_row_without_noise_has_nothing_to_be_told_from():
+    scores = SCORES.clone()
+    scores[1, torch.arange(3) != TARGET[1]] = -INF
+    message = "local_nce: scores must be of noise that is not masked in every row; got row 1 with all noise masked"
+    refuses(lambda: nn.local_nce(scores, TARGET, LOG_Q), message, "Set the target of such a row to ignore_index.")
+    left = nn.local_nce(scores, TARGET.index_fill(0, torch.tensor([1]), -100), LOG_Q)
+    torch.testing.assert_close(left, nn.local_nce(SCORES[:1], TARGET[:1], LOG_Q))
+
+
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
 def test_a_bad_example_is_found_in_half_precision_too(dtype):
     refuses(lambda: nn.global_nce(changed(SCORES, 1, 1, math.nan).to(dtype), TARGET), "got NaN")
@@ -235,6 +244,46 @@ def test_batches_that_cannot_be_used(function, queries, keys, options, message):
 )
 def test_in_batch_noise_that_cannot_be_used(log_q, message):
     refuses(lambda: nn.in_batch_nce(QUERIES, KEYS, log_q=log_q), "in_batch_nce: ", message)
+
+
+NO_LOGS = {
+    "probabilities": (
+        [0.5, 0.2, 0.3],
+        "numbers from 0.2 to 0.5, which look like probabilities. Give their logs: {name} = {name}.log().",
+    ),
+    "probabilities of many ids": ([1e-8, 1e-8, 3e-8], "which look like probabilities"),
+    "counts": ([12.0, 1.0, 400.0], "numbers from 1 to 400, which look like counts. Give logs of shares: {name} = ("),
+    "logs of counts": ([2.5, 0.0, 6.0], "numbers from 0 to 6. Probabilities are at most 1"),
+    "logs and a wrong one": ([-2.5, 0.01, -1.0], "numbers from -2.5 to 0.01. Probabilities are at most 1"),
+}
+TAKE_LOG_Q = {
+    "global_nce": lambda q: nn.global_nce(SCORES, TARGET, q),
+    "local_nce": lambda q: nn.local_nce(SCORES, TARGET, q),
+    "local_nce, per row": lambda q: nn.local_nce(SCORES, TARGET, q.expand(2, 3)),
+    "sampled_softmax": lambda q: nn.sampled_softmax(TRUE, NOISE, q),
+    "in_batch_nce": lambda q: nn.in_batch_nce(QUERIES, KEYS, log_q=q),
+    "recover_conditional": lambda q: nn.recover_conditional(SCORES, q),
+    "recover_conditional, local": lambda q: nn.recover_conditional(SCORES, q, "local", 5),
+    "self_normalization": lambda q: nn.self_normalization(SCORES, q, 5),
+}
+
+
+@pytest.mark.parametrize("function", TAKE_LOG_Q)
+@pytest.mark.parametrize("case", NO_LOGS)
+def test_what_is_no_log_of_a_probability_is_refused(function, case):
+    values, message = NO_LOGS[case]
+    name = "noise_log_q" if function == "sampled_softmax" else "log_q"
+    expected = f"{function.split(',')[0]}: {name} must be logs of probabilities, at most 0; got "
+    for given in (torch.tensor(values), torch.tensor(values, dtype=torch.float64)):
+        refuses(lambda given=given: TAKE_LOG_Q[function](given), expected, message.format(name=name))
+
+
+@pytest.mark.parametrize("function", TAKE_LOG_Q)
+def test_logs_of_probabilities_may_be_rounded(function):
+    for values in ([0.0, 0.0, 0.0], [-3.0, -1.0, 1e-7], [-1e3, -2e3, -3e3]):
+        assert TAKE_LOG_Q[function](torch.tensor(values)) is not None
+    narrow = torch.tensor([-3.0, -1.0, 0.004]).to(torch.bfloat16)
+    assert TAKE_LOG_Q[function](narrow) is not None
 
 
 def test_in_batch_scores_beyond_the_type_are_told():

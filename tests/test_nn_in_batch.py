@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import math
 import traceback
+from collections import Counter
+from itertools import combinations_with_replacement
 from pathlib import Path
 
 import numpy as np
 import pytest
+from scipy.optimize import minimize
 
 torch = pytest.importorskip("torch")
 
@@ -52,6 +55,8 @@ def test_the_fused_loss_is_that_on_the_matrix(with_log_q, with_ids, monkeypatch)
         inputs = [part.clone().requires_grad_() for part in (queries, keys)]
         if block is None:
             scores, target = nn.in_batch_scores(*inputs, ids=ids, temperature=TEMPERATURE)
+            if with_ids:  # the true key counts as often as its id comes
+                scores = scores + (ids[:, None] == ids).sum(1).log().diag()
             losses = nn.global_nce(scores, target, log_q, reduction="none")
         else:
             monkeypatch.setattr(_rows, "BLOCK", block)
@@ -92,6 +97,63 @@ def test_log_q_takes_the_popularity_of_keys_out_of_the_loss():
     losses = nn.in_batch_nce(p.log(), torch.eye(3, dtype=torch.float64), log_q=q.log(), reduction="none")
     expected = -((p / q).diagonal() / (p / q).sum(1)).log()
     torch.testing.assert_close(losses, expected)
+
+
+# -- the optimum, over all batches of three pairs that a joint distribution can give
+
+JOINT = torch.tensor([[0.33, 0.11], [0.06, 0.50]], dtype=torch.float64)
+P = JOINT / JOINT.sum(1, keepdim=True)  # p(key | query): .75, .25; .107, .893
+Q = JOINT.sum(0)
+BATCHES = []  # queries, keys, probability: each unordered batch once
+for pairs in combinations_with_replacement([(x, y) for x in range(2) for y in range(2)], 3):
+    ways = math.factorial(3) / math.prod(math.factorial(count) for count in Counter(pairs).values())
+    BATCHES.append((*torch.tensor(pairs).T, ways * math.prod(float(JOINT[pair]) for pair in pairs)))
+
+
+def scores_at_the_optimum(loss):
+    """Return the table of scores (query, key) at which the expected loss of a batch is least."""
+    rows = torch.eye(2, dtype=torch.float64)
+
+    def value_and_gradient(flat):
+        table = torch.from_numpy(flat.reshape(2, 2).copy()).requires_grad_()
+        value = sum(weight * loss(table[x], rows[y], y) for x, y, weight in BATCHES)
+        value.backward()
+        return value.item(), table.grad.numpy().ravel()
+
+    found = minimize(value_and_gradient, np.zeros(4), jac=True, options={"gtol": 1e-9})
+    assert np.abs(found.jac).max() < 1e-6
+    return torch.from_numpy(found.x.reshape(2, 2))
+
+
+@pytest.mark.parametrize("with_log_q", [False, True])
+def test_with_ids_the_optimum_is_the_conditional_distribution(with_log_q):
+    def loss(queries, keys, ids):
+        return nn.in_batch_nce(queries, keys, log_q=Q.log()[ids] if with_log_q else None, ids=ids)
+
+    found = nn.recover_conditional(scores_at_the_optimum(loss), None if with_log_q else Q.log()).exp()
+    torch.testing.assert_close(found, P, rtol=0, atol=1e-5)
+
+
+def test_the_binary_loss_is_consistent_with_all_candidates():
+    def loss(queries, keys, ids):
+        scores, target = nn.in_batch_scores(queries, keys)
+        return nn.local_nce(scores, target, Q.log()[ids])
+
+    torch.testing.assert_close(scores_at_the_optimum(loss).exp(), P, rtol=0, atol=1e-5)
+
+
+def test_equal_keys_get_the_gradients_of_their_item_with_ids_and_without():
+    queries, table, _, ids = batch()
+    _, which = ids.unique(return_inverse=True)
+    found = []
+    for given in (None, ids):
+        rows = table.clone().requires_grad_()
+        losses = nn.in_batch_nce(queries, rows[which], ids=given, reduction="none")
+        losses.sum().backward()
+        found.append((losses.detach(), rows.grad))
+    count = (ids[:, None] == ids).sum(1)
+    torch.testing.assert_close(found[0][0], found[1][0] + count.log())
+    torch.testing.assert_close(found[0][1], found[1][1])
 
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])

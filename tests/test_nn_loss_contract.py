@@ -49,7 +49,7 @@ def loss(request):
 def test_arguments_have_the_names_of_all_losses(loss):
     names = list(inspect.signature(loss.function).parameters)
     assert names[:2] == ["scores", "target"]
-    assert names[-1] == "reduction"
+    assert names[-2:] == ["reduction", "ignore_index"]
 
 
 def test_reductions_are_of_one_loss_per_row(loss):
@@ -90,6 +90,38 @@ def test_a_masked_candidate_has_no_gradient(loss):
     assert scores.grad[~masked].any()
 
 
+@pytest.mark.parametrize("ignore_index", [-100, 3, 7])
+def test_a_row_without_a_target_is_ignored(loss, ignore_index):
+    """Its scores may be anything: it is as if it were not there."""
+    target = TARGET.index_fill(0, torch.tensor([1, 2]), ignore_index)
+    left = (target != ignore_index).nonzero()[:, 0]
+    assert len(left) == 3
+    scores = SCORES.index_fill(0, torch.tensor([1]), math.nan).index_fill(0, torch.tensor([2]), -math.inf)
+    scores.requires_grad_()
+    kept = SCORES[left].requires_grad_()
+    for reduction in ("sum", "mean"):
+        value = loss(scores, target, reduction=reduction, ignore_index=ignore_index)
+        expected = loss(kept, target[left], reduction=reduction)
+        torch.testing.assert_close(value, expected)
+    value.backward()
+    expected.backward()
+    torch.testing.assert_close(scores.grad[left], kept.grad)
+    assert not scores.grad[[1, 2]].any()
+    rows = loss(scores, target, reduction="none", ignore_index=ignore_index)
+    assert rows.shape == (5,)
+    torch.testing.assert_close(rows[left], loss(kept, target[left], reduction="none"))
+    assert rows[[1, 2]].tolist() == [0, 0]
+
+
+def test_rows_are_ignored_with_noise_of_each_row(loss):
+    if "log_q" not in inspect.signature(loss.function).parameters:
+        pytest.skip("knows no noise")
+    log_q = torch.linspace(-3, -1, 20, dtype=torch.float64).reshape(5, 4)
+    target = TARGET.index_fill(0, torch.tensor([1, 2]), -100)
+    rows = torch.tensor([0, 3, 4])
+    torch.testing.assert_close(loss(SCORES, target, log_q=log_q), loss(SCORES[rows], target[rows], log_q=log_q[rows]))
+
+
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
 def test_half_precision_is_computed_in_float32(loss, dtype):
     narrow = SCORES.to(dtype).requires_grad_()
@@ -111,6 +143,9 @@ def test_half_precision_is_computed_in_float32(loss, dtype):
         ("scores", SCORES.index_fill(1, torch.tensor([2]), -math.inf), TARGET, {}),  # the true one of the first row
         ("target", SCORES, TARGET[:4], {}),
         ("target", SCORES, TARGET + 1, {}),
+        ("target", SCORES, TARGET * 0 - 100, {}),  # nothing is left
+        ("target", SCORES, TARGET.index_fill(0, torch.tensor([1]), -100), {"ignore_index": -1}),
+        ("ignore_index", SCORES, TARGET, {"ignore_index": 1.5}),
         ("reduction", SCORES, TARGET, {"reduction": "median"}),
     ],
 )

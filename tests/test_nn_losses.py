@@ -43,7 +43,7 @@ def twin_global(s, t, log_q=0.0):
 
 
 def twin_local(s, t, log_q=None):
-    logits = s if log_q is None else s - log_q - np.log(s.shape[1] - 1)
+    logits = s if log_q is None else s - log_q - np.log((s > -INF).sum(1, keepdims=True) - 1)
     sign = np.where(np.arange(s.shape[1]) == t[:, None], 1, -1)
     return -np.log(expit(sign * logits)).sum(1)
 
@@ -77,10 +77,10 @@ def twin_debiased(s, t, temperature, prior, beta):
 LOSSES = {
     "global": (nn.global_nce, twin_global, {}),
     "global, log q": (nn.global_nce, twin_global, {"log_q": noise_log_q()}),
-    "global, log q per row": (nn.global_nce, twin_global, {"log_q": noise_log_q() + torch.arange(5.0)[:, None]}),
+    "global, log q per row": (nn.global_nce, twin_global, {"log_q": noise_log_q() - torch.arange(5.0)[:, None]}),
     "local": (nn.local_nce, twin_local, {}),
     "local, log q": (nn.local_nce, twin_local, {"log_q": noise_log_q()}),
-    "local, log q per row": (nn.local_nce, twin_local, {"log_q": noise_log_q() + torch.arange(5.0)[:, None] / 3}),
+    "local, log q per row": (nn.local_nce, twin_local, {"log_q": noise_log_q() - torch.arange(5.0)[:, None] / 3}),
     "full": (nn.full_softmax, twin_global, {}),
     "hinge": (nn.hinge, twin_hinge, {"margin": 0.7, "negatives": "hardest"}),
     "hinge, semi-hard": (nn.hinge, twin_hinge, {"margin": 1.3, "negatives": "semi-hard"}),
@@ -116,8 +116,6 @@ def test_a_masked_candidate_is_as_if_it_were_not_there(name):
     options = {k: v[..., [0, 1, 1, 2, 3]] if isinstance(v, torch.Tensor) else v for k, v in options.items()}
     kept = [0, 1, 3, 4]
     fewer = {k: v[..., kept] if isinstance(v, torch.Tensor) else v for k, v in options.items()}
-    if name.startswith("local, log"):  # what was drawn as noise is counted, seen or not
-        fewer["log_q"] = fewer["log_q"] + math.log(4 / 3)
     loss(scores, target, **options).backward()
     left = scores[:, kept].detach().requires_grad_()
     value = loss(left, target, **fewer)
@@ -125,6 +123,29 @@ def test_a_masked_candidate_is_as_if_it_were_not_there(name):
     torch.testing.assert_close(loss(scores.detach(), target, **options), value.detach())
     torch.testing.assert_close(scores.grad[:, kept], left.grad)
     assert not scores.grad[:, 2].any()
+
+
+@every_loss
+def test_rows_of_different_lengths_are_padded_by_minus_infinity(name, monkeypatch):
+    monkeypatch.setattr(_rows, "BLOCK", 9)  # two rows at a time
+    loss, _, options = LOSSES[name]
+    scores, target = candidates(5, masked=False)
+    lengths = [4, 2, 3, 4, 3]
+    target = torch.minimum(target, torch.tensor(lengths) - 1)
+    padded = scores.masked_fill(torch.arange(4) >= torch.tensor(lengths)[:, None], -INF).requires_grad_()
+    found = loss(padded, target, reduction="none", **options)
+    found.sum().backward()
+    for row, length in enumerate(lengths):
+        own = scores[row : row + 1, :length].clone().requires_grad_()
+        part = {
+            k: v[row : row + 1, :length] if v.ndim == 2 else v[:length]
+            for k, v in options.items() if isinstance(v, torch.Tensor)
+        }  # fmt: skip
+        alone = loss(own, target[row : row + 1], **{**options, **part})
+        alone.backward()
+        torch.testing.assert_close(found[row], alone)
+        torch.testing.assert_close(padded.grad[row, :length], own.grad[0])
+    assert not padded.grad[padded.detach() == -INF].any()
 
 
 def test_losses_of_tiny_examples_are_those_found_by_hand():

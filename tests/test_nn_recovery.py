@@ -37,6 +37,18 @@ def test_the_optimum_of_each_loss_gives_back_the_conditional(rng, N, per_row):
         torch.testing.assert_close(log_found, log_p, rtol=0, atol=1e-12, msg=name)
 
 
+def test_rows_of_different_lengths_have_their_mean_number_of_candidates(rng):
+    """Rows of 2 and of 6 candidates, half of each, and no log q: the step at the optimum is 0 on average."""
+    p, q = torch.tensor([0.5, 0.3, 0.2]).double(), torch.tensor([0.2, 0.3, 0.5]).double()
+    scores = (p / q).log() - math.log(3)  # one noise candidate, and five
+    step = -p * torch.sigmoid(-scores) + (1 + 5) / 2 * q * torch.sigmoid(scores)
+    torch.testing.assert_close(step, torch.zeros(3).double())
+    found = recover_conditional(scores[None], q.log(), "local", n_candidates=4)
+    torch.testing.assert_close(found.exp()[0], p)
+    found = recover_conditional(scores[None] + math.log(3 / 1.5), q.log(), "local", n_candidates=2.5)
+    torch.testing.assert_close(found.exp()[0], p)
+
+
 @given(arrays(np.float64, (3, 4), elements=st.floats(-80, 80)), st.floats(-50, 50), st.integers(2, 50))
 def test_global_is_normalised_and_local_moves_with_the_scores(s, c, N):
     scores, log_q = torch.from_numpy(s), torch.tensor([0.5, 0.2, 0.2, 0.1]).log()
@@ -93,7 +105,7 @@ BAD = [
     (lambda: recover_conditional(S, LOG_Q, n_candidates=5), "n_candidates must be left out for loss='global'; got 5"),
     (lambda: recover_conditional(S, LOG_Q, "local"), "n_candidates must be given together with log_q.*got None"),
     (lambda: recover_conditional(S, None, "local", 5), "n_candidates must be given together with log_q.*got 5"),
-    (lambda: recover_conditional(S, LOG_Q, "local", 1), "n_candidates must be an integer >= 2; got 1"),
+    (lambda: recover_conditional(S, LOG_Q, "local", 1), "n_candidates must be a finite number > 1; got 1"),
     (lambda: recover_conditional(S, LOG_Q[:2]), r"log_q must be of shape \(3,\); got shape \(2,\)"),
     (lambda: recover_conditional(S, torch.tensor([0.5, 0.5, 0.0]).log()), "log_q must be finite; got -inf"),
     (lambda: self_normalization(S, LOG_Q), "self_normalization: n_candidates must be given together with log_q"),

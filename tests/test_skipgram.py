@@ -106,9 +106,29 @@ def test_rate_zero_moves_nothing():
     np.testing.assert_array_equal((X, Y), before)
 
 
+def test_the_optimum_has_odds_since_noise_that_is_the_centre_does_not_count():
+    """Of every window that can be drawn the step is added up: 0 at x_o . y_c = ln of the odds of c, less ln (K q_c)."""
+    rng = np.random.default_rng(5)
+    joint, q = rng.dirichlet(np.ones(9)).reshape(3, 3), np.array([0.5, 0.2, 0.3])
+    p = joint / joint.sum(1, keepdims=True)  # p[o, c] of the centre c, given a word o around
+
+    def mean_step(scores):
+        X, total = np.eye(3, 16, dtype=np.float32), np.zeros((3, 3))
+        start = np.zeros((3, 16), np.float32)
+        start[:, :3] = scores.T  # x_o . y_c = scores[o, c]
+        for o, c, *noise in np.ndindex(3, 3, 3, 3):  # K = 2
+            Y = start.copy()
+            kernels.skipgram_step(np.int32([o]), np.int32([c, *noise]), 1.0, X.copy(), Y)
+            total += joint[o, c] * q[noise].prod() * (Y - start)[:, :3].T
+        return np.abs(total).max()
+
+    assert mean_step(np.log(p / (1 - p)) - np.log(2 * q)) < 1e-6
+    assert mean_step(np.log(p) - np.log(2 * q)) > 0.01  # where every draw of noise would count
+
+
 @pytest.mark.slow
 def test_the_optimum_is_shifted_mutual_information():
-    """Levy & Goldberg 2014: with noise from the marginal, x_o . y_c = PMI(o, c) - ln K."""
+    """Levy & Goldberg 2014: with noise from the marginal, x_o . y_c = PMI(o, c) - ln K, for small p(c | o)."""
     rng = np.random.default_rng(0)
     joint = rng.gamma(2.0, size=(6, 6))
     joint = (joint + joint.T) / (2 * joint.sum())

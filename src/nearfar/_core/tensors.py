@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -26,10 +26,17 @@ def working_dtype(tensor: Tensor) -> torch.dtype:
     return torch.float64 if tensor.dtype == torch.float64 else torch.float32
 
 
-def reduce(values: Tensor, reduction: str) -> Tensor:
-    """Return the mean or the sum of ``values``, or the values themselves."""
+class Kept(NamedTuple):
+    """Which rows of a matrix have a target; the others are ignored."""
+
+    rows: Tensor
+    n_rows: int
+
+
+def reduce(values: Tensor, reduction: str, kept: Kept | None = None) -> Tensor:
+    """Return the mean or the sum of ``values``, or the values themselves, with 0 for rows that are ignored."""
     if reduction == "none":
-        return values
+        return values if kept is None else values.new_zeros(kept.n_rows).index_copy(0, kept.rows, values)
     return values.mean() if reduction == "mean" else values.sum()
 
 
@@ -104,11 +111,12 @@ def check_same_kind(owner: str, name: str, value: Tensor, like_name: str, like: 
         raise InputError(owner, name, expected, str(value.dtype), f"Convert it: {name} = {name}.to({like_name}.dtype).")
 
 
-def check_finite(owner: str, name: str, value: Tensor, hint: str = "") -> None:
-    """Refuse NaN and infinities."""
+def check_finite(owner: str, name: str, value: Tensor, hint: str = "") -> tuple[float, float]:
+    """Refuse NaN and infinities; return the smallest and the largest number."""
     low, high = (float(end) for end in torch.aminmax(value.detach()))  # NaN, if there is one, is both
     if not (math.isfinite(low) and math.isfinite(high)):
         raise InputError(owner, name, "finite", _what(low, high), hint)
+    return low, high
 
 
 def check_scores(owner: str, name: str, value: object, shape: Sequence[int | None]) -> Tensor:
@@ -126,8 +134,13 @@ def check_no_nan(owner: str, name: str, scores: Tensor) -> None:
         raise InputError(owner, name, "free of NaN and +inf", _what(high), hint)
 
 
-def check_candidates(owner: str, scores: object, target: object) -> tuple[Tensor, Tensor]:
-    """Return scores (B, N >= 2) and the columns (B,) of the true candidates, which must not be masked."""
+def check_candidates(
+    owner: str, scores: object, target: object, ignore_index: object
+) -> tuple[Tensor, Tensor, Kept | None]:
+    """Return scores (B, N >= 2) and the columns (B,) of the true candidates, which must not be masked.
+
+    Rows whose target is ``ignore_index`` are taken out, and it is said which are left; None if all are.
+    """
     checked = check_floats(owner, "scores", scores, (None, None))
     n_rows, n_candidates = checked.shape
     if n_candidates < 2:
@@ -135,14 +148,22 @@ def check_candidates(owner: str, scores: object, target: object) -> tuple[Tensor
         raise InputError(owner, "scores", "of two columns or more", f"shape {tuple(checked.shape)}", hint)
     columns = check_integers(owner, "target", target, (n_rows,))
     check_device(owner, "target", columns, "scores", checked)
-    check_no_nan(owner, "scores", checked)
+    ignored, kept = check_integer(owner, "ignore_index", ignore_index), None
     low, high = (int(end) for end in torch.aminmax(columns))
+    if low <= ignored <= high and bool((columns == ignored).any()):
+        kept = Kept((columns != ignored).nonzero()[:, 0], n_rows)
+        if not len(kept.rows):
+            expected = "a column of scores in at least one row"
+            raise InputError(owner, "target", expected, f"ignore_index, {ignored}, in all", "Leave such a batch out.")
+        checked, columns = checked[kept.rows], columns[kept.rows]
+        low, high = (int(end) for end in torch.aminmax(columns))
+    check_no_nan(owner, "scores", checked)
     if low < 0 or high >= n_candidates:
         expected = f"a column of scores, in 0..{n_candidates - 1}"
         raise InputError(owner, "target", expected, f"{low if low < 0 else high}")
     if float(checked.detach().gather(1, columns[:, None]).amin()) == -math.inf:
         raise InputError(owner, "scores", "finite at the target", "-inf", "A true candidate cannot be masked.")
-    return checked, columns
+    return checked, columns, kept
 
 
 def check_log_q(owner: str, name: str, value: object, scores: Tensor, scores_name: str = "scores") -> Tensor:
@@ -151,8 +172,24 @@ def check_log_q(owner: str, name: str, value: object, scores: Tensor, scores_nam
     log_q = check_floats(owner, name, value, scores.shape if per_row else scores.shape[1:])
     check_device(owner, name, log_q, scores_name, scores)
     hint = "A candidate that was drawn has a probability above 0: was it drawn from this noise?"
-    check_finite(owner, name, log_q, hint)
+    check_log_probabilities(owner, name, log_q, hint)
     return log_q.to(working_dtype(scores))
+
+
+def check_log_probabilities(owner: str, name: str, value: Tensor, hint: str) -> None:
+    """Refuse what cannot be logs of probabilities: NaN and infinities, probabilities themselves, counts."""
+    low, high = check_finite(owner, name, value, hint)
+    rounding = max(1e-6, 8 * torch.finfo(value.dtype).eps)
+    if high <= rounding and (low < 0 or high <= 0):  # probabilities of many ids may all be below the rounding
+        return
+    got = f"numbers from {low:.6g} to {high:.6g}"
+    if low >= 0 and high <= 1:
+        got, advice = f"{got}, which look like probabilities", f"Give their logs: {name} = {name}.log()."
+    elif low >= 0 and bool((value == value.round()).all()):
+        got, advice = f"{got}, which look like counts", f"Give logs of shares: {name} = (counts / counts.sum()).log()."
+    else:
+        advice = "Probabilities are at most 1: subtract the log of their sum over all ids, or scale a density down."
+    raise InputError(owner, name, "logs of probabilities, at most 0", got, advice)
 
 
 def check_probabilities(owner: str, name: str, value: object) -> Tensor:

@@ -21,6 +21,7 @@ from nearfar._core.tensors import (
     check_finite,
     check_floats,
     check_integers,
+    check_log_probabilities,
     check_reduction,
     check_same_kind,
     reduce,
@@ -82,7 +83,8 @@ def in_batch_scores(
     keys : Tensor of floats, shape (B, d)
         ``keys[i]`` is the true answer to ``queries[i]``.
     ids : Tensor of integers, shape (B,), optional
-        What the keys stand for. Another key with the id of the true one is not noise, and is masked by -inf.
+        What the keys stand for. Another key with the id of the true one is masked by -inf: for losses that are not
+        about probabilities. See the notes.
     temperature : float, > 0
         What the scalar products are divided by.
     gather : bool
@@ -100,6 +102,14 @@ def in_batch_scores(
     ------
     InputError
         There is only one key; a shape, type or device does not fit, here or between processes; NaN or infinity.
+
+    Notes
+    -----
+    With q, the probability of each key among the keys of batches, and p = p(key | query): leave ``ids`` out for
+    :func:`global_nce` and :func:`local_nce`, whose optima then are those that they name, however many keys are equal.
+    Masking removes draws of the true id and of no other, which moves the optimum. :func:`global_nce` then overstates
+    large p: with two keys, .75 becomes .77 in batches of three and .86 in batches of eight. :func:`in_batch_nce`
+    corrects this. With :func:`local_nce`, ``exp(score)`` then even exceeds 1.
 
     References
     ----------
@@ -138,9 +148,10 @@ def in_batch_nce(
 ) -> Tensor:
     """Ranking NCE with the keys of the batch as candidates: InfoNCE, or its log-q corrected form.
 
-    The value of :func:`global_nce` on :func:`in_batch_scores`. The keys of a batch come as often as their items do;
-    with ``log_q``, the log of how often, that is corrected, and ``exp(score)`` is p(key | query) up to a factor per
-    query, else popular items are ranked too low.
+    Without ``ids``, the value of :func:`global_nce` on :func:`in_batch_scores`. The keys of a batch come as often as
+    their items do; with ``log_q``, the log of how often, that is corrected, and at the optimum ``exp(score)`` is
+    p(key | query) up to a factor per query, else p(key | query) / q(key), and popular items are ranked too low. Both
+    hold with ``ids`` and without, for batches of any size.
 
     O(R B^2 d) time, twice that with gradients. Scores are computed in blocks of rows and once more for the gradient:
     for R B keys, memory is O(R B d) and a block, never a matrix of scores.
@@ -154,7 +165,8 @@ def in_batch_nce(
     log_q : Tensor of floats, shape (B,), optional
         Natural log of the probability of each key among the keys of batches; a constant of the loss.
     ids : Tensor of integers, shape (B,), optional
-        What the keys stand for. Another key with the id of the true one is not noise, and is left out.
+        What the keys stand for. The loss then is that of naming the true id instead of its row: the other keys with
+        the id of the true one are left out, and the true one counts as often as its id comes.
     temperature : float, > 0
         What the scalar products are divided by.
     gather : bool
@@ -171,15 +183,26 @@ def in_batch_nce(
     Raises
     ------
     InputError
-        There is only one key; a shape, type or device does not fit, here or between processes; NaN or infinity.
+        There is only one key; a shape, type or device does not fit, here or between processes; NaN or infinity;
+        ``log_q`` above 0.
     NumericalError
         A scalar product of a query and a key is too large for the type.
+
+    Notes
+    -----
+    Of a batch of which id y comes n_y times, y is the true one with a probability in proportion to n_y p(y | x) / q(y).
+    With l = score - ln q, the loss is minus the log of that: ``-ln(n e^l+ / (n e^l+ + sum of e^l over other ids))``.
+    Leaving the equal keys out without counting them, as is often done, gives an optimum that overstates large
+    p(y | x). Where keys of one id are the same vector, the gradient is that without ``ids``, and the loss is less by
+    ln n.
 
     References
     ----------
     van den Oord, Li and Vinyals 2018, "Representation learning with contrastive predictive coding", equation 4. Yi et
     al. 2019, "Sampling-bias-corrected neural modeling for large corpus item recommendations", equations 3 to 5
-    (``log_q``).
+    (``log_q``). Khrylchenko et al. 2025, "Correcting the LogQ correction: revisiting sampled softmax for large-scale
+    retrieval", arXiv 2507.09331, on the true key, which is not drawn from q (its loss is another one: an estimate of
+    the full softmax).
 
     Examples
     --------
@@ -204,6 +227,7 @@ class _Batch(NamedTuple):
     target: Tensor  # (B,)
     log_q: Tensor | None  # (N,)
     ids: Tensor | None  # (N,)
+    ln_count: Tensor | None  # (N,), of how often the id of a key comes
 
 
 def _check_batch(
@@ -222,18 +246,22 @@ def _check_batch(
     check_finite(owner, "queries", queries)
     check_finite(owner, "keys", keys)
     if log_q is not None:
-        check_finite(owner, "log_q", log_q, "A key that is in the batch has a probability above 0.")
+        check_log_probabilities(owner, "log_q", log_q, "A key that is in the batch has a probability above 0.")
         log_q = log_q.detach().to(working_dtype(keys))
     is_alone = not check_flag(owner, "gather", gather) or n_processes() == 1
     if is_alone and len(keys) < 2:
         hint = "The negatives are the keys of the other queries."
         raise InputError(owner, "keys", "two or more: in-batch negatives are the others", "a batch of one", hint)
     target = torch.arange(len(keys), device=keys.device)
-    if is_alone:
-        return scale, _Batch(keys, target, log_q, ids)
-    check_alike(owner, "keys", keys, with_log_q=log_q is not None, with_ids=ids is not None)
-    joined = (None if rows is None else join_rows(rows) for rows in (log_q, ids))
-    return scale, _Batch(join_rows(keys), target + rank() * len(keys), *joined)
+    if not is_alone:
+        check_alike(owner, "keys", keys, with_log_q=log_q is not None, with_ids=ids is not None)
+        target += rank() * len(keys)
+        keys = join_rows(keys)
+        log_q, ids = (None if rows is None else join_rows(rows) for rows in (log_q, ids))
+    if ids is None:
+        return scale, _Batch(keys, target, log_q, None, None)
+    _, which, count = ids.unique(return_inverse=True, return_counts=True)
+    return scale, _Batch(keys, target, log_q, ids, count.log()[which])
 
 
 def _accidental_hits(batch: _Batch, rows: slice) -> Tensor | None:
@@ -282,13 +310,16 @@ class _InBatch(torch.autograd.Function):
                 slope.mul_(weight[rows, None])
                 queries_slope[rows] = torch.mm(slope, keys) * ctx.scale
                 keys_slope.addmm_(slope.T, scaled)
-        return queries_slope, None, keys_slope.to(batch.keys.dtype), None, None, None
+        return queries_slope, None, keys_slope.to(batch.keys.dtype), None, None, None, None
 
 
 def _logits(scaled: Tensor, keys: Tensor, batch: _Batch, rows: slice) -> Tensor:
-    """Return the logits of a block of rows: corrected scores, accidental hits masked."""
+    """Return the logits of a block of rows: corrected scores; accidental hits are counted at the true key."""
     logits = torch.mm(scaled, keys.T)
     if batch.log_q is not None:
         logits.sub_(batch.log_q)
     hits = _accidental_hits(batch, rows)
-    return logits if hits is None else logits.masked_fill_(hits, -torch.inf)
+    if hits is None or batch.ln_count is None:
+        return logits
+    target = batch.target[rows, None]
+    return logits.masked_fill_(hits, -torch.inf).scatter_add_(1, target, batch.ln_count[target].to(logits.dtype))

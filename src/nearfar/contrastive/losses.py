@@ -10,8 +10,10 @@ and the others are noise. With s the scores, s+ that of the true candidate, s- t
     hinge            max(0, margin - s+ + s-)             for the hardest, a semi-hard or every noise candidate
     debiased_nce     -ln(e+ / (e+ + g))                   e = exp(s / temperature), g an estimate of the sum over noise
 
-A score of -inf masks a candidate: it is left out, and gets no gradient. Half precision is computed in float32, and the
-loss then is float32; gradients have the type of the scores.
+A score of -inf masks a candidate: it is left out, gets no gradient, and does not count in the N of its row. A row whose
+target is ``ignore_index`` has no loss. Mask by what does not depend on the draws, such as the length of a row: noise
+that happens to be the true candidate has to stay in, or the optima of NCE are others. Half precision is computed in
+float32, and the loss then is float32; gradients have the type of the scores.
 
 What a loss has learned: at the optimum, ``ln p(y|x)`` is ``s + ln q`` up to a constant for each x (global), or
 ``s + ln q + ln(N - 1)`` without one (local). A loss that was given ``log_q`` has learned ln p itself.
@@ -29,8 +31,9 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 from torch.nn.functional import softplus
 
-from nearfar._core.checks import check_choice, check_integer, check_real
+from nearfar._core.checks import check_choice, check_real
 from nearfar._core.tensors import (
+    Kept,
     check_candidates,
     check_device,
     check_integers,
@@ -44,7 +47,9 @@ from nearfar._core.tensors import (
 from nearfar.errors import InputError
 
 
-def global_nce(scores: Tensor, target: Tensor, log_q: Tensor | None = None, reduction: str = "mean") -> Tensor:
+def global_nce(
+    scores: Tensor, target: Tensor, log_q: Tensor | None = None, reduction: str = "mean", ignore_index: int = -100
+) -> Tensor:
     """Rank the true candidate among all: cross-entropy over the N candidates of an example.
 
     ``-l[target] + ln sum_j exp(l[j])`` with ``l = scores - log_q``, in nats. At the optimum ``exp(scores)`` is
@@ -61,10 +66,12 @@ def global_nce(scores: Tensor, target: Tensor, log_q: Tensor | None = None, redu
     target : Tensor of integers, shape (B,)
         Column of the true candidate, in 0..N-1.
     log_q : Tensor of floats, shape (N,) or (B, N), optional
-        Natural log of the probability with which the noise draws each candidate, the true one included. A constant
-        added to a row changes nothing.
+        Natural log of the probability with which the noise draws each candidate, the true one included: at most 0. A
+        constant subtracted from a row changes nothing, so that logs of counts or densities can be shifted below 0.
     reduction : {"mean", "sum", "none"}
         What is returned: the mean over the examples, their sum, or one loss per example.
+    ignore_index : int, default=-100
+        A row with this target is left out, of the mean too; ``"none"`` returns 0 for it.
 
     Returns
     -------
@@ -75,7 +82,7 @@ def global_nce(scores: Tensor, target: Tensor, log_q: Tensor | None = None, redu
     ------
     InputError
         A shape, type or device does not fit; a target is out of range or masked; a score is NaN or +inf; ``log_q`` is
-        not finite.
+        not finite, or above 0.
 
     References
     ----------
@@ -94,30 +101,37 @@ def global_nce(scores: Tensor, target: Tensor, log_q: Tensor | None = None, redu
     >>> round(global_nce(scores, torch.tensor([0, 2]), log_q).item(), 4)
     0.8063
     """
-    scores, target, log_q = _check_row_loss("global_nce", scores, target, log_q, reduction)
-    return reduce(row_loss(RANKING, scores, target, log_q), reduction)
+    scores, target, log_q, kept = _check_row_loss("global_nce", scores, target, log_q, reduction, ignore_index)
+    return reduce(row_loss(RANKING, scores, target, log_q), reduction, kept)
 
 
-def local_nce(scores: Tensor, target: Tensor, log_q: Tensor | None = None, reduction: str = "mean") -> Tensor:
+def local_nce(
+    scores: Tensor, target: Tensor, log_q: Tensor | None = None, reduction: str = "mean", ignore_index: int = -100
+) -> Tensor:
     """Tell each candidate apart by itself: the true one, or noise.
 
     ``-ln sigma(l[target]) - sum over the others of ln sigma(-l)``, in nats, with ``l = scores - log_q - ln(N - 1)``:
     at the optimum ``exp(scores)`` is p(y | x) itself. Without ``log_q`` the scores are the logits, which is negative
     sampling: at the optimum they are ``ln p(y | x) / q(y) - ln(N - 1)``. The loss of an example is the sum over its
-    candidates.
+    candidates. Of rows of different lengths, padded by -inf, each has its own N; without ``log_q`` the optimum is that
+    of the mean N. Both hold where the length of a row does not depend on what was drawn: noise that happens to be the
+    true candidate must stay in.
 
     O(B N) time. Beyond the scores, one matrix (B, N) of memory: their gradient.
 
     Parameters
     ----------
     scores : Tensor of floats, shape (B, N), N >= 2
-        Scores of the candidates; -inf masks a noise candidate. N counts the masked ones.
+        Scores of the candidates; -inf masks a noise candidate, as in a row with fewer of them, and lowers its N.
     target : Tensor of integers, shape (B,)
         Column of the true candidate, in 0..N-1.
     log_q : Tensor of floats, shape (N,) or (B, N), optional
-        Natural log of the probability with which the noise draws each candidate, the true one included.
+        Natural log of the probability with which the noise draws each candidate, the true one included: at most 0. A
+        density that exceeds 1 has to be scaled down; exp(scores) are densities on the same scale then.
     reduction : {"mean", "sum", "none"}
         What is returned: the mean over the examples, their sum, or one loss per example.
+    ignore_index : int, default=-100
+        A row with this target is left out, of the mean too; ``"none"`` returns 0 for it.
 
     Returns
     -------
@@ -128,7 +142,7 @@ def local_nce(scores: Tensor, target: Tensor, log_q: Tensor | None = None, reduc
     ------
     InputError
         A shape, type or device does not fit; a target is out of range or masked; a score is NaN or +inf; ``log_q`` is
-        not finite.
+        not finite, or above 0; with ``log_q``, all noise of an example is masked.
 
     References
     ----------
@@ -143,12 +157,24 @@ def local_nce(scores: Tensor, target: Tensor, log_q: Tensor | None = None, reduc
     >>> local_nce(scores, torch.tensor([0, 2]), reduction="none")
     tensor([2.1333, 2.0794])
     """
-    scores, target, log_q = _check_row_loss("local_nce", scores, target, log_q, reduction)
-    shift = 0.0 if log_q is None else math.log(scores.shape[1] - 1)
-    return reduce(row_loss(BINARY, scores, target, log_q, shift), reduction)
+    scores, target, log_q, kept = _check_row_loss("local_nce", scores, target, log_q, reduction, ignore_index)
+    shift = 0.0 if log_q is None else _ln_n_noise("local_nce", scores.detach())
+    return reduce(row_loss(BINARY, scores, target, log_q, shift), reduction, kept)
 
 
-def full_softmax(scores: Tensor, target: Tensor, reduction: str = "mean") -> Tensor:
+def _ln_n_noise(owner: str, scores: Tensor) -> Shift:
+    """Return ln(N - 1): a number if nothing is masked, otherwise one of each row, of the candidates that are left."""
+    if float(scores.amin()) > -math.inf:
+        return math.log(scores.shape[1] - 1)
+    count = torch.cat([(scores[rows] > -math.inf).sum(1) for rows in row_blocks(*scores.shape)]) - 1
+    if not bool(count.all()):
+        got = f"row {int(count.argmin())} with all noise masked"
+        hint = "Set the target of such a row to ignore_index."
+        raise InputError(owner, "scores", "of noise that is not masked in every row", got, hint)
+    return count.to(working_dtype(scores)).log()
+
+
+def full_softmax(scores: Tensor, target: Tensor, reduction: str = "mean", ignore_index: int = -100) -> Tensor:
     """Cross-entropy of the true class among all classes: what the sampled losses stand in for.
 
     ``-scores[target] + ln sum_y exp(scores[y])`` in nats; ``exp(scores)`` is p(y | x) up to a factor per example.
@@ -163,6 +189,8 @@ def full_softmax(scores: Tensor, target: Tensor, reduction: str = "mean") -> Ten
         The true class, in 0..V-1.
     reduction : {"mean", "sum", "none"}
         What is returned: the mean over the examples, their sum, or one loss per example.
+    ignore_index : int, default=-100
+        A row with this target is left out, of the mean too; ``"none"`` returns 0 for it.
 
     Returns
     -------
@@ -184,8 +212,8 @@ def full_softmax(scores: Tensor, target: Tensor, reduction: str = "mean") -> Ten
     >>> full_softmax(torch.zeros(2, 5), torch.tensor([3, 0]))
     tensor(1.6094)
     """
-    scores, target, _ = _check_row_loss("full_softmax", scores, target, None, reduction)
-    return reduce(row_loss(RANKING, scores, target, None), reduction)
+    scores, target, _, kept = _check_row_loss("full_softmax", scores, target, None, reduction, ignore_index)
+    return reduce(row_loss(RANKING, scores, target, None), reduction, kept)
 
 
 def sampled_softmax(
@@ -214,7 +242,7 @@ def sampled_softmax(
     noise_scores : Tensor of floats, shape (B, m)
         Scores of the sampled classes, with replacement; -inf masks one.
     noise_log_q : Tensor of floats, shape (m,) or (B, m)
-        Natural log of the probability with which each sampled class was drawn.
+        Natural log of the probability with which each sampled class was drawn: at most 0.
     true_ids : Tensor of integers, shape (B,), optional
         The true classes.
     noise_ids : Tensor of integers, shape (m,) or (B, m), optional
@@ -231,7 +259,7 @@ def sampled_softmax(
     ------
     InputError
         A shape, type or device does not fit; a score is NaN or +inf, or a true one -inf; ``noise_log_q`` is not
-        finite; only one of ``true_ids`` and ``noise_ids`` is given.
+        finite, or above 0; only one of ``true_ids`` and ``noise_ids`` is given.
 
     References
     ----------
@@ -282,7 +310,12 @@ NEGATIVES = ("hardest", "semi-hard", "sum")
 
 
 def hinge(
-    scores: Tensor, target: Tensor, margin: float = 1.0, negatives: str = "hardest", reduction: str = "mean"
+    scores: Tensor,
+    target: Tensor,
+    margin: float = 1.0,
+    negatives: str = "hardest",
+    reduction: str = "mean",
+    ignore_index: int = -100,
 ) -> Tensor:
     """Ask the true candidate to score higher than noise by a margin: ``max(0, margin - s+ + s-)``.
 
@@ -303,6 +336,8 @@ def hinge(
         there is none, the lowest in the row); or each, and the losses are summed.
     reduction : {"mean", "sum", "none"}
         What is returned: the mean over the examples, their sum, or one loss per example.
+    ignore_index : int, default=-100
+        A row with this target is left out, of the mean too; ``"none"`` returns 0 for it.
 
     Returns
     -------
@@ -330,15 +365,15 @@ def hinge(
     [1.5, 0.75, 2.25]
     """
     owner = "hinge"
-    scores, target = check_candidates(owner, scores, target)
+    scores, target, kept = check_candidates(owner, scores, target, ignore_index)
     margin = check_real(owner, "margin", margin, low=0, open_low=True)
     check_choice(owner, "negatives", negatives, NEGATIVES)
     check_reduction(owner, reduction)
     true, noise = _split(scores, target)
     if negatives == "sum":
-        return reduce(torch.relu(margin - true[:, None] + noise).sum(1), reduction)
+        return reduce(torch.relu(margin - true[:, None] + noise).sum(1), reduction, kept)
     chosen = noise.amax(1) if negatives == "hardest" else _semi_hard(true, noise)
-    return reduce(torch.relu(margin - true + chosen), reduction)
+    return reduce(torch.relu(margin - true + chosen), reduction, kept)
 
 
 def _semi_hard(true: Tensor, noise: Tensor) -> Tensor:
@@ -354,6 +389,7 @@ def debiased_nce(
     class_prior: float = 0.1,
     concentration: float = 0.0,
     reduction: str = "mean",
+    ignore_index: int = -100,
 ) -> Tensor:
     """InfoNCE that allows for noise which is true after all, and that can look harder at hard noise.
 
@@ -382,6 +418,8 @@ def debiased_nce(
         Weight of hard noise: a candidate counts in proportion to ``e^concentration``.
     reduction : {"mean", "sum", "none"}
         What is returned: the mean over the examples, their sum, or one loss per example.
+    ignore_index : int, default=-100
+        A row with this target is left out, of the mean too; ``"none"`` returns 0 for it.
 
     Returns
     -------
@@ -407,7 +445,7 @@ def debiased_nce(
     [0.4448, 0.3366]
     """
     owner = "debiased_nce"
-    scores, target = check_candidates(owner, scores, target)
+    scores, target, kept = check_candidates(owner, scores, target, ignore_index)
     temperature = check_real(owner, "temperature", temperature, low=0, open_low=True)
     prior = check_real(owner, "class_prior", class_prior, low=0, high=1, open_high=True)
     concentration = check_real(owner, "concentration", concentration, low=0)
@@ -426,7 +464,7 @@ def debiased_nce(
     g = ((log_r - top).exp() - prior * n_noise * (true - top).exp()) / (1 - prior)
     if prior > 0:
         g = torch.maximum(g, n_noise * (-1 / temperature - top).exp())
-    return reduce(((true - top).exp() + g).log() - (true - top), reduction)
+    return reduce(((true - top).exp() + g).log() - (true - top), reduction, kept)
 
 
 def _check_cosines(owner: str, scores: Tensor) -> None:
@@ -445,7 +483,7 @@ def _split(scores: Tensor, target: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def recover_conditional(
-    scores: Tensor, log_q: Tensor | None = None, loss: str = "global", n_candidates: int | None = None
+    scores: Tensor, log_q: Tensor | None = None, loss: str = "global", n_candidates: float | None = None
 ) -> Tensor:
     """Return ``log p(y | x)`` of all y from the scores that a contrastive loss has learned.
 
@@ -454,12 +492,13 @@ def recover_conditional(
     scores : Tensor of floats, shape (B, n)
         Of all n ids y for each of B contexts x.
     log_q : Tensor, shape (n,) or (B, n), optional
-        Logs of the noise, for a loss that was trained without ``log_q``. Leave it out if the loss was given it.
+        Logs of the probabilities of the noise, at most 0, for a loss that was trained without ``log_q``. Leave it out
+        if the loss was given it.
     loss : {"global", "local"}, default="global"
         "global": of ``global_nce``, ``sampled_softmax`` and ``full_softmax``; each row is normalised. "local": of
         ``local_nce``; nothing is normalised, and rows sum to one only as far as the model is self-normalised.
-    n_candidates : int, >= 2, optional
-        N in training, one true and N - 1 of noise; for "local" with ``log_q``.
+    n_candidates : float, > 1, optional
+        N in training, one true and N - 1 of noise; for "local" with ``log_q``. The mean N of rows that were padded.
 
     Returns
     -------
@@ -531,7 +570,7 @@ class SelfNormalization:
 
 @torch.no_grad()
 def self_normalization(
-    scores: Tensor, log_q: Tensor | None = None, n_candidates: int | None = None
+    scores: Tensor, log_q: Tensor | None = None, n_candidates: float | None = None
 ) -> SelfNormalization:
     """Measure how far scores of binary NCE are from log-probabilities that need no normaliser.
 
@@ -540,9 +579,10 @@ def self_normalization(
     scores : Tensor of floats, shape (B, n)
         Of all n ids y for each of B contexts x.
     log_q : Tensor, shape (n,) or (B, n), optional
-        Logs of the noise, for a loss that was trained without ``log_q``. Leave it out if the loss was given it.
-    n_candidates : int, >= 2, optional
-        N in training; with ``log_q``.
+        Logs of the probabilities of the noise, at most 0, for a loss that was trained without ``log_q``. Leave it out
+        if the loss was given it.
+    n_candidates : float, > 1, optional
+        N in training; with ``log_q``. The mean N of rows that were padded.
 
     Returns
     -------
@@ -576,7 +616,7 @@ def self_normalization(
     return SelfNormalization(float(mean), float(spread), float(log_sums.abs().max()), log_sums)
 
 
-def _unnormalized(owner: str, scores: Tensor, log_q: Tensor | None, n_candidates: int | None) -> Tensor:
+def _unnormalized(owner: str, scores: Tensor, log_q: Tensor | None, n_candidates: float | None) -> Tensor:
     if (log_q is None) != (n_candidates is None):
         expected = "given together with log_q, or left out with it"
         hint = "A loss that was trained with log_q needs neither; one without needs both."
@@ -584,7 +624,7 @@ def _unnormalized(owner: str, scores: Tensor, log_q: Tensor | None, n_candidates
     shifted = _with_log_q(owner, scores, log_q)
     if n_candidates is None:
         return shifted
-    return shifted + math.log(check_integer(owner, "n_candidates", n_candidates, low=2) - 1)
+    return shifted + math.log(check_real(owner, "n_candidates", n_candidates, low=1, open_low=True) - 1)
 
 
 def _with_log_q(owner: str, scores: Tensor, log_q: Tensor | None) -> Tensor:
@@ -646,10 +686,14 @@ def row_blocks(n_rows: int, n_columns: int) -> Iterator[slice]:
         yield slice(start, min(start + step, n_rows))
 
 
-def row_loss(loss: RowLoss, scores: Tensor, target: Tensor, log_q: Tensor | None, shift: float = 0.0) -> Tensor:
+Shift = float | Tensor
+
+
+def row_loss(loss: RowLoss, scores: Tensor, target: Tensor, log_q: Tensor | None, shift: Shift = 0.0) -> Tensor:
     """Return the loss per row of the logits ``scores - log_q - shift``, in the working type; shape (B,).
 
-    ``log_q`` is (N,), (B, N) or None, in the working type. Differentiable once, in scores and log_q.
+    ``log_q`` is (N,), (B, N) or None, and ``shift`` a constant or (B,), in the working type. Differentiable once, in
+    scores and log_q.
     """
     result: Tensor = _RowLoss.apply(scores, target, log_q, loss, shift)  # type: ignore[no-untyped-call]
     return result
@@ -657,7 +701,7 @@ def row_loss(loss: RowLoss, scores: Tensor, target: Tensor, log_q: Tensor | None
 
 class _RowLoss(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, scores: Tensor, target: Tensor, log_q: Tensor | None, loss: RowLoss, shift: float) -> Tensor:
+    def forward(ctx: Any, scores: Tensor, target: Tensor, log_q: Tensor | None, loss: RowLoss, shift: Shift) -> Tensor:
         values = torch.empty(len(scores), dtype=working_dtype(scores), device=scores.device)
         state = torch.empty_like(values)
         for rows in row_blocks(*scores.shape):
@@ -687,7 +731,7 @@ class _RowLoss(torch.autograd.Function):
         return slope, None, slope_q, None, None
 
 
-def _logits(scores: Tensor, log_q: Tensor | None, shift: float, rows: slice, out: Tensor | None = None) -> Tensor:
+def _logits(scores: Tensor, log_q: Tensor | None, shift: Shift, rows: slice, out: Tensor | None = None) -> Tensor:
     """Return a block of ``scores - log_q - shift`` in the working type, written to ``out`` if it is given."""
     part = scores[rows]
     if out is None:
@@ -696,12 +740,17 @@ def _logits(scores: Tensor, log_q: Tensor | None, shift: float, rows: slice, out
         out.copy_(part)
     else:
         torch.sub(part, log_q[rows] if log_q.ndim == 2 else log_q, out=out)
+    if isinstance(shift, Tensor):
+        return out.sub_(shift[rows, None])
     return out.sub_(shift) if shift else out
 
 
 def _check_row_loss(
-    owner: str, scores: Tensor, target: Tensor, log_q: Tensor | None, reduction: str
-) -> tuple[Tensor, Tensor, Tensor | None]:
-    scores, target = check_candidates(owner, scores, target)
+    owner: str, scores: Tensor, target: Tensor, log_q: Tensor | None, reduction: str, ignore_index: int
+) -> tuple[Tensor, Tensor, Tensor | None, Kept | None]:
+    candidates, target, kept = check_candidates(owner, scores, target, ignore_index)
     check_reduction(owner, reduction)
-    return scores, target, None if log_q is None else check_log_q(owner, "log_q", log_q, scores)
+    if log_q is not None:
+        log_q = check_log_q(owner, "log_q", log_q, scores)
+        log_q = log_q[kept.rows] if kept is not None and log_q.ndim == 2 else log_q
+    return candidates, target, log_q, kept

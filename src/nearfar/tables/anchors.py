@@ -45,6 +45,7 @@ from nearfar.tables.slots import (
     assign,
     dense_rows,
     join_requests,
+    mix,
     put,
     request_slots,
     row_slices,
@@ -201,7 +202,14 @@ class AnchorEmbedding(torch.nn.Module):
         Tensor, shape (..., d), the dots standing for that of ``ids``
         """
         rows, places = self._distinct("AnchorEmbedding", ids)
-        return embedding(places, self._mixtures(rows) @ self.anchors[: self.n_active])
+        mixtures, entries, columns = self._rows_with_entries(rows)
+        anchors = self.anchors[: self.n_active]
+        if 2 * len(rows) < places.numel():
+            return embedding(places, mix(mixtures, anchors, entries, columns))
+        # Few repetitions: to copy a row of T for each costs less than to copy its vector.
+        at = places.flatten()
+        vectors = mix(embedding(at, mixtures), anchors, take(entries, at), take(columns, at))
+        return vectors.reshape(*places.shape, self.embedding_dim)
 
     @uncompiled
     def logits(self, hidden: Tensor, ids: Tensor | None = None) -> Tensor:
@@ -249,19 +257,24 @@ class AnchorEmbedding(torch.nn.Module):
 
     def _mixtures(self, rows: Tensor) -> Tensor:
         """Return rows of T, dense (n, n_active); gradients go to their slots, requests come from the others."""
+        return self._rows_with_entries(rows)[0]
+
+    def _rows_with_entries(self, rows: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """Return the same, and the entries and columns (n, r) that it is made of, without gradients."""
         self._before_call()
         taken: Tensor = TakeRows.apply(  # type: ignore[no-untyped-call]
             self.values, rows, self._read, self._padding_row
         )
         columns = take(self.columns, rows).long()
-        mixtures = dense_rows(taken, columns, self.n_anchors)
+        mixtures, entries = dense_rows(taken, columns, self.n_anchors), taken.detach()
         if mixtures.requires_grad:
-            entries = taken.detach()
             self._last_read = rows, entries, self._state_of_values()
             mixtures.register_hook(  # type: ignore[no-untyped-call]
                 lambda slope: self._request_slots(slope, entries, columns, rows)
             )
-        return mixtures if self._n_active == self.n_anchors else mixtures[:, : self._n_active]
+        if self._n_active < self.n_anchors:  # entries of the others are 0
+            return mixtures[:, : self._n_active], entries, columns.clamp(max=self._n_active - 1)
+        return mixtures, entries, columns
 
     def _read(self, rows: Rows) -> Tensor:
         """Return entries (n, r) as they are now: after all shrinkage, and 0 where their anchor is switched off."""

@@ -121,7 +121,12 @@ class SkipGram(WordModel):
     Notes
     -----
     Memory: two tables of n_words x d float32, rows padded to a multiple of 16, beside the vocabulary (six for Adam);
-    the text stays in files. A noise word that is the centre itself does not count, as in word2vec.
+    the text stays in files.
+
+    A noise word that is the centre itself does not count, as in word2vec. Vectors long enough therefore end at
+    ``x_o . y_c = ln p(c|o) / (1 - p(c|o)) - ln K q(c)``, with p(c|o) the share of c among the centres that o stands
+    around, and q the noise: the log of odds. For words, p(c|o) is small, and it is the log of p(c|o) / q(c), less ln K:
+    mutual information, where q is the marginal. In a relation with few columns the odds are much larger than p(c|o).
 
     Adam keeps two moments of each number and a count of each vector's own steps, by which they are corrected: a rare
     word is not behind a frequent one. In every window each vector that occurs makes one step, for each time it occurs;
@@ -265,7 +270,8 @@ def skipgram_step(
     around : ndarray of shape (m,), int32
         Rows of X, m >= 1.
     outs : ndarray of shape (1 + K,), int32
-        Rows of Y: the centre, then its noise. Noise that is the centre itself does not count.
+        Rows of Y: the centre, then its noise. Noise that is the centre itself does not count: the optimum has odds of
+        p(c|o), see :class:`SkipGram`.
     learning_rate : float
         0 changes nothing.
     X, Y : ndarray of shape (n, d), (n', d), float32

@@ -47,7 +47,7 @@ class Windows(NamedTuple):
     starts : ndarray of shape (n_windows + 1,), int64
         Those of window w are ``inputs[starts[w] : starts[w + 1]]``, at least one.
     outs : ndarray of shape (n_windows, 1 + K), int32
-        The centre, then noise; noise that is the centre itself does not count.
+        The centre, then noise; noise that is the centre itself does not count, so that optima have odds of p(c|o).
     sentences : ndarray of shape (n_sentences + 1,), int64
         The windows of sentence s are ``sentences[s]`` to ``sentences[s + 1]``.
     """
