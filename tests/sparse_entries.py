@@ -1,17 +1,12 @@
-"""Sparse matrices with altered arrays, given to everything that takes one: run by test_damaged_matrices.py.
-
-Prints one line for each case: its name, then the type and text of what was raised. A case that ends the process
-is the one whose name stands last, without more.
-"""
+"""Sparse matrices with altered arrays, given to everything that takes one: run by test_damaged_matrices.py."""
 
 from __future__ import annotations
-
-import sys
 
 import numpy as np
 import scipy.sparse as sp
 
 import nearfar as nf
+from hazards import run
 from nearfar.evaluate import giant_component, neighborhoods
 from nearfar.relations.neighbors import nearest_neighbors
 
@@ -147,24 +142,12 @@ def entries():
     yield "AnchoredEmbedding", P, lambda A: nf.AnchoredEmbedding(A, np.eye(P, dtype=np.float32))
 
 
-def say(text):
-    """Write at once: the process may end."""
-    sys.stdout.write(text)
-    sys.stdout.flush()
-
-
-def main(skipped):
-    """Run all cases but the first ``skipped``."""
-    cases = [(f"{name}: {fault.__name__}", use, fault, width) for name, width, use in entries() for fault in FAULTS]
-    for name, use, fault, width in cases[skipped:]:
-        say(f"{name} -> ")
-        try:
-            use(fault(good(width)))
-        except Exception as error:  # whatever it is, the test looks at it
-            say(f"{type(error).__name__} {error}\n")
-        else:
-            say("nothing\n")
+def cases():
+    """Every fault in what is given to every entry."""
+    for name, width, use in entries():
+        for fault in FAULTS:
+            yield f"{name}: {fault.__name__}", lambda use=use, fault=fault, width=width: use(fault(good(width)))
 
 
 if __name__ == "__main__":
-    main(int(sys.argv[1]))
+    run(cases())

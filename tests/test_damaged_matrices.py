@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 import tracemalloc
 
 import numpy as np
 import pytest
 import scipy.sparse as sp
 
+import hazards
 import nearfar as nf
 import sparse_entries
 from nearfar._core.checks import check_csr
@@ -18,17 +17,8 @@ from nearfar.errors import InputError
 
 @pytest.fixture(scope="module")
 def outcomes():
-    """What each case raised, by its name; a case that ended the process ends in the signal's number."""
-    found = {}
-    while True:
-        command = [sys.executable, sparse_entries.__file__, str(len(found))]
-        done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
-        lines = [line.partition(" -> ")[::2] for line in done.stdout.splitlines()]
-        found |= dict(lines)
-        if done.returncode == 0:
-            return found
-        assert lines, done.stderr
-        found[lines[-1][0]] = f"ended the process: {done.returncode}"
+    """What each entry raised for each fault."""
+    return hazards.outcomes(sparse_entries.__file__)
 
 
 @pytest.mark.parametrize("fault", [fault.__name__ for fault in sparse_entries.FAULTS])
