@@ -11,6 +11,7 @@ import json
 import os
 import secrets
 import shutil
+import zlib
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -27,6 +28,7 @@ from nearfar.errors import FileFormatError, InputError
 __all__ = ["atomic_write", "check_target"]
 
 _TEMPORARY = ".nearfar-"
+_PIECE = 1 << 20  # numbers that are read together
 
 
 def check_target(owner: str, path: Path) -> Path:
@@ -125,7 +127,8 @@ def _sync_folder(folder: Path) -> None:
 class FolderKind:
     """A kind of folder with ``.npy`` files and a header, a JSON file that is written last.
 
-    The header holds format, version, what the kind of folder adds, and the size of every other file.
+    The header holds format, version, what the kind of folder adds, the size of every other file, the checksum of its
+    array, and its own: CRC-32, which memory reads through faster than a disk is read. Folders of before have none.
 
     Parameters
     ----------
@@ -147,10 +150,12 @@ class FolderKind:
 
     def write_header(self, folder: Path, fields: Mapping[str, Any]) -> None:
         """Write the header, with the sizes of the other files: the last one to be written."""
-        files = {path.name: path.stat().st_size for path in sorted(folder.glob("*.npy"))}
-        about = {"format": self.format, "version": self.version, "nearfar": __version__}
+        paths = sorted(folder.glob("*.npy"))
+        content = {"format": self.format, "version": self.version, "nearfar": __version__, **fields}
+        content["files"] = {path.name: path.stat().st_size for path in paths}
+        content["checksums"] = {path.name: checksum(map_npy(path)) for path in paths}
         with (folder / self.header).open("x", encoding="utf-8") as file:
-            json.dump({**about, **fields, "files": files}, file, indent=1)
+            json.dump({**content, "checksum": _checksum_of(content)}, file, indent=1)
             _force_to_disk(file)
 
     def read_header(self, folder: Path) -> Mapping[str, Any]:
@@ -164,12 +169,16 @@ class FolderKind:
         content = self._content(folder)
         if content is None:
             raise bad_folder(folder, f"a {self.what} stored by nearfar", f"one without a {self.header} that says so")
+        if {"checksum", "checksums"} & content.keys() and content.get("checksum") != _checksum_of(content):
+            raise bad_folder(folder, "what was written", f"an altered {self.header}", "Make it again.")
         if content.get("version") != self.version:
             got = f"version {content.get('version')!r}, written by nearfar {content.get('nearfar')}"
             hint = "Install the nearfar that wrote it."
             raise bad_folder(folder, f"of version {self.version} of the format", got, hint)
         try:
             sizes = {str(name): int(size) for name, size in dict(content["files"]).items()}
+            if not isinstance(content.get("checksums", {}), dict):
+                raise TypeError("checksums that are no JSON object")
         except (KeyError, TypeError, ValueError) as error:
             raise self.bad_header(folder, error) from error
         for name, size in sizes.items():
@@ -234,6 +243,31 @@ class FolderKind:
         known = (self.header, *self.inner)
         ours = all(name in known or name.endswith(".npy") or name.startswith(_TEMPORARY) for name in names)
         return not names or (ours and self._content(folder) is not None)
+
+
+def checksum(array: NDArray[Any]) -> int:
+    """Return the CRC-32 of the numbers of an array, as they lie in a file."""
+    found, flat = 0, array.reshape(-1)
+    for start in range(0, flat.size, _PIECE):
+        found = zlib.crc32(np.ascontiguousarray(flat[start : start + _PIECE]).view(np.uint8).data, found)
+    return found
+
+
+def check_unaltered(folder: Path, name: str, array: NDArray[Any], checksums: Mapping[str, int]) -> None:
+    """Compare an array with its checksum, if there are any.
+
+    Raises
+    ------
+    FileFormatError
+        If it is another one, or there is none for this array alone.
+    """
+    if checksums and checksum(array) != checksums.get(f"{name}.npy"):
+        raise bad_folder(folder, "what was written", f"an altered {name}.npy", "Make it again, or fetch it again.")
+
+
+def _checksum_of(content: Mapping[str, Any]) -> int:
+    rest = {name: value for name, value in content.items() if name != "checksum"}
+    return zlib.crc32(json.dumps(rest, sort_keys=True).encode())
 
 
 def bad_folder(folder: Path, expected: str, got: str, hint: str = "") -> FileFormatError:
@@ -320,8 +354,16 @@ def map_npy(path: Path) -> NDArray[Any]:
     ValueError, OSError
         If the file is cut short, is none, or holds something else than numbers.
     """
+    try:
+        array = np.load(path, mmap_mode="r", allow_pickle=False)
+    except OSError:
+        raise
+    except (
+        Exception
+    ) as error:  # the header is a Python literal: of a damaged one NumPy's parsers say all sorts of things
+        raise ValueError(f"no .npy file: {error}") from error
     # A plain array: kernels would be compiled once more for the subclass.
-    return np.asarray(np.load(path, mmap_mode="r", allow_pickle=False))
+    return np.asarray(array)
 
 
 def map_raw(path: Path, dtype: DTypeLike) -> NDArray[Any]:
