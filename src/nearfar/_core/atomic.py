@@ -176,7 +176,7 @@ class FolderKind:
             hint = "Install the nearfar that wrote it."
             raise bad_folder(folder, f"of version {self.version} of the format", got, hint)
         try:
-            sizes = {str(name): int(size) for name, size in dict(content["files"]).items()}
+            sizes = {str(name): whole(size) for name, size in dict(content["files"]).items()}
             if not isinstance(content.get("checksums", {}), dict):
                 raise TypeError("checksums that are no JSON object")
         except (KeyError, TypeError, ValueError) as error:
@@ -243,6 +243,19 @@ class FolderKind:
         known = (self.header, *self.inner)
         ours = all(name in known or name.endswith(".npy") or name.startswith(_TEMPORARY) for name in names)
         return not names or (ours and self._content(folder) is not None)
+
+
+def whole(value: object) -> int:
+    """Return what a header says if it is a number of things.
+
+    Raises
+    ------
+    TypeError
+        If it is not.
+    """
+    if type(value) is not int or not 0 <= value < 1 << 62:
+        raise TypeError(f"{value!r} in place of a count")
+    return value
 
 
 def checksum(array: NDArray[Any]) -> int:

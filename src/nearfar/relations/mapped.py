@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nearfar._core.arrays import pack_ids, unpack_ids
-from nearfar._core.atomic import ArrayFile, FolderKind, bad_folder, check_unaltered, map_npy, map_raw, mapped
+from nearfar._core.atomic import ArrayFile, FolderKind, bad_folder, check_unaltered, map_npy, map_raw, mapped, whole
 from nearfar._core.checks import available_processors
 from nearfar._core.ids import Ids
 from nearfar._core.progress import ProgressLine
@@ -78,10 +78,13 @@ def read_header(folder: Path) -> Header:
     """
     content = RELATION.read_header(folder)
     try:
-        fields = {name: content[name] for name in ("n_entries", "weighted", "symmetric", "ids", "column_ids")}
-        shape = int(content["shape"][0]), int(content["shape"][1])
-        header = Header(shape, **fields, checksums=content.get("checksums", {}))
-        if not (min(shape) >= 0 and max(shape) <= np.iinfo(np.int32).max):
+        n_rows, n_columns = (whole(size) for size in content["shape"])
+        shape, fields = (n_rows, n_columns), {name: content[name] for name in ("ids", "column_ids")}
+        n_entries, weighted, symmetric = whole(content["n_entries"]), content["weighted"], content["symmetric"]
+        if type(weighted) is not bool or type(symmetric) is not bool:
+            raise TypeError(f"weighted {weighted!r}, symmetric {symmetric!r}")
+        header = Header(shape, n_entries, weighted, symmetric, **fields, checksums=content.get("checksums", {}))
+        if max(shape) > np.iinfo(np.int32).max:
             raise ValueError(f"shape {shape}")
         if header.symmetric and shape[0] != shape[1]:
             raise ValueError(f"symmetric with shape {shape}")
