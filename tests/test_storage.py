@@ -607,8 +607,6 @@ class TestWord2vec:
     )
     def test_bad_text(self, tmp_path, text, message):
         for name in ("x.txt", "x.txt.gz"):
-            if message == "too short" and name.endswith("gz"):
-                message = "fit into memory"
             (tmp_path / name).write_bytes(gzip.compress(text) if name.endswith("gz") else text)
             with pytest.raises(FileFormatError, match=message):
                 nf.Embedding.load(tmp_path / name)
