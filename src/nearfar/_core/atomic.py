@@ -2,15 +2,18 @@
 
 New content goes to a temporary file or folder beside the old one, is forced to the disk, and takes its place in one
 step. Whatever goes wrong before that step, a full disk or an interrupt included, leaves the old one as it was and
-removes the temporary one.
+removes the temporary one. What a killed process left is removed by the next one that writes there: who writes holds a
+lock on it.
 """
 
 from __future__ import annotations
 
+import ctypes
 import json
 import os
 import secrets
 import shutil
+import time
 import zlib
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -25,9 +28,16 @@ from numpy.typing import DTypeLike, NDArray
 from nearfar._version import __version__
 from nearfar.errors import FileFormatError, InputError
 
+fcntl: Any
+try:
+    import fcntl
+except ImportError:  # not on Windows
+    fcntl = None
+
 __all__ = ["atomic_write", "check_target"]
 
 _TEMPORARY = ".nearfar-"
+_LEFT_OVER = 3600  # seconds: a younger one may not be locked yet, or be that of an earlier version, which had no locks
 _PIECE = 1 << 20  # numbers that are read together
 
 
@@ -89,14 +99,18 @@ def atomic_write(path: str | os.PathLike[str], *, owner: str = "atomic_write") -
     b'whole'
     """
     target = check_target(owner, Path(path))
+    _remove_left_overs(target.parent)
     temporary = _temporary(target)
     try:
-        with temporary.open("xb") as file:
+        with temporary.open("xb") as file, _locked(temporary):
             yield file
             _force_to_disk(file)
-        if target.exists():
-            temporary.chmod(target.stat().st_mode & 0o7777)
-        temporary.replace(target)
+            if target.exists():
+                temporary.chmod(target.stat().st_mode & 0o7777)
+            if os.name == "posix":  # elsewhere an open file cannot be renamed
+                temporary.replace(target)
+        if os.name != "posix":
+            temporary.replace(target)
     except BaseException:
         with suppress(OSError):
             temporary.unlink()
@@ -106,6 +120,40 @@ def atomic_write(path: str | os.PathLike[str], *, owner: str = "atomic_write") -
 
 def _temporary(target: Path) -> Path:
     return target.parent / f"{_TEMPORARY}{secrets.token_hex(8)}.tmp"
+
+
+@contextmanager
+def _locked(temporary: Path) -> Iterator[None]:
+    """Hold a lock on a temporary file or folder, where the system has locks."""
+    if fcntl is None:
+        yield
+        return
+    descriptor = os.open(temporary, os.O_RDONLY)
+    try:
+        with suppress(OSError):  # a file system without locks
+            fcntl.flock(descriptor, fcntl.LOCK_SH)
+        yield
+    finally:
+        os.close(descriptor)
+
+
+def _remove_left_overs(folder: Path) -> None:
+    """Remove the temporary files and folders of processes that were killed."""
+    if fcntl is None:
+        return
+    for path in folder.glob(f"{_TEMPORARY}*.tmp"):
+        with suppress(OSError):  # somebody else's, or somebody else removes it
+            if time.time() - path.stat().st_mtime < _LEFT_OVER:
+                continue
+            descriptor = os.open(path, os.O_RDONLY)
+            try:
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                if path.is_dir():
+                    shutil.rmtree(path)
+                else:
+                    path.unlink()
+            finally:
+                os.close(descriptor)
 
 
 def _force_to_disk(file: IO[Any]) -> None:
@@ -194,7 +242,7 @@ class FolderKind:
         return bad_folder(folder, f"one with a readable {self.header}", f"{type(error).__name__}: {error}")
 
     @contextmanager
-    def new(self, owner: str, name: str, path: Path) -> Iterator[Path]:
+    def new(self, owner: str, name: str, path: Path, *, replace: bool = True) -> Iterator[Path]:
         """Yield a temporary folder that takes the place of ``path`` when the block ends without an error.
 
         Whatever goes wrong before, an interrupt or a full disk included, leaves what was at ``path`` as it was.
@@ -205,6 +253,8 @@ class FolderKind:
             For the message of the error: who asks, and which argument the path is.
         path : Path
             Nothing, an empty folder, or a folder of this kind, which is replaced.
+        replace : bool
+            False: one that another process put there meanwhile is as good, and stays.
 
         Raises
         ------
@@ -212,14 +262,17 @@ class FolderKind:
             If it is something else, or cannot be written to.
         """
         target = self._check_target(owner, name, path)
+        _remove_left_overs(target.parent)
         temporary = _temporary(target)
         temporary.mkdir()
         try:
-            yield temporary
-            _put_in_place(temporary, target)
-        except BaseException:
+            with _locked(temporary):
+                yield temporary
+                if replace or not (target / self.header).exists():
+                    self._check_target(owner, name, path)  # again: somebody may have put files there
+                    _put_in_place(temporary, target)
+        finally:
             shutil.rmtree(temporary, ignore_errors=True)
-            raise
 
     def _content(self, folder: Path) -> Mapping[str, Any] | None:
         """Return what the header says, None if it is no header of this kind."""
@@ -238,11 +291,16 @@ class FolderKind:
         return real
 
     def _is_replaceable(self, folder: Path) -> bool:
-        """Whether nothing but a stored one would be lost."""
-        names = [entry.name for entry in folder.iterdir()]
-        known = (self.header, *self.inner)
-        ours = all(name in known or name.endswith(".npy") or name.startswith(_TEMPORARY) for name in names)
-        return not names or (ours and self._content(folder) is not None)
+        """Whether nothing but a stored one would be lost: no file that it does not name."""
+        entries = list(folder.iterdir())
+        content = self._content(folder)
+        if content is None:
+            return not entries
+        named = content.get("files")
+        known = {self.header, *self.inner, *(named if isinstance(named, dict) else ())}
+        others = [entry for entry in entries if not entry.name.startswith(_TEMPORARY)]
+        inner = [entry for entry in others if entry.is_dir()]
+        return all(entry.name in known for entry in others) and all(map(self._is_replaceable, inner))
 
 
 def whole(value: object) -> int:
@@ -307,9 +365,10 @@ def mapped(folder: Path, name: str, dtype: type, size: int) -> NDArray[Any]:
 
 
 def _put_in_place(temporary: Path, target: Path) -> None:
+    """Give a folder its name; what had it before has the temporary one then, where the system can exchange names."""
     if not target.exists():
         temporary.rename(target)
-    else:
+    elif not _exchange(temporary, target):
         old = _temporary(target)
         target.rename(old)
         try:
@@ -319,6 +378,16 @@ def _put_in_place(temporary: Path, target: Path) -> None:
             raise
         shutil.rmtree(old, ignore_errors=True)
     _sync_folder(target.parent)
+
+
+def _exchange(first: Path, second: Path) -> bool:
+    """Exchange two names in one step, so that there is always something of each name; False where that cannot be."""
+    try:
+        renameat2 = ctypes.CDLL(None, use_errno=True).renameat2
+    except (AttributeError, OSError, TypeError):  # Linux alone has it
+        return False
+    here, exchange = -100, 2  # AT_FDCWD, RENAME_EXCHANGE
+    return bool(renameat2(here, os.fsencode(first), here, os.fsencode(second), ctypes.c_uint(exchange)) == 0)
 
 
 class ArrayFile:

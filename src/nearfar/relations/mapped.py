@@ -26,7 +26,7 @@ from nearfar._core.checks import available_processors
 from nearfar._core.ids import Ids
 from nearfar._core.progress import ProgressLine
 from nearfar._core.threads import even_bounds
-from nearfar.errors import InputError
+from nearfar.errors import FileFormatError, InputError
 from nearfar.relations.edges import Edges
 from nearfar.relations.kernels import build_csr, count_entries
 from nearfar.relations.operators import PIECE, LinearOperator, Sparse, check_some_edge, check_sums, rows_of
@@ -397,19 +397,16 @@ class MappedSparse(Sparse):
 
     def __init__(self, folder: Path) -> None:
         self.folder = Path(os.path.realpath(folder))
-        header = read_header(self.folder)
-        self._identity = _identity(self.folder)
-        super().__init__(*map_arrays(self.folder, header), header.shape[1], symmetric=header.symmetric)
+        self.header, arrays, self._identity = _of_one_relation(self.folder)
+        super().__init__(*arrays, self.header.shape[1], symmetric=self.header.symmetric)
         # Arrays become attributes when they are first asked for.
-        arrays = self.__dict__.pop("indptr"), self.__dict__.pop("indices"), self.__dict__.pop("data")
-        self._unread = arrays, header
+        self._unread: Arrays = (self.__dict__.pop("indptr"), self.__dict__.pop("indices"), self.__dict__.pop("data"))
 
     def __getattr__(self, name: str) -> Any:
         if name not in ("indptr", "indices", "data") or "_unread" not in self.__dict__:
             raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
-        arrays, header = self._unread
-        check_entries(self.folder, arrays, header)
-        self.indptr, self.indices, self.data = arrays
+        check_entries(self.folder, self._unread, self.header)
+        self.indptr, self.indices, self.data = self._unread
         return self.__dict__[name]
 
     def verify(self) -> None:
@@ -422,18 +419,17 @@ class MappedSparse(Sparse):
         FileFormatError
             If anything was altered.
         """
-        arrays, header = self._unread
-        if not header.checksums:
+        if not self.header.checksums:
             hint = "It was stored by an earlier version. Open it without, save it again, and keep the new one."
             raise InputError("Relation.open", "verify", "False for a relation without checksums", "True", hint)
-        check_entries(self.folder, arrays, header, weights=True)
+        check_entries(self.folder, self._unread, self.header, weights=True)
         for ids in stored_ids(self):
             len(ids.to_numpy() if ids.is_integer else ids.to_list())
 
     @property
     def nnz(self) -> int:
         """Stored entries."""
-        return int(self._unread[0][1].size)
+        return int(self._unread[1].size)
 
     @property
     def nbytes(self) -> int:
@@ -451,8 +447,10 @@ class MappedSparse(Sparse):
         folder = self.folder / "transposed"
         shape = (self.shape[1], self.shape[0])
         if not (folder / RELATION.header).exists():
-            check_entries(self.folder, *self._unread, weights=True)  # what is altered gets no checksum of its own
-            with RELATION.new("Relation", "the transpose's folder", folder) as new:
+            check_entries(
+                self.folder, self._unread, self.header, weights=True
+            )  # what is altered gets no checksum of its own
+            with RELATION.new("Relation", "the transpose's folder", folder, replace=False) as new:
                 pieces = pieces_of_transpose(self.indptr, self.indices, self.data)
                 counts = write_csr(new, pieces, shape[0], mirror=False, owner="Relation", n_jobs=available_processors())
                 write_header(new, Header(shape, *counts, symmetric=False))
@@ -467,13 +465,28 @@ class MappedSparse(Sparse):
         return _opened_again, (self.folder, self.row_scale)  # another process maps the same files
 
 
-def _identity(folder: Path) -> tuple[int, int]:
+def _of_one_relation(folder: Path) -> tuple[Header, Arrays, tuple[int, int, int]]:
+    """Return what is in a folder, and again while others take its place."""
+    while True:
+        identity = _identity(folder)
+        try:
+            header = read_header(folder)
+            found = header, map_arrays(folder, header), identity
+        except FileFormatError:
+            if identity == _identity(folder):
+                raise
+            continue
+        if identity == _identity(folder):
+            return found
+
+
+def _identity(folder: Path) -> tuple[int, int, int]:
     """Return what no other file has while the first one is mapped, even if it was replaced."""
     try:
         found = (folder / "indices.npy").stat()
     except OSError:
-        return 0, 0
-    return found.st_dev, found.st_ino
+        return 0, 0, 0
+    return found.st_dev, found.st_ino, found.st_mtime_ns  # a number is given again once its file is gone
 
 
 def _opened_again(folder: Path, row_scale: NDArray[np.float32] | None) -> Sparse:
@@ -577,7 +590,7 @@ def save(folder: Path, operator: LinearOperator, row_ids: Ids, column_ids: Ids) 
 
 def stored_ids(operator: MappedSparse) -> tuple[Ids, Ids]:
     """Return the ids of a stored relation, not read yet; the same object twice if rows and columns have the same."""
-    folder, header = operator.folder, read_header(operator.folder)
+    folder, header = operator.folder, operator.header
     if header.ids is None or header.column_ids is None:
         raise bad_folder(folder, "a relation with ids", "a transpose")
     row_ids = StoredIds(folder, "ids", header.ids, header.shape[0], header.checksums)
