@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import errno
+import hashlib
 import importlib
 import os
+import pickle
 import subprocess
 import sys
 import tempfile
@@ -228,6 +230,20 @@ def test_nowhere_to_write(write, unwritable, monkeypatch, home):
     assert len(warned) == 1
 
 
+@pytest.mark.parametrize("name", ["x" * 300, "a\0b", "/dev/null/kernels"])
+def test_a_folder_that_cannot_be(write, monkeypatch, name):
+    if "\0" in name:
+        monkeypatch.setattr(machine_code.config, "CACHE_DIR", name)
+        monkeypatch.delenv("NEARFAR_CACHE_DIR")
+    else:
+        monkeypatch.setenv("NEARFAR_CACHE_DIR", name)
+    outer = write()
+    machine_code.cache_folder.cache_clear()
+    with pytest.warns(NearfarWarning, match=r"kept nowhere \(not in .*\), so .*\. Set NEARFAR_CACHE_DIR") as warned:
+        assert (outer.total(3.0), outer.fast(4.0)) == (7, 0.25)
+    assert len(warned) == 1
+
+
 def test_a_full_disk(write, folder, monkeypatch):
     def full(*_arguments, **_named):
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
@@ -250,13 +266,30 @@ def test_a_damaged_file_is_made_anew(write, folder):
     assert write().fast(4.0) == 0.25
     (path,) = folder.glob("*.nbc")
     whole = path.read_bytes()
-    for bad in (b"", whole[:10], whole[:-1], whole[:100] + bytes([whole[100] ^ 1]) + whole[101:], b"x" * 99):
+    sealed = [
+        hashlib.blake2b(text, digest_size=20).digest() + text for text in (b"", b"x", b"N.", pickle.dumps([1] * 9))
+    ]
+    for bad in (b"", whole[:10], whole[:-1], whole[:100] + bytes([whole[100] ^ 1]) + whole[101:], b"x" * 99, *sealed):
         path.write_bytes(bad)
+        machine_code._SAID.clear()
         outer = write()
-        assert compiled(lambda outer=outer: outer.fast(4.0)) == (0.25, ["fast"])
+        with pytest.warns(NearfarWarning, match="a file of compiled code in .*code is damaged.* Set NEARFAR_CACHE_DIR"):
+            assert compiled(lambda outer=outer: outer.fast(4.0)) == (0.25, ["fast"])
         assert [file.name for file in folder.iterdir()] == [path.name]
         outer = write()
         assert compiled(lambda outer=outer: outer.fast(4.0)) == (0.25, [])
+
+
+def test_a_file_that_cannot_be_read_or_replaced(write, folder):
+    assert write().fast(4.0) == 0.25
+    (path,) = folder.glob("*.nbc")
+    path.unlink()
+    path.mkdir()
+    (path / "file").touch()
+    outer = write()
+    with pytest.warns(NearfarWarning) as warned:
+        assert (outer.fast(4.0), outer.fast(9.0)) == (0.25, 1 / 9)
+    assert [str(w.message).count("Set NEARFAR_CACHE_DIR") for w in warned] == [1, 1]  # one for each way
 
 
 def test_processes_that_compile_at_once_share_a_folder(write, folder, tmp_path):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import errno
 import io
 import json
@@ -9,8 +10,13 @@ import os
 import pickle
 import resource
 import shutil
+import subprocess
+import sys
 import tempfile
+import threading
+import time
 import tracemalloc
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import networkx as nx
@@ -347,7 +353,9 @@ def test_only_a_single_matrix_is_stored(folder):
 
 
 def altered(folder, **changes):
+    """As an earlier version wrote it: without checksums, which would tell of anything."""
     header = json.loads((folder / "relation.json").read_text())
+    del header["checksum"], header["checksums"]
     (folder / "relation.json").write_text(json.dumps({**header, **changes}))
 
 
@@ -390,6 +398,7 @@ def test_damage_is_noticed(folder, what):
 
 def test_damage_behind_the_sizes(folder):
     nf.Relation.from_edges([("a", "b", 2.0), ("b", "c", 1.0)], storage=folder)
+    altered(folder)
     content = (folder / "ids.ends.npy").read_bytes()
     (folder / "ids.ends.npy").write_bytes(content[:-8] + b"\xff" * 8)
     with pytest.raises(FileFormatError, match="readable ids"):
@@ -510,10 +519,110 @@ def test_an_old_relation_comes_back_if_the_new_one_cannot_take_its_place(folder,
         return rename(path, target)
 
     monkeypatch.setattr(Path, "rename", failing)
+    monkeypatch.setattr(_folders, "_exchange", lambda *_: False)  # as where names cannot be exchanged
     with pytest.raises(OSError, match="broken"):
         nf.Relation.from_edges([("new", "one")], storage=folder)
     assert nf.Relation.open(folder).neighbors("old") == [("one", 1.0)]
     assert only(folder) == []
+
+
+@pytest.mark.parametrize("exchange", [True, False])
+def test_a_replaced_relation_is_the_new_one_and_nothing_stays(folder, monkeypatch, exchange):
+    if not exchange:
+        monkeypatch.setattr(_folders, "_exchange", lambda *_: False)
+    old = nf.Relation.from_edges([("old", "one"), ("one", "more")], directed=True, storage=folder)
+    old.rmatmat(np.ones((3, 1)))  # makes the transpose
+    nf.Relation.from_edges([("new", "one")], storage=folder)
+    assert nf.Relation.open(folder).neighbors("new") == [("one", 1.0)]
+    assert old.neighbors("old") == [("one", 1.0)]  # its files are mapped still
+    assert only(folder) == []
+    assert "transposed" not in {path.name for path in folder.iterdir()}
+
+
+def test_whoever_opens_while_others_write_gets_one_of_them(folder):
+    """Always a whole relation, of either kind: between the two there is no moment without one."""
+    if not hasattr(ctypes.CDLL(None), "renameat2"):
+        pytest.skip("names cannot be exchanged here")
+    kinds = {"ann": [("ann", "bob")], "cem": [("cem", "dan"), ("dan", "eve")]}
+    nf.Relation.from_edges(kinds["ann"], storage=folder)
+    done = threading.Event()
+
+    def write():
+        for k in range(30):
+            nf.Relation.from_edges(kinds[("ann", "cem")[k % 2]], storage=folder)
+        done.set()
+
+    writer = threading.Thread(target=write)
+    writer.start()
+    shapes = set()
+    try:
+        while not done.is_set():
+            rel = nf.Relation.open(folder)
+            rel.matmat(np.ones(rel.shape[1]))
+            shapes.add((rel.shape[0], rel.nnz))
+    finally:
+        writer.join()
+    assert shapes <= {(2, 2), (3, 4)}
+    assert shapes
+
+
+def test_files_of_the_user_are_never_removed(folder):
+    for name in ("mine.npy", "notes.txt", "transposed/mine.npy"):
+        made = nf.Relation.from_edges([("old", "one"), ("one", "more")], directed=True, storage=folder)
+        made.rmatmat(np.ones((3, 1)))
+        (folder / name).write_bytes(b"mine")
+        with pytest.raises(InputError, match="storage must be a new folder, or a relation to replace"):
+            nf.Relation.from_edges([("new", "one")], storage=folder)
+        assert (folder / name).read_bytes() == b"mine"
+        (folder / name).unlink()
+
+
+def test_files_that_the_user_puts_there_meanwhile_stay(folder):
+    nf.Relation.from_edges([("old", "one")], storage=folder)
+
+    def edges():
+        yield ("new", "one")
+        (folder / "mine.npy").write_bytes(b"mine")
+
+    with pytest.raises(InputError, match="storage must be a new folder, or a relation to replace"):
+        nf.Relation.from_edges(edges(), storage=folder)
+    assert (folder / "mine.npy").read_bytes() == b"mine"
+    assert nf.Relation.open(folder).neighbors("old") == [("one", 1.0)]
+    assert only(folder) == []
+
+
+def test_several_make_the_transpose_at_once(folder):
+    nf.Relation.from_edges(irregular_edges(300), directed=True, storage=folder)
+    for _ in range(5):
+        shutil.rmtree(folder / "transposed", ignore_errors=True)
+        opened = [nf.Relation.open(folder) for _ in range(6)]  # each by itself, as several processes would
+        expected = opened[0].to_scipy().T @ np.ones(opened[0].shape[0], np.float32)
+        with ThreadPoolExecutor(6) as pool:
+            found = list(pool.map(lambda rel: rel.rmatmat(np.ones(rel.shape[0], np.float32), n_jobs=1), opened))
+        for sums in found:
+            np.testing.assert_allclose(sums, expected, rtol=1e-5)
+        left = [path.name for path in folder.iterdir() if path.name.startswith(".nearfar-")]
+        assert left == []
+
+
+def test_what_killed_processes_left_is_removed_later(folder, tmp_path):
+    code = "import os, sys; from nearfar._core.atomic import atomic_write\n"
+    code += "with atomic_write(sys.argv[1]) as file: file.write(b'x'); file.flush(); os._exit(9)"
+    subprocess.run([sys.executable, "-c", code, str(tmp_path / "file")], check=False)
+    (killed,) = tmp_path.glob(".nearfar-*.tmp")
+    old, young = tmp_path / ".nearfar-0123.tmp", tmp_path / ".nearfar-4567.tmp"
+    for path in (old, young):
+        path.mkdir()
+        (path / "part").write_bytes(b"x")
+    an_hour_ago = time.time() - 4000
+    with _folders.atomic_write(tmp_path / "other") as file:  # still being written, slowly
+        file.write(b"x")
+        (held,) = set(tmp_path.glob(".nearfar-*.tmp")) - {killed, old, young}
+        for path in (killed, old, held):
+            os.utime(path, (an_hour_ago, an_hour_ago))
+        nf.Relation.from_edges([("a", "b")], storage=folder)
+        assert set(tmp_path.glob(".nearfar-*")) == {young, held}
+    assert (tmp_path / "other").read_bytes() == b"x"
 
 
 # ---------------------------------------------------------------- the command line

@@ -224,7 +224,7 @@ def test_a_folder_that_is_none_or_was_altered(tmp_path):
     header = folder / "text.json"
     header.write_text(header.read_text().replace("n_tokens", "n_toucans"))
     (folder / "tokens.npy").write_bytes(data)
-    with pytest.raises(FileFormatError, match=r"a readable text\.json; got KeyError"):
+    with pytest.raises(FileFormatError, match=r"an altered text\.json"):
         EncodedCorpus.open(folder)
 
 

@@ -71,7 +71,7 @@ def read_arrays(path: Path) -> tuple[dict[str, NDArray[Any]], dict[str, str]]:
         with safe_open(path, framework="np") as file:
             metadata = file.metadata() or {}
             arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 - not a dict
-    except SafetensorError as error:
+    except (SafetensorError, TypeError, ValueError, OverflowError) as error:  # NumPy lacks some types, takes some sizes
         raise bad_file(path, "a safetensors file", str(error)) from error
     return arrays, metadata
 

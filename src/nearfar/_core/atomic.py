@@ -2,15 +2,19 @@
 
 New content goes to a temporary file or folder beside the old one, is forced to the disk, and takes its place in one
 step. Whatever goes wrong before that step, a full disk or an interrupt included, leaves the old one as it was and
-removes the temporary one.
+removes the temporary one. What a killed process left is removed by the next one that writes there: who writes holds a
+lock on it.
 """
 
 from __future__ import annotations
 
+import ctypes
 import json
 import os
 import secrets
 import shutil
+import time
+import zlib
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -24,9 +28,17 @@ from numpy.typing import DTypeLike, NDArray
 from nearfar._version import __version__
 from nearfar.errors import FileFormatError, InputError
 
+fcntl: Any
+try:
+    import fcntl
+except ImportError:  # not on Windows
+    fcntl = None
+
 __all__ = ["atomic_write", "check_target"]
 
 _TEMPORARY = ".nearfar-"
+_LEFT_OVER = 3600  # seconds: a younger one may not be locked yet, or be that of an earlier version, which had no locks
+_PIECE = 1 << 20  # numbers that are read together
 
 
 def check_target(owner: str, path: Path) -> Path:
@@ -87,14 +99,18 @@ def atomic_write(path: str | os.PathLike[str], *, owner: str = "atomic_write") -
     b'whole'
     """
     target = check_target(owner, Path(path))
+    _remove_left_overs(target.parent)
     temporary = _temporary(target)
     try:
-        with temporary.open("xb") as file:
+        with temporary.open("xb") as file, _locked(temporary):
             yield file
             _force_to_disk(file)
-        if target.exists():
-            temporary.chmod(target.stat().st_mode & 0o7777)
-        temporary.replace(target)
+            if target.exists():
+                temporary.chmod(target.stat().st_mode & 0o7777)
+            if os.name == "posix":  # elsewhere an open file cannot be renamed
+                temporary.replace(target)
+        if os.name != "posix":
+            temporary.replace(target)
     except BaseException:
         with suppress(OSError):
             temporary.unlink()
@@ -104,6 +120,40 @@ def atomic_write(path: str | os.PathLike[str], *, owner: str = "atomic_write") -
 
 def _temporary(target: Path) -> Path:
     return target.parent / f"{_TEMPORARY}{secrets.token_hex(8)}.tmp"
+
+
+@contextmanager
+def _locked(temporary: Path) -> Iterator[None]:
+    """Hold a lock on a temporary file or folder, where the system has locks."""
+    if fcntl is None:
+        yield
+        return
+    descriptor = os.open(temporary, os.O_RDONLY)
+    try:
+        with suppress(OSError):  # a file system without locks
+            fcntl.flock(descriptor, fcntl.LOCK_SH)
+        yield
+    finally:
+        os.close(descriptor)
+
+
+def _remove_left_overs(folder: Path) -> None:
+    """Remove the temporary files and folders of processes that were killed."""
+    if fcntl is None:
+        return
+    for path in folder.glob(f"{_TEMPORARY}*.tmp"):
+        with suppress(OSError):  # somebody else's, or somebody else removes it
+            if time.time() - path.stat().st_mtime < _LEFT_OVER:
+                continue
+            descriptor = os.open(path, os.O_RDONLY)
+            try:
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                if path.is_dir():
+                    shutil.rmtree(path)
+                else:
+                    path.unlink()
+            finally:
+                os.close(descriptor)
 
 
 def _force_to_disk(file: IO[Any]) -> None:
@@ -125,7 +175,8 @@ def _sync_folder(folder: Path) -> None:
 class FolderKind:
     """A kind of folder with ``.npy`` files and a header, a JSON file that is written last.
 
-    The header holds format, version, what the kind of folder adds, and the size of every other file.
+    The header holds format, version, what the kind of folder adds, the size of every other file, the checksum of its
+    array, and its own: CRC-32, which memory reads through faster than a disk is read. Folders of before have none.
 
     Parameters
     ----------
@@ -147,10 +198,12 @@ class FolderKind:
 
     def write_header(self, folder: Path, fields: Mapping[str, Any]) -> None:
         """Write the header, with the sizes of the other files: the last one to be written."""
-        files = {path.name: path.stat().st_size for path in sorted(folder.glob("*.npy"))}
-        about = {"format": self.format, "version": self.version, "nearfar": __version__}
+        paths = sorted(folder.glob("*.npy"))
+        content = {"format": self.format, "version": self.version, "nearfar": __version__, **fields}
+        content["files"] = {path.name: path.stat().st_size for path in paths}
+        content["checksums"] = {path.name: checksum(map_npy(path)) for path in paths}
         with (folder / self.header).open("x", encoding="utf-8") as file:
-            json.dump({**about, **fields, "files": files}, file, indent=1)
+            json.dump({**content, "checksum": _checksum_of(content)}, file, indent=1)
             _force_to_disk(file)
 
     def read_header(self, folder: Path) -> Mapping[str, Any]:
@@ -164,12 +217,16 @@ class FolderKind:
         content = self._content(folder)
         if content is None:
             raise bad_folder(folder, f"a {self.what} stored by nearfar", f"one without a {self.header} that says so")
+        if {"checksum", "checksums"} & content.keys() and content.get("checksum") != _checksum_of(content):
+            raise bad_folder(folder, "what was written", f"an altered {self.header}", "Make it again.")
         if content.get("version") != self.version:
             got = f"version {content.get('version')!r}, written by nearfar {content.get('nearfar')}"
             hint = "Install the nearfar that wrote it."
             raise bad_folder(folder, f"of version {self.version} of the format", got, hint)
         try:
-            sizes = {str(name): int(size) for name, size in dict(content["files"]).items()}
+            sizes = {str(name): whole(size) for name, size in dict(content["files"]).items()}
+            if not isinstance(content.get("checksums", {}), dict):
+                raise TypeError("checksums that are no JSON object")
         except (KeyError, TypeError, ValueError) as error:
             raise self.bad_header(folder, error) from error
         for name, size in sizes.items():
@@ -185,7 +242,7 @@ class FolderKind:
         return bad_folder(folder, f"one with a readable {self.header}", f"{type(error).__name__}: {error}")
 
     @contextmanager
-    def new(self, owner: str, name: str, path: Path) -> Iterator[Path]:
+    def new(self, owner: str, name: str, path: Path, *, replace: bool = True) -> Iterator[Path]:
         """Yield a temporary folder that takes the place of ``path`` when the block ends without an error.
 
         Whatever goes wrong before, an interrupt or a full disk included, leaves what was at ``path`` as it was.
@@ -196,6 +253,8 @@ class FolderKind:
             For the message of the error: who asks, and which argument the path is.
         path : Path
             Nothing, an empty folder, or a folder of this kind, which is replaced.
+        replace : bool
+            False: one that another process put there meanwhile is as good, and stays.
 
         Raises
         ------
@@ -203,14 +262,17 @@ class FolderKind:
             If it is something else, or cannot be written to.
         """
         target = self._check_target(owner, name, path)
+        _remove_left_overs(target.parent)
         temporary = _temporary(target)
         temporary.mkdir()
         try:
-            yield temporary
-            _put_in_place(temporary, target)
-        except BaseException:
+            with _locked(temporary):
+                yield temporary
+                if replace or not (target / self.header).exists():
+                    self._check_target(owner, name, path)  # again: somebody may have put files there
+                    _put_in_place(temporary, target)
+        finally:
             shutil.rmtree(temporary, ignore_errors=True)
-            raise
 
     def _content(self, folder: Path) -> Mapping[str, Any] | None:
         """Return what the header says, None if it is no header of this kind."""
@@ -229,11 +291,54 @@ class FolderKind:
         return real
 
     def _is_replaceable(self, folder: Path) -> bool:
-        """Whether nothing but a stored one would be lost."""
-        names = [entry.name for entry in folder.iterdir()]
-        known = (self.header, *self.inner)
-        ours = all(name in known or name.endswith(".npy") or name.startswith(_TEMPORARY) for name in names)
-        return not names or (ours and self._content(folder) is not None)
+        """Whether nothing but a stored one would be lost: no file that it does not name."""
+        entries = list(folder.iterdir())
+        content = self._content(folder)
+        if content is None:
+            return not entries
+        named = content.get("files")
+        known = {self.header, *self.inner, *(named if isinstance(named, dict) else ())}
+        others = [entry for entry in entries if not entry.name.startswith(_TEMPORARY)]
+        inner = [entry for entry in others if entry.is_dir()]
+        return all(entry.name in known for entry in others) and all(map(self._is_replaceable, inner))
+
+
+def whole(value: object) -> int:
+    """Return what a header says if it is a number of things.
+
+    Raises
+    ------
+    TypeError
+        If it is not.
+    """
+    if type(value) is not int or not 0 <= value < 1 << 62:
+        raise TypeError(f"{value!r} in place of a count")
+    return value
+
+
+def checksum(array: NDArray[Any]) -> int:
+    """Return the CRC-32 of the numbers of an array, as they lie in a file."""
+    found, flat = 0, array.reshape(-1)
+    for start in range(0, flat.size, _PIECE):
+        found = zlib.crc32(np.ascontiguousarray(flat[start : start + _PIECE]).view(np.uint8).data, found)
+    return found
+
+
+def check_unaltered(folder: Path, name: str, array: NDArray[Any], checksums: Mapping[str, int]) -> None:
+    """Compare an array with its checksum, if there are any.
+
+    Raises
+    ------
+    FileFormatError
+        If it is another one, or there is none for this array alone.
+    """
+    if checksums and checksum(array) != checksums.get(f"{name}.npy"):
+        raise bad_folder(folder, "what was written", f"an altered {name}.npy", "Make it again, or fetch it again.")
+
+
+def _checksum_of(content: Mapping[str, Any]) -> int:
+    rest = {name: value for name, value in content.items() if name != "checksum"}
+    return zlib.crc32(json.dumps(rest, sort_keys=True).encode())
 
 
 def bad_folder(folder: Path, expected: str, got: str, hint: str = "") -> FileFormatError:
@@ -260,9 +365,10 @@ def mapped(folder: Path, name: str, dtype: type, size: int) -> NDArray[Any]:
 
 
 def _put_in_place(temporary: Path, target: Path) -> None:
+    """Give a folder its name; what had it before has the temporary one then, where the system can exchange names."""
     if not target.exists():
         temporary.rename(target)
-    else:
+    elif not _exchange(temporary, target):
         old = _temporary(target)
         target.rename(old)
         try:
@@ -272,6 +378,16 @@ def _put_in_place(temporary: Path, target: Path) -> None:
             raise
         shutil.rmtree(old, ignore_errors=True)
     _sync_folder(target.parent)
+
+
+def _exchange(first: Path, second: Path) -> bool:
+    """Exchange two names in one step, so that there is always something of each name; False where that cannot be."""
+    try:
+        renameat2 = ctypes.CDLL(None, use_errno=True).renameat2
+    except (AttributeError, OSError, TypeError):  # Linux alone has it
+        return False
+    here, exchange = -100, 2  # AT_FDCWD, RENAME_EXCHANGE
+    return bool(renameat2(here, os.fsencode(first), here, os.fsencode(second), ctypes.c_uint(exchange)) == 0)
 
 
 class ArrayFile:
@@ -320,8 +436,16 @@ def map_npy(path: Path) -> NDArray[Any]:
     ValueError, OSError
         If the file is cut short, is none, or holds something else than numbers.
     """
+    try:
+        array = np.load(path, mmap_mode="r", allow_pickle=False)
+    except OSError:
+        raise
+    except (
+        Exception
+    ) as error:  # the header is a Python literal: of a damaged one NumPy's parsers say all sorts of things
+        raise ValueError(f"no .npy file: {error}") from error
     # A plain array: kernels would be compiled once more for the subclass.
-    return np.asarray(np.load(path, mmap_mode="r", allow_pickle=False))
+    return np.asarray(array)
 
 
 def map_raw(path: Path, dtype: DTypeLike) -> NDArray[Any]:

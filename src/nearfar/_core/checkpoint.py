@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -16,8 +17,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nearfar._core.arrays import check_version, read_arrays, write_arrays
+from nearfar._core.checks import bad_file
 from nearfar._version import __version__
-from nearfar.errors import InputError
+from nearfar.errors import InputError, NearfarError
 
 FORMAT, VERSION = "nearfar.checkpoint", "1"
 DIGEST = "digest "
@@ -74,7 +76,73 @@ def read(path: Path) -> Snapshot:
     check_version(path, metadata, "a checkpoint", {FORMAT: VERSION})
     # Arrays from a safetensors file may start at any byte; a fit works on aligned ones.
     aligned = {name: np.require(array, requirements=["C", "A", "W", "O"]) for name, array in arrays.items()}
-    return Snapshot(aligned, json.loads(metadata["facts"]), json.loads(metadata["identity"]))
+    with restoring(path):
+        facts, identity = json.loads(metadata["facts"]), json.loads(metadata["identity"])
+        if not (isinstance(facts, dict) and isinstance(identity, dict)):
+            raise TypeError("facts or identity that are no JSON object")
+    return Snapshot(aligned, facts, identity)
+
+
+@contextmanager
+def restoring(path: object) -> Iterator[None]:
+    """Tell of a state that cannot be made from a checkpoint as of a file that was altered.
+
+    Raises
+    ------
+    FileFormatError
+        In place of whatever a wrong array or fact led to.
+    """
+    try:
+        yield
+    except NearfarError:
+        raise
+    except (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError) as error:
+        got = f"{type(error).__name__}: {error}"
+        raise bad_file(Path(str(path)), "a checkpoint as it was written", got, "Start a new fit.") from error
+
+
+def check_array(
+    name: str, array: NDArray[Any], dtype: Any, shape: tuple[int, ...], low: int = 0, high: int = 1 << 62
+) -> NDArray[Any]:
+    """Return an array of a checkpoint if it is what compiled code will take it for; integers are in [low, high].
+
+    Raises
+    ------
+    ValueError
+        Otherwise.
+    """
+    if array.dtype != dtype or array.shape != shape:
+        got = f"{array.dtype} of shape {array.shape}"
+        raise ValueError(f"{name} must be {np.dtype(dtype)} of shape {shape}; got {got}")
+    if array.dtype.kind == "i" and array.size and not (array.min() >= low and array.max() <= high):
+        raise ValueError(f"{name} must be in [{low}, {high}]; got {array.min()} to {array.max()}")
+    return array
+
+
+# What fits draw from; a name out of a file is not looked up anywhere else. The last position within a buffer: NumPy
+# reads there without looking.
+_GENERATORS = {"PCG64": 0, "PCG64DXSM": 0, "SFC64": 0, "Philox": 4, "MT19937": 624}
+
+
+def generator_of(state: Mapping[str, Any]) -> np.random.Generator:
+    """Return the generator whose ``bit_generator.state`` was stored.
+
+    Raises
+    ------
+    ValueError, TypeError, LookupError, ArithmeticError
+        If it is the state of no generator of NumPy.
+    """
+    name = state["bit_generator"]
+    last = _GENERATORS[name]
+    for facts in (state, state["state"]):
+        for position in ("buffer_pos", "pos"):
+            if position in facts and not 0 <= facts[position] <= last:
+                raise ValueError(f"{position} must be in 0 .. {last}; got {facts[position]}")
+    bits = getattr(np.random, name)()
+    bits.state = state
+    if json.loads(json.dumps(bits.state, default=_plain)) != state:
+        raise ValueError(f"the state of {name} is none")
+    return np.random.Generator(bits)
 
 
 def _is_checkpoint(path: Path) -> bool:

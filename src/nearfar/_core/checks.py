@@ -114,17 +114,74 @@ def check_matrix(
 
 def check_sparse(owner: str, name: str, value: Any, *, columns: int | None = None) -> Any:
     """Return a sparse matrix of finite numbers as a CSR array; ``columns`` must match if given."""
-    from scipy.sparse import csr_array
-
-    if value.dtype.kind not in "fiub":
-        raise InputError(owner, name, "a matrix of numbers", f"entries of type {value.dtype}")
-    array: Any = csr_array(value)
-    if columns is not None and array.shape[1] != columns:
-        raise InputError(owner, name, f"of {columns} columns", f"{array.shape[1]}")
+    array = check_csr(owner, name, value, columns=columns)
     bad = np.unique(np.searchsorted(array.indptr, np.flatnonzero(~np.isfinite(array.data)), side="right") - 1)
     if bad.size:
         raise _not_finite(owner, name, bad)
     return array
+
+
+def check_csr(owner: str, name: str, value: Any, *, columns: int | None = None) -> Any:
+    """Return a sparse matrix as a CSR array, its entries shared where it is one.
+
+    Compiled code reads memory by the indices of a sparse matrix, and SciPy does not look at them when it converts one.
+    So every sparse matrix that a caller brings comes through here first: O(stored entries).
+    """
+    from scipy.sparse import csr_array
+
+    if value.ndim != 2:
+        raise InputError(owner, name, "two-dimensional", f"{value.ndim} dimension(s), shape {value.shape}")
+    if value.dtype.kind not in "fiub":
+        raise InputError(owner, name, "a matrix of numbers", f"entries of type {value.dtype}")
+    if columns is not None and value.shape[1] != columns:
+        raise InputError(owner, name, f"of {columns} columns", f"{value.shape[1]}")
+    fault = _fault(value)
+    if fault:
+        hint = "Build it again, from rows, columns and entries."
+        raise InputError(owner, name, f"a {value.format} matrix whose indices fit its shape", fault, hint)
+    array: Any = csr_array(value)
+    return array
+
+
+def _fault(matrix: Any) -> str:
+    """Return what is wrong with the arrays of a sparse matrix, nothing if they fit each other and its shape."""
+    if matrix.format in ("csr", "csc", "bsr"):
+        block = matrix.blocksize if matrix.format == "bsr" else (1, 1)
+        n_rows, n_columns = (size // width for size, width in zip(matrix.shape, block, strict=True))
+        if matrix.format == "csc":
+            n_rows, n_columns = n_columns, n_rows
+        starts, indices = np.asarray(matrix.indptr), np.asarray(matrix.indices)
+        if starts.dtype.kind not in "iu" or starts.shape != (n_rows + 1,):
+            return f"an indptr of {starts.dtype}, shape {starts.shape}, in shape {matrix.shape}"
+        if starts[0] != 0 or (starts[1:] < starts[:-1]).any():
+            return "an indptr that does not ascend from 0"
+        n_entries, n_stored = int(starts[-1]), min(indices.size, len(matrix.data))
+        if n_entries > n_stored:
+            return f"an indptr that ends at {n_entries}, with {n_stored} entries"
+        return _index_fault("indices", indices[:n_entries], n_columns)
+    if matrix.format == "dia":
+        n_diagonals = len(np.atleast_1d(matrix.offsets))
+        return "" if matrix.data.shape[:-1] == (n_diagonals,) else f"{n_diagonals} offsets, data {matrix.data.shape}"
+    if matrix.format == "lil" and list(map(len, matrix.rows)) != list(map(len, matrix.data)):
+        return "rows with another number of indices than of entries"
+    try:
+        matrix = matrix if matrix.format == "coo" else matrix.tocoo()
+    except (ValueError, IndexError, TypeError) as error:
+        return str(error)
+    if {len(indices) for indices in matrix.coords} != {len(matrix.data)}:
+        return f"{[len(indices) for indices in matrix.coords]} indices for {len(matrix.data)} entries"
+    names = ("row indices", "column indices")
+    faults = (_index_fault(*given) for given in zip(names, matrix.coords, matrix.shape, strict=True))
+    return next(filter(None, faults), "")
+
+
+def _index_fault(name: str, indices: Any, size: int) -> str:
+    if indices.dtype.kind not in "iu" or indices.ndim != 1:
+        return f"{name} of type {indices.dtype}, shape {indices.shape}"
+    for bound in (indices.min(), indices.max()) if indices.size else ():
+        if not 0 <= bound < size:
+            return f"{bound} among its {name}, which go from 0 to {size - 1}"
+    return ""
 
 
 def check_finite(owner: str, name: str, array: Floats) -> None:

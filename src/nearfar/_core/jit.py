@@ -7,8 +7,8 @@ versions and several processes share a folder, and a damaged file is compiled ag
 function's file alone, and lets two processes overwrite each other's index.)
 
 The folder is ``NEARFAR_CACHE_DIR`` if that is set, else numba's ``NUMBA_CACHE_DIR``, else ``__pycache__`` beside this
-package, or, where that cannot be written, ``nearfar`` in the user's cache folder. Where nothing can be written, code
-lives as long as the process.
+package, or, where that cannot be written, ``nearfar`` in the user's cache folder. Where nothing can be written or read,
+the disk is full or a file is damaged, a warning says so once, and code lives as long as the process.
 """
 # mypy: disable-error-code="no-untyped-call,no-untyped-def,attr-defined,untyped-decorator"
 
@@ -140,11 +140,17 @@ class MachineCode(_Cache):
             return None
         try:
             data = path.read_bytes()
-            if hashlib.blake2b(data[_DIGEST:], digest_size=_DIGEST).digest() != data[:_DIGEST]:
-                return None
-            return CompileResult._rebuild(target_context, *pickle.loads(data[_DIGEST:]))
-        except (OSError, EOFError, ImportError, AttributeError, pickle.PickleError):
+        except FileNotFoundError:
             return None
+        except OSError as error:
+            why = error.strerror or error
+            _warn_once(f"compiled code could not be read from {path.parent} ({why}), so it is compiled again each time")
+            return None
+        if hashlib.blake2b(data[_DIGEST:], digest_size=_DIGEST).digest() == data[:_DIGEST]:
+            with suppress(Exception):  # whatever unpickling and LLVM say of what is none
+                return CompileResult._rebuild(target_context, *pickle.loads(data[_DIGEST:]))
+        _warn_once(f"a file of compiled code in {path.parent} is damaged, so it is compiled again")
+        return None
 
     def save_overload(self, sig: Any, data: Any) -> None:
         """Keep machine code that was looked for before; it appears whole or not at all."""
@@ -202,16 +208,17 @@ def cache_folder() -> Path | None:
         with suppress(RuntimeError):  # nobody's home
             folders.append(Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "nearfar")
     for folder in folders:
-        known = folder.is_dir()
         try:
+            known = folder.is_dir()
             folder.mkdir(parents=True, exist_ok=True)
             tempfile.TemporaryFile(dir=folder).close()
-        except OSError:
+        except (OSError, ValueError):  # ValueError: a name that none can have
             continue
         if folder != folders[0] and not known:
             _warn_once(f"compiled code is kept in {folder}, since the package's own folder cannot be written")
         return folder
-    _warn_once("compiled code can be kept nowhere, so each process compiles again")
+    tried = ", ".join(map(str, folders))
+    _warn_once(f"compiled code can be kept nowhere (not in {tried}), so each process compiles again")
     return None
 
 

@@ -16,10 +16,10 @@ from nearfar.errors import DataError, InputError
 
 _COMPRESSED: tuple[tuple[bytes, str, Any], ...] = (
     (b"\x1f\x8b", "gzip", gzip.GzipFile),
-    (b"\xfd7zXZ\0", "xz", lzma.LZMAFile),
     (b"BZh", "bzip2", bz2.BZ2File),
 )
-_ZSTANDARD = b"\x28\xb5\x2f\xfd"
+_XZ, _ZSTANDARD = b"\xfd7zXZ\0", b"\x28\xb5\x2f\xfd"
+_MEMORY = 256 << 20  # bytes that a file may ask for to be unpacked; "xz -9" takes 65 MB
 _REFUSED = ((b"PK\3\4", "zip archive"), (b"PAR1", "Parquet file"))
 _ERRORS = (EOFError, OSError, lzma.LZMAError, zlib.error)
 
@@ -128,6 +128,8 @@ class ByteStream:
             if head.startswith(magic):
                 self._kind = kind
                 self._file = opener(self._file) if kind != "gzip" else opener(fileobj=self._file, mode="rb")
+        if head.startswith(_XZ):
+            self._kind, self._file = "xz", _Xz(self._file)
         if head.startswith(_ZSTANDARD):
             self._kind = "zstandard"
             self._file = _Zstandard(self._owner, self._file)
@@ -146,36 +148,93 @@ class _Raw:
         return False
 
 
-class _Zstandard:
-    """Frames of a zstandard file, one after another; the package's own reader does not report a missing end."""
+class _Unpacked:
+    """What a decompressor makes of raw bytes: in each call little more than was asked for, whatever it could make.
 
-    def __init__(self, owner: str, raw: _Raw) -> None:
-        self._package: Any = require(owner, "zstandard", "zstd")
-        self._raw, self._held = raw, b""
-        self._frame: Any = None
+    ``unpack`` takes packed bytes and the most that is wanted, and returns what it made, and what packed bytes are left.
+    ``pending`` says that it can make more of what it took.
+    """
+
+    pending = False
+
+    def __init__(self, raw: _Raw) -> None:
+        self._raw, self._packed, self._held, self._at = raw, b"", b"", 0
 
     def read(self, size: int) -> bytes:
         """Return up to ``size`` bytes, at least one while there are any."""
-        while not self._held:
-            packed = self._raw.read(1 << 18)
-            if not packed:
-                if self._frame is not None:
-                    raise EOFError("the last frame has no end")
+        while self._at >= len(self._held):
+            self._packed = self._packed or self._raw.read(1 << 18)
+            if not (self._packed or self.pending):
+                self.check_end()
                 return b""
-            self._held = self._unpacked(packed)
-        data, self._held = self._held[:size], self._held[size:]
+            self._held, self._at = b"", 0
+            self._held, self._packed = self.unpack(self._packed, size)
+        data = self._held[self._at : self._at + size]
+        self._at += size
         return data
 
-    def _unpacked(self, packed: bytes) -> bytes:
-        parts = []
-        while packed:
+    def unpack(self, packed: bytes, most: int) -> tuple[bytes, bytes]:
+        """Unpack some bytes."""
+        raise NotImplementedError
+
+    def check_end(self) -> None:
+        """Raise EOFError if more should come."""
+        raise NotImplementedError
+
+
+class _Zstandard(_Unpacked):
+    """Frames of a zstandard file, one after another; the package's own reader does not report a missing end."""
+
+    _PIECE = 1 << 10  # packed bytes: no more than 32 MiB come out of them
+
+    def __init__(self, owner: str, raw: _Raw) -> None:
+        super().__init__(raw)
+        self._package: Any = require(owner, "zstandard", "zstd")
+        self._frame: Any = None
+
+    def unpack(self, packed: bytes, most: int) -> tuple[bytes, bytes]:
+        parts, size, at = [], 0, 0
+        while at < len(packed) and size < most:
             if self._frame is None:
-                self._frame = self._package.ZstdDecompressor().decompressobj()
+                self._frame = self._package.ZstdDecompressor(max_window_size=_MEMORY).decompressobj()
+            piece = packed[at : at + self._PIECE]
+            at += len(piece)
             try:
-                parts.append(self._frame.decompress(packed))
+                parts.append(self._frame.decompress(piece))
             except self._package.ZstdError as error:
                 raise EOFError(str(error)) from error
-            packed = self._frame.unused_data if self._frame.eof else b""
+            size += len(parts[-1])
             if self._frame.eof:
+                at -= len(self._frame.unused_data)
                 self._frame = None
-        return b"".join(parts)
+        return b"".join(parts), packed[at:]
+
+    def check_end(self) -> None:
+        if self._frame is not None:
+            raise EOFError("the last frame has no end")
+
+
+class _Xz(_Unpacked):
+    """Streams of an xz file, one after another; Python's own reader gives a file all the memory that it asks for."""
+
+    def __init__(self, raw: _Raw) -> None:
+        super().__init__(raw)
+        self._stream: lzma.LZMADecompressor | None = None
+
+    def unpack(self, packed: bytes, most: int) -> tuple[bytes, bytes]:
+        if self._stream is None:
+            packed = packed.lstrip(b"\0")  # between streams
+            if not packed:
+                return b"", b""
+            self._stream = lzma.LZMADecompressor(lzma.FORMAT_XZ, memlimit=_MEMORY)
+        given = b"" if self.pending else packed
+        data, rest = self._stream.decompress(given, most), packed[len(given) :]
+        self.pending = not (self._stream.needs_input or self._stream.eof)
+        if self._stream.eof:
+            rest = self._stream.unused_data + rest
+            self._stream = None
+        return data, rest
+
+    def check_end(self) -> None:
+        if self._stream is not None:
+            raise EOFError("the last stream has no end")

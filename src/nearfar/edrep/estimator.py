@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from nearfar._core.checkpoint import restoring
 from nearfar._core.checks import (
     check_choice,
     check_flag,
@@ -257,8 +258,9 @@ class EDRep(RelationEmbedder):
                 rng = check_random_state("EDRep", self.random_state)
                 state = self._start(rel, kept, present, sphere, rng, n_jobs)
             else:
-                state = State.restored(*trainer.resume(resume, _HINT))
-                state.check_size(resume, len(r), near_other is not None)
+                with restoring(resume):
+                    sizes = [len(related) for related in present]
+                    state = State.restored(*trainer.resume(resume, _HINT), sizes, self.n_components, self.n_clusters)
             while True:  # with several clusters twice: the second time with a mixture over the clusters of the first
                 others = state.X if state.Y is None else state.Y
                 if state.labels is not None:

@@ -27,6 +27,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from nearfar._core.checkpoint import check_array, generator_of
 from nearfar._core.jit import jit
 from nearfar._core.threads import even_bounds, run_blocks
 from nearfar._core.vector import FAST, empty_aligned
@@ -74,25 +75,41 @@ class State:
         return arrays, {"epoch": self.epoch, "rng": self.rng.bit_generator.state}
 
     @classmethod
-    def restored(cls, arrays: Mapping[str, NDArray[Any]], facts: Mapping[str, Any]) -> Self:
-        """Return the state of a snapshot."""
-        bits = getattr(np.random, facts["rng"]["bit_generator"])()
-        bits.state = facts["rng"]
+    def restored(
+        cls, arrays: Mapping[str, NDArray[Any]], facts: Mapping[str, Any], sizes: Sequence[int], d: int, n_clusters: int
+    ) -> Self:
+        """Return the state of a snapshot, for sides of so many rows.
+
+        Raises
+        ------
+        InputError
+            If it has other rows or sides.
+        ValueError, TypeError, LookupError, ArithmeticError
+            If it is the state of no fit of ``d`` components and at most ``n_clusters`` clusters.
+        """
+        sides = {"X": arrays["X"], **({"Y": arrays["Y"]} if "Y" in arrays else {})}
+        if [len(side) for side in sides.values()] != list(sizes):
+            got = f"one of {[len(side) for side in sides.values()]}"
+            raise InputError("EDRep.fit", "resume", f"a state of {list(sizes)} rows", got)
+        dtype, epoch, losses = arrays["X"].dtype, facts["epoch"], arrays["losses"]
+        if dtype not in (np.float32, np.float64) or type(epoch) is not int:
+            raise TypeError(f"vectors of {dtype}, epoch {epoch!r}")
+        for (name, side), size in zip(sides.items(), sizes, strict=True):
+            check_array(name, side, dtype, (size, d))
+        check_array("losses", losses, np.float64, (epoch,))
+        if "sums" in arrays:
+            check_array("sums", arrays["sums"], dtype, (2, d))
+        if "labels" in arrays:
+            check_array("labels", arrays["labels"], np.int64, (sizes[-1],), low=-1, high=n_clusters - 1)
         return cls(
             X=arrays["X"],
             Y=arrays.get("Y"),
-            rng=np.random.Generator(bits),
-            epoch=facts["epoch"],
-            losses=arrays["losses"].tolist(),
+            rng=generator_of(facts["rng"]),
+            epoch=epoch,
+            losses=losses.tolist(),
             sums=arrays.get("sums"),
             labels=arrays.get("labels"),
         )
-
-    def check_size(self, path: Any, n_rows: int, two_sided: bool) -> None:
-        """Refuse a state of another number of rows or sides than those of the fit."""
-        if len(self.X) != n_rows or (self.Y is not None) != two_sided:
-            got = f"{len(self.X)} rows in {str(path)!r}"
-            raise InputError("EDRep.fit", "resume", f"a state of {n_rows} rows", got)
 
 
 def sweep(problem: Problem, state: State, far: FarField, solver: Solver, rate: float, n_jobs: int) -> float:

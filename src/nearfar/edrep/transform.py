@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from nearfar._core.checks import check_csr
 from nearfar._core.jit import jit
 from nearfar._core.threads import even_bounds, run_blocks, single_threaded_blas
 from nearfar._core.vector import FAST
@@ -147,7 +148,7 @@ def _relation_of(P_new: Any, fitted_ids: Ids) -> Relation | None:
     """Return the relation of a plain matrix; None if it is empty, which is no relation but no mistake here."""
     from scipy.sparse import issparse
 
-    array: Any = P_new if issparse(P_new) else np.asarray(P_new)
+    array: Any = check_csr("EDRep.transform", "P_new", P_new) if issparse(P_new) else np.asarray(P_new)
     if array.ndim == 2 and array.shape[1] != len(fitted_ids):
         raise InputError(
             "EDRep.transform",

@@ -224,7 +224,7 @@ def _sparse(owner: str, relation: Any) -> Any:
     from scipy.sparse import issparse
 
     if issparse(relation):
-        return relation
+        return _checks.check_csr(owner, "relation", relation)
     if hasattr(relation, "adjacency"):
         return relation.adjacency
     if hasattr(relation, "to_scipy"):

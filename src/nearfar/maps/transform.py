@@ -24,9 +24,9 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.sparse import csr_array
+from scipy.sparse import csr_array, issparse
 
-from nearfar._core.checks import check_finite
+from nearfar._core.checks import check_csr, check_finite
 from nearfar._core.jit import bind, compiled, jit
 from nearfar._core.threads import even_bounds, run_blocks
 from nearfar._core.vector import FAST
@@ -139,7 +139,7 @@ def _row_stochastic(owner: str, P_new: Any, n: int) -> Any:
     """Return P as CSR in float64, its rows scaled to sum 1, without stored zeros."""
     if np.ndim(P_new) != 2 or np.shape(P_new)[1] != n:
         raise InputError(owner, "P_new", f"a matrix of {n} columns, the fitted points", f"shape {np.shape(P_new)}")
-    P: Any = csr_array(P_new, dtype=np.float64, copy=True)
+    P: Any = csr_array(check_csr(owner, "P_new", P_new) if issparse(P_new) else P_new, dtype=np.float64, copy=True)
     P.sum_duplicates()
     bad = ~(np.isfinite(P.data) & (P.data >= 0))
     if bad.any():

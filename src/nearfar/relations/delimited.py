@@ -21,6 +21,7 @@ import codecs
 import re
 from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from os import PathLike
 from typing import IO, Any, Literal, NamedTuple
 
@@ -43,6 +44,7 @@ _ROWS = 1 << 16  # edges that are worked on at a time: what they need stays in t
 _LONGEST = 1 << 24  # bytes of one record
 
 _CANDIDATES = "\t;, "  # a semicolon before a comma: lines with decimal commas are cut alike by both
+_LINE = re.compile(rb"\S[^\n]*\n")  # one with something in it, from there on
 _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
 _HEADERS = {  # first two names, in lower case, that show that a line is a header
     ("source", "target"), ("src", "dst"), ("src", "dest"), ("from", "to"), ("u", "v"), ("node1", "node2"),
@@ -107,7 +109,7 @@ def read_text(
         _check_utf8(buffer, 1, owner, stream.name)
         layout = find_layout(owner, stream.name, buffer, roles, form)
         if layout is None:
-            if not buffer.strip():
+            if at_end and not buffer.strip():
                 return
             layout = Layout(
                 ord(form.delimiter or ","), 2, np.array([0, 1]), form.comment_bytes, 0, 1
@@ -132,9 +134,10 @@ def _read_sample(stream: ByteStream, form: TextFormat) -> tuple[bytearray, bool]
     buffer, mark = bytearray(), (form.comments or "").encode()
     while more := stream.read(max(_SAMPLE, len(buffer))):
         buffer += more
-        lines = [line.strip() for line in bytes(buffer).split(b"\n")[:-1]]
-        skipped = sum(not line or (mark != b"" and line.startswith(mark)) for line in lines)
-        if len(lines) - skipped >= SAMPLE_LINES or len(buffer) >= 4 * _LONGEST:
+        end = buffer.rfind(b"\n") + 1
+        # Line by line and no further than needed: a list of all of them may take many times the memory of the text.
+        found = (line for line in _LINE.finditer(buffer, 0, end) if not mark or not line[0].startswith(mark))
+        if sum(1 for _ in islice(found, SAMPLE_LINES)) == SAMPLE_LINES or len(buffer) >= 4 * _LONGEST:
             return buffer, False
     return buffer + _last_newline(buffer), True
 

@@ -8,9 +8,9 @@ bit for bit the same.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from functools import cached_property
 from itertools import pairwise
 from pathlib import Path
@@ -21,12 +21,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nearfar._core.arrays import pack_ids, unpack_ids
-from nearfar._core.atomic import ArrayFile, FolderKind, bad_folder, map_npy, map_raw, mapped
+from nearfar._core.atomic import ArrayFile, FolderKind, bad_folder, check_unaltered, map_npy, map_raw, mapped, whole
 from nearfar._core.checks import available_processors
 from nearfar._core.ids import Ids
 from nearfar._core.progress import ProgressLine
 from nearfar._core.threads import even_bounds
-from nearfar.errors import InputError
+from nearfar.errors import FileFormatError, InputError
 from nearfar.relations.edges import Edges
 from nearfar.relations.kernels import build_csr, count_entries
 from nearfar.relations.operators import PIECE, LinearOperator, Sparse, check_some_edge, check_sums, rows_of
@@ -36,7 +36,7 @@ from nearfar.relations.operators import PIECE, LinearOperator, Sparse, check_som
 # ==================  ===============================================================================================
 # file                holds
 # ==================  ===============================================================================================
-# ``relation.json``   format, version, shape, entries, symmetry, kinds of the ids, size of every other file
+# ``relation.json``   format, version, shape, entries, symmetry, kinds of the ids, size and checksum of every other file
 # ``indptr.npy``      int64, (n + 1,): row i has the entries ``indptr[i]:indptr[i + 1]``
 # ``indices.npy``     int32, (entries,): their columns, sorted within a row
 # ``data.npy``        float32, (entries,): their weights; not there if all are 1
@@ -60,11 +60,12 @@ class Header:
     symmetric: bool
     ids: str | None = None
     column_ids: str | None = None
+    checksums: Mapping[str, int] = field(default_factory=dict)
 
 
 def write_header(folder: Path, header: Header) -> None:
     """Write ``relation.json``: the last file to be written."""
-    RELATION.write_header(folder, asdict(header))
+    RELATION.write_header(folder, asdict(header))  # which adds the checksums
 
 
 def read_header(folder: Path) -> Header:
@@ -77,17 +78,23 @@ def read_header(folder: Path) -> Header:
     """
     content = RELATION.read_header(folder)
     try:
-        fields = {name: content[name] for name in ("n_entries", "weighted", "symmetric", "ids", "column_ids")}
-        header = Header(shape=(int(content["shape"][0]), int(content["shape"][1])), **fields)
-        if header.symmetric and header.shape[0] != header.shape[1]:
-            raise ValueError(f"symmetric with shape {header.shape}")
+        n_rows, n_columns = (whole(size) for size in content["shape"])
+        shape, fields = (n_rows, n_columns), {name: content[name] for name in ("ids", "column_ids")}
+        n_entries, weighted, symmetric = whole(content["n_entries"]), content["weighted"], content["symmetric"]
+        if type(weighted) is not bool or type(symmetric) is not bool:
+            raise TypeError(f"weighted {weighted!r}, symmetric {symmetric!r}")
+        header = Header(shape, n_entries, weighted, symmetric, **fields, checksums=content.get("checksums", {}))
+        if max(shape) > np.iinfo(np.int32).max:
+            raise ValueError(f"shape {shape}")
+        if header.symmetric and shape[0] != shape[1]:
+            raise ValueError(f"symmetric with shape {shape}")
     except (KeyError, TypeError, ValueError, IndexError) as error:
         raise RELATION.bad_header(folder, error) from error
     return header
 
 
 def map_arrays(folder: Path, header: Header) -> Arrays:
-    """Map indptr, indices and data.
+    """Map indptr, indices and data, whose numbers are not looked at yet: see :func:`check_entries`.
 
     Raises
     ------
@@ -101,6 +108,35 @@ def map_arrays(folder: Path, header: Header) -> Arrays:
     if indptr[0] != 0 or indptr[-1] != n_entries:
         raise bad_folder(folder, f"one whose rows hold its {n_entries} entries", f"{indptr[0]} to {indptr[-1]}")
     return indptr, indices, data
+
+
+def check_entries(folder: Path, arrays: Arrays, header: Header, *, weights: bool = False) -> None:
+    """Read through the entries once: compiled code goes where they point.
+
+    With ``weights`` the weights too, which point nowhere, are compared with their checksum.
+
+    Raises
+    ------
+    FileFormatError
+        If rows do not follow one another, a column is none, or anything is not what was written.
+    """
+    indptr, indices, data = arrays
+    for start in range(0, len(indptr), PIECE):
+        ends = indptr[start : start + PIECE + 1]
+        if (ends[1:] < ends[:-1]).any():
+            raise bad_folder(folder, "one whose rows follow one another", "others in indptr.npy", _HINT)
+    for start in range(0, len(indices), PIECE):
+        part = indices[start : start + PIECE]
+        if part.min() < 0 or part.max() >= header.shape[1]:
+            got = f"{part.min()} .. {part.max()} in indices.npy"
+            raise bad_folder(folder, f"one whose columns are 0 .. {header.shape[1] - 1}", got, _HINT)
+    check_unaltered(folder, "indptr", indptr, header.checksums)
+    check_unaltered(folder, "indices", indices, header.checksums)
+    if weights and data is not None:
+        check_unaltered(folder, "data", data, header.checksums)
+
+
+_HINT = "It was altered. Make it again, or fetch it again."
 
 
 # CSR files of more edges than memory holds.
@@ -361,9 +397,39 @@ class MappedSparse(Sparse):
 
     def __init__(self, folder: Path) -> None:
         self.folder = Path(os.path.realpath(folder))
-        header = read_header(self.folder)
-        self._identity = _identity(self.folder)
-        super().__init__(*map_arrays(self.folder, header), header.shape[1], symmetric=header.symmetric)
+        self.header, arrays, self._identity = _of_one_relation(self.folder)
+        super().__init__(*arrays, self.header.shape[1], symmetric=self.header.symmetric)
+        # Arrays become attributes when they are first asked for.
+        self._unread: Arrays = (self.__dict__.pop("indptr"), self.__dict__.pop("indices"), self.__dict__.pop("data"))
+
+    def __getattr__(self, name: str) -> Any:
+        if name not in ("indptr", "indices", "data") or "_unread" not in self.__dict__:
+            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+        check_entries(self.folder, self._unread, self.header)
+        self.indptr, self.indices, self.data = self._unread
+        return self.__dict__[name]
+
+    def verify(self) -> None:
+        """Compare everything with its checksum: entries, weights and ids.
+
+        Raises
+        ------
+        InputError
+            If it was stored without checksums.
+        FileFormatError
+            If anything was altered.
+        """
+        if not self.header.checksums:
+            hint = "It was stored by an earlier version. Open it without, save it again, and keep the new one."
+            raise InputError("Relation.open", "verify", "False for a relation without checksums", "True", hint)
+        check_entries(self.folder, self._unread, self.header, weights=True)
+        for ids in stored_ids(self):
+            len(ids.to_numpy() if ids.is_integer else ids.to_list())
+
+    @property
+    def nnz(self) -> int:
+        """Stored entries."""
+        return int(self._unread[1].size)
 
     @property
     def nbytes(self) -> int:
@@ -381,26 +447,46 @@ class MappedSparse(Sparse):
         folder = self.folder / "transposed"
         shape = (self.shape[1], self.shape[0])
         if not (folder / RELATION.header).exists():
-            with RELATION.new("Relation", "the transpose's folder", folder) as new:
+            check_entries(
+                self.folder, self._unread, self.header, weights=True
+            )  # what is altered gets no checksum of its own
+            with RELATION.new("Relation", "the transpose's folder", folder, replace=False) as new:
                 pieces = pieces_of_transpose(self.indptr, self.indices, self.data)
                 counts = write_csr(new, pieces, shape[0], mirror=False, owner="Relation", n_jobs=available_processors())
                 write_header(new, Header(shape, *counts, symmetric=False))
         header = read_header(folder)
         if (header.shape, header.n_entries) != (shape, self.nnz):
             raise bad_folder(folder, f"a transpose of shape {shape} and {self.nnz} entries", f"{header}")
-        return map_arrays(folder, header)
+        arrays = map_arrays(folder, header)
+        check_entries(folder, arrays, header, weights=True)
+        return arrays
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _opened_again, (self.folder, self.row_scale)  # another process maps the same files
 
 
-def _identity(folder: Path) -> tuple[int, int]:
+def _of_one_relation(folder: Path) -> tuple[Header, Arrays, tuple[int, int, int]]:
+    """Return what is in a folder, and again while others take its place."""
+    while True:
+        identity = _identity(folder)
+        try:
+            header = read_header(folder)
+            found = header, map_arrays(folder, header), identity
+        except FileFormatError:
+            if identity == _identity(folder):
+                raise
+            continue
+        if identity == _identity(folder):
+            return found
+
+
+def _identity(folder: Path) -> tuple[int, int, int]:
     """Return what no other file has while the first one is mapped, even if it was replaced."""
     try:
         found = (folder / "indices.npy").stat()
     except OSError:
-        return 0, 0
-    return found.st_dev, found.st_ino
+        return 0, 0, 0
+    return found.st_dev, found.st_ino, found.st_mtime_ns  # a number is given again once its file is gone
 
 
 def _opened_again(folder: Path, row_scale: NDArray[np.float32] | None) -> Sparse:
@@ -419,14 +505,16 @@ class StoredIds(Ids):
         See :mod:`nearfar.embedding.files.native`.
     n : int
         How many there are.
+    checksums : dict
+        Of the files of the folder.
     """
 
     __slots__ = ("_kept", "_read")
 
-    def __init__(self, folder: Path, name: str, kind: str, n: int) -> None:
+    def __init__(self, folder: Path, name: str, kind: str, n: int, checksums: Mapping[str, int]) -> None:
         self._n, self._lookup = n, None
         self._kept: NDArray[np.int64] | list[Any] | None = None
-        self._read: Callable[[], Ids] | None = lambda: _read_ids(folder, name, kind, n)
+        self._read: Callable[[], Ids] | None = lambda: _read_ids(folder, name, kind, n, checksums)
 
     @property
     def _store(self) -> NDArray[np.int64] | list[Any] | None:  # type: ignore[override]
@@ -502,13 +590,13 @@ def save(folder: Path, operator: LinearOperator, row_ids: Ids, column_ids: Ids) 
 
 def stored_ids(operator: MappedSparse) -> tuple[Ids, Ids]:
     """Return the ids of a stored relation, not read yet; the same object twice if rows and columns have the same."""
-    folder, header = operator.folder, read_header(operator.folder)
+    folder, header = operator.folder, operator.header
     if header.ids is None or header.column_ids is None:
         raise bad_folder(folder, "a relation with ids", "a transpose")
-    row_ids = StoredIds(folder, "ids", header.ids, header.shape[0])
+    row_ids = StoredIds(folder, "ids", header.ids, header.shape[0], header.checksums)
     if header.column_ids == "same":
         return row_ids, row_ids
-    return row_ids, StoredIds(folder, "column_ids", header.column_ids, header.shape[1])
+    return row_ids, StoredIds(folder, "column_ids", header.column_ids, header.shape[1], header.checksums)
 
 
 def write_ids(owner: str, folder: Path, row_ids: Ids, column_ids: Ids) -> tuple[str, str]:
@@ -524,10 +612,12 @@ def write_ids(owner: str, folder: Path, row_ids: Ids, column_ids: Ids) -> tuple[
     return kind, other_kind
 
 
-def _read_ids(folder: Path, name: str, kind: str, n: int) -> Ids:
+def _read_ids(folder: Path, name: str, kind: str, n: int, checksums: Mapping[str, int]) -> Ids:
     paths = [folder / f"{name}{ending}.npy" for ending in ("", ".data", ".ends")]
     try:
         arrays = {path.stem: np.array(map_npy(path)) for path in paths if path.exists()}
     except (ValueError, OSError, EOFError) as error:
         raise bad_folder(folder, f"one with readable {name}", str(error)) from error
+    for stem, array in arrays.items():
+        check_unaltered(folder, stem, array, checksums)
     return unpack_ids(folder, name, kind, arrays, n)

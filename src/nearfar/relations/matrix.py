@@ -331,15 +331,18 @@ class Relation:
         return cls.from_matrix(matrix, ids)
 
     @classmethod
-    def open(cls, folder: str | PathLike[str]) -> Self:
+    def open(cls, folder: str | PathLike[str], *, verify: bool = False) -> Self:
         """Map a stored relation into memory, in milliseconds whatever its size.
 
-        Its entries are read from the files when they are used, its ids when they are first asked for.
+        Its entries are read from the files when they are used, its ids when they are first asked for. Where entries
+        are is read through once at the first use, and compared with its checksum, at about 4 GB a second.
 
         Parameters
         ----------
         folder : path
             What ``from_edges(..., storage=folder)`` or :meth:`save` made. It must stay as it is while it is in use.
+        verify : bool, default=False
+            Compare every file with its checksum now, weights and ids too. An altered weight is not noticed otherwise.
 
         Returns
         -------
@@ -348,10 +351,11 @@ class Relation:
         Raises
         ------
         InputError
-            If there is no such folder.
+            If there is no such folder, or it is to be verified and was stored, by an earlier version, without
+            checksums.
         FileFormatError
-            If it is no stored relation, is of another version, or a file is missing or was cut short. The sizes of
-            the files are checked, not each of their bytes: that would take as long as reading them all.
+            If it is no stored relation, is of another version, or a file is missing, was cut short or altered. The
+            sizes of the files are checked at once; entries and ids when they are first used, which may then raise it.
 
         Examples
         --------
@@ -365,9 +369,12 @@ class Relation:
         from nearfar.relations.mapped import MappedSparse, stored_ids
 
         path = check_path("Relation.open", "folder", folder)
+        check_flag("Relation.open", "verify", verify)
         if not path.is_dir():
             raise InputError("Relation.open", "folder", "a folder that exists", str(path))
         operator = MappedSparse(path)
+        if verify:
+            operator.verify()
         return cls(operator, *stored_ids(operator))
 
     def save(self, folder: str | PathLike[str]) -> None:

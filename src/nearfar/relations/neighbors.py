@@ -31,6 +31,7 @@ from numpy.typing import NDArray
 
 from nearfar._core.checks import (
     check_choice,
+    check_csr,
     check_integer,
     check_matrix,
     check_n_jobs,
@@ -537,12 +538,12 @@ class PrecomputedIndex:
     """
 
     def __init__(self, owner: str, X: Any) -> None:
-        from scipy.sparse import csr_array, issparse
+        from scipy.sparse import issparse
 
         self._owner = owner
         self._graph = issparse(X)
         if self._graph:
-            self._X: Any = csr_array(X)
+            self._X: Any = check_csr(owner, "X", X)
             values = self._X.data
         else:
             self._X = values = check_matrix(owner, "X", X)
@@ -562,12 +563,10 @@ class PrecomputedIndex:
 
     def query(self, X: Any, k: int) -> Neighbors:
         """Return the k nearest rows for each row of X, its distances from all rows or, sparse, from some."""
-        from scipy.sparse import csr_array, issparse
+        from scipy.sparse import issparse
 
         if issparse(X):
-            graph: Any = csr_array(X)  # type: ignore[call-overload]
-            if graph.shape[1] != self.n_rows:
-                raise InputError(self._owner, "X", f"of {self.n_rows} columns", f"{graph.shape[1]}")
+            graph = check_csr(self._owner, "X", X, columns=self.n_rows)
             _check_distances(self._owner, graph.data, graph)
             return self._from_graph(graph, k, skip_self=False)
         matrix = check_matrix(self._owner, "X", X, columns=self.n_rows)

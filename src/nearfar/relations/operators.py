@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array, diags_array, issparse
 
-from nearfar._core.checks import available_processors
+from nearfar._core.checks import available_processors, check_csr
 from nearfar._core.ids import Ids
 from nearfar._core.threads import even_bounds, run_blocks
 from nearfar._core.vector import empty_aligned
@@ -43,6 +43,7 @@ if TYPE_CHECKING:
 
 BLOCK = 2048
 """Rows a thread takes at a time: long enough to hide the hand-out, short enough to balance hubs."""
+_MOST = np.iinfo(np.int32).max  # rows and columns: they are numbered in 32 bits
 PIECE = 1 << 20  # stored entries that are looked at together where all are, outside of the kernels
 
 
@@ -551,14 +552,19 @@ def checked_csr(owner: str, A: Any) -> csr_array[Any]:
         matrix: Any = A if issparse(A) else np.asarray(A)
         if matrix.ndim != 2 or matrix.dtype.kind not in "biuf":
             raise ValueError(f"{matrix.ndim} dimension(s) of {matrix.dtype}")
-        csr: csr_array[Any] = csr_array(matrix, copy=True)
-        csr.sum_duplicates()
-        with np.errstate(over="ignore"):  # refused below
-            csr = csr.astype(np.float32, copy=False)
     except (TypeError, ValueError) as error:
         got = f"{type(A).__name__} ({error})"
         hint = "Edges, files and graphs go to Relation.from_edges."
         raise InputError(owner, "A", "a sparse or dense matrix of real numbers", got, hint) from error
+    if max(matrix.shape) > _MOST:
+        hint = "Leave out the rows and columns that are empty."
+        raise InputError(owner, "A", f"of at most {_MOST} rows and columns", f"shape {matrix.shape}", hint)
+    csr: csr_array[Any] = check_csr(owner, "A", matrix) if issparse(A) else csr_array(matrix)
+    if issparse(A) and matrix.format == "csr":  # the same arrays
+        csr = csr.copy()
+    csr.sum_duplicates()
+    with np.errstate(over="ignore"):  # refused below
+        csr = csr.astype(np.float32, copy=False)
     bad = np.flatnonzero(~(csr.data >= 0) | np.isinf(csr.data))
     if bad.size:
         row = int(np.searchsorted(csr.indptr, bad[0], side="right")) - 1

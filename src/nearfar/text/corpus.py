@@ -34,6 +34,7 @@ STRINGS = kinds_of(_BLANKS.replace(b"\x1e", b"") + b"\n", b"\x1e")
 LISTS = kinds_of(b"\x1f", b"\x1e")
 
 _CHUNK = 2**22  # bytes of a file
+_LONGEST_WORD, _LONGEST_LINE = 2**24, 2**26  # bytes; lines are held whole for a tokenizer alone
 _BATCH = {str: 2**20, list: 2**17}  # characters, or words: what is made of them stays in the cache
 ERRORS = ("strict", "replace", "ignore")
 
@@ -45,12 +46,20 @@ def pieces_of_stream(owner: str, stream: ByteStream, *, lowercase: bool, errors:
         more = stream.read(_CHUNK)
         held += more
         cut = len(held) if not more else _last_cut(held)
-        if more and cut == 0:
-            continue  # one word, so far
+        if more and cut == 0:  # one word, so far
+            if len(held) > _LONGEST_WORD:
+                _refuse_long(owner, "words", _LONGEST_WORD, stream.name, position)
+            continue
         text = _clean(owner, held[:cut], stream.name, position, lowercase=lowercase, errors=errors)
         position += cut
         held = held[cut:]
         yield np.frombuffer(text if more else text + b"\n", np.uint8)
+
+
+def _refuse_long(owner: str, what: str, most: int, name: str, offset: int) -> None:
+    hint = "Is this a text? If it is, break it where sentences end."
+    got = f"a longer one in {name}, from offset {offset} on"
+    raise DataError(owner, "source", f"text with {what} below {most >> 20} MiB", got, hint)
 
 
 def _last_cut(text: bytes) -> int:
@@ -314,7 +323,8 @@ class Corpus:
             with ByteStream("Corpus", file, "source") as stream:
                 texts = pieces_of_stream("Corpus", stream, lowercase=lower, errors=self._errors)
                 if tokenizer is not None:
-                    texts = pieces_of_lists("Corpus", self._tokenized(_lines(texts)), lowercase=False)
+                    lines = _lines("Corpus", texts, stream.name)
+                    texts = pieces_of_lists("Corpus", self._tokenized(lines), lowercase=False)
                 for text in texts:
                     yield text, LINES if tokenizer is None else LISTS
         items = iter(() if self._items is None else self._items)
@@ -348,12 +358,15 @@ class Corpus:
             yield list(words)
 
 
-def _lines(texts: Iterator[NDArray[np.uint8]]) -> Iterator[str]:
+def _lines(owner: str, texts: Iterator[NDArray[np.uint8]], name: str) -> Iterator[str]:
     """Yield the lines of a text that comes in pieces, of which only the last of a long line has no end."""
-    held = ""
+    held, position = "", 0
     for text in texts:
         *whole, held = (held + text.tobytes().decode()).split("\n")
         yield from whole
+        position += text.size
+        if len(held) > _LONGEST_LINE:
+            _refuse_long(owner, "lines, for a tokenizer,", _LONGEST_LINE, name, position - len(held))
     if held:
         yield held
 

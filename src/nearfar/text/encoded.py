@@ -22,7 +22,7 @@ from typing import Any, NamedTuple, overload
 import numpy as np
 from numpy.typing import NDArray
 
-from nearfar._core.atomic import ArrayFile, FolderKind, bad_folder, map_npy, map_raw, mapped
+from nearfar._core.atomic import ArrayFile, FolderKind, bad_folder, map_npy, map_raw, mapped, whole
 from nearfar._core.checks import check_path
 from nearfar._core.jit import jit
 from nearfar._core.threads import run_blocks
@@ -132,7 +132,7 @@ class EncodedCorpus:
             raise InputError("EncodedCorpus.open", "folder", "a folder that exists", repr(str(path)))
         content = TEXT.read_header(path)
         try:
-            n_tokens, n_sentences = int(content["n_tokens"]), int(content["n_sentences"])
+            n_tokens, n_sentences = whole(content["n_tokens"]), whole(content["n_sentences"])
         except (KeyError, TypeError, ValueError) as error:
             raise TEXT.bad_header(path, error) from error
         tokens, ends = mapped(path, "tokens", np.int32, n_tokens), mapped(path, "ends", np.int64, n_sentences)

@@ -191,10 +191,13 @@ class Vocabulary:
             raise DataError("Vocabulary.load", "path", "a vocabulary that nearfar wrote", got)
         for number, line in enumerate(data.split(b"\n")[1:-1], 2):
             word, _, count = line.rpartition(b"\t")
-            if not word or not count.isdigit():
+            try:
+                if not word or not count.isdigit() or len(count) > 19 or int(count) >= 1 << 63:
+                    raise ValueError(line)
+                words.append(_unescaped(word.decode("utf-8", "surrogatepass")))
+            except ValueError as error:
                 got = f"line {number}: {line[:80]!r}"
-                raise DataError("Vocabulary.load", "path", "lines of a word, a tab and a count", got)
-            words.append(_unescaped(word.decode("utf-8", "surrogatepass")))
+                raise DataError("Vocabulary.load", "path", "lines of a word, a tab and a count", got) from error
             counts.append(int(count))
         return cls._in_order(words, np.array(counts, np.int64))
 

@@ -35,6 +35,9 @@ and may have
     Sentences that make one step of its optimiser (a property, where it depends on parameters).
 ``_own_callbacks(source, state)``
     Called before those of the user.
+``_check_stored(arrays)``
+    For a checkpoint: raises ValueError for arrays that are those of ``_start`` in shape and type, but hold what
+    ``_train`` would read or write other memory by.
 """
 
 from __future__ import annotations
@@ -48,6 +51,7 @@ from typing import Any, ClassVar, NamedTuple, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from nearfar._core.checkpoint import restoring
 from nearfar._core.checks import (
     check_callbacks,
     check_choice,
@@ -157,6 +161,9 @@ class WordModel(RelationEmbedder):
     def _own_callbacks(self, source: WindowSource, state: TrainingState) -> list[Callable[[Progress], None]]:  # noqa: ARG002
         return []
 
+    def _check_stored(self, arrays: Arrays) -> None:
+        """Do nothing: no number in an array is an index."""
+
     # Fitting.
 
     def fit(self, corpus: Any, y: None = None, *, resume: Any = None) -> Self:  # noqa: ARG002 - scikit-learn passes y
@@ -207,7 +214,10 @@ class WordModel(RelationEmbedder):
             state = TrainingState(arrays, rng, int(rng.integers(2**63)))
         else:
             hint = "Resume with the same text and parameters, or start a new fit."
-            state = TrainingState.restored(*trainer.resume(resume, hint))
+            with restoring(resume):
+                stored = trainer.resume(resume, hint)
+                state = TrainingState.restored(*stored, self._start(source, rng), self.n_epochs)
+                self._check_stored(state.arrays)
         self._run_epochs(source, state, trainer, n_jobs)
         self._keep(source, state)
         return self

@@ -306,6 +306,12 @@ class MultiSenseWord2DM(WordModel):
             }
         return tables | arrays | (adam_state(tables) if self.optimizer == "adam" else {})
 
+    def _check_stored(self, arrays: Arrays) -> None:
+        """Refuse more senses of a word than there is room for."""
+        most = self._shape[1]
+        if self.variant == "clusters" and max(arrays["known"].max(), arrays["allowed"].max()) > most:
+            raise ValueError(f"known and allowed must be at most {most} senses")
+
     def _train(self, arrays: Arrays) -> TrainWindows:
         tables, m = (arrays["senses"], arrays["contexts"]), self._shape[1]
         if self.optimizer == "adam":

@@ -13,8 +13,8 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from nearfar._core.checkpoint import check_array, generator_of
 from nearfar._core.threads import run_blocks
-from nearfar._core.vector import empty_aligned
 from nearfar.contracts import Floats
 from nearfar.words.windows import Windows, WindowSource
 
@@ -56,15 +56,28 @@ class TrainingState:
         return {**self.arrays, **curves}, {"split": self.split, "rng": self.rng.bit_generator.state}
 
     @classmethod
-    def restored(cls, arrays: Mapping[str, NDArray[Any]], facts: Mapping[str, Any]) -> Self:
-        """Return the state of a snapshot."""
-        bits = getattr(np.random, facts["rng"]["bit_generator"])()
-        bits.state = facts["rng"]
-        aligned = {name: empty_aligned(array.shape, array.dtype) for name, array in arrays.items()}
-        for name, array in arrays.items():
-            aligned[name][...] = array
-        curves = [aligned.pop(name).tolist() for name in ("losses", "validation_losses")]
-        return cls(aligned, np.random.Generator(bits), facts["split"], *curves)
+    def restored(
+        cls, arrays: Mapping[str, NDArray[Any]], facts: Mapping[str, Any], start: Arrays, n_epochs: int
+    ) -> Self:
+        """Return the state of a snapshot, in the arrays of a start.
+
+        Raises
+        ------
+        ValueError, TypeError, LookupError, ArithmeticError
+            If it is the state of no fit that began with arrays like these.
+        """
+        curves = {name: arrays[name] for name in ("losses", "validation_losses")}
+        if arrays.keys() != start.keys() | curves.keys():
+            raise ValueError(f"arrays {sorted(arrays)} in place of {sorted([*start, *curves])}")
+        for name, curve in curves.items():
+            check_array(name, curve, np.float64, (min(curve.size, n_epochs),))
+        if curves["validation_losses"].size not in (0, curves["losses"].size):
+            raise ValueError(f"{curves['validation_losses'].size} losses of a validation for {curves['losses'].size}")
+        for name, array in start.items():
+            array[...] = check_array(name, arrays[name], array.dtype, array.shape)
+        if type(facts["split"]) is not int or not 0 <= facts["split"] < 1 << 63:
+            raise ValueError(f"split must be a seed; got {facts['split']!r}")
+        return cls(start, generator_of(facts["rng"]), facts["split"], *(curve.tolist() for curve in curves.values()))
 
 
 def held_out(blocks: Blocks, fraction: float, rng: np.random.Generator) -> tuple[Blocks, Blocks]:

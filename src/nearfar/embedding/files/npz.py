@@ -8,6 +8,7 @@ shows by the archive's own CRC-32.
 from __future__ import annotations
 
 import json
+import zipfile
 from pathlib import Path
 
 import numpy as np
@@ -28,7 +29,11 @@ def write(content: Content, path: Path) -> None:
 
 def read(path: Path) -> Content:
     """Read an archive, written by this module or by others."""
-    with path.open("rb") as file, np.load(file, allow_pickle=False) as archive:
+    with path.open("rb") as file, np.load(file, allow_pickle=False) as archive, np.errstate(all="ignore"):
+        for member in archive.zip.infolist():
+            if member.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):  # they unpack without a bound
+                got = f"another method for {member.filename}"
+                raise bad_file(path, "one that is packed as NumPy does, by deflate or not at all", got)
         arrays = {name: archive[name] for name in archive.files}
     metadata = arrays.pop("metadata", None)
     if metadata is not None:

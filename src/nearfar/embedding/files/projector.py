@@ -3,11 +3,18 @@
 ``NAME.tsv`` holds a row of numbers for each vector, ``NAME.metadata.tsv`` the ids, one a line, without a heading (a
 projector takes a single column as it is). Of a metadata file by others with several columns the first is read, below
 its heading.
+
+Two files cannot be replaced at once. So ``NAME.pair.json`` holds which belong together: BLAKE2b hashes, 128 bits, of
+the vectors and of the ids, those before beside the new ones. It is written first; new ids with old vectors are then
+refused, or waited for where somebody is writing. A pair by others has none.
 """
 
 from __future__ import annotations
 
+import json
 import re
+import time
+from hashlib import blake2b, file_digest
 from pathlib import Path
 
 import numpy as np
@@ -16,7 +23,7 @@ from nearfar._core.atomic import atomic_write
 from nearfar._core.checks import bad_file
 from nearfar.embedding.files.content import SAVE, Content, text_ids, text_lines
 from nearfar.embedding.files.registry import register
-from nearfar.errors import InputError
+from nearfar.errors import FileFormatError, InputError
 
 _UNFIT = re.compile(r"[\t\n\r\ud800-\udfff]")
 
@@ -40,18 +47,90 @@ def write(content: Content, path: Path) -> None:
     if unfit is not None:
         expected = "free of tabs and line breaks for this format"
         raise InputError(SAVE, "ids", expected, repr(unfit), "Save as .safetensors, which keeps them.")
+    hashes = blake2b(digest_size=16), blake2b(digest_size=16)
     with atomic_write(path) as numbers, atomic_write(metadata_path(path)) as names:
-        names.write("".join(key + "\n" for key in ids).encode())
+        text = "".join(key + "\n" for key in ids).encode()
+        names.write(text)
+        hashes[1].update(text)
         for lines in text_lines(content.vectors, "\t"):
-            numbers.write("".join(lines).encode())
-        numbers.flush()  # a full disk shows here, before the first of the two takes its place
+            text = "".join(lines).encode()
+            numbers.write(text)
+            hashes[0].update(text)
+        names.flush()  # a full disk shows here, before the first of the two takes its place
+        numbers.flush()
+        try:
+            known = _pairs(path) or []
+        except FileFormatError:  # is replaced
+            known = []
+        if not known and path.is_file() and metadata_path(path).is_file():
+            known = [[_hash_of(path), _hash_of(metadata_path(path))]]
+        with atomic_write(pair_path(path)) as file:
+            pairs = [*known[-7:], [each.hexdigest() for each in hashes]]
+            file.write(json.dumps({"format": "nearfar.pair", "pairs": pairs}).encode())
+
+
+def pair_path(path: Path) -> Path:
+    """Return the path of the hashes of both files.
+
+    Examples
+    --------
+    >>> import pathlib
+    >>> pair_path(pathlib.PurePath("map.tsv")).name
+    'map.pair.json'
+    """
+    return path.with_name(path.stem + ".pair.json")
+
+
+def _pairs(path: Path) -> list[list[str]] | None:
+    """Return the hashes of files that belong together; None for a pair by others."""
+    try:
+        content = json.loads(pair_path(path).read_bytes())
+        if content["format"] != "nearfar.pair" or not isinstance(content["pairs"], list):
+            raise ValueError("another format")
+        return list(content["pairs"])
+    except FileNotFoundError:
+        return None
+    except (LookupError, TypeError, ValueError, RecursionError) as error:
+        hint = "Remove it, if the two files beside it belong together."
+        raise bad_file(pair_path(path), "the hashes of a pair of files", str(error), hint) from error
+
+
+def _hash_of(path: Path) -> str:
+    with path.open("rb") as file:
+        return file_digest(file, lambda: blake2b(digest_size=16)).hexdigest()
 
 
 def read(path: Path) -> Content:
-    """Read both files."""
+    """Read both files, and again while somebody writes them."""
     beside = metadata_path(path)
     if not beside.is_file():
         raise bad_file(path, f"one of a pair, with the ids in {beside.name}", "no such file beside it")
+    for attempt in range(_ATTEMPTS):
+        if attempt:
+            time.sleep(_PAUSE)
+        pairs = _pairs(path)
+        if pairs is None:
+            return _read_both(path, beside)
+        before = [_hash_of(path), _hash_of(beside)]
+        if before not in pairs:
+            continue
+        try:
+            found = _read_both(path, beside)
+        except FileFormatError:
+            if before == [_hash_of(path), _hash_of(beside)]:
+                raise
+            continue
+        if before == [_hash_of(path), _hash_of(beside)]:  # what was read is what was hashed
+            return found
+    got = f"others than {pair_path(path).name} says: one was altered, or a write was interrupted"
+    hint = f"Save them again; or remove {pair_path(path).name}, if they were altered on purpose."
+    raise bad_file(path, f"of one pair with {beside.name}", got, hint)
+
+
+_ATTEMPTS, _PAUSE = 10, 0.02  # seconds
+
+
+def _read_both(path: Path, beside: Path) -> Content:
     rows: list[np.ndarray[tuple[int], np.dtype[np.float32]]] = []
     with path.open("rb") as file, np.errstate(over="ignore"):  # what is too large for float32 is refused later
         for number, text in enumerate(file, 1):

@@ -144,8 +144,10 @@ def load(
         return make(kind.read(file))
     except InputError as error:
         raise bad_file(file, f"one whose {error.argument} are {error.expected}", str(error.got), error.hint) from error
-    except (NearfarError, Warning, OSError, MemoryError):
+    except (NearfarError, Warning, OSError):
         raise
+    except MemoryError as error:
+        raise bad_file(file, "one that fits into memory", str(error) or "no room for it") from error
     except Exception as error:  # damage reaches every corner of a reader
         raise bad_file(file, f"a complete {kind.name} file", f"{type(error).__name__}: {error}") from error
 

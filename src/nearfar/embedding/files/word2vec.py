@@ -40,6 +40,9 @@ from nearfar.errors import FileFormatError, NearfarWarning
 
 _UNSAFE = re.compile(r"[\x00-\x20\x7f\ud800-\udfff]")
 _ESCAPED = re.compile(r"[\x00-\x20\x7f\ud800-\udfff%]")
+_RATIO = 1032  # more than that gzip cannot pack
+_LONGEST = 1 << 16  # bytes of an id
+_DIGITS = 64  # bytes of a number as text, at most
 _CODES = re.compile(rb"%([0-9A-F]{2})")
 
 
@@ -98,9 +101,12 @@ def read_text(path: Path) -> Content:
         names: list[bytes] = []
         with np.errstate(over="ignore"):  # what is too large for float32 becomes infinite, and is refused later
             for row in range(n):
-                line = file.readline()
+                line = file.readline(_LONGEST + _DIGITS * d)
                 if not line:
                     raise _too_short(path, n, row)
+                if len(line) == _LONGEST + _DIGITS * d:
+                    got = f"one of {len(line)} bytes or more: line {row + 2}"
+                    raise bad_file(path, f"one of lines of an id and {d} numbers", got)
                 name, vectors[row] = _parse_line(path, row, line, d)
                 names.append(name)
         if names and not line.endswith(b"\n"):  # the last number may lack digits
@@ -116,7 +122,7 @@ def read_binary(path: Path) -> Content:
     with _open_read(path) as file:
         marked, n, d = _read_first_line(path, file)
         vectors = _room(path, n, d, least_bytes=4 * d + 1)
-        data = file.read()
+        data = file.read(n * (4 * d + 2 + _LONGEST) + 1)  # of a bomb no more than the first line says
     names: list[bytes] = []
     at, size = 0, 4 * d
     for row in range(n):
@@ -160,7 +166,8 @@ def _read_first_line(path: Path, file: BinaryIO) -> tuple[bool, int, int]:
 
 
 def _room(path: Path, n: int, d: int, least_bytes: int) -> NDArray[np.floating[Any]]:
-    if path.suffix.lower() != ".gz" and n * least_bytes > path.stat().st_size:
+    most = path.stat().st_size * (_RATIO if path.suffix.lower() == ".gz" else 1)
+    if n * least_bytes > most:
         raise bad_file(path, f"one of {n} rows and {d} columns, as its first line says", "a file too short for them")
     try:
         return np.empty((n, d), np.float32)

@@ -1,0 +1,40 @@
+"""Cases that may end the process: run in another one, and again from the next case after one that did.
+
+A script calls ``run`` with its cases, a test calls ``outcomes`` with the script.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+
+def run(cases):
+    """Run (name, function) from the one whose number the command line gives; say what each raised."""
+    for name, use in list(cases)[int(sys.argv[1]) :]:
+        _say(f"{name} -> ")
+        try:
+            use()
+        except Exception as error:  # whatever it is, the test looks at it
+            _say(f"{type(error).__name__} {' '.join(str(error).split())}\n")
+        else:
+            _say("nothing\n")
+
+
+def _say(text):
+    sys.stdout.write(text)
+    sys.stdout.flush()
+
+
+def outcomes(script):
+    """Return what each case of a script raised, by its name: type and message, or how it ended the process."""
+    found = {}
+    while True:
+        command = [sys.executable, script, str(len(found))]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
+        lines = [line.partition(" -> ")[::2] for line in done.stdout.splitlines()]
+        found |= dict(lines)
+        if done.returncode == 0:
+            return found
+        assert lines, done.stderr
+        found[lines[-1][0]] = f"ended the process: {done.returncode}"
