@@ -303,6 +303,42 @@ class TestEmbed:
         plain = nf.Relation.from_edges([("a", "b"), ("b", "c"), ("c", "a")]).random_walk(3)
         assert nf.EDRep(2, random_state=0).fit(plain).vectors_.equals(emb)
 
+    def test_columns_that_were_read_and_left_out(self, run, fails, tmp_path):
+        edges, out = tmp_path / "e.csv", tmp_path / "x.safetensors"
+        edges.write_text("id,person,friend,since\n1,a,b,2009\n2,b,c,2010\n3,c,a,2011\n")
+        args = ("embed", edges, "-o", out, "--n-components", 2, "--random-state", 0)
+        message = fails(*args)
+        assert (
+            "--columns must be given where the source would be row numbers; got column 'id' (1, 2, 3, ...)" in message
+        )
+        assert "Name the source and the target by --columns, two of 'id', 'person', 'friend', 'since'." in message
+        code, _, err = run(*args, "--columns", "person,friend")
+        assert (code, err.count("\n")) == (0, 1)
+        assert ", columns 'person' -> 'friend' without weight, not 'id', 'since', " in err
+        assert nf.Embedding.load(out).parameters["columns"] == ["person", "friend"]
+        summary = json.loads(run(*args, "--columns", "1,2,3", "--json")[1])
+        taken = {"source": "person", "target": "friend", "weight": "since", "left_out": ["id"]}
+        assert summary["relation"]["columns"] == taken
+        assert "--source must be left out" in fails(*args, "--columns", "1,2", "--source", 1)
+        assert "--columns must be two or three names" in fails(*args, "--columns", "1")
+
+    def test_warnings_name_the_options(self, run, tmp_path):
+        edges, out = tmp_path / "e.csv", tmp_path / "x.safetensors"
+        edges.write_text("user,item,rating\n1,1,5\n1,2,3\n2,1,4\n")
+        args = ("embed", edges, "-o", out, "--n-components", 2, "-q")
+        code, _, err = run(*args)
+        assert (code, err.count("\n")) == (0, 1)
+        assert err.startswith("nearfar: warning: Relation.from_edges: columns 'user' and 'item' are of two kinds")
+        assert "Pass --bipartite to keep them apart, or --no-bipartite." in err
+        assert run(*args, "--no-bipartite") == (0, "", "")
+        assert nf.Embedding.load(out).context_vectors is None
+        assert run(*args, "--bipartite") == (0, "", "")
+        assert nf.Embedding.load(out).context_ids.to_list() == [1, 2]
+        edges.write_text("20 1 3\n20 2 1\n40 3 2\n60 2 3\n")
+        code, _, err = run(*args)
+        assert "column 0 (20, 20, 40, ...) looks like times, and was read as the source. Name the" in err
+        assert run(*args, "--columns", "1,2") == (0, "", "")
+
     def test_comments(self, run, fails, tmp_path):
         edges = tmp_path / "e.csv"
         edges.write_text("% said once\na,b\n#b,a\n#b,c\n")

@@ -71,8 +71,8 @@ def fail(message: str, code: int = 2) -> int:
     return code
 
 
-def show_warning(message: Warning | str, *_place: Any, **_named: Any) -> None:
-    """Say a warning in one line, in place of :func:`warnings.showwarning`."""
+def show_warning(message: str) -> None:
+    """Say a warning in one line."""
     click.echo(f"nearfar: warning: {message}", err=True)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from functools import cached_property, partial
 from os import PathLike
 from typing import TYPE_CHECKING, Any, Literal, Self, overload
@@ -66,6 +66,9 @@ class Relation:
            [0.25, 0.5 , 0.25]], dtype=float32)
     """
 
+    _taken: Mapping[str, Any] | None = None  # which columns of a table it was read from
+    _two_kinds = False  # equal ids of rows and columns are then different objects
+
     def __init__(self, operator: LinearOperator, row_ids: Ids, column_ids: Ids) -> None:
         for name, ids, size in (("row_ids", row_ids, 0), ("column_ids", column_ids, 1)):
             if len(ids) != operator.shape[size]:
@@ -79,11 +82,12 @@ class Relation:
         cls,
         edges: Any,
         *,
+        columns: Sequence[str | int] | None = None,
         source: str | int | None = None,
         target: str | int | None = None,
         weight: str | int | Literal[False] | None = None,
         directed: bool | None = None,
-        bipartite: bool = False,
+        bipartite: bool | None = None,
         self_loops: bool = True,
         delimiter: str | None = None,
         comments: str | None = "#",
@@ -100,14 +104,18 @@ class Relation:
             A CSV or TSV file (also .gz, .xz, .bz2), a Parquet file, standard input ("-"), a pandas, polars or pyarrow
             frame, a networkx graph, an integer array of shape (E, 2), or any iterable, also a generator, of
             ``(source, target)`` or ``(source, target, weight)``. Ids of any hashable type stay what they were.
+        columns : sequence of two or three str or int, optional
+            The columns of a table to read, by name or position from 0: source, target and, if there are three, weight.
         source, target, weight : str or int, optional
-            The columns to read, by name or, without a header, by position. By default those called source and target,
-            else the first two; and as the weight the one called weight or, without names, the third of three if it
-            holds numbers. ``weight=False`` reads none.
+            The same, one by one. By default those called source and target, else the first two; and as the weight the
+            one called weight, else the third of three if it holds numbers, where columns named as times or row numbers
+            (timestamp, date, id, index, ...) do not count. ``weight=False`` reads none. :meth:`describe` says which
+            columns were read.
         directed : bool, optional
             Whether an edge goes one way only. By default False, and for a networkx graph what the graph says.
-        bipartite : bool, default=False
-            Sources and targets are objects of two kinds (users and items): the relation is rectangular.
+        bipartite : bool, optional
+            Whether sources and targets are objects of two kinds (users and items): the relation is rectangular, and
+            user 1 is another object than item 1. By default False, with a warning if the input looks like two kinds.
         self_loops : bool, default=True
             Whether edges from an object to itself are kept.
         delimiter : str, optional
@@ -135,23 +143,33 @@ class Relation:
         ------
         InputError, DataError
             A weight that is negative, NaN or infinite (which edge), a ragged line (which line), no edge at all, a file
-            or a column that is not there.
+            or a column that is not there; a first column that by its name or its dates holds times or row numbers,
+            while no columns are named.
+
+        Warns
+        -----
+        NearfarWarning
+            If no columns are named and the values of the first seem to be times or row numbers; if ``bipartite`` is not
+            given, and the names of the columns (user, item) or ids that are all sources or all targets say that there
+            are two kinds of objects.
         """
         from nearfar.relations import edges as reader
 
         owner = "Relation.from_edges"
         check_flag(owner, "self_loops", self_loops)
-        check_flag(owner, "bipartite", bipartite)
+        if bipartite is not None:
+            check_flag(owner, "bipartite", bipartite)
+        asked = reader.asked_columns(owner, columns, source, target, weight)
         workers = check_n_jobs(owner, n_jobs)
         if directed is None:
             directed = bool(reader.is_directed(edges))
         check_flag(owner, "directed", directed)
+        taken: dict[str, Any] = {}
         read = partial(
             reader.read_edges,
             edges,
-            source=source,
-            target=target,
-            weight=weight,
+            **asked,
+            taken=taken,
             bipartite=bipartite,
             delimiter=delimiter,
             comments=comments,
@@ -163,9 +181,12 @@ class Relation:
             from nearfar.relations.mapped import create
 
             folder = check_path(owner, "storage", storage)
-            return cls(*create(folder, lambda store: read(store=store), **how, verbose=verbose))
-        table = read()
-        return cls(sparse_from_edges(owner, table, **how), table.row_ids, table.column_ids)
+            made = cls(*create(folder, lambda store: read(store=store), **how, verbose=verbose))
+        else:
+            table = read()
+            made = cls(sparse_from_edges(owner, table, **how), table.row_ids, table.column_ids)
+        made._taken, made._two_kinds = taken, bool(bipartite)
+        return made
 
     @classmethod
     def from_matrix(
@@ -368,7 +389,9 @@ class Relation:
         if not path.is_dir():
             raise InputError("Relation.open", "folder", "a folder that exists", str(path))
         operator = MappedSparse(path)
-        return cls(operator, *stored_ids(operator))
+        made = cls(operator, *stored_ids(operator))
+        made._two_kinds = made.row_ids is not made.column_ids
+        return made
 
     def save(self, folder: str | PathLike[str]) -> None:
         """Store the relation in a folder, from which :meth:`open` maps it.
@@ -386,7 +409,8 @@ class Relation:
         """
         from nearfar.relations.mapped import save
 
-        save(check_path("Relation.save", "folder", folder), self.operator, self.row_ids, self.column_ids)
+        column_ids = self.row_ids if self.is_square else self.column_ids
+        save(check_path("Relation.save", "folder", folder), self.operator, self.row_ids, column_ids)
 
     # What it is.
 
@@ -407,8 +431,8 @@ class Relation:
 
     @cached_property
     def is_square(self) -> bool:
-        """Whether rows and columns are the same objects in the same order."""
-        return self.row_ids is self.column_ids or self.row_ids == self.column_ids
+        """Whether rows and columns are the same objects in the same order: not if they are of two kinds."""
+        return self.row_ids is self.column_ids or (not self._two_kinds and self.row_ids == self.column_ids)
 
     @property
     def row_sums(self) -> NDArray[np.float64]:
@@ -440,8 +464,11 @@ class Relation:
         -------
         dict
             ``n_rows``, ``n_columns``, ``n_entries`` (stored, over all factors), ``isolates``, ``sinks`` (numbers of
-            them), ``square`` and ``megabytes`` (in memory).
+            them), ``square`` and ``megabytes`` (in memory). After :meth:`from_edges` of a table also ``columns``: which
+            of them were read as ``source``, ``target`` and ``weight`` (None: each edge weighs 1), and the list
+            ``left_out``; names, or positions where there are none.
         """
+        columns = {"columns": dict(self._taken)} if self._taken else {}
         return {
             "n_rows": self.shape[0],
             "n_columns": self.shape[1],
@@ -450,6 +477,7 @@ class Relation:
             "sinks": int(self.sinks.size),
             "square": self.is_square,
             "megabytes": round(self.nbytes / 1e6, 3),
+            **columns,
         }
 
     def neighbors(self, id: Hashable) -> list[tuple[Any, float]]:  # noqa: A002 - the field's word
@@ -478,7 +506,10 @@ class Relation:
 
     def __repr__(self) -> str:
         n, m = self.shape
-        return f"<Relation {n} x {m}, {self.nnz} stored entries{'' if self.is_square else ', rectangular'}>"
+        words = [f"{self.nnz} stored entries"] + ["rectangular"] * (not self.is_square)
+        if self._taken:
+            words.append(f"of columns {columns_in_words(self._taken)}")
+        return f"<Relation {n} x {m}, {', '.join(words)}>"
 
     # Algebra.
 
@@ -486,11 +517,15 @@ class Relation:
     def T(self) -> Relation:  # noqa: N802 - as everywhere in NumPy
         """The transpose: who is related to me."""
         operator = self.operator.transpose()
-        return self if operator is self.operator else Relation(operator, self.column_ids, self.row_ids)
+        if operator is self.operator:
+            return self
+        made = Relation(operator, self.column_ids, self.row_ids)
+        made._two_kinds = self._two_kinds
+        return made
 
     def normalized(self) -> Relation:
         """Return the row-normalised relation; an empty row stays empty."""
-        return Relation(self.operator.normalized(), self.row_ids, self.column_ids)
+        return self._kept(self.operator.normalized())
 
     def random_walk(self, steps: int = 3) -> Relation:
         """Return the mean of the first ``steps`` powers of the row-normalised relation.
@@ -523,7 +558,13 @@ class Relation:
         normalized = self.normalized()
         if steps == 1:
             return normalized
-        return Relation(Walk(normalized.operator, steps), self.row_ids, self.column_ids)
+        return self._kept(Walk(normalized.operator, steps))
+
+    def _kept(self, operator: LinearOperator) -> Relation:
+        """Return another relation of the same objects, read from the same columns."""
+        made = Relation(operator, self.row_ids, self.column_ids)
+        made._taken, made._two_kinds = self._taken, self._two_kinds
+        return made
 
     @overload
     def __matmul__(self, other: Relation) -> Relation: ...
@@ -541,7 +582,7 @@ class Relation:
 
     def __mul__(self, factor: float) -> Relation:
         factor = check_real("Relation * factor", "factor", factor, low=0, open_low=True)
-        return Relation(WeightedSum([factor], [self.operator]), self.row_ids, self.column_ids)
+        return self._kept(WeightedSum([factor], [self.operator]))
 
     __rmul__ = __mul__
 
@@ -551,7 +592,9 @@ class Relation:
         if self.row_ids != other.row_ids or self.column_ids != other.column_ids:
             raise InputError("Relation + Relation", "the second term", "over the same ids", _ids_differ(self, other))
         weights, terms = zip(*self.operator.as_terms(), *other.operator.as_terms(), strict=True)
-        return Relation(WeightedSum(weights, terms), self.row_ids, self.column_ids)
+        made = Relation(WeightedSum(weights, terms), self.row_ids, self.column_ids)
+        made._two_kinds = self._two_kinds
+        return made
 
     def matmat(self, X: Any, *, n_jobs: int | None = None) -> Floats:
         """Return P X, in parallel.
@@ -596,6 +639,13 @@ class Relation:
         if overflown:  # only then: to read all of X once more takes up to a third of the time
             check_finite(owner, "X", block)
         return out[:, 0] if vector else out
+
+
+def columns_in_words(taken: Mapping[str, Any]) -> str:
+    """Return which columns of a table were read, and which were left out."""
+    text = f"{taken['source']!r} -> {taken['target']!r}"
+    text += " without weight" if taken["weight"] is None else f" with weight {taken['weight']!r}"
+    return text + (f", not {', '.join(map(repr, taken['left_out']))}" if taken["left_out"] else "")
 
 
 def _ids_differ(left: Relation, right: Relation) -> str:
