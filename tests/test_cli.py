@@ -188,6 +188,26 @@ class TestConvertAndInfo:
         assert err.count("\n") == 1
         assert list(nf.Embedding.load(tmp_path / "x.vec")) == ["a", "b"]
 
+    @pytest.mark.parametrize("suffix", ["safetensors", "vec", "npz"])
+    def test_one_side_of_two(self, run, fails, stored, tmp_path, suffix):
+        sides = {"vectors": ["ann", "bob", 17, "nil"], "context": ["up", "diagonal"]}
+        for side, ids in sides.items():
+            out = tmp_path / f"{side}.{suffix}"
+            assert run("convert", stored, out, "--side", side) == (0, "", "")
+            emb = nf.Embedding.load(out)
+            assert list(emb) == (list(map(str, ids)) if suffix == "vec" else ids)
+            assert emb.context_ids is None
+            options = ("--n-anchors", 2, "--nnz-per-row", 2, "--side", side, "--json")
+            assert json.loads(run("compress", stored, "-o", tmp_path / "c.safetensors", *options)[1])["n"] == len(ids)
+        assert "two-sided" in fails("convert", out, tmp_path / "x.npz", "--side", "context")
+
+    def test_compress_keeps_both_sides(self, run, stored, tmp_path):
+        out = tmp_path / "small.safetensors"
+        args = ("compress", stored, "-o", out, "--n-anchors", 3, "--nnz-per-row", 3, "--random-state", 0)
+        assert "4 vectors and 2 of the other side of 2, 3 anchors" in run(*args)[2]
+        assert run("similar", out, "17", "--context", "--topn", 1)[1].split() == ["up", "1.0000"]
+        assert "n_context\t2" in run("info", out)[1]
+
     def test_convert_by_named_formats(self, run, tmp_path):
         (tmp_path / "x.dat").write_text("1 2\nann 1 2\n")
         args = ("convert", tmp_path / "x.dat", tmp_path / "y.dat", "--from", "word2vec-text", "--to", "word2vec-binary")
@@ -601,3 +621,17 @@ class TestMap:
         assert "--metric must be" in fails("map", vectors, "-o", out, "--metric", "distance")
         assert "nowhere.vec" in fails("map", tmp_path / "nowhere.vec", "-o", out)
         assert not out.exists()
+
+
+def test_map_of_either_side(tmp_path, capsys):
+    rng = np.random.default_rng(0)
+    X, Y = rng.normal(size=(30, 4)), rng.normal(size=(20, 4))
+    items = [f"item {k}" for k in range(20)]
+    nf.Embedding(X, context_vectors=Y, context_ids=items).save(tmp_path / "x.npz")
+    args = ["map", str(tmp_path / "x.npz"), "-o", str(tmp_path / "m.npz"), "--perplexity", "5", "--max-iter", "5"]
+    assert main(args) == 0
+    assert "map of 30 vectors, cost " in (said := capsys.readouterr().err)
+    assert "(of 20 on the other side: --side context)" in said
+    assert main([*args, "--side", "context"]) == 0
+    assert nf.Embedding.load(tmp_path / "m.npz").ids.to_list() == items
+    assert "other side" not in capsys.readouterr().err

@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from nearfar.cli.shared import report, run_options
+from nearfar.cli.shared import report, run_options, side_option
 
 # ruff: noqa: D301 - as in cli/__init__.py
 
@@ -35,6 +35,7 @@ FILMS = (".gif", ".mp4")
 @click.option("--perplexity", default=30.0, show_default=True, help="Effective number of neighbours of a point.")
 @click.option("--metric", default="euclidean", show_default=True, help="Distance of the vectors; or cosine, ...")
 @click.option("--max-iter", default=750, show_default=True, help="Iterations.")
+@side_option
 @run_options("map")
 def map_(
     file: str,
@@ -42,6 +43,7 @@ def map_(
     plot: str | None,
     frames: str | None,
     method: str,
+    side: str | None,
     quiet: bool,
     as_json: bool,
     **arguments: Any,
@@ -59,6 +61,7 @@ def map_(
       nearfar map contacts.safetensors --plot contacts.png
       nearfar map contacts.safetensors --frames contacts.gif
       nearfar map words.vec -o map.tsv --metric cosine --perplexity 15
+      nearfar map ratings.safetensors --side context --plot items.png
       nearfar map genes.npz -o map.safetensors --plot map.svg --method nerv --random-state 1
     """
     import nearfar as nf
@@ -67,7 +70,8 @@ def map_(
     _check_targets(output, plot, frames, arguments["n_components"])
     recorder = None if frames is None else Frames()
     started = time.perf_counter()
-    vectors = nf.Embedding.load(file)
+    loaded = nf.Embedding.load(file)
+    vectors = loaded.side(side or "vectors")
     callbacks = None if recorder is None else [recorder]
     estimator = getattr(nf, METHODS[method])(**arguments, callbacks=callbacks, verbose=0 if quiet else 1)
     estimator.fit(vectors.vectors)
@@ -89,7 +93,10 @@ def map_(
         "parameters": dict(drawn.parameters),
     }
     written = " and ".join(filter(None, targets.values()))
-    report(f"{written}: map of {len(drawn)} vectors, cost {summary['cost']:.4f}", summary, started, quiet, as_json)
+    line = f"{written}: map of {len(drawn)} vectors, cost {summary['cost']:.4f}"
+    if side is None and loaded.context_ids is not None:
+        line += f" (of {len(loaded.context_ids)} on the other side: --side context)"
+    report(line, summary, started, quiet, as_json)
 
 
 def _check_targets(output: str | None, plot: str | None, frames: str | None, n_components: int) -> None:

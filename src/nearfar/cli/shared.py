@@ -16,6 +16,11 @@ Command = TypeVar("Command", bound=Callable[..., Any])
 vectors_file = click.option(
     "-o", "--output", required=True, metavar="OUT", help="File for the vectors; its suffix tells the format."
 )
+side_option = click.option(
+    "--side",
+    type=click.Choice(["vectors", "context"]),
+    help="Take one side of a two-sided file: context are the items, for users.",
+)
 json_answer = click.option("--json", "as_json", is_flag=True, help="Write the answer as JSON.")
 
 

@@ -23,6 +23,8 @@ from nearfar.errors import InputError, NearfarWarning, UnknownIdError
 
 __all__ = ["AnchoredEmbedding", "Embedding"]
 
+SIDES = ("vectors", "context")
+
 
 class Embedding:
     """Ids and their vectors, read-only.
@@ -146,9 +148,39 @@ class Embedding:
         """
         if self._context_vectors is None or self._context_ids is None:
             raise InputError("Embedding.context", "embedding", "two-sided", "one without context_vectors")
-        other = self._like(self._context_vectors, self._context_ids)
-        other._context_vectors = other._context_ids = None
-        return other
+        return self._alone(self._context_vectors, self._context_ids)
+
+    def side(self, name: str) -> Self:
+        """Return one side of a two-sided model as an embedding of its own, to store, to draw or to compress.
+
+        Parameters
+        ----------
+        name : {"vectors", "context"}
+            "context" is the other side, as :attr:`context`.
+
+        Returns
+        -------
+        Embedding
+
+        Raises
+        ------
+        InputError
+            If there is no other side.
+
+        Examples
+        --------
+        >>> import nearfar as nf
+        >>> emb = nf.Embedding([[1, 0], [3, 1]], ["ann", "bob"], context_vectors=[[0, 1]], context_ids=["tea"])
+        >>> emb.side("vectors"), emb.side("context")
+        (Embedding(2 x 2 float32, ids ['ann', 'bob']), Embedding(1 x 2 float32, ids ['tea']))
+        """
+        check_choice(f"{type(self).__name__}.side", "name", name, SIDES)
+        return self.context if name == "context" else self._alone(self._vectors, self._ids)
+
+    def _alone(self, vectors: Floats, ids: Ids) -> Self:
+        made = self._like(vectors, ids)
+        made._context_vectors = made._context_ids = None
+        return made
 
     @property
     def parameters(self) -> Mapping[str, Any]:
@@ -586,6 +618,10 @@ class AnchoredEmbedding(Embedding):
         Distinct names of the rows; 0 .. V - 1 by default.
     anchor_names : iterable of hashable, of length K, optional
         Distinct names of the anchors, such as the ids of the objects they started from; 0 .. K - 1 by default.
+    context_weights : sparse matrix or array-like, shape (m, K), optional
+        T of the other side of a two-sided model, of the same anchors.
+    context_ids : iterable of hashable, of length m, optional
+        Names of the other side; by default ``ids`` where m = V, otherwise 0 .. m - 1.
     parameters : mapping, optional
         How the vectors were made.
 
@@ -632,6 +668,8 @@ class AnchoredEmbedding(Embedding):
         ids: Iterable[Hashable] | None = None,
         *,
         anchor_names: Iterable[Hashable] | None = None,
+        context_weights: Any = None,
+        context_ids: Iterable[Hashable] | None = None,
         parameters: Mapping[str, Any] | None = None,
     ) -> None:
         from scipy.sparse import csr_array, issparse
@@ -640,21 +678,41 @@ class AnchoredEmbedding(Embedding):
         A = check_matrix(owner, "anchors", anchors)
         if 0 in A.shape:
             raise InputError(owner, "anchors", "at least one, of at least one number", f"shape {A.shape}")
-        if issparse(weights):
-            T = check_sparse(owner, "weights", weights, columns=len(A)).copy()
-        else:
-            T = csr_array(check_matrix(owner, "weights", weights, columns=len(A)))
         names = Ids.of_rows(len(A), anchor_names, owner=owner, name="anchor_names", row="anchor")
-        self._label(Mixtures.from_csr(owner, T, A, names), ids, parameters)
+
+        def mixtures(name: str, T: Any) -> Mixtures:
+            sparse = issparse(T)
+            T = check_sparse(owner, name, T, columns=len(A)) if sparse else check_matrix(owner, name, T, columns=len(A))
+            return Mixtures.from_csr(owner, T.copy() if sparse else csr_array(T), A, names)
+
+        context = None if context_weights is None else mixtures("context_weights", context_weights)
+        if context is None and context_ids is not None:
+            raise InputError(owner, "context_ids", "given with context_weights only", repr(context_ids))
+        self._label(mixtures("weights", weights), ids, parameters)
+        self._add_side(context, context_ids)
 
     @classmethod
     def _of(
-        cls, mixtures: Mixtures, ids: Iterable[Hashable] | None, parameters: Mapping[str, Any] | None = None
+        cls,
+        mixtures: Mixtures,
+        ids: Iterable[Hashable] | None,
+        parameters: Mapping[str, Any] | None = None,
+        context: Mixtures | None = None,
+        context_ids: Iterable[Hashable] | None = None,
     ) -> Self:
         """Make an embedding of mixtures that were checked."""
         made = cls.__new__(cls)
         made._label(mixtures, ids, parameters)
+        made._add_side(context, context_ids)
         return made
+
+    def _add_side(self, context: Mixtures | None, ids: Iterable[Hashable] | None) -> None:
+        if context is None:
+            return
+        if ids is None and len(context) == len(self):
+            ids = self._ids
+        self._context_vectors = cast("Floats", context)
+        self._context_ids = Ids.of_rows(len(context), ids, owner="AnchoredEmbedding", name="context_ids")
 
     @property
     def _mixtures(self) -> Mixtures:
@@ -668,8 +726,17 @@ class AnchoredEmbedding(Embedding):
         return np.asarray(self._mixtures)
 
     @property
+    def context_vectors(self) -> Floats | None:
+        """The vectors of the other side of a two-sided model, shape (m, d): computed at each access; or None."""
+        return None if self._context_vectors is None else np.asarray(self._context_vectors)
+
+    @property
+    def _other(self) -> Mixtures | None:
+        return cast("Mixtures | None", self._context_vectors)
+
+    @property
     def weights(self) -> Any:
-        """T as a ``scipy.sparse.csr_array``, shape (V, K), float32: a copy."""
+        """T as a ``scipy.sparse.csr_array``, shape (V, K), float32: a copy. ``context.weights`` of the other side."""
         return self._mixtures.block(0, len(self)).astype(np.float32)
 
     @property
@@ -684,8 +751,8 @@ class AnchoredEmbedding(Embedding):
 
     @property
     def nnz(self) -> int:
-        """Number of entries of T that are not 0."""
-        return self._mixtures.weights.size
+        """Number of entries of T that are not 0; of both sides if there are two."""
+        return self._mixtures.weights.size + (0 if self._other is None else self._other.weights.size)
 
     @property
     def n_parameters(self) -> int:
@@ -695,7 +762,7 @@ class AnchoredEmbedding(Embedding):
     @property
     def nbytes(self) -> int:
         """Bytes of anchors, entries, their columns and starts of rows; ids are not counted."""
-        return self._mixtures.nbytes
+        return self._mixtures.nbytes + (0 if self._other is None else self._other.nbytes - self.anchors.nbytes)
 
     # -- anchors and objects ---------------------------------------------------------------------------------------
 
@@ -766,8 +833,11 @@ class AnchoredEmbedding(Embedding):
         AnchoredEmbedding
             Its ``parameters["int8_error"]`` is the norm of the change of all vectors over the norm of all vectors.
         """
-        rounded = self._mixtures.to_int8()
-        return self._of(rounded, self._ids, self._parameters | {"int8_error": rounded.error(self._mixtures)})
+        exact = self._mixtures if self._other is None else self._mixtures.stacked(self._other)
+        rounded = exact.to_int8()
+        parameters = self._parameters | {"int8_error": rounded.error(exact)}
+        sides = (rounded, None) if self._other is None else rounded.split(len(self))
+        return self._of(sides[0], self._ids, parameters, sides[1], self._context_ids)
 
     # -- as an embedding -------------------------------------------------------------------------------------------
 
@@ -784,8 +854,9 @@ class AnchoredEmbedding(Embedding):
         bool
             Neither parameters nor names of anchors are compared.
         """
-        if isinstance(other, AnchoredEmbedding) and self._mixtures.same(other._mixtures):
-            return self._ids == other._ids
+        one_side = self._context_ids is None
+        if isinstance(other, AnchoredEmbedding) and one_side and self._mixtures.same(other._mixtures):
+            return self._ids == other._ids and other._context_ids is None
         return super().equals(other)
 
     def _taken(self, rows: NDArray[np.int64]) -> Mixtures:
@@ -796,7 +867,8 @@ class AnchoredEmbedding(Embedding):
         if not isinstance(content.vectors, Mixtures):
             hint = "Embedding.load reads them."
             raise InputError("AnchoredEmbedding", "vectors", "mixtures of anchors", "plain vectors", hint)
-        return cls._of(content.vectors, content.ids, content.parameters)
+        context: Any = content.context_vectors
+        return cls._of(content.vectors, content.ids, content.parameters, context, content.context_ids)
 
     def __repr__(self) -> str:
         return f"{super().__repr__()[:-1]}, {len(self.anchors)} anchors, {self.nnz} weights)"
