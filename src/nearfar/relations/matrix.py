@@ -130,7 +130,7 @@ class Relation:
             and :meth:`open` finds it again. The folder appears whole or not at all; it is new, or holds a relation
             that is replaced. While it is made it takes up to 36 bytes per edge.
         verbose : int, default=0
-            1 shows a progress line on a terminal while a file is read.
+            1 shows progress while a file is read: a line, or in a log one every ten seconds.
         n_jobs : int, optional
             Number of threads; None means all processors. The result does not depend on it.
 

@@ -98,7 +98,7 @@ def compress(
     n_jobs : int or None
         Threads, all processors by default. The result is the same, bit for bit, for any number.
     verbose : int
-        Anything but 0 draws a progress line, if standard error is a terminal.
+        Anything but 0 shows progress: a line, or in a log one every ten seconds.
 
     Returns
     -------
