@@ -29,8 +29,9 @@ SIDES = ("vectors", "context")
 class Embedding:
     """Ids and their vectors, read-only.
 
-    ``emb[key]`` is always the vector of an id, also where ids are integers; the rows of the matrix are
-    ``emb.vectors[row]``. An embedding converts to an array by itself: ``np.asarray(emb)``.
+    ``emb[key]`` is always the vector of an id, also where ids are integers, and ``emb[[key, key]]`` those of
+    several, a matrix; the rows of the matrix are ``emb.vectors[row]``. An embedding converts to an array by itself:
+    ``np.asarray(emb)``.
 
     Parameters
     ----------
@@ -206,9 +207,27 @@ class Embedding:
     def __contains__(self, key: object) -> bool:
         return key in self._ids
 
-    def __getitem__(self, key: Hashable) -> Floats:
-        vector: Floats = self._vectors[self._row("Embedding", key)]
-        return vector
+    def __getitem__(self, key: Any) -> Floats:
+        several = isinstance(key, list) or (isinstance(key, np.ndarray) and key.ndim == 1 and key.dtype.kind in "iuUO")
+        found: Floats = self._vectors[self._rows("Embedding", list(key)) if several else self._row("Embedding", key)]
+        return found
+
+    def get(self, key: Hashable, default: Any = None) -> Any:
+        """Return the vector of an id, or something else if the id is not there.
+
+        Parameters
+        ----------
+        key : hashable
+            The id.
+        default : object, optional
+            What to return if there is no such id.
+
+        Returns
+        -------
+        ndarray of shape (d,), or ``default``
+        """
+        row = self._ids.get(key)
+        return default if row < 0 else self._vectors[row]
 
     def __array__(self, dtype: DTypeLike | None = None, copy: bool | None = None) -> NDArray[Any]:
         return np.array(self._vectors, dtype=dtype, copy=copy)
@@ -346,6 +365,43 @@ class Embedding:
         rows, scores = nearest_rows(query, self._vectors, k, norms=self._row_norms())
         found = [(r, s) for r, s in zip(rows[0].tolist(), scores[0].tolist(), strict=True) if r not in asked]
         return [(self._ids[row], score) for row, score in found[:topn]]
+
+    def doesnt_match(self, ids: Iterable[Hashable]) -> Any:
+        """Return the id that is least similar to the mean of all: which one does not belong to the others.
+
+        Parameters
+        ----------
+        ids : iterable of at least three distinct ids
+
+        Returns
+        -------
+        id
+            The one with the smallest cosine with the sum of the unit vectors; the first of several.
+
+        Raises
+        ------
+        UnknownIdError
+            If an id is not there.
+        InputError
+            If there are fewer than three.
+
+        Notes
+        -----
+        Source: the method of the same name of gensim's ``KeyedVectors``.
+
+        Examples
+        --------
+        >>> import nearfar as nf
+        >>> emb = nf.Embedding([[3, 1], [2, 1], [1, 4], [4, 1]], ids=["tea", "milk", "ship", "rum"])
+        >>> emb.doesnt_match(["tea", "ship", "rum"])
+        'ship'
+        """
+        owner = f"{type(self).__name__}.doesnt_match"
+        chosen = Ids(as_list(owner, "ids", ids), owner=owner)
+        if len(chosen) < 3:
+            raise InputError(owner, "ids", "at least three ids", f"{len(chosen)}")
+        units = unit_rows(np.asarray(self._vectors[self._rows(owner, chosen)]))
+        return chosen[int(np.argmin(units @ units.sum(axis=0)))]
 
     def search(
         self, Q: Any, topn: int = 10, *, metric: str = "cosine", n_jobs: int | None = None
