@@ -593,10 +593,12 @@ class TestMap:
             raise KeyboardInterrupt
 
         monkeypatch.setattr(getattr(nf, recipe), "fit", fit)
-        assert run("map", vectors, "-o", tmp_path / "map.npz", "--method", method, *self.SMALL, "-q")[0] == 130
+        options = self.SMALL if method != "mds" else self.SMALL[2:]
+        assert run("map", vectors, "-o", tmp_path / "map.npz", "--method", method, *options, "-q")[0] == 130
         (made,) = seen
         assert type(made) is getattr(nf, recipe)
-        assert (made.perplexity, made.max_iter, made.random_state, made.n_jobs) == (5, 20, 1, 1)
+        assert (made.max_iter, made.random_state, made.n_jobs) == (20, 1, 1)
+        assert method == "mds" or made.perplexity == 5
 
     def test_json(self, run, vectors, tmp_path):
         code, out, _ = run("map", vectors, "-o", tmp_path / "m.tsv", *self.SMALL, "--json")
@@ -620,7 +622,72 @@ class TestMap:
         assert "--max-iter must be" in fails("map", vectors, "-o", out, "--max-iter", 0)
         assert "--metric must be" in fails("map", vectors, "-o", out, "--metric", "distance")
         assert "nowhere.vec" in fails("map", tmp_path / "nowhere.vec", "-o", out)
+        assert "--perplexity is not for --method mds" in fails(
+            "map", vectors, "-o", out, "--method", "mds", *self.SMALL
+        )
+        assert "are for a table of numbers" in fails("map", vectors, "-o", out, "--labels", "species")
         assert not out.exists()
+
+    TABLE = "name;height;width;kind;age\n" + "".join(
+        f"p{k};{np.sin(k):.6f};{np.cos(k * k):.6f};{'ab'[k % 2]};{k / 4}\n" for k in range(30)
+    )
+
+    @pytest.mark.parametrize("method", ["tsne", "mds"])
+    def test_a_table_of_numbers(self, run, tmp_path, method):
+        table, out, picture = tmp_path / "t.csv.gz", tmp_path / "map.npz", tmp_path / "map.svg"
+        table.write_bytes(gzip.compress(self.TABLE.encode()))
+        options = self.SMALL if method == "tsne" else self.SMALL[2:]
+        args = ("map", table, "-o", out, "--plot", picture, "--labels", "kind", "--method", method, *options)
+        code, _, err = run(*args)
+        assert (code, err.count("\n")) == (0, 1)
+        assert ", numbers 3, names 'name', labels 'kind', " in err
+        drawn = nf.Embedding.load(out)
+        assert drawn.ids.to_list() == [f"p{k}" for k in range(30)]
+        X = np.array([[float(row.split(";")[k]) for k in (1, 2, 4)] for row in self.TABLE.splitlines()[1:]])
+        recipe = nf.TSNE(perplexity=5, max_iter=20, random_state=1) if method == "tsne" else nf.MDS(max_iter=20)
+        np.testing.assert_array_equal(drawn.vectors, recipe.fit(X).embedding_)
+        assert "<!-- a -->" in picture.read_text()  # the legend
+        facts = json.loads(run(*args, "--json")[1])
+        assert (facts["numbers"], facts["names"], facts["labels"]) == (3, "'name'", "'kind'")
+        assert "perplexity" in facts["parameters"] or method == "mds"
+
+    def test_tables_of_other_forms(self, run, fails, tmp_path):
+        def drawn(text, *options):
+            (tmp_path / "t.csv").write_text(text)
+            frames = ("--frames", tmp_path / "f.png")
+            assert (
+                run("map", tmp_path / "t.csv", "-o", tmp_path / "m.npz", *frames, *self.SMALL, "-q", *options)[0] == 0
+            )
+            return nf.Embedding.load(tmp_path / "m.npz")
+
+        rows = [f"{k},{np.sin(k):.6f},{np.cos(k * k):.6f},{k % 3}" for k in range(20)]
+        bare = "\n".join(row.split(",", 1)[1].rsplit(",", 1)[0] for row in rows)
+        plain = drawn(bare)
+        assert plain.ids.to_list() == list(range(20))
+        for text, options in (
+            ("\ufeffid, x ,y,label\r\n" + "\r\n".join(rows) + "\r\n\r\n", ()),
+            ("\n".join(rows), ("--names", "0", "--labels", "3")),
+            ("k,2019,y,age\n" + "\n".join(row + ".5" for row in rows), ("--names", "k", "--labels", "age")),
+        ):
+            assert drawn(text, *options).equals(plain)
+        twice = "\n".join(row + ",1" for row in rows)
+        assert not drawn("id,x,y,label,more\n" + twice, "--labels", "more").equals(plain)  # label counts as a number
+
+        def message(text, *options):
+            (tmp_path / "t.csv").write_bytes(text.encode("latin-1"))
+            return fails("map", tmp_path / "t.csv", "-o", tmp_path / "n.npz", *options)
+
+        got = message("x,y,kind\n1,2,a\n3,4,b\n")
+        assert "every field must be a number; got 'a' in column 'kind' on line 2" in got
+        assert "given by --names and --labels; there are 'x', 'y', 'kind'" in got
+        assert "--labels must be one of 'x', 'y'; got 'z'" in message("x,y\n1,2\n", "--labels", "z")
+        assert "--names must be a position from 0 to 1; got '2'" in message("1,2\n1,2\n", "--names", "2")
+        assert "every line must be of 2 fields, as the first one; got 3 on line 3" in message("x,y\n1,2\n1,2,3\n")
+        assert "at least one row of numbers; got none" in message("\n")
+        assert "text in UTF-8" in message("x,\xe9\n1,2\n")
+        assert "distinct" in message("a,x,y\n1,2,3\n1,3,4\n", "--names", "a")
+        assert "--side is for a file of vectors" in message("x,y\n1,2\n", "--side", "context")
+        assert "nowhere.csv" in fails("map", tmp_path / "nowhere.csv", "-o", tmp_path / "n.npz")
 
 
 def test_map_of_either_side(tmp_path, capsys):
