@@ -421,6 +421,7 @@ LONG = "".join(f"{k},{k + 1},1.5\n" for k in range(1, 400))  # the odd line come
         (bz2.compress(LONG.encode())[:-5], "a complete bzip2 file"),
         (b"PK\3\4rest", "plain text, gzip, xz, bzip2 or zstandard; got a zip archive"),
         (b"PAR1rest", "recognised by the ending .parquet"),
+        (b"\x89HDF\r\n\x1a\nrest", "got an HDF5 file: the open file. Of .h5ad, pass anndata.read_h5ad"),
     ],
 )
 @pytest.mark.parametrize("chunk_size", [100, 1 << 24])
@@ -927,3 +928,89 @@ def test_ids_that_are_sources_or_targets_only_are_told(tmp_path):
     nf.Relation.from_edges(np.vstack([likes, [[100, 0]]]))  # one that is both
     nf.Relation.from_edges(nx.Graph(likes.tolist()))  # a graph says what it is
     nf.Relation.from_edges(np.column_stack([np.zeros(200, int), np.arange(1, 201)]))  # a star
+
+
+# --- graphs of other libraries ----------------------------------------------------------------------------------------
+
+
+class Data:
+    """What a graph of PyTorch Geometric shows of itself."""
+
+    def __init__(self, num_nodes, **attributes):
+        vars(self).update(attributes, num_nodes=num_nodes)
+
+
+def test_graphs_of_pytorch_geometric():
+    torch = pytest.importorskip("torch")
+    both = torch.tensor([[2, 0, 0, 4], [0, 2, 4, 0]])  # two edges, each in both directions; 1 and 3 are isolated
+    weight = torch.tensor([0.5, 0.5, 2.0, 2.0])
+    rel = nf.Relation.from_edges(Data(5, edge_index=both))
+    assert rel.row_ids.to_list() == [0, 1, 2, 3, 4]
+    assert rel.describe()["isolates"] == 2
+    assert rel.to_scipy().toarray()[0].tolist() == [0, 0, 1, 0, 1]  # not twice
+    weighted = Data(5, edge_index=both, edge_weight=weight, edge_attr=weight[:, None] * 2, x=torch.ones(5, 3))
+    assert nf.Relation.from_edges(weighted).neighbors(0) == [(4, 2.0), (2, 0.5)]
+    assert nf.Relation.from_edges(weighted, weight="edge_attr").neighbors(0) == [(4, 4.0), (2, 1.0)]
+    assert nf.Relation.from_edges(weighted, weight=False).neighbors(0) == [(2, 1.0), (4, 1.0)]
+    assert rel.operator.is_undirected
+    assert not nf.Relation.from_edges(both[:, :3]).operator.is_undirected
+    alone = nf.Relation.from_edges(both)
+    assert alone.row_ids.to_list() == [2, 0, 4]
+    assert nf.Relation.from_edges(both[:, :1], directed=False).nnz == 2
+    assert nf.Relation.from_edges(both, bipartite=True).shape == (3, 3)
+    for bad, message in (
+        (both.T, r"an edge_index of integers, shape \(2, n_edges\), if it is a tensor; got int64, shape \(4, 2\)"),
+        (torch.ones(2, 2), "got float32"),
+        (Data(5, edge_index=both[0]), r"shape \(4,\)"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            nf.Relation.from_edges(bad)
+    for name in ("edge_attr", "x"):
+        with pytest.raises(ValueError, match=r"weight must be an attribute of shape \(4,\), one number for each edge"):
+            nf.Relation.from_edges(Data(5, edge_index=both, x=torch.ones(5, 3)), weight=name)
+    with pytest.raises(ValueError, match="source must be left out for an edge_index"):
+        nf.Relation.from_edges(both, columns=(0, 1))
+
+
+def test_an_array_that_lies_on_its_side():
+    with pytest.raises(ValueError, match=r"got shape \(2, 7\)\. One edge is one row: pass edges\.T"):
+        nf.Relation.from_edges(np.ones((2, 7), int))
+
+
+class Cells:
+    """What AnnData shows of itself."""
+
+    shape = (3, 2)
+
+    def __init__(self, **obsp):
+        self.obsp, self.obs_names = obsp, pd.Index(["AAC", "AAG", "ACT"])
+
+
+def test_neighbours_in_anndata():
+    near = scipy.sparse.csr_matrix([[0, 1, 0.5], [1, 0, 0], [0.5, 0, 0]])
+    cells = Cells(connectivities=near, distances=near)
+    rel = nf.Relation.from_matrix(cells)
+    assert rel.neighbors("AAC") == [("AAG", 1.0), ("ACT", 0.5)]
+    assert rel.is_square
+    assert nf.Relation.from_matrix(cells, ids=[1, 2, 3]).row_ids.to_list() == [1, 2, 3]
+    with pytest.raises(ValueError, match="must be AnnData with 'connectivities' in obsp; got one with 'distances'"):
+        nf.Relation.from_matrix(Cells(distances=near))
+    with pytest.raises(ValueError, match=r"the neighbours in AnnData, go to Relation\.from_matrix"):
+        nf.Relation.from_edges(cells)
+
+
+def test_every_fit_of_a_relation_takes_graphs_and_anndata():
+    torch = pytest.importorskip("torch")
+    graph = nx.karate_club_graph()
+    whole = nx.to_scipy_sparse_array(graph, weight=None)
+    index = torch.tensor(np.array(whole.nonzero()))
+    fit = nf.EDRep(2, n_epochs=2, random_state=0).fit
+    expected = fit(whole).vectors_
+    nx.set_edge_attributes(graph, 1, "weight")
+    assert fit(graph).vectors_.equals(expected)
+    assert fit(Data(34, edge_index=index)).vectors_.equals(expected)
+    cells = Cells(connectivities=whole)
+    cells.obs_names = pd.Index(map(str, range(34)))
+    named = fit(cells).vectors_
+    assert named.ids.to_list() == [str(k) for k in range(34)]
+    assert np.array_equal(named.vectors, expected.vectors)

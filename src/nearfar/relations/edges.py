@@ -101,6 +101,8 @@ def read_edges(
           it stands;
         * pandas, Polars, PyArrow or any other frame that narwhals wraps, lazy ones too;
         * networkx graph: ids in the order of ``graph.nodes``, isolated nodes too;
+        * graph of PyTorch Geometric: ids 0 .. num_nodes - 1, isolated nodes too; or its ``edge_index`` alone, a torch
+          tensor of integers of shape (2, n_edges);
         * integer array of shape (n_edges, 2), or with weights (n_edges, 3); of floats if the ids are whole numbers;
         * iterable, also a generator, of ``(source, target)`` or all of ``(source, target, weight)``, ids of any
           hashable type.
@@ -180,6 +182,8 @@ def read_edges(
     elif isinstance(edges, (str, PathLike)) or hasattr(edges, "read"):
         form = TextFormat.checked(owner, delimiter, header, comments)
         add, pieces = collector.add_text, read_text(owner, edges, roles, form, chunk_size, verbose)
+    elif edge_index_of(edges) is not None:
+        pieces = _index_pieces(edges, collector, roles, bool(bipartite), n_rows)
     elif is_directed(edges) is not None:
         pieces = _graph_pieces(edges, collector, roles, bool(bipartite), n_rows)
     elif isinstance(edges, np.ndarray) and edges.dtype.kind in "iuf":
@@ -469,7 +473,12 @@ def _refuse_nulls(owner: str, column: nw.Series[Any], what: str, where: Where) -
 
 
 def is_directed(edges: object) -> bool | None:
-    """Return whether a networkx graph is directed, None for anything else."""
+    """Return whether a graph of networkx is directed; True for an edge_index, which has both directions of an edge.
+
+    None for anything else.
+    """
+    if edge_index_of(edges) is not None:
+        return True
     networkx = sys.modules.get("networkx")  # who holds a graph has imported it
     if networkx is None or not isinstance(edges, networkx.Graph):
         return None
@@ -534,6 +543,52 @@ def _oriented(owner: str, graph: Any, kinds: dict[Any, int]) -> Iterator[tuple[A
         yield (v, u, attributes) if kinds and kinds[u] == 1 else (u, v, attributes)
 
 
+# -- graphs of PyTorch Geometric, and their edge_index, a tensor of shape (2, n_edges) ---------------------------------
+
+
+def edge_index_of(edges: Any) -> Any:
+    """Return the edge_index of a graph, or a tensor as it is; None for anything else."""
+    torch = sys.modules.get("torch")  # who holds a tensor has imported it
+    if torch is None:
+        return None
+    index = edges if isinstance(edges, torch.Tensor) else getattr(edges, "edge_index", None)
+    return index if isinstance(index, torch.Tensor) else None
+
+
+def _index_pieces(edges: Any, collector: EdgeCollector, roles: Roles, bipartite: bool, n_rows: int) -> Pieces:
+    """Yield the edges of a graph, whose nodes are entered in their order, or of an edge_index alone."""
+    owner = collector.owner
+    Roles(roles.source, roles.target).refuse(owner, "an edge_index")
+    index = edge_index_of(edges).detach().cpu().numpy()
+    if index.ndim != 2 or index.shape[0] != 2 or index.dtype.kind not in "iu":
+        got = f"{index.dtype}, shape {index.shape}"
+        hint = "Edges in rows are given as a NumPy array, a matrix goes to Relation.from_matrix."
+        raise InputError(owner, "edges", "an edge_index of integers, shape (2, n_edges), if it is a tensor", got, hint)
+    n_nodes = getattr(edges, "num_nodes", None)
+    if isinstance(n_nodes, int) and not bipartite:
+        collector.add_ids(range(n_nodes))
+    weights = _weights_of_index(owner, edges, roles, index.shape[1])
+    for first in range(0, index.shape[1], n_rows):
+        piece = index[:, first : first + n_rows].astype(np.int64)
+        weight = None if weights is None else weights[first : first + n_rows]
+        yield piece[0], piece[1], weight, _place("edge_index[:, ", first, "]")
+
+
+def _weights_of_index(owner: str, edges: Any, roles: Roles, n_edges: int) -> NDArray[np.float64] | None:
+    if roles.weight is False:
+        return None
+    name = "edge_weight" if roles.weight is None else str(roles.weight)
+    found = getattr(edges, name, None)
+    if found is None and roles.weight is None:
+        return None
+    weights = np.empty(0) if found is None else found.detach().cpu().numpy().astype(np.float64)
+    if weights.shape not in ((n_edges,), (n_edges, 1)):
+        expected = f"an attribute of shape ({n_edges},), one number for each edge"
+        got = "which is not there" if found is None else f"of shape {weights.shape}"
+        raise InputError(owner, "weight", expected, f"{name!r}, {got}")
+    return weights.reshape(-1)
+
+
 # -- arrays and iterables of tuples ------------------------------------------------------------------------------------
 
 
@@ -549,6 +604,8 @@ def _array_pieces(owner: str, edges: NDArray[Any], roles: Roles, n_rows: int) ->
 
 
 def _check_columns(owner: str, edges: NDArray[Any], n_dim: int, hint: str = "") -> None:
+    if edges.ndim == n_dim == 2 and edges.shape[0] == 2 != edges.shape[1] and edges.shape[1] > 3:
+        hint = "One edge is one row: pass edges.T."
     if edges.ndim != n_dim or (n_dim == 2 and edges.shape[1] not in (2, 3)):
         raise InputError(owner, "edges", "an array of shape (n_edges, 2 or 3)", f"shape {edges.shape}", hint)
 
@@ -577,10 +634,10 @@ def _object_pieces(owner: str, edges: Any, roles: Roles, n_rows: int) -> Pieces:
         return
     if isinstance(edges, (Mapping, bytes, bytearray)) or hasattr(edges, "shape") or not isinstance(edges, Iterable):
         expected = (
-            "a path, an open file, a data frame, a networkx graph, an array of shape (n_edges, 2 or 3) or an "
-            "iterable of tuples"
+            "a path, an open file, a data frame, a graph of networkx or PyTorch Geometric, an array of shape "
+            "(n_edges, 2 or 3) or an iterable of tuples"
         )
-        hint = "A matrix goes to Relation.from_matrix." if hasattr(edges, "shape") else ""
+        hint = "A matrix, or the neighbours in AnnData, go to Relation.from_matrix." if hasattr(edges, "shape") else ""
         raise InputError(owner, "edges", expected, type(edges).__name__, hint)
     roles.refuse(owner, "an iterable of tuples")
     tuples, width, first = iter(edges), 0, 0

@@ -100,10 +100,11 @@ class Relation:
 
         Parameters
         ----------
-        edges : path, file object, "-", data frame, networkx graph, array or iterable
+        edges : path, file object, "-", data frame, graph, array or iterable
             A CSV or TSV file (also .gz, .xz, .bz2), a Parquet file, standard input ("-"), a pandas, polars or pyarrow
-            frame, a networkx graph, an integer array of shape (E, 2), or any iterable, also a generator, of
-            ``(source, target)`` or ``(source, target, weight)``. Ids of any hashable type stay what they were.
+            frame, a networkx graph, a graph of PyTorch Geometric or its ``edge_index`` of shape (2, E), an integer
+            array of shape (E, 2), or any iterable, also a generator, of ``(source, target)`` or
+            ``(source, target, weight)``. Ids of any hashable type stay what they were.
         columns : sequence of two or three str or int, optional
             The columns of a table to read, by name or position from 0: source, target and, if there are three, weight.
         source, target, weight : str or int, optional
@@ -112,7 +113,8 @@ class Relation:
             (timestamp, date, id, index, ...) do not count. ``weight=False`` reads none. :meth:`describe` says which
             columns were read.
         directed : bool, optional
-            Whether an edge goes one way only. By default False, and for a networkx graph what the graph says.
+            Whether an edge goes one way only. By default False, and for a networkx graph what the graph says. An
+            ``edge_index`` lists both directions of an edge that has no direction: by default it is read as it is.
         bipartite : bool, optional
             Whether sources and targets are objects of two kinds (users and items): the relation is rectangular, and
             user 1 is another object than item 1. By default False, with a warning if the input looks like two kinds.
@@ -161,6 +163,7 @@ class Relation:
             check_flag(owner, "bipartite", bipartite)
         asked = reader.asked_columns(owner, columns, source, target, weight)
         workers = check_n_jobs(owner, n_jobs)
+        lists_both = directed is None and not bipartite and storage is None and reader.edge_index_of(edges) is not None
         if directed is None:
             directed = bool(reader.is_directed(edges))
         check_flag(owner, "directed", directed)
@@ -185,6 +188,8 @@ class Relation:
         else:
             table = read()
             made = cls(sparse_from_edges(owner, table, **how), table.row_ids, table.column_ids)
+            if lists_both:  # finds out whether it does
+                made = cls.from_matrix(made.to_scipy(), made.row_ids)
         made._taken, made._two_kinds = taken, bool(bipartite)
         return made
 
@@ -196,11 +201,12 @@ class Relation:
 
         Parameters
         ----------
-        A : sparse matrix, sparse array or ndarray of shape (n, m), >= 0
-            Kept as float32; explicit zeros are dropped. Not changed.
+        A : sparse matrix, sparse array or ndarray of shape (n, m), >= 0; or AnnData
+            Kept as float32; explicit zeros are dropped. Not changed. Of AnnData, ``A.obsp["connectivities"]``, the
+            weighted neighbours that ``scanpy.pp.neighbors`` finds.
         ids : iterable of hashable, optional
             Names of the rows, and of the columns too if A is square and ``column_ids`` is not given. By default
-            0 .. n - 1.
+            0 .. n - 1; of AnnData its ``obs_names``.
         column_ids : iterable of hashable, optional
             Names of the columns. By default those of the rows if A is square, else 0 .. m - 1.
 
@@ -223,7 +229,15 @@ class Relation:
         >>> rel.neighbors("ann")
         [('film', 5.0), ('song', 3.0)]
         """
-        return cls(*sparse_from_matrix("Relation.from_matrix", A, ids, column_ids))
+        owner = "Relation.from_matrix"
+        if hasattr(A, "obsp") and hasattr(A, "obs_names"):
+            if "connectivities" not in A.obsp:
+                got = f"one with {', '.join(map(repr, A.obsp)) or 'none'}"
+                hint = "Run scanpy.pp.neighbors, or pass a matrix and ids=adata.obs_names."
+                raise InputError(owner, "A", "AnnData with 'connectivities' in obsp", got, hint)
+            ids = A.obs_names if ids is None else ids
+            A = A.obsp["connectivities"]
+        return cls(*sparse_from_matrix(owner, A, ids, column_ids))
 
     @classmethod
     def from_corpus(
@@ -653,5 +667,9 @@ def _ids_differ(left: Relation, right: Relation) -> str:
 
 
 def as_relation(relation: Any) -> Relation:
-    """Return a relation as it is, and make one from a matrix."""
-    return relation if isinstance(relation, Relation) else Relation.from_matrix(relation)
+    """Return a relation as it is, and make one from a matrix, AnnData, or a graph of networkx or PyTorch Geometric."""
+    from nearfar.relations.edges import is_directed
+
+    if isinstance(relation, Relation):
+        return relation
+    return Relation.from_matrix(relation) if is_directed(relation) is None else Relation.from_edges(relation)
