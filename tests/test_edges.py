@@ -776,6 +776,18 @@ def test_columns_that_are_no_weights(tmp_path):
         nf.Relation.from_edges(io.StringIO("5 3 1385982020\n3 7 1385982040\n"))
 
 
+def test_a_rating_before_a_time_is_the_weight_without_a_header_too(tmp_path):
+    lines = "196\t242\t3\t881250949\n186\t302\t4\t891717742\n"  # as in MovieLens
+    table = pd.read_csv(io.StringIO(lines), sep="\t", header=None)
+    named = as_parquet({f"c{k}": table[k] for k in table}, tmp_path)
+    for edges in (io.StringIO(lines), table, named):
+        rel = nf.Relation.from_edges(edges, bipartite=True)
+        assert rel.neighbors(186) == [(302, 4.0)]
+        assert [str(column)[-1] for column in rel.describe()["columns"]["left_out"]] == ["3"]
+    others = io.StringIO(lines.replace("881250949", "7"))
+    assert nf.Relation.from_edges(others).describe()["columns"]["left_out"] == [2, 3]
+
+
 def test_columns_at_once():
     table = {"id": [1, 2], "person": ["a", "b"], "friend": ["b", "c"], "since": [2009, 2011]}
     for edges in (as_csv(table), pd.DataFrame(table)):

@@ -468,7 +468,7 @@ def choose_columns(owner: str, roles: Roles, table: Table) -> list[int]:
 
     By default source and target are the columns of these names (upper or lower case), else the first two that are not
     the weight. The weight is the column called weight, else the third of three if it holds numbers; columns whose names
-    are those of times or of row numbers do not count.
+    are those of times or of row numbers do not count, nor do those behind the third that hold times.
 
     Raises
     ------
@@ -495,6 +495,7 @@ def choose_columns(owner: str, roles: Roles, table: Table) -> list[int]:
             found: int | None = lower.index("weight")
         else:
             usual = [k for k in range(n_columns) if not lower or not _is_time_or_row(lower[k])]
+            usual = [k for k in usual if k < 3 or not _are_times(table.head[k])]
             found = usual[2] if len(usual) == 3 and table.numeric[usual[2]] else None
         weight = None if found in (source, target) else found
     if source is None and target is None and lower.count("source") == lower.count("target") == 1:
@@ -583,9 +584,13 @@ def _is_date(value: object) -> bool:
     return isinstance(value, date) or (isinstance(value, str) and _DATE.fullmatch(value) is not None)
 
 
+def _are_times(values: Sequence[Any]) -> bool:
+    numbers = _whole_numbers(values)
+    return numbers is not None and min(numbers) >= _SINCE_1973
+
+
 def _check_weight(owner: str, table: Table, column: int) -> None:
-    numbers = _whole_numbers(table.head[column])
-    if numbers and min(numbers) >= _SINCE_1973 and table.label(column) != "weight":
+    if _are_times(table.head[column]) and table.label(column) != "weight":
         text = f"{owner}: {_shown_column(table, column)} looks like times, and was read as the weight. "
         text += "Pass weight=False to read no weights, or name the weight."
         warnings.warn(text, NearfarWarning, stacklevel=7)

@@ -110,8 +110,8 @@ class Relation:
         source, target, weight : str or int, optional
             The same, one by one. By default those called source and target, else the first two; and as the weight the
             one called weight, else the third of three if it holds numbers, where columns named as times or row numbers
-            (timestamp, date, id, index, ...) do not count. ``weight=False`` reads none. :meth:`describe` says which
-            columns were read.
+            (timestamp, date, id, index, ...) and, behind the third, seconds since 1970 do not count. ``weight=False``
+            reads none. :meth:`describe` says which columns were read.
         directed : bool, optional
             Whether an edge goes one way only. By default False, and for a networkx graph what the graph says. An
             ``edge_index`` lists both directions of an edge that has no direction: by default it is read as it is.
