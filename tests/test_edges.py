@@ -770,6 +770,7 @@ def test_columns_that_are_no_weights(tmp_path):
         assert rel.neighbors("x") == [("y", 1.0)]
         assert rel.describe()["columns"] == {"source": "a", "target": "b", "weight": None, "left_out": list(third)}
         assert "without weight, not '" in repr(rel)
+    assert nf.Relation.from_edges(io.StringIO("s,t,w\n1,2,5\n")).neighbors(1) == [(2, 5.0)]
     unnamed = nf.Relation.from_edges(io.StringIO("5 3 2 9\n3 7 1 9\n"))
     assert unnamed.describe()["columns"]["left_out"] == [2, 3]
     with pytest.warns(NearfarWarning, match="column 2 .*looks like times, and was read as the weight"):
@@ -818,6 +819,7 @@ ROWS = "\n".join(f"{k} {k % 7} {(k + 3) % 9}" for k in range(12))
         ("2020-01-31 10:00,a,b\n2020-01-31 10:00,b,c\n", "times"),
         ("31.12.2020\ta\tb\n1.2.2021\tb\tc\n", "times"),
         ("a,2020-01-31,b\nb,2020-02-01,c\n", "times"),
+        ("t,i,j\n1,4,7\n1,7,4\n", "times"),
         ("id,person,friend,since\n1,a,b,2009\n2,b,c,2011\n", "row numbers"),
         ("Unnamed: 0,person,friend\n0,5,7\n1,7,9\n", "row numbers"),
     ],
@@ -874,6 +876,8 @@ SORTED = np.unique(rng.integers(1, 40, size=(150, 2)), axis=0)
         [("id", "parent", "weight"), (1, 0, 2), (2, 0, 2), (3, 1, 4)],
         [("id", "friend", "since"), (1, 2, 2009), (1, 3, 2010), (2, 3, 2010)],
         [("id", "friend"), (1, 2), (2, 3), (3, 4)],
+        [("s", "t", "w"), (1, 2, 0.5), (2, 3, 1)],
+        [("author", "id", "year"), (7, 1, 1990), (7, 2, 1991), (5, 3, 1991)],
         [("time", "place"), (1, 2), (2, 3), (3, 4)],
     ],
 )

@@ -391,7 +391,7 @@ def _is_number(field: str) -> bool:
 Name = str | int | None
 
 # Names of columns that by default are neither weights nor, where there are others, sources or targets.
-_TIME_NAME = re.compile(r"(.*[ _-])?(time|timestamp|date|datetime|ts|year)([ _-].*)?|t|day|month|when|since")
+_TIME_NAME = re.compile(r"(.*[ _-])?(time|timestamp|date|datetime|ts|year)([ _-].*)?|day|month|when|since")
 _ROW_NAME = re.compile(r"(|id|idx|index|row|nr|no|number|#|unnamed: 0|(row|edge)[ _-]?(id|number|index))")
 _DATE = re.compile(r"\d{4}[-/]\d\d?[-/]\d\d?\b.*|\d\d?[-/.]\d\d?[-/.]\d{4}\b.*")
 _WHOLE = re.compile(r"[+-]?\d+")
@@ -494,7 +494,7 @@ def choose_columns(owner: str, roles: Roles, table: Table) -> list[int]:
         if lower.count("weight") == 1:
             found: int | None = lower.index("weight")
         else:
-            usual = [k for k in range(n_columns) if not lower or not _is_time_or_row(lower[k])]
+            usual = [k for k in range(n_columns) if not lower or not _is_time_or_row(lower[k], k)]
             usual = [k for k in usual if k < 3 or not _are_times(table.head[k])]
             found = usual[2] if len(usual) == 3 and table.numeric[usual[2]] else None
         weight = None if found in (source, target) else found
@@ -529,17 +529,21 @@ def choose_columns(owner: str, roles: Roles, table: Table) -> list[int]:
     return picks
 
 
-def _is_time_or_row(name: str) -> bool:
-    return bool(_TIME_NAME.fullmatch(name) or _ROW_NAME.fullmatch(name))
+def _is_time(name: str, column: int) -> bool:
+    return _TIME_NAME.fullmatch(name) is not None or (name == "t" and column != 1)  # s and t are source and target
+
+
+def _is_time_or_row(name: str, column: int) -> bool:
+    return _is_time(name, column) or _ROW_NAME.fullmatch(name) is not None
 
 
 def _check_ids(owner: str, table: Table, lower: Sequence[str], defaults: dict[str, int]) -> None:
     """Refuse a default that takes times or row numbers for ids, by the name of a column or by its dates."""
     for role, column in defaults.items():
         values, name = table.head[column], lower[column] if lower else "a column without a name"
-        if _TIME_NAME.fullmatch(name) or (values and all(map(_is_date, values))):
+        if _is_time(name, column) or (values and all(map(_is_date, values))):
             what = "times"
-        elif _ROW_NAME.fullmatch(name) and _grows(_whole_numbers(values)):
+        elif role == "source" and _ROW_NAME.fullmatch(name) and _grows(_whole_numbers(values)):
             what = "row numbers"
         else:
             continue
