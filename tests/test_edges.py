@@ -890,8 +890,10 @@ def test_ordinary_lists_are_read_without_a_word(table):
 
 @pytest.mark.parametrize("name", sorted(path.name for path in (DATA.parent / "sociopatterns").glob("*.gz")))
 def test_real_contacts_are_told(name):
-    with pytest.warns(NearfarWarning, match="column 0 .* looks like .*times"):
-        read_edges(DATA.parent / "sociopatterns" / name)
+    with pytest.warns(NearfarWarning, match="column 0 .* looks like .*times") as told:
+        nf.Relation.from_edges(DATA.parent / "sociopatterns" / name)
+    assert len(told) == 1
+    assert told[0].filename == __file__
 
 
 def test_an_empty_parquet_file_has_no_edges(tmp_path):

@@ -412,7 +412,8 @@ _THINGS = re.compile(
 class Roles:
     """The arguments about columns: names or positions, None for the default, ``weight=False`` for no weight.
 
-    ``bipartite`` is None where it is not said; ``taken`` receives which columns were read and which were left out.
+    ``bipartite`` is None where it is not said; ``taken`` receives which columns were read and which were left out,
+    ``warned`` what was warned of.
     """
 
     source: Name = None
@@ -420,6 +421,7 @@ class Roles:
     weight: Name | Literal[False] = None
     bipartite: bool | None = False
     taken: dict[str, Any] = field(default_factory=dict)
+    warned: list[str] = field(default_factory=list)
 
     @property
     def asked(self) -> dict[str, Name | Literal[False]]:
@@ -430,6 +432,11 @@ class Roles:
     def named(self) -> bool:
         """Whether a column is asked for by name."""
         return any(isinstance(role, str) for role in self.asked.values())
+
+    def warn(self, text: str) -> None:
+        """Warn the user, and keep the warning."""
+        self.warned.append(text)
+        warnings.warn(text, NearfarWarning, stacklevel=8)  # about where the user's own code is
 
     def refuse(self, owner: str, kind: str) -> None:
         """Refuse names of columns for an input that has none."""
@@ -514,11 +521,11 @@ def choose_columns(owner: str, roles: Roles, table: Table) -> list[int]:
     if others and defaults:
         _check_ids(owner, table, lower, defaults)
     if others and source is None:
-        _check_growing(owner, table, [first, second, others[0]])
+        _check_growing(owner, roles, table, [first, second, others[0]])
     if roles.weight is None and weight is not None:
-        _check_weight(owner, table, weight)
+        _check_weight(owner, roles, table, weight)
     if roles.bipartite is None and names is not None:
-        _check_kinds(owner, [names[first], names[second]])
+        _check_kinds(owner, roles, [names[first], names[second]])
     picks = [first, second] if weight is None else [first, second, weight]
     words = [table.label(column) for column in picks]
     rest = [table.label(column) for column in range(n_columns) if column not in picks]
@@ -551,13 +558,12 @@ def _check_ids(owner: str, table: Table, lower: Sequence[str], defaults: dict[st
         raise InputError(owner, "columns", expected, _shown_column(table, column), _naming(table))
 
 
-def _check_growing(owner: str, table: Table, columns: Sequence[int]) -> None:
+def _check_growing(owner: str, roles: Roles, table: Table, columns: Sequence[int]) -> None:
     """Warn where the numbers of the source, the first of three columns, look like times or row numbers."""
     likely = _times_or_rows(*(table.head[column] for column in columns))
     if likely:
         shown = _shown_column(table, columns[0])
-        text = f"{owner}: {shown} looks like {likely}, and was read as the source. {_naming(table)}"
-        warnings.warn(text, NearfarWarning, stacklevel=7)
+        roles.warn(f"{owner}: {shown} looks like {likely}, and was read as the source. {_naming(table)}")
 
 
 def _times_or_rows(source: Sequence[Any], target: Sequence[Any], other: Sequence[Any]) -> str | None:
@@ -593,19 +599,19 @@ def _are_times(values: Sequence[Any]) -> bool:
     return numbers is not None and min(numbers) >= _SINCE_1973
 
 
-def _check_weight(owner: str, table: Table, column: int) -> None:
+def _check_weight(owner: str, roles: Roles, table: Table, column: int) -> None:
     if _are_times(table.head[column]) and table.label(column) != "weight":
         text = f"{owner}: {_shown_column(table, column)} looks like times, and was read as the weight. "
         text += "Pass weight=False to read no weights, or name the weight."
-        warnings.warn(text, NearfarWarning, stacklevel=7)
+        roles.warn(text)
 
 
-def _check_kinds(owner: str, names: Sequence[str]) -> None:
+def _check_kinds(owner: str, roles: Roles, names: Sequence[str]) -> None:
     singular = [re.sub(r"[ _-]?(id|name)?s?$", "", name.strip().lower()) for name in names]
     if any(_PEOPLE.fullmatch(a) and _THINGS.fullmatch(b) for a, b in (singular, singular[::-1])):
         text = f"{owner}: columns {names[0]!r} and {names[1]!r} are of two kinds by their names, and were read as one: "
         text += "the same id in both is one object. Pass bipartite=True to keep them apart, or bipartite=False."
-        warnings.warn(text, NearfarWarning, stacklevel=7)
+        roles.warn(text)
 
 
 def _whole_numbers(values: Sequence[Any]) -> list[int] | None:

@@ -194,7 +194,7 @@ def read_edges(
         for piece in pieces:
             add(*piece)
     found = collector.finish()
-    if bipartite is None and is_directed(edges) is None and _sides_apart(found):
+    if bipartite is None and not roles.warned and is_directed(edges) is None and _sides_apart(found):
         text = (
             f"{owner}: no id is both a source and a target, as with two kinds of objects; they were read as one kind. "
             "Pass bipartite=True for two, bipartite=False for one."
