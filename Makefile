@@ -6,7 +6,7 @@
 #   make test-all   the slow tests too, with new examples of each property
 #   make coverage   which lines the tests of `make test` run; fails below the floor in pyproject.toml
 #   make mutants    faults put into copies of the code: fails if the tests miss one
-#   make bench      the benchmarks (see docs/benchmarks.md)
+#   make bench      the benchmarks (see docs/benchmarks.md); make bench DATA=FOLDER says where their data are
 #   make docs       the documentation, warnings are errors (docs/_build/html)
 #   make clean      remove what the targets above made
 
@@ -32,15 +32,16 @@ $(BIN)/python:
 	  || { echo "nearfar needs Python 3.11 or later; try: make PYTHON=python3.12 ..." >&2; exit 1; }
 	$(PYTHON) -m venv $(VENV)
 
-# One stamp for each extra. A pattern rule: .venv/.installed-docs installs the extra [docs].
+# One stamp for each extra. A pattern rule: .venv/.installed-docs installs the extra [docs]. Python compiles a module
+# when it is first imported; pip would compile all of them.
 $(STAMP)-%: $(PACKAGE_FILES) | $(BIN)/python
-	$(PIP) install --quiet --constraint constraints.txt --editable ".[$*]"
+	$(PIP) install --quiet --no-compile --constraint constraints.txt --editable ".[$*]"
 	@touch $@
 
 # Two installs at once into one environment would trip over each other under `make -j`.
 .NOTPARALLEL:
 
-demo: $(STAMP)-dev
+demo: $(STAMP)-demo
 	$(BIN)/python examples/demo.py
 
 test: $(STAMP)-dev
@@ -65,7 +66,7 @@ BENCHMARKS := matmul speed growth communities labelled_graphs gradient_variants 
               retrieval sampled_softmax mutual_information anchor_steps anchor_memory anchor_movielens nce_memory
 
 bench: $(STAMP)-bench
-	set -e; for name in $(BENCHMARKS); do $(BIN)/python benchmarks/$$name.py; done
+	set -e; for name in $(BENCHMARKS); do $(BIN)/python benchmarks/$$name.py $(if $(DATA),--data "$(DATA)"); done
 	$(BIN)/python benchmarks/report.py
 
 docs: $(STAMP)-docs

@@ -29,13 +29,61 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any, TypeVar
 
-ROOT = Path(__file__).parent.parent
+ROOT = Path(__file__).absolute().parent.parent
 # Trial runs go to a folder of their own, not to the committed results and pictures.
 TRIAL = os.environ.get("NEARFAR_RESULTS")
 RESULTS = Path(TRIAL) if TRIAL else ROOT / "benchmarks" / "results"
 IMAGES = Path(TRIAL) if TRIAL else ROOT / "docs" / "images"
 PAGE = Path(TRIAL) / "benchmarks.md" if TRIAL else ROOT / "docs" / "benchmarks.md"
-DATA = ROOT.parent / "shared" / "data"
+
+
+def _data_folder() -> Path:
+    """Return where data are: --data FOLDER, which is taken out of the arguments, $NEARFAR_DATA, or beside the clone.
+
+    Processes that a benchmark starts find the folder in the environment.
+    """
+    for at, word in enumerate(sys.argv):
+        name, _, folder = word.partition("=")
+        if name == "--data":
+            taken = sys.argv[at : at + 2 - bool(folder)]
+            if not (folder or taken[1:]):
+                sys.exit("--data FOLDER: where the data of the benchmarks are")
+            del sys.argv[at : at + len(taken)]
+            os.environ["NEARFAR_DATA"] = str(Path(folder or taken[1]).absolute())
+            break
+    return Path(os.environ.get("NEARFAR_DATA", ROOT.parent / "shared" / "data"))
+
+
+DATA = _data_folder()
+# What is in it, and where that comes from.
+SOURCES = {
+    "ag_news": "AG News (Zhang, Zhao & LeCun 2015): train_subset_20000.csv.xz, test.csv.xz",
+    "compositional_ambiguity": "judgements of phrases (Mitchell & Lapata 2008; Grefenstette & Sadrzadeh 2011, 2012)",
+    "fashion_mnist": "github.com/zalandoresearch/fashion-mnist: all images in one raw file, and their labels",
+    "graphs": "one folder for each graph with edges.tsv and labels.tsv, packed or not",
+    "movielens-1m": "grouplens.org/datasets/movielens/1m: ratings.tsv.xz with the header user, item, rating",
+    "pbmc68k_reduced": "scanpy.datasets.pbmc68k_reduced() as arrays: pbmc68k_reduced.npz",
+    "ptb": "Penn Treebank as prepared by Mikolov: ptb.train.txt.xz, ptb.valid.txt.xz, ptb.test.txt.xz",
+    "wiki_text8_style": "100 MB of English Wikipedia in lower case, an article a line: wiki_100M.txt.xz",
+    "word_analogy": "questions-words.txt.gz of word2vec",
+    "word_similarity": "pairs of words and a score: EN-MEN-TR-3k.txt, EN-WS-353-ALL.txt, EN-SIMLEX-999.txt, ...",
+}
+
+
+def _say_what_is_missing(kind: type[BaseException], error: BaseException, trace: Any) -> None:
+    """In place of a traceback, say which file of the data is not there and what it is."""
+    path = Path(str(getattr(error, "filename", None) or ""))
+    if not isinstance(error, FileNotFoundError) or not path.is_relative_to(DATA):
+        sys.__excepthook__(kind, error, trace)
+        return
+    folder = path.relative_to(DATA).parts[0]
+    what = SOURCES.get(folder, "not described")
+    print(f"{path} is not there. {folder}/ holds {what}.", file=sys.stderr)
+    print(f"Put it into {DATA}, or say by --data FOLDER (or $NEARFAR_DATA) where it is.", file=sys.stderr)
+
+
+if Path(sys.argv[0]).absolute().parent == ROOT / "benchmarks":
+    sys.excepthook = _say_what_is_missing
 PACKAGES = (
     "numpy",
     "scipy",

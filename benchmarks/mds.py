@@ -1,7 +1,7 @@
 """Metric stress, SSTRESS and Sammon's stress: all pairs, sampled pairs, SMACOF.
 
     python benchmarks/mds.py --sizes 2000 5000 20000
-    python benchmarks/mds.py --sizes 100000 --methods sampled --data clusters
+    python benchmarks/mds.py --sizes 100000 --methods sampled --sets clusters
 
 Each fit in a process of its own, from classical scaling, with every other parameter at its default. The stress is that
 of all pairs, computed by one NumPy code for all maps, in float64; of 100,000 points it is what the library estimates.
@@ -37,13 +37,13 @@ def main() -> None:
     parser.add_argument("--sizes", type=int, nargs="+", default=[2000, 5000, 20_000])
     parser.add_argument("--methods", nargs="+", default=["all", "sampled", "SMACOF", "scikit-learn"])
     parser.add_argument("--stresses", nargs="+", default=["metric", "sstress", "sammon"])
-    parser.add_argument("--data", choices=SETS, default="Fashion-MNIST")
+    parser.add_argument("--sets", choices=SETS, default="Fashion-MNIST")
     parser.add_argument("--limit", type=float, default=1200, help="seconds after which SMACOF ends")
     parser.add_argument("--n-jobs", type=int)
     parser.add_argument("--here", action="store_true", help="do the first of each in this process, print the record")
     args = parser.parse_args()
     if args.here:
-        record = measure(args.data, args.sizes[0], args.stresses[0], args.methods[0], args.n_jobs, args.limit)
+        record = measure(args.sets, args.sizes[0], args.stresses[0], args.methods[0], args.n_jobs, args.limit)
         print(json.dumps(record))
         return
     file = ResultFile("mds", KEYS)
@@ -54,7 +54,7 @@ def main() -> None:
                 peer = method in ("SMACOF", "scikit-learn")
                 if (peer and stress != "metric") or (method == "scikit-learn" and n > 2000):
                     continue
-                what = ["--sizes", str(n), "--stresses", stress, "--methods", method, "--data", args.data]
+                what = ["--sizes", str(n), "--stresses", stress, "--methods", method, "--sets", args.sets]
                 command = [sys.executable, __file__, "--here", *what, "--limit", str(args.limit), *jobs]
                 output = subprocess.run(command, check=True, capture_output=True, text=True).stdout
                 file.add(json.loads(output.splitlines()[-1]))

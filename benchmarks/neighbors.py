@@ -1,7 +1,7 @@
 """Nearest neighbours of all rows, at equal recall: nearfar, hnswlib and faiss, side by side.
 
-    python benchmarks/neighbors.py --data pixels components --runs 3
-    python benchmarks/neighbors.py --data components --methods "nearfar exact" "faiss flat" --runs 1
+    python benchmarks/neighbors.py --sets pixels components --runs 3
+    python benchmarks/neighbors.py --sets components --methods "nearfar exact" "faiss flat" --runs 1
     python benchmarks/neighbors.py --compile
 
 Fashion-MNIST, 70,000 images, as 784 pixels and as 50 principal components; k = 90, 2 workers. Time is that of building
@@ -138,13 +138,13 @@ def first_call(file: ResultFile) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--data", nargs="+", choices=["pixels", "components"], default=[])
+    parser.add_argument("--sets", nargs="+", choices=["pixels", "components"], default=[])
     parser.add_argument("--methods", nargs="+", default=["nearfar", "hnswlib", "faiss lists"])
     parser.add_argument("--runs", type=int, default=3)
     parser.add_argument("--compile", action="store_true")
     args = parser.parse_args()
     file = ResultFile("neighbors", KEYS)
-    for data in args.data:
+    for data in args.sets:
         measure(file, data, args.methods, args.runs)
     if args.compile:
         first_call(file)

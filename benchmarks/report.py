@@ -83,7 +83,7 @@ PAGES = (
     Page("Kernels with a parameter per point", "maps_per_point", "maps_per_point.py", maps_per_point),
     Page("From t-SNE to UMAP", "maps_noise", "maps_noise.py --contrastive PYTHON", maps_noise),
     Page("UMAP against umap-learn", "maps_umap", "maps_umap.py", maps_umap),
-    Page("Nearest-neighbour search", "neighbors", "neighbors.py --compile --data pixels components", neighbors),
+    Page("Nearest-neighbour search", "neighbors", "neighbors.py --compile --sets pixels components", neighbors),
     Page("Encoding text", "text", "text.py", text),
     Page("Skip-gram against gensim", "words", "words.py", words),
     Page("Density matrices of words", "word2dm", "word2dm.py speed --torch PYTHON", word2dm),

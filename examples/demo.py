@@ -63,7 +63,7 @@ def draw_with_names(emb: nf.Embedding, names: list[str], path: Path, **options: 
             axes.annotate(emb.ids[row], plane[row], xytext=(4, 2), textcoords="offset points", fontsize=8)
             named.append(row)
     axes.margins(x=0.15)
-    axes.figure.savefig(path)
+    axes.figure.savefig(path, dpi=150)
 
 
 def characters() -> None:

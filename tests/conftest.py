@@ -54,6 +54,14 @@ def _torch_seeded():
         torch.manual_seed(20240607)
 
 
+@pytest.fixture(autouse=True)
+def _figures_closed():
+    """Close the figures of pyplot that a test leaves open."""
+    yield
+    if "matplotlib.pyplot" in sys.modules:
+        sys.modules["matplotlib.pyplot"].close("all")
+
+
 @pytest.fixture(scope="session")
 def shared_data() -> Path:
     """The folder of public data sets beside the repository; the test is skipped where there is none."""

@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
+import re
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -779,3 +783,37 @@ def test_what_the_page_says_of_few_samples(noise: str, peaked: bool) -> None:
         best.append(s.detach().softmax(0))
     assert best[0].numpy() == pytest.approx(p.numpy(), abs=1e-4)
     assert (best[1][0] > p[0] + 0.1) if peaked else (best[1][0] < p[0] - 0.03)
+
+
+@pytest.mark.parametrize("words", [["--data", "FOLDER"], ["--data=FOLDER"]])
+def test_the_folder_of_the_data_is_an_argument_of_every_benchmark(words, tmp_path, monkeypatch) -> None:
+    import _common
+
+    monkeypatch.setenv("NEARFAR_DATA", "elsewhere")
+    given = [word.replace("FOLDER", str(tmp_path)) for word in words]
+    monkeypatch.setattr("sys.argv", ["x.py", "--seeds", "1", *given, "2"])
+    assert _common._data_folder() == tmp_path
+    assert sys.argv == ["x.py", "--seeds", "1", "2"]
+    assert os.environ["NEARFAR_DATA"] == str(tmp_path)  # for the processes that it starts
+    monkeypatch.setattr("sys.argv", ["x.py", "--data"])
+    with pytest.raises(SystemExit, match="--data FOLDER"):
+        _common._data_folder()
+
+
+def test_missing_data_are_told_with_what_they_are(tmp_path) -> None:
+    script = ROOT / "benchmarks" / "warm_start.py"
+    run = [sys.executable, str(script), "--data", str(tmp_path)]
+    found = subprocess.run(run, capture_output=True, text=True, env={**os.environ, "NEARFAR_RESULTS": str(tmp_path)})
+    assert found.returncode == 1
+    first, second = found.stderr.splitlines()
+    assert first.startswith(f"{tmp_path / 'wiki_text8_style'}")
+    assert "is not there. wiki_text8_style/ holds 100 MB of English" in first
+    assert second.startswith(f"Put it into {tmp_path}, or say by --data FOLDER")
+
+
+def test_every_set_of_data_is_described() -> None:
+    from _common import SOURCES
+
+    text = "".join(path.read_text() for path in (ROOT / "benchmarks").glob("*.py"))
+    used = set(re.findall(r"DATA / \"([^\"]+)\"", text))
+    assert used == set(SOURCES)

@@ -188,6 +188,26 @@ class TestConvertAndInfo:
         assert err.count("\n") == 1
         assert list(nf.Embedding.load(tmp_path / "x.vec")) == ["a", "b"]
 
+    @pytest.mark.parametrize("suffix", ["safetensors", "vec", "npz"])
+    def test_one_side_of_two(self, run, fails, stored, tmp_path, suffix):
+        sides = {"vectors": ["ann", "bob", 17, "nil"], "context": ["up", "diagonal"]}
+        for side, ids in sides.items():
+            out = tmp_path / f"{side}.{suffix}"
+            assert run("convert", stored, out, "--side", side) == (0, "", "")
+            emb = nf.Embedding.load(out)
+            assert list(emb) == (list(map(str, ids)) if suffix == "vec" else ids)
+            assert emb.context_ids is None
+            options = ("--n-anchors", 2, "--nnz-per-row", 2, "--side", side, "--json")
+            assert json.loads(run("compress", stored, "-o", tmp_path / "c.safetensors", *options)[1])["n"] == len(ids)
+        assert "two-sided" in fails("convert", out, tmp_path / "x.npz", "--side", "context")
+
+    def test_compress_keeps_both_sides(self, run, stored, tmp_path):
+        out = tmp_path / "small.safetensors"
+        args = ("compress", stored, "-o", out, "--n-anchors", 3, "--nnz-per-row", 3, "--random-state", 0)
+        assert "4 vectors and 2 of the other side of 2, 3 anchors" in run(*args)[2]
+        assert run("similar", out, "17", "--context", "--topn", 1)[1].split() == ["up", "1.0000"]
+        assert "n_context\t2" in run("info", out)[1]
+
     def test_convert_by_named_formats(self, run, tmp_path):
         (tmp_path / "x.dat").write_text("1 2\nann 1 2\n")
         args = ("convert", tmp_path / "x.dat", tmp_path / "y.dat", "--from", "word2vec-text", "--to", "word2vec-binary")
@@ -302,6 +322,42 @@ class TestEmbed:
         assert emb.parameters["weight"] is False
         plain = nf.Relation.from_edges([("a", "b"), ("b", "c"), ("c", "a")]).random_walk(3)
         assert nf.EDRep(2, random_state=0).fit(plain).vectors_.equals(emb)
+
+    def test_columns_that_were_read_and_left_out(self, run, fails, tmp_path):
+        edges, out = tmp_path / "e.csv", tmp_path / "x.safetensors"
+        edges.write_text("id,person,friend,since\n1,a,b,2009\n2,b,c,2010\n3,c,a,2011\n")
+        args = ("embed", edges, "-o", out, "--n-components", 2, "--random-state", 0)
+        message = fails(*args)
+        assert (
+            "--columns must be given where the source would be row numbers; got column 'id' (1, 2, 3, ...)" in message
+        )
+        assert "Name the source and the target by --columns, two of 'id', 'person', 'friend', 'since'." in message
+        code, _, err = run(*args, "--columns", "person,friend")
+        assert (code, err.count("\n")) == (0, 1)
+        assert ", columns 'person' -> 'friend' without weight, not 'id', 'since', " in err
+        assert nf.Embedding.load(out).parameters["columns"] == ["person", "friend"]
+        summary = json.loads(run(*args, "--columns", "1,2,3", "--json")[1])
+        taken = {"source": "person", "target": "friend", "weight": "since", "left_out": ["id"]}
+        assert summary["relation"]["columns"] == taken
+        assert "--source must be left out" in fails(*args, "--columns", "1,2", "--source", 1)
+        assert "--columns must be two or three names" in fails(*args, "--columns", "1")
+
+    def test_warnings_name_the_options(self, run, tmp_path):
+        edges, out = tmp_path / "e.csv", tmp_path / "x.safetensors"
+        edges.write_text("user,item,rating\n1,1,5\n1,2,3\n2,1,4\n")
+        args = ("embed", edges, "-o", out, "--n-components", 2, "-q")
+        code, _, err = run(*args)
+        assert (code, err.count("\n")) == (0, 1)
+        assert err.startswith("nearfar: warning: Relation.from_edges: columns 'user' and 'item' are of two kinds")
+        assert "Pass --bipartite to keep them apart, or --no-bipartite." in err
+        assert run(*args, "--no-bipartite") == (0, "", "")
+        assert nf.Embedding.load(out).context_vectors is None
+        assert run(*args, "--bipartite") == (0, "", "")
+        assert nf.Embedding.load(out).context_ids.to_list() == [1, 2]
+        edges.write_text("20 1 3\n20 2 1\n40 3 2\n60 2 3\n")
+        code, _, err = run(*args)
+        assert "column 0 (20, 20, 40, ...) looks like times, and was read as the source. Name the" in err
+        assert run(*args, "--columns", "1,2") == (0, "", "")
 
     def test_comments(self, run, fails, tmp_path):
         edges = tmp_path / "e.csv"
@@ -537,10 +593,12 @@ class TestMap:
             raise KeyboardInterrupt
 
         monkeypatch.setattr(getattr(nf, recipe), "fit", fit)
-        assert run("map", vectors, "-o", tmp_path / "map.npz", "--method", method, *self.SMALL, "-q")[0] == 130
+        options = self.SMALL if method != "mds" else self.SMALL[2:]
+        assert run("map", vectors, "-o", tmp_path / "map.npz", "--method", method, *options, "-q")[0] == 130
         (made,) = seen
         assert type(made) is getattr(nf, recipe)
-        assert (made.perplexity, made.max_iter, made.random_state, made.n_jobs) == (5, 20, 1, 1)
+        assert (made.max_iter, made.random_state, made.n_jobs) == (20, 1, 1)
+        assert method == "mds" or made.perplexity == 5
 
     def test_json(self, run, vectors, tmp_path):
         code, out, _ = run("map", vectors, "-o", tmp_path / "m.tsv", *self.SMALL, "--json")
@@ -564,4 +622,83 @@ class TestMap:
         assert "--max-iter must be" in fails("map", vectors, "-o", out, "--max-iter", 0)
         assert "--metric must be" in fails("map", vectors, "-o", out, "--metric", "distance")
         assert "nowhere.vec" in fails("map", tmp_path / "nowhere.vec", "-o", out)
+        assert "--perplexity is not for --method mds" in fails(
+            "map", vectors, "-o", out, "--method", "mds", *self.SMALL
+        )
+        assert "are for a table of numbers" in fails("map", vectors, "-o", out, "--labels", "species")
         assert not out.exists()
+
+    TABLE = "name;height;width;kind;age\n" + "".join(
+        f"p{k};{np.sin(k):.6f};{np.cos(k * k):.6f};{'ab'[k % 2]};{k / 4}\n" for k in range(30)
+    )
+
+    @pytest.mark.parametrize("method", ["tsne", "mds"])
+    def test_a_table_of_numbers(self, run, tmp_path, method):
+        table, out, picture = tmp_path / "t.csv.gz", tmp_path / "map.npz", tmp_path / "map.svg"
+        table.write_bytes(gzip.compress(self.TABLE.encode()))
+        options = self.SMALL if method == "tsne" else self.SMALL[2:]
+        args = ("map", table, "-o", out, "--plot", picture, "--labels", "kind", "--method", method, *options)
+        code, _, err = run(*args)
+        assert (code, err.count("\n")) == (0, 1)
+        assert ", numbers 3, names 'name', labels 'kind', " in err
+        drawn = nf.Embedding.load(out)
+        assert drawn.ids.to_list() == [f"p{k}" for k in range(30)]
+        X = np.array([[float(row.split(";")[k]) for k in (1, 2, 4)] for row in self.TABLE.splitlines()[1:]])
+        recipe = nf.TSNE(perplexity=5, max_iter=20, random_state=1) if method == "tsne" else nf.MDS(max_iter=20)
+        np.testing.assert_array_equal(drawn.vectors, recipe.fit(X).embedding_)
+        assert "<!-- a -->" in picture.read_text()  # the legend
+        facts = json.loads(run(*args, "--json")[1])
+        assert (facts["numbers"], facts["names"], facts["labels"]) == (3, "'name'", "'kind'")
+        assert "perplexity" in facts["parameters"] or method == "mds"
+
+    def test_tables_of_other_forms(self, run, fails, tmp_path):
+        def drawn(text, *options):
+            (tmp_path / "t.csv").write_text(text)
+            frames = ("--frames", tmp_path / "f.png")
+            assert (
+                run("map", tmp_path / "t.csv", "-o", tmp_path / "m.npz", *frames, *self.SMALL, "-q", *options)[0] == 0
+            )
+            return nf.Embedding.load(tmp_path / "m.npz")
+
+        rows = [f"{k},{np.sin(k):.6f},{np.cos(k * k):.6f},{k % 3}" for k in range(20)]
+        bare = "\n".join(row.split(",", 1)[1].rsplit(",", 1)[0] for row in rows)
+        plain = drawn(bare)
+        assert plain.ids.to_list() == list(range(20))
+        for text, options in (
+            ("\ufeffid, x ,y,label\r\n" + "\r\n".join(rows) + "\r\n\r\n", ()),
+            ("\n".join(rows), ("--names", "0", "--labels", "3")),
+            ("k,2019,y,age\n" + "\n".join(row + ".5" for row in rows), ("--names", "k", "--labels", "age")),
+        ):
+            assert drawn(text, *options).equals(plain)
+        twice = "\n".join(row + ",1" for row in rows)
+        assert not drawn("id,x,y,label,more\n" + twice, "--labels", "more").equals(plain)  # label counts as a number
+
+        def message(text, *options):
+            (tmp_path / "t.csv").write_bytes(text.encode("latin-1"))
+            return fails("map", tmp_path / "t.csv", "-o", tmp_path / "n.npz", *options)
+
+        got = message("x,y,kind\n1,2,a\n3,4,b\n")
+        assert "every field must be a number; got 'a' in column 'kind' on line 2" in got
+        assert "given by --names and --labels; there are 'x', 'y', 'kind'" in got
+        assert "--labels must be one of 'x', 'y'; got 'z'" in message("x,y\n1,2\n", "--labels", "z")
+        assert "--names must be a position from 0 to 1; got '2'" in message("1,2\n1,2\n", "--names", "2")
+        assert "every line must be of 2 fields, as the first one; got 3 on line 3" in message("x,y\n1,2\n1,2,3\n")
+        assert "at least one row of numbers; got none" in message("\n")
+        assert "text in UTF-8" in message("x,\xe9\n1,2\n")
+        assert "distinct" in message("a,x,y\n1,2,3\n1,3,4\n", "--names", "a")
+        assert "--side is for a file of vectors" in message("x,y\n1,2\n", "--side", "context")
+        assert "nowhere.csv" in fails("map", tmp_path / "nowhere.csv", "-o", tmp_path / "n.npz")
+
+
+def test_map_of_either_side(tmp_path, capsys):
+    rng = np.random.default_rng(0)
+    X, Y = rng.normal(size=(30, 4)), rng.normal(size=(20, 4))
+    items = [f"item {k}" for k in range(20)]
+    nf.Embedding(X, context_vectors=Y, context_ids=items).save(tmp_path / "x.npz")
+    args = ["map", str(tmp_path / "x.npz"), "-o", str(tmp_path / "m.npz"), "--perplexity", "5", "--max-iter", "5"]
+    assert main(args) == 0
+    assert "map of 30 vectors, cost " in (said := capsys.readouterr().err)
+    assert "(of 20 on the other side: --side context)" in said
+    assert main([*args, "--side", "context"]) == 0
+    assert nf.Embedding.load(tmp_path / "m.npz").ids.to_list() == items
+    assert "other side" not in capsys.readouterr().err

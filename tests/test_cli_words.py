@@ -202,3 +202,38 @@ def test_what_is_refused(tmp_path, text, capsys, monkeypatch, arguments, message
     assert message in error
     assert error.count("\n") == 1
     assert not (tmp_path / "out.npz").exists()
+
+
+def test_words_without_their_punctuation(tmp_path, capsys):
+    text, output = tmp_path / "novel.txt", tmp_path / "words.safetensors"
+    text.write_text("The sea, the ship. The Sea! #one\n" * 8)
+    args = ["words", "train", str(text), "-o", str(output), *OPTIONS, "--min-count", "2"]
+    assert main([*args]) == 0
+    assert ", 3 words end in punctuation (--tokenizer words leaves it out)" in capsys.readouterr().err
+    assert main([*args, "--tokenizer", "words", "--lowercase"]) == 0
+    assert "punctuation" not in capsys.readouterr().err
+    assert sorted(nf.Embedding.load(output)) == ["one", "sea", "ship", "the"]
+    assert main([*args, "--token-pattern", r"#?\w+", "-q"]) == 0
+    assert sorted(nf.Embedding.load(output)) == ["#one", "Sea", "The", "sea", "ship", "the"]
+    assert main([*args, "--token-pattern", "(a"]) == 2
+    assert "--token-pattern must be a regular expression; got '(a': missing )" in capsys.readouterr().err
+    assert main([*args, "--token-pattern", "a", "--tokenizer", "words"]) == 2
+    assert "exclude each other" in capsys.readouterr().err
+    assert main([*args, "--token-pattern", "(a)(b)"]) == 2
+    assert "one group at most" in capsys.readouterr().err
+
+
+def test_tables_name_their_columns_on_demand(tmp_path, capsys):
+    vectors, pairs = tmp_path / "x.npz", tmp_path / "pairs.tsv"
+    nf.Embedding([[1.0, 0], [0.9, 0.1], [0.5, 0.5], [0, 1]], ["a", "b", "c", "d"]).save(vectors)
+    pairs.write_text("a\tb\t9\na\tc\t5\na\td\t1\n")
+    commands = {
+        "id\tcosine": ["similar", str(vectors), "a"],
+        "fact\tvalue": ["info", str(vectors)],
+        "file\tscore\tvalue\tinterval\tcovered\tof": ["words", "evaluate", str(vectors), "--similarity", str(pairs)],
+    }
+    for names, command in commands.items():
+        assert main(command) == 0
+        plain = capsys.readouterr().out
+        assert main([*command, "--header"]) == 0
+        assert capsys.readouterr().out == f"{names}\n{plain}"

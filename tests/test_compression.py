@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import pickle
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -14,9 +16,12 @@ from sklearn.linear_model import orthogonal_mp_gram
 
 import nearfar as nf
 from nearfar.cli import main
-from nearfar.errors import InputError
+from nearfar.embedding.files import Content, mixtures
+from nearfar.errors import FileFormatError, InputError
 from nearfar.tables import compress as compression
 from nearfar.tables.compress import code_rows
+
+SIDES = ("vectors", "ids", "context_vectors", "context_ids")
 
 
 def unit(rows):
@@ -237,6 +242,65 @@ def test_bad_input(arguments, named):
     given_well = {"vectors": np.ones((10, 3)), "n_anchors": 4, "nnz_per_row": 2}
     with pytest.raises(InputError, match=rf"^compress: {named} must be "):
         nf.compress(**{**given_well, **arguments})
+
+
+# -- two sides --------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def two_sided(rng):
+    X, Y = rng.normal(size=(40, 6)), rng.normal(size=(25, 6))
+    ids, items = [f"u{i}" for i in range(40)], [f"i{i}" for i in range(25)]
+    return nf.Embedding(X, ids, context_vectors=Y, context_ids=items, parameters={"estimator": "EDRep"})
+
+
+@pytest.mark.parametrize("int8", [False, True])
+def test_both_sides_are_kept_as_the_rows_of_one_matrix_are(two_sided, tmp_path, int8):
+    whole = nf.compress(np.vstack([two_sided.vectors, two_sided.context_vectors]), 12, 3, random_state=0)
+    small = nf.compress(two_sided, 12, 3, random_state=0)
+    assert small.parameters["error_curve"] == whole.parameters["error_curve"]
+    whole, small = (made.to_int8() if int8 else made for made in (whole, small))
+    assert_array_equal(np.vstack([small.vectors, small.context_vectors]), whole.vectors)
+    assert (small.nnz, small.n_parameters) == (whole.nnz, whole.n_parameters)
+    assert small.nbytes <= whole.nbytes + 8
+    assert small.parameters.get("int8_error") == whole.parameters.get("int8_error")
+    assert list(small.ids) == list(two_sided.ids)
+    assert list(small.context_ids) == list(small.context.ids) == list(two_sided.context_ids)
+    assert small.context.explain("i3") == whole.explain(43)
+    assert small.context.most_similar("i3")[0][0] in two_sided.context_ids
+    small.save(tmp_path / "small.safetensors")
+    small.save(tmp_path / "small.npz")
+    loaded = nf.Embedding.load(tmp_path / "small.safetensors")
+    assert loaded.equals(small)
+    assert small.equals(loaded)
+    assert nf.Embedding.load(tmp_path / "small.npz").equals(small)
+    assert loaded.context.explain("i3") == small.context.explain("i3")
+    assert not small.equals(small.side("vectors"))
+    assert not small.side("vectors").equals(small)
+    assert pickle.loads(pickle.dumps(small)).equals(small)
+    assert len(small.subset(["u3"]).context_ids) == 25
+
+
+def test_two_sides_with_the_same_ids_share_them(rng, tmp_path):
+    emb = nf.Embedding(rng.normal(size=(20, 4)), context_vectors=rng.normal(size=(20, 4)))
+    small = nf.compress(emb, 8, 2, random_state=0)
+    small.save(tmp_path / "small.safetensors")
+    loaded = nf.AnchoredEmbedding.load(tmp_path / "small.safetensors")
+    assert loaded.equals(small)
+    assert loaded.context_ids == loaded.ids == emb.ids
+    made = nf.AnchoredEmbedding(small.weights, small.anchors, context_weights=small.context.weights)
+    assert made.equals(small)
+    with pytest.raises(InputError, match="context_ids must be given with context_weights only"):
+        nf.AnchoredEmbedding(small.weights, small.anchors, context_ids=["a"])
+
+
+@pytest.mark.parametrize("below", ["66", "-1", "x", "9" * 30, "24"])
+def test_a_file_whose_other_side_does_not_fit(two_sided, below):
+    content = Content(*(getattr(nf.compress(two_sided, 12, 3, random_state=0), f"_{name}") for name in SIDES))
+    arrays, metadata = mixtures.to_arrays(content)
+    assert len(mixtures.from_arrays(Path("x"), arrays, metadata).context_ids) == 25
+    with pytest.raises(FileFormatError):
+        mixtures.from_arrays(Path("x"), arrays, metadata | {"context_rows": below})
 
 
 # -- the command line -------------------------------------------------------------------------------------------------

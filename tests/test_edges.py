@@ -19,6 +19,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import nearfar as nf
+from nearfar.errors import NearfarWarning
 from nearfar.relations import kernels
 from nearfar.relations.edges import is_directed, read_edges
 
@@ -128,10 +129,13 @@ def test_integers_reach_the_ends_of_64_bits():
 
 def test_columns_by_name_and_position():
     text = "when,who,whom,times\n1,a,b,5\n2,b,c,7\n"
-    assert listed(from_text(text, source="who", target="whom")) == [("a", "b"), ("b", "c")]
+    assert listed(from_text(text, source="who", target="whom")) == [("a", "b", 5), ("b", "c", 7)]
+    assert listed(from_text(text, source="who", target="whom", weight=False)) == [("a", "b"), ("b", "c")]
     assert listed(from_text(text, source="whom", target="who", weight="times")) == [("b", "a", 5), ("c", "b", 7)]
     assert listed(from_text(text, source=1, target=2, weight=0)) == [("a", "b", 1), ("b", "c", 2)]
-    assert listed(from_text(text, source="who")) == [("a", "1"), ("b", "2")]
+    with pytest.raises(ValueError, match="columns must be given where the target would be times; got column 'when'"):
+        from_text(text, source="who")
+    assert listed(from_text(text, target="who", source="when")) == [("1", "a", 5), ("2", "b", 7)]
     assert listed(from_text("1,a,b\n2,b,c\n", source=2, target=1, weight=0, header=False)) == [
         ("b", "a", 1),
         ("c", "b", 2),
@@ -417,6 +421,7 @@ LONG = "".join(f"{k},{k + 1},1.5\n" for k in range(1, 400))  # the odd line come
         (bz2.compress(LONG.encode())[:-5], "a complete bzip2 file"),
         (b"PK\3\4rest", "plain text, gzip, xz, bzip2 or zstandard; got a zip archive"),
         (b"PAR1rest", "recognised by the ending .parquet"),
+        (b"\x89HDF\r\n\x1a\nrest", "got an HDF5 file: the open file. Of .h5ad, pass anndata.read_h5ad"),
     ],
 )
 @pytest.mark.parametrize("chunk_size", [100, 1 << 24])
@@ -724,3 +729,306 @@ def test_real_graphs_agree_with_pandas(name):
 def test_a_third_column_of_which_some_are_numbers_is_never_dropped_silently(text, line):
     with pytest.raises(nf.errors.DataError, match=f"line {line}"):
         read_edges(io.StringIO(text))
+
+
+# --- which columns are read ------------------------------------------------------------------------------------------
+
+RATINGS = {"user": ["u1", "u2", "u1"], "film": ["f1", "f1", "f2"], "rating": [5, 3, 4]}
+
+
+def as_csv(table):
+    return io.StringIO(pd.DataFrame(table).to_csv(index=False))
+
+
+def as_parquet(table, folder):
+    pq.write_table(pa.table(table), folder / "table.parquet")
+    return folder / "table.parquet"
+
+
+@pytest.mark.parametrize("make", [as_csv, pd.DataFrame, pl.DataFrame, pl.LazyFrame, pa.table, "parquet"])
+@pytest.mark.parametrize("more", [{}, {"timestamp": [10**9, 10**9 + 5, 10**9 + 9]}, {"when": ["2020-01-01"] * 3}])
+def test_a_third_column_of_numbers_is_the_weight_with_or_without_a_header(make, more, tmp_path):
+    table = RATINGS | more
+    edges = as_parquet(table, tmp_path) if make == "parquet" else make(table)
+    rel = nf.Relation.from_edges(edges, bipartite=True)
+    assert rel.neighbors("u1") == [("f1", 5.0), ("f2", 4.0)]
+    taken = {"source": "user", "target": "film", "weight": "rating", "left_out": list(more)}
+    assert rel.describe()["columns"] == rel.normalized().describe()["columns"] == taken
+    assert "of columns 'user' -> 'film' with weight 'rating'" in repr(rel)
+    assert repr(rel).endswith(f", not '{next(iter(more))}'>" if more else "'rating'>")
+
+
+def test_columns_that_are_no_weights(tmp_path):
+    no_weight = {"a": ["x", "y"], "b": ["y", "z"]}
+    for third in (
+        {"since": [2009, 2011]},
+        {"id": [7, 8]},
+        {"note": ["p", "q"], "k": [1, 2]},
+        {"m": [1, 2], "n": [3, 4]},
+    ):
+        rel = nf.Relation.from_edges(as_csv(no_weight | third), storage=tmp_path / "stored")
+        assert rel.neighbors("x") == [("y", 1.0)]
+        assert rel.describe()["columns"] == {"source": "a", "target": "b", "weight": None, "left_out": list(third)}
+        assert "without weight, not '" in repr(rel)
+    assert nf.Relation.from_edges(io.StringIO("s,t,w\n1,2,5\n")).neighbors(1) == [(2, 5.0)]
+    unnamed = nf.Relation.from_edges(io.StringIO("5 3 2 9\n3 7 1 9\n"))
+    assert unnamed.describe()["columns"]["left_out"] == [2, 3]
+    with pytest.warns(NearfarWarning, match="column 2 .*looks like times, and was read as the weight"):
+        nf.Relation.from_edges(io.StringIO("5 3 1385982020\n3 7 1385982040\n"))
+
+
+def test_a_rating_before_a_time_is_the_weight_without_a_header_too(tmp_path):
+    lines = "196\t242\t3\t881250949\n186\t302\t4\t891717742\n"  # as in MovieLens
+    table = pd.read_csv(io.StringIO(lines), sep="\t", header=None)
+    named = as_parquet({f"c{k}": table[k] for k in table}, tmp_path)
+    for edges in (io.StringIO(lines), table, named):
+        rel = nf.Relation.from_edges(edges, bipartite=True)
+        assert rel.neighbors(186) == [(302, 4.0)]
+        assert [str(column)[-1] for column in rel.describe()["columns"]["left_out"]] == ["3"]
+    others = io.StringIO(lines.replace("881250949", "7"))
+    assert nf.Relation.from_edges(others).describe()["columns"]["left_out"] == [2, 3]
+
+
+def test_columns_at_once():
+    table = {"id": [1, 2], "person": ["a", "b"], "friend": ["b", "c"], "since": [2009, 2011]}
+    for edges in (as_csv(table), pd.DataFrame(table)):
+        rel = nf.Relation.from_edges(edges, columns=("person", "friend"))
+        assert rel.row_ids.to_list() == ["a", "b", "c"]
+        assert rel.describe()["columns"]["left_out"] == ["id", "since"]
+    assert nf.Relation.from_edges(as_csv(table), columns=(1, 2, 3)).neighbors("a") == [("b", 2009.0)]
+    meant = nf.Relation.from_edges(as_csv(table), columns=["id", "person"], weight=False)
+    assert meant.neighbors("1") == [("a", 1.0)]
+    for columns in ("person", ("person",), ("id", "person", "friend", "since"), 3, {"person", "friend"}):
+        with pytest.raises(ValueError, match="columns must be two or three names or positions"):
+            nf.Relation.from_edges(as_csv(table), columns=columns)
+    with pytest.raises(ValueError, match="source must be left out where columns names it"):
+        nf.Relation.from_edges(as_csv(table), columns=("person", "friend"), source="person")
+    with pytest.raises(ValueError, match="source must be left out for an iterable of tuples"):
+        nf.Relation.from_edges([("a", "b")], columns=(0, 1))
+
+
+TIMES = "\n".join(f"{20 * (k // 3) + 20} {k % 7} {(k + 3) % 9}" for k in range(12))
+ROWS = "\n".join(f"{k} {k % 7} {(k + 3) % 9}" for k in range(12))
+
+
+@pytest.mark.parametrize(
+    ("text", "what"),
+    [
+        ("timestamp,i,j\n20,4,7\n20,7,1\n", "times"),
+        ("Start time;i;j\n20;4;7\n", "times"),
+        ("2020-01-31 10:00,a,b\n2020-01-31 10:00,b,c\n", "times"),
+        ("31.12.2020\ta\tb\n1.2.2021\tb\tc\n", "times"),
+        ("a,2020-01-31,b\nb,2020-02-01,c\n", "times"),
+        ("t,i,j\n1,4,7\n1,7,4\n", "times"),
+        ("id,person,friend,since\n1,a,b,2009\n2,b,c,2011\n", "row numbers"),
+        ("Unnamed: 0,person,friend\n0,5,7\n1,7,9\n", "row numbers"),
+    ],
+)
+def test_times_and_row_numbers_are_refused_by_name(text, what):
+    for frame in (False, True):
+        edges = pd.read_csv(io.StringIO(text), sep=None, engine="python", parse_dates=False) if frame else text
+        if frame and (text[0].isdecimal() or text.startswith("a,")):
+            continue
+        with pytest.raises(ValueError, match=f"columns must be given where the .* would be {what}; got column"):
+            nf.Relation.from_edges(edges if frame else io.StringIO(text))
+    nf.Relation.from_edges(io.StringIO(text), columns=(1, 2), weight=False)
+    nf.Relation.from_edges(io.StringIO(text), columns=(0, 1), weight=False)
+
+
+@pytest.mark.parametrize(
+    ("text", "what"),
+    [
+        (TIMES, "times"),
+        (ROWS, "row numbers or times"),
+        ("1385982020 454 640\n1385982020 1 939\n1385982040 640 258\n", "times"),
+        ("1385982020 ann bob\n1385982020 cem eve\n1385982040 ann eve\n", "times"),
+        ("1 ann bob\n1 bob cem\n2 ann cem\n", "times"),
+        ("901 5 7\n901 7 8\n905 8 5\n", "times"),
+    ],
+)
+def test_times_and_row_numbers_are_told_by_values(text, what):
+    table = pd.read_csv(io.StringIO(text), sep=" ", header=None)
+    inputs = [io.StringIO(text), table, table.set_axis(list("abc"), axis=1)]
+    inputs += [] if table[1].dtype == object or not pd.api.types.is_numeric_dtype(table[1]) else [table.to_numpy()]
+    for edges in inputs:
+        with pytest.warns(NearfarWarning, match=rf"column .* looks like {what}, and was read as the source\. Name the"):
+            nf.Relation.from_edges(edges)
+    for edges in inputs[1:]:
+        nf.Relation.from_edges(edges, source=1, target=2) if edges is not inputs[2] else None
+
+
+rng = np.random.default_rng(0)
+SORTED = np.unique(rng.integers(1, 40, size=(150, 2)), axis=0)
+
+
+@pytest.mark.parametrize(
+    "table",
+    [
+        SORTED,  # sorted by source, as most lists of edges are
+        np.column_stack([SORTED, rng.integers(1, 6, len(SORTED))]),
+        np.column_stack([SORTED, rng.integers(1, 60, len(SORTED))]),
+        np.column_stack([np.add(SORTED, [10**6, 0]), rng.integers(1, 6, len(SORTED))]),  # users and items
+        np.column_stack([SORTED + 10**9, rng.integers(1, 9, len(SORTED))]),  # long ids
+        np.column_stack([np.arange(2, 80), np.arange(2, 80) // 2, rng.integers(1, 3, 78)]),  # a tree
+        [(1, 2, 5), (2, 3, 4), (3, 1, 2)],
+        [(10, 20, 3), (10, 30, 4), (20, 30, 1)],
+        [("ann", "bob", 2), ("bob", "cem", 1)],
+        [("id", "parent", "weight"), (1, 0, 2), (2, 0, 2), (3, 1, 4)],
+        [("id", "friend", "since"), (1, 2, 2009), (1, 3, 2010), (2, 3, 2010)],
+        [("id", "friend"), (1, 2), (2, 3), (3, 4)],
+        [("s", "t", "w"), (1, 2, 0.5), (2, 3, 1)],
+        [("author", "id", "year"), (7, 1, 1990), (7, 2, 1991), (5, 3, 1991)],
+        [("time", "place"), (1, 2), (2, 3), (3, 4)],
+    ],
+)
+def test_ordinary_lists_are_read_without_a_word(table):
+    rows = [" ".join(map(str, row)) for row in (table.tolist() if isinstance(table, np.ndarray) else table)]
+    assert nf.Relation.from_edges(io.StringIO("\n".join(rows) + "\n"), bipartite=False).nnz
+    if isinstance(table, np.ndarray):
+        assert nf.Relation.from_edges(table, bipartite=False).nnz
+
+
+@pytest.mark.parametrize("name", sorted(path.name for path in (DATA.parent / "sociopatterns").glob("*.gz")))
+def test_real_contacts_are_told(name):
+    with pytest.warns(NearfarWarning, match="column 0 .* looks like .*times") as told:
+        nf.Relation.from_edges(DATA.parent / "sociopatterns" / name)
+    assert len(told) == 1
+    assert told[0].filename == __file__
+
+
+def test_an_empty_parquet_file_has_no_edges(tmp_path):
+    path = as_parquet({"a": pa.array([], pa.int64()), "b": pa.array([], pa.int64()), "c": []}, tmp_path)
+    with pytest.raises(ValueError, match="at least one edge"):
+        nf.Relation.from_edges(path)
+
+
+# --- two kinds of objects ---------------------------------------------------------------------------------------------
+
+KINDS = [
+    "user,item",
+    "userId,movieId",
+    "Customer_ID,Products",
+    "paper,author",
+    "reader name,book name",
+    "song,listener",
+]
+
+
+@pytest.mark.parametrize("header", KINDS)
+@pytest.mark.parametrize("make", [io.StringIO, lambda text: pd.read_csv(io.StringIO(text))])
+def test_names_of_two_kinds_are_told(header, make):
+    text = header + ",rating\n1,1,5\n1,2,3\n2,1,4\n"
+    names = " and ".join(map(repr, header.split(",")))
+    with pytest.warns(NearfarWarning, match=f"columns {names} are of two kinds by their names.*Pass bipartite=True"):
+        assert nf.Relation.from_edges(make(text)).shape == (2, 2)
+    for bipartite in (True, False):
+        nf.Relation.from_edges(make(text), bipartite=bipartite)
+
+
+@pytest.mark.parametrize(
+    "header", ["from,to", "person,friend", "user,follower", "item,other item", "word,context", "a,b"]
+)
+def test_names_of_one_kind_are_read_without_a_word(header):
+    nf.Relation.from_edges(io.StringIO(header + "\n1,1\n1,2\n2,1\n"))
+
+
+def test_ids_that_are_sources_or_targets_only_are_told(tmp_path):
+    rng = np.random.default_rng(0)
+    likes = np.add(rng.integers(0, 30, size=(200, 2)), [0, 100])
+    texts = [(f"u{i}", f"v{j}") for i, j in likes.tolist()]
+    lines = io.StringIO("\n".join(f"{u}\t{v}" for u, v in texts))
+    for edges in (likes, texts, lines, pl.DataFrame(likes, schema=["a", "b"])):
+        with pytest.warns(NearfarWarning, match="no id is both a source and a target.*Pass bipartite=True for two"):
+            nf.Relation.from_edges(edges, directed=True, storage=tmp_path / "stored")
+    nf.Relation.from_edges(likes, bipartite=True)
+    nf.Relation.from_edges(likes, bipartite=False)
+    nf.Relation.from_edges(likes[:90])  # too few to tell
+    nf.Relation.from_edges(np.vstack([likes, [[100, 0]]]))  # one that is both
+    nf.Relation.from_edges(nx.Graph(likes.tolist()))  # a graph says what it is
+    nf.Relation.from_edges(np.column_stack([np.zeros(200, int), np.arange(1, 201)]))  # a star
+
+
+# --- graphs of other libraries ----------------------------------------------------------------------------------------
+
+
+class Data:
+    """What a graph of PyTorch Geometric shows of itself."""
+
+    def __init__(self, num_nodes, **attributes):
+        vars(self).update(attributes, num_nodes=num_nodes)
+
+
+def test_graphs_of_pytorch_geometric():
+    torch = pytest.importorskip("torch")
+    both = torch.tensor([[2, 0, 0, 4], [0, 2, 4, 0]])  # two edges, each in both directions; 1 and 3 are isolated
+    weight = torch.tensor([0.5, 0.5, 2.0, 2.0])
+    rel = nf.Relation.from_edges(Data(5, edge_index=both))
+    assert rel.row_ids.to_list() == [0, 1, 2, 3, 4]
+    assert rel.describe()["isolates"] == 2
+    assert rel.to_scipy().toarray()[0].tolist() == [0, 0, 1, 0, 1]  # not twice
+    weighted = Data(5, edge_index=both, edge_weight=weight, edge_attr=weight[:, None] * 2, x=torch.ones(5, 3))
+    assert nf.Relation.from_edges(weighted).neighbors(0) == [(4, 2.0), (2, 0.5)]
+    assert nf.Relation.from_edges(weighted, weight="edge_attr").neighbors(0) == [(4, 4.0), (2, 1.0)]
+    assert nf.Relation.from_edges(weighted, weight=False).neighbors(0) == [(2, 1.0), (4, 1.0)]
+    assert rel.operator.is_undirected
+    assert not nf.Relation.from_edges(both[:, :3]).operator.is_undirected
+    alone = nf.Relation.from_edges(both)
+    assert alone.row_ids.to_list() == [2, 0, 4]
+    assert nf.Relation.from_edges(both[:, :1], directed=False).nnz == 2
+    assert nf.Relation.from_edges(both, bipartite=True).shape == (3, 3)
+    for bad, message in (
+        (both.T, r"an edge_index of integers, shape \(2, n_edges\), if it is a tensor; got int64, shape \(4, 2\)"),
+        (torch.ones(2, 2), "got float32"),
+        (Data(5, edge_index=both[0]), r"shape \(4,\)"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            nf.Relation.from_edges(bad)
+    for name in ("edge_attr", "x"):
+        with pytest.raises(ValueError, match=r"weight must be an attribute of shape \(4,\), one number for each edge"):
+            nf.Relation.from_edges(Data(5, edge_index=both, x=torch.ones(5, 3)), weight=name)
+    with pytest.raises(ValueError, match="source must be left out for an edge_index"):
+        nf.Relation.from_edges(both, columns=(0, 1))
+
+
+def test_an_array_that_lies_on_its_side():
+    with pytest.raises(ValueError, match=r"got shape \(2, 7\)\. One edge is one row: pass edges\.T"):
+        nf.Relation.from_edges(np.ones((2, 7), int))
+
+
+class Cells:
+    """What AnnData shows of itself."""
+
+    shape = (3, 2)
+
+    def __init__(self, **obsp):
+        self.obsp, self.obs_names = obsp, pd.Index(["AAC", "AAG", "ACT"])
+
+
+def test_neighbours_in_anndata():
+    near = scipy.sparse.csr_matrix([[0, 1, 0.5], [1, 0, 0], [0.5, 0, 0]])
+    cells = Cells(connectivities=near, distances=near)
+    rel = nf.Relation.from_matrix(cells)
+    assert rel.neighbors("AAC") == [("AAG", 1.0), ("ACT", 0.5)]
+    assert rel.is_square
+    assert nf.Relation.from_matrix(cells, ids=[1, 2, 3]).row_ids.to_list() == [1, 2, 3]
+    with pytest.raises(ValueError, match="must be AnnData with 'connectivities' in obsp; got one with 'distances'"):
+        nf.Relation.from_matrix(Cells(distances=near))
+    with pytest.raises(ValueError, match=r"the neighbours in AnnData, go to Relation\.from_matrix"):
+        nf.Relation.from_edges(cells)
+
+
+def test_every_fit_of_a_relation_takes_graphs_and_anndata():
+    torch = pytest.importorskip("torch")
+    graph = nx.karate_club_graph()
+    whole = nx.to_scipy_sparse_array(graph, weight=None)
+    index = torch.tensor(np.array(whole.nonzero()))
+    fit = nf.EDRep(2, n_epochs=2, random_state=0).fit
+    expected = fit(whole).vectors_
+    nx.set_edge_attributes(graph, 1, "weight")
+    assert fit(graph).vectors_.equals(expected)
+    assert fit(Data(34, edge_index=index)).vectors_.equals(expected)
+    cells = Cells(connectivities=whole)
+    cells.obs_names = pd.Index(map(str, range(34)))
+    named = fit(cells).vectors_
+    assert named.ids.to_list() == [str(k) for k in range(34)]
+    assert np.array_equal(named.vectors, expected.vectors)

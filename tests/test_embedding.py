@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from numpy.testing import assert_array_equal
 
 import nearfar as nf
 from nearfar.embedding import search as _search
@@ -113,7 +114,7 @@ class TestHolding:
         for key, hint in [
             ("Ann", "Did you mean 'ann'"),
             ("17", "Did you mean 17"),
-            (["ann"], "subset"),
+            (np.array([0.5]), "subset"),
             (slice(3), "vectors\\[rows\\]"),
             (0.5, "NumPy array"),
             ("zoe", "It holds 7 ids, such as 'ann', 'bob', 'cem'"),
@@ -369,3 +370,56 @@ def test_scikit_learn_takes_an_embedding_as_it_is():
     assert emb.shape == (8, 4)
     labels = KMeans(4, n_init=2, random_state=0).fit_predict(emb)
     np.testing.assert_array_equal(labels[:4], labels[4:])
+
+
+KEYS = ["tea", 7, ("a", 1), "milk"]
+
+
+def several(kind):
+    X = np.random.default_rng(0).normal(size=(4, 3)).astype(np.float32)
+    return nf.Embedding(X, KEYS) if kind == "plain" else nf.AnchoredEmbedding(X, np.eye(3), KEYS)
+
+
+@pytest.mark.parametrize("kind", ["plain", "anchored"])
+def test_several_ids_are_a_matrix(kind):
+    emb = several(kind)
+    for keys in (["milk", 7, 7], [("a", 1)], []):
+        found = emb[keys]
+        assert found.shape == (len(keys), 3)
+        for row, key in zip(found, keys, strict=True):
+            assert_array_equal(row, emb[key])
+    assert_array_equal(emb[np.array(["milk", "tea"])], emb[["milk", "tea"]])
+    numbers = nf.Embedding(np.eye(3), [30, 10, 20])
+    assert_array_equal(numbers[np.array([20, 30])], np.eye(3)[[2, 0]])
+    with pytest.raises(UnknownIdError, match="got 'coffee'"):
+        emb[["tea", "coffee"]]
+    for mask in (np.array([True, False, True]), np.array([0.5, 1.0]), np.array([[10]])):
+        with pytest.raises((UnknownIdError, TypeError)):
+            numbers[mask]
+
+
+@pytest.mark.parametrize("kind", ["plain", "anchored"])
+def test_get_answers_for_ids_that_are_not_there(kind):
+    emb = several(kind)
+    assert_array_equal(emb.get(("a", 1)), emb[("a", 1)])
+    assert emb.get("coffee") is None
+    assert emb.get("coffee", 0) == 0
+
+
+@pytest.mark.parametrize("kind", ["plain", "anchored"])
+def test_which_one_does_not_match(kind):
+    emb = several(kind)
+    units = emb.vectors / np.linalg.norm(emb.vectors, axis=1, keepdims=True)
+    cosines = units @ units[[0, 1, 3]].sum(0)
+    expected = KEYS[min((0, 1, 3), key=lambda row: cosines[row])]
+    assert emb.doesnt_match(["milk", "tea", 7]) == expected
+    assert emb.doesnt_match(key for key in ("tea", "milk", 7)) == expected
+    for keys, message in (
+        ([7, "tea"], "at least three ids; got 2"),
+        ("tea", "a list of ids"),
+        (["tea"] * 3, "distinct"),
+    ):
+        with pytest.raises(InputError, match=message):
+            emb.doesnt_match(keys)
+    with pytest.raises(UnknownIdError):
+        emb.doesnt_match(["tea", "milk", "coffee"])

@@ -9,6 +9,7 @@ import inspect
 import pkgutil
 import re
 import sys
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -233,3 +234,13 @@ def test_modules_are_few_and_each_says_what_it_is():
     assert len(MODULES) <= MOST_MODULES
     silent = [name for name, path in MODULES.items() if not ast.get_docstring(ast.parse(path.read_text("utf-8")))]
     assert silent == []
+
+
+def test_every_extra_is_used():
+    # An extra is asked for by the code that needs it, or installed by a target of the Makefile.
+    extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
+    code = "".join(path.read_text() for path in (ROOT / "src").rglob("*.py"))
+    makefile = (ROOT / "Makefile").read_text()
+    unused = [name for name in extras if f'"{name}")' not in code and f"$(STAMP)-{name}" not in makefile]
+    assert unused == []
+    assert not any("torch" in package for package in extras["demo"])

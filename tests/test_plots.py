@@ -15,7 +15,7 @@ from matplotlib.figure import Figure  # noqa: E402
 import nearfar as nf  # noqa: E402
 from nearfar.errors import InputError, MissingDependencyError  # noqa: E402
 from nearfar.evaluate import Neighborhoods, neighborhoods  # noqa: E402
-from nearfar.plots import rnx_curves, scatter  # noqa: E402
+from nearfar.plots import rnx_curves, scatter, small_multiples  # noqa: E402
 from nearfar.plots.scatter import shade  # noqa: E402
 
 
@@ -192,6 +192,31 @@ def test_draws_on_given_axes_and_leaves_settings_alone() -> None:
     assert scatter(np.eye(3), ax=ax) is ax
     assert dict(matplotlib.rcParams) == before
     assert "matplotlib.pyplot" not in sys.modules or not sys.modules["matplotlib.pyplot"].get_fignums()
+
+
+def test_without_axes_pyplot_shows_the_picture(tmp_path) -> None:
+    from matplotlib import pyplot
+
+    own = pyplot.figure()
+    first = scatter(np.eye(3), ["a", "b", "b"])
+    assert first.figure is own  # the current figure, as nothing is drawn there
+    assert pyplot.gca() is first
+    second = scatter(np.eye(3))
+    assert second.figure is pyplot.gcf() is not own  # a picture is never drawn over another
+    left, right = pyplot.subplots(1, 2)[1]
+    pyplot.sca(left)
+    assert scatter(np.eye(3)) is left
+    curves = rnx_curves(judged())
+    assert curves.figure is pyplot.gcf() is not left.figure
+    assert not right.has_data()
+    panels = small_multiples({"one": np.eye(3), "two": np.eye(3)})
+    assert panels[0].figure is panels[1].figure is pyplot.gcf() is not curves.figure
+    there = pyplot.get_fignums()
+    written = scatter(np.eye(3), path=tmp_path / "x.png")
+    small_multiples([np.eye(3)], path=tmp_path / "y.png")
+    rnx_curves(judged(), path=tmp_path / "z.png")
+    assert pyplot.get_fignums() == there
+    assert not hasattr(written.figure, "number")
 
 
 @pytest.mark.parametrize(("suffix", "magic"), [(".png", b"\x89PNG"), (".svg", b"<?xml"), (".pdf", b"%PDF")])

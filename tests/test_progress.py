@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import itertools
 import logging
+import sys
 
 import pytest
 
@@ -36,9 +37,55 @@ def draw(total, verbose=1, loss=None):
             line.update(loss=loss)
 
 
-def test_silent_when_not_a_terminal(capsys):
+@pytest.fixture
+def seconds(monkeypatch):
+    """A clock of which each look takes so many seconds."""
+
+    def make(step):
+        clock = itertools.count(0.0, step)
+        monkeypatch.setattr("nearfar._core.progress.monotonic", lambda: next(clock))
+
+    return make
+
+
+def test_what_is_quick_writes_nothing_to_a_log(capsys, seconds):
+    seconds(4)
     draw(3)
     assert capsys.readouterr() == ("", "")
+
+
+def test_a_log_gets_a_line_every_ten_seconds(capsys, seconds):
+    seconds(4)
+    with ProgressLine("fitting", 1000, 1, unit="epoch") as line:
+        for _ in range(7):
+            line.update(loss=0.5)
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert err.splitlines() == [
+        "fitting: 4/1,000, 0.2 epoch/s, loss 0.5, 3,984 s left",
+        "fitting: 7/1,000, 0.2 epoch/s, loss 0.5, 3,972 s left",
+    ]
+    with ProgressLine("reading", None, 1, unit="byte") as line:
+        for _ in range(4):
+            line.update(5_000_000)
+    assert capsys.readouterr().err == "reading: 20,000,000/?, 1.25 M byte/s\n"
+    with ProgressLine("reading", 9, 0) as line:
+        for _ in range(9):
+            line.update()
+    assert capsys.readouterr().err == ""
+
+
+def test_a_notebook_gets_one_line_that_is_taken_away(capsys, seconds, monkeypatch):
+    monkeypatch.setitem(sys.modules, "ipykernel", sys)
+    seconds(1)
+    draw(3, loss=2.0)
+    first, second = "fitting: 2/3, 1.0 epoch/s, loss 2, 1 s left", "fitting: 3/3, 1.0 epoch/s, loss 2, 0 s left"
+    assert capsys.readouterr().err == f"\r{first}\r{second}\r{' ' * len(first)}\r"
+
+
+def test_a_process_without_standard_error(monkeypatch):
+    monkeypatch.setattr("sys.stderr", None)
+    draw(3)
 
 
 def test_silent_without_verbose(terminal):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pickle
+
 import networkx as nx
 import numpy as np
 import pytest
@@ -235,3 +237,20 @@ def test_other_bad_input():
         rel.neighbors("x")
     with pytest.raises(InputError, match="steps"):
         rel.random_walk(0)
+
+
+def test_two_kinds_with_equal_ids_stay_two(tmp_path):
+    edges = [(1, 1), (1, 2), (2, 1)]  # users 1 and 2, items 1 and 2
+    rel = nf.Relation.from_edges(edges, bipartite=True)
+    stored = nf.Relation.from_edges(edges, bipartite=True, storage=tmp_path / "stored")
+    rel.save(tmp_path / "saved")
+    again = [nf.Relation.open(tmp_path / name) for name in ("stored", "saved")]
+    for two in (rel, stored, *again, pickle.loads(pickle.dumps(rel))):
+        for made in (two, two.T, two.normalized(), 2.0 * two, two + two):
+            assert not made.is_square
+        assert (two @ two.T).is_square
+        assert nf.EDRep(2, n_epochs=1, random_state=0).fit(two.normalized()).vectors_.context_ids.to_list() == [1, 2]
+    one = nf.Relation.from_matrix(np.eye(2) + 1, ids=["a", "b"], column_ids=["a", "b"])
+    one.save(tmp_path / "saved")
+    assert one.is_square
+    assert nf.Relation.open(tmp_path / "saved").is_square

@@ -6,6 +6,7 @@ import bz2
 import gzip
 import io
 import lzma
+import re
 import sys
 from collections import Counter
 from pathlib import Path
@@ -335,8 +336,15 @@ def test_arguments_that_cannot_be(tmp_path):
         corpus.encode(vocabulary=["the"])  # type: ignore[arg-type]
     with pytest.raises(InputError, match="encoding_errors"):
         Corpus(SENTENCES, encoding_errors="skip")
-    with pytest.raises(InputError, match="tokenizer must be a function"):
-        Corpus(SENTENCES, tokenizer="words")  # type: ignore[arg-type]
+    with pytest.raises(InputError, match="tokenizer must be a function of a sentence, a compiled regular expression"):
+        Corpus(SENTENCES, tokenizer="wrods")
+    with pytest.raises(InputError, match="an expression for text with one group at most; got 2 groups"):
+        Corpus(SENTENCES, tokenizer=re.compile("(a)(b)"))
+    with pytest.raises(InputError, match="got one of bytes"):
+        Corpus(SENTENCES, tokenizer=re.compile(b"a"))
+    for tokenizer in ("words", re.compile("a")):
+        with pytest.raises(InputError, match="tokenizer must be None where sentences are lists"):
+            Corpus([["a", "b"]], tokenizer=tokenizer).vocabulary()
     with pytest.raises(InputError, match="tokenizer must be None where sentences are lists"):
         Corpus(SENTENCES, tokenizer=str.split).vocabulary()
     with pytest.raises(InputError, match="a folder with files"):
@@ -354,3 +362,33 @@ def test_real_text_has_the_words_that_its_readme_states():
     assert len(encoded.vocabulary) == 79_706
     assert len(encoded) == 25_791
     assert corpus.vocabulary().n_tokens == 17_231_953
+
+
+WORDS = {
+    "Don't stop -- Zoë's ship, (it's late)!": ["Don't", "stop", "Zoë's", "ship", "it's", "late"],
+    "well-known 'quoted' dogs' 3.14 a_b e-": ["well-known", "quoted", "dogs", "3", "14", "a", "b", "e"],
+    "Zoe\u0308 naïve\u2019s": ["Zoe\u0308", "naïve\u2019s"],  # a mark of its own
+    "हिन्दी में, क्‍या? العَرَبِيَّة؟ 日本語。": ["हिन्दी", "में", "क्‍या", "العَرَبِيَّة", "日本語"],
+    "...": [],
+}
+
+
+@pytest.mark.parametrize("packed", [False, True])
+def test_unicode_words_of_files_and_strings(tmp_path, packed):
+    whole = "\n".join(WORDS)
+    path = tmp_path / "text.txt"
+    path.write_bytes(gzip.compress(whole.encode()) if packed else whole.encode())
+    cut = [words for words in WORDS.values() if words]
+    for source in (path, list(WORDS)):
+        assert list(Corpus(source, tokenizer="words")) == cut
+        lower = [[word.lower() for word in words] for words in cut]
+        assert list(Corpus(source, tokenizer="words", lowercase=True, n_jobs=2)) == lower
+        assert list(Corpus(source, tokenizer="blanks")) == [line.split() for line in WORDS]
+
+
+def test_a_regular_expression_or_its_group(tmp_path):
+    path = tmp_path / "posts.txt"
+    path.write_text("#sea @ann: 12 ships\n\n!\n")
+    assert list(Corpus(path, tokenizer=re.compile(r"[#@]?\w+"))) == [["#sea", "@ann", "12", "ships"]]
+    assert list(Corpus(path, tokenizer=re.compile(r"[#@](\w+)"))) == [["sea", "ann"]]
+    assert list(Corpus(path, tokenizer=re.compile(r"[a-z]*"))) == [["sea", "ann", "ships"]]  # empty ones are no words

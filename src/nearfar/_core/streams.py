@@ -20,7 +20,12 @@ _COMPRESSED: tuple[tuple[bytes, str, Any], ...] = (
 )
 _XZ, _ZSTANDARD = b"\xfd7zXZ\0", b"\x28\xb5\x2f\xfd"
 _MEMORY = 256 << 20  # bytes that a file may ask for to be unpacked; "xz -9" takes 65 MB
-_REFUSED = ((b"PK\3\4", "zip archive"), (b"PAR1", "Parquet file"))
+_HINTS = {
+    "zip archive": "Unpack it first.",
+    "Parquet file": "Parquet is recognised by the ending .parquet.",
+    "HDF5 file": "Of .h5ad, pass anndata.read_h5ad(path); of others, the array or frame that it holds.",
+}
+_REFUSED = ((b"PK\3\4", "zip archive"), (b"PAR1", "Parquet file"), (b"\x89HDF\r\n", "HDF5 file"))
 _ERRORS = (EOFError, OSError, lzma.LZMAError, zlib.error)
 
 
@@ -121,9 +126,9 @@ class ByteStream:
         self._head = head
         for magic, what in _REFUSED:
             if head.startswith(magic):
-                hint = "Parquet is recognised by the ending .parquet." if magic == b"PAR1" else "Unpack it first."
                 expected = "plain text, gzip, xz, bzip2 or zstandard"
-                raise DataError(self._owner, self._argument, expected, f"a {what}: {self.name}", hint)
+                article = "an" if what[0] == "H" else "a"
+                raise DataError(self._owner, self._argument, expected, f"{article} {what}: {self.name}", _HINTS[what])
         for magic, kind, opener in _COMPRESSED:
             if head.startswith(magic):
                 self._kind = kind

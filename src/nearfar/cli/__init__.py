@@ -27,6 +27,9 @@ from nearfar.errors import InputError, NearfarError, NearfarWarning, NumericalEr
 
 
 _WORDS_OF_HINTS = {
+    "columns=": "--columns",
+    "bipartite=True": "--bipartite",
+    "bipartite=False": "--no-bipartite",
     "weight=False": "--no-weight",
     "header=True": "--header",
     "delimiter": "--delimiter",
@@ -60,7 +63,7 @@ def main(args: Sequence[str] | None = None) -> int:
     2
     """
     with warnings.catch_warnings():
-        warnings.showwarning = show_warning
+        warnings.showwarning = lambda message, *_place, **_named: show_warning(_with_options(str(message)))
         warnings.simplefilter("always", NearfarWarning)
         try:
             code = _cli.main(args=args, prog_name="nearfar", standalone_mode=False)

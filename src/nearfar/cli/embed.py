@@ -17,7 +17,17 @@ if TYPE_CHECKING:
 
 _FAR = ("gaussian-mixture", "exact", "performer", "rfa", "noise")
 _COLUMNS = ("source", "target", "weight")
-_ABOUT_EDGES = ("directed", "bipartite", *_COLUMNS, "no_weight", "delimiter", "comments", "header", "storage")
+_ABOUT_EDGES = (
+    "directed",
+    "bipartite",
+    "columns",
+    *_COLUMNS,
+    "no_weight",
+    "delimiter",
+    "comments",
+    "header",
+    "storage",
+)
 
 
 @click.command(short_help="Make vectors from a file of related pairs.")
@@ -32,7 +42,9 @@ _ABOUT_EDGES = ("directed", "bipartite", *_COLUMNS, "no_weight", "delimiter", "c
     "--far", type=click.Choice(_FAR), default=_FAR[0], show_default=True, help="How normalisers are computed."
 )
 @click.option("--directed", is_flag=True, help="An edge goes from its source to its target only.")
-@click.option("--bipartite", is_flag=True, help="Sources and targets are of two kinds (users and items); two-sided.")
+@click.option("--bipartite/--no-bipartite", default=None, help="Whether sources and targets are of two kinds (users and"
+              " items); then two-sided. [default: no]")  # fmt: skip
+@click.option("--columns", metavar="S,T[,W]", help="Columns of source, target and weight: names, or positions from 0.")
 @click.option("--source", metavar="COLUMN", help="Column of the source: its name, or its position from 0.")
 @click.option("--target", metavar="COLUMN", help="Column of the target.")
 @click.option("--weight", metavar="COLUMN", help="Column of the weight. [default: a third column of numbers]")
@@ -49,8 +61,8 @@ def embed(edges: str, output: str, quiet: bool, as_json: bool, **options: Any) -
     """Make vectors from EDGES, a file of related pairs; - reads standard input.
 
     EDGES is a CSV or TSV file (also .gz), or Parquet: a source, a target and, if there is one, a weight a line.
-    Repeated pairs add up. A relation too big for memory is kept in files with --storage; the FOLDER that this makes can
-    be given as EDGES the next time.
+    Repeated pairs add up. The summary says which columns were read and which were left out. A relation too big for
+    memory is kept in files with --storage; the FOLDER that this makes can be given as EDGES the next time.
 
     OUT appears whole or not at all. Suffixes: .safetensors (keeps everything), .npz, .parquet, .vec or .txt (word2vec
     text), .bin (word2vec binary), .tsv (for a projector).
@@ -61,12 +73,15 @@ def embed(edges: str, output: str, quiet: bool, as_json: bool, **options: Any) -
       nearfar embed links.tsv.gz -o links.vec --directed --n-components 128
       nearfar embed huge.csv -o huge.safetensors --storage huge.relation
       nearfar embed trips.csv -o trips.npz --source from --target to --weight passengers
+      nearfar embed calls.csv -o calls.safetensors --columns caller,called
+      nearfar embed ratings.csv -o ratings.safetensors --bipartite
       cut -f1,2 big.tsv | nearfar embed - -o big.safetensors --random-state 1 --json
       nearfar embed big.tsv -o big.safetensors --checkpoint run.safetensors --resume
     """
     import nearfar as nf
     from nearfar.base import WITHOUT_EFFECT
     from nearfar.embedding.files.registry import check_output
+    from nearfar.relations.matrix import columns_in_words
 
     check_output("nearfar embed", output)
     _check(options)
@@ -100,6 +115,7 @@ def embed(edges: str, output: str, quiet: bool, as_json: bool, **options: Any) -
         f"{output}: {len(embedding)} vectors of {embedding.n_components} from {counts['n_entries']} relations"
         f" ({counts['isolates']} isolates, {counts['sinks']} sinks), loss {summary['loss']:.4f}"
     )
+    line += f", columns {columns_in_words(counts['columns'])}" if "columns" in counts else ""
     report(line, summary, started, quiet, as_json)
 
 
@@ -135,10 +151,9 @@ def _relation(edges: str, options: dict[str, Any], verbose: int) -> tuple[Relati
     if bipartite and steps is not None:
         raise click.UsageError("--walk-length is for one kind of things; leave it out with --bipartite.")
     if not stored:
-        columns: dict[str, Any] = {
-            name: int(text) if text is not None and text.isdecimal() else text
-            for name, text in ((name, options[name]) for name in _COLUMNS)
-        }
+        columns: dict[str, Any] = {name: options[name] and _column(options[name]) for name in _COLUMNS}
+        if options["columns"] is not None:
+            columns["columns"] = [_column(text) for text in options["columns"].split(",")]
         if options["no_weight"]:
             columns["weight"] = False
         relation = nf.Relation.from_edges(
@@ -159,3 +174,7 @@ def _relation(edges: str, options: dict[str, Any], verbose: int) -> tuple[Relati
         return relation.normalized(), {**made, "bipartite": True}
     steps = 3 if steps is None else steps
     return relation.random_walk(steps), {**made, "walk_length": steps}
+
+
+def _column(text: str) -> str | int:
+    return int(text) if text.isdecimal() else text

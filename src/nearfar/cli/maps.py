@@ -1,13 +1,17 @@
-"""``nearfar map``: vectors become a map, and pictures of it."""
+"""``nearfar map``: vectors, or a table of numbers, become a map, and pictures of it."""
 
 from __future__ import annotations
 
 import time
-from typing import Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
-from nearfar.cli.shared import report, run_options
+from nearfar.cli.shared import report, run_options, side_option
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
 
 # ruff: noqa: D301 - as in cli/__init__.py
 
@@ -19,13 +23,17 @@ METHODS = {
     "hssne": "HSSNE",
     "nerv": "NeRV",
     "jse": "JSE",
+    "mds": "MDS",
 }
 """Estimators by their names on the command line."""
+TABLES = (".csv", ".csv.gz", ".csv.xz", ".csv.bz2", ".csv.zst")
+# What columns are called that are by default the names or the labels of the rows.
+_NAMES, _LABELS = ("name", "names", "id", "index", ""), ("label", "labels", "class", "target", "species")
 FILMS = (".gif", ".mp4")
 """Files in which the frames of the optimisation follow each other; in others they are side by side."""
 
 
-@click.command("map", short_help="Draw a map of vectors.")
+@click.command("map", short_help="Draw a map of vectors, or of a table of numbers.")
 @click.argument("file")
 @click.option("-o", "--output", metavar="OUT", help="File for the positions; its suffix tells the format.")
 @click.option("--plot", metavar="PICTURE", help="File for a picture of the map: .png, .svg or .pdf.")
@@ -35,6 +43,9 @@ FILMS = (".gif", ".mp4")
 @click.option("--perplexity", default=30.0, show_default=True, help="Effective number of neighbours of a point.")
 @click.option("--metric", default="euclidean", show_default=True, help="Distance of the vectors; or cosine, ...")
 @click.option("--max-iter", default=750, show_default=True, help="Iterations.")
+@click.option("--names", metavar="COLUMN", help="Of a table: the column of the names. [default: name, id or index]")
+@click.option("--labels", metavar="COLUMN", help="Of a table: the column that colours the points. [default: label]")
+@side_option
 @run_options("map")
 def map_(
     file: str,
@@ -42,23 +53,32 @@ def map_(
     plot: str | None,
     frames: str | None,
     method: str,
+    side: str | None,
+    names: str | None,
+    labels: str | None,
     quiet: bool,
     as_json: bool,
     **arguments: Any,
 ) -> None:
     """Draw a map of the vectors in FILE, in which neighbours stay neighbours.
 
+    FILE holds vectors, or is a table of numbers (.csv, also packed) with a row for each point. Columns are named by the
+    first line, or counted from 0. Those of --names and --labels are no numbers of the points; the summary names them.
+
     OUT holds the positions with the ids of the vectors, in the formats of nearfar embed; pictures need matplotlib.
 
     \b
     Methods: tsne (the best known), ssne (lighter tails), hssne (between the two), asne and tasne (each row by itself),
-    nerv (fewer false neighbours), jse (a compromise between false and missed neighbours).
+    nerv (fewer false neighbours), jse (a compromise between false and missed neighbours), mds (distances, not
+    neighbours).
 
     \b
     Examples:
       nearfar map contacts.safetensors --plot contacts.png
       nearfar map contacts.safetensors --frames contacts.gif
       nearfar map words.vec -o map.tsv --metric cosine --perplexity 15
+      nearfar map ratings.safetensors --side context --plot items.png
+      nearfar map iris.csv --labels species --plot iris.png
       nearfar map genes.npz -o map.safetensors --plot map.svg --method nerv --random-state 1
     """
     import nearfar as nf
@@ -67,29 +87,47 @@ def map_(
     _check_targets(output, plot, frames, arguments["n_components"])
     recorder = None if frames is None else Frames()
     started = time.perf_counter()
-    vectors = nf.Embedding.load(file)
+    table = Table(None, {}, {})
+    if file.lower().endswith(TABLES):
+        if side is not None:
+            raise click.UsageError("--side is for a file of vectors.")
+        X, table = read_table(file, names, labels)
+        vectors = loaded = nf.Embedding(X, table.names)
+    elif names is not None or labels is not None:
+        raise click.UsageError(f"--names and --labels are for a table of numbers ({', '.join(TABLES)}).")
+    else:
+        loaded = nf.Embedding.load(file)
+        vectors = loaded.side(side or "vectors")
+    estimator = getattr(nf, METHODS[method])()
+    arguments = _known(method, arguments, set(estimator.get_params()))
     callbacks = None if recorder is None else [recorder]
-    estimator = getattr(nf, METHODS[method])(**arguments, callbacks=callbacks, verbose=0 if quiet else 1)
+    estimator.set_params(**arguments, callbacks=callbacks, verbose=0 if quiet else 1)
     estimator.fit(vectors.vectors)
     made = {name: value for name, value in arguments.items() if value is not None and name != "n_jobs"}
     drawn = nf.Embedding(estimator.embedding_, vectors.ids, parameters={"estimator": METHODS[method], **made})
     if output is not None:
         drawn.save(output)
     if plot is not None:
-        nf.plots.scatter(drawn, path=plot)
+        nf.plots.scatter(drawn, **table.colours, path=plot)
     if recorder is not None and frames is not None:
         write = nf.plots.animation if frames.lower().endswith(FILMS) else nf.plots.small_multiples
-        write(recorder, path=frames)
+        write(recorder, **table.colours, path=frames)
     targets = {"output": output, "plot": plot, "frames": frames}
     summary = targets | {
         "n": len(drawn),
         "n_components": drawn.n_components,
-        "cost": float(estimator.cost_),
+        "cost": float(estimator.stress_ if method == "mds" else estimator.cost_),
+        **table.columns,
         "n_iter": estimator.n_iter_,
         "parameters": dict(drawn.parameters),
     }
     written = " and ".join(filter(None, targets.values()))
-    report(f"{written}: map of {len(drawn)} vectors, cost {summary['cost']:.4f}", summary, started, quiet, as_json)
+    line = f"{written}: map of {len(drawn)} vectors, cost {summary['cost']:.4f}"
+    if side is None and loaded.context_ids is not None:
+        line += f" (of {len(loaded.context_ids)} on the other side: --side context)"
+    if table.columns:
+        line += ", " + ", ".join(f"{role} {columns}" for role, columns in table.columns.items())
+    report(line, summary, started, quiet, as_json)
 
 
 def _check_targets(output: str | None, plot: str | None, frames: str | None, n_components: int) -> None:
@@ -110,3 +148,124 @@ def _check_targets(output: str | None, plot: str | None, frames: str | None, n_c
         from nearfar.plots.scatter import PICTURES, check_suffix
 
         check_suffix("nearfar map", frames, (*FILMS, *PICTURES))
+
+
+def _known(method: str, arguments: dict[str, Any], there: set[str]) -> dict[str, Any]:
+    """Return the arguments that the method has; refuse others that were given."""
+    context = click.get_current_context()
+    for name in arguments.keys() - there:
+        if context.get_parameter_source(name) is click.core.ParameterSource.COMMANDLINE:
+            raise click.UsageError(f"--{name.replace('_', '-')} is not for --method {method}.")
+    return {name: value for name, value in arguments.items() if name in there}
+
+
+# A table of numbers: which of its columns are numbers of the points, and which name or colour them.
+
+
+class Table(NamedTuple):
+    """What a table holds beside the numbers: names, the columns that were read, and arguments of a picture."""
+
+    names: list[Any] | None
+    columns: dict[str, Any]
+    colours: dict[str, Any]
+
+
+def read_table(file: str, names: str | None, labels: str | None) -> tuple[NDArray[Any], Table]:
+    """Return the numbers of a table, and what else it holds.
+
+    Raises
+    ------
+    InputError, DataError
+        If there is no such file or column, a line has another number of fields, or a field is no number.
+    """
+    import csv
+    import io
+
+    import numpy as np
+
+    from nearfar._core.streams import ByteStream
+    from nearfar.errors import DataError
+
+    owner = "nearfar map"
+    with ByteStream(owner, file, "FILE") as stream:
+        raw = b"".join(iter(lambda: stream.read(1 << 22), b""))
+    try:
+        text = raw.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise DataError(owner, "FILE", "text in UTF-8", f"{error.reason} at offset {error.start}") from None
+    first = text.partition("\n")[0]
+    delimiter = max(",;\t", key=first.count)
+    reader = csv.reader(io.StringIO(text), delimiter=delimiter)
+    lines = [(reader.line_num, row) for row in reader if any(field.strip() for field in row)]
+    width = len(lines[0][1]) if lines else 0
+    for number, row in lines:
+        if len(row) != width:
+            raise DataError(owner, "every line", f"of {width} fields, as the first one", f"{len(row)} on line {number}")
+    header = None
+    if any(
+        _is_number(field) and not _is_number(lines[0][1][k]) for _, row in lines[1:2] for k, field in enumerate(row)
+    ):
+        header = [field.strip() for field in lines.pop(0)[1]]
+    if not lines:
+        raise DataError(owner, "FILE", "a table with at least one row of numbers", "none")
+    by_name = _column(owner, "names", names, header, width, _NAMES)
+    by_label = _column(owner, "labels", labels, header, width, _LABELS)
+    columns = [[row[k].strip() for _, row in lines] for k in range(width)]
+    if names is None and by_name is not None and len(set(columns[by_name])) < len(lines):
+        by_name = None  # called so, but not the names of rows
+    used = [k for k in range(width) if k not in (by_name, by_label)]
+    shown = [str(k) if header is None else repr(header[k]) for k in range(width)]
+    X = np.empty((len(lines), len(used)))
+    for at, k in enumerate(used):
+        for place, field in enumerate(columns[k]):
+            if not _is_number(field):
+                got = f"{field!r} in column {shown[k]} on line {lines[place][0]}"
+                hint = (
+                    f"Columns of names and of groups are given by --names and --labels; there are {', '.join(shown)}."
+                )
+                raise DataError(owner, "every field", "a number", got, hint)
+            X[place, at] = float(field)
+    said = {
+        "names": None if by_name is None else shown[by_name],
+        "labels": None if by_label is None else shown[by_label],
+    }
+    read = {"numbers": len(used)} | {role: column for role, column in said.items() if column is not None}
+    colours = {} if by_label is None else _colours(columns[by_label])
+    return X, Table(None if by_name is None else _integers(columns[by_name]), read, colours)
+
+
+def _column(
+    owner: str, option: str, asked: str | None, header: list[str] | None, width: int, usual: Sequence[str]
+) -> int | None:
+    from nearfar.errors import InputError
+
+    if asked is None:
+        found = [k for k, name in enumerate(header or ()) if name.lower() in usual]
+        return found[0] if len(found) == 1 else None
+    if header is not None and header.count(asked) == 1:
+        return header.index(asked)
+    if header is None and asked.isdecimal() and int(asked) < width:
+        return int(asked)
+    expected = f"a position from 0 to {width - 1}" if header is None else f"one of {', '.join(map(repr, header))}"
+    raise InputError(owner, option, expected, repr(asked))
+
+
+def _is_number(field: str) -> bool:
+    try:
+        float(field)
+    except ValueError:
+        return False
+    return "_" not in field
+
+
+def _integers(column: list[str]) -> list[Any]:
+    """Return integers if all are written as Python writes them."""
+    whole = all(field.isdecimal() and str(int(field)) == field for field in column)
+    return list(map(int, column)) if whole else column
+
+
+def _colours(column: list[str]) -> dict[str, Any]:
+    """Return a column as groups, or as values if it holds numbers with fractions."""
+    if all(map(_is_number, column)) and any(float(field) % 1 for field in column):
+        return {"values": list(map(float, column))}
+    return {"labels": _integers(column)}

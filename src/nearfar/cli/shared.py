@@ -12,11 +12,34 @@ from typing import Any, TypeVar
 import click
 
 Command = TypeVar("Command", bound=Callable[..., Any])
+_HEADER = "nearfar.header"
 
 vectors_file = click.option(
     "-o", "--output", required=True, metavar="OUT", help="File for the vectors; its suffix tells the format."
 )
-json_answer = click.option("--json", "as_json", is_flag=True, help="Write the answer as JSON.")
+side_option = click.option(
+    "--side",
+    type=click.Choice(["vectors", "context"]),
+    help="Take one side of a two-sided file: context are the items, for users.",
+)
+
+
+def json_answer(command: Command) -> Command:
+    """Add the options of a command that answers with a table."""
+
+    def keep(context: click.Context, _: click.Parameter, value: bool) -> None:
+        context.meta[_HEADER] = value
+
+    return together(
+        click.option("--json", "as_json", is_flag=True, help="Write the answer as JSON."),
+        click.option(
+            "--header",
+            is_flag=True,
+            expose_value=False,
+            callback=keep,
+            help="Name the columns also where the answer goes to a file or a program.",
+        ),
+    )(command)
 
 
 def run_options(result: str) -> Callable[[Command], Command]:
@@ -71,8 +94,8 @@ def fail(message: str, code: int = 2) -> int:
     return code
 
 
-def show_warning(message: Warning | str, *_place: Any, **_named: Any) -> None:
-    """Say a warning in one line, in place of :func:`warnings.showwarning`."""
+def show_warning(message: str) -> None:
+    """Say a warning in one line."""
     click.echo(f"nearfar: warning: {message}", err=True)
 
 
@@ -118,7 +141,7 @@ def print_json(value: Any) -> None:
 def print_table(names: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
     """Print a table on a terminal, and lines with a tab between for the next program."""
     if not sys.stdout.isatty():
-        for row in rows:
+        for row in [names] * click.get_current_context().meta[_HEADER] + list(rows):
             _print("\t".join(row))
         return
     from rich.console import Console

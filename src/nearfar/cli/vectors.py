@@ -8,7 +8,17 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from nearfar.cli.shared import as_entries, fact, json_answer, print_json, print_table, report, run_options, shown
+from nearfar.cli.shared import (
+    as_entries,
+    fact,
+    json_answer,
+    print_json,
+    print_table,
+    report,
+    run_options,
+    shown,
+    side_option,
+)
 
 if TYPE_CHECKING:
     from nearfar.embedding.vectors import Embedding
@@ -57,18 +67,21 @@ def similar(
 @click.argument("target", metavar="OUT")
 @click.option("--from", "from_format", metavar="FORMAT", help="Format of IN, if its suffix does not tell.")
 @click.option("--to", "to_format", metavar="FORMAT", help="Format of OUT, if its suffix does not tell.")
-def convert(source: str, target: str, from_format: str | None, to_format: str | None) -> None:
+@side_option
+def convert(source: str, target: str, from_format: str | None, to_format: str | None, side: str | None) -> None:
     """Write the vectors of IN to OUT in another format.
 
     The suffixes tell the formats: .safetensors (safetensors, keeps everything), .npz (npz, everything), .parquet
     (parquet), .txt or .vec (word2vec-text), .bin (word2vec-binary), .tsv (projector), and those of installed packages.
-    The word2vec formats may be packed: .vec.gz
+    The word2vec formats may be packed: .vec.gz. Of a two-sided file safetensors and npz keep both sides, others the
+    first, or the one that --side says.
 
     \b
     Examples:
       nearfar convert GoogleNews-vectors.bin.gz news.safetensors
       nearfar convert contacts.safetensors contacts.vec
       nearfar convert vectors.dat vectors.npz --from word2vec-text
+      nearfar convert ratings.safetensors items.vec --side context
     """
     from nearfar.embedding.files.registry import check_format, check_output
     from nearfar.embedding.vectors import Embedding
@@ -77,7 +90,8 @@ def convert(source: str, target: str, from_format: str | None, to_format: str | 
         if name is not None:
             check_format("nearfar convert", option, name)
     check_output("nearfar convert", target, to_format)
-    Embedding.load(source, from_format).save(target, to_format)
+    embedding = Embedding.load(source, from_format)
+    (embedding if side is None else embedding.side(side)).save(target, to_format)
 
 
 @click.command(short_help="Show what a file of vectors holds.")
@@ -95,7 +109,7 @@ def info(file: str, as_json: bool) -> None:
     from nearfar.embedding.vectors import AnchoredEmbedding, Embedding
 
     embedding = Embedding.load(file)
-    norms, context = embedding._row_norms(), embedding.context_vectors
+    norms, context = embedding._row_norms(), embedding.context_ids
     anchored = embedding if isinstance(embedding, AnchoredEmbedding) else None
     facts: dict[str, Any] = {
         "file": file,
@@ -129,12 +143,15 @@ def info(file: str, as_json: bool) -> None:
 @click.option("--nonnegative", is_flag=True, help="No weight is negative.")
 @click.option("--int8", is_flag=True, help="Round all numbers to 8 bits.")
 @click.option("--n-iter", default=10, show_default=True, help="How often the anchors are learned again.")
+@side_option
 @run_options("result")
-def compress(source: str, output: str, int8: bool, quiet: bool, as_json: bool, **options: Any) -> None:
+def compress(
+    source: str, output: str, int8: bool, side: str | None, quiet: bool, as_json: bool, **options: Any
+) -> None:
     """Make the vectors of IN small: each becomes a mixture of a few of K anchors, which are learned.
 
     OUT is read by all commands, and converts to any other format. The error is the norm of all differences over the
-    norm of all vectors.
+    norm of all vectors. Both sides of a two-sided file are kept, as mixtures of the same anchors.
 
     \b
     Examples:
@@ -149,13 +166,16 @@ def compress(source: str, output: str, int8: bool, quiet: bool, as_json: bool, *
     if check_output("nearfar compress", output) != "safetensors":
         raise InputError("nearfar compress", "output", "a .safetensors file, which keeps mixtures", repr(output))
     started = time.perf_counter()
-    small = compressed(Embedding.load(source), **options, verbose=0 if quiet else 1)
+    embedding = Embedding.load(source)
+    embedding = embedding if side is None else embedding.side(side)
+    small = compressed(embedding, **options, verbose=0 if quiet else 1)
     small = small.to_int8() if int8 else small
     small.save(output)
     summary: dict[str, Any] = {
         "output": output,
         "bytes": Path(output).stat().st_size,
         "n": len(small),
+        "n_context": None if small.context_ids is None else len(small.context_ids),
         "n_components": small.n_components,
         "n_anchors": len(small.anchors),
         "n_weights": small.nnz,
@@ -163,7 +183,9 @@ def compress(source: str, output: str, int8: bool, quiet: bool, as_json: bool, *
         "int8_error": small.parameters["int8_error"] if int8 else None,
     }
     line = (
-        f"{output}: {len(small)} vectors of {small.n_components}, {len(small.anchors)} anchors, {small.nnz} weights,"
+        f"{output}: {len(small)} vectors"
+        + (f" and {summary['n_context']} of the other side" if small.context_ids else "")
+        + f" of {small.n_components}, {len(small.anchors)} anchors, {small.nnz} weights,"
         f" {summary['bytes']} bytes, error {summary['error_curve'][-1]:.4f}"
     )
     report(line, summary, started, quiet, as_json)

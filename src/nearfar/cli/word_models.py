@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from typing import TYPE_CHECKING, Any
 
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
 # Those of nearfar.composition.METHODS that need no basis, and whose result can be compared with words.
 COMPOSITIONS = ("phaser", "fuzz", "mult", "diag", "traced_add", "add", "verb")
 _MODELS = {"skipgram": "SkipGram", "word2dm": "Word2DM", "multisense": "MultiSenseWord2DM"}
+_MANY = 0.02  # of the words
 _OF_ONE_MODEL = {"n_factors": "word2dm", "n_senses": "multisense", "variant": "multisense"}
 
 which_operates = click.option("--operator", type=click.Choice(["verb", "noun"]), default="verb", show_default=True,
@@ -70,6 +72,9 @@ def words() -> None:
               help="How steps are made. Adam is slower, and learns more from a short text.")  # fmt: skip
 @click.option("--learning-rate", type=float, help="Size of the first step; it falls to 0. [default: the model's own]")
 @click.option("--init", metavar="FILE", help="Start from the vectors in FILE, for the words that it has.")
+@click.option("--tokenizer", type=click.Choice(["blanks", "words"]), default="blanks", show_default=True,
+              help="Cut at blanks, or take words: letters and digits, without punctuation.")  # fmt: skip
+@click.option("--token-pattern", metavar="REGEX", help="Take what matches this regular expression as words.")
 @click.option("--lowercase", is_flag=True, help="Turn everything into lower case first.")
 @click.option("--encoding-errors", type=click.Choice(["strict", "replace", "ignore"]), default="strict",
               show_default=True, help="What to do with bytes that are no UTF-8.")  # fmt: skip
@@ -78,7 +83,8 @@ def words() -> None:
 def train(text: str, output: str, model: str, quiet: bool, as_json: bool, **options: Any) -> None:
     """Make vectors or density matrices of the words of TEXT; - reads standard input.
 
-    TEXT is a file or a folder of files (also .gz, .xz, .bz2, .zst), a sentence a line, words between blanks.
+    TEXT is a file or a folder of files (also .gz, .xz, .bz2, .zst), a sentence a line, words between blanks or as
+    --tokenizer or --token-pattern says.
 
     \b
     Models: skipgram (word2vec's vectors), word2dm (a density matrix for each word, for ambiguity, senses and phrases),
@@ -87,6 +93,8 @@ def train(text: str, output: str, model: str, quiet: bool, as_json: bool, **opti
     \b
     Examples:
       nearfar words train wiki.txt.xz -o wiki.safetensors --lowercase
+      nearfar words train novel.txt -o novel.safetensors --lowercase --tokenizer words
+      nearfar words train posts.txt -o posts.safetensors --token-pattern '[#@]?\\w+'
       zcat *.gz | nearfar words train - -o news.vec --n-components 300 --json
       nearfar words train big.txt -o big.safetensors --checkpoint run.safetensors --resume
       nearfar words train physics.txt -o physics.safetensors --init wiki.safetensors
@@ -101,7 +109,10 @@ def train(text: str, output: str, model: str, quiet: bool, as_json: bool, **opti
         if options[name] is not None and owner != model:
             raise click.UsageError(f"--{name.replace('_', '-')} is for --model {owner}.")
     callbacks, resume = take_checkpoints(output, options, every=1)  # epochs of a text take long
-    about_text = {name: options.pop(name) for name in ("lowercase", "encoding_errors")}
+    about_text = {name: options.pop(name) for name in ("lowercase", "encoding_errors", "tokenizer")}
+    pattern = options.pop("token_pattern")
+    if pattern is not None:
+        about_text["tokenizer"] = _pattern(pattern, about_text["tokenizer"])
     parameters = {name: value for name, value in options.items() if value is not None}
     estimator = getattr(nf, _MODELS[model])(**parameters, **callbacks, verbose=0 if quiet else 1)
     started = time.perf_counter()
@@ -123,7 +134,19 @@ def train(text: str, output: str, model: str, quiet: bool, as_json: bool, **opti
         f"{output}: {len(vectors)} words of {vectors.n_components} from {summary['n_tokens']} tokens,"
         f" loss {summary['loss']:.4f}"
     )
+    punctuated = sum(not word[-1].isalnum() for word in vectors.ids)
+    if about_text["tokenizer"] == "blanks" and punctuated > _MANY * len(vectors):
+        line += f", {punctuated} words end in punctuation (--tokenizer words leaves it out)"
     report(line, summary, started, quiet, as_json)
+
+
+def _pattern(text: str, tokenizer: str) -> re.Pattern[str]:
+    if tokenizer != "blanks":
+        raise click.UsageError("--token-pattern and --tokenizer exclude each other.")
+    try:
+        return re.compile(text)
+    except re.error as error:
+        raise click.UsageError(f"--token-pattern must be a regular expression; got {text!r}: {error}.") from error
 
 
 @words.command(short_help="Compare vectors of words with what people say.")

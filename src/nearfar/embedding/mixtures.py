@@ -168,6 +168,17 @@ class Mixtures:
         at, counts = self.positions(rows)
         return Mixtures(self.weights[at], self.columns[at], counts, self.anchors, self.names, self.scales)
 
+    def stacked(self, other: Mixtures) -> Mixtures:
+        """Return these rows and, below them, those of other mixtures of the same anchors."""
+        weights, columns, counts = (
+            np.concatenate([getattr(self, name), getattr(other, name)]) for name in ("weights", "columns", "counts")
+        )
+        return Mixtures(weights, columns, counts, self.anchors, self.names, self.scales)
+
+    def split(self, n: int) -> tuple[Mixtures, Mixtures]:
+        """Return the first n rows, and the others."""
+        return self.subset(np.arange(n)), self.subset(np.arange(n, len(self)))
+
     def to_int8(self) -> Mixtures:
         """Return the mixtures with all numbers rounded to 8 bits; weights that become 0 are left out."""
         heaviest = np.zeros(len(self.anchors), np.float32)

@@ -23,12 +23,15 @@ from nearfar.errors import InputError, NearfarWarning, UnknownIdError
 
 __all__ = ["AnchoredEmbedding", "Embedding"]
 
+SIDES = ("vectors", "context")
+
 
 class Embedding:
     """Ids and their vectors, read-only.
 
-    ``emb[key]`` is always the vector of an id, also where ids are integers; the rows of the matrix are
-    ``emb.vectors[row]``. An embedding converts to an array by itself: ``np.asarray(emb)``.
+    ``emb[key]`` is always the vector of an id, also where ids are integers, and ``emb[[key, key]]`` those of
+    several, a matrix; the rows of the matrix are ``emb.vectors[row]``. An embedding converts to an array by itself:
+    ``np.asarray(emb)``.
 
     Parameters
     ----------
@@ -146,9 +149,39 @@ class Embedding:
         """
         if self._context_vectors is None or self._context_ids is None:
             raise InputError("Embedding.context", "embedding", "two-sided", "one without context_vectors")
-        other = self._like(self._context_vectors, self._context_ids)
-        other._context_vectors = other._context_ids = None
-        return other
+        return self._alone(self._context_vectors, self._context_ids)
+
+    def side(self, name: str) -> Self:
+        """Return one side of a two-sided model as an embedding of its own, to store, to draw or to compress.
+
+        Parameters
+        ----------
+        name : {"vectors", "context"}
+            "context" is the other side, as :attr:`context`.
+
+        Returns
+        -------
+        Embedding
+
+        Raises
+        ------
+        InputError
+            If there is no other side.
+
+        Examples
+        --------
+        >>> import nearfar as nf
+        >>> emb = nf.Embedding([[1, 0], [3, 1]], ["ann", "bob"], context_vectors=[[0, 1]], context_ids=["tea"])
+        >>> emb.side("vectors"), emb.side("context")
+        (Embedding(2 x 2 float32, ids ['ann', 'bob']), Embedding(1 x 2 float32, ids ['tea']))
+        """
+        check_choice(f"{type(self).__name__}.side", "name", name, SIDES)
+        return self.context if name == "context" else self._alone(self._vectors, self._ids)
+
+    def _alone(self, vectors: Floats, ids: Ids) -> Self:
+        made = self._like(vectors, ids)
+        made._context_vectors = made._context_ids = None
+        return made
 
     @property
     def parameters(self) -> Mapping[str, Any]:
@@ -174,9 +207,27 @@ class Embedding:
     def __contains__(self, key: object) -> bool:
         return key in self._ids
 
-    def __getitem__(self, key: Hashable) -> Floats:
-        vector: Floats = self._vectors[self._row("Embedding", key)]
-        return vector
+    def __getitem__(self, key: Any) -> Floats:
+        several = isinstance(key, list) or (isinstance(key, np.ndarray) and key.ndim == 1 and key.dtype.kind in "iuUO")
+        found: Floats = self._vectors[self._rows("Embedding", list(key)) if several else self._row("Embedding", key)]
+        return found
+
+    def get(self, key: Hashable, default: Any = None) -> Any:
+        """Return the vector of an id, or something else if the id is not there.
+
+        Parameters
+        ----------
+        key : hashable
+            The id.
+        default : object, optional
+            What to return if there is no such id.
+
+        Returns
+        -------
+        ndarray of shape (d,), or ``default``
+        """
+        row = self._ids.get(key)
+        return default if row < 0 else self._vectors[row]
 
     def __array__(self, dtype: DTypeLike | None = None, copy: bool | None = None) -> NDArray[Any]:
         return np.array(self._vectors, dtype=dtype, copy=copy)
@@ -314,6 +365,43 @@ class Embedding:
         rows, scores = nearest_rows(query, self._vectors, k, norms=self._row_norms())
         found = [(r, s) for r, s in zip(rows[0].tolist(), scores[0].tolist(), strict=True) if r not in asked]
         return [(self._ids[row], score) for row, score in found[:topn]]
+
+    def doesnt_match(self, ids: Iterable[Hashable]) -> Any:
+        """Return the id that is least similar to the mean of all: which one does not belong to the others.
+
+        Parameters
+        ----------
+        ids : iterable of at least three distinct ids
+
+        Returns
+        -------
+        id
+            The one with the smallest cosine with the sum of the unit vectors; the first of several.
+
+        Raises
+        ------
+        UnknownIdError
+            If an id is not there.
+        InputError
+            If there are fewer than three.
+
+        Notes
+        -----
+        Source: the method of the same name of gensim's ``KeyedVectors``.
+
+        Examples
+        --------
+        >>> import nearfar as nf
+        >>> emb = nf.Embedding([[3, 1], [2, 1], [1, 4], [4, 1]], ids=["tea", "milk", "ship", "rum"])
+        >>> emb.doesnt_match(["tea", "ship", "rum"])
+        'ship'
+        """
+        owner = f"{type(self).__name__}.doesnt_match"
+        chosen = Ids(as_list(owner, "ids", ids), owner=owner)
+        if len(chosen) < 3:
+            raise InputError(owner, "ids", "at least three ids", f"{len(chosen)}")
+        units = unit_rows(np.asarray(self._vectors[self._rows(owner, chosen)]))
+        return chosen[int(np.argmin(units @ units.sum(axis=0)))]
 
     def search(
         self, Q: Any, topn: int = 10, *, metric: str = "cosine", n_jobs: int | None = None
@@ -590,6 +678,10 @@ class AnchoredEmbedding(Embedding):
         Distinct names of the rows; 0 .. V - 1 by default.
     anchor_names : iterable of hashable, of length K, optional
         Distinct names of the anchors, such as the ids of the objects they started from; 0 .. K - 1 by default.
+    context_weights : sparse matrix or array-like, shape (m, K), optional
+        T of the other side of a two-sided model, of the same anchors.
+    context_ids : iterable of hashable, of length m, optional
+        Names of the other side; by default ``ids`` where m = V, otherwise 0 .. m - 1.
     parameters : mapping, optional
         How the vectors were made.
 
@@ -636,6 +728,8 @@ class AnchoredEmbedding(Embedding):
         ids: Iterable[Hashable] | None = None,
         *,
         anchor_names: Iterable[Hashable] | None = None,
+        context_weights: Any = None,
+        context_ids: Iterable[Hashable] | None = None,
         parameters: Mapping[str, Any] | None = None,
     ) -> None:
         from scipy.sparse import csr_array, issparse
@@ -644,21 +738,41 @@ class AnchoredEmbedding(Embedding):
         A = check_matrix(owner, "anchors", anchors)
         if 0 in A.shape:
             raise InputError(owner, "anchors", "at least one, of at least one number", f"shape {A.shape}")
-        if issparse(weights):
-            T = check_sparse(owner, "weights", weights, columns=len(A)).copy()
-        else:
-            T = csr_array(check_matrix(owner, "weights", weights, columns=len(A)))
         names = Ids.of_rows(len(A), anchor_names, owner=owner, name="anchor_names", row="anchor")
-        self._label(Mixtures.from_csr(owner, T, A, names), ids, parameters)
+
+        def mixtures(name: str, T: Any) -> Mixtures:
+            sparse = issparse(T)
+            T = check_sparse(owner, name, T, columns=len(A)) if sparse else check_matrix(owner, name, T, columns=len(A))
+            return Mixtures.from_csr(owner, T.copy() if sparse else csr_array(T), A, names)
+
+        context = None if context_weights is None else mixtures("context_weights", context_weights)
+        if context is None and context_ids is not None:
+            raise InputError(owner, "context_ids", "given with context_weights only", repr(context_ids))
+        self._label(mixtures("weights", weights), ids, parameters)
+        self._add_side(context, context_ids)
 
     @classmethod
     def _of(
-        cls, mixtures: Mixtures, ids: Iterable[Hashable] | None, parameters: Mapping[str, Any] | None = None
+        cls,
+        mixtures: Mixtures,
+        ids: Iterable[Hashable] | None,
+        parameters: Mapping[str, Any] | None = None,
+        context: Mixtures | None = None,
+        context_ids: Iterable[Hashable] | None = None,
     ) -> Self:
         """Make an embedding of mixtures that were checked."""
         made = cls.__new__(cls)
         made._label(mixtures, ids, parameters)
+        made._add_side(context, context_ids)
         return made
+
+    def _add_side(self, context: Mixtures | None, ids: Iterable[Hashable] | None) -> None:
+        if context is None:
+            return
+        if ids is None and len(context) == len(self):
+            ids = self._ids
+        self._context_vectors = cast("Floats", context)
+        self._context_ids = Ids.of_rows(len(context), ids, owner="AnchoredEmbedding", name="context_ids")
 
     @property
     def _mixtures(self) -> Mixtures:
@@ -672,8 +786,17 @@ class AnchoredEmbedding(Embedding):
         return np.asarray(self._mixtures)
 
     @property
+    def context_vectors(self) -> Floats | None:
+        """The vectors of the other side of a two-sided model, shape (m, d): computed at each access; or None."""
+        return None if self._context_vectors is None else np.asarray(self._context_vectors)
+
+    @property
+    def _other(self) -> Mixtures | None:
+        return cast("Mixtures | None", self._context_vectors)
+
+    @property
     def weights(self) -> Any:
-        """T as a ``scipy.sparse.csr_array``, shape (V, K), float32: a copy."""
+        """T as a ``scipy.sparse.csr_array``, shape (V, K), float32: a copy. ``context.weights`` of the other side."""
         return self._mixtures.block(0, len(self)).astype(np.float32)
 
     @property
@@ -688,8 +811,8 @@ class AnchoredEmbedding(Embedding):
 
     @property
     def nnz(self) -> int:
-        """Number of entries of T that are not 0."""
-        return self._mixtures.weights.size
+        """Number of entries of T that are not 0; of both sides if there are two."""
+        return self._mixtures.weights.size + (0 if self._other is None else self._other.weights.size)
 
     @property
     def n_parameters(self) -> int:
@@ -699,7 +822,7 @@ class AnchoredEmbedding(Embedding):
     @property
     def nbytes(self) -> int:
         """Bytes of anchors, entries, their columns and starts of rows; ids are not counted."""
-        return self._mixtures.nbytes
+        return self._mixtures.nbytes + (0 if self._other is None else self._other.nbytes - self.anchors.nbytes)
 
     # -- anchors and objects ---------------------------------------------------------------------------------------
 
@@ -770,8 +893,11 @@ class AnchoredEmbedding(Embedding):
         AnchoredEmbedding
             Its ``parameters["int8_error"]`` is the norm of the change of all vectors over the norm of all vectors.
         """
-        rounded = self._mixtures.to_int8()
-        return self._of(rounded, self._ids, self._parameters | {"int8_error": rounded.error(self._mixtures)})
+        exact = self._mixtures if self._other is None else self._mixtures.stacked(self._other)
+        rounded = exact.to_int8()
+        parameters = self._parameters | {"int8_error": rounded.error(exact)}
+        sides = (rounded, None) if self._other is None else rounded.split(len(self))
+        return self._of(sides[0], self._ids, parameters, sides[1], self._context_ids)
 
     # -- as an embedding -------------------------------------------------------------------------------------------
 
@@ -788,8 +914,9 @@ class AnchoredEmbedding(Embedding):
         bool
             Neither parameters nor names of anchors are compared.
         """
-        if isinstance(other, AnchoredEmbedding) and self._mixtures.same(other._mixtures):
-            return self._ids == other._ids
+        one_side = self._context_ids is None
+        if isinstance(other, AnchoredEmbedding) and one_side and self._mixtures.same(other._mixtures):
+            return self._ids == other._ids and other._context_ids is None
         return super().equals(other)
 
     def _taken(self, rows: NDArray[np.int64]) -> Mixtures:
@@ -800,7 +927,8 @@ class AnchoredEmbedding(Embedding):
         if not isinstance(content.vectors, Mixtures):
             hint = "Embedding.load reads them."
             raise InputError("AnchoredEmbedding", "vectors", "mixtures of anchors", "plain vectors", hint)
-        return cls._of(content.vectors, content.ids, content.parameters)
+        context: Any = content.context_vectors
+        return cls._of(content.vectors, content.ids, content.parameters, context, content.context_ids)
 
     def __repr__(self) -> str:
         return f"{super().__repr__()[:-1]}, {len(self.anchors)} anchors, {self.nnz} weights)"

@@ -69,7 +69,8 @@ def scatter(
         Where the groups are named: in a legend, on the map where each group is densest, or nowhere; by default in a
         legend up to 10 groups, else on the map.
     ax : matplotlib Axes, optional
-        Where to draw; by default a new figure.
+        Where to draw; by default pyplot's current axes if they are empty, else a new figure of pyplot, which notebooks
+        show and ``pyplot.show()`` too. With ``path``, a figure that is not shown.
     title : str, optional
         Title of the picture.
     path : path, optional
@@ -107,7 +108,7 @@ def scatter(
     target = check_picture_path(_OWNER, path)
 
     xy = in_plane(X, X)
-    axes = new_axes() if ax is None else ax
+    axes = new_axes(shown=path is None) if ax is None else ax
     bar = draw_dots(axes, xy, groups, numbers)
     if bar is not None:
         axes.figure.colorbar(bar[0], ax=axes, extend=bar[1])
@@ -407,8 +408,12 @@ def check_suffix(owner: str, path: str | os.PathLike[str], suffixes: tuple[str, 
     return target
 
 
-def new_figure(size: tuple[float, float] = (7.0, 5.5)) -> Figure:
-    """Return a figure of this size in inches."""
+def new_figure(size: tuple[float, float] = (7.0, 5.5), *, shown: bool = False) -> Figure:
+    """Return a figure of this size in inches; pyplot's, if it is to be shown."""
+    if shown:
+        from matplotlib import pyplot
+
+        return pyplot.figure(figsize=size, layout="constrained")
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
@@ -417,9 +422,14 @@ def new_figure(size: tuple[float, float] = (7.0, 5.5)) -> Figure:
     return figure
 
 
-def new_axes() -> Axes:
-    """Return the axes of a new figure."""
-    return new_figure().add_subplot()
+def new_axes(*, shown: bool) -> Axes:
+    """Return pyplot's current axes if nothing is drawn there, else the axes of a new figure."""
+    if shown:
+        from matplotlib import pyplot
+
+        if pyplot.get_fignums() and not pyplot.gca().has_data():
+            return pyplot.gca()
+    return new_figure(shown=shown).add_subplot()
 
 
 def finish(owner: str, axes: Axes, title: str | None, target: Path | None) -> Axes:

@@ -87,7 +87,8 @@ def small_multiples(
     Returns
     -------
     list of matplotlib.axes.Axes
-        One per map, row by row; the ``figure`` of each is the figure.
+        One per map, row by row; the ``figure`` of each is the figure: pyplot's, which notebooks show, or with ``path``
+        one that is not shown.
 
     Raises
     ------
@@ -122,7 +123,7 @@ def small_multiples(
         columns = _checks.check_integer(_OWNER, "columns", columns, low=1)
     target = check_picture_path(_OWNER, path)
 
-    figure, axes = grid(len(panels), columns, _SIDE, colours)
+    figure, axes = grid(len(panels), columns, _SIDE, colours, shown=path is None)
     bars = [draw_panel(ax, panel, colours, _SIDE) for ax, panel in zip(axes, panels, strict=True)]
     add_key(figure, axes, colours, bars[0])
     if title is not None:
@@ -318,13 +319,15 @@ def _title(title: Any, one: Any) -> str:
     return f"iteration {one.iteration}" if isinstance(one, Frame) and title == "" else str(title)
 
 
-def grid(count: int, columns: int | None, side: float, colours: Colours) -> tuple[Figure, list[Axes]]:
+def grid(
+    count: int, columns: int | None, side: float, colours: Colours, *, shown: bool = False
+) -> tuple[Figure, list[Axes]]:
     """Return a figure and its ``count`` axes, squares of ``side`` inches, with room for a key on the right."""
     across = min(columns or math.ceil(math.sqrt(count)), count)
     down = math.ceil(count / across)
     entries = 0 if colours.groups is None else len(colours.groups.names) + 1
     margin = 0.0 if colours.groups is None and colours.values is None else _KEY
-    figure = new_figure((across * side + margin, max(down * (side + _TITLE), _LINE * entries)))
+    figure = new_figure((across * side + margin, max(down * (side + _TITLE), _LINE * entries)), shown=shown)
     axes = figure.subplots(down, across, squeeze=False).ravel().tolist()
     for surplus in axes[count:]:
         surplus.remove()
@@ -363,7 +366,8 @@ def rnx_curves(
     results : mapping of str to Neighborhoods
         Names and what ``evaluate.neighborhoods`` says of each map; at least one.
     ax : matplotlib Axes, optional
-        Where to draw; by default a new figure.
+        Where to draw; by default pyplot's current axes if they are empty, else a new figure of pyplot, which notebooks
+        show and ``pyplot.show()`` too. With ``path``, a figure that is not shown.
     title : str, optional
         Title of the picture.
     path : path, optional
@@ -405,7 +409,7 @@ def rnx_curves(
             raise InputError(_CURVES, f"results[{name!r}]", "a result of evaluate.neighborhoods", repr(result))
     target = check_picture_path(_CURVES, path)
 
-    axes = new_axes() if ax is None else ax
+    axes = new_axes(shown=path is None) if ax is None else ax
     lines = []
     for number, (name, result) in enumerate(results.items()):
         sizes = _log_spaced(result.n - 2)

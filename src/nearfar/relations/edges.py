@@ -8,6 +8,7 @@ ids into codes and checks their weights.
 from __future__ import annotations
 
 import sys
+import warnings
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
@@ -22,9 +23,19 @@ from numpy.typing import NDArray
 
 from nearfar._core.checks import check_flag, check_integer, check_path, require
 from nearfar._core.ids import Ids
-from nearfar._core.progress import ProgressLine, logger
-from nearfar.errors import DataError, InputError
-from nearfar.relations.delimited import Bytes, Roles, TextFormat, Where, choose_columns, parse_integers, read_text
+from nearfar._core.progress import ProgressLine
+from nearfar.errors import DataError, InputError, NearfarWarning
+from nearfar.relations.delimited import (
+    SAMPLE_LINES,
+    Bytes,
+    Roles,
+    Table,
+    TextFormat,
+    Where,
+    choose_columns,
+    parse_integers,
+    read_text,
+)
 from nearfar.relations.factorize import BadIdError, IntegerCodes, ObjectCodes, StringCodes
 
 Codes = NDArray[np.int32]
@@ -35,6 +46,9 @@ Frame = nw.DataFrame[Any] | nw.LazyFrame[Any]
 
 OWNER = "Relation.from_edges"
 CHUNK = 16 << 20
+_LOOKED_AT = 4  # columns of a table, from the first, among which source and target are by default
+_APART_FROM = 100  # edges; fewer may have no id on both sides by chance
+_ROWS_AT_ONCE = 1 << 20
 _BYTES_A_ROW = 64  # what a row of an array, a frame or a list of tuples takes while it is worked on, about
 
 
@@ -67,7 +81,7 @@ def read_edges(
     source: str | int | None = None,
     target: str | int | None = None,
     weight: str | int | Literal[False] | None = None,
-    bipartite: bool = False,
+    bipartite: bool | None = False,
     delimiter: str | None = None,
     header: bool | Literal["infer"] = "infer",
     comments: str | None = "#",
@@ -75,6 +89,7 @@ def read_edges(
     verbose: int = 0,
     owner: str = OWNER,
     store: EdgeStore | None = None,
+    taken: dict[str, Any] | None = None,
 ) -> Edges:
     r"""Read edges from a file, a stream, a data frame, a graph, an array or an iterable of tuples.
 
@@ -86,6 +101,8 @@ def read_edges(
           it stands;
         * pandas, Polars, PyArrow or any other frame that narwhals wraps, lazy ones too;
         * networkx graph: ids in the order of ``graph.nodes``, isolated nodes too;
+        * graph of PyTorch Geometric: ids 0 .. num_nodes - 1, isolated nodes too; or its ``edge_index`` alone, a torch
+          tensor of integers of shape (2, n_edges);
         * integer array of shape (n_edges, 2), or with weights (n_edges, 3); of floats if the ids are whole numbers;
         * iterable, also a generator, of ``(source, target)`` or all of ``(source, target, weight)``, ids of any
           hashable type.
@@ -94,11 +111,13 @@ def read_edges(
         any case of letters), else the first two that are not the weight.
     weight : str, int or False, optional
         Column of the weights; for a networkx graph an edge attribute, 1 where an edge lacks it; False: every edge
-        weighs 1. By default the column or attribute called weight; in a table without names the third of exactly
-        three, if its values are numbers. What was chosen is logged. Edges of weight 0 are left out, their ids stay.
-    bipartite : bool
+        weighs 1. By default the column or attribute called weight; else the third of exactly three, not counting those
+        named as times or row numbers, if its values are numbers. What was chosen is logged. Edges of weight 0 are left
+        out, their ids stay.
+    bipartite : bool or None
         Sources and targets are of different kinds (users and items), each with ids of their own. In a networkx graph
-        the node attribute ``bipartite`` (0 or 1) tells the kinds; without it, the direction of the edges.
+        the node attribute ``bipartite`` (0 or 1) tells the kinds; without it, the direction of the edges. None is False
+        with a warning where names of columns or ids say that there are two kinds.
     delimiter : str, optional
         One character between the fields of a text file; a space stands for any run of spaces and tabs. By default found
         out from the first 100 lines: tab, comma, semicolon or space.
@@ -117,6 +136,9 @@ def read_edges(
         Who asks, for messages.
     store : EdgeStore, optional
         Where the codes and weights are kept; memory by default.
+    taken : dict, optional
+        Receives which columns of a table were read: ``source``, ``target``, ``weight`` (None: there is none) and
+        ``left_out``, a list; names, or positions where there are none. Nothing for what has no columns.
 
     Returns
     -------
@@ -148,8 +170,8 @@ def read_edges(
     >>> read_edges(io.StringIO("user,item\n7,3\n7,8\n"), bipartite=True).column_ids
     Ids([3, 8], n=2)
     """
-    roles = Roles(source, target, weight)
-    collector = EdgeCollector(owner, check_flag(owner, "bipartite", bipartite), store)
+    roles = Roles(source, target, weight, bipartite, {} if taken is None else taken)
+    collector = EdgeCollector(owner, bipartite is not None and check_flag(owner, "bipartite", bipartite), store)
     chunk_size = check_integer(owner, "chunk_size", chunk_size, low=1, high=1 << 30)
     n_rows = max(1, chunk_size // _BYTES_A_ROW)
     add: Callable[..., None] = collector.add_columns
@@ -160,8 +182,10 @@ def read_edges(
     elif isinstance(edges, (str, PathLike)) or hasattr(edges, "read"):
         form = TextFormat.checked(owner, delimiter, header, comments)
         add, pieces = collector.add_text, read_text(owner, edges, roles, form, chunk_size, verbose)
+    elif edge_index_of(edges) is not None:
+        pieces = _index_pieces(edges, collector, roles, bool(bipartite), n_rows)
     elif is_directed(edges) is not None:
-        pieces = _graph_pieces(edges, collector, roles, bipartite, n_rows)
+        pieces = _graph_pieces(edges, collector, roles, bool(bipartite), n_rows)
     elif isinstance(edges, np.ndarray) and edges.dtype.kind in "iuf":
         pieces = _array_pieces(owner, edges, roles, n_rows)
     else:
@@ -169,7 +193,44 @@ def read_edges(
     with closing(pieces):  # files and progress lines too, where a piece is refused
         for piece in pieces:
             add(*piece)
-    return collector.finish()
+    found = collector.finish()
+    if bipartite is None and not roles.warned and is_directed(edges) is None and _sides_apart(found):
+        text = (
+            f"{owner}: no id is both a source and a target, as with two kinds of objects; they were read as one kind. "
+            "Pass bipartite=True for two, bipartite=False for one."
+        )
+        warnings.warn(text, NearfarWarning, stacklevel=3)
+    return found
+
+
+def _sides_apart(edges: Edges) -> bool:
+    """Whether no id is both a source and a target, in enough edges to say so; O(1) where the first edges tell."""
+    rows, columns, n = edges.rows, edges.columns, len(edges.row_ids)
+    if len(rows) < _APART_FROM:
+        return False
+    sources, targets = np.zeros(n, bool), np.zeros(n, bool)
+    for first in range(0, len(rows), _ROWS_AT_ONCE):
+        sources[rows[first : first + _ROWS_AT_ONCE]] = True
+        targets[columns[first : first + _ROWS_AT_ONCE]] = True
+        if sources[columns[first : first + _ROWS_AT_ONCE]].any() or targets[rows[first : first + _ROWS_AT_ONCE]].any():
+            return False
+    return min(int(sources.sum()), int(targets.sum())) >= _APART_FROM // 10
+
+
+def asked_columns(
+    owner: str, columns: Sequence[str | int] | None, source: Any, target: Any, weight: Any
+) -> dict[str, Any]:
+    """Return source, target and weight as arguments of :func:`read_edges`, where ``columns`` may name them at once."""
+    asked = {"source": source, "target": target, "weight": weight}
+    if columns is None:
+        return asked
+    if isinstance(columns, str) or not isinstance(columns, Sequence) or len(columns) not in (2, 3):
+        raise InputError(owner, "columns", "two or three names or positions: source, target, weight", columns)
+    named = dict(zip(asked, columns, strict=False))
+    for name in named:
+        if asked[name] is not None:
+            raise InputError(owner, name, "left out where columns names it", asked[name])
+    return asked | named
 
 
 # -- where the edges go ------------------------------------------------------------------------------------------------
@@ -331,10 +392,10 @@ def _frame_pieces(owner: str, frame: Frame, roles: Roles, n_rows: int) -> Pieces
     """Yield the edges of a frame; of a lazy one only the columns that are needed are computed."""
     schema = frame.collect_schema()
     names: list[Any] = schema.names()
-    types = schema.dtypes()
     labelled = all(isinstance(name, str) for name in names)
-    third_is_number = len(types) == 3 and types[2].is_numeric()
-    picks = _picks(owner, "frame", roles, names, labelled, third_is_number)
+    first_ones = frame.select(nw.nth(*range(min(_LOOKED_AT, len(names))))).head(SAMPLE_LINES) if names else frame
+    head = first_ones.collect() if isinstance(first_ones, nw.LazyFrame) else first_ones
+    picks = choose_columns(owner, roles, _table("the frame", names if labelled else None, schema.dtypes(), head))
     narrow = frame.select(nw.nth(*picks))
     table = narrow.collect() if isinstance(narrow, nw.LazyFrame) else narrow
     for first in range(0, len(table), n_rows):
@@ -350,7 +411,11 @@ def _parquet_pieces(owner: str, source: Any, roles: Roles, n_rows: int, verbose:
     try:
         with parquet.ParquetFile(path) as file:
             names = file.schema_arrow.names
-            wanted = [names[k] for k in _picks(owner, shown, roles, names, True, False)]
+            types = nw.from_native(file.schema_arrow.empty_table(), eager_only=True).schema.dtypes()
+            few = list(islice(file.iter_batches(SAMPLE_LINES, columns=names[:_LOOKED_AT]), 1))
+            head = nw.from_native(arrow.Table.from_batches(few, None if few else arrow.schema([])), eager_only=True)
+            table = _table(shown, names, types, head)
+            wanted = [names[k] for k in choose_columns(owner, roles, table)]
             first = 0
             with ProgressLine("reading", file.metadata.num_rows, verbose, "edge") as progress:
                 for batch in file.iter_batches(batch_size=n_rows, columns=wanted):
@@ -362,12 +427,10 @@ def _parquet_pieces(owner: str, source: Any, roles: Roles, n_rows: int, verbose:
         raise DataError(owner, "edges", "a complete Parquet file", f"{shown} ({error})") from error
 
 
-def _picks(owner: str, shown: str, roles: Roles, names: list[Any], labelled: bool, third_is_number: bool) -> list[int]:
-    chosen = choose_columns(owner, roles, names if labelled else None, len(names), third_is_number)
-    picks = [column for column in chosen if column is not None]
-    weight = repr(names[picks[2]]) if len(picks) == 3 else "not read"
-    logger.info("%s: source %r, target %r, weight %s", shown, names[picks[0]], names[picks[1]], weight)
-    return picks
+def _table(title: str, names: list[str] | None, types: Sequence[Any], head: nw.DataFrame[Any]) -> Table:
+    """Return what is known of a frame by the types of its columns and the first rows of the first columns."""
+    values: list[list[Any]] = [head[:, k].to_list() for k in range(head.shape[1])]
+    return Table(title, names, values + [[]] * (len(types) - len(values)), [kind.is_numeric() for kind in types])
 
 
 def _table_piece(
@@ -410,7 +473,12 @@ def _refuse_nulls(owner: str, column: nw.Series[Any], what: str, where: Where) -
 
 
 def is_directed(edges: object) -> bool | None:
-    """Return whether a networkx graph is directed, None for anything else."""
+    """Return whether a graph of networkx is directed; True for an edge_index, which has both directions of an edge.
+
+    None for anything else.
+    """
+    if edge_index_of(edges) is not None:
+        return True
     networkx = sys.modules.get("networkx")  # who holds a graph has imported it
     if networkx is None or not isinstance(edges, networkx.Graph):
         return None
@@ -475,12 +543,60 @@ def _oriented(owner: str, graph: Any, kinds: dict[Any, int]) -> Iterator[tuple[A
         yield (v, u, attributes) if kinds and kinds[u] == 1 else (u, v, attributes)
 
 
+# -- graphs of PyTorch Geometric, and their edge_index, a tensor of shape (2, n_edges) ---------------------------------
+
+
+def edge_index_of(edges: Any) -> Any:
+    """Return the edge_index of a graph, or a tensor as it is; None for anything else."""
+    torch = sys.modules.get("torch")  # who holds a tensor has imported it
+    if torch is None:
+        return None
+    index = edges if isinstance(edges, torch.Tensor) else getattr(edges, "edge_index", None)
+    return index if isinstance(index, torch.Tensor) else None
+
+
+def _index_pieces(edges: Any, collector: EdgeCollector, roles: Roles, bipartite: bool, n_rows: int) -> Pieces:
+    """Yield the edges of a graph, whose nodes are entered in their order, or of an edge_index alone."""
+    owner = collector.owner
+    Roles(roles.source, roles.target).refuse(owner, "an edge_index")
+    index = edge_index_of(edges).detach().cpu().numpy()
+    if index.ndim != 2 or index.shape[0] != 2 or index.dtype.kind not in "iu":
+        got = f"{index.dtype}, shape {index.shape}"
+        hint = "Edges in rows are given as a NumPy array, a matrix goes to Relation.from_matrix."
+        raise InputError(owner, "edges", "an edge_index of integers, shape (2, n_edges), if it is a tensor", got, hint)
+    n_nodes = getattr(edges, "num_nodes", None)
+    if isinstance(n_nodes, int) and not bipartite:
+        collector.add_ids(range(n_nodes))
+    weights = _weights_of_index(owner, edges, roles, index.shape[1])
+    for first in range(0, index.shape[1], n_rows):
+        piece = index[:, first : first + n_rows].astype(np.int64)
+        weight = None if weights is None else weights[first : first + n_rows]
+        yield piece[0], piece[1], weight, _place("edge_index[:, ", first, "]")
+
+
+def _weights_of_index(owner: str, edges: Any, roles: Roles, n_edges: int) -> NDArray[np.float64] | None:
+    if roles.weight is False:
+        return None
+    name = "edge_weight" if roles.weight is None else str(roles.weight)
+    found = getattr(edges, name, None)
+    if found is None and roles.weight is None:
+        return None
+    weights = np.empty(0) if found is None else found.detach().cpu().numpy().astype(np.float64)
+    if weights.shape not in ((n_edges,), (n_edges, 1)):
+        expected = f"an attribute of shape ({n_edges},), one number for each edge"
+        got = "which is not there" if found is None else f"of shape {weights.shape}"
+        raise InputError(owner, "weight", expected, f"{name!r}, {got}")
+    return weights.reshape(-1)
+
+
 # -- arrays and iterables of tuples ------------------------------------------------------------------------------------
 
 
 def _array_pieces(owner: str, edges: NDArray[Any], roles: Roles, n_rows: int) -> Pieces:
     _check_columns(owner, edges, 2, "A matrix of relations goes to Relation.from_matrix.")
-    source, target, weight = choose_columns(owner, roles, None, edges.shape[1], True)
+    head = edges[:SAMPLE_LINES].T.tolist()
+    picks = choose_columns(owner, roles, Table("the array", None, head, [True] * len(head)))
+    source, target, weight = [*picks, None][:3]
     for first in range(0, len(edges), n_rows):
         piece, where = edges[first : first + n_rows], _place("edges[", first, "]")
         weights = None if weight is None else piece[:, weight].astype(np.float64)
@@ -488,6 +604,8 @@ def _array_pieces(owner: str, edges: NDArray[Any], roles: Roles, n_rows: int) ->
 
 
 def _check_columns(owner: str, edges: NDArray[Any], n_dim: int, hint: str = "") -> None:
+    if edges.ndim == n_dim == 2 and edges.shape[0] == 2 != edges.shape[1] and edges.shape[1] > 3:
+        hint = "One edge is one row: pass edges.T."
     if edges.ndim != n_dim or (n_dim == 2 and edges.shape[1] not in (2, 3)):
         raise InputError(owner, "edges", "an array of shape (n_edges, 2 or 3)", f"shape {edges.shape}", hint)
 
@@ -516,10 +634,10 @@ def _object_pieces(owner: str, edges: Any, roles: Roles, n_rows: int) -> Pieces:
         return
     if isinstance(edges, (Mapping, bytes, bytearray)) or hasattr(edges, "shape") or not isinstance(edges, Iterable):
         expected = (
-            "a path, an open file, a data frame, a networkx graph, an array of shape (n_edges, 2 or 3) or an "
-            "iterable of tuples"
+            "a path, an open file, a data frame, a graph of networkx or PyTorch Geometric, an array of shape "
+            "(n_edges, 2 or 3) or an iterable of tuples"
         )
-        hint = "A matrix goes to Relation.from_matrix." if hasattr(edges, "shape") else ""
+        hint = "A matrix, or the neighbours in AnnData, go to Relation.from_matrix." if hasattr(edges, "shape") else ""
         raise InputError(owner, "edges", expected, type(edges).__name__, hint)
     roles.refuse(owner, "an iterable of tuples")
     tuples, width, first = iter(edges), 0, 0

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from functools import cached_property, partial
 from os import PathLike
 from typing import TYPE_CHECKING, Any, Literal, Self, overload
@@ -66,6 +66,9 @@ class Relation:
            [0.25, 0.5 , 0.25]], dtype=float32)
     """
 
+    _taken: Mapping[str, Any] | None = None  # which columns of a table it was read from
+    _two_kinds = False  # equal ids of rows and columns are then different objects
+
     def __init__(self, operator: LinearOperator, row_ids: Ids, column_ids: Ids) -> None:
         for name, ids, size in (("row_ids", row_ids, 0), ("column_ids", column_ids, 1)):
             if len(ids) != operator.shape[size]:
@@ -79,11 +82,12 @@ class Relation:
         cls,
         edges: Any,
         *,
+        columns: Sequence[str | int] | None = None,
         source: str | int | None = None,
         target: str | int | None = None,
         weight: str | int | Literal[False] | None = None,
         directed: bool | None = None,
-        bipartite: bool = False,
+        bipartite: bool | None = None,
         self_loops: bool = True,
         delimiter: str | None = None,
         comments: str | None = "#",
@@ -96,18 +100,24 @@ class Relation:
 
         Parameters
         ----------
-        edges : path, file object, "-", data frame, networkx graph, array or iterable
+        edges : path, file object, "-", data frame, graph, array or iterable
             A CSV or TSV file (also .gz, .xz, .bz2), a Parquet file, standard input ("-"), a pandas, polars or pyarrow
-            frame, a networkx graph, an integer array of shape (E, 2), or any iterable, also a generator, of
-            ``(source, target)`` or ``(source, target, weight)``. Ids of any hashable type stay what they were.
+            frame, a networkx graph, a graph of PyTorch Geometric or its ``edge_index`` of shape (2, E), an integer
+            array of shape (E, 2), or any iterable, also a generator, of ``(source, target)`` or
+            ``(source, target, weight)``. Ids of any hashable type stay what they were.
+        columns : sequence of two or three str or int, optional
+            The columns of a table to read, by name or position from 0: source, target and, if there are three, weight.
         source, target, weight : str or int, optional
-            The columns to read, by name or, without a header, by position. By default those called source and target,
-            else the first two; and as the weight the one called weight or, without names, the third of three if it
-            holds numbers. ``weight=False`` reads none.
+            The same, one by one. By default those called source and target, else the first two; and as the weight the
+            one called weight, else the third of three if it holds numbers, where columns named as times or row numbers
+            (timestamp, date, id, index, ...) and, behind the third, seconds since 1970 do not count. ``weight=False``
+            reads none. :meth:`describe` says which columns were read.
         directed : bool, optional
-            Whether an edge goes one way only. By default False, and for a networkx graph what the graph says.
-        bipartite : bool, default=False
-            Sources and targets are objects of two kinds (users and items): the relation is rectangular.
+            Whether an edge goes one way only. By default False, and for a networkx graph what the graph says. An
+            ``edge_index`` lists both directions of an edge that has no direction: by default it is read as it is.
+        bipartite : bool, optional
+            Whether sources and targets are objects of two kinds (users and items): the relation is rectangular, and
+            user 1 is another object than item 1. By default False, with a warning if the input looks like two kinds.
         self_loops : bool, default=True
             Whether edges from an object to itself are kept.
         delimiter : str, optional
@@ -122,7 +132,7 @@ class Relation:
             and :meth:`open` finds it again. The folder appears whole or not at all; it is new, or holds a relation
             that is replaced. While it is made it takes up to 36 bytes per edge.
         verbose : int, default=0
-            1 shows a progress line on a terminal while a file is read.
+            1 shows progress while a file is read: a line, or in a log one every ten seconds.
         n_jobs : int, optional
             Number of threads; None means all processors. The result does not depend on it.
 
@@ -135,23 +145,34 @@ class Relation:
         ------
         InputError, DataError
             A weight that is negative, NaN or infinite (which edge), a ragged line (which line), no edge at all, a file
-            or a column that is not there.
+            or a column that is not there; a first column that by its name or its dates holds times or row numbers,
+            while no columns are named.
+
+        Warns
+        -----
+        NearfarWarning
+            If no columns are named and the values of the first seem to be times or row numbers; if ``bipartite`` is not
+            given, and the names of the columns (user, item) or ids that are all sources or all targets say that there
+            are two kinds of objects.
         """
         from nearfar.relations import edges as reader
 
         owner = "Relation.from_edges"
         check_flag(owner, "self_loops", self_loops)
-        check_flag(owner, "bipartite", bipartite)
+        if bipartite is not None:
+            check_flag(owner, "bipartite", bipartite)
+        asked = reader.asked_columns(owner, columns, source, target, weight)
         workers = check_n_jobs(owner, n_jobs)
+        lists_both = directed is None and not bipartite and storage is None and reader.edge_index_of(edges) is not None
         if directed is None:
             directed = bool(reader.is_directed(edges))
         check_flag(owner, "directed", directed)
+        taken: dict[str, Any] = {}
         read = partial(
             reader.read_edges,
             edges,
-            source=source,
-            target=target,
-            weight=weight,
+            **asked,
+            taken=taken,
             bipartite=bipartite,
             delimiter=delimiter,
             comments=comments,
@@ -163,9 +184,14 @@ class Relation:
             from nearfar.relations.mapped import create
 
             folder = check_path(owner, "storage", storage)
-            return cls(*create(folder, lambda store: read(store=store), **how, verbose=verbose))
-        table = read()
-        return cls(sparse_from_edges(owner, table, **how), table.row_ids, table.column_ids)
+            made = cls(*create(folder, lambda store: read(store=store), **how, verbose=verbose))
+        else:
+            table = read()
+            made = cls(sparse_from_edges(owner, table, **how), table.row_ids, table.column_ids)
+            if lists_both:  # finds out whether it does
+                made = cls.from_matrix(made.to_scipy(), made.row_ids)
+        made._taken, made._two_kinds = taken, bool(bipartite)
+        return made
 
     @classmethod
     def from_matrix(
@@ -175,11 +201,12 @@ class Relation:
 
         Parameters
         ----------
-        A : sparse matrix, sparse array or ndarray of shape (n, m), >= 0
-            Kept as float32; explicit zeros are dropped. Not changed.
+        A : sparse matrix, sparse array or ndarray of shape (n, m), >= 0; or AnnData
+            Kept as float32; explicit zeros are dropped. Not changed. Of AnnData, ``A.obsp["connectivities"]``, the
+            weighted neighbours that ``scanpy.pp.neighbors`` finds.
         ids : iterable of hashable, optional
             Names of the rows, and of the columns too if A is square and ``column_ids`` is not given. By default
-            0 .. n - 1.
+            0 .. n - 1; of AnnData its ``obs_names``.
         column_ids : iterable of hashable, optional
             Names of the columns. By default those of the rows if A is square, else 0 .. m - 1.
 
@@ -202,7 +229,15 @@ class Relation:
         >>> rel.neighbors("ann")
         [('film', 5.0), ('song', 3.0)]
         """
-        return cls(*sparse_from_matrix("Relation.from_matrix", A, ids, column_ids))
+        owner = "Relation.from_matrix"
+        if hasattr(A, "obsp") and hasattr(A, "obs_names"):
+            if "connectivities" not in A.obsp:
+                got = f"one with {', '.join(map(repr, A.obsp)) or 'none'}"
+                hint = "Run scanpy.pp.neighbors, or pass a matrix and ids=adata.obs_names."
+                raise InputError(owner, "A", "AnnData with 'connectivities' in obsp", got, hint)
+            ids = A.obs_names if ids is None else ids
+            A = A.obsp["connectivities"]
+        return cls(*sparse_from_matrix(owner, A, ids, column_ids))
 
     @classmethod
     def from_corpus(
@@ -375,7 +410,9 @@ class Relation:
         operator = MappedSparse(path)
         if verify:
             operator.verify()
-        return cls(operator, *stored_ids(operator))
+        made = cls(operator, *stored_ids(operator))
+        made._two_kinds = made.row_ids is not made.column_ids
+        return made
 
     def save(self, folder: str | PathLike[str]) -> None:
         """Store the relation in a folder, from which :meth:`open` maps it.
@@ -393,7 +430,8 @@ class Relation:
         """
         from nearfar.relations.mapped import save
 
-        save(check_path("Relation.save", "folder", folder), self.operator, self.row_ids, self.column_ids)
+        column_ids = self.row_ids if self.is_square else self.column_ids
+        save(check_path("Relation.save", "folder", folder), self.operator, self.row_ids, column_ids)
 
     # What it is.
 
@@ -414,8 +452,8 @@ class Relation:
 
     @cached_property
     def is_square(self) -> bool:
-        """Whether rows and columns are the same objects in the same order."""
-        return self.row_ids is self.column_ids or self.row_ids == self.column_ids
+        """Whether rows and columns are the same objects in the same order: not if they are of two kinds."""
+        return self.row_ids is self.column_ids or (not self._two_kinds and self.row_ids == self.column_ids)
 
     @property
     def row_sums(self) -> NDArray[np.float64]:
@@ -447,8 +485,11 @@ class Relation:
         -------
         dict
             ``n_rows``, ``n_columns``, ``n_entries`` (stored, over all factors), ``isolates``, ``sinks`` (numbers of
-            them), ``square`` and ``megabytes`` (in memory).
+            them), ``square`` and ``megabytes`` (in memory). After :meth:`from_edges` of a table also ``columns``: which
+            of them were read as ``source``, ``target`` and ``weight`` (None: each edge weighs 1), and the list
+            ``left_out``; names, or positions where there are none.
         """
+        columns = {"columns": dict(self._taken)} if self._taken else {}
         return {
             "n_rows": self.shape[0],
             "n_columns": self.shape[1],
@@ -457,6 +498,7 @@ class Relation:
             "sinks": int(self.sinks.size),
             "square": self.is_square,
             "megabytes": round(self.nbytes / 1e6, 3),
+            **columns,
         }
 
     def neighbors(self, id: Hashable) -> list[tuple[Any, float]]:  # noqa: A002 - the field's word
@@ -485,7 +527,10 @@ class Relation:
 
     def __repr__(self) -> str:
         n, m = self.shape
-        return f"<Relation {n} x {m}, {self.nnz} stored entries{'' if self.is_square else ', rectangular'}>"
+        words = [f"{self.nnz} stored entries"] + ["rectangular"] * (not self.is_square)
+        if self._taken:
+            words.append(f"of columns {columns_in_words(self._taken)}")
+        return f"<Relation {n} x {m}, {', '.join(words)}>"
 
     # Algebra.
 
@@ -493,11 +538,15 @@ class Relation:
     def T(self) -> Relation:  # noqa: N802 - as everywhere in NumPy
         """The transpose: who is related to me."""
         operator = self.operator.transpose()
-        return self if operator is self.operator else Relation(operator, self.column_ids, self.row_ids)
+        if operator is self.operator:
+            return self
+        made = Relation(operator, self.column_ids, self.row_ids)
+        made._two_kinds = self._two_kinds
+        return made
 
     def normalized(self) -> Relation:
         """Return the row-normalised relation; an empty row stays empty."""
-        return Relation(self.operator.normalized(), self.row_ids, self.column_ids)
+        return self._kept(self.operator.normalized())
 
     def random_walk(self, steps: int = 3) -> Relation:
         """Return the mean of the first ``steps`` powers of the row-normalised relation.
@@ -530,7 +579,13 @@ class Relation:
         normalized = self.normalized()
         if steps == 1:
             return normalized
-        return Relation(Walk(normalized.operator, steps), self.row_ids, self.column_ids)
+        return self._kept(Walk(normalized.operator, steps))
+
+    def _kept(self, operator: LinearOperator) -> Relation:
+        """Return another relation of the same objects, read from the same columns."""
+        made = Relation(operator, self.row_ids, self.column_ids)
+        made._taken, made._two_kinds = self._taken, self._two_kinds
+        return made
 
     @overload
     def __matmul__(self, other: Relation) -> Relation: ...
@@ -548,7 +603,7 @@ class Relation:
 
     def __mul__(self, factor: float) -> Relation:
         factor = check_real("Relation * factor", "factor", factor, low=0, open_low=True)
-        return Relation(WeightedSum([factor], [self.operator]), self.row_ids, self.column_ids)
+        return self._kept(WeightedSum([factor], [self.operator]))
 
     __rmul__ = __mul__
 
@@ -558,7 +613,9 @@ class Relation:
         if self.row_ids != other.row_ids or self.column_ids != other.column_ids:
             raise InputError("Relation + Relation", "the second term", "over the same ids", _ids_differ(self, other))
         weights, terms = zip(*self.operator.as_terms(), *other.operator.as_terms(), strict=True)
-        return Relation(WeightedSum(weights, terms), self.row_ids, self.column_ids)
+        made = Relation(WeightedSum(weights, terms), self.row_ids, self.column_ids)
+        made._two_kinds = self._two_kinds
+        return made
 
     def matmat(self, X: Any, *, n_jobs: int | None = None) -> Floats:
         """Return P X, in parallel.
@@ -605,10 +662,21 @@ class Relation:
         return out[:, 0] if vector else out
 
 
+def columns_in_words(taken: Mapping[str, Any]) -> str:
+    """Return which columns of a table were read, and which were left out."""
+    text = f"{taken['source']!r} -> {taken['target']!r}"
+    text += " without weight" if taken["weight"] is None else f" with weight {taken['weight']!r}"
+    return text + (f", not {', '.join(map(repr, taken['left_out']))}" if taken["left_out"] else "")
+
+
 def _ids_differ(left: Relation, right: Relation) -> str:
     return f"shapes {left.shape} and {right.shape} with different ids"
 
 
 def as_relation(relation: Any) -> Relation:
-    """Return a relation as it is, and make one from a matrix."""
-    return relation if isinstance(relation, Relation) else Relation.from_matrix(relation)
+    """Return a relation as it is, and make one from a matrix, AnnData, or a graph of networkx or PyTorch Geometric."""
+    from nearfar.relations.edges import is_directed
+
+    if isinstance(relation, Relation):
+        return relation
+    return Relation.from_matrix(relation) if is_directed(relation) is None else Relation.from_edges(relation)

@@ -82,8 +82,9 @@ def compress(
     Parameters
     ----------
     vectors : Embedding or array-like, shape (V, d), finite
-        E; it is taken in float32. Context vectors are not kept.
-    n_anchors : int, in [1, V]
+        E; it is taken in float32. Of a two-sided embedding both sides become mixtures of the same anchors, as the rows
+        of one matrix would.
+    n_anchors : int, in [1, V], V being the rows of both sides
         Number K of anchors.
     nnz_per_row : int, in [1, n_anchors], default=8
         Most weights of a row.
@@ -97,13 +98,14 @@ def compress(
     n_jobs : int or None
         Threads, all processors by default. The result is the same, bit for bit, for any number.
     verbose : int
-        Anything but 0 draws a progress line, if standard error is a terminal.
+        Anything but 0 shows progress: a line, or in a log one every ten seconds.
 
     Returns
     -------
     AnchoredEmbedding
-        With the ids that were given. Its ``parameters`` are those of the vectors, and ``n_anchors``, ``nnz_per_row``,
-        ``nonnegative`` and ``error_curve``: the norm of E - T A over the norm of E, at the start and after each
+        With the ids that were given, and with both sides if there are two. Its ``parameters`` are those of the vectors,
+        and ``n_anchors``, ``nnz_per_row``, ``nonnegative`` and ``error_curve``: the norm of E - T A over the norm of E,
+        of both sides together, at the start and after each
         iteration. The curve never rises.
 
     Raises
@@ -149,8 +151,10 @@ def compress(
     True
     """
     owner = "compress"
-    E = vectors.vectors if isinstance(vectors, Embedding) else vectors
-    X = _check_vectors(owner, E)
+    X = _check_vectors(owner, vectors.vectors if isinstance(vectors, Embedding) else vectors)
+    n = len(X)
+    if isinstance(vectors, Embedding) and vectors.context_vectors is not None:
+        X = np.concatenate([X, _check_vectors(owner, vectors.context_vectors)])
     n_anchors = check_integer(owner, "n_anchors", n_anchors, low=1, high=len(X))
     nnz_per_row = check_integer(owner, "nnz_per_row", nnz_per_row, low=1, high=n_anchors)
     nonnegative = check_flag(owner, "nonnegative", nonnegative)
@@ -174,7 +178,14 @@ def compress(
     T = codes.matrix(n_anchors)
     if not isinstance(vectors, Embedding):
         return AnchoredEmbedding(T, anchors, parameters=parameters)
-    return AnchoredEmbedding(T, anchors, vectors.ids, parameters={**vectors.parameters, **parameters})
+    return AnchoredEmbedding(
+        T[:n],
+        anchors,
+        vectors.ids,
+        context_weights=None if vectors.context_ids is None else T[n:],
+        context_ids=vectors.context_ids,
+        parameters={**vectors.parameters, **parameters},
+    )
 
 
 def _start(X: Singles, norms: Doubles, n_anchors: int, nonnegative: bool, rng: np.random.Generator) -> Doubles:

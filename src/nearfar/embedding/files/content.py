@@ -31,7 +31,7 @@ class Content:
     vectors : ndarray, shape (n, d), or Mixtures
     ids : iterable of n distinct hashables
         Kept as ``Ids``, a sequence that knows whether all are integers (``is_integer``).
-    context_vectors : ndarray, shape (m, d), optional
+    context_vectors : ndarray, shape (m, d), or Mixtures of the same anchors, optional
     context_ids : iterable of m distinct hashables, optional
     parameters : mapping of str, optional
     """
@@ -40,7 +40,7 @@ class Content:
         self,
         vectors: Floats | Mixtures,
         ids: Iterable[Hashable],
-        context_vectors: Floats | None = None,
+        context_vectors: Floats | Mixtures | None = None,
         context_ids: Iterable[Hashable] | None = None,
         parameters: Mapping[str, Any] | None = None,
     ) -> None:

@@ -4,7 +4,8 @@ Tensors: ``anchors`` (K, d) float32; of T, row by row and without its zeros, ``w
 (nnz,); ``counts`` (n,), how many entries each row has. Columns and counts are of the smallest unsigned type that holds
 them. Where numbers were rounded to 8 bits, anchors and weights are int8, and ``anchors.scale`` and ``weights.scale``,
 float32 (K,), are what they are multiples of, for each anchor. Ids, and names of the anchors as ``anchor_names``.
-Metadata as in :mod:`nearfar.embedding.files.native`, of another ``format``.
+Metadata as in :mod:`nearfar.embedding.files.native`, of another ``format``. In a two-sided model the rows of the other
+side are the last of T: ``context_rows`` of them, with ``context_ids``.
 """
 
 from __future__ import annotations
@@ -30,13 +31,20 @@ def to_arrays(content: Content) -> tuple[dict[str, NDArray[Any]], dict[str, str]
     kind, arrays = pack_ids(SAVE, "ids", content.ids)
     names, packed = pack_ids(SAVE, "anchor_names", mixtures.names)
     arrays |= packed
+    metadata = {"format": FORMAT, "version": VERSION, "nearfar": __version__, "ids": kind, "anchor_names": names}
+    if content.context_vectors is not None and content.context_ids is not None:
+        other: Any = content.context_vectors
+        mixtures = mixtures.stacked(other)
+        metadata |= {"context_rows": str(len(other)), "context_ids": "same"}
+        if content.context_ids != content.ids:
+            metadata["context_ids"], packed = pack_ids(SAVE, "context_ids", content.context_ids)
+            arrays |= packed
     arrays |= {name: getattr(mixtures, name) for name in ("anchors", "weights", "columns", "counts")}
     if mixtures.scales is not None:
         of_anchors, of_weights = mixtures.scales
         arrays["anchors"] = np.rint(mixtures.anchors / of_anchors[:, None]).astype(np.int8)
         arrays["weights"] = np.rint(mixtures.weights / of_weights[mixtures.columns]).astype(np.int8)
         arrays |= {"anchors.scale": of_anchors, "weights.scale": of_weights}
-    metadata = {"format": FORMAT, "version": VERSION, "nearfar": __version__, "ids": kind, "anchor_names": names}
     return arrays, metadata | {"parameters": dump_parameters(content.parameters)}
 
 
@@ -59,7 +67,11 @@ def from_arrays(path: Path, arrays: dict[str, NDArray[Any]], metadata: dict[str,
     if columns.size and int(columns.max()) >= len(anchors):
         raise bad_file(path, f"one with columns in 0 .. {len(anchors) - 1}", str(int(columns.max())))
     names = unpack_ids(path, "anchor_names", metadata.get("anchor_names", ""), arrays, len(anchors))
-    ids = unpack_ids(path, "ids", metadata.get("ids", ""), arrays, len(counts))
+    below = metadata.get("context_rows", "0")
+    n_context = int(below) if below.isdecimal() and len(below) < 19 else len(counts) + 1
+    if n_context > len(counts):
+        raise bad_file(path, f"one with at most {len(counts)} rows of another side", below)
+    ids = unpack_ids(path, "ids", metadata.get("ids", ""), arrays, len(counts) - n_context)
     scales = None
     if anchors.dtype != weights.dtype:
         raise bad_file(path, "one with anchors and weights of one type", f"{anchors.dtype} and {weights.dtype}")
@@ -72,7 +84,15 @@ def from_arrays(path: Path, arrays: dict[str, NDArray[Any]], metadata: dict[str,
     mixtures = Mixtures(weights, columns, counts, anchors, names, scales)
     if not mixtures.is_finite():
         raise bad_file(path, "one with finite vectors", "NaN, infinity or numbers too large for float32")
-    return Content(mixtures, ids, parameters=load_parameters(metadata["parameters"]))
+    parameters = load_parameters(metadata["parameters"])
+    if "context_rows" not in metadata:
+        return Content(mixtures, ids, parameters=parameters)
+    kind = metadata.get("context_ids", "")
+    context_ids = ids if kind == "same" else unpack_ids(path, "context_ids", kind, arrays, n_context)
+    if len(context_ids) != n_context:
+        raise bad_file(path, "one with an id for each row of the other side", f"{len(context_ids)} for {n_context}")
+    rows, others = mixtures.split(len(ids))
+    return Content(rows, ids, others, context_ids, parameters)
 
 
 def _array(path: Path, arrays: dict[str, NDArray[Any]], name: str, *types: str) -> NDArray[Any]:

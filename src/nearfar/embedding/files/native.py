@@ -35,7 +35,7 @@ def to_arrays(content: Content) -> tuple[dict[str, NDArray[Any]], dict[str, str]
         if content.context_ids != content.ids:
             metadata["context_ids"], context = pack_ids(SAVE, "context_ids", content.context_ids)
             arrays |= context
-        arrays["context_vectors"] = content.context_vectors
+        arrays["context_vectors"] = np.asarray(content.context_vectors)
     metadata["parameters"] = dump_parameters(content.parameters)
     return arrays, metadata
 
