@@ -268,6 +268,25 @@ def test_sampled_softmax_is_its_twin():
     assert narrow.dtype == torch.float32
 
 
+def test_padding_of_sampled_softmax_is_as_if_it_were_not_there():
+    """Draws that hit the true class count in m, padding does not."""
+    true, noise, log_q, true_ids, noise_ids = sampled()
+    lengths = torch.tensor([6, 2, 4, 1])
+    padded = noise.masked_fill(torch.arange(6) >= lengths[:, None], -INF).requires_grad_()
+    for ids in ((), (true_ids, noise_ids)):
+        found = nn.sampled_softmax(true, padded, log_q, *ids, reduction="none")
+        for row, n in enumerate(lengths):
+            at = slice(row, row + 1)
+            of_row = [true_ids[at], noise_ids[at, :n]] if ids else []
+            alone = nn.sampled_softmax(true[at], noise[at, :n], log_q[at, :n], *of_row)
+            torch.testing.assert_close(found[row], alone)
+    (slope,) = torch.autograd.grad(found.sum(), padded)
+    assert slope.isfinite().all()
+    assert not slope[padded.detach() == -INF].any()
+    nothing = nn.sampled_softmax(true[:1], torch.full((1, 3), -INF).double(), log_q[:1, :3])
+    assert nothing == 0
+
+
 def test_the_gradient_of_sampled_softmax_is_right():
     true, noise, log_q, *ids = sampled()
     inputs = [part.requires_grad_() for part in (true, noise, log_q)]

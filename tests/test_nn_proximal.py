@@ -167,6 +167,27 @@ def test_a_step_touches_the_rows_of_the_batch_alone():
     assert {name: tuple(s.shape) for name, s in state.items() if torch.is_tensor(s)} == {"m": (1000, 4), "v": (1000, 4)}
 
 
+@pytest.mark.parametrize("optimizer", [ProxSGD, ProxAdam, ProxYogi])
+def test_rows_that_no_batch_meets_shrink_in_a_metric_of_their_own_only(optimizer):
+    layer = AnchorEmbedding(9, 4, 3, penalty=0.5)
+    start = layer.values.detach().clone()
+    made = optimizer(layer.parameters(), lr=0.1)
+    for _ in range(5):
+        made.zero_grad()
+        layer(torch.arange(6)).square().sum().backward()
+        made.step()
+    never = torch.arange(6, 9)
+    layer.settle()
+    if optimizer is ProxSGD:
+        assert_allclose(layer.values[never].detach(), (start[never] - 5 * 0.1 * 0.5).clamp(min=0), atol=1e-6)
+    else:
+        assert torch.equal(layer.values[never], start[never])
+    with torch.no_grad():
+        layer.values[never] = 0
+    assert not layer(never).any()
+    assert layer(torch.arange(6)).shape == (6, 4)
+
+
 def test_values_written_between_a_call_and_its_step_are_those_that_the_step_starts_from():
     layer, ids = table(penalty=0.2), torch.tensor([2, 5])
     optimizer, start = ProxSGD([layer.values], lr=0.01), layer.weight

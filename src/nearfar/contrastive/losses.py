@@ -158,20 +158,29 @@ def local_nce(
     tensor([2.1333, 2.0794])
     """
     scores, target, log_q, kept = _check_row_loss("local_nce", scores, target, log_q, reduction, ignore_index)
-    shift = 0.0 if log_q is None else _ln_n_noise("local_nce", scores.detach())
+    shift = 0.0 if log_q is None else _ln_n_noise("local_nce", scores)
     return reduce(row_loss(BINARY, scores, target, log_q, shift), reduction, kept)
 
 
 def _ln_n_noise(owner: str, scores: Tensor) -> Shift:
     """Return ln(N - 1): a number if nothing is masked, otherwise one of each row, of the candidates that are left."""
-    if float(scores.amin()) > -math.inf:
+    left = _n_left(scores)
+    if left is None:
         return math.log(scores.shape[1] - 1)
-    count = torch.cat([(scores[rows] > -math.inf).sum(1) for rows in row_blocks(*scores.shape)]) - 1
-    if not bool(count.all()):
-        got = f"row {int(count.argmin())} with all noise masked"
+    if int(left.amin()) < 2:
+        got = f"row {int(left.argmin())} with all noise masked"
         hint = "Set the target of such a row to ignore_index."
         raise InputError(owner, "scores", "of noise that is not masked in every row", got, hint)
-    return count.to(working_dtype(scores)).log()
+    return (left - 1).log()
+
+
+def _n_left(scores: Tensor) -> Tensor | None:
+    """Return how many candidates of each row are not masked, in the working type; None if all are left."""
+    scores = scores.detach()
+    if float(scores.amin()) > -math.inf:
+        return None
+    counts = [(scores[rows] > -math.inf).sum(1) for rows in row_blocks(*scores.shape)]
+    return torch.cat(counts).to(working_dtype(scores))
 
 
 def full_softmax(scores: Tensor, target: Tensor, reduction: str = "mean", ignore_index: int = -100) -> Tensor:
@@ -240,7 +249,8 @@ def sampled_softmax(
     true_scores : Tensor of floats, shape (B,)
         Scores of the true classes.
     noise_scores : Tensor of floats, shape (B, m)
-        Scores of the sampled classes, with replacement; -inf masks one.
+        Scores of the sampled classes, with replacement; -inf masks one, as in a row with fewer of them, and lowers its
+        m. Accidental hits do not: leave it to the ids to mask them.
     noise_log_q : Tensor of floats, shape (m,) or (B, m)
         Natural log of the probability with which each sampled class was drawn: at most 0.
     true_ids : Tensor of integers, shape (B,), optional
@@ -288,7 +298,9 @@ def sampled_softmax(
     hits = _accidental_hits(owner, true_ids, noise_ids, noise)
     if hits is not None:
         logits = logits.masked_fill(hits, -math.inf)
-    log_others = torch.logsumexp(logits, 1) - math.log(noise.shape[1])
+    left = _n_left(noise)
+    log_m = math.log(noise.shape[1]) if left is None else left.clamp(min=1).log()
+    log_others = torch.logsumexp(logits, 1) - log_m
     return reduce(softplus(log_others - true.to(log_q.dtype)), reduction)
 
 

@@ -112,8 +112,8 @@ class AnchorEmbedding(torch.nn.Module):
 
     Notes
     -----
-    No array of V x K is made. A call makes one of the different objects of the batch by K, ``logits`` one block of it
-    at a time. Memory in training with :class:`ProxAdam` is 3 numbers and an index for a slot, and 8 bytes for a row.
+    No array of V x K is made. A call makes one or two of the objects of the batch by K, ``logits`` one block of it at a
+    time. Memory in training with :class:`ProxAdam` is 3 numbers and an index for a slot, and 8 bytes for a row.
 
     How a zero becomes positive again: one that is stored has a gradient. One that is not stored takes the slot of a
     stored 0 when the loss falls by more than ``penalty`` in its direction, and faster than in that of the slot, and
