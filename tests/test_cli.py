@@ -362,7 +362,7 @@ class TestEmbed:
     def test_comments(self, run, fails, tmp_path):
         edges = tmp_path / "e.csv"
         edges.write_text("% said once\na,b\n#b,a\n#b,c\n")
-        args = ("embed", edges, "-o", tmp_path / "x.npz", "--n-components", 1, "-q")
+        args = ("embed", edges, "-o", tmp_path / "x.npz", "--n-components", 2, "-q")
         assert "--comments if the line is one" in fails(*args)
         assert run(*args, "--comments", "%") == (0, "", "")
         assert list(nf.Embedding.load(tmp_path / "x.npz")) == ["a", "b", "#b", "c"]
@@ -607,6 +607,16 @@ class TestMap:
         assert (facts["n"], facts["n_components"], facts["plot"]) == (40, 2, None)
         assert facts["parameters"]["perplexity"] == 5
 
+    def test_umap(self, run, fails, vectors, tmp_path):
+        out = tmp_path / "map.npz"
+        assert run("map", vectors, "-o", out, "--method", "umap", "--min-dist", 0.3, "--random-state", 1, "-q")[0] == 0
+        made = nf.Embedding.load(out)
+        expected = nf.UMAP(min_dist=0.3, random_state=1).fit(nf.Embedding.load(vectors)).vectors_
+        np.testing.assert_array_equal(made.vectors, expected.vectors)
+        assert list(made) == list(expected)
+        assert (made.parameters["perplexity"], made.parameters["min_dist"]) == (10, 0.3)
+        assert "--min-dist is not for --method tsne" in fails("map", vectors, "-o", out, "--min-dist", 0.3)
+
     def test_refuses_before_any_work(self, fails, vectors, tmp_path, monkeypatch):
         monkeypatch.setattr(nf.Embedding, "load", None)
         assert "Nothing to write" in fails("map", vectors)
@@ -614,7 +624,7 @@ class TestMap:
         assert "ending in .gif, .mp4, .png" in fails("map", vectors, "--frames", tmp_path / "map.avi")
         assert "two dimensions" in fails("map", vectors, "--plot", tmp_path / "map.png", "--n-components", 1)
         assert "suffix" in fails("map", vectors, "-o", tmp_path / "map.xyz")
-        assert "--method" in fails("map", vectors, "-o", tmp_path / "map.npz", "--method", "umap")
+        assert "--method" in fails("map", vectors, "-o", tmp_path / "map.npz", "--method", "lle")
 
     def test_bad_input_writes_nothing(self, fails, vectors, tmp_path):
         out = tmp_path / "map.npz"

@@ -176,7 +176,7 @@ def test_same_bits_for_any_number_of_workers(rng, far):
 def test_three_components_a_start_and_a_relation(blobs, rng):
     relation = nf.Affinities(10).fit(blobs[0]).relation_
     start = rng.normal(size=(150, 3))
-    est = nf.InhomogeneousTSNE(3, init=start, **SHORT).fit(relation)
+    est = nf.InhomogeneousTSNE(3, init=start, **{**SHORT, "perplexity": 30}).fit(relation)
     assert est.embedding_.shape == (150, 3)
     assert est.embedding_.dtype == np.float64
     assert est.cost_ < est.cost_curve_[0, 1]

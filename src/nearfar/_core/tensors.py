@@ -26,14 +26,14 @@ def working_dtype(tensor: Tensor) -> torch.dtype:
     return torch.float64 if tensor.dtype == torch.float64 else torch.float32
 
 
-class Kept(NamedTuple):
+class TargetRows(NamedTuple):
     """Which rows of a matrix have a target; the others are ignored."""
 
     rows: Tensor
     n_rows: int
 
 
-def reduce(values: Tensor, reduction: str, kept: Kept | None = None) -> Tensor:
+def reduce(values: Tensor, reduction: str, kept: TargetRows | None = None) -> Tensor:
     """Return the mean or the sum of ``values``, or the values themselves, with 0 for rows that are ignored."""
     if reduction == "none":
         return values if kept is None else values.new_zeros(kept.n_rows).index_copy(0, kept.rows, values)
@@ -136,7 +136,7 @@ def check_no_nan(owner: str, name: str, scores: Tensor) -> None:
 
 def check_candidates(
     owner: str, scores: object, target: object, ignore_index: object
-) -> tuple[Tensor, Tensor, Kept | None]:
+) -> tuple[Tensor, Tensor, TargetRows | None]:
     """Return scores (B, N >= 2) and the columns (B,) of the true candidates, which must not be masked.
 
     Rows whose target is ``ignore_index`` are taken out, and it is said which are left; None if all are.
@@ -151,7 +151,7 @@ def check_candidates(
     ignored, kept = check_integer(owner, "ignore_index", ignore_index), None
     low, high = (int(end) for end in torch.aminmax(columns))
     if low <= ignored <= high and bool((columns == ignored).any()):
-        kept = Kept((columns != ignored).nonzero()[:, 0], n_rows)
+        kept = TargetRows((columns != ignored).nonzero()[:, 0], n_rows)
         if not len(kept.rows):
             expected = "a column of scores in at least one row"
             raise InputError(owner, "target", expected, f"ignore_index, {ignored}, in all", "Leave such a batch out.")

@@ -23,6 +23,7 @@ METHODS = {
     "hssne": "HSSNE",
     "nerv": "NeRV",
     "jse": "JSE",
+    "umap": "UMAP",
     "mds": "MDS",
 }
 """Estimators by their names on the command line."""
@@ -40,9 +41,10 @@ FILMS = (".gif", ".mp4")
 @click.option("--frames", metavar="PICTURE", help="File for the optimisation: .gif or .mp4; .png, ... side by side.")
 @click.option("--method", type=click.Choice(list(METHODS)), default="tsne", show_default=True, help="Which map.")
 @click.option("--n-components", default=2, show_default=True, help="Dimensions of the map.")
-@click.option("--perplexity", default=30.0, show_default=True, help="Effective number of neighbours of a point.")
+@click.option("--perplexity", type=float, help="Effective number of neighbours of a point.  [default: 30; umap: 10]")
+@click.option("--min-dist", type=float, help="Of umap: distance below which points are equally near.  [default: 0.1]")
 @click.option("--metric", default="euclidean", show_default=True, help="Distance of the vectors; or cosine, ...")
-@click.option("--max-iter", default=750, show_default=True, help="Iterations.")
+@click.option("--max-iter", type=int, help="Iterations.  [default: 750; mds: 500]")
 @click.option("--names", metavar="COLUMN", help="Of a table: the column of the names. [default: name, id or index]")
 @click.option("--labels", metavar="COLUMN", help="Of a table: the column that colours the points. [default: label]")
 @side_option
@@ -103,7 +105,8 @@ def map_(
     callbacks = None if recorder is None else [recorder]
     estimator.set_params(**arguments, callbacks=callbacks, verbose=0 if quiet else 1)
     estimator.fit(vectors.vectors)
-    made = {name: value for name, value in arguments.items() if value is not None and name != "n_jobs"}
+    used = ("n_components", "perplexity", "min_dist", "metric", "max_iter", "random_state")
+    made = {name: value for name, value in estimator.get_params().items() if name in used and value is not None}
     drawn = nf.Embedding(estimator.embedding_, vectors.ids, parameters={"estimator": METHODS[method], **made})
     if output is not None:
         drawn.save(output)
@@ -156,7 +159,7 @@ def _known(method: str, arguments: dict[str, Any], there: set[str]) -> dict[str,
     for name in arguments.keys() - there:
         if context.get_parameter_source(name) is click.core.ParameterSource.COMMANDLINE:
             raise click.UsageError(f"--{name.replace('_', '-')} is not for --method {method}.")
-    return {name: value for name, value in arguments.items() if name in there}
+    return {name: value for name, value in arguments.items() if name in there and value is not None}
 
 
 # A table of numbers: which of its columns are numbers of the points, and which name or colour them.

@@ -33,7 +33,7 @@ from torch.nn.functional import softplus
 
 from nearfar._core.checks import check_choice, check_real
 from nearfar._core.tensors import (
-    Kept,
+    TargetRows,
     check_candidates,
     check_device,
     check_integers,
@@ -759,7 +759,7 @@ def _logits(scores: Tensor, log_q: Tensor | None, shift: Shift, rows: slice, out
 
 def _check_row_loss(
     owner: str, scores: Tensor, target: Tensor, log_q: Tensor | None, reduction: str, ignore_index: int
-) -> tuple[Tensor, Tensor, Tensor | None, Kept | None]:
+) -> tuple[Tensor, Tensor, Tensor | None, TargetRows | None]:
     candidates, target, kept = check_candidates(owner, scores, target, ignore_index)
     check_reduction(owner, reduction)
     if log_q is not None:

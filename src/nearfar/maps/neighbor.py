@@ -585,7 +585,7 @@ class Recipe(NeighborEmbedding):
                 name, inspect.Parameter.KEYWORD_ONLY, default=vars(cls)[name], annotation=annotation
             )
             for name, annotation in inspect.get_annotations(cls).items()
-            if name in vars(cls)
+            if name in vars(cls) and not name.startswith("_")
         }
         # A parameter that the class fills in is not shared, one with another default is its own.
         shared = [parameter for parameter in _SHARED[1:] if parameter.name not in vars(cls)]
