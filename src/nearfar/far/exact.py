@@ -75,7 +75,7 @@ class Exact(FarPart):
         Parameters
         ----------
         Y : ndarray of float32 or float64, shape (m, d)
-            TargetRows by reference.
+            Kept by reference.
         n_active : int
             Number of present objects. When it is below m, rows of zeros are absent.
         rng : numpy.random.Generator

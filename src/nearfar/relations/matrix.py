@@ -202,7 +202,7 @@ class Relation:
         Parameters
         ----------
         A : sparse matrix, sparse array or ndarray of shape (n, m), >= 0; or AnnData
-            TargetRows as float32; explicit zeros are dropped. Not changed. Of AnnData, ``A.obsp["connectivities"]``, the
+            Kept as float32; explicit zeros are dropped. Not changed. Of AnnData, ``A.obsp["connectivities"]``, the
             weighted neighbours that ``scanpy.pp.neighbors`` finds.
         ids : iterable of hashable, optional
             Names of the rows, and of the columns too if A is square and ``column_ids`` is not given. By default

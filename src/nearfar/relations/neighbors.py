@@ -194,7 +194,7 @@ class VectorIndex:
     ----------
     owner : str
     X : ndarray of shape (n, d), float32 or float64, finite
-        TargetRows by reference, unless directions are needed: it must stay as it is.
+        Kept by reference, unless directions are needed: it must stay as it is.
     cosine : bool
         Whether directions are compared, by 1 - cos.
     recall : float
@@ -381,7 +381,7 @@ class Lists:
     Parameters
     ----------
     X : ndarray of shape (n, d), float32 or float64
-        TargetRows by reference.
+        Kept by reference.
     scale : float
         A power of 2 that brings the numbers near 1.
     n_jobs : int

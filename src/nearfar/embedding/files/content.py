@@ -30,7 +30,7 @@ class Content:
     ----------
     vectors : ndarray, shape (n, d), or Mixtures
     ids : iterable of n distinct hashables
-        TargetRows as ``Ids``, a sequence that knows whether all are integers (``is_integer``).
+        Kept as ``Ids``, a sequence that knows whether all are integers (``is_integer``).
     context_vectors : ndarray, shape (m, d), or Mixtures of the same anchors, optional
     context_ids : iterable of m distinct hashables, optional
     parameters : mapping of str, optional
