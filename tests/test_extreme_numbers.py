@@ -7,7 +7,7 @@ import pytest
 from scipy.sparse import random as random_sparse
 
 import nearfar as nf
-from nearfar.errors import InputError
+from nearfar.errors import DataError, InputError
 from nearfar.words.windows import noise_table
 
 EDGES = [("a", "b"), ("b", "c"), ("a", "c"), ("c", "d"), ("d", "e"), ("e", "f"), ("d", "f")]
@@ -97,3 +97,13 @@ def test_a_last_step_into_nothing_is_told(monkeypatch):
     monkeypatch.setattr(estimator, "sweep", sweep)
     with pytest.raises(nf.errors.NumericalError, match="vectors must stay finite; got others, at a loss of"):
         nf.EDRep(2, n_epochs=1, random_state=0).fit(nf.Relation.from_edges(EDGES))
+
+
+@pytest.mark.parametrize("weight", [1e-46, 1e-300, 1e39])
+def test_weights_beyond_float32_are_refused(weight):
+    with pytest.raises(DataError, match=r"every weight must be 0, or a number from 1e-45 to 3.4e38 \(float32\); got"):
+        nf.Relation.from_edges([("a", "b", weight), ("b", "c", 1.0)])
+    with pytest.raises(DataError, match=r"finite and non-negative; got .* in row 0, column 1 \(2 such"):
+        nf.Relation.from_matrix(np.array([[0, weight], [weight, 1.0]]))
+    kept = nf.Relation.from_matrix(np.array([[0, 1e-45], [1e-45, 0.0]]))
+    assert kept.nnz == 2

@@ -216,7 +216,7 @@ def test_other_bad_input():
     for nonsense in ([["x"]], None, "edges.csv", np.eye(2) * 1j, [1.0, 2.0]):
         with pytest.raises(InputError, match=r"matrix of real numbers.*Relation\.from_edges"):
             nf.Relation.from_matrix(nonsense)
-    with pytest.raises(DataError, match="finite and non-negative; got inf"):
+    with pytest.raises(DataError, match=r"finite and non-negative; got 1e\+300"):
         nf.Relation.from_matrix(np.array([[1e300]]))
     with pytest.raises(DataError, match="at least one edge; got self-loops only"):
         nf.Relation.from_edges([("a", "a")], self_loops=False)

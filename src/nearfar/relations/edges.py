@@ -354,13 +354,13 @@ class EdgeCollector:
             return
         with np.errstate(over="ignore"):
             stored = weights.astype(np.float32)
-        good = np.isfinite(stored) & (weights >= 0)
+        good = np.isfinite(stored) & (weights >= 0) & ((stored > 0) | (weights == 0))
         if not good.all():
             k = int(np.argmin(good))
             pair = f"{self._id(0, rows[k])!r} -> {self._id(-1, columns[k])!r}"
             got = f"{weights[k]:g} in {where(k)} ({pair})"
             hint = "Correct or drop such edges, or pass weight=False to ignore the weights."
-            raise DataError(self.owner, "every weight", "a number >= 0, finite in float32", got, hint)
+            raise DataError(self.owner, "every weight", "0, or a number from 1e-45 to 3.4e38 (float32)", got, hint)
         kept = stored > 0
         if not kept.all():
             rows, columns, stored = rows[kept], columns[kept], stored[kept]

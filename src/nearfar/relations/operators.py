@@ -563,13 +563,17 @@ def checked_csr(owner: str, A: Any) -> csr_array[Any]:
     if issparse(A) and matrix.format == "csr":  # the same arrays
         csr = csr.copy()
     csr.sum_duplicates()
+    given = csr.data
     with np.errstate(over="ignore"):  # refused below
         csr = csr.astype(np.float32, copy=False)
     bad = np.flatnonzero(~(csr.data >= 0) | np.isinf(csr.data))
+    if not bad.size and given.dtype != np.float32:
+        bad = np.flatnonzero((csr.data == 0) & (given != 0))
     if bad.size:
         row = int(np.searchsorted(csr.indptr, bad[0], side="right")) - 1
-        where = f"{csr.data[bad[0]]} in row {row}, column {csr.indices[bad[0]]} ({bad.size} such entries)"
-        raise DataError(owner, "A", "finite and non-negative", where, "Shift or clip the weights first.")
+        where = f"{given[bad[0]]} in row {row}, column {csr.indices[bad[0]]} ({bad.size} such entries)"
+        hint = "Shift, scale or clip the weights first: float32 has numbers from 1e-45 to 3.4e38."
+        raise DataError(owner, "A", "finite and non-negative", where, hint)
     csr.eliminate_zeros()
     if csr.nnz == 0:
         raise DataError(owner, "A", "a matrix with at least one positive entry", f"none in shape {csr.shape}")
