@@ -436,6 +436,10 @@ class MappedSparse(Sparse):
         """Bytes in memory: none of the matrix."""
         return 0 if self.row_scale is None else self.row_scale.nbytes
 
+    def transpose_nbytes(self) -> int:
+        """Return 0: it is in files, too."""
+        return 0
+
     def without(self, isolates: NDArray[np.int64]) -> LinearOperator | None:  # noqa: ARG002
         """Return None: all entries would be renumbered, in memory."""
         return None
