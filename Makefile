@@ -4,6 +4,7 @@
 #   make test       the tests and the examples of docstrings, guides and README
 #   make check      formatting, lint, types
 #   make test-all   the slow tests too, with new examples of each property
+#   make bounds     the tests with every index of compiled code checked: slow, for each night rather than each change
 #   make coverage   which lines the tests of `make test` run; fails below the floor in pyproject.toml
 #   make mutants    faults put into copies of the code: fails if the tests miss one
 #   make bench      the benchmarks (see docs/benchmarks.md); make bench DATA=FOLDER says where their data are
@@ -21,7 +22,7 @@ PYTEST := OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 
 # The version is in the package's metadata, so a new one is a reason to install again.
 PACKAGE_FILES := pyproject.toml constraints.txt src/nearfar/_version.py
 
-.PHONY: help demo test check test-all coverage mutants bench docs clean
+.PHONY: help demo test check test-all bounds coverage mutants bench docs clean
 .DELETE_ON_ERROR:
 
 help:
@@ -55,6 +56,10 @@ check: $(STAMP)-dev
 test-all: $(STAMP)-dev
 	$(PYTEST) -m "slow or not slow"
 
+# Machine code with checks goes into a folder of its own. NEARFAR_CACHE_DIR=... make bounds takes another.
+bounds: $(STAMP)-dev
+	NUMBA_BOUNDSCHECK=1 NEARFAR_CACHE_DIR=$${NEARFAR_CACHE_DIR:-$(CURDIR)/.bounds-cache} $(PYTEST)
+
 coverage: $(STAMP)-dev
 	$(PYTEST) --cov --cov-report=term:skip-covered
 
@@ -74,5 +79,5 @@ docs: $(STAMP)-docs
 	@echo "docs/_build/html/index.html"
 
 clean:
-	rm -rf $(VENV) docs/_build docs/api/generated demo-output htmlcov .coverage .pytest_cache .mypy_cache .ruff_cache
+	rm -rf $(VENV) docs/_build docs/api/generated demo-output htmlcov .coverage .bounds-cache .pytest_cache .mypy_cache .ruff_cache
 	find src -name __pycache__ -prune -exec rm -rf {} +

@@ -139,6 +139,7 @@ def entries():
     yield "neighborhoods", P, lambda A: neighborhoods(A, np.eye(N, 2))
     yield "neighborhoods, cosine", P, lambda A: neighborhoods(A, np.eye(N, 2), metric="cosine")
     yield "giant_component", N, giant_component
+    yield "SkipGram.fit", N, nf.SkipGram(2, n_epochs=1, n_jobs=1).fit
     yield "AnchoredEmbedding", P, lambda A: nf.AnchoredEmbedding(A, np.eye(P, dtype=np.float32))
 
 

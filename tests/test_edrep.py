@@ -350,6 +350,29 @@ def test_memory_stays_within_what_was_announced(params, directed):
         assert expected - rel.nbytes <= 5 * n * d * 4
 
 
+@pytest.mark.parametrize("double", [False, True])
+@pytest.mark.parametrize("params", [{}, {"n_clusters": 4}, {"gradient": "full", "n_clusters": 4}, {"two_sided": True}])
+@pytest.mark.parametrize("kind", ["directed walk", "isolates"])
+def test_memory_is_announced_within_a_fifth(params, double, kind):
+    n, d = 20_000, 96
+    rng = np.random.default_rng(0)
+    A = sp.random_array((n, n), density=4 / n, rng=rng, format="coo", dtype=np.float32)
+    if kind == "isolates":
+        A = sp.coo_array((A.data, tuple(ends // 2 * 2 for ends in A.coords)), shape=A.shape)
+    rel = nf.Relation.from_matrix(A if kind != "isolates" else A + A.T)
+    rel = rel.random_walk(3) if kind != "isolates" else rel
+    init = rng.standard_normal((n, d)) if double else None
+    if double and "two_sided" in params:
+        init = init, init
+    est = nf.EDRep(d, n_epochs=1, n_jobs=1, random_state=0, init=init, **params)
+    expected, stored = est.expected_memory(rel), rel.nbytes
+    tracemalloc.start()
+    est.fit(rel)
+    peak = tracemalloc.get_traced_memory()[1] + stored
+    tracemalloc.stop()
+    assert 0.8 < expected / peak < 1.2
+
+
 @pytest.mark.parametrize(
     ("params", "message"),
     [

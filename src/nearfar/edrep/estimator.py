@@ -37,6 +37,7 @@ from nearfar.relations.near import NearField, NearProduct, near_field
 if TYPE_CHECKING:
     from nearfar._core.ids import Ids
     from nearfar.embedding.vectors import Embedding
+    from nearfar.relations.operators import LinearOperator
 
 CONSTRAINTS = ("sphere", "ball")
 Rows = NDArray[np.int64]
@@ -287,8 +288,10 @@ class EDRep(RelationEmbedder):
                         break
                 if self.n_clusters == 1 or state.labels is not None or trainer.stopped:
                     break
-                labels = spherical_kmeans(others, self.n_clusters, rng=state.rng, n_jobs=n_jobs).labels
-                state = self._start(rel, kept, present, sphere, state.rng, n_jobs)
+                rng = state.rng
+                labels = spherical_kmeans(others, self.n_clusters, rng=rng, n_jobs=n_jobs).labels
+                del state, others  # their memory, before the new vectors come
+                state = self._start(rel, kept, present, sphere, rng, n_jobs)
                 state.labels = np.where(present[-1], labels, -1)
             del near, near_other, problem, r  # their memory, before the vectors are spread over all rows
 
@@ -357,16 +360,11 @@ class EDRep(RelationEmbedder):
         if gradient == "full" and not hasattr(far, "other_side"):
             expected = "one that knows the gradient of the others (gaussian-mixture, exact, noise)"
             raise InputError("EDRep", "far", expected, self.far, "Or choose gradient='paper'.")
-        P, kept = rel.operator, None
-        (n, m), d = P.shape, self.n_components
+        (n, m), d = rel.shape, self.n_components
         if d > min(n, m):
             expected = f"at most {min(n, m)}, the number of objects of the smaller side"
             raise InputError("EDRep", "n_components", expected, d)
-        saved = rel.isolates.size * d * 4 * 3  # three blocks at least
-        if saved and not two_sided and saved >= P.nnz * 4 + n * 24 and getattr(self.far, "labels", None) is None:
-            smaller = P.without(rel.isolates)
-            if smaller is not None:
-                P, kept = smaller, np.delete(np.arange(n), rel.isolates)
+        P, kept = self._without_isolates(rel, two_sided)
         r = P.row_sums
         present = [r > 0, P.column_sums > 0] if two_sided else [(P.column_sums > 0) | (r > 0)]
         if self.n_clusters > present[-1].sum():
@@ -398,6 +396,16 @@ class EDRep(RelationEmbedder):
             near = near_field(P, both=gradient != "forward", n_jobs=n_jobs, scratch=gradient == "full")
             near_other = None
         return Problem(near, near_other, r, p0, gradient), kept, present
+
+    def _without_isolates(self, rel: Relation, two_sided: bool) -> tuple[LinearOperator, Rows | None]:
+        """Return the operator that is fitted, and its rows; None for all."""
+        P, n = rel.operator, rel.shape[0]
+        saved = rel.isolates.size * self.n_components * 4 * 3  # three blocks at least
+        if saved and not two_sided and saved >= P.nnz * 4 + n * 24 and getattr(self.far, "labels", None) is None:
+            smaller = P.without(rel.isolates)
+            if smaller is not None:
+                return smaller, np.delete(np.arange(n), rel.isolates)
+        return P, None
 
     def _start(
         self,
@@ -610,9 +618,10 @@ class EDRep(RelationEmbedder):
         )
 
     def expected_memory(self, relation: Relation) -> int:
-        """Return the bytes that a fit holds at its peak: the relation and the blocks of n x d float32 beside it.
+        """Return the bytes that a fit holds at its peak: the relation and the blocks of n x d numbers beside it.
 
-        Blocks of a few rows per worker, and interpreter and libraries (about 150 MB), come on top.
+        Numbers are float32, or float64 if ``init`` is. Where its transpose is needed it counts too. Blocks of a few
+        rows per worker, and interpreter and libraries (about 150 MB), come on top.
 
         Parameters
         ----------
@@ -620,15 +629,27 @@ class EDRep(RelationEmbedder):
             What would be fitted.
         """
         rel = as_relation(relation)
-        n, m = rel.shape
         two_sided, gradient = self._variant(rel)
+        operator, kept = self._without_isolates(rel, two_sided)
+        n, m = operator.shape
         if two_sided:
-            blocks = 2 * (n + m) + rel.operator.scratch_arrays() * max(n, m) + (m if gradient == "full" else 0)
+            blocks = 2 * (n + m) + 2 * operator.scratch_arrays() * max(n, m) + (m if gradient == "full" else 0)
         else:
-            near = near_field(rel.operator, both=gradient != "forward", n_jobs=1, scratch=gradient == "full")
+            near = near_field(operator, both=gradient != "forward", n_jobs=1, scratch=gradient == "full")
             blocks = n * (1 + near.n_arrays)
             blocks += n * (self.far == "exact")
-        return rel.nbytes + blocks * self.n_components * 4
+        if self.n_clusters > 1:
+            blocks += 2 * min(m, max(5_000, 100 * self.n_clusters))  # the sample in which spherical_kmeans starts
+        if kept is not None:  # in the end vectors are spread over all rows
+            blocks = max(blocks, n + rel.shape[0])
+        init = self.init[0] if isinstance(self.init, tuple) else self.init
+        is_double = not hasattr(init, "vectors") and np.asarray(init).dtype == np.float64
+        nbytes = rel.nbytes + blocks * self.n_components * (8 if is_double else 4)
+        if two_sided or gradient != "forward":
+            nbytes += operator.transpose_nbytes()
+        if kept is not None:  # columns have other numbers then
+            nbytes += operator.nnz * 4 + n * 8
+        return nbytes
 
 
 def _spread(values: NDArray[Any], kept: NDArray[np.int64], n: int, missing: float = 0) -> NDArray[Any]:

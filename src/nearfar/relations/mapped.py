@@ -110,10 +110,8 @@ def map_arrays(folder: Path, header: Header) -> Arrays:
     return indptr, indices, data
 
 
-def check_entries(folder: Path, arrays: Arrays, header: Header, *, weights: bool = False) -> None:
+def check_entries(folder: Path, arrays: Arrays, header: Header) -> None:
     """Read through the entries once: compiled code goes where they point.
-
-    With ``weights`` the weights too, which point nowhere, are compared with their checksum.
 
     Raises
     ------
@@ -132,7 +130,7 @@ def check_entries(folder: Path, arrays: Arrays, header: Header, *, weights: bool
             raise bad_folder(folder, f"one whose columns are 0 .. {header.shape[1] - 1}", got, _HINT)
     check_unaltered(folder, "indptr", indptr, header.checksums)
     check_unaltered(folder, "indices", indices, header.checksums)
-    if weights and data is not None:
+    if data is not None:
         check_unaltered(folder, "data", data, header.checksums)
 
 
@@ -422,7 +420,7 @@ class MappedSparse(Sparse):
         if not self.header.checksums:
             hint = "It was stored by an earlier version. Open it without, save it again, and keep the new one."
             raise InputError("Relation.open", "verify", "False for a relation without checksums", "True", hint)
-        check_entries(self.folder, self._unread, self.header, weights=True)
+        check_entries(self.folder, self._unread, self.header)
         for ids in stored_ids(self):
             len(ids.to_numpy() if ids.is_integer else ids.to_list())
 
@@ -436,6 +434,10 @@ class MappedSparse(Sparse):
         """Bytes in memory: none of the matrix."""
         return 0 if self.row_scale is None else self.row_scale.nbytes
 
+    def transpose_nbytes(self) -> int:
+        """Return 0: it is in files, too."""
+        return 0
+
     def without(self, isolates: NDArray[np.int64]) -> LinearOperator | None:  # noqa: ARG002
         """Return None: all entries would be renumbered, in memory."""
         return None
@@ -447,9 +449,6 @@ class MappedSparse(Sparse):
         folder = self.folder / "transposed"
         shape = (self.shape[1], self.shape[0])
         if not (folder / RELATION.header).exists():
-            check_entries(
-                self.folder, self._unread, self.header, weights=True
-            )  # what is altered gets no checksum of its own
             with RELATION.new("Relation", "the transpose's folder", folder, replace=False) as new:
                 pieces = pieces_of_transpose(self.indptr, self.indices, self.data)
                 counts = write_csr(new, pieces, shape[0], mirror=False, owner="Relation", n_jobs=available_processors())
@@ -458,7 +457,7 @@ class MappedSparse(Sparse):
         if (header.shape, header.n_entries) != (shape, self.nnz):
             raise bad_folder(folder, f"a transpose of shape {shape} and {self.nnz} entries", f"{header}")
         arrays = map_arrays(folder, header)
-        check_entries(folder, arrays, header, weights=True)
+        check_entries(folder, arrays, header)
         return arrays
 
     def __reduce__(self) -> tuple[Any, ...]:

@@ -369,15 +369,15 @@ class Relation:
     def open(cls, folder: str | PathLike[str], *, verify: bool = False) -> Self:
         """Map a stored relation into memory, in milliseconds whatever its size.
 
-        Its entries are read from the files when they are used, its ids when they are first asked for. Where entries
-        are is read through once at the first use, and compared with its checksum, at about 4 GB a second.
+        Its entries are read from the files when they are used, its ids when they are first asked for. At their first
+        use they are read through and compared with their checksums, at about 4 GB a second.
 
         Parameters
         ----------
         folder : path
             What ``from_edges(..., storage=folder)`` or :meth:`save` made. It must stay as it is while it is in use.
         verify : bool, default=False
-            Compare every file with its checksum now, weights and ids too. An altered weight is not noticed otherwise.
+            Compare every file with its checksum now, not at its first use.
 
         Returns
         -------

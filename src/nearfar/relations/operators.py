@@ -107,6 +107,10 @@ class LinearOperator(ABC):
         """Bytes of the arrays in memory (a factor that occurs twice counts twice); what files hold is not counted."""
         return sum(part.nbytes for part in self.parts)
 
+    def transpose_nbytes(self) -> int:
+        """Return the bytes that products of the transpose add to ``nbytes``, once there was one."""
+        return sum(part.transpose_nbytes() for part in self.parts)
+
     @property
     def nnz(self) -> int:
         """Stored entries over all factors."""
@@ -296,6 +300,11 @@ class Sparse(LinearOperator):
     def nbytes(self) -> int:
         arrays = [self.indptr, self.indices, self.data, self.row_scale, *self.__dict__.get("_transposed", ())]
         return sum(a.nbytes for a in arrays if a is not None)
+
+    def transpose_nbytes(self) -> int:
+        if self.symmetric or "_transposed" in self.__dict__:
+            return 0
+        return 8 * (self.shape[1] + 1) + self.nnz * (4 if self.data is None else 8)
 
     @property
     def nnz(self) -> int:

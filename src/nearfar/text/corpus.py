@@ -444,7 +444,10 @@ def _in_folder(folder: Path) -> list[Path]:
 
 
 def _items(source: object) -> Iterable[object]:
+    expected = "a file, a folder, '-', strings or lists of words"
     if isinstance(source, (bytes, bytearray)) or not isinstance(source, Iterable):
-        expected = "a file, a folder, '-', strings or lists of words"
         raise InputError("Corpus", "source", expected, type(source).__name__)
+    if hasattr(source, "tocsr"):  # its rows are no sentences, and to take them one by one may read anywhere
+        hint = "A matrix is a relation: Relation.from_matrix."
+        raise InputError("Corpus", "source", expected, "a sparse matrix", hint)
     return source

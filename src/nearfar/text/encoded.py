@@ -13,7 +13,7 @@ from __future__ import annotations
 import tempfile
 import threading
 import weakref
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from os import PathLike
 from pathlib import Path
 from shutil import copyfile, rmtree
@@ -22,7 +22,7 @@ from typing import Any, NamedTuple, overload
 import numpy as np
 from numpy.typing import NDArray
 
-from nearfar._core.atomic import ArrayFile, FolderKind, bad_folder, map_npy, map_raw, mapped, whole
+from nearfar._core.atomic import ArrayFile, FolderKind, bad_folder, check_unaltered, map_npy, map_raw, mapped, whole
 from nearfar._core.checks import check_path
 from nearfar._core.jit import jit
 from nearfar._core.threads import run_blocks
@@ -66,6 +66,7 @@ class EncodedCorpus:
     def __init__(self, tokens: NDArray[np.int32], ends: NDArray[np.int64], vocabulary: Vocabulary) -> None:
         self.tokens, self.ends, self.vocabulary = tokens, ends, vocabulary
         self._folder: Path | None = None
+        self._checksums: Mapping[str, int] = {}
 
     def __len__(self) -> int:
         return len(self.ends)
@@ -124,8 +125,9 @@ class EncodedCorpus:
         InputError
             If there is no such folder.
         FileFormatError
-            If it is none, or a file of it is missing or was cut short. Numbers are looked at when they are trained on:
-            then :class:`nearfar.errors.DataError` tells of some that stand for no word.
+            If it is none, or a file of it is missing or was cut short. Numbers are looked at when they are trained on,
+            and compared with their checksums: then one that stands for no word raises
+            :class:`nearfar.errors.DataError`, any other that was altered this error.
         """
         path = check_path("EncodedCorpus.open", "folder", folder)
         if not path.is_dir():
@@ -142,7 +144,7 @@ class EncodedCorpus:
             expected = f"one with a readable {_VOCABULARY}"
             raise bad_folder(path, expected, str(error).rstrip("."), "Make it again.") from error
         made = cls(tokens, ends, vocabulary)
-        made._folder = path
+        made._folder, made._checksums = path, content.get("checksums", {})
         return made
 
 
@@ -158,6 +160,8 @@ def check_encoded(owner: str, corpus: EncodedCorpus) -> None:
     ------
     DataError
         If a number is none of a word, or the sentences do not make up the text.
+    FileFormatError
+        If anything is not what was stored.
     """
     hint = "Encode the text again: it was altered."
     n_words, last = len(corpus.vocabulary), 0
@@ -174,6 +178,8 @@ def check_encoded(owner: str, corpus: EncodedCorpus) -> None:
             raise DataError(owner, "corpus", "one whose sentences end one after another", "other ends", hint)
     if last != corpus.n_tokens:
         raise DataError(owner, "corpus", f"one whose last sentence ends at {corpus.n_tokens}", last, hint)
+    for name in ("tokens", "ends"):
+        check_unaltered(corpus._folder or Path(), name, getattr(corpus, name), corpus._checksums)
 
 
 def encode(scan: Scan, vocabulary: Vocabulary, folder: Path | None, *, restricted: bool) -> EncodedCorpus:
