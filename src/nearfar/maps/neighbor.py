@@ -143,7 +143,7 @@ class NeighborEmbedding(FrameOutput):
     n_jobs : int, optional
         Number of threads; None means all processors.
     verbose : int, default=0
-        1 shows a progress line on a terminal.
+        1 shows progress: a bar on a terminal, a line in a notebook, a line every few seconds in a log.
 
     Attributes
     ----------

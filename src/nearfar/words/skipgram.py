@@ -94,7 +94,7 @@ class SkipGram(WordModel):
         Number of threads; None means all processors. Several threads write to the same vectors without locks
         (Hogwild): results differ a little from run to run, losses only by noise.
     verbose : int, default=0
-        1 shows a progress line on a terminal.
+        1 shows progress: a bar on a terminal, a line in a notebook, a line every few seconds in a log.
 
     Attributes
     ----------

@@ -112,7 +112,7 @@ class Word2DM(WordModel):
         Number of threads; None means all processors. Several threads write to the same matrices without locks
         (Hogwild): results differ a little from run to run, losses only by noise.
     verbose : int, default=0
-        1 shows a progress line on a terminal.
+        1 shows progress: a bar on a terminal, a line in a notebook, a line every few seconds in a log.
 
     Attributes
     ----------

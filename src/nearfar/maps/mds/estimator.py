@@ -106,7 +106,7 @@ class MDS(FrameOutput):
     n_jobs : int, optional
         Number of threads; None means all processors. The result does not depend on it.
     verbose : int, default=0
-        1 shows a progress line on a terminal.
+        1 shows progress: a bar on a terminal, a line in a notebook, a line every few seconds in a log.
 
     Attributes
     ----------
