@@ -186,16 +186,6 @@ def test_points_that_coincide_on_the_mesh(affinities, divergence, normalization,
             np.testing.assert_allclose(G, 0, atol=1e-6)
 
 
-@pytest.mark.parametrize("far", ["exact", "fft"])
-@pytest.mark.parametrize("recipe", [nf.TSNE, nf.SSNE, nf.NeRV, nf.JSE])
-def test_a_start_in_one_place_stays_finite(affinities, recipe, far):
-    est = recipe(**SHORT, far=far, init=np.zeros((N, 2))).fit(affinities)
-    assert np.isfinite(est.embedding_).all()
-    if far == "exact":  # no direction is better than another
-        assert not est.embedding_.any()
-    assert np.isfinite(est.cost_curve_).all()
-
-
 @pytest.mark.parametrize("normalization", ["pair", "row"])
 @pytest.mark.parametrize("divergence", DIVERGENCES, ids=repr)
 def test_a_stored_zero_is_no_entry(affinities, divergence, normalization):
