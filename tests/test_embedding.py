@@ -423,3 +423,31 @@ def test_which_one_does_not_match(kind):
             emb.doesnt_match(keys)
     with pytest.raises(UnknownIdError):
         emb.doesnt_match(["tea", "milk", "coffee"])
+
+
+@pytest.mark.parametrize("metric", ["cosine", "dot"])
+def test_what_was_seen_is_left_out(metric):
+    rng = np.random.default_rng(0)
+    items, users = nf.Embedding(rng.normal(size=(30, 4)), [f"i{k}" for k in range(30)]), rng.normal(size=(5, 4))
+    seen = [[], ["i3"], [f"i{k}" for k in range(10)], ["i1", "i1", "nobody knows it"], ("i7", "i8")]
+    ids, scores = items.search(users, topn=6, metric=metric, exclude=seen)
+    whole, all_scores = items.search(users, topn=30, metric=metric)
+    assert ids.shape == scores.shape == (5, 6)
+    for row, out, found, values, some in zip(whole, seen, ids, all_scores, scores, strict=True):
+        kept = [k for k, item in enumerate(row) if item not in out][:6]
+        assert list(found) == list(row[kept])
+        np.testing.assert_array_equal(some, values[kept])
+    assert items.search(users, topn=30, exclude=seen)[0].shape == (5, 20)  # ten of them are left out somewhere
+    by_id = items.search(["i2", "i9"], topn=4, metric=metric, exclude=[["i5"], []])[0]
+    assert not {"i2", "i5"} & set(by_id[0])
+    assert "i9" not in by_id[1]
+    np.testing.assert_array_equal(items.search(users.tolist(), 3)[0], items.search(users, 3)[0])
+    np.testing.assert_array_equal(items.search(list(users), 3)[0], items.search(users, 3)[0])
+    assert items.search(users[:1], exclude=[items.ids])[0].shape == (1, 0)
+
+
+@pytest.mark.parametrize("exclude", ["ab", 3, [["i1"]], [3, 4], [["i1"], "i2"]])
+def test_what_is_left_out_must_be_lists(exclude):
+    items = nf.Embedding(np.eye(3), ["i1", "i2", "i3"])
+    with pytest.raises(InputError, match="exclude must be 2 lists of ids, one for each query"):
+        items.search(["i1", "i2"], exclude=exclude)

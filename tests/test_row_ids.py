@@ -110,3 +110,15 @@ def test_a_map_of_given_affinities_says_what_they_are(tmp_path):
         warnings.simplefilter("error")
         nf.TSNE(perplexity=7, metric="cosine", max_iter=60).fit(affinities)
         nf.TSNE(max_iter=60).fit(affinities)
+
+
+def test_a_graph_is_a_relation():
+    import networkx as nx
+
+    graph = nx.karate_club_graph()
+    graph = nx.relabel_nodes(graph, {node: f"member {node}" for node in graph})
+    model = nf.TSNE(max_iter=60, random_state=0).fit(graph)
+    assert list(model.vectors_.ids) == list(graph)
+    expected = nf.TSNE(max_iter=60, random_state=0).fit(nf.Relation.from_edges(graph))
+    np.testing.assert_array_equal(model.embedding_, expected.embedding_)
+    assert len(model.set_output(transform="pandas").fit_transform(graph)) == 34

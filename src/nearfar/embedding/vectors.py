@@ -404,18 +404,27 @@ class Embedding:
         return chosen[int(np.argmin(units @ units.sum(axis=0)))]
 
     def search(
-        self, Q: Any, topn: int = 10, *, metric: str = "cosine", n_jobs: int | None = None
+        self,
+        Q: Any,
+        topn: int = 10,
+        *,
+        metric: str = "cosine",
+        exclude: Iterable[Iterable[Hashable]] | None = None,
+        n_jobs: int | None = None,
     ) -> tuple[NDArray[Any], NDArray[np.float64]]:
         """Return the nearest ids of many queries at once, exactly.
 
         Parameters
         ----------
-        Q : ndarray of floats, shape (q, d), or iterable of q ids
+        Q : ndarray of floats, shape (q, d), list of q vectors, or iterable of q ids
             Where Q holds ids, each id is left out of its own answer.
         topn : int
             How many for each query; all there are if there are fewer.
         metric : {"cosine", "dot"}
             Cosine of the angle, or scalar product.
+        exclude : iterable of q iterables of ids, optional
+            Ids to leave out of the answer to each query, such as what a user has seen; others than those of this
+            embedding count for nothing. The answers are as long as the longest list leaves.
         n_jobs : int, optional
             Number of threads; all processors by default. The result does not depend on it.
 
@@ -439,19 +448,25 @@ class Embedding:
         >>> ids, scores = emb.search(["ann", "cem"], topn=1)
         >>> ids.tolist(), scores.round(3).tolist()
         ([['bob'], ['bob']], [[0.949], [0.316]])
+        >>> emb.search(["ann", "cem"], topn=1, exclude=[["bob"], []])[0].tolist()
+        [['cem'], ['bob']]
         """
         owner = f"{type(self).__name__}.search"
         topn = check_integer(owner, "topn", topn, low=1)
         check_choice(owner, "metric", metric, ("cosine", "dot"))
         workers = check_n_jobs(owner, n_jobs)
         skip: NDArray[np.int64] | None = None
+        if isinstance(Q, list) and Q and (_is_vector(Q[0]) or isinstance(Q[0], list)):  # no list is an id
+            Q = check_matrix(owner, "Q", Q)
         if _is_vector(Q):
             vectors = self._as_vectors(owner, "Q", Q)
             queries = check_matrix(owner, "Q", Q if vectors is Q else np.atleast_2d(vectors), columns=self.n_components)
         else:
             skip = self._rows(owner, as_list(owner, "Q", Q, "an array of shape (q, d) or a list of ids"))
             queries = self._vectors[skip]
-        k = min(topn, len(self) - (skip is not None))
+        left_out = None if exclude is None else self._left_out(owner, exclude, len(queries))
+        most = 0 if left_out is None else max(map(len, left_out), default=0)
+        k = min(topn, len(self) - (skip is not None) - most)
         if k < 1 or not len(queries):
             shape = len(queries), max(k, 0)
             return self._ids.to_numpy()[np.empty(shape, np.int64)], np.empty(shape)
@@ -462,8 +477,22 @@ class Embedding:
             got = f"lengths up to {row_norms(queries).max():.3g} and {self._row_norms().max():.3g}"
             hint = "Take metric='cosine', or vectors in another unit."
             raise InputError(owner, "Q", "of vectors whose scalar products are in the range of float64", got, hint)
-        rows, scores = nearest_rows(queries, self._vectors, k, norms=norms, skip=skip, n_jobs=workers)
+        rows, scores = nearest_rows(queries, self._vectors, k + most, norms=norms, skip=skip, n_jobs=workers)
+        if left_out is not None:
+            kept = np.stack([np.flatnonzero(~np.isin(row, out))[:k] for row, out in zip(rows, left_out, strict=True)])
+            rows, scores = np.take_along_axis(rows, kept, axis=1), np.take_along_axis(scores, kept, axis=1)
         return self._ids.to_numpy()[rows], scores
+
+    def _left_out(self, owner: str, exclude: Any, n_queries: int) -> list[NDArray[np.int64]]:
+        """Return the distinct rows to leave out of the answer to each query."""
+        expected = f"{n_queries} lists of ids, one for each query"
+        if isinstance(exclude, (str, bytes)) or not isinstance(exclude, Iterable):
+            raise InputError(owner, "exclude", expected, repr(exclude))
+        lists = list(exclude)
+        if len(lists) != n_queries:
+            raise InputError(owner, "exclude", expected, f"{len(lists)}")
+        rows = (np.unique(self._ids.rows(as_list(owner, "exclude", ids, expected))) for ids in lists)
+        return [found[found >= 0] for found in rows]
 
     # -- frames and files ------------------------------------------------------------------------------------------
 

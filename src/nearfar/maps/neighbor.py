@@ -60,7 +60,7 @@ from nearfar.maps.solver import Descent, MapState, Phase
 from nearfar.maps.start import matched, probabilities, start
 from nearfar.maps.transform import place
 from nearfar.relations.affinities import Affinities
-from nearfar.relations.matrix import Relation
+from nearfar.relations.matrix import Relation, as_relation
 
 _OF_NEIGHBORS = ("perplexity", "n_neighbors", "metric")
 FAR = ("auto", "exact", "fft", "barnes-hut", "noise")
@@ -258,10 +258,10 @@ class NeighborEmbedding(FrameOutput):
 
         Parameters
         ----------
-        X : array-like or sparse matrix of shape (n, p), Affinities, or Relation
+        X : array-like or sparse matrix of shape (n, p), Embedding, AnnData, Affinities, Relation or graph
             Rows of numbers (or distances, see ``metric``), whose neighbours are found and calibrated; fitted
-            affinities, which are used as they are; or a square relation, such as a graph: by row each row counts the
-            same, by pair each entry as it is.
+            affinities, which are used as they are; or a square relation, or a graph of networkx or PyTorch Geometric:
+            by row each row counts the same, by pair each entry as it is.
         y : None
             Ignored.
 
@@ -282,8 +282,9 @@ class NeighborEmbedding(FrameOutput):
         n_jobs, rng = check_n_jobs(owner, self.n_jobs), check_random_state(owner, self.random_state)
         data: Any = None  # the rows of numbers, if there are any
         affinities: Affinities | None = None
-        if isinstance(X, Relation):
-            relation = X
+        is_graph = hasattr(X, "number_of_edges") or hasattr(X, "edge_index")  # of networkx or PyTorch Geometric
+        if isinstance(X, Relation) or is_graph:
+            relation = as_relation(X)
         else:
             if isinstance(X, Affinities):
                 X._check_fitted("relation_")
@@ -300,7 +301,7 @@ class NeighborEmbedding(FrameOutput):
                 if self.metric == "precomputed":
                     data = None
             relation = affinities.relation_
-        if isinstance(X, (Relation, Affinities)):
+        if affinities is None or affinities is X:
             self._warn_of_unused(affinities)
         n = relation.shape[0]
         check_integer(owner, "n_components", self.n_components, low=1, high=max(n - 1, 1))
