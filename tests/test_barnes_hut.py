@@ -23,7 +23,7 @@ KERNELS = [Exponential(), Exponential(beta=3.0), StudentT(), HeavyTailed(0.5), I
 # What is compiled anew for every kind of kernel, d and type takes seconds: few of them are combined in a quick run.
 CASES = [
     (StudentT(), 3, np.float64),
-    (Exponential(beta=3.0), 3, np.float64),
+    pytest.param(Exponential(beta=3.0), 3, np.float64, marks=pytest.mark.slow),
     *(pytest.param(kernel, 2, np.float64, marks=pytest.mark.slow) for kernel in KERNELS),
     pytest.param(StudentT(), 1, np.float64, marks=pytest.mark.slow),
 ]
@@ -105,6 +105,7 @@ def test_the_error_falls_with_the_third_power_of_the_angle(d: int) -> None:
     assert errors[2] < errors[1] / 5
 
 
+@pytest.mark.slow  # each of them is compared with the sum over all pairs
 def test_mesh_and_tree_agree() -> None:
     Y = cloud(20_000, 2, 80.0, dtype=np.float32)
     c = np.random.default_rng(1).random(20_000).astype(np.float32)

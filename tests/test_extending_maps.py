@@ -68,7 +68,7 @@ class Bell(nf.kernels.Kernel):
     ("kernel", "field"),
     [
         (RationalQuadratic(), MeshField()),
-        (RationalQuadratic(), BarnesHutField()),
+        pytest.param(RationalQuadratic(), BarnesHutField(), marks=pytest.mark.slow),
         (Bell(), MeshField()),
         pytest.param(Bell(), BarnesHutField(), marks=pytest.mark.slow),
     ],

@@ -76,7 +76,10 @@ def numeric_gradient(f, Y, h=1e-5):
 
 
 @pytest.mark.parametrize("d", [2, *(pytest.param(d, marks=pytest.mark.slow) for d in (1, 11))])
-@pytest.mark.parametrize("kernel", KERNELS.values(), ids=KERNELS)
+@pytest.mark.parametrize(
+    "kernel",
+    [pytest.param(KERNELS[name], id=name, marks=pytest.mark.slow if name == "exponential" else ()) for name in KERNELS],
+)
 @pytest.mark.parametrize("noise", NOISE.values(), ids=NOISE)
 def test_the_cost_is_that_of_the_formula_and_the_gradient_its_slope(rng, noise, kernel, d):
     Y, P = rng.normal(size=(N, d)) * rng.uniform(0.5, 2, d), sparse_p(rng)
@@ -129,7 +132,7 @@ def test_points_that_coincide_or_are_far_apart_stay_finite(rng, kernel):
             assert np.isfinite(cost)
 
 
-@pytest.mark.parametrize("kernel", ["exponential", "heavy"])
+@pytest.mark.parametrize("kernel", ["heavy", pytest.param("exponential", marks=pytest.mark.slow)])
 def test_points_that_coincide_or_are_far_apart_stay_finite_in_float64(rng, kernel):
     P = sparse_p(rng)
     for noise in NOISE.values():
