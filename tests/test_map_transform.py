@@ -35,7 +35,8 @@ PAIRS = [(StudentT(), divergence) for divergence in DIVERGENCES] + [(kernel, NeR
 every_pair = pytest.mark.parametrize(("kernel", "divergence"), PAIRS, ids=repr)
 # The search takes seconds to compile for each; the cost of a row, the part of it that they change, is tested for all.
 QUICK = [(StudentT(), KL()), (Exponential(0.7), NeRV(0.3, 0.02))]
-SEARCHED = QUICK + [pytest.param(*pair, marks=slow) for pair in PAIRS if pair not in QUICK]
+LONG = [pair for pair in [*PAIRS, (Exponential(0.7), NeRV(1.0))] if pair not in QUICK]
+SEARCHED = QUICK + [pytest.param(*pair, marks=slow) for pair in LONG]
 every_search = pytest.mark.parametrize(("kernel", "divergence"), SEARCHED, ids=repr)
 
 
