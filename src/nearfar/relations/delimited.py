@@ -129,6 +129,7 @@ def read_text(
             more = stream.read(chunk_size)
             buffer += more or _last_newline(buffer)
             at_end = not more
+            del more  # or two chunks would be held while the next one is read
         scanner.check_nothing_left()
 
 

@@ -193,6 +193,7 @@ def read_edges(
     with closing(pieces):  # files and progress lines too, where a piece is refused
         for piece in pieces:
             add(*piece)
+            del piece  # a view of a whole chunk: it would be held while the next one is read
     found = collector.finish()
     if bipartite is None and not roles.warned and is_directed(edges) is None and _sides_apart(found):
         text = (
