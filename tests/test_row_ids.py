@@ -122,3 +122,28 @@ def test_a_graph_is_a_relation():
     expected = nf.TSNE(max_iter=60, random_state=0).fit(nf.Relation.from_edges(graph))
     np.testing.assert_array_equal(model.embedding_, expected.embedding_)
     assert len(model.set_output(transform="pandas").fit_transform(graph)) == 34
+
+
+@pytest.mark.parametrize("kind", ["graph", "relation", "affinities"])
+def test_outputs_have_the_ids_of_what_was_fitted(kind):
+    import networkx as nx
+
+    graph = nx.relabel_nodes(nx.karate_club_graph(), lambda node: f"member {node}")
+    given = {
+        "graph": graph,
+        "relation": nf.Relation.from_edges(graph),
+        "affinities": nf.Affinities(5).fit(pd.DataFrame(X[:34], index=list(graph))),
+    }[kind]
+    model = nf.TSNE(max_iter=60, random_state=0).set_output(transform="embedding")
+    assert list(model.fit_transform(given).ids) == list(graph)
+    assert list(model.set_output(transform="pandas").fit_transform(given).index) == list(graph)
+
+
+def test_a_list_of_rows_makes_a_frame():
+    frame = nf.MDS(max_iter=5).set_output(transform="pandas").fit_transform(X.tolist())
+    assert list(frame.index) == list(range(40))
+
+
+def test_an_unknown_parameter_is_named_with_the_known_ones():
+    with pytest.raises(TypeError, match=r"UMAP\(\) got an unexpected keyword argument 'min_dst'; .* min_dist, spread"):
+        nf.UMAP(min_dst=0.3)

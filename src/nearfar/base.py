@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import sys
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
@@ -11,7 +12,6 @@ from numpy.typing import NDArray
 
 from nearfar._core.checkpoint import DIGEST
 from nearfar._core.checks import check_choice
-from nearfar._core.ids import rows_and_ids
 from nearfar._core.parameters import Parameters
 from nearfar.contracts import Floats
 from nearfar.embedding.files.content import jsonable
@@ -104,7 +104,7 @@ class FrameOutput(RelationEmbedder):
         -------
         ndarray of shape (n, d), or a frame or Embedding if :meth:`set_output` says so
         """
-        return self._output(self.fit(X, y).embedding_, X)
+        return self._output(self.fit(X, y).embedding_, X, lambda: self.vectors_.ids)
 
     def set_output(self, *, transform: str | None = None) -> Self:
         """Choose what ``fit_transform``, and ``transform`` where there is one, return.
@@ -150,9 +150,9 @@ class FrameOutput(RelationEmbedder):
         if names is not None:
             self.feature_names_in_ = names
 
-    def _output(self, Y: NDArray[Any], X: Any) -> Any:
+    def _output(self, Y: NDArray[Any], X: Any, ids: Callable[[], Ids | None]) -> Any:
         config = getattr(self, "_sklearn_output_config", {}).get("transform")
-        return framed(type(self).__name__, Y, X, self.get_feature_names_out(), config)
+        return framed(Y, X, ids, self.get_feature_names_out(), config)
 
 
 def column_names(X: Any) -> NDArray[Any] | None:
@@ -163,8 +163,8 @@ def column_names(X: Any) -> NDArray[Any] | None:
     return np.array(list(columns), dtype=object)
 
 
-def framed(owner: str, Y: Floats, X: Any, names: NDArray[Any], config: str | None) -> Any:
-    """Return positions as they are, or as a frame or Embedding with X's ids, as the estimator or sklearn is set."""
+def framed(Y: Floats, X: Any, ids: Callable[[], Ids | None], names: NDArray[Any], config: str | None) -> Any:
+    """Return positions as they are, or as a frame or Embedding with these ids, as the estimator or sklearn is set."""
     if config is None and "sklearn" in sys.modules:
         from sklearn import get_config
 
@@ -172,8 +172,10 @@ def framed(owner: str, Y: Floats, X: Any, names: NDArray[Any], config: str | Non
     if config == "pandas":
         import pandas as pd
 
-        ids = None if hasattr(X, "index") else rows_and_ids(owner, X)[1]
-        return pd.DataFrame(Y, columns=names, index=getattr(X, "index", None) if ids is None else list(ids))
+        if hasattr(X, "columns"):  # a frame, whose index may hold what is no id
+            return pd.DataFrame(Y, columns=names, index=getattr(X, "index", None))
+        made = ids()
+        return pd.DataFrame(Y, columns=names, index=None if made is None or made.is_range else list(made))
     if config == "polars":
         import polars as pl
 
@@ -181,7 +183,7 @@ def framed(owner: str, Y: Floats, X: Any, names: NDArray[Any], config: str | Non
     if config == "embedding":
         from nearfar.embedding.vectors import Embedding
 
-        return Embedding(Y, ids=X.row_ids if isinstance(X, Relation) else rows_and_ids(owner, X)[1])
+        return Embedding(Y, ids=ids())
     return Y
 
 

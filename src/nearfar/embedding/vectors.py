@@ -485,7 +485,7 @@ class Embedding:
 
     def _left_out(self, owner: str, exclude: Any, n_queries: int) -> list[NDArray[np.int64]]:
         """Return the distinct rows to leave out of the answer to each query."""
-        expected = f"{n_queries} lists of ids, one for each query"
+        expected = f"lists of ids, one for each query ({n_queries})"
         if isinstance(exclude, (str, bytes)) or not isinstance(exclude, Iterable):
             raise InputError(owner, "exclude", expected, repr(exclude))
         lists = list(exclude)

@@ -41,7 +41,7 @@ from nearfar._core.checks import (
     check_random_state,
     check_real,
 )
-from nearfar._core.ids import rows_and_ids
+from nearfar._core.ids import Ids, rows_and_ids
 from nearfar._core.parameters import Part
 from nearfar.base import FrameOutput, column_names
 from nearfar.callbacks import Checkpoint
@@ -364,8 +364,9 @@ class NeighborEmbedding(FrameOutput):
         n_jobs = check_n_jobs(owner, self.n_jobs)
         if isinstance(X, Relation):
             P_new = matched(f"{owner}.transform", X, self.relation_.row_ids)
+            ids: Ids | None = X.row_ids
         else:
-            rows, _ = rows_and_ids(f"{owner}.transform", X)
+            rows, ids = rows_and_ids(f"{owner}.transform", X)
             P_new = rows if issparse(rows) else check_matrix(f"{owner}.transform", "X", rows)
             if self.affinities_ is not None:
                 names, fitted = column_names(X), getattr(self, "feature_names_in_", None)
@@ -375,7 +376,7 @@ class NeighborEmbedding(FrameOutput):
                 P_new = self.affinities_.transform(P_new)
         kernel = self._kernel_of_new(kernel)
         placed = place(P_new, self.embedding_, kernel, divergence, n_jobs=n_jobs, owner=f"{owner}.transform")
-        return self._output(placed, X)
+        return self._output(placed, X, lambda: ids)
 
     @property
     def vectors_(self) -> Embedding:
@@ -594,7 +595,11 @@ class Recipe(NeighborEmbedding):
 
     def __init__(self, n_components: int = 2, **parameters: Any) -> None:
         # Bound to the published signature: a name that is not in it is a TypeError, as anywhere.
-        given = self.__signature__.bind(n_components, **parameters)
+        try:
+            given = self.__signature__.bind(n_components, **parameters)
+        except TypeError as error:
+            known = ", ".join(self.__signature__.parameters)
+            raise TypeError(f"{type(self).__name__}() {error}; its parameters are {known}") from None
         given.apply_defaults()
         vars(self).update(given.arguments)
 
