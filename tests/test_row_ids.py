@@ -147,3 +147,19 @@ def test_a_list_of_rows_makes_a_frame():
 def test_an_unknown_parameter_is_named_with_the_known_ones():
     with pytest.raises(TypeError, match=r"UMAP\(\) got an unexpected keyword argument 'min_dst'; .* min_dist, spread"):
         nf.UMAP(min_dst=0.3)
+
+
+def test_a_frame_of_relations_has_its_labels():
+    names = list("wxyz")
+    square = pd.DataFrame(np.ones((4, 4)) - np.eye(4), index=names, columns=names)
+    rel = nf.Relation.from_matrix(square)
+    assert rel.is_square
+    assert list(rel.row_ids) == list(rel.column_ids) == names
+    est = nf.EDRep(2, random_state=0).fit(square)
+    assert list(est.vectors_.ids) == names
+    np.testing.assert_array_equal(est.embedding_, nf.EDRep(2, random_state=0).fit(square.to_numpy()).embedding_)
+    ratings = pd.DataFrame([[5, 0, 3], [0, 4, 0]], index=["ann", "bob"], columns=["film", "book", "song"])
+    rel = nf.Relation.from_matrix(ratings)
+    assert rel.neighbors("ann") == [("film", 5.0), ("song", 3.0)]
+    assert list(nf.Relation.from_matrix(ratings, ids=[7, 8]).row_ids) == [7, 8]
+    assert nf.Relation.from_matrix(pd.DataFrame(square.to_numpy())).row_ids.is_range

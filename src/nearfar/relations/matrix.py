@@ -20,7 +20,7 @@ from nearfar._core.checks import (
     check_path,
     check_real,
 )
-from nearfar._core.ids import Ids
+from nearfar._core.ids import Ids, rows_and_ids
 from nearfar.contracts import Floats
 from nearfar.errors import InputError, UnknownIdError
 from nearfar.relations.operators import (
@@ -206,7 +206,8 @@ class Relation:
             weighted neighbours that ``scanpy.pp.neighbors`` finds.
         ids : iterable of hashable, optional
             Names of the rows, and of the columns too if A is square and ``column_ids`` is not given. By default
-            0 .. n - 1; of AnnData its ``obs_names``.
+            0 .. n - 1; of AnnData its ``obs_names``; of a pandas frame the labels of its index, unless they are the
+            default, and those of its columns for the columns.
         column_ids : iterable of hashable, optional
             Names of the columns. By default those of the rows if A is square, else 0 .. m - 1.
 
@@ -237,6 +238,11 @@ class Relation:
                 raise InputError(owner, "A", "AnnData with 'connectivities' in obsp", got, hint)
             ids = A.obs_names if ids is None else ids
             A = A.obsp["connectivities"]
+        labels = rows_and_ids(owner, A)[1] if hasattr(A, "columns") and ids is None else None
+        if labels is not None and not labels.is_range:  # of a frame
+            ids = labels
+            if column_ids is None and list(A.columns) != list(labels):
+                column_ids = A.columns
         return cls(*sparse_from_matrix(owner, A, ids, column_ids))
 
     @classmethod
