@@ -404,3 +404,43 @@ def test_bad_input(X, Y, options: dict, message: str) -> None:
     with pytest.raises(InputError, match=message) as caught:
         neighborhoods(X, Y, **options)
     assert str(caught.value).startswith("evaluate.neighborhoods: ")
+
+
+@pytest.mark.parametrize("metric", ["euclidean", "cosine", "precomputed"])
+def test_what_a_map_loses_of_each_point_is_that_of_full_rankings(metric):
+    rng = np.random.default_rng(5)
+    X, Y = rng.normal(size=(90, 5)), rng.normal(size=(90, 2))
+    Y[:60] = X[:60, :2] * 3
+    far = {"euclidean": cdist(X, X), "cosine": cdist(X, X, "cosine"), "precomputed": cdist(X, X)}[metric]
+    given = far if metric == "precomputed" else X
+    found = nf.evaluate.neighborhoods(given, Y, metric=metric, n_neighbors=[4, 40], n_sample=50, per_point=True)
+    assert found.missing is not None
+    assert found.false is not None
+    sides = far, cdist(Y, Y)
+    ranked = [np.argsort(np.where(np.eye(90, dtype=bool), np.inf, side), axis=1) for side in sides]
+    for k in (4, 40):
+        for shares, (near, other) in ((found.missing, ranked), (found.false, ranked[::-1])):
+            wanted = [len(set(near[i, :k]) - set(other[i, : min(3 * k, 89)])) / k for i in range(90)]
+            np.testing.assert_allclose(shares[k], wanted, atol=1e-6)
+    assert not {"missing", "false"} & set(found.to_dict())
+
+
+def test_a_torn_map_says_which_points_lost_their_neighbours():
+    x = np.arange(100.0)[:, None]
+    torn = np.where(x < 50, x, x + 1000)  # an order that is kept, but for the tear in the middle
+    found = nf.evaluate.neighborhoods(x, torn, n_neighbors=4, per_point=True)
+    assert found.missing is not None
+    assert found.false is not None
+    assert {i: float(found.missing[4][i]) for i in np.flatnonzero(found.missing[4])} == {
+        48: 0.25,
+        49: 0.5,
+        50: 0.5,
+        51: 0.25,
+    }
+    assert not found.false[4].any()  # what is near in the map was near before
+    found = nf.evaluate.neighborhoods(torn, x, n_neighbors=4, per_point=True)  # the other way round, a map that glues
+    assert found.false is not None
+    assert np.flatnonzero(found.false[4]).tolist() == [48, 49, 50, 51]
+    assert nf.evaluate.neighborhoods(x, torn).missing is None
+    with pytest.raises(nf.errors.InputError, match="per_point must be"):
+        nf.evaluate.neighborhoods(x, torn, per_point="yes")

@@ -25,6 +25,7 @@ from nearfar._core.vector import FAST
 from nearfar.contracts import Floats
 from nearfar.errors import InputError
 from nearfar.evaluate.communities import label_codes
+from nearfar.relations.neighbors import nearest_neighbors
 
 _OWNER = "evaluate.neighborhoods"
 _SIZES = (5, 15, 50)  # where the caller gives none, those that the rows allow
@@ -38,6 +39,10 @@ _SPARSE = ("euclidean", "cosine", "manhattan")
 _NUMBERS = (*_SPARSE, "braycurtis", "canberra", "chebyshev", "correlation", "hamming", "sqeuclidean")
 _SETS = ("dice", "jaccard", "rogerstanimoto", "russellrao", "sokalsneath", "yule")
 METRICS = (*_NUMBERS, *_SETS, "precomputed")
+
+_ARRAYS = ("q_nx", "r_nx", "missing", "false")
+FAR = 3
+"""A neighbour is far on the other side where it is not among so many times k neighbours there."""
 
 _SAFE = (1e-15, 1e15)  # largest entries whose squares, summed, neither overflow nor vanish in float32
 
@@ -83,6 +88,10 @@ class Neighborhoods:
     standard_errors : dict
         Of ``auc``, ``trustworthiness``, ``continuity``, ``preservation``, ``accuracy`` and ``input_accuracy``, as
         estimates for all rows; each of the form of what it belongs to. 0 where all rows were judged.
+    missing, false : dict of int to ndarray of shape (n,), float32, in [0, 1]; or None
+        With ``per_point``, of every row. ``missing[k]`` is the share of its k neighbours in the data that are not
+        among its 3 k neighbours in the map, ``false[k]`` the share of its k neighbours in the map that are not among
+        its 3 k neighbours in the data.
     """
 
     n: int
@@ -101,16 +110,18 @@ class Neighborhoods:
     q_nx: NDArray[np.float64] = field(repr=False)
     r_nx: NDArray[np.float64] = field(repr=False)
     standard_errors: dict[str, Any] = field(repr=False)
+    missing: dict[int, NDArray[np.float32]] | None = field(default=None, repr=False)
+    false: dict[int, NDArray[np.float32]] | None = field(default=None, repr=False)
 
     def to_dict(self) -> dict[str, Any]:
-        """Return all but the two curves, as plain numbers and dictionaries.
+        """Return all but the two curves and what is said of each row, as plain numbers and dictionaries.
 
         Returns
         -------
         dict
-            For a JSON file or a row of a table. The curves have n - 2 numbers each: they stay arrays.
+            For a JSON file or a row of a table.
         """
-        return {name: value for name, value in vars(self).items() if name not in ("q_nx", "r_nx")}
+        return {name: value for name, value in vars(self).items() if name not in _ARRAYS}
 
     def __repr__(self) -> str:
         tables = {
@@ -148,6 +159,7 @@ def neighborhoods(
     metric: str = "euclidean",
     n_neighbors: int | Sequence[int] | None = None,
     n_sample: int | None = None,
+    per_point: bool = False,
     random_state: int | np.random.Generator | np.random.RandomState | None = None,
     n_jobs: int | None = None,
 ) -> Neighborhoods:
@@ -175,6 +187,10 @@ def neighborhoods(
     n_sample : int, in [2, n], optional
         Judge so many rows, drawn at random; their neighbours are still sought among all. By default all rows where
         there are at most 5,000, else 1,000.
+    per_point : bool, default=False
+        Say of every row, not of a sample, which share of its neighbours the map lost, and which share of those that it
+        shows are false: ``missing`` and ``false``. From 10,000 rows on 99 % of the neighbours are found, on the
+        average. Precomputed distances must be symmetric for it.
     random_state : int, Generator, RandomState or None
         For the draw. The same number draws the same rows: compare maps of the same data so.
     n_jobs : int or None
@@ -238,14 +254,47 @@ def neighborhoods(
     found = score_rows(data, plane, rows, ks, weights, codes, _partners(rows, n, rng), workers)
     sizes = np.arange(1, n - 1)
     q_nx = found.overlaps[:-1] / (sizes * len(rows))
+    missing = false = None
+    if _checks.check_flag(_OWNER, "per_point", per_point):
+        k = min(FAR * int(ks[-1]), n - 1)
+        in_data = nearest_neighbors(X, k, metric=metric, n_jobs=workers, random_state=0).indices
+        in_map = nearest_neighbors(coordinates, k, n_jobs=workers, random_state=0).indices
+        missing, false = (
+            {k: lost_neighbors(near[:, :k], other[:, : FAR * k]).mean(axis=1, dtype=np.float32) for k in ks.tolist()}
+            for near, other in ((in_data, in_map), (in_map, in_data))
+        )
     return Neighborhoods(
         n=n,
+        missing=missing,
+        false=false,
         n_sample=len(rows),
         q_nx=q_nx,
         r_nx=((n - 1) * q_nx - sizes) / (n - 1 - sizes),
         **_neighbor_scores(found, offset, ks, n, codes is not None),
         **_distance_scores(found, data.unit, plane.unit),
     )
+
+
+def lost_neighbors(near: NDArray[np.int32], others: NDArray[np.int32]) -> NDArray[np.bool_]:
+    """Return which neighbours of each row are not among its neighbours on the other side.
+
+    Parameters
+    ----------
+    near : ndarray of int32, shape (n, k)
+        Neighbours in one space.
+    others : ndarray of int32, shape (n, m)
+        Neighbours in the other one.
+
+    Returns
+    -------
+    ndarray of bool, shape (n, k)
+    """
+    lost = np.empty(near.shape, np.bool_)
+    step = max(1, _BLOCK // (near.shape[1] * others.shape[1]))
+    for start in range(0, len(near), step):
+        rows = slice(start, start + step)
+        lost[rows] = (near[rows, :, None] != others[rows, None, :]).all(axis=2)
+    return lost
 
 
 def _sizes(n_neighbors: int | Sequence[int] | None, n: int) -> NDArray[np.int64]:
