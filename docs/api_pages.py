@@ -20,6 +20,7 @@ MODULES = [
     "nearfar.evaluate",
     "nearfar.datasets",
     "nearfar.plots",
+    "nearfar.viewer",
     "nearfar.callbacks",
     "nearfar.embedding.files",
     "nearfar.errors",

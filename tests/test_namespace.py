@@ -51,6 +51,7 @@ PUBLIC = [
     "log_normalizers",
     "nn",
     "plots",
+    "viewer",
     "warmup",
 ]
 HEAVY = ["scipy", "sklearn", "numba", "rich", "matplotlib", "pandas", "polars", "pyarrow", "networkx", "torch"]

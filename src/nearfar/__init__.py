@@ -24,6 +24,7 @@ if TYPE_CHECKING:
         kernels,
         nn,
         plots,
+        viewer,
     )
     from nearfar.composition import compose
     from nearfar.edrep.estimator import EDRep
@@ -94,6 +95,7 @@ _HOMES = {
     "log_normalizers": "nearfar.far.softmax",
     "nn": "nearfar.nn",
     "plots": "nearfar.plots",
+    "viewer": "nearfar.viewer",
     "warmup": "nearfar.precompile",
 }
 
@@ -138,6 +140,7 @@ __all__ = [  # noqa: RUF022 - in the order of sorted()
     "log_normalizers",
     "nn",
     "plots",
+    "viewer",
     "warmup",
 ]
 

@@ -30,15 +30,18 @@ METHODS = {
 TABLES = (".csv", ".csv.gz", ".csv.xz", ".csv.bz2", ".csv.zst")
 # What columns are called that are by default the names or the labels of the rows.
 _NAMES, _LABELS = ("name", "names", "id", "index", ""), ("label", "labels", "class", "target", "species")
+PAGES = (".html", ".htm")
 FILMS = (".gif", ".mp4")
 """Files in which the frames of the optimisation follow each other; in others they are side by side."""
 
 
 @click.command("map", short_help="Draw a map of vectors, or of a table of numbers.")
 @click.argument("file")
-@click.option("-o", "--output", metavar="OUT", help="File for the positions; its suffix tells the format.")
+@click.option("-o", "--output", metavar="OUT", help="File for the positions; .html is a page to explore.")
 @click.option("--plot", metavar="PICTURE", help="File for a picture of the map: .png, .svg or .pdf.")
 @click.option("--frames", metavar="PICTURE", help="File for the optimisation: .gif or .mp4; .png, ... side by side.")
+@click.option("--metadata", metavar="CSV", help="For a page: what is known of the points, joined by id.")
+@click.option("--color", metavar="COLUMN", help="For a page: the column that colours the points at first.")
 @click.option("--method", type=click.Choice(list(METHODS)), default="tsne", show_default=True, help="Which map.")
 @click.option("--n-components", default=2, show_default=True, help="Dimensions of the map.")
 @click.option("--perplexity", type=float, help="Effective number of neighbours of a point.  [default: 30; umap: 10]")
@@ -54,6 +57,8 @@ def map_(
     output: str | None,
     plot: str | None,
     frames: str | None,
+    metadata: str | None,
+    color: str | None,
     method: str,
     side: str | None,
     names: str | None,
@@ -67,7 +72,9 @@ def map_(
     FILE holds vectors, or is a table of numbers (.csv, also packed) with a row for each point. Columns are named by the
     first line, or counted from 0. Those of --names and --labels are no numbers of the points; the summary names them.
 
-    OUT holds the positions with the ids of the vectors, in the formats of nearfar embed; pictures need matplotlib.
+    OUT holds the positions with the ids of the vectors, in the formats of nearfar embed; pictures need matplotlib. OUT
+    that ends in .html is one page that works without a network: zoom, search, colours by the columns of --metadata, and
+    for each point which of its neighbours the map shows falsely or lost.
 
     \b
     Methods: tsne (the best known), ssne (lighter tails), hssne (between the two), asne and tasne (each row by itself),
@@ -78,6 +85,8 @@ def map_(
     Examples:
       nearfar map contacts.safetensors --plot contacts.png
       nearfar map contacts.safetensors --frames contacts.gif
+      nearfar map words.vec -o words.html --metric cosine
+      nearfar map genes.npz -o genes.html --metadata genes.csv --color pathway
       nearfar map words.vec -o map.tsv --metric cosine --perplexity 15
       nearfar map ratings.safetensors --side context --plot items.png
       nearfar map iris.csv --labels species --plot iris.png
@@ -86,6 +95,9 @@ def map_(
     import nearfar as nf
     from nearfar.callbacks import Frames
 
+    page = output is not None and output.lower().endswith(PAGES)
+    if not page and (metadata is not None or color is not None):
+        raise click.UsageError("--metadata and --color are for a page: give --output OUT.html.")
     _check_targets(output, plot, frames, arguments["n_components"])
     recorder = None if frames is None else Frames()
     started = time.perf_counter()
@@ -108,7 +120,11 @@ def map_(
     used = ("n_components", "perplexity", "min_dist", "metric", "max_iter", "random_state")
     made = {name: value for name, value in estimator.get_params().items() if name in used and value is not None}
     drawn = nf.Embedding(estimator.embedding_, vectors.ids, parameters={"estimator": METHODS[method], **made})
-    if output is not None:
+    if page:
+        known: Any = table.colours and {"label": table.colours.get("labels", table.colours.get("values"))}
+        metric = arguments.get("metric", "euclidean")
+        vectors.map(drawn, metadata=metadata or known or None, color=color, metric=metric, title=file).save(output)
+    elif output is not None:
         drawn.save(output)
     if plot is not None:
         nf.plots.scatter(drawn, **table.colours, path=plot)
@@ -141,7 +157,14 @@ def _check_targets(output: str | None, plot: str | None, frames: str | None, n_c
         raise click.UsageError("Nothing to write: give --output OUT, --plot PICTURE, --frames PICTURE, or several.")
     if n_components < 2 and (plot or frames):
         raise click.UsageError("A picture has two dimensions: give --n-components 2 or more, or --output alone.")
-    if output is not None:
+    if output is not None and output.lower().endswith(PAGES):
+        from nearfar._core.atomic import check_target
+        from nearfar._core.checks import check_path
+
+        if n_components != 2:
+            raise click.UsageError("A page has two dimensions: give --n-components 2.")
+        check_target("nearfar map", check_path("nearfar map", "output", output))
+    elif output is not None:
         check_output("nearfar map", output)
     if plot is not None:
         from nearfar.plots.scatter import check_picture_path

@@ -496,6 +496,96 @@ class Embedding:
 
     # -- frames and files ------------------------------------------------------------------------------------------
 
+    def map(
+        self,
+        positions: Any = None,
+        *,
+        metadata: Any = None,
+        id_column: str | None = None,
+        color: str | None = None,
+        n_neighbors: int | None = None,
+        metric: str = "cosine",
+        max_points: int = 1_000_000,
+        title: str | None = None,
+        random_state: Any = 0,
+        n_jobs: int | None = None,
+        verbose: int = 0,
+    ) -> Any:
+        """Make a map of the vectors as one HTML file that works without a network and says where it lies.
+
+        A browser shows it with WebGL: zoom, search by id, colours by the columns of ``metadata``, and a lasso. A click
+        on a point draws lines to its nearest neighbours among the *vectors*, dashed where the map tore them away.
+        Each point has its share of missing and of false neighbours, see :func:`nearfar.evaluate.neighborhoods`.
+
+        Parameters
+        ----------
+        positions : array-like of shape (n, 2), Embedding or fitted map, optional
+            Where the points are: a row for each id in the order of the ids, or matched by ids. By default vectors of
+            two components are drawn as they are, without neighbours to compare with; of others a t-SNE map is drawn.
+        metadata : frame, mapping of str to sequence, or path of a CSV file, optional
+            What is known of the points, joined by id; at most 40 columns.
+        id_column : str, optional
+            The column of ``metadata`` with the ids. By default the index of a pandas frame, or the column in which most
+            ids are found.
+        color : str, optional
+            The column that colours the points at first, or ``"missing neighbours"`` or ``"false neighbours"``. By
+            default the first column of categories.
+        n_neighbors : int, optional
+            Neighbours of each point that are kept: by default 15, 10 from 50,000 points on, 5 from 200,000 on.
+        metric : str, default="cosine"
+            Distance between vectors: one of :func:`nearfar.evaluate.neighborhoods`.
+        max_points : int, default=1,000,000
+            Of more, so many are drawn at random, and the page says so.
+        title : str, optional
+            Heading of the page.
+        random_state : int, Generator, RandomState or None
+            For that draw.
+        n_jobs : int, optional
+            Number of threads; None means all processors. The result does not depend on it.
+        verbose : int, default=0
+            1 shows the progress of the map.
+
+        Returns
+        -------
+        MapPage
+            ``.save("map.html")`` writes it; a notebook shows it.
+
+        Raises
+        ------
+        InputError
+            Positions that are not finite or not one for each id, metadata of which no id is known or an id is met
+            twice, a color that is no column.
+
+        Warns
+        -----
+        NearfarWarning
+            If points or columns are left out.
+
+        Examples
+        --------
+        >>> import numpy as np, nearfar as nf
+        >>> emb = nf.Embedding(np.random.default_rng(0).normal(size=(60, 5)), [f"row {i}" for i in range(60)])
+        >>> page = emb.map(metadata={"group": ["a", "b", "c"] * 20})
+        >>> page.missing.shape
+        (60,)
+        """
+        import nearfar  # the page draws maps, which stand above embeddings: it is reached by its public name
+
+        return nearfar.viewer.page.map_page(
+            self,
+            positions,
+            metadata=metadata,
+            id_column=id_column,
+            color=color,
+            n_neighbors=n_neighbors,
+            metric=metric,
+            max_points=max_points,
+            title=title,
+            random_state=random_state,
+            n_jobs=n_jobs,
+            verbose=verbose,
+        )
+
     def to_frame(self, backend: str = "pandas") -> Any:
         """Return a data frame with the column ``id`` and one column for each component, ``v0``, ``v1``, ...
 

@@ -138,22 +138,24 @@ class Descent:
 
 
 def _sort_by_place(state: MapState, objective: Objective) -> None:
-    """Sort the points along a curve through the map, so that neighbours are near each other in memory too.
-
-    The curve is the Z-order of a grid of 1024 x 1024 cells over the first two components.
-    """
+    """Sort the points along a curve through the map, so that neighbours are near each other in memory too."""
     if len(state.Y) < _SORT_FROM:
         return
-    Y = state.Y[:, :2]
+    order = z_order(state.Y)
+    if objective.reorder(order):
+        state.Y = np.ascontiguousarray(state.Y[order])
+        state.order = order if state.order is None else state.order[order]
+
+
+def z_order(Y: Floats) -> NDArray[np.integer[Any]]:
+    """Return the rows along the Z-order of a grid of 1024 x 1024 cells over the first two components."""
+    Y = Y[:, :2]
     low, span = Y.min(axis=0), float(np.ptp(Y, axis=0).max())
     cells = ((Y - low) * (1023 / span if span > 0 else 0)).astype(np.uint32)
     code = np.zeros(len(Y), np.uint32)
     for c in range(Y.shape[1]):
         code |= _spread_bits(cells[:, c]) << np.uint32(c)
-    order = np.argsort(code, kind="stable")
-    if objective.reorder(order):
-        state.Y = np.ascontiguousarray(state.Y[order])
-        state.order = order if state.order is None else state.order[order]
+    return np.argsort(code, kind="stable")
 
 
 def _spread_bits(v: NDArray[np.uint32]) -> NDArray[np.uint32]:

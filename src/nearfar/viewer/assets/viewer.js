@@ -1,0 +1,512 @@
+"use strict";
+// The map of a page: reads the blocks that page.py wrote, draws the points with regl-scatterplot, and all that lies over
+// them (labels, lines to neighbours) on a second canvas. Whatever comes from the data enters the page as text only.
+(async () => {
+  const COLOURS = ["#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#5B3A1E", "#8F70EF", "#58CF68",
+    "#AF1818", "#979700", "#FF8F87"];
+  const GREY = "#9aa0a6";
+  const VIRIDIS = ["#440154", "#472d7b", "#3b528b", "#2c728e", "#21918c", "#28ae80", "#5ec962", "#addc30", "#fde725"];
+  const LISTED = 200; // categories in the legend, and hits of a search that are marked
+  const STEPS = 32; // colours of a scale
+  const MARGIN = 0.94; // of the picture that the points fill
+  const $ = (id) => document.getElementById(id);
+  const make = (tag, text, attributes = {}) => {
+    const made = document.createElement(tag);
+    if (text !== undefined) made.textContent = text;
+    for (const [name, value] of Object.entries(attributes)) made.setAttribute(name, value);
+    return made;
+  };
+  const number = (value) => Number.isInteger(value) ? value.toLocaleString("en") : Number(value.toPrecision(4)).toString();
+  const percent = (share) => `${Math.round(100 * share)} %`;
+
+  // ---- what the file holds
+
+  async function bytesOf(name) {
+    const element = $(`block-${name}`);
+    const text = element.textContent;
+    element.remove(); // its memory
+    const packed = Uint8Array.fromBase64 ? Uint8Array.fromBase64(text) : Uint8Array.from(atob(text), (c) => c.charCodeAt(0));
+    const unpacked = new Blob([packed]).stream().pipeThrough(new DecompressionStream("deflate"));
+    return new Uint8Array(await new Response(unpacked).arrayBuffer());
+  }
+  const TYPES = { u1: Uint8Array, u2: Uint16Array, u4: Uint32Array, f4: Float32Array };
+  async function arrayOf(name, type, differences = false) {
+    const planes = await bytesOf(name); // the first bytes of all numbers, then the second ones, ...
+    const size = TYPES[type].BYTES_PER_ELEMENT;
+    const n = planes.length / size;
+    const bytes = new Uint8Array(planes.length);
+    for (let b = 0; b < size; b++) for (let i = 0, at = b * n; i < n; i++) bytes[i * size + b] = planes[at + i];
+    const values = new TYPES[type](bytes.buffer);
+    if (differences) for (let i = 1; i < n; i++) values[i] += values[i - 1];
+    return values;
+  }
+  const textsOf = async (name) => new TextDecoder().decode(await bytesOf(name)).split("\0");
+
+  const header = JSON.parse(new TextDecoder().decode(await bytesOf("header")));
+  const n = header.n;
+  const [qx, qy] = [await arrayOf("x", "u2", true), await arrayOf("y", "u2", true)];
+  const x = new Float32Array(n), y = new Float32Array(n);
+  for (let i = 0; i < n; i++) {
+    x[i] = MARGIN * ((qx[i] / 65535) * 2 - 1);
+    y[i] = MARGIN * ((qy[i] / 65535) * 2 - 1);
+  }
+
+  // ---- the points
+
+  let dark = window.matchMedia("(prefers-color-scheme: dark)").matches;
+  const stage = $("stage"), canvas = $("plot"), overlay = $("overlay");
+  const size = () => ({ width: stage.clientWidth, height: stage.clientHeight });
+  const plot = createScatterplot({
+    canvas, ...size(), lassoColor: "#56b4e9", pointSize: n > 200000 ? 1.5 : n > 20000 ? 2.5 : n > 2000 ? 4 : 7,
+    pointSizeSelected: 1, pointOutlineWidth: 1, opacityBy: n > 20000 ? "density" : undefined, opacity: 0.75,
+    pointColorHover: "#56b4e9", actionKeyMap: { lasso: "shift", merge: "ctrl" },
+  });
+  const z = new Float32Array(n);
+  let shown = new Uint8Array(n).fill(1);
+  async function drawPoints(palette) {
+    plot.set({ colorBy: "valueA", pointColor: palette, pointColorActive: palette });
+    const spatialIndex = plot.get("spatialIndex");
+    await plot.draw({ x, y, z }, { zDataType: "categorical", ...(spatialIndex ? { spatialIndex } : {}) });
+  }
+  function applyTheme() {
+    document.documentElement.dataset.theme = dark ? "dark" : "light";
+    $("theme").setAttribute("aria-pressed", dark);
+    plot.set({ backgroundColor: dark ? "#14171b" : "#ffffff" });
+    refresh();
+  }
+
+  // ---- what is over the points
+
+  let labelled = true, pinned = -1, hits = [];
+  const context = overlay.getContext("2d");
+  let waiting = false;
+  function refresh() {
+    if (waiting) return;
+    waiting = true;
+    requestAnimationFrame(() => {
+      waiting = false;
+      drawOverlay();
+    });
+  }
+  function ring(at, radius, colour, width = 2) {
+    context.beginPath();
+    context.arc(at[0], at[1], radius, 0, 7);
+    context.lineWidth = width;
+    context.strokeStyle = colour;
+    context.stroke();
+  }
+  function drawOverlay() {
+    const { width, height } = size(), scale = window.devicePixelRatio || 1;
+    if (overlay.width !== width * scale || overlay.height !== height * scale) {
+      overlay.width = width * scale;
+      overlay.height = height * scale;
+    }
+    context.setTransform(scale, 0, 0, scale, 0, 0);
+    context.clearRect(0, 0, width, height);
+    const ink = dark ? "#e8ebee" : "#1b1f24", back = dark ? "#14171b" : "#ffffff", lost = dark ? "#ff9d4d" : "#d55e00";
+    for (const i of hits.slice(0, LISTED)) ring(plot.getScreenPosition(i), 6, ink, 1.5);
+    if (pinned >= 0) {
+      const from = plot.getScreenPosition(pinned);
+      for (const { row, torn } of neighboursOf(pinned)) {
+        const to = plot.getScreenPosition(row);
+        context.beginPath();
+        context.setLineDash(torn ? [6, 4] : []);
+        context.lineWidth = torn ? 2 : 1;
+        context.strokeStyle = torn ? lost : ink;
+        context.moveTo(...from);
+        context.lineTo(...to);
+        context.stroke();
+        context.setLineDash([]);
+        ring(to, 5, torn ? lost : ink);
+      }
+      ring(from, 8, ink, 3);
+    }
+    if (!labelled) return;
+    context.font = "600 13px system-ui, sans-serif";
+    context.textAlign = "center";
+    context.textBaseline = "middle";
+    const taken = [];
+    for (const [row, text] of header.labels) { // the largest first; a smaller one appears where zooming makes room
+      if (!shown[row]) continue;
+      const [cx, cy] = plot.getScreenPosition(row);
+      const half = context.measureText(text).width / 2 + 4;
+      if (cx < 0 || cy < 0 || cx > width || cy > height) continue;
+      if (taken.some((t) => Math.abs(t[0] - cx) < t[2] + half && Math.abs(t[1] - cy) < 18)) continue;
+      taken.push([cx, cy, half]);
+      context.lineWidth = 4;
+      context.strokeStyle = back;
+      context.strokeText(text, cx, cy);
+      context.fillStyle = ink;
+      context.fillText(text, cx, cy);
+      if (taken.length > 60) break;
+    }
+    overlay.dataset.labels = taken.length;
+  }
+
+  // ---- first picture
+
+  let first;
+  const drawn = new Promise((resolve) => (first = resolve));
+  plot.subscribe("draw", () => { first(); refresh(); });
+  plot.subscribe("view", refresh);
+  document.documentElement.dataset.theme = dark ? "dark" : "light";
+  plot.set({ backgroundColor: dark ? "#14171b" : "#ffffff" });
+  await drawPoints([COLOURS[0]]);
+  await drawn;
+  document.documentElement.dataset.firstPicture = Math.round(performance.now());
+  $("state").textContent = "";
+
+  // ---- the rest of the file, once there is something to see
+
+  const ids = header.ids === "text" ? await textsOf("ids") : null;
+  const idOf = (i) => (ids ? ids[i] : String(i));
+  const columns = [];
+  for (const [at, column] of header.columns.entries()) {
+    const read = { ...column };
+    if (column.kind === "number") read.values = await arrayOf(`column-${at}`, "f4");
+    else if (column.kind === "category") {
+      read.values = await arrayOf(`column-${at}`, column.type);
+      read.names = await textsOf(`names-${at}`);
+    } else read.values = await textsOf(`column-${at}`);
+    columns.push(read);
+  }
+  const k = header.k;
+  let neighbours, torn;
+  if (k) {
+    const moved = await arrayOf("neighbours", "u4");
+    torn = await bytesOf("torn");
+    neighbours = new Uint32Array(n * k);
+    for (let c = 0, at = 0; c < k; c++) for (let i = 0; i < n; i++, at++) { // zigzag: 0, -1, 1, -2, ... rows away
+      neighbours[i * k + c] = i + ((moved[at] >>> 1) ^ -(moved[at] & 1));
+    }
+    for (const [name, title] of [["missing", "missing neighbours"], ["false", "false neighbours"]]) { // TRUST in page.py
+      const counts = await arrayOf(name, "u1");
+      columns.push({ name: title, kind: "number", trust: true, values: Float32Array.from(counts, (c) => c / k), low: 0, high: 1 });
+    }
+  }
+  function neighboursOf(i) {
+    if (!k) return [];
+    return Array.from({ length: k }, (_, c) => {
+      const bit = i * k + c;
+      return { row: neighbours[bit], torn: Boolean((torn[bit >> 3] >> (7 - (bit & 7))) & 1) };
+    });
+  }
+  const shownValue = (column, i) => {
+    if (column.kind === "number") return Number.isNaN(column.values[i]) ? "" : column.trust ? percent(column.values[i]) : number(column.values[i]);
+    return column.kind === "category" ? column.names[column.values[i]] ?? "" : column.values[i];
+  };
+
+  // ---- cards
+
+  const card = $("card");
+  function fillCard(i, whole) {
+    card.replaceChildren(make("b", idOf(i), { dir: "auto" }));
+    const facts = make("dl");
+    for (const column of columns) {
+      const value = shownValue(column, i);
+      if (value === "" || (column.trust && !whole)) continue;
+      facts.append(make("dt", column.name), make("dd", value, { dir: "auto" }));
+    }
+    card.append(facts);
+    if (whole && k) {
+      const near = neighboursOf(i), lost = near.filter((each) => each.torn).length;
+      card.append(make("div", `Nearest in the data${lost ? `; ${lost} of ${k} far away in the map` : ", all near in the map"}:`));
+      const list = make("ol");
+      for (const { row, torn: far } of near) {
+        const item = make("li", idOf(row) + (far ? "  (far)" : ""), { dir: "auto", ...(far ? { class: "lost" } : {}) });
+        item.onclick = () => go(row);
+        list.append(item);
+      }
+      card.append(list);
+    }
+    card.className = whole ? "" : "hover";
+    card.hidden = false;
+    // A card that stays is put where it hides least: in the upper corner farther from its point.
+    const [px, py] = plot.getScreenPosition(i), { width, height } = size();
+    const left = whole ? (px < width / 2 ? width - card.offsetWidth - 10 : 10) : px + 14;
+    card.style.left = `${Math.max(4, Math.min(left, width - card.offsetWidth - 6))}px`;
+    card.style.top = `${whole ? 10 : Math.max(4, Math.min(py + 14, height - card.offsetHeight - 6))}px`;
+  }
+  function pin(i) {
+    pinned = i;
+    if (i >= 0) fillCard(i, true);
+    else card.hidden = true;
+    refresh();
+  }
+  function go(i) {
+    plot.select([i], { preventEvent: true });
+    plot.zoomToLocation([x[i], y[i]], 0.25).then(() => pin(i));
+  }
+  plot.subscribe("pointover", (i) => { if (pinned < 0) fillCard(i, false); });
+  plot.subscribe("pointout", () => { if (pinned < 0) card.hidden = true; });
+  let selection = null;
+  plot.subscribe("select", ({ points }) => {
+    if (points.length === 1) pin(points[0]);
+    else select(points);
+  });
+  plot.subscribe("deselect", () => { select(null); pin(-1); });
+  function select(points) {
+    selection = points && points.length ? points : null;
+    $("selection").textContent = selection ? `${number(selection.length)} points selected` : "";
+    if (selection) pin(-1);
+  }
+
+  // ---- colours and filters
+
+  let coloured = null, off = new Set(), range = null;
+  const choice = $("colour");
+  choice.append(make("option", "(none)", { value: "-1" }));
+  columns.forEach((column, at) => {
+    if (column.kind !== "text") choice.append(make("option", column.name, { value: String(at) }));
+  });
+  function largest(column) { // categories by size, so that the first ones get the colours
+    const counts = new Uint32Array(column.names.length + 1);
+    for (let i = 0; i < n; i++) counts[Math.min(column.values[i], column.names.length)]++;
+    const order = Array.from(column.names.keys()).sort((a, b) => counts[b] - counts[a]);
+    return { counts, order };
+  }
+  async function colour(at) {
+    coloured = at < 0 ? null : columns[at];
+    off = new Set();
+    range = null;
+    const legend = $("legend");
+    legend.replaceChildren();
+    if (coloured === null) {
+      z.fill(0);
+      await drawPoints([COLOURS[0]]);
+    } else if (coloured.kind === "category") {
+      const { counts, order } = largest(coloured);
+      const place = new Uint32Array(coloured.names.length + 1).fill(COLOURS.length);
+      order.slice(0, COLOURS.length).forEach((code, rank) => (place[code] = rank));
+      for (let i = 0; i < n; i++) z[i] = place[Math.min(coloured.values[i], coloured.names.length)];
+      await drawPoints([...COLOURS, GREY]);
+      const list = make("ul");
+      for (const code of order.slice(0, LISTED)) {
+        const item = make("li", undefined, { role: "button", tabindex: "0" });
+        const dot = make("span", undefined, { class: "dot" });
+        dot.style.background = place[code] < COLOURS.length ? COLOURS[place[code]] : GREY;
+        item.append(dot, make("span", `${coloured.names[code]} (${number(counts[code])})`, { dir: "auto" }));
+        item.onclick = () => {
+          off.has(code) ? off.delete(code) : off.add(code);
+          item.classList.toggle("off", off.has(code));
+          filter();
+        };
+        item.onkeydown = (event) => { if (event.key === "Enter") item.onclick(); };
+        list.append(item);
+      }
+      legend.append(list);
+      if (order.length > LISTED) legend.append(make("p", `and ${number(order.length - LISTED)} smaller ones`));
+    } else {
+      const { low, high } = coloured, span = high > low ? high - low : 1;
+      for (let i = 0; i < n; i++) {
+        const value = coloured.values[i];
+        z[i] = Number.isNaN(value) ? STEPS : Math.max(0, Math.min(STEPS - 1, Math.floor(((value - low) / span) * STEPS)));
+      }
+      const scale = Array.from({ length: STEPS }, (_, t) => mixed((t / (STEPS - 1)) * (VIRIDIS.length - 1)));
+      await drawPoints([...scale, GREY]);
+      const bar = make("div", undefined, { class: "bar" });
+      bar.style.background = `linear-gradient(to right, ${VIRIDIS.join(", ")})`;
+      const ends = make("div", undefined, { class: "ends" });
+      const say = () => ends.replaceChildren(...(range ?? [low, high]).map((end) => make("span", coloured.trust ? percent(end) : number(end))));
+      legend.append(bar, ends);
+      say();
+      const sliders = ["lowest", "highest"].map((what, side) => {
+        const slider = make("input", undefined, { type: "range", min: 0, max: 100, value: 100 * side, "aria-label": `${what} value shown` });
+        slider.oninput = () => {
+          const [a, b] = sliders.map((each) => low + (span * each.value) / 100);
+          range = [Math.min(a, b), Math.max(a, b)];
+          if (range[0] <= low && range[1] >= high) range = null;
+          say();
+          filter();
+        };
+        return slider;
+      });
+      legend.append(...sliders);
+    }
+    filter();
+  }
+  function mixed(at) {
+    const a = VIRIDIS[Math.floor(at)], b = VIRIDIS[Math.min(Math.ceil(at), VIRIDIS.length - 1)], share = at % 1;
+    const part = (hex, c) => parseInt(hex.slice(1 + 2 * c, 3 + 2 * c), 16);
+    return "#" + [0, 1, 2].map((c) => Math.round(part(a, c) * (1 - share) + part(b, c) * share).toString(16).padStart(2, "0")).join("");
+  }
+  async function filter() {
+    const all = !off.size && !range;
+    const kept = [];
+    for (let i = 0; i < n; i++) {
+      const value = all ? 0 : coloured.values[i];
+      shown[i] = all || (range ? value >= range[0] && value <= range[1] : !off.has(value)) ? 1 : 0;
+      if (!all && shown[i]) kept.push(i);
+    }
+    document.documentElement.dataset.shown = all ? n : kept.length;
+    await (all ? plot.unfilter() : plot.filter(kept));
+    refresh();
+  }
+  choice.onchange = () => colour(Number(choice.value));
+
+  // ---- search
+
+  let timer;
+  $("search").oninput = () => {
+    clearTimeout(timer);
+    timer = setTimeout(search, 150);
+  };
+  function search() {
+    const wanted = $("search").value.trim().toLowerCase(), list = $("found");
+    list.replaceChildren();
+    hits = [];
+    if (wanted) {
+      const lists = columns.filter((column) => column.kind !== "number");
+      for (let i = 0; i < n; i++) {
+        const found = idOf(i).toLowerCase().includes(wanted) || lists.some((column) => String(shownValue(column, i)).toLowerCase().includes(wanted));
+        if (found) hits.push(i);
+      }
+      // The shortest first, so that an id that is all of the query leads.
+      hits.sort((a, b) => idOf(a).length - idOf(b).length || (idOf(a) < idOf(b) ? -1 : 1));
+      for (const i of hits.slice(0, 30)) {
+        const item = make("li", idOf(i), { dir: "auto" });
+        item.onclick = () => go(i);
+        list.append(item);
+      }
+      list.append(make("li", hits.length ? `${number(hits.length)} found` : "nothing found"));
+    }
+    refresh();
+  }
+  $("search").onkeydown = (event) => {
+    if (event.key === "Enter" && hits.length) go(hits[0]);
+  };
+
+  // ---- what can be taken away
+
+  function save(name, blob) {
+    const link = make("a", undefined, { href: URL.createObjectURL(blob), download: name });
+    link.click();
+    setTimeout(() => URL.revokeObjectURL(link.href), 10000);
+  }
+  const field = (value) => (/[",\n\r]/.test(value) ? `"${value.replaceAll('"', '""')}"` : value);
+  function table() {
+    const rows = selection ?? Array.from(shown.keys()).filter((i) => shown[i]);
+    const lines = [["id", ...columns.map((column) => column.name)].map(field).join(",")];
+    for (const i of rows) {
+      const raw = columns.map((column) => (column.kind === "number" ? (Number.isNaN(column.values[i]) ? "" : String(column.values[i])) : String(shownValue(column, i))));
+      lines.push([idOf(i), ...raw].map(field).join(","));
+    }
+    return lines.join("\n") + "\n";
+  }
+  $("csv").onclick = () => save("points.csv", new Blob([table()], { type: "text/csv" }));
+  async function picture() {
+    const image = await plot.export();
+    const whole = make("canvas");
+    whole.width = image.width;
+    whole.height = image.height;
+    const pen = whole.getContext("2d"), points = make("canvas");
+    points.width = image.width;
+    points.height = image.height;
+    points.getContext("2d").putImageData(image, 0, 0);
+    pen.fillStyle = dark ? "#14171b" : "#ffffff";
+    pen.fillRect(0, 0, whole.width, whole.height);
+    pen.drawImage(points, 0, 0);
+    drawOverlay();
+    pen.drawImage(overlay, 0, 0, whole.width, whole.height);
+    return new Promise((resolve) => whole.toBlob(resolve, "image/png"));
+  }
+  $("png").onclick = async () => save("map.png", await picture());
+
+  // ---- buttons, keys, fingers
+
+  let lassoing = false;
+  function lasso(on) {
+    lassoing = on;
+    plot.set({ mouseMode: on ? "lasso" : "panZoom" });
+    $("lasso").setAttribute("aria-pressed", on);
+  }
+  function clear() {
+    plot.deselect();
+    select(null);
+    pin(-1);
+    hits = [];
+    $("search").value = "";
+    $("found").replaceChildren();
+    lasso(false);
+    refresh();
+  }
+  const camera = () => [plot.get("cameraTarget"), plot.get("cameraDistance")];
+  function move(dx, dy, factor = 1) { // by shares of what is seen
+    const [[cx, cy], distance] = camera();
+    plot.zoomToLocation([cx + dx * distance, cy + dy * distance], Math.min(4, Math.max(1e-3, distance * factor)));
+  }
+  $("lasso").onclick = () => lasso(!lassoing);
+  $("clear").onclick = clear;
+  $("reset").onclick = () => plot.reset();
+  $("theme").onclick = () => { dark = !dark; applyTheme(); };
+  $("names").onclick = () => {
+    labelled = !labelled;
+    $("names").setAttribute("aria-pressed", labelled);
+    refresh();
+  };
+  document.addEventListener("keydown", (event) => {
+    if (event.key === "Escape") return clear();
+    if (/^(INPUT|SELECT|TEXTAREA)$/.test(event.target.tagName)) return undefined;
+    const keys = {
+      ArrowLeft: () => move(-0.2, 0), ArrowRight: () => move(0.2, 0), ArrowUp: () => move(0, 0.2), ArrowDown: () => move(0, -0.2),
+      "+": () => move(0, 0, 0.8), "=": () => move(0, 0, 0.8), "-": () => move(0, 0, 1.25), 0: () => plot.reset(),
+      "/": () => $("search").focus(), l: () => lasso(!lassoing),
+    };
+    if (!keys[event.key] || event.ctrlKey || event.metaKey) return undefined;
+    event.preventDefault();
+    return keys[event.key]();
+  });
+  const fingers = new Map();
+  canvas.addEventListener("pointerdown", (event) => { if (event.pointerType === "touch") fingers.set(event.pointerId, event); });
+  for (const end of ["pointerup", "pointercancel", "pointerleave"]) canvas.addEventListener(end, (event) => fingers.delete(event.pointerId));
+  canvas.addEventListener("pointermove", (event) => {
+    if (!fingers.has(event.pointerId) || lassoing) return;
+    const before = [...fingers.values()];
+    fingers.set(event.pointerId, event);
+    const after = [...fingers.values()], half = Math.min(...Object.values(size())) / 2;
+    const centre = (list) => [0, 1].map((c) => list.reduce((sum, f) => sum + (c ? f.clientY : f.clientX), 0) / list.length);
+    const spread = (list) => (list.length < 2 ? 1 : Math.hypot(list[0].clientX - list[1].clientX, list[0].clientY - list[1].clientY) || 1);
+    const [from, to] = [centre(before), centre(after)];
+    move(-(to[0] - from[0]) / half, (to[1] - from[1]) / half, spread(before) / spread(after));
+  });
+  new ResizeObserver(() => { plot.set(size()); refresh(); }).observe(stage);
+
+  // ---- what the page says
+
+  $("title").textContent = header.title;
+  $("summary").textContent = header.summary;
+  for (const remark of header.remarks) $("remarks").append(make("li", remark));
+  if (header.trust) {
+    const { missing, spurious, auc, sizes, r_nx: curve } = header.trust;
+    $("trust").hidden = false;
+    $("shares").textContent =
+      `Of ${k} nearest neighbours of a point, ${percent(missing)} are far away in the map, and ${percent(spurious)} of those that ` +
+      `the map shows are far away in the data. Area under R_NX: ${auc.toFixed(3)} (1 is a perfect map, 0 a random one).`;
+    const svg = $("curve"), NS = "http://www.w3.org/2000/svg";
+    const place = (size_, value) => [24 + 206 * (Math.log(size_) / Math.log(sizes.at(-1))), 108 - 98 * Math.max(0, value)];
+    const add = (tag, attributes, text) => {
+      const made = document.createElementNS(NS, tag);
+      for (const [name, value] of Object.entries(attributes)) made.setAttribute(name, value);
+      if (text) made.textContent = text;
+      svg.append(made);
+    };
+    add("path", { class: "axis", d: "M24 10V108H230", fill: "none" });
+    add("path", { class: "curve", d: "M" + sizes.map((s, t) => place(s, curve[t]).map((v) => v.toFixed(1)).join(" ")).join("L") });
+    add("text", { x: 2, y: 14 }, "1");
+    add("text", { x: 2, y: 110 }, "0");
+    for (const s of sizes.filter((value) => [1, 10, 100, 1000, 10000, 100000].includes(value))) add("text", { x: place(s, 0)[0] - 3, y: 121 }, number(s));
+    add("text", { x: 60, y: 22 }, "R_NX by number of neighbours");
+  }
+  if (header.colour >= 0) {
+    choice.value = String(header.colour);
+    await colour(header.colour);
+  } else filter();
+  applyTheme();
+  document.documentElement.dataset.ready = Math.round(performance.now());
+  // For tests and for scripts in the console.
+  window.nearfarMap = { header, plot, columns, neighboursOf, idOf, pin, select, table, picture, colour, x, y, move,
+    state: () => ({ pinned, selection, shown: Number(document.documentElement.dataset.shown), hits: hits.length, dark }) };
+})().catch((error) => {
+  document.getElementById("state").textContent = `This page could not be drawn: ${error.message ?? error}`;
+  document.documentElement.dataset.failed = String(error.stack ?? error);
+});

@@ -1,0 +1,393 @@
+"""The map page: points, what is known of them and what the map got wrong, packed into one HTML file.
+
+Each array is cut into planes (the first bytes of all numbers, then the second ones, ...), deflated and written as
+base64; a reader needs nothing but a browser. Points are in the order of a curve through the map, in which those that
+follow each other are near each other: then positions and the numbers of neighbours are small differences.
+"""
+
+from __future__ import annotations
+
+import base64
+import html
+import json
+import os
+import warnings
+import zlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from importlib import resources
+from string import Template
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from nearfar._core.atomic import atomic_write
+from nearfar._core.checks import check_choice, check_integer, check_n_jobs, check_path, check_random_state
+from nearfar._core.ids import Ids
+from nearfar.contracts import Floats
+from nearfar.embedding.density import DensityEmbedding
+from nearfar.embedding.vectors import AnchoredEmbedding, Embedding
+from nearfar.errors import InputError, NearfarWarning
+from nearfar.evaluate.neighborhoods import FAR, METRICS, lost_neighbors, neighborhoods
+from nearfar.maps.neighbor import TSNE
+from nearfar.maps.solver import z_order
+from nearfar.relations.neighbors import nearest_neighbors
+from nearfar.viewer.metadata import Column, columns_of
+
+_OWNER = "Embedding.map"
+MAX_POINTS = 1_000_000
+TRUST = ("missing neighbours", "false neighbours")
+_NEIGHBORS = ((50_000, 15), (200_000, 10), (10**9, 5))  # of up to so many points
+_JUDGED = ((20_000, 1000), (200_000, 500), (10**9, 200))  # rows for the curve
+_CLUSTERS = (8, 40, 200)  # that are named, as zooming in makes room
+_TYPICAL = 2  # ids in the name of a cluster
+_SENSES_UP_TO, _ANCHORS_UP_TO = 2_000, 100_000  # points: what takes a search, or a sort, for each
+_SMALL = 2**21  # bytes up to which a notebook holds the page itself
+_TYPES = {1: "u1", 2: "u2", 4: "u4"}
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class MapPage:
+    """A map with all that its page shows; save it, or let a notebook show it.
+
+    Parameters
+    ----------
+    ids : Ids
+        Of the points.
+    positions : ndarray of shape (n, 2), float32
+        Places in the map.
+    columns : list of Column
+        What is known of the points.
+    title, summary : str
+        The heading, and the line below.
+    remarks : list of str
+        What a reader must know: points left out, ids without metadata.
+    neighbors : ndarray of shape (n, k), int32
+        Rows of the nearest neighbours in the data, nearest first; k = 0 where there are no data but the map.
+    torn : ndarray of shape (n, k), bool
+        Which of them are far away in the map.
+    missing, false : ndarray of shape (n,), float32
+        Per point, the share of its neighbours in the data that are far away in the map, and of those in the map that
+        are far away in the data. See :func:`nearfar.evaluate.neighborhoods`.
+    judged : Neighborhoods or None
+        The map as a whole.
+    labels : list of (int, str)
+        Row of the point at which a name stands, and the name; the most important first.
+    color : int
+        Number of the column that colours the points at first; -1 for none.
+    """
+
+    ids: Ids
+    positions: NDArray[np.float32]
+    columns: list[Column]
+    title: str
+    summary: str
+    remarks: list[str]
+    neighbors: NDArray[np.int32]
+    torn: NDArray[np.bool_]
+    missing: NDArray[np.float32]
+    false: NDArray[np.float32]
+    judged: Any
+    labels: list[tuple[int, str]]
+    color: int = -1
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the page; it appears whole or not at all.
+
+        Parameters
+        ----------
+        path : path-like
+            Of a .html or .htm file.
+
+        Raises
+        ------
+        InputError
+            Another suffix, or a path that cannot be written to.
+        """
+        target = check_path(_OWNER, "path", path)
+        if target.suffix.lower() not in (".html", ".htm"):
+            raise InputError(_OWNER, "path", "a file that ends in .html", repr(str(path)))
+        with atomic_write(target, owner=_OWNER) as file:
+            file.write(self.html().encode("utf-8"))
+
+    def html(self) -> str:
+        """Return the page as text.
+
+        Returns
+        -------
+        str
+        """
+        n, k = self.neighbors.shape
+        low, span = self.positions.min(axis=0), float(np.ptp(self.positions, axis=0).max()) or 1.0
+        middle = (self.positions.max(axis=0) + low) / 2
+        scaled = np.rint(((self.positions - middle) / span + 0.5) * 65535).astype(np.uint16)
+        order = z_order(scaled.astype(np.float32))
+        place = np.empty(n, np.int64)
+        place[order] = np.arange(n)
+        blocks: dict[str, bytes] = {
+            "x": _planes(np.diff(scaled[order, 0], prepend=np.uint16(0))),
+            "y": _planes(np.diff(scaled[order, 1], prepend=np.uint16(0))),
+        }
+        plain = self.ids.is_range and bool((order == np.arange(n)).all())
+        if not plain:
+            blocks["ids"] = _texts([str(self.ids[row]) for row in order.tolist()])
+        facts: list[dict[str, Any]] = []
+        for at, column in enumerate(self.columns):
+            values = column.values[order]
+            fact: dict[str, Any] = {"name": column.name, "kind": column.kind}
+            if column.kind == "number":
+                known = values[np.isfinite(values)]
+                ends = np.quantile(known, (0.01, 0.99)) if known.size else np.array([0.0, 1.0])
+                fact |= {"low": float(ends[0]), "high": float(ends[1])}
+                blocks[f"column-{at}"] = _planes(values.astype(np.float32))
+            elif column.kind == "category":
+                codes = values.astype(np.min_scalar_type(len(column.names)))
+                fact["type"] = _TYPES[codes.itemsize]
+                blocks[f"column-{at}"] = _planes(codes)
+                blocks[f"names-{at}"] = _texts(column.names)
+            else:
+                blocks[f"column-{at}"] = _texts(values.tolist())
+            facts.append(fact)
+        if k:
+            moved = place[self.neighbors[order]] - np.arange(n)[:, None]
+            zigzag = np.where(moved < 0, -2 * moved - 1, 2 * moved).astype(np.uint32)
+            blocks["neighbours"] = _planes(np.ascontiguousarray(zigzag.T).ravel())
+            blocks["torn"] = np.packbits(self.torn[order].ravel()).tobytes()
+            for name, shares in (("missing", self.missing), ("false", self.false)):
+                blocks[name] = _planes(np.rint(shares[order] * k).astype(np.uint8))
+        header = {
+            "n": n,
+            "k": k,
+            "title": self.title,
+            "summary": self.summary,
+            "remarks": self.remarks,
+            "ids": "range" if plain else "text",
+            "columns": facts,
+            "labels": [(int(place[row]), text) for row, text in self.labels],
+            "colour": self.color,
+            "trust": None if self.judged is None else self._trust(),
+        }
+        blocks["header"] = json.dumps(header, ensure_ascii=True).encode()
+        texts = {name: base64.b64encode(zlib.compress(block, 6)).decode() for name, block in blocks.items()}
+        assets = resources.files("nearfar.viewer").joinpath("assets")
+        read = {name: assets.joinpath(name).read_text("utf-8") for name in _ASSETS}
+        return Template(read["page.html"]).substitute(
+            title=html.escape(self.title),
+            style=read["viewer.css"],
+            library=read["scatterplot.js"],
+            script=read["viewer.js"],
+            blocks="\n".join(
+                f'<script type="text/plain" id="block-{name}">{text}</script>' for name, text in texts.items()
+            ),
+        )
+
+    def _trust(self) -> dict[str, Any]:
+        curve = self.judged.r_nx
+        sizes = np.unique(np.geomspace(1, len(curve), 80).astype(int))
+        return {
+            "missing": float(self.missing.mean()),
+            "spurious": float(self.false.mean()),
+            "auc": self.judged.auc,
+            "sizes": sizes.tolist(),
+            "r_nx": np.round(curve[sizes - 1], 4).tolist(),
+        }
+
+    def __repr__(self) -> str:
+        trust = "" if self.judged is None else f", {self.missing.mean():.0%} of neighbours missing"
+        return f"MapPage({len(self.ids):,} points, {len(self.columns)} columns{trust})"
+
+    def _repr_html_(self) -> str:
+        page = self.html()
+        if len(page) > _SMALL:
+            shown = html.escape(repr(self))
+            return f"<p>{shown}: {len(page) / 2**20:.0f} MB, too large for a notebook. Write it with .save(...).</p>"
+        frame = 'style="width: 100%; height: 620px; border: 0" sandbox="allow-scripts allow-downloads"'
+        return f'<iframe {frame} srcdoc="{html.escape(page)}"></iframe>'
+
+
+_ASSETS = ("page.html", "viewer.css", "scatterplot.js", "viewer.js")
+
+
+def _planes(array: NDArray[Any]) -> bytes:
+    """Return the first (lowest) bytes of all numbers, then the second ones, and so on: these deflate better."""
+    little = np.ascontiguousarray(array, array.dtype.newbyteorder("<"))
+    return np.ascontiguousarray(little.view(np.uint8).reshape(-1, array.itemsize).T).tobytes()
+
+
+def _texts(texts: Sequence[str]) -> bytes:
+    return "\0".join(text.replace("\0", "\u2400") for text in texts).encode("utf-8", "replace")
+
+
+def map_page(
+    embedding: Embedding,
+    positions: Any = None,
+    *,
+    metadata: Any = None,
+    id_column: str | None = None,
+    color: str | None = None,
+    n_neighbors: int | None = None,
+    metric: str = "cosine",
+    max_points: int = MAX_POINTS,
+    title: str | None = None,
+    random_state: Any = 0,
+    n_jobs: int | None = None,
+    verbose: int = 0,
+) -> MapPage:
+    """Make the page of a map; what :meth:`nearfar.Embedding.map` does."""
+    check_choice(_OWNER, "metric", metric, [name for name in METRICS if name != "precomputed"])
+    workers, rng = check_n_jobs(_OWNER, n_jobs), check_random_state(_OWNER, random_state)
+    n_all, most = len(embedding), check_integer(_OWNER, "max_points", max_points, low=3)
+    if n_all < 3:
+        raise InputError(_OWNER, "embedding", "of at least 3 vectors", n_all)
+    remarks: list[str] = []
+    columns, unknown = columns_of(_OWNER, metadata, embedding.ids, id_column)
+    placed = None if positions is None else _positions(positions, embedding)
+    ids, vectors = embedding.ids, embedding.vectors
+    if n_all > most:
+        kept = np.sort(rng.choice(n_all, most, replace=False))
+        ids, vectors = ids.take(kept), vectors[kept]
+        columns, placed = [column.take(kept) for column in columns], None if placed is None else placed[kept]
+        said = f"{most:,} of {n_all:,} points are shown, drawn at random; neighbours are those among them."
+        warnings.warn(f"{_OWNER}: {said}", NearfarWarning, stacklevel=3)
+        remarks.append(said)
+    n = len(ids)
+    has_data = placed is not None or embedding.n_components != 2
+    if placed is None:
+        placed = np.asarray(vectors, np.float32)
+        if has_data:
+            perplexity = min(30.0, max(1.0, (n - 1) / 4))
+            map_ = TSNE(perplexity=perplexity, metric=metric, random_state=0, n_jobs=workers, verbose=verbose)
+            placed = map_.fit(vectors).embedding_
+    if not np.isfinite(placed).all():
+        bad = np.flatnonzero(~np.isfinite(placed).all(axis=1))
+        raise InputError(_OWNER, "positions", "finite", f"NaN or infinity at {ids[int(bad[0])]!r}")
+
+    empty = np.empty((n, 0), np.int32)
+    near, torn, missing, false, judged = (
+        empty,
+        empty.astype(bool),
+        np.zeros(n, np.float32),
+        np.zeros(n, np.float32),
+        None,
+    )
+    if has_data:
+        usual = next(k for size, k in _NEIGHBORS if n <= size)
+        k = usual if n_neighbors is None else check_integer(_OWNER, "n_neighbors", n_neighbors, low=1, high=100)
+        k = min(k, n - 2)
+        wide = min(FAR * k, n - 1)
+        in_data = nearest_neighbors(vectors, wide, metric=metric, n_jobs=workers, random_state=0).indices
+        in_map = nearest_neighbors(placed, wide, n_jobs=workers, random_state=0).indices
+        near, torn = in_data[:, :k], lost_neighbors(in_data[:, :k], in_map)
+        missing = torn.mean(axis=1, dtype=np.float32)
+        false = lost_neighbors(in_map[:, :k], in_data).mean(axis=1, dtype=np.float32)
+        sample = next(m for size, m in _JUDGED if n <= size)
+        judged = neighborhoods(
+            vectors, placed, metric=metric, n_neighbors=k, n_sample=min(n, sample), random_state=0, n_jobs=workers
+        )
+    columns = [*columns, *_own_columns(embedding, ids)]
+    chosen = _chosen(color, columns, has_data)
+    return MapPage(
+        ids=ids,
+        positions=np.asarray(placed, np.float32),
+        columns=columns,
+        title=title or f"{embedding.parameters.get('estimator', type(embedding).__name__)} map",
+        summary=f"{n:,} points" + (f" of {embedding.n_components} components" if has_data else ""),
+        remarks=remarks + unknown,
+        neighbors=near,
+        torn=torn,
+        missing=missing,
+        false=false,
+        judged=judged,
+        labels=_labels(ids, vectors, np.asarray(placed, np.float64), columns, chosen),
+        color=chosen,
+    )
+
+
+def _positions(positions: Any, embedding: Embedding) -> Floats:
+    """Return a place for each row: of an array in the order of the rows, of an Embedding or estimator by ids."""
+    given = getattr(positions, "vectors_", positions)
+    if isinstance(given, Embedding):
+        rows = given.ids.rows(embedding.ids)
+        if (rows < 0).any():
+            absent = embedding.ids[int(np.flatnonzero(rows < 0)[0])]
+            raise InputError(_OWNER, "positions", "a place for every id", f"none for {absent!r}")
+        found: Floats = given.vectors[rows]
+    else:
+        found = np.asarray(given, np.float32)
+    if found.shape != (len(embedding), 2):
+        expected = f"of shape ({len(embedding)}, 2), a row for each id"
+        raise InputError(_OWNER, "positions", expected, f"shape {found.shape}")
+    return found
+
+
+def _own_columns(embedding: Embedding, ids: Ids) -> list[Column]:
+    """Return what the embedding itself knows: entropy and senses of density matrices, anchors of mixtures."""
+    columns: list[Column] = []
+    if isinstance(embedding, DensityEmbedding):
+        columns.append(Column("entropy", "number", embedding.entropy(ids).astype(np.float32), []))
+        if len(ids) <= _SENSES_UP_TO:
+            senses = [
+                "; ".join(", ".join(str(word) for word, _ in sense.nearest[:3]) for sense in embedding.senses(word))
+                for word in ids
+            ]
+            columns.append(Column("senses", "text", np.array(senses, dtype=object), []))
+    if isinstance(embedding, AnchoredEmbedding) and len(ids) <= _ANCHORS_UP_TO:
+        said = [", ".join(f"{name} {weight:.2g}" for name, weight in embedding.explain(key)[:3]) for key in ids]
+        columns.append(Column("anchors", "text", np.array(said, dtype=object), []))
+    return columns
+
+
+def _chosen(color: str | None, columns: Sequence[Column], has_data: bool) -> int:
+    """Return the number of the column that colours the points; those of trust come after the others."""
+    numbers = {column.name: at for at, column in enumerate(columns) if column.kind != "text"}
+    if has_data:
+        numbers |= {name: len(columns) + at for at, name in enumerate(TRUST)}
+    if color is None:
+        return next((at for at, column in enumerate(columns) if column.kind == "category"), -1)
+    if color not in numbers:
+        known = ", ".join(map(repr, numbers)) or "none: there are no metadata"
+        raise InputError(_OWNER, "color", f"one of {known}", repr(color))
+    return numbers[color]
+
+
+def _labels(
+    ids: Ids, vectors: Floats, xy: NDArray[np.float64], columns: Sequence[Column], chosen: int
+) -> list[tuple[int, str]]:
+    """Return names and the points at which they stand: of the categories, else of clusters by their typical ids."""
+    if 0 <= chosen < len(columns) and columns[chosen].kind == "category":
+        column = columns[chosen]
+        order = np.argsort(column.values, kind="stable")
+        cuts = np.searchsorted(column.values[order], np.arange(len(column.names) + 1))
+        groups = [(order[cuts[code] : cuts[code + 1]], name) for code, name in enumerate(column.names)]
+        groups.sort(key=lambda group: -len(group[0]))
+        return [(_middle(xy, rows), name) for rows, name in groups[:1000] if len(rows)]
+    if ids.is_integer:
+        return []
+    from sklearn.cluster import KMeans
+
+    labels: list[tuple[int, str]] = []
+    sample = np.random.default_rng(0).permutation(len(xy))[:20_000]
+    for n_clusters in _CLUSTERS:
+        if n_clusters * 8 > len(xy):
+            break
+        model = KMeans(n_clusters, n_init=1, random_state=0).fit(xy[sample])
+        codes = model.predict(xy)
+        level = []
+        for code in range(n_clusters):
+            rows = np.flatnonzero(codes == code)
+            if not len(rows):
+                continue
+            within = np.asarray(vectors[rows], np.float64)
+            norms = np.linalg.norm(within, axis=1)
+            nearness = within @ within.mean(axis=0) / np.where(norms > 0, norms, np.inf)
+            typical = rows[np.argsort(-nearness, kind="stable")[:_TYPICAL]]
+            level.append((len(rows), _middle(xy, rows), ", ".join(str(ids[int(row)])[:30] for row in typical)))
+        labels += [(row, text) for _, row, text in sorted(level, reverse=True)]
+    return labels
+
+
+def _middle(xy: NDArray[np.float64], rows: NDArray[np.int64]) -> int:
+    """Return the point that is nearest to the median of some."""
+    away = ((xy[rows] - np.median(xy[rows], axis=0)) ** 2).sum(axis=1)
+    return int(rows[away.argmin()])

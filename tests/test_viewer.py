@@ -1,0 +1,254 @@
+"""The map page: what is packed into the file is what was given, joined by id, and nothing of it is markup."""
+
+from __future__ import annotations
+
+import base64
+import json
+import re
+import zlib
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+from click.testing import CliRunner
+
+import nearfar as nf
+from nearfar.cli import _cli
+from nearfar.errors import InputError, NearfarWarning
+from nearfar.relations.neighbors import nearest_neighbors
+
+TYPES = {"u1": np.uint8, "u2": np.uint16, "u4": np.uint32, "f4": np.float32}
+NASTY = [
+    "<script>alert(1)</script>",
+    'a "b", c',
+    "tab\tand\nline",
+    "\u202eright to left",
+    "שלום",
+    "nul\0",
+    "</script><!--",
+]
+
+
+def block(text: str, name: str) -> bytes:
+    found = re.findall(f'<script type="text/plain" id="block-{name}">([A-Za-z0-9+/=]*)</script>', text)
+    assert len(found) == 1, name
+    return zlib.decompress(base64.b64decode(found[0]))
+
+
+def header(text: str) -> dict:
+    return json.loads(block(text, "header"))
+
+
+def numbers(text: str, name: str, kind: str) -> np.ndarray:
+    dtype = np.dtype(TYPES[kind])
+    planes = np.frombuffer(block(text, name), np.uint8).reshape(dtype.itemsize, -1)
+    return np.ascontiguousarray(planes.T).view(dtype).ravel()
+
+
+def texts(text: str, name: str) -> list[str]:
+    return block(text, name).decode().split("\0")
+
+
+@pytest.fixture(scope="module")
+def made() -> tuple[nf.Embedding, np.ndarray, str]:
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(80, 4)).astype(np.float32)
+    emb = nf.Embedding(X, NASTY + [f"row {i}" for i in range(73)])
+    Y = X[:, :2] * [1.0, 3.0] + 7
+    metadata = {"group": [["x", "y", "</script>"][i % 3] for i in range(80)], "value": X[:, 3].tolist()}
+    return emb, Y, emb.map(Y, metadata=metadata, metric="euclidean", n_neighbors=6, title="<b>T</b>").html()
+
+
+def test_the_page_holds_positions_ids_and_columns(made):
+    emb, Y, page = made
+    ids = texts(page, "ids")
+    rows = [emb.ids.get(key.replace("\u2400", "\0")) for key in ids]
+    assert sorted(rows) == list(range(80))
+    xy = np.column_stack([np.cumsum(numbers(page, name, "u2"), dtype=np.uint16) for name in "xy"]) / 65535
+    span = np.ptp(Y, axis=0).max()
+    np.testing.assert_allclose(xy, (Y[rows] - (Y.max(axis=0) + Y.min(axis=0)) / 2) / span + 0.5, atol=1e-5)
+    facts = header(page)
+    assert [fact["kind"] for fact in facts["columns"]] == ["category", "number"]
+    names = texts(page, "names-0")
+    assert [names[code] for code in numbers(page, "column-0", "u1")] == [
+        ["x", "y", "</script>"][row % 3] for row in rows
+    ]
+    np.testing.assert_array_equal(numbers(page, "column-1", "f4"), emb.vectors[rows, 3])
+
+
+def test_the_page_knows_the_neighbours_in_the_data_and_which_are_torn(made):
+    emb, Y, page = made
+    rows = np.array([emb.ids.get(key.replace("\u2400", "\0")) for key in texts(page, "ids")])
+    moved = numbers(page, "neighbours", "u4").astype(np.int64).reshape(6, 80).T
+    signed = np.where(moved % 2, -(moved + 1) // 2, moved // 2)
+    near = nearest_neighbors(emb.vectors, 18).indices
+    np.testing.assert_array_equal(rows[np.arange(80)[:, None] + signed], near[rows, :6])
+    torn = np.unpackbits(np.frombuffer(block(page, "torn"), np.uint8))[:480].reshape(80, 6)
+    in_map = nearest_neighbors(Y, 18).indices
+    wanted = np.array([[j not in in_map[i] for j in near[i, :6]] for i in rows])
+    np.testing.assert_array_equal(torn, wanted)
+    assert 0 < wanted.mean() < 1
+    judged = nf.evaluate.neighborhoods(emb.vectors, Y, n_neighbors=6, per_point=True)
+    np.testing.assert_array_equal(numbers(page, "missing", "u1"), np.rint(judged.missing[6][rows] * 6))
+    np.testing.assert_array_equal(numbers(page, "false", "u1"), np.rint(judged.false[6][rows] * 6))
+    assert header(page)["trust"]["auc"] == pytest.approx(judged.auc)
+
+
+def test_nothing_of_the_data_is_markup(made):
+    _, _, page = made
+    outside = re.sub(r"<script.*?</script>", "", page, flags=re.DOTALL)
+    assert "<title>&lt;b&gt;T&lt;/b&gt;</title>" in outside
+    assert "alert" not in page
+    assert page.count("</script>") == page.count("<script")  # no data ends a block early
+    assert "connect-src" not in page
+    assert "default-src 'none'" in page  # the page may not reach a network
+    assert "innerHTML" not in page.replace(block(page, "header").decode(), "")
+
+
+@pytest.mark.parametrize("kind", ["pandas", "index", "polars", "csv", "shuffled mapping"])
+def test_metadata_are_joined_by_id(tmp_path, kind):
+    emb = nf.Embedding(np.eye(6) + 0.1, ["a", "b", "c", "d", "e", "f"])
+    order = ["e", "b", "a", "d", "c", "nobody"]
+    table = {"who": order, "tag": [f"tag of {key}" for key in order], "size": [5.5, 2, 1, 4, None, 0]}
+    if kind == "csv":
+        given = tmp_path / "table.csv"
+        pd.DataFrame(table).to_csv(given, index=False)
+    else:
+        frames = {"pandas": pd.DataFrame, "polars": pl.DataFrame, "shuffled mapping": dict}
+        given = pd.DataFrame(table).set_index("who") if kind == "index" else frames[kind](table)
+    page = emb.map(np.random.default_rng(0).normal(size=(6, 2)), metadata=given, n_neighbors=2)
+    columns = {column.name: column for column in page.columns}
+    assert list(columns) == ["tag", "size"]
+    tags = columns["tag"]
+    shown = [[*tags.names, ""][code] for code in tags.values.tolist()]
+    assert shown == [f"tag of {key}" for key in "abcde"] + [""]
+    np.testing.assert_array_equal(columns["size"].values, np.array([1, 2, np.nan, 4, 5.5, np.nan], np.float32))
+    assert page.remarks == ["1 of 6 points have no metadata."]
+
+
+def test_metadata_that_cannot_be_joined_are_refused(tmp_path):
+    emb, Y = nf.Embedding(np.eye(4), list("abcd")), np.random.default_rng(0).normal(size=(4, 2))
+    for given, more, said in (
+        ({"tag": [1, 2, 3]}, {}, "metadata must be 4 rows, or a column with the ids; got 3 rows"),
+        ({"who": ["x", "y"], "tag": [1, 2]}, {"id_column": "who"}, "got none of them; 'who' holds 'x', 'y'"),
+        ({"who": ["a", "a"], "tag": [1, 2]}, {"id_column": "who"}, "several for 'a'"),
+        ({"tag": [1, 2, 3, 4]}, {"id_column": "who"}, "id_column must be one of 'tag'; got 'who'"),
+        ({"tag": [1, 2, 3, 4], "b": [1]}, {}, "columns of one length"),
+        (7, {}, "a frame, a mapping of columns, or the path of a CSV file"),
+        (str(tmp_path / "no.csv"), {}, "a CSV file that is there"),
+    ):
+        with pytest.raises(InputError, match=re.escape(said)):
+            emb.map(Y, metadata=given, **more)
+    ragged = tmp_path / "ragged.csv"
+    ragged.write_text("who,tag\na,1\nb\n")
+    with pytest.raises(InputError, match="1 fields in line 3"):
+        emb.map(Y, metadata=ragged)
+    with pytest.raises(
+        InputError, match="color must be one of 'tag', 'missing neighbours', 'false neighbours'; got 'x'"
+    ):
+        emb.map(Y, metadata={"tag": list("xyxy")}, color="x")
+
+
+def test_of_five_hundred_columns_forty_are_taken_and_that_is_said():
+    emb, Y = nf.Embedding(np.eye(4), list("abcd")), np.random.default_rng(0).normal(size=(4, 2))
+    with pytest.warns(NearfarWarning, match="460 of 500 columns of the metadata were left out; give at most 40"):
+        page = emb.map(Y, metadata={f"c{i}": [i, 1, 2, 3] for i in range(500)})
+    assert len(page.columns) == 40
+    assert page.remarks == ["460 of 500 columns of the metadata were left out."]
+
+
+def test_many_categories_and_many_points_are_thinned_and_said():
+    rng = np.random.default_rng(0)
+    emb = nf.Embedding(rng.normal(size=(3000, 3)))
+    kinds = [f"kind {i // 2}" for i in range(3000)]
+    with pytest.warns(NearfarWarning, match="1,000 of 3,000 points are shown, drawn at random"):
+        page = emb.map(emb.vectors[:, :2], metadata={"kind": kinds}, max_points=1000, n_neighbors=3)
+    assert page.remarks[0].startswith("1,000 of 3,000 points")
+    [column] = page.columns
+    assert column.kind == "category"
+    assert [column.names[code] for code in column.values[:50]] == [kinds[i] for i in page.ids[:50]]
+    text = page.html()
+    assert header(text)["n"] == 1000
+    assert {int(key) for key in texts(text, "ids")} == set(page.ids)
+    assert len(texts(text, "names-0")) == 1500
+
+
+def test_positions_come_from_arrays_embeddings_and_estimators_by_id():
+    rng = np.random.default_rng(1)
+    emb = nf.Embedding(rng.normal(size=(40, 5)), [f"p{i}" for i in range(40)])
+    est = nf.TSNE(perplexity=5, max_iter=20, early_exaggeration_iter=5, random_state=0).fit(emb)
+    turned = nf.Embedding(est.embedding_[::-1], list(emb.ids)[::-1])
+    pages = [emb.map(given, n_neighbors=3).positions for given in (est.embedding_, est, est.vectors_, turned)]
+    for other in pages[1:]:
+        np.testing.assert_array_equal(other, pages[0])
+    assert emb.map(n_neighbors=3).positions.shape == (40, 2)  # a t-SNE map of its own
+    with pytest.raises(InputError, match="a place for every id; got none for 'p39'"):
+        emb.map(nf.Embedding(est.embedding_[:39], list(emb.ids)[:39]))
+    with pytest.raises(InputError, match=r"of shape \(40, 2\), a row for each id; got shape \(40, 3\)"):
+        emb.map(np.zeros((40, 3)))
+    bad = est.embedding_.copy()
+    bad[7, 1] = np.nan
+    with pytest.raises(InputError, match="finite; got NaN or infinity at 'p7'"):
+        emb.map(bad)
+    flat = nf.Embedding(est.embedding_, emb.ids).map()  # two components: drawn as they are, nothing to compare with
+    assert flat.judged is None
+    assert flat.neighbors.shape == (40, 0)
+    assert header(flat.html())["trust"] is None
+
+
+def test_cards_know_entropy_senses_and_anchors():
+    rng = np.random.default_rng(0)
+    factors = rng.normal(size=(12, 3, 3))
+    density = nf.DensityEmbedding.from_factors(factors, [f"w{i}" for i in range(12)])
+    page = density.map(rng.normal(size=(12, 2)), n_neighbors=3)
+    entropy, senses = page.columns
+    np.testing.assert_allclose(entropy.values, density.entropy(), rtol=1e-6)
+    wanted = "; ".join(", ".join(str(word) for word, _ in sense.nearest[:3]) for sense in density.senses("w0"))
+    assert senses.values[0] == wanted
+    weights = np.abs(rng.normal(size=(9, 4))).astype(np.float32)
+    anchored = nf.AnchoredEmbedding(weights, rng.normal(size=(4, 3)), ids=[f"o{i}" for i in range(9)])
+    [anchors] = anchored.map(rng.normal(size=(9, 2)), n_neighbors=3).columns
+    assert anchors.values[2].startswith(f"{anchored.explain('o2')[0][0]} ")
+
+
+def test_clusters_are_named_by_their_typical_ids():
+    rng = np.random.default_rng(0)
+    centres = rng.normal(size=(8, 6)) * 30
+    X = np.repeat(centres, 20, axis=0) + rng.normal(size=(160, 6))
+    emb = nf.Embedding(X, [f"{'abcdefgh'[i // 20]}{i % 20}" for i in range(160)])
+    page = emb.map(X[:, :2], n_neighbors=4)
+    names = [text for _, text in page.labels[:8]]
+    assert sorted(name[0] for name in names) == list("abcdefgh")
+    for row, text in page.labels[:8]:
+        assert emb.ids[row][0] == text[0]
+
+
+def test_a_page_is_saved_whole_and_shown_in_notebooks(tmp_path):
+    emb = nf.Embedding(np.random.default_rng(0).normal(size=(30, 3)))
+    page = emb.map(emb.vectors[:, :2], n_neighbors=3)
+    target = tmp_path / "map.html"
+    page.save(target)
+    assert target.read_text("utf-8") == page.html()
+    assert page._repr_html_().startswith("<iframe")
+    assert "30 points" in repr(page)
+    with pytest.raises(InputError, match=r"a file that ends in \.html"):
+        page.save(tmp_path / "map.png")
+    assert [path.name for path in tmp_path.iterdir()] == ["map.html"]
+
+
+def test_the_command_line_writes_the_page(tmp_path):
+    rng = np.random.default_rng(0)
+    emb = nf.Embedding(rng.normal(size=(40, 4)), [f"p{i}" for i in range(40)])
+    emb.save(tmp_path / "vectors.npz")
+    pd.DataFrame({"id": emb.ids.to_list(), "kind": ["x", "y"] * 20}).to_csv(tmp_path / "kinds.csv", index=False)
+    target = tmp_path / "map.html"
+    arguments = ["map", str(tmp_path / "vectors.npz"), "--perplexity", "5", "--max-iter", "20", "--json", "-q"]
+    ran = CliRunner().invoke(_cli, [*arguments, "-o", str(target), "--metadata", str(tmp_path / "kinds.csv")])
+    assert ran.exit_code == 0, ran.output
+    facts = header(target.read_text("utf-8"))
+    assert facts["n"] == 40
+    assert [column["name"] for column in facts["columns"]] == ["kind"]
+    refused = CliRunner().invoke(_cli, [*arguments, "-o", str(tmp_path / "map.npz"), "--color", "kind"])
+    assert "are for a page" in refused.output
+    assert json.loads(ran.stdout)["output"] == str(target)

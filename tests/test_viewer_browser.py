@@ -1,0 +1,290 @@
+"""The map page in a real browser: Chromium with its driver (Debian: chromium, chromium-driver), through selenium.
+
+``apt-get install chromium chromium-driver`` and the extra [dev] bring both; without them these tests are skipped.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import shutil
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import nearfar as nf
+
+webdriver = pytest.importorskip("selenium.webdriver")
+ActionBuilder = pytest.importorskip("selenium.webdriver.common.actions.action_builder").ActionBuilder
+CHROMIUM, DRIVER = shutil.which("chromium"), shutil.which("chromedriver")
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(not (CHROMIUM and DRIVER), reason="needs chromium and chromedriver"),
+]
+FLAGS = (
+    *("--headless=new", "--no-sandbox", "--disable-quic", "--no-first-run", "--disable-background-networking"),
+    *("--disable-component-update", "--disable-sync", "--use-angle=swiftshader", "--enable-unsafe-swiftshader"),
+    *("--window-size=1300,900", "--screen-info={1600x1200}"),
+)
+N = 400
+NASTY = "<script>window.hacked = 1</script>"
+
+
+@pytest.fixture(scope="module")
+def page(tmp_path_factory) -> nf.viewer.MapPage:
+    rng = np.random.default_rng(0)
+    X = np.repeat(rng.normal(size=(4, 6)) * 6, N // 4, axis=0) + rng.normal(size=(N, 6))
+    emb = nf.Embedding(X, [NASTY, "\u202eright to left", *(f"point {i}" for i in range(2, N))])
+    Y = X[:, :2].copy()
+    Y[10] += 12  # torn from its neighbours
+    kinds = ["north", "east", "south", "<b>west</b>"]
+    metadata = {"kind": [kinds[i * 4 // N] for i in range(N)], "height": X[:, 2].tolist()}
+    return emb.map(Y, metadata=metadata, metric="euclidean", title="Four <i>clusters</i>")
+
+
+@pytest.fixture(scope="module")
+def browser(page, tmp_path_factory) -> Iterator[Any]:
+    folder = tmp_path_factory.mktemp("page")
+    page.save(folder / "map.html")
+    options = webdriver.ChromeOptions()
+    options.binary_location = CHROMIUM
+    for flag in [*FLAGS, f"--user-data-dir={folder / 'profile'}"]:
+        options.add_argument(flag)
+    options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
+    several = "profile.default_content_setting_values.automatic_downloads"
+    options.add_experimental_option("prefs", {"download.default_directory": str(folder), several: 1})
+    driver = webdriver.Chrome(options=options, service=webdriver.ChromeService(DRIVER))
+    driver.folder = folder
+    driver.execute_cdp_cmd("Network.enable", {})
+    offline = {"offline": True, "latency": 0, "downloadThroughput": 0, "uploadThroughput": 0}
+    driver.execute_cdp_cmd("Network.emulateNetworkConditions", offline)
+    try:
+        driver.get((folder / "map.html").as_uri())
+        wait(
+            driver, "return 'ready' in document.documentElement.dataset || 'failed' in document.documentElement.dataset"
+        )
+        assert driver.execute_script("return document.documentElement.dataset.failed") is None
+        yield driver
+    finally:
+        driver.quit()
+
+
+def wait(driver: Any, script: str, seconds: float = 20.0) -> Any:
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        answer = driver.execute_script(script)
+        if answer:
+            return answer
+        time.sleep(0.05)
+    raise AssertionError(f"not within {seconds} s: {script}")
+
+
+@pytest.fixture(autouse=True)
+def cleared(request) -> None:
+    if "browser" in request.fixturenames:
+        driver = request.getfixturevalue("browser")
+        keys(driver, webdriver.Keys.ESCAPE)
+        driver.execute_script("return nearfarMap.plot.reset()")
+        driver.execute_async_script("nearfarMap.colour(0).then(arguments[0])")
+
+
+def keys(driver: Any, *pressed: str) -> None:
+    webdriver.ActionChains(driver).send_keys(*pressed).perform()
+
+
+def place(driver: Any, row: int) -> tuple[float, float]:
+    """Return where a point is in the window, by its row in the file."""
+    return tuple(driver.execute_script(f"return nearfarMap.plot.getScreenPosition({row})"))
+
+
+def row_of(driver: Any, key: str) -> int:
+    script = (
+        "for (let i = 0; i < nearfarMap.header.n; i++) if (nearfarMap.idOf(i) === arguments[0]) return i; return -1"
+    )
+    return driver.execute_script(script, key)
+
+
+def mouse(driver: Any, *steps: tuple[float, float]) -> Any:
+    """Return a chain that has moved through some places of the window."""
+    actions = ActionBuilder(driver)
+    for x, y in steps:
+        actions.pointer_action.move_to_location(int(x), int(y))
+    return actions
+
+
+def text(driver: Any, name: str) -> str:
+    return driver.execute_script(f"return document.getElementById('{name}').textContent")
+
+
+def picture(driver: Any) -> np.ndarray:
+    """Return the PNG that the page saves, as pixels."""
+    import base64
+
+    import matplotlib.image
+
+    script = """const done = arguments[0];
+    nearfarMap.picture().then((blob) => { const reader = new FileReader();
+    reader.onload = () => done(reader.result.split(",")[1]); reader.readAsDataURL(blob); });"""
+    return matplotlib.image.imread(io.BytesIO(base64.b64decode(driver.execute_async_script(script))), format="png")
+
+
+def near(pixels: np.ndarray, colour: str) -> int:
+    wanted = np.array([int(colour[c : c + 2], 16) for c in (1, 3, 5)]) / 255
+    return int((np.abs(pixels[..., :3] - wanted).max(axis=2) < 0.2).sum())
+
+
+def test_the_points_are_drawn_offline_in_the_colours_of_their_categories(browser):
+    pixels = picture(browser)
+    for colour in ("#0072B2", "#D55E00", "#009E73", "#CC79A7"):
+        assert near(pixels, colour) > 300
+    wrong = [entry for entry in browser.get_log("browser") if entry["level"] == "SEVERE"]
+    assert wrong == []
+
+
+def test_nothing_of_the_data_is_run_or_shown_as_markup(browser):
+    assert browser.execute_script("return window.hacked") is None
+    assert text(browser, "title") == "Four <i>clusters</i>"
+    assert "<b>west</b>" in text(browser, "legend")
+    browser.execute_script("nearfarMap.pin(arguments[0])", row_of(browser, NASTY))
+    assert text(browser, "card").startswith(NASTY)
+    assert browser.execute_script("return document.querySelectorAll('#card script, #legend b').length") == 0
+
+
+def test_a_point_under_the_mouse_has_a_card(browser):
+    row = row_of(browser, "point 10")  # it lies apart
+    x, y = place(browser, row)
+    mouse(browser, (x - 30, y), (x, y), (x + 1, y)).perform()
+    wait(browser, "return !document.getElementById('card').hidden")
+    assert "point 10" in text(browser, "card")
+    assert "north" in text(browser, "card")
+
+
+def test_a_click_shows_the_neighbours_in_the_data_and_which_are_torn(browser, page):
+    row = row_of(browser, "point 10")
+    x, y = place(browser, row)
+    mouse(browser, (x - 30, y), (x, y)).perform()
+    actions = mouse(browser, (x, y))
+    actions.pointer_action.click()
+    actions.perform()
+    wait(browser, f"return nearfarMap.state().pinned === {row}")
+    shown = browser.execute_script(
+        f"return nearfarMap.neighboursOf({row}).map((e) => [nearfarMap.idOf(e.row), e.torn])"
+    )
+    assert [key for key, _ in shown] == [page.ids[j] for j in page.neighbors[10]]
+    assert [torn for _, torn in shown] == page.torn[10].tolist()
+    assert all(page.torn[10])
+    assert "15 of 15 far away in the map" in text(browser, "card")
+    assert near(picture(browser), "#D55E00") > near(picture(browser), "#CC79A7")  # dashed lines in the colour of loss
+
+
+def test_search_finds_ids_and_columns(browser):
+    field = browser.find_element("id", "search")
+    field.send_keys("point 39")
+    wait(browser, "return nearfarMap.state().hits === 11")  # 39, 390 .. 399
+    assert text(browser, "found").startswith("point 39point 390")
+    field.send_keys(webdriver.Keys.ENTER)
+    wait(browser, f"return nearfarMap.state().pinned === {row_of(browser, 'point 39')}")
+    field.clear()
+    field.send_keys("south")
+    wait(browser, f"return nearfarMap.state().hits === {N // 4}")
+
+
+def test_a_legend_filters_and_csv_holds_what_is_shown(browser):
+    browser.execute_script("document.querySelectorAll('#legend li')[0].click()")
+    wait(browser, f"return nearfarMap.state().shown === {N * 3 // 4}")
+    rows = list(csv.reader(io.StringIO(browser.execute_script("return nearfarMap.table()"))))
+    assert rows[0] == ["id", "kind", "height", "missing neighbours", "false neighbours"]
+    assert len(rows) == 1 + N * 3 // 4
+    hidden = browser.execute_script("return document.querySelectorAll('#legend li')[0].textContent").rpartition(" (")[0]
+    assert hidden not in {row[1] for row in rows[1:]}
+
+
+def test_colours_of_numbers_and_of_trust(browser, page):
+    choice = browser.find_element("id", "colour")
+    options = [option.text for option in choice.find_elements("tag name", "option")]
+    assert options == ["(none)", "kind", "height", "missing neighbours", "false neighbours"]
+    before = picture(browser)
+    browser.execute_async_script("nearfarMap.colour(2).then(arguments[0])")
+    assert near(picture(browser), "#440154") > 50  # points that lost nothing, at the dark end
+    assert "0 %100 %" in text(browser, "legend")
+    assert not np.array_equal(before, picture(browser))
+    shares = browser.execute_script("return Array.from(nearfarMap.columns[2].values)")
+    assert np.mean(shares) == pytest.approx(page.missing.mean(), abs=1e-6)
+    assert f"{round(100 * page.missing.mean())} % are far away in the map" in text(browser, "shares")
+    assert browser.execute_script("return document.querySelectorAll('#curve .curve').length") == 1
+
+
+def test_a_lasso_selects_and_csv_holds_the_selection(browser):
+    browser.execute_script("document.getElementById('lasso').click()")
+    x, y = place(browser, row_of(browser, "point 10"))
+    corners = [(x - 25, y - 25), (x + 25, y - 25), (x + 25, y + 25), (x - 25, y + 25), (x - 25, y - 20)]
+    actions = mouse(browser, corners[0])
+    actions.pointer_action.pointer_down()
+    for corner in corners[1:]:
+        actions.pointer_action.move_to_location(*map(int, corner))
+        actions.pointer_action.pause(0.1)
+    actions.pointer_action.pointer_up()
+    actions.perform()
+    wait(browser, "return nearfarMap.state().pinned >= 0 || nearfarMap.state().selection")
+    browser.execute_script("nearfarMap.select([3, 5, 8])")
+    assert text(browser, "selection") == "3 points selected"
+    assert len(browser.execute_script("return nearfarMap.table()").splitlines()) == 4
+
+
+def test_files_are_saved(browser):
+    for button, name in (("csv", "points.csv"), ("png", "map.png")):
+        browser.execute_script(f"document.getElementById('{button}').click()")
+        target = Path(browser.folder) / name
+        end = time.monotonic() + 10
+        while not (target.exists() and target.stat().st_size) and time.monotonic() < end:
+            time.sleep(0.05)
+        assert target.stat().st_size > 1000
+        target.unlink()
+
+
+def test_keys_zoom_and_move_and_the_theme_changes(browser):
+    row = row_of(browser, "point 10")
+    x, _ = place(browser, row)
+    browser.execute_script("document.getElementById('plot').focus()")
+    keys(browser, webdriver.Keys.ARROW_LEFT)
+    wait(browser, f"return nearfarMap.plot.getScreenPosition({row})[0] > {x + 5}")
+    keys(browser, "0")
+    wait(browser, f"return Math.abs(nearfarMap.plot.getScreenPosition({row})[0] - {x}) < 1")
+    keys(browser, "+")
+    wait(browser, "return nearfarMap.plot.get('cameraDistance') < 0.9")
+    dark = browser.execute_script("return nearfarMap.state().dark")
+    browser.execute_script("document.getElementById('theme').click()")
+    assert browser.execute_script("return nearfarMap.state().dark") is not dark
+    assert browser.execute_script("return document.documentElement.dataset.theme") == ("light" if dark else "dark")
+    browser.execute_script("document.getElementById('theme').click()")
+
+
+def test_fingers_move_and_pinch(browser):
+    row = row_of(browser, "point 10")
+    x, _ = place(browser, row)
+
+    def touch(kind: str, *points: tuple[int, int]) -> None:
+        given = [{"x": px, "y": py, "id": number} for number, (px, py) in enumerate(points)]
+        browser.execute_cdp_cmd("Input.dispatchTouchEvent", {"type": kind, "touchPoints": given})
+
+    touch("touchStart", (300, 300))
+    touch("touchMove", (360, 300))
+    touch("touchEnd")
+    wait(browser, f"return nearfarMap.plot.getScreenPosition({row})[0] > {x + 20}")
+    touch("touchStart", (300, 300), (400, 300))
+    touch("touchMove", (250, 300), (450, 300))
+    touch("touchEnd")
+    wait(browser, "return nearfarMap.plot.get('cameraDistance') < 0.9")
+
+
+def test_labels_of_the_categories_are_on_the_map(browser):
+    wait(browser, "return Number(document.getElementById('overlay').dataset.labels) === 4")
+    browser.execute_script("document.getElementById('names').click()")
+    browser.execute_script("document.getElementById('names').click()")
+    assert [label[1] for label in browser.execute_script("return nearfarMap.header.labels")] == [
+        "<b>west</b>", "east", "north", "south"
+    ]  # fmt: skip
