@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import statistics
+
+import numpy as np
+
 from _sections import LINEAR, Section, Target
 from _tables import (
     Record,
@@ -343,3 +347,28 @@ def _above(records: list[Record], stress: str, method: str, than: str) -> float 
     """Return the share by which a method's stress is above another's."""
     ours, theirs = (average(pick(records, stress=stress, method=m), "value") for m in (method, than))
     return None if ours is None or theirs is None else ours / theirs - 1
+
+
+def map_page(records: list[Record]) -> Section:
+    """Return size and speed of the HTML page of a map."""
+    section = Section()
+    rows = []
+    for record in records:
+        frames = [f"{statistics.median(record[name]):.2f} s" for name in ("first", "ready", "frame")]
+        made = f"{record['making']:.0f} s", f"{record['writing']:.1f} s"
+        rows.append([f"{record['n']:,}", f"{record['megabytes']:.1f} MB", *made, *frames])
+    large = pick(records, n=1_000_000)
+    for what, name, bar, unit in (("size", "megabytes", 25, "MB"), ("first picture", "first", 5, "s")):
+        target = Target(f"map page of a million points: {what}", f"≤ {bar} {unit}")
+        section.targets.append(target)
+        if large:
+            found = float(np.median(large[0][name]))
+            target.measured, target.met = f"{found:.1f} {unit}", found <= bar
+    section.lines = [
+        "The file holds points, ids, two columns, neighbours and which of them are torn. First picture: from the start",
+        "of the page to the drawn points; complete: ids, columns and neighbours are read too; frame: while zooming.",
+        "Medians, headless Chromium with WebGL in software. Nearly all neighbours are torn: the largest file.",
+        "",
+        *table(["points", "file", "making it", "writing", "first picture", "complete", "frame"], rows),
+    ]
+    return section
