@@ -10,6 +10,9 @@ import dataclasses
 import inspect
 from typing import Any, Self
 
+import numpy as np
+
+from nearfar._core.notebook import facts_table
 from nearfar.errors import InputError
 
 
@@ -87,3 +90,11 @@ class Parameters:
         values = {name: getattr(self, name) for name in defaults}
         shown = (f"{n}={v!r}" for n, v in values.items() if v is not defaults[n] and repr(v) != repr(defaults[n]))
         return f"{type(self).__name__}({', '.join(shown)})"
+
+    def _repr_html_(self) -> str:
+        fitted = {
+            name.rstrip("_"): value if np.ndim(value) == 0 else f"shape {np.shape(value)}"
+            for name, value in vars(self).items()
+            if name.endswith("_") and not name.startswith("_") and (np.ndim(value) or isinstance(value, int | float))
+        }
+        return facts_table(repr(self), {"state": "fitted" if fitted else "not fitted", **fitted})

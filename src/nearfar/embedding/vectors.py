@@ -15,6 +15,7 @@ from numpy.typing import ArrayLike, DTypeLike, NDArray
 
 from nearfar._core.checks import check_choice, check_integer, check_matrix, check_n_jobs, check_sparse, require
 from nearfar._core.ids import Ids
+from nearfar._core.notebook import facts_table
 from nearfar.contracts import Floats
 from nearfar.embedding.files import FORMATS, Content, registry
 from nearfar.embedding.mixtures import Mixtures, heaviest
@@ -236,6 +237,14 @@ class Embedding:
         shown = ", ".join(repr(key) for key in self._ids[:3]) + (", ..." if len(self) > 3 else "")
         other = "" if self._context_vectors is None else f", context {len(self._context_vectors)}"
         return f"{type(self).__name__}({len(self)} x {self.n_components} {self._vectors.dtype}{other}, ids [{shown}])"
+
+    def _repr_html_(self) -> str:
+        shown = ", ".join(repr(key) for key in self._ids[:5]) + (", ..." if len(self) > 5 else "")
+        facts: dict[str, Any] = {"ids": shown, "vectors": len(self), "components": self.n_components}
+        if self._context_ids is not None:
+            facts["other side"] = len(self._context_ids)
+        facts |= {name: value for name, value in self._parameters.items() if value is not None}
+        return facts_table(type(self).__name__, facts)
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         # Pickle and copy bring arrays back writable.

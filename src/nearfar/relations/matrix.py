@@ -21,6 +21,7 @@ from nearfar._core.checks import (
     check_real,
 )
 from nearfar._core.ids import Ids, rows_and_ids
+from nearfar._core.notebook import facts_table
 from nearfar.contracts import Floats
 from nearfar.errors import InputError, UnknownIdError
 from nearfar.relations.operators import (
@@ -537,6 +538,11 @@ class Relation:
         if self._taken:
             words.append(f"of columns {columns_in_words(self._taken)}")
         return f"<Relation {n} x {m}, {', '.join(words)}>"
+
+    def _repr_html_(self) -> str:
+        shown = ", ".join(repr(key) for key in self.row_ids[:5])
+        facts = {**self.describe(), "ids": f"{shown}, ..." if self.shape[0] > 5 else shown}
+        return facts_table(f"Relation {self.shape[0]} x {self.shape[1]}", facts)
 
     # Algebra.
 

@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nearfar._core.checks import check_choice, check_flag, check_integer, check_n_jobs, check_path
+from nearfar._core.notebook import facts_table
 from nearfar._core.streams import ByteStream
 from nearfar.errors import DataError, InputError
 from nearfar.text import encoded as _encoded
@@ -242,6 +243,16 @@ class Corpus:
         streams = any(file == "-" or isinstance(file, io.IOBase) for file in self._files or ())
         self._once, self._broken = streams or isinstance(self._items, Iterator), False
         self._scan: Scan | None = None
+
+    def __repr__(self) -> str:
+        given = "an iterable" if self._files is None else ", ".join(map(str, self._files[:3]))
+        more = ", ..." if self._files is not None and len(self._files) > 3 else ""
+        lower = ", lower case" if self._lowercase else ""
+        return f"<Corpus of {given}{more}{lower}{'' if self._scan is None else ', read'}>"
+
+    def _repr_html_(self) -> str:  # what was read already, if anything: nothing is read to be shown
+        known = {} if self._scan is None else {"words": len(self.vocabulary()), "tokens": self.vocabulary().n_tokens}
+        return facts_table(repr(self), known)
 
     # What is asked of it.
 

@@ -25,6 +25,7 @@ from numpy.typing import NDArray
 from nearfar._core.atomic import ArrayFile, FolderKind, bad_folder, check_unaltered, map_npy, map_raw, mapped, whole
 from nearfar._core.checks import check_path
 from nearfar._core.jit import jit
+from nearfar._core.notebook import facts_table
 from nearfar._core.threads import run_blocks
 from nearfar.errors import DataError, InputError
 from nearfar.text.vocabulary import Vocabulary
@@ -79,6 +80,13 @@ class EncodedCorpus:
 
     def __repr__(self) -> str:
         return f"EncodedCorpus({self.n_tokens} tokens of {len(self.vocabulary)} words, {len(self)} sentences)"
+
+    def _repr_html_(self) -> str:
+        most = ", ".join(
+            f"{word} ({count})" for word, count in zip(self.vocabulary.words[:8], self.vocabulary.counts, strict=False)
+        )
+        facts = {"tokens": self.n_tokens, "words": len(self.vocabulary), "sentences": len(self), "most frequent": most}
+        return facts_table("EncodedCorpus", facts)
 
     @property
     def n_tokens(self) -> int:
