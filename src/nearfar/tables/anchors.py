@@ -77,6 +77,10 @@ class AnchorEmbedding(torch.nn.Module):
         Price of an entry of T, lambda 2 of the paper. May be set anew at any time.
     padding_idx : int, optional
         An object whose vector is 0 and stays 0; counted from the end if it is negative.
+    sparse : bool, default=True
+        Whether gradients of T are sparse. A step then costs what its batch costs, and in several processes gloo joins
+        them. Dense ones, of all V x r slots, are what ``clip_grad_norm_``, ``clip_grad_value_``, NCCL and full graphs
+        of ``torch.compile`` need. The table is trained alike.
     anchor_ids : Tensor of integers, shape (K,), optional
         Objects that are anchors, as :func:`choose_anchors` finds them: each starts as its own anchor, with weight 1.
     anchors : Tensor, shape (K, d), optional
@@ -121,10 +125,12 @@ class AnchorEmbedding(torch.nn.Module):
     float16, asks as much more often; what is not worth its price stays at 0.
 
     Several processes: wrap the model in ``DistributedDataParallel``. Each step then exchanges what was asked for, and T
-    is the same, to the bit, in all of them; every process must make every step. Gradients of T are sparse, which gloo
-    can join and NCCL cannot. ``columns`` is sent at each call unless ``forward_sync_buffers=False``. Where gradients or
-    columns differ, as in a model that is not wrapped, the optimiser refuses the step. One process alone may save a
-    ``state_dict``; copy, pickle, ``settle``, set ``n_active``, ``zeros_fixed`` and what is related in all or in none.
+    is the same, to the bit, in all of them; every process must make every step. With r = K it is also that of one
+    process with the joined batch, up to rounding. With fewer slots rows may ask for other anchors, as each process
+    compares its own part of the gradient with the price. Sparse gradients are joined by gloo, not by NCCL.
+    ``columns`` is sent at each call unless ``forward_sync_buffers=False``. Where gradients or columns differ, as in a
+    model that is not wrapped, the optimiser refuses the step. One process alone may save a ``state_dict``; copy,
+    pickle, ``settle``, set ``n_active``, ``zeros_fixed`` and what is related in all or in none.
 
     References
     ----------
@@ -149,6 +155,7 @@ class AnchorEmbedding(torch.nn.Module):
         nnz_per_row: int = 8,
         penalty: float = 1e-6,
         padding_idx: int | None = None,
+        sparse: bool = True,
         anchor_ids: Tensor | None = None,
         anchors: Tensor | None = None,
         device: Any = None,
@@ -171,7 +178,8 @@ class AnchorEmbedding(torch.nn.Module):
         self.anchors = torch.nn.Parameter(torch.empty(shape, device=device, dtype=dtype))
         slots = (self.num_embeddings, self.nnz_per_row)
         columns = torch.empty(slots, device=device, dtype=column_dtype(self.n_anchors))
-        self.slots = Slots(torch.empty(slots, device=device, dtype=dtype), columns)
+        sparse = check_flag(owner, "sparse", sparse)
+        self.slots = Slots(torch.empty(slots, device=device, dtype=dtype), columns, sparse)
         self._n_active = self.n_anchors
         self._zeros_fixed = False
         self._unpenalized: Tensor | None = None  # sorted numbers u K + a of the entries that cost nothing
@@ -235,7 +243,7 @@ class AnchorEmbedding(torch.nn.Module):
             mixed = (hidden @ self.anchors[: self.n_active].T).reshape(-1, self.n_active)
             mixed = pad(mixed, (0, self.n_anchors - self.n_active))
             every: Tensor = AllLogits.apply(  # type: ignore[no-untyped-call]
-                mixed, self.values, self.columns, self._read, self._request_slots, self._padding_row
+                mixed, self.values, self.columns, self._read, self._request_slots, self._padding_row, self.sparse
             )
             return every.reshape(*hidden.shape[:-1], self.num_embeddings)
         ids = check_ids(owner, ids, self.values.device)
@@ -263,7 +271,7 @@ class AnchorEmbedding(torch.nn.Module):
         """Return the same, and the entries and columns (n, r) that it is made of, without gradients."""
         self._before_call()
         taken: Tensor = TakeRows.apply(  # type: ignore[no-untyped-call]
-            self.values, rows, self._read, self._padding_row
+            self.values, rows, self._read, self._padding_row, self.sparse
         )
         columns = take(self.columns, rows).long()
         mixtures, entries = dense_rows(taken, columns, self.n_anchors), taken.detach()
@@ -605,6 +613,11 @@ class AnchorEmbedding(torch.nn.Module):
     def values(self) -> torch.nn.Parameter:
         """Stored entries of T, (V, r), before the shrinkage that is still to be applied."""
         return self.slots.values
+
+    @property
+    def sparse(self) -> bool:
+        """Whether gradients of T are sparse."""
+        return self.slots.sparse
 
     @property
     def columns(self) -> Tensor:

@@ -115,6 +115,7 @@ class _AllOverlaps(torch.autograd.Function):
         if layer.padding_idx is not None:
             half[layer.padding_idx] = 0
         ctx.save_for_backward(half)
+        ctx.sparse = layer.sparse
         return total.to(values.dtype)
 
     @staticmethod
@@ -122,7 +123,7 @@ class _AllOverlaps(torch.autograd.Function):
     def backward(ctx: Any, slope: Tensor) -> Any:
         """Return the derivatives in all slots."""
         (half,) = ctx.saved_tensors
-        return joinable(2 * slope * half), None, None
+        return joinable(2 * slope * half, ctx.sparse), None, None
 
 
 def _of_related(layer: AnchorEmbedding, pairs: RelatedPairs, block: slice, columns: Tensor) -> Tensor:

@@ -32,6 +32,10 @@ class SparseMixtures(Protocol):
     penalty: float
 
     @property
+    def sparse(self) -> bool:
+        """Whether gradients of T are sparse."""
+
+    @property
     def values(self) -> torch.nn.Parameter:
         """Stored entries of T, (V, r)."""
 
@@ -221,11 +225,17 @@ class ProximalOptimizer(torch.optim.Optimizer):
 
 
 def _gradient_rows(p: Tensor) -> tuple[Rows, Tensor]:
-    """Return which rows of a parameter are trained, and their gradient: of anchors those that are switched on."""
+    """Return which rows of a parameter are trained, and their gradient.
+
+    Of anchors these are the ones that are switched on; of a T with dense gradients, those with a gradient.
+    """
     grad: Any = p.grad
     if not grad.is_sparse:
         layer = _LAYERS.get(id(p))
-        rows = slice(layer.n_active) if layer is not None and layer.anchors is p else slice(None)
+        rows: Rows = slice(layer.n_active) if layer is not None and layer.anchors is p else slice(None)
+        if layer is not None and layer.values is p and not layer.sparse:
+            met = grad.any(1)
+            rows = slice(None) if met.all() else torch.nonzero(met)[:, 0]
         return rows, take(grad, rows)
     found, slope = grad._indices()[0], grad._values()
     if grad.sparse_dim() == 1 and bool((found[1:] > found[:-1]).all()):  # as TakeRows makes it: torch has forgotten

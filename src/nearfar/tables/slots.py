@@ -227,24 +227,29 @@ def sparse_gradient(rows: Tensor, slope: Tensor, n_rows: int) -> Tensor:
     return torch.sparse_coo_tensor(rows[None], slope, shape, is_coalesced=True, check_invariants=False)
 
 
-def joinable(gradient: Tensor) -> Tensor:
-    """Return a gradient of all rows in the form in which several processes join it: the sparse one."""
-    if n_processes() == 1:
+def dense_gradient(rows: Tensor, slope: Tensor, n_rows: int) -> Tensor:
+    """Return the same as an array of all rows."""
+    return slope.new_zeros(n_rows, slope.shape[1]).index_copy_(0, rows, slope)
+
+
+def joinable(gradient: Tensor, sparse: bool) -> Tensor:
+    """Return a gradient of all rows in the form in which several processes join that of this layer."""
+    if n_processes() == 1 or not sparse:
         return gradient
     return sparse_gradient(torch.arange(len(gradient), device=gradient.device), gradient, len(gradient))
 
 
 class TakeRows(torch.autograd.Function):
-    """Values (n, r) of distinct rows in ascending order, after shrinkage; the gradient is sparse and coalesced.
+    """Values (n, r) of distinct rows in ascending order, after shrinkage; a sparse gradient is coalesced.
 
     A stored 0 has a gradient like any other value: that is how it becomes positive again.
     """
 
     @staticmethod
-    def forward(ctx: Any, values: Tensor, rows: Tensor, read: ReadRows, padding: int) -> Tensor:
+    def forward(ctx: Any, values: Tensor, rows: Tensor, read: ReadRows, padding: int, sparse: bool) -> Tensor:
         """Return the values."""
         ctx.save_for_backward(rows)
-        ctx.n_rows, ctx.padding = len(values), padding
+        ctx.n_rows, ctx.padding, ctx.sparse = len(values), padding, sparse
         return read(rows)
 
     @staticmethod
@@ -254,7 +259,8 @@ class TakeRows(torch.autograd.Function):
         (rows,) = ctx.saved_tensors
         if ctx.padding >= 0:
             slope = slope.masked_fill((rows == ctx.padding)[:, None], 0)
-        return sparse_gradient(rows, slope, ctx.n_rows), None, None, None
+        gradient = sparse_gradient if ctx.sparse else dense_gradient
+        return gradient(rows, slope, ctx.n_rows), None, None, None, None
 
 
 class _Mix(torch.autograd.Function):
@@ -287,12 +293,19 @@ class AllLogits(torch.autograd.Function):
 
     @staticmethod
     def forward(
-        ctx: Any, mixed: Tensor, values: Tensor, columns: Tensor, read: ReadRows, on_slope: Any, padding: int
+        ctx: Any,
+        mixed: Tensor,
+        values: Tensor,
+        columns: Tensor,
+        read: ReadRows,
+        on_slope: Any,
+        padding: int,
+        sparse: bool,
     ) -> Tensor:
         """Return the logits in the type of ``mixed``."""
         ctx.save_for_backward(mixed, values)
         ctx.columns = columns  # not saved: DistributedDataParallel writes buffers at each call, with what they are
-        ctx.read, ctx.on_slope, ctx.padding = read, on_slope, padding
+        ctx.read, ctx.on_slope, ctx.padding, ctx.sparse = read, on_slope, padding, sparse
         logits = mixed.new_empty(len(mixed), len(values))
         for block in row_slices(len(values), mixed.shape[1]):
             rows = dense_rows(read(block), columns[block].long(), mixed.shape[1])
@@ -315,7 +328,7 @@ class AllLogits(torch.autograd.Function):
             ctx.on_slope(full, found, columns, torch.arange(block.start, block.stop, device=values.device))
         if ctx.padding >= 0:
             in_values[ctx.padding] = 0
-        return in_mixed.to(mixed.dtype), joinable(in_values), None, None, None, None
+        return in_mixed.to(mixed.dtype), joinable(in_values, ctx.sparse), None, None, None, None, None
 
 
 class Slots(torch.nn.Embedding):
@@ -323,10 +336,11 @@ class Slots(torch.nn.Embedding):
 
     values: torch.nn.Parameter
     columns: Tensor
-    sparse = True
+    padding_idx = None  # of the weight, for functions that start all embeddings anew
 
-    def __init__(self, values: Tensor, columns: Tensor) -> None:
+    def __init__(self, values: Tensor, columns: Tensor, sparse: bool) -> None:
         torch.nn.Module.__init__(self)
+        self.sparse = sparse
         self.values = torch.nn.Parameter(values)
         self.register_buffer("columns", columns)
 
