@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import math
 import os
+import warnings
 from collections.abc import Hashable, Iterable, Iterator, Sequence
 from functools import reduce
 from typing import Any
@@ -31,11 +32,12 @@ from nearfar._core.tensors import check_floats, check_ids, check_integers, check
 from nearfar.embedding.files.registry import check_output
 from nearfar.embedding.mixtures import Mixtures, heaviest, unsigned_dtype
 from nearfar.embedding.vectors import AnchoredEmbedding
-from nearfar.errors import InputError
+from nearfar.errors import InputError, NearfarWarning
 from nearfar.tables.knowledge import RelatedPairs, check_pairs, related_slots, row_penalties
 from nearfar.tables.proximal import register_layer, wrong_optimizer
 from nearfar.tables.slots import (
     AllLogits,
+    Formed,
     LazyShrinkage,
     Metric,
     Rows,
@@ -116,6 +118,9 @@ class AnchorEmbedding(torch.nn.Module):
 
     Notes
     -----
+    T is never negative, whatever initialises it: before its first step absolute values are read, and written then.
+    Functions of ``torch.nn.init`` may be used on ``anchors`` and ``values``.
+
     No array of V x K is made. A call makes one or two of the objects of the batch by K, ``logits`` one block of it at a
     time. Memory in training with :class:`ProxAdam` is 3 numbers and an index for a slot, and 8 bytes for a row.
 
@@ -256,12 +261,15 @@ class AnchorEmbedding(torch.nn.Module):
 
     @property
     def weight(self) -> Tensor:
-        """The whole table, (V, d), made anew at each access, without a gradient: use ``logits`` to train through it."""
+        """The whole table, (V, d), made anew at each access, without a gradient: use ``logits`` to train through it.
+
+        To write to it, as functions of ``torch.nn.init`` do, raises InputError.
+        """
         with torch.no_grad():
             table = self.anchors.new_empty(self.num_embeddings, self.embedding_dim)
             for block, entries, columns in self._blocks(self.n_anchors):
                 table[block] = dense_rows(entries, columns, self.n_anchors) @ self.anchors
-            return table
+            return table.as_subclass(Formed)
 
     def _mixtures(self, rows: Tensor) -> Tensor:
         """Return rows of T, dense (n, n_active); gradients go to their slots, requests come from the others."""
@@ -475,10 +483,25 @@ class AnchorEmbedding(torch.nn.Module):
 
     def settle(self) -> None:
         """Apply to ``values`` the shrinkage that is still to come. Calls, sizes and ``state_dict`` do not need it."""
-        if self._shrinkage.applied is not None:
+        if self._shrinkage.applied is None:
+            self._take_absolute()
+        else:
             self._settled(self.values)
             self._shrinkage.all_applied()
             self._accept_values()
+
+    @torch.no_grad()
+    def _take_absolute(self) -> None:
+        """Write the absolute values of entries that a function has made negative which starts all parameters anew."""
+        if self.values.is_meta or not bool((self.values < 0).any()):
+            return
+        negative = self.values < 0
+        self.values[negative] *= -1  # zeros that are fixed keep their sign
+        text = (
+            f"AnchorEmbedding: {int(negative.sum())} entries of T were negative before its first step, as a function "
+            "makes them that initialises all parameters of a model. Their absolute values are taken."
+        )
+        warnings.warn(text, NearfarWarning, stacklevel=4)
 
     @torch.no_grad()
     def _settled(self, out: Tensor) -> Tensor:
@@ -769,7 +792,7 @@ class AnchorEmbedding(torch.nn.Module):
         -------
         dict of Tensor
         """
-        if keep_vars:
+        if keep_vars or self._shrinkage.applied is None:
             self.settle()
         found = super().state_dict(*args, prefix=prefix, keep_vars=keep_vars, **more)
         if self._shrinkage.applied is not None and not keep_vars:
@@ -797,14 +820,18 @@ class AnchorEmbedding(torch.nn.Module):
     def _load_from_state_dict(self, state: Any, prefix: str, *args: Any) -> None:
         anchors, values, columns = (state.get(prefix + name) for name in ("anchors", "slots.values", "slots.columns"))
 
-        def refuse(name: str, expected: str, got: str) -> None:
-            raise InputError("AnchorEmbedding.load_state_dict", f"{prefix}{name}", expected, got)
+        def refuse(name: str, expected: str, got: str, hint: str = "") -> None:
+            raise InputError("AnchorEmbedding.load_state_dict", f"{prefix}{name}", expected, got, hint)
 
         if anchors is not None and anchors.shape != self.anchors.shape:
             refuse("anchors", f"of shape {tuple(self.anchors.shape)}", f"shape {tuple(anchors.shape)}")
         # The shapes of slots are torch's to check.
-        if values is not None and values.shape == self.values.shape and not bool((values >= 0).all()):
-            refuse("values", "finite and >= 0", "a negative one, or NaN")
+        if values is not None and values.shape == self.values.shape:
+            rows = torch.nonzero(~((values >= 0) & (values < torch.inf)).all(1))[:, 0].tolist()
+            if rows:
+                named = ", ".join(map(str, rows[:5])) + (", ..." if len(rows) > 5 else "")
+                hint = "Where an initialiser made them negative before training, load their absolute values."
+                refuse("values", "finite and >= 0", f"others in {len(rows)} row(s): {named}", hint)
         if columns is not None and columns.shape == self.columns.shape:
             low, high = (int(end) for end in columns.aminmax())
             if low < 0 or high >= self.n_anchors:

@@ -19,6 +19,7 @@ from torch.nn.functional import embedding_bag
 
 from nearfar._core.processes import all_gather, n_processes
 from nearfar._core.tensors import working_dtype
+from nearfar.errors import InputError
 
 BLOCK = 2**22  # entries of a dense block: 16 MiB in float32
 Rows = Tensor | slice
@@ -41,6 +42,27 @@ def uncompiled(method: Callable[..., Tensor]) -> Callable[..., Tensor]:
         return disabled[0](*args, **named)
 
     return call
+
+
+class Formed(Tensor):
+    """A matrix that is made anew at each access. To write to it would change nothing, so that is refused."""
+
+    @classmethod
+    def __torch_function__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        """Run a function of torch on it; what shares its memory is refused likewise, all else is a plain tensor."""
+        name = getattr(func, "__name__", "")
+        kwargs = kwargs or {}
+        first = args[0] if args else kwargs.get("tensor")  # torch.nn.init names it
+        in_place = name in ("__setitem__", "__set__", "__iadd__", "__isub__", "__imul__", "__itruediv__")
+        if isinstance(first, cls) and (in_place or (name.endswith("_") and not name.endswith("__"))):
+            hint = "Initialise anchors and values; freeze the layer itself; for vectors you have, from_pretrained."
+            raise InputError("AnchorEmbedding", "weight", "left as it is: it is made anew at each access", name, hint)
+        with torch._C.DisableTorchFunctionSubclass():
+            found = func(*(a.as_subclass(Tensor) if isinstance(a, cls) else a for a in args), **kwargs)
+            if not (isinstance(first, cls) and isinstance(found, Tensor) and found.layout == torch.strided):
+                return found
+            shared = found.numel() and found.untyped_storage().data_ptr() == first.untyped_storage().data_ptr()
+            return found.as_subclass(cls) if shared else found
 
 
 # -- some rows of a tensor ---------------------------------------------------------------------------------------------
@@ -138,7 +160,7 @@ class LazyShrinkage:
         """Return the values (n, r) of some rows after all shrinkage: a copy."""
         found = take(values.detach(), rows)
         if self.applied is None:
-            return found.clone() if isinstance(rows, slice) else found
+            return found.abs()  # functions that start all parameters anew make some negative
         to_come = (self.total - take(self.applied, rows)).to(found.dtype)[:, None]
         return (found - to_come / self.metric.of(rows)).clamp_(min=0)
 
