@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import io
 
 import pytest
@@ -156,3 +157,203 @@ def test_the_weight_is_a_tensor_otherwise(tmp_path):
     torch.save(layer.weight.clone(), tmp_path / "w.pt")
     assert_allclose(torch.load(tmp_path / "w.pt"), layer.weight.numpy())
     assert layer.weight.size(0) == V
+
+
+# -- graphs -----------------------------------------------------------------------------------------------------------
+
+
+class Tied(torch.nn.Module):
+    """Scores of all objects, given one, by the table itself."""
+
+    def __init__(self, table, sampled=None):
+        super().__init__()
+        self.table, self.map, self.sampled = table, torch.nn.Linear(D, D, dtype=table.anchors.dtype), sampled
+
+    def forward(self, ids):
+        return self.table.logits(self.map(self.table(ids)).tanh(), self.sampled)
+
+
+@pytest.mark.parametrize("sampled", [None, torch.tensor([3, 1, 22])])
+def test_a_full_graph_trains_as_the_model_does(sampled):
+    ends = []
+    for compiled in (False, True):
+        torch._dynamo.reset()
+        model = Tied(make(sparse=False, padding_idx=4, nnz_per_row=2), sampled)
+        call = torch.compile(model, backend="aot_eager", fullgraph=True) if compiled else model
+        optimizer, losses = ProxAdam(model.parameters(), lr=0.05), []
+        for step in range(6):
+            if step in (2, 4):
+                model.table.n_active = 5 if step == 2 else K
+            optimizer.zero_grad()
+            loss = (call(batch(step).reshape(2, 3)) - 1).square().mean()
+            loss.backward()
+            torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+            optimizer.step()
+            losses.append(loss.item())
+        ends.append((losses, model.state_dict()))
+    assert ends[0][0] == pytest.approx(ends[1][0], rel=1e-12)
+    for name, part in ends[0][1].items():
+        torch.testing.assert_close(part, ends[1][1][name])
+    assert not torch.equal(ends[1][1]["table.slots.columns"], make(nnz_per_row=2).columns)  # slots were asked for
+
+
+@pytest.mark.parametrize("sparse", [True, False])
+def test_a_trained_table_is_exported_as_a_program(tmp_path, sparse):
+    layer = make(sparse=sparse, padding_idx=4)
+    optimizer = ProxAdam(layer.parameters(), lr=0.05)
+    for step in range(5):
+        optimizer.zero_grad()
+        layer(batch(step)).square().sum().backward()
+        optimizer.step()
+    layer.n_active = 5
+    ids = torch.tensor([[0, 4, 9], [22, 9, 1]])
+    program = torch.export.export(layer, (ids,), dynamic_shapes=({0: torch.export.Dim("n"), 1: 3},))
+    torch.export.save(program, tmp_path / "table.pt2")
+    found = torch.export.load(tmp_path / "table.pt2").module()(ids.flip(0).repeat(2, 1))
+    assert_allclose(found.detach(), layer(ids.flip(0).repeat(2, 1)).detach(), atol=1e-14)
+
+
+# -- tying, resizing --------------------------------------------------------------------------------------------------
+
+
+class Language(torch.nn.Module):
+    """The next object; input and output are one table, found and replaced as in transformers."""
+
+    def __init__(self, table, bias=False):
+        super().__init__()
+        self.embed, self.map = table, torch.nn.Linear(D, D, dtype=table.anchors.dtype)
+        self.head = nf.nn.TiedLogits(table, bias)
+
+    def get_input_embeddings(self):
+        return self.embed
+
+    def set_input_embeddings(self, table):
+        self.embed = table
+        self.head = nf.nn.TiedLogits(table)
+
+    def forward(self, input_ids, labels):
+        scores = self.head(self.map(self.embed(input_ids)).tanh())
+        return torch.nn.functional.cross_entropy(scores.flatten(0, -2), labels.flatten()), scores
+
+
+@pytest.mark.parametrize("bias", [False, True])
+def test_a_tied_output_is_the_table(bias):
+    model = Language(make(sparse=False), bias)
+    names = {"embed.anchors", "embed.slots.values", "map.weight", "map.bias"} | ({"head.bias"} if bias else set())
+    assert {name for name, _ in model.named_parameters()} == names
+    copied = copy.deepcopy(model)
+    assert copied.head.__dict__["table"] is copied.embed is not model.embed
+    hidden = torch.randn(2, 3, D, dtype=torch.float64)
+    assert_allclose(model.head(hidden).detach(), (hidden @ model.embed.weight.T).detach(), atol=1e-12)
+    assert_allclose(model.head.weight, model.embed.weight)
+    loss, _ = model(batch(0), batch(1))
+    loss.backward()
+    assert model.embed.values.grad.abs().sum() > 0
+    other = Language(make(seed=4, sparse=False), bias)
+    other.load_state_dict(model.state_dict())
+    assert_allclose(other(batch(0), batch(1))[0].item(), loss.item())
+
+
+def test_a_resized_table_keeps_its_rows_and_trains_on():
+    model = Language(make(sparse=False))
+    optimizer = ProxAdam(model.parameters(), lr=0.05)
+    for step in range(4):
+        optimizer.zero_grad()
+        model(batch(step), batch(step + 1))[0].backward()
+        optimizer.step()
+    before = model.embed.weight
+    table = model.get_input_embeddings()
+    assert table.resize(V + 4) is table
+    assert_allclose(table.weight[:V], before)
+    assert table.weight[V:].norm(dim=1).min() > 0
+    assert (table.num_embeddings, table.values.shape, table.columns.shape) == (V + 4, (V + 4, R), (V + 4, R))
+    optimizer = ProxAdam(model.parameters(), lr=0.05)
+    loss, scores = model(torch.tensor([V + 3]), torch.tensor([V]))
+    loss.backward()
+    optimizer.step()
+    assert scores.shape == (1, V + 4)
+    assert not torch.equal(table.weight[V + 3 :], make().weight[-1:])
+    assert_allclose(table.resize(10).weight, table.weight[:10])
+    assert table.export().shape == (10, D)
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: make().resize(K - 1), "num_embeddings must be"),
+        (lambda: make(padding_idx=20).resize(20), "num_embeddings must be more than 20"),
+        (lambda: nf.nn.TiedLogits(torch.nn.Embedding(3, 2)), "table must be an AnchorEmbedding; got Embedding"),
+        (lambda: setattr(make(), "weight", torch.ones(V, D)), "weight"),
+    ],
+)
+def test_what_cannot_be_tied_or_resized(call, message):
+    with pytest.raises((InputError, AttributeError), match=message):
+        call()
+
+
+def test_tables_of_different_sizes_are_not_tied():
+    one, other = make(), AnchorEmbedding(V + 2, D, K + 1, nnz_per_row=R, dtype=torch.float64)
+    one.anchors = other.anchors
+    with pytest.raises(InputError, match=r"must be of 7 anchors of 5 numbers and 23 objects; got \(8, 5\)"):
+        one(batch(0))
+    one, twin = make(), make(seed=1)
+    one.anchors = twin.anchors  # of one size
+    assert one(batch(0)).shape == (6, D)
+    one.slots = other.slots
+    with pytest.raises(InputError, match="and 23 objects"):
+        one(batch(0))
+    one.slots = twin.slots
+    with pytest.raises(InputError, match="slots must be its own; got those of another layer"):
+        one(batch(0))
+    head = nf.nn.TiedLogits(other, bias=True)
+    other.resize(V)
+    with pytest.raises(InputError, match="bias must be one for each object"):
+        head(torch.ones(D, dtype=torch.float64))
+
+
+# -- loops of trainers ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("clip", ["norm", "value"])
+@pytest.mark.parametrize("accumulate", [1, 2])
+def test_the_loop_of_a_trainer(clip, accumulate):
+    """What Lightning and the Trainer of transformers do: closures, accumulation, clipping, a schedule, states."""
+    model = Language(make(sparse=False, nnz_per_row=K, penalty=1e-3))
+    for module in model.modules():  # as _init_weights
+        if isinstance(module, (torch.nn.Linear, torch.nn.Embedding)):
+            module.weight.data.normal_(std=0.2)
+            if getattr(module, "padding_idx", None) is not None:
+                module.weight.data[module.padding_idx].zero_()
+    decay = [p for n, p in model.named_parameters() if "map" in n]
+    tables = [p for n, p in model.named_parameters() if "map" not in n]
+    optimizer = ProxAdam([{"params": decay}, {"params": tables}], lr=0.05)
+    schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: max(0.0, 1 - step / 60))
+    losses, state = [], None
+    for step in range(60):
+        model.train()
+
+        def closure(step=step):
+            optimizer.zero_grad(set_to_none=step % 2 == 0)
+            for part in range(accumulate):
+                ids = batch(3 * step + part, 12)
+                loss = model(ids, (ids + 1) % V)[0] / accumulate
+                loss.backward()
+            if clip == "norm":
+                assert torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0).isfinite()
+            else:
+                torch.nn.utils.clip_grad_value_(model.parameters(), 0.5)
+            losses.append(loss.item() * accumulate)
+            return loss
+
+        optimizer.step(closure)
+        schedule.step()
+        if step == 30:  # a checkpoint, loaded into others
+            file = io.BytesIO()
+            torch.save([model.state_dict(), optimizer.state_dict(), schedule.state_dict()], file)
+            file.seek(0)
+            state = torch.load(file, weights_only=True)
+            model.load_state_dict(state[0])
+            optimizer.load_state_dict(state[1])
+            schedule.load_state_dict(state[2])
+    assert sum(losses[-5:]) < 0.75 * sum(losses[:5])
+    assert (model.embed.values >= 0).all()

@@ -31,7 +31,7 @@ from nearfar.contrastive.losses import (  # noqa: E402
 )
 from nearfar.contrastive.mutual_information import MutualInformation, estimate_mutual_information  # noqa: E402
 from nearfar.contrastive.noise import AdaptiveNoise, CategoricalNoise, InBatchNoise, UniformNoise, UnigramNoise  # noqa: E402
-from nearfar.tables.anchors import AnchorEmbedding, softmax_mixture  # noqa: E402
+from nearfar.tables.anchors import AnchorEmbedding, TiedLogits, softmax_mixture  # noqa: E402
 from nearfar.tables.knowledge import RelatedPairs  # noqa: E402
 from nearfar.tables.nbant import NBANT, nbant_objective  # noqa: E402
 from nearfar.tables.overlap import anchor_overlap, unrelated_overlap  # noqa: E402
@@ -70,6 +70,7 @@ __all__ = [
     "SelfNormalization",
     "SeparableCritic",
     "TensorTrainEmbedding",
+    "TiedLogits",
     "UniformNoise",
     "UnigramNoise",
     "VocabularyDropoutEmbedding",

@@ -23,7 +23,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
-from torch.nn.functional import embedding, pad
+from torch.nn.functional import embedding, embedding_bag, pad
 
 from nearfar._core.checks import check_flag, check_integer, check_real
 from nearfar._core.ids import Ids
@@ -33,8 +33,9 @@ from nearfar.embedding.files.registry import check_output
 from nearfar.embedding.mixtures import Mixtures, heaviest, unsigned_dtype
 from nearfar.embedding.vectors import AnchoredEmbedding
 from nearfar.errors import InputError, NearfarWarning
+from nearfar.tables.graphs import anchor_logits, anchor_vectors, is_exporting, number_layer
 from nearfar.tables.knowledge import RelatedPairs, check_pairs, related_slots, row_penalties
-from nearfar.tables.proximal import register_layer, wrong_optimizer
+from nearfar.tables.proximal import layer_of, register_layer, wrong_optimizer
 from nearfar.tables.slots import (
     AllLogits,
     Formed,
@@ -44,9 +45,12 @@ from nearfar.tables.slots import (
     SlotRequests,
     Slots,
     TakeRows,
+    all_logits,
     assign,
+    dense_gradient,
     dense_rows,
     join_requests,
+    logit_gradients,
     mix,
     put,
     request_slots,
@@ -198,10 +202,10 @@ class AnchorEmbedding(torch.nn.Module):
         self._seen_version: int | None = None  # of the values, at the first gradient since the last step
         self._last_read: tuple[Tensor, Tensor, tuple[int, int, float, int]] | None = None  # rows, entries, when
         register_layer(self)
+        self._number = number_layer(self)
 
     # -- E = T A -------------------------------------------------------------------------------------------------------
 
-    @uncompiled
     def forward(self, ids: Tensor) -> Tensor:
         """Return the vectors of objects.
 
@@ -214,6 +218,17 @@ class AnchorEmbedding(torch.nn.Module):
         -------
         Tensor, shape (..., d), the dots standing for that of ``ids``
         """
+        if torch.compiler.is_compiling():
+            if is_exporting():
+                return self._exported(ids)
+            if not self.sparse:
+                found: Tensor = anchor_vectors(ids, self.values, self.anchors, self._number)
+                return found
+        return self._vectors(ids)
+
+    @uncompiled
+    def _vectors(self, ids: Tensor) -> Tensor:
+        """Return vectors of objects (..., d)."""
         rows, places = self._distinct("AnchorEmbedding", ids)
         mixtures, entries, columns = self._rows_with_entries(rows)
         anchors = self.anchors[: self.n_active]
@@ -224,7 +239,27 @@ class AnchorEmbedding(torch.nn.Module):
         vectors = mix(embedding(at, mixtures), anchors, take(entries, at), take(columns, at))
         return vectors.reshape(*places.shape, self.embedding_dim)
 
-    @uncompiled
+    def _exported(self, ids: Tensor) -> Tensor:
+        """Return the same by functions of torch that ``torch.export`` can follow; ids are not checked."""
+        rows = ids.flatten()
+        entries, columns = self._read(rows).to(self.anchors.dtype), take(self.columns, rows).long()
+        vectors: Tensor = embedding_bag(columns, self.anchors, per_sample_weights=entries, mode="sum")
+        return vectors.reshape(*ids.shape, self.embedding_dim)
+
+    def _vector_gradients(self, ids: Tensor, slope: Tensor) -> tuple[Tensor, Tensor]:
+        """Return the dense gradients of values and anchors, given that of the vectors; keep what rows ask for."""
+        rows, places = self._distinct("AnchorEmbedding", ids)
+        entries, columns = self._read(rows), take(self.columns, rows).long()
+        self._last_read = rows, entries, self._state_of_values()
+        of_rows = slope.new_zeros(len(rows), self.embedding_dim, dtype=self.anchors.dtype)
+        of_rows.index_add_(0, places.flatten(), slope.reshape(-1, self.embedding_dim).to(of_rows.dtype))
+        in_mixtures = pad(of_rows @ self.anchors[: self.n_active].T, (0, self.n_anchors - self.n_active))
+        self._request_slots(in_mixtures, entries, columns, rows)
+        in_values = in_mixtures.gather(1, columns).to(self.values.dtype)
+        in_values.masked_fill_((rows == self._padding_row)[:, None], 0)
+        in_anchors = dense_rows(entries, columns, self.n_anchors).T @ of_rows
+        return dense_gradient(rows, in_values, self.num_embeddings), in_anchors
+
     def logits(self, hidden: Tensor, ids: Tensor | None = None) -> Tensor:
         """Return scalar products with the vectors of objects, an output layer tied to the table: ``(h A') T'``.
 
@@ -244,12 +279,12 @@ class AnchorEmbedding(torch.nn.Module):
             got = f"shape {tuple(hidden.shape)}" if isinstance(hidden, Tensor) else type(hidden).__name__
             raise InputError(owner, "hidden", f"of shape (..., {self.embedding_dim})", got)
         if ids is None:
-            self._before_call()
             mixed = (hidden @ self.anchors[: self.n_active].T).reshape(-1, self.n_active)
             mixed = pad(mixed, (0, self.n_anchors - self.n_active))
-            every: Tensor = AllLogits.apply(  # type: ignore[no-untyped-call]
-                mixed, self.values, self.columns, self._read, self._request_slots, self._padding_row, self.sparse
-            )
+            if torch.compiler.is_compiling() and not self.sparse and not is_exporting():
+                every = anchor_logits(mixed, self.values, self._number)
+            else:
+                every = self._logits_of_all(mixed)
             return every.reshape(*hidden.shape[:-1], self.num_embeddings)
         ids = check_ids(owner, ids, self.values.device)
         if ids.ndim == 1:
@@ -258,6 +293,26 @@ class AnchorEmbedding(torch.nn.Module):
             expected = f"of shape (m,) or {(*hidden.shape[:-1], 'm')}"
             raise InputError(owner, "ids", expected, f"shape {tuple(ids.shape)}")
         return (self.forward(ids) @ hidden[..., None])[..., 0]
+
+    @uncompiled
+    def _logits_of_all(self, mixed: Tensor) -> Tensor:
+        """Return the logits (n, V), given products with the anchors (n, K)."""
+        self._before_call()
+        every: Tensor = AllLogits.apply(  # type: ignore[no-untyped-call]
+            mixed, self.values, self.columns, self._read, self._request_slots, self._padding_row, self.sparse
+        )
+        return every
+
+    def _all_logits(self, mixed: Tensor) -> Tensor:
+        """Return the same, without gradients."""
+        self._before_call()
+        return all_logits(mixed, self.columns, self._read)
+
+    def _logit_gradients(self, mixed: Tensor, slope: Tensor) -> tuple[Tensor, Tensor]:
+        """Return the dense gradients of ``mixed`` and of the values; keep what rows ask for."""
+        return logit_gradients(
+            slope, mixed, self.values, self.columns, self._read, self._request_slots, self._padding_row
+        )
 
     @property
     def weight(self) -> Tensor:
@@ -308,6 +363,13 @@ class AnchorEmbedding(torch.nn.Module):
             yield block, self._read(block), self.columns[block].long()
 
     def _before_call(self) -> None:
+        if self.anchors.shape != (self.n_anchors, self.embedding_dim) or len(self.values) != self.num_embeddings:
+            expected = f"of {self.n_anchors} anchors of {self.embedding_dim} numbers and {self.num_embeddings} objects"
+            got = f"{tuple(self.anchors.shape)} and {tuple(self.values.shape)}"
+            raise InputError("AnchorEmbedding", "anchors and values", expected, got, "Tie tables of equal sizes.")
+        if layer_of(self.values) not in (self, None):
+            hint = "Rows owe shrinkage that only their own layer knows: share the layer itself, or use TiedLogits."
+            raise InputError("AnchorEmbedding", "slots", "its own", "those of another layer", hint)
         if self.values.grad is None:
             self._requests.clear()  # those of gradients that were thrown away
         if self._seen_version is not None and self.values._version != self._seen_version:
@@ -630,6 +692,58 @@ class AnchorEmbedding(torch.nn.Module):
         layer.values.requires_grad_(False)
         return layer
 
+    def resize(self, num_embeddings: int) -> AnchorEmbedding:
+        """Change the number of objects in place: new ones come after the others, and start as new layers do.
+
+        Parameters
+        ----------
+        num_embeddings : int, >= 1
+            New number of objects, V; at least K. With fewer, the last objects are left out.
+
+        Returns
+        -------
+        AnchorEmbedding
+            The layer itself. Its ``values`` are a new parameter: make the optimiser after this.
+
+        Raises
+        ------
+        InputError
+            Fewer objects than anchors, or a row that is left out is padding or an anchor.
+
+        Examples
+        --------
+        >>> import nearfar as nf
+        >>> nf.nn.AnchorEmbedding(100, 8, n_anchors=5).resize(103).weight.shape
+        torch.Size([103, 8])
+        """
+        owner = "AnchorEmbedding.resize"
+        n = check_integer(owner, "num_embeddings", num_embeddings, low=self.n_anchors)
+        kept = [] if self.padding_idx is None else [self.padding_idx]
+        kept += [] if self.anchor_ids is None else self.anchor_ids.tolist()
+        if kept and max(kept) >= n:
+            raise InputError(owner, "num_embeddings", f"more than {max(kept)}, a row of padding or an anchor", n)
+        self.settle()
+        new = AnchorEmbedding(
+            n,
+            self.embedding_dim,
+            self.n_anchors,
+            nnz_per_row=self.nnz_per_row,
+            device=self.values.device,
+            dtype=self.values.dtype,
+        )
+        n_old, anchors = min(n, self.num_embeddings), self.n_anchors
+        with torch.no_grad():
+            random_columns(n, max(self.n_active, self.nnz_per_row), self.nnz_per_row, new.columns)
+            new.values[:n_old], new.columns[:n_old] = self.values[:n_old], self.columns[:n_old]
+        if self._unpenalized is not None:
+            self._unpenalized = self._unpenalized[self._unpenalized < n * anchors]
+        trained = self.values.requires_grad
+        self.slots.values = torch.nn.Parameter(new.values.detach(), requires_grad=trained)
+        self.slots.columns = new.columns
+        self.num_embeddings = n
+        self._start_training_state()
+        return self
+
     # -- sizes ---------------------------------------------------------------------------------------------------------
 
     @property
@@ -871,6 +985,75 @@ class AnchorEmbedding(torch.nn.Module):
         if len(torch.unique(checked)) < len(checked):
             raise InputError(owner, "anchor_ids", "different objects", "one of them twice")
         return checked
+
+
+class TiedLogits(torch.nn.Module):
+    """An output layer that is a table: scores of all its objects, as :meth:`AnchorEmbedding.logits` computes them.
+
+    It stands where ``torch.nn.Linear(d, V)`` with the weight of the input table did.
+
+    Parameters
+    ----------
+    table : AnchorEmbedding
+        The table. It stays a part of the model where it is: parameters are listed, and stored, there alone.
+    bias : bool, default=False
+        Whether each object has a number that is added to its score.
+
+    Raises
+    ------
+    InputError
+        ``table`` is none.
+
+    References
+    ----------
+    Press & Wolf (2017), "Using the output embedding to improve language models".
+
+    Examples
+    --------
+    >>> import torch, nearfar as nf
+    >>> table = nf.nn.AnchorEmbedding(1_000, 16, n_anchors=10)
+    >>> model = torch.nn.Sequential(table, torch.nn.Linear(16, 16), nf.nn.TiedLogits(table))
+    >>> model(torch.tensor([3, 1, 4])).shape
+    torch.Size([3, 1000])
+    """
+
+    def __init__(self, table: AnchorEmbedding, bias: bool = False) -> None:
+        super().__init__()
+        if not isinstance(table, AnchorEmbedding):
+            raise InputError("TiedLogits", "table", "an AnchorEmbedding", type(table).__name__)
+        self.__dict__["table"] = table  # no submodule: that would store it twice
+        zeros = table.anchors.new_zeros(table.num_embeddings) if check_flag("TiedLogits", "bias", bias) else None
+        self.bias = None if zeros is None else torch.nn.Parameter(zeros)
+
+    def forward(self, hidden: Tensor) -> Tensor:
+        """Return scores of all objects.
+
+        Parameters
+        ----------
+        hidden : Tensor, shape (..., d)
+            Outputs of the network.
+
+        Returns
+        -------
+        Tensor, shape (..., V)
+
+        Raises
+        ------
+        InputError
+            The table has been resized, and there is a bias for each object.
+        """
+        table = self.__dict__["table"]
+        if self.bias is not None and len(self.bias) != table.num_embeddings:
+            got = f"{len(self.bias)}, and {table.num_embeddings} objects"
+            raise InputError("TiedLogits", "bias", "one for each object", got, "Make it anew after resize.")
+        scores: Tensor = table.logits(hidden)
+        return scores if self.bias is None else scores + self.bias
+
+    @property
+    def weight(self) -> Tensor:
+        """The whole table, (V, d), made anew at each access."""
+        table: AnchorEmbedding = self.__dict__["table"]
+        return table.weight
 
 
 @uncompiled

@@ -310,8 +310,35 @@ def mix(mixtures: Tensor, anchors: Tensor, entries: Tensor, columns: Tensor) -> 
     return mixtures @ anchors
 
 
+def all_logits(mixed: Tensor, columns: Tensor, read: ReadRows) -> Tensor:
+    """Return logits Q T' (n, V) from Q = H A' (n, K), a block of rows of T at a time."""
+    logits = mixed.new_empty(len(mixed), len(columns))
+    for block in row_slices(len(columns), mixed.shape[1]):
+        rows = dense_rows(read(block), columns[block].long(), mixed.shape[1])
+        torch.matmul(mixed, rows.to(mixed.dtype).T, out=logits[:, block])
+    return logits
+
+
+def logit_gradients(
+    slope: Tensor, mixed: Tensor, values: Tensor, columns: Tensor, read: ReadRows, on_slope: Any, padding: int
+) -> tuple[Tensor, Tensor]:
+    """Return the gradients of ``mixed`` and of the stored values; call ``on_slope`` with that of each block."""
+    in_values = torch.empty_like(values)
+    in_mixed = torch.zeros_like(mixed, dtype=working_dtype(mixed))
+    for block in row_slices(len(values), mixed.shape[1]):
+        where, found = columns[block].long(), read(block)
+        part = slope[:, block].contiguous()
+        in_mixed += part @ dense_rows(found, where, mixed.shape[1]).to(part.dtype)
+        full = (part.T @ mixed).to(values.dtype)
+        in_values[block] = full.gather(1, where)
+        on_slope(full, found, where, torch.arange(block.start, block.stop, device=values.device))
+    if padding >= 0:
+        in_values[padding] = 0
+    return in_mixed.to(mixed.dtype), in_values
+
+
 class AllLogits(torch.autograd.Function):
-    """Logits Q T' (n, V) from Q = H A' (n, K), a block of rows of T at a time; neither T A nor a dense T is made."""
+    """Logits (n, V) of all objects; neither T A nor a dense T is made."""
 
     @staticmethod
     def forward(
@@ -328,29 +355,15 @@ class AllLogits(torch.autograd.Function):
         ctx.save_for_backward(mixed, values)
         ctx.columns = columns  # not saved: DistributedDataParallel writes buffers at each call, with what they are
         ctx.read, ctx.on_slope, ctx.padding, ctx.sparse = read, on_slope, padding, sparse
-        logits = mixed.new_empty(len(mixed), len(values))
-        for block in row_slices(len(values), mixed.shape[1]):
-            rows = dense_rows(read(block), columns[block].long(), mixed.shape[1])
-            torch.matmul(mixed, rows.to(mixed.dtype).T, out=logits[:, block])
-        return logits
+        return all_logits(mixed, columns, read)
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, slope: Tensor) -> Any:
-        """Return the gradients of ``mixed`` and of the stored values; call ``on_slope`` with that of each block."""
+        """Return the gradients of ``mixed`` and of the stored values."""
         mixed, values = ctx.saved_tensors
-        in_values = torch.empty_like(values)
-        in_mixed = torch.zeros_like(mixed, dtype=working_dtype(mixed))
-        for block in row_slices(len(values), mixed.shape[1]):
-            columns, found = ctx.columns[block].long(), ctx.read(block)
-            part = slope[:, block].contiguous()
-            in_mixed += part @ dense_rows(found, columns, mixed.shape[1]).to(part.dtype)
-            full = (part.T @ mixed).to(values.dtype)
-            in_values[block] = full.gather(1, columns)
-            ctx.on_slope(full, found, columns, torch.arange(block.start, block.stop, device=values.device))
-        if ctx.padding >= 0:
-            in_values[ctx.padding] = 0
-        return in_mixed.to(mixed.dtype), joinable(in_values, ctx.sparse), None, None, None, None, None
+        in_mixed, in_values = logit_gradients(slope, mixed, values, ctx.columns, ctx.read, ctx.on_slope, ctx.padding)
+        return in_mixed, joinable(in_values, ctx.sparse), None, None, None, None, None
 
 
 class Slots(torch.nn.Embedding):
