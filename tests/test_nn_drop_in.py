@@ -265,14 +265,14 @@ def test_a_resized_table_keeps_its_rows_and_trains_on():
     table = model.get_input_embeddings()
     assert table.resize(V + 4) is table
     assert_allclose(table.weight[:V], before)
-    assert table.weight[V:].norm(dim=1).min() > 0
+    assert table(torch.arange(V, V + 4)).norm(dim=1).min() > 0
     assert (table.num_embeddings, table.values.shape, table.columns.shape) == (V + 4, (V + 4, R), (V + 4, R))
     optimizer = ProxAdam(model.parameters(), lr=0.05)
     loss, scores = model(torch.tensor([V + 3]), torch.tensor([V]))
     loss.backward()
     optimizer.step()
     assert scores.shape == (1, V + 4)
-    assert not torch.equal(table.weight[V + 3 :], make().weight[-1:])
+    assert not table.unmet.any()  # all are in the scores
     assert_allclose(table.resize(10).weight, table.weight[:10])
     assert table.export().shape == (10, D)
 
@@ -357,3 +357,89 @@ def test_the_loop_of_a_trainer(clip, accumulate):
             schedule.load_state_dict(state[2])
     assert sum(losses[-5:]) < 0.75 * sum(losses[:5])
     assert (model.embed.values >= 0).all()
+
+
+# -- rows that no batch meets -----------------------------------------------------------------------------------------
+
+
+def train_some(layer, optimizer=ProxAdam, last=9, steps=6):
+    """Train the first rows alone."""
+    made = optimizer(layer.parameters(), lr=0.05)
+    for step in range(steps):
+        made.zero_grad()
+        (layer(batch(step) % last) - 0.5).square().mean().backward()
+        made.step()
+    return sorted(set(torch.cat([batch(step) % last for step in range(steps)]).tolist()))
+
+
+@pytest.mark.parametrize("optimizer", [ProxSGD, ProxAdam, ProxYogi])
+@pytest.mark.parametrize("sparse", [True, False])
+def test_rows_that_no_batch_met_are_neither_counted_nor_exported(optimizer, sparse, tmp_path):
+    layer = make(sparse=sparse, padding_idx=20)
+    assert layer.nnz == (V - 1) * R  # before training
+    assert not layer.unmet.any()
+    met = train_some(layer, optimizer)
+    never = torch.tensor([row for row in range(V) if row not in [*met, 20]])
+    assert torch.nonzero(layer.unmet)[:, 0].tolist() == never.tolist()
+    assert layer.nnz == sum(len(layer.explain(row)) for row in met) > 0
+    assert layer.explain(int(never[0])) == []
+    assert not layer.weight[never].any()
+    with pytest.warns(NearfarWarning, match=rf"{len(never)} of 23 objects were in no batch; their vectors are 0"):
+        exported = layer.export(tmp_path / "t.safetensors")
+    assert (exported.nnz, exported.n_parameters) == (layer.nnz, layer.n_parameters)
+    assert layer(never).any(1).all()  # while it is trained they are where they started
+    layer.eval()
+    assert not layer(never).any()
+    assert not layer.logits(torch.eye(D, dtype=torch.float64))[:, never].any()
+    assert_allclose(layer(torch.tensor(met)).detach(), exported.vectors[met], rtol=1e-5, atol=1e-6)
+    layer.train()
+    train_some(layer, optimizer, last=V, steps=20)  # now all are met, from where they started
+    assert not layer.unmet.any()
+
+
+@pytest.mark.parametrize("way", ["state_dict", "deepcopy", "to", "resize"])
+def test_which_rows_were_met_is_kept(way):
+    layer = make()
+    met = train_some(layer)
+    expected = layer.unmet.tolist()
+    if way == "state_dict":
+        other = make(seed=3)
+        train_some(other, steps=2)
+        other.load_state_dict(layer.state_dict())
+    elif way == "deepcopy":
+        other = copy.deepcopy(layer)
+    elif way == "to":
+        other = layer.to(torch.float32)
+    else:
+        other, expected = layer.resize(V + 2), [*expected, True, True]
+    assert other.unmet.tolist() == expected
+    assert other.nnz == sum(len(other.explain(row)) for row in met)
+
+
+def test_states_from_before_training_and_of_earlier_versions():
+    fresh, other = make(), make(seed=2)
+    train_some(other)
+    other.load_state_dict(fresh.state_dict())
+    assert other.nnz == V * R
+    train_some(other)
+    assert other.unmet.any()
+    state = fresh.state_dict()
+    state["_extra_state"] = state["_extra_state"][:2]  # as version 0.9 wrote it: nobody knows, all count
+    other.load_state_dict(state)
+    train_some(other)
+    assert not other.unmet.any()
+
+
+def test_rows_that_start_from_something_count():
+    fitted = AnchorEmbedding.from_pretrained(torch.rand(V, D), K, nnz_per_row=R, freeze=False)
+    train_some(fitted)
+    assert not fitted.unmet.any()
+    anchored = make(anchor_ids=torch.arange(V - K, V))
+    train_some(anchored)
+    assert not anchored.unmet[V - K :].any()
+    assert anchored.unmet[9 : V - K].all()
+    whole = make()
+    optimizer = ProxAdam(whole.parameters(), lr=0.01)
+    whole.logits(torch.ones(D, dtype=torch.float64)).square().sum().backward()  # all are in it
+    optimizer.step()
+    assert not whole.unmet.any()

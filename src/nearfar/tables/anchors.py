@@ -60,6 +60,8 @@ from nearfar.tables.slots import (
 )
 from nearfar.tables.starts import column_dtype, nonnegative_rows, random_columns
 
+_NOT_BEGUN, _UNMET = -1, -2  # in the extra state: all rows are as they were drawn; bits of those that are follow
+
 
 class AnchorEmbedding(torch.nn.Module):
     """An embedding table whose rows are sparse mixtures of anchors, E = T A with T >= 0: one line for ``nn.Embedding``.
@@ -191,6 +193,8 @@ class AnchorEmbedding(torch.nn.Module):
         self.slots = Slots(torch.empty(slots, device=device, dtype=dtype), columns, sparse)
         self._n_active = self.n_anchors
         self._zeros_fixed = False
+        self._starts_at_random = True  # and has made no step yet
+        self._unmet: Tensor | None = None  # rows (V,) that have had no gradient since their random start
         self._unpenalized: Tensor | None = None  # sorted numbers u K + a of the entries that cost nothing
         self._start_training_state()
         self.reset_parameters(ids, start)
@@ -282,7 +286,7 @@ class AnchorEmbedding(torch.nn.Module):
             mixed = (hidden @ self.anchors[: self.n_active].T).reshape(-1, self.n_active)
             mixed = pad(mixed, (0, self.n_anchors - self.n_active))
             if torch.compiler.is_compiling() and not self.sparse and not is_exporting():
-                every = anchor_logits(mixed, self.values, self._number)
+                every: Tensor = anchor_logits(mixed, self.values, self._number)
             else:
                 every = self._logits_of_all(mixed)
             return every.reshape(*hidden.shape[:-1], self.num_embeddings)
@@ -322,7 +326,7 @@ class AnchorEmbedding(torch.nn.Module):
         """
         with torch.no_grad():
             table = self.anchors.new_empty(self.num_embeddings, self.embedding_dim)
-            for block, entries, columns in self._blocks(self.n_anchors):
+            for block, entries, columns in self._blocks(self.n_anchors, final=True):
                 table[block] = dense_rows(entries, columns, self.n_anchors) @ self.anchors
             return table.as_subclass(Formed)
 
@@ -347,9 +351,14 @@ class AnchorEmbedding(torch.nn.Module):
             return mixtures[:, : self._n_active], entries, columns.clamp(max=self._n_active - 1)
         return mixtures, entries, columns
 
-    def _read(self, rows: Rows) -> Tensor:
-        """Return entries (n, r) as they are now: after all shrinkage, and 0 where their anchor is switched off."""
+    def _read(self, rows: Rows, final: bool = False) -> Tensor:
+        """Return entries (n, r) as they are now: after all shrinkage, and 0 where their anchor is switched off.
+
+        Rows that no batch has met are 0 but in training.
+        """
         entries, frozen = self._shrunk(rows), self._frozen(rows)
+        if self._unmet is not None and (final or not self.training):
+            entries.masked_fill_(take(self._unmet, rows)[:, None], 0)
         return entries if frozen is None else entries.masked_fill_(frozen, 0)
 
     def _shrunk(self, rows: Rows) -> Tensor:
@@ -357,10 +366,10 @@ class AnchorEmbedding(torch.nn.Module):
         entries, unpenalized = self._shrinkage.read(self.values, rows), self._unpenalized_slots(rows)
         return entries if unpenalized is None else torch.where(unpenalized, take(self.values.detach(), rows), entries)
 
-    def _blocks(self, width: int) -> Iterator[tuple[slice, Tensor, Tensor]]:
+    def _blocks(self, width: int, final: bool = False) -> Iterator[tuple[slice, Tensor, Tensor]]:
         """Yield blocks of rows of T: which they are, entries and columns (n, r)."""
         for block in row_slices(self.num_embeddings, width):
-            yield block, self._read(block), self.columns[block].long()
+            yield block, self._read(block, final), self.columns[block].long()
 
     def _before_call(self) -> None:
         if self.anchors.shape != (self.n_anchors, self.embedding_dim) or len(self.values) != self.num_embeddings:
@@ -489,6 +498,12 @@ class AnchorEmbedding(torch.nn.Module):
             self.settle()  # in the metric of another optimiser
             shrinkage.begin(self.num_embeddings, self.values.device, metric)
         shrinkage.metric = metric
+        if self._starts_at_random:
+            self._starts_at_random = False
+            self._unmet = torch.ones(self.num_embeddings, dtype=torch.bool, device=self.values.device)
+            for rows in (self.anchor_ids, self.padding_idx):
+                if rows is not None:
+                    self._unmet[rows] = False
 
     def _rows_before_step(self, rows: Rows) -> tuple[Tensor, Tensor | None]:
         """Return entries (n, r) and which are not trained; entries from the last call, where nothing has changed."""
@@ -508,6 +523,10 @@ class AnchorEmbedding(torch.nn.Module):
         shrinkage, unpenalized = threshold / metric, self._unpenalized_slots(rows)
         moved.sub_(shrinkage if unpenalized is None else shrinkage * ~unpenalized).clamp_(min=0)
         self._shrinkage.add(threshold, rows)
+        if isinstance(rows, slice):
+            self._unmet = None
+        elif self._unmet is not None:
+            self._unmet.index_fill_(0, rows, False)
         new = moved.to(self.values.dtype)
         if frozen is not None:
             put(self.values, rows, torch.where(frozen, take(self.values, rows), new.masked_fill_(frozen, 0)))
@@ -590,7 +609,7 @@ class AnchorEmbedding(torch.nn.Module):
         self.anchor_ids, self._unpenalized = anchor_ids, None
         with torch.no_grad():
             self._shrinkage = LazyShrinkage()
-            self._zeros_fixed = False
+            self._zeros_fixed, self._starts_at_random, self._unmet = False, True, None
             self.anchors.normal_() if anchors is None else self.anchors.copy_(anchors)
             self.values.normal_(std=1 / math.sqrt(self.nnz_per_row)).abs_()
             drawn_from = max(self.n_active, self.nnz_per_row)
@@ -650,6 +669,7 @@ class AnchorEmbedding(torch.nn.Module):
                 layer.values[block], layer.columns[block] = values, columns.to(layer.columns.dtype)
             if layer.padding_idx is not None:
                 layer.values[layer.padding_idx] = 0
+        layer._starts_at_random = False
         return layer.requires_grad_(not freeze)
 
     @classmethod
@@ -690,6 +710,7 @@ class AnchorEmbedding(torch.nn.Module):
             chosen = torch.zeros(layer.num_embeddings, 1, dtype=torch.bool, device=layer.values.device)
             layer.values.masked_fill_(~chosen.index_fill_(0, ids.to(chosen.device), True), 0)
         layer.values.requires_grad_(False)
+        layer._starts_at_random = False
         return layer
 
     def resize(self, num_embeddings: int) -> AnchorEmbedding:
@@ -737,6 +758,8 @@ class AnchorEmbedding(torch.nn.Module):
             new.values[:n_old], new.columns[:n_old] = self.values[:n_old], self.columns[:n_old]
         if self._unpenalized is not None:
             self._unpenalized = self._unpenalized[self._unpenalized < n * anchors]
+        if not self._starts_at_random:
+            self._unmet = torch.cat([self.unmet[:n_old], self.unmet.new_ones(n - n_old)])
         trained = self.values.requires_grad
         self.slots.values = torch.nn.Parameter(new.values.detach(), requires_grad=trained)
         self.slots.columns = new.columns
@@ -762,9 +785,19 @@ class AnchorEmbedding(torch.nn.Module):
         return self.slots.columns
 
     @property
+    def unmet(self) -> Tensor:
+        """Which objects (V,) have had no gradient since training began from a random start.
+
+        Such a row is as it was drawn. It is not counted, its vector is 0 in ``weight``, in ``export``, and, after
+        ``eval()``, in calls; it is where it started when a batch meets it.
+        """
+        none = torch.zeros(self.num_embeddings, dtype=torch.bool, device=self.values.device)
+        return none if self._unmet is None else self._unmet.clone()
+
+    @property
     def nnz(self) -> int:
-        """Number of positive entries of T, of the active anchors."""
-        return sum(int(torch.count_nonzero(entries)) for _, entries, _ in self._blocks(self.nnz_per_row))
+        """Number of positive entries of T, of the active anchors and of the rows that training has met."""
+        return sum(int(torch.count_nonzero(entries)) for _, entries, _ in self._blocks(self.nnz_per_row, final=True))
 
     @property
     def n_parameters(self) -> int:
@@ -774,7 +807,7 @@ class AnchorEmbedding(torch.nn.Module):
     @property
     def nbytes(self) -> int:
         """Bytes of the layer: anchors, slots, entries without a price, in training the shrinkage of each row."""
-        held = [self.anchors, self.values, self.columns, self._unpenalized, self._shrinkage.applied]
+        held = [self.anchors, self.values, self.columns, self._unpenalized, self._shrinkage.applied, self._unmet]
         return sum(tensor.nbytes for tensor in held if tensor is not None)
 
     def extra_repr(self) -> str:
@@ -818,7 +851,12 @@ class AnchorEmbedding(torch.nn.Module):
         ------
         InputError
             If names are not distinct and as many as there are rows or anchors, the path cannot be written to, or a
-            parameter is not finite or, in T, negative.
+            parameter is not finite.
+
+        Warns
+        -----
+        NearfarWarning
+            No batch has met some of the objects, see :attr:`unmet`; their vectors are 0.
 
         Notes
         -----
@@ -838,9 +876,13 @@ class AnchorEmbedding(torch.nn.Module):
         check_flag(owner, "int8", int8)
         rows = _check_names(owner, "ids", ids, self.num_embeddings)
         names = _check_names(owner, "anchor_names", anchor_names, self.n_anchors).take(np.arange(self.n_active))
-        blocks = ((entries, columns) for _, entries, columns in self._blocks(self.nnz_per_row))
+        blocks = ((entries, columns) for _, entries, columns in self._blocks(self.nnz_per_row, final=True))
         mixtures = _mixtures(owner, self.anchors[: self.n_active], blocks, names, self.nnz_per_row)
         made = AnchoredEmbedding._of(mixtures, rows, parameters)
+        n_unmet = int(self.unmet.sum())
+        if n_unmet:
+            text = f"{owner}: {n_unmet} of {self.num_embeddings} objects were in no batch; their vectors are 0"
+            warnings.warn(text, NearfarWarning, stacklevel=2)
         made = made.to_int8() if int8 else made
         if path is not None:
             made.save(path)
@@ -866,7 +908,7 @@ class AnchorEmbedding(torch.nn.Module):
         """
         row = check_integer("AnchorEmbedding.explain", "id", id, low=0, high=self.num_embeddings - 1)
         at = slice(row, row + 1)
-        weights, columns, _ = _positive_entries("AnchorEmbedding.explain", self._read(at), self.columns[at])
+        weights, columns, _ = _positive_entries("AnchorEmbedding.explain", self._read(at, final=True), self.columns[at])
         return heaviest(weights, columns, Ids(self.n_anchors), self.nnz_per_row)
 
     def anchor_objects(self, anchor: int, topn: int = 10) -> list[tuple[int, float]]:
@@ -914,9 +956,16 @@ class AnchorEmbedding(torch.nn.Module):
         return found
 
     def get_extra_state(self) -> Tensor:
-        """Return what a ``state_dict`` keeps besides parameters and buffers: switches, entries without a price."""
-        switches = torch.tensor([self._n_active, self._zeros_fixed])
-        return switches if self._unpenalized is None else torch.cat([switches, self._unpenalized.cpu()])
+        """Return what a ``state_dict`` keeps besides: switches, rows not met, entries without a price."""
+        parts = [torch.tensor([self._n_active, self._zeros_fixed])]
+        if self._starts_at_random:
+            parts.append(torch.tensor([_NOT_BEGUN]))
+        elif self._unmet is not None and bool(self._unmet.any()):
+            bits = pad(self._unmet.cpu(), (0, -self.num_embeddings % 64)).numpy()
+            parts += [torch.tensor([_UNMET]), torch.from_numpy(np.packbits(bits).view(np.int64))]
+        if self._unpenalized is not None:
+            parts.append(self._unpenalized.cpu())
+        return torch.cat(parts)
 
     def set_extra_state(self, state: Tensor) -> None:
         """Take them from a ``state_dict``.
@@ -929,7 +978,14 @@ class AnchorEmbedding(torch.nn.Module):
         n_active, zeros_fixed = state[:2].tolist()
         self._n_active = check_integer("AnchorEmbedding.load_state_dict", "n_active", n_active, 1, self.n_anchors)
         self._zeros_fixed = bool(zeros_fixed)
-        self._unpenalized = state[2:].to(self.values.device) if len(state) > 2 else None
+        mark, rest = (int(state[2]) if len(state) > 2 else 0), state[2:]
+        self._starts_at_random, self._unmet = mark == _NOT_BEGUN, None
+        if mark == _UNMET:
+            bits = np.unpackbits(state[3:].cpu().numpy().view(np.uint8), count=self.num_embeddings)
+            self._unmet = torch.from_numpy(bits).to(self.values.device, torch.bool)
+            rest = rest[-(-self.num_embeddings // 64) :]
+        rest = rest[1:] if mark < 0 else rest
+        self._unpenalized = rest.to(self.values.device) if len(rest) else None
 
     def _load_from_state_dict(self, state: Any, prefix: str, *args: Any) -> None:
         anchors, values, columns = (state.get(prefix + name) for name in ("anchors", "slots.values", "slots.columns"))
@@ -958,7 +1014,9 @@ class AnchorEmbedding(torch.nn.Module):
     def _apply(self, fn: Any, recurse: bool = True) -> Any:
         self.settle()
         moved = super()._apply(fn, recurse)  # type: ignore[no-untyped-call]
-        self._unpenalized = None if self._unpenalized is None else self._unpenalized.to(self.values.device)
+        for name in ("_unpenalized", "_unmet"):
+            kept = getattr(self, name)
+            setattr(self, name, None if kept is None else kept.to(self.values.device))
         self._start_training_state()  # the next step starts shrinkage in the type and on the device that are new
         return moved
 

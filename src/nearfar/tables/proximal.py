@@ -369,8 +369,9 @@ class ProxAdam(AdaptiveOptimizer):
     Rows of T that no batch touches: their moments stay as they are, as in ``SparseAdam``, and with them their metric.
     In this metric they shrink at every step; the shrinkage is applied, exactly, when they are next read. (Dense Adam
     would go on moving them by old gradients.) An entry that never had a gradient has no metric and does not shrink:
-    rows that no batch meets keep the values that they started with, and count in ``nnz``. The threshold leaves out
-    Adam's correction of m, which belongs to the gradient and not to the metric.
+    rows that no batch meets keep the values that they were drawn with. They do not count in ``nnz``, and their vectors
+    are 0 in an export. The threshold leaves out Adam's correction of m, which belongs to the gradient and not to the
+    metric.
 
     References
     ----------
