@@ -36,6 +36,7 @@ PUBLIC = [
     "WSSNE",
     "Word2DM",
     "__version__",
+    "align",
     "callbacks",
     "classical_mds",
     "compose",

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from nearfar.edrep.estimator import EDRep
     from nearfar.embedding.density import DensityEmbedding
     from nearfar.embedding.vectors import AnchoredEmbedding, Embedding
+    from nearfar.evaluate.alignment import align
     from nearfar.far.softmax import log_normalizers
     from nearfar.maps.mds.estimator import MDS, classical_mds
     from nearfar.maps.neighbor import (
@@ -80,6 +81,7 @@ _HOMES = {
     "UMAP": "nearfar.maps.neighbor",
     "WSSNE": "nearfar.maps.neighbor",
     "Word2DM": "nearfar.words.word2dm",
+    "align": "nearfar.evaluate.alignment",
     "callbacks": "nearfar.callbacks",
     "classical_mds": "nearfar.maps.mds.estimator",
     "compose": "nearfar.composition",
@@ -125,6 +127,7 @@ __all__ = [  # noqa: RUF022 - in the order of sorted()
     "WSSNE",
     "Word2DM",
     "__version__",
+    "align",
     "callbacks",
     "classical_mds",
     "compose",

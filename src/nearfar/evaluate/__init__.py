@@ -9,6 +9,7 @@ kind of objects.
 
 from __future__ import annotations
 
+from nearfar.evaluate.alignment import Alignment
 from nearfar.evaluate.anchors import AnchorPurity, anchor_purity
 from nearfar.evaluate.communities import CommunityScores, communities, giant_component
 from nearfar.evaluate.neighborhoods import Neighborhoods, neighborhoods
@@ -17,6 +18,7 @@ from nearfar.evaluate.senses import SenseInduction, plant_pseudowords, sense_ind
 from nearfar.evaluate.words import WordAnalogies, WordSimilarity, word_analogies, word_similarity
 
 __all__ = [
+    "Alignment",
     "AnchorPurity",
     "CommunityScores",
     "Neighborhoods",

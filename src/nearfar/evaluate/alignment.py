@@ -1,0 +1,236 @@
+"""Orthogonal Procrustes: one embedding is turned onto another of the same objects.
+
+Vectors that are learned anew are the same up to a rotation: scalar products and cosines do not see it. For the rows
+``x_i`` of the shared ids in a and ``y_i`` in b::
+
+    R = argmin over orthogonal R of sum_i |x_i - y_i R|²  =  U Vᵀ,    where  sum_i y_iᵀ x_i = U S Vᵀ
+
+"""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from nearfar._core.checks import check_choice, check_flag, check_integer
+from nearfar.errors import InputError, NearfarWarning
+from nearfar.evaluate.words import check_embedding
+
+if TYPE_CHECKING:
+    from nearfar._core.ids import Ids
+    from nearfar.embedding.vectors import Embedding
+
+Doubles = NDArray[np.float64]
+
+_OWNER = "align"
+_FEW = 4  # shared ids for each component: below, a rotation also fits vectors that have nothing in common
+
+
+@dataclass(frozen=True, eq=False)
+class Alignment:
+    """An embedding b that was turned onto another, a, and what remains between the two.
+
+    Parameters
+    ----------
+    embedding : Embedding
+        b, turned: all its ids, and both its sides.
+    ids : Ids
+        The shared ids, in the order of a.
+    distances : ndarray, shape (n_shared,), float64
+        Euclidean distance between the two vectors of each shared id, after the turn.
+    cosines : ndarray, shape (n_shared,), float64
+        Cosine of the angle between them; 1 where both are zero, 0 where one is.
+    disparity : float, >= 0
+        ``sum_i |x_i - y_i'|² / sum_i |x_i|²`` over the shared ids: 0 for the same vectors. With ``center`` the mean of
+        x is taken off in the denominator.
+    rotation : ndarray, shape (d, d), float64
+        R, orthogonal; it may reflect.
+    scale : float
+        Factor s, 1 without ``scale``.
+    shift : ndarray, shape (d,), float64
+        t, 0 without ``center``. A vector y of b becomes ``s y R + t``.
+    """
+
+    embedding: Embedding
+    ids: Ids = field(repr=False)
+    distances: Doubles = field(repr=False)
+    cosines: Doubles = field(repr=False)
+    disparity: float
+    rotation: Doubles = field(repr=False)
+    scale: float
+    shift: Doubles = field(repr=False)
+
+    def most_moved(self, topn: int = 10, by: str = "cosine") -> list[tuple[Any, float]]:
+        """Return the shared ids whose vectors differ most after the turn.
+
+        Parameters
+        ----------
+        topn : int, >= 1
+            How many at most.
+        by : {"cosine", "distance"}
+            1 less the cosine (the semantic displacement of Hamilton, Leskovec & Jurafsky 2016), or the Euclidean
+            distance, which suits maps.
+
+        Returns
+        -------
+        list of (id, float)
+            Largest first; ties in the order of a.
+        """
+        owner = "Alignment.most_moved"
+        topn = check_integer(owner, "topn", topn, low=1)
+        moved = (
+            1 - self.cosines if check_choice(owner, "by", by, ("cosine", "distance")) == "cosine" else self.distances
+        )
+        order = np.argsort(-moved, kind="stable")[:topn]
+        return [(self.ids[row], float(moved[row])) for row in order.tolist()]
+
+
+def align(a: Embedding, b: Embedding, *, center: bool = False, scale: bool = False) -> Alignment:
+    """Turn the embedding b onto a by the rotation that brings the vectors of their shared ids nearest to each other.
+
+    The rotation is found from the ids that both have, whatever their order, and applied to all vectors of b, those of
+    its other side too. The first side decides. Neighbours, cosines and scalar products within b stay what they are.
+
+    Parameters
+    ----------
+    a : Embedding
+        Stays as it is.
+    b : Embedding
+        Is turned; it is not changed. It needs as many components as a. Mixtures of anchors and density matrices are
+        taken as their vectors, and become plain ones.
+    center : bool, default=False
+        Whether b may be shifted, too, such that the means of the shared ids agree: for maps, in which only distances
+        count.
+    scale : bool, default=False
+        Whether b may be stretched by one factor, too: for maps, which have no unit.
+
+    Returns
+    -------
+    Alignment
+        In O(n d² + d³) time.
+
+    Raises
+    ------
+    InputError
+        If the numbers of components differ, there are fewer shared ids than components (such a rotation is not
+        determined: it fits everything), or the shared vectors of a or b are all zero, or with ``center`` all the same;
+        if ``center`` or ``scale`` is asked of a two-sided embedding, whose scores they would change.
+
+    Warns
+    -----
+    NearfarWarning
+        If there are fewer than four shared ids for each component, or they span fewer dimensions than there are.
+
+    References
+    ----------
+    Schönemann (1966), A generalized solution of the orthogonal Procrustes problem.
+
+    Hamilton, Leskovec & Jurafsky (2016), Diachronic word embeddings reveal statistical laws of semantic change, section
+    2.3. They scale all vectors to length 1 first; here long vectors count more.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import nearfar as nf
+    >>> a = nf.Embedding(np.random.default_rng(0).normal(size=(50, 3)), [f"id{i}" for i in range(50)])
+    >>> b = nf.Embedding(a.vectors[::-1] @ [[0, 1, 0], [0, 0, 1], [1, 0, 0]], a.ids[::-1])
+    >>> found = nf.align(a, b)
+    >>> found.disparity < 1e-12, bool(np.allclose(found.embedding["id7"], a["id7"]))
+    (True, True)
+    """
+    from nearfar.embedding.vectors import Embedding
+
+    check_embedding(_OWNER, a, "a")
+    check_embedding(_OWNER, b, "b")
+    check_flag(_OWNER, "center", center)
+    check_flag(_OWNER, "scale", scale)
+    rows = _shared_rows(a, b)
+    for name, asked in (("center", center), ("scale", scale)):
+        if asked and b.context_ids is not None:
+            hint = "It would change the scores between the sides. Take emb.side('vectors') of both."
+            raise InputError(_OWNER, name, "False for a two-sided embedding", "True", hint)
+
+    X, Y = (np.asarray(emb.vectors[at], dtype=np.float64) for emb, at in zip((a, b), rows, strict=True))
+    x_mean, y_mean = (side.mean(axis=0) if center else np.zeros(a.n_components) for side in (X, Y))
+    X, Y = X - x_mean, Y - y_mean
+    units = []
+    for name, side in (("a", X), ("b", Y)):
+        units.append(float(np.abs(side).max()))
+        if units[-1] == 0:
+            raise InputError(_OWNER, name, "of shared vectors that are not all the same", f"{len(side)} equal ones")
+    x_unit, y_unit = units  # products then neither overflow nor vanish
+    X, Y = X / x_unit, Y / y_unit
+    U, sizes, Vt = np.linalg.svd(Y.T @ X)
+    _warn_if_loose(len(X), sizes)
+    R = U @ Vt
+    factor = float(sizes.sum() / (Y * Y).sum()) * (x_unit / y_unit) if scale else 1.0
+    shift = x_mean - factor * (y_mean @ R)
+
+    left = X - (factor * y_unit / x_unit) * (Y @ R)
+    made = dict(b.parameters) | {"aligned": {"n_shared": len(X), "center": bool(center), "scale": bool(scale)}}
+    context = b.context_vectors
+    turned = Embedding(
+        _moved(b.vectors, R, factor, shift),
+        b.ids,
+        context_vectors=None if context is None else _moved(context, R, factor, shift),
+        context_ids=b.context_ids,
+        parameters=made,
+    )
+    shared = a.ids.take(rows[0])
+    return Alignment(
+        embedding=turned,
+        ids=shared,
+        distances=np.linalg.norm(left, axis=1) * x_unit,
+        cosines=_cosines(a.vectors[rows[0]], turned.vectors[rows[1]]),
+        disparity=float((left * left).sum() / (X * X).sum()),
+        rotation=R,
+        scale=factor,
+        shift=shift,
+    )
+
+
+def _shared_rows(a: Embedding, b: Embedding) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Return the rows of the shared ids in a and in b; refuse where they do not determine a rotation."""
+    d = a.n_components
+    if b.n_components != d:
+        hint = "evaluate.stability compares their neighbours, which needs no common space."
+        raise InputError(_OWNER, "b", f"of {d} components, as a", f"{b.n_components}", hint)
+    there = b.ids.rows(a.ids)
+    rows = np.flatnonzero(there >= 0)
+    if len(rows) < d:
+        hint = f"Ids of a are {a.ids[:3]}, of b {b.ids[:3]}; text and numbers are different ids."
+        got = f"{len(rows)}"
+        raise InputError(
+            _OWNER, "a and b", f"such that they share at least {d} ids, its number of components", got, hint
+        )
+    return rows, there[rows]
+
+
+def _warn_if_loose(n: int, sizes: Doubles) -> None:
+    d = len(sizes)
+    rank = int((sizes > sizes[0] * 1e-7).sum())
+    if rank < d:
+        text = f"the shared vectors span {rank} of {d} dimensions; how other ids are turned in the rest is arbitrary"
+    elif n < _FEW * d:
+        text = f"{n} shared ids are few for {d} components; the rotation also fits what they do not have in common"
+    else:
+        return
+    warnings.warn(f"{_OWNER}: {text}", NearfarWarning, stacklevel=3)
+
+
+def _moved(vectors: NDArray[Any], R: Doubles, factor: float, shift: Doubles) -> NDArray[Any]:
+    moved: NDArray[Any] = (factor * (vectors @ R) + shift).astype(vectors.dtype)
+    return moved
+
+
+def _cosines(X: NDArray[Any], Y: NDArray[Any]) -> Doubles:
+    from nearfar.embedding.search import unit_rows
+
+    X, Y = unit_rows(X), unit_rows(Y)
+    cosines: Doubles = np.clip(np.einsum("ij,ij->i", X, Y), -1.0, 1.0)
+    cosines[~X.any(axis=1) & ~Y.any(axis=1)] = 1.0
+    return cosines
