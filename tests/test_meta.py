@@ -49,6 +49,7 @@ SOURCELESS = {
     "nearfar.evaluate.Neighborhoods": "a record",
     "nearfar.evaluate.PhraseSimilarity": "a record",
     "nearfar.evaluate.SenseInduction": "a record",
+    "nearfar.evaluate.Stability": "a record",
     "nearfar.evaluate.WordAnalogies": "a record",
     "nearfar.evaluate.WordSimilarity": "a record",
     "nearfar.evaluate.giant_component": "a definition",

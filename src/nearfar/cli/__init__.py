@@ -1,4 +1,4 @@
-"""The command line: ``nearfar embed``, ``map``, ``words``, ``similar``, ``convert``, ``compress`` and ``info``.
+"""The command line, ``nearfar``: one command for each thing that is done with relations, texts and vectors.
 
 Results go to standard output, everything else to standard error. An error that the user can correct is told in one
 line, with exit code 2; an interrupt exits with 130. Only click is imported at once, so that ``nearfar --help`` answers
@@ -17,6 +17,7 @@ import click
 
 from nearfar._version import __version__
 from nearfar.cli.embed import embed
+from nearfar.cli.judge import compare
 from nearfar.cli.maps import map_
 from nearfar.cli.shared import fail, show_warning
 from nearfar.cli.vectors import compress, convert, info, similar
@@ -107,7 +108,7 @@ def _cli(context: click.Context) -> None:
         click.echo(context.get_help())
 
 
-for _command in (embed, map_, similar, convert, info, compress, words):
+for _command in (embed, map_, similar, compare, convert, info, compress, words):
     _cli.add_command(_command)
 
 

@@ -4,7 +4,7 @@
 clusters of the vectors with known groups; ``giant_component`` says which nodes hang together; ``word_similarity``,
 ``word_analogies`` and ``phrases`` compare words and what is composed of them with what people say; ``sense_induction``
 looks for senses where ``plant_pseudowords`` has planted them; ``anchor_purity`` says whether an anchor stands for one
-kind of objects.
+kind of objects. ``stability`` says how far runs of a method agree.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from nearfar.evaluate.communities import CommunityScores, communities, giant_com
 from nearfar.evaluate.neighborhoods import Neighborhoods, neighborhoods
 from nearfar.evaluate.phrases import PhraseSimilarity, phrases
 from nearfar.evaluate.senses import SenseInduction, plant_pseudowords, sense_induction
+from nearfar.evaluate.stability import Stability, stability
 from nearfar.evaluate.words import WordAnalogies, WordSimilarity, word_analogies, word_similarity
 
 __all__ = [
@@ -24,6 +25,7 @@ __all__ = [
     "Neighborhoods",
     "PhraseSimilarity",
     "SenseInduction",
+    "Stability",
     "WordAnalogies",
     "WordSimilarity",
     "anchor_purity",
@@ -33,6 +35,7 @@ __all__ = [
     "phrases",
     "plant_pseudowords",
     "sense_induction",
+    "stability",
     "word_analogies",
     "word_similarity",
 ]

@@ -1,0 +1,121 @@
+"""``nearfar compare``: how far two files of vectors agree, and what moved."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from nearfar.cli.shared import json_answer, print_json, print_table, show_warning, shown
+
+if TYPE_CHECKING:
+    from nearfar.embedding.vectors import Embedding
+    from nearfar.evaluate.alignment import Alignment
+
+# ruff: noqa: D301 - as in cli/__init__.py
+
+
+@click.command(short_help="Compare two files of vectors of the same ids.")
+@click.argument("a", metavar="A")
+@click.argument("b", metavar="B")
+@click.option("-o", "--output", metavar="OUT", help="Write B, turned onto A, to this file.")
+@click.option("--k", default=10, show_default=True, help="Number of nearest neighbours to compare.")
+@click.option("--metric", type=click.Choice(["cosine", "euclidean"]), default="cosine", show_default=True,
+              help="What is near, and what has moved; euclidean for maps.")  # fmt: skip
+@click.option("--center", is_flag=True, help="B may be shifted, too: for maps.")
+@click.option("--scale", is_flag=True, help="B may be stretched by one factor, too: for maps.")
+@click.option("--topn", default=10, show_default=True, help="How many ids that moved to show.")
+@click.option("--random-state", type=int, metavar="SEED", help="Same seed, same sample of more than 5,000 ids.")
+@click.option("--n-jobs", type=int, metavar="N", help="Threads. [default: all processors]")
+@json_answer
+def compare(
+    a: str,
+    b: str,
+    output: str | None,
+    k: int,
+    metric: str,
+    center: bool,
+    scale: bool,
+    topn: int,
+    random_state: int | None,
+    n_jobs: int | None,
+    as_json: bool,
+) -> None:
+    """Compare the vectors of the ids that A and B share: which moved most, and how many neighbours they keep.
+
+    B is turned onto A first: vectors of two runs differ by a rotation that means nothing. Where that cannot be done
+    (other dimensions, few shared ids) neighbours alone are compared.
+
+    \b
+    Examples:
+      nearfar compare monday.safetensors tuesday.safetensors
+      nearfar compare words1900.vec words2000.vec --topn 20 --json
+      nearfar compare map1.tsv map2.tsv --metric euclidean --center --scale
+      nearfar compare a.safetensors b.safetensors -o b-onto-a.safetensors
+    """
+    from nearfar._core.checks import check_integer
+    from nearfar.embedding.files.registry import check_output
+    from nearfar.embedding.vectors import Embedding
+    from nearfar.evaluate.stability import stability
+
+    check_integer("nearfar compare", "topn", topn, low=1)
+    if output is not None:
+        check_output("nearfar compare", output)
+    left, right = Embedding.load(a), Embedding.load(b)
+    n_shared = int((right.ids.rows(left.ids) >= 0).sum())
+    found = stability([left, right], k, metric=metric, random_state=random_state, n_jobs=n_jobs)
+    turned = _aligned(left, right, required=output is not None, center=center, scale=scale)
+    if output is not None and turned is not None:
+        turned.embedding.save(output)
+    overlaps = dict(zip(found.ids, found.per_id.tolist(), strict=True))
+    moved: list[dict[str, Any]] = []
+    if turned is None:
+        for key, overlap in found.least_stable(topn):
+            moved.append({"id": key, "cosine": None, "distance": None, "shared_neighbors": overlap})
+    else:
+        for key, _ in turned.most_moved(topn, by="distance" if metric == "euclidean" else "cosine"):
+            row = turned.ids.get(key)
+            facts = {"cosine": float(turned.cosines[row]), "distance": float(turned.distances[row])}
+            moved.append({"id": key, **facts, "shared_neighbors": overlaps.get(key)})
+    if as_json:
+        facts_of = ("overlap", "interval", "chance", "k", "n_zero")
+        stable = {name: getattr(found, name) for name in facts_of}
+        print_json(
+            {
+                "a": a,
+                "b": b,
+                "output": output,
+                "n_shared": n_shared,
+                "only_in_a": len(left) - n_shared,
+                "only_in_b": len(right) - n_shared,
+                "stability": stable,
+                "disparity": None if turned is None else turned.disparity,
+                "most_moved": moved,
+            }
+        )
+        return
+    low, high = found.interval
+    click.echo(
+        f"{n_shared} shared ids ({len(left) - n_shared} only in A, {len(right) - n_shared} only in B); of {found.k}"
+        f" neighbours shared {found.overlap:.3f} ({low:.3f} to {high:.3f}; by chance {found.chance:.3f})"
+        + ("" if turned is None else f"; disparity after the turn {turned.disparity:.4f}"),
+        err=True,
+    )
+    print_table(
+        ("id", "cosine", "distance", "shared neighbours"),
+        [(shown(row.pop("id")), *("" if value is None else f"{value:.4f}" for value in row.values())) for row in moved],
+    )
+
+
+def _aligned(a: Embedding, b: Embedding, *, required: bool, center: bool, scale: bool) -> Alignment | None:
+    """Return b turned onto a; where that cannot be done say why, and return None if it is not required."""
+    from nearfar.errors import InputError
+    from nearfar.evaluate.alignment import align
+
+    try:
+        return align(a, b, center=center, scale=scale)
+    except InputError as error:
+        if required or error.argument in ("center", "scale"):
+            raise
+        show_warning(f"only neighbours are compared: {error}")
+        return None

@@ -1,0 +1,239 @@
+"""Stability: how many of its nearest neighbours an id keeps from one run of a method to the next.
+
+For the k nearest neighbours ``N_a(i)`` and ``N_b(i)`` of i among the shared ids, in the embeddings a and b::
+
+    overlap(a, b) = mean over i of |N_a(i) ∩ N_b(i)| / k
+
+It does not change when an embedding is turned, and is k / (n - 1) for unrelated ones.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from nearfar._core.checks import check_choice, check_integer, check_n_jobs, check_random_state
+from nearfar.errors import InputError
+from nearfar.evaluate.words import check_embedding
+
+if TYPE_CHECKING:
+    from nearfar._core.ids import Ids
+    from nearfar.embedding.vectors import Embedding
+
+Doubles = NDArray[np.float64]
+
+_OWNER = "evaluate.stability"
+_ALL_IDS, _SOME_IDS = 5000, 1000  # up to so many shared ids all are judged, of more a sample
+
+
+@dataclass(frozen=True, eq=False)
+class Stability:
+    """How far embeddings of the same ids agree on nearest neighbours.
+
+    Parameters
+    ----------
+    overlap : float, in [0, 1]
+        Mean share of the k nearest neighbours of an id that two embeddings have in common.
+    interval : tuple of float
+        Its 95 % interval for other ids like these, and, with three embeddings or more, for other runs like these.
+    chance : float
+        The overlap of unrelated embeddings, ``k / (n_shared - n_zero - 1)``.
+    k : int
+        Number of neighbours.
+    n_shared : int
+        Number of ids that all embeddings have.
+    n_zero : int
+        How many of them were left out because their vector is 0 in one of the embeddings: nothing is near them.
+    pairs : ndarray, shape (s, s), float64
+        Overlap of each two of the s embeddings.
+    ids : Ids
+        The ids that were judged, in the order of the first embedding.
+    per_id : ndarray, shape (len(ids),), float64
+        Overlap of each of them, mean over all pairs of embeddings.
+    """
+
+    overlap: float
+    interval: tuple[float, float]
+    chance: float
+    k: int
+    n_shared: int
+    n_zero: int
+    pairs: Doubles = field(repr=False)
+    ids: Ids = field(repr=False)
+    per_id: Doubles = field(repr=False)
+
+    def least_stable(self, topn: int = 10) -> list[tuple[Any, float]]:
+        """Return the ids whose neighbours differ most.
+
+        Parameters
+        ----------
+        topn : int, >= 1
+            How many at most.
+
+        Returns
+        -------
+        list of (id, overlap)
+            Smallest first; ties in the order of the first embedding.
+        """
+        topn = check_integer("Stability.least_stable", "topn", topn, low=1)
+        order = np.argsort(self.per_id, kind="stable")[:topn]
+        return [(self.ids[row], float(self.per_id[row])) for row in order.tolist()]
+
+
+def stability(
+    embeddings: Sequence[Embedding],
+    k: int = 10,
+    *,
+    metric: str = "cosine",
+    n_sample: int | None = None,
+    random_state: int | np.random.Generator | np.random.RandomState | None = None,
+    n_jobs: int | None = None,
+) -> Stability:
+    """Compare the nearest neighbours that embeddings of the same ids give, such as those of different seeds.
+
+    Parameters
+    ----------
+    embeddings : list of two or more Embedding
+        Of any length and number of components; neighbours are sought among the ids that all have. Of two-sided ones
+        the first side counts.
+    k : int, default=10
+        Number of neighbours, at most the number of shared ids less 1.
+    metric : {"cosine", "euclidean"}
+        What is near; Euclidean suits maps. With "cosine", ids whose vector is 0 in one of the embeddings are left out.
+    n_sample : int, >= 2, optional
+        Judge so many of the shared ids, drawn at random; their neighbours are still sought among all. By default all
+        where there are at most 5,000, else 1,000.
+    random_state : int, Generator, RandomState or None
+        For the draw.
+    n_jobs : int or None
+        Number of threads; None means all processors. The result does not depend on it.
+
+    Returns
+    -------
+    Stability
+        In O(s n_sample n d) time for s embeddings.
+
+    Raises
+    ------
+    InputError
+        If there are fewer than two embeddings or three shared ids, or an argument is out of range.
+
+    Notes
+    -----
+    The interval is the mean ± half its width, cut to [0, 1]. Half its width is the root of two squares: 1.96 standard
+    errors over the ids, and, with s >= 3 embeddings, the quantile of Student's t with s - 1 degrees of freedom times
+    the standard error by the jackknife over the embeddings (pairs that share an embedding are not independent). Two
+    embeddings say nothing of how much a third would differ: then only the first counts.
+
+    References
+    ----------
+    Wendlandt, Kummerfeld & Mihalcea (2018), Factors influencing the surprising instability of word embeddings (overlap
+    of the ten nearest neighbours between runs).
+
+    Examples
+    --------
+    >>> import nearfar as nf
+    >>> walk = nf.datasets.dcsbm(300, 3, 12.0, alpha=5.0, random_state=1).relation.random_walk(3)
+    >>> seeds = [nf.EDRep(n_components=8, random_state=seed).fit(walk).vectors_ for seed in range(3)]
+    >>> found = nf.evaluate.stability(seeds, k=10)
+    >>> found.overlap > 3 * found.chance
+    True
+    """
+    if not isinstance(embeddings, (list, tuple)) or len(embeddings) < 2:
+        got = f"{len(embeddings)}" if isinstance(embeddings, (list, tuple)) else type(embeddings).__name__
+        raise InputError(_OWNER, "embeddings", "a list of at least two embeddings", got)
+    for number, embedding in enumerate(embeddings):
+        check_embedding(_OWNER, embedding, f"embeddings[{number}]")
+    check_choice(_OWNER, "metric", metric, ("cosine", "euclidean"))
+    workers = check_n_jobs(_OWNER, n_jobs)
+    rng = check_random_state(_OWNER, random_state)
+    ids, rows, n_zero = _shared(embeddings, metric)
+    n = len(ids)
+    k = check_integer(_OWNER, "k", k, low=1, high=n - 1)
+    if n_sample is None:
+        n_sample = n if n <= _ALL_IDS else _SOME_IDS
+    m = check_integer(_OWNER, "n_sample", n_sample, low=2, high=n)
+    judged = np.arange(n) if m == n else np.sort(rng.choice(n, m, replace=False))
+
+    neighbors = [
+        _neighbors(np.asarray(emb.vectors[at]), judged, k, metric, workers)
+        for emb, at in zip(embeddings, rows, strict=True)
+    ]
+    s = len(neighbors)
+    pairs, per_id = np.eye(s), np.zeros(m)
+    for a in range(s):
+        for b in range(a):
+            shared = _shared_neighbors(neighbors[a], neighbors[b])
+            pairs[a, b] = pairs[b, a] = shared.mean()
+            per_id += shared
+    per_id /= s * (s - 1) / 2
+    overlap = float(per_id.mean())
+    return Stability(
+        overlap=overlap,
+        interval=_interval(overlap, per_id, pairs),
+        chance=k / (n - 1),
+        k=k,
+        n_shared=n + n_zero,
+        n_zero=n_zero,
+        pairs=pairs,
+        ids=ids.take(judged),
+        per_id=per_id,
+    )
+
+
+def _shared(embeddings: Sequence[Embedding], metric: str) -> tuple[Ids, list[NDArray[np.int64]], int]:
+    """Return the ids that all embeddings have, their rows in each, and how many were left out for a vector of 0."""
+    first = embeddings[0].ids
+    rows = np.stack([embedding.ids.rows(first) for embedding in embeddings])
+    rows = rows[:, (rows >= 0).all(axis=0)]
+    if rows.shape[1] < 3:
+        some = "; ".join(str(embedding.ids[:3]) for embedding in embeddings[:2])
+        hint = f"Text and numbers are different ids; there are {some}."
+        raise InputError(_OWNER, "embeddings", "such that all share at least three ids", f"{rows.shape[1]}", hint)
+    n_zero = 0
+    if metric == "cosine":
+        known = np.all([emb.vectors[at].any(axis=1) for emb, at in zip(embeddings, rows, strict=True)], axis=0)
+        if known.sum() < 3:
+            got = f"all zero but {int(known.sum())}"
+            raise InputError(_OWNER, "embeddings", "such that at least three shared vectors are not 0", got)
+        n_zero = int((~known).sum())
+        rows = rows[:, known]
+    return first.take(rows[0]), list(rows), n_zero
+
+
+def _neighbors(X: NDArray[Any], judged: NDArray[np.int64], k: int, metric: str, n_jobs: int) -> NDArray[np.int64]:
+    """Return the k nearest rows of each judged row, shape (m, k)."""
+    from nearfar.embedding.search import nearest_rows, row_norms, unit_rows
+
+    if metric == "cosine":
+        return nearest_rows(unit_rows(X[judged]), X, k, norms=row_norms(X), skip=judged, n_jobs=n_jobs)[0]
+    # Of |x - y|² only x . y - |y|² / 2 depends on y: the largest such product is the smallest distance.
+    X = X.astype(np.float64) - X.mean(axis=0, dtype=np.float64)
+    X /= max(float(np.abs(X).max()), np.finfo(np.float64).tiny)
+    Y = np.c_[X, -0.5 * np.einsum("ij,ij->i", X, X)]
+    Q = np.c_[X[judged], np.ones(len(judged))]
+    return nearest_rows(Q, Y, k, skip=judged, n_jobs=n_jobs)[0]
+
+
+def _shared_neighbors(left: NDArray[np.int64], right: NDArray[np.int64]) -> Doubles:
+    """Return for each row the share of the neighbours that both have."""
+    both = np.sort(np.concatenate([left, right], axis=1), axis=1)
+    share: Doubles = (both[:, 1:] == both[:, :-1]).sum(axis=1) / left.shape[1]
+    return share
+
+
+def _interval(overlap: float, per_id: Doubles, pairs: Doubles) -> tuple[float, float]:
+    from scipy.stats import norm, t
+
+    s = len(pairs)
+    half = norm.ppf(0.975) * per_id.std(ddof=1) / len(per_id) ** 0.5
+    if s > 2:
+        sums = pairs.sum(axis=1) - 1
+        left_out = (sums.sum() - 2 * sums) / ((s - 1) * (s - 2))  # mean over the pairs without each embedding
+        error = ((s - 1) / s * ((left_out - left_out.mean()) ** 2).sum()) ** 0.5
+        half = (half**2 + (t.ppf(0.975, s - 1) * error) ** 2) ** 0.5
+    return max(0.0, float(overlap - half)), min(1.0, float(overlap + half))

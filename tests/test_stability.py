@@ -1,0 +1,211 @@
+"""Overlap of neighbours between runs: against plain loops, intervals, ids in any order, isolates, bad input."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+from scipy.spatial.distance import cdist
+
+import nearfar as nf
+from nearfar.cli import main
+from nearfar.errors import InputError
+from nearfar.evaluate import stability
+
+
+def runs(rng: np.random.Generator, n_runs: int = 3, noise: float = 0.3, n: int = 60) -> list[nf.Embedding]:
+    """Noisy turned copies of the same vectors, rows in different orders, each with an id of its own."""
+    X = rng.normal(size=(n, 4)) * [3, 2, 1, 1]
+    made = []
+    for run in range(n_runs):
+        R = np.linalg.qr(rng.normal(size=(4, 4)))[0]
+        order = rng.permutation(n)
+        Y = np.vstack([((X + noise * rng.normal(size=X.shape)) @ R)[order], rng.normal(size=4)])
+        made.append(nf.Embedding(Y, [f"n{i}" for i in order] + [f"only {run}"]))
+    return made
+
+
+def by_loops(embeddings, ids, k, metric):
+    """Overlaps of each pair of embeddings for each id, by full sorts of all distances."""
+    sets = []
+    for emb in embeddings:
+        X = emb[ids]
+        D = cdist(X, X, metric)
+        np.fill_diagonal(D, np.inf)
+        sets.append([set(row[:k]) for row in np.argsort(D, axis=1)])
+    pairs = [(a, b) for a in range(len(sets)) for b in range(a)]
+    return np.array([[len(sets[a][i] & sets[b][i]) / k for i in range(len(ids))] for a, b in pairs])
+
+
+@pytest.mark.parametrize("metric", ["cosine", "euclidean"])
+def test_overlaps_are_those_of_plain_loops(rng, metric):
+    embeddings = runs(rng)
+    embeddings = [nf.Embedding(emb.vectors + 100 * (metric == "euclidean"), emb.ids) for emb in embeddings]
+    found = stability(embeddings, k=6, metric=metric)
+    ids = found.ids.to_list()
+    assert sorted(ids) == sorted(f"n{i}" for i in range(60))
+    expected = by_loops(embeddings, ids, 6, metric)
+    np.testing.assert_allclose(found.per_id, expected.mean(axis=0))
+    assert found.overlap == pytest.approx(expected.mean())
+    assert found.pairs[1, 0] == found.pairs[0, 1] == pytest.approx(expected[0].mean())
+    np.testing.assert_array_equal(np.diag(found.pairs), 1)
+    assert found.chance == 6 / 59
+    assert found.interval[0] < found.overlap < found.interval[1]
+
+
+def test_turned_copies_are_stable_and_unrelated_vectors_at_chance(rng):
+    same = stability(runs(rng, noise=0.0), k=5)
+    assert (same.overlap, same.interval) == (1.0, (1.0, 1.0))
+    unrelated = stability([nf.Embedding(rng.normal(size=(300, 8))) for _ in range(4)], k=10)
+    assert unrelated.interval[0] <= unrelated.chance <= unrelated.interval[1]
+
+
+def test_the_interval_covers_the_overlap_of_many_seeds():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(40, 3))
+
+    def seeds(count):
+        return [nf.Embedding(X + rng.uniform(0.1, 0.6) * rng.normal(size=X.shape)) for _ in range(count)]
+
+    truth = stability(seeds(30), k=5).overlap
+    intervals = np.array([stability(seeds(4), k=5).interval for _ in range(25)])
+    covered = ((intervals[:, 0] <= truth) & (truth <= intervals[:, 1])).sum()
+    assert covered >= 22  # 24 expected; by the ids alone about half
+
+
+def test_the_least_stable_ids_come_first(rng):
+    a, b = runs(rng, n_runs=2, noise=0.0)
+    X = b.vectors.copy()
+    X[b.ids.get("n7")] *= -1
+    found = stability([a, nf.Embedding(X, b.ids)], k=5)
+    name, overlap = found.least_stable(1)[0]
+    assert (name, overlap) == ("n7", found.per_id[found.ids.get("n7")])
+    assert overlap < 0.3
+
+
+def test_a_sample_is_drawn_from_the_shared_ids_and_the_seed_repeats_it(rng):
+    embeddings = runs(rng, n=200)
+    one, two = (stability(embeddings, k=5, n_sample=50, random_state=3, n_jobs=j) for j in (1, 2))
+    assert one.ids == two.ids
+    assert len(one.ids) == 50
+    assert one.n_shared == 200
+    whole = stability(embeddings, k=5)
+    at = whole.ids.rows(one.ids)
+    np.testing.assert_array_equal(one.per_id, whole.per_id[at])  # neighbours are sought among all
+
+
+def test_ids_of_which_nothing_is_known_are_not_judged(rng):
+    a, b = runs(rng, n_runs=2)
+    X = b.vectors.copy()
+    X[b.ids.rows(["n3", "n4"])] = 0
+    found = stability([a, nf.Embedding(X, b.ids)], k=5)
+    assert (found.n_shared, found.n_zero, len(found.ids), found.chance) == (60, 2, 58, 5 / 57)
+    assert "n3" not in found.ids
+    assert stability([a, nf.Embedding(X, b.ids)], k=5, metric="euclidean").n_zero == 0
+
+
+def test_embeddings_may_have_other_dimensions_files_and_two_sides(rng, tmp_path):
+    a, b = runs(rng, n_runs=2)
+    wide = nf.Embedding(np.c_[a.vectors, np.zeros((61, 3))], a.ids, context_vectors=np.ones((2, 7)))
+    wide.save(tmp_path / "wide.npz")
+    both = stability([nf.Embedding.load(tmp_path / "wide.npz"), b], k=5)
+    assert both.overlap == stability([a, b], k=5).overlap
+
+
+def test_maps_of_two_seeds():
+    X = np.random.default_rng(0).normal(size=(60, 4))
+    maps = [nf.TSNE(perplexity=8, max_iter=60, init="random", random_state=s, n_jobs=1).fit(X).vectors_ for s in (0, 1)]
+    found = stability(maps, k=5, metric="euclidean")
+    assert found.chance < found.overlap < 1
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"embeddings": []}, "embeddings must be a list of at least two embeddings; got 0"),
+        ({"embeddings": "a.npz"}, "embeddings must be a list of at least two"),
+        ({"k": 0}, "k must be an integer"),
+        ({"k": 60}, r"k must be an integer in \[1, 59\]"),
+        ({"metric": "manhattan"}, "metric must be one of"),
+        ({"n_sample": 1}, "n_sample must be"),
+        ({"n_sample": 61}, "n_sample must be"),
+    ],
+)
+def test_bad_arguments(rng, change, message):
+    with pytest.raises(InputError, match=message):
+        stability(**({"embeddings": runs(rng)} | change))
+
+
+def test_embeddings_that_share_nothing_are_refused(rng):
+    a, b = runs(rng, n_runs=2)
+    with pytest.raises(InputError, match=r"embeddings must be such that all share at least three ids; got 0\."):
+        stability([a, nf.Embedding(b.vectors)])
+    with pytest.raises(InputError, match="all zero"):
+        stability([a, nf.Embedding(np.zeros((61, 4)), a.ids)])
+    with pytest.raises(InputError, match=r"embeddings\[1\] must be an Embedding"):
+        stability([a, b.vectors])
+
+
+class TestCompare:
+    @pytest.fixture
+    def files(self, rng, tmp_path):
+        a, b = runs(rng, n_runs=2, noise=0.0)
+        X = b.vectors.copy()
+        X[b.ids.get("n7")] *= -1
+        paths = [tmp_path / "a.safetensors", tmp_path / "b.npz"]
+        a.save(paths[0])
+        nf.Embedding(X, b.ids).save(paths[1])
+        return list(map(str, paths))
+
+    def test_says_what_is_shared_and_what_moved(self, files, capsys):
+        assert main(["compare", *files, "--k", "5", "--topn", "2", "--json"]) == 0
+        said = json.loads(capsys.readouterr().out)
+        assert (said["n_shared"], said["only_in_a"], said["only_in_b"]) == (60, 1, 1)
+        assert said["stability"]["overlap"] > 0.9
+        assert said["stability"]["interval"][0] <= said["stability"]["overlap"]
+        assert said["most_moved"][0]["id"] == "n7"
+        assert said["most_moved"][0]["cosine"] < 0
+        assert said["most_moved"][0]["shared_neighbors"] < 0.3
+        assert len(said["most_moved"]) == 2
+        assert 0 < said["disparity"] < 0.2
+
+    def test_a_table_for_people_and_pipes(self, files, capsys):
+        assert main(["compare", *files, "--header", "--topn", "1"]) == 0
+        out, err = capsys.readouterr()
+        assert out.splitlines()[0].split("\t") == ["id", "cosine", "distance", "shared neighbours"]
+        assert out.splitlines()[1].startswith("n7\t-")
+        assert "60 shared ids (1 only in A, 1 only in B)" in err
+        assert "neighbours shared" in err
+
+    def test_writes_b_turned_onto_a(self, files, tmp_path, capsys):
+        target = tmp_path / "turned.safetensors"
+        assert main(["compare", *files, "-o", str(target), "--json"]) == 0
+        a, turned = nf.Embedding.load(files[0]), nf.Embedding.load(target)
+        assert a["n5"] @ turned["n5"] > 0.9 * (a["n5"] @ a["n5"])
+        assert json.loads(capsys.readouterr().out)["output"] == str(target)
+
+    def test_other_dimensions_are_compared_by_neighbours_alone(self, files, tmp_path, capsys):
+        wide = nf.Embedding.load(files[0])
+        nf.Embedding(np.c_[wide.vectors, wide.vectors], wide.ids).save(tmp_path / "wide.npz")
+        assert main(["compare", files[0], str(tmp_path / "wide.npz"), "--json", "--k", "5"]) == 0
+        out, err = capsys.readouterr()
+        said = json.loads(out)
+        assert said["disparity"] is None
+        assert said["stability"]["overlap"] == 1
+        assert said["most_moved"][0] == {"id": "n0", "cosine": None, "distance": None, "shared_neighbors": 1.0} | {
+            "id": said["most_moved"][0]["id"]
+        }
+        assert "b must be of 4 components" in err
+        assert main(["compare", files[0], str(tmp_path / "wide.npz"), "-o", str(tmp_path / "x.npz")]) == 2
+        assert "b must be of 4 components" in capsys.readouterr().err
+        assert not (tmp_path / "x.npz").exists()
+
+    def test_one_line_for_what_cannot_be(self, files, tmp_path, capsys):
+        nf.Embedding(np.eye(4), range(4)).save(tmp_path / "other.npz")
+        assert main(["compare", files[0], str(tmp_path / "other.npz")]) == 2
+        err = capsys.readouterr().err
+        assert "share at least three ids" in err
+        assert err.count("\n") == 1
+        assert main(["compare", files[0], "nowhere.npz"]) == 2
+        assert main(["compare", *files, "-o", "x.foo"]) == 2
