@@ -158,5 +158,8 @@ def test_a_rotation_that_few_ids_determine_badly_is_said(rng):
     with pytest.warns(NearfarWarning, match="10 shared ids are few for 5 components"):
         nf.align(a, b.subset(a.ids[10:20]))
     flat = nf.Embedding(np.c_[a.vectors[:, :3], np.zeros((40, 2))], a.ids)
+    assert nf.align(flat, flat).disparity < 1e-24  # nothing lies in the rest
+    high = flat.vectors.copy()
+    high[2, 4] = 1
     with pytest.warns(NearfarWarning, match="span 3 of 5 dimensions"):
-        nf.align(flat, flat)
+        nf.align(flat.subset(a.ids[5:]), nf.Embedding(high, a.ids))

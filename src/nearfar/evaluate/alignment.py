@@ -29,6 +29,9 @@ Doubles = NDArray[np.float64]
 _OWNER = "align"
 _FEW = 4  # shared ids for each component: below, a rotation also fits vectors that have nothing in common
 
+_NOTHING = 1e-7  # singular value, over the largest, that rounding of float32 may leave
+_OUTSIDE = 1e-4  # part of a vector outside the span of the shared ones, over the largest entry
+
 
 @dataclass(frozen=True, eq=False)
 class Alignment:
@@ -123,7 +126,7 @@ def align(a: Embedding, b: Embedding, *, center: bool = False, scale: bool = Fal
     Warns
     -----
     NearfarWarning
-        If there are fewer than four shared ids for each component, or they span fewer dimensions than there are.
+        If there are fewer than four shared ids for each component, or they span fewer dimensions than all of b.
 
     References
     ----------
@@ -165,7 +168,7 @@ def align(a: Embedding, b: Embedding, *, center: bool = False, scale: bool = Fal
     x_unit, y_unit = units  # products then neither overflow nor vanish
     X, Y = X / x_unit, Y / y_unit
     U, sizes, Vt = np.linalg.svd(Y.T @ X)
-    _warn_if_loose(len(X), sizes)
+    _warn_if_loose(len(X), sizes, U, b, y_mean)
     R = U @ Vt
     factor = float(sizes.sum() / (Y * Y).sum()) * (x_unit / y_unit) if scale else 1.0
     shift = x_mean - factor * (y_mean @ R)
@@ -210,11 +213,18 @@ def _shared_rows(a: Embedding, b: Embedding) -> tuple[NDArray[np.int64], NDArray
     return rows, there[rows]
 
 
-def _warn_if_loose(n: int, sizes: Doubles) -> None:
-    d = len(sizes)
-    rank = int((sizes > sizes[0] * 1e-7).sum())
-    if rank < d:
-        text = f"the shared vectors span {rank} of {d} dimensions; how other ids are turned in the rest is arbitrary"
+def _warn_if_loose(n: int, sizes: Doubles, U: Doubles, b: Embedding, mean: Doubles) -> None:
+    """Say where the shared vectors do not determine how a vector of b is turned."""
+    d, rank = len(sizes), int((sizes > sizes[0] * _NOTHING).sum())
+    outside = 0.0
+    for side in (b.vectors, b.context_vectors):
+        if rank < d and side is not None:
+            centred = side - mean
+            outside = max(outside, float(np.abs(centred @ U[:, rank:]).max() / np.abs(centred).max()))
+    if outside > _OUTSIDE:
+        text = (
+            f"the shared vectors span {rank} of {d} dimensions; how other vectors are turned in the rest is arbitrary"
+        )
     elif n < _FEW * d:
         text = f"{n} shared ids are few for {d} components; the rotation also fits what they do not have in common"
     else:
