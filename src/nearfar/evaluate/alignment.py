@@ -30,7 +30,7 @@ _OWNER = "align"
 _FEW = 4  # shared ids for each component: below, a rotation also fits vectors that have nothing in common
 
 _NOTHING = 1e-7  # singular value, over the largest, that rounding of float32 may leave
-_OUTSIDE = 1e-4  # part of a vector outside the span of the shared ones, over the largest entry
+_OUTSIDE = 1e-2  # part of a vector outside the span of the shared ones, over the largest entry
 
 
 @dataclass(frozen=True, eq=False)
