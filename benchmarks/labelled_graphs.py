@@ -6,9 +6,8 @@
 The graphs are read from ../shared/data/graphs. Directions, weights and self-loops are dropped, so that all methods can
 take them, and nodes without an edge, but in polblogs+isolates, which shows what these do. One label per node: NMI of
 k-means over the nodes with a label and an edge, with as many clusters as labels. Several labels per node (blogcatalog,
-wikipedia): DeepWalk's protocol, one-vs-rest logistic regression on a random half of the nodes (and on 10 % and 90 %),
-the number of labels of each test node taken as known; micro and macro F1 over 5 splits. Each column of the vectors is
-standardised first, for every method. DeepWalk makes 40 walks per node, more than it needs on most of these graphs: its
+wikipedia): DeepWalk's protocol, evaluate.node_classification on a random half of the nodes (and on 10 % and 90 %),
+micro and macro F1 over 5 splits. DeepWalk makes 40 walks per node, more than it needs on most of these graphs: its
 time here is not its best.
 """
 
@@ -119,47 +118,17 @@ def embed(method: str, adjacency: Any, n_components: int, n_groups: int, seed: i
     return spectral.embed(adjacency, n_groups, seed=seed)[0]
 
 
-def classify(
-    vectors: NDArray[Any], labels: NDArray[np.bool_], fraction: float, rng: np.random.Generator
-) -> tuple[float, float]:
-    """Return micro and macro F1 of one random split; ``fraction`` of the rows train."""
-    from sklearn.linear_model import LogisticRegression
-    from sklearn.metrics import f1_score
-
-    spread = vectors.std(axis=0)
-    vectors = (vectors - vectors.mean(axis=0)) / np.where(spread > 0, spread, 1.0)
-
-    order = rng.permutation(len(vectors))
-    train, test = np.split(order, [round(fraction * len(order))])
-    chances = np.zeros((test.size, labels.shape[1]))
-    for k in range(labels.shape[1]):
-        wanted = labels[train, k]
-        if wanted.all() or not wanted.any():
-            chances[:, k] = wanted[0]
-            continue
-        model = LogisticRegression(solver="liblinear").fit(vectors[train], wanted)
-        chances[:, k] = model.predict_proba(vectors[test])[:, 1]
-    rank = (-chances).argsort(axis=1, kind="stable").argsort(axis=1)
-    guess = rank < labels[test].sum(axis=1, keepdims=True)
-    micro, macro = (f1_score(labels[test], guess, average=a, zero_division=0) for a in ("micro", "macro"))
-    return float(micro), float(macro)
-
-
 def score(graph: LabelledGraph, vectors: NDArray[Any], seed: int) -> dict[str, float]:
     """Return NMI and AMI, or micro and macro F1 for each share of training nodes."""
     rows = np.flatnonzero(graph.scored)
     if graph.name in SINGLE:
         result = nf.evaluate.communities(vectors, graph.labels.argmax(axis=1), nodes=rows, random_state=seed)
         return {"nmi": round(result.nmi, 5), "ami": round(result.ami, 5)}
-    found = {}
-    for fraction in FRACTIONS:
-        splits = [
-            classify(vectors[rows], graph.labels[rows], fraction, np.random.default_rng([seed, i]))
-            for i in range(N_SPLITS)
-        ]
-        micro, macro = np.mean(splits, axis=0)
-        found |= {f"micro_{fraction}": round(float(micro), 5), f"macro_{fraction}": round(float(macro), 5)}
-    return found
+    found = nf.evaluate.node_classification(
+        vectors[rows], graph.labels[rows], fractions=FRACTIONS, n_repeats=N_SPLITS, random_state=seed
+    )
+    micro = {f"micro_{fraction}": round(value, 5) for fraction, value in found.micro.items()}
+    return micro | {f"macro_{fraction}": round(value, 5) for fraction, value in found.macro.items()}
 
 
 def main() -> None:

@@ -506,16 +506,19 @@ def test_labelled_graphs_are_read(name: str, n_nodes: int, n_edges: int, n_label
     assert graph.scored.sum() == n_scored
 
 
-def test_classification_of_separable_labels_is_perfect() -> None:
-    from labelled_graphs import classify
+def test_several_labels_are_scored_by_the_library(rng) -> None:
+    from scipy.sparse import csr_array
 
-    rng = np.random.default_rng(0)
-    labels = rng.random((300, 4)) < 0.4
+    from labelled_graphs import LabelledGraph, score
+
+    labels = rng.random((60, 4)) < 0.4
     labels[:, 0] |= ~labels.any(axis=1)
-    vectors = labels * 4.0 + 0.1 * rng.normal(size=(300, 4))
-    assert classify(vectors, labels, 0.5, rng) == pytest.approx((1.0, 1.0), abs=0.01)
-    noise = classify(rng.normal(size=(300, 4)), labels, 0.5, rng)
-    assert noise[0] < 0.7
+    labels[7] = False  # is not scored
+    ring = csr_array((np.ones(60), (np.arange(60), np.roll(np.arange(60), 1))))
+    vectors = labels * 4.0 + 0.1 * rng.normal(size=(60, 4))
+    found = score(LabelledGraph("blogcatalog", ring, ring, labels), vectors, 0)
+    assert list(found) == [f"{kind}_{share}" for kind in ("micro", "macro") for share in (0.1, 0.5, 0.9)]
+    assert found["micro_0.5"] > 0.95
 
 
 # ---------------------------------------------------------------- the directed graphs

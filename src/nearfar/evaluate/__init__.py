@@ -4,7 +4,8 @@
 clusters of the vectors with known groups; ``giant_component`` says which nodes hang together; ``word_similarity``,
 ``word_analogies`` and ``phrases`` compare words and what is composed of them with what people say; ``sense_induction``
 looks for senses where ``plant_pseudowords`` has planted them; ``anchor_purity`` says whether an anchor stands for one
-kind of objects. ``stability`` says how far runs of a method agree.
+kind of objects. ``stability`` says how far runs of a method agree; ``link_prediction`` and
+``node_classification`` how much of a graph its vectors know.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from __future__ import annotations
 from nearfar.evaluate.alignment import Alignment
 from nearfar.evaluate.anchors import AnchorPurity, anchor_purity
 from nearfar.evaluate.communities import CommunityScores, communities, giant_component
+from nearfar.evaluate.graphs import LinkPrediction, NodeClassification, link_prediction, node_classification
 from nearfar.evaluate.neighborhoods import Neighborhoods, neighborhoods
 from nearfar.evaluate.phrases import PhraseSimilarity, phrases
 from nearfar.evaluate.senses import SenseInduction, plant_pseudowords, sense_induction
@@ -22,7 +24,9 @@ __all__ = [
     "Alignment",
     "AnchorPurity",
     "CommunityScores",
+    "LinkPrediction",
     "Neighborhoods",
+    "NodeClassification",
     "PhraseSimilarity",
     "SenseInduction",
     "Stability",
@@ -31,7 +35,9 @@ __all__ = [
     "anchor_purity",
     "communities",
     "giant_component",
+    "link_prediction",
     "neighborhoods",
+    "node_classification",
     "phrases",
     "plant_pseudowords",
     "sense_induction",

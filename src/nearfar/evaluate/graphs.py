@@ -1,0 +1,525 @@
+"""Tasks on graphs: which links come, and which labels nodes have, told from their vectors by logistic regression.
+
+Link prediction hides edges from the method, but never one of a random spanning forest, so that the rest is as connected
+as the graph. One half of the hidden edges, and as many pairs without an edge, train a classifier of pairs; the other
+half, and other pairs, test it. A pair (u, v) is described by its Hadamard product ``x_u x_v``, ``|x_u - x_v|`` (L1),
+``(x_u - x_v)²`` (L2), ``(x_u + x_v) / 2`` or the scalar product.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from nearfar._core.checks import check_integer, check_matrix, check_random_state, check_real
+from nearfar.contracts import Floats
+from nearfar.errors import InputError, NearfarWarning, UnknownIdError
+
+if TYPE_CHECKING:
+    from nearfar._core.ids import Ids
+
+Pairs = NDArray[np.int64]
+Flags = NDArray[np.bool_]
+Interval = tuple[float, float]
+
+_LINKS, _NODES = "evaluate.link_prediction", "evaluate.node_classification"
+_FEATURES: dict[str, Callable[[Floats, Floats], Floats]] = {
+    "hadamard": lambda a, b: a * b,
+    "l1": lambda a, b: np.abs(a - b),
+    "l2": lambda a, b: (a - b) ** 2,
+    "average": lambda a, b: (a + b) / 2,
+    "dot": lambda a, b: np.einsum("ij,ij->i", a, b)[:, None],
+}
+_LISTED = 2**22  # pairs up to which those without an edge are listed, not drawn one by one
+_FEWEST = 4  # edges that must be held out: two to train, two to test
+
+
+@dataclass(frozen=True, eq=False)
+class LinkPrediction:
+    """How well vectors tell hidden edges from pairs without an edge; each dictionary has the features as its keys.
+
+    Parameters
+    ----------
+    auc : dict of str to float
+        Area under the ROC curve, mean over the repeats; 0.5 by chance.
+    ap : dict of str to float
+        Average precision, mean over the repeats; 0.5 by chance, as there are as many edges as other pairs.
+    auc_interval, ap_interval : dict of str to (float, float), or to None with one repeat
+        95 % interval of these means, for other draws of hidden edges in this graph.
+    n_edges : int
+        Edges of the graph.
+    n_held_out : int
+        How many of them the method did not see, in each repeat.
+    repeats : dict
+        ``repeats["auc"][feature]`` and ``repeats["ap"][feature]``: the value of each repeat, shape (n_repeats,).
+    """
+
+    auc: dict[str, float]
+    ap: dict[str, float]
+    auc_interval: dict[str, Interval | None]
+    ap_interval: dict[str, Interval | None]
+    n_edges: int
+    n_held_out: int
+    repeats: dict[str, dict[str, NDArray[np.float64]]] = field(repr=False)
+
+
+@dataclass(frozen=True, eq=False)
+class NodeClassification:
+    """How well vectors tell the labels of nodes; each dictionary has the fractions of training nodes as its keys.
+
+    Parameters
+    ----------
+    micro : dict of float to float, in [0, 1]
+        F1 over all pairs of a node and a label, mean over the repeats. With one label per node it is the accuracy.
+    macro : dict of float to float, in [0, 1]
+        Mean of the F1 of the labels, mean over the repeats: rare labels count as much as frequent ones.
+    micro_interval, macro_interval : dict of float to (float, float), or to None with one repeat
+        95 % interval of these means, for other splits of these nodes.
+    n_scored : int
+        Number of nodes with a label.
+    n_labels : int
+        Number of different labels.
+    repeats : dict
+        ``repeats["micro"][fraction]`` and ``repeats["macro"][fraction]``: the value of each repeat, shape
+        (n_repeats,).
+    """
+
+    micro: dict[float, float]
+    macro: dict[float, float]
+    micro_interval: dict[float, Interval | None]
+    macro_interval: dict[float, Interval | None]
+    n_scored: int
+    n_labels: int
+    repeats: dict[str, dict[float, NDArray[np.float64]]] = field(repr=False)
+
+
+def link_prediction(
+    relation: Any,
+    method: Any,
+    *,
+    held_out: float = 0.5,
+    features: Sequence[str] = tuple(_FEATURES),
+    n_repeats: int = 5,
+    random_state: int | np.random.Generator | np.random.RandomState | None = None,
+) -> LinkPrediction:
+    """Hide edges, embed what is left, and tell the hidden edges from pairs that have no edge.
+
+    Parameters
+    ----------
+    relation : Relation, Graph, matrix of shape (n, n), or graph of networkx or PyTorch Geometric
+        The graph itself, not walks on it. Self-loops and directions are dropped; weights are kept.
+    method : estimator or callable
+        An estimator is cloned and fitted to the :class:`Relation` of the edges that are left. A callable takes that
+        relation and returns an Embedding, an array of shape (n, d), or a fitted estimator: for walks
+        ``lambda graph: nf.EDRep().fit(graph.random_walk(3))``.
+    held_out : float, in (0, 1), default=0.5
+        Share of the edges that the method does not see: half of them train the classifier, half test it.
+    features : sequence of {"hadamard", "l1", "l2", "average", "dot"}
+        What describes a pair. Each is scored by itself.
+    n_repeats : int, default=5
+        How often other edges are hidden, and the method is fitted.
+    random_state : int, Generator, RandomState or None
+        For the draws; the estimator has its own.
+
+    Returns
+    -------
+    LinkPrediction
+
+    Raises
+    ------
+    InputError
+        If the relation is not square, has too few edges beside a spanning forest, or too few pairs without an edge; if
+        the vectors do not fit it, or an argument is out of range.
+
+    Warns
+    -----
+    NearfarWarning
+        If the relation has directions, or fewer edges can be hidden than were asked for.
+
+    Notes
+    -----
+    Nothing of the hidden edges reaches the method. Pairs without an edge have none in the whole graph, so a hidden
+    edge never counts as such a pair, and no pair is used twice. Features are standardised by the training pairs.
+
+    Each repeat hides other edges of the same graph: the interval (Student's t over the repeats) says how much the draw
+    matters, not how much another graph would. Do not choose the best feature and report its score: choose by the
+    scores of another seed.
+
+    References
+    ----------
+    Grover & Leskovec (2016), node2vec: scalable feature learning for networks, section 4.4 and table 1 (half of the
+    edges removed, the rest connected; features of pairs). There the average precision and the scalar product are not
+    used; a hidden edge trains or tests, never both, as here.
+
+    Examples
+    --------
+    >>> import nearfar as nf
+    >>> graph = nf.datasets.dcsbm(300, 2, 20.0, alpha=4.5, random_state=0)
+    >>> method = lambda left: nf.EDRep(8, random_state=0).fit(left.random_walk(3))
+    >>> found = nf.evaluate.link_prediction(graph, method, n_repeats=2, random_state=0)
+    >>> found.auc["hadamard"] > 0.6
+    True
+    """
+    names = list(features) if isinstance(features, (list, tuple)) else []
+    if not names or not all(isinstance(name, str) and name in _FEATURES for name in names):
+        expected = "a list of " + ", ".join(map(repr, _FEATURES))
+        raise InputError(_LINKS, "features", expected, repr(features))
+    if not hasattr(method, "fit") and not callable(method):
+        raise InputError(_LINKS, "method", "an estimator, or a callable that takes a relation", repr(method))
+    n_repeats = check_integer(_LINKS, "n_repeats", n_repeats, low=1)
+    held_out = check_real(_LINKS, "held_out", held_out, 0, 1, open_low=True, open_high=True)
+    rng = check_random_state(_LINKS, random_state)
+    graph = _undirected(relation)
+    n_hidden = _number_hidden(graph, held_out)
+
+    scores: dict[str, list[tuple[float, float]]] = {name: [] for name in names}
+    for _ in range(n_repeats):
+        left, hidden = _hide(graph, n_hidden, rng)
+        others = _without_edge(graph, n_hidden, rng)
+        vectors = _fitted_rows(method, left, graph.ids)
+        half = n_hidden // 2
+        (train, is_edge), (test, was_edge) = (
+            (np.concatenate([hidden[part], others[part]]), np.repeat([True, False], len(hidden[part])))
+            for part in (slice(half, None), slice(half))
+        )
+        for name in names:
+            scores[name].append(score_pairs(vectors, train, is_edge, test, was_edge, name))
+    auc, ap = ({name: np.array(values)[:, column] for name, values in scores.items()} for column in (0, 1))
+    return LinkPrediction(
+        auc=_means(auc),
+        ap=_means(ap),
+        auc_interval=_intervals(auc),
+        ap_interval=_intervals(ap),
+        n_edges=len(graph.edges),
+        n_held_out=n_hidden,
+        repeats={"auc": auc, "ap": ap},
+    )
+
+
+def node_classification(
+    vectors: Any,
+    labels: Any,
+    *,
+    fractions: float | Sequence[float] = (0.1, 0.5, 0.9),
+    n_repeats: int = 10,
+    random_state: int | np.random.Generator | np.random.RandomState | None = None,
+) -> NodeClassification:
+    """Learn the labels of some nodes from their vectors, and tell those of the others.
+
+    One-vs-rest logistic regression. Of each tested node the number of labels is taken as known: it gets so many, the
+    most probable ones. Each column of the vectors is standardised first.
+
+    Parameters
+    ----------
+    vectors : Embedding or array-like of shape (n, d)
+        One row per node.
+    labels : mapping, pandas Series, array-like or sparse matrix
+        By id: a mapping or Series from ids to a label, or to a list, tuple or set of labels; a Series may also repeat
+        ids. By row: n labels or lists of labels, or indicators (0 and 1) of shape (n, n_labels). Nodes without a label
+        (None, NaN, an empty list, a row of zeros, no entry in the mapping) are left out.
+    fractions : float or sequence of float, in (0, 1)
+        Shares of the labelled nodes that train.
+    n_repeats : int, default=10
+        Random splits for each fraction.
+    random_state : int, Generator, RandomState or None
+        For the splits.
+
+    Returns
+    -------
+    NodeClassification
+
+    Raises
+    ------
+    UnknownIdError
+        If a label belongs to an id that is not there.
+    InputError
+        If vectors are not finite, lengths differ, there are fewer than two different labels, or an argument is out of
+        range.
+
+    Notes
+    -----
+    A label that no training node has, or all have, is as probable everywhere. The interval (Student's t over the
+    repeats) says how much the split matters, not how much another graph or another seed of the method would.
+
+    References
+    ----------
+    Perozzi, Al-Rfou & Skiena (2014), DeepWalk: online learning of social representations, section 5 (the protocol, the
+    number of labels taken as known); Tang & Liu (2009), Relational learning via latent social dimensions.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import nearfar as nf
+    >>> emb = nf.Embedding(np.random.default_rng(0).normal(size=(40, 2)), [f"n{i}" for i in range(40)])
+    >>> labels = {key: "right" if emb[key][0] > 0 else "left" for key in emb}
+    >>> found = nf.evaluate.node_classification(emb, labels, fractions=0.5, random_state=0)
+    >>> found.micro[0.5] > 0.8
+    True
+    """
+    X = check_matrix(_NODES, "vectors", vectors)
+    shares = [fractions] if np.ndim(fractions) == 0 else list(fractions)  # type: ignore[arg-type]
+    if not shares:
+        raise InputError(_NODES, "fractions", "at least one share of the nodes", "none")
+    shares = [check_real(_NODES, "fractions", share, 0, 1, open_low=True, open_high=True) for share in shares]
+    n_repeats = check_integer(_NODES, "n_repeats", n_repeats, low=1)
+    rng = check_random_state(_NODES, random_state)
+    indicators = _indicators(labels, len(X), getattr(vectors, "ids", None))
+    rows = np.flatnonzero(indicators.any(axis=1))
+    if len(rows) < 2:
+        raise InputError(_NODES, "labels", "given for at least two vectors", f"{len(rows)}")
+    indicators = indicators[rows][:, indicators[rows].any(axis=0)]
+    if indicators.shape[1] < 2:
+        raise InputError(_NODES, "labels", "of at least two kinds", f"{indicators.shape[1]}")
+    sizes = [round(share * len(rows)) for share in shares]
+    for share, size in zip(shares, sizes, strict=True):
+        if not 0 < size < len(rows):
+            expected = "such that at least one row trains and one tests"
+            raise InputError(_NODES, "fractions", expected, f"{share} of {len(rows)} rows")
+    X = X[rows].astype(np.float64)
+    spread = X.std(axis=0)
+    X = (X - X.mean(axis=0)) / np.where(spread > 0, spread, 1.0)
+
+    found = np.empty((2, len(shares), n_repeats))
+    for repeat in range(n_repeats):
+        order = rng.permutation(len(rows))
+        for at, size in enumerate(sizes):
+            found[:, at, repeat] = score_split(X, indicators, order[:size], order[size:])
+    micro, macro = (dict(zip(shares, values, strict=True)) for values in found)
+    return NodeClassification(
+        micro=_means(micro),
+        macro=_means(macro),
+        micro_interval=_intervals(micro),
+        macro_interval=_intervals(macro),
+        n_scored=len(rows),
+        n_labels=indicators.shape[1],
+        repeats={"micro": micro, "macro": macro},
+    )
+
+
+def score_pairs(
+    vectors: Floats, train: Pairs, is_edge: Flags, test: Pairs, was_edge: Flags, feature: str
+) -> tuple[float, float]:
+    """Return AUC and average precision of a classifier of pairs (rows, shape (p, 2)) by one of the features."""
+    from sklearn.linear_model import LogisticRegression
+    from sklearn.metrics import average_precision_score, roc_auc_score
+
+    F, G = (_FEATURES[feature](vectors[pairs[:, 0]], vectors[pairs[:, 1]]) for pairs in (train, test))
+    mean, spread = F.mean(axis=0, dtype=np.float64), F.std(axis=0, dtype=np.float64)
+    spread = np.where(spread > 0, spread, 1.0)
+    model = LogisticRegression(max_iter=1000).fit((F - mean) / spread, is_edge)
+    scores = model.decision_function((G - mean) / spread)
+    return float(roc_auc_score(was_edge, scores)), float(average_precision_score(was_edge, scores))
+
+
+def score_split(
+    X: NDArray[np.float64], labels: Flags, train: NDArray[np.int64], test: NDArray[np.int64]
+) -> tuple[float, float]:
+    """Return micro and macro F1 of the rows ``test``, told from the rows ``train``; ``labels`` has shape (n, k)."""
+    from sklearn.linear_model import LogisticRegression
+    from sklearn.metrics import f1_score
+
+    chances = np.zeros((test.size, labels.shape[1]))
+    for k in range(labels.shape[1]):
+        wanted = labels[train, k]
+        if wanted.all() or not wanted.any():
+            chances[:, k] = wanted[0]
+            continue
+        model = LogisticRegression(solver="liblinear").fit(X[train], wanted)
+        chances[:, k] = model.predict_proba(X[test])[:, 1]
+    rank = (-chances).argsort(axis=1, kind="stable").argsort(axis=1)
+    guess = rank < labels[test].sum(axis=1, keepdims=True)
+    micro, macro = (f1_score(labels[test], guess, average=kind, zero_division=0) for kind in ("micro", "macro"))
+    return float(micro), float(macro)
+
+
+def _means(repeats: Mapping[Any, NDArray[np.float64]]) -> dict[Any, float]:
+    return {key: float(values.mean()) for key, values in repeats.items()}
+
+
+def _intervals(repeats: Mapping[Any, NDArray[np.float64]]) -> dict[Any, Interval | None]:
+    """Return the 95 % interval of each mean, by Student's t, within [0, 1]."""
+    from scipy.stats import t
+
+    found: dict[Any, Interval | None] = {}
+    for key, values in repeats.items():
+        m = len(values)
+        half = float(t.ppf(0.975, m - 1) * values.std(ddof=1) / m**0.5) if m > 1 else np.nan
+        mean = float(values.mean())
+        found[key] = (max(0.0, mean - half), min(1.0, mean + half)) if m > 1 else None
+    return found
+
+
+# Edges that are hidden, and pairs without an edge.
+
+
+class _Graph(NamedTuple):
+    """An undirected graph without self-loops: edges (m, 2), smaller row first, sorted; weights; ids of the nodes."""
+
+    edges: Pairs
+    weights: NDArray[np.float32]
+    ids: Ids
+
+    @property
+    def n(self) -> int:
+        return len(self.ids)
+
+    @property
+    def keys(self) -> NDArray[np.int64]:
+        """A number for each edge, ascending."""
+        return self.edges[:, 0] * self.n + self.edges[:, 1]
+
+    def matrix(self, chosen: Any = slice(None), weights: Any = None) -> Any:
+        """Return some of the edges as the upper triangle of a CSR array."""
+        from scipy.sparse import csr_array
+
+        values = self.weights if weights is None else weights
+        return csr_array((values[chosen], self.edges[chosen].T), shape=(self.n, self.n))
+
+
+def _undirected(relation: Any) -> _Graph:
+    from scipy.sparse import coo_array, triu
+
+    from nearfar.relations.matrix import as_relation
+
+    given = as_relation(getattr(relation, "relation", relation))  # a Graph of `datasets` has it as an attribute
+    if not given.is_square:
+        hint = "For users and items see the guide on retrieval."
+        raise InputError(_LINKS, "relation", "square (the same ids on both sides)", repr(given), hint)
+    matrix = given.to_scipy()
+    if abs(matrix - matrix.T).max() > 0:
+        text = "directions are dropped; give the graph itself, and let the method make walks on it"
+        warnings.warn(f"{_LINKS}: {text}", NearfarWarning, stacklevel=3)
+    upper = coo_array(triu(matrix.maximum(matrix.T), 1))
+    edges = np.stack(upper.coords, axis=1).astype(np.int64)
+    order = np.lexsort(edges.T[::-1])
+    return _Graph(edges[order], upper.data[order], given.row_ids)
+
+
+def _number_hidden(graph: _Graph, share: float) -> int:
+    """Return how many edges are hidden; refuse where that says nothing."""
+    from scipy.sparse import csgraph
+
+    n_edges = len(graph.edges)
+    spare = n_edges - graph.n + int(csgraph.connected_components(graph.matrix(), directed=False)[0])
+    if spare < _FEWEST:
+        hint = "Each other edge holds the graph together."
+        expected = f"a graph with at least {_FEWEST} edges more than a spanning forest"
+        raise InputError(_LINKS, "relation", expected, f"{n_edges} edges, {spare} more", hint)
+    wanted = round(share * n_edges)
+    if wanted < _FEWEST:
+        raise InputError(_LINKS, "held_out", f"such that at least {_FEWEST} edges are held out", f"{wanted}")
+    if wanted > spare:
+        text = f"only {spare} of {n_edges} edges can be held out, or the rest would fall apart; {wanted} were asked for"
+        warnings.warn(f"{_LINKS}: {text}", NearfarWarning, stacklevel=3)
+        wanted = spare
+    empty = graph.n * (graph.n - 1) // 2 - n_edges
+    if empty < wanted:
+        expected = f"a graph with at least {wanted} pairs without an edge"
+        raise InputError(_LINKS, "relation", expected, f"{empty}", "Hold out fewer edges.")
+    return wanted
+
+
+def _hide(graph: _Graph, n_hidden: int, rng: np.random.Generator) -> tuple[Any, Pairs]:
+    """Return a matrix of the graph without some edges, and these in random order, (n_hidden, 2)."""
+    from scipy.sparse import coo_array, csgraph
+
+    drawn = graph.matrix(weights=1 + rng.random(len(graph.edges)))
+    forest = coo_array(csgraph.minimum_spanning_tree(drawn)).coords
+    spare = np.flatnonzero(~np.isin(graph.keys, forest[0].astype(np.int64) * graph.n + forest[1]))
+    hidden = rng.choice(spare, n_hidden, replace=False)
+    stays = np.ones(len(graph.edges), dtype=np.bool_)
+    stays[hidden] = False
+    upper = graph.matrix(stays)
+    return upper + upper.T, graph.edges[hidden]
+
+
+def _without_edge(graph: _Graph, count: int, rng: np.random.Generator) -> Pairs:
+    """Return distinct random pairs without an edge in random order, (count, 2), smaller row first."""
+    n, edges = graph.n, graph.keys
+    n_pairs = n * (n - 1) // 2
+    if n_pairs <= _LISTED or 2 * edges.size > n_pairs:  # few pairs, or many of them edges
+        u, v = np.triu_indices(n, 1)
+        keys = np.setdiff1d(u.astype(np.int64) * n + v, edges, assume_unique=True)
+    else:
+        keys = np.empty(0, np.int64)
+        while keys.size < count:
+            ends = np.sort(rng.integers(n, size=(2 * count, 2)), axis=1)
+            drawn = (ends[:, 0] * n + ends[:, 1])[ends[:, 0] < ends[:, 1]]
+            keys = np.union1d(keys, drawn[~np.isin(drawn, edges)])
+    return np.stack(np.divmod(rng.choice(keys, count, replace=False), n), axis=1)
+
+
+def _fitted_rows(method: Any, matrix: Any, ids: Ids) -> Floats:
+    """Return the vectors that the method finds for the graph, in the order of its ids."""
+    from sklearn.base import clone
+
+    from nearfar.relations.matrix import Relation
+
+    relation = Relation.from_matrix(matrix, ids)
+    found = clone(method).fit(relation) if hasattr(method, "fit") else method(relation)
+    found = getattr(found, "vectors_", found)
+    if hasattr(found, "ids"):
+        found = found[list(ids)]
+    return check_matrix(_LINKS, "vectors", found, rows=len(ids))
+
+
+# Labels in any form become indicators.
+
+
+def _indicators(labels: Any, n: int, ids: Ids | None) -> Flags:
+    """Return which row has which label, shape (n, n_labels)."""
+    if hasattr(labels, "toarray"):  # sparse
+        labels = labels.toarray()
+    if hasattr(labels, "index") and hasattr(labels, "to_numpy"):  # a pandas Series
+        if labels.index.equals(type(labels)(range(n)).index):
+            labels = labels.tolist()  # in the order of the rows
+        else:
+            grouped: dict[Any, list[Any]] = {}
+            for key, label in zip(labels.index.tolist(), labels.tolist(), strict=True):
+                grouped.setdefault(key, []).extend(_listed(label))
+            labels = grouped
+    if isinstance(labels, np.ndarray) and labels.ndim == 2:
+        if len(labels) != n or labels.dtype.kind not in "buif" or not np.isin(labels, (0, 1)).all():
+            raise InputError(_NODES, "labels", f"indicators, 0 or 1, of shape ({n}, n_labels)", f"{labels!r}")
+        return labels.astype(np.bool_)
+    if isinstance(labels, Mapping):
+        rows, lists = _by_id(labels, ids)
+    elif isinstance(labels, (str, bytes)) or not isinstance(labels, Iterable):
+        raise InputError(_NODES, "labels", "labels by id or by row", type(labels).__name__)
+    else:
+        lists = [_listed(label) for label in (labels.tolist() if hasattr(labels, "tolist") else labels)]
+        rows = np.arange(len(lists))
+        if len(lists) != n:
+            raise InputError(_NODES, "labels", f"of {n} rows, one per vector", f"{len(lists)}")
+    try:
+        codes = {label: code for code, label in enumerate(dict.fromkeys(label for some in lists for label in some))}
+    except TypeError as error:
+        raise InputError(_NODES, "labels", "hashable", str(error)) from error
+    indicators = np.zeros((n, len(codes)), dtype=np.bool_)
+    for row, some in zip(rows.tolist(), lists, strict=True):
+        indicators[row, [codes[label] for label in some]] = True
+    # In an order that does not depend on how the labels came.
+    return indicators[:, np.lexsort([*indicators[::-1]])] if n else indicators
+
+
+def _by_id(labels: Mapping[Any, Any], ids: Ids | None) -> tuple[NDArray[np.int64], list[list[Any]]]:
+    if ids is None:
+        expected = "one per row with vectors that have no ids"
+        raise InputError(_NODES, "labels", expected, type(labels).__name__, "Give an Embedding for labels by id.")
+    rows = ids.rows(labels)
+    if (rows < 0).any():
+        unknown = [key for key, row in zip(labels, rows.tolist(), strict=True) if row < 0]
+        hint = "Leave them out of labels; text and numbers are different ids."
+        raise UnknownIdError(_NODES, unknown, hint)
+    return rows, [_listed(label) for label in labels.values()]
+
+
+def _listed(label: Any) -> list[Any]:
+    """Return the labels of one node."""
+    several = list(label) if isinstance(label, (list, tuple, set, frozenset, np.ndarray)) else [label]
+    return [one for one in several if one is not None and one == one]  # NaN is not itself

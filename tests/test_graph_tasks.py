@@ -1,0 +1,323 @@
+"""Link prediction and node classification: no leakage, a connected rest, known answers, all forms of labels."""
+
+from __future__ import annotations
+
+import networkx as nx
+import numpy as np
+import pandas as pd
+import pytest
+from scipy.sparse import csgraph, csr_array, random_array
+from sklearn.metrics import average_precision_score, f1_score, roc_auc_score
+
+import nearfar as nf
+from nearfar.errors import InputError, NearfarWarning, UnknownIdError
+from nearfar.evaluate import link_prediction, node_classification
+
+
+@pytest.fixture(scope="module")
+def club():
+    """A real network with weights and names."""
+    return nf.Relation.from_edges(nx.relabel_nodes(nx.karate_club_graph(), lambda node: f"m{node}"))
+
+
+class Recorder:
+    """A method that knows the whole graph, keeps what it was given, and embeds by rows of some matrix."""
+
+    def __init__(self, vectors):
+        self.vectors, self.seen = vectors, []
+
+    def __call__(self, relation):
+        self.seen.append(relation)
+        return self.vectors
+
+
+def edges_of(relation):
+    A = relation.to_scipy()
+    return {(int(i), int(j)) for i, j in zip(*A.nonzero(), strict=True) if i < j}
+
+
+class TestLinkPrediction:
+    def test_held_out_edges_are_hidden_and_the_rest_stays_connected(self, club):
+        method = Recorder(np.eye(34))
+        found = link_prediction(club, method, held_out=0.3, n_repeats=3, random_state=0)
+        whole = edges_of(club)
+        assert found.n_edges == len(whole) == 78
+        assert found.n_held_out == round(0.3 * 78)
+        for relation in method.seen:
+            A = relation.to_scipy()
+            assert relation.row_ids == club.row_ids
+            assert edges_of(relation) < whole
+            assert len(whole - edges_of(relation)) == found.n_held_out
+            assert abs(A - A.T).max() == 0
+            assert csgraph.connected_components(A)[0] == 1
+            kept = A.nonzero()
+            np.testing.assert_array_equal(A[kept], club.to_scipy()[kept])  # weights stay
+        assert edges_of(method.seen[0]) != edges_of(method.seen[1])
+
+    def test_vectors_that_know_the_answer_are_perfect_and_random_ones_at_chance(self, rng):
+        # An edge within a clique, none across: the indicator of the clique predicts all, and noise nothing.
+        block = np.arange(60) % 3
+        A = csr_array((block[:, None] == block) & ~np.eye(60, dtype=bool), dtype=float)
+        known = link_prediction(A, Recorder(np.eye(3)[block]), random_state=0)
+        for feature in ("hadamard", "l1", "l2", "dot"):
+            assert known.auc[feature] > 0.97
+            assert known.ap[feature] > 0.97
+        noise = link_prediction(A, Recorder(rng.normal(size=(60, 3))), random_state=0)
+        assert all(0.35 < auc < 0.65 for auc in noise.auc.values())
+        assert noise.auc_interval["l2"][0] < noise.auc["l2"] < noise.auc_interval["l2"][1]
+        assert noise.repeats["auc"]["l2"].shape == (5,)
+        assert noise.auc["l2"] == pytest.approx(noise.repeats["auc"]["l2"].mean())
+
+    @pytest.mark.parametrize("listed", [2**22, 0])
+    def test_negatives_are_no_edges_of_the_whole_graph_and_never_shared(self, club, monkeypatch, listed):
+        from nearfar.evaluate import graphs
+
+        monkeypatch.setattr(graphs, "_LISTED", listed)  # 0: drawn, as in a large graph
+        asked = []
+        real = graphs.score_pairs
+        monkeypatch.setattr(graphs, "score_pairs", lambda *parts: asked.append(parts) or real(*parts))
+        method = Recorder(np.eye(34))
+        link_prediction(club, method, features=("l1",), n_repeats=2, random_state=0)
+        whole = edges_of(club)
+        for (_, train, train_is_edge, test, test_is_edge, _), relation in zip(asked, method.seen, strict=True):
+            sets = [set(map(tuple, pairs[kind].tolist())) for pairs, is_edge in ((train, train_is_edge),
+                    (test, test_is_edge)) for kind in (is_edge, ~is_edge)]  # fmt: skip
+            assert all(len(a & b) == 0 for i, a in enumerate(sets) for b in sets[:i])
+            assert sum(map(len, sets)) == len(train) + len(test)  # no pair twice
+            assert (sets[0] | sets[2]) == whole - edges_of(relation)
+            assert not (sets[1] | sets[3]) & whole
+            assert all(i < j for pairs in sets for i, j in pairs)
+            assert len(sets[0]) == len(sets[1])
+            assert len(sets[2]) == len(sets[3])
+
+    def test_scores_are_those_of_a_classifier_made_by_hand(self, rng):
+        from sklearn.linear_model import LogisticRegression
+        from sklearn.preprocessing import StandardScaler
+
+        from nearfar.evaluate.graphs import score_pairs
+
+        X = rng.normal(size=(30, 4))
+        pairs = np.array([(i, j) for i in range(30) for j in range(i + 1, 30)])
+        is_edge = (X[pairs[:, 0]] * X[pairs[:, 1]]).sum(axis=1) + rng.normal(size=len(pairs)) > 0.5
+        half = len(pairs) // 2
+        train, test = pairs[:half], pairs[half:]
+        by_hand = {
+            "hadamard": lambda a, b: a * b,
+            "l1": lambda a, b: abs(a - b),
+            "l2": lambda a, b: (a - b) ** 2,
+            "average": lambda a, b: (a + b) / 2,
+            "dot": lambda a, b: (a * b).sum(axis=1, keepdims=True),
+        }
+        for name, feature in by_hand.items():
+            F, G = (feature(X[p[:, 0]], X[p[:, 1]]) for p in (train, test))
+            scaler = StandardScaler().fit(F)
+            model = LogisticRegression(max_iter=1000).fit(scaler.transform(F), is_edge[:half])
+            chance = model.predict_proba(scaler.transform(G))[:, 1]
+            auc, ap = score_pairs(X, train, is_edge[:half], test, is_edge[half:], name)
+            assert auc == pytest.approx(roc_auc_score(is_edge[half:], chance), abs=1e-3)
+            assert ap == pytest.approx(average_precision_score(is_edge[half:], chance), abs=1e-3)
+
+    def test_takes_an_estimator_or_a_callable_and_the_seed_repeats(self, club):
+        est = nf.EDRep(n_components=4, n_epochs=5, random_state=0, n_jobs=1)
+        one = link_prediction(club, est, n_repeats=2, random_state=3)
+        assert not hasattr(est, "embedding_")
+        two = link_prediction(club, lambda graph: est.fit(graph), n_repeats=2, random_state=3)
+        three = link_prediction(club, lambda graph: est.fit(graph).vectors_, n_repeats=2, random_state=3)
+        assert one.auc == two.auc == three.auc
+        assert link_prediction(club, est, n_repeats=2, random_state=4).auc != one.auc
+
+    def test_rows_are_found_by_their_ids(self, club, rng):
+        X, order = rng.normal(size=(34, 3)), rng.permutation(34)
+        shuffled = nf.Embedding(X[order], [club.row_ids[i] for i in order])
+        one, two = (link_prediction(club, Recorder(v), n_repeats=2, random_state=0) for v in (X, shuffled))
+        assert one.ap == pytest.approx(two.ap, abs=1e-6)
+        with pytest.raises(UnknownIdError, match="'m0'"):
+            link_prediction(club, Recorder(nf.Embedding(X[1:], list(club.row_ids)[1:])), random_state=0)
+        with pytest.raises(InputError, match="vectors must be of 34 rows; got 33"):
+            link_prediction(club, Recorder(X[1:]), random_state=0)
+
+    @pytest.mark.parametrize("form", ["networkx", "sparse", "dense", "planted"])
+    def test_takes_what_relations_are_made_of(self, form, rng):
+        planted = nf.datasets.dcsbm(120, 2, 8.0, alpha=2.0, random_state=0)
+        forms = {
+            "networkx": nx.from_scipy_sparse_array(planted.adjacency),
+            "sparse": planted.adjacency,
+            "dense": planted.adjacency.toarray(),
+            "planted": planted,
+        }
+        found = link_prediction(forms[form], Recorder(rng.normal(size=(120, 2))), n_repeats=1, random_state=0)
+        assert found.n_edges == planted.n_edges
+        assert found.auc_interval == dict.fromkeys(found.auc)  # one repeat has none
+
+    def test_several_components_stay_as_they_are(self, rng):
+        A = csr_array(nx.to_scipy_sparse_array(nx.disjoint_union(nx.complete_graph(9), nx.complete_graph(8))))
+        method = Recorder(rng.normal(size=(17, 2)))
+        link_prediction(A, method, n_repeats=2, random_state=0)
+        assert all(csgraph.connected_components(seen.to_scipy())[0] == 2 for seen in method.seen)
+
+    def test_self_loops_and_directions_are_dropped(self, rng):
+        A = random_array((40, 40), density=0.2, rng=rng, format="csr")
+        method = Recorder(rng.normal(size=(40, 2)))
+        with pytest.warns(NearfarWarning, match="directions are dropped"):
+            found = link_prediction(A, method, n_repeats=1, random_state=0)
+        both = ((A + A.T) != 0).toarray()
+        assert found.n_edges == np.triu(both, 1).sum()
+        assert method.seen[0].to_scipy().diagonal().sum() == 0
+
+    def test_a_graph_with_few_spare_edges_says_so(self, rng):
+        ring = nx.to_scipy_sparse_array(nx.cycle_graph(30))
+        with pytest.raises(InputError, match=r"at least 4 edges more than a spanning forest; got 30 edges, 1 more"):
+            link_prediction(csr_array(ring), Recorder(np.eye(30)))
+        with pytest.raises(InputError, match="0 more"):
+            link_prediction(csr_array(nx.to_scipy_sparse_array(nx.path_graph(30))), Recorder(np.eye(30)))
+        sparse = nx.to_scipy_sparse_array(nx.circulant_graph(30, [1, 7]))
+        with pytest.warns(NearfarWarning, match="31 of 60 edges can be held out"):
+            found = link_prediction(csr_array(sparse), Recorder(np.eye(30)), held_out=0.9, n_repeats=1)
+        assert found.n_held_out == 31
+
+    def test_a_complete_graph_has_no_non_edges(self):
+        full = csr_array(nx.to_scipy_sparse_array(nx.complete_graph(12)))
+        with pytest.raises(InputError, match="at least 33 pairs without an edge; got 0"):
+            link_prediction(full, Recorder(np.eye(12)))
+
+    @pytest.mark.parametrize(
+        ("change", "message"),
+        [
+            ({"held_out": 0}, "held_out must be a finite number"),
+            ({"held_out": 0.01}, "held_out must be such that at least 4 edges are held out; got 1"),
+            ({"features": "cosine"}, "features must be"),
+            ({"features": ()}, "features must be"),
+            ({"features": ("dot", "cosine")}, "features must be"),
+            ({"n_repeats": 0}, "n_repeats must be"),
+            ({"method": 3}, "method must be an estimator, or a callable"),
+            ({"relation": nf.Relation.from_edges([("a", 1), ("b", 2)], bipartite=True)}, "relation must be square"),
+        ],
+    )
+    def test_bad_arguments(self, club, change, message):
+        with pytest.raises(InputError, match=message):
+            link_prediction(**({"relation": club, "method": Recorder(np.eye(34))} | change))
+
+    def test_an_embedding_predicts_links_of_a_planted_graph(self):
+        graph = nf.datasets.dcsbm(400, 2, 20.0, alpha=4.5, random_state=0)
+        found = link_prediction(
+            graph,
+            lambda g: nf.EDRep(8, n_epochs=10, random_state=0, n_jobs=1).fit(g.random_walk(3)),
+            features=("hadamard", "dot"),
+            n_repeats=2,
+            random_state=0,
+        )
+        assert min(found.auc.values()) > 0.6
+
+
+class TestNodeClassification:
+    def test_separable_labels_are_found_and_noise_is_not(self, rng):
+        labels = rng.random((300, 4)) < 0.4
+        labels[:, 0] |= ~labels.any(axis=1)
+        found = node_classification(labels * 4.0 + 0.1 * rng.normal(size=(300, 4)), labels, random_state=0)
+        assert found.micro[0.5] == pytest.approx(1, abs=0.01)
+        assert found.macro[0.5] == pytest.approx(1, abs=0.01)
+        assert list(found.micro) == [0.1, 0.5, 0.9]
+        noise = node_classification(rng.normal(size=(300, 4)), labels, fractions=0.5, random_state=0)
+        assert noise.micro[0.5] < 0.7
+        low, high = noise.micro_interval[0.5]
+        assert low < noise.micro[0.5] < high
+        assert noise.repeats["micro"][0.5].shape == (10,)
+
+    def test_scores_are_those_of_plain_loops(self, rng):
+        from sklearn.linear_model import LogisticRegression
+
+        from nearfar.evaluate.graphs import score_split
+
+        X, labels = rng.normal(size=(80, 3)), rng.random((80, 3)) < 0.4
+        labels[:, 1] |= X[:, 0] > 0
+        labels[~labels.any(axis=1), 0] = True
+        order = rng.permutation(80)
+        train, test = order[:40], order[40:]
+        chances = np.stack([LogisticRegression(solver="liblinear").fit(X[train], labels[train, k])
+                            .predict_proba(X[test])[:, 1] for k in range(3)], axis=1)  # fmt: skip
+        guess = np.zeros_like(labels[test])
+        for row, count in enumerate(labels[test].sum(axis=1)):
+            guess[row, np.argsort(-chances[row])[:count]] = True
+        micro, macro = score_split(X, labels, train, test)
+        assert micro == pytest.approx(f1_score(labels[test], guess, average="micro"))
+        assert macro == pytest.approx(f1_score(labels[test], guess, average="macro"))
+
+    def test_labels_in_any_form_give_the_same(self, rng):
+        ids = [f"n{i}" for i in range(60)]
+        groups = [("tea", "rum", "gin")[i % 3] for i in range(60)]
+        emb = nf.Embedding(np.eye(3)[np.arange(60) % 3] + 0.5 * rng.normal(size=(60, 3)), ids)
+        order = rng.permutation(60)
+        forms = {
+            "list": groups,
+            "array": np.array(groups),
+            "lists": [[group] for group in groups],
+            "indicators": np.array(groups)[:, None] == np.unique(groups),
+            "sparse": csr_array(np.array(groups)[:, None] == np.unique(groups)),
+            "mapping": {ids[i]: groups[i] for i in order},
+            "mapping of sets": {ids[i]: {groups[i]} for i in order},
+            "series by id": pd.Series(groups, index=ids).iloc[order],
+            "series in order": pd.Series(groups),
+        }
+        found = {name: node_classification(emb, labels, n_repeats=2, random_state=0) for name, labels in forms.items()}
+        assert len({str(result) for result in found.values()}) == 1
+        assert 0.5 < found["list"].micro[0.5] < 1
+        assert (found["list"].n_scored, found["list"].n_labels) == (60, 3)
+        plain = node_classification(emb.vectors, groups, n_repeats=2, random_state=0)
+        assert plain.micro == found["list"].micro
+
+    def test_a_series_that_repeats_ids_has_several_labels(self, rng):
+        emb = nf.Embedding(rng.normal(size=(20, 2)), range(20))
+        table = pd.Series(["a", "b"] * 10 + ["c"], index=[*range(20), 3])
+        by_lists = {i: ["a", "b"][i % 2 : i % 2 + 1] + ["c"] * (i == 3) for i in range(20)}
+        one, two = (node_classification(emb, labels, n_repeats=2, random_state=0) for labels in (table, by_lists))
+        assert one.micro == two.micro
+        assert one.n_labels == 3
+
+    def test_nodes_without_a_label_are_left_out(self, rng):
+        X = rng.normal(size=(50, 3))
+        labels = np.array([None if i % 5 == 0 else "ab"[i % 2] for i in range(50)], dtype=object)
+        kept = np.flatnonzero(np.arange(50) % 5)
+        one = node_classification(X, labels, n_repeats=2, random_state=0)
+        two = node_classification(X[kept], labels[kept], n_repeats=2, random_state=0)
+        assert one.n_scored == 40
+        assert one.micro == two.micro
+        floats = [np.nan if label is None else float(label == "a") for label in labels]
+        assert node_classification(X, floats, n_repeats=2, random_state=0).n_scored == 40
+
+    def test_a_stored_fit_is_classified_by_its_ids(self, tmp_path):
+        graph = nf.datasets.dcsbm(300, 3, 15.0, alpha=5.0, random_state=1)
+        model = nf.EDRep(8, n_epochs=10, random_state=0, n_jobs=1).fit(graph.relation.random_walk(3))
+        model.vectors_.save(tmp_path / "nodes.npz")
+        labels = {i: int(graph.labels[i]) for i in np.flatnonzero(graph.degrees > 0).tolist()}
+        found = node_classification(nf.Embedding.load(tmp_path / "nodes.npz"), labels, n_repeats=2, random_state=0)
+        assert found.micro[0.5] > 0.8
+        assert found.n_scored == (graph.degrees > 0).sum()
+
+    def test_labels_of_ids_that_are_not_there_are_refused(self, rng):
+        emb = nf.Embedding(rng.normal(size=(5, 2)), list("abcde"))
+        with pytest.raises(UnknownIdError, match=r"got 'x', 'y'\. Leave them out of labels"):
+            node_classification(emb, {"a": 1, "b": 0, "x": 1, "y": 0})
+        with pytest.raises(InputError, match="labels must be one per row with vectors that have no ids"):
+            node_classification(emb.vectors, {"a": 1, "b": 0})
+
+    @pytest.mark.parametrize(
+        ("change", "message"),
+        [
+            ({"labels": [1, 2]}, r"labels must be of 20 rows, one per vector; got 2"),
+            ({"labels": ["a"] * 20}, "labels must be of at least two kinds; got 1"),
+            ({"labels": [None] * 20}, "labels must be given for at least two"),
+            ({"labels": "abcdefghijklmnopqrst"}, "labels must be"),
+            ({"labels": np.full((20, 2), 0.5)}, "labels must be indicators"),
+            ({"labels": 3}, "labels must be"),
+            ({"fractions": 0}, "fractions must be"),
+            ({"fractions": (0.5, 1.0)}, "fractions must be"),
+            ({"fractions": 0.01}, "fractions must be such that at least one row trains and one tests"),
+            ({"fractions": ()}, "fractions must be"),
+            ({"n_repeats": 0}, "n_repeats must be"),
+            ({"vectors": [[np.nan]] * 20}, "vectors must be finite"),
+        ],
+    )
+    def test_bad_arguments(self, rng, change, message):
+        good = {"vectors": rng.normal(size=(20, 2)), "labels": ["a", "b"] * 10}
+        with pytest.raises(InputError, match=message):
+            node_classification(**(good | change))
