@@ -17,6 +17,7 @@ MODULES = [
     "nearfar.hyponymy",
     "nearfar.nn",
     "nearfar.words",
+    "nearfar.advice",
     "nearfar.evaluate",
     "nearfar.datasets",
     "nearfar.plots",

@@ -43,6 +43,7 @@ SOURCELESS = {
     "nearfar.warmup": "compiles",
     "nearfar.datasets.Graph": "a record",
     "nearfar.datasets.PlantedSenses": "a record",
+    "nearfar.advice.Advice": "a record",
     "nearfar.evaluate.Alignment": "a record",
     "nearfar.evaluate.AnchorPurity": "a record",
     "nearfar.evaluate.CommunityScores": "a record",

@@ -38,6 +38,7 @@ PUBLIC = [
     "__version__",
     "align",
     "callbacks",
+    "choose",
     "classical_mds",
     "compose",
     "composition",

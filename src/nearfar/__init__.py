@@ -26,6 +26,7 @@ if TYPE_CHECKING:
         plots,
         viewer,
     )
+    from nearfar.advice import choose
     from nearfar.composition import compose
     from nearfar.edrep.estimator import EDRep
     from nearfar.embedding.density import DensityEmbedding
@@ -83,6 +84,7 @@ _HOMES = {
     "Word2DM": "nearfar.words.word2dm",
     "align": "nearfar.evaluate.alignment",
     "callbacks": "nearfar.callbacks",
+    "choose": "nearfar.advice",
     "classical_mds": "nearfar.maps.mds.estimator",
     "compose": "nearfar.composition",
     "compress": "nearfar.tables.compress",
@@ -129,6 +131,7 @@ __all__ = [  # noqa: RUF022 - in the order of sorted()
     "__version__",
     "align",
     "callbacks",
+    "choose",
     "classical_mds",
     "compose",
     "composition",

@@ -1,7 +1,8 @@
-"""``nearfar compare``: how far two files of vectors agree, and what moved."""
+"""``nearfar compare`` and ``advise``: how far two files agree, and which method suits a file."""
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -13,6 +14,8 @@ if TYPE_CHECKING:
     from nearfar.evaluate.alignment import Alignment
 
 # ruff: noqa: D301 - as in cli/__init__.py
+
+_HEAD, _LINES = 1 << 16, 20  # bytes and lines that tell what a file is
 
 
 @click.command(short_help="Compare two files of vectors of the same ids.")
@@ -119,3 +122,79 @@ def _aligned(a: Embedding, b: Embedding, *, required: bool, center: bool, scale:
             raise
         show_warning(f"only neighbours are compared: {error}")
         return None
+
+
+@click.command(short_help="Say which method suits a file.")
+@click.argument("file")
+@click.option("--kind", type=click.Choice(["graph", "two kinds", "table", "vectors", "text"]),
+              help="What FILE holds. [default: found out]")  # fmt: skip
+@json_answer
+def advise(file: str, kind: str | None, as_json: bool) -> None:
+    """Say in five lines which method and which parameters suit what is in FILE, and why.
+
+    FILE holds vectors, related pairs (two or three columns, or a folder that embed --storage makes), a table of numbers
+    (.csv with more columns), or text. The first line of the answer says what it was taken for.
+
+    \b
+    Examples:
+      nearfar advise contacts.csv
+      nearfar advise ratings.tsv --kind "two kinds"
+      nearfar advise book.txt --json | jq -r .command
+    """
+    from nearfar.advice import choose
+
+    kind = kind or _kind_of(file)
+    found = choose(_read(file, kind), kind=kind)
+    command = found.command.format(file=file)
+    if as_json:
+        print_json({"file": file, **vars(found), "command": command})
+        return
+    lines = found.lines
+    lines[1] = f"method      {command}" + f"   (Python: {found.code})"
+    for line in lines:
+        click.echo(line)
+
+
+def _kind_of(file: str) -> str:
+    """Find out by the suffix, and for text by its first lines, what a file holds."""
+    from nearfar._core.streams import ByteStream
+
+    path = Path(file)
+    if path.is_dir():
+        return "graph" if any(path.glob("*.json")) else "text"
+    name = path.name.lower()
+    if name.endswith((".safetensors", ".npz", ".bin", ".bin.gz", ".vec", ".vec.gz")):
+        return "vectors"
+    if name.endswith(".parquet"):
+        return "graph"
+    head = b""
+    with ByteStream("nearfar advise", file, "FILE") as stream:
+        while len(head) < _HEAD and (more := stream.read(_HEAD)):
+            head += more
+    lines = head.decode("utf-8", "replace").splitlines()[:_LINES]
+    rows = [line.split() for line in lines if line.strip() and not line.startswith("#")]
+    if len(rows) > 1 and len(rows[0]) == 2 and rows[0][1].isdecimal() and len(rows[1]) == int(rows[0][1]) + 1 > 3:
+        return "vectors"  # word2vec text: the first line says how many, and of which length
+    separator = max(",;\t", key=lines[0].count) if lines else ","
+    if lines and separator in lines[0]:
+        rows = [line.split(separator) for line in lines if line.strip() and not line.startswith("#")]
+    widths = set(map(len, rows))
+    if widths <= {2, 3} and len(widths) <= 1:
+        return "graph"
+    return "table" if len(widths) == 1 and separator in lines[0] else "text"
+
+
+def _read(file: str, kind: str) -> Any:
+    """Return what a file holds, as this kind of data."""
+    import nearfar as nf
+    from nearfar.cli.maps import read_table
+
+    if kind == "vectors":
+        return nf.Embedding.load(file)
+    if kind == "text":
+        return nf.Corpus(file)
+    if kind == "table":
+        return read_table(file, None, None)[0]
+    if Path(file).is_dir():
+        return nf.Relation.open(file)
+    return nf.Relation.from_edges(file, bipartite=kind == "two kinds")

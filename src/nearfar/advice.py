@@ -1,0 +1,366 @@
+"""Which method for which data: one table, from which ``choose``, ``nearfar advise`` and a guide page are made.
+
+The first rule of a kind whose condition holds is the one that counts. Figures are those of the benchmarks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from nearfar._core.checks import check_choice
+from nearfar.errors import InputError
+
+__all__ = ["Advice", "choose"]
+
+_OWNER = "choose"
+_LABELS = ("data", "method", "why", "parameters", "instead")
+
+
+class Rule(NamedTuple):
+    """What is recommended for data of one kind, and when."""
+
+    kind: str
+    when: str
+    test: Callable[[dict[str, Any]], bool]
+    n_components: int  # the {d} of code and command, or as many as the data allow
+    code: str
+    command: str
+    why: str
+    parameters: str
+    instead: str
+    figures: tuple[str, ...] = ()  # of the benchmarks, that the texts quote
+
+
+def _always(_facts: dict[str, Any]) -> bool:
+    return True
+
+
+_GRAPH = "nearfar embed {file} -o OUT --n-components {d}"
+_NODES = (
+    "random_walk(3): nodes are similar when short walks reach the same nodes. 16 to 64 components suit communities and"
+    " plots; for labels take 128 (blogcatalog: micro F1 .417 against .394 with 32)."
+)
+_MAP = "perplexity=30 is the number of neighbours that count; reduce more than 50 columns to 50 principal components."
+RULES = (
+    Rule(
+        "graph",
+        "rows sum to 1 (walks, probabilities)",
+        lambda facts: facts["normalized"],
+        32,
+        "nf.EDRep(n_components={d}).fit(relation).vectors_",
+        _GRAPH,
+        "EDRep learns these probabilities as they are, in linear time.",
+        "Walk no further: the rows are normalised already.",
+        "If weights happen to sum to 1, relation.random_walk(3) reaches further.",
+    ),
+    Rule(
+        "graph",
+        "edges go one way",
+        lambda facts: facts["directed"],
+        32,
+        "nf.EDRep(n_components={d}, two_sided=True).fit(relation.random_walk(3)).vectors_",
+        _GRAPH + " --directed",
+        "Each node gets a vector as source and one as target, so that scores know the direction.",
+        _NODES,
+        "If directions mean little, read the edges without them: directed=False.",
+        ("0.417", "0.394"),
+    ),
+    Rule(
+        "graph",
+        "up to 500 nodes",
+        lambda facts: facts["n"] <= 500,
+        16,
+        "nf.EDRep(n_components={d}).fit(relation.random_walk(3)).vectors_",
+        _GRAPH,
+        "EDRep gives nodes with the same surroundings similar vectors, in milliseconds.",
+        _NODES,
+        "For a picture alone: nf.TSNE(perplexity=10).fit(relation).",
+        ("0.417", "0.394"),
+    ),
+    Rule(
+        "graph",
+        "else",
+        _always,
+        32,
+        "nf.EDRep(n_components={d}).fit(relation.random_walk(3)).vectors_",
+        _GRAPH,
+        "EDRep finds groups about as well as DeepWalk in a hundredth of the time (cora: NMI .473 in 75.8 ms against"
+        " .444 in 10.29 s).",
+        _NODES,
+        "More components or longer walks, where evaluate.link_prediction or evaluate.communities finds them better.",
+        ("0.473", "75.8 ms", "0.444", "10.29 s", "0.417", "0.394"),
+    ),
+    Rule(
+        "two kinds",
+        "always",
+        _always,
+        32,
+        "nf.EDRep(n_components={d}).fit(relation.normalized()).vectors_",
+        _GRAPH + " --bipartite",
+        "Rows and columns get vectors in one space: emb.context.most_similar(emb[user]) answers with items.",
+        "normalized() gives each row the same weight, however many items it has.",
+        "To rank items for users train towers with nn.in_batch_nce (MovieLens: recall@10 .3383 against .1727 by"
+        " popularity).",
+        ("0.3383", "0.1727"),
+    ),
+    Rule(
+        "table",
+        "fewer than 90 rows",
+        lambda facts: facts["n"] < 90,
+        2,
+        "nf.MDS().fit(X).vectors_",
+        "nearfar map {file} --plot PICTURE --method mds",
+        "So few rows have no neighbourhoods of 30: MDS keeps distances.",
+        "None to choose. Bring the columns to one scale first.",
+        "nf.TSNE(perplexity=5) for neighbours.",
+    ),
+    Rule(
+        "table",
+        "up to 1,000,000 rows",
+        lambda facts: facts["n"] <= 1_000_000,
+        2,
+        "nf.TSNE().fit(X).vectors_",
+        "nearfar map {file} --plot PICTURE",
+        "t-SNE keeps most neighbours (area under R_NX of Fashion-MNIST .490; NeRV .381, HSSNE .454), in linear time:"
+        " 12.49 s for 70,000 rows, 386 s and 8.50 GiB for a million.",
+        _MAP,
+        "Judge it by evaluate.neighborhoods. Fewer false neighbours: nf.JSE(). Tight clusters: nf.UMAP().",
+        ("0.490", "0.381", "0.454", "12.49 s", "386 s", "8.50 GiB"),
+    ),
+    Rule(
+        "table",
+        "else",
+        _always,
+        2,
+        "nf.UMAP().fit(X).vectors_",
+        "nearfar map {file} --plot PICTURE --method umap",
+        "UMAP samples pairs: 70,000 rows took 3.36 s, where t-SNE took 9.66 s; it keeps fewer neighbours.",
+        "min_dist=0.1 says how tight clusters are; more than 50 columns: reduce them to 50 principal components.",
+        "nf.TSNE() of a sample of the rows, and transform for the others.",
+        ("3.36 s", "9.66 s"),
+    ),
+    Rule(
+        "distances",
+        "always",
+        _always,
+        2,
+        'nf.MDS(metric="precomputed").fit(D).vectors_',
+        "",
+        "MDS keeps the distances themselves: as low a stress as SMACOF (20,000 rows: 6.94 s against 133 s).",
+        "stress='sammon' gives small distances more weight.",
+        'For neighbours: nf.TSNE(metric="precomputed").',
+        ("6.94 s", "133 s"),
+    ),
+    Rule(
+        "vectors",
+        "always",
+        _always,
+        2,
+        'nf.TSNE(metric="cosine").fit(vectors).vectors_',
+        "nearfar map {file} --plot PICTURE --metric cosine",
+        "Vectors are there already: look at them, search them, or make them smaller. Their similarity is the cosine.",
+        "perplexity=30 is the number of neighbours that count.",
+        "emb.search for neighbours, nf.compress for a smaller file, nf.align to compare with another run.",
+    ),
+    Rule(
+        "text",
+        "fewer than 1,000,000 tokens",
+        lambda facts: facts["n_tokens"] < 1_000_000,
+        100,
+        'nf.SkipGram(n_components={d}, optimizer="adam").fit(text).vectors_',
+        "nearfar words train {file} -o OUT --optimizer adam",
+        "Skip-gram is best on single words; Adam is slower than SGD, and learns more from a short text.",
+        "min_count=5 leaves rare words out; more epochs help a short text.",
+        "nf.MultiSenseWord2DM() for ambiguous words and phrases.",
+    ),
+    Rule(
+        "text",
+        "else",
+        _always,
+        100,
+        "nf.SkipGram(n_components={d}).fit(text).vectors_",
+        "nearfar words train {file} -o OUT",
+        "Skip-gram is best on single words (WordSim-353: .709; multi-sense .607, Word2DM .494 on 17 million words).",
+        "n_components=100 to 300; window=5; sample=1e-3 thins frequent words.",
+        "nf.MultiSenseWord2DM() for ambiguous words and phrases.",
+        ("0.709", "0.607", "0.494"),
+    ),
+)
+KINDS = tuple(dict.fromkeys(rule.kind for rule in RULES))
+
+
+@dataclass(frozen=True)
+class Advice:
+    """Which method and parameters suit some data, and why.
+
+    Parameters
+    ----------
+    kind : {"graph", "two kinds", "table", "distances", "vectors", "text"}
+        What the data are taken for.
+    facts : dict
+        What was counted.
+    data : str
+        The same in words.
+    code : str
+        The method in Python; ``relation``, ``X``, ``D``, ``vectors`` or ``text`` stands for the data.
+    command : str
+        The method on the command line, empty where there is none; ``{file}`` stands for the file.
+    why, parameters, instead : str
+        The reason; what the main parameters do; what else could be right.
+    """
+
+    kind: str
+    facts: dict[str, Any]
+    data: str
+    code: str
+    command: str
+    why: str
+    parameters: str
+    instead: str
+
+    @property
+    def lines(self) -> list[str]:
+        """Five lines: data, method, why, parameters, instead."""
+        texts = (self.data, self.code, self.why, self.parameters, self.instead)
+        return [f"{label:<12}{text}" for label, text in zip(_LABELS, texts, strict=True)]
+
+    def __str__(self) -> str:
+        return "\n".join(self.lines)
+
+
+def choose(data: Any, *, kind: str | None = None) -> Advice:
+    """Say which method and parameters suit data, and why; from their kind and size, without a fit.
+
+    Parameters
+    ----------
+    data : Relation, Graph, graph of networkx or PyTorch Geometric, matrix, frame, AnnData, Embedding or Corpus
+        A sparse matrix is a relation: of one kind of objects if it is square, else of two. A dense matrix or a frame is
+        a table with a row for each object.
+    kind : {"graph", "two kinds", "table", "distances", "vectors", "text"}, optional
+        What the data are, where that is not clear: a square matrix may hold distances, or the weights of a graph.
+
+    Returns
+    -------
+    Advice
+        ``print`` shows its five lines. O(size of the data) time; a text is counted, not encoded.
+
+    Raises
+    ------
+    InputError
+        If the data are none of these, or are a symmetric dense matrix with a zero diagonal and no kind is given.
+
+    Notes
+    -----
+    Source: the rules and their figures are those of the guide "Which method for which data" and of the benchmarks.
+
+    Examples
+    --------
+    >>> import networkx as nx
+    >>> import nearfar as nf
+    >>> advice = nf.choose(nx.les_miserables_graph())
+    >>> advice.kind, advice.code
+    ('graph', 'nf.EDRep(n_components=16).fit(relation.random_walk(3)).vectors_')
+    >>> print(advice.lines[0])
+    data        a graph of 77 nodes and 254 edges, 6.6 per node, 0 nodes without an edge
+    """
+    if kind is not None:
+        check_choice(_OWNER, "kind", kind, KINDS)
+    kind, facts, words = _counted(data, kind)
+    rule = next(rule for rule in RULES if rule.kind == kind and rule.test(facts))
+    d = min(rule.n_components, facts.get("most_components", rule.n_components))
+    code, command = (text.replace("{d}", str(d)) for text in (rule.code, rule.command))
+    return Advice(kind, facts, words, code, command, rule.why, rule.parameters, rule.instead)
+
+
+def as_markdown() -> str:
+    """Return the rules as the table of the guide."""
+    names = {"vectors": "vectors", "graph": "graph", "two kinds": "relation of two kinds", "table": "table of numbers"}
+    lines = ["| data | when | method | why | parameters | instead |", "|---|---|---|---|---|---|"]
+    for rule in RULES:
+        code = rule.code.replace("{d}", str(rule.n_components))
+        cells = (names.get(rule.kind, rule.kind), rule.when, f"`{code}`", rule.why, rule.parameters, rule.instead)
+        lines.append("| " + " | ".join(cells) + " |")
+    return "\n".join(lines)
+
+
+def _counted(data: Any, kind: str | None) -> tuple[str, dict[str, Any], str]:
+    """Return what kind of data these are, what was counted, and the same in words."""
+    from nearfar.embedding.vectors import Embedding
+    from nearfar.text import Corpus, EncodedCorpus
+
+    if isinstance(data, (Corpus, EncodedCorpus)) or kind == "text":
+        n_tokens = data.n_tokens if hasattr(data, "n_tokens") else data.vocabulary().n_tokens
+        return "text", {"n_tokens": n_tokens}, f"a text of {n_tokens:,} tokens"
+    if isinstance(data, Embedding) and kind in (None, "vectors"):
+        n, d = data.shape
+        return "vectors", {"n": n, "n_components": d}, f"vectors of {n:,} ids with {d} components"
+    if kind in ("graph", "two kinds") or (kind is None and _is_relation(data)):
+        return _counted_relation(data)
+    shape = getattr(data, "shape", None)
+    if shape is None:
+        expected = "a relation, a graph, a matrix, vectors or a corpus"
+        hint = f"For a file: nearfar advise {data}" if isinstance(data, str) else ""
+        raise InputError(_OWNER, "data", expected, type(data).__name__, hint)
+    if len(shape) != 2:
+        raise InputError(_OWNER, "data", "two-dimensional", f"shape {tuple(shape)}")
+    n, columns = int(shape[0]), int(shape[1])
+    if kind == "distances" and n != columns:
+        raise InputError(_OWNER, "data", "square with kind='distances'", f"shape {n} x {columns}")
+    if kind is None and n == columns and n > 1 and _may_be_distances(np.asarray(data)):
+        expected = "'distances', 'graph' or 'table' for a symmetric matrix with a zero diagonal"
+        raise InputError(_OWNER, "kind", expected, "None")
+    if kind == "distances":
+        return kind, {"n": n}, f"distances between {n:,} objects"
+    return kind or "table", {"n": n, "n_columns": columns}, f"a table of {n:,} rows with {columns:,} columns"
+
+
+def _is_relation(data: Any) -> bool:
+    from scipy.sparse import issparse
+
+    from nearfar.relations.edges import is_directed
+    from nearfar.relations.matrix import Relation
+
+    planted = hasattr(data, "relation")  # a Graph of `datasets`
+    return isinstance(data, Relation) or issparse(data) or planted or is_directed(data) is not None
+
+
+def _counted_relation(data: Any) -> tuple[str, dict[str, Any], str]:
+    from nearfar.relations.matrix import as_relation
+
+    relation = as_relation(getattr(data, "relation", data))
+    counts = relation.describe()
+    n, m, entries = counts["n_rows"], counts["n_columns"], counts["n_entries"]
+    if not relation.is_square:
+        facts = {"n": n, "n_columns": m, "n_entries": entries, "most_components": min(n, m)}
+        return "two kinds", facts, f"a relation of {n:,} rows to {m:,} columns with {entries:,} entries"
+    sums = relation.row_sums[relation.row_sums > 0]
+    normalized = bool(sums.size and np.allclose(sums, 1, atol=1e-4) and not _all_ones(relation))
+    directed = not normalized and not _is_symmetric(relation)
+    facts = {"n": n, "n_entries": entries, "isolates": counts["isolates"], "most_components": n}
+    facts |= {"directed": directed, "normalized": normalized}
+    edges = entries if directed else entries // 2
+    words = "a relation" if normalized else "a directed graph" if directed else "a graph"
+    of = f"{entries:,} stored entries" if normalized else f"{edges:,} edges, {entries / max(n, 1):.1f} per node"
+    return "graph", facts, f"{words} of {n:,} nodes and {of}, {counts['isolates']:,} nodes without an edge"
+
+
+def _all_ones(relation: Any) -> bool:
+    """Whether each row has one entry of 1, such as a chain of edges that go one way."""
+    return bool(relation.nnz <= relation.shape[0] and relation.nnz == np.count_nonzero(relation.row_sums))
+
+
+def _is_symmetric(relation: Any) -> bool:
+    if relation.T is relation:
+        return True
+    matrix = relation.to_scipy()
+    return bool(abs(matrix - matrix.T).max() <= 1e-6 * max(float(matrix.max()), 1e-300))
+
+
+def _may_be_distances(matrix: Any) -> bool:
+    if matrix.dtype.kind not in "buif" or np.diagonal(matrix).any():
+        return False
+    return bool((matrix >= 0).all() and np.allclose(matrix, matrix.T))
