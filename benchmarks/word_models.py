@@ -55,6 +55,8 @@ class Method:
 
 RATES, EPOCHS = (0.025, 0.05, 0.1), (5,)
 METHODS = {
+    "SkipGram, 17": Method(lambda **how: nf.SkipGram(17, **how), RATES[:2], EPOCHS, 17),
+    "multi-sense, 17": Method(lambda **how: nf.MultiSenseWord2DM(17, n_senses=3, **how), RATES[:2], EPOCHS, 51),
     "SkipGram": Method(lambda **how: nf.SkipGram(289, **how), RATES, EPOCHS, 289),
     "EDRep": Method(lambda **how: nf.EDRep(289, **how), (0.2, 0.4, 0.8), (30,), 289),
     "Word2DM": Method(lambda **how: nf.Word2DM(17, 17, **how), RATES, EPOCHS, 289),
@@ -111,7 +113,7 @@ class Shelf:
             model, seconds = timed(lambda: fit(name, self.text(text), settings))
             arrays = {"factors": model.factors_} if hasattr(model, "factors_") else {"vectors": model.embedding_}
             if hasattr(model, "sense_vectors_"):
-                arrays["senses"] = model.sense_vectors_
+                arrays |= {"senses": model.sense_vectors_, "counts": model.sense_counts_}
             save(path, seconds=seconds, loss=float(model.loss_curve_[-1]), **arrays)
         kept = np.load(path)
         ids = self.text(text).vocabulary.words

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from nearfar.composition import compose
     from nearfar.edrep.estimator import EDRep
     from nearfar.embedding.density import DensityEmbedding
-    from nearfar.embedding.vectors import AnchoredEmbedding, Embedding
+    from nearfar.embedding.vectors import AnchoredEmbedding, Embedding, SenseEmbedding
     from nearfar.evaluate.alignment import align
     from nearfar.far.softmax import log_normalizers
     from nearfar.maps.mds.estimator import MDS, classical_mds
@@ -75,6 +75,7 @@ _HOMES = {
     "NeighborEmbedding": "nearfar.maps.neighbor",
     "Relation": "nearfar.relations.matrix",
     "SSNE": "nearfar.maps.neighbor",
+    "SenseEmbedding": "nearfar.embedding.vectors",
     "SkipGram": "nearfar.words.skipgram",
     "TASNE": "nearfar.maps.neighbor",
     "TSNE": "nearfar.maps.neighbor",
@@ -121,6 +122,7 @@ __all__ = [  # noqa: RUF022 - in the order of sorted()
     "NeighborEmbedding",
     "Relation",
     "SSNE",
+    "SenseEmbedding",
     "SkipGram",
     "TASNE",
     "TSNE",

@@ -77,7 +77,7 @@ class RelationEmbedder(Parameters):
         return hasattr(self, "embedding_")
 
     def _check_fitted(self, what: str) -> None:
-        if not hasattr(self, "embedding_"):
+        if not self.__sklearn_is_fitted__():
             from nearfar.errors import NotFittedError
 
             name = type(self).__name__

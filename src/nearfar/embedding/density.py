@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Hashable, Iterable, Mapping
-from typing import Any, NamedTuple, Self
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -22,7 +22,7 @@ from nearfar._core.checks import check_integer
 from nearfar._core.ids import Ids
 from nearfar.contracts import Floats
 from nearfar.embedding.search import nearest_rows
-from nearfar.embedding.vectors import Embedding, as_list
+from nearfar.embedding.vectors import Embedding, Sense, SenseEmbedding, as_list
 from nearfar.errors import InputError
 
 __all__ = ["DensityEmbedding", "Sense"]
@@ -32,14 +32,6 @@ Doubles = NDArray[np.float64]
 TOLERANCE = 1e-4  # errors of traces and eigenvalues by float32 arithmetic and by files of six digits
 DEGENERATE = 1e-6  # eigenvalues that differ by less than this times the largest count as equal
 _BLOCK = 4096  # matrices at a time
-
-
-class Sense(NamedTuple):
-    """One eigenvector of a word's density matrix: its weight, itself, and the ids nearest to it."""
-
-    weight: float
-    vector: Doubles
-    nearest: list[tuple[Any, float]]
 
 
 class DensityEmbedding(Embedding):
@@ -158,6 +150,39 @@ class DensityEmbedding(Embedding):
         """
         rows = rows_of_matrices("DensityEmbedding.from_matrices", "matrices", matrices)
         return cls(rows, ids, parameters=parameters)
+
+    @classmethod
+    def from_senses(cls, senses: SenseEmbedding) -> Self:
+        """Make the density matrices ``sum_s p_s b_s b_sᵀ / |b_s|²`` of words that have senses.
+
+        Parameters
+        ----------
+        senses : SenseEmbedding
+            Vectors b of length n, and weights p. ``senses.subset(words)`` has those of some words.
+
+        Returns
+        -------
+        DensityEmbedding
+            Of the words: n (n + 1) / 2 numbers for each.
+
+        Examples
+        --------
+        >>> import nearfar as nf
+        >>> senses = nf.SenseEmbedding([[2, 0], [0, 3]], [("bank", 0), ("bank", 1)], weights=[0.7, 0.3])
+        >>> nf.DensityEmbedding.from_senses(senses).matrices(["bank"]).round(2).tolist()
+        [[[0.7, 0.0], [0.0, 0.3]]]
+        """
+        if not isinstance(senses, SenseEmbedding):
+            raise InputError("DensityEmbedding.from_senses", "senses", "a SenseEmbedding", type(senses).__name__)
+        n = senses.n_components
+        made = np.empty((len(senses.words), n * (n + 1) // 2), senses.vectors.dtype)
+        step = max(1, 2**20 // n**2)  # words at a time
+        for first in range(0, len(made), step):
+            ends = senses._starts[first : first + step + 1]
+            states = senses._states(np.arange(ends[0], ends[-1]))
+            sums = np.add.reduceat(svec(states[:, :, None] * states[:, None, :]), ends[:-1] - ends[0])
+            made[first : first + len(sums)] = svec(of_trace_one(smat(sums)))
+        return cls(made, senses.words, parameters=senses.parameters)
 
     @property
     def order(self) -> int:

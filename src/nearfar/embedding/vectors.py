@@ -8,7 +8,7 @@ import warnings
 from collections.abc import Hashable, Iterable, Iterator, Mapping
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, Self, cast
+from typing import Any, NamedTuple, Self, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, DTypeLike, NDArray
@@ -22,9 +22,19 @@ from nearfar.embedding.mixtures import Mixtures, heaviest
 from nearfar.embedding.search import nearest_rows, row_norms, unit_rows
 from nearfar.errors import InputError, NearfarWarning, UnknownIdError
 
-__all__ = ["AnchoredEmbedding", "Embedding"]
+__all__ = ["AnchoredEmbedding", "Embedding", "Sense", "SenseEmbedding"]
 
 SIDES = ("vectors", "context")
+RARE = 0.05
+"""Senses that are meant in a smaller share of a word's contexts are not shown."""
+
+
+class Sense(NamedTuple):
+    """One sense of a word: its weight, its vector, and the ids nearest to it."""
+
+    weight: float
+    vector: NDArray[np.float64]
+    nearest: list[tuple[Any, float]]
 
 
 class Embedding:
@@ -665,8 +675,7 @@ class Embedding:
         if self._context_vectors is not None and not kind.keeps_both_sides:
             text = f"Embedding.save: the format {kind.name!r} keeps one side; the context vectors are left out"
             warnings.warn(text, NearfarWarning, stacklevel=2)
-        content = Content(self._vectors, self._ids, self._context_vectors, self._context_ids, self._parameters)
-        kind.write(content, Path(path))
+        kind.write(self._content(), Path(path))
 
     @classmethod
     def load(cls, path: str | os.PathLike[str], format: str | None = None) -> Self:  # noqa: A002
@@ -682,7 +691,8 @@ class Embedding:
         Returns
         -------
         Embedding
-            An :class:`AnchoredEmbedding` if the file holds anchors and weights.
+            An :class:`AnchoredEmbedding` if the file holds anchors and weights, a :class:`SenseEmbedding` if it holds
+            senses.
 
         Raises
         ------
@@ -721,10 +731,15 @@ class Embedding:
         name = "word2vec-binary" if binary else "word2vec-text"
         return registry.load(f"{cls.__name__}.from_word2vec", path, name, cls._from_content)
 
+    def _content(self) -> Content:
+        return Content(self._vectors, self._ids, self._context_vectors, self._context_ids, self._parameters)
+
     @classmethod
     def _from_content(cls, content: Content) -> Self:
         if cls is Embedding and isinstance(content.vectors, Mixtures):
             return AnchoredEmbedding._from_content(content)  # type: ignore[return-value]
+        if cls is Embedding and content.weights is not None:
+            return SenseEmbedding._from_content(content)  # type: ignore[return-value]
         return cls(
             content.vectors,
             content.ids,
@@ -1060,6 +1075,462 @@ class AnchoredEmbedding(Embedding):
 
     def __repr__(self) -> str:
         return f"{super().__repr__()[:-1]}, {len(self.anchors)} anchors, {self.nnz} weights)"
+
+
+class SenseEmbedding(Embedding):
+    """Words with several vectors each, one for each sense, and how often each sense is meant; read-only.
+
+    It is an :class:`Embedding` whose ids are ``(word, number)``: ``emb[("bank", 1)]`` is a vector, and
+    ``emb.most_similar(("bank", 1))`` the senses nearest to it. ``MultiSenseWord2DM.senses_`` makes one.
+
+    Parameters
+    ----------
+    vectors : array-like, shape (N, n), finite
+        One row for each sense. float64 stays float64, everything else becomes float32.
+    ids : iterable of (word, number), of length N
+        Those of a word one after another, with ascending numbers from 0 on, of which some may be missing.
+    weights : array-like, shape (N,)
+        How often each sense is meant; those of a word sum to 1, or are all 0 where nothing is known of it.
+    context_vectors : array-like, shape (m, n), optional
+        Vectors of words as neighbours of others, which :meth:`sense_of` needs.
+    context_ids : iterable of hashable, of length m, optional
+        These words; by default the words that have senses, if there are as many.
+    parameters : mapping, optional
+        How the vectors were made. ``"window"`` is how far the neighbours of a word reach.
+
+    Raises
+    ------
+    InputError
+        As for :class:`Embedding`, if the ids are not such pairs in this order, or the weights do not sum to 1.
+
+    See Also
+    --------
+    DensityEmbedding.from_senses : The density matrices of the words, which have n (n + 1) / 2 numbers each.
+
+    Notes
+    -----
+    The probability of a sense s of a word between words o is proportional to ``p_s prod_o sigma(b_s . g_o)`` by Bayes'
+    rule, p being the weights, b the vectors, g those of the context side, sigma the probability by which skip-gram
+    tells a pair from noise, and the words o independent of one another.
+
+    References
+    ----------
+    Neelakantan, Shankar, Passos & McCallum (2014), "Efficient non-parametric estimation of multiple embeddings per word
+    in vector space", EMNLP, for one context vector per word and several of senses. Meyer & Lewis (2020), "Modelling
+    lexical ambiguity with density matrices", CoNLL, for the matrices made of them.
+
+    Examples
+    --------
+    >>> import nearfar as nf
+    >>> ids = [("bank", 0), ("bank", 1), ("loan", 0), ("river", 0)]
+    >>> emb = nf.SenseEmbedding([[3, 0], [0, 3], [2, 0], [0, 2]], ids, weights=[0.7, 0.3, 1, 1],
+    ...                         context_vectors=[[0, 0], [2, -2], [-2, 2]])
+    >>> emb.sense_of("bank", "the bank of the river")
+    ('bank', 1)
+    >>> [(round(sense.weight, 2), sense.nearest[0][0]) for sense in emb.senses_of("bank")]
+    [(0.7, 'loan'), (0.3, 'river')]
+    >>> emb.entropy(["bank", "loan"]).round(2)
+    array([0.61, 0.  ])
+    """
+
+    _words: Ids
+    _starts: NDArray[np.int64]
+    _weights: NDArray[np.float32]
+
+    def __init__(
+        self,
+        vectors: ArrayLike,
+        ids: Iterable[Hashable],
+        *,
+        weights: ArrayLike,
+        context_vectors: ArrayLike | None = None,
+        context_ids: Iterable[Hashable] | None = None,
+        parameters: Mapping[str, Any] | None = None,
+    ) -> None:
+        owner = "SenseEmbedding"
+        pairs = list(as_list(owner, "ids", ids, "a list of (word, number)"))
+        expected = "pairs (word, number), those of a word one after another, with ascending numbers"
+        counts: dict[Any, int] = {}
+        before: tuple[Any, int] | None = None
+        for pair in pairs:
+            if not isinstance(pair, tuple) or len(pair) != 2 or not _is_number(pair[1]):
+                raise InputError(owner, "ids", expected, repr(pair))
+            again = before is not None and before[0] == pair[0]
+            if (pair[0] in counts) != again or (again and before is not None and before[1] >= pair[1]):
+                raise InputError(owner, "ids", expected, f"{pair!r} after {before!r}")
+            counts[pair[0]], before = counts.get(pair[0], 0) + 1, pair
+        self._words = Ids.of_distinct(counts)
+        self._starts = np.concatenate([[0], np.cumsum([*counts.values()], dtype=np.int64)]).astype(np.int64)
+        if context_vectors is not None and context_ids is None and len(np.asarray(context_vectors)) == len(counts):
+            context_ids = self._words
+        super().__init__(
+            vectors, pairs, context_vectors=context_vectors, context_ids=context_ids, parameters=parameters
+        )
+        found = check_matrix(owner, "weights", np.atleast_2d(np.asarray(weights)), columns=len(pairs), rows=1)[0]
+        sums = np.add.reduceat(found.astype(np.float64), self._starts[:-1]) if len(pairs) else np.empty(0)
+        if (wrong := (found < 0).any() or ~((np.abs(sums - 1) <= _ROUNDED) | (sums == 0))).any():
+            row = int(np.argmax(wrong)) if not (found < 0).any() else None
+            got = "a negative one" if row is None else f"{sums[row]:.6g} for {self._words[row]!r}"
+            raise InputError(owner, "weights", "at least 0, with a sum of 1 for each word", got)
+        self._weights = cast("NDArray[np.float32]", _read_only(found.astype(np.float32)))
+
+    # -- what it holds ---------------------------------------------------------------------------------------------
+
+    @property
+    def words(self) -> Ids:
+        """The words, in the order of their senses."""
+        return self._words
+
+    @property
+    def weights(self) -> NDArray[np.float32]:
+        """How often each sense is meant, shape (N,), in the order of the rows, read-only; 1 in all for each word."""
+        return self._weights
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of vectors, context vectors and weights; ids are not counted."""
+        other = 0 if self._context_vectors is None else self._context_vectors.nbytes
+        return self._vectors.nbytes + other + self._weights.nbytes
+
+    def subset(self, ids: Iterable[Hashable]) -> Self:
+        """Return the senses of some words, in the order that is given.
+
+        Parameters
+        ----------
+        ids : iterable of distinct words
+
+        Returns
+        -------
+        SenseEmbedding
+            The context side stays whole.
+
+        Raises
+        ------
+        UnknownIdError
+            If a word is not there.
+        """
+        chosen = Ids(as_list("SenseEmbedding.subset", "ids", ids), owner="SenseEmbedding.subset")
+        rows = [np.arange(*self._rows_of("SenseEmbedding.subset", word)) for word in chosen]
+        return self._of_rows(np.concatenate([np.empty(0, np.int64), *rows]))
+
+    def side(self, name: str) -> Embedding:  # type: ignore[override]
+        """Return one side: the senses without the context, or the words as neighbours, a plain Embedding.
+
+        Parameters
+        ----------
+        name : {"vectors", "context"}
+
+        Returns
+        -------
+        SenseEmbedding or Embedding
+
+        Raises
+        ------
+        InputError
+            If there is no other side.
+        """
+        check_choice("SenseEmbedding.side", "name", name, SIDES)
+        if name == "context":
+            return self.context
+        made = copy.copy(self)
+        made._context_vectors = made._context_ids = None
+        return made
+
+    def _alone(self, vectors: Floats, ids: Ids) -> Embedding:  # type: ignore[override]
+        return Embedding(vectors, ids, parameters=self._parameters)
+
+    def _of_rows(self, rows: NDArray[np.int64]) -> Self:
+        return type(self)(
+            self._vectors[rows],
+            self._ids.take(rows).to_list(),
+            weights=self._weights[rows],
+            context_vectors=self._context_vectors,
+            context_ids=self._context_ids,
+            parameters=self._parameters,
+        )
+
+    def equals(self, other: Embedding) -> bool:
+        """Whether another embedding has the same senses and, bit for bit, the same vectors and weights.
+
+        Parameters
+        ----------
+        other : Embedding
+
+        Returns
+        -------
+        bool
+            The parameters are not compared.
+        """
+        same = isinstance(other, SenseEmbedding) and np.array_equal(self._weights, other._weights)
+        return same and super().equals(other)
+
+    # -- what a word means -----------------------------------------------------------------------------------------
+
+    def senses_of(self, word: Hashable, topn: int = 10, *, n_candidates: int | None = None) -> list[Sense]:
+        """Return the senses of a word, each with its weight and the words nearest to it.
+
+        Parameters
+        ----------
+        word : hashable
+        topn : int
+            How many words for each sense.
+        n_candidates : int, optional
+            Compare with the first so many words only, which are the most frequent ones where the words are those of a
+            text: rare words have vectors that are mostly noise. All by default.
+
+        Returns
+        -------
+        list of Sense
+            Heaviest first, those of a weight of at least 0.05: ``weight``; ``vector``, shape (n,); ``nearest``, a list
+            of (word, cosine), each word by the nearest of its own such senses. Empty for a word of which nothing is
+            known.
+
+        Raises
+        ------
+        UnknownIdError
+            If the word is not there.
+
+        Notes
+        -----
+        Where columns of factors are the senses (``variant="columns"``), only those of the same number are compared.
+        """
+        owner = "SenseEmbedding.senses_of"
+        topn = check_integer(owner, "topn", topn, low=1)
+        first, last = self._rows_of(owner, word)
+        most = len(self._words)
+        if n_candidates is not None:
+            most = min(check_integer(owner, "n_candidates", n_candidates, low=1), most)
+        compared = self._weights >= RARE
+        compared[first:last] = False
+        compared[self._starts[most] :] = False
+        others, found = np.flatnonzero(compared), []
+        numbers = np.array([self._ids[row][1] for row in others.tolist()]) if self._in_columns else None
+        of = np.searchsorted(self._starts, others, side="right") - 1
+        for row in (first + np.argsort(-self._weights[first:last], kind="stable")).tolist():
+            if self._weights[row] >= RARE:
+                kept = slice(None) if numbers is None else numbers == self._ids[row][1]
+                nearest = self._nearest_words(row, others[kept], of[kept], topn)
+                found.append(Sense(float(self._weights[row]), self._vectors[row].astype(np.float64), nearest))
+        return found
+
+    def _nearest_words(
+        self, row: int, others: NDArray[np.int64], of: NDArray[np.int64], topn: int
+    ) -> list[tuple[Any, float]]:
+        if not len(others):
+            return []
+        k = min(topn * int(np.bincount(of).max()), len(others))
+        vectors, norms = self._vectors[others], self._row_norms()[others]
+        best, scores = nearest_rows(unit_rows(self._vectors[row][None]), vectors, k, norms=norms)
+        nearest: dict[int, float] = {}
+        for other, score in zip(of[best[0]].tolist(), scores[0].tolist(), strict=True):
+            nearest.setdefault(other, score)
+        return [(self._words[other], score) for other, score in list(nearest.items())[:topn]]
+
+    def sense_of(self, word: Hashable, sentence: str | Iterable[Hashable], *, window: int | None = None) -> Any:
+        """Return which sense of a word is meant in a sentence: the most probable one.
+
+        Parameters
+        ----------
+        word : hashable
+        sentence : str, or iterable of words
+            With the word in it, once or more often. A string is cut at blanks; for texts that were cut otherwise, give
+            the words as a list.
+        window : int, optional
+            Words to either side that count; by default as in the training, or all if that is not known.
+
+        Returns
+        -------
+        (word, number)
+            An id of this embedding.
+
+        Raises
+        ------
+        UnknownIdError
+            If the word is not there.
+        InputError
+            If the sentence is without the word, nothing is known of the word, or there is no context side.
+
+        Warns
+        -----
+        NearfarWarning
+            If no other word of the sentence is known: the sense that is meant most often is returned.
+
+        Examples
+        --------
+        >>> import nearfar as nf
+        >>> text = [["the", "tide", "takes", "the", "boat"], ["a", "boat", "at", "high", "tide"]] * 60
+        >>> model = nf.MultiSenseWord2DM(4, sample=0, random_state=0, n_jobs=1).fit(nf.Corpus(text))
+        >>> model.senses_.sense_of("tide", "the boat at high tide")[0]
+        'tide'
+        """
+        found = self.sense_probabilities(word, sentence, window=window)
+        return self._ids[self._rows_of("SenseEmbedding.sense_of", word)[0] + int(np.argmax(found))]
+
+    def sense_probabilities(
+        self, word: Hashable, sentence: str | Iterable[Hashable], *, window: int | None = None
+    ) -> NDArray[np.float64]:
+        """Return the probability of each sense of a word in a sentence.
+
+        Parameters
+        ----------
+        word, sentence, window
+            As for :meth:`sense_of`.
+
+        Returns
+        -------
+        ndarray of shape (k,), float64
+            In the order of the rows of the word's k senses; the sum is 1.
+
+        Raises
+        ------
+        UnknownIdError, InputError
+            As for :meth:`sense_of`.
+        """
+        owner = "SenseEmbedding.sense_of"
+        first, last = self._rows_of(owner, word)
+        if self._context_vectors is None or self._context_ids is None:
+            hint = "Senses that are clusters of contexts have them (variant='clusters')."
+            raise InputError(owner, "embedding", "one with context vectors", "one without", hint)
+        if not self._weights[first:last].any():
+            raise InputError(owner, "word", "one that was met in the training", repr(word))
+        around = self._around(owner, word, sentence, window)
+        scores = np.log(np.maximum(self._weights[first:last], np.finfo(np.float32).tiny), dtype=np.float64)
+        if len(around):
+            products = self._vectors[first:last].astype(np.float64) @ self._context_vectors[around].T
+            scores -= np.logaddexp(0.0, -products).sum(axis=1)
+        else:
+            text = f"{owner}: no word around {word!r} is known; its senses are as probable as they are frequent"
+            warnings.warn(text, NearfarWarning, stacklevel=3)
+        odds = np.exp(scores - scores.max())
+        found: NDArray[np.float64] = odds / odds.sum()
+        return found
+
+    def _around(self, owner: str, word: Any, sentence: Any, window: int | None) -> NDArray[np.int64]:
+        """Return the rows of the known words around a word."""
+        expected = "a string, or a list of words"
+        words = sentence.split() if isinstance(sentence, str) else list(as_list(owner, "sentence", sentence, expected))
+        places = [place for place, other in enumerate(words) if other == word]
+        if not places:
+            shown = " ".join(map(str, words[:12])) + (" ..." if len(words) > 12 else "")
+            hint = "Cut it into words as the text was, and give a list of them; small and capital letters differ."
+            raise InputError(owner, "sentence", f"one with the word {word!r}", repr(shown), hint)
+        if window is None:
+            kept = self._parameters.get("window")
+            window = kept if isinstance(kept, int) and kept > 0 else len(words)
+        reach = check_integer(owner, "window", window, low=1)
+        near = {at for place in places for at in range(max(0, place - reach), min(len(words), place + reach + 1))}
+        rows = cast("Ids", self._context_ids).rows([words[at] for at in sorted(near.difference(places))])
+        return rows[rows >= 0]
+
+    def entropy(self, words: Iterable[Hashable] | None = None) -> NDArray[np.float64]:
+        """Return the von Neumann entropy of the words' density matrices, without making these.
+
+        Parameters
+        ----------
+        words : iterable of k words, optional
+            All, in their order, by default.
+
+        Returns
+        -------
+        ndarray, shape (k,), float64
+            Of ``sum_s p_s b_s b_sᵀ / |b_s|²``, in nats; NaN for a word of which nothing is known. See
+            :meth:`DensityEmbedding.entropy`.
+
+        Raises
+        ------
+        UnknownIdError
+            If a word is not there.
+        """
+        owner = "SenseEmbedding.entropy"
+        asked = self._words if words is None else as_list(owner, "words", words)
+        bounds = np.array([self._rows_of(owner, word) for word in asked], np.int64).reshape(-1, 2)
+        found = np.empty(len(bounds))
+        for size in np.unique(np.diff(bounds)).tolist():
+            of_size = np.flatnonzero(np.diff(bounds)[:, 0] == size)
+            for some in np.array_split(of_size, -(-len(of_size) // 4096)):
+                rows = bounds[some, :1] + np.arange(size)
+                scaled = self._states(rows)
+                # The products of a matrix's factors have its eigenvalues.
+                values = np.maximum(np.linalg.eigvalsh(scaled @ np.swapaxes(scaled, 1, 2)), 0.0)
+                total = values.sum(axis=1, keepdims=True)
+                shares = np.divide(values, total, out=np.full(values.shape, np.nan), where=total > 0)
+                logs = np.log(shares, out=np.zeros(shares.shape), where=shares > 0)
+                found[some] = np.maximum(-(shares * logs).sum(axis=1), 0.0)
+        return found
+
+    def _states(self, rows: NDArray[np.int64]) -> NDArray[np.float64]:
+        """Return vectors of the lengths ``sqrt(p_s)``, shape (*rows.shape, n)."""
+        flat = unit_rows(self._vectors[rows.reshape(-1)]) * np.sqrt(self._weights[rows.reshape(-1)])[:, None]
+        found: NDArray[np.float64] = flat.reshape(*rows.shape, -1).astype(np.float64)
+        return found
+
+    # -- files and rows --------------------------------------------------------------------------------------------
+
+    def save(self, path: str | os.PathLike[str], format: str | None = None) -> None:  # noqa: A002
+        """Write the senses to a file, which appears whole or not at all.
+
+        Parameters
+        ----------
+        path : path-like
+            ``.safetensors`` (with a checksum) or ``.npz``, which keep all that it holds.
+        format : str, optional
+            One of ``nearfar.embedding.files.FORMATS``, for a file with another suffix.
+
+        Raises
+        ------
+        InputError
+            If the format has no place for senses; else as :meth:`Embedding.save`.
+        """
+        name = registry.check_output("SenseEmbedding.save", path, format)
+        if not FORMATS[name].keeps_both_sides:
+            hint = "DensityEmbedding.from_senses makes matrices of them, which any format holds."
+            raise InputError("SenseEmbedding.save", "path", "a .safetensors or .npz file", repr(str(path)), hint)
+        super().save(path, format)
+
+    def _content(self) -> Content:
+        content = super()._content()
+        content.weights = self._weights
+        return content
+
+    @classmethod
+    def _from_content(cls, content: Content) -> Self:
+        if content.weights is None:
+            hint = "Embedding.load and DensityEmbedding.load read others."
+            raise InputError("SenseEmbedding", "vectors", "those of senses", "vectors without weights", hint)
+        return cls(
+            content.vectors,
+            content.ids,
+            weights=content.weights,
+            context_vectors=content.context_vectors,
+            context_ids=content.context_ids,
+            parameters=content.parameters,
+        )
+
+    @property
+    def _in_columns(self) -> bool:
+        return self._parameters.get("variant") == "columns"
+
+    def _rows_of(self, owner: str, word: Any) -> tuple[int, int]:
+        """Return where the rows of a word begin and end."""
+        at = self._words.get(word)
+        if at < 0:
+            hint = f"It holds {len(self._words)} words, such as {', '.join(map(repr, self._words[:3]))}."
+            raise UnknownIdError(owner, [word], hint)
+        return int(self._starts[at]), int(self._starts[at + 1])
+
+    def _hint(self, key: Any) -> str:
+        at = self._words.get(key)
+        if at < 0:
+            return super()._hint(key)
+        shown = ", ".join(map(repr, self._ids[int(self._starts[at]) : int(self._starts[at + 1])]))
+        return f"It is a word; its senses are {shown}."
+
+
+_ROUNDED = 1e-3  # what sums of weights may differ from 1 by
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, (int, np.integer)) and not isinstance(value, bool) and int(value) >= 0
 
 
 def _read_only(array: Floats) -> Floats:

@@ -466,12 +466,8 @@ class WordModel(RelationEmbedder):
         """The result with its words, as an :class:`nearfar.Embedding`; to be given by the subclass."""
         raise NotImplementedError
 
-    def _check_fitted(self, what: str) -> None:
-        if not self.__sklearn_is_fitted__():  # _finish may ask for vectors_ already
-            super()._check_fitted(what)
-
     def __sklearn_is_fitted__(self) -> bool:
-        return hasattr(self, "_ids")
+        return hasattr(self, "_ids")  # _finish may ask for vectors_ already
 
 
 def known(theirs: Ids, vectors: Floats, ids: Ids) -> Known:

@@ -38,11 +38,13 @@ from nearfar._core.vector import (
     zeros_like,
 )
 from nearfar.contracts import Floats
-from nearfar.embedding.density import DensityEmbedding, Sense
-from nearfar.embedding.search import nearest_rows, row_norms, unit_rows
-from nearfar.embedding.vectors import Embedding
-from nearfar.errors import InputError, UnknownIdError
+from nearfar.embedding.density import DensityEmbedding
+from nearfar.embedding.vectors import Embedding, Sense, SenseEmbedding
+from nearfar.errors import InputError
 from nearfar.kernels import exp, ln1p
+from nearfar.relations.matrix import Relation
+from nearfar.text.corpus import Corpus
+from nearfar.text.encoded import EncodedCorpus
 from nearfar.words.adam import adam_row, adam_state, moments_of
 from nearfar.words.model import Known, WordModel, of_length
 from nearfar.words.training import Arrays, TrainingState, TrainWindows
@@ -129,14 +131,16 @@ class MultiSenseWord2DM(WordModel):
         b; rows as in the vocabulary. Zero where a sense was never opened.
     sense_counts_ : ndarray of shape (n_words, m), int64
         How often each sense was chosen; with clusters from when contexts were told apart.
+    senses_ : SenseEmbedding
+        The sense vectors with their words and weights, to save and to ask which sense is meant in a sentence.
     factors_ : ndarray of shape (n_words, n, m), float32
-        Sense vectors of length ``sqrt(p_s)``, as columns: B with ``A = B Bᵀ``.
+        Sense vectors of length ``sqrt(p_s)``, as columns: B with ``A = B Bᵀ``. Made at each access.
     context_factors_ : ndarray of shape (n_words, n, k), float32
         The other side, which only training needs: the vectors g (k = 1), or the columns of the centres (k = m).
     embedding_ : ndarray of shape (n_words, n (n + 1) / 2), float32
-        The rows of ``vectors_``.
+        The rows of ``vectors_``. Made at each access.
     vectors_ : DensityEmbedding
-        The density matrices with their words.
+        The density matrices with their words. Made at each access.
     vocabulary_ : Vocabulary
     loss_curve_ : ndarray of shape (k,), float64
         Mean loss of a pair in each of k epochs, over all true and noise pairs, nats.
@@ -148,7 +152,8 @@ class MultiSenseWord2DM(WordModel):
     See Also
     --------
     Word2DM : Density matrices that are trained as such.
-    DensityEmbedding : Entropy, senses and search.
+    SenseEmbedding : What each sense is near, and which one is meant in a sentence.
+    DensityEmbedding : Entropy and search.
 
     Notes
     -----
@@ -168,8 +173,9 @@ class MultiSenseWord2DM(WordModel):
     so senses count as often as they are chosen. ``DensityEmbedding.from_factors(model.sense_vectors_.swapaxes(1, 2),
     model.vocabulary_.words)`` is the published form.
 
-    A :class:`Relation` is as good as a text, clusters if rows and columns are the same objects. Memory: n_words x m n
-    float32 for the senses, and as much for clusters or for the columns of the other side, three times both with Adam.
+    A :class:`Relation` is as good as a text, clusters if rows and columns are the same objects. Memory: with clusters
+    n_words x (3 m + 2) n float32, with columns n_words x 3 m n, with Adam about twice that; :meth:`expected_memory`
+    says it exactly.
 
     References
     ----------
@@ -196,9 +202,7 @@ class MultiSenseWord2DM(WordModel):
 
     sense_vectors_: NDArray[np.float32]
     sense_counts_: NDArray[np.int64]
-    factors_: NDArray[np.float32]
     context_factors_: NDArray[np.float32]
-    embedding_: NDArray[np.float32]
 
     def __init__(
         self,
@@ -362,14 +366,49 @@ class MultiSenseWord2DM(WordModel):
         n, m = self._shape
         senses, others = (state.Y, state.X) if self.variant == "clusters" else (state.X, state.Y)
         self.sense_counts_ = state.arrays["chosen"].reshape(-1, m)
+        senses = np.ascontiguousarray(senses).reshape(-1, m, n)
         if self.variant == "clusters":
-            senses = np.where(np.repeat(self.sense_counts_ > 0, n, axis=1), senses, np.float32(0))
-        self.sense_vectors_ = np.ascontiguousarray(senses).reshape(-1, m, n)
+            senses = np.where(self.sense_counts_[:, :, None] > 0, senses, np.float32(0))
+        self.sense_vectors_ = senses
         self.context_factors_ = np.ascontiguousarray(others.reshape(len(others), -1, n).swapaxes(1, 2))
-        lengths = np.linalg.norm(self.sense_vectors_, axis=2)
-        scale = np.divide(np.sqrt(self._shares()), lengths, out=np.zeros(lengths.shape), where=lengths > 0)
-        self.factors_ = (self.sense_vectors_ * scale[:, :, None].astype(np.float32)).swapaxes(1, 2)
-        self.embedding_ = self.vectors_.vectors
+
+    def expected_memory(self, corpus: Any) -> int:
+        """Return the bytes that a fit holds at its peak, as far as they grow with the number of words.
+
+        They are those of the vectors, of clusters, of Adam's moments and of what is kept for :meth:`partial_fit`.
+        Interpreter and libraries (about 150 MB), windows (a few MB for each thread) and the words themselves come on
+        top; an encoded text is in a file. The density matrices, ``vectors_`` and ``embedding_``, are made when they are
+        asked for: n (n + 1) / 2 float32 for each word.
+
+        Parameters
+        ----------
+        corpus : EncodedCorpus, Corpus, what a Corpus can be made of, or Relation
+            What would be fitted. Words of a text that is not encoded are counted, which takes as long as reading it.
+
+        Returns
+        -------
+        int
+
+        Examples
+        --------
+        >>> import nearfar as nf
+        >>> nf.MultiSenseWord2DM(10, n_senses=2, min_count=1).expected_memory([["a", "b"], ["b", "c"]])
+        960
+        """
+        self._check()
+        if isinstance(corpus, Relation):
+            n_inputs, n_words = corpus.shape
+        elif isinstance(corpus, EncodedCorpus):
+            n_inputs = n_words = len(corpus.vocabulary)
+        else:
+            text = corpus if isinstance(corpus, Corpus) else Corpus(corpus, n_jobs=self.n_jobs)
+            n_inputs = n_words = len(text.vocabulary(min_count=self.min_count, max_size=self.max_size))
+        n, m = self._shape
+        if self.variant == "columns":
+            tables, beside = (n_inputs + n_words) * m, n_words * m
+        else:  # vectors of contexts; centres of clusters, and the vectors of senses that were chosen
+            tables, beside = n_words * m + n_inputs, 2 * n_words * m + n_inputs
+        return 4 * n * (tables * (3 if self.optimizer == "adam" else 1) + beside)
 
     def _shares(self) -> NDArray[np.float64]:
         """Return in which share of a word's contexts each sense was chosen; zeros if it was never met."""
@@ -386,21 +425,46 @@ class MultiSenseWord2DM(WordModel):
         parameters = {"estimator": "MultiSenseWord2DM", **self.get_params(deep=False)}
         return DensityEmbedding.from_factors(self.factors_, self._words, parameters=parameters)
 
-    def senses_of(self, word: Any, topn: int = 10) -> list[Sense]:
+    @property
+    def senses_(self) -> SenseEmbedding:
+        """The sense vectors with their words and weights, as a :class:`nearfar.SenseEmbedding`.
+
+        Senses that were never chosen are left out. With clusters the context side has the vectors g.
+        """
+        self._check_fitted("senses_")
+        there = self.sense_counts_ > 0
+        there[:, 0] |= ~there.any(axis=1)  # of a word that was never met, a vector of zeros with the weight 0
+        rows, numbers = np.nonzero(there)
+        names = self._words.to_list()
+        clusters = self.variant == "clusters"
+        return SenseEmbedding(
+            self.sense_vectors_[rows, numbers],
+            [(names[row], number) for row, number in zip(rows.tolist(), numbers.tolist(), strict=True)],
+            weights=self._shares()[rows, numbers],
+            context_vectors=self.context_factors_[:, :, 0] if clusters else None,
+            context_ids=self._ids[0] if clusters else None,
+            parameters={"estimator": "MultiSenseWord2DM", **self.get_params(deep=False)},
+        )
+
+    def senses_of(self, word: Any, topn: int = 10, *, n_candidates: int | None = None) -> list[Sense]:
         """Return the senses of a word, each with its weight and the words nearest to it.
+
+        The same as ``senses_.senses_of``; for many words take :attr:`senses_` once.
 
         Parameters
         ----------
         word : id
         topn : int
             How many words for each sense.
+        n_candidates : int, optional
+            Compare with so many of the most frequent words only. All by default.
 
         Returns
         -------
         list of Sense
             Heaviest first, those chosen in at least 5 % of the word's contexts: ``weight``, that share; ``vector``, the
             sense vector, shape (n,); ``nearest``, a list of (id, cosine), each word by the nearest of its own such
-            senses. In columns only vectors of the same column are compared.
+            senses. In columns only vectors of the same column are compared. Empty for a word that was never met.
 
         Raises
         ------
@@ -418,62 +482,65 @@ class MultiSenseWord2DM(WordModel):
         [3]
         """
         self._check_fitted("senses_of")
-        owner = "MultiSenseWord2DM.senses_of"
-        topn = check_integer(owner, "topn", topn, low=1)
-        row = self._words.get(word)
-        if row < 0:
-            raise UnknownIdError(owner, [word])
-        shares, found = self._shares(), []
-        for s in np.argsort(-shares[row], kind="stable").tolist():
-            if shares[row, s] >= RARE:
-                near = words_near(self.sense_vectors_, shares, row, s, topn, same_column=self.variant == "columns")
-                vector = self.sense_vectors_[row, s].astype(np.float64)
-                found.append(Sense(float(shares[row, s]), vector, [(self._words[k], score) for k, score in near]))
-        return found
+        return self.senses_.senses_of(word, topn, n_candidates=n_candidates)
+
+    def sense_of(self, word: Any, sentence: Any, *, window: int | None = None) -> Any:
+        """Return which sense of a word is meant in a sentence, with clusters.
+
+        The same as ``senses_.sense_of``; for many sentences take :attr:`senses_` once.
+
+        Parameters
+        ----------
+        word : id
+        sentence : str, or iterable of words
+            With the word in it. A string is cut at blanks.
+        window : int, optional
+            Words to either side that count; by default that of the model.
+
+        Returns
+        -------
+        (word, number)
+            An id of ``senses_``; the number is the place in ``sense_vectors_`` and ``sense_counts_``.
+
+        Raises
+        ------
+        NotFittedError
+            If the model is not fitted.
+        UnknownIdError
+            If the word is not there.
+        InputError
+            If the sentence is without the word, or the senses are columns.
+
+        Examples
+        --------
+        >>> import nearfar as nf
+        >>> text = ["the tide takes the boat", "the boat at high tide"] * 60
+        >>> model = nf.MultiSenseWord2DM(4, sample=0, random_state=0, n_jobs=1).fit(nf.Corpus(text))
+        >>> model.sense_of("boat", "the boat at high tide")
+        ('boat', 0)
+        """
+        self._check_fitted("sense_of")
+        return self.senses_.sense_of(word, sentence, window=window)
+
+    @property
+    def factors_(self) -> NDArray[np.float32]:
+        """Sense vectors of length ``sqrt(p_s)``, as columns, shape (n_words, n, m): B with ``A = B Bᵀ``."""
+        self._check_fitted("factors_")
+        lengths = np.linalg.norm(self.sense_vectors_, axis=2)
+        scale = np.divide(np.sqrt(self._shares()), lengths, out=np.zeros(lengths.shape), where=lengths > 0)
+        return (self.sense_vectors_ * scale[:, :, None].astype(np.float32)).swapaxes(1, 2)
+
+    @property
+    def embedding_(self) -> NDArray[np.float32]:
+        """The rows of ``vectors_``, shape (n_words, n (n + 1) / 2): made at each access."""
+        self._check_fitted("embedding_")
+        rows: NDArray[np.float32] = self.vectors_.vectors
+        return rows
 
     @property
     def _words(self) -> Ids:
         """Whose the senses are: of the words around, or of the centres."""
         return self._ids[0] if self.variant == "columns" else self._ids[1]
-
-
-# The words nearest to a sense: by their own senses, as far as these are more than rare.
-
-RARE = 0.05
-"""Senses chosen in a smaller share of a word's contexts do not count."""
-
-
-def words_near(
-    vectors: Floats, shares: NDArray[np.float64], word: int, sense: int, topn: int, *, same_column: bool
-) -> list[tuple[int, float]]:
-    """Return rows of words and cosines, best first, each word by the nearest of its senses.
-
-    Parameters
-    ----------
-    vectors : ndarray of shape (n_words, m, n)
-        Sense vectors.
-    shares : ndarray of shape (n_words, m), float64
-        How often each is chosen.
-    word, sense : int
-        The sense that is asked for; its word is left out.
-    topn : int
-    same_column : bool
-        Whether only senses of the same number are compared.
-    """
-    compared = shares >= RARE
-    compared[word] = False
-    if same_column:
-        compared[:, np.arange(shares.shape[1]) != sense] = False
-    rows, senses = np.nonzero(compared)
-    others = vectors[rows, senses]
-    k = min(topn * shares.shape[1], len(rows))
-    if not k:
-        return []
-    best, scores = nearest_rows(unit_rows(vectors[word, sense][None]), others, k, norms=row_norms(others))
-    nearest: dict[Any, float] = {}
-    for row, score in zip(rows[best[0]].tolist(), scores[0].tolist(), strict=True):
-        nearest.setdefault(row, score)
-    return list(nearest.items())[:topn]
 
 
 _ONE, _ZERO = np.float32(1), np.float32(0)

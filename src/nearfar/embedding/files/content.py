@@ -34,6 +34,8 @@ class Content:
     context_vectors : ndarray, shape (m, d), or Mixtures of the same anchors, optional
     context_ids : iterable of m distinct hashables, optional
     parameters : mapping of str, optional
+    weights : ndarray, shape (n,), optional
+        Of senses, whose ids are (word, number), those of a word one after another: how often each is meant.
     """
 
     def __init__(
@@ -43,11 +45,13 @@ class Content:
         context_vectors: Floats | Mixtures | None = None,
         context_ids: Iterable[Hashable] | None = None,
         parameters: Mapping[str, Any] | None = None,
+        weights: Floats | None = None,
     ) -> None:
         self.vectors, self.ids = vectors, Ids(ids)
         self.context_vectors = context_vectors
         self.context_ids = None if context_ids is None else Ids(context_ids, name="context_ids")
         self.parameters: Mapping[str, Any] = parameters or {}
+        self.weights = weights
 
 
 def text_ids(ids: Ids) -> list[str]:

@@ -5,6 +5,9 @@ the ids as described in :mod:`nearfar._core.arrays`. Metadata: ``format``, ``ver
 and ``context_ids`` (their kind; ``same`` where both sides have the same ids), ``parameters`` (JSON), ``nearfar``
 (version of the library that wrote it) and ``checksum``. Vectors that are mixtures of anchors are kept as such, see
 :mod:`nearfar.embedding.files.mixtures`.
+
+Senses have a ``format`` of their own. The ids are the words; ``counts`` (V,) says how many senses each word has, and
+for each sense, row by row, there are ``numbers`` (n,), the second part of its id, and ``weights`` (n,) float32.
 """
 
 from __future__ import annotations
@@ -16,23 +19,31 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nearfar._core.arrays import check_version, pack_ids, read_arrays, unpack_ids, write_arrays
+from nearfar._core.checks import bad_file
+from nearfar._core.ids import Ids
 from nearfar._version import __version__
 from nearfar.embedding.files import mixtures
 from nearfar.embedding.files.content import SAVE, Content, dump_parameters, load_parameters
 from nearfar.embedding.files.registry import register
-from nearfar.embedding.mixtures import Mixtures
+from nearfar.embedding.mixtures import Mixtures, unsigned_dtype
 
 FORMAT, VERSION = "nearfar.embedding", "1"
+SENSES = "nearfar.senses"
 
 
 def to_arrays(content: Content) -> tuple[dict[str, NDArray[Any]], dict[str, str]]:
     """Return the arrays and the metadata that stand for the content."""
-    kind, arrays = pack_ids(SAVE, "ids", content.ids)
-    metadata = {"format": FORMAT, "version": VERSION, "nearfar": __version__, "ids": kind}
-    arrays["vectors"] = np.asarray(content.vectors)
+    ids = content.ids
+    of_senses: dict[str, NDArray[Any]] = {}
+    if content.weights is not None:
+        ids, of_senses = _of_senses(content)
+    kind, arrays = pack_ids(SAVE, "ids", ids)
+    form = SENSES if of_senses else FORMAT
+    metadata = {"format": form, "version": VERSION, "nearfar": __version__, "ids": kind}
+    arrays |= {"vectors": np.asarray(content.vectors), **of_senses}
     if content.context_vectors is not None and content.context_ids is not None:
         metadata["context_ids"] = "same"
-        if content.context_ids != content.ids:
+        if content.context_ids != ids:
             metadata["context_ids"], context = pack_ids(SAVE, "context_ids", content.context_ids)
             arrays |= context
         arrays["context_vectors"] = np.asarray(content.context_vectors)
@@ -48,17 +59,42 @@ def from_arrays(path: Path, arrays: dict[str, NDArray[Any]], metadata: dict[str,
     FileFormatError
         If something is missing or does not fit, or if the file is of a later version of the format.
     """
-    versions = {FORMAT: VERSION, mixtures.FORMAT: mixtures.VERSION}
-    if check_version(path, metadata, "an embedding", versions) == mixtures.FORMAT:
+    versions = {FORMAT: VERSION, SENSES: VERSION, mixtures.FORMAT: mixtures.VERSION}
+    form = check_version(path, metadata, "an embedding", versions)
+    if form == mixtures.FORMAT:
         return mixtures.from_arrays(path, arrays, metadata)
-    vectors, context = arrays["vectors"], arrays.get("context_vectors")
-    ids = unpack_ids(path, "ids", metadata["ids"], arrays, len(vectors))
+    vectors, context, weights = arrays["vectors"], arrays.get("context_vectors"), None
+    names = unpack_ids(path, "ids", metadata["ids"], arrays, len(arrays["counts"] if form == SENSES else vectors))
+    ids = names
+    if form == SENSES:
+        weights, ids = arrays["weights"], _ids_of_senses(path, arrays, names)
     parameters = load_parameters(metadata["parameters"])
     if context is None:
-        return Content(vectors, ids, parameters=parameters)
+        return Content(vectors, ids, parameters=parameters, weights=weights)
     kind = metadata["context_ids"]
-    context_ids = ids if kind == "same" else unpack_ids(path, "context_ids", kind, arrays, len(context))
-    return Content(vectors, ids, context, context_ids, parameters)
+    context_ids = names if kind == "same" else unpack_ids(path, "context_ids", kind, arrays, len(context))
+    return Content(vectors, ids, context, context_ids, parameters, weights)
+
+
+def _of_senses(content: Content) -> tuple[Ids, dict[str, NDArray[Any]]]:
+    """Return the words, and the arrays that say which of them each sense is of."""
+    words: dict[Any, int] = {}
+    for word, _ in content.ids:
+        words[word] = words.get(word, 0) + 1
+    counts, numbers = (np.array([*values], np.int64) for values in (words.values(), [k for _, k in content.ids]))
+    arrays = {"counts": counts, "numbers": numbers}
+    packed = {name: array.astype(unsigned_dtype(int(array.max(initial=0)))) for name, array in arrays.items()}
+    return Ids.of_distinct(words), packed | {"weights": np.asarray(content.weights, np.float32)}
+
+
+def _ids_of_senses(path: Path, arrays: dict[str, NDArray[Any]], words: Ids) -> Ids:
+    counts, numbers, weights = (arrays[name] for name in ("counts", "numbers", "weights"))
+    n = len(arrays["vectors"])
+    shapes = counts.ndim, numbers.shape, weights.shape
+    if shapes != (1, (n,), (n,)) or {counts.dtype.kind, numbers.dtype.kind} != {"u"} or counts.sum(dtype=object) != n:
+        raise bad_file(path, f"one with a word, a number and a weight for each of {n} senses", f"shapes {shapes}")
+    of = np.repeat(np.arange(len(words)), counts).tolist()
+    return Ids([(words[word], number) for word, number in zip(of, numbers.tolist(), strict=True)])
 
 
 def write(content: Content, path: Path) -> None:

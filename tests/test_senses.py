@@ -1,0 +1,308 @@
+"""SenseEmbedding: what it holds, which sense is meant, its file; and senses of a fitted model."""
+
+from __future__ import annotations
+
+import copy
+import pickle
+import tracemalloc
+import warnings
+
+import numpy as np
+import pytest
+
+import nearfar as nf
+from nearfar.embedding.density import Sense
+from nearfar.errors import FileFormatError, InputError, NearfarWarning, UnknownIdError
+
+QUICK = {"n_components": 8, "n_epochs": 4, "sample": 0, "random_state": 0, "n_jobs": 1}
+IDS = [("bank", 0), ("bank", 2), ("loan", 0), ("river", 1), ("rare", 0)]
+WEIGHTS = [0.7, 0.3, 1, 1, 0]
+
+
+def small(**more):
+    rng = np.random.default_rng(0)
+    vectors = rng.normal(size=(5, 3)).astype(np.float32)
+    vectors[4] = 0
+    options = {"weights": WEIGHTS, "context_vectors": rng.normal(size=(4, 3)).astype(np.float32), **more}
+    return nf.SenseEmbedding(vectors, IDS, **options)
+
+
+@pytest.fixture(scope="module")
+def planted():
+    return nf.datasets.planted_senses(random_state=0)
+
+
+@pytest.fixture(scope="module")
+def model(planted):
+    return nf.MultiSenseWord2DM(**QUICK, n_senses=3, min_sense_count=50).fit(planted.sentences)
+
+
+# -- what it holds ----------------------------------------------------------------------------------------------------
+
+
+def test_senses_are_rows_with_ids_of_their_own():
+    emb = small()
+    assert list(emb.words) == ["bank", "loan", "river", "rare"]
+    assert len(emb) == 5
+    np.testing.assert_array_equal(emb[("bank", 2)], emb.vectors[1])
+    assert emb.context_ids == emb.words
+    np.testing.assert_allclose(emb.weights, WEIGHTS)
+    assert ("bank", 1) not in emb
+    with pytest.raises(UnknownIdError, match=r"It is a word; its senses are \('bank', 0\), \('bank', 2\)"):
+        emb["bank"]
+    with pytest.raises(ValueError, match="read-only"):
+        emb.weights[0] = 1
+
+
+def test_senses_of_some_words():
+    some = small().subset(["river", "bank"])
+    assert list(some.words) == ["river", "bank"]
+    assert list(some.ids) == [("river", 1), ("bank", 0), ("bank", 2)]
+    np.testing.assert_array_equal(some[("bank", 2)], small()[("bank", 2)])
+    np.testing.assert_allclose(some.weights, [1, 0.7, 0.3])
+    assert len(small().subset([])) == 0
+    with pytest.raises(UnknownIdError, match="whale"):
+        small().subset(["whale"])
+
+
+def test_sides():
+    emb = small(parameters={"window": 2})
+    assert type(emb.context) is type(emb.side("context")) is nf.Embedding
+    assert list(emb.context) == list(emb.words)
+    alone = emb.side("vectors")
+    assert type(alone) is nf.SenseEmbedding
+    assert alone.context_ids is None
+    np.testing.assert_array_equal(alone.weights, emb.weights)
+
+
+def test_matrices_of_senses_are_their_sums():
+    emb = small()
+    density = nf.DensityEmbedding.from_senses(emb)
+    assert density.ids == emb.words
+    for word in ("bank", "loan"):
+        rows = [k for k, (of, _) in enumerate(IDS) if of == word]
+        expected = sum(
+            WEIGHTS[k] * np.outer(emb.vectors[k], emb.vectors[k]) / (emb.vectors[k] @ emb.vectors[k]) for k in rows
+        )
+        np.testing.assert_allclose(density.matrices([word])[0], expected, atol=1e-6)
+    assert not density["rare"].any()
+    np.testing.assert_allclose(emb.entropy(), density.entropy(), atol=1e-5)
+    assert np.isnan(emb.entropy(["rare"])[0])
+    np.testing.assert_array_equal(emb.entropy(["loan", "bank"]), emb.entropy()[[1, 0]])
+    assert nf.DensityEmbedding.from_senses(emb.subset([])).shape == (0, 6)
+    with pytest.raises(InputError, match="senses must be a SenseEmbedding"):
+        nf.DensityEmbedding.from_senses(density)
+
+
+@pytest.mark.parametrize("suffix", ["safetensors", "npz"])
+@pytest.mark.parametrize("two_sided", [True, False])
+def test_a_file_keeps_all(tmp_path, suffix, two_sided):
+    emb = small(parameters={"window": 2}) if two_sided else small(context_vectors=None)
+    path = tmp_path / f"senses.{suffix}"
+    emb.save(path)
+    for kind in (nf.SenseEmbedding, nf.Embedding):
+        loaded = kind.load(path)
+        assert type(loaded) is nf.SenseEmbedding
+        assert loaded.equals(emb)
+        assert dict(loaded.parameters) == dict(emb.parameters)
+        assert (loaded.context_ids is None) != two_sided
+    for again in (pickle.loads(pickle.dumps(emb)), copy.deepcopy(emb)):
+        assert again.equals(emb)
+
+
+def test_other_context_words_and_integer_words_are_kept(tmp_path):
+    emb = nf.SenseEmbedding(
+        np.eye(3), [(7, 0), (7, 300), (9, 0)], weights=[0.5, 0.5, 1], context_vectors=np.eye(3), context_ids="abc"
+    )
+    emb.save(tmp_path / "s.safetensors")
+    loaded = nf.SenseEmbedding.load(tmp_path / "s.safetensors")
+    assert loaded.equals(emb)
+    assert list(loaded.ids) == [(7, 0), (7, 300), (9, 0)]
+
+
+def test_files_without_a_place_for_senses_are_refused(tmp_path):
+    for name in ("s.vec", "s.txt", "s.bin", "s.tsv"):
+        with pytest.raises(InputError, match=r"path must be a \.safetensors or \.npz file"):
+            small().save(tmp_path / name)
+    nf.Embedding(np.eye(2)).save(tmp_path / "plain.npz")
+    with pytest.raises(FileFormatError, match="those of senses"):
+        nf.SenseEmbedding.load(tmp_path / "plain.npz")
+
+
+@pytest.mark.parametrize(
+    ("change", "match"),
+    [
+        ({"ids": IDS[1::-1] + IDS[2:]}, r"got \('bank', 0\) after \('bank', 2\)"),
+        ({"ids": [IDS[0], IDS[2], IDS[1], *IDS[3:]]}, "one after another"),
+        ({"ids": ["bank", *IDS[1:]]}, "pairs .word, number."),
+        ({"ids": [("bank", -1), *IDS[1:]]}, "pairs .word, number."),
+        ({"ids": IDS[:4]}, "ids must be 5"),
+        ({"weights": [0.7, 0.2, 1, 1, 0]}, "0.9 for 'bank'"),
+        ({"weights": [1.3, -0.3, 1, 1, 0]}, "a negative one"),
+        ({"weights": [0.7, np.nan, 1, 1, 0]}, "weights must be"),
+        ({"weights": [1, 1]}, "weights must be"),
+    ],
+)
+def test_what_are_no_senses_is_refused(change, match):
+    arguments = {"vectors": np.eye(5), "ids": IDS, "weights": WEIGHTS, **change}
+    with pytest.raises(InputError, match=match):
+        nf.SenseEmbedding(**arguments)
+
+
+# -- which sense is meant ---------------------------------------------------------------------------------------------
+
+
+def test_the_probability_of_a_sense_is_that_of_bayes():
+    emb = small(parameters={"window": 2})
+    sentence = ["loan", "whale", "bank", "river", "loan", "rare"]
+    b, g = emb.vectors.astype(float), dict(zip(emb.context_ids, emb.context_vectors.astype(float), strict=True))
+    by_hand = [
+        WEIGHTS[k] * np.prod([1 / (1 + np.exp(-b[k] @ g[o])) for o in ("loan", "river", "loan")]) for k in (0, 1)
+    ]
+    np.testing.assert_allclose(emb.sense_probabilities("bank", sentence), np.array(by_hand) / sum(by_hand), rtol=1e-6)
+    assert emb.sense_of("bank", sentence) == IDS[int(np.argmax(by_hand))]
+    assert emb.sense_of("bank", " ".join(sentence)) == emb.sense_of("bank", sentence)
+    wide = [
+        WEIGHTS[k] * np.prod([1 / (1 + np.exp(-b[k] @ g[o])) for o in ("loan", "river", "loan", "rare")])
+        for k in (0, 1)
+    ]
+    np.testing.assert_allclose(
+        emb.sense_probabilities("bank", sentence, window=9), np.array(wide) / sum(wide), rtol=1e-6
+    )
+
+
+def test_sentences_that_say_nothing():
+    emb = small()
+    with pytest.warns(NearfarWarning, match="no word around 'bank' is known"):
+        assert emb.sense_of("bank", "a bank of whales") == ("bank", 0)
+    with pytest.raises(InputError, match=r"sentence must be one with the word 'bank'; got 'the Bank of the river'"):
+        emb.sense_of("bank", "the Bank of the river")
+    with pytest.raises(InputError, match="with the word 'bank'"):
+        emb.sense_of("bank", [])
+    with pytest.raises(InputError, match="sentence must be a string, or a list of words"):
+        emb.sense_of("bank", 3)
+    with pytest.raises(UnknownIdError, match="whale"):
+        emb.sense_of("whale", "a whale")
+    with pytest.raises(InputError, match="one that was met in the training; got 'rare'"):
+        emb.sense_of("rare", "a rare river")
+    with pytest.raises(InputError, match="window must be"):
+        emb.sense_of("bank", "bank river", window=0)
+    with pytest.raises(InputError, match="one with context vectors"):
+        small(context_vectors=None).sense_of("bank", "bank river")
+
+
+# -- of a model -------------------------------------------------------------------------------------------------------
+
+
+def test_a_model_says_which_topic_a_word_is_about(planted, model, tmp_path):
+    model.senses_.save(tmp_path / "s.safetensors")
+    loaded = nf.SenseEmbedding.load(tmp_path / "s.safetensors")
+    right = total = 0
+    for word in planted.ambiguous[:4]:
+        met = {}
+        for sentence in planted.sentences:
+            sentence = list(sentence)
+            if word in sentence and len(sentence) > 3:
+                topics = [other[0] for other in sentence if "|" not in other]
+                met.setdefault(loaded.sense_of(word, sentence), []).append(max(topics, key=topics.count))
+        assert model.sense_of(word, sentence=[word, *planted.sentences[0]]) in model.senses_
+        right += sum(topics.count(max(topics, key=topics.count)) for topics in met.values())
+        total += sum(map(len, met.values()))
+        assert len(met) > 1
+    assert right / total > 0.9
+
+
+def test_the_senses_of_a_model_are_its_vectors(model):
+    senses = model.senses_
+    for (word, number), vector, weight in zip(senses.ids, senses.vectors, senses.weights, strict=True):
+        row = model.vocabulary_[word]
+        np.testing.assert_array_equal(vector, model.sense_vectors_[row, number])
+        assert weight == pytest.approx(model.sense_counts_[row, number] / model.sense_counts_[row].sum())
+    np.testing.assert_allclose(nf.DensityEmbedding.from_senses(senses).vectors, model.vectors_.vectors, atol=1e-5)
+    np.testing.assert_allclose(senses.entropy(), model.vectors_.entropy(), atol=1e-4)
+    near = senses.senses_of("e20|d20", topn=5)
+    assert isinstance(near[0], Sense)
+    assert {tuple(w for w, _ in s.nearest) for s in near} == {
+        tuple(w for w, _ in s.nearest) for s in model.senses_of("e20|d20", topn=5)
+    }
+    frequent = set(list(senses.words)[:20])
+    assert {w for s in senses.senses_of("e20|d20", n_candidates=20) for w, _ in s.nearest} <= frequent
+
+
+def test_senses_in_columns(planted):
+    options = {**QUICK, "variant": "columns", "n_senses": 3, "n_epochs": 1}
+    model = nf.MultiSenseWord2DM(**options).fit(planted.sentences)
+    senses = model.senses_
+    assert senses.context_ids is None
+    row = model.vocabulary_["e20|d20"]
+    best = int(model.sense_counts_[row].argmax())
+    units = model.sense_vectors_ / np.linalg.norm(model.sense_vectors_, axis=2, keepdims=True)
+    cosines = units[:, best] @ units[row, best]
+    shares = model.sense_counts_ / np.maximum(model.sense_counts_.sum(axis=1, keepdims=True), 1)
+    cosines[(shares[:, best] < 0.05) | (np.arange(len(cosines)) == row)] = -2
+    word, score = senses.senses_of("e20|d20", topn=3)[0].nearest[0]
+    assert word == list(model.vocabulary_)[cosines.argmax()]
+    assert score == pytest.approx(cosines.max(), abs=1e-6)
+    with pytest.raises(InputError, match="variant='clusters'"):
+        model.sense_of("e20|d20", ["e20|d20", "e1"])
+
+
+def test_a_word_that_was_met_less_often_than_it_may_have_senses():
+    """With min_sense_count=1 a word that comes twice may have three senses: it has as many as contexts, none empty."""
+    text = [["a", "b", "c", "d"]] * 40 + [["a", "rare", "b"], ["c", "rare", "d"]]
+    options = {**QUICK, "n_senses": 3, "min_sense_count": 1, "min_count": 1}
+    model = nf.MultiSenseWord2DM(**{**options, "n_epochs": 1}).fit(nf.Corpus(text))
+    row = model.vocabulary_["rare"]
+    assert model.sense_counts_[row].sum() <= 2
+    found = model.senses_of("rare")
+    assert 1 <= len(found) <= 2
+    assert all(np.abs(sense.vector).sum() > 0 for sense in found)
+    assert sum(sense.weight for sense in found) == pytest.approx(1)
+    assert model.sense_of("rare", "a rare b")[0] == "rare"
+
+
+# -- size -------------------------------------------------------------------------------------------------------------
+
+
+def text_of(n_words, rng):
+    return nf.Corpus([[f"w{k}" for k in rng.integers(n_words, size=20)] for _ in range(n_words)]).encode(min_count=1)
+
+
+@pytest.mark.parametrize("options", [{}, {"optimizer": "adam"}, {"variant": "columns", "n_senses": 2}, {"n_senses": 6}])
+def test_a_fit_takes_the_memory_that_is_said(options):
+    """Also with matrices of 4,656 numbers a word, which are not made."""
+    text = text_of(6000, np.random.default_rng(0))
+    model = nf.MultiSenseWord2DM(96, **options, n_epochs=1, min_sense_count=1, random_state=0, n_jobs=1)
+    model.fit(text_of(5, np.random.default_rng(0)))  # compiles
+    expected = model.expected_memory(text)
+    tracemalloc.start()
+    model.fit(text)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert 0.8 * expected < peak < 1.2 * expected + 2**21
+
+
+def test_expected_memory_of_texts_and_relations():
+    graph = nf.datasets.dcsbm(50, 2, 8.0, alpha=3.0, random_state=0).relation
+    model = nf.MultiSenseWord2DM(10, n_senses=2, min_count=1)
+    assert model.expected_memory(graph) == model.expected_memory([["a", "b"], *([f"w{k}"] for k in range(48))])
+    assert model.set_params(max_size=25).expected_memory([[f"w{k}"] for k in range(50)]) < model.expected_memory(graph)
+
+
+def test_a_file_of_senses_is_far_smaller_than_that_of_matrices(tmp_path, model):
+    rng = np.random.default_rng(0)
+    V, n = 500, 96
+    ids = [(f"word{k}", s) for k in range(V) for s in range(1 + 2 * (k < V // 20))]
+    weights = [1 / (1 + 2 * (k < V // 20)) for k in range(V) for s in range(1 + 2 * (k < V // 20))]
+    emb = nf.SenseEmbedding(rng.normal(size=(len(ids), n)).astype(np.float32), ids, weights=weights)
+    sizes = []
+    for name, what in (("senses", emb), ("matrices", nf.DensityEmbedding.from_senses(emb))):
+        what.save(tmp_path / f"{name}.safetensors")
+        sizes.append((tmp_path / f"{name}.safetensors").stat().st_size)
+    assert sizes[1] > 40 * sizes[0]
+
+
+def test_no_warning_where_all_is_known(model):
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        model.sense_of("e20|d20", ["e1", "e20|d20", "e2"])
