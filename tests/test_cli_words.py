@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import io
 import json
+import re
 import sys
 
 import numpy as np
@@ -56,6 +57,64 @@ def test_a_text_becomes_density_matrices(tmp_path, text, capsys):
     words = nf.DensityEmbedding.load(output)
     expected = nf.Word2DM(4, sample=0, n_epochs=1, random_state=0, n_jobs=1).fit(nf.Corpus(text)).vectors_
     assert words.equals(expected)
+
+
+def test_training_says_what_it_did(tmp_path, text, capsys):
+    output, kept = tmp_path / "words.safetensors", tmp_path / "run.safetensors"
+    command = ["words", "train", str(text), "-o", str(output), *OPTIONS, "--checkpoint", str(kept)]
+    assert main([*command, "--n-epochs", "2", "--json"]) == 0
+    summary = json.loads(capsys.readouterr().out)
+    model = nf.SkipGram(4, sample=0, n_epochs=2, random_state=0, n_jobs=1).fit(nf.Corpus(text))
+    assert (summary["n_words"], summary["n_tokens"], summary["n_epochs"]) == (9, 1600, 2)
+    assert summary["n_pairs"] == model.n_pairs_ > 1600
+    assert summary["bytes"] == output.stat().st_size
+    assert (summary["output"], summary["checkpoint"], summary["holds"]) == (str(output), str(kept), "vectors")
+    assert summary["seconds"] > 0
+    assert main(command) == 0
+    line = capsys.readouterr().err.splitlines()[-1]
+    assert re.search(r"loss 0\.\d{4} after 1 epochs of \d{5} pairs with noise, vectors, 0\.0 MB, state in .*run", line)
+
+
+def test_pairs_are_those_of_the_training(text):
+    whole, part = (
+        nf.SkipGram(4, sample=0, validation_fraction=f, n_epochs=1, random_state=0, n_jobs=1).fit(
+            nf.Corpus([["a", "b", "c"]] * 30000)
+        )
+        for f in (0.0, 0.7)
+    )
+    assert 0.1 * whole.n_pairs_ < part.n_pairs_ < 0.5 * whole.n_pairs_
+
+
+def test_a_text_becomes_senses(tmp_path, text, capsys):
+    output = tmp_path / "words.safetensors"
+    command = ["words", "train", str(text), "--model", "multisense", *OPTIONS]
+    assert main([*command, "-o", str(output), "--json"]) == 0
+    summary = json.loads(capsys.readouterr().out)
+    model = nf.MultiSenseWord2DM(4, sample=0, n_epochs=1, random_state=0, n_jobs=1).fit(nf.Corpus(text))
+    senses = nf.SenseEmbedding.load(output)
+    assert senses.equals(model.senses_)
+    assert (summary["holds"], summary["n"], summary["n_words"]) == ("senses", len(senses), 9)
+    assert not {"callbacks", "n_jobs", "verbose"} & set(senses.parameters)
+    assert main(["words", "senses", str(output), "W0", "W1", "--topn", "2", "--json"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert [word["entropy"] for word in told] == senses.entropy(["W0", "W1"]).tolist()
+    found = [[(other["id"], other["score"]) for other in sense["similar"]] for sense in told[0]["senses"]]
+    assert found == [sense.nearest for sense in senses.senses_of("W0", 2)]
+    assert main(["words", "sense-of", str(output), "W0", "W1 W0 W2", "--topn", "2", "--json"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    chances = senses.sense_probabilities("W0", ["W1", "W0", "W2"])
+    assert [sense["probability"] for sense in told] == sorted(chances.tolist(), reverse=True)
+    assert ("W0", told[0]["number"]) == senses.sense_of("W0", "W1 W0 W2")
+    assert main(["words", "sense-of", str(output), "W0", "W1 W0 W2", "--topn", "2", "--header"]) == 0
+    assert capsys.readouterr().out.splitlines()[0] == "sense\tprobability\tweight\tnearest"
+    assert main(["words", "compose", str(output), "--subject", "W0 W1", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["method"] == "phaser"
+    assert main(["words", "sense-of", str(output), "W0", "W1 W2"]) == 2
+    assert "SENTENCE must be one with the word 'W0'; got 'W1 W2'" in capsys.readouterr().err
+    assert main([*command, "-o", str(tmp_path / "words.vec"), "--json"]) == 0
+    summary = json.loads(capsys.readouterr().out)
+    assert (summary["holds"], summary["n_components"]) == ("density matrices", 10)
+    assert nf.DensityEmbedding.load(tmp_path / "words.vec").order == 4
 
 
 @pytest.mark.parametrize(

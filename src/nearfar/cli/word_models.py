@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import time
 from typing import TYPE_CHECKING, Any
@@ -88,7 +89,8 @@ def train(text: str, output: str, model: str, quiet: bool, as_json: bool, **opti
 
     \b
     Models: skipgram (word2vec's vectors), word2dm (a density matrix for each word, for ambiguity, senses and phrases),
-    multisense (density matrices made of several sense vectors).
+    multisense (several sense vectors for each word; .safetensors and .npz keep them, other formats get the density
+    matrices that are made of them).
 
     \b
     Examples:
@@ -102,12 +104,14 @@ def train(text: str, output: str, model: str, quiet: bool, as_json: bool, **opti
     """
     import nearfar as nf
     from nearfar.base import WITHOUT_EFFECT
+    from nearfar.embedding.files import FORMATS
     from nearfar.embedding.files.registry import check_output
 
-    check_output("nearfar words train", output)
+    kind = check_output("nearfar words train", output)
     for name, owner in _OF_ONE_MODEL.items():
         if options[name] is not None and owner != model:
             raise click.UsageError(f"--{name.replace('_', '-')} is for --model {owner}.")
+    checkpoint = options["checkpoint"]
     callbacks, resume = take_checkpoints(output, options, every=1)  # epochs of a text take long
     about_text = {name: options.pop(name) for name in ("lowercase", "encoding_errors", "tokenizer")}
     pattern = options.pop("token_pattern")
@@ -117,25 +121,38 @@ def train(text: str, output: str, model: str, quiet: bool, as_json: bool, **opti
     estimator = getattr(nf, _MODELS[model])(**parameters, **callbacks, verbose=0 if quiet else 1)
     started = time.perf_counter()
     estimator.fit(nf.Corpus(text, **about_text, n_jobs=options["n_jobs"]), **resume)
-    # One side only: most formats keep no other, and the file is half as large.
-    fitted = estimator.vectors_
+    keeps_senses = model == "multisense" and FORMATS[kind].keeps_both_sides
+    fitted = estimator.senses_ if keeps_senses else estimator.vectors_
     made = {name: value for name, value in fitted.parameters.items() if name not in WITHOUT_EFFECT}
-    vectors = type(fitted)(fitted.vectors, fitted.ids, parameters=made)
+    # One side only: most formats keep no other, and the file is half as large. To say what is meant, senses need it.
+    more = {"weights": fitted.weights, "context_vectors": fitted.context_vectors} if keeps_senses else {}
+    vectors = type(fitted)(fitted.vectors, fitted.ids, parameters=made, **more)
     vectors.save(output)
+    words_of = list(estimator.vocabulary_)
     summary = {
         "output": output,
+        "holds": "senses" if keeps_senses else "vectors" if model == "skipgram" else "density matrices",
         "n": len(vectors),
         "n_components": vectors.n_components,
+        "n_words": len(words_of),
         "n_tokens": estimator.vocabulary_.n_tokens,
+        "n_pairs": estimator.n_pairs_,
+        "n_epochs": estimator.n_epochs_,
         "loss": float(estimator.loss_curve_[-1]),
-        "parameters": dict(vectors.parameters),
+        "bytes": os.path.getsize(output),  # noqa: PTH202 - a string is all that click gives
+        "checkpoint": checkpoint,
+        "parameters": made,
     }
+    senses = f", {len(vectors)} senses," if keeps_senses else ""
     line = (
-        f"{output}: {len(vectors)} words of {vectors.n_components} from {summary['n_tokens']} tokens,"
-        f" loss {summary['loss']:.4f}"
+        f"{output}: {len(words_of)} words{senses} of {vectors.n_components} from {summary['n_tokens']} tokens,"
+        f" loss {summary['loss']:.4f} after {summary['n_epochs']} epochs of {summary['n_pairs']} pairs with noise,"
+        f" {summary['holds']}, {summary['bytes'] / 1e6:.1f} MB"
     )
-    punctuated = sum(not word[-1].isalnum() for word in vectors.ids)
-    if about_text["tokenizer"] == "blanks" and punctuated > _MANY * len(vectors):
+    if checkpoint is not None:
+        line += f", state in {checkpoint}"
+    punctuated = sum(not word[-1].isalnum() for word in words_of)
+    if about_text["tokenizer"] == "blanks" and punctuated > _MANY * len(words_of):
         line += f", {punctuated} words end in punctuation (--tokenizer words leaves it out)"
     report(line, summary, started, quiet, as_json)
 
@@ -217,18 +234,20 @@ def _fact(value: Any) -> str:
 @click.option("--topn", default=5, show_default=True, help="Words to show for each.")
 @json_answer
 def senses(file: str, words: tuple[str, ...], n_senses: int, topn: int, as_json: bool) -> None:
-    """Show the senses of words: the eigenvectors of their density matrices in FILE, with the words nearest to each.
+    """Show the senses of words in FILE, with the words nearest to each: sense vectors, or eigenvectors of matrices.
 
-    The entropy of a word says how ambiguous it is, from 0 to the logarithm of the size of the matrices.
+    The entropy of a word says in how different contexts it comes: 0 for one sense, at most the logarithm of their
+    number. Compare words that are as frequent as each other.
 
     \b
     Examples:
-      nearfar words train book.txt --model word2dm -o words.safetensors
+      nearfar words train book.txt --model multisense -o words.safetensors
       nearfar words senses words.safetensors bank spring --n-senses 2
     """
-    from nearfar.embedding.density import DensityEmbedding
+    from nearfar._core.checks import check_integer
 
-    embedding = DensityEmbedding.load(file)
+    check_integer("nearfar words senses", "n_senses", n_senses, low=1)
+    embedding = _with_senses(file)
     entropies = embedding.entropy(words).tolist()
     answer: list[dict[str, Any]] = [
         {
@@ -236,7 +255,7 @@ def senses(file: str, words: tuple[str, ...], n_senses: int, topn: int, as_json:
             "entropy": entropy,
             "senses": [
                 {"weight": weight, "similar": as_entries(nearest)}
-                for weight, _, nearest in embedding.senses(word, n_senses, topn)
+                for weight, _, nearest in _senses(embedding, word, n_senses, topn)
             ],
         }
         for word, entropy in zip(words, entropies, strict=True)
@@ -250,6 +269,66 @@ def senses(file: str, words: tuple[str, ...], n_senses: int, topn: int, as_json:
         for sense in word["senses"]
     ]
     print_table(("word", "entropy", "weight", "nearest"), rows)
+
+
+@words.command("sense-of", short_help="Say which sense of a word a sentence means.")
+@click.argument("file")
+@click.argument("word")
+@click.argument("sentence")
+@click.option("--window", type=int, help="Words to either side that count. [default: as in the training]")
+@click.option("--topn", default=5, show_default=True, help="Words to show for each sense.")
+@json_answer
+def sense_of(file: str, word: str, sentence: str, window: int | None, topn: int, as_json: bool) -> None:
+    """Say which sense of WORD is meant in SENTENCE, which has the word in it: the probability of each sense.
+
+    FILE has sense vectors, of `words train --model multisense`. SENTENCE is cut at blanks; write it as that text was
+    written, in small letters for one that was made so.
+
+    \b
+    Examples:
+      nearfar words train book.txt --model multisense -o words.safetensors
+      nearfar words sense-of words.safetensors bank "on the bank of the river"
+    """
+    from nearfar.embedding.vectors import SenseEmbedding
+
+    embedding = SenseEmbedding.load(file)
+    chances = embedding.sense_probabilities(word, sentence, window=window)
+    own = embedding.subset([word])
+    found = [
+        {
+            "number": number,
+            "probability": chance,
+            "weight": float(weight),
+            "similar": as_entries(embedding.nearest_words((word, number), topn)),
+        }
+        for (_, number), chance, weight in zip(own.ids, chances.tolist(), own.weights, strict=True)
+    ]
+    found.sort(key=lambda sense: -sense["probability"])
+    if as_json:
+        print_json(found)
+        return
+    rows = [
+        (str(sense["number"]), f"{sense['probability']:.3f}", f"{sense['weight']:.3f}", _ids(sense["similar"]))
+        for sense in found
+    ]
+    print_table(("sense", "probability", "weight", "nearest"), rows)
+
+
+def _with_senses(file: str) -> Any:
+    """Return what FILE holds as an embedding that has senses and entropies."""
+    from nearfar.embedding.density import DensityEmbedding
+    from nearfar.embedding.vectors import Embedding, SenseEmbedding
+
+    plain = Embedding.load(file)
+    return plain if isinstance(plain, SenseEmbedding) else DensityEmbedding.load(file)
+
+
+def _senses(embedding: Any, word: str, n_senses: int, topn: int) -> list[Any]:
+    from nearfar.embedding.density import DensityEmbedding
+
+    if isinstance(embedding, DensityEmbedding):
+        return embedding.senses(word, n_senses, topn)
+    return list(embedding.senses_of(word, topn)[:n_senses])
 
 
 @words.command(short_help="Show what a phrase is most similar to.")
@@ -308,10 +387,12 @@ def compose(
 def load_words(file: str) -> Embedding:
     """Return what FILE holds, as density matrices if it holds these."""
     from nearfar.embedding.density import DensityEmbedding
-    from nearfar.embedding.vectors import Embedding
+    from nearfar.embedding.vectors import Embedding, SenseEmbedding
     from nearfar.errors import InputError
 
     plain = Embedding.load(file)
+    if isinstance(plain, SenseEmbedding):
+        return DensityEmbedding.from_senses(plain)
     try:
         return DensityEmbedding(plain.vectors, plain.ids, parameters=plain.parameters)
     except InputError:

@@ -1294,30 +1294,56 @@ class SenseEmbedding(Embedding):
         -----
         Where columns of factors are the senses (``variant="columns"``), only those of the same number are compared.
         """
-        owner = "SenseEmbedding.senses_of"
+        topn = check_integer("SenseEmbedding.senses_of", "topn", topn, low=1)
+        first, last = self._rows_of("SenseEmbedding.senses_of", word)
+        order = first + np.argsort(-self._weights[first:last], kind="stable")
+        return [
+            Sense(
+                float(self._weights[row]),
+                self._vectors[row].astype(np.float64),
+                self.nearest_words(self._ids[row], topn, n_candidates=n_candidates),
+            )
+            for row in order.tolist()
+            if self._weights[row] >= RARE
+        ]
+
+    def nearest_words(
+        self, sense: Hashable, topn: int = 10, *, n_candidates: int | None = None
+    ) -> list[tuple[Any, float]]:
+        """Return the words nearest to a sense, without the word itself.
+
+        Parameters
+        ----------
+        sense : (word, number)
+        topn, n_candidates
+            As for :meth:`senses_of`.
+
+        Returns
+        -------
+        list of (word, cosine)
+            Each word by the nearest of its senses of a weight of at least 0.05.
+
+        Raises
+        ------
+        UnknownIdError
+            If there is no such sense.
+        """
+        owner = "SenseEmbedding.nearest_words"
         topn = check_integer(owner, "topn", topn, low=1)
-        first, last = self._rows_of(owner, word)
+        row = self._row(owner, sense)
+        word, number = self._ids[row]
         most = len(self._words)
         if n_candidates is not None:
             most = min(check_integer(owner, "n_candidates", n_candidates, low=1), most)
         compared = self._weights >= RARE
-        compared[first:last] = False
         compared[self._starts[most] :] = False
-        others, found = np.flatnonzero(compared), []
-        numbers = np.array([self._ids[row][1] for row in others.tolist()]) if self._in_columns else None
-        of = np.searchsorted(self._starts, others, side="right") - 1
-        for row in (first + np.argsort(-self._weights[first:last], kind="stable")).tolist():
-            if self._weights[row] >= RARE:
-                kept = slice(None) if numbers is None else numbers == self._ids[row][1]
-                nearest = self._nearest_words(row, others[kept], of[kept], topn)
-                found.append(Sense(float(self._weights[row]), self._vectors[row].astype(np.float64), nearest))
-        return found
-
-    def _nearest_words(
-        self, row: int, others: NDArray[np.int64], of: NDArray[np.int64], topn: int
-    ) -> list[tuple[Any, float]]:
+        compared[slice(*self._rows_of(owner, word))] = False
+        if self._in_columns:
+            compared &= np.array([other == number for _, other in self._ids], bool)
+        others = np.flatnonzero(compared)
         if not len(others):
             return []
+        of = np.searchsorted(self._starts, others, side="right") - 1
         k = min(topn * int(np.bincount(of).max()), len(others))
         vectors, norms = self._vectors[others], self._row_norms()[others]
         best, scores = nearest_rows(unit_rows(self._vectors[row][None]), vectors, k, norms=norms)

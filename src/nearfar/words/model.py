@@ -134,6 +134,7 @@ class WordModel(RelationEmbedder):
     loss_curve_: NDArray[np.float64]
     validation_curve_: NDArray[np.float64]
     n_epochs_: int
+    n_pairs_: int
 
     # What a model gives.
 
@@ -339,11 +340,13 @@ class WordModel(RelationEmbedder):
         trainer.callbacks = (*self._own_callbacks(source, state), *trainer.callbacks)
 
         def mean_loss(blocks: Blocks, seeds: NDArray[np.int64], rates: list[float]) -> float:
-            loss = run_epoch(source, blocks, seeds, rates, train, n_jobs, trainer.advance)
-            if loss is None:
+            loss, n_pairs = run_epoch(source, blocks, seeds, rates, train, n_jobs, trainer.advance)
+            if not n_pairs:
                 hint = "In a text of few different words each of them is frequent: sample=0 keeps them all."
                 raise InputError(trainer.owner, "sample", "one that leaves pairs of words", "no pair", hint)
-            return loss
+            if any(rates):  # else they are held out
+                state.n_pairs = n_pairs
+            return loss / n_pairs
 
         with trainer:
             trainer.advance(len(state.losses) * source.blocks[-1][1])
@@ -372,7 +375,7 @@ class WordModel(RelationEmbedder):
         before = curves_before or (np.empty(0), np.empty(0))
         self.loss_curve_ = np.concatenate([before[0], state.losses])
         self.validation_curve_ = np.concatenate([before[1], state.validation_losses])
-        self.n_epochs_ = len(self.loss_curve_)
+        self.n_epochs_, self.n_pairs_ = len(self.loss_curve_), state.n_pairs
         self._finish(state)
         self._kept = {name: array for name, array in state.arrays.items() if name not in self._tables}
         self._rng = state.rng

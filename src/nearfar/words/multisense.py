@@ -148,6 +148,8 @@ class MultiSenseWord2DM(WordModel):
         The same on the words held out, after each epoch; empty without.
     n_epochs_ : int
         Epochs run, those of :meth:`partial_fit` included.
+    n_pairs_ : int
+        Pairs in the last epoch, those with noise words included.
 
     See Also
     --------

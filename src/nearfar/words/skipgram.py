@@ -112,6 +112,8 @@ class SkipGram(WordModel):
         The same on the words held out, after each epoch; empty without.
     n_epochs_ : int
         Epochs run, those of :meth:`partial_fit` included.
+    n_pairs_ : int
+        Pairs in the last epoch, those with noise words included.
 
     See Also
     --------

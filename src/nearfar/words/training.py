@@ -40,6 +40,8 @@ class TrainingState:
         Of the epochs done.
     X, Y : ndarray
         Views of the vectors of inputs and of outputs, for callbacks.
+    n_pairs : int
+        Pairs of the last epoch, noise included.
     """
 
     arrays: Arrays
@@ -49,6 +51,7 @@ class TrainingState:
     validation_losses: list[float] = field(default_factory=list)
     X: Floats = field(default_factory=lambda: np.empty(0))
     Y: Floats = field(default_factory=lambda: np.empty(0))
+    n_pairs: int = 0
 
     def snapshot(self) -> tuple[Arrays, dict[str, Any]]:
         """Return the arrays, not copied, and the plain facts from which ``restored`` makes the same state."""
@@ -95,8 +98,8 @@ def run_epoch(
     train: TrainWindows,
     n_jobs: int,
     advance: Callable[[int], None] = lambda _: None,
-) -> float | None:
-    """Train on every block with its seed and its rate; return the mean loss of a pair, None if there was no pair.
+) -> tuple[float, int]:
+    """Train on every block with its seed and its rate; return the sum of the losses of all pairs, and their number.
 
     Noise pairs count as well. Sums are float64, block by block. ``advance`` is called with the size of each block.
     """
@@ -109,4 +112,4 @@ def run_epoch(
 
     run_blocks(task, range(len(blocks) + 1), n_jobs)
     loss, pairs = sums.sum(axis=0)
-    return float(loss / pairs) if pairs else None
+    return float(loss), int(pairs)

@@ -138,6 +138,8 @@ class Word2DM(WordModel):
         to .01, .03, .1, .3 and 1, and ``norm``, their mean ``|2 (1 - sigma(s)) A_c B_t|``, both of shape (k + 1, 5).
     n_epochs_ : int
         Epochs run, those of :meth:`partial_fit` included.
+    n_pairs_ : int
+        Pairs in the last epoch, those with noise words included.
 
     See Also
     --------
