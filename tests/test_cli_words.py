@@ -110,7 +110,7 @@ def test_a_text_becomes_senses(tmp_path, text, capsys):
     assert main(["words", "compose", str(output), "--subject", "W0 W1", "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["method"] == "phaser"
     assert main(["words", "sense-of", str(output), "W0", "W1 W2"]) == 2
-    assert "SENTENCE must be one with the word 'W0'; got 'W1 W2'" in capsys.readouterr().err
+    assert "sentence must be one with the word 'W0'; got 'W1 W2'" in capsys.readouterr().err
     assert main([*command, "-o", str(tmp_path / "words.vec"), "--json"]) == 0
     summary = json.loads(capsys.readouterr().out)
     assert (summary["holds"], summary["n_components"]) == ("density matrices", 10)

@@ -51,6 +51,7 @@ SOURCELESS = {
     "nearfar.evaluate.Neighborhoods": "a record",
     "nearfar.evaluate.NodeClassification": "a record",
     "nearfar.evaluate.PhraseSimilarity": "a record",
+    "nearfar.evaluate.Ambiguity": "a record",
     "nearfar.evaluate.SenseInduction": "a record",
     "nearfar.evaluate.Stability": "a record",
     "nearfar.evaluate.WordAnalogies": "a record",

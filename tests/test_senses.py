@@ -306,3 +306,60 @@ def test_no_warning_where_all_is_known(model):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         model.sense_of("e20|d20", ["e1", "e20|d20", "e2"])
+
+
+# -- ambiguity, corrected for frequency -------------------------------------------------------------------------------
+
+
+def with_entropies(entropies):
+    """Words whose matrices are mixtures of two states and have these entropies, below ln 2."""
+    share = np.linspace(0, 0.5, 20001)
+    of_share = -(share * np.log(np.maximum(share, 1e-300)) + (1 - share) * np.log(1 - share))
+    p = np.interp(entropies, of_share, share)
+    factors = np.stack([np.stack([np.sqrt(1 - p), 0 * p], 1), np.stack([0 * p, np.sqrt(p)], 1)], 1)
+    return nf.DensityEmbedding.from_factors(factors, [f"w{k}" for k in range(len(p))])
+
+
+def test_ambiguity_is_told_apart_from_frequency():
+    """Entropy rises with frequency; ambiguous words have more than others of their frequency, and are rare."""
+    rng = np.random.default_rng(0)
+    counts = np.sort(rng.integers(10, 10**6, size=400))[::-1]
+    entropies = 0.4 * np.log(counts) / np.log(1e6) + rng.uniform(0, 0.02, 400)
+    ambiguous = np.arange(300, 400, 5)
+    entropies[ambiguous] += 0.05
+    emb = with_entropies(entropies)
+    found = nf.evaluate.ambiguity(emb, [f"w{k}" for k in ambiguous], counts, n_equal=40)
+    assert found.auc < 0.65
+    assert found.corrected_auc > 0.9
+    assert found.interval[0] < found.corrected_auc < found.interval[1]
+    assert found.correlation > 0.8
+    assert abs(found.corrected_correlation) < 0.2
+    by_word = dict(zip(emb, counts.tolist(), strict=True))
+    again = nf.evaluate.ambiguity(emb, [f"w{k}" for k in ambiguous], by_word, n_equal=40)
+    np.testing.assert_array_equal(again.corrected, found.corrected)
+    # By plain loops: the 40 other words next to it, of those that are not given.
+    k, others = 200, [j for j in range(400) if j not in set(ambiguous)]
+    at = others.index(k)
+    near = [j for j in others[at - 20 : at + 21] if j != k]
+    assert found.corrected[k] == pytest.approx(np.mean(found.entropies[near] < found.entropies[k]))
+
+
+def test_ambiguity_where_there_is_little_to_compare():
+    emb = with_entropies(np.array([0.1, 0.2, 0.3]))
+    found = nf.evaluate.ambiguity(emb, ["w2", "whale", "w2"], [3, 2, 1])
+    assert (found.n_words, found.n_covered) == (2, 1)
+    assert found.auc == found.corrected_auc == 1
+    none = nf.evaluate.ambiguity(emb, ["whale"], [3, 2, 1])
+    assert np.isnan(none.auc)
+    assert np.isnan(none.corrected_auc)
+    unknown = nf.DensityEmbedding(np.zeros((3, 3)), list("abc"))
+    assert np.isnan(nf.evaluate.ambiguity(unknown, ["a"], [1, 1, 1]).corrected).all()
+    for counts, match in (
+        ([1, 2], "a count for each of the 3 words"),
+        ({"w0": 1}, "none for 'w1'"),
+        ([1, -1, 2], "at least 0"),
+    ):
+        with pytest.raises(InputError, match=match):
+            nf.evaluate.ambiguity(emb, ["w0"], counts)
+    with pytest.raises(InputError, match="a DensityEmbedding or a SenseEmbedding"):
+        nf.evaluate.ambiguity(nf.Embedding(np.eye(2)), ["a"], [1, 1])

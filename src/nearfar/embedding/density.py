@@ -169,7 +169,7 @@ class DensityEmbedding(Embedding):
         --------
         >>> import nearfar as nf
         >>> senses = nf.SenseEmbedding([[2, 0], [0, 3]], [("bank", 0), ("bank", 1)], weights=[0.7, 0.3])
-        >>> nf.DensityEmbedding.from_senses(senses).matrices(["bank"]).round(2).tolist()
+        >>> nf.DensityEmbedding.from_senses(senses).matrices(["bank"]).astype(float).round(2).tolist()
         [[[0.7, 0.0], [0.0, 0.3]]]
         """
         if not isinstance(senses, SenseEmbedding):

@@ -3,9 +3,10 @@
 ``neighborhoods`` says what a map keeps of the neighbours and distances of its data; ``communities`` compares the
 clusters of the vectors with known groups; ``giant_component`` says which nodes hang together; ``word_similarity``,
 ``word_analogies`` and ``phrases`` compare words and what is composed of them with what people say; ``sense_induction``
-looks for senses where ``plant_pseudowords`` has planted them; ``anchor_purity`` says whether an anchor stands for one
-kind of objects. ``stability`` says how far runs of a method agree; ``link_prediction`` and
-``node_classification`` how much of a graph its vectors know.
+looks for senses where ``plant_pseudowords`` has planted them; ``ambiguity`` says whether ambiguous words have larger
+entropies than words that come as often; ``anchor_purity`` says whether an anchor stands for one kind of objects.
+``stability`` says how far runs of a method agree; ``link_prediction`` and ``node_classification`` how much of a graph
+its vectors know.
 """
 
 from __future__ import annotations
@@ -16,12 +17,13 @@ from nearfar.evaluate.communities import CommunityScores, communities, giant_com
 from nearfar.evaluate.graphs import LinkPrediction, NodeClassification, link_prediction, node_classification
 from nearfar.evaluate.neighborhoods import Neighborhoods, neighborhoods
 from nearfar.evaluate.phrases import PhraseSimilarity, phrases
-from nearfar.evaluate.senses import SenseInduction, plant_pseudowords, sense_induction
+from nearfar.evaluate.senses import Ambiguity, SenseInduction, ambiguity, plant_pseudowords, sense_induction
 from nearfar.evaluate.stability import Stability, stability
 from nearfar.evaluate.words import WordAnalogies, WordSimilarity, word_analogies, word_similarity
 
 __all__ = [
     "Alignment",
+    "Ambiguity",
     "AnchorPurity",
     "CommunityScores",
     "LinkPrediction",
@@ -32,6 +34,7 @@ __all__ = [
     "Stability",
     "WordAnalogies",
     "WordSimilarity",
+    "ambiguity",
     "anchor_purity",
     "communities",
     "giant_component",

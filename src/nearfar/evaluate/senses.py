@@ -1,12 +1,13 @@
-"""Whether ambiguity is found where it was planted: pseudo-words, two words of a text made one.
+"""Whether ambiguity is found: where it was planted, and in words that are known to be ambiguous.
 
-Nobody has to say which words are ambiguous, or into what: of a pseudo-word the senses are known, as they are words of
-their own in the text as it was.
+Of a pseudo-word, two words of a text made one, the senses are known, as they are words of their own in the text as it
+was. Of other words people say whether they are ambiguous. Entropies depend on how frequent a word is, so words are
+compared with others that come as often.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -15,7 +16,7 @@ from numpy.typing import NDArray
 
 from nearfar._core.checks import check_integer, check_random_state
 from nearfar.errors import InputError, UnknownIdError
-from nearfar.evaluate.words import check_embedding, given_items
+from nearfar.evaluate.words import check_embedding, given_items, spearman
 
 if TYPE_CHECKING:
     from nearfar.embedding.vectors import Embedding
@@ -232,6 +233,166 @@ def sense_induction(
         separations=measured[0],
         entropies=entropies,
     )
+
+
+@dataclass(frozen=True)
+class Ambiguity:
+    """Whether ambiguous words have large entropies, among all words and among those that come as often.
+
+    Parameters
+    ----------
+    auc : float
+        P(an ambiguous word has a larger entropy than another word), whatever their frequencies; NaN without words.
+    corrected_auc : float
+        P(an ambiguous word has a larger entropy than another word that comes as often): the mean of ``corrected`` over
+        the ambiguous words. 0.5 if the entropy says nothing.
+    interval : tuple of float
+        Bootstrap interval of ``corrected_auc`` over the ambiguous words, 95 %.
+    correlation, corrected_correlation : float
+        Spearman's correlation of the entropy, and of ``corrected``, with the count of a word.
+    n_words, n_covered : int
+        Ambiguous words in all, and those that are known.
+    entropies, corrected : ndarray of shape (V,), float64
+        Of each word: its entropy, and the share of the words that come as often whose entropy is smaller (equal ones
+        count half). NaN for words of which nothing is known.
+    """
+
+    n_words: int
+    n_covered: int
+    auc: float
+    corrected_auc: float
+    interval: tuple[float, float]
+    correlation: float
+    corrected_correlation: float
+    entropies: Doubles = field(repr=False)
+    corrected: Doubles = field(repr=False)
+
+
+def ambiguity(
+    embedding: Any,
+    words: Iterable[str],
+    counts: Any,
+    *,
+    n_equal: int = 200,
+    n_bootstrap: int = 1000,
+    random_state: Any = 0,
+) -> Ambiguity:
+    """Return whether words that are known to be ambiguous have large entropies, corrected for how often they come.
+
+    Parameters
+    ----------
+    embedding : DensityEmbedding or SenseEmbedding
+        Of words.
+    words : iterable of str
+        Ambiguous ones. Those that are not known are left out.
+    counts : mapping, or array-like of shape (V,)
+        How often each word of the embedding comes in the text, by word or in their order, such as
+        ``model.vocabulary_.counts``.
+    n_equal : int, default=200
+        How many words count as equally frequent: those next to a word in the order of the counts, half on either side.
+    n_bootstrap : int, default=1000
+        Samples of the ambiguous words for the interval.
+    random_state : int, Generator or None, default=0
+        Seed of the bootstrap.
+
+    Returns
+    -------
+    Ambiguity
+
+    Raises
+    ------
+    InputError
+        If the embedding has no entropies, or there is no count, at least 0, for each of its words.
+
+    Notes
+    -----
+    The given words are left out of those that they are compared with. At the ends of the order, where one side is short
+    of words, the other gives more.
+
+    References
+    ----------
+    Piedeleu, Kartsaklis, Coecke & Sadrzadeh (2015), "Open system categorical quantum semantics in natural language
+    processing", for entropy as ambiguity.
+
+    Examples
+    --------
+    >>> import nearfar as nf
+    >>> drawn = nf.datasets.planted_senses(random_state=0)
+    >>> model = nf.MultiSenseWord2DM(8, min_sense_count=50, new_sense_threshold=0, shrink_window=None, sample=0,
+    ...                              random_state=0, n_jobs=1).fit(drawn.sentences)
+    >>> found = nf.evaluate.ambiguity(model.senses_, drawn.ambiguous, model.vocabulary_.counts, n_equal=20)
+    >>> found.n_covered, found.corrected_auc > 0.9
+    (12, True)
+    """
+    from nearfar.embedding.density import DensityEmbedding
+    from nearfar.embedding.vectors import SenseEmbedding, as_list
+
+    owner = "ambiguity"
+    if not isinstance(embedding, (DensityEmbedding, SenseEmbedding)):
+        raise InputError(owner, "embedding", "a DensityEmbedding or a SenseEmbedding", type(embedding).__name__)
+    check_integer(owner, "n_equal", n_equal, low=2)
+    check_integer(owner, "n_bootstrap", n_bootstrap, low=1)
+    rng = check_random_state(owner, random_state)
+    names = embedding.words if isinstance(embedding, SenseEmbedding) else embedding.ids
+    given = list(dict.fromkeys(as_list(owner, "words", words, "a list of words")))
+    n_times = _counts_of(owner, counts, names)
+    entropies = embedding.entropy()
+    known = ~np.isnan(entropies)
+    special = np.zeros(len(names), bool)
+    rows = names.rows(given)
+    special[rows[rows >= 0]] = True
+    corrected = _shares_below(entropies, n_times, known & ~special, n_equal)
+    of_words = corrected[special & known]
+    of_words = of_words[~np.isnan(of_words)]
+    auc, corrected_auc, interval = float("nan"), float("nan"), (float("nan"), float("nan"))
+    if len(of_words):
+        corrected_auc = float(of_words.mean())
+        means = of_words[rng.integers(len(of_words), size=(n_bootstrap, len(of_words)))].mean(axis=1)
+        interval = (float(np.quantile(means, 0.025)), float(np.quantile(means, 0.975)))
+        ranks = np.sort(entropies[known & ~special])
+        values = entropies[special & known]
+        below = (np.searchsorted(ranks, values, "left") + np.searchsorted(ranks, values, "right")) / 2
+        auc = float(below.mean() / len(ranks))
+    there = known & ~np.isnan(corrected)
+    both = np.stack([entropies[there], corrected[there]])
+    before, after = spearman(both, np.broadcast_to(n_times[there], both.shape)).tolist()
+    n_covered = int((special & known).sum())
+    return Ambiguity(len(given), n_covered, auc, corrected_auc, interval, before, after, entropies, corrected)
+
+
+def _counts_of(owner: str, counts: Any, names: Any) -> Doubles:
+    expected = f"a count for each of the {len(names)} words"
+    if isinstance(counts, Mapping):
+        if missing := [word for word in names if word not in counts]:
+            raise InputError(owner, "counts", expected, f"none for {missing[0]!r}")
+        counts = [counts[word] for word in names]
+    found: NDArray[Any] = np.asarray(counts)
+    if found.shape != (len(names),) or found.dtype.kind not in "iuf":
+        raise InputError(owner, "counts", expected, f"{found.dtype}, shape {found.shape}")
+    if not (np.isfinite(found).all() and (found >= 0).all()):
+        raise InputError(owner, "counts", "finite and at least 0", "others")
+    return found.astype(np.float64)
+
+
+def _shares_below(values: Doubles, counts: Doubles, compared: NDArray[np.bool_], n_equal: int) -> Doubles:
+    """Return of each word the share of the compared words next to it in frequency whose value is smaller."""
+    shares = np.full(len(values), np.nan)
+    order = np.flatnonzero(compared)[np.argsort(-counts[compared], kind="stable")]
+    width = min(n_equal + 1, len(order))  # a word is one of its own neighbours
+    if width < 2:
+        return shares
+    sorted_values = values[order]
+    places = np.searchsorted(-counts[order], -counts)
+    places[order] = np.arange(len(order))
+    first = np.clip(places - width // 2, 0, len(order) - width)
+    for some in np.array_split(np.arange(len(values)), -(-len(values) // 4096)):
+        near = first[some, None] + np.arange(width)
+        other = sorted_values[near]
+        counted = order[near] != some[:, None]
+        below = (other < values[some, None]) + 0.5 * (other == values[some, None])
+        shares[some] = (below * counted).sum(axis=1) / counted.sum(axis=1)
+    shares[np.isnan(values)] = np.nan
+    return shares
 
 
 class _Model:
