@@ -24,6 +24,13 @@ def fashion(n: int) -> tuple[Points, NDArray[np.int64]]:
     return principal_components(images[:n].astype(np.float32) / 255, 50), labels[:n].astype(np.int64)
 
 
+def mnist(n: int) -> tuple[Points, NDArray[np.int64]]:
+    """The first n digits of MNIST's training set, in their stored order, 50 principal components; labels."""
+    with np.load(DATA / "mnist" / "mnist.npz") as file:
+        images, labels = file["x_train"][:n].reshape(-1, 784), file["y_train"][:n]
+    return principal_components(images.astype(np.float32) / 255, 50), labels.astype(np.int64)
+
+
 def clusters(n: int, d: int = 20, n_clusters: int = 100) -> tuple[Points, NDArray[np.int64]]:
     """Synthetic: Gaussian clusters of uneven size, width and shape; labels."""
     rng = np.random.default_rng([n, d])

@@ -29,6 +29,7 @@ from _map_sections import (
     maps_per_point,
     maps_quality,
     maps_speed,
+    maps_start,
     maps_umap,
     mds,
 )
@@ -79,6 +80,7 @@ PAGES = (
     Page("All map methods in linear time", "maps_grid", "maps_grid.py", maps_grid),
     Page("Scaling of maps", "maps_growth", "maps_growth.py", maps_growth),
     Page("Quality of maps", "maps_quality", "maps_quality.py", maps_quality),
+    Page("How maps with short tails start", "maps_start", "maps_start.py", maps_start),
     Page("The floor of reverse KL and NeRV", "maps_floor", "maps_floor.py", maps_floor),
     Page("Multidimensional scaling", "mds", "mds.py", mds),
     Page("Kernels with a parameter per point", "maps_per_point", "maps_per_point.py", maps_per_point),

@@ -12,7 +12,7 @@ import pytest
 from scipy.sparse import csr_array
 from scipy.special import xlogy
 from sklearn.base import clone
-from sklearn.datasets import load_digits, make_blobs
+from sklearn.datasets import load_digits, load_iris, make_blobs
 from sklearn.decomposition import PCA
 from sklearn.model_selection import GridSearchCV
 from sklearn.neighbors import KNeighborsClassifier
@@ -99,6 +99,24 @@ def test_groups_stay_together_and_the_reported_cost_is_the_true_one(blobs, affin
     np.testing.assert_array_equal(est.cost_curve_[:, 0], [0, 50, 100, 150, 200, 250, 300])
     assert est.cost_ < est.cost_curve_[0, 1] / 2
     np.testing.assert_allclose(est.embedding_.mean(axis=0), 0, atol=1e-4)
+
+
+@pytest.mark.parametrize(("recipe", "share"), [(nf.JSE, 0.95), (nf.NeRV, 0.985)], ids=["JSE", "NeRV"])
+def test_short_tails_start_as_t_sne(recipe, share):
+    """From a start under their own kernel, which leaves groups torn, they end at a higher cost."""
+    X, _ = load_iris(return_X_y=True)
+    options = {"random_state": 0, "n_jobs": 1, "far": "exact"}
+    given = nf.Affinities(10).fit(X)
+    seen = {}
+    watch = {"callbacks": [lambda progress: seen.update({progress.epoch: np.ptp(progress.state.X)}) and None]}
+    est = recipe(init="pca", max_iter=300, early_exaggeration_iter=100, **options, **watch).fit(given)
+    own = nf.ASNE(init="pca", max_iter=100, early_exaggeration_iter=100, **options).fit(given).embedding_
+    assert est.cost_ < share * recipe(init=own, max_iter=200, early_exaggeration_iter=0, **options).fit(given).cost_
+    assert seen[150] > 2 * seen[200]  # resized for the kernel of the fit
+    np.testing.assert_array_equal(est.cost_curve_[:, 0], [0, 50, 100, 150, 200, 250, 300])
+    only = recipe(init="pca", max_iter=60, early_exaggeration_iter=60, **options).fit(given)
+    assert only.n_iter_ == 60
+    assert only.cost_ == only.cost_curve_[-1, 1]
 
 
 def test_the_mesh_draws_the_map_of_all_pairs(blobs):
@@ -442,7 +460,15 @@ def test_many_points_in_three_components_are_warned_of(rng, monkeypatch):
     nf.TSNE(3, far="exact", **short).fit(X)
 
 
-@pytest.mark.parametrize("parts", [{}, {"divergence": "nerv", "normalization": "row"}], ids=["t-sne", "nerv"])
+@pytest.mark.parametrize(
+    "parts",
+    [
+        {},
+        {"divergence": "nerv", "normalization": "row"},
+        {"divergence": "jensen-shannon", "normalization": "row", "kernel": "exponential"},
+    ],
+    ids=["t-sne", "nerv", "jse"],
+)
 def test_the_order_in_memory_does_not_show(blobs, monkeypatch, parts):
     """Large maps are numbered along a curve through the map; positions and callbacks keep the order of the data."""
     start, seen = PCA(2).fit_transform(blobs[0]), []

@@ -9,7 +9,7 @@ from scipy.sparse import csr_array
 from nearfar.divergences import KL, JensenShannon, NeRV, ReverseKL
 from nearfar.far.fields import ExactField
 from nearfar.kernels import Exponential, HeavyTailed, InhomogeneousStudentT, StudentT
-from nearfar.maps.objective import NeighborObjective, union_pattern, value_and_gradient
+from nearfar.maps.objective import NeighborObjective, QuadraticObjective, union_pattern, value_and_gradient
 
 DIVERGENCES = {
     "kl": KL(),
@@ -127,3 +127,28 @@ def test_another_order_of_the_rows_is_the_same_map(rng, divergence, normalizatio
     moved, same_cost = objective.evaluate(Y[order], cost=True)
     np.testing.assert_allclose(moved, G[order], rtol=1e-10, atol=1e-12 * np.abs(G).max())
     assert same_cost == pytest.approx(cost, rel=1e-12)
+
+
+@pytest.mark.parametrize("normalization", ["row", "pair"])
+@pytest.mark.parametrize("divergence", [NeRV(0.3), JensenShannon(0.4)], ids=["nerv", "js"])
+def test_the_first_phases_minimise_kl_and_maybe_by_pair_under_another_kernel(rng, divergence, normalization):
+    """Also in another order of the rows, and without formulas; the objective itself stays as it is."""
+    Y, P, kernel = rng.normal(size=(N, 2)), sparse_p(rng, normalization), Exponential(0.7)
+    objective = NeighborObjective(P, kernel, divergence, normalization, ExactField(), dtype=float, n_jobs=1)
+    own_cost = objective.evaluate(Y, cost=True)[1]
+    counted = P if normalization == "row" else (P + P.T) / 2
+    plain = QuadraticObjective(counted, kernel, divergence, normalization)
+    pairs = ((P + P.T) / (2 * P.sum())).toarray()
+    order = rng.permutation(N)
+    objective.reorder(order)
+    for student, expected in (
+        (None, value_and_gradient(Y, counted, kernel, KL(), normalization, exaggeration=4.0)),
+        (HeavyTailed(1.0, 2.5), value_and_gradient(Y, pairs, HeavyTailed(1.0, 2.5), KL(), "pair", exaggeration=4.0)),
+    ):
+        G, cost = objective.early(student).evaluate(Y[order], 4.0, cost=True)
+        assert cost == pytest.approx(expected[0], rel=1e-10)
+        np.testing.assert_allclose(G, expected[1][order], rtol=1e-9, atol=1e-10 * np.abs(expected[1]).max())
+        G, cost = plain.early(student).evaluate(Y, 4.0, cost=True)
+        assert cost == pytest.approx(expected[0], rel=1e-10)
+        np.testing.assert_allclose(G, expected[1], rtol=1e-9, atol=1e-10 * np.abs(expected[1]).max())
+    assert objective.evaluate(Y[order], cost=True)[1] == pytest.approx(own_cost, rel=1e-12)

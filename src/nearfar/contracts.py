@@ -108,8 +108,8 @@ class Objective(Protocol):
     def evaluate(self, Y: Floats, exaggeration: float = 1.0, *, cost: bool = False) -> tuple[Floats, float | None]:
         """Return the gradient, shape (n, d), which the next call may overwrite, and if asked for the true cost."""
 
-    def with_divergence(self, divergence: Any) -> Objective:
-        """Return the same with another divergence."""
+    def early(self, kernel: Any = None) -> Objective:
+        """Return the same with KL for the divergence; with a kernel, which then stands for its own, by pair."""
 
     def reorder(self, order: NDArray[np.integer[Any]]) -> bool:
         """Let row r be what row ``order[r]`` was, if that makes anything quicker; return whether it was done."""

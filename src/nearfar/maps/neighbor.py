@@ -46,13 +46,13 @@ from nearfar._core.parameters import Part
 from nearfar.base import FrameOutput, column_names
 from nearfar.callbacks import Checkpoint
 from nearfar.contracts import Field, Objective
-from nearfar.divergences.probability import KL, as_divergence, is_kl, linear_formulas, strength_of
+from nearfar.divergences.probability import as_divergence, is_kl, linear_formulas, strength_of
 from nearfar.embedding.vectors import Embedding
 from nearfar.errors import InputError, NearfarWarning
 from nearfar.far.barnes_hut import BarnesHutField
 from nearfar.far.fields import ExactField, NoisePairs
 from nearfar.far.mesh import MeshField
-from nearfar.kernels import InhomogeneousStudentT, StudentT, as_kernel, compiled_kernel, family_of
+from nearfar.kernels import HeavyTailed, InhomogeneousStudentT, StudentT, as_kernel, compiled_kernel, family_of
 from nearfar.maps.noise import NoiseObjective
 from nearfar.maps.objective import NORMALIZATIONS, NeighborObjective, QuadraticObjective, is_linear_time
 from nearfar.maps.per_point import Learner, is_per_point, per_point_objective
@@ -128,9 +128,10 @@ class NeighborEmbedding(FrameOutput):
     early_exaggeration : float, default=12.0
         Factor of p in the first phase, which KL governs whatever the divergence.
     early_exaggeration_iter : int, default=250
-        Iterations of the first phase.
+        Iterations of the first phase. Where the kernel has short tails and the divergence is not KL, it is a phase of
+        t-SNE, and as many iterations of plain t-SNE follow (half of those that are left at most).
     exaggeration : float, default=1.0
-        Factor of p after that, for KL alone.
+        Factor of p after the first phase, for KL alone.
     min_grad_norm : float, default=1e-7
         Stop when the gradient is no longer than this.
     n_iter_without_progress : int, default=300
@@ -311,11 +312,10 @@ class NeighborEmbedding(FrameOutput):
         Y = start(owner, self.init, rows, P, (n, self.n_components), rng, n_jobs)
         kernel = self._kernel_for(kernel, n)
         objective = self._objective(P, divergence, kernel, normalization, Y.dtype, rng, n_jobs)
-        phases, longest = self._phases(P, divergence, kernel, normalization)
+        phases = self._phases(P, divergence, kernel, normalization)
         state = Descent(
             owner=owner,
             scale=1.0 if normalization == "pair" else 1 / n,
-            longest=longest,
             min_grad_norm=self.min_grad_norm,
             n_iter_without_progress=self.n_iter_without_progress,
             callbacks=self.callbacks,
@@ -509,8 +509,11 @@ class NeighborEmbedding(FrameOutput):
             _warn_of_pairs(owner, f"{d} components", n)
         return ExactField()
 
-    def _phases(self, P: Any, divergence: Any, kernel: Any, normalization: str) -> tuple[list[Phase], float]:
-        """Return what is minimised when, exaggerated KL first, then the divergence itself; and the longest step.
+    def _phases(self, P: Any, divergence: Any, kernel: Any, normalization: str) -> list[Phase]:
+        """Return what is minimised when: exaggerated KL first, then the divergence itself.
+
+        Where the kernel has short tails and the divergence is another than KL, the first phases are those of t-SNE,
+        exaggerated and then not: its long tails bring groups together that short ones leave apart.
 
         The learning rate is n / (4 exaggeration) (Belkina et al. 2019; 4 as in the gradient) for a kernel that falls
         over a length 1. Where its tails are short, a point that leaps too far finds no way back: there the steps are
@@ -522,7 +525,8 @@ class NeighborEmbedding(FrameOutput):
         reach = 1 / math.sqrt(steepness) if 0 < steepness < math.inf else 1.0
         early_rate = late_rate = n / 4 * reach**2
         formulas = linear_formulas(divergence, 1 / ((n - 1) * (1 if normalization == "row" else n)))
-        if kernel.weight(np.full((n, 1), _FAR_OFF * reach**2)).max() > _SHORT:
+        has_tails = kernel.weight(np.full((n, 1), _FAR_OFF * reach**2)).max() > _SHORT
+        if has_tails:
             longest, momentum = reach, LATE_MOMENTUM[formulas is not None and formulas.far_log > 0]
         else:
             longest, momentum = 0.3 * reach, EARLY_MOMENTUM
@@ -537,11 +541,20 @@ class NeighborEmbedding(FrameOutput):
             rates = (float(self.learning_rate),) * 2
         early_iter = 0 if normalization == "none" else min(self.early_exaggeration_iter, self.max_iter)
         decays = self._noise() is not None  # or the noise would keep the points moving
-        phases = [Phase(None, self.max_iter - early_iter, late, rates[1], momentum, may_stop=True, decays=decays)]
-        if early_iter:
-            first = None if is_kl(divergence) else KL()
-            phases.insert(0, Phase(first, early_iter, early, rates[0], EARLY_MOMENTUM, may_stop=False))
-        return phases, longest
+        as_tsne = not has_tails and not is_kl(divergence) and family_of(kernel) is None
+        more = min(early_iter, (self.max_iter - early_iter) // 2) if as_tsne else 0
+        phases = []
+        if as_tsne and early_iter:
+            student, given = HeavyTailed(1.0, 1 / reach**2), self.learning_rate != "auto"
+            options: Any = {"longest": reach, "may_stop": False, "early": True, "kernel": student}
+            phases.append(Phase(early_iter, early, rates[0], EARLY_MOMENTUM, **options))
+            phases.append(Phase(more, 1.0, rates[1] if given else early_rate, LATE_MOMENTUM[0], **options))
+        elif early_iter:
+            options = {"longest": longest, "may_stop": False, "early": not is_kl(divergence)}
+            phases.append(Phase(early_iter, early, rates[0], EARLY_MOMENTUM, **options))
+        n_iter = self.max_iter - early_iter - more
+        phases.append(Phase(n_iter, late, rates[1], momentum, longest, may_stop=True, decays=decays))
+        return phases
 
     def _keep_learned(self, objective: Objective, state: MapState) -> None:
         """Keep what was learned beside the map."""
@@ -1080,7 +1093,7 @@ early_exaggeration_iter, exaggeration, min_grad_norm, n_iter_without_progress, c
         field = self._field(n, divergence, per_point=True)
         return per_point_objective(P, kernel, divergence, field, dtype=dtype, n_jobs=n_jobs, learner=learner)
 
-    def _phases(self, P: Any, divergence: Any, kernel: Any, normalization: str) -> tuple[list[Phase], float]:
+    def _phases(self, P: Any, divergence: Any, kernel: Any, normalization: str) -> list[Phase]:
         # Learned degrees of freedom end nearer to 1 than to the exponential kernel, whose steps are short.
         return super()._phases(P, divergence, kernel if self.learn is False else StudentT(), normalization)
 

@@ -57,7 +57,7 @@ from nearfar._core.jit import bind, compiled, jit
 from nearfar._core.threads import even_bounds, run_blocks
 from nearfar._core.vector import FAST
 from nearfar.contracts import Field, Floats
-from nearfar.divergences.probability import is_kl, linear_formulas, no_strength
+from nearfar.divergences.probability import KL, is_kl, linear_formulas, no_strength
 from nearfar.errors import InputError
 from nearfar.far.fields import Potential, Term
 from nearfar.kernels import compiled_kernel, exp, squared_distances
@@ -159,10 +159,17 @@ class NeighborObjective:
             fixed = [fixed[0] + fixed[1] if self._by_row else fixed[0]]
         self._strengths: tuple[Any, ...] = (*fixed, *prepared)
 
-    def with_divergence(self, divergence: Any) -> NeighborObjective:
-        """Return the objective with another divergence, over the same arrays."""
+    def early(self, kernel: Any = None) -> NeighborObjective:
+        """Return the objective with KL, over the same arrays; with a kernel given, under that, by pair."""
         other = copy.copy(self)
-        other._set_divergence(divergence)
+        if kernel is not None:
+            indptr, columns, p_ij, p_ji = self._pattern
+            other._set_kernel(kernel)
+            if self._by_row:
+                p = p_ij + p_ji
+                p /= p.sum(dtype=np.float64)
+                other._by_row, other._pattern = False, (indptr, columns, p, p)
+        other._set_divergence(KL())
         return other
 
     def reorder(self, order: NDArray[np.integer[Any]]) -> bool:
@@ -482,9 +489,12 @@ class QuadraticObjective:
         )
         return gradient.astype(Y.dtype, copy=False), value if cost else None
 
-    def with_divergence(self, divergence: Any) -> QuadraticObjective:
-        """Return the same with another divergence."""
-        return replace(self, divergence=divergence)
+    def early(self, kernel: Any = None) -> QuadraticObjective:
+        """Return the same with KL; with a kernel given, under that, by pair."""
+        if kernel is None:
+            return replace(self, divergence=KL())
+        P = csr_array(self.P + self.P.T)
+        return QuadraticObjective(csr_array(P / P.sum()), kernel, KL(), "pair")
 
     def reorder(self, order: NDArray[np.integer[Any]]) -> bool:  # noqa: ARG002
         """Do nothing: no order is quicker than another."""

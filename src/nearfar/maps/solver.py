@@ -29,23 +29,28 @@ from nearfar.errors import NumericalError
 
 LOOK_EVERY = 50
 """Iterations between two looks at the cost, which stopping rules, callbacks and the progress line go by."""
+_SIZES = 2.0 ** np.arange(0, -6, -0.5)  # of a map under another kernel, in units of its own
 _SORT_FROM = 10_000  # points; fewer are near enough wherever they are
 
 
 @dataclass(frozen=True)
 class Phase:
-    """Some iterations with the same cost; ``divergence`` is None for that of the fit.
+    """Some iterations with the same cost.
 
-    A learning rate that ``decays`` falls to 0 in a straight line.
+    That is the cost of the fit, or if ``early`` KL in place of its divergence; with a ``kernel``, too, KL by pair under
+    it. After the last phase with a kernel the map is resized for the fit. A learning rate that ``decays`` falls to 0 in
+    a straight line; ``longest`` is the longest step of a point.
     """
 
-    divergence: Any
     n_iter: int
     exaggeration: float
     learning_rate: float
     momentum: float
+    longest: float
     may_stop: bool
     decays: bool = False
+    early: bool = False
+    kernel: Any = None
 
 
 @dataclass
@@ -77,12 +82,10 @@ class Descent:
     """How to descend: everything that is the same in all phases.
 
     ``scale`` turns the objective's cost and gradient into those that are reported: the mean over rows for "row".
-    ``longest`` is the longest step of a point.
     """
 
     owner: str
     scale: float
-    longest: float
     min_grad_norm: float
     n_iter_without_progress: int
     callbacks: Sequence[Callable[[Progress], bool | None]] | None
@@ -95,10 +98,12 @@ class Descent:
         total = sum(phase.n_iter for phase in phases)
         given: Any = {"callbacks": self.callbacks, "verbose": self.verbose, "unit": "iteration"}
         with Trainer(self.owner, total, **given) as trainer:
-            for phase in phases:
+            for number, phase in enumerate(phases):
                 _sort_by_place(state, objective)
-                minimised = objective if phase.divergence is None else objective.with_divergence(phase.divergence)
-                solver = Momentum(phase.momentum, longest=self.longest, n_jobs=self.n_jobs)
+                minimised, scale = objective, self.scale
+                if phase.early:
+                    minimised, scale = objective.early(phase.kernel), self.scale if phase.kernel is None else 1.0
+                solver = Momentum(phase.momentum, longest=phase.longest, n_jobs=self.n_jobs)
                 best, best_at = math.inf, state.n_iter
                 for t in range(phase.n_iter):
                     look = state.n_iter % LOOK_EVERY == 0
@@ -110,17 +115,19 @@ class Descent:
                         if state.costs[-1] < best:
                             best, best_at = state.costs[-1], state.n_iter
                         stalled = state.n_iter - best_at > self.n_iter_without_progress
-                        at_rest = solver.gradient_norm * self.scale <= self.min_grad_norm
+                        at_rest = solver.gradient_norm * scale <= self.min_grad_norm
                         state.stopped |= phase.may_stop and (stalled or at_rest)
                         if state.stopped:
                             break
                     rate = phase.learning_rate * (1 - t / phase.n_iter if phase.decays else 1.0)
                     minimised.advance(state.Y, state.n_iter)
-                    solver.step(state.Y, gradient, rate * self.scale)
+                    solver.step(state.Y, gradient, rate * scale)
                     state.n_iter += 1
                     trainer.advance()
                 if state.stopped:
                     break
+                if phase.kernel is not None and (phase is phases[-1] or phases[number + 1].kernel is None):
+                    state.Y = _resized(state.Y, objective)
             if state.cost_iterations[-1] != state.n_iter:
                 self._look(state, objective.evaluate(state.Y, cost=True)[1], phases[-1], trainer)
         return state
@@ -135,6 +142,12 @@ class Descent:
         state.costs.append(cost * self.scale)
         state.cost_iterations.append(state.n_iter)
         return trainer.tell(state.n_iter, state.costs[-1], phase.learning_rate, state, steps=0)
+
+
+def _resized(Y: Floats, objective: Objective) -> Floats:
+    """Return a map in half the size, of some, at which it costs least: in that size points hardly pass each other."""
+    costs: Any = [objective.evaluate(Y * Y.dtype.type(size), cost=True)[1] for size in _SIZES]
+    return Y * Y.dtype.type(_SIZES[int(np.argmin(costs))] / 2)
 
 
 def _sort_by_place(state: MapState, objective: Objective) -> None:
