@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from sklearn.base import clone
 
 import nearfar as nf
 from nearfar.divergences import KL, NeRV
 from nearfar.errors import InputError
 from nearfar.far import ExactField, MeshField, Term
 from nearfar.far.per_point import FAMILIES, FEW, ExactPerPoint, NodeFields, nodes_between, nodes_for
-from nearfar.kernels import Exponential, InhomogeneousStudentT
+from nearfar.kernels import Exponential, HeavyTailed, InhomogeneousStudentT
 from nearfar.maps.objective import NeighborObjective, QuadraticObjective, value_and_gradient
 from nearfar.maps.per_point import (
     NodesObjective,
@@ -28,12 +29,17 @@ def kernels(rng, n=N):
     return {
         "exponential": Exponential(np.exp(rng.uniform(-1.2, 1.2, n))),
         "student": InhomogeneousStudentT(np.exp(rng.uniform(-0.7, 4.0, n))),
+        "heavy": HeavyTailed(0.4, np.exp(rng.uniform(-1.2, 1.2, n))),
         "few": InhomogeneousStudentT(rng.choice([1.0, 3.0, 50.0], n)),
     }
 
 
 KERNELS = list(kernels(np.random.default_rng(0)))
-PAIRS = [(divergence, "student") for divergence in DIVERGENCES] + [("nerv", "exponential"), ("nerv", "few")]
+PAIRS = [(divergence, "student") for divergence in DIVERGENCES] + [
+    ("nerv", "heavy"),
+    ("nerv", "exponential"),
+    ("nerv", "few"),
+]
 
 
 def by_nodes(P, kernel, divergence, field, *, error, dtype=float, n_jobs=1):
@@ -44,7 +50,7 @@ def by_nodes(P, kernel, divergence, field, *, error, dtype=float, n_jobs=1):
 
 
 @pytest.mark.parametrize("d", [2, pytest.param(5, marks=pytest.mark.slow)])
-@pytest.mark.parametrize("name", ["exponential", "student"])
+@pytest.mark.parametrize("name", ["exponential", "student", "heavy"])
 def test_exact_sums_are_those_of_plain_numpy(rng, name, d):
     n = 1030  # more than a chunk
     kernel, Y, charges = kernels(rng, n)[name], rng.normal(size=(n, d)), rng.normal(size=n)
@@ -68,7 +74,7 @@ def test_exact_sums_are_those_of_plain_numpy(rng, name, d):
             expected = 2 * np.einsum("ji,j,ijk->ik", V_slope, ones, offsets)
             expected += 2 * np.einsum("ji,ijk->ik", slope, offsets)
             np.testing.assert_allclose(found.gradient, expected, rtol=1e-9, atol=1e-9)
-    name, step = ("beta", 1e-6) if isinstance(kernel, Exponential) else ("nu", 1e-5)
+    name, step = ("nu", 1e-5) if isinstance(kernel, InhomogeneousStudentT) else ("beta", 1e-6)
     theta = np.asarray(getattr(kernel, name))
     more, less = (kernel.with_params(**{name: theta + s * step}).weight(f) for s in (1, -1))
     rises = ((more - less) * off_diagonal).sum(axis=1) / (2 * step)
@@ -88,6 +94,7 @@ def test_many_degrees_of_freedom_stay_precise_in_single_precision(rng):
 # -- nodes ----------------------------------------------------------------------------------------------------------
 
 RANGES = [(EXPONENTIAL, 0.3, 3.0), (EXPONENTIAL, 0.1, 10.0), (STUDENT, 1.0, 10.0), (STUDENT, 0.5, 100.0)]
+RANGES += [(HeavyTailed(0.4).family, 0.3, 3.0), (HeavyTailed(2.0).family, 0.1, 10.0)]
 
 
 @pytest.mark.parametrize(("family", "low", "high"), RANGES)
@@ -179,8 +186,11 @@ def clustered(rng, n):
     return Y, nf.Affinities(10).fit(Y + rng.normal(size=Y.shape) * 0.3).relation_.to_scipy()
 
 
-@pytest.mark.parametrize("name", ["exponential", "student"])
-@pytest.mark.parametrize("divergence", [KL(), NeRV(0.5)], ids=["kl", "nerv"])
+@pytest.mark.parametrize(
+    ("divergence", "name"),
+    [(KL(), "exponential"), (KL(), "student"), (NeRV(0.5), "exponential"), (NeRV(0.5), "student"), (KL(), "heavy")],
+    ids=str,
+)
 def test_on_the_mesh_forces_are_within_one_percent(rng, divergence, name):
     n = 1200
     Y, P = clustered(rng, n)
@@ -259,6 +269,8 @@ def test_which_maps_take_it():
         (Exponential(np.linspace(1, 2, N)), "row", PerPointObjective),
         (Exponential(np.linspace(1, 2, N)), "pair", QuadraticObjective),
         (InhomogeneousStudentT(np.linspace(1, 2, N)), "row", PerPointObjective),
+        (HeavyTailed(0.4, np.linspace(1, 2, N)), "row", PerPointObjective),
+        (HeavyTailed(0.4, np.linspace(1, 2, N)), "pair", QuadraticObjective),
         (nf.kernels.StudentT(), "row", NeighborObjective),
     ],
 )
@@ -292,6 +304,29 @@ def test_equal_parameters_are_one_parameter(rng):
         ]
         np.testing.assert_array_equal(maps[0].embedding_, maps[1].embedding_)
         np.testing.assert_array_equal(maps[0].transform(X[:3]), maps[1].transform(X[:3]))
+
+
+def test_heavy_tails_of_one_precision_per_point_are_what_they_are_for_one(rng):
+    """At alpha = 0 they are exponential; equal precisions are one; cloned, or by any number of workers, they are the same."""
+    X, beta = rng.normal(size=(60, 4)), np.exp(rng.uniform(-1, 1, 60))
+    short = {"normalization": "row", "perplexity": 10, "max_iter": 60, "random_state": 0, "far": "exact"}
+
+    def drawn(kernel, **changed):
+        return nf.NeighborEmbedding(kernel=kernel, **{**short, **changed}).fit(X)
+
+    for one, other in (
+        (HeavyTailed(0.0, beta), Exponential(beta)),
+        (HeavyTailed(0.4, np.full(60, 0.7)), HeavyTailed(0.4, 0.7)),
+        (HeavyTailed(1.0, np.ones(60)), nf.kernels.StudentT()),
+    ):
+        np.testing.assert_array_equal(drawn(one).embedding_, drawn(other).embedding_)
+    est = drawn(HeavyTailed(0.4, beta), n_jobs=1)
+    for other in (drawn(HeavyTailed(0.4, beta.tolist()), n_jobs=3), clone(est).fit(X)):
+        np.testing.assert_array_equal(other.embedding_, est.embedding_)
+    P, Y = est.affinities_.relation_.to_scipy(), est.embedding_.astype(float)
+    assert est.cost_ == pytest.approx(value_and_gradient(Y, P, est.kernel, KL(), "row")[0] / 60, rel=1e-4)
+    with pytest.raises(InputError, match="HeavyTailed: beta must be a positive number, or one per point"):
+        HeavyTailed(0.5, [1.0, 0.0])
 
 
 def test_a_wrong_number_of_parameters_is_refused_and_so_are_new_points(rng):

@@ -266,7 +266,7 @@ class CompiledKernel(NamedTuple):
 
 
 class Family(NamedTuple):
-    """A kernel with one parameter theta, which may be one for each point; functions of (f, theta, 1, 1/2)."""
+    """A kernel with one parameter theta, which may be one for each point; functions of (f, theta, *numbers)."""
 
     kernel: type[Kernel]
     parameter: str
@@ -278,10 +278,14 @@ class Family(NamedTuple):
     """-w'/w at distance 0."""
     farthest: float
     """Squared distance, in lengths of the widest kernel, beyond which nothing is compared."""
+    numbers: tuple[float, float] = (1.0, 0.5)
+    """1, and another that the functions need."""
+    others: tuple[tuple[str, float], ...] = ()
+    """Parameters that are the same for all points."""
 
     def kernel_of(self, value: Any) -> Any:
         """Return the kernel with this parameter."""
-        return self.kernel(**{self.parameter: value})
+        return self.kernel(**{self.parameter: value, **dict(self.others)})
 
 
 class Kernel(Part):
@@ -291,7 +295,8 @@ class Kernel(Part):
     :meth:`slope`, elementwise on arrays: then all pairs of points are summed in every iteration.
     """
 
-    family: ClassVar[Family | None] = None
+    family: ClassVar[Any] = None
+    """The :class:`Family` of a kernel that may have a parameter for each point."""
 
     def formulas(self) -> Formulas | None:
         """Return the formulas, None if there are none.
@@ -475,8 +480,8 @@ class HeavyTailed(Kernel):
     ----------
     alpha : float, default=0.5
         Heaviness of the tail, >= 0.
-    beta : float, default=1.0
-        Precision, > 0, per unit of squared distance: -w'/w at distance 0.
+    beta : float or array-like of shape (n,), default=1.0
+        Precision, > 0, per unit of squared distance: -w'/w at distance 0; one for all points or one per point (row).
 
     Raises
     ------
@@ -492,19 +497,29 @@ class HeavyTailed(Kernel):
     """
 
     alpha: float = 0.5
-    beta: float = 1.0
+    beta: float | Sequence[float] = 1.0
 
     def __post_init__(self) -> None:
         check_real("HeavyTailed", "alpha", self.alpha, low=0)
-        check_real("HeavyTailed", "beta", self.beta, low=0, open_low=True)
+        _check_per_point("HeavyTailed", "beta", self.beta)
 
     def formulas(self) -> Formulas:
+        beta: Any = self.beta
         if self.alpha < _AS_EXPONENTIAL:
-            return Exponential(self.beta).formulas()
-        if self.alpha == self.beta == 1:
+            return Exponential(beta).formulas()
+        if self.alpha == 1 and np.ndim(beta) == 0 and beta == 1:
             return StudentT().formulas()
-        functions, parameters = (_heavy_log_weight, _heavy_neg_log_slope), (1.0, self.alpha, self.beta)
-        return Formulas(*functions, parameters, _heavy_weight, self.beta, self.alpha)
+        functions, parameters = (_heavy_log_weight, _heavy_neg_log_slope), (1.0, self.alpha, beta)
+        return Formulas(*functions, parameters, _heavy_weight, beta, self.alpha)
+
+    @property
+    def family(self) -> Family:
+        """That of the precision, for this alpha."""
+        if self.alpha < _AS_EXPONENTIAL:
+            return Exponential.family._replace(kernel=HeavyTailed, others=(("alpha", self.alpha),))
+        functions = _heavy_log_weight_of, _heavy_neg_log_slope_of, _heavy_rise_of
+        numbers, others = (1.0, self.alpha), (("alpha", self.alpha),)
+        return Family(HeavyTailed, "beta", *functions, Exponential.family.steepness, 1e5, numbers, others)
 
 
 @jit(fastmath={"contract", "nsz"}, error_model="numpy")
@@ -521,6 +536,21 @@ def _precise_ln1p(x, one):
 @overload(_precise_ln1p)
 def _precise_ln1p_overload(x, one):
     return lambda x, one: _precise(x, one)
+
+
+@jit(fastmath=FAST, error_model="numpy")
+def _heavy_log_weight_of(f, beta, one, alpha):
+    return -_precise_ln1p(alpha * beta * f, one) / alpha
+
+
+@jit(fastmath=FAST, error_model="numpy")
+def _heavy_neg_log_slope_of(f, beta, one, alpha):
+    return beta / (one + alpha * beta * f)
+
+
+@jit(fastmath=FAST, error_model="numpy")
+def _heavy_rise_of(f, beta, one, alpha):
+    return -f / (one + alpha * beta * f)
 
 
 @jit(fastmath=FAST, error_model="numpy")

@@ -72,7 +72,7 @@ class ExactPerPoint:
 
 
 class PerPointFunctions(NamedTuple):
-    """Compiled functions of (f, theta, 1, 1/2); ``name`` as in :class:`nearfar.kernels.KernelFunctions`."""
+    """Compiled functions of (f, theta, 1, another number); ``name`` as in :class:`nearfar.kernels.KernelFunctions`."""
 
     name: None
     log_weight: Any
@@ -81,11 +81,11 @@ class PerPointFunctions(NamedTuple):
 
 
 def per_point_kernel(kernel: Any, dtype: Any) -> tuple[PerPointFunctions, tuple[Any, ...]]:
-    """Return the compiled functions of a kernel, and (theta of all points, (1, 1/2)) in a type."""
+    """Return the compiled functions of a kernel, and (theta of all points, its numbers) in a type."""
     family, theta = _parts_of(kernel)
-    scalar = np.dtype(dtype).type
+    one, other = map(np.dtype(dtype).type, family.numbers)
     functions = PerPointFunctions(None, family.log_weight, family.neg_log_slope, family.rise)
-    return functions, (np.ascontiguousarray(theta, dtype=dtype), (scalar(1), scalar(0.5)))
+    return functions, (np.ascontiguousarray(theta, dtype=dtype), (one, other))
 
 
 def _parts_of(kernel: Any) -> tuple[Family, Array]:
@@ -313,7 +313,7 @@ class NodeFields:
     def take(self, kernel: Any) -> None:
         """Take in a kernel with a parameter for each point; choose nodes unless those that there are serve."""
         family, parameters = _parts_of(kernel)
-        if not self.fields or self.nodes.family is not family or not self.nodes.cover(parameters):
+        if not self.fields or self.nodes.family != family or not self.nodes.cover(parameters):
             if self._limits is not None:
                 least, most = self._limits
                 low, high = max(parameters.min() / _MARGIN, least), min(parameters.max() * _MARGIN, most)

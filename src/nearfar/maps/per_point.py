@@ -66,7 +66,7 @@ def per_point_objective(
     ----------
     P : csr_array of shape (n, n)
         Rows of sum 1, or empty.
-    kernel : Exponential or InhomogeneousStudentT
+    kernel : Exponential, HeavyTailed or InhomogeneousStudentT
         With n parameters.
     divergence : MapDivergence
     field : Field
@@ -200,7 +200,7 @@ class NodesObjective(PerPointObjective):
         return np.asarray((self._field.slopes() * self._log_S).sum(axis=0))
 
 
-# Compiled, as in maps.objective; ``functions`` are those of (f, theta, 1, 1/2), ``parameters`` (theta, (1, 1/2)).
+# Compiled, as in maps.objective; ``functions`` are those of a Family, ``parameters`` (theta, its numbers).
 
 
 @jit(fastmath=FAST, error_model="numpy", inline="always")
