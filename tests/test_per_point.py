@@ -307,7 +307,7 @@ def test_equal_parameters_are_one_parameter(rng):
 
 
 def test_heavy_tails_of_one_precision_per_point_are_what_they_are_for_one(rng):
-    """At alpha = 0 they are exponential; equal precisions are one; cloned, or by any number of workers, they are the same."""
+    """Exponential at alpha = 0, one where all precisions are equal; the same cloned and for any number of workers."""
     X, beta = rng.normal(size=(60, 4)), np.exp(rng.uniform(-1, 1, 60))
     short = {"normalization": "row", "perplexity": 10, "max_iter": 60, "random_state": 0, "far": "exact"}
 
