@@ -70,6 +70,7 @@ def fail():
         ({"far": "noise"}, 4),
         ({"far": nf.far.GaussianMixture(n_clusters=2)}, 4),
         ({"far": "performer", "n_epochs": 3}, 2),
+        ({"temperature": 0.3, "gradient": "full"}, 4),
     ],
 )
 def test_resumed_is_never_interrupted(tmp_path, params, n_calls):
@@ -185,6 +186,7 @@ def changed(entry, ids=None):
         ({"random_state": np.random.default_rng(3)}, "random_state"),
         ({"far": nf.far.GaussianMixture(n_clusters=2)}, "the far"),
         ({"p0": np.ones(2500)}, "in the p0: "),
+        ({"temperature": 0.5}, r"temperature \(1.0 there, 0.5 here\)"),
         ({"init": nf.Embedding(np.ones((2, 64)))}, "in the init: "),
         ({"relation": GRAPH.random_walk(3)}, "in the relation's weights: "),
         ({"relation": GRAPH}, "in the relation's weights: "),

@@ -62,14 +62,14 @@ def prior_of(present, p0=None):
     return p0 / p0.sum()
 
 
-def loss_of(P, X, Y, p0, log_z):
-    r = P.sum(axis=1)
-    return -np.sum(P * (X @ Y.T)) + r @ log_z + (r @ X) @ (p0 @ Y)
+def loss_of(P, X, Y, p0, log_z, temperature=1.0):
+    r, scores = P.sum(axis=1), X @ Y.T / temperature
+    return -np.sum(P * scores) + r @ log_z + np.sign(temperature) * (r @ scores @ p0)
 
 
-def log_normalizer(X, Y, present, labels=None):
+def log_normalizer(X, Y, present, labels=None, temperature=1.0):
     """NumPy twin: exact, or by the mixture over ``labels``."""
-    Y = Y[present]
+    Y = Y[present] / temperature
     if labels is None:
         return np.log(np.exp(X @ Y.T).sum(axis=1))
     total = 0.0
@@ -95,66 +95,74 @@ def central_difference(value, X):
 LABELS = np.array([0, 1, 0, -1, 1, 0, 1, 0, 1])
 
 
+@pytest.mark.parametrize("temperature", [1.0, 0.3, 2.5, -0.6])
 @pytest.mark.parametrize("labels", [None, LABELS])
-def test_full_gradient_is_that_of_the_loss(labels):
+def test_full_gradient_is_that_of_the_loss(labels, temperature):
     P = relation_matrix(9, 9, 0)
     far = Exact() if labels is None else GaussianMixture(n_clusters=2, labels=labels)
     init = np.random.default_rng(2).normal(size=(9, 3))
     p0 = np.arange(1.0, 10.0)
-    loss, (X,), (gradient,) = one_epoch(nf.EDRep(3, gradient="full", far=far, init=init, p0=p0), P)
+    est = nf.EDRep(3, gradient="full", far=far, init=init, p0=p0, temperature=temperature)
+    loss, (X,), (gradient,) = one_epoch(est, P)
     present = np.arange(9) != 3
     prior = prior_of(present, p0)
 
     def value():
-        return loss_of(P, X, X, prior, log_normalizer(X, X, present, labels))
+        return loss_of(P, X, X, prior, log_normalizer(X, X, present, labels, temperature), temperature)
 
     np.testing.assert_allclose(loss, value(), rtol=1e-10)
-    numeric = central_difference(value, X)
+    numeric = central_difference(value, X) * abs(temperature)  # whose scale no step notices
     numeric[3] = 0  # the isolate is no variable
     np.testing.assert_allclose(gradient, numeric, rtol=1e-6, atol=1e-6 * abs(numeric).max())
 
 
+@pytest.mark.parametrize("temperature", [1.0, 0.4])
 @pytest.mark.parametrize("square", [False, True])
 @pytest.mark.parametrize("exact", [False, True])
-def test_two_sided_full_gradient_is_that_of_the_loss(square, exact):
+def test_two_sided_full_gradient_is_that_of_the_loss(square, exact, temperature):
     P = relation_matrix(8, 8 if square else 6, 4)
     n, m = P.shape
     labels = np.zeros(m, int)
     far = Exact() if exact else GaussianMixture()
     rng = np.random.default_rng(5)
-    est = nf.EDRep(2, gradient="full", far=far, two_sided=True, init=(rng.normal(size=(n, 2)), rng.normal(size=(m, 2))))
+    init = rng.normal(size=(n, 2)), rng.normal(size=(m, 2))
+    est = nf.EDRep(2, gradient="full", far=far, two_sided=True, init=init, temperature=temperature)
     loss, (X, Y), (gx, gy) = one_epoch(est, P)
     present = P.sum(axis=0) > 0
     prior = prior_of(present)
 
     def value():
-        return loss_of(P, X, Y, prior, log_normalizer(X, Y, present, None if exact else labels))
+        log_z = log_normalizer(X, Y, present, None if exact else labels, temperature)
+        return loss_of(P, X, Y, prior, log_z, temperature)
 
     np.testing.assert_allclose(loss, value(), rtol=1e-10)
     for gradient, side, there in ((gx, X, P.sum(1) > 0), (gy, Y, present)):
-        numeric = central_difference(value, side)
+        numeric = central_difference(value, side) * abs(temperature)
         numeric[~there] = 0
         np.testing.assert_allclose(gradient, numeric, rtol=1e-6, atol=1e-6 * abs(numeric).max())
 
 
-def test_paper_gradient_is_equation_6_and_forward_drops_the_transposed_terms():
+@pytest.mark.parametrize("temperature", [1.0, 0.3, -0.6])
+def test_paper_gradient_is_equation_6_and_forward_drops_the_transposed_terms(temperature):
     P = relation_matrix(9, 9, 0)
     init = np.random.default_rng(2).normal(size=(9, 4))
     for gradient in ("paper", "forward"):
-        _, (X,), (got,) = one_epoch(nf.EDRep(4, gradient=gradient, init=init), P)
+        _, (X,), (got,) = one_epoch(nf.EDRep(4, gradient=gradient, init=init, temperature=temperature), P)
         r, there = P.sum(1), np.arange(9) != 3
         p0 = prior_of(there)
         mu, omega = X[there].mean(0), np.cov(X[there].T, bias=True)
-        force = mu + X @ omega
-        expected = -P @ X + r[:, None] * (force + p0 @ X)
+        force = mu + X @ omega / temperature
+        sign = np.sign(temperature)
+        expected = sign * (r[:, None] * force - P @ X) + r[:, None] * (p0 @ X)
         if gradient == "paper":
-            expected += -P.T @ X + np.outer(p0, r @ X)
+            expected += -sign * P.T @ X + np.outer(p0, r @ X)
         np.testing.assert_allclose(got[there], expected[there], rtol=1e-9, atol=1e-12)
         assert not got[~there].any()
 
 
+@pytest.mark.parametrize("temperature", [1.0, 0.3])
 @pytest.mark.parametrize("gradient", ["paper", "forward"])
-def test_whole_fit_agrees_with_a_numpy_twin(gradient):
+def test_whole_fit_agrees_with_a_numpy_twin(gradient, temperature):
     rng = np.random.default_rng(0)
     A = sp.random_array((60, 60), density=0.1, rng=rng)
     A = ((A + A.T) > 0).astype(float).toarray()
@@ -166,19 +174,74 @@ def test_whole_fit_agrees_with_a_numpy_twin(gradient):
     for epoch in range(12):
         eta = 0.7 * (1 - epoch / 12)
         mu, omega = X.mean(0), np.cov(X.T, bias=True)
-        g = -P @ X + mu + X @ omega + X.mean(0)
+        g = -P @ X + mu + X @ omega / temperature + X.mean(0)
         if gradient == "paper":
             g += -P.T @ X + X.sum(0) / 60
         g -= np.sum(g * X, axis=1, keepdims=True) * X
         g /= np.linalg.norm(g, axis=1, keepdims=True)
         X = np.sqrt(1 - eta**2) * X - eta * g
     rel = nf.Relation.from_matrix(A).random_walk(3)
-    est = nf.EDRep(5, n_epochs=12, learning_rate=0.7, gradient=gradient, init=X0).fit(rel)
+    est = nf.EDRep(5, n_epochs=12, learning_rate=0.7, gradient=gradient, init=X0, temperature=temperature).fit(rel)
     assert est.embedding_.dtype == np.float64
     np.testing.assert_allclose(est.embedding_, X, atol=1e-4)  # P itself is stored in float32
     single = clone(est).set_params(init=X0.astype(np.float32)).fit(rel)
     assert single.embedding_.dtype == np.float32
     np.testing.assert_allclose(single.embedding_, X, atol=5e-3)
+
+
+def test_a_low_temperature_lets_the_softmax_be_steep(tmp_path):
+    """On a ring P puts 1/2 on each neighbour; at temperature 1 no probability exceeds another by more than e²."""
+    n = 40
+    P = (np.roll(np.eye(n), 1, axis=1) + np.roll(np.eye(n), -1, axis=1)) / 2
+    P[3] = P[:, 3] = 0  # an isolate
+    P[P.sum(1) > 0] /= P[P.sum(1) > 0].sum(1, keepdims=True)
+    there = np.arange(n) != 3
+    cross_entropy = {}
+    for temperature in (1.0, 0.1):
+        est = nf.EDRep(4, far="exact", gradient="full", temperature=temperature, n_epochs=200, random_state=0).fit(P)
+        X = est.embedding_[there].astype(np.float64)
+        np.testing.assert_allclose(np.linalg.norm(X, axis=1), 1, atol=1e-5)
+        est.vectors_.save(tmp_path / "ring.safetensors")
+        loaded = nf.Embedding.load(tmp_path / "ring.safetensors").subset(np.flatnonzero(there).tolist())
+        assert loaded.parameters["temperature"] == temperature
+        log_z = nf.log_normalizers(loaded, method="exact")
+        np.testing.assert_allclose(log_z, log_normalizer(X, X, np.ones(n - 1, bool), None, temperature), rtol=1e-5)
+        cross_entropy[temperature] = -np.mean((P[there][:, there] * (X @ X.T / temperature - log_z[:, None])).sum(1))
+        assert est.far_check_["exact"] == pytest.approx(log_z.mean(), rel=1e-5)
+        assert est.far_check_["relative_error"] == 0
+    # Knowing nothing gives log 39 = 3.66, the relation itself log 2 = .69.
+    assert cross_entropy[0.1] < 1.5 < 2.8 < cross_entropy[1.0]
+
+
+def test_the_check_of_a_cold_far_field_is_that_of_its_normalisers():
+    rel = nf.datasets.dcsbm(800, 3, 12.0, alpha=4.0, random_state=1).relation.random_walk(3)
+    est = nf.EDRep(8, temperature=0.2, random_state=0).fit(rel)
+    emb = nf.Embedding(est.embedding_[rel.row_sums > 0], parameters=est.vectors_.parameters)
+    errors = np.abs(np.expm1(nf.log_normalizers(emb) - nf.log_normalizers(emb, method="exact")))
+    assert est.far_check_["low"] < errors.mean() < est.far_check_["high"]
+    check = est.far_check_
+    assert est.set_params(temperature=1.0).far_check_ == check  # of the fit
+    assert est.vectors_.parameters["temperature"] == 0.2
+    warm = [nf.log_normalizers(emb, temperature=1, method=name) for name in ("gaussian-mixture", "exact")]
+    assert errors.mean() > 5 * np.abs(np.expm1(warm[0] - warm[1])).mean()
+
+
+def test_a_negative_temperature_pushes_apart_what_is_related():
+    """softmax(-X Xᵀ): on a graph of three groups with edges between them only, each group gets a place of its own."""
+    labels = np.repeat([0, 1, 2], 50)
+    A = np.triu(np.random.default_rng(0).random((150, 150)) < 0.2 * (labels[:, None] != labels), 1)
+    P = nf.Relation.from_matrix((A + A.T).astype(float)).normalized()
+    cold, warm = (nf.EDRep(8, temperature=t, random_state=0).fit(P).embedding_ for t in (-1.0, 1.0))
+    edges, same = (A + A.T) > 0, labels[:, None] == labels
+    assert (cold @ cold.T)[edges].mean() < -0.3 < 0.3 < (warm @ warm.T)[edges].mean()
+    assert (cold @ cold.T)[same].mean() > 0.3 > 0.1 > (warm @ warm.T)[same].mean()
+    nmi = [nf.evaluate.communities(X, labels, random_state=0).nmi for X in (cold, warm)]
+    assert nmi[0] > 0.9 > 0.1 > nmi[1]
+
+
+def test_a_negative_temperature_is_for_one_side():
+    with pytest.raises(InputError, match="temperature must be > 0 with two sides; got -1"):
+        nf.EDRep(2, temperature=-1.0).fit(relation_matrix(8, 6, 0))
 
 
 def test_communities_are_found_and_isolates_do_not_matter():
@@ -351,7 +414,16 @@ def test_memory_stays_within_what_was_announced(params, directed):
 
 
 @pytest.mark.parametrize("double", [False, True])
-@pytest.mark.parametrize("params", [{}, {"n_clusters": 4}, {"gradient": "full", "n_clusters": 4}, {"two_sided": True}])
+@pytest.mark.parametrize(
+    "params",
+    [
+        {},
+        {"n_clusters": 4},
+        {"gradient": "full", "n_clusters": 4},
+        {"two_sided": True},
+        {"gradient": "full", "temperature": 0.5},
+    ],
+)
 @pytest.mark.parametrize("kind", ["directed walk", "isolates"])
 def test_memory_is_announced_within_a_fifth(params, double, kind):
     n, d = 20_000, 96
@@ -389,6 +461,9 @@ def test_memory_is_announced_within_a_fifth(params, double, kind):
         ({"gradient": "full", "far": "performer"}, "far must be one that knows the gradient of the others"),
         ({"far": "near"}, "far must be one of"),
         ({"constraint": "cube"}, "constraint"),
+        ({"temperature": 0}, "temperature must be at least 0.001 in size; got 0"),
+        ({"temperature": "cold"}, "temperature must be a finite number"),
+        ({"temperature": float("inf")}, "temperature must be a finite number"),
         ({"two_sided": "yes"}, "two_sided must be True or False"),
         ({"p0": [1, 2]}, r"p0 must be 0, or one number per column, of shape \(9,\); got an array of shape \(2,\)"),
         ({"p0": [-1] * 9}, "p0 must be finite"),

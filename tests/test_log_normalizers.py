@@ -38,6 +38,20 @@ def test_exact_on_large_input_and_chosen_rows() -> None:
     assert nf.log_normalizers(X, rows=[]).shape == (0,)
 
 
+@pytest.mark.parametrize("temperature", [0.4, np.float64(2.0), -1])
+def test_temperature_divides_the_scores(temperature: float) -> None:
+    X, Y = vectors(50, 4, dtype=np.float32), vectors(30, 4, seed=1, dtype=np.float32)
+    expected = logsumexp((X @ Y.T).astype(float) / temperature, axis=1)
+    np.testing.assert_allclose(nf.log_normalizers(X, Y, method="exact", temperature=temperature), expected, rtol=1e-5)
+    emb = nf.Embedding(X, parameters={"temperature": float(temperature)})
+    np.testing.assert_allclose(nf.log_normalizers(emb, Y, method="exact"), expected, rtol=1e-5)
+    assert nf.log_normalizers(nf.Embedding(X), Y)[0] == nf.log_normalizers(X, Y)[0]
+    with pytest.raises(InputError, match="temperature must be not 0; got 0"):
+        nf.log_normalizers(X, temperature=0)
+    with pytest.raises(InputError, match="temperature must be a finite number"):
+        nf.log_normalizers(X, temperature="cold")
+
+
 @pytest.mark.parametrize("method", METHODS)
 def test_every_method_comes_near_the_exact_answer(method: str) -> None:
     X, Y = vectors(300, 5) / 2, vectors(400, 5, seed=1) / 2

@@ -49,14 +49,14 @@ def objective(est, p, labels=None, *, exact=False):
 
     members = [Y[labels == a] for a in range(labels.max() + 1)]
     moments = [(np.log(len(y)), y.mean(0), np.cov(y.T, bias=True)) for y in members]
-    pull, mean = p @ Y / p.sum(), p0 @ Y
+    pull, mean, t = p @ Y / p.sum(), p0 @ Y, est.temperature
 
     def value(x):
         if exact:
-            log_z = np.log(np.exp(Y[there] @ x).sum())
+            log_z = np.log(np.exp(Y[there] @ x / t).sum())
         else:
-            log_z = np.logaddexp.reduce([size + mu @ x + x @ omega @ x / 2 for size, mu, omega in moments])
-        return -pull @ x + log_z + x @ mean
+            log_z = np.logaddexp.reduce([n + mu @ x / t + x @ omega @ x / 2 / t**2 for n, mu, omega in moments])
+        return -pull @ x / t + x @ mean / abs(t) + log_z
 
     return value
 
@@ -87,6 +87,10 @@ def best_of_many_starts(value, d, *, ball=False):
         {"constraint": "ball", "far": "exact"},
         {"two_sided": True},
         {"two_sided": True, "n_clusters": 2},
+        {"temperature": 0.3},
+        {"temperature": 0.3, "far": "exact"},
+        {"temperature": 0.5, "n_clusters": 2, "two_sided": True},
+        {"temperature": -0.7, "constraint": "ball"},
     ],
 )
 def test_every_new_row_is_at_the_minimum_of_its_own_part_of_the_loss(params):
@@ -310,6 +314,7 @@ def cosines(est, P):
         ({"gradient": "paper"}, 0.99, 0.85),
         ({"two_sided": True}, 0.995, 0.9),
         ({"far": "exact"}, 0.995, 0.9),
+        ({"temperature": 0.5, "two_sided": True}, 0.995, 0.9),
     ],
 )
 def test_a_row_of_the_fit_lands_near_itself(params, median, lowest):
@@ -402,9 +407,9 @@ def test_growth_keeps_the_parameters_and_tells_how_it_was_done(growing):
     assert "growth_n_epochs" not in est.fit(part).vectors_.parameters
 
 
-@pytest.mark.parametrize("two_sided", [False, True])
-def test_growth_by_nothing_new_stays_where_it_is(two_sided):
-    est = nf.EDRep(4, n_epochs=60, two_sided=two_sided, random_state=0).fit(irregular())
+@pytest.mark.parametrize("params", [{}, {"two_sided": True}, {"temperature": 0.3}])
+def test_growth_by_nothing_new_stays_where_it_is(params):
+    est = nf.EDRep(4, n_epochs=60, random_state=0, **params).fit(irregular())
     before = est.embedding_.copy()
     est.grow(irregular(), n_epochs=1, learning_rate=1e-3)
     np.testing.assert_allclose(est.embedding_, before, atol=2e-3)

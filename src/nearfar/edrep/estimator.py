@@ -45,6 +45,7 @@ Mask = NDArray[np.bool_]
 
 GRADIENTS = ("auto", "paper", "forward", "full")
 N_CHECKED_ROWS = 128
+COLDEST = 0.001  # scores then reach 1,000; their squares, which a mixture of Gaussians forms, are far from any limit
 _HINT = "Resume with the same relation and parameters, or start a new fit with init=."
 
 
@@ -55,8 +56,9 @@ class EDRep(RelationEmbedder):
 
         L = - sum_ia P_ia x_i . y_a  +  sum_i r_i log sum_a exp(x_i . y_a)  +  (sum_i r_i x_i) . (sum_a p0_a y_a)
 
-    with r the row sums of P. The first sum is the near field, sparse and exact; the normaliser is the far field, by
-    default a mixture of Gaussians: O(nnz d + n d²) time per epoch. Memory: the relation and at most 5 arrays of n x d.
+    with r the row sums of P; scores x_i . y_a are divided by ``temperature`` if it is not 1. The first sum is the near
+    field, sparse and exact; the normaliser is the far field, by default a mixture of Gaussians: O(nnz d + n d²) time
+    per epoch. Memory: the relation and at most 5 arrays of n x d.
 
     Parameters
     ----------
@@ -86,6 +88,11 @@ class EDRep(RelationEmbedder):
         Whether rows and columns get vectors of their own. By default only where the relation is not square.
     constraint : {"sphere", "ball"}, default="sphere"
         Vectors of length 1, or at most 1.
+    temperature : float, default=1
+        What scores are divided by: the softmax is that of ``x_i . y_a / temperature``. Below 1 it can be steeper, as
+        with vectors of length ``temperature ** -0.5``, and the far field is less exact (``far_check_``). Below 0
+        related objects are pushed apart, softmax(-X Xᵀ): for one kind of objects with relations between groups and not
+        within them. At least 0.001 in size.
     init : array-like of shape (n, d), Embedding, or pair of arrays, optional
         Start, projected to the constraint; random where a row is zero. With float64 the whole fit runs in it. From an
         :class:`nearfar.Embedding` the rows that it knows by id start where they were, others at random. A pair is
@@ -133,6 +140,8 @@ class EDRep(RelationEmbedder):
     With ``gradient="full"``, two sides and a weak relation, all rows opposite to all columns lower this loss more than
     any structure does (near +1, far -1, prior -1): leave the prior out (``p0=0``) there.
 
+    At a temperature T < 0 the prior is divided by -T: it pushes the mean towards zero all the same.
+
     Isolates are left out of every statistic. A sink (empty row, used column) has r = 0, but stays in everybody's
     normaliser and is pulled by Pᵀ.
 
@@ -179,6 +188,7 @@ class EDRep(RelationEmbedder):
         p0: ArrayLike | None = None,
         two_sided: bool | None = None,
         constraint: str = "sphere",
+        temperature: float = 1.0,
         init: Any = None,
         tol: float = 0.0,
         callbacks: Any = None,
@@ -196,6 +206,7 @@ class EDRep(RelationEmbedder):
         self.p0 = p0
         self.two_sided = two_sided
         self.constraint = constraint
+        self.temperature = temperature
         self.init = init
         self.tol = tol
         self.callbacks = callbacks
@@ -302,7 +313,8 @@ class EDRep(RelationEmbedder):
             rows = np.flatnonzero(r > 0)
             rows = np.sort(np.random.default_rng(0).choice(rows, min(N_CHECKED_ROWS, rows.size), replace=False))
             log_z = np.empty(rows.size)
-            far.evaluate(state.X[rows], log_z, np.empty((rows.size, self.n_components), state.X.dtype))
+            asking = state.X[rows] / float(self.temperature)
+            far.evaluate(asking, log_z, np.empty_like(asking))
             self._checked_rows = (rows if kept is None else kept[rows], r[rows], log_z, n_active)
             self._ids = (rel.row_ids, rel.column_ids)
             self._growth: dict[str, Any] = {}
@@ -322,9 +334,10 @@ class EDRep(RelationEmbedder):
             prior = state.sums[0] if state.sums is not None else p0.astype(others.dtype) @ others
             self._fitted_columns = FittedColumns(
                 copy.copy(far),
-                prior.astype(np.float64),
+                np.copysign(1.0, self.temperature) * prior.astype(np.float64),
                 None if has_relation.all() else has_relation,
                 self.constraint == "sphere",
+                float(self.temperature),
             )
         return self
 
@@ -342,6 +355,12 @@ class EDRep(RelationEmbedder):
             if not two_sided and not rel.is_square:
                 got = f"False for {rel.shape[0]} rows and {rel.shape[1]} columns of different ids"
                 raise InputError("EDRep", "two_sided", "True or None where the relation is not square", got)
+        if abs(check_real("EDRep", "temperature", self.temperature)) < COLDEST:
+            hint = "The score is the scalar product divided by it."
+            raise InputError("EDRep", "temperature", f"at least {COLDEST} in size", self.temperature, hint)
+        if two_sided and self.temperature < 0:
+            hint = "Fit with the positive one and mirror the vectors of one side."
+            raise InputError("EDRep", "temperature", "> 0 with two sides", self.temperature, hint)
         gradient = check_choice("EDRep", "gradient", self.gradient, GRADIENTS)
         if gradient == "auto":
             gradient = "forward" if rel.operator.is_undirected else "paper"
@@ -395,7 +414,7 @@ class EDRep(RelationEmbedder):
         else:
             near = near_field(P, both=gradient != "forward", n_jobs=n_jobs, scratch=gradient == "full")
             near_other = None
-        return Problem(near, near_other, r, p0, gradient), kept, present
+        return Problem(near, near_other, r, p0, gradient, float(self.temperature)), kept, present
 
     def _without_isolates(self, rel: Relation, two_sided: bool) -> tuple[LinearOperator, Rows | None]:
         """Return the operator that is fitted, and its rows; None for all."""
@@ -583,7 +602,7 @@ class EDRep(RelationEmbedder):
 
         self._check_fitted("far_check_")
         rows, weights, log_z, n_active = self._checked_rows
-        X, oracle, exact = self.embedding_[rows], Exact(), np.empty(rows.size)
+        X, oracle, exact = self.embedding_[rows] / self._fitted_columns.temperature, Exact(), np.empty(rows.size)
         n_jobs = check_n_jobs("EDRep", self.n_jobs)
         with single_threaded_blas():
             oracle.prepare(self._others, n_active, np.random.default_rng(0), n_jobs)
@@ -614,7 +633,12 @@ class EDRep(RelationEmbedder):
             ids=row_ids,
             context_vectors=self.context_embedding_,
             context_ids=column_ids if two_sided else None,
-            parameters={"estimator": type(self).__name__, **self.get_params(deep=False), **self._growth},
+            parameters={
+                "estimator": type(self).__name__,
+                **self.get_params(deep=False),
+                "temperature": self._fitted_columns.temperature,  # scores are read by it, whatever was set since
+                **self._growth,
+            },
         )
 
     def expected_memory(self, relation: Relation) -> int:
@@ -638,6 +662,7 @@ class EDRep(RelationEmbedder):
             near = near_field(operator, both=gradient != "forward", n_jobs=1, scratch=gradient == "full")
             blocks = n * (1 + near.n_arrays)
             blocks += n * (self.far == "exact")
+        blocks += n * (gradient == "full" and self.temperature != 1)  # the rows over the temperature
         if self.n_clusters > 1:
             blocks += 2 * min(m, max(5_000, 100 * self.n_clusters))  # the sample in which spherical_kmeans starts
         if kept is not None:  # in the end vectors are spread over all rows

@@ -8,6 +8,10 @@ and its gradient with one embedding, eq. (6), the log-normaliser being different
 
     g_i = - ((P + Pᵀ) X)_i + r_i (∂ log Z_i / ∂ x_i + Xᵀ p0) + p0_i Xᵀ r
 
+With scores x . y over a temperature T, Z_i = sum_a exp(x_i . y_a / T) and the two other terms are divided by T (the
+third by -T where T < 0). Steps are taken against |T| times the gradient, a factor that they do not notice: ``force`` is
+then that of the far field at x_i / T, and all else is as above, but for signs where T < 0.
+
 The step on the sphere::
 
     g' = g - (g . x) x           its part in the tangent plane
@@ -41,7 +45,7 @@ class Problem:
     """The relation as a sweep takes it.
 
     ``near`` is the pull on the rows, ``near_other`` that on the others of a two-sided fit; ``r`` are the row sums,
-    ``p0`` is the prior; ``gradient`` is ``"paper"``, ``"forward"`` or ``"full"``.
+    ``p0`` is the prior; ``gradient`` is ``"paper"``, ``"forward"`` or ``"full"``; the score is ``x . y / temperature``.
     """
 
     near: NearField
@@ -49,6 +53,7 @@ class Problem:
     r: NDArray[np.float64]
     p0: NDArray[np.float64]
     gradient: str
+    temperature: float = 1.0
 
 
 @dataclass
@@ -118,7 +123,7 @@ def sweep(problem: Problem, state: State, far: FarField, solver: Solver, rate: f
     ``far`` and the near fields are prepared from the vectors as they stand, so rows may move one after the other. With
     two sides both gradients are taken before either side moves.
     """
-    X, Y, r, p0 = state.X, state.Y, problem.r, problem.p0
+    X, Y, r, p0, temperature = state.X, state.Y, problem.r, problem.p0, problem.temperature
     others = X if Y is None else Y
     both = Y is None and problem.gradient != "forward"  # whether the rows are others, too, as in eq. (6)
     zeros = np.zeros(max(len(X), len(others)))
@@ -132,22 +137,28 @@ def sweep(problem: Problem, state: State, far: FarField, solver: Solver, rate: f
         products = [[w[:, a:b] @ V[a:b] for a, b in pairwise(limits.tolist())] for w, V, limits in sides]
         state.sums = np.concatenate([np.sum(side, axis=0, dtype=np.float64) for side in products]).astype(X.dtype)
     sums = (state.sums[0], state.sums[1])
+    if temperature < 0:  # the prior pushes the mean towards zero all the same
+        sums = (-sums[0], -sums[1])
     transposed: Floats | None = None
     if problem.gradient == "full":  # the gradient of sum_i r_i log Z_i in the others, which eq. (6) drops
         transposed = problem.near.scratch(others.shape)
         transposed[:] = 0
-        far.other_side(X, r, others, transposed, n_jobs)  # type: ignore[attr-defined]  # checked before
+        far.other_side(X if temperature == 1 else X / temperature, r, others, transposed, n_jobs)  # type: ignore[attr-defined]  # checked before
+        if temperature != 1:
+            transposed *= temperature  # of the loss times the temperature, as the rest
     losses, parts = np.empty((len(bounds) - 1, 3)), np.empty((len(bounds) - 1, len(weights), X.shape[1]))
     other_parts = np.empty((len(other_bounds) - 1, 1, X.shape[1]))
 
     def move_rows(block: int, start: int, stop: int) -> None:
         x, pull = X[start:stop], problem.near.block(start, stop)
         force, log_z = np.empty_like(x), np.empty(stop - start)
-        far.evaluate(x, log_z, force)
+        far.evaluate(x if temperature == 1 else x / temperature, log_z, force)
         p0_of_rows = (p0 if both else zeros)[start:stop]
         losses[block] = gradient(x, pull, force, log_z, (r[start:stop], p0_of_rows), sums)
         if Y is None and transposed is not None:
             pull += transposed[start:stop]
+        if temperature < 0:
+            np.negative(pull, out=pull)
         solver.step(x, pull, rate)
         parts[block] = weights[:, start:stop] @ x
 
@@ -167,7 +178,7 @@ def sweep(problem: Problem, state: State, far: FarField, solver: Solver, rate: f
         run_blocks(move_others, other_bounds, n_jobs)
         state.sums = np.concatenate((other_parts.sum(axis=0).astype(X.dtype), state.sums))
     near, far_sum, prior = losses.sum(axis=0)
-    return float(far_sum + prior - (near / 2 if both else near))
+    return float(far_sum + prior / temperature - (near / 2 if both else near) / temperature)
 
 
 # Learning rates over the epochs, and when to stop.

@@ -51,6 +51,7 @@ class FittedColumns:
     prior: NDArray[np.float64]
     present: NDArray[np.bool_] | None
     on_sphere: bool
+    temperature: float = 1.0
 
     def transform(self, P_new: Any, fitted_ids: Ids, others: Floats, n_jobs: int) -> Floats:
         """Return the vectors of the rows of ``P_new``, shape (q, d); see :meth:`nearfar.EDRep.transform`."""
@@ -75,14 +76,14 @@ class FittedColumns:
         n_jobs : int
         """
         known = np.flatnonzero(weights > 0)
-        offsets = self.prior - pull[known] / weights[known, None]
+        offsets = (self.prior - pull[known] / weights[known, None]) / self.temperature
         found = np.empty_like(offsets)
         bounds = even_bounds(known.size, BLOCK)
         unfinished = np.zeros(max(bounds.size - 1, 0), np.int64)
         components = getattr(self.far, "components", None)
         if components is not None:  # a mixture is compiled in; it uses no BLAS, and the limit would take longer
             shares = components.log_counts - np.log(components.counts.sum())
-            mixture = (shares, components.means, components.covariances)
+            mixture = (shares, components.means / self.temperature, components.covariances / self.temperature**2)
 
         def task(block: int, start: int, stop: int) -> None:
             rows, out = offsets[start:stop], found[start:stop]
@@ -110,8 +111,8 @@ class FittedColumns:
         log_z, force = np.empty(1), np.empty((1, offset.size))
 
         def value(x: NDArray[np.float64]) -> tuple[float, NDArray[np.float64]]:
-            self.far.evaluate(x[None], log_z, force)
-            return float(log_z[0] + offset @ x), force[0] + offset
+            self.far.evaluate(x[None] / self.temperature, log_z, force)
+            return float(log_z[0] + offset @ x), force[0] / self.temperature + offset
 
         x, y = np.zeros_like(offset), np.empty_like(offset)
         if not minimiser_of_bound(x, value(x)[1], 0.0, True, y) > 0:

@@ -29,14 +29,15 @@ def log_normalizers(
     labels: ArrayLike | None = None,
     n_features: int = 1000,
     n_samples: int = 1000,
+    temperature: float | None = None,
     random_state: object = None,
     n_jobs: int | None = None,
 ) -> NDArray[np.float64]:
-    """Log-normalisers ``log Z_i = log sum_a exp(x_i . y_a)``, natural log, a over all rows of Y.
+    """Log-normalisers ``log Z_i = log sum_a exp(x_i . y_a / temperature)``, natural log, a over all rows of Y.
 
     Parameters
     ----------
-    X : array_like, shape (n, d)
+    X : array_like, shape (n, d), or Embedding
         Rows. float64 stays float64, anything else becomes float32.
     Y : array_like, shape (m, d), optional
         The others; X itself by default, each row then among its own others. A row of zeros is a vector like any other.
@@ -60,6 +61,9 @@ def log_normalizers(
         D, random directions of ``"performer"`` and ``"rfa"``.
     n_samples : int, >= 1
         K, size of the sample of ``"noise"``.
+    temperature : float, optional
+        What scalar products are divided by, not 0. By default that of the fit where X is an :class:`nearfar.Embedding`
+        that records one, as those of :class:`nearfar.EDRep` do, otherwise 1.
     random_state : int, numpy.random.Generator or None
         Seed of clustering, directions and samples.
     n_jobs : int or None
@@ -89,6 +93,11 @@ def log_normalizers(
     Source: Dall'Amico & Belliardo (2024), arXiv 2303.17475, eqs. (1)-(3).
     """
     owner = "log_normalizers"
+    if temperature is None:
+        temperature = getattr(X, "parameters", {}).get("temperature", 1.0) if hasattr(X, "vectors") else 1.0
+    temperature = check_real(owner, "temperature", temperature)
+    if not temperature:
+        raise InputError(owner, "temperature", "not 0", temperature)
     X, Y = check_pair(owner, X, Y)
     chosen = _check_rows(owner, rows, len(X))
     if isinstance(method, str):
@@ -106,7 +115,8 @@ def log_normalizers(
     rng = check_random_state(owner, random_state)
     with single_threaded_blas():
         far.prepare(Y, len(Y), rng, workers)
-        return evaluate_rows(far, X if chosen is None else X[chosen], workers)
+        asking = X if chosen is None else X[chosen]
+        return evaluate_rows(far, asking if temperature == 1 else asking / temperature, workers)
 
 
 def evaluate_rows(far: FarField, X: Floats, n_jobs: int) -> NDArray[np.float64]:
