@@ -22,6 +22,7 @@ MODULES = [
     "nearfar.datasets",
     "nearfar.plots",
     "nearfar.viewer",
+    "nearfar.index",
     "nearfar.callbacks",
     "nearfar.embedding.files",
     "nearfar.errors",

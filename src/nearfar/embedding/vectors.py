@@ -513,6 +513,78 @@ class Embedding:
         rows = (np.unique(self._ids.rows(as_list(owner, "exclude", ids, expected))) for ids in lists)
         return [found[found >= 0] for found in rows]
 
+    def index(
+        self,
+        kind: str = "auto",
+        *,
+        metric: str = "cosine",
+        storage: str = "float32",
+        expansion: int = 64,
+        n_jobs: int | None = None,
+    ) -> Any:
+        """Build an approximate index, which answers many queries among many vectors sooner than :meth:`search`.
+
+        Parameters
+        ----------
+        kind : {"auto", "usearch", "faiss"}
+            The library that builds it: usearch where it is installed (the extra ``index``), else faiss.
+        metric : {"cosine", "dot"}
+            What is ranked by.
+        storage : {"float32", "float16", "int8", "binary"}
+            How the index holds vectors. Of smaller ones more candidates are ranked again by the vectors themselves.
+            faiss has float32 alone.
+        expansion : int, default=64
+            Candidates that a search keeps: more find more of the nearest, and take longer.
+        n_jobs : int, optional
+            Number of threads; None means all processors. With several the index differs from run to run.
+
+        Returns
+        -------
+        nearfar.index.EmbeddingIndex
+            With ``search``, ``add``, ``remove`` and ``save``; ``recall`` says how many of the nearest it finds.
+
+        Raises
+        ------
+        MissingDependencyError
+            Neither usearch nor faiss is installed.
+        InputError
+            An argument that cannot be used.
+
+        Examples
+        --------
+        >>> import numpy as np, nearfar as nf
+        >>> emb = nf.Embedding(np.random.default_rng(0).normal(size=(300, 8)))
+        >>> emb.index().recall > 0.9
+        True
+        """
+        import nearfar  # indexes stand above embeddings: they are reached by their public name
+
+        options: Any = {"metric": metric, "storage": storage, "expansion": expansion, "n_jobs": n_jobs}
+        return nearfar.index.build_index(self, kind, **options)
+
+    def open_index(self, path: str | os.PathLike[str]) -> Any:
+        """Open an index that was saved, without building it again.
+
+        Parameters
+        ----------
+        path : path-like
+            What ``index.save`` wrote.
+
+        Returns
+        -------
+        nearfar.index.EmbeddingIndex
+
+        Raises
+        ------
+        InputError
+            If there is no such file, or the index was built from another embedding.
+        FileFormatError
+            If it is no index, or damaged.
+        """
+        import nearfar  # as in index
+
+        return nearfar.index.open_index(self, path)
+
     # -- frames and files ------------------------------------------------------------------------------------------
 
     def map(

@@ -1,0 +1,492 @@
+"""Approximate search in many vectors: a graph index that finds candidates, and exact scores that rank them.
+
+:meth:`nearfar.Embedding.index` makes one. A backend (usearch, or faiss) proposes rows; their scores are then computed
+from the vectors themselves, in float64, as :meth:`nearfar.Embedding.search` does. So scores are exact, and only which
+ids are found is not: ``recall`` says how many of the true nearest are, measured on a sample when the index is built.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Hashable, Iterable
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from nearfar._core.atomic import atomic_write
+from nearfar._core.checks import (
+    check_choice,
+    check_integer,
+    check_matrix,
+    check_n_jobs,
+    check_path,
+    require,
+)
+from nearfar._core.threads import even_bounds, run_blocks
+from nearfar.base import digest_of_ids, digest_of_pieces
+from nearfar.contracts import Floats
+from nearfar.embedding.search import nearest_rows, row_norms, unit_rows
+from nearfar.embedding.vectors import Embedding, as_list
+from nearfar.errors import FileFormatError, InputError, MissingDependencyError
+
+__all__ = ["EmbeddingIndex"]
+
+METRICS = ("cosine", "dot")
+STORAGES = ("float32", "float16", "int8", "binary")
+_OWNER = "Embedding.index"
+_MAGIC = b"nearfar index 1\n"
+_EXACT_BELOW = 5_000  # allowed rows that are searched one by one
+_MARGIN = {"float32": 1, "float16": 2, "int8": 3, "binary": 20}  # candidates for each answer
+_AT_ONCE = 2**16  # rows that are normalised together
+_MOST = 4_000  # candidates for a query
+_CHECKED, _AT = 256, 10  # queries by which recall is measured, and answers to each
+
+
+class Backend(Protocol):
+    """What finds candidates; the rows of a matrix are its keys."""
+
+    def build(self, X: Floats, storage: str, n_jobs: int) -> None:
+        """Take in the rows."""
+
+    def search(self, Q: Floats, k: int, n_jobs: int) -> NDArray[np.int64]:
+        """Return candidate rows, shape (q, k); -1 where there are no more."""
+
+    def save(self, path: str) -> None:
+        """Write the index."""
+
+    def view(self, path: str) -> None:
+        """Open an index from the disk, without reading all of it where the backend can."""
+
+
+class Usearch:
+    """A graph of near neighbours (HNSW) by usearch."""
+
+    def __init__(self, metric: str, expansion: int) -> None:
+        self._usearch: Any = require(_OWNER, "usearch.index", "index")
+        self._metric, self._expansion = metric, expansion
+        self._index: Any = None
+        self._binary = False
+
+    def build(self, X: Floats, storage: str, n_jobs: int) -> None:
+        dtype = {"float32": "f32", "float16": "f16", "int8": "i8", "binary": "b1"}[storage]
+        metric = "hamming" if storage == "binary" else {"cosine": "cos", "dot": "ip"}[self._metric]
+        self._binary = storage == "binary"
+        options: Any = {"expansion_add": 2 * self._expansion, "expansion_search": self._expansion}
+        self._index = self._usearch.Index(ndim=X.shape[1], metric=metric, dtype=dtype, **options)
+        self._index.add(np.arange(len(X), dtype=np.uint64), self._packed(X), threads=n_jobs)
+
+    def search(self, Q: Floats, k: int, n_jobs: int) -> NDArray[np.int64]:
+        self._index.expansion_search = max(self._expansion, k)
+        found = self._index.search(self._packed(Q), k, threads=n_jobs)
+        if len(Q) == 1:
+            return _padded(np.atleast_2d(np.asarray(found.keys).astype(np.int64)), k)
+        keys, counts = np.asarray(found.keys).astype(np.int64), np.asarray(found.counts)
+        return _padded(np.where(np.arange(keys.shape[1]) < counts[:, None], keys, -1), k)
+
+    def save(self, path: str) -> None:
+        self._index.save(path)
+
+    def view(self, path: str) -> None:
+        self._index = self._usearch.Index.restore(path, view=True)
+        self._binary = "b1" in str(self._index.dtype).lower()
+
+    def _packed(self, X: Floats) -> NDArray[Any]:
+        return np.packbits(X > 0, axis=1) if self._binary else np.ascontiguousarray(X, np.float32)
+
+
+class Faiss:
+    """A graph of near neighbours (HNSW) by faiss, float32."""
+
+    def __init__(self, metric: str, expansion: int) -> None:
+        self._faiss: Any = require(_OWNER, "faiss", "index")
+        self._metric, self._expansion = metric, expansion
+        self._index: Any = None
+
+    def build(self, X: Floats, storage: str, n_jobs: int) -> None:
+        if storage != "float32":
+            raise InputError(_OWNER, "storage", "'float32' with kind='faiss'", repr(storage), "Take kind='usearch'.")
+        self._faiss.omp_set_num_threads(n_jobs)
+        self._index = self._faiss.IndexHNSWFlat(X.shape[1], 16, self._faiss.METRIC_INNER_PRODUCT)
+        self._index.hnsw.efConstruction = 2 * self._expansion
+        for start in range(0, len(X), _AT_ONCE):
+            rows = X[start : start + _AT_ONCE]
+            rows = unit_rows(rows) if self._metric == "cosine" else rows
+            self._index.add(np.ascontiguousarray(rows, np.float32))
+
+    def search(self, Q: Floats, k: int, n_jobs: int) -> NDArray[np.int64]:
+        self._faiss.omp_set_num_threads(n_jobs)
+        self._index.hnsw.efSearch = max(self._expansion, k)
+        return _padded(self._index.search(np.ascontiguousarray(Q, np.float32), min(k, self._index.ntotal))[1], k)
+
+    def save(self, path: str) -> None:
+        self._faiss.write_index(self._index, path)
+
+    def view(self, path: str) -> None:
+        self._index = self._faiss.read_index(path)
+
+
+BACKENDS: dict[str, Callable[[str, int], Backend]] = {"usearch": Usearch, "faiss": Faiss}
+
+
+def _padded(rows: NDArray[Any], k: int) -> NDArray[np.int64]:
+    return np.pad(rows.astype(np.int64), ((0, 0), (0, k - rows.shape[1])), constant_values=-1)
+
+
+class EmbeddingIndex:
+    """An approximate index of an embedding, made by :meth:`nearfar.Embedding.index`.
+
+    Attributes
+    ----------
+    embedding : Embedding
+        What is searched, with what was added.
+    kind : str
+        The backend: "usearch" or "faiss".
+    metric : {"cosine", "dot"}
+        What is ranked by.
+    storage : str
+        How the backend holds vectors. Scores come from the embedding's own.
+    recall : float, in [0, 1]
+        Share of the 10 nearest of a sample of vectors that the index found when it was built.
+    recall_interval : (float, float)
+        Its 95 % interval over the sample.
+
+    See Also
+    --------
+    nearfar.Embedding.search : finds all, in time proportional to the number of vectors.
+
+    References
+    ----------
+    Malkov & Yashunin (2020), "Efficient and robust approximate nearest neighbor search using hierarchical navigable
+    small world graphs".
+
+    Examples
+    --------
+    >>> import numpy as np, nearfar as nf
+    >>> emb = nf.Embedding(np.random.default_rng(0).normal(size=(500, 16)), [f"row {i}" for i in range(500)])
+    >>> index = emb.index(kind="usearch")
+    >>> ids, scores = index.search(["row 3"], topn=2)
+    >>> ids.tolist() == emb.search(["row 3"], topn=2)[0].tolist()
+    True
+    """
+
+    def __init__(self, embedding: Embedding, kind: str, metric: str, storage: str, backend: Backend) -> None:
+        self.embedding, self.kind, self.metric, self.storage = embedding, kind, metric, storage
+        self.recall, self.recall_interval = float("nan"), (float("nan"), float("nan"))
+        self._backend, self._removed = backend, np.zeros(len(embedding), np.bool_)
+
+    def __len__(self) -> int:
+        return int(len(self.embedding) - self._removed.sum())
+
+    def __repr__(self) -> str:
+        return f"<EmbeddingIndex of {len(self)} vectors by {self.kind}, {self.storage}, recall {self.recall:.3f}>"
+
+    def search(
+        self,
+        Q: Any,
+        topn: int = 10,
+        *,
+        where: Any = None,
+        exclude: Iterable[Iterable[Hashable]] | None = None,
+        n_jobs: int | None = None,
+    ) -> tuple[NDArray[Any], NDArray[np.float64]]:
+        """Return the nearest ids of many queries at once, nearly all of them.
+
+        Parameters
+        ----------
+        Q : ndarray of floats, shape (q, d), or iterable of q ids
+            Where Q holds ids, each id is left out of its own answer.
+        topn : int
+            How many for each query; all there are if there are fewer.
+        where : ndarray of bool, shape (n,), or iterable of ids, optional
+            Which ids may be answers. Where they are few they are searched one by one, exactly.
+        exclude : iterable of q iterables of ids, optional
+            Ids to leave out of the answer to each query.
+        n_jobs : int, optional
+            Number of threads; None means all processors.
+
+        Returns
+        -------
+        ids : ndarray, shape (q, topn), int64 if all ids are integers, otherwise of objects
+        scores : ndarray, shape (q, topn), float64
+            Best first, and exact: cosines or scalar products of the vectors themselves.
+
+        Raises
+        ------
+        UnknownIdError
+            If an id is not there.
+        InputError
+            If the vectors have another length or hold NaN, or nothing is allowed.
+        """
+        owner, emb = "EmbeddingIndex.search", self.embedding
+        topn, workers = check_integer(owner, "topn", topn, low=1), check_n_jobs(owner, n_jobs)
+        itself: NDArray[np.int64] | None = None
+        if isinstance(Q, np.ndarray) and Q.dtype.kind == "f":
+            queries = check_matrix(owner, "Q", np.atleast_2d(Q), columns=emb.n_components)
+        else:
+            itself = emb.ids.rows(listed := list(as_list(owner, "Q", Q, "an array of shape (q, d) or a list of ids")))
+            queries = emb[listed]  # says which id is unknown
+        queries = unit_rows(queries) if self.metric == "cosine" else np.asarray(queries, np.float64)
+        allowed = self._allowed(owner, where)
+        left_out: list[NDArray[np.int64]] = [np.empty(0, np.int64)] * len(queries)
+        if exclude is not None:
+            lists = list(exclude)
+            if len(lists) != len(queries):
+                raise InputError(owner, "exclude", f"lists of ids, one for each query ({len(queries)})", len(lists))
+            left_out = [np.unique(emb.ids.rows(list(as_list(owner, "exclude", ids)))) for ids in lists]
+        if itself is not None:
+            left_out = [np.append(rows, own) for rows, own in zip(left_out, itself, strict=True)]
+        most = max(map(len, left_out), default=0)
+        n_allowed = int(allowed.sum())
+        k = min(topn, n_allowed - most)
+        if k < 1 or not len(queries):
+            return emb.ids.to_numpy()[np.empty((len(queries), 0), np.int64)], np.empty((len(queries), 0))
+        wanted = (_MARGIN[self.storage] * (k + most) * len(emb)) // n_allowed + 1
+        if n_allowed <= _EXACT_BELOW or wanted > _MOST:
+            rows, scores = self._exact(queries, allowed, k + most, workers)
+        else:
+            rows, scores = self._ranked(queries, self._backend.search(queries, wanted, workers), allowed, workers)
+        return self._chosen(rows, scores, left_out, k, queries, allowed, workers)
+
+    def _allowed(self, owner: str, where: Any) -> NDArray[np.bool_]:
+        """Return which rows may be answers."""
+        emb = self.embedding
+        if where is None:
+            return ~self._removed
+        if isinstance(where, np.ndarray) and where.dtype == np.bool_:
+            if where.shape != (len(emb),):
+                raise InputError(owner, "where", f"of shape ({len(emb)},), or ids", f"shape {where.shape}")
+            chosen = where
+        else:
+            listed = list(as_list(owner, "where", where))
+            emb[listed]  # says which id is unknown
+            chosen = np.zeros(len(emb), np.bool_)
+            chosen[emb.ids.rows(listed)] = True
+        allowed = chosen & ~self._removed
+        if not allowed.any():
+            raise InputError(owner, "where", "at least one id", "none that is in the index")
+        return np.asarray(allowed)
+
+    def _exact(
+        self, queries: Floats, allowed: NDArray[np.bool_], k: int, n_jobs: int
+    ) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+        """Search the allowed rows one by one."""
+        some = np.flatnonzero(allowed)
+        rows = self.embedding.vectors if len(some) == len(allowed) else self.embedding.vectors[some]
+        norms = row_norms(rows) if self.metric == "cosine" else None
+        found, scores = nearest_rows(queries, rows, min(k, len(some)), norms=norms, n_jobs=n_jobs)
+        return some[found], scores
+
+    def _ranked(
+        self, queries: Floats, candidates: NDArray[np.int64], allowed: NDArray[np.bool_], n_jobs: int
+    ) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+        """Return candidates by their exact scores; what is not allowed has the score -inf and comes last."""
+        scores = np.empty(candidates.shape)
+        vectors = self.embedding.vectors
+
+        def task(_block: int, start: int, stop: int) -> None:
+            rows = candidates[start:stop]
+            X = vectors[np.maximum(rows, 0)].astype(np.float64)
+            found = np.einsum("qkd,qd->qk", X, queries[start:stop])
+            if self.metric == "cosine":
+                norms = np.sqrt(np.einsum("qkd,qkd->qk", X, X))
+                found = np.clip(np.divide(found, norms, out=np.zeros_like(found), where=norms > 0), -1, 1)
+            found[(rows < 0) | ~allowed[rows]] = -np.inf
+            scores[start:stop] = found
+
+        run_blocks(task, even_bounds(len(queries), max(1, 2**21 // (candidates.shape[1] * vectors.shape[1]))), n_jobs)
+        order = np.lexsort((candidates, -scores), axis=1)  # ties in the order of the rows
+        return np.take_along_axis(candidates, order, axis=1), np.take_along_axis(scores, order, axis=1)
+
+    def _chosen(
+        self,
+        rows: NDArray[np.int64],
+        scores: NDArray[np.float64],
+        left_out: list[NDArray[np.int64]],
+        k: int,
+        queries: Floats,
+        allowed: NDArray[np.bool_],
+        n_jobs: int,
+    ) -> tuple[NDArray[Any], NDArray[np.float64]]:
+        """Return the first k of each query without what is left out; exact search where the index found too few."""
+        found, best = np.empty((len(rows), k), np.int64), np.empty((len(rows), k))
+        short = []
+        for query, out in enumerate(left_out):
+            kept = np.flatnonzero(np.isfinite(scores[query]) & ~np.isin(rows[query], out))[:k]
+            if len(kept) < k:
+                short.append(query)
+                continue
+            found[query], best[query] = rows[query, kept], scores[query, kept]
+        if short:
+            most = max(len(left_out[query]) for query in short)
+            again, values = self._exact(queries[short], allowed, k + most, n_jobs)
+            for at, query in enumerate(short):
+                kept = np.flatnonzero(~np.isin(again[at], left_out[query]))[:k]
+                found[query], best[query] = again[at, kept], values[at, kept]
+        return self.embedding.ids.to_numpy()[found], best
+
+    def add(self, other: Embedding, n_jobs: int | None = None) -> None:
+        """Take in more vectors; the index is built anew over all that are left.
+
+        Parameters
+        ----------
+        other : Embedding
+            With other ids, and vectors of the same length.
+        n_jobs : int, optional
+            Number of threads; None means all processors.
+
+        Raises
+        ------
+        InputError
+            If an id is there already, or vectors have another length.
+        """
+        owner, emb = "EmbeddingIndex.add", self.embedding
+        if other.n_components != emb.n_components:
+            raise InputError(owner, "other", f"of {emb.n_components} components", other.n_components)
+        kept = np.flatnonzero(~self._removed)
+        known = other.ids.rows(ids := emb.ids.take(kept))
+        if (known >= 0).any():
+            raise InputError(owner, "other", "of new ids", repr(ids[int(np.flatnonzero(known >= 0)[0])]))
+        vectors = np.concatenate([emb.vectors[kept], other.vectors])
+        joined = Embedding(vectors, [*ids, *other.ids], parameters=emb.parameters)
+        self._build(joined, check_n_jobs(owner, n_jobs))
+
+    def remove(self, ids: Iterable[Hashable]) -> None:
+        """Leave ids out of all answers from now on.
+
+        Parameters
+        ----------
+        ids : iterable of ids
+
+        Raises
+        ------
+        UnknownIdError
+            If an id is not there.
+        """
+        listed = list(as_list("EmbeddingIndex.remove", "ids", ids))
+        if listed:
+            self.embedding[listed]  # says which id is unknown
+            self._removed[self.embedding.ids.rows(listed)] = True
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the index, without the vectors: :meth:`nearfar.Embedding.open_index` opens it beside them.
+
+        Parameters
+        ----------
+        path : path-like
+            The file appears whole or not at all.
+
+        Raises
+        ------
+        InputError
+            If ids were removed: build the index of what is left; or the path cannot be written to.
+        """
+        owner = "EmbeddingIndex.save"
+        if self._removed.any():
+            hint = "Build the index of embedding.subset(...)."
+            raise InputError(owner, "index", "one without removed ids", f"{int(self._removed.sum())} removed", hint)
+        target = check_path(owner, "path", path)
+        facts = {
+            "kind": self.kind,
+            "metric": self.metric,
+            "storage": self.storage,
+            "recall": [self.recall, *self.recall_interval],
+            "embedding": _digest(self.embedding),
+        }
+        footer = json.dumps(facts).encode()
+        with atomic_write(target, owner=owner) as file:
+            self._backend.save(file.name)
+            file.seek(0, os.SEEK_END)
+            file.write(footer + len(footer).to_bytes(8, "little") + _MAGIC)
+
+    def _build(self, embedding: Embedding, n_jobs: int, n_sample: int = _CHECKED) -> None:
+        self.embedding, self._removed = embedding, np.zeros(len(embedding), np.bool_)
+        self._backend.build(embedding.vectors, self.storage, n_jobs)
+        rng = np.random.default_rng(0)
+        rows = np.sort(rng.choice(len(embedding), min(n_sample, len(embedding)), replace=False))
+        k = min(_AT, len(embedding))
+        queries = embedding.vectors[rows].astype(np.float64)
+        queries = unit_rows(queries) if self.metric == "cosine" else queries
+        true, _ = self._exact(queries, ~self._removed, k, n_jobs)
+        wanted = min(_MARGIN[self.storage] * k, len(embedding))
+        found, _ = self._ranked(queries, self._backend.search(queries, wanted, n_jobs), ~self._removed, n_jobs)
+        shares = np.array([len(set(a[:k]) & set(b)) / k for a, b in zip(found.tolist(), true.tolist(), strict=True)])
+        margin = 1.96 * float(shares.std()) / len(shares) ** 0.5
+        self.recall = float(shares.mean())
+        self.recall_interval = max(0.0, self.recall - margin), min(1.0, self.recall + margin)
+
+
+def _digest(embedding: Embedding) -> str:
+    return digest_of_pieces(embedding.vectors) + " " + digest_of_ids(embedding.ids)
+
+
+def build_index(
+    embedding: Embedding, kind: str, *, metric: str, storage: str, expansion: int, n_jobs: int | None
+) -> EmbeddingIndex:
+    """Build an index; what :meth:`nearfar.Embedding.index` does."""
+    check_choice(_OWNER, "kind", kind, ("auto", *BACKENDS))
+    check_choice(_OWNER, "metric", metric, METRICS)
+    check_choice(_OWNER, "storage", storage, STORAGES)
+    check_integer(_OWNER, "expansion", expansion, low=1)
+    if storage == "binary" and metric != "cosine":
+        raise InputError(_OWNER, "storage", "another than 'binary' for metric='dot'", repr(storage))
+    made: Backend | None = None
+    for name in BACKENDS if kind == "auto" else [kind]:
+        try:
+            made, chosen = BACKENDS[name](metric, expansion), name
+            break
+        except MissingDependencyError:
+            if name == kind or name == list(BACKENDS)[-1]:
+                raise
+    assert made is not None
+    index = EmbeddingIndex(embedding, chosen, metric, storage, made)
+    index._build(embedding, check_n_jobs(_OWNER, n_jobs))
+    return index
+
+
+def open_index(embedding: Embedding, path: str | os.PathLike[str]) -> EmbeddingIndex:
+    """Open an index beside its embedding; what :meth:`nearfar.Embedding.open_index` does."""
+    owner = "Embedding.open_index"
+    file = check_path(owner, "path", path, exists=True)
+    facts = _facts(file)
+    if facts["embedding"] != _digest(embedding):
+        hint = "Build the index of this embedding, or open it with the one that it was built from."
+        raise InputError(owner, "path", "an index of this embedding", f"one of another, {str(file)!r}", hint)
+    backend = BACKENDS[facts["kind"]](facts["metric"], 64)
+    try:
+        backend.view(str(file))
+    except (RuntimeError, ValueError, OSError) as error:
+        raise FileFormatError(f"{file}: the index must be whole; got {error}. Build it again.") from None
+    index = EmbeddingIndex(embedding, facts["kind"], facts["metric"], facts["storage"], backend)
+    index.recall, *interval = facts["recall"]
+    index.recall_interval = tuple(interval)
+    return index
+
+
+def _facts(file: Path) -> dict[str, Any]:
+    """Return what the end of a file says of the index in it."""
+    refused = FileFormatError(
+        f"{file}: must be an index that EmbeddingIndex.save wrote; got another file. Build it again."
+    )
+    with file.open("rb") as opened:
+        size = file.stat().st_size
+        tail = len(_MAGIC) + 8
+        if size < tail:
+            raise refused
+        opened.seek(size - tail)
+        end = opened.read()
+        length = int.from_bytes(end[:8], "little")
+        if end[8:] != _MAGIC or length > min(size - tail, 10_000):
+            raise refused
+        opened.seek(size - tail - length)
+        try:
+            facts: dict[str, Any] = json.loads(opened.read(length))
+            known = facts["kind"] in BACKENDS and facts["metric"] in METRICS and facts["storage"] in STORAGES
+            known &= len(facts["recall"]) == 3 and isinstance(facts["embedding"], str)
+        except (ValueError, LookupError, TypeError):
+            raise refused from None
+    if not known:
+        raise refused
+    return facts

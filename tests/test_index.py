@@ -1,0 +1,156 @@
+"""Approximate indexes: what they find is ranked by exact scores, and they serve the embedding they were built of."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import nearfar as nf
+from nearfar.errors import FileFormatError, InputError, UnknownIdError
+
+N, D = 6_500, 12
+
+
+@pytest.fixture(scope="module")
+def emb() -> nf.Embedding:
+    rng = np.random.default_rng(0)
+    X = (rng.normal(size=(60, D))[rng.integers(0, 60, N)] * 2 + rng.normal(size=(N, D))).astype(np.float32)
+    X[17] = 0  # of which nothing is known
+    return nf.Embedding(X * rng.uniform(0.5, 2, (N, 1)).astype(np.float32), [f"row {i}" for i in range(N)])
+
+
+KINDS = ["usearch", "faiss"]
+
+
+def built(emb: nf.Embedding, kind: str, **options) -> nf.index.EmbeddingIndex:
+    pytest.importorskip(kind)
+    return emb.index(kind, n_jobs=1, **options)
+
+
+@pytest.fixture(scope="module", params=KINDS)
+def index(emb, request):
+    return built(emb, request.param)
+
+
+def overlap(found: np.ndarray, true: np.ndarray) -> float:
+    return float(np.mean([len(set(a) & set(b)) / len(b) for a, b in zip(found.tolist(), true.tolist(), strict=True)]))
+
+
+def test_nearly_all_are_found_and_scores_are_exact(emb, index):
+    queries = [f"row {i}" for i in range(100, 160)]
+    ids, scores = index.search(queries, 10)
+    true, exact = emb.search(queries, 10)
+    assert overlap(ids, true) > 0.95
+    assert index.recall > 0.95
+    assert index.recall_interval[0] <= index.recall <= index.recall_interval[1]
+    for query, row, values in zip(queries, ids, scores, strict=True):
+        assert query not in row
+        assert (np.diff(values) <= 0).all()
+        assert values[0] == pytest.approx(emb.similarity(query, row[0]), abs=1e-12)
+    same = (ids == true).all(axis=1)
+    np.testing.assert_allclose(scores[same], exact[same], atol=1e-12)
+    vectors, _ = index.search(emb.vectors[100:103].copy(), 1)
+    assert vectors.ravel().tolist() == ["row 100", "row 101", "row 102"]
+
+
+@pytest.mark.parametrize("storage", ["float16", "int8", "binary"])
+def test_small_storages_are_ranked_again_by_the_vectors(emb, storage):
+    index = built(emb, "usearch", storage=storage)
+    queries = [f"row {i}" for i in range(40)]
+    ids, scores = index.search(queries, 10)
+    true, exact = emb.search(queries, 10)
+    assert overlap(ids, true) > (0.5 if storage == "binary" else 0.95)
+    assert scores.max() <= exact.max() + 1e-12
+
+
+def test_scalar_products_are_ranked_too(emb):
+    index = built(emb, "usearch", metric="dot")
+    ids, scores = index.search(emb.vectors[:30].copy(), 5)
+    true, exact = emb.search(emb.vectors[:30].copy(), 5, metric="dot")
+    assert overlap(ids, true) > 0.9
+    assert (scores <= exact + 1e-9).all()
+
+
+@pytest.mark.parametrize("share", [0.01, 0.95])
+def test_filters_and_exclusions_hold(emb, index, share):
+    allowed = np.random.default_rng(1).random(N) < share
+    queries = ["row 5", "row 6", "row 7"]
+    true, _ = emb.subset([emb.ids[i] for i in np.flatnonzero(allowed)]).search(emb[queries], 4)
+    ids, _ = index.search(emb[queries], 4, where=allowed)
+    assert {emb.ids.get(key) for key in ids.ravel()} <= set(np.flatnonzero(allowed))
+    assert overlap(ids, true) > 0.9
+    named, _ = index.search(emb[queries], 4, where=[emb.ids[i] for i in np.flatnonzero(allowed)])
+    assert named.tolist() == ids.tolist()
+    first = ids[:, 0]
+    without, _ = index.search(emb[queries], 3, where=allowed, exclude=[[key, "nobody"] for key in first])
+    assert without.tolist() == ids[:, 1:].tolist()
+
+
+def test_more_can_be_added_and_some_removed(emb):
+    index = built(emb, "usearch")
+    [[best, second]] = index.search(["row 5"], 2)[0]
+    index.remove([best])
+    assert index.search(["row 5"], 1)[0].tolist() == [[second]]
+    assert len(index) == N - 1
+    with pytest.raises(InputError, match="one without removed ids; got 1 removed"):
+        index.save("index.bin")
+    index.add(nf.Embedding(emb["row 5"][None] * 3, ["new"]))
+    assert index.search(["row 5"], 1)[0].tolist() == [["new"]]
+    assert len(index) == N
+    with pytest.raises(InputError, match="of new ids; got 'new'"):
+        index.add(nf.Embedding(emb["row 5"][None], ["new"]))
+    with pytest.raises(InputError, match="of 12 components; got 3"):
+        index.add(nf.Embedding(np.eye(3), ["x", "y", "z"]))
+
+
+def test_a_saved_index_serves_its_embedding_alone(emb, index, tmp_path):
+    path = tmp_path / "index.bin"
+    index.save(path)
+    opened = emb.open_index(path)
+    assert repr(opened) == repr(index)
+    queries = [f"row {i}" for i in range(20)]
+    assert opened.search(queries, 5)[0].tolist() == index.search(queries, 5)[0].tolist()
+    other = nf.Embedding(emb.vectors, [f"other {i}" for i in range(N)])
+    moved = nf.Embedding(emb.vectors + np.float32(1e-3), emb.ids)
+    for wrong in (other, moved):
+        with pytest.raises(InputError, match="an index of this embedding"):
+            wrong.open_index(path)
+    content = path.read_bytes()
+    for damaged in (content[:-5], b"", content[: len(content) // 2] + content[-400:], b"x" * 100):
+        (tmp_path / "damaged.bin").write_bytes(damaged)
+        with pytest.raises(FileFormatError):
+            emb.open_index(tmp_path / "damaged.bin").search(["row 1"])
+    assert sorted(file.name for file in tmp_path.iterdir()) == ["damaged.bin", "index.bin"]
+
+
+def test_what_cannot_be_searched_is_refused(emb, index):
+    with pytest.raises(UnknownIdError, match="nobody"):
+        index.search(["nobody"])
+    with pytest.raises(UnknownIdError, match="nobody"):
+        index.search(["row 1"], where=["nobody"])
+    with pytest.raises(InputError, match=r"columns"):
+        index.search(np.ones((1, 3)))
+    with pytest.raises(InputError, match="where must be of shape"):
+        index.search(["row 1"], where=np.ones(3, bool))
+    with pytest.raises(InputError, match="at least one id"):
+        index.search(["row 1"], where=np.zeros(N, bool))
+    with pytest.raises(InputError, match="lists of ids, one for each query"):
+        index.search(["row 1"], exclude=[[], []])
+    for arguments, said in (
+        ({"kind": "annoy"}, "kind"),
+        ({"metric": "l2"}, "metric"),
+        ({"storage": "int4"}, "storage"),
+        ({"storage": "binary", "metric": "dot"}, "another than 'binary'"),
+        ({"expansion": 0}, "expansion"),
+    ):
+        with pytest.raises(InputError, match=said):
+            emb.index(**arguments)
+
+
+def test_all_of_a_few_and_more_than_there_are():
+    emb = nf.Embedding(np.random.default_rng(0).normal(size=(7, 3)))
+    index = built(emb, "usearch")
+    ids, scores = index.search([0, 3], 50)
+    assert ids.shape == scores.shape == (2, 6)
+    assert ids.tolist() == emb.search([0, 3], 50)[0].tolist()
+    assert index.search([0], 3, where=[0])[0].shape == (1, 0)
