@@ -6,7 +6,7 @@
 
 Standard library only, but for the data of the fits. A function counts once however often it is called; bodies of
 modules and of classes, and comprehensions, are no functions. Depth is the largest number of the package's own frames
-on the stack. Compiled functions are entered from Python once each and count as what they are: a call that is not seen.
+on the stack. What is compiled is counted apart: Python calls it, and sees nothing of what it does.
 """
 
 from __future__ import annotations
@@ -27,8 +27,10 @@ _NO_FUNCTIONS = ("<module>", "<listcomp>", "<genexpr>", "<dictcomp>", "<setcomp>
 def hops(package: Path, call: Callable[[], object]) -> dict[str, int]:
     """Return what one call enters of a package: functions, files and depth."""
     functions: set[Any] = set()
+    machine_code: set[Any] = set()
     depth = deepest = 0
     inside = str(package)
+    compiled = {(str(path), line) for path in package.rglob("*.py") for line in compiled_lines(path)}
 
     def look(frame: Any, event: str, _argument: Any) -> None:
         nonlocal depth, deepest
@@ -36,6 +38,9 @@ def hops(package: Path, call: Callable[[], object]) -> dict[str, int]:
         if not code.co_filename.startswith(inside) or code.co_name in _NO_FUNCTIONS:
             return
         if not code.co_flags & 0x02:  # a class body
+            return
+        if (code.co_filename, code.co_firstlineno) in compiled:
+            machine_code.add(code)
             return
         if event == "call":
             functions.add(code)
@@ -49,7 +54,18 @@ def hops(package: Path, call: Callable[[], object]) -> dict[str, int]:
         call()
     finally:
         sys.setprofile(None)
-    return {"functions": len(functions), "files": len({code.co_filename for code in functions}), "depth": deepest}
+    files = len({code.co_filename for code in functions | machine_code})
+    return {"functions": len(functions), "files": files, "depth": deepest, "compiled functions": len(machine_code)}
+
+
+def compiled_lines(path: Path) -> Iterator[int]:
+    """Yield the first lines of the functions of a module that numba compiles."""
+    for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+        if isinstance(node, ast.FunctionDef):
+            for decorator in node.decorator_list:
+                name = decorator.func if isinstance(decorator, ast.Call) else decorator
+                if getattr(name, "id", getattr(name, "attr", "")) in ("jit", "njit"):
+                    yield min(each.lineno for each in node.decorator_list)
 
 
 def modules_of(source: Path) -> dict[str, Path]:

@@ -379,7 +379,7 @@ class EDRep(RelationEmbedder):
         if gradient == "full" and not hasattr(far, "other_side"):
             expected = "one that knows the gradient of the others (gaussian-mixture, exact, noise)"
             raise InputError("EDRep", "far", expected, self.far, "Or choose gradient='paper'.")
-        (n, m), d = rel.shape, self.n_components
+        (n, m), d = rel.operator.shape, self.n_components
         if d > min(n, m):
             expected = f"at most {min(n, m)}, the number of objects of the smaller side"
             raise InputError("EDRep", "n_components", expected, d)
@@ -418,7 +418,8 @@ class EDRep(RelationEmbedder):
 
     def _without_isolates(self, rel: Relation, two_sided: bool) -> tuple[LinearOperator, Rows | None]:
         """Return the operator that is fitted, and its rows; None for all."""
-        P, n = rel.operator, rel.shape[0]
+        P = rel.operator
+        n = P.shape[0]
         saved = rel.isolates.size * self.n_components * 4 * 3  # three blocks at least
         if saved and not two_sided and saved >= P.nnz * 4 + n * 24 and getattr(self.far, "labels", None) is None:
             smaller = P.without(rel.isolates)
