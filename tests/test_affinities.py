@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy.sparse import csr_array
+from scipy.spatial.distance import pdist, squareform
 from sklearn.base import clone
 from sklearn.manifold._utils import _binary_search_perplexity
 from sklearn.neighbors import kneighbors_graph
@@ -20,6 +21,7 @@ from sklearn.utils.estimator_checks import check_estimator
 import nearfar as nf
 from nearfar.errors import DataError, InputError, NearfarWarning, NotFittedError
 from nearfar.relations.affinities import calibrate
+from nearfar.relations.neighbors import nearest_neighbors
 
 
 def entropy(P):
@@ -324,3 +326,114 @@ def test_checks_of_scikit_learn():
         "check_transformer_preserve_dtypes": "probabilities are kept in float32",
     }
     check_estimator(nf.Affinities(3), expected_failed_checks=reasons)
+
+
+# -- neighbours that another search has found; parameters of a metric ------------------------------------------------
+
+
+def found_elsewhere(X, k):
+    from sklearn.neighbors import NearestNeighbors
+
+    distances, indices = NearestNeighbors(n_neighbors=k).fit(X).kneighbors(X)
+    return indices, distances
+
+
+def test_neighbours_of_another_search_are_as_good_as_our_own(rng):
+    """With themselves among them, in any order; the maps are the same, by any number of workers."""
+    X = rng.normal(size=(150, 6))
+    own = nf.Affinities(8).fit(X)
+    indices, distances = found_elsewhere(X, 30)
+    shuffled = rng.permuted(np.tile(np.arange(30), (150, 1)), axis=1)
+    mixed = tuple(np.take_along_axis(part, shuffled, axis=1) for part in (indices, distances))
+    for pair in ((indices, distances), (indices[:, 1:], distances[:, 1:]), mixed, (own.indices_, own.distances_)):
+        made = nf.Affinities(8, metric="precomputed").fit(pair)
+        np.testing.assert_array_equal(made.indices_, own.indices_)
+        np.testing.assert_allclose(made.relation_.to_scipy().toarray(), own.relation_.to_scipy().toarray(), atol=1e-6)
+        assert made.n_features_in_ == 150
+    options = {"max_iter": 60, "random_state": 0, "init": X[:, :2]}
+    for recipe in (nf.TSNE, nf.UMAP, nf.JSE):
+        est = recipe(perplexity=8, metric="precomputed", n_jobs=1, **options).fit((own.indices_, own.distances_))
+        expected = recipe(n_jobs=3, **options).fit(own)
+        np.testing.assert_allclose(est.embedding_, expected.embedding_, rtol=1e-9)  # UMAP draws other noise
+        assert est.vectors_.parameters["metric"] == "precomputed"
+
+
+def test_new_points_come_with_neighbours_of_their_own(rng):
+    X, new = rng.normal(size=(150, 6)), rng.normal(size=(5, 6))
+    found = nearest_neighbors(np.vstack([X, new]), 60)  # more than are needed: those that are new are left out
+    pair = tuple(nearest_neighbors(X, 24))
+    search = nf.Affinities(8).fit(X)
+    expected, fitted = search.transform(new), nf.Affinities(8, metric="precomputed").fit(pair)
+    indices, distances = found.indices[150:], found.distances[150:]
+    kept = np.argsort(indices >= 150, axis=1, kind="stable")[:, :30]
+    new_pair = np.take_along_axis(indices, kept, 1), np.take_along_axis(distances, kept, 1)
+    np.testing.assert_allclose(fitted.transform(new_pair).toarray(), expected.toarray(), atol=1e-6)
+    est = nf.TSNE(perplexity=8, metric="precomputed", max_iter=50, random_state=0)
+    placed = est.fit(pair).transform(new_pair)
+    assert placed.shape == (5, 2)
+    np.testing.assert_array_equal(est.transform(tuple(part[:2] for part in new_pair)), placed[:2])
+    with pytest.raises(InputError, match=r"a pair \(indices, distances\)"):
+        fitted.transform(new)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda i, d: (d, i), "indices that are whole numbers; got float"),
+        (lambda i, d: (i, d[:, 1:]), r"of one shape; got \(40, 20\) and \(40, 19\)"),
+        (lambda i, d: (i - 1, d), r"indices from 0 to 39; got -1 in row \d+ .* search for more"),
+        (lambda i, d: (i + 1, d), "indices from 0 to 39; got 40"),
+        (lambda i, d: (np.where(np.arange(20) == 3, i[:, :1], i), d), "different in each row; got one twice in row 0"),
+        (lambda i, d: (i, -d - 1), "distances, finite and not negative"),
+        (lambda i, d: (i, np.where(d == d[2, 3], np.nan, d)), "NaN"),
+        (lambda i, d: (i[:, :4], d[:, :4]), "n_neighbors must be at least the perplexity, 6; got 3"),
+        (lambda i, d: (np.arange(40)[:, None], np.zeros((40, 1))), "neighbours beside the row itself"),
+    ],
+)
+@pytest.mark.parametrize("estimator", [nf.Affinities, nf.TSNE])
+def test_what_cannot_be_neighbours_is_refused(rng, estimator, change, message):
+    X = rng.normal(size=(40, 3))
+    est = estimator(metric="precomputed").set_params(perplexity=6)
+    with pytest.raises((InputError, DataError), match=message):
+        est.fit(change(*found_elsewhere(X, 20)))
+
+
+def test_more_neighbours_than_are_given_are_refused(rng):
+    pair = found_elsewhere(rng.normal(size=(40, 3)), 11)
+    with pytest.raises(InputError, match=r"15 neighbours of each row at least; got 10\. Search for more"):
+        nf.Affinities(5, n_neighbors=15, metric="precomputed").fit(pair)
+    assert nf.Affinities(5, metric="precomputed").fit(pair).indices_.shape == (40, 10)
+
+
+def test_parameters_of_a_metric_go_to_the_search(rng, tmp_path):
+    X = rng.normal(size=(80, 4))
+
+    def by_power(x, y, power):
+        return float((abs(x - y) ** power).sum() ** (1 / power))
+
+    for metric, params, twin in (
+        ("minkowski", {"p": 1}, {"metric": "cityblock"}),
+        ("minkowski", {"p": 2, "w": np.array([4.0, 1, 1, 1])}, {"w": np.array([4.0, 1, 1, 1])}),
+        ("mahalanobis", {"VI": np.diag([4.0, 1, 1, 1])}, {"w": np.array([4.0, 1, 1, 1])}),
+        (by_power, {"power": 3}, {"metric": "minkowski", "p": 3}),
+    ):
+        expected = squareform(pdist(X, **{"metric": "euclidean", **twin}))
+        found = nf.Affinities(5, metric=metric, metric_params=params).fit(X)
+        order = np.argsort(expected + 1e9 * np.eye(80), axis=1)[:, :15]
+        np.testing.assert_array_equal(found.indices_, order)
+    search = {"metric": "minkowski", "metric_params": {"p": 1}}
+    est = nf.TSNE(perplexity=5, **search, max_iter=30, random_state=0, init=X[:, :2])
+    again = clone(est).fit(nf.Affinities(5, **search).fit(X)).embedding_
+    assert est.fit(X).vectors_.parameters["metric_params"] == {"p": 1}
+    np.testing.assert_array_equal(est.embedding_, again)
+    est.vectors_.save(tmp_path / "map.npz")
+    assert nf.Embedding.load(tmp_path / "map.npz").parameters["metric_params"] == {"p": 1}
+    with pytest.warns(NearfarWarning, match="metric_params={'p': 1} has no effect"):
+        est.fit(nf.Affinities(5, metric="minkowski").fit(X))
+    for params, metric, message in (
+        ({"p": 1}, "euclidean", "metric_params must be None for metric 'euclidean'"),
+        ([1], "minkowski", "metric_params must be None or a dict"),
+        ({"V": 1}, "minkowski", r"metric must be one that scikit-learn knows .* with metric_params"),
+    ):
+        with pytest.raises(InputError, match=message):
+            nf.TSNE(perplexity=5, metric=metric, metric_params=params).fit(X)

@@ -61,8 +61,9 @@ from nearfar.maps.start import matched, probabilities, start
 from nearfar.maps.transform import place
 from nearfar.relations.affinities import Affinities
 from nearfar.relations.matrix import Relation, as_relation
+from nearfar.relations.neighbors import are_neighbors
 
-_OF_NEIGHBORS = ("perplexity", "n_neighbors", "metric")
+_OF_NEIGHBORS = ("perplexity", "n_neighbors", "metric", "metric_params")
 FAR = ("auto", "exact", "fft", "barnes-hut", "noise")
 EXACT_UP_TO = 4000
 """Points up to which all pairs take no longer than the mesh; above, far="auto" is the mesh."""
@@ -110,7 +111,9 @@ class NeighborEmbedding(FrameOutput):
     n_neighbors : int or "all", optional
         Neighbours searched; by default 3 * perplexity.
     metric : str or callable, default="euclidean"
-        Distance of the data, ``"precomputed"`` for a matrix of distances.
+        Distance of the data, ``"precomputed"`` for a matrix of distances or for neighbours.
+    metric_params : dict, optional
+        What the metric needs beside two rows, as for :class:`nearfar.Affinities`.
     far : {"auto", "exact", "fft", "barnes-hut", "noise"}, Field or NoisePairs, default="auto"
         Sums over all pairs: pair by pair, on a mesh (one or two components) or by a tree (up to three). ``"auto"`` is
         the mesh for more than 4,000 points, with three components the tree for more than 6,000; tolerance and angle:
@@ -219,6 +222,7 @@ class NeighborEmbedding(FrameOutput):
         perplexity: float | Sequence[float] | str = 30.0,
         n_neighbors: int | str | None = None,
         metric: str | Callable[..., float] = "euclidean",
+        metric_params: dict[str, Any] | None = None,
         far: str | Field = "auto",
         init: Any = "auto",
         learning_rate: float | str = "auto",
@@ -240,6 +244,7 @@ class NeighborEmbedding(FrameOutput):
         self.perplexity = perplexity
         self.n_neighbors = n_neighbors
         self.metric = metric
+        self.metric_params = metric_params
         self.far = far
         self.init = init
         self.learning_rate = learning_rate
@@ -260,9 +265,10 @@ class NeighborEmbedding(FrameOutput):
         Parameters
         ----------
         X : array-like or sparse matrix of shape (n, p), Embedding, AnnData, Affinities, Relation or graph
-            Rows of numbers (or distances, see ``metric``), whose neighbours are found and calibrated; fitted
-            affinities, which are used as they are; or a square relation, or a graph of networkx or PyTorch Geometric:
-            by row each row counts the same, by pair each entry as it is.
+            Rows of numbers (with ``metric="precomputed"`` distances, or a pair (indices, distances) of neighbours),
+            whose neighbours are found and calibrated; fitted affinities, which are used as they are; or a square
+            relation, or a graph of networkx or PyTorch Geometric: by row each row counts the same, by pair each entry
+            as it is.
         y : None
             Ignored.
 
@@ -292,13 +298,15 @@ class NeighborEmbedding(FrameOutput):
                 affinities = X
             else:
                 rows, ids = rows_and_ids(owner, X)
-                data = rows if issparse(rows) else check_matrix(owner, "X", rows)
+                given = are_neighbors(rows, self.metric)
+                data = rows if given or issparse(rows) else check_matrix(owner, "X", rows)
                 seed = int(rng.integers(2**31 - 1))
                 k = self.n_neighbors
-                if k is None and self._usual_neighbors is not None:
+                if k is None and self._usual_neighbors is not None and not given:
                     k = max(min(self._usual_neighbors, data.shape[0] - 1), 1)
-                search: Any = {"n_neighbors": k, "metric": self.metric, "n_jobs": self.n_jobs}
-                affinities = Affinities(self.perplexity, **search, random_state=seed)._fit(data, ids, owner)
+                search: Any = {name: getattr(self, name) for name in ("metric", "metric_params", "n_jobs")}
+                made = Affinities(self.perplexity, n_neighbors=k, **search, random_state=seed)
+                affinities = made._fit(data, ids, owner)
                 if self.metric == "precomputed":
                     data = None
             relation = affinities.relation_
@@ -367,7 +375,8 @@ class NeighborEmbedding(FrameOutput):
             ids: Ids | None = X.row_ids
         else:
             rows, ids = rows_and_ids(f"{owner}.transform", X)
-            P_new = rows if issparse(rows) else check_matrix(f"{owner}.transform", "X", rows)
+            checked = issparse(rows) or are_neighbors(rows, getattr(self.affinities_, "metric", None))
+            P_new = rows if checked else check_matrix(f"{owner}.transform", "X", rows)
             if self.affinities_ is not None:
                 names, fitted = column_names(X), getattr(self, "feature_names_in_", None)
                 if names is not None and fitted is not None and list(names) != list(fitted):
@@ -625,8 +634,9 @@ class TSNE(Recipe):
     dof : float, default=1.0
         Degrees of freedom of Student's t, > 0, ``w = (1 + f / dof)^(-(dof + 1) / 2)``. Below 1 the tails are heavier,
         and clusters show finer structure; with many it is symmetric SNE.
-    n_components, perplexity, n_neighbors, metric, far, init, learning_rate, max_iter, early_exaggeration, \
-early_exaggeration_iter, exaggeration, min_grad_norm, n_iter_without_progress, callbacks, random_state, n_jobs, verbose
+    n_components, perplexity, n_neighbors, metric, metric_params, far, init, learning_rate, max_iter, \
+early_exaggeration, early_exaggeration_iter, exaggeration, min_grad_norm, n_iter_without_progress, callbacks, \
+random_state, n_jobs, verbose
         As for :class:`NeighborEmbedding`, like methods and attributes.
 
     References
@@ -658,8 +668,9 @@ class SSNE(Recipe):
 
     Parameters
     ----------
-    n_components, perplexity, n_neighbors, metric, far, init, learning_rate, max_iter, early_exaggeration, \
-early_exaggeration_iter, exaggeration, min_grad_norm, n_iter_without_progress, callbacks, random_state, n_jobs, verbose
+    n_components, perplexity, n_neighbors, metric, metric_params, far, init, learning_rate, max_iter, \
+early_exaggeration, early_exaggeration_iter, exaggeration, min_grad_norm, n_iter_without_progress, callbacks, \
+random_state, n_jobs, verbose
         As for :class:`NeighborEmbedding`, like methods and attributes.
 
     References
@@ -682,8 +693,9 @@ class ASNE(Recipe):
 
     Parameters
     ----------
-    n_components, perplexity, n_neighbors, metric, far, init, learning_rate, max_iter, early_exaggeration, \
-early_exaggeration_iter, exaggeration, min_grad_norm, n_iter_without_progress, callbacks, random_state, n_jobs, verbose
+    n_components, perplexity, n_neighbors, metric, metric_params, far, init, learning_rate, max_iter, \
+early_exaggeration, early_exaggeration_iter, exaggeration, min_grad_norm, n_iter_without_progress, callbacks, \
+random_state, n_jobs, verbose
         As for :class:`NeighborEmbedding`, like methods and attributes.
 
     References
@@ -706,8 +718,9 @@ class TASNE(Recipe):
 
     Parameters
     ----------
-    n_components, perplexity, n_neighbors, metric, far, init, learning_rate, max_iter, early_exaggeration, \
-early_exaggeration_iter, exaggeration, min_grad_norm, n_iter_without_progress, callbacks, random_state, n_jobs, verbose
+    n_components, perplexity, n_neighbors, metric, metric_params, far, init, learning_rate, max_iter, \
+early_exaggeration, early_exaggeration_iter, exaggeration, min_grad_norm, n_iter_without_progress, callbacks, \
+random_state, n_jobs, verbose
         As for :class:`NeighborEmbedding`, like methods and attributes.
 
     References
@@ -732,8 +745,9 @@ class HSSNE(Recipe):
     ----------
     alpha : float, default=0.5
         Heaviness of the kernel's tail, >= 0, see :class:`nearfar.kernels.HeavyTailed`.
-    n_components, perplexity, n_neighbors, metric, far, init, learning_rate, max_iter, early_exaggeration, \
-early_exaggeration_iter, exaggeration, min_grad_norm, n_iter_without_progress, callbacks, random_state, n_jobs, verbose
+    n_components, perplexity, n_neighbors, metric, metric_params, far, init, learning_rate, max_iter, \
+early_exaggeration, early_exaggeration_iter, exaggeration, min_grad_norm, n_iter_without_progress, callbacks, \
+random_state, n_jobs, verbose
         As for :class:`NeighborEmbedding`, like methods and attributes.
 
     References
@@ -767,8 +781,9 @@ class NeRV(Recipe):
         From precision (0) to recall (1), see :class:`nearfar.divergences.NeRV`.
     floor : float, default=0.01
         What the reverse divergence takes p to be at least, as a share of the uniform distribution, in (0, 1).
-    n_components, perplexity, n_neighbors, metric, far, init, learning_rate, max_iter, early_exaggeration, \
-early_exaggeration_iter, exaggeration, min_grad_norm, n_iter_without_progress, callbacks, random_state, n_jobs, verbose
+    n_components, perplexity, n_neighbors, metric, metric_params, far, init, learning_rate, max_iter, \
+early_exaggeration, early_exaggeration_iter, exaggeration, min_grad_norm, n_iter_without_progress, callbacks, \
+random_state, n_jobs, verbose
         As for :class:`NeighborEmbedding`, like methods and attributes.
 
     References
@@ -804,8 +819,9 @@ class JSE(Recipe):
         Mixing weight, in [0, 1], see :class:`nearfar.divergences.JensenShannon`.
     floor : float, default=0.01
         As for :class:`NeRV`; of use at kappa = 1 only.
-    n_components, perplexity, n_neighbors, metric, far, init, learning_rate, max_iter, early_exaggeration, \
-early_exaggeration_iter, exaggeration, min_grad_norm, n_iter_without_progress, callbacks, random_state, n_jobs, verbose
+    n_components, perplexity, n_neighbors, metric, metric_params, far, init, learning_rate, max_iter, \
+early_exaggeration, early_exaggeration_iter, exaggeration, min_grad_norm, n_iter_without_progress, callbacks, \
+random_state, n_jobs, verbose
         As for :class:`NeighborEmbedding`, like methods and attributes.
 
     References
@@ -849,11 +865,12 @@ class UMAP(Recipe):
     perplexity : float, default=10.0
         As for :class:`NeighborEmbedding`.
     n_neighbors : int or None, default=None
-        As for :class:`NeighborEmbedding`; None is 15, or all others where there are fewer.
+        As for :class:`NeighborEmbedding`; None is 15, or all others where there are fewer; of neighbours that are given
+        all, up to 3 * perplexity.
     n_samples : int, default=15
         Pairs of noise for each pair of neighbours, see :class:`nearfar.far.NoisePairs`.
-    n_components, metric, init, learning_rate, max_iter, early_exaggeration, early_exaggeration_iter, exaggeration, \
-min_grad_norm, n_iter_without_progress, callbacks, random_state, n_jobs, verbose
+    n_components, metric, metric_params, init, learning_rate, max_iter, early_exaggeration, \
+early_exaggeration_iter, exaggeration, min_grad_norm, n_iter_without_progress, callbacks, random_state, n_jobs, verbose
         As for :class:`NeighborEmbedding`, like methods and attributes.
 
     Notes
@@ -924,8 +941,9 @@ class WSSNE(Recipe):
     weights : "degree" or array-like of shape (n,), default="degree"
         Importance s of the points, > 0, whatever its scale; by default the sums of row and column of p (degree
         centrality). With the same for all points the map is that of :class:`TSNE`.
-    n_components, perplexity, n_neighbors, metric, far, init, learning_rate, max_iter, early_exaggeration, \
-early_exaggeration_iter, exaggeration, min_grad_norm, n_iter_without_progress, callbacks, random_state, n_jobs, verbose
+    n_components, perplexity, n_neighbors, metric, metric_params, far, init, learning_rate, max_iter, \
+early_exaggeration, early_exaggeration_iter, exaggeration, min_grad_norm, n_iter_without_progress, callbacks, \
+random_state, n_jobs, verbose
         As for :class:`NeighborEmbedding`, like methods and attributes; ``far="noise"`` is not for this map.
 
     Attributes
@@ -1018,8 +1036,9 @@ class InhomogeneousTSNE(Recipe):
     learn : {"point", "global", False}, default="point"
         Whether nu is learned for each point, as one number for all, or not at all. Learned from iteration 50 on, it
         stays between 0.5 and 100, where nothing is gained by more.
-    n_components, perplexity, n_neighbors, metric, far, init, learning_rate, max_iter, early_exaggeration, \
-early_exaggeration_iter, exaggeration, min_grad_norm, n_iter_without_progress, callbacks, random_state, n_jobs, verbose
+    n_components, perplexity, n_neighbors, metric, metric_params, far, init, learning_rate, max_iter, \
+early_exaggeration, early_exaggeration_iter, exaggeration, min_grad_norm, n_iter_without_progress, callbacks, \
+random_state, n_jobs, verbose
         As for :class:`NeighborEmbedding`, like methods and attributes.
 
     Attributes

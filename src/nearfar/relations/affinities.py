@@ -26,7 +26,7 @@ from nearfar._core.threads import even_bounds, run_blocks
 from nearfar.contracts import Floats
 from nearfar.errors import DataError, InputError, NearfarWarning
 from nearfar.relations.matrix import Relation
-from nearfar.relations.neighbors import NeighborIndex, Neighbors, check_k, neighbor_index
+from nearfar.relations.neighbors import NeighborIndex, Neighbors, are_neighbors, check_k, neighbor_index
 from nearfar.relations.operators import Sparse
 
 if TYPE_CHECKING:
@@ -65,7 +65,9 @@ class Affinities(Parameters):
         its own k by default, and the given one otherwise.
     metric : str or callable, default="euclidean"
         "euclidean", "cosine", "precomputed" (X is a matrix of distances, or a sparse one with at least k distances a
-        row) or what scikit-learn's ``NearestNeighbors`` takes.
+        row, or a pair (indices, distances) of neighbours) or what scikit-learn's ``NearestNeighbors`` takes.
+    metric_params : dict, optional
+        What the metric needs beside two rows, such as ``{"p": 3}`` of "minkowski": handed on to scikit-learn.
     kernel : {"gaussian", "uniform"}, default="gaussian"
         How a row's probabilities fall with distance.
     method : {"auto", "exact", "inverted-lists"}, default="auto"
@@ -124,23 +126,26 @@ class Affinities(Parameters):
         *,
         n_neighbors: int | str | None = None,
         metric: str | Callable[..., float] = "euclidean",
+        metric_params: dict[str, Any] | None = None,
         kernel: str = "gaussian",
         method: str = "auto",
         n_jobs: int | None = None,
         random_state: Any = None,
     ) -> None:
         self.perplexity, self.n_neighbors, self.metric, self.kernel = perplexity, n_neighbors, metric, kernel
-        self.method, self.n_jobs, self.random_state = method, n_jobs, random_state
+        self.metric_params, self.method = metric_params, method
+        self.n_jobs, self.random_state = n_jobs, random_state
 
     def fit(self, X: Any, y: None = None) -> Self:  # noqa: ARG002
         """Find the neighbours of the rows of X and calibrate their probabilities.
 
         Parameters
         ----------
-        X : array-like or sparse matrix of shape (n, d)
-            Rows of numbers, or distances with ``metric="precomputed"``. Constant columns and copies of rows do no
-            harm: where m >= perplexity neighbours are at the smallest distance they get 1/m each. X is kept for
-            :meth:`transform`, without a copy where that is possible: leave it as it is.
+        X : array-like or sparse matrix of shape (n, d), or tuple of two arrays of shape (n, k)
+            Rows of numbers. With ``metric="precomputed"`` distances; or the neighbours that another search has found, a
+            pair (indices, distances) in any order, where a row among its own neighbours is passed over. Constant
+            columns and copies of rows do no harm: where m >= perplexity neighbours are at the smallest distance they
+            get 1/m each. X is kept for :meth:`transform`, without a copy where that is possible: leave it as it is.
         y : None
             Ignored.
 
@@ -168,9 +173,8 @@ class Affinities(Parameters):
         perplexities_of(owner, self.perplexity, 2)
         check_choice(owner, "kernel", self.kernel, KERNELS)
         workers = check_n_jobs(owner, self.n_jobs)
-        index = neighbor_index(
-            owner, X, metric=self.metric, method=self.method, n_jobs=self.n_jobs, random_state=self.random_state
-        )
+        search: Any = {"metric": self.metric, "metric_params": self.metric_params, "method": self.method}
+        index = neighbor_index(owner, X, **search, n_jobs=self.n_jobs, random_state=self.random_state)
         n = index.n_rows
         self.perplexities_ = perplexities_of(owner, self.perplexity, n)
         check_k(owner, "n_neighbors", 1, n)
@@ -178,7 +182,7 @@ class Affinities(Parameters):
         if self.n_neighbors == "all":
             k = n - 1
         elif self.n_neighbors is None:
-            k = min(n - 1, neighbors_of(largest, uniform=uniform))
+            k = min(index.most, neighbors_of(largest, uniform=uniform))
         else:
             k = check_k(owner, "n_neighbors", self.n_neighbors, n)
         if not uniform:
@@ -205,7 +209,7 @@ class Affinities(Parameters):
         ids = Ids.of_rows(n, ids, owner=owner)
         indptr, columns, values = _sorted_rows(found.indices, weights, workers)
         self.relation_ = Relation(Sparse(indptr, columns, values, n, symmetric=False), ids, ids)
-        self.n_features_in_ = int(np.shape(X)[1])
+        self.n_features_in_ = n if are_neighbors(X, self.metric) else int(np.shape(X)[1])
         return self
 
     def fit_transform(self, X: Any, y: None = None) -> csr_array[Any]:
@@ -238,7 +242,8 @@ class Affinities(Parameters):
         Parameters
         ----------
         X : array-like or sparse matrix of shape (m, d)
-            With ``metric="precomputed"`` the distances from the fitted points, shape (m, n).
+            With ``metric="precomputed"`` the distances from the fitted points, shape (m, n); after a fit to a pair
+            (indices, distances) such a pair, of at least as many neighbours as in the fit.
 
         Returns
         -------

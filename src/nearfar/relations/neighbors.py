@@ -84,6 +84,8 @@ class NeighborIndex(Protocol):
 
     n_rows: int
     """Number of rows that are searched."""
+    most: int
+    """Neighbours that a row has at most."""
 
     def neighbors(self, k: int) -> Neighbors:
         """Return the k nearest other rows of each row."""
@@ -97,6 +99,7 @@ def nearest_neighbors(
     k: int,
     *,
     metric: str | Callable[..., float] = "euclidean",
+    metric_params: dict[str, Any] | None = None,
     method: str = "auto",
     n_jobs: int | None = None,
     random_state: Any = None,
@@ -107,12 +110,16 @@ def nearest_neighbors(
     ----------
     X : array-like or sparse matrix of shape (n, d)
         Rows of numbers. With ``metric="precomputed"`` the distances themselves: a square matrix, or a sparse one that
-        stores at least k distances in each row, such as scikit-learn's ``kneighbors_graph`` makes.
+        stores at least k distances in each row, such as scikit-learn's ``kneighbors_graph`` makes; or the answer of
+        another search, a pair (indices, distances) of arrays of shape (n, k) at least, in which a row may be among its
+        own neighbours: it is passed over.
     k : int, in [1, n - 1]
         How many. A row is never its own neighbour; a copy of it is, at distance 0.
     metric : str or callable, default="euclidean"
         "euclidean", "cosine" (1 - cos; the fast ones), "precomputed", or what scikit-learn's ``NearestNeighbors``
         takes.
+    metric_params : dict, optional
+        What the metric needs beside two rows, for scikit-learn's metrics and functions.
     method : {"auto", "exact", "inverted-lists"}, default="auto"
         Inverted lists find 99 % of the neighbours, on the average; "auto" takes them from 10,000 rows on. They serve
         the Euclidean and the cosine metric of dense X; other metrics are always exact.
@@ -149,12 +156,20 @@ def nearest_neighbors(
     here without codes.
     """
     owner = "nearest_neighbors"
-    index = neighbor_index(owner, X, metric=metric, method=method, n_jobs=n_jobs, random_state=random_state)
+    search: Any = {"metric": metric, "metric_params": metric_params, "method": method, "n_jobs": n_jobs}
+    index = neighbor_index(owner, X, **search, random_state=random_state)
     return index.neighbors(check_k(owner, "k", k, index.n_rows))
 
 
 def neighbor_index(
-    owner: str, X: Any, *, metric: str | Callable[..., float], method: str, n_jobs: int | None, random_state: Any
+    owner: str,
+    X: Any,
+    *,
+    metric: str | Callable[..., float],
+    method: str,
+    n_jobs: int | None,
+    random_state: Any,
+    metric_params: dict[str, Any] | None = None,
 ) -> NeighborIndex:
     """Return what searches X by this metric; X is checked, ``owner`` is named in messages."""
     from scipy.sparse import issparse
@@ -162,6 +177,13 @@ def neighbor_index(
     check_choice(owner, "method", method, METHODS)
     workers = check_n_jobs(owner, n_jobs)
     rng = check_random_state(owner, random_state)
+    if metric_params is not None:
+        if not isinstance(metric_params, dict):
+            raise InputError(owner, "metric_params", "None or a dict of the metric's parameters", repr(metric_params))
+        if metric in ("precomputed", "euclidean", "cosine"):
+            raise InputError(owner, "metric_params", f"None for metric {metric!r}", repr(metric_params))
+    if are_neighbors(X, metric):
+        return GivenIndex(owner, X)
     if metric == "precomputed":
         return PrecomputedIndex(owner, X)
     if issparse(X) or metric not in ("euclidean", "cosine"):
@@ -169,7 +191,7 @@ def neighbor_index(
             what = "sparse X" if issparse(X) else f"metric {metric!r}"
             expected = "'auto' or 'exact' unless X is dense and the metric 'euclidean' or 'cosine'"
             raise InputError(owner, "method", expected, f"{method!r} with {what}")
-        return MetricIndex(owner, X, metric, workers)
+        return MetricIndex(owner, X, metric, metric_params, workers)
     matrix = check_matrix(owner, "X", X)
     check_k(owner, "k", 1, len(matrix))
     exact = method == "exact" or (method == "auto" and len(matrix) < _LARGE)
@@ -212,7 +234,7 @@ class VectorIndex:
             got = f"0 feature(s) (shape={X.shape}) while a minimum of 1 is required"
             raise InputError(owner, "X", "of one column at least", got)
         self.X = X = self._directions(X) if cosine else X
-        self.n_rows = len(X)
+        self.n_rows, self.most = len(X), len(X) - 1
         with np.errstate(over="ignore"):
             width = float((X.max(axis=0) - X.min(axis=0)).max()) if len(X) else 0.0
         if width and not cosine and not _WIDTHS[0] < width < _WIDTHS[1]:
@@ -493,22 +515,31 @@ class MetricIndex:
     owner : str
     X : array-like or sparse matrix of shape (n, d)
     metric : str or callable
+    metric_params : dict or None
     n_jobs : int
     """
 
-    def __init__(self, owner: str, X: Any, metric: str | Callable[..., float], n_jobs: int) -> None:
+    def __init__(
+        self, owner: str, X: Any, metric: str | Callable[..., float], metric_params: dict[str, Any] | None, n_jobs: int
+    ) -> None:
         from sklearn.neighbors import NearestNeighbors
 
         self._owner = owner
         self.X = _rows(owner, X)
         self.n_rows = int(self.X.shape[0])
+        self.most = self.n_rows - 1
         check_k(owner, "k", 1, self.n_rows)
-        self._search = NearestNeighbors(metric=metric, n_jobs=n_jobs)
+        # The parameter p of a Minkowski metric has a place of its own there.
+        others = dict(metric_params or {})
+        p = {"p": others.pop("p")} if metric == "minkowski" and "p" in others else {}
+        self._search = NearestNeighbors(metric=metric, metric_params=others or None, n_jobs=n_jobs, **p)
         try:
             self._search.fit(self.X)
+            self._search.kneighbors(self.X[:1], 1)  # some parameters are looked at no earlier
         except (ValueError, TypeError) as error:
+            given = "" if metric_params is None else f" with metric_params {metric_params!r}"
             raise InputError(
-                owner, "metric", "one that scikit-learn knows for such X", f"{metric!r} ({error})"
+                owner, "metric", "one that scikit-learn knows for such X", f"{metric!r}{given} ({error})"
             ) from error
 
     def neighbors(self, k: int) -> Neighbors:
@@ -548,6 +579,7 @@ class PrecomputedIndex:
         else:
             self._X = values = check_matrix(owner, "X", X)
         self.n_rows = n = int(self._X.shape[0])
+        self.most = n - 1
         if self._X.shape != (n, n):
             hint = "Rows of numbers need another metric than 'precomputed'."
             raise InputError(owner, "X", "a square matrix of distances", f"shape {self._X.shape}", hint)
@@ -587,6 +619,76 @@ class PrecomputedIndex:
         first = (np.cumsum(counts) - counts)[:, None] + np.arange(k)
         chosen = order[first]
         return Neighbors(columns[chosen].astype(np.int32), values[chosen])
+
+
+def are_neighbors(X: Any, metric: Any) -> bool:
+    """Return whether X is the answer of another search, a pair (indices, distances)."""
+    there = isinstance(metric, str) and metric == "precomputed" and isinstance(X, tuple) and len(X) == 2
+    return there and all(np.ndim(part) == 2 for part in X)
+
+
+class GivenIndex:
+    """Neighbours that another search has found.
+
+    Parameters
+    ----------
+    owner : str
+    X : tuple of two array-likes of shape (n, k)
+        Row numbers and distances, in any order; a row among its own neighbours is passed over.
+    """
+
+    def __init__(self, owner: str, X: Any) -> None:
+        self._owner = owner
+        indices, distances = self._checked(X, len(X[0]))
+        self.n_rows = len(indices)
+        own = indices == np.arange(self.n_rows)[:, None]
+        self.most = indices.shape[1] - int(own.any())
+        if self.most == 0:
+            raise InputError(owner, "X", "neighbours beside the row itself", f"indices of shape {indices.shape}")
+        found = _by_distance(indices, np.where(own, np.inf, distances))
+        self._found = Neighbors(found.indices[:, : self.most], found.distances[:, : self.most])
+
+    def neighbors(self, k: int) -> Neighbors:
+        """Return the k nearest other rows of each row."""
+        return Neighbors(*(np.ascontiguousarray(part[:, : self._enough(k, self.most)]) for part in self._found))
+
+    def query(self, X: Any, k: int) -> Neighbors:
+        """Return the k nearest rows to each row of X, a pair (indices, distances) of new rows."""
+        if not are_neighbors(X, "precomputed"):
+            expected = "a pair (indices, distances) of the neighbours among the rows of the fit"
+            raise InputError(self._owner, "X", expected, type(X).__name__, "The fit was to such a pair.")
+        found = _by_distance(*self._checked(X, self.n_rows))
+        k = self._enough(k, found.indices.shape[1])
+        return Neighbors(*(np.ascontiguousarray(part[:, :k]) for part in found))
+
+    def _enough(self, k: int, there: int) -> int:
+        if k > there:
+            hint = "Search for more, or take fewer (n_neighbors, a smaller perplexity)."
+            raise InputError(self._owner, "X", f"{k} neighbours of each row at least", there, hint)
+        return k
+
+    def _checked(self, X: Any, n: int) -> tuple[NDArray[np.int64], Floats]:
+        """Return indices and distances; refuse what cannot be neighbours among n rows."""
+        indices, distances = np.asarray(X[0]), check_matrix(self._owner, "X[1], the distances", X[1])
+        _check_distances(self._owner, distances, distances)
+        if indices.shape != distances.shape:
+            got = f"{indices.shape} and {distances.shape}"
+            raise InputError(self._owner, "X", "indices and distances of one shape", got)
+        if indices.dtype.kind not in "iu":
+            hint = "They come first: X = (indices, distances)."
+            raise InputError(self._owner, "X", "indices that are whole numbers", str(indices.dtype), hint)
+        bad = np.argwhere((indices < 0) | (indices >= n))
+        if len(bad):
+            row, column = bad[0]
+            got = f"{indices[row, column]} in row {row} ({len(bad)} such entries)"
+            hint = "A search that finds too few often says so by -1: search for more, or fewer neighbours."
+            raise DataError(self._owner, "X", f"indices from 0 to {n - 1}", got, hint)
+        ordered = np.sort(indices, axis=1)
+        twice = np.flatnonzero((ordered[:, 1:] == ordered[:, :-1]).any(axis=1))
+        if len(twice):
+            got = f"one twice in row {twice[0]} ({len(twice)} such rows)"
+            raise DataError(self._owner, "X", "indices that are different in each row", got)
+        return indices.astype(np.int64, copy=False), distances
 
 
 def _rows(owner: str, X: Any, columns: int | None = None) -> Any:
