@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import pickle
 from dataclasses import dataclass
 
 import numpy as np
 import pytest
+from scipy.optimize import minimize
 from scipy.sparse import csr_array
 from scipy.special import xlogy
 
+import nearfar as nf
 from nearfar.divergences import KL, JensenShannon, NeRV, ReverseKL
-from nearfar.errors import InputError
+from nearfar.errors import InputError, NotFittedError
 from nearfar.kernels import Exponential, HeavyTailed, InhomogeneousStudentT, Kernel, StudentT, squared_distances
 from nearfar.maps.objective import value_and_gradient
 
@@ -296,3 +299,73 @@ def test_bad_arguments(rng):
         value_and_gradient(Y, P, StudentT(), KL(), "joint")
     with pytest.raises(InputError, match=r"beta must be one number, or one per point \(7\); got 2"):
         value_and_gradient(Y, P, Exponential([1.0, 2.0]), KL(), "row")
+
+
+# -- as an estimator gives it ----------------------------------------------------------------------------------------
+
+
+ESTIMATORS = {
+    "t-SNE": nf.TSNE(dof=3.0),
+    "ASNE": nf.ASNE(),
+    "HSSNE": nf.HSSNE(alpha=0.3),
+    "NeRV": nf.NeRV(lam=0.3),
+    "JSE": nf.JSE(kappa=0.2),
+    "ws-SNE": nf.WSSNE(),
+    "inhomogeneous": nf.InhomogeneousTSNE(degrees_of_freedom=np.linspace(1, 9, 25)),
+    "own kernel": nf.NeighborEmbedding(kernel=Rational()),
+    "per point": nf.NeighborEmbedding(kernel=nf.kernels.HeavyTailed(0.4, np.linspace(0.5, 2, 25))),
+    "not normalised": nf.NeighborEmbedding(divergence=IDivergence(), normalization="none"),
+}
+
+
+@pytest.mark.parametrize("name", ESTIMATORS)
+def test_the_gradient_of_an_estimator_is_the_derivative_of_its_cost(rng, name):
+    """Of all positions and any number of components, before any fit; the relation has ids and an isolate."""
+    A = rng.random((25, 25)) * (rng.random((25, 25)) < 0.3)
+    np.fill_diagonal(A, 0)
+    A[5], A[:, 5] = (0, 0) if name != "ws-SNE" else (A[5], A[:, 5])
+    X, Y = nf.Relation.from_matrix(A), rng.normal(size=(25, 3)) * 1.5
+    est = ESTIMATORS[name]
+    cost, gradient = est.cost_and_gradient(Y, X)
+    assert not hasattr(est, "embedding_")
+    for i, k in ((0, 0), (5, 2), (11, 1), (24, 0)):
+        step = np.zeros_like(Y)
+        step[i, k] = 1e-5
+        costs = [est.cost_and_gradient(Y + s * step, X)[0] for s in (1, -1)]
+        assert (costs[0] - costs[1]) / 2e-5 == pytest.approx(gradient[i, k], rel=1e-5, abs=1e-8)
+    assert np.isfinite(cost)
+    assert gradient.dtype == np.float64
+
+
+@pytest.mark.parametrize("recipe", [nf.TSNE, nf.WSSNE, nf.InhomogeneousTSNE])
+def test_at_the_end_of_a_fit_it_is_the_cost_that_was_reported(rng, recipe):
+    """With data, affinities or a frame; whatever sums the map was drawn with; and an optimiser goes on from there."""
+    data = rng.normal(size=(60, 4))
+    given = nf.Affinities(10).fit(data)
+    est = recipe(perplexity=10, max_iter=80, early_exaggeration_iter=30, random_state=0, n_jobs=1).fit(data)
+    cost = est.cost_and_gradient(est.embedding_)[0]
+    assert cost == pytest.approx(est.cost_, rel=1e-5)
+    assert est.fit(given).cost_and_gradient(est.embedding_.tolist())[0] == pytest.approx(est.cost_, rel=1e-5)
+    other = pickle.loads(pickle.dumps(est)).cost_and_gradient(est.embedding_)
+    assert other[0] == pytest.approx(est.cost_, rel=1e-5)
+    downhill = est.embedding_ - 1e-2 * other[1] / np.linalg.norm(other[1])
+    assert est.cost_and_gradient(downhill)[0] < other[0]
+    if recipe is nf.TSNE:
+        assert recipe(perplexity=10).cost_and_gradient(est.embedding_, data)[0] == pytest.approx(est.cost_, rel=1e-5)
+        found = minimize(lambda y: _flat(est, y), est.embedding_.ravel(), jac=True, method="L-BFGS-B")
+        assert found.fun < est.cost_
+
+
+def _flat(est, y):
+    cost, gradient = est.cost_and_gradient(y.reshape(-1, 2))
+    return cost, gradient.ravel()
+
+
+def test_what_has_no_such_cost_is_refused(rng):
+    X = rng.normal(size=(40, 3))
+    with pytest.raises(NotFittedError, match="cost_and_gradient"):
+        nf.TSNE(perplexity=5).cost_and_gradient(X[:, :2])
+    with pytest.raises(InputError, match=r"UMAP.cost_and_gradient: far must be another than 'noise'"):
+        nf.UMAP().cost_and_gradient(X[:, :2], X)
+    with pytest.raises(InputError, match=r"TSNE.cost_and_gradient: positions must be .*40"):
+        nf.TSNE(perplexity=5).cost_and_gradient(X[:30, :2], X)

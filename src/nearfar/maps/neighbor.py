@@ -54,7 +54,13 @@ from nearfar.far.fields import ExactField, NoisePairs
 from nearfar.far.mesh import MeshField
 from nearfar.kernels import HeavyTailed, InhomogeneousStudentT, StudentT, as_kernel, compiled_kernel, family_of
 from nearfar.maps.noise import NoiseObjective
-from nearfar.maps.objective import NORMALIZATIONS, NeighborObjective, QuadraticObjective, is_linear_time
+from nearfar.maps.objective import (
+    NORMALIZATIONS,
+    NeighborObjective,
+    QuadraticObjective,
+    is_linear_time,
+    value_and_gradient,
+)
 from nearfar.maps.per_point import Learner, is_per_point, per_point_objective
 from nearfar.maps.solver import Descent, MapState, Phase
 from nearfar.maps.start import matched, probabilities, start
@@ -287,31 +293,7 @@ class NeighborEmbedding(FrameOutput):
         owner = type(self).__name__
         divergence, kernel, normalization = self._checked()
         n_jobs, rng = check_n_jobs(owner, self.n_jobs), check_random_state(owner, self.random_state)
-        data: Any = None  # the rows of numbers, if there are any
-        affinities: Affinities | None = None
-        is_graph = hasattr(X, "number_of_edges") or hasattr(X, "edge_index")  # of networkx or PyTorch Geometric
-        if isinstance(X, Relation) or is_graph:
-            relation = as_relation(X)
-        else:
-            if isinstance(X, Affinities):
-                X._check_fitted("relation_")
-                affinities = X
-            else:
-                rows, ids = rows_and_ids(owner, X)
-                given = are_neighbors(rows, self.metric)
-                data = rows if given or issparse(rows) else check_matrix(owner, "X", rows)
-                seed = int(rng.integers(2**31 - 1))
-                k = self.n_neighbors
-                if k is None and self._usual_neighbors is not None and not given:
-                    k = max(min(self._usual_neighbors, data.shape[0] - 1), 1)
-                search: Any = {name: getattr(self, name) for name in ("metric", "metric_params", "n_jobs")}
-                made = Affinities(self.perplexity, n_neighbors=k, **search, random_state=seed)
-                affinities = made._fit(data, ids, owner)
-                if self.metric == "precomputed":
-                    data = None
-            relation = affinities.relation_
-        if affinities is None or affinities is X:
-            self._warn_of_unused(affinities)
+        relation, affinities, data = self._related(X, rng)
         n = relation.shape[0]
         check_integer(owner, "n_components", self.n_components, low=1, high=max(n - 1, 1))
 
@@ -387,6 +369,68 @@ class NeighborEmbedding(FrameOutput):
         placed = place(P_new, self.embedding_, kernel, divergence, n_jobs=n_jobs, owner=f"{owner}.transform")
         return self._output(placed, X, lambda: ids)
 
+    def cost_and_gradient(self, positions: Any, X: Any = None) -> tuple[float, NDArray[np.float64]]:
+        """Return the cost of a map at some positions, and its gradient: for an optimiser or an analysis of one's own.
+
+        With D_ij = dC/dq_ij, by pair::
+
+            dC/dy_i = 2 sum_j (k_ij + k_ji) (y_i - y_j)      k_ij = [D_ij - sum_kl q_kl D_kl] w'(f_ij) / S
+
+        and by row with S_i for S and the sum over the row. All pairs are summed in float64, O(n²) time, whatever
+        ``far`` says; nothing is exaggerated.
+
+        Parameters
+        ----------
+        positions : array-like of shape (n, d)
+            A row per point, for any d.
+        X : as for :meth:`fit`, optional
+            What the map shows; by default that of the fit. A fit is not needed then, nor changed.
+
+        Returns
+        -------
+        cost : float
+            As ``cost_`` is reported: by row the mean over the rows.
+        gradient : ndarray of shape (n, d), float64
+            Of that cost.
+
+        Raises
+        ------
+        NotFittedError
+            Before a fit, without X.
+        InputError
+            Positions of another number of rows; sampled pairs, whose cost is another one.
+
+        References
+        ----------
+        Melville, "Deriving embedding gradients" (sneer documentation), the generic gradient.
+
+        Examples
+        --------
+        >>> import numpy as np, nearfar as nf
+        >>> X = np.random.default_rng(0).normal(size=(60, 4))
+        >>> est = nf.TSNE(perplexity=10, random_state=0).fit(X)
+        >>> cost, gradient = est.cost_and_gradient(est.embedding_)
+        >>> bool(abs(cost - est.cost_) < 1e-4), gradient.shape
+        (True, (60, 2))
+        """
+        owner = f"{type(self).__name__}.cost_and_gradient"
+        divergence, kernel, normalization = self._checked()
+        if X is None:
+            self._check_fitted("cost_and_gradient")
+            relation = self.relation_
+        else:
+            relation = self._related(X, check_random_state(owner, self.random_state))[0]
+        if self._noise() is not None:
+            raise InputError(owner, "far", "another than 'noise'", repr(self.far), "Sampled pairs have another cost.")
+        P = probabilities(owner, relation, normalization)
+        Y = check_matrix(owner, "positions", positions, rows=P.shape[0]).astype(np.float64)
+        kernel = self._kernel_for(self._learned_kernel(kernel) if X is None else kernel, len(Y))
+        if normalization == "pair":
+            P = csr_array((P + P.T) / 2)
+        value, slopes = value_and_gradient(Y, P, kernel, divergence, normalization, weights=self._weights_of(P))
+        scale = 1.0 if normalization == "pair" else 1 / len(Y)
+        return value * scale, np.asarray(slopes * scale, np.float64)
+
     @property
     def vectors_(self) -> Embedding:
         """The map with its ids and the parameters; an Embedding."""
@@ -398,6 +442,36 @@ class NeighborEmbedding(FrameOutput):
 
     # The steps of a fit.
 
+    def _related(self, X: Any, rng: np.random.Generator) -> tuple[Relation, Affinities | None, Any]:
+        """Return the relation behind X, its affinities unless X is a relation, and the rows of numbers, if any."""
+        owner = type(self).__name__
+        data: Any = None  # the rows of numbers, if there are any
+        affinities: Affinities | None = None
+        is_graph = hasattr(X, "number_of_edges") or hasattr(X, "edge_index")  # of networkx or PyTorch Geometric
+        if isinstance(X, Relation) or is_graph:
+            relation = as_relation(X)
+        else:
+            if isinstance(X, Affinities):
+                X._check_fitted("relation_")
+                affinities = X
+            else:
+                rows, ids = rows_and_ids(owner, X)
+                given = are_neighbors(rows, self.metric)
+                data = rows if given or issparse(rows) else check_matrix(owner, "X", rows)
+                seed = int(rng.integers(2**31 - 1))
+                k = self.n_neighbors
+                if k is None and self._usual_neighbors is not None and not given:
+                    k = max(min(self._usual_neighbors, data.shape[0] - 1), 1)
+                search: Any = {name: getattr(self, name) for name in ("metric", "metric_params", "n_jobs")}
+                made = Affinities(self.perplexity, n_neighbors=k, **search, random_state=seed)
+                affinities = made._fit(data, ids, owner)
+                if self.metric == "precomputed":
+                    data = None
+            relation = affinities.relation_
+        if affinities is None or affinities is X:
+            self._warn_of_unused(affinities)
+        return relation, affinities, data
+
     def _warn_of_unused(self, affinities: Affinities | None) -> None:
         """Warn of parameters of the neighbours that were set, where the neighbours are given."""
         published = inspect.signature(type(self)).parameters
@@ -407,7 +481,7 @@ class NeighborEmbedding(FrameOutput):
             if not (np.array_equal(value, published[name].default) or np.array_equal(value, used)):
                 instead = "a Relation needs none" if affinities is None else f"the Affinities have {used!r}"
                 warnings.warn(
-                    f"{type(self).__name__}: {name}={value!r} has no effect: {instead}.", NearfarWarning, stacklevel=3
+                    f"{type(self).__name__}: {name}={value!r} has no effect: {instead}.", NearfarWarning, stacklevel=4
                 )
 
     def _checked(self) -> tuple[Any, Any, str]:
@@ -567,6 +641,14 @@ class NeighborEmbedding(FrameOutput):
 
     def _keep_learned(self, objective: Objective, state: MapState) -> None:
         """Keep what was learned beside the map."""
+
+    def _learned_kernel(self, kernel: Any) -> Any:
+        """Return the kernel as a fit has left it."""
+        return kernel
+
+    def _weights_of(self, P: Any) -> NDArray[np.float64] | None:  # noqa: ARG002
+        """Return the importance of the points, if they have one."""
+        return None
 
     def _kernel_of_new(self, kernel: Any) -> Any:
         """Return the kernel of new points, or a function of their probabilities that returns one for each."""
@@ -988,10 +1070,13 @@ random_state, n_jobs, verbose
         owner = type(self).__name__
         if self._noise() is not None:
             raise InputError(owner, "far", "another than 'noise' for weighted points", repr(self.far))
-        self.weights_ = _importance(owner, self.weights, P)
+        self.weights_ = self._weights_of(P)
         field = self._field(P.shape[0], divergence)
         options: Any = {"dtype": dtype, "n_jobs": n_jobs, "weights": self.weights_}
         return NeighborObjective(P, kernel, divergence, normalization, field, **options)
+
+    def _weights_of(self, P: Any) -> NDArray[np.float64]:
+        return _importance(type(self).__name__, self.weights, P)
 
 
 def _importance(owner: str, weights: Any, P: Any) -> NDArray[np.float64]:
@@ -1128,3 +1213,6 @@ random_state, n_jobs, verbose
     def _kernel_of_new(self, kernel: Any) -> Any:  # noqa: ARG002 - that of the start, where it is learned
         log_nu = np.log(self.degrees_of_freedom_.astype(np.float64))
         return lambda P: [InhomogeneousStudentT(float(nu)) for nu in np.exp(P @ log_nu)]
+
+    def _learned_kernel(self, kernel: Any) -> Any:  # noqa: ARG002
+        return InhomogeneousStudentT(self.degrees_of_freedom_)  # type: ignore[arg-type]
