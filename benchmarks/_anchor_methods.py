@@ -10,7 +10,16 @@ import torch
 from torch import Tensor, nn
 
 import nearfar as nf
-from _anchor_movielens import N_COMPONENTS, Factorisation, LogUniform, Method, OneOf, Setting, squared_lengths
+from _anchor_movielens import (
+    MOST_EPOCHS,
+    N_COMPONENTS,
+    Factorisation,
+    LogUniform,
+    Method,
+    OneOf,
+    Setting,
+    squared_lengths,
+)
 from _anchor_movielens_section import LARGE, SMALL
 from _anchor_relatives import RELATIVES
 
@@ -58,31 +67,41 @@ def lengths_and_anchors(model: Factorisation, users: Tensor, items: Tensor, sett
 class Course:
     """Three parts of a training: with a low price of entries of T, with one that rises, and with the zeros kept.
 
-    The price rises until the entries are few enough, or to the one that ``setting`` gives where there is no budget.
-    What it took off from entries that are worth more is given back in the end: without a price, by an optimiser that
-    starts anew, where what is 0 stays 0.
+    The price is found by the budget; where there is none, it rises to the one that ``setting`` gives. What it took off
+    from entries that are worth more is given back in the end: without a price, by an optimiser that starts anew, where
+    what is 0 stays 0.
     """
 
     def __init__(self, model: Factorisation, setting: Setting, budget: int | None) -> None:
-        self.tables, self.model = (model.users, model.items), model
-        self.setting, self.budget = setting, budget
+        self.tables, self.model, self.setting = (model.users, model.items), model, setting
         self.rising = self.done = False
-        self.price = FIRST_PRICE
+        start = setting["dense_epochs"] / MOST_EPOCHS
+        self.budget = None
+        if budget is not None:
+            self.budget = nf.nn.ParameterBudget(self.tables, n_steps=MOST_EPOCHS, n_parameters=budget, start=start)
 
-    def step(self, epoch: int, size: int) -> torch.optim.Optimizer | None:
+    @property
+    def price(self) -> float:
+        """The price of an entry of T."""
+        return float(self.tables[0].penalty)
+
+    def step(self, epoch: int, _size: int) -> torch.optim.Optimizer | None:
         """Set prices for the next epoch; return another optimiser where it is to change."""
-        if self.done or epoch < self.setting["dense_epochs"]:
+        if self.done:
             return None
-        self.rising = True
-        if size > (self.budget or 0) and self.price < self.setting.get("price", math.inf):
-            self.price *= RISE
-            for table in self.tables:
-                table.penalty = self.price
-            return None
-        self.done = True
+        self.rising = epoch >= self.setting["dense_epochs"]
+        self.done = self.budget.step() if self.budget else self._at_last_price()
+        return nf.nn.ProxAdam(self.model.parameters(), lr=self.setting["last_lr"]) if self.done else None
+
+    def _at_last_price(self) -> bool:
+        """Raise the price, or fix the zeros where it is high enough."""
+        if not self.rising:
+            return False
+        high = self.price >= self.setting["price"]
         for table in self.tables:
-            table.zeros_fixed = True
-        return nf.nn.ProxAdam(self.model.parameters(), lr=self.setting["last_lr"])
+            table.zeros_fixed = high
+            table.penalty *= 1.0 if high else RISE
+        return high
 
 
 ANT = Method(

@@ -88,6 +88,11 @@ class Run(NamedTuple):
     cpu_seconds: float
 
 
+def steps_of(news: News, n_epochs: int) -> int:
+    """Return the number of batches of so many epochs."""
+    return n_epochs * math.ceil(len(news.train.classes) / BATCH_SIZE)
+
+
 def fit(
     news: News,
     make: Callable[[News, Setting], nn.Module],
@@ -103,7 +108,6 @@ def fit(
     kept: tuple[int, float, Any] = (0, -1.0, None)
     began = time.process_time()
     for epoch in range(1, n_epochs + 1):
-        plan.begin(epoch)
         shuffled = news.train.take(torch.randperm(len(news.train.classes)))
         for words, classes in batches(shuffled, BATCH_SIZE):
             loss = nn.functional.cross_entropy(model(words), classes) + plan.price()
@@ -124,9 +128,6 @@ class Plain:
 
     def __init__(self, model: Classifier, setting: Setting) -> None:
         self.optimizer = torch.optim.Adam(model.parameters(), lr=setting["lr"], fused=True)
-
-    def begin(self, epoch: int) -> None:
-        """Prepare for an epoch, numbered from 1."""
 
     def price(self) -> Tensor | float:
         """Return what is added to the loss of a batch."""
@@ -150,8 +151,8 @@ def vectors(news: News, setting: Setting) -> nn.Module:
 
 # ---------------------------------------------------------------- anchors
 
-FIRST_PRICE, RISE, EACH = 3e-7, 1.5, 10  # price of an entry of T at first, and its rise after EACH steps
-DENSE_EPOCHS = 1
+FIRST_PRICE = 3e-7  # of an entry of T
+START, END = 0.2, 0.4  # parts of the training between which the price is found
 N_SAMPLED = 256  # words of which a step looks for unrelated pairs
 
 
@@ -183,19 +184,18 @@ def knowing(news: News, setting: Setting, pairs: nf.nn.RelatedPairs) -> nf.nn.An
 
 
 class Course(Plain):
-    """Three parts: an epoch at a low price of entries, steps at a price that rises until they are few, and the rest.
+    """Three parts: at a low price of entries, at one that rises until they are few, and the rest.
 
     In the rest what is 0 stays 0 and nothing has a price, and only these epochs count. With ``pairs``, words that are
     not related have a price for being made of the same anchors.
     """
 
     def __init__(
-        self, model: Classifier, setting: Setting, budget: int, pairs: nf.nn.RelatedPairs | None = None
+        self, model: Classifier, setting: Setting, budget: int, n_steps: int, pairs: nf.nn.RelatedPairs | None = None
     ) -> None:
-        self.model, self.setting, self.budget, self.pairs = model, setting, budget, pairs
+        self.model, self.setting, self.pairs = model, setting, pairs
         self.table: Any = model.table
-        self.rising = self.done = False
-        self.n_steps = 0
+        self.budget = nf.nn.ParameterBudget(self.table, n_steps=n_steps, n_parameters=budget, start=START, end=END)
         self._start()
 
     def _start(self) -> None:
@@ -205,28 +205,17 @@ class Course(Plain):
         groups = [{"params": others}, {"params": [values], "lr": self.setting["lr_t"]}]
         self.optimizer = nf.nn.ProxAdam(groups, lr=self.setting["lr"])
 
-    def begin(self, epoch: int) -> None:
-        """Let the price rise, once the first epoch is over."""
-        self.rising = not self.done and epoch > DENSE_EPOCHS
-
     def price(self) -> Tensor | float:
         """Return the price of what unrelated words share."""
-        if self.pairs is None or self.done:
+        if self.pairs is None or self.budget.done:
             return 0.0
         return self.setting["unrelated"] * nf.nn.unrelated_overlap(self.table, self.pairs, n_sampled=N_SAMPLED)
 
     def after_step(self) -> None:
-        """Raise the price, or end this part where entries are few enough."""
-        self.n_steps += 1
-        if not self.rising or self.n_steps % EACH:
-            return
-        if self.table.n_parameters > self.budget:
-            self.table.penalty *= RISE
-            return
-        self.rising, self.done = False, True
-        self.table.zeros_fixed = True
-        self._start()
+        """Change the price, and start anew where entries are few enough."""
+        if self.budget.step():
+            self._start()
 
     def counts(self) -> bool:
         """Tell whether entries are few."""
-        return self.done
+        return self.budget.done

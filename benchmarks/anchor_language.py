@@ -31,8 +31,7 @@ from sampled_softmax import read_words
 
 N_COMPONENTS, N_STREAMS, LENGTH = 200, 64, 35
 CUTOFFS = [500, 2500]  # of the adaptive softmax: words by frequency
-FIRST_PRICE, RISE, EVERY = 1e-7, 1.15, 10  # of an entry of T; its rise, each time; steps between two times
-ENOUGH = 0.95  # of the budget: with less the price falls
+FIRST_PRICE = 1e-7  # of an entry of T
 
 Setting = dict[str, Any]
 RATES, DROPOUT = (0.008, 0.012, 0.016), 0.2  # what is tuned; what is not
@@ -146,32 +145,12 @@ def perplexity(model: LanguageModel, streams: Tensor) -> float:
     return math.exp(total / (streams.numel() - streams.shape[1]))
 
 
-class Course:
-    """Three parts of a training: at a low price of entries of T, at one that finds the budget, and with the zeros kept.
-
-    Zeros are kept from a certain step on, however few entries there are: until then rows look for their anchors.
-    """
-
-    def __init__(self, table: nf.nn.AnchorEmbedding, setting: Setting, budget: int, n_steps: int) -> None:
-        self.table, self.budget = table, budget
-        self.first, self.fixed = setting["dense"] * n_steps, setting["fixed"] * n_steps
-
-    def step(self, i: int) -> None:
-        """Set the price for the next steps."""
-        if i % EVERY or i < self.first or self.table.zeros_fixed:
-            return
-        size = self.table.n_parameters
-        if size > self.budget:
-            self.table.penalty *= RISE
-        elif i >= self.fixed:
-            self.table.zeros_fixed = True
-            say(f"    {size:,} parameters after {i} steps, at a price of {self.table.penalty:.2g}")
-        elif size < ENOUGH * self.budget:
-            self.table.penalty = max(self.table.penalty / RISE, FIRST_PRICE)
-
-
 def train(
-    model: LanguageModel, streams: dict[str, Tensor], setting: Setting, epochs: int, course: Course | None
+    model: LanguageModel,
+    streams: dict[str, Tensor],
+    setting: Setting,
+    epochs: int,
+    course: nf.nn.ParameterBudget | None,
 ) -> None:
     """Train at a rate that falls to 0, whatever the table: by Adam, and T by Adam with a proximal step."""
     rest = [*model.lstm.parameters(), *model.output.parameters()]
@@ -199,7 +178,7 @@ def train(
                 optimizer.zero_grad()
             step += 1
             if course:
-                course.step(step)
+                course.step()
         size = n_parameters(model.table)
         say(f"    {epoch + 1}: {perplexity(model, streams['valid']):.2f} in the validation, {size:,} parameters")
 
@@ -224,14 +203,15 @@ def measure(
     table = table_of(method, n, N_COMPONENTS, setting, budget)
     model = LanguageModel(table, n, N_COMPONENTS, args.hidden, setting["dropout"]).to(streams["train"].device)
     n_steps = count_steps(streams["train"], args.epochs)
-    course = Course(model.table, setting, budget, n_steps) if method == ANT else None
+    course = None
+    if method == ANT:
+        parts = {"start": setting["dense"], "end": setting["fixed"]}
+        course = nf.nn.ParameterBudget(model.table, n_steps=n_steps, n_parameters=budget, **parts)
     say(f"{method}, {fewer}, {text}, seed {seed}")
     began = time.process_time()
     train(model, streams, setting, args.epochs, course)
     seconds, size = time.process_time() - began, n_parameters(model.table)
     found = {part: round(perplexity(model, streams[part]), 3) for part in ("valid", "test")}
-    if size > budget:  # the price never rose enough
-        found["valid"] = None
     price = {"price": model.table.penalty} if course else {}
     sizes = {"n_parameters": size, "n_bytes": n_bytes(model.table)}
     file.add({**key, **sizes, **price, **found, "cpu_seconds": round(seconds, 1)})

@@ -25,7 +25,19 @@ import torch
 import nearfar as nf
 from _anchor_movielens import n_bytes, n_parameters
 from _anchor_news import UNKNOWN, News, numbered, read_news
-from _anchor_news_network import N_COMPONENTS, Course, Plain, Run, Setting, accuracy, fit, knowing, mixtures, vectors
+from _anchor_news_network import (
+    N_COMPONENTS,
+    Course,
+    Plain,
+    Run,
+    Setting,
+    accuracy,
+    fit,
+    knowing,
+    mixtures,
+    steps_of,
+    vectors,
+)
 from _anchor_news_section import ANT, FINAL, KEYS, KNOWING, TIMES, TRIAL, UNCOMPRESSED, chosen
 from _common import ResultFile, say
 
@@ -64,9 +76,10 @@ class Bench:
             return fit(news, vectors, setting, seed, self.n_epochs, Plain)
         budget = len(news.counts) * N_COMPONENTS // times
         if method == ANT:
-            return fit(news, mixtures, setting, seed, self.n_epochs, partial(Course, budget=budget))
+            course = partial(Course, budget=budget, n_steps=steps_of(news, self.n_epochs))
+            return fit(news, mixtures, setting, seed, self.n_epochs, course)
         pairs = self.pairs(seed)
-        course = partial(Course, budget=budget, pairs=pairs)
+        course = partial(Course, budget=budget, n_steps=steps_of(news, self.n_epochs), pairs=pairs)
         return fit(news, partial(knowing, pairs=pairs), setting, seed, self.n_epochs, course)
 
     def measure(self, method: str, times: int | None, setting: Setting, seed: int, **key: Any) -> None:

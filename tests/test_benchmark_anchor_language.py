@@ -34,7 +34,7 @@ def small(monkeypatch):
     """Return a module of small sizes."""
     import anchor_language
 
-    for name, value in {"N_COMPONENTS": 10, "LENGTH": 5, "CUTOFFS": [10, 30], "FIRST_PRICE": 1e-3, "RISE": 2}.items():
+    for name, value in {"N_COMPONENTS": 10, "LENGTH": 5, "CUTOFFS": [10, 30], "FIRST_PRICE": 1e-3}.items():
         monkeypatch.setattr(anchor_language, name, value)
     return anchor_language
 
@@ -63,16 +63,6 @@ def test_a_run_learns_within_its_budget_and_is_kept(small, streams, tmp_path, me
     assert file.records == [record]
     file.add({**record, "setting": json.dumps({**SETTING, "lr": 1e-9, "dense": 0.95}), "seed": 1})
     assert len(file.records) == 2
-
-
-def test_a_run_that_stays_too_large_is_not_chosen(small, streams, tmp_path) -> None:
-    from _anchor_language_section import KEYS, chosen
-    from _common import ResultFile
-
-    file = ResultFile("anchor_language", KEYS, tmp_path)
-    small.measure(file, streams, "ANT", 2.0, {**SETTING, "dense": 0.99}, 0, SimpleNamespace(hidden=9, epochs=1))
-    assert file.records[0]["valid"] is None
-    assert chosen(file.records, "ANT", 2.0) == []
 
 
 def _record(method, fewer, setting, seed, valid, test, n_parameters):

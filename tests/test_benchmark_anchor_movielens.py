@@ -6,6 +6,8 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
+import nearfar as nf  # noqa: E402
+
 pytestmark = pytest.mark.usefixtures("benchmark_modules", "one_torch_thread")
 SETTING = {
     "lr": 0.05,
@@ -59,8 +61,8 @@ def test_a_course_ends_within_the_budget_and_keeps_zeros(films, monkeypatch) -> 
     assert squared_error(run.model, films, split.validation) == pytest.approx(run.validation, rel=1e-6)
     spread = (split.test.marks - split.train.marks.mean()).square().mean().item()
     assert squared_error(run.model, films, split.test) < 0.2 * spread
-    nothing = fit(ANT, films, split, SETTING, 0, 10, most_epochs=12)
-    assert nothing.epoch == 0
+    with pytest.raises(nf.errors.InputError, match="n_parameters must be at least 192; got 10"):
+        fit(ANT, films, split, SETTING, 0, 10, most_epochs=12)
 
 
 def test_nbant_changes_no_number_once_the_price_rises(films) -> None:

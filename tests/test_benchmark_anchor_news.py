@@ -83,7 +83,6 @@ def test_a_course_ends_within_the_budget(monkeypatch) -> None:
         rows.append((i % 4, " ".join(kinds[i % 4][j] for j in picked) + f" the {'abcdefgh'[i % 7]}"))
     news = numbered(rows, rows[:40], seed=0)
     monkeypatch.setattr(network, "BATCH_SIZE", 40)
-    monkeypatch.setattr(network, "EACH", 1)
     monkeypatch.setattr(network, "FIRST_PRICE", 1e-3)
     relation = nf.Relation.from_edges([("oil", "price"), ("war", "peace"), ("cup", "goal"), ("cup", "web")])
     pairs = nf.nn.RelatedPairs(relation, news.vocabulary)
@@ -98,10 +97,12 @@ def test_a_course_ends_within_the_budget(monkeypatch) -> None:
             setting,
             0,
             5,
-            lambda model, setting, known=known: network.Course(model, setting, budget, known),
+            lambda model, setting, known=known: network.Course(
+                model, setting, budget, network.steps_of(news, 5), known
+            ),
         )
         table = run.model.table
-        assert run.epoch > network.DENSE_EPOCHS
+        assert run.epoch >= 5 * network.END
         assert table.zeros_fixed
         assert table.n_parameters <= budget
         assert network.accuracy(run.model, news.test) > 0.9

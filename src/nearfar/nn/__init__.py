@@ -32,6 +32,7 @@ from nearfar.contrastive.losses import (  # noqa: E402
 from nearfar.contrastive.mutual_information import MutualInformation, estimate_mutual_information  # noqa: E402
 from nearfar.contrastive.noise import AdaptiveNoise, CategoricalNoise, InBatchNoise, UniformNoise, UnigramNoise  # noqa: E402
 from nearfar.tables.anchors import AnchorEmbedding, TiedLogits, softmax_mixture  # noqa: E402
+from nearfar.tables.budget import ParameterBudget  # noqa: E402
 from nearfar.tables.knowledge import RelatedPairs  # noqa: E402
 from nearfar.tables.nbant import NBANT, nbant_objective  # noqa: E402
 from nearfar.tables.overlap import anchor_overlap, unrelated_overlap  # noqa: E402
@@ -61,6 +62,7 @@ __all__ = [
     "LowRankEmbedding",
     "MixedDimensionEmbedding",
     "MutualInformation",
+    "ParameterBudget",
     "ProxAdam",
     "ProxSGD",
     "ProxYogi",

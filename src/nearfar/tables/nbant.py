@@ -166,7 +166,7 @@ class NBANT:
         step_size: int = 1,
         tied: bool = True,
     ) -> None:
-        self.layers = _check_layers(layers)
+        self.layers = check_layers("NBANT", layers)
         if penalty is None:
             self._penalties = [layer.penalty for layer in self.layers]
         else:
@@ -293,14 +293,15 @@ class NBANT:
         return -1 if all(before <= after for before, after in after_own_turns) else 0
 
 
-def _check_layers(layers: Any) -> tuple[AnchorEmbedding, ...]:
+def check_layers(owner: str, layers: Any) -> tuple[AnchorEmbedding, ...]:
+    """Return one layer or several different ones as a tuple."""
     found = (layers,) if isinstance(layers, AnchorEmbedding) else layers
     found = tuple(found) if isinstance(found, Iterable) else (found,)
     wrong = [type(layer).__name__ for layer in found if not isinstance(layer, AnchorEmbedding)]
     if wrong or not found:
-        raise InputError("NBANT", "layers", "an AnchorEmbedding or some of them", wrong[0] if wrong else "none")
+        raise InputError(owner, "layers", "an AnchorEmbedding or some of them", wrong[0] if wrong else "none")
     if len({id(layer) for layer in found}) < len(found):
-        raise InputError("NBANT", "layers", "different layers", "one of them twice")
+        raise InputError(owner, "layers", "different layers", "one of them twice")
     return found
 
 
