@@ -55,7 +55,9 @@ def words() -> None:
 @vectors_file
 @click.option("--model", type=click.Choice(list(_MODELS)), default="skipgram", show_default=True,
               help="Vectors, or density matrices: see below.")  # fmt: skip
-@click.option("--n-components", type=int, help="Length of a vector, rows of a matrix. [default: 100; 17]")
+@click.option(
+    "--n-components", type=int, help="Length of a vector, rows of a matrix. [default: 100; of matrices and columns: 17]"
+)
 @click.option("--n-factors", type=int, help="word2dm: columns of a factor, the highest rank of a matrix. [default: 17]")
 @click.option("--n-senses", type=int, help="multisense: senses that a word may have. [default: 3; of columns: 17]")
 @click.option("--variant", type=click.Choice(["clusters", "columns"]),

@@ -65,10 +65,12 @@ class MultiSenseWord2DM(WordModel):
 
     Parameters
     ----------
-    n_components : int, default=17
-        n, the length of sense vectors and the order of the matrices, which have n (n + 1) / 2 free numbers.
+    n_components : int, optional
+        n, the length of sense vectors and the order of the matrices, which have n (n + 1) / 2 free numbers: 100 by
+        default, and 17 in columns, as published. With 17, clusters of contexts do not tell the senses of most words
+        apart; see the guide.
     n_senses : int, optional
-        m, how many senses a word may have: 3 by default, and ``n_components`` in columns, as published.
+        m, how many senses a word may have: 3 by default, and as many as components in columns, as published.
     variant : {"clusters", "columns"}, default="clusters"
         ``"clusters"``: contexts of a word are clustered as they come (MSSG). A centre's sense is the one whose cluster
         is nearest to the mean of the vectors g of the words around, of which every word has one. ``"columns"``: the
@@ -208,7 +210,7 @@ class MultiSenseWord2DM(WordModel):
 
     def __init__(
         self,
-        n_components: int = 17,
+        n_components: int | None = None,
         *,
         n_senses: int | None = None,
         variant: str = "clusters",
@@ -264,12 +266,14 @@ class MultiSenseWord2DM(WordModel):
     @property
     def _shape(self) -> tuple[int, int]:
         """(n, m): length of a sense vector, and how many a word may have."""
-        default = self.n_components if self.variant == "columns" else 3
-        return self.n_components, default if self.n_senses is None else self.n_senses
+        columns = self.variant == "columns"
+        n = self.n_components or (17 if columns else 100)
+        return n, self.n_senses or (n if columns else 3)
 
     def _check(self) -> None:
         owner = "MultiSenseWord2DM"
-        check_integer(owner, "n_components", self.n_components, low=1)
+        if self.n_components is not None:
+            check_integer(owner, "n_components", self.n_components, low=1)
         if self.n_senses is not None:
             check_integer(owner, "n_senses", self.n_senses, low=1)
         check_choice(owner, "variant", self.variant, ("clusters", "columns"))
@@ -356,7 +360,7 @@ class MultiSenseWord2DM(WordModel):
         if self.variant == "columns":
             hint = "With the same vector in all its columns, a word would only ever use the first."
             raise InputError(owner, "init", "None with columns", type(given).__name__, hint)
-        return of_length(owner, given, self.n_components)
+        return of_length(owner, given, self._shape[0])
 
     def _place(self, arrays: Arrays, inputs: Known, outputs: Known | None) -> None:
         n, m = self._shape
