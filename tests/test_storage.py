@@ -588,7 +588,11 @@ class TestWord2vec:
         ("text", "message"),
         [
             (b"", "the first line ''"),
-            (b"the 0.1 0.2\n", r"the first line 'the 0\.1 0\.2.*Add that line"),
+            (b"the 0.1 x\n", r"the first line 'the 0\.1 x"),
+            (b"the 0.1\n", r"the first line 'the 0\.1"),
+            (b"the 1 2\ncat 3\n", "1 numbers in line 2"),
+            (b"the 1 2\n\ncat 3 4\n", "an empty line 2"),
+            (b"the 1 2\ncat 3 nan\n", r"finite; got NaN or infinity in 1 row"),
             (b"2 0\n", "first line"),
             (b"-2 3\n", "first line"),
             (b"2 2\na 1 2\n", "too short|its end in row 2"),
@@ -611,6 +615,28 @@ class TestWord2vec:
             (tmp_path / name).write_bytes(gzip.compress(text) if name.endswith("gz") else text)
             with pytest.raises(FileFormatError, match=message):
                 nf.Embedding.load(tmp_path / name)
+
+    @pytest.mark.parametrize("suffix", [".txt", ".vec.gz"])
+    def test_a_text_without_a_first_line(self, tmp_path, suffix):
+        """As GloVe writes them; also of more rows than are read at once."""
+        rng = np.random.default_rng(0)
+        emb = nf.Embedding(rng.standard_normal((5000, 3)).astype(np.float32), [f"w{k}" for k in range(5000)])
+        emb.save(tmp_path / "whole.txt")
+        text = (tmp_path / "whole.txt").read_bytes().split(b"\n", 1)[1]
+        (tmp_path / f"x{suffix}").write_bytes(gzip.compress(text) if suffix.endswith("gz") else text)
+        assert nf.Embedding.load(tmp_path / f"x{suffix}").equals(emb)
+        assert nf.Embedding.from_word2vec(tmp_path / f"x{suffix}").equals(emb)
+
+    def test_a_text_without_a_first_line_of_odd_words(self, tmp_path):
+        (tmp_path / "x.txt").write_bytes(b"12 1 2\n. . 3 4\nnan 5 6\n12 7 8\n\n")
+        with pytest.warns(NearfarWarning, match="1 repeated ids") as caught:
+            emb = nf.Embedding.load(tmp_path / "x.txt")
+        assert caught[0].filename == __file__
+        assert dict(zip(emb, emb.vectors.tolist(), strict=True)) == {"12": [1, 2], ". .": [3, 4], "nan": [5, 6]}
+        (tmp_path / "x.txt").write_bytes(b"a 1 2\nb 3 4")
+        with pytest.warns(NearfarWarning, match="may have been cut short") as caught:
+            assert list(nf.Embedding.load(tmp_path / "x.txt")) == ["a", "b"]
+        assert caught[0].filename == __file__
 
     @given(st.data())
     @function_scoped

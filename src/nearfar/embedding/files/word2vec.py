@@ -14,6 +14,9 @@ still reads the file and shows ``New%20York``; and in a file without the mark, w
 Programs that do not escape write such an id as it is. In a text file the id is then what stands before the last d
 fields, unless that ends in a number; in a binary file nothing tells where it ends, and it is cut at its first space.
 
+**Without a first line.** Text files as GloVe writes them begin with the first row. They are read if what stands there
+is an id and at least two numbers; nothing then says how many rows there should be.
+
 The formats hold text: an integer id is written in decimal and comes back as a string. Vectors are read as float32.
 """
 
@@ -96,7 +99,11 @@ def write_binary(content: Content, path: Path) -> None:
 def read_text(path: Path) -> Content:
     """Read the text format."""
     with _open_read(path) as file:
-        marked, n, d = _read_first_line(path, file)
+        first = file.readline(_LONGEST)
+        numbers = first.split()[1:]
+        if len(numbers) > 1 and all(map(_is_number, numbers)):
+            return _read_rows(path, first, file)
+        marked, n, d = _sizes(path, first)
         vectors = _room(path, n, d, least_bytes=2 * d)
         names: list[bytes] = []
         with np.errstate(over="ignore"):  # what is too large for float32 becomes infinite, and is refused later
@@ -109,18 +116,51 @@ def read_text(path: Path) -> Content:
                     raise bad_file(path, f"one of lines of an id and {d} numbers", got)
                 name, vectors[row] = _parse_line(path, row, line, d)
                 names.append(name)
-        if names and not line.endswith(b"\n"):  # the last number may lack digits
-            text = f"{path}: file has no line end after its last row; it may have been cut short"
-            warnings.warn(text, NearfarWarning, stacklevel=4)
+        if names:
+            _check_end(path, line)
         if file.read(1 << 16).strip():
             raise bad_file(path, f"one of {n} rows, as its first line says", f"more from line {n + 2} on")
     return _content(path, marked, names, vectors)
 
 
+def _read_rows(path: Path, first: bytes, file: BinaryIO) -> Content:
+    """Read the rows of a file that has no line with their number before them."""
+    d = len(first.split()) - 1
+    longest = _LONGEST + _DIGITS * d
+    rows: dict[bytes, None] = {}
+    blocks: list[NDArray[np.float32]] = []
+    row, repeated, line, before = 0, 0, first, first
+    with np.errstate(over="ignore"):
+        while line.strip():
+            if len(line) >= longest:
+                raise bad_file(path, f"one of lines of an id and {d} numbers", f"a longer one: line {row + 1}")
+            name, numbers = _parse_line(path, row - 1, line, d)
+            if name in rows:  # the first row is kept
+                repeated += 1
+            else:
+                if len(rows) == len(blocks) * ROWS:
+                    blocks.append(np.empty((ROWS, d), np.float32))
+                blocks[-1][len(rows) % ROWS] = numbers
+                rows[name] = None
+            row, before, line = row + 1, line, file.readline(longest)
+    if file.read(1 << 16).strip():
+        raise bad_file(path, "one of an id and numbers in each line", f"an empty line {row + 1}")
+    _check_end(path, before, depth=6)
+    if repeated:
+        _warn_of_repeated(path, repeated)
+    return _content(path, False, [*rows], np.concatenate(blocks)[: len(rows)])
+
+
+def _check_end(path: Path, line: bytes, depth: int = 5) -> None:
+    if not line.endswith(b"\n"):  # the last number may lack digits
+        text = f"{path}: file has no line end after its last row; it may have been cut short"
+        warnings.warn(text, NearfarWarning, stacklevel=depth)
+
+
 def read_binary(path: Path) -> Content:
     """Read the binary format."""
     with _open_read(path) as file:
-        marked, n, d = _read_first_line(path, file)
+        marked, n, d = _sizes(path, file.readline(_LONGEST))
         vectors = _room(path, n, d, least_bytes=4 * d + 1)
         data = file.read(n * (4 * d + 2 + _LONGEST) + 1)  # of a bomb no more than the first line says
     names: list[bytes] = []
@@ -155,13 +195,12 @@ def _write_first_line(file: BinaryIO, content: Content) -> Iterator[bytes]:
     return iter(names)
 
 
-def _read_first_line(path: Path, file: BinaryIO) -> tuple[bool, int, int]:
-    line = file.readline(1 << 16)
+def _sizes(path: Path, line: bytes) -> tuple[bool, int, int]:
     match = re.fullmatch(rb"\s*(\+?)(\d{1,15})\s+(\d{1,15})\s*", line)
     if match is None or int(match[3]) < 1:
         expected = "in the word2vec format, whose first line is the number of rows and the number of columns"
         got = f"the first line {line[:60].decode('utf-8', 'replace')!r}"
-        raise bad_file(path, expected, got, "Add that line if the file has none.")
+        raise bad_file(path, expected, got)
     return bool(match[1]), int(match[2]), int(match[3])
 
 
@@ -209,11 +248,15 @@ def _content(path: Path, marked: bool, raw: list[bytes], vectors: NDArray[np.flo
         return Content(vectors, names)
     first = {name: row for row, name in reversed(list(enumerate(names)))}
     if len(first) < len(names):
-        text = f"{path}: file has {len(names) - len(first)} repeated ids; the first of each is kept"
-        warnings.warn(text, NearfarWarning, stacklevel=5)
+        _warn_of_repeated(path, len(names) - len(first))
         rows = sorted(first.values())
         names, vectors = [names[row] for row in rows], vectors[rows]
     return Content(vectors, Ids.of_distinct(names))
+
+
+def _warn_of_repeated(path: Path, n: int) -> None:
+    text = f"{path}: file has {n} repeated ids; the first of each is kept"
+    warnings.warn(text, NearfarWarning, stacklevel=6)
 
 
 @contextmanager
