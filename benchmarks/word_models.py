@@ -79,9 +79,9 @@ class Method:
 
 RATES, EPOCHS = (0.025, 0.05, 0.1), (5,)
 METHODS = {
+    "SkipGram": Method(lambda **how: nf.SkipGram(289, **how), RATES, EPOCHS, 289),
     "SkipGram, 17": Method(lambda **how: nf.SkipGram(17, **how), (0.05,), EPOCHS, 17),
     "multi-sense, 17": Method(lambda **how: nf.MultiSenseWord2DM(17, n_senses=3, **how), (0.05,), EPOCHS, 51),
-    "SkipGram": Method(lambda **how: nf.SkipGram(289, **how), RATES, EPOCHS, 289),
     "EDRep": Method(lambda **how: nf.EDRep(289, **how), (0.2, 0.4, 0.8), (30,), 289),
     "Word2DM": Method(lambda **how: nf.Word2DM(17, 17, **how), RATES, EPOCHS, 289),
     "multi-sense, columns": Method(
@@ -338,7 +338,8 @@ class Bench:
 
             def similarity(pairs: Any = pairs) -> dict[str, Any]:
                 found = nf.evaluate.word_similarity(embedding, pairs)
-                return agreement(found, found.n_pairs) | {"loss": round(loss, 4)}
+                more = {"loss": round(loss, 4), "n_numbers": METHODS[name].n_numbers}
+                return agreement(found, found.n_pairs) | more
 
             self.record("words", name, similarity, set=key, trial=trial)
 

@@ -87,30 +87,38 @@ def test_models_of_words(tmp_path) -> None:
     def record(part: str, method: str, **fields) -> dict:
         return {"run": 0, "part": part, "method": method, **fields}
 
-    records = []
-    for method, rate, score in (("SkipGram", 0.1, 0.3), ("SkipGram", 0.2, 0.4), ("Word2DM", 0.1, 0.2)):
-        tuned = {"learning_rate": rate, "n_epochs": 5, "score": score, "loss": 0.37, "n_numbers": 289}
-        records.append(record("tune", method, **tuned))
-    records.append(record("tune", "Word2DM", learning_rate=9.0, n_epochs=5, score=None))  # which diverged
-    for method, rate in (("SkipGram", 0.1), ("SkipGram", 0.2), ("Word2DM", 0.1)):
-        setting = {"learning_rate": rate, "n_epochs": 5}
-        scores = {"ML2008": 0.1 + rate, "GS2011": 0.2, "GS2012": 0.3}
-        for name, value in scores.items():
-            for how, operator, factor in (("add", "verb", 1.0), ("fuzz", "noun", 1.5)):
-                if how == "add" or method == "Word2DM":
-                    keys = {"set": name, "composition": how, "operator": operator, "trial": 0}
-                    records.append(record("phrases", method, **keys, **setting, score=factor * value))
-        records.append(record("words", method, set="men", trial=0, **setting, score=0.5 + rate))
-        senses = {"separation": 0.6, "chance": 0.2, "recovered": 0.3}
-        records.append(record("senses", method, set="a kind", trial=0, **setting, **senses))
+    records = [record("tune", "SkipGram", learning_rate=0.1, n_epochs=5, score=0.3)]
+    for trial, score in enumerate((0.2, 0.4)):
+        of_trial = {"trial": trial, "loss": 0.37, "n_numbers": 17}
+        records.append(record("words", "SkipGram, 17", set="men", score=score, **of_trial))
+        shares = {"auc": score, "corrected_auc": 0.7, "correlation": -0.5, "corrected_correlation": 0.0}
+        interval = [0.5 + score / 10, 0.8 + score / 10]
+        records.append(record("homonyms", "Word2DM", trial=trial, **shares, interval=interval, n_covered=99, n=110))
+    told = {"ML2008": (0.1, [0.02, 0.3]), "GS2011": (0.2, [0.01, 0.3]), "GS2012": (0.1, [-0.2, 0.3])}
+    for name, (difference, limits) in told.items():
+        common = {"set": name, "interval": [0.1, 0.4], "n_covered": 199, "n_verbs": 20, "against": "SkipGram"}
+        chosen = {"chosen": ["mult", 0.55], "all_items": {"mult": [0.1, 0.2], "phaser": [0.3, 0.3]}}
+        same = {"difference": 0.0, "difference_interval": [0.0, 0.0]}
+        records.append(record("phrases", "SkipGram", told=[0.1, 0.2], **common, **chosen, **same))
+        more = {"difference": difference, "difference_interval": limits}
+        records.append(record("phrases", "Word2DM", told=[0.3, 0.3], **common, **chosen, **more))
+    records.append(record("senses", "Word2DM", set="a kind", trial=0, separation=0.6, chance=0.2, recovered=0.3))
     write_results(tmp_path, "word_models", records)
     text, bars = page(tmp_path)
-    what = "phrases disambiguated by density matrices, best composition"
-    assert bars[what][1:] == ["0.350 (Word2DM, fuzz, noun) / 0.267 (SkipGram, add)", "yes"]
-    assert "| SkipGram | 289 | 0.2, 5 | 0.370 | – | – | 0.700 | – | – |" in text  # the setting that did best
-    assert "| SkipGram | add | 0.300 | 0.200 | 0.300 | 0.267 | – | – |" in text
-    assert "| Word2DM | fuzz, noun | 0.300 | 0.300 | 0.450 | 0.350 | – | – |" in text
+    what = "phrases: density matrices against skip-gram, compositions chosen on one half"
+    said = "Word2DM: +0.100 [0.02, 0.30] on ML2008, +0.200 [0.01, 0.30] on GS2011, +0.100 [-0.20, 0.30] on GS2012"
+    assert bars[what][1:] == [said, "yes"]
+    assert "| SkipGram, 17 | 17 | 2 | 0.370 | – | 0.300 ± 0.141 | – | – | – | – |" in text
+    assert "| ML2008 | SkipGram | 2 | mult (55%) | 0.150 ± 0.071 [0.10, 0.40] | – | 199 | 20 |" in text
+    told_row = "| GS2012 | Word2DM | 2 | mult (55%) | 0.300 ± 0.000 [0.10, 0.40] | +0.100 [-0.20, 0.30] | 199 | 20 |"
+    assert told_row in text
+    assert "| Word2DM | phaser | 0.300 (0.30 – 0.30) | 0.300 (0.30 – 0.30) | 0.300 (0.30 – 0.30) | – | – |" in text
+    homonyms = "| 0.300 ± 0.141 | 0.700 ± 0.000 [0.52, 0.84] | -0.500 ± 0.000 | 0.000 ± 0.000 | 99 |"
+    assert f"| Word2DM | 2 {homonyms}" in text
     assert "| Word2DM | a kind | 0.60 | 0.20 | 0.30 | – | – | – | – |" in text
+    records = [r for r in records if r.get("set") != "ML2008"]
+    write_results(tmp_path, "word_models", records)
+    assert page(tmp_path)[1][what][2] == "**no**"
     write_results(tmp_path, "word_models", records[:1])
     assert page(tmp_path)[1][what][1:] == ["not measured", "–"]
 
