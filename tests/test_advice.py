@@ -94,7 +94,12 @@ def test_what_is_refused(data, kind, message):
         nf.choose(data, kind=kind)
 
 
-@pytest.mark.parametrize("rule", advice.RULES, ids=lambda rule: f"{rule.kind}, {rule.when}")
+def as_case(rule):
+    marks = [pytest.mark.slow] if "MDS" in rule.code else []  # compiled in the family of the maps
+    return pytest.param(rule, id=f"{rule.kind}, {rule.when}", marks=marks)
+
+
+@pytest.mark.parametrize("rule", map(as_case, advice.RULES))
 def test_the_code_that_is_recommended_runs(rule):
     rng = np.random.default_rng(0)
     edges = [(int(a), int(b)) for a, b in rng.integers(60, size=(300, 2))]

@@ -23,7 +23,7 @@ from nearfar.cli import main
 from nearfar.cli.maps import METHODS
 from nearfar.errors import NearfarWarning
 
-COMMANDS = ["advise", "embed", "map", "similar", "compare", "convert", "compress", "info"]
+COMMANDS = ["advise", "embed", "map", "similar", "compare", "report", "convert", "compress", "info"]
 
 
 @pytest.fixture

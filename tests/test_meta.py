@@ -52,6 +52,7 @@ SOURCELESS = {
     "nearfar.evaluate.NodeClassification": "a record",
     "nearfar.evaluate.PhraseSimilarity": "a record",
     "nearfar.evaluate.Ambiguity": "a record",
+    "nearfar.evaluate.Report": "a record",
     "nearfar.evaluate.SenseInduction": "a record",
     "nearfar.evaluate.Stability": "a record",
     "nearfar.evaluate.WordAnalogies": "a record",

@@ -17,7 +17,7 @@ import click
 
 from nearfar._version import __version__
 from nearfar.cli.embed import embed
-from nearfar.cli.judge import advise, compare
+from nearfar.cli.judge import advise, compare, report
 from nearfar.cli.maps import map_
 from nearfar.cli.shared import fail, show_warning
 from nearfar.cli.vectors import compress, convert, info, similar
@@ -108,7 +108,7 @@ def _cli(context: click.Context) -> None:
         click.echo(context.get_help())
 
 
-for _command in (advise, embed, map_, similar, compare, convert, info, compress, words):
+for _command in (advise, embed, map_, similar, compare, report, convert, info, compress, words):
     _cli.add_command(_command)
 
 

@@ -1,13 +1,23 @@
-"""``nearfar compare`` and ``advise``: how far two files agree, and which method suits a file."""
+"""``nearfar compare``, ``advise`` and ``report``: how far files agree, which method suits one, what is in it."""
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from nearfar.cli.shared import json_answer, print_json, print_table, show_warning, shown
+from nearfar.cli.shared import (
+    json_answer,
+    print_json,
+    print_table,
+    run_options,
+    show_warning,
+    shown,
+    side_option,
+)
+from nearfar.cli.shared import report as summarise
 
 if TYPE_CHECKING:
     from nearfar.embedding.vectors import Embedding
@@ -198,3 +208,76 @@ def _read(file: str, kind: str) -> Any:
     if Path(file).is_dir():
         return nf.Relation.open(file)
     return nf.Relation.from_edges(file, bipartite=kind == "two kinds")
+
+
+@click.command(short_help="Write a page about a file of vectors.")
+@click.argument("file")
+@click.option("-o", "--output", required=True, metavar="PAGE", help="File for the page: .html, or .md for Markdown.")
+@click.option("--labels", metavar="TABLE", help="File of ids and labels, two columns: how well vectors tell them.")
+@click.option("--pairs", metavar="PAIRS", help="Two ids and a score a line: how well cosines agree with them.")
+@click.option("--k", default=10, show_default=True, help="Number of nearest neighbours, for hubness.")
+@click.option("--title", help="Heading of the page.")
+@click.option("--no-plots", is_flag=True, help="No pictures, for which matplotlib is needed.")
+@side_option
+@run_options("page")
+def report(
+    file: str,
+    output: str,
+    labels: str | None,
+    pairs: str | None,
+    side: str | None,
+    no_plots: bool,
+    quiet: bool,
+    as_json: bool,
+    **options: Any,
+) -> None:
+    """Write one page about the vectors in FILE: how they were made, their lengths, isotropy, hubness, duplicates.
+
+    The page is one file that needs no network. --json prints its figures.
+
+    \b
+    Examples:
+      nearfar report contacts.safetensors -o contacts.html
+      nearfar report nodes.safetensors -o nodes.md --labels groups.csv --random-state 0
+      nearfar report words.vec -o words.html --pairs wordsim353.tsv --no-plots --json
+    """
+    from nearfar.embedding.vectors import Embedding
+    from nearfar.evaluate.report import check_page
+    from nearfar.evaluate.report import report as page_of
+
+    check_page("nearfar report", output)
+    started = time.perf_counter()
+    embedding = Embedding.load(file)
+    embedding = embedding if side is None else embedding.side(side)
+    known = None if labels is None else _labels(embedding, labels)
+    title = options.pop("title") or Path(file).name
+    page = page_of(embedding, labels=known, pairs=pairs, plots=not no_plots, title=title, **options)
+    page.save(output)
+    line = f"{output}: {len(embedding)} vectors of {embedding.n_components}"
+    summarise(line, {"file": file, "output": output, **page.facts}, started, quiet, as_json)
+
+
+def _labels(embedding: Embedding, file: str) -> dict[Any, list[str]]:
+    """Return the labels of each id in a table of two columns; an id on several lines has several."""
+    import csv
+    import io
+
+    from nearfar.errors import DataError
+    from nearfar.evaluate.words import lines_of
+
+    lines = lines_of("nearfar report", "labels", file)
+    delimiter = max(",;\t", key=lines[0].count) if lines else ","
+    rows = [row for row in csv.reader(io.StringIO("\n".join(lines)), delimiter=delimiter) if row]
+    for number, row in enumerate(rows, 1):
+        if len(row) != 2:
+            raise DataError("nearfar report", "every line", "an id and a label", f"{len(row)} fields on line {number}")
+    whole = embedding.ids.is_integer
+    named = rows and (not _is_integer(rows[0][0]) if whole else rows[0][0].lower() in ("id", "node", "name"))
+    found: dict[Any, list[str]] = {}
+    for key, label in rows[bool(named) :]:
+        found.setdefault(int(key) if whole and _is_integer(key) else key, []).append(label)
+    return found
+
+
+def _is_integer(text: str) -> bool:
+    return text.lstrip("+-").isdecimal()

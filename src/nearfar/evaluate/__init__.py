@@ -6,7 +6,7 @@ clusters of the vectors with known groups; ``giant_component`` says which nodes 
 looks for senses where ``plant_pseudowords`` has planted them; ``ambiguity`` says whether ambiguous words have larger
 entropies than words that come as often; ``anchor_purity`` says whether an anchor stands for one kind of objects.
 ``stability`` says how far runs of a method agree; ``link_prediction`` and ``node_classification`` how much of a graph
-its vectors know.
+its vectors know; ``report`` writes a page about an embedding.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from nearfar.evaluate.communities import CommunityScores, communities, giant_com
 from nearfar.evaluate.graphs import LinkPrediction, NodeClassification, link_prediction, node_classification
 from nearfar.evaluate.neighborhoods import Neighborhoods, neighborhoods
 from nearfar.evaluate.phrases import PhraseSimilarity, phrases
+from nearfar.evaluate.report import Report, report
 from nearfar.evaluate.senses import Ambiguity, SenseInduction, ambiguity, plant_pseudowords, sense_induction
 from nearfar.evaluate.stability import Stability, stability
 from nearfar.evaluate.words import WordAnalogies, WordSimilarity, word_analogies, word_similarity
@@ -30,6 +31,7 @@ __all__ = [
     "Neighborhoods",
     "NodeClassification",
     "PhraseSimilarity",
+    "Report",
     "SenseInduction",
     "Stability",
     "WordAnalogies",
@@ -43,6 +45,7 @@ __all__ = [
     "node_classification",
     "phrases",
     "plant_pseudowords",
+    "report",
     "sense_induction",
     "stability",
     "word_analogies",
