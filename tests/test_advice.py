@@ -87,6 +87,8 @@ def test_a_matrix_that_may_be_two_things_is_asked_about():
         (np.ones((3, 3)), "picture", "kind must be one of"),
         (np.ones((3, 4)), "distances", "data must be square"),
         (np.ones(3), None, "data must be two-dimensional"),
+        ("book.txt", "text", "data must be a Corpus with kind='text'; got str"),
+        (nf.Corpus([["a"]]), "graph", "kind must be 'text' for a Corpus; got graph"),
     ],
 )
 def test_what_is_refused(data, kind, message):
@@ -99,7 +101,7 @@ def as_case(rule):
     return pytest.param(rule, id=f"{rule.kind}, {rule.when}", marks=marks)
 
 
-@pytest.mark.parametrize("rule", map(as_case, advice.RULES))
+@pytest.mark.parametrize("rule", [as_case(rule) for rule in advice.RULES])
 def test_the_code_that_is_recommended_runs(rule):
     rng = np.random.default_rng(0)
     edges = [(int(a), int(b)) for a, b in rng.integers(60, size=(300, 2))]

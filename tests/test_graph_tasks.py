@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import networkx as nx
 import numpy as np
 import pandas as pd
@@ -10,6 +12,7 @@ from scipy.sparse import csgraph, csr_array, random_array
 from sklearn.metrics import average_precision_score, f1_score, roc_auc_score
 
 import nearfar as nf
+from nearfar.cli import main
 from nearfar.errors import InputError, NearfarWarning, UnknownIdError
 from nearfar.evaluate import link_prediction, node_classification
 
@@ -321,3 +324,66 @@ class TestNodeClassification:
         good = {"vectors": rng.normal(size=(20, 2)), "labels": ["a", "b"] * 10}
         with pytest.raises(InputError, match=message):
             node_classification(**(good | change))
+
+
+class TestCommands:
+    @pytest.fixture
+    def files(self, tmp_path):
+        club = nx.karate_club_graph()
+        lines = [f"m{u},m{v}" for u, v in club.edges]
+        (tmp_path / "club.csv").write_text("\n".join(["source,target", *lines]))
+        relation = nf.Relation.from_edges(str(tmp_path / "club.csv"))
+        nf.EDRep(4, random_state=0, n_jobs=1).fit(relation.random_walk(3)).vectors_.save(tmp_path / "club.npz")
+        labels = [f"m{node},{data['club']}" for node, data in club.nodes(data=True)]
+        (tmp_path / "labels.csv").write_text("\n".join(["id,label", *labels]))
+        return tmp_path
+
+    def test_links(self, files, capsys):
+        args = ["evaluate", "links", str(files / "club.csv"), "--n-components", "4", "--n-repeats", "2"]
+        args += ["--random-state", "0", "--feature", "dot", "--feature", "l2", "--held-out", "0.4"]
+        assert main([*args, "--json"]) == 0
+        said = json.loads(capsys.readouterr().out)
+        assert (said["n_edges"], said["n_held_out"]) == (78, 31)
+        assert [row["feature"] for row in said["scores"]] == ["dot", "l2"]
+        relation = nf.Relation.from_edges(str(files / "club.csv"))
+        by_hand = link_prediction(
+            relation,
+            lambda left: nf.EDRep(4, random_state=0).fit(left.random_walk(3)),
+            held_out=0.4,
+            features=("dot", "l2"),
+            n_repeats=2,
+            random_state=0,
+        )
+        assert said["scores"][0]["auc"] == by_hand.auc["dot"]
+        assert main([*args, "--header"]) == 0
+        assert capsys.readouterr().out.startswith("feature\tAUC\tinterval\tAP\tinterval\ndot\t0.")
+
+    def test_labels(self, files, capsys):
+        args = ["evaluate", "labels", str(files / "club.npz"), str(files / "labels.csv"), "--random-state", "0"]
+        assert main([*args, "--fraction", "0.5", "--json"]) == 0
+        said = json.loads(capsys.readouterr().out)
+        assert (said["n_scored"], said["n_labels"]) == (34, 2)
+        assert said["scores"][0]["micro"] > 0.8
+        assert main(args) == 0
+        assert [line.split("\t")[0] for line in capsys.readouterr().out.splitlines()] == ["0.1", "0.5", "0.9"]
+
+    def test_one_line_for_what_cannot_be(self, files, capsys):
+        (files / "path.csv").write_text("a,b\nb,c\nc,d\n")
+        assert main(["evaluate", "links", str(files / "path.csv")]) == 2
+        assert "at least 4 edges more than a spanning forest" in capsys.readouterr().err
+        (files / "bad.csv").write_text("m1,x\nm2,y\nnobody,x\n")
+        assert main(["evaluate", "labels", str(files / "club.npz"), str(files / "bad.csv")]) == 2
+        assert "'nobody'" in capsys.readouterr().err
+        (files / "three.csv").write_text("m1,x,y\n")
+        assert main(["evaluate", "labels", str(files / "club.npz"), str(files / "three.csv")]) == 2
+        assert "3 fields on line 1" in capsys.readouterr().err
+
+
+def test_a_class_or_what_cannot_be_cloned_is_no_method(club):
+    class Own:
+        def fit(self, relation):
+            return self
+
+    for bad in (nf.EDRep, Own()):
+        with pytest.raises(InputError, match="method must be an estimator, or a callable"):
+            link_prediction(club, bad)

@@ -292,9 +292,13 @@ def _counted(data: Any, kind: str | None) -> tuple[str, dict[str, Any], str]:
     from nearfar.embedding.vectors import Embedding
     from nearfar.text import Corpus, EncodedCorpus
 
-    if isinstance(data, (Corpus, EncodedCorpus)) or kind == "text":
-        n_tokens = data.n_tokens if hasattr(data, "n_tokens") else data.vocabulary().n_tokens
+    if isinstance(data, (Corpus, EncodedCorpus)):
+        if kind not in (None, "text"):
+            raise InputError(_OWNER, "kind", "'text' for a Corpus", kind)
+        n_tokens = data.n_tokens if isinstance(data, EncodedCorpus) else data.vocabulary().n_tokens
         return "text", {"n_tokens": n_tokens}, f"a text of {n_tokens:,} tokens"
+    if kind == "text":
+        raise InputError(_OWNER, "data", "a Corpus with kind='text'", type(data).__name__)
     if isinstance(data, Embedding) and kind in (None, "vectors"):
         n, d = data.shape
         return "vectors", {"n": n, "n_components": d}, f"vectors of {n:,} ids with {d} components"

@@ -17,7 +17,7 @@ import click
 
 from nearfar._version import __version__
 from nearfar.cli.embed import embed
-from nearfar.cli.judge import advise, compare, report
+from nearfar.cli.judge import advise, compare, evaluate, report
 from nearfar.cli.maps import map_
 from nearfar.cli.shared import fail, show_warning
 from nearfar.cli.vectors import compress, convert, info, similar
@@ -108,7 +108,7 @@ def _cli(context: click.Context) -> None:
         click.echo(context.get_help())
 
 
-for _command in (advise, embed, map_, similar, compare, report, convert, info, compress, words):
+for _command in (advise, embed, map_, similar, compare, report, evaluate, convert, info, compress, words):
     _cli.add_command(_command)
 
 
@@ -120,7 +120,8 @@ def _in_words_of_the_shell(error: BaseException) -> str:
         return _with_options(str(error))
     if not isinstance(error, InputError):
         return str(error)
-    parameters = [item for command in (*_cli.commands.values(), *words.commands.values()) for item in command.params]
+    commands = (*_cli.commands.values(), *words.commands.values(), *evaluate.commands.values())
+    parameters = [item for command in commands for item in command.params]
     options = {parameter.name for parameter in parameters if isinstance(parameter, click.Option)}
     name = "walk_length" if error.argument == "steps" else error.argument
     argument = f"--{name.replace('_', '-')}" if name in options else error.argument

@@ -1,4 +1,4 @@
-"""``nearfar compare``, ``advise`` and ``report``: how far files agree, which method suits one, what is in it."""
+"""``nearfar compare``, ``report``, ``evaluate``, ``advise``: what vectors are worth, which method suits a file."""
 
 from __future__ import annotations
 
@@ -249,7 +249,7 @@ def report(
     started = time.perf_counter()
     embedding = Embedding.load(file)
     embedding = embedding if side is None else embedding.side(side)
-    known = None if labels is None else _labels(embedding, labels)
+    known = None if labels is None else _labels("nearfar report", embedding, labels)
     title = options.pop("title") or Path(file).name
     page = page_of(embedding, labels=known, pairs=pairs, plots=not no_plots, title=title, **options)
     page.save(output)
@@ -257,7 +257,119 @@ def report(
     summarise(line, {"file": file, "output": output, **page.facts}, started, quiet, as_json)
 
 
-def _labels(embedding: Embedding, file: str) -> dict[Any, list[str]]:
+@click.group(short_help="Score vectors of a graph on tasks.")
+def evaluate() -> None:
+    """Score vectors of a graph on tasks. Words have their own: nearfar words evaluate.
+
+    \b
+    Try it:
+      nearfar evaluate links contacts.csv
+      nearfar evaluate labels contacts.safetensors groups.csv
+    """
+
+
+@evaluate.command(short_help="Tell hidden edges from pairs without an edge.")
+@click.argument("edges")
+@click.option("--n-components", default=32, show_default=True, help="Length of a vector.")
+@click.option("--walk-length", default=3, show_default=True, metavar="STEPS", help="Random walks of up to this many.")
+@click.option("--held-out", default=0.5, show_default=True, metavar="SHARE", help="Share of the edges that are hidden.")
+@click.option("--feature", "features", multiple=True, type=click.Choice(["hadamard", "l1", "l2", "average", "dot"]),
+              help="What describes a pair; may be repeated. [default: all]")  # fmt: skip
+@click.option("--n-repeats", default=5, show_default=True, help="How often other edges are hidden.")
+@click.option("--random-state", type=int, metavar="SEED", help="Same seed, same scores.")
+@click.option("--n-jobs", type=int, metavar="N", help="Threads. [default: all processors]")
+@json_answer
+def links(
+    edges: str,
+    n_components: int,
+    walk_length: int,
+    features: tuple[str, ...],
+    n_jobs: int | None,
+    as_json: bool,
+    **options: Any,
+) -> None:
+    """Hide edges of EDGES, embed what is left, and tell hidden edges from pairs without an edge.
+
+    EDGES is a file of related pairs, or a folder that embed --storage makes. What is left is as connected as the graph.
+
+    \b
+    Examples:
+      nearfar evaluate links contacts.csv --random-state 0
+      nearfar evaluate links contacts.csv --feature hadamard --n-components 64 --json
+    """
+    import nearfar as nf
+
+    estimator = nf.EDRep(n_components=n_components, random_state=options["random_state"], n_jobs=n_jobs, verbose=0)
+    given: dict[str, Any] = {"features": features} if features else {}
+    found = nf.evaluate.link_prediction(
+        _read(edges, "graph"), lambda left: estimator.fit(left.random_walk(walk_length)).vectors_, **given, **options
+    )
+    scores = [
+        {
+            "feature": name,
+            "auc": found.auc[name],
+            "auc_interval": found.auc_interval[name],
+            "ap": found.ap[name],
+            "ap_interval": found.ap_interval[name],
+        }
+        for name in found.auc
+    ]
+    if as_json:
+        print_json({"edges": edges, "n_edges": found.n_edges, "n_held_out": found.n_held_out, "scores": scores})
+    else:
+        print_table(
+            ("feature", "AUC", "interval", "AP", "interval"), [list(map(_score, row.values())) for row in scores]
+        )
+
+
+@evaluate.command(short_help="Tell labels of ids from their vectors.")
+@click.argument("file")
+@click.argument("labels", metavar="LABELS")
+@click.option("--fraction", "fractions", multiple=True, type=float, metavar="SHARE",
+              help="Share of the ids that train; may be repeated. [default: 0.1, 0.5, 0.9]")  # fmt: skip
+@click.option("--n-repeats", default=10, show_default=True, help="Random splits.")
+@click.option("--random-state", type=int, metavar="SEED", help="Same seed, same scores.")
+@json_answer
+def labels(file: str, labels: str, fractions: tuple[float, ...], as_json: bool, **options: Any) -> None:
+    """Learn the LABELS of some ids from their vectors in FILE, and tell those of the others.
+
+    LABELS is a table of two columns, an id and a label; an id on several lines has several.
+
+    \b
+    Examples:
+      nearfar evaluate labels contacts.safetensors groups.csv --random-state 0
+      nearfar evaluate labels contacts.safetensors groups.csv --fraction 0.2 --json
+    """
+    import nearfar as nf
+
+    embedding = nf.Embedding.load(file)
+    known = _labels("nearfar evaluate labels", embedding, labels)
+    given: dict[str, Any] = {"fractions": fractions} if fractions else {}
+    found = nf.evaluate.node_classification(embedding, known, **given, **options)
+    scores = [
+        {
+            "fraction": share,
+            "micro": found.micro[share],
+            "micro_interval": found.micro_interval[share],
+            "macro": found.macro[share],
+            "macro_interval": found.macro_interval[share],
+        }
+        for share in found.micro
+    ]
+    if as_json:
+        print_json({"file": file, "n_scored": found.n_scored, "n_labels": found.n_labels, "scores": scores})
+    else:
+        names = ("trained on", "micro F1", "interval", "macro F1", "interval")
+        print_table(names, [[str(row.pop("fraction")), *map(_score, row.values())] for row in scores])
+
+
+def _score(value: Any) -> str:
+    if isinstance(value, tuple):
+        return " to ".join(map(_score, value))
+    return "" if value is None else f"{value:.4f}" if isinstance(value, float) else str(value)
+
+
+def _labels(owner: str, embedding: Embedding, file: str) -> dict[Any, list[str]]:
     """Return the labels of each id in a table of two columns; an id on several lines has several."""
     import csv
     import io
@@ -265,12 +377,12 @@ def _labels(embedding: Embedding, file: str) -> dict[Any, list[str]]:
     from nearfar.errors import DataError
     from nearfar.evaluate.words import lines_of
 
-    lines = lines_of("nearfar report", "labels", file)
+    lines = lines_of(owner, "labels", file)
     delimiter = max(",;\t", key=lines[0].count) if lines else ","
     rows = [row for row in csv.reader(io.StringIO("\n".join(lines)), delimiter=delimiter) if row]
     for number, row in enumerate(rows, 1):
         if len(row) != 2:
-            raise DataError("nearfar report", "every line", "an id and a label", f"{len(row)} fields on line {number}")
+            raise DataError(owner, "every line", "an id and a label", f"{len(row)} fields on line {number}")
     whole = embedding.ids.is_integer
     named = rows and (not _is_integer(rows[0][0]) if whole else rows[0][0].lower() in ("id", "node", "name"))
     found: dict[Any, list[str]] = {}

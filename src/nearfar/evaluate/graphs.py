@@ -112,7 +112,8 @@ def link_prediction(
     Parameters
     ----------
     relation : Relation, Graph, matrix of shape (n, n), or graph of networkx or PyTorch Geometric
-        The graph itself, not walks on it. Self-loops and directions are dropped; weights are kept.
+        The graph itself, not walks on it. Self-loops and directions are dropped; weights are kept, of two
+        directions the larger.
     method : estimator or callable
         An estimator is cloned and fitted to the :class:`Relation` of the edges that are left. A callable takes that
         relation and returns an Embedding, an array of shape (n, d), or a fitted estimator: for walks
@@ -169,8 +170,10 @@ def link_prediction(
     if not names or not all(isinstance(name, str) and name in _FEATURES for name in names):
         expected = "a list of " + ", ".join(map(repr, _FEATURES))
         raise InputError(_LINKS, "features", expected, repr(features))
-    if not hasattr(method, "fit") and not callable(method):
-        raise InputError(_LINKS, "method", "an estimator, or a callable that takes a relation", repr(method))
+    cloned = hasattr(method, "fit") and hasattr(method, "get_params")
+    if isinstance(method, type) or not (cloned or (callable(method) and not hasattr(method, "fit"))):
+        hint = "For an object with another fit: lambda graph: ...; not the class, but one of its objects."
+        raise InputError(_LINKS, "method", "an estimator, or a callable that takes a relation", repr(method), hint)
     n_repeats = check_integer(_LINKS, "n_repeats", n_repeats, low=1)
     held_out = check_real(_LINKS, "held_out", held_out, 0, 1, open_low=True, open_high=True)
     rng = check_random_state(_LINKS, random_state)
