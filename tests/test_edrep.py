@@ -14,7 +14,7 @@ from sklearn.base import clone
 
 import nearfar as nf
 from nearfar.edrep.solver import Sphere, has_converged, learning_rate, n_plateaus
-from nearfar.errors import InputError, NotFittedError
+from nearfar.errors import InputError, NearfarWarning, NotFittedError
 from nearfar.far import Exact, GaussianMixture
 
 
@@ -242,6 +242,51 @@ def test_a_negative_temperature_pushes_apart_what_is_related():
 def test_a_negative_temperature_is_for_one_side():
     with pytest.raises(InputError, match="temperature must be > 0 with two sides; got -1"):
         nf.EDRep(2, temperature=-1.0).fit(relation_matrix(8, 6, 0))
+
+
+def likes_of(strength):
+    """Likes of 300 people of four tastes, most of them of popular items; 15 to learn from and 5 held out."""
+    rng = np.random.default_rng(0)
+    tastes, kinds = rng.integers(4, size=300), rng.integers(4, size=120)
+    chances = np.where(tastes[:, None] == kinds, strength, 1.0) / np.arange(1, 121)
+    liked = np.argsort(-np.log(chances) - rng.gumbel(size=(300, 120)), axis=1)[:, :20]
+    liked = rng.permuted(liked, axis=1)
+    A, held_out = np.zeros((300, 120)), np.zeros((300, 120), bool)
+    np.put_along_axis(A, liked[:, :15], 1.0, axis=1)
+    np.put_along_axis(held_out, liked[:, 15:], True, axis=1)
+    return nf.Relation.from_matrix(A), held_out
+
+
+def test_vectors_that_coincide_are_told():
+    likes, _ = likes_of(3.0)
+    with pytest.warns(NearfarWarning, match=r"got a mean cosine of 0.9\d\d between them.*Try p0=relation.column_sums"):
+        est = nf.EDRep(8, random_state=0).fit(likes.normalized())
+    X = est.embedding_.astype(np.float64)
+    assert np.mean(X @ X.T) > 0.9
+    apart = nf.EDRep(8, p0=likes.column_sums, random_state=0).fit(likes.normalized())  # warnings are errors here
+    assert np.mean(apart.embedding_ @ apart.embedding_.T) < 0.1
+
+
+def test_the_prior_of_items_is_their_popularity_which_comes_back_in_the_score():
+    """The recipe of the guide: p0 = popularity, and log p added, as one more component of both sides."""
+    likes, held_out = likes_of(10.0)
+    seen, log_p = likes.to_scipy().toarray() > 0, np.log(likes.column_sums)
+
+    def recall(scores):
+        top = np.argsort(-np.where(seen, -np.inf, scores), axis=1)[:, :10]
+        return np.take_along_axis(held_out, top, axis=1).sum(axis=1).mean() / 5
+
+    found = {}
+    for name, p0 in (("uniform", None), ("popularity", likes.column_sums)):
+        est = nf.EDRep(8, p0=p0, temperature=0.7, random_state=0).fit(likes.normalized())
+        users = np.column_stack((est.embedding_ / est.temperature, np.ones(300)))
+        items = nf.Embedding(np.column_stack((est.context_embedding_, log_p)), ids=est.vectors_.context_ids)
+        found[name] = recall(users @ items.vectors.T)
+        first = items.search(users, topn=3, metric="dot", exclude=[np.flatnonzero(row) for row in seen])[0]
+        by_hand = np.where(seen, -np.inf, est.embedding_ @ est.context_embedding_.T / 0.7 + log_p)
+        np.testing.assert_array_equal(first[:20], np.argsort(-by_hand, axis=1)[:20, :3])
+    assert found["popularity"] > found["uniform"] + 0.03
+    assert found["popularity"] > recall(np.tile(log_p, (300, 1))) + 0.08
 
 
 def test_communities_are_found_and_isolates_do_not_matter():

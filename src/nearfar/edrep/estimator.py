@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import warnings
 from functools import cache, partial
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
@@ -27,7 +28,7 @@ from nearfar.callbacks import Trainer
 from nearfar.contracts import FarField, Floats
 from nearfar.edrep.solver import SCHEDULES, Ball, Problem, Sphere, State, has_converged, learning_rate, sweep
 from nearfar.edrep.transform import FittedColumns, weights_of
-from nearfar.errors import InputError, NumericalError
+from nearfar.errors import InputError, NearfarWarning, NumericalError
 from nearfar.far.exact import Exact
 from nearfar.far.gaussian_mixture import GaussianMixture, spherical_kmeans
 from nearfar.far.softmax import far_field
@@ -46,6 +47,7 @@ Mask = NDArray[np.bool_]
 GRADIENTS = ("auto", "paper", "forward", "full")
 N_CHECKED_ROWS = 128
 COLDEST = 0.001  # scores then reach 1,000; their squares, which a mixture of Gaussians forms, are far from any limit
+COLLAPSED = 0.9  # mean cosine of the rows, by their weights, from which a fit warns
 _HINT = "Resume with the same relation and parameters, or start a new fit with init=."
 
 
@@ -240,6 +242,11 @@ class EDRep(RelationEmbedder):
             ``resume`` is no checkpoint, or a damaged one.
         NumericalError
             The loss left the finite numbers.
+
+        Warns
+        -----
+        NearfarWarning
+            The vectors of the rows nearly coincide.
         """
         rel = as_relation(relation)
         check_integer("EDRep", "n_components", self.n_components, low=1)
@@ -275,8 +282,7 @@ class EDRep(RelationEmbedder):
                     state = State.restored(*trainer.resume(resume, _HINT), sizes, self.n_components, self.n_clusters)
             while True:  # with several clusters twice: the second time with a mixture over the clusters of the first
                 others = state.X if state.Y is None else state.Y
-                if state.labels is not None:
-                    far = GaussianMixture(int(state.labels.max()) + 1, state.labels)
+                far = far if state.labels is None else GaussianMixture(int(state.labels.max()) + 1, state.labels)
                 for epoch in range(state.epoch, self.n_epochs):
                     if self.schedule in ("constant", "plateau") and has_converged(state.losses, self.tol):
                         break  # under a falling rate the steps die out by themselves: small progress says nothing
@@ -316,6 +322,15 @@ class EDRep(RelationEmbedder):
             asking = state.X[rows] / float(self.temperature)
             far.evaluate(asking, log_z, np.empty_like(asking))
             self._checked_rows = (rows if kept is None else kept[rows], r[rows], log_z, n_active)
+            closeness = 0.0 if state.sums is None else float(np.square(state.sums[1] / r.sum()).sum())
+            if closeness > COLLAPSED:
+                warnings.warn(
+                    f"EDRep.fit: the vectors of rows should differ; got a mean cosine of {closeness:.3f} between them."
+                    " Their neighbours and scores say little. Try p0=relation.column_sums where columns are items of"
+                    " uneven popularity, or a temperature below 1.",
+                    NearfarWarning,
+                    stacklevel=2,
+                )
             self._ids = (rel.row_ids, rel.column_ids)
             self._growth: dict[str, Any] = {}
             self.embedding_, self.cluster_labels_ = state.X, state.labels
