@@ -17,7 +17,7 @@ import pytest
 from numba.core import event
 
 from nearfar._core import jit as machine_code
-from nearfar._core.jit import source_digest
+from nearfar._core.jit import bind, source_digest
 from nearfar.errors import NearfarWarning
 
 KERNELS = {
@@ -31,6 +31,8 @@ def weight(x):
     return SCALE * x
 """,
     "small_outer": """
+import math
+from typing import NamedTuple
 import small_inner
 from nearfar._core.jit import jit
 from small_inner import weight
@@ -52,6 +54,17 @@ def by_tuple(x):
 @jit
 def by_argument(function, x):
     return function(x)
+
+class Functions(NamedTuple):
+    weight: object
+
+@jit(fastmath=False, error_model="numpy")
+def long(functions, x):  # too long to become a part of its caller, which hands over the functions
+    y = functions.weight(x)
+    for k in range(3):
+        y += math.sin(y) + math.cos(y) + math.exp(-y) + math.atan(y) + math.erf(y) + math.tanh(y) + math.asinh(y)
+        y += math.sin(x) + math.cos(x) + math.exp(-x) + math.atan(x) + math.erf(x) + math.tanh(x) + math.asinh(x)
+    return y
 
 def made(shift):
     @jit
@@ -172,6 +185,16 @@ def test_a_function_that_takes_functions_is_not_kept(write, folder):
     assert {file.name.split("-")[0] for file in folder.iterdir()} <= {"small_inner.weight"}
     outer = write("small_inner", "SCALE * x", "SCALE + x")
     assert outer.by_argument(outer.weight, 3.0) == 5
+
+
+def test_a_function_that_is_bound_to_functions_is_kept(write):
+    outer = write()
+    here, names = compiled(lambda: bind(outer.long, outer.Functions(outer.weight))(3.0))
+    assert names.count("long") == 2  # and the bound one
+    outer = write()
+    assert compiled(lambda: bind(outer.long, outer.Functions(outer.weight))(3.0)) == (here, [])
+    outer = write("small_inner", "SCALE * x", "SCALE + x")
+    assert bind(outer.long, outer.Functions(outer.weight))(3.0) != here
 
 
 def test_file_names_are_the_same_in_every_process(write, tmp_path):

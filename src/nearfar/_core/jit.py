@@ -155,7 +155,7 @@ class MachineCode(_Cache):
     def save_overload(self, sig: Any, data: Any) -> None:
         """Keep machine code that was looked for before; it appears whole or not at all."""
         path = self._paths.pop(sig, None)
-        if path is None or data.library.has_dynamic_globals or any(not lifted.can_cache for lifted in data.lifted):
+        if path is None or self._has_addresses(data.library) or any(not lifted.can_cache for lifted in data.lifted):
             return
         content = numba.core.serialize.dumps(data._reduce())
         try:
@@ -182,6 +182,13 @@ class MachineCode(_Cache):
 
     def flush(self) -> None:
         """Forget nothing: what is out of date is never found."""
+
+    def _has_addresses(self, library: Any) -> bool:
+        """Whether machine code holds an address of this process; those of the functions it calls are never read."""
+        called: set[Any] = set()
+        list(_parts(self._dispatcher, "", called))
+        # A name is numba.dynamic.globals.ADDRESS, and another dot and number where LLVM met it twice.
+        return not {f"{id(one):x}" for one in called}.issuperset(n.split(".")[3] for n in library._dynamic_globals)
 
     def _path(self, sig: Any, target_context: Any) -> Path | None:
         folder = cache_folder() if self._enabled else None
@@ -257,8 +264,8 @@ def _parts(value: Any, where: str, seen: set[Any]) -> Iterator[bytes]:
         function = value.py_func
         name = f"{function.__module__}.{function.__qualname__}"
         yield f"{where} is {name}".encode()
-        if function not in seen:
-            seen.add(function)
+        if value not in seen:
+            seen.add(value)
             yield _text((name, value.targetoptions, function.__defaults__, function.__code__)).encode()
             for used, item in _used(function):
                 yield from _parts(item, f"{name} {used}", seen)

@@ -417,7 +417,8 @@ def mirror_edges(
 
     ``start`` holds the first position of each row; ``fill`` is scratch of the same shape.
     """
-    fill[:] = start
+    for i in range(start.shape[0]):  # the assignment of slices would take seconds to compile
+        fill[i] = start[i]
     for e in range(edges.shape[0]):  # the smaller neighbours of each row: they come in rising order
         j = edges[e, 1]
         indices[fill[j]] = edges[e, 0]

@@ -362,6 +362,14 @@ def _chain(centers: Floats) -> NDArray[np.int64]:
     return order
 
 
+def _read_only(value: Any) -> Any:
+    """Return a view that cannot be written: of all arrays, so that none is compiled for twice. Numbers stay."""
+    if isinstance(value, np.ndarray):
+        value = value.view()
+        value.flags.writeable = False
+    return value
+
+
 class ListArrays(NamedTuple):
     """Rows in lists around centres, as compiled code takes them.
 
@@ -471,6 +479,8 @@ class Lists:
         capacity = 4 * k + 2 * LANES
         numbers = np.int16 if n_lists < 2**15 else np.int32  # short ones are sorted in linear time
 
+        queries, arrays = _read_only(Q), ListArrays(*map(_read_only, self.arrays))
+
         def task(_block: int, start: int, stop: int) -> None:
             block = by_first[start:stop]
             lists = probes.indices[block]
@@ -496,8 +506,8 @@ class Lists:
                 np.empty(size, np.int64),
                 np.empty(TILE * LANES, np.float32),
             )
-            search_block(Q, rows[block], skip_self, k, self.arrays, block_probes, work)
-            measure_block(Q, rows[block], self.arrays, work, out)
+            search_block(queries, rows[block], skip_self, k, arrays, block_probes, work)
+            measure_block(queries, rows[block], arrays, work, out)
             found.indices[block], found.distances[block] = out
 
         run_blocks(task, even_bounds(m, _BLOCK), n_jobs)
