@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import multiprocessing
 import os
 import signal
 import sys
@@ -87,6 +88,25 @@ def benchmark_modules(monkeypatch):
     for name in set(sys.modules) - before:  # plain names such as "report" must not stay
         if str(BENCHMARKS) in str(getattr(sys.modules[name], "__file__", "")):
             del sys.modules[name]
+
+
+@pytest.fixture(scope="session")
+def in_two_processes(tmp_path_factory):
+    """Return what a function stores as ``{rank}.pt`` in two processes, forked from one that imported torch."""
+    torch = pytest.importorskip("torch")
+    if not (torch.distributed.is_available() and torch.distributed.is_gloo_available()):
+        pytest.skip("no gloo")
+    multiprocessing.set_forkserver_preload(["nearfar.nn", "torch._dynamo", "test_nn_in_batch"])
+
+    def run(process):
+        folder = tmp_path_factory.mktemp("gloo")
+        arguments = (folder / "meet").as_uri(), str(folder)
+        torch.multiprocessing.start_processes(process, arguments, nprocs=2, start_method="forkserver")
+        found = [torch.load(folder / f"{rank}.pt") for rank in range(2)]
+        assert [result.get("error") for result in found] == [None, None]
+        return found
+
+    return run
 
 
 @pytest.fixture

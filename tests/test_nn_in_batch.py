@@ -277,14 +277,8 @@ def process(rank, init, out):
 
 
 @pytest.fixture(scope="module")
-def two_processes(tmp_path_factory):
-    if not (torch.distributed.is_available() and torch.distributed.is_gloo_available()):
-        pytest.skip("no gloo")
-    folder = tmp_path_factory.mktemp("gloo")
-    torch.multiprocessing.spawn(process, ((folder / "meet").as_uri(), str(folder)), nprocs=2)
-    found = [torch.load(folder / f"{rank}.pt") for rank in range(2)]
-    assert [result.get("error") for result in found] == [None, None]
-    return found
+def two_processes(in_two_processes):
+    return in_two_processes(process)
 
 
 @pytest.mark.parametrize("kind", ["fused", "matrix"])
