@@ -178,6 +178,10 @@ class TestConvertAndInfo:
     def test_convert_there_and_back(self, run, stored, tmp_path):
         assert run("convert", stored, tmp_path / "x.npz") == (0, "", "")
         assert run("convert", tmp_path / "x.npz", tmp_path / "y.safetensors") == (0, "", "")
+        code, out, err = run("convert", stored, tmp_path / "z.npz", "--json")
+        assert (code, err) == (0, "")
+        assert json.loads(out)["output"] == str(tmp_path / "z.npz")
+        assert json.loads(out)["n"] == len(nf.Embedding.load(stored))
         assert nf.Embedding.load(tmp_path / "y.safetensors").equals(nf.Embedding.load(stored))
 
     def test_convert_tells_what_is_left_out(self, run, tmp_path):

@@ -68,7 +68,10 @@ def similar(
 @click.option("--from", "from_format", metavar="FORMAT", help="Format of IN, if its suffix does not tell.")
 @click.option("--to", "to_format", metavar="FORMAT", help="Format of OUT, if its suffix does not tell.")
 @side_option
-def convert(source: str, target: str, from_format: str | None, to_format: str | None, side: str | None) -> None:
+@click.option("--json", "as_json", is_flag=True, help="Write a summary to standard output as JSON.")
+def convert(
+    source: str, target: str, from_format: str | None, to_format: str | None, side: str | None, as_json: bool
+) -> None:
     """Write the vectors of IN to OUT in another format.
 
     The suffixes tell the formats: .safetensors (safetensors, keeps everything), .npz (npz, everything), .parquet
@@ -90,8 +93,12 @@ def convert(source: str, target: str, from_format: str | None, to_format: str | 
         if name is not None:
             check_format("nearfar convert", option, name)
     check_output("nearfar convert", target, to_format)
+    started = time.perf_counter()
     embedding = Embedding.load(source, from_format)
-    (embedding if side is None else embedding.side(side)).save(target, to_format)
+    chosen = embedding if side is None else embedding.side(side)
+    chosen.save(target, to_format)
+    summary = {"output": target, "n": len(chosen), "n_components": chosen.n_components}
+    report("", summary, started, quiet=True, as_json=as_json)
 
 
 @click.command(short_help="Show what a file of vectors holds.")
