@@ -8,7 +8,12 @@ import pytest
 import nearfar as nf
 from nearfar.errors import FileFormatError, InputError, UnknownIdError
 
-N, D = 6_500, 12
+N, D = 1_500, 12
+
+
+@pytest.fixture(autouse=True)
+def few_are_searched_one_by_one(monkeypatch):
+    monkeypatch.setattr("nearfar.index._EXACT_BELOW", 100)
 
 
 @pytest.fixture(scope="module")
