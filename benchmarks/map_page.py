@@ -4,8 +4,8 @@
     python benchmarks/map_page.py --sizes 10000 --repeats 1
 
 The browser is headless Chromium with its driver (Debian: chromium, chromium-driver), which draws WebGL in software: a
-graphics card is faster. Vectors have 16 components; positions are a linear projection of them, of which nearly all
-neighbours are torn: the worst case for the size of the file. Ids are words with numbers, and two columns go with them.
+graphics card is faster. Vectors have 16 components and 300 groups; positions keep the groups and little within them.
+Ids are words with numbers, and two columns go with them.
 """
 
 from __future__ import annotations
@@ -46,7 +46,8 @@ def points(n: int) -> tuple[nf.Embedding, Any, dict[str, Any]]:
     X = (rng.normal(size=(300, 16))[group] * 2 + rng.normal(size=(n, 16))).astype(np.float32)
     ids = [f"{word}{i}" for i, word in enumerate(WORDS[rng.integers(0, len(WORDS), n)].tolist())]
     metadata = {"group": [f"group {g % 30}" for g in group.tolist()], "value": X[:, 0].tolist()}
-    return nf.Embedding(X, ids), X @ rng.normal(size=(16, 2)), metadata
+    places = rng.uniform(-60, 60, (300, 2))[group]
+    return nf.Embedding(X, ids), places + X @ rng.normal(size=(16, 2)) / 4, metadata
 
 
 def looked_at(file: Path) -> dict[str, float]:

@@ -21,6 +21,7 @@ from _compress_section import compress
 from _figures import figure1, figure2
 from _house_section import against, cold_start, hops
 from _map_sections import (
+    index,
     map_page,
     maps_floor,
     maps_grid,
@@ -87,6 +88,7 @@ PAGES = (
     Page("From t-SNE to UMAP", "maps_noise", "maps_noise.py --contrastive PYTHON", maps_noise),
     Page("UMAP against umap-learn", "maps_umap", "maps_umap.py", maps_umap),
     Page("The page of a map", "map_page", "map_page.py", map_page),
+    Page("Approximate search", "index", "index.py", index),
     Page("Nearest-neighbour search", "neighbors", "neighbors.py --compile --sets pixels components", neighbors),
     Page("Encoding text", "text", "text.py", text),
     Page("Skip-gram against gensim", "words", "words.py", words),
