@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import pickle
+
 import numpy as np
+import pandas as pd
 import pytest
 from scipy.sparse import csr_array
 from scipy.spatial.distance import cdist, pdist, squareform
@@ -17,7 +20,7 @@ from sklearn.utils.estimator_checks import check_estimator
 
 import nearfar as nf
 from nearfar.divergences import MetricStress, Sammon, SStress
-from nearfar.divergences.stress import Stress
+from nearfar.divergences.stress import Stress, _check_slope, as_stress
 from nearfar.errors import InputError, NotFittedError, NumericalError
 from nearfar.maps.mds import pairs as _mds_pairs
 from nearfar.maps.mds.estimator import start
@@ -461,12 +464,118 @@ def test_rows_with_nan_are_named():
         nf.MDS().fit(X)
 
 
+# -- new points, and stresses that cannot be -------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("stress", ["metric", pytest.param("sstress", marks=pytest.mark.slow), "sammon"])
+def test_new_points_are_where_their_own_stress_is_least(rng, stress):
+    """Each by itself, whatever is beside it; a point of the fit stays, and in enough dimensions all are exact."""
+    X, new = rng.normal(size=(60, 6)) * [3, 2, 1, 0.5, 0.3, 0.1] + 5, rng.normal(size=(7, 6)) * 2 + 5
+    est = nf.MDS(stress=stress, tol=1e-9).fit(X)
+    before, placed = est.embedding_.copy(), est.transform(new)
+    for i in range(7):
+        np.testing.assert_array_equal(est.transform(new[[i]])[0], placed[i])
+    np.testing.assert_array_equal(pickle.loads(pickle.dumps(est)).transform(new.tolist()), placed)
+    np.testing.assert_allclose(est.transform(csr_array(new)), placed, atol=1e-6)
+    r, part = cdist(new, X), as_stress("test", stress)
+
+    def cost(i, y):
+        return part.value(r[i], np.linalg.norm(before - y, axis=1)).sum()
+
+    for i, y in enumerate(placed):
+        least = cost(i, y)
+        assert all(least <= cost(i, y + step) for step in 1e-2 * rng.normal(size=(20, 2)))
+        assert least <= min(cost(i, before[j]) for j in range(60))
+    np.testing.assert_allclose(est.transform(X), before, atol=0.05 * before.std())
+    np.testing.assert_array_equal(est.embedding_, before)
+    whole = nf.MDS(6, stress=stress).fit(X)
+    np.testing.assert_allclose(cdist(whole.transform(new), whole.embedding_), r, rtol=1e-3)
+
+
+def test_new_points_by_distances_metrics_frames_and_samples(rng):
+    X, new = rng.normal(size=(60, 4)), rng.normal(size=(5, 4))
+    expected = nf.MDS().fit(X).transform(new)
+    given = nf.MDS(metric="precomputed").fit(cdist(X, X))
+    np.testing.assert_allclose(given.transform(cdist(new, X)), expected, atol=1e-3)
+    city, by_name = nf.MDS(metric="manhattan").fit(X), nf.MDS(metric="precomputed").fit(cdist(X, X, "cityblock"))
+    np.testing.assert_allclose(city.transform(new), by_name.transform(cdist(new, X, "cityblock")), atol=1e-3)
+    frame = pd.DataFrame(X.astype(np.float32), columns=list("abcd"))
+    est = nf.MDS().fit(frame).set_output(transform="pandas")
+    rows = pd.DataFrame(new, columns=list("abcd"), index=["u", "v", "w", "x", "y"])
+    placed = est.transform(rows)
+    assert list(placed.index) == list(rows.index)
+    np.testing.assert_allclose(placed, expected, atol=1e-3)
+    words = nf.Embedding(new.astype(np.float32), ids=list(rows.index))
+    assert est.set_output(transform="embedding").transform(words).ids.to_list() == list(rows.index)
+    sampled = nf.MDS(pairs="sampled", n_samples=20, random_state=0).fit(X)
+    assert sampled.transform(new.astype(np.float32)).dtype == sampled.embedding_.dtype
+    assert not nf.MDS().fit(np.ones((9, 4))).transform(new).any()
+    for bad, of, message in (
+        (new[:, :3], nf.MDS().fit(X), r"MDS.transform: X must be of 4 columns; got 3 \(shape"),
+        (np.where(new == new[2, 1], np.nan, new), nf.MDS().fit(X), r"MDS.transform: X must be finite; .*first \[2\]"),
+        (new, given, r"MDS.transform: X must be .* 60 columns"),
+        (-cdist(new, X), given, "distances >= 0"),
+        (rows[list("bacd")], nf.MDS().fit(frame), "a frame with the columns"),
+    ):
+        with pytest.raises(InputError, match=message):
+            of.transform(bad)
+    with pytest.raises(NotFittedError, match=r"MDS\.transform"):
+        nf.MDS().transform(new)
+
+
+class Wrong(Stress):
+    """The sign of the slope is the wrong one."""
+
+    degree = 2
+
+    @staticmethod
+    def cost_and_slope(r, f):
+        d = np.sqrt(f)
+        return (r - d) ** 2, 2 * (r - d) / max(d, 1e-12)
+
+
+class Torn(Wrong):
+    """Not finite where points coincide."""
+
+    @staticmethod
+    def cost_and_slope(r, f):
+        d = np.sqrt(f)
+        return np.log(d), 1 / f
+
+
+class NoDegree(Stress):
+    cost_and_slope = staticmethod(Huber.cost_and_slope)
+
+
+@pytest.mark.parametrize(
+    ("stress", "message"),
+    [
+        (Wrong(), r"one whose slope is the derivative of its cost in d, over d; got Wrong\(\), which"),
+        (Torn(), r"finite; got Torn\(\), which is not at r = 0.0, d = 0.0"),
+        (NoDegree(), "one with a number for degree"),
+        (lambda r, d: (r - d) ** 2, "one of 'metric', 'sstress', 'sammon' or an object of theirs"),
+    ],
+)
+def test_a_stress_that_cannot_be_is_refused(rng, stress, message):
+    with pytest.raises(InputError, match=f"MDS: stress must be {message}"):
+        nf.MDS(stress=stress).fit(rng.normal(size=(20, 3)))
+
+
+def test_the_stresses_of_the_library_and_one_with_a_kink_are_found_right():
+    for stress in (MetricStress(), SStress(), Sammon(), Huber()):
+        _check_slope("test", stress)
+
+
 # -- scikit-learn's manners -----------------------------------------------------------------------------------------
 
 
 @pytest.mark.filterwarnings("ignore")
 def test_checks_of_scikit_learn():
-    reasons = {"check_dtype_object": "an InputError is a ValueError, not a TypeError"}
+    reasons = {
+        "check_dtype_object": "an InputError is a ValueError, not a TypeError",
+        "check_transformer_data_not_an_array": "a point given again to transform lands near its place, not on it",
+        "check_transformer_general": "a point given again to transform lands near its place, not on it",
+    }
     check_estimator(nf.MDS(max_iter=20, init="random", random_state=0), expected_failed_checks=reasons)
 
 

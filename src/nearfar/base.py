@@ -15,6 +15,7 @@ from nearfar._core.checks import check_choice
 from nearfar._core.parameters import Parameters
 from nearfar.contracts import Floats
 from nearfar.embedding.files.content import jsonable
+from nearfar.errors import InputError
 from nearfar.relations.matrix import Relation
 from nearfar.relations.matrix import as_relation as as_relation  # for estimators of one's own
 
@@ -149,6 +150,12 @@ class FrameOutput(RelationEmbedder):
         names = column_names(X)
         if names is not None:
             self.feature_names_in_ = names
+
+    def _check_columns(self, owner: str, X: Any) -> None:
+        """Refuse a frame whose columns have other names than those of the fit."""
+        names, fitted = column_names(X), getattr(self, "feature_names_in_", None)
+        if names is not None and fitted is not None and list(names) != list(fitted):
+            raise InputError(owner, "X", f"a frame with the columns {list(fitted)}", list(names))
 
     def _output(self, Y: NDArray[Any], X: Any, ids: Callable[[], Ids | None]) -> Any:
         config = getattr(self, "_sklearn_output_config", {}).get("transform")

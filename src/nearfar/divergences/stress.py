@@ -22,6 +22,7 @@ from nearfar._core.parameters import Part
 from nearfar._core.vector import FAST
 from nearfar.contracts import Floats
 from nearfar.errors import InputError
+from nearfar.kernels import check_once
 
 # In float32, so that they do not turn positions of that type into float64. Distances are about 1.
 _ONE, _TWO, _TINY, _LEAST = np.float32(1), np.float32(2), np.float32(1e-18), np.float32(1e-12)
@@ -272,7 +273,35 @@ def as_stress(owner: str, stress: object) -> Stress:
     if not isinstance(stress, Stress):
         names = ", ".join(repr(name) for name in _BY_NAME)
         raise InputError(owner, "stress", f"one of {names} or an object of theirs", repr(stress))
+    if type(stress) not in _BY_NAME.values():
+        check_once(stress, lambda: _check_slope(owner, stress))
     return stress
+
+
+def _check_slope(owner: str, stress: Stress) -> None:
+    """Refuse a stress without a degree, that is not finite, or whose slope is not that of its cost, at some pairs.
+
+    Where the cost has a kink it may lie within a step: then the slope of one side will do.
+    """
+    if not isinstance(getattr(stress, "degree", None), (int, float)):
+        hint = "The power of the unit of length by which the cost grows, as 2 for (r - d)²."
+        raise InputError(owner, "stress", "one with a number for degree", repr(stress), hint)
+    given: Any = stress.cost_and_slope
+    function = getattr(given, "py_func", given)
+    with np.errstate(all="ignore"):
+        for r in np.array([0.0, 0.3, 1.0, 2.2]):
+            for d in np.array([0.0, 0.07, 0.4, 0.9, 1.3, 3.1]):
+                step = 1e-6 * max(d, 0.1)
+                cost, slope = (float(part) for part in function(r, d * d))
+                after, before = (float(function(r, (d + s) ** 2)[0]) for s in (step, -step))
+                if not (np.isfinite(cost) and np.isfinite(slope)):
+                    raise InputError(owner, "stress", "finite", f"{stress!r}, which is not at r = {r}, d = {d}")
+                sides = (after - cost) / step, (cost - before) / step, (after - before) / (2 * step)
+                allowed = 1e-3 * abs(slope * d) + 1e-4 * (1 + abs(cost))
+                if d and min(abs(side - slope * d) for side in sides) > allowed:
+                    what = "one whose slope is the derivative of its cost in d, over d"
+                    got = f"{stress!r}, which at r = {r}, d = {d} has {slope:.4g} where it is {sides[2] / d:.4g}"
+                    raise InputError(owner, "stress", what, got)
 
 
 def _shares(r: Floats, total: float | None) -> NDArray[Any]:

@@ -43,7 +43,7 @@ from nearfar._core.checks import (
 )
 from nearfar._core.ids import Ids, rows_and_ids
 from nearfar._core.parameters import Part
-from nearfar.base import FrameOutput, column_names
+from nearfar.base import FrameOutput
 from nearfar.callbacks import Checkpoint
 from nearfar.contracts import Field, Objective
 from nearfar.divergences.probability import as_divergence, is_kl, linear_formulas, strength_of
@@ -360,10 +360,7 @@ class NeighborEmbedding(FrameOutput):
             checked = issparse(rows) or are_neighbors(rows, getattr(self.affinities_, "metric", None))
             P_new = rows if checked else check_matrix(f"{owner}.transform", "X", rows)
             if self.affinities_ is not None:
-                names, fitted = column_names(X), getattr(self, "feature_names_in_", None)
-                if names is not None and fitted is not None and list(names) != list(fitted):
-                    expected = f"a frame with the columns {list(fitted)}"
-                    raise InputError(f"{owner}.transform", "X", expected, list(names))
+                self._check_columns(f"{owner}.transform", X)
                 P_new = self.affinities_.transform(P_new)
         kernel = self._kernel_of_new(kernel)
         placed = place(P_new, self.embedding_, kernel, divergence, n_jobs=n_jobs, owner=f"{owner}.transform")

@@ -25,17 +25,20 @@ from nearfar._core.checks import (
     check_sparse,
 )
 from nearfar._core.ids import Ids, rows_and_ids
+from nearfar._core.jit import bind
 from nearfar._core.threads import single_threaded_blas
 from nearfar.base import FrameOutput
 from nearfar.callbacks import Checkpoint, Trainer
 from nearfar.contracts import Floats
 from nearfar.divergences.stress import Stress, as_stress
 from nearfar.errors import InputError, NumericalError
+from nearfar.maps.mds.kernels import stress_of_point
 from nearfar.maps.mds.pairs import (
     EXACT_UP_TO,
     AllPairs,
     EuclideanRows,
     SampledPairs,
+    distances_between,
     kept_dtype,
     pairs_of_distances,
     pairs_of_rows,
@@ -51,6 +54,7 @@ _PERFECT = 1e-14  # of the stress of a map in one point
 _DENSE_UP_TO = 300  # objects, up to which all eigenvectors are computed at once
 _JITTER = 1e-3  # of the unit
 _LANDMARKS = 500
+_DISTANCES = 2**22  # of new points at a time
 
 
 @dataclass
@@ -70,17 +74,18 @@ class MDS(FrameOutput):
         sstress   sum (r² - d²)²
         sammon    sum (r - d)² / r  /  sum r
 
-    by L-BFGS from classical scaling. Up to 20,000 rows on all pairs: O(n²) time per iteration, and memory for the
-    distances, n²/2 float32, unless they are given or cheap to compute anew: Euclidean of at most 6 columns (64 for more
-    than 32,768 rows). Beyond on a sample, in linear time and memory: near pairs exactly, far ones by chance, weighted
-    so that the sum is an unbiased estimate of that over all pairs.
+    by L-BFGS from classical scaling; any other cost of r and d may be given. Up to 20,000 rows on all pairs: O(n²) time
+    per iteration, and memory for the distances, n²/2 float32, unless they are given or cheap to compute anew: Euclidean
+    of at most 6 columns (64 for more than 32,768 rows). Beyond on a sample, in linear time and memory: near pairs
+    exactly, far ones by chance, weighted so that the sum is an unbiased estimate of that over all pairs.
 
     Parameters
     ----------
     n_components : int, default=2
         d, below the number of rows.
     stress : {"metric", "sstress", "sammon"} or Stress, default="metric"
-        What is minimised; see :mod:`nearfar.divergences`.
+        What is minimised; see :mod:`nearfar.divergences`. One of your own is a
+        :class:`nearfar.divergences.stress.Stress`.
     metric : str or callable, default="euclidean"
         Distance of two rows: one of those of scikit-learn's ``pairwise_distances``, or ``"precomputed"``: X holds
         distances.
@@ -162,7 +167,7 @@ class MDS(FrameOutput):
     5.0
     """
 
-    _capabilities: ClassVar[frozenset[str]] = frozenset({"deterministic", "any-n-jobs", "init"})
+    _capabilities: ClassVar[frozenset[str]] = frozenset({"deterministic", "any-n-jobs", "init", "transform"})
 
     n_features_in_: int
     stress_: float
@@ -251,7 +256,84 @@ class MDS(FrameOutput):
         self.n_iter_ = len(state.losses) - 1
         self._judge(Y, pairs, stress)
         self._keep_features(X, data)
+        self._unit, self._rows = pairs.unit, None if self._given_distances() else data
         return self
+
+    def transform(self, X: Any) -> Any:
+        """Place new points in the map, which stays as it is.
+
+        Each is placed by itself, where the sum of its own costs over all points of the fit is least: L-BFGS from where
+        least squares of squared distances put it (Gower 1968), and from the middle of its three nearest points; the
+        better one counts. A point of the fit that is given again lands near itself. O(n) time per point and step.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (m, p), or array-like of shape (m, n)
+            Rows like those of the fit, which are kept for this; with ``metric="precomputed"`` the distances from the
+            points of the fit.
+
+        Returns
+        -------
+        ndarray of shape (m, d), in the dtype of the map, or a frame if :meth:`set_output` says so
+
+        Raises
+        ------
+        NotFittedError
+            Before a fit.
+        InputError
+            X does not fit the data of the fit; NaN, or distances that are negative.
+        """
+        self._check_fitted("transform")
+        owner = "MDS.transform"
+        stress = as_stress(owner, self.stress)
+        given, ids = rows_and_ids(owner, X)
+        self._check_columns(owner, X)
+        rows = self._new_rows(owner, given)
+        placed = np.zeros((rows.shape[0], self.embedding_.shape[1]))
+        if self._unit > 0:
+            Y = self.embedding_.astype(np.float64) / self._unit
+            at_once = max(1, _DISTANCES // len(Y))
+            with single_threaded_blas():
+                for first in range(0, len(placed), at_once):
+                    part = slice(first, first + at_once)
+                    distances = self._distances_from(owner, rows[part])
+                    placed[part] = [_placed(r / self._unit, Y, stress) for r in distances]
+            placed *= self._unit
+        return self._output(placed.astype(self.embedding_.dtype), X, lambda: ids)
+
+    def _given_distances(self) -> bool:
+        return isinstance(self.metric, str) and self.metric == "precomputed"
+
+    def _new_rows(self, owner: str, X: Any) -> Any:
+        """Check rows like those of the fit, or distances from its points."""
+        from scipy.sparse import csr_array, issparse
+
+        if self._rows is None:
+            distances = check_matrix(owner, "X", X, columns=len(self.embedding_))
+            negative = np.flatnonzero((distances < 0).any(axis=1))
+            if negative.size:
+                got = f"others in {negative.size} row(s), first {negative[:5].tolist()}"
+                raise InputError(owner, "X", "distances >= 0 with metric='precomputed'", got)
+            return distances
+        rows: Any = _checked_rows(owner, X, self.metric)
+        if rows.shape[1] != self._rows.shape[1]:
+            got = f"{rows.shape[1]} (shape {rows.shape})"
+            hint = f"X has {rows.shape[1]} features, but MDS is expecting {self._rows.shape[1]} features as input."
+            raise InputError(owner, "X", f"of {self._rows.shape[1]} columns", got, hint)
+        if issparse(rows) == issparse(self._rows):
+            return rows
+        return csr_array(rows) if issparse(self._rows) else csr_array(rows).toarray()
+
+    def _distances_from(self, owner: str, rows: Any) -> NDArray[np.float64]:
+        """Return the distances of new rows from those of the fit; each row's do not depend on the others."""
+        if self._rows is None:
+            return np.asarray(rows, np.float64)
+        if isinstance(self._rows, np.ndarray) and isinstance(rows, np.ndarray) and self.metric == "euclidean":
+            from scipy.spatial.distance import cdist
+
+            return np.asarray(cdist(rows, self._rows))
+        found = [distances_between(owner, rows[[i]], self._rows, self.metric)[0] for i in range(rows.shape[0])]
+        return np.array(found, np.float64)
 
     def _descend(
         self, state: MapState, pairs: AllPairs | SampledPairs, stress: Stress, tol: float, trainer: Trainer
@@ -338,6 +420,25 @@ class MDS(FrameOutput):
         tags.input_tags.two_d_array = True
         tags.input_tags.pairwise = self.metric == "precomputed"
         return tags
+
+
+def _placed(r: NDArray[np.float64], Y: NDArray[np.float64], stress: Stress) -> NDArray[np.float64]:
+    """Return the position of a new point, r from those at Y, in units: the better end of two starts."""
+    from scipy.optimize import minimize
+
+    points, gradient = np.ascontiguousarray(Y.T), np.empty(Y.shape[1])
+    kernel = bind(stress_of_point, stress.functions)
+
+    def value_and_gradient(y: NDArray[np.float64]) -> tuple[float, NDArray[np.float64]]:
+        return kernel(r, points, y, gradient) / len(r), gradient / len(r)
+
+    # ‖y - y_i‖² = r_i² for all i, centred over i, is linear in y.
+    squares = (Y**2).sum(axis=1) - r**2
+    linear = np.linalg.lstsq(Y - Y.mean(axis=0), (squares - squares.mean()) / 2, rcond=None)[0]
+    nearest = Y[np.argsort(r, kind="stable")[:3]].mean(axis=0)
+    options: Any = {"maxiter": 100, "ftol": 1e-12, "gtol": 1e-9}
+    ends = [minimize(value_and_gradient, y, jac=True, method="L-BFGS-B", options=options) for y in (linear, nearest)]
+    return np.asarray(min(ends, key=lambda end: float(end.fun)).x)
 
 
 def _factor(stress: Stress, pairs: AllPairs | SampledPairs, total: float) -> float:

@@ -308,3 +308,21 @@ def squared_product_rows(first, last, source, vector, out):
                 here += square * others[j]
                 target[j] += square * vector[i]
         out[i] += here
+
+
+@jit(fastmath=FAST, error_model="numpy")
+def stress_of_point(stress, r, points, y, gradient):
+    """Return the cost of a point at y, r from the others in the data, and write its gradient."""
+    d, n = points.shape
+    total = 0.0
+    gradient[:] = 0.0
+    for j in range(n):
+        f = 0.0
+        for c in range(d):
+            t = y[c] - points[c, j]
+            f += t * t
+        cost, slope = stress.cost_and_slope(r[j], f)
+        total += cost
+        for c in range(d):
+            gradient[c] += slope * (y[c] - points[c, j])
+    return total

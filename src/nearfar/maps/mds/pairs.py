@@ -511,13 +511,7 @@ class MetricRows:
 
     def between(self, rows: Any, others: Any) -> Floats:
         """Return the distances of some rows from others, both as indices or slices."""
-        from sklearn.metrics import pairwise_distances
-
-        try:  # two arrays, also where they are the same: else some metrics would take their scale from these rows
-            found = np.asarray(pairwise_distances(self.X[rows], self.X[others], metric=self.metric))
-        except (ValueError, TypeError) as error:
-            expected = "'precomputed', or one that scikit-learn can compute for X"
-            raise InputError(self._owner, "metric", expected, f"{self.metric!r} ({error})") from error
+        found = distances_between(self._owner, self.X[rows], self.X[others], self.metric)
         bad = np.flatnonzero(~np.isfinite(found).all(axis=1) | (found < 0).any(axis=1))
         if bad.size:
             got = f"none, infinite or negative in row(s) {np.arange(self.n)[rows][bad[:5]].tolist()}"
@@ -525,6 +519,17 @@ class MetricRows:
                 self._owner, "metric", "one that has a distance for all rows of X", f"{self.metric!r} ({got})"
             )
         return found.astype(self._dtype, copy=False)
+
+
+def distances_between(owner: str, X: Any, Z: Any, metric: str | Callable[..., float]) -> Floats:
+    """Return the distances of the rows of two matrices, by any metric of scikit-learn."""
+    from sklearn.metrics import pairwise_distances
+
+    try:  # two arrays, also where they are the same: else some metrics would take their scale from these rows
+        return np.asarray(pairwise_distances(X, Z, metric=metric))
+    except (ValueError, TypeError) as error:
+        expected = "'precomputed', or one that scikit-learn can compute for X"
+        raise InputError(owner, "metric", expected, f"{metric!r} ({error})") from error
 
 
 Rows = EuclideanRows | MetricRows
