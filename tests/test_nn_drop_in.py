@@ -443,3 +443,27 @@ def test_rows_that_start_from_something_count():
     whole.logits(torch.ones(D, dtype=torch.float64)).square().sum().backward()  # all are in it
     optimizer.step()
     assert not whole.unmet.any()
+
+
+# -- vectors that exist -----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_a_pretrained_table_is_fitted_as_compress_fits_it(dtype):
+    torch.manual_seed(0)
+    kinds = torch.rand(6, 8)
+    vectors = (torch.rand(200, 6).relu() * (torch.rand(200, 6) < 0.3) @ kinds + 0.02 * torch.randn(200, 8)).to(dtype)
+    torch.manual_seed(7)
+    layer = AnchorEmbedding.from_pretrained(vectors, 6, nnz_per_row=4, padding_idx=3)
+    error = (layer.weight - vectors)[torch.arange(200) != 3].norm() / vectors.norm()
+    found = nf.compress(vectors.numpy(), 6, 4, nonnegative=True, random_state=0).parameters["error_curve"][-1]
+    assert float(error) < 1.3 * found
+    drawn = AnchorEmbedding.from_pretrained(vectors, 6, nnz_per_row=4, anchor_ids=torch.arange(6))
+    assert float(error) < 0.7 * float((drawn.weight - vectors).norm() / vectors.norm())
+    assert (layer.columns.sort(dim=1).values.diff(dim=1) > 0).all()
+    assert (layer.values >= 0).all()
+    assert not layer.values[3].any()
+    assert layer.anchor_ids is None
+    vectors[5, 2] = float("nan")
+    with pytest.raises(InputError, match="vectors must be finite"):
+        AnchorEmbedding.from_pretrained(vectors, 6)

@@ -627,7 +627,7 @@ class AnchorEmbedding(torch.nn.Module):
     def from_pretrained(
         cls, vectors: Tensor, n_anchors: int, freeze: bool = True, *, anchor_ids: Tensor | None = None, **options: Any
     ) -> AnchorEmbedding:
-        """Return a table near to vectors that exist already: anchors are some of them, T is fitted to the others.
+        """Return a table near to vectors that exist already: anchors and T are fitted to them.
 
         Parameters
         ----------
@@ -638,7 +638,8 @@ class AnchorEmbedding(torch.nn.Module):
         freeze : bool, default=True
             Whether nothing is to be trained any more, as in ``torch.nn.Embedding.from_pretrained``.
         anchor_ids : Tensor of integers, shape (K,), optional
-            Which vectors are anchors; drawn at random if they are left out.
+            Which vectors are anchors, as they are. If left out, anchors are learned, as by :func:`nearfar.compress`
+            with ``nonnegative=True``: the error is far smaller.
         **options
             Further arguments of the class.
 
@@ -646,21 +647,26 @@ class AnchorEmbedding(torch.nn.Module):
         -------
         AnchorEmbedding
 
+        Raises
+        ------
+        InputError
+            ``vectors`` is no finite matrix, or an argument cannot be used.
+
         Notes
         -----
-        Rows of T are found by non-negative matching pursuit. Mixtures that are not negative reach only the cone of the
-        anchors; training goes on from there.
+        Mixtures that are not negative reach only the cone of the anchors; training goes on from there. Learned anchors
+        have length 1; the fit is in float32, and ``torch.manual_seed`` seeds it.
         """
         owner = "AnchorEmbedding.from_pretrained"
         table = check_floats(owner, "vectors", vectors, (None, None)).detach()
         check_flag(owner, "freeze", freeze)
         device, dtype = options.pop("device", table.device), options.pop("dtype", table.dtype)
         layer = cls(table.shape[0], table.shape[1], n_anchors, device=device, dtype=dtype, **options)
+        layer._starts_at_random = False
         if anchor_ids is None:
-            ids = torch.randperm(len(table), device=table.device)[: layer.n_anchors]
-        else:
-            ids = layer._check_anchor_ids(owner, anchor_ids).to(table.device)
-        layer.anchor_ids = ids
+            layer._copy_compressed(owner, table)
+            return layer.requires_grad_(not freeze)
+        ids = layer.anchor_ids = layer._check_anchor_ids(owner, anchor_ids).to(table.device)
         with torch.no_grad():
             layer.anchors.copy_(table[ids])
             for block in row_slices(layer.num_embeddings, 4 * layer.n_anchors):
@@ -669,8 +675,27 @@ class AnchorEmbedding(torch.nn.Module):
                 layer.values[block], layer.columns[block] = values, columns.to(layer.columns.dtype)
             if layer.padding_idx is not None:
                 layer.values[layer.padding_idx] = 0
-        layer._starts_at_random = False
         return layer.requires_grad_(not freeze)
+
+    @torch.no_grad()
+    def _copy_compressed(self, owner: str, table: Tensor) -> None:
+        """Take anchors and T that are fitted to vectors."""
+        from nearfar.tables.compress import compress  # compiles
+
+        vectors = table.to("cpu", torch.float32).numpy()
+        if not np.isfinite(vectors).all():
+            raise InputError(owner, "vectors", "finite in float32", "NaN or infinity")
+        seed = int(torch.randint(2**31, ()))
+        fitted = compress(vectors, self.n_anchors, self.nnz_per_row, nonnegative=True, random_state=seed)
+        self.anchors.copy_(torch.from_numpy(fitted.anchors.copy()))
+        weights = fitted.weights
+        for block in row_slices(self.num_embeddings, self.n_anchors):
+            rows = torch.from_numpy(weights[block].toarray())
+            values, columns = rows.sort(dim=1, descending=True, stable=True)  # what is left of slots: anchors of weight 0
+            self.values[block] = values[:, : self.nnz_per_row].to(self.values)
+            self.columns[block] = columns[:, : self.nnz_per_row].to(self.columns)
+        if self.padding_idx is not None:
+            self.values[self.padding_idx] = 0
 
     @classmethod
     def selection(cls, num_embeddings: int, embedding_dim: int, anchor_ids: Tensor, **options: Any) -> AnchorEmbedding:
