@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+
 import numpy as np
 import pytest
 from scipy.linalg import orthogonal_procrustes
@@ -65,6 +67,26 @@ def test_centred_and_scaled_as_scipy_does(rng):
     expected = found.scale * moved.vectors @ found.rotation + found.shift
     np.testing.assert_allclose(found.embedding.vectors, expected, atol=1e-9)
     assert nf.align(a, moved).disparity > 2 * found.disparity
+
+
+@pytest.mark.parametrize("maps", [False, True])
+def test_the_result_does_not_depend_on_the_blocks(rng, monkeypatch, maps):
+    a, b = pair(rng, noise=0.4)
+    whole = nf.align(a, b, center=maps, scale=maps)
+    monkeypatch.setattr(sys.modules["nearfar.evaluate.alignment"], "_ROWS", 4)
+    parts = nf.align(a, b, center=maps, scale=maps)
+    np.testing.assert_allclose(parts.embedding.vectors, whole.embedding.vectors, atol=1e-12)
+    np.testing.assert_allclose(parts.distances, whole.distances, atol=1e-12)
+    np.testing.assert_allclose(parts.cosines, whole.cosines, atol=1e-12)
+    assert parts.disparity == pytest.approx(whole.disparity)
+
+
+def test_huge_and_tiny_vectors_are_turned(rng):
+    a, b = pair(rng)
+    for factor in (1e-200, 1e200):
+        found = nf.align(nf.Embedding(a.vectors * factor, a.ids), b, scale=True)
+        assert found.disparity < 1e-20
+        assert found.cosines.min() > 1 - 1e-12
 
 
 def test_what_moved_most_comes_first(rng):

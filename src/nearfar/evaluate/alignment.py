@@ -10,6 +10,7 @@ Vectors that are learned anew are the same up to a rotation: scalar products and
 from __future__ import annotations
 
 import warnings
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
 Doubles = NDArray[np.float64]
 
 _OWNER = "align"
+_ROWS = 16_384  # at a time in float64
 _FEW = 4  # shared ids for each component: below, a rotation also fits vectors that have nothing in common
 
 _NOTHING = 1e-7  # singular value, over the largest, that rounding of float32 may leave
@@ -157,43 +159,55 @@ def align(a: Embedding, b: Embedding, *, center: bool = False, scale: bool = Fal
             hint = "It would change the scores between the sides. Take emb.side('vectors') of both."
             raise InputError(_OWNER, name, "False for a two-sided embedding", "True", hint)
 
-    X, Y = (np.asarray(emb.vectors[at], dtype=np.float64) for emb, at in zip((a, b), rows, strict=True))
-    x_mean, y_mean = (side.mean(axis=0) if center else np.zeros(a.n_components) for side in (X, Y))
-    X, Y = X - x_mean, Y - y_mean
-    units = []
-    for name, side in (("a", X), ("b", Y)):
-        units.append(float(np.abs(side).max()))
+    A, B, d, n = np.asarray(a.vectors), np.asarray(b.vectors), a.n_components, len(rows[0])
+    x_mean, y_mean = (
+        sum((part.sum(axis=0) for part in _blocks(side, at)), np.zeros(d)) / n * center
+        for side, at in ((A, rows[0]), (B, rows[1]))
+    )
+    units = []  # products of what is divided by them neither overflow nor vanish
+    for name, side, at, mean in (("a", A, rows[0], x_mean), ("b", B, rows[1], y_mean)):
+        units.append(max(float(np.abs(part - mean).max()) for part in _blocks(side, at)))
         if units[-1] == 0:
-            raise InputError(_OWNER, name, "of shared vectors that are not all the same", f"{len(side)} equal ones")
-    x_unit, y_unit = units  # products then neither overflow nor vanish
-    X, Y = X / x_unit, Y / y_unit
-    U, sizes, Vt = np.linalg.svd(Y.T @ X)
-    _warn_if_loose(len(X), sizes, U, b, y_mean)
-    R = U @ Vt
-    factor = float(sizes.sum() / (Y * Y).sum()) * (x_unit / y_unit) if scale else 1.0
-    shift = x_mean - factor * (y_mean @ R)
+            raise InputError(_OWNER, name, "of shared vectors that are not all the same", f"{n} equal ones")
+    x_unit, y_unit = units
 
-    left = X - (factor * y_unit / x_unit) * (Y @ R)
-    made = dict(b.parameters) | {"aligned": {"n_shared": len(X), "center": bool(center), "scale": bool(scale)}}
+    def shared() -> Iterator[tuple[Doubles, Doubles]]:
+        for X, Y in zip(_blocks(A, rows[0]), _blocks(B, rows[1]), strict=True):
+            yield (X - x_mean) / x_unit, (Y - y_mean) / y_unit
+
+    U, sizes, Vt = np.linalg.svd(sum(Y.T @ X for X, Y in shared()))
+    _warn_if_loose(n, sizes, U, b, y_mean)
+    R = U @ Vt
+    factor = float(sizes.sum() / sum((Y * Y).sum() for _, Y in shared())) * (x_unit / y_unit) if scale else 1.0
+    squares = [((X - (factor * y_unit / x_unit) * (Y @ R)) ** 2).sum(axis=1) for X, Y in shared()]
+    left = np.concatenate(squares)
+
+    shift = x_mean - factor * (y_mean @ R)
     context = b.context_vectors
     turned = Embedding(
-        _moved(b.vectors, R, factor, shift),
+        _moved(B, R, factor, shift),
         b.ids,
-        context_vectors=None if context is None else _moved(context, R, factor, shift),
+        context_vectors=None if context is None else _moved(np.asarray(context), R, factor, shift),
         context_ids=b.context_ids,
-        parameters=made,
+        parameters=dict(b.parameters) | {"aligned": {"n_shared": n, "center": bool(center), "scale": bool(scale)}},
     )
-    shared = a.ids.take(rows[0])
+    cosines = [_cosines(X, Y) for X, Y in zip(_blocks(A, rows[0]), _blocks(turned.vectors, rows[1]), strict=True)]
     return Alignment(
         embedding=turned,
-        ids=shared,
-        distances=np.linalg.norm(left, axis=1) * x_unit,
-        cosines=_cosines(a.vectors[rows[0]], turned.vectors[rows[1]]),
-        disparity=float((left * left).sum() / (X * X).sum()),
+        ids=a.ids.take(rows[0]),
+        distances=np.sqrt(left) * x_unit,
+        cosines=np.concatenate(cosines),
+        disparity=float(left.sum() / sum((X * X).sum() for X, _ in shared())),
         rotation=R,
         scale=factor,
         shift=shift,
     )
+
+
+def _blocks(vectors: NDArray[Any], rows: NDArray[np.int64]) -> Iterator[Doubles]:
+    """Yield some rows in float64, a few at a time: no copy of all."""
+    for start in range(0, len(rows), _ROWS):
+        yield vectors[rows[start : start + _ROWS]].astype(np.float64)
 
 
 def _shared_rows(a: Embedding, b: Embedding) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
@@ -233,7 +247,9 @@ def _warn_if_loose(n: int, sizes: Doubles, U: Doubles, b: Embedding, mean: Doubl
 
 
 def _moved(vectors: NDArray[Any], R: Doubles, factor: float, shift: Doubles) -> NDArray[Any]:
-    moved: NDArray[Any] = (factor * (vectors @ R) + shift).astype(vectors.dtype)
+    moved = np.empty(vectors.shape, vectors.dtype)
+    for start in range(0, len(vectors), _ROWS):
+        moved[start : start + _ROWS] = factor * (vectors[start : start + _ROWS] @ R) + shift
     return moved
 
 
