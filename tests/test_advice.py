@@ -50,7 +50,7 @@ def test_kind_and_size_decide(data, kind, code):
     assert found.kind == kind
     assert code in found.code
     assert len(found.lines) == 5
-    assert str(found).count("\n") == 4
+    assert repr(found).count("\n") == 4
     assert all(line.strip() for line in found.lines)
 
 
@@ -192,7 +192,15 @@ class TestAdvise:
         command = json.loads(capsys.readouterr().out)["command"].replace("OUT", str(files / "out.npz")).split()
         assert main([*command[1:], "--quiet"]) == 0
 
+    def test_a_name_with_blanks_can_be_pasted(self, files, capsys):
+        path = files / "my edges.csv"
+        path.write_text("a,b\nb,c\n")
+        assert main(["advise", str(path)]) == 0
+        assert f"embed '{path}' -o" in capsys.readouterr().out
+
     def test_refuses_in_one_line(self, files, capsys):
+        assert main(["advise", "-"]) == 2
+        assert "not standard input" in capsys.readouterr().err
         assert main(["advise", "nowhere.csv"]) == 2
         assert "nowhere.csv" in capsys.readouterr().err
         assert main(["advise", str(files / "edges.csv"), "--kind", "distances"]) == 2

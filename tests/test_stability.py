@@ -201,6 +201,16 @@ class TestCompare:
         assert "b must be of 4 components" in capsys.readouterr().err
         assert not (tmp_path / "x.npz").exists()
 
+    def test_one_side_of_two(self, rng, tmp_path, capsys):
+        X, C = rng.normal(size=(20, 3)), rng.normal(size=(14, 3))
+        paths = [str(tmp_path / name) for name in ("a.npz", "b.npz")]
+        for path in paths:
+            nf.Embedding(X, context_vectors=C, context_ids=[f"c{i}" for i in range(14)]).save(path)
+        assert main(["compare", *paths, "--side", "context", "--json"]) == 0
+        assert json.loads(capsys.readouterr().out)["n_shared"] == 14
+        assert main(["compare", *paths, "--scale"]) == 2
+        assert "False for a two-sided embedding" in capsys.readouterr().err
+
     def test_one_line_for_what_cannot_be(self, files, tmp_path, capsys):
         nf.Embedding(np.eye(4), range(4)).save(tmp_path / "other.npz")
         assert main(["compare", files[0], str(tmp_path / "other.npz")]) == 2

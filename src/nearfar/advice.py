@@ -193,7 +193,7 @@ RULES = (
 KINDS = tuple(dict.fromkeys(rule.kind for rule in RULES))
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Advice:
     """Which method and parameters suit some data, and why.
 
@@ -228,7 +228,7 @@ class Advice:
         texts = (self.data, self.code, self.why, self.parameters, self.instead)
         return [f"{label:<12}{text}" for label, text in zip(_LABELS, texts, strict=True)]
 
-    def __str__(self) -> str:
+    def __repr__(self) -> str:
         return "\n".join(self.lines)
 
 
@@ -246,7 +246,7 @@ def choose(data: Any, *, kind: str | None = None) -> Advice:
     Returns
     -------
     Advice
-        ``print`` shows its five lines. O(size of the data) time; a text is counted, not encoded.
+        It shows itself in five lines. O(size of the data) time; a text is counted, not encoded.
 
     Raises
     ------

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -38,6 +39,7 @@ _HEAD, _LINES = 1 << 16, 20  # bytes and lines that tell what a file is
 @click.option("--center", is_flag=True, help="B may be shifted, too: for maps.")
 @click.option("--scale", is_flag=True, help="B may be stretched by one factor, too: for maps.")
 @click.option("--topn", default=10, show_default=True, help="How many ids that moved to show.")
+@side_option
 @click.option("--random-state", type=int, metavar="SEED", help="Same seed, same sample of more than 5,000 ids.")
 @click.option("--n-jobs", type=int, metavar="N", help="Threads. [default: all processors]")
 @json_answer
@@ -50,6 +52,7 @@ def compare(
     center: bool,
     scale: bool,
     topn: int,
+    side: str | None,
     random_state: int | None,
     n_jobs: int | None,
     as_json: bool,
@@ -57,7 +60,8 @@ def compare(
     """Compare the vectors of the ids that A and B share: which moved most, and how many neighbours they keep.
 
     B is turned onto A first: vectors of two runs differ by a rotation that means nothing. Where that cannot be done
-    (other dimensions, few shared ids) neighbours alone are compared.
+    (other dimensions, few shared ids) neighbours alone are compared. Of more than 5,000 shared ids the neighbours of a
+    sample of 1,000 are compared: the last column is empty for other ids.
 
     \b
     Examples:
@@ -74,7 +78,9 @@ def compare(
     check_integer("nearfar compare", "topn", topn, low=1)
     if output is not None:
         check_output("nearfar compare", output)
-    left, right = Embedding.load(a), Embedding.load(b)
+    left, right = (Embedding.load(path) for path in (a, b))
+    if side is not None:
+        left, right = left.side(side), right.side(side)
     n_shared = int((right.ids.rows(left.ids) >= 0).sum())
     found = stability([left, right], k, metric=metric, random_state=random_state, n_jobs=n_jobs)
     turned = _aligned(left, right, required=output is not None, center=center, scale=scale)
@@ -153,9 +159,11 @@ def advise(file: str, kind: str | None, as_json: bool) -> None:
     """
     from nearfar.advice import choose
 
+    if file == "-":
+        raise click.UsageError("FILE is read twice: give the name of a file, not standard input.")
     kind = kind or _kind_of(file)
     found = choose(_read(file, kind), kind=kind)
-    command = found.command.format(file=file)
+    command = found.command.format(file=shlex.quote(file))
     if as_json:
         print_json({"file": file, **vars(found), "command": command})
         return
