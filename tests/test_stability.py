@@ -113,6 +113,7 @@ def test_embeddings_may_have_other_dimensions_files_and_two_sides(rng, tmp_path)
     assert both.overlap == stability([a, b], k=5).overlap
 
 
+@pytest.mark.slow  # maps are compiled for other files
 def test_maps_of_two_seeds():
     X = np.random.default_rng(0).normal(size=(60, 4))
     maps = [nf.TSNE(perplexity=8, max_iter=60, init="random", random_state=s, n_jobs=1).fit(X).vectors_ for s in (0, 1)]
