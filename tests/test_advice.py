@@ -33,7 +33,6 @@ def ring(n):
         (ring(40).random_walk(3), "graph", "nf.EDRep(n_components=32).fit(relation)"),
         (ring(40).normalized(), "graph", "nf.EDRep(n_components=32).fit(relation)"),
         (csr_array(np.eye(50, k=1) + np.eye(50, k=-1)), "graph", "random_walk(3)"),
-        (nf.datasets.dcsbm(700, 2, 6.0, alpha=2.0, random_state=0), "graph", "n_components=32"),
         (nf.Relation.from_edges([("ann", "tea")], bipartite=True), "two kinds", "relation.normalized()"),
         (csr_array(np.ones((3, 5))), "two kinds", "relation.normalized()"),
         (np.zeros((40, 3)), "table", "nf.MDS()"),
@@ -96,12 +95,8 @@ def test_what_is_refused(data, kind, message):
         nf.choose(data, kind=kind)
 
 
-def as_case(rule):
-    marks = [] if "EDRep" in rule.code else [pytest.mark.slow]  # maps and words are compiled for other files
-    return pytest.param(rule, id=f"{rule.kind}, {rule.when}", marks=marks)
-
-
-@pytest.mark.parametrize("rule", [as_case(rule) for rule in advice.RULES])
+@pytest.mark.slow  # compiles one method of each family
+@pytest.mark.parametrize("rule", advice.RULES, ids=lambda rule: f"{rule.kind}, {rule.when}")
 def test_the_code_that_is_recommended_runs(rule):
     rng = np.random.default_rng(0)
     edges = [(int(a), int(b)) for a, b in rng.integers(60, size=(300, 2))]
@@ -187,6 +182,7 @@ class TestAdvise:
         assert [line.split()[0] for line in lines] == ["data", "method", "why", "parameters", "instead"]
         assert "nearfar embed" in lines[1]
 
+    @pytest.mark.slow
     def test_the_command_runs(self, files, capsys):
         main(["advise", str(files / "edges.csv"), "--json"])
         command = json.loads(capsys.readouterr().out)["command"].replace("OUT", str(files / "out.npz")).split()

@@ -150,6 +150,7 @@ class TestLinkPrediction:
         }
         found = link_prediction(forms[form], Recorder(rng.normal(size=(120, 2))), n_repeats=1, random_state=0)
         assert found.n_edges == planted.n_edges
+        assert nf.choose(forms[form], kind="graph").facts["n_entries"] == 2 * planted.n_edges
         assert found.auc_interval == dict.fromkeys(found.auc)  # one repeat has none
 
     def test_several_components_stay_as_they_are(self, rng):
