@@ -172,6 +172,36 @@ FAULTS = [
         "X / np.where(norms > 0, norms, 1.0)[:, None] ** 2",
         "test_embedding",
     ),
+    Fault("align: turned the other way", "R = U @ Vt", "R = (U @ Vt).T", "test_alignment"),
+    Fault("align: the shift forgets the turn", "factor * (y_mean @ R)", "factor * y_mean", "test_alignment"),
+    Fault("stability: the factor of the jackknife", "(s - 1) / s * ((left_out", "1 / s * ((left_out", "test_stability"),
+    Fault("stability: distances without the lengths", "-0.5 * np.einsum", "0.0 * np.einsum", "test_stability"),
+    Fault(
+        "links: edges of the forest are hidden",
+        "~np.isin(graph.keys, forest",
+        "np.isin(graph.keys, forest",
+        "test_graph_tasks",
+    ),
+    Fault("links: edges among the other pairs", "drawn[~np.isin(drawn, edges)]", "drawn", "test_graph_tasks"),
+    Fault(
+        "links: the same pairs train and test",
+        "(slice(half, None), slice(half))",
+        "(slice(half), slice(half))",
+        "test_graph_tasks",
+    ),
+    Fault(
+        "labels: their number is not known",
+        "guess = rank < labels[test].sum(axis=1, keepdims=True)",
+        "guess = rank < 1",
+        "test_graph_tasks",
+    ),
+    Fault(
+        "report: a zero vector is a direction",
+        "float((units @ units - n)",
+        "float((units @ units - len(X))",
+        "test_report",
+    ),
+    Fault("report: variances, not their squares", "1 / (shares**2).sum()", "1 / shares.sum()", "test_report"),
 ]
 
 

@@ -66,6 +66,8 @@ def test_centred_and_scaled_as_scipy_does(rng):
     assert found.scale == pytest.approx(100, rel=0.3)
     expected = found.scale * moved.vectors @ found.rotation + found.shift
     np.testing.assert_allclose(found.embedding.vectors, expected, atol=1e-9)
+    np.testing.assert_allclose(found.embedding[names].mean(axis=0), a[names].mean(axis=0), atol=1e-9)
+    np.testing.assert_allclose(found.distances, np.linalg.norm(a[names] - found.embedding[names], axis=1), atol=1e-9)
     assert nf.align(a, moved).disparity > 2 * found.disparity
 
 

@@ -7,6 +7,7 @@ import json
 import numpy as np
 import pytest
 from scipy.spatial.distance import cdist
+from scipy.stats import t as student
 
 import nearfar as nf
 from nearfar.cli import main
@@ -52,6 +53,18 @@ def test_overlaps_are_those_of_plain_loops(rng, metric):
     np.testing.assert_array_equal(np.diag(found.pairs), 1)
     assert found.chance == 6 / 59
     assert found.interval[0] < found.overlap < found.interval[1]
+
+
+def test_the_interval_is_that_of_ids_and_the_jackknife_of_seeds(rng):
+    embeddings = runs(rng, n_runs=4)
+    found = stability(embeddings, k=6)
+    without = [stability(embeddings[:i] + embeddings[i + 1 :], k=6).overlap for i in range(4)]
+    seeds = np.sqrt(3 / 4 * sum((one - np.mean(without)) ** 2 for one in without))
+    ids = np.std(found.per_id, ddof=1) / np.sqrt(60)
+    half = np.hypot(student.ppf(0.975, 3) * seeds, 1.959964 * ids)
+    assert found.interval == pytest.approx((found.overlap - half, found.overlap + half))
+    two = stability(embeddings[:2], k=6)
+    assert two.interval[1] - two.overlap == pytest.approx(1.959964 * np.std(two.per_id, ddof=1) / np.sqrt(60))
 
 
 def test_turned_copies_are_stable_and_unrelated_vectors_at_chance(rng):
