@@ -138,7 +138,7 @@ RULES = (
         2,
         "nf.UMAP().fit(X).vectors_",
         "nearfar map {file} --plot PICTURE --method umap",
-        "UMAP samples pairs: the optimisation of 70,000 rows took 3.36 s, that of t-SNE 9.66 s. It keeps fewer neighbours.",
+        "UMAP samples pairs: 70,000 rows were optimised in 3.36 s, by t-SNE in 9.66 s. It keeps fewer neighbours.",
         "min_dist=0.1 says how tight clusters are; more than 50 columns: reduce them to 50 principal components.",
         "nf.TSNE() of a sample of the rows, and transform for the others.",
         ("3.36 s", "9.66 s"),
