@@ -7,10 +7,12 @@ from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
+import polars as pl
 import pytest
 from scipy.sparse import csr_array
 
 import nearfar as nf
+from nearfar.errors import InputError, UnknownIdError
 
 X = np.random.default_rng(0).normal(size=(40, 4)).astype(np.float32)
 WORDS = [f"w{i}" for i in range(40)]
@@ -163,3 +165,52 @@ def test_a_frame_of_relations_has_its_labels():
     assert rel.neighbors("ann") == [("film", 5.0), ("song", 3.0)]
     assert list(nf.Relation.from_matrix(ratings, ids=[7, 8]).row_ids) == [7, 8]
     assert nf.Relation.from_matrix(pd.DataFrame(square.to_numpy())).row_ids.is_range
+
+
+EDGES = [("a", "b"), ("b", "c"), ("a", "c"), ("c", "d"), ("d", "e"), ("e", "f"), ("d", "f")]
+
+
+@pytest.mark.parametrize("two_sided", [False, True])
+@pytest.mark.parametrize("library", [pd.DataFrame, pl.DataFrame])
+def test_new_rows_of_a_frame_find_their_columns_by_name(library, two_sided):
+    est = nf.EDRep(2, two_sided=two_sided, random_state=0).fit(nf.Relation.from_edges(EDGES).random_walk(3))
+    ids, P = list("abcdef"), np.random.default_rng(0).random((3, 6)).astype(np.float32)
+    expected = est.transform(P)
+    turned = library({name: P[:, ids.index(name)] for name in "fbdace"})
+    np.testing.assert_allclose(est.transform(turned), expected, atol=1e-6)
+    some = library({name: P[:, ids.index(name)] for name in "dab"})
+    np.testing.assert_allclose(est.transform(some), est.transform(P * [1, 1, 0, 1, 0, 0]), atol=1e-6)
+    with pytest.raises(UnknownIdError, match="'q'"):
+        est.transform(library(dict.fromkeys("abcdeq", P[:, 0])))
+    assert not est.transform(library({"a": np.zeros(2), "q": np.zeros(2)})).any()
+
+
+def test_new_rows_of_a_frame_without_names_are_in_the_order_of_the_fit():
+    P = np.random.default_rng(0).random((2, 6))
+    named = nf.EDRep(2, random_state=0).fit(nf.Relation.from_edges(EDGES))
+    np.testing.assert_array_equal(named.transform(pd.DataFrame(P)), named.transform(P))
+    numbers = nf.Relation.from_edges([(10 + ord(a) - ord("a"), 10 + ord(b) - ord("a")) for a, b in EDGES])
+    est = nf.EDRep(2, random_state=0).fit(numbers)
+    turned = pd.DataFrame(P[:, ::-1], columns=[15, 14, 13, 12, 11, 10])
+    np.testing.assert_allclose(est.transform(turned), est.transform(P), atol=1e-6)
+
+
+def test_vectors_are_no_relation():
+    est = nf.EDRep(2, random_state=0).fit(nf.Relation.from_edges(EDGES))
+    square = nf.Embedding(np.ones((6, 6)), ids=list("abcdef"))
+    for method in (est.fit, est.transform, est.grow):
+        with pytest.raises(InputError, match=r"relations; got an Embedding of 6 vectors.*nf.Affinities\(\).fit"):
+            method(square)
+
+
+def test_growth_by_strangers_only_is_refused():
+    est = nf.EDRep(2, random_state=0).fit(nf.Relation.from_edges(EDGES))
+    A = nf.Relation.from_edges([*EDGES, ("f", "g")])
+    before = est.vectors_
+    with pytest.raises(InputError, match=r"EDRep.grow: relation must be .* known by id; got none of its 7 ids \(0, 1"):
+        est.grow(A.to_scipy())
+    assert est.vectors_.equals(before)
+    frame = pd.DataFrame(A.to_scipy().toarray(), index=list("abcdefg"), columns=list("abcdefg"))
+    a, b = nf.EDRep(2, random_state=0).fit(nf.Relation.from_edges(EDGES)).grow(frame), est.grow(A)
+    np.testing.assert_array_equal(a.embedding_, b.embedding_)
+    assert list(a.vectors_.ids) == list("abcdefg")

@@ -497,10 +497,11 @@ class EDRep(RelationEmbedder):
 
         Parameters
         ----------
-        P_new : Relation, sparse matrix or ndarray of shape (q, m)
+        P_new : Relation, sparse matrix, ndarray or data frame of shape (q, m)
             Relations of new rows to the fitted columns, made as those of the fit were. The columns of a Relation are
-            found by their ids, in any order and not necessarily all; those of a matrix are in the order of the fit.
-            Only the proportions within a row count.
+            found by their ids, those of a frame by their labels (unless these are the default, 0 to m - 1), in any
+            order and not necessarily all; those of a matrix are in the order of the fit. Only the proportions within a
+            row count.
 
         Returns
         -------
@@ -510,7 +511,7 @@ class EDRep(RelationEmbedder):
         Raises
         ------
         InputError
-            Another number of columns, or an entry that is negative, NaN or infinite.
+            Another number of columns, or an entry that is negative, NaN or infinite; vectors, which are no relations.
         UnknownIdError
             A column that was not in the fit.
 
@@ -541,8 +542,8 @@ class EDRep(RelationEmbedder):
 
         Parameters
         ----------
-        relation : Relation, sparse matrix or ndarray of shape (n, m)
-            All relations, old and new, made as those of the fit were.
+        relation : Relation, sparse matrix, ndarray, data frame or graph of shape (n, m)
+            All relations, old and new, made as those of the fit were. The ids of a frame are its labels.
         n_epochs : int, default=5
             Sweeps over the relation.
         learning_rate : float in (0, 1], default=0.2
@@ -557,7 +558,7 @@ class EDRep(RelationEmbedder):
         Raises
         ------
         InputError
-            As for :meth:`fit`; the estimator then is as before.
+            As for :meth:`fit`, or nothing in the relation is known; the estimator then is as before.
 
         Examples
         --------
@@ -592,6 +593,10 @@ class EDRep(RelationEmbedder):
 
         fitted = self.vectors_
         X, new = _known(fitted.vectors, fitted.ids, rel.row_ids)
+        if new.size == len(X):
+            got = f"none of its {len(X)} ids ({', '.join(map(repr, rel.row_ids.take(np.arange(2)).to_list()))}, ...)"
+            hint = "Give a matrix its ids by Relation.from_matrix(A, ids=...), or start anew with fit."
+            raise InputError("EDRep.grow", "relation", "of objects of the fit, known by id", got, hint)
         Y, new_columns = X, new
         if fitted.context_vectors is not None and fitted.context_ids is not None:
             Y, new_columns = _known(fitted.context_vectors, fitted.context_ids, rel.column_ids)

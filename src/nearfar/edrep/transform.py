@@ -146,21 +146,28 @@ def weights_of(relation: Relation, present: NDArray[np.bool_] | None, n_jobs: in
 
 
 def _relation_of(P_new: Any, fitted_ids: Ids) -> Relation | None:
-    """Return the relation of a plain matrix; None if it is empty, which is no relation but no mistake here."""
+    """Return the relation of a matrix or frame; None if it is empty, which is no relation but no mistake here.
+
+    The columns of a frame are named by their labels, unless these are the default.
+    """
     from scipy.sparse import issparse
 
+    if hasattr(P_new, "vectors"):
+        return Relation.from_matrix(P_new)  # which refuses it
     array: Any = check_csr("EDRep.transform", "P_new", P_new) if issparse(P_new) else np.asarray(P_new)
-    if array.ndim == 2 and array.shape[1] != len(fitted_ids):
+    labels = getattr(P_new, "columns", None)
+    named = labels is not None and list(labels) != list(range(len(labels)))
+    if array.ndim == 2 and not named and array.shape[1] != len(fitted_ids):
         raise InputError(
             "EDRep.transform",
             "P_new",
             f"of {len(fitted_ids)} columns, the objects of the fit in its order",
             f"shape {array.shape}",
-            "A Relation is matched by its ids instead.",
+            "A Relation is matched by its ids instead, a frame by the labels of its columns.",
         )
     if array.ndim == 2 and array.dtype.kind in "biuf" and not (array != 0).sum():
         return None
-    return Relation.from_matrix(P_new, column_ids=fitted_ids)
+    return Relation.from_matrix(array, column_ids=labels if named else fitted_ids)
 
 
 def _columns_of(relation: Relation, fitted_ids: Ids) -> NDArray[np.int64] | None:

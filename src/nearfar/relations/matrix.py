@@ -232,6 +232,9 @@ class Relation:
         [('film', 5.0), ('song', 3.0)]
         """
         owner = "Relation.from_matrix"
+        if hasattr(A, "vectors") and hasattr(A, "ids"):
+            hint = "Neighbours of vectors are a relation: nf.Affinities().fit(embedding). A fit starts from init=."
+            raise InputError(owner, "A", "a matrix of relations", f"an Embedding of {len(A.ids)} vectors", hint)
         if hasattr(A, "obsp") and hasattr(A, "obs_names"):
             if "connectivities" not in A.obsp:
                 got = f"one with {', '.join(map(repr, A.obsp)) or 'none'}"
