@@ -272,3 +272,15 @@ class TestCommand:
         assert main(args) == 2
         assert "'nobody'" in capsys.readouterr().err
         assert not (stored / "r.html").exists()
+
+
+def test_a_page_can_hold_the_interactive_map(tmp_path):
+    emb = nf.Embedding(np.random.default_rng(0).normal(size=(30, 3)), ["<script>x</script>", *map(str, range(29))])
+    page = nf.evaluate.report(emb, plots=False, map_page=emb.map(emb.vectors[:, :2], n_neighbors=3))
+    text = page.to_html()
+    assert text.count("<iframe") == 1
+    assert "<script" not in text  # those of the map are text of an attribute
+    assert "default-src 'none'" in text
+    assert "<iframe" not in nf.evaluate.report(emb, plots=False).to_html()
+    with pytest.raises(InputError, match="map_page must be what embedding"):
+        nf.evaluate.report(emb, plots=False, map_page="map.html")

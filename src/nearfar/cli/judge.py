@@ -226,6 +226,7 @@ def _read(file: str, kind: str) -> Any:
 @click.option("--k", default=10, show_default=True, help="Number of nearest neighbours, for hubness.")
 @click.option("--title", help="Heading of the page.")
 @click.option("--no-plots", is_flag=True, help="No pictures, for which matplotlib is needed.")
+@click.option("--map", "with_map", is_flag=True, help="Hold the interactive map, too (HTML only).")
 @side_option
 @run_options("page")
 def report(
@@ -235,13 +236,15 @@ def report(
     pairs: str | None,
     side: str | None,
     no_plots: bool,
+    with_map: bool,
     quiet: bool,
     as_json: bool,
     **options: Any,
 ) -> None:
     """Write one page about the vectors in FILE: how they were made, their lengths, isotropy, hubness, duplicates.
 
-    The page is one file that needs no network. --json prints its figures.
+    The page is one file that needs no network. With --map an HTML page holds the interactive map. --json prints its
+    figures.
 
     \b
     Examples:
@@ -259,7 +262,8 @@ def report(
     embedding = embedding if side is None else embedding.side(side)
     known = None if labels is None else _labels("nearfar report", embedding, labels)
     title = options.pop("title") or Path(file).name
-    page = page_of(embedding, labels=known, pairs=pairs, plots=not no_plots, title=title, **options)
+    drawn = embedding.map(title=title, n_jobs=options.get("n_jobs"), verbose=not quiet) if with_map else None
+    page = page_of(embedding, labels=known, pairs=pairs, plots=not no_plots, title=title, map_page=drawn, **options)
     page.save(output)
     line = f"{output}: {len(embedding)} vectors of {embedding.n_components}"
     summarise(line, {"file": file, "output": output, **page.facts}, started, quiet, as_json)

@@ -111,8 +111,12 @@ _SECTIONS: dict[str, tuple[str, str, dict[str, str]]] = {
     ),
 }
 _NO_TASK = "None was asked for: labels=, data= and pairs= add label prediction, neighbourhoods and similarity."
-# Nothing is loaded from anywhere. What adds a script to the page, such as a map, has to allow it here.
+# Nothing is loaded from anywhere. The frame of a map has the policy of the page, which then allows its scripts.
 _POLICY = "default-src 'none'; img-src data:; style-src 'unsafe-inline'"
+_POLICY_OF_MAP = (
+    "default-src 'none'; img-src data: blob:; style-src 'unsafe-inline'; script-src 'unsafe-inline' 'unsafe-eval' blob:;"
+    " worker-src blob:"
+)
 _STYLE = """
 :root { color-scheme: light dark; }
 body { font: 16px/1.5 system-ui, sans-serif; max-width: 62rem; margin: 2rem auto; padding: 0 1rem; }
@@ -138,11 +142,14 @@ class Report:
         ``duplicates``, ``tasks``. Plain numbers, text and lists.
     plots : dict of str to bytes
         Pictures by their captions, as PNG files.
+    map_page : MapPage or None
+        The interactive map that the HTML page holds.
     """
 
     title: str
     facts: Facts
     plots: dict[str, bytes] = field(repr=False)
+    map_page: Any = field(default=None, repr=False)
 
     def to_html(self) -> str:
         """Return the page as HTML that needs no other file and no network.
@@ -150,11 +157,12 @@ class Report:
         Returns
         -------
         str
-            Ids and parameters are shown as text, whatever they look like. ``<section id="map">`` is empty.
+            Ids and parameters are shown as text, whatever they look like.
         """
+        policy = _POLICY if self.map_page is None else _POLICY_OF_MAP
         parts = [
             '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">',
-            f'<meta http-equiv="Content-Security-Policy" content="{_POLICY}">',
+            f'<meta http-equiv="Content-Security-Policy" content="{policy}">',
             '<meta name="viewport" content="width=device-width, initial-scale=1">',
             f"<title>{_in_html(self.title)}</title>\n<style>{_STYLE}</style>\n</head>\n<body>",
             f"<h1>{_in_html(self.title)}</h1>",
@@ -167,7 +175,7 @@ class Report:
             ]
             parts.append("</table>\n</section>")
             if name == "what":
-                parts.append('<section id="map"></section>')  # the place of the interactive map
+                parts.append(f'<section id="map">{self._framed_map()}</section>')
         parts.append('<section id="pictures">')
         parts += [
             f'<figure><img src="{_data_url(image)}" alt="{caption}"><figcaption>{caption}</figcaption></figure>'
@@ -175,8 +183,14 @@ class Report:
         ]
         return "\n".join([*parts, "</section>\n</body>\n</html>\n"])
 
+    def _framed_map(self) -> str:
+        if self.map_page is None:
+            return ""
+        frame = 'style="width: 100%; height: 42rem; border: 0" sandbox="allow-scripts allow-downloads"'
+        return f'<h2>Map</h2><iframe title="Map" {frame} srcdoc="{html.escape(self.map_page.html())}"></iframe>'
+
     def to_markdown(self) -> str:
-        """Return the page as Markdown, pictures included.
+        """Return the page as Markdown, pictures included and the map left out.
 
         Returns
         -------
@@ -234,6 +248,7 @@ def report(
     k: int = 10,
     title: str | None = None,
     plots: bool = True,
+    map_page: Any = None,
     random_state: int | np.random.Generator | np.random.RandomState | None = None,
     n_jobs: int | None = None,
 ) -> Report:
@@ -255,6 +270,8 @@ def report(
         Heading; by default what the embedding is.
     plots : bool, default=True
         Whether to draw pictures, for which matplotlib is needed.
+    map_page : MapPage, optional
+        What ``embedding.map()`` returned: the HTML page then holds the interactive map.
     random_state : int, Generator, RandomState or None
         For the sample of more than 20,000 ids, and the splits of the tasks.
     n_jobs : int or None
@@ -297,6 +314,8 @@ def report(
     k = check_integer(_OWNER, "k", k, low=1)
     if title is not None and not isinstance(title, str):
         raise InputError(_OWNER, "title", "a string", repr(title))
+    if map_page is not None and not hasattr(map_page, "html"):
+        raise InputError(_OWNER, "map_page", "what embedding.map() returns", repr(map_page))
     if check_flag(_OWNER, "plots", plots):
         require(_OWNER, "matplotlib", "plot")
     workers = check_n_jobs(_OWNER, n_jobs)
@@ -327,7 +346,7 @@ def report(
     if title is None:
         title = f"{facts['what']['kind']} of {len(embedding)} ids"
     pictures = _pictures(X, norms, variances, counts) if plots and len(known) > 1 else {}
-    return Report(title, json.loads(json.dumps(jsonable(facts))), pictures)
+    return Report(title, json.loads(json.dumps(jsonable(facts))), pictures, map_page)
 
 
 def check_page(owner: str, path: str | PathLike[str]) -> Path:

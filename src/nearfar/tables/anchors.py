@@ -691,7 +691,8 @@ class AnchorEmbedding(torch.nn.Module):
         weights = fitted.weights
         for block in row_slices(self.num_embeddings, self.n_anchors):
             rows = torch.from_numpy(weights[block].toarray())
-            values, columns = rows.sort(dim=1, descending=True, stable=True)  # what is left of slots: anchors of weight 0
+            # What is left of the slots holds anchors of weight 0.
+            values, columns = rows.sort(dim=1, descending=True, stable=True)
             self.values[block] = values[:, : self.nnz_per_row].to(self.values)
             self.columns[block] = columns[:, : self.nnz_per_row].to(self.columns)
         if self.padding_idx is not None:
