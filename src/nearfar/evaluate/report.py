@@ -114,8 +114,8 @@ _NO_TASK = "None was asked for: labels=, data= and pairs= add label prediction, 
 # Nothing is loaded from anywhere. The frame of a map has the policy of the page, which then allows its scripts.
 _POLICY = "default-src 'none'; img-src data:; style-src 'unsafe-inline'"
 _POLICY_OF_MAP = (
-    "default-src 'none'; img-src data: blob:; style-src 'unsafe-inline'; script-src 'unsafe-inline' 'unsafe-eval' blob:;"
-    " worker-src blob:"
+    "default-src 'none'; img-src data: blob:; style-src 'unsafe-inline'; script-src 'unsafe-inline' 'unsafe-eval' blob:"
+    "; worker-src blob:"
 )
 _STYLE = """
 :root { color-scheme: light dark; }

@@ -495,7 +495,7 @@
     add("text", { x: 2, y: 14 }, "1");
     add("text", { x: 2, y: 110 }, "0");
     for (const s of sizes.filter((value) => [1, 10, 100, 1000, 10000, 100000].includes(value))) add("text", { x: place(s, 0)[0] - 3, y: 121 }, number(s));
-    add("text", { x: 60, y: 22 }, "R_NX by number of neighbours");
+    add("text", { x: 60, y: 133 }, "R_NX by number of neighbours");
   }
   if (header.colour >= 0) {
     choice.value = String(header.colour);
