@@ -31,7 +31,14 @@ def anchored(rng):
     return nf.AnchoredEmbedding(rng.random((4, 3)) + 0.1, rng.standard_normal((3, 2)).astype(np.float32), list("abcd"))
 
 
-MADE = [embedding, density, anchored]
+def senses(rng):
+    ids = [("a", 0), ("a", 2), ("b", 0), ("c", 1)]
+    context = rng.standard_normal((3, 2)).astype(np.float32)
+    vectors = rng.standard_normal((4, 2)).astype(np.float32)
+    return nf.SenseEmbedding(vectors, ids, weights=[0.5, 0.5, 1, 1], context_vectors=context)
+
+
+MADE = [embedding, density, anchored, senses]
 
 
 # -- the native file --------------------------------------------------------------------------------------------------
