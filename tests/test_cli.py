@@ -571,6 +571,29 @@ class TestMap:
         assert drawn.parameters["estimator"] == "TSNE"
         assert picture.read_bytes().startswith(b"\x89PNG")
 
+    def test_ids_that_are_text_are_written_on_the_picture(self, run, vectors, tmp_path, monkeypatch):
+        """Of a file of vectors, of a table with names, with labels; integers are not, unless they are asked for."""
+        asked, plain, table = [], nf.plots.scatter, tmp_path / "t.csv"
+
+        def scatter(*args, words, **options):
+            asked.append((words, len(plain(*args, words=words, **options).texts)))
+
+        monkeypatch.setattr(nf.plots, "scatter", scatter)
+        numbers, picture = tmp_path / "x.npz", tmp_path / "map.svg"
+        nf.Embedding(nf.Embedding.load(vectors).vectors).save(numbers)
+        rows = [f"{i},{i % 7},{i * i % 5},{'ab'[i % 2]},n{i}" for i in range(40)]
+        table.write_text("\n".join(["u,v,w,kind,name", *rows]))
+        for file, *options in (
+            (vectors,),
+            (vectors, "--no-words"),
+            (numbers,),
+            (numbers, "--words"),
+            (table, "--labels", "kind", "--method", "umap", "--perplexity", 4),
+        ):
+            assert run("map", file, "--plot", picture, "--max-iter", 5, "--perplexity", 5, "-q", *options)[0] == 0
+        assert [words for words, _ in asked] == [True, False, False, True, True]
+        assert [count > 0 for _, count in asked] == [True, False, False, True, True]
+
     @pytest.mark.parametrize(("suffix", "magic"), [("gif", b"GIF8"), ("png", b"\x89PNG")])
     def test_the_optimisation_as_a_picture(self, run, vectors, tmp_path, suffix, magic):
         out, film = tmp_path / "map.npz", tmp_path / f"frames.{suffix}"

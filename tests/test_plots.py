@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import warnings
 
 import numpy as np
 import pytest
@@ -348,3 +349,58 @@ def test_bad_arguments_of_curves(results, options: dict, message: str) -> None:
     with pytest.raises(InputError, match=message) as caught:
         rnx_curves(judged() if results == "judged" else results, **options)
     assert str(caught.value).startswith("plots.rnx_curves: ")
+
+
+# -- words at the dots ---------------------------------------------------------------------------------------------
+
+
+def written(ax) -> list[str]:
+    return [text.get_text() for text in ax.texts]
+
+
+def boxes_of(ax) -> np.ndarray:
+    ax.figure.draw_without_rendering()
+    renderer = ax.figure.canvas.get_renderer()
+    return np.array([text.get_window_extent(renderer).extents for text in ax.texts])
+
+
+@pytest.mark.parametrize("options", [{}, {"title": "many"}, {"labels": np.arange(400) % 3}])
+def test_words_do_not_lie_on_each_other_and_the_first_come_first(tmp_path, options) -> None:
+    rng = np.random.default_rng(0)
+    xy = rng.normal(size=(400, 2)) * [3, 1]
+    words = [f"{'w' * (1 + k % 9)}{k}" for k in range(400)]
+    ax = scatter(xy, words=words, path=tmp_path / "words.png", **options)
+    shown = written(ax)
+    assert shown[0] == words[0]
+    assert shown == sorted(shown, key=words.index)
+    assert 20 < len(shown) < 400
+    boxes = boxes_of(ax)
+    apart = (boxes[:, None, :2] >= boxes[:, 2:]) | (boxes[:, None, 2:] <= boxes[:, :2])
+    assert (apart.any(axis=2) | np.eye(len(boxes), dtype=bool)).all()
+    frame = ax.get_window_extent().extents
+    assert (boxes[:, [0, 1]] > frame[:2] - 1).all()
+    assert (boxes[:, [2, 3]] < frame[2:] + 1).all()
+    for text in ax.texts:
+        np.testing.assert_array_equal(text.xy, xy[words.index(text.get_text())])
+
+
+def test_words_are_the_ids_of_an_embedding_or_any_text(tmp_path) -> None:
+    """Also with signs that mean something to matplotlib, of a map with ids, and on dense pictures."""
+    X = np.eye(4)[:, :2] + np.arange(4)[:, None]
+    emb = nf.Embedding(X, ids=["a$b$", "_c^", "Köln", "東京"])
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)  # the font need not have all letters
+        ax = scatter(emb, words=True, path=tmp_path / "ids.svg")
+    assert written(ax) == ["a$b$", "_c^", "Köln", "東京"]
+    assert written(scatter(emb)) == []
+    assert written(scatter(X, words=["", "one", " ", "two"])) == ["one", "two"]
+    assert written(scatter(nf.Embedding(X), words=True)) == ["0", "1", "2", "3"]
+    many = np.random.default_rng(0).normal(size=(60_000, 2))
+    assert 50 < len(written(scatter(many, words=[f"word{k}" for k in range(60_000)]))) <= 300
+    for wrong, message in (
+        (["a"], r"words must be True, False or of shape \(4,\), one per vector; got shape \(1,\)"),
+        ("abcd", r"words must be True, False or of shape \(4,\)"),
+        (True, "words must be a text for each vector, unless these are an Embedding; got True"),
+    ):
+        with pytest.raises(InputError, match=message):
+            scatter(X, words=wrong)

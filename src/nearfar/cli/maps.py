@@ -50,6 +50,7 @@ FILMS = (".gif", ".mp4")
 @click.option("--max-iter", type=int, help="Iterations.  [default: 750; mds: 500]")
 @click.option("--names", metavar="COLUMN", help="Of a table: the column of the names. [default: name, id or index]")
 @click.option("--labels", metavar="COLUMN", help="Of a table: the column that colours the points. [default: label]")
+@click.option("--words/--no-words", default=None, help="Write ids at the dots of --plot.  [default: if they are text]")
 @side_option
 @run_options("map")
 def map_(
@@ -63,6 +64,7 @@ def map_(
     side: str | None,
     names: str | None,
     labels: str | None,
+    words: bool | None,
     quiet: bool,
     as_json: bool,
     **arguments: Any,
@@ -72,9 +74,10 @@ def map_(
     FILE holds vectors, or is a table of numbers (.csv, also packed) with a row for each point. Columns are named by the
     first line, or counted from 0. Those of --names and --labels are no numbers of the points; the summary names them.
 
-    OUT holds the positions with the ids of the vectors, in the formats of nearfar embed; pictures need matplotlib. OUT
-    that ends in .html is one page that works without a network: zoom, search, colours by the columns of --metadata, and
-    for each point which of its neighbours the map shows falsely or lost.
+    OUT holds the positions with the ids of the vectors, in the formats of nearfar embed; pictures need matplotlib. Ids
+    that are text are written on the picture, those of the first rows first, as many as have room. OUT that ends in
+    .html is one page that works without a network: zoom, search, colours by the columns of --metadata, and for each
+    point which of its neighbours the map shows falsely or lost.
 
     \b
     Methods: tsne (the best known), ssne (lighter tails), hssne (between the two), asne and tasne (each row by itself),
@@ -127,7 +130,9 @@ def map_(
     elif output is not None:
         drawn.save(output)
     if plot is not None:
-        nf.plots.scatter(drawn, **table.colours, path=plot)
+        if words is None:
+            words = any(isinstance(word, str) for word in drawn.ids)
+        nf.plots.scatter(drawn, **table.colours, words=words, path=plot)
     if recorder is not None and frames is not None:
         write = nf.plots.animation if frames.lower().endswith(FILMS) else nf.plots.small_multiples
         write(recorder, **table.colours, path=frames)

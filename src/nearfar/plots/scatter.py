@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -28,6 +29,8 @@ _ROBUST_FROM = 100  # values from which the ends of the colour bar leave out the
 _PIXELS = 1100  # of the longer side
 _FAINTEST = 0.4  # opacity of a single point
 _FULL = 0.995  # quantile, over the pixels with points, of the number from which a pixel is opaque
+_WORD_SIZE, _LIFT, _APART = 7.0, 1.5, 1.0  # points: of a word, above its dot, beside other words
+_WORDS, _LOOKED_AT = 300, 20_000  # words written, rows from which they are taken
 _CELLS = 24  # a side of the map, for finding where a group is densest
 PICTURES = (".png", ".svg", ".pdf")
 # First Okabe & Ito's colours, but for yellow and black, which are too pale and too dark for small dots: told apart with
@@ -46,6 +49,7 @@ def scatter(
     *,
     values: ArrayLike | None = None,
     names: str = "auto",
+    words: bool | ArrayLike = False,
     ax: Axes | None = None,
     title: str | None = None,
     path: str | os.PathLike[str] | None = None,
@@ -68,6 +72,10 @@ def scatter(
     names : {"auto", "legend", "map", "none"}
         Where the groups are named: in a legend, on the map where each group is densest, or nowhere; by default in a
         legend up to 10 groups, else on the map.
+    words : bool or array-like of shape (n,), default=False
+        What is written at the dots: True is the ids of an Embedding. A word that would lie on one of an earlier row is
+        left out, so the most important should come first; files of word vectors begin with the most frequent words. An
+        empty word is none. At most 300 are written.
     ax : matplotlib Axes, optional
         Where to draw; by default pyplot's current axes if they are empty, else a new figure of pyplot, which notebooks
         show and ``pyplot.show()`` too. With ``path``, a figure that is not shown.
@@ -105,6 +113,7 @@ def scatter(
     groups = None if labels is None else groups_of(_OWNER, labels, len(X))
     numbers = None if values is None else check_values(_OWNER, values, len(X))
     names = _checks.check_choice(_OWNER, "names", names, ("auto", "legend", "map", "none"))
+    texts = None if words is False else _texts(vectors, words, len(X))
     target = check_picture_path(_OWNER, path)
 
     xy = in_plane(X, X)
@@ -114,7 +123,70 @@ def scatter(
         axes.figure.colorbar(bar[0], ax=axes, extend=bar[1])
     if groups is not None:
         _name_groups(axes, xy, groups, names)
+    if title is not None:
+        axes.set_title(title)
+    if texts is not None:
+        _write_words(axes, xy, texts)
     return finish(_OWNER, axes, title, target)
+
+
+def _texts(vectors: Any, words: Any, n: int) -> list[str]:
+    """Return what is written at n dots."""
+    if words is True:
+        if not hasattr(vectors, "ids"):
+            hint = "Give the words themselves."
+            raise InputError(_OWNER, "words", "a text for each vector, unless these are an Embedding", "True", hint)
+        words = vectors.ids.to_list()
+    texts = [] if isinstance(words, str) or np.ndim(words) != 1 else [str(word) for word in words]
+    if len(texts) != n:
+        got = f"shape {np.shape(words)}"
+        raise InputError(_OWNER, "words", f"True, False or of shape ({n},), one per vector", got)
+    return texts
+
+
+def _write_words(axes: Axes, xy: NDArray[np.float64], texts: list[str]) -> None:
+    """Write words above their dots, the first first, each where none of those written is in its way."""
+    from matplotlib.font_manager import FontProperties
+    from matplotlib.patheffects import withStroke
+    from matplotlib.textpath import TextPath
+
+    font = FontProperties(size=_WORD_SIZE)
+    figure: Any = axes.figure
+
+    def width(text: str) -> float:
+        return float(TextPath((0, 0), text.replace("$", r"\$"), prop=font).get_extents().width)
+
+    @cache
+    def advance(letter: str) -> float:  # of one letter: measuring each word takes long
+        return width(f"n{letter}n") - width("nn")
+
+    figure.draw_without_rendering()  # the axes take on their size
+    points = axes.transData.transform(xy) * 72 / figure.dpi
+    frame = axes.get_window_extent().get_points() * 72 / figure.dpi
+    boxes = np.empty((0, 4))  # left, bottom, right, top
+    for text, place, (x, y) in zip(texts[:_LOOKED_AT], xy, points, strict=False):
+        if len(boxes) == _WORDS:
+            break
+        if not text.strip():
+            continue
+        half = 0.5 * sum(map(advance, text)) + _APART
+        box = np.array([x - half, y, x + half, y + _LIFT + 1.2 * _WORD_SIZE])
+        outside = box[0] < frame[0, 0] or box[2] > frame[1, 0] or box[3] > frame[1, 1]
+        if outside or ((box[:2] < boxes[:, 2:]) & (box[2:] > boxes[:, :2])).all(axis=1).any():
+            continue
+        boxes = np.vstack([boxes, box])
+        note = axes.annotate(
+            text,
+            place,
+            xytext=(0, _LIFT),
+            textcoords="offset points",
+            ha="center",
+            va="bottom",
+            fontproperties=font,
+            color="#333333",
+            parse_math=False,
+        )
+        note.set_path_effects([withStroke(linewidth=2, foreground="white")])
 
 
 def check_values(owner: str, values: ArrayLike, n: int) -> NDArray[np.float64]:
