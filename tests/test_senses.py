@@ -265,7 +265,11 @@ def test_a_word_that_was_met_less_often_than_it_may_have_senses():
 
 
 def text_of(n_words, rng):
-    return nf.Corpus([[f"w{k}" for k in rng.integers(n_words, size=20)] for _ in range(n_words)]).encode(min_count=1)
+    """Return a text in which every word comes twice."""
+    numbers = np.concatenate([rng.permutation(n_words), rng.permutation(n_words)])
+    return nf.Corpus([[f"w{k}" for k in part] for part in np.array_split(numbers, -(-n_words // 10))]).encode(
+        min_count=1
+    )
 
 
 @pytest.mark.parametrize("options", [{}, {"optimizer": "adam"}, {"variant": "columns", "n_senses": 2}, {"n_senses": 6}])
@@ -273,7 +277,7 @@ def test_a_fit_takes_the_memory_that_is_said(options):
     """Also with matrices of 4,656 numbers a word, which are not made."""
     text = text_of(6000, np.random.default_rng(0))
     model = nf.MultiSenseWord2DM(96, **options, n_epochs=1, min_sense_count=1, random_state=0, n_jobs=1)
-    model.fit(text_of(5, np.random.default_rng(0)))  # compiles
+    model.fit(text_of(500, np.random.default_rng(0)))  # compiles
     expected = model.expected_memory(text)
     tracemalloc.start()
     model.fit(text)
