@@ -10,6 +10,7 @@ import pandas as pd
 import polars as pl
 import pytest
 from scipy.sparse import csr_array
+from sklearn.base import clone
 
 import nearfar as nf
 from nearfar.errors import InputError, UnknownIdError
@@ -214,3 +215,49 @@ def test_growth_by_strangers_only_is_refused():
     a, b = nf.EDRep(2, random_state=0).fit(nf.Relation.from_edges(EDGES)).grow(frame), est.grow(A)
     np.testing.assert_array_equal(a.embedding_, b.embedding_)
     assert list(a.vectors_.ids) == list("abcdefg")
+
+
+@pytest.mark.parametrize("source", ["embedding", "frame", "cells", "array"])
+@pytest.mark.parametrize("model", MAPS, ids=lambda model: type(model).__name__)
+def test_new_rows_have_their_ids_and_stay_apart_from_those_of_the_fit(source, model):
+    """As a frame and as an Embedding, in any order; also of single rows and by distances."""
+    given, ids = SOURCES[source]
+    model = clone(model).fit(given)
+    plain = model.transform(X[5:8] + 0.01)
+    new = nf.Embedding(X[5:8] + 0.01, ids=[ids[7], "new", -3])
+    placed = model.set_output(transform="embedding").transform(new)
+    assert list(placed.ids) == [ids[7], "new", -3]
+    np.testing.assert_array_equal(placed.vectors, plain)
+    frame = pd.DataFrame(X[5:8] + 0.01, index=["c", "a", "b"], columns=getattr(given, "columns", list("abcd")))
+    for wanted, got in (("embedding", lambda made: list(made.ids)), ("pandas", lambda made: list(made.index))):
+        assert got(model.set_output(transform=wanted).transform(frame)) == ["c", "a", "b"]
+        assert got(model.transform(frame.iloc[[1]])) == ["a"]
+    assert list(model.set_output(transform="embedding").transform(X[5:8]).ids) == [0, 1, 2]
+
+
+@pytest.mark.parametrize("model", [*MAPS, nf.Affinities(5)], ids=lambda model: type(model).__name__)
+def test_columns_in_another_order_are_refused_when_new_rows_come(model):
+    """Of rows of numbers, and of distances, whose columns are the points of the fit."""
+    model = clone(model).fit(SOURCES["frame"][0])
+    new = pd.DataFrame(X[:3], columns=list("abcd"))
+    assert list(model.feature_names_in_) == list("abcd")
+    expected = model.transform(X[:3])
+    np.testing.assert_array_equal(to_array(model.transform(new)), to_array(expected))
+    with pytest.raises(
+        InputError, match=r"\.transform: X must be a frame with the columns \['a', 'b', 'c', 'd'\]; got"
+    ):
+        model.transform(new[list("dcba")])
+    distances = pd.DataFrame(np.linalg.norm(X[:, None] - X[None], axis=2), index=WORDS, columns=WORDS)
+    model = model.set_params(metric="precomputed").fit(distances)
+    placed = to_array(model.transform(distances.iloc[:3]))
+    with pytest.raises(InputError, match="a frame with the columns"):
+        model.transform(distances.iloc[:3, ::-1])
+    np.testing.assert_array_equal(placed, to_array(model.transform(distances.to_numpy()[:3])))
+    assert not hasattr(model.fit(distances.to_numpy()), "feature_names_in_")
+    tsne = clone(MAPS[0]).fit(nf.Affinities(5).fit(SOURCES["frame"][0]))
+    with pytest.raises(InputError, match=r"TSNE\.transform: X must be a frame with the columns"):
+        tsne.transform(new[list("dcba")])
+
+
+def to_array(found):
+    return found.toarray() if hasattr(found, "toarray") else np.asarray(found)

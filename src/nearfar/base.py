@@ -12,10 +12,10 @@ from numpy.typing import NDArray
 
 from nearfar._core.checkpoint import DIGEST
 from nearfar._core.checks import check_choice
+from nearfar._core.ids import column_names
 from nearfar._core.parameters import Parameters
 from nearfar.contracts import Floats
 from nearfar.embedding.files.content import jsonable
-from nearfar.errors import InputError
 from nearfar.relations.matrix import Relation
 from nearfar.relations.matrix import as_relation as as_relation  # for estimators of one's own
 
@@ -151,23 +151,9 @@ class FrameOutput(RelationEmbedder):
         if names is not None:
             self.feature_names_in_ = names
 
-    def _check_columns(self, owner: str, X: Any) -> None:
-        """Refuse a frame whose columns have other names than those of the fit."""
-        names, fitted = column_names(X), getattr(self, "feature_names_in_", None)
-        if names is not None and fitted is not None and list(names) != list(fitted):
-            raise InputError(owner, "X", f"a frame with the columns {list(fitted)}", list(names))
-
     def _output(self, Y: NDArray[Any], X: Any, ids: Callable[[], Ids | None]) -> Any:
         config = getattr(self, "_sklearn_output_config", {}).get("transform")
         return framed(Y, X, ids, self.get_feature_names_out(), config)
-
-
-def column_names(X: Any) -> NDArray[Any] | None:
-    """Return the names of a frame's columns if all are strings, as scikit-learn keeps them; else None."""
-    columns = getattr(X, "columns", None)
-    if columns is None or not all(isinstance(name, str) for name in columns):
-        return None
-    return np.array(list(columns), dtype=object)
 
 
 def framed(Y: Floats, X: Any, ids: Callable[[], Ids | None], names: NDArray[Any], config: str | None) -> Any:

@@ -260,3 +260,18 @@ def rows_and_ids(owner: str, X: Any) -> tuple[Any, Ids | None]:
         )
         return rows, None
     return rows, Ids(index)
+
+
+def column_names(X: Any) -> NDArray[Any] | None:
+    """Return the names of a frame's columns if all are strings, as scikit-learn keeps them; else None."""
+    columns = getattr(X, "columns", None)
+    if columns is None or not all(isinstance(name, str) for name in columns):
+        return None
+    return np.array(list(columns), dtype=object)
+
+
+def check_columns(owner: str, X: Any, fitted: NDArray[Any] | None) -> None:
+    """Refuse a frame whose columns have other names than those of a fit."""
+    names = column_names(X)
+    if names is not None and fitted is not None and list(names) != list(fitted):
+        raise InputError(owner, "X", f"a frame with the columns {list(fitted)}", list(names))

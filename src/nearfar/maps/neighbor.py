@@ -41,7 +41,7 @@ from nearfar._core.checks import (
     check_random_state,
     check_real,
 )
-from nearfar._core.ids import Ids, rows_and_ids
+from nearfar._core.ids import Ids, check_columns, rows_and_ids
 from nearfar._core.parameters import Part
 from nearfar.base import FrameOutput
 from nearfar.callbacks import Checkpoint
@@ -360,7 +360,8 @@ class NeighborEmbedding(FrameOutput):
             checked = issparse(rows) or are_neighbors(rows, getattr(self.affinities_, "metric", None))
             P_new = rows if checked else check_matrix(f"{owner}.transform", "X", rows)
             if self.affinities_ is not None:
-                self._check_columns(f"{owner}.transform", X)
+                fitted = getattr(self.affinities_, "feature_names_in_", None)
+                check_columns(f"{owner}.transform", X, getattr(self, "feature_names_in_", fitted))
                 P_new = self.affinities_.transform(P_new)
         kernel = self._kernel_of_new(kernel)
         placed = place(P_new, self.embedding_, kernel, divergence, n_jobs=n_jobs, owner=f"{owner}.transform")

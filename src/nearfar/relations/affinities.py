@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nearfar._core.checks import check_choice, check_matrix, check_n_jobs, check_real
-from nearfar._core.ids import Ids, rows_and_ids
+from nearfar._core.ids import Ids, check_columns, column_names, rows_and_ids
 from nearfar._core.parameters import Parameters
 from nearfar._core.threads import even_bounds, run_blocks
 from nearfar.contracts import Floats
@@ -94,6 +94,8 @@ class Affinities(Parameters):
         there are more than a few, 3 * perplexity neighbours make it too small: take more.
     n_features_in_ : int
         Number of columns of X.
+    feature_names_in_ : ndarray of shape (d,)
+        Their names; only if X was a frame whose columns have string names. :meth:`transform` refuses others.
 
     Examples
     --------
@@ -166,7 +168,12 @@ class Affinities(Parameters):
             If the perplexity is more than a third of n - 1.
         """
         owner = type(self).__name__
-        return self._fit(*rows_and_ids(owner, X), owner)
+        self._fit(*rows_and_ids(owner, X), owner)
+        names = column_names(X)
+        vars(self).pop("feature_names_in_", None)
+        if names is not None:
+            self.feature_names_in_ = names
+        return self
 
     def _fit(self, X: Any, ids: Ids | None, owner: str) -> Self:
         """Fit rows with these ids, in the name of ``owner``: whom errors and warnings name."""
@@ -252,6 +259,7 @@ class Affinities(Parameters):
         """
         self._check_fitted("transform")
         rows, _ = rows_and_ids(type(self).__name__, X)
+        check_columns(f"{type(self).__name__}.transform", X, getattr(self, "feature_names_in_", None))
         found = self._index.query(rows, self.indices_.shape[1])
         workers = check_n_jobs(type(self).__name__, self.n_jobs)
         weights, _, _ = self._weights(found, workers)

@@ -24,7 +24,7 @@ from nearfar._core.checks import (
     check_rows_differ,
     check_sparse,
 )
-from nearfar._core.ids import Ids, rows_and_ids
+from nearfar._core.ids import Ids, check_columns, rows_and_ids
 from nearfar._core.jit import bind
 from nearfar._core.threads import single_threaded_blas
 from nearfar.base import FrameOutput
@@ -287,7 +287,7 @@ class MDS(FrameOutput):
         owner = "MDS.transform"
         stress = as_stress(owner, self.stress)
         given, ids = rows_and_ids(owner, X)
-        self._check_columns(owner, X)
+        check_columns(owner, X, getattr(self, "feature_names_in_", None))
         rows = self._new_rows(owner, given)
         placed = np.zeros((rows.shape[0], self.embedding_.shape[1]))
         if self._unit > 0:
