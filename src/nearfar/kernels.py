@@ -632,7 +632,10 @@ def as_kernel(owner: str, kernel: object) -> Any:
         return _BY_NAME[kernel]()
     if isinstance(kernel, type) or not all(hasattr(kernel, name) for name in ("weight", "slope")):
         names = ", ".join(repr(name) for name in _BY_NAME)
-        raise InputError(owner, "kernel", f"one of {names} or a kernel object", repr(kernel), "See nearfar.kernels.")
+        hint = "See nearfar.kernels."
+        if isinstance(kernel, (list, tuple)) or (isinstance(kernel, str) and kernel == "multiscale"):
+            hint = "A map has one kernel; several scales are for the data: perplexity='multiscale'."
+        raise InputError(owner, "kernel", f"one of {names} or a kernel object", repr(kernel), hint)
     made: Any = kernel
     if family_of(made) is None:
         check_once(made, lambda: _check_slope(owner, made))

@@ -154,7 +154,8 @@ class MDS(FrameOutput):
     Melville, "Deriving embedding gradients" (sneer documentation). Borg & Groenen (2005), "Modern multidimensional
     scaling". Sammon (1969), "A nonlinear mapping for data structure analysis". Takane, Young & de Leeuw (1977),
     "Nonmetric individual differences multidimensional scaling". Liu & Nocedal (1989), on L-BFGS. Horvitz & Thompson
-    (1952), on sums over samples.
+    (1952), on sums over samples. Gower (1968), "Adding a point to vector diagrams in multivariate analysis", on new
+    points.
 
     Examples
     --------
