@@ -60,7 +60,8 @@ SOURCES = {
     "ag_news": "AG News (Zhang, Zhao & LeCun 2015): train_subset_20000.csv.xz, test.csv.xz",
     "compositional_ambiguity": "judgements of phrases (Mitchell & Lapata 2008; Grefenstette & Sadrzadeh 2011, 2012)",
     "fashion_mnist": "github.com/zalandoresearch/fashion-mnist: all images in one raw file, and their labels",
-    "graphs": "one folder for each graph with edges.tsv and labels.tsv, packed or not",
+    "graphs": "one folder for each graph with its edges and labels, packed or not; edges.csv.xz and target.csv.xz of"
+    " musae-facebook are facebook_edges.csv and facebook_target.csv of github.com/benedekrozemberczki/MUSAE",
     "movielens-1m": "grouplens.org/datasets/movielens/1m: ratings.tsv.xz with the header user, item, rating",
     "pbmc68k_reduced": "scanpy.datasets.pbmc68k_reduced() as arrays: pbmc68k_reduced.npz",
     "ptb": "Penn Treebank as prepared by Mikolov: ptb.train.txt.xz, ptb.valid.txt.xz, ptb.test.txt.xz",

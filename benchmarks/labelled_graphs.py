@@ -42,6 +42,7 @@ FILES: dict[str, tuple[str, str, int, str, str, int, int]] = {
     "cora": ("edges.tsv.gz", "\t", 0, "labels.tsv.gz", "\t", 1, 1),
     "citeseer": ("edges.tsv.gz", "\t", 0, "labels.tsv.gz", "\t", 1, 1),
     "musae-git": ("edges.csv.xz", ",", 1, "target.csv.xz", ",", 1, 2),
+    "musae-facebook": ("edges.csv.xz", ",", 1, "target.csv.xz", ",", 1, 3),  # of temperature.py
     "blogcatalog": ("edges.tsv.xz", "\t", 0, "labels.tsv.gz", "\t", 0, 1),
     "wikipedia": ("edges.tsv.xz", "\t", 0, "labels.tsv.gz", "\t", 0, 1),
 }
@@ -68,8 +69,8 @@ def read_graph(name: str, folder: Path = DATA / "graphs") -> LabelledGraph:
     edges = np.array(_rows(folder / name / edge_file, edge_sep, edge_skip), dtype=np.int64)[:, :2]
     table = _rows(folder / name / label_file, label_sep, label_skip)
     nodes = np.array([int(row[0]) for row in table])
-    values = np.array([int(row[column]) for row in table])
-    known = values >= 0  # -1: a node without a label
+    values = np.array([row[column] for row in table])
+    known = values != "-1"  # a node without a label
     n = int(max(edges.max(), nodes.max())) + 1
     kinds, codes = np.unique(values[known], return_inverse=True)
     labels = np.zeros((n, kinds.size), dtype=np.bool_)

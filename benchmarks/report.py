@@ -18,6 +18,7 @@ from _anchor_news_section import anchor_news
 from _anchor_section import anchor_memory, anchor_steps
 from _common import PAGE, RESULTS, write_text
 from _compress_section import compress
+from _edrep_sections import recommend, temperature
 from _figures import figure1, figure2
 from _house_section import against, cold_start, hops
 from _map_sections import (
@@ -71,6 +72,7 @@ PAGES = (
     Page("EDRep against the published package", "speed", "speed.py", speed),
     Page("Communities in planted graphs", "communities", "communities.py --fit all giant", communities),
     Page("Labelled graphs", "labelled_graphs", "labelled_graphs.py", labelled),
+    Page("Temperature and walk length of EDRep", "temperature", "temperature.py --deepwalk", temperature),
     Page("Scaling of EDRep", "growth", "growth.py", growth),
     Page("Products of a relation and a matrix", "matmul", "matmul.py", matmul),
     Page("The far field on real vectors (figure 1)", "figure1", "figure1.py", figure1),
@@ -97,6 +99,7 @@ PAGES = (
     Page("Memory of word models", "word_memory", "word_memory.py", word_memory),
     Page("Warm starts of Word2DM", "warm_start", "warm_start.py", warm_start),
     Page("Retrieval on MovieLens 1M", "retrieval", "retrieval.py", retrieval),
+    Page("Recommendation from likes on MovieLens 1M", "recommend", "recommend.py", recommend),
     Page("Sampled softmax on the Penn Treebank", "sampled_softmax", "sampled_softmax.py", sampled_softmax),
     Page("Mutual information of Gaussians", "mutual_information", "mutual_information.py", mutual_information),
     Page("Memory of contrastive losses", "nce_memory", "nce_memory.py", nce_memory),

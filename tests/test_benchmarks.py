@@ -356,6 +356,43 @@ def test_what_may_be_missing_is_left_out_until_measured(tmp_path) -> None:
     assert "| 1,500 | 1.235 | 12.3 ms | – |" in text
 
 
+def test_temperature_and_recommendation_have_intervals(tmp_path) -> None:
+    scores = {"f1": 0.8, "held_out": -7.0, "relative_error": 0.01}
+    warm = {"graph": "cora", "method": "nearfar", "walk_length": 3, "temperature": 1.0, **scores}
+    other = {"graph": "cora", "method": "deepwalk", "walk_length": None, "temperature": None, "seed": 0, "f1": 0.7}
+    measured = [{**warm, "seed": 0}, {**warm, "seed": 1, "f1": 0.9}, {**warm, "seed": 0, "temperature": 0.1}, other]
+    write_results(tmp_path, "temperature", measured)
+    part = {"recall@10": 0.1, "recall@50": 0.2, "n_users": 9, "n_films": 1500}
+    liked = {"method": "EDRep + log p", "mean_cosine": 0.2, "validation": part, "test": part}
+    write_results(tmp_path, "recommend", [{**liked, "held_out": "a fifth", "seed": seed} for seed in (0, 1)])
+    text, _ = page(tmp_path)
+    assert "| cora | 3 | 1.0 | 0.850 ± 0.635 | – | – | -7.000 ± 0.000 | 0.010 ± 0.000 |" in text
+    assert text.index("| cora | 3 | 0.1 | 0.800 (one seed) |") < text.index(
+        "| cora | DeepWalk | – | 0.700 (one seed) |"
+    )
+    assert "| EDRep + log p | 0.100 ± 0.000 | 0.200 ± 0.000 | – | – | 0.200 ± 0.000 | 1,500 |" in text
+
+
+def test_recommendation_judges_what_was_held_out() -> None:
+    from recommend import Ratings, last_likes, recalls
+
+    liked = np.zeros((3, 60), bool)
+    liked[0, [3, 4]] = liked[1, 7] = True
+    seen = np.zeros((3, 60), bool)
+    seen[0, 0] = True
+    scores = -np.arange(60.0) * np.ones((3, 1))
+    found = recalls(scores, liked, seen)
+    assert (found["recall@10"], found["n_users"], found["n_films"]) == (1.0, 2, 11)
+    scores[1, 7] = -100.0
+    assert recalls(scores, liked, seen)["recall@10"] == 0.5
+    # A user with six likes and one without times: the last like, and the last but one.
+    users, times = np.repeat([0, 1], [7, 6]), np.r_[5, 9, 8, 1, 2, 3, 7, [-1] * 6]
+    marks = np.ones(13, bool)
+    marks[1] = False  # the last rating is no like
+    test, validation = last_likes(Ratings(users, np.r_[np.arange(7), np.arange(6)], marks, times))
+    assert (np.flatnonzero(test).tolist(), np.flatnonzero(validation).tolist()) == ([2], [6])
+
+
 def test_every_section_can_be_written(tmp_path) -> None:
     write_results(
         tmp_path,
