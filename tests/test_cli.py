@@ -363,6 +363,25 @@ class TestEmbed:
         assert "column 0 (20, 20, 40, ...) looks like times, and was read as the source. Name the" in err
         assert run(*args, "--columns", "1,2") == (0, "", "")
 
+    def test_likes(self, run, fails, tmp_path):
+        """The vectors of the defaults coincide, which is told with the options to change; they are the library's."""
+        rng, edges, out = np.random.default_rng(0), tmp_path / "likes.csv", tmp_path / "x.safetensors"
+        pairs = {(f"u{user}", f"i{int(item)}") for user in range(300) for item in 60 * rng.random(6) ** 5}
+        edges.write_text("".join(f"{user},{item}\n" for user, item in sorted(pairs)))
+        args = ("embed", edges, "-o", out, "--bipartite", *self.SMALL, "--n-components", 4, "-q")
+        code, _, err = run(*args)
+        assert (code, err.count("\n")) == (0, 1)
+        assert "between them. Their neighbours" in err
+        assert "Try --popularity-prior where columns are items of uneven popularity, or --temperature below 1." in err
+        assert run(*args, "--popularity-prior", "--temperature", 0.5) == (0, "", "")
+        made = nf.Embedding.load(out)
+        assert (made.parameters["temperature"], made.parameters["popularity_prior"]) == (0.5, True)
+        assert "p0" not in made.parameters
+        likes = nf.Relation.from_edges(edges, bipartite=True)
+        model = nf.EDRep(4, temperature=0.5, p0=likes.column_sums, random_state=1, n_jobs=1).fit(likes.normalized())
+        assert model.vectors_.equals(made)
+        assert "--temperature must be at least 0.001 in size; got 0.0." in fails(*args, "--temperature", 0)
+
     def test_comments(self, run, fails, tmp_path):
         edges = tmp_path / "e.csv"
         edges.write_text("% said once\na,b\n#b,a\n#b,c\n")

@@ -40,6 +40,8 @@ _WORDS_OF_HINTS = {
     "goes into a list: Corpus([text])": "comes through standard input: -",
     "learning_rate": "--learning-rate",
     "sample=0": "--sample 0",
+    "p0=relation.column_sums": "--popularity-prior",
+    "a temperature below 1": "--temperature below 1",
 }
 """What Python's arguments are called here, in hints."""
 

@@ -11,6 +11,9 @@ import click
 from nearfar.cli.shared import checkpoint_options, report, run_options, take_checkpoints, vectors_file
 
 if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
     from nearfar.relations.matrix import Relation
 
 # ruff: noqa: D301 - as in cli/__init__.py
@@ -36,6 +39,8 @@ _ABOUT_EDGES = (
 @click.option("--n-components", default=32, show_default=True, help="Length of a vector.")
 @click.option("--walk-length", type=int, metavar="STEPS", help="Random walks of up to this many steps. [default: 3]")
 @click.option("--n-clusters", default=1, show_default=True, help="Gaussians in the far field; more is more exact.")
+@click.option("--temperature", default=1.0, show_default=True, help="What scores are divided by; low lets them differ.")
+@click.option("--popularity-prior", is_flag=True, help="The prior of a target is how often it is related (likes).")
 @click.option("--n-epochs", default=30, show_default=True, help="Sweeps over the relation.")
 @click.option("--learning-rate", type=float, metavar="RATE", help="Size of the first step, in (0, 1].")
 @click.option(
@@ -74,7 +79,7 @@ def embed(edges: str, output: str, quiet: bool, as_json: bool, **options: Any) -
       nearfar embed huge.csv -o huge.safetensors --storage huge.relation
       nearfar embed trips.csv -o trips.npz --source from --target to --weight passengers
       nearfar embed calls.csv -o calls.safetensors --columns caller,called
-      nearfar embed ratings.csv -o ratings.safetensors --bipartite
+      nearfar embed likes.csv -o likes.safetensors --bipartite --popularity-prior --temperature 0.1
       cut -f1,2 big.tsv | nearfar embed - -o big.safetensors --random-state 1 --json
       nearfar embed big.tsv -o big.safetensors --checkpoint run.safetensors --resume
     """
@@ -88,12 +93,16 @@ def embed(edges: str, output: str, quiet: bool, as_json: bool, **options: Any) -
     callbacks, resume = take_checkpoints(output, options, every=5)
     started = time.perf_counter()
     verbose = 0 if quiet else 1
-    relation, made = _relation(edges, options, verbose)
-    names = ("n_components", "n_clusters", "n_epochs", "far", "random_state", "learning_rate")
+    relation, popularity, made = _relation(edges, options, verbose)
+    names = ("n_components", "n_clusters", "n_epochs", "far", "random_state", "temperature", "learning_rate")
     arguments = {name: options[name] for name in names if name != "learning_rate" or options[name] is not None}
-    estimator = nf.EDRep(**arguments, **callbacks, n_jobs=options["n_jobs"], verbose=verbose).fit(relation, **resume)
+    run: dict[str, Any] = {**callbacks, "n_jobs": options["n_jobs"], "verbose": verbose}
+    if options["popularity_prior"]:
+        run["p0"], made["popularity_prior"] = popularity, True
+    estimator = nf.EDRep(**arguments, **run).fit(relation, **resume)
     fitted = estimator.vectors_
-    effective = {name: v for name, v in fitted.parameters.items() if v is not None and name not in WITHOUT_EFFECT}
+    kept = {name: value for name, value in fitted.parameters.items() if name not in (*WITHOUT_EFFECT, "p0")}
+    effective = {name: value for name, value in kept.items() if value is not None}
     embedding = nf.Embedding(
         fitted.vectors,
         fitted.ids,
@@ -130,12 +139,15 @@ def _check(options: dict[str, Any]) -> None:
     for name, low in lowest.items():
         if options[name] is not None:
             check_integer(owner, name, options[name], low=low)
+    check_real(owner, "temperature", options["temperature"])
     if options["learning_rate"] is not None:
         check_real(owner, "learning_rate", options["learning_rate"], 0, 1, open_low=True)
 
 
-def _relation(edges: str, options: dict[str, Any], verbose: int) -> tuple[Relation, dict[str, Any]]:
-    """Return the relation to fit, and how it was made."""
+def _relation(
+    edges: str, options: dict[str, Any], verbose: int
+) -> tuple[Relation, NDArray[np.float64], dict[str, Any]]:
+    """Return the relation to fit, how often each target is related, and how it was made."""
     import nearfar as nf
 
     made: dict[str, Any] = {"edges": edges}
@@ -171,9 +183,9 @@ def _relation(edges: str, options: dict[str, Any], verbose: int) -> tuple[Relati
         made["directed"] = options["directed"]
         made |= {name: column for name, column in columns.items() if column is not None}
     if bipartite:
-        return relation.normalized(), {**made, "bipartite": True}
+        return relation.normalized(), relation.column_sums, {**made, "bipartite": True}
     steps = 3 if steps is None else steps
-    return relation.random_walk(steps), {**made, "walk_length": steps}
+    return relation.random_walk(steps), relation.column_sums, {**made, "walk_length": steps}
 
 
 def _column(text: str) -> str | int:

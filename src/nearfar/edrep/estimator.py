@@ -323,7 +323,7 @@ class EDRep(RelationEmbedder):
             far.evaluate(asking, log_z, np.empty_like(asking))
             self._checked_rows = (rows if kept is None else kept[rows], r[rows], log_z, n_active)
             closeness = 0.0 if state.sums is None else float(np.square(state.sums[1] / r.sum()).sum())
-            if closeness > COLLAPSED:
+            if closeness > COLLAPSED and rows.size > self.n_components:  # few may well be alike
                 warnings.warn(
                     f"EDRep.fit: the vectors of rows should differ; got a mean cosine of {closeness:.3f} between them."
                     " Their neighbours and scores say little. Try p0=relation.column_sums where columns are items of"
