@@ -55,7 +55,7 @@ def test_peak_memory_sees_an_array() -> None:
 
     reset_peak_memory()
     before = resident_memory()
-    block = np.ones(16 * 2**20)
+    block = np.ones(6 * 2**20)
     assert peak_memory() >= before + 0.9 * block.nbytes
 
 

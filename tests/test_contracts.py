@@ -281,7 +281,7 @@ def test_several_threads_may_fit_at_once(case, rng):
     P = irregular_graph(rng, n=200)
     expected = case.make().fit(case.takes(P))
     with ThreadPoolExecutor(4) as threads:
-        for est in threads.map(lambda _: case.make(n_jobs=case.workers).fit(case.takes(P)), range(8)):
+        for est in threads.map(lambda _: case.make(n_jobs=case.workers).fit(case.takes(P)), range(5)):
             assert_same_bits(est, expected)
 
 

@@ -201,7 +201,9 @@ def test_a_row_of_the_fit_lands_near_its_own_place(rng):
 
 
 @pytest.mark.parametrize(
-    "divergence", [pytest.param(each, marks=() if isinstance(each, NeRV) else slow) for each in DIVERGENCES], ids=repr
+    "divergence",
+    [pytest.param(each, marks=() if isinstance(each, NeRV) and each.lam < 1 else slow) for each in DIVERGENCES],
+    ids=repr,
 )
 def test_nothing_vanishes_far_from_every_point(rng, divergence):
     # Half way between two groups every weight is exp(-10_000).

@@ -61,8 +61,7 @@ def test_the_minimum_of_a_quadratic_is_reached(name, r):
     ("name", "r"),
     [
         ("adam", 2),
-        ("sgd", 4),
-        *(pytest.param(*c, marks=pytest.mark.slow) for c in (("sgd", 2), ("yogi", 2), ("yogi", 4))),
+        *(pytest.param(*c, marks=pytest.mark.slow) for c in (("sgd", 2), ("sgd", 4), ("yogi", 2), ("yogi", 4))),
     ],
 )
 def test_fixed_zeros_stay_and_the_others_go_where_the_loss_is_least(name, r):

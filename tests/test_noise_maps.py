@@ -75,13 +75,16 @@ def numeric_gradient(f, Y, h=1e-5):
 # -- cost and gradient ----------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("d", [2, *(pytest.param(d, marks=pytest.mark.slow) for d in (1, 11))])
+# Loops are compiled for the kernel and for the objective: one kernel with all of these, the others with one.
+QUICK = [(noise, "student", 2) for noise in NOISE] + [("local, t-SNE", "heavy", 2)]
+ALL = [(noise, kernel, d) for noise in NOISE for kernel in KERNELS for d in (2, 1, 11)]
+
+
 @pytest.mark.parametrize(
-    "kernel",
-    [pytest.param(KERNELS[name], id=name, marks=pytest.mark.slow if name == "exponential" else ()) for name in KERNELS],
+    ("noise", "kernel", "d"), [pytest.param(*case, marks=() if case in QUICK else pytest.mark.slow) for case in ALL]
 )
-@pytest.mark.parametrize("noise", NOISE.values(), ids=NOISE)
 def test_the_cost_is_that_of_the_formula_and_the_gradient_its_slope(rng, noise, kernel, d):
+    noise, kernel = NOISE[noise], KERNELS[kernel]
     Y, P = rng.normal(size=(N, d)) * rng.uniform(0.5, 2, d), sparse_p(rng)
     made = objective(P, noise, kernel)
     circle, steps = made._circle(Y), np.array([1, 7, 30, 12])[: noise.n_samples]

@@ -283,6 +283,7 @@ def test_the_estimator_takes_it(rng, kernel, normalization, kind):
         assert type(est._objective(sparse_p(rng, "row"), *parts, float, rng, 1)) is NodesObjective
 
 
+@pytest.mark.slow
 def test_a_map_on_the_mesh_is_as_good_as_the_exact_one(rng):
     X = rng.normal(size=(400, 5)) + 6 * np.repeat(np.eye(4, 5), 100, axis=0)
     kernel = Exponential(np.exp(rng.uniform(-1, 1, 400)))
