@@ -96,7 +96,7 @@ class ParameterBudget:
     ...     loss = (table(ids) - goal[ids]).square().mean()
     ...     loss.backward()
     ...     optimizer.step()
-    ...     budget.step()
+    ...     _ = budget.step()
     >>> table.n_parameters <= 5_000, bool(loss < 0.2)
     (True, True)
     """
