@@ -545,7 +545,7 @@ def _heavy_log_weight_of(f, beta, one, alpha):
 
 @jit(fastmath=FAST, error_model="numpy")
 def _heavy_neg_log_slope_of(f, beta, one, alpha):
-    return beta / (one + alpha * beta * f)
+    return _heavy_neg_log_slope(f, one, alpha, beta)
 
 
 @jit(fastmath=FAST, error_model="numpy")
