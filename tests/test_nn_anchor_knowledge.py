@@ -319,6 +319,17 @@ def test_what_rows_owe_is_owed_at_the_price_of_its_time():
     assert layer.anchor_ids is None
 
 
+def test_the_absolute_overlap_is_that_of_pairs_one_by_one():
+    anchors = torch.randn(5, 3, dtype=torch.float64, requires_grad=True)
+    a = anchors.detach().numpy()
+    expected = sum(abs(a[i] @ a[j]) for i in range(5) for j in range(i + 1, 5))
+    assert float(anchor_overlap(anchors, absolute=True)) == pytest.approx(expected)
+    assert torch.autograd.gradcheck(lambda x: anchor_overlap(x, absolute=True), anchors)
+    assert float(anchor_overlap(anchors[:1], absolute=True)) == 0.0
+    with pytest.raises(InputError, match="absolute must be"):
+        anchor_overlap(anchors, absolute=1)
+
+
 def test_anchors_of_given_vectors_are_objects():
     layer = AnchorEmbedding.from_pretrained(torch.randn(V, D), 3, anchor_ids=torch.tensor([4, 0, 1]))
     layer.set_related(RelatedPairs(relation()))

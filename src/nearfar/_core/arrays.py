@@ -76,6 +76,17 @@ def read_arrays(path: Path) -> tuple[dict[str, NDArray[Any]], dict[str, str]]:
     return arrays, metadata
 
 
+def map_array(path: Path, name: str) -> NDArray[Any]:
+    """Return an array of single bytes of such a file, whose checksum was checked, mapped from the file, read-only."""
+    with path.open("rb") as file:
+        length = int.from_bytes(file.read(8), "little")
+        entry = json.loads(file.read(length))[name]
+    shape, (start, stop) = tuple(entry["shape"]), entry["data_offsets"]
+    if start == stop:  # nothing can be mapped
+        return np.empty(shape, np.uint8)
+    return np.memmap(path, np.uint8, "r", 8 + length + start, shape)
+
+
 def check_version(path: Path, metadata: Mapping[str, str], what: str, versions: Mapping[str, str]) -> str:
     """Return the format of a file if it is one of ``versions``, in the version that is known.
 

@@ -38,6 +38,7 @@ class Scales(NamedTuple):
 
     anchors: NDArray[np.float32]
     weights: NDArray[np.float32]
+    packed: str = ""  # "int8" or "int4" where the file packs weights of so many bits, and indices
 
 
 class Mixtures:
@@ -179,11 +180,15 @@ class Mixtures:
         """Return the first n rows, and the others."""
         return self.subset(np.arange(n)), self.subset(np.arange(n, len(self)))
 
-    def to_int8(self) -> Mixtures:
-        """Return the mixtures with all numbers rounded to 8 bits; weights that become 0 are left out."""
+    def to_int8(self, packed: str = "") -> Mixtures:
+        """Return the mixtures with all numbers rounded to 8 bits; weights that become 0 are left out.
+
+        For a file that packs "int4", weights are rounded to 4 bits.
+        """
+        most = 127 if packed != "int4" else 7 if (self.weights < 0).any() else 15
         heaviest = np.zeros(len(self.anchors), np.float32)
         np.maximum.at(heaviest, self.columns, np.abs(self.weights))
-        scales = Scales(_scales(np.abs(self.anchors).max(axis=1)), _scales(heaviest))
+        scales = Scales(_scales(np.abs(self.anchors).max(axis=1)), _scales(heaviest, most), packed)
         anchors = np.rint(self.anchors / scales.anchors[:, None]) * scales.anchors[:, None]
         units = scales.weights[self.columns]
         weights = np.rint(self.weights / units) * units
@@ -270,6 +275,6 @@ class _MixedSearch(Search):
         return products
 
 
-def _scales(largest: NDArray[np.float32]) -> NDArray[np.float32]:
-    scales = np.maximum(largest / 127, np.finfo(np.float32).tiny).astype(np.float32)
+def _scales(largest: NDArray[np.float32], most: int = 127) -> NDArray[np.float32]:
+    scales = np.maximum(largest / most, np.finfo(np.float32).tiny).astype(np.float32)
     return np.where(largest > 0, scales, np.float32(1))

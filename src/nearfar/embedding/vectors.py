@@ -19,6 +19,7 @@ from nearfar._core.notebook import facts_table
 from nearfar.contracts import Floats
 from nearfar.embedding.files import FORMATS, Content, registry
 from nearfar.embedding.mixtures import Mixtures, heaviest
+from nearfar.embedding.quantized import KINDS, QuantizedRows
 from nearfar.embedding.search import nearest_rows, row_norms, unit_rows
 from nearfar.errors import InputError, NearfarWarning, UnknownIdError
 
@@ -111,9 +112,7 @@ class Embedding:
     def _check_rows(self, name: str, rows: Floats, ids: Ids) -> None:
         """Refuse rows that a subclass cannot hold."""
 
-    def _label(
-        self, vectors: Floats | Mixtures, ids: Iterable[Hashable] | None, parameters: Mapping[str, Any] | None
-    ) -> None:
+    def _label(self, vectors: Any, ids: Iterable[Hashable] | None, parameters: Mapping[str, Any] | None) -> None:
         """Store vectors that were checked, and their ids."""
         if parameters is not None and not isinstance(parameters, Mapping):
             raise InputError("Embedding", "parameters", "a mapping such as a dict", repr(parameters))
@@ -136,8 +135,8 @@ class Embedding:
 
     @property
     def vectors(self) -> Floats:
-        """The vectors, shape (n, d), read-only."""
-        return self._vectors
+        """The vectors, shape (n, d), read-only; of 8 or 4 bits they are computed at each access."""
+        return np.asarray(self._vectors)
 
     @property
     def context_ids(self) -> Ids | None:
@@ -147,7 +146,7 @@ class Embedding:
     @property
     def context_vectors(self) -> Floats | None:
         """The vectors of the other side of a two-sided model, shape (m, d), read-only, or None."""
-        return self._context_vectors
+        return None if self._context_vectors is None else np.asarray(self._context_vectors)
 
     @property
     def context(self) -> Self:
@@ -282,6 +281,57 @@ class Embedding:
             a is b or (a is not None and b is not None and a.dtype == b.dtype and a.tobytes() == b.tobytes())
             for a, b in pairs
         )
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the numbers of both sides as they are kept; ids are not counted."""
+        return sum(side.nbytes for side in (self._vectors, self._context_vectors) if side is not None)
+
+    def quantize(self, kind: str = "int8") -> Self:
+        """Return the embedding in 8 or 4 bits a number, and 2 bytes a row: in memory, in files and in a search.
+
+        A number is a whole multiple of the scale of its row, from -127 to 127, or from -7 to 7 in 4 bits. Rows become
+        float32 when they are read; a search reads some at a time.
+
+        Parameters
+        ----------
+        kind : {"int8", "int4"}
+            Bits of a number.
+
+        Returns
+        -------
+        Embedding
+            Its ``parameters["quantize_error"]`` is the norm of the change of all vectors over the norm of all vectors,
+            of the first side. ``save`` to a ``.safetensors`` file keeps the small numbers, which ``load`` maps from the
+            file; other formats get float32.
+
+        Raises
+        ------
+        InputError
+            If ``kind`` is another, or the class has a storage or a meaning of its own: density matrices would not stay
+            positive.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> import nearfar as nf
+        >>> emb = nf.Embedding(np.random.default_rng(0).normal(size=(100, 16)).astype("float32"))
+        >>> small = emb.quantize("int4")
+        >>> emb.nbytes, small.nbytes
+        (6400, 1000)
+        >>> small.parameters["quantize_error"] < 0.12
+        True
+        """
+        owner = f"{type(self).__name__}.quantize"
+        check_choice(owner, "kind", kind, KINDS)
+        if type(self) is not Embedding:
+            raise InputError(owner, "embedding", "a plain Embedding", type(self).__name__, "Take Embedding(vectors).")
+        rows = QuantizedRows.of(self._vectors, kind)
+        made = self._like(cast("Floats", rows), self._ids)
+        if self._context_vectors is not None:
+            made._context_vectors = cast("Floats", QuantizedRows.of(self._context_vectors, kind))
+        made._parameters = self._parameters | {"quantize": kind, "quantize_error": rows.error(self._vectors)}
+        return made
 
     def subset(self, ids: Iterable[Hashable]) -> Self:
         """Return the embedding of some ids, in the order that is given.
@@ -709,7 +759,13 @@ class Embedding:
         columns = {"id": keys} | {f"v{c}": np.ascontiguousarray(v) for c, v in enumerate(self._vectors.T)}
         return nw.from_dict(columns, backend=backend).to_native()  # type: ignore[arg-type]
 
-    def save(self, path: str | os.PathLike[str], format: str | None = None) -> None:  # noqa: A002
+    def save(
+        self,
+        path: str | os.PathLike[str],
+        format: str | None = None,  # noqa: A002
+        *,
+        quantize: str | None = None,
+    ) -> None:
         """Write the embedding to a file, which appears whole or not at all.
 
         Parameters
@@ -720,6 +776,8 @@ class Embedding:
             files that projectors read). The word2vec formats may be packed: ``.vec.gz``.
         format : str, optional
             One of ``nearfar.embedding.files.FORMATS``, for a file with another suffix.
+        quantize : {"int8", "int4"}, optional
+            Write what :meth:`quantize` makes of the embedding.
 
         Raises
         ------
@@ -743,11 +801,13 @@ class Embedding:
         ...     nf.Embedding.load(pathlib.Path(folder, "people.safetensors")).equals(emb)
         True
         """
+        if quantize is not None:
+            return self.quantize(quantize).save(path, format)
         kind = FORMATS[registry.check_output("Embedding.save", path, format)]
         if self._context_vectors is not None and not kind.keeps_both_sides:
             text = f"Embedding.save: the format {kind.name!r} keeps one side; the context vectors are left out"
             warnings.warn(text, NearfarWarning, stacklevel=2)
-        kind.write(self._content(), Path(path))
+        return kind.write(self._content(), Path(path))
 
     @classmethod
     def load(cls, path: str | os.PathLike[str], format: str | None = None) -> Self:  # noqa: A002
@@ -812,10 +872,16 @@ class Embedding:
             return AnchoredEmbedding._from_content(content)  # type: ignore[return-value]
         if cls is Embedding and content.weights is not None:
             return SenseEmbedding._from_content(content)  # type: ignore[return-value]
+        vectors: Any = content.vectors
+        if cls is Embedding and isinstance(vectors, QuantizedRows):
+            made = cls.__new__(cls)
+            made._label(vectors, content.ids, content.parameters)
+            made._context_vectors, made._context_ids = cast("Any", content.context_vectors), content.context_ids
+            return made
         return cls(
-            content.vectors,
+            np.asarray(content.vectors),
             content.ids,
-            context_vectors=content.context_vectors,
+            context_vectors=None if content.context_vectors is None else np.asarray(content.context_vectors),
             context_ids=content.context_ids,
             parameters=content.parameters,
         )
@@ -824,6 +890,9 @@ class Embedding:
 
     def _taken(self, rows: NDArray[np.int64]) -> Floats | Mixtures:
         """Return some rows for another embedding."""
+        vectors: Any = self._vectors
+        if isinstance(vectors, QuantizedRows):
+            return cast("Floats", vectors.subset(rows))
         return _read_only(self._vectors[rows])
 
     def _as_vectors(self, owner: str, name: str, items: Any) -> Any:  # noqa: ARG002 - for subclasses
@@ -1108,9 +1177,42 @@ class AnchoredEmbedding(Embedding):
         AnchoredEmbedding
             Its ``parameters["int8_error"]`` is the norm of the change of all vectors over the norm of all vectors.
         """
+        return self._rounded("", "int8_error")
+
+    def quantize(self, kind: str = "int8") -> Self:
+        """Return the embedding with weights in 8 or 4 bits, anchors in 8 bits, and packed indices in its file.
+
+        Parameters
+        ----------
+        kind : {"int8", "int4"}
+            Bits of a weight. In 4 bits weights on an anchor are multiples, from 1 to 15 or, where some are negative,
+            from -7 to 7, of a number of that anchor.
+
+        Returns
+        -------
+        AnchoredEmbedding
+            Its ``parameters["quantize_error"]`` is the norm of the change of all vectors over the norm of all vectors.
+            In memory numbers stay float32. A ``.safetensors`` file of it takes as many bits for an index as K needs.
+
+        Raises
+        ------
+        InputError
+            If ``kind`` is another.
+
+        Examples
+        --------
+        >>> import nearfar as nf
+        >>> emb = nf.AnchoredEmbedding([[1, 0], [0.5, 0.5], [0, 2]], [[4, 0, 0], [0, 2, 2]])
+        >>> emb.quantize("int4")[1].round(1)
+        array([1.9, 1.1, 1.1], dtype=float32)
+        """
+        check_choice("AnchoredEmbedding.quantize", "kind", kind, KINDS)
+        return self._rounded(kind, "quantize_error")
+
+    def _rounded(self, kind: str, name: str) -> Self:
         exact = self._mixtures if self._other is None else self._mixtures.stacked(self._other)
-        rounded = exact.to_int8()
-        parameters = self._parameters | {"int8_error": rounded.error(exact)}
+        rounded = exact.to_int8(kind)
+        parameters = self._parameters | {name: rounded.error(exact)}
         sides = (rounded, None) if self._other is None else rounded.split(len(self))
         return self._of(sides[0], self._ids, parameters, sides[1], self._context_ids)
 
@@ -1564,7 +1666,13 @@ class SenseEmbedding(Embedding):
 
     # -- files and rows --------------------------------------------------------------------------------------------
 
-    def save(self, path: str | os.PathLike[str], format: str | None = None) -> None:  # noqa: A002
+    def save(
+        self,
+        path: str | os.PathLike[str],
+        format: str | None = None,  # noqa: A002
+        *,
+        quantize: str | None = None,
+    ) -> None:
         """Write the senses to a file, which appears whole or not at all.
 
         Parameters
@@ -1573,6 +1681,8 @@ class SenseEmbedding(Embedding):
             ``.safetensors`` (with a checksum) or ``.npz``, which keep all that it holds.
         format : str, optional
             One of ``nearfar.embedding.files.FORMATS``, for a file with another suffix.
+        quantize : None
+            Senses are kept as they are.
 
         Raises
         ------
@@ -1583,7 +1693,7 @@ class SenseEmbedding(Embedding):
         if not FORMATS[name].keeps_both_sides:
             hint = "DensityEmbedding.from_senses makes matrices of them, which any format holds."
             raise InputError("SenseEmbedding.save", "path", "a .safetensors or .npz file", repr(str(path)), hint)
-        super().save(path, format)
+        super().save(path, format, quantize=quantize)
 
     def _content(self) -> Content:
         content = super()._content()

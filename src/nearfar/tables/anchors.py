@@ -853,6 +853,7 @@ class AnchorEmbedding(torch.nn.Module):
         *,
         anchor_names: Iterable[Hashable] | None = None,
         int8: bool = False,
+        quantize: str | None = None,
     ) -> AnchoredEmbedding:
         """Return anchors and positive entries as an embedding that needs no torch, and write it to a file.
 
@@ -867,6 +868,8 @@ class AnchorEmbedding(torch.nn.Module):
             Distinct names of the anchors, such as those of the objects that they started from; 0 .. K - 1 by default.
         int8 : bool, default=False
             Whether numbers are rounded to 8 bits, as :meth:`nearfar.AnchoredEmbedding.to_int8` does and says.
+        quantize : {"int8", "int4"}, optional
+            Bits of a weight, as :meth:`nearfar.AnchoredEmbedding.quantize` has them; the file packs indices too.
 
         Returns
         -------
@@ -899,7 +902,8 @@ class AnchorEmbedding(torch.nn.Module):
         owner = "AnchorEmbedding.export"
         if path is not None:
             check_output(owner, path)
-        check_flag(owner, "int8", int8)
+        if check_flag(owner, "int8", int8) and quantize is not None:
+            raise InputError(owner, "int8", "False where quantize is given", int8)
         rows = _check_names(owner, "ids", ids, self.num_embeddings)
         names = _check_names(owner, "anchor_names", anchor_names, self.n_anchors).take(np.arange(self.n_active))
         blocks = ((entries, columns) for _, entries, columns in self._blocks(self.nnz_per_row, final=True))
@@ -909,7 +913,7 @@ class AnchorEmbedding(torch.nn.Module):
         if n_unmet:
             text = f"{owner}: {n_unmet} of {self.num_embeddings} objects were in no batch; their vectors are 0"
             warnings.warn(text, NearfarWarning, stacklevel=2)
-        made = made.to_int8() if int8 else made
+        made = made.to_int8() if int8 else made if quantize is None else made.quantize(quantize)
         if path is not None:
             made.save(path)
         return made

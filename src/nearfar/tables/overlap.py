@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from nearfar._core.checks import check_integer
+from nearfar._core.checks import check_flag, check_integer
 from nearfar._core.tensors import check_floats
 from nearfar.errors import InputError
 from nearfar.tables.anchors import AnchorEmbedding
@@ -139,19 +139,21 @@ def _of_related(layer: AnchorEmbedding, pairs: RelatedPairs, block: slice, colum
     return sums
 
 
-def anchor_overlap(anchors: Tensor) -> Tensor:
+def anchor_overlap(anchors: Tensor, *, absolute: bool = False) -> Tensor:
     """Return the mean squared cosine of two different anchors: 0 where all are orthogonal. A term of the loss.
 
     Parameters
     ----------
     anchors : Tensor, shape (K, d)
         ``layer.anchors``, or ``layer.anchors[:layer.n_active]``.
+    absolute : bool, default=False
+        Take the sum of absolute products instead, as the paper does.
 
     Returns
     -------
     Tensor, shape ()
-        In [0, 1]; 0 for a single anchor. More anchors than dimensions cannot reach 0. An anchor of zeros is orthogonal
-        to all.
+        In [0, 1], unless ``absolute``; 0 for a single anchor. More anchors than dimensions cannot reach 0. An anchor of
+        zeros is orthogonal to all.
 
     Raises
     ------
@@ -162,10 +164,13 @@ def anchor_overlap(anchors: Tensor) -> Tensor:
     -----
     Entries of A A' off its diagonal, rows scaled to length 1: otherwise anchors would shrink and T would grow.
 
+    With ``absolute=True`` it is the term of the paper: the sum, not a mean, of abs(a_i . a_j) over pairs i < j of
+    anchors as they are, long ones more than short ones.
+
     References
     ----------
     Liang et al. (2021), "Anchor & Transform: learning sparse embeddings for large vocabularies", section 3.1, for
-    anchors that form a basis.
+    anchors that form a basis; appendix E for ``absolute=True``.
 
     Examples
     --------
@@ -175,6 +180,8 @@ def anchor_overlap(anchors: Tensor) -> Tensor:
     """
     checked = check_floats("anchor_overlap", "anchors", anchors, (None, None))
     k = len(checked)
+    if check_flag("anchor_overlap", "absolute", absolute):
+        return (checked @ checked.T).abs().triu(1).sum()
     unit = torch.nn.functional.normalize(checked, dim=1)
     products = (unit @ unit.T).masked_fill(torch.eye(k, dtype=torch.bool, device=unit.device), 0)
     return products.square().sum() / max(k * (k - 1), 1)

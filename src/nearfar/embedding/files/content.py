@@ -13,6 +13,7 @@ import numpy as np
 from nearfar._core.ids import Ids
 from nearfar.contracts import Floats
 from nearfar.embedding.mixtures import Mixtures
+from nearfar.embedding.quantized import QuantizedRows
 from nearfar.errors import InputError
 
 SAVE = "Embedding.save"
@@ -28,10 +29,10 @@ class Content:
 
     Parameters
     ----------
-    vectors : ndarray, shape (n, d), or Mixtures
+    vectors : ndarray, shape (n, d), or Mixtures or QuantizedRows
     ids : iterable of n distinct hashables
         Kept as ``Ids``, a sequence that knows whether all are integers (``is_integer``).
-    context_vectors : ndarray, shape (m, d), or Mixtures of the same anchors, optional
+    context_vectors : ndarray, shape (m, d), or what the vectors are, optional
     context_ids : iterable of m distinct hashables, optional
     parameters : mapping of str, optional
     weights : ndarray, shape (n,), optional
@@ -40,9 +41,9 @@ class Content:
 
     def __init__(
         self,
-        vectors: Floats | Mixtures,
+        vectors: Floats | Mixtures | QuantizedRows,
         ids: Iterable[Hashable],
-        context_vectors: Floats | Mixtures | None = None,
+        context_vectors: Floats | Mixtures | QuantizedRows | None = None,
         context_ids: Iterable[Hashable] | None = None,
         parameters: Mapping[str, Any] | None = None,
         weights: Floats | None = None,
@@ -82,7 +83,7 @@ def text_ids(ids: Ids) -> list[str]:
     return texts
 
 
-def text_lines(vectors: Floats | Mixtures, separator: str) -> Iterator[list[str]]:
+def text_lines(vectors: Floats | Mixtures | QuantizedRows, separator: str) -> Iterator[list[str]]:
     """Yield the rows as lines of numbers, some at a time; 9 digits (17 for float64) bring each number back exactly."""
     digits = 9 if vectors.dtype == np.float32 else 17
     line = separator.join([f"%.{digits}g"] * vectors.shape[1]) + "\n"

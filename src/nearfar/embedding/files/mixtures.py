@@ -6,6 +6,10 @@ them. Where numbers were rounded to 8 bits, anchors and weights are int8, and ``
 float32 (K,), are what they are multiples of, for each anchor. Ids, and names of the anchors as ``anchor_names``.
 Metadata as in :mod:`nearfar.embedding.files.native`, of another ``format``. In a two-sided model the rows of the other
 side are the last of T: ``context_rows`` of them, with ``context_ids``.
+
+The packed form, of a ``format`` of its own, holds whole numbers of as few bits as are needed, one after the other, the
+lowest bit first: ``weights`` (plus ``least``, which is 0 or negative), ``columns`` and ``counts``, uint8. Metadata
+``packed`` ("int8" or "int4"), ``bits`` (of the three), ``rows``, ``entries`` and ``least``. All else is as above.
 """
 
 from __future__ import annotations
@@ -20,9 +24,11 @@ from nearfar._core.arrays import pack_ids, unpack_ids
 from nearfar._core.checks import bad_file
 from nearfar._version import __version__
 from nearfar.embedding.files.content import SAVE, Content, dump_parameters, load_parameters
-from nearfar.embedding.mixtures import Mixtures, Scales
+from nearfar.embedding.mixtures import Mixtures, Scales, unsigned_dtype
+from nearfar.embedding.quantized import KINDS
 
 FORMAT, VERSION = "nearfar.anchored", "1"
+PACKED = "nearfar.anchored.packed"
 
 
 def to_arrays(content: Content) -> tuple[dict[str, NDArray[Any]], dict[str, str]]:
@@ -41,10 +47,12 @@ def to_arrays(content: Content) -> tuple[dict[str, NDArray[Any]], dict[str, str]
             arrays |= packed
     arrays |= {name: getattr(mixtures, name) for name in ("anchors", "weights", "columns", "counts")}
     if mixtures.scales is not None:
-        of_anchors, of_weights = mixtures.scales
+        of_anchors, of_weights, _ = mixtures.scales
         arrays["anchors"] = np.rint(mixtures.anchors / of_anchors[:, None]).astype(np.int8)
         arrays["weights"] = np.rint(mixtures.weights / of_weights[mixtures.columns]).astype(np.int8)
         arrays |= {"anchors.scale": of_anchors, "weights.scale": of_weights}
+        if mixtures.scales.packed:
+            _pack(arrays, metadata, mixtures.scales.packed)
     return arrays, metadata | {"parameters": dump_parameters(content.parameters)}
 
 
@@ -76,8 +84,9 @@ def from_arrays(path: Path, arrays: dict[str, NDArray[Any]], metadata: dict[str,
     if anchors.dtype != weights.dtype:
         raise bad_file(path, "one with anchors and weights of one type", f"{anchors.dtype} and {weights.dtype}")
     if anchors.dtype == np.int8:
-        scales = Scales(*(_array(path, arrays, f"{name}.scale", "float32") for name in ("anchors", "weights")))
-        if not all(scale.shape == (len(anchors),) and (scale > 0).all() for scale in scales):
+        units = [_array(path, arrays, f"{name}.scale", "float32") for name in ("anchors", "weights")]
+        scales = Scales(units[0], units[1], metadata.get("packed", ""))
+        if not all(scale.shape == (len(anchors),) and (scale > 0).all() for scale in units):
             raise bad_file(path, f"one with {len(anchors)} positive scales", "others")
         with np.errstate(over="ignore"):  # checked below
             anchors, weights = anchors * scales.anchors[:, None], weights * scales.weights[columns]
@@ -93,6 +102,57 @@ def from_arrays(path: Path, arrays: dict[str, NDArray[Any]], metadata: dict[str,
         raise bad_file(path, "one with an id for each row of the other side", f"{len(context_ids)} for {n_context}")
     rows, others = mixtures.split(len(ids))
     return Content(rows, ids, others, context_ids, parameters)
+
+
+def _pack(arrays: dict[str, NDArray[Any]], metadata: dict[str, str], packed: str) -> None:
+    """Replace weights, columns and counts by their bits."""
+    least = min(int(arrays["weights"].min(initial=0)), 0)
+    metadata |= {"format": PACKED, "packed": packed, "least": str(least)}
+    metadata |= {"rows": str(len(arrays["counts"])), "entries": str(len(arrays["columns"]))}
+    bits = []
+    for name, above in (("weights", -least), ("columns", 0), ("counts", 0)):
+        numbers = arrays[name].astype(np.int64) + above
+        bits.append(int(numbers.max(initial=0)).bit_length())
+        places = np.arange(bits[-1])
+        arrays[name] = np.packbits(((numbers[:, None] >> places) & 1).astype(np.uint8).ravel(), bitorder="little")
+    metadata["bits"] = ",".join(map(str, bits))
+
+
+def from_packed(path: Path, arrays: dict[str, NDArray[Any]], metadata: dict[str, str]) -> Content:
+    """Return the content from its packed arrays and metadata.
+
+    Raises
+    ------
+    FileFormatError
+        If something is missing or does not fit.
+    """
+    texts = [metadata.get(name, "") for name in ("rows", "entries")] + metadata.get("bits", "").split(",")
+    least, packed = metadata.get("least", ""), metadata.get("packed")
+    known = all(text.isdecimal() and len(text) < 16 for text in [*texts, least.removeprefix("-")]) and len(texts) == 5
+    if not known or packed not in KINDS or not -128 <= int(least) <= 0:
+        got = f"packed {packed!r}, least {least!r}, numbers {texts}"
+        raise bad_file(path, "one that says how weights and indices are packed", got)
+    n_rows, n_entries, *bits = map(int, texts)
+    largest = (127, 2**32 - 1, 2**32 - 1)
+    for name, n, width, most, above in zip(
+        ("weights", "columns", "counts"),
+        (n_entries, n_entries, n_rows),
+        bits,
+        largest,
+        (-int(least), 0, 0),
+        strict=True,
+    ):
+        array = _array(path, arrays, name, "uint8")
+        if array.ndim != 1 or width > 32 or len(array) != -(-n * width // 8):
+            raise bad_file(path, f"one with {n} numbers of {width} bits as {name}", f"shape {array.shape}")
+        places = np.unpackbits(array, count=n * width, bitorder="little").reshape(n, width)
+        numbers = places.astype(np.int64) @ (1 << np.arange(width, dtype=np.int64)) - above
+        if int(numbers.max(initial=0)) > most:
+            raise bad_file(path, f"one with {name} of at most {most}", str(int(numbers.max())))
+        smallest = np.dtype(np.int8) if name == "weights" else unsigned_dtype(int(numbers.max(initial=0)))
+        arrays[name] = numbers.astype(smallest)
+    arrays["columns"] = arrays["columns"].astype(unsigned_dtype(max(len(arrays.get("anchors", ())) - 1, 0)))
+    return from_arrays(path, arrays, metadata)
 
 
 def _array(path: Path, arrays: dict[str, NDArray[Any]], name: str, *types: str) -> NDArray[Any]:

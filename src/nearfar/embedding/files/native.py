@@ -3,8 +3,8 @@
 Any reader of safetensors reads it. Tensors: ``vectors`` (n, d), ``context_vectors`` (m, d) for a two-sided model, and
 the ids as described in :mod:`nearfar._core.arrays`. Metadata: ``format``, ``version`` of the format, ``ids``
 and ``context_ids`` (their kind; ``same`` where both sides have the same ids), ``parameters`` (JSON), ``nearfar``
-(version of the library that wrote it) and ``checksum``. Vectors that are mixtures of anchors are kept as such, see
-:mod:`nearfar.embedding.files.mixtures`.
+(version of the library that wrote it) and ``checksum``. Vectors that are mixtures of anchors, or in 8 or 4 bits, are
+kept as such, see :mod:`nearfar.embedding.files.mixtures` and :mod:`nearfar.embedding.files.quantized`.
 
 Senses have a ``format`` of their own. The ids are the words; ``counts`` (V,) says how many senses each word has, and
 for each sense, row by row, there are ``numbers`` (n,), the second part of its id, and ``weights`` (n,) float32.
@@ -22,13 +22,15 @@ from nearfar._core.arrays import check_version, pack_ids, read_arrays, unpack_id
 from nearfar._core.checks import bad_file
 from nearfar._core.ids import Ids
 from nearfar._version import __version__
-from nearfar.embedding.files import mixtures
+from nearfar.embedding.files import mixtures, quantized
 from nearfar.embedding.files.content import SAVE, Content, dump_parameters, load_parameters
 from nearfar.embedding.files.registry import register
 from nearfar.embedding.mixtures import Mixtures, unsigned_dtype
+from nearfar.embedding.quantized import QuantizedRows
 
 FORMAT, VERSION = "nearfar.embedding", "1"
 SENSES = "nearfar.senses"
+_FORMS: dict[type, Any] = {Mixtures: mixtures, QuantizedRows: quantized}  # other than plain vectors
 
 
 def to_arrays(content: Content) -> tuple[dict[str, NDArray[Any]], dict[str, str]]:
@@ -59,10 +61,15 @@ def from_arrays(path: Path, arrays: dict[str, NDArray[Any]], metadata: dict[str,
     FileFormatError
         If something is missing or does not fit, or if the file is of a later version of the format.
     """
-    versions = {FORMAT: VERSION, SENSES: VERSION, mixtures.FORMAT: mixtures.VERSION}
+    others = {
+        mixtures.FORMAT: (mixtures.VERSION, mixtures.from_arrays),
+        mixtures.PACKED: (mixtures.VERSION, mixtures.from_packed),
+        quantized.FORMAT: (quantized.VERSION, quantized.from_arrays),
+    }
+    versions = {FORMAT: VERSION, SENSES: VERSION} | {name: version for name, (version, _) in others.items()}
     form = check_version(path, metadata, "an embedding", versions)
-    if form == mixtures.FORMAT:
-        return mixtures.from_arrays(path, arrays, metadata)
+    if form in others:
+        return others[form][1](path, arrays, metadata)
     vectors, context, weights = arrays["vectors"], arrays.get("context_vectors"), None
     names = unpack_ids(path, "ids", metadata["ids"], arrays, len(arrays["counts"] if form == SENSES else vectors))
     ids = names
@@ -99,8 +106,8 @@ def _ids_of_senses(path: Path, arrays: dict[str, NDArray[Any]], words: Ids) -> I
 
 def write(content: Content, path: Path) -> None:
     """Write the native file; the memory needed beside the content is that of the ids."""
-    factored = isinstance(content.vectors, Mixtures)
-    write_arrays(SAVE, path, *(mixtures.to_arrays(content) if factored else to_arrays(content)))
+    form = _FORMS.get(type(content.vectors))
+    write_arrays(SAVE, path, *(form.to_arrays(content) if form else to_arrays(content)))
 
 
 def read(path: Path) -> Content:

@@ -1,0 +1,152 @@
+"""Rows of small whole numbers: x = s q, q from -127 to 127 in 8 bits or from -7 to 7 in 4 bits, s a number of each row.
+
+The scale s is a bfloat16, the upper half of a float32, so that a row of d numbers takes d + 2 or d / 2 + 2 bytes. In 4
+bits it is the one of several that gives the least squared error: to clip the largest numbers often costs less than
+coarse steps for all. Rows become float32 when they are read.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import DTypeLike, NDArray
+
+from nearfar.contracts import Floats
+from nearfar.embedding.search import Rows, Search
+
+KINDS = ("int8", "int4")
+_LARGEST = {"int8": 127, "int4": 7}
+_SHRUNK = {"int8": (1.0,), "int4": (1.0, 0.95, 0.9, 0.85, 0.8, 0.75, 0.7)}  # of the scale that clips nothing
+_ROWS = 32768  # formed at once
+
+
+class QuantizedRows:
+    """A matrix (n, d) in 8 or 4 bits a number, with the part of the array interface that this library uses.
+
+    Parameters
+    ----------
+    codes : ndarray of uint8, shape (n, d) or, of 4 bits, (n, ceil(d / 2))
+        Whole numbers plus 128; of 4 bits plus 8, two in a byte, the first one in its lower half.
+    scales : ndarray of uint16, shape (n,)
+        Bits of the scales in bfloat16.
+    n_columns : int
+        d.
+    kind : {"int8", "int4"}
+        Which of the two it is.
+    """
+
+    dtype = np.dtype(np.float32)
+    ndim = 2
+
+    def __init__(self, codes: NDArray[np.uint8], scales: NDArray[np.uint16], n_columns: int, kind: str) -> None:
+        self.codes, self.scales, self.kind = codes, scales, kind
+        self.shape = (len(codes), n_columns)
+
+    @classmethod
+    def of(cls, X: Any, kind: str) -> QuantizedRows:
+        """Round rows of finite numbers, some at a time."""
+        n, d = X.shape
+        codes, scales = np.empty((n, code_width(d, kind)), np.uint8), np.empty(n, np.uint16)
+        for start in range(0, n, _ROWS):
+            block = slice(start, start + _ROWS)
+            codes[block], scales[block] = _rounded(np.asarray(X[block], np.float64), kind)
+        return cls(codes, scales, d, kind)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of codes and scales."""
+        return self.codes.nbytes + self.scales.nbytes
+
+    def error(self, X: Any) -> float:
+        """Return how far the rows are from others: the norm of the difference over the norm of the others."""
+        differ = whole = 0.0
+        for start in range(0, len(self), _ROWS):
+            exact = np.asarray(X[start : start + _ROWS], np.float64)
+            differ += float(np.square(self[start : start + _ROWS] - exact).sum())
+            whole += float(np.square(exact).sum())
+        return float(np.sqrt(differ / whole)) if whole else 0.0
+
+    def subset(self, rows: Rows) -> QuantizedRows:
+        """Return some rows."""
+        return QuantizedRows(self.codes[rows], self.scales[rows], self.shape[1], self.kind)
+
+    def is_finite(self) -> bool:
+        """Whether no number is NaN or infinite."""
+        largest = _floats(self.scales).astype(np.float64) * (128 if self.kind == "int8" else 8)
+        return bool(((largest >= 0) & (largest <= np.finfo(np.float32).max)).all())
+
+    def search(self, Q: Floats, k: int, norms: NDArray[np.float64] | None, skip: Rows | None) -> Search:
+        """Return the search that :func:`nearfar.embedding.search.nearest_rows` runs, a block of rows at a time."""
+        rows: Any = self
+        return Search(Q, rows, k, norms, skip)
+
+    # -- as an array -----------------------------------------------------------------------------------------------
+
+    def __len__(self) -> int:
+        return self.shape[0]
+
+    def __getitem__(self, rows: Any) -> Floats:
+        """Return rows: a vector for an integer, a matrix for a slice or for row numbers."""
+        codes = np.asarray(self.codes[rows])
+        if self.kind == "int4":
+            codes = np.stack([codes & 15, codes >> 4], axis=-1).reshape(*codes.shape[:-1], -1)[..., : self.shape[1]]
+        whole = codes.astype(np.float32) - np.float32(_LARGEST[self.kind] + 1)
+        found: Floats = whole * _floats(np.asarray(self.scales[rows]))[..., None]
+        return found
+
+    def __array__(self, dtype: DTypeLike | None = None, copy: bool | None = None) -> NDArray[Any]:
+        if copy is False:
+            raise ValueError("rows of small whole numbers cannot become an array of floats without a copy")
+        whole = np.empty(self.shape, self.dtype if dtype is None else dtype)
+        for start in range(0, len(self), _ROWS):
+            whole[start : start + _ROWS] = self[start : start + _ROWS]
+        return whole
+
+    @property
+    def T(self) -> NDArray[Any]:  # noqa: N802 - as an array has it
+        """The transpose, as an array."""
+        return np.asarray(self).T
+
+    def tobytes(self) -> bytes:
+        """Return the bytes of the whole matrix, as of an array."""
+        return np.asarray(self).tobytes()
+
+
+def code_width(n_columns: int, kind: str) -> int:
+    """Return the bytes of the codes of a row."""
+    return n_columns if kind == "int8" else -(-n_columns // 2)
+
+
+def _rounded(X: NDArray[np.float64], kind: str) -> tuple[NDArray[np.uint8], NDArray[np.uint16]]:
+    """Return codes and scales of some rows."""
+    largest = _LARGEST[kind]
+    peaks = np.abs(X).max(axis=1)
+    best, whole = np.full(len(X), np.inf), np.zeros(X.shape)
+    scales = np.zeros(len(X), np.uint16)
+    for part in _SHRUNK[kind]:
+        bits = _bfloat16(part * peaks / largest)
+        steps = _floats(bits).astype(np.float64)[:, None]
+        q = np.clip(np.rint(np.divide(X, steps, out=np.zeros(X.shape), where=steps > 0)), -largest, largest)
+        unit = np.where(peaks > 0, peaks, 1.0)[:, None]  # squares of very large or small rows are no floats
+        error = np.square((X - q * steps) / unit).sum(axis=1)
+        better = error < best
+        best[better], whole[better], scales[better] = error[better], q[better], bits[better]
+    codes = (whole + (largest + 1)).astype(np.uint8)
+    if kind == "int4":
+        even: NDArray[Any] = np.pad(codes, ((0, 0), (0, X.shape[1] % 2)))
+        return even[:, ::2] | (even[:, 1::2] << 4), scales
+    return codes, scales
+
+
+def _bfloat16(scales: NDArray[np.float64]) -> NDArray[np.uint16]:
+    """Return the bits of the next bfloat16 that is not less."""
+    bits = np.nextafter(scales.astype(np.float32), np.float32(np.inf), dtype=np.float32)
+    bits = np.where(scales > 0, bits, np.float32(0))
+    return ((bits.view(np.uint32) + np.uint32(0xFFFF)) >> 16).astype(np.uint16)
+
+
+def _floats(scales: NDArray[np.uint16]) -> NDArray[np.float32]:
+    """Return scales from their bits."""
+    found: NDArray[np.float32] = (np.atleast_1d(scales).astype(np.uint32) << 16).view(np.float32)
+    return found.reshape(np.shape(scales))
