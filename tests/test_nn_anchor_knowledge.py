@@ -323,9 +323,9 @@ def test_the_absolute_overlap_is_that_of_pairs_one_by_one():
     anchors = torch.randn(5, 3, dtype=torch.float64, requires_grad=True)
     a = anchors.detach().numpy()
     expected = sum(abs(a[i] @ a[j]) for i in range(5) for j in range(i + 1, 5))
-    assert float(anchor_overlap(anchors, absolute=True)) == pytest.approx(expected)
+    assert anchor_overlap(anchors, absolute=True).item() == pytest.approx(expected)
     assert torch.autograd.gradcheck(lambda x: anchor_overlap(x, absolute=True), anchors)
-    assert float(anchor_overlap(anchors[:1], absolute=True)) == 0.0
+    assert anchor_overlap(anchors[:1], absolute=True).item() == 0.0
     with pytest.raises(InputError, match="absolute must be"):
         anchor_overlap(anchors, absolute=1)
 
