@@ -85,9 +85,9 @@ def test_compiled_is_plain(rng, stress, dtype):
         (MetricStress(), 2, "matrix"),
         (MetricStress(), 3, "coordinates"),
         (SStress(), 2, "triangle"),
-        (SStress(), 1, "matrix"),
+        (MetricStress(), 1, "matrix"),
         (Sammon(), 2, "coordinates"),
-        (Sammon(), 3, "triangle"),
+        *(pytest.param(*case, marks=pytest.mark.slow) for case in ((SStress(), 1, "matrix"), (Sammon(), 3, "triangle"))),
     ],
     ids=str,
 )
