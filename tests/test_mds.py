@@ -87,7 +87,8 @@ def test_compiled_is_plain(rng, stress, dtype):
         (SStress(), 2, "triangle"),
         (MetricStress(), 1, "matrix"),
         (Sammon(), 2, "coordinates"),
-        *(pytest.param(*case, marks=pytest.mark.slow) for case in ((SStress(), 1, "matrix"), (Sammon(), 3, "triangle"))),
+        pytest.param(SStress(), 1, "matrix", marks=pytest.mark.slow),
+        pytest.param(Sammon(), 3, "triangle", marks=pytest.mark.slow),
     ],
     ids=str,
 )
