@@ -18,10 +18,10 @@ STEPS = 14
 class Model(torch.nn.Module):
     """Scores by a table, or, tied, over all objects through the same table."""
 
-    def __init__(self, r: int, tied: bool = False, k: int = K) -> None:
+    def __init__(self, r: int, tied: bool = False, k: int = K, sparse: bool = True) -> None:
         super().__init__()
         torch.manual_seed(5)
-        self.table = AnchorEmbedding(V, D, k, nnz_per_row=r, penalty=0.05, dtype=torch.float64)
+        self.table = AnchorEmbedding(V, D, k, nnz_per_row=r, penalty=0.05, dtype=torch.float64, sparse=sparse)
         self.head = torch.nn.Linear(D, D, dtype=torch.float64)
         self.tied = tied
 
@@ -82,6 +82,8 @@ def process(rank: int, init: str, folder: str) -> None:
         found["tied"] = train(wrap(Model(3, tied=True)), rank, False)
         found["apart"] = train(wrap(Model(2)), rank, True)
         found["full"] = train(wrap(Model(K)), rank, True)
+        found["dense"] = train(wrap(Model(2, sparse=False)), rank, True)
+        found["tied, dense"] = train(wrap(Model(3, tied=True, sparse=False)), rank, False)
         try:
             train(Model(2), rank, True)
         except InputError as error:
@@ -99,18 +101,18 @@ def two_processes(in_two_processes):
     return in_two_processes(process)
 
 
-@pytest.mark.parametrize("way", ["free", "tied", "apart", "full"])
+@pytest.mark.parametrize("way", ["free", "tied", "apart", "full", "dense", "tied, dense"])
 def test_tables_are_the_same_to_the_bit(two_processes, way):
     first, second = (result[way] for result in two_processes)
     assert first.keys() == second.keys()
     for name, part in first.items():
         assert torch.equal(part, second[name]), name
-    start = Model({"tied": 3, "full": K}.get(way, 2)).table
+    start = Model({"tied": 3, "tied, dense": 3, "full": K}.get(way, 2)).table
     assert way == "full" or not torch.equal(first["columns"], start.columns)  # slots went to other anchors
     assert (first["weight"] - start.weight).abs().max() > 0.1
 
 
-@pytest.mark.parametrize(("way", "r"), [("apart", 2), ("full", K)])
+@pytest.mark.parametrize(("way", "r"), [("apart", 2), ("full", K), ("dense", 2)])
 def test_two_processes_are_one_with_the_joined_batch(two_processes, way, r):
     joined = train(Model(r), None, True)
     torch.testing.assert_close(two_processes[0][way], joined)
