@@ -138,16 +138,21 @@ def _padded(rows: NDArray[Any], k: int) -> NDArray[np.int64]:
 class EmbeddingIndex:
     """An approximate index of an embedding, made by :meth:`nearfar.Embedding.index`.
 
-    Attributes
+    Parameters
     ----------
     embedding : Embedding
         What is searched, with what was added.
     kind : str
-        The backend: "usearch" or "faiss".
+        Name of the backend: "usearch" or "faiss".
     metric : {"cosine", "dot"}
         What is ranked by.
     storage : str
         How the backend holds vectors. Scores come from the embedding's own.
+    backend : Backend
+        What finds candidates.
+
+    Attributes
+    ----------
     recall : float, in [0, 1]
         Share of the 10 nearest of a sample of vectors that the index found when it was built.
     recall_interval : (float, float)
