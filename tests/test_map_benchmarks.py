@@ -84,6 +84,26 @@ def test_growth_needs_the_largest_size(tmp_path) -> None:
     assert page(tmp_path)[1][name][2] == "**no**"
 
 
+def test_starts_are_held_against_a_whole_map_by_t_sne(tmp_path) -> None:
+    def records(cost: float) -> list[dict]:
+        return [
+            {"run": 0, "set": name, "method": "JSE", "start": start, "seed": seed, "n": 700, "seconds": 2.0}
+            | {"cost": value + 0.01 * seed, "auc": 0.5, "accuracy": 0.9}
+            for name in ("digits", "cells", "MNIST", "Fashion-MNIST")
+            for start, value in (("own phases", 0.9), ("t-SNE phases", cost), ("t-SNE map", 0.79))
+            for seed in range(3)
+        ]
+
+    write_results(tmp_path, "maps_start", records(0.794))
+    text, bars = page(tmp_path)
+    row = next(row for name, row in bars.items() if name.startswith("cost of JSE"))
+    assert row[1:] == ["0.5 % above at most", "yes"]
+    assert "| digits | 700 | JSE | t-SNE map | 0.800 ± 0.025 | 0.500 ± 0.000 | 0.900 ± 0.000 | 2.00 s |" in text
+    write_results(tmp_path, "maps_start", records(0.85))
+    row = next(row for name, row in page(tmp_path)[1].items() if name.startswith("cost of JSE"))
+    assert row[1:] == ["7.5 % above at most", "**no**"]
+
+
 def test_sampled_repulsion_is_held_against_umap_learn(tmp_path) -> None:
     scores = {"auc_error": 0.001, "preservation": 0.1, "trustworthiness": 0.9, "accuracy": 0.8}
     records = [
