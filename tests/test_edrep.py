@@ -458,15 +458,21 @@ def test_memory_stays_within_what_was_announced(params, directed):
         assert expected - rel.nbytes <= 5 * n * d * 4
 
 
-@pytest.mark.parametrize("double", [False, True])
+KINDS = [
+    {},
+    {"n_clusters": 4},
+    {"gradient": "full", "n_clusters": 4},
+    {"two_sided": True},
+    {"gradient": "full", "temperature": 0.5},
+]
+
+
 @pytest.mark.parametrize(
-    "params",
+    ("params", "double"),
     [
-        {},
-        {"n_clusters": 4},
-        {"gradient": "full", "n_clusters": 4},
-        {"two_sided": True},
-        {"gradient": "full", "temperature": 0.5},
+        *((params, False) for params in KINDS),
+        ({}, True),
+        *(pytest.param(params, True, marks=pytest.mark.slow) for params in KINDS[1:]),
     ],
 )
 @pytest.mark.parametrize("kind", ["directed walk", "isolates"])
