@@ -10,6 +10,7 @@ import pytest
 from scipy.optimize import minimize
 from scipy.sparse import csr_array
 from scipy.special import xlogy
+from sklearn.base import clone
 
 import nearfar as nf
 from nearfar.divergences import KL, JensenShannon, NeRV, ReverseKL
@@ -369,3 +370,52 @@ def test_what_has_no_such_cost_is_refused(rng):
         nf.UMAP().cost_and_gradient(X[:, :2], X)
     with pytest.raises(InputError, match=r"TSNE.cost_and_gradient: positions must be .*40"):
         nf.TSNE(perplexity=5).cost_and_gradient(X[:30, :2], X)
+
+
+@pytest.mark.parametrize("divergence", [KL(), JensenShannon(0.4)], ids=["kl", "js"])
+def test_several_scales_are_a_mean_of_normalised_kernels(rng, divergence):
+    n = 17
+    Y, P = rng.normal(size=(n, 2)), rng.random((n, n)) * ~np.eye(n, dtype=bool)
+    P /= P.sum(axis=1, keepdims=True)
+    scales = [Exponential(3.0), Exponential(0.2), StudentT()]
+
+    def plain(Y):
+        f = ((Y[:, None] - Y) ** 2).sum(axis=2)
+        weights = [np.where(np.eye(n, dtype=bool), 0, kernel.weight(f)) for kernel in scales]
+        q = np.mean([w / w.sum(axis=1, keepdims=True) for w in weights], axis=0)
+        off = ~np.eye(n, dtype=bool)
+        return float(divergence.value(P[off], q[off]).sum())
+
+    kernel = nf.kernels.Multiscale(scales)
+    for block in (None, 5):
+        cost, gradient = value_and_gradient(Y, P, kernel, divergence, "row", block=block)
+        assert cost == pytest.approx(plain(Y), rel=1e-12)
+        for i, c in np.ndindex(Y.shape):
+            step = np.zeros_like(Y)
+            step[i, c] = 1e-6
+            assert gradient[i, c] == pytest.approx((plain(Y + step) - plain(Y - step)) / 2e-6, abs=1e-6)
+    one = value_and_gradient(Y, P, nf.kernels.Multiscale([StudentT()] * 3), divergence, "row")
+    same = value_and_gradient(Y, P, StudentT(), divergence, "row")
+    assert one[0] == pytest.approx(same[0])
+    np.testing.assert_allclose(one[1], same[1], atol=1e-12)
+    with pytest.raises(nf.errors.InputError, match="'row' for several scales"):
+        value_and_gradient(Y, P, kernel, divergence, "pair")
+    for wrong in ([], [3.0], "exponential", [Exponential([1.0, 2.0])]):
+        with pytest.raises(nf.errors.InputError, match="Multiscale: scales must be a sequence of kernels"):
+            nf.kernels.Multiscale(wrong)
+
+
+def test_a_multiscale_map_lowers_its_cost_and_refuses_what_it_cannot(rng):
+    X = rng.normal(size=(60, 4))
+    affinities = nf.Affinities("multiscale").fit(X)
+    kernel = nf.kernels.Multiscale([Exponential(1 / u) for u in affinities.perplexities_])
+    options = {"early_exaggeration_iter": 50, "max_iter": 250, "random_state": 0}
+    est = nf.NeighborEmbedding(divergence="jensen-shannon", kernel=kernel, normalization="row", **options)
+    est.fit(affinities)
+    assert est.cost_ < 0.9 * est.cost_curve_[0, 1]
+    assert est.cost_and_gradient(est.embedding_)[0] == pytest.approx(est.cost_, rel=1e-3)
+    assert clone(est).get_params()["kernel"] == kernel
+    with pytest.raises(nf.errors.InputError):
+        est.transform(X[:2])
+    with pytest.raises(nf.errors.InputError, match="row"):
+        nf.NeighborEmbedding(kernel=kernel, max_iter=5).fit(affinities)

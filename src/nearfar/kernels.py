@@ -616,6 +616,62 @@ InhomogeneousStudentT.family = Family(
     1e5,
 )
 
+
+@dataclass(frozen=True)
+class Multiscale(Kernel):
+    """Several kernels at once: q is the mean of their similarities, each normalised by itself, row by row.
+
+    ``q_ij = mean_h w_h(f_ij) / sum_k w_h(f_ik)``: what multi-scale neighbour embedding gives a map, to match
+    ``perplexity="multiscale"`` of its data. Wide kernels see far apart points, narrow ones near points.
+
+    Parameters
+    ----------
+    scales : sequence of Kernel
+        The kernels, at least one, each with a single parameter for all points.
+
+    Raises
+    ------
+    InputError
+        If there is none, or one is no kernel.
+
+    Notes
+    -----
+    For row normalisation. All pairs of points are summed in every iteration, for each scale: small maps only. Lee et
+    al. add the scales one after the other during the optimisation; here all are there from the first iteration on.
+
+    References
+    ----------
+    Lee, Peluffo-Ordóñez & Verleysen (2015), "Multi-scale similarities in stochastic neighbour embedding".
+
+    Examples
+    --------
+    >>> import numpy as np, nearfar as nf
+    >>> X = np.random.default_rng(0).normal(size=(60, 4))
+    >>> affinities = nf.Affinities("multiscale").fit(X)
+    >>> scales = [nf.kernels.Exponential(1 / u) for u in affinities.perplexities_]  # u ** (-2 / n_components)
+    >>> est = nf.NeighborEmbedding(kernel=nf.kernels.Multiscale(scales), normalization="row", random_state=0)
+    >>> est.fit(affinities).embedding_.shape
+    (60, 2)
+    """
+
+    scales: Sequence[Kernel]
+
+    def __post_init__(self) -> None:
+        scales = tuple(self.scales) if isinstance(self.scales, Sequence) else ()
+        if not scales or not all(isinstance(kernel, Kernel) and family_of(kernel) is None for kernel in scales):
+            expected = "a sequence of kernels, each with one parameter for all points"
+            raise InputError("Multiscale", "scales", expected, repr(self.scales))
+        object.__setattr__(self, "scales", scales)
+
+    def weight(self, f: Floats) -> Floats:
+        """Mean of the similarities, before they are normalised: what a start goes by."""
+        return np.asarray(np.mean([kernel.weight(f) for kernel in self.scales], axis=0))
+
+    def slope(self, f: Floats) -> Floats:
+        """Mean of the slopes."""
+        return np.asarray(np.mean([kernel.slope(f) for kernel in self.scales], axis=0))
+
+
 _BY_NAME = {"exponential": Exponential, "student-t": StudentT, "heavy-tailed": HeavyTailed}
 
 
@@ -634,7 +690,7 @@ def as_kernel(owner: str, kernel: object) -> Any:
         names = ", ".join(repr(name) for name in _BY_NAME)
         hint = "See nearfar.kernels."
         if isinstance(kernel, (list, tuple)) or (isinstance(kernel, str) and kernel == "multiscale"):
-            hint = "A map has one kernel; several scales are for the data: perplexity='multiscale'."
+            hint = "Several kernels at once are kernels.Multiscale([...])."
         raise InputError(owner, "kernel", f"one of {names} or a kernel object", repr(kernel), hint)
     made: Any = kernel
     if family_of(made) is None:
@@ -738,4 +794,15 @@ def _check_per_point(owner: str, name: str, value: ArrayLike) -> None:
         raise InputError(owner, name, "a positive number, or one per point", repr(value))
 
 
-__all__ = ["Exponential", "Formulas", "HeavyTailed", "InhomogeneousStudentT", "Kernel", "StudentT", "exp", "ln", "ln1p"]
+__all__ = [
+    "Exponential",
+    "Formulas",
+    "HeavyTailed",
+    "InhomogeneousStudentT",
+    "Kernel",
+    "Multiscale",
+    "StudentT",
+    "exp",
+    "ln",
+    "ln1p",
+]

@@ -14,6 +14,9 @@ Its cost is C = sum_ij c(p_ij, q_ij) over all i != j, and with D_ij = dC/dq_ij t
     "pair"    k_ij = ((D_ij + D_ji) / 2 - sum_kl q_kl D_kl) w'_ij / S
     "none"    k_ij = D_ij w'_ij
 
+With several scales h, by row, q_ij is the mean of the q_ij^h = w^h_ij / S^h_i, and k_ij that of
+(D_ij - sum_l q_il^h D_il) w'^h_ij / S^h_i (Lee et al. 2015).
+
 :func:`value_and_gradient` does just that, a block of rows at a time. :class:`NeighborObjective` splits D into a part
 near, zero where p = 0, and a part far, ``b ln q + constant`` (a constant in all of D leaves the gradient as it is)::
 
@@ -554,20 +557,31 @@ def value_and_gradient(
     check_choice("value_and_gradient", "normalization", normalization, NORMALIZATIONS)
     Y = np.asarray(Y, np.float64)
     n = len(Y)
-    view = _Map(Y, P, kernel, divergence, normalization, block or max(1, _ENTRIES // n), weights)
-    S = view.normalizer()
+    scales = getattr(kernel, "scales", (kernel,))
+    if len(scales) > 1 and normalization != "row":
+        raise InputError("value_and_gradient", "normalization", "'row' for several scales", repr(normalization))
+    rows_at_once = block or max(1, _ENTRIES // n)
+    views = [_Map(Y, P, scale, divergence, normalization, rows_at_once, weights) for scale in scales]
+    view, normalizers = views[0], [each.normalizer() for each in views]
+    S = normalizers[0]
     cost, mean = 0.0, 0.0
     from_D, from_mean = np.zeros_like(Y), np.zeros_like(Y)
     for rows in view.blocks():
         f, w, w_back = view.similarities(rows)
-        q = _off_diagonal((w + w_back) / (2 * S[rows]) if normalization == "pair" else w / S[rows], rows)
+        shares = [_off_diagonal((w + w_back) / (2 * S[rows]) if normalization == "pair" else w / S[rows], rows)]
+        for other, Z in zip(views[1:], normalizers[1:], strict=True):
+            shares.append(_off_diagonal(other.similarities(rows)[1] / Z[rows], rows))
+        q = shares[0] if len(shares) == 1 else np.mean(shares, axis=0)
         p = view.entries(rows)
         D = view.derivative(p, q)
         cost += float(view.cost(p, q, rows))
-        scaled = view.slope(f, rows) / S[rows]
         if normalization == "row":
-            from_D += _forces(Y, (exaggeration * D - (q * D).sum(axis=1, keepdims=True)) * scaled, rows)
-        elif normalization == "pair":
+            for each, share, Z in zip(views, shares, normalizers, strict=True):
+                scaled = each.slope(f, rows) / (len(views) * Z[rows])
+                from_D += _forces(Y, (exaggeration * D - (share * D).sum(axis=1, keepdims=True)) * scaled, rows)
+            continue
+        scaled = view.slope(f, rows) / S[rows]
+        if normalization == "pair":
             mean += float((q * D).sum())
             D_mean = (D + view.derivative(view.entries(rows, transposed=True), q)) / 2
             from_D += _forces(Y, exaggeration * D_mean * scaled, rows)
