@@ -159,7 +159,7 @@ ODD = {
 
 
 @pytest.mark.parametrize("Y", ODD.values(), ids=list(ODD))
-@pytest.mark.parametrize("kernel", [StudentT(), Exponential(0.1)], ids=repr)
+@pytest.mark.parametrize("kernel", [StudentT(), pytest.param(Exponential(0.1), marks=pytest.mark.slow)], ids=repr)
 def test_odd_maps(Y: np.ndarray, kernel: Kernel) -> None:
     """Where points are close together against the kernel, forces of the entropy are small beside those of w."""
     terms = [Term("weight"), Term("entropy")]

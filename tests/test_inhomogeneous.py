@@ -46,7 +46,7 @@ def objectives(P, nu):
     }
 
 
-@pytest.mark.parametrize("kind", ["exact", "nodes", "mesh"])
+@pytest.mark.parametrize("kind", ["exact", "nodes", pytest.param("mesh", marks=pytest.mark.slow)])
 def test_derivatives_are_central_differences_of_the_cost(rng, kind):
     """In the positions and in the degrees of freedom; by nodes those of the interpolated cost."""
     Y, P, nu = rng.normal(size=(N, 2)) * 2, sparse_p(rng, "row"), np.exp(rng.uniform(-0.5, 3.5, N))
@@ -91,7 +91,12 @@ def test_derivative_in_nu_is_the_closed_form(rng):
 
 @pytest.mark.parametrize(
     ("nu", "far"),
-    [(1.0, "exact"), (1.0, "fft"), (np.ones(150), "exact"), pytest.param(np.ones(150), "fft", marks=pytest.mark.slow)],
+    [
+        (1.0, "fft"),
+        (np.ones(150), "exact"),
+        pytest.param(1.0, "exact", marks=pytest.mark.slow),
+        pytest.param(np.ones(150), "fft", marks=pytest.mark.slow),
+    ],
 )
 def test_one_degree_of_freedom_is_t_asne(blobs, far, nu):
     fixed = nf.InhomogeneousTSNE(degrees_of_freedom=nu, learn=False, far=far, **SHORT).fit(blobs[0])
@@ -188,6 +193,7 @@ def test_three_components_a_start_and_a_relation(blobs, rng):
 # -- new points, manners --------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow  # compiles for itself; transform is tried for every kernel in test_map_transform
 def test_new_points_land_among_their_neighbours_whatever_is_beside_them(blobs):
     X, labels = blobs
     est = nf.InhomogeneousTSNE(**{**SHORT, "max_iter": 300}).fit(X)

@@ -173,7 +173,7 @@ class Tied(torch.nn.Module):
         return self.table.logits(self.map(self.table(ids)).tanh(), self.sampled)
 
 
-@pytest.mark.parametrize("sampled", [None, torch.tensor([3, 1, 22])])
+@pytest.mark.parametrize("sampled", [None, pytest.param(torch.tensor([3, 1, 22]), marks=pytest.mark.slow)])
 def test_a_full_graph_trains_as_the_model_does(sampled):
     ends = []
     for compiled in (False, True):

@@ -36,7 +36,7 @@ def kernels(rng, n=N):
 
 KERNELS = list(kernels(np.random.default_rng(0)))
 PAIRS = [(divergence, "student") for divergence in DIVERGENCES] + [
-    ("nerv", "heavy"),
+    pytest.param("nerv", "heavy", marks=pytest.mark.slow),
     ("nerv", "exponential"),
     ("nerv", "few"),
 ]
