@@ -77,7 +77,7 @@ def hops(records: list[Record]) -> Section:
     facts = [key for key in next(iter(sizes.values()), {}) if key not in ("run", "checkout", "of")]
     section.lines = [
         "What a reader passes from a call to its formula: functions of the package entered in one fit, files that hold",
-        "them, and depth of the stack. Compiled functions count as one call that is not followed.",
+        "them, and depth of the stack. Compiled functions are not counted.",
         "",
         *table(["fit", *checkouts], rows),
         "",
