@@ -664,11 +664,31 @@ class Multiscale(Kernel):
         object.__setattr__(self, "scales", scales)
 
     def weight(self, f: Floats) -> Floats:
-        """Mean of the similarities, before they are normalised: what a start goes by."""
+        """Mean of the similarities, before they are normalised: what a start goes by.
+
+        Parameters
+        ----------
+        f : ndarray
+            Squared distances.
+
+        Returns
+        -------
+        ndarray of the same shape
+        """
         return np.asarray(np.mean([kernel.weight(f) for kernel in self.scales], axis=0))
 
     def slope(self, f: Floats) -> Floats:
-        """Mean of the slopes."""
+        """Mean of the slopes.
+
+        Parameters
+        ----------
+        f : ndarray
+            Squared distances.
+
+        Returns
+        -------
+        ndarray of the same shape
+        """
         return np.asarray(np.mean([kernel.slope(f) for kernel in self.scales], axis=0))
 
 
