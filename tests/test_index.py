@@ -139,8 +139,9 @@ def test_what_cannot_be_searched_is_refused(emb, index):
         index.search(["row 1"], where=np.ones(3, bool))
     with pytest.raises(InputError, match="at least one id"):
         index.search(["row 1"], where=np.zeros(N, bool))
-    with pytest.raises(InputError, match="lists of ids, one for each query"):
-        index.search(["row 1"], exclude=[[], []])
+    for wrong in ([[], []], "r", 3):
+        with pytest.raises(InputError, match="lists of ids, one for each query"):
+            index.search(["row 1"], exclude=wrong)
     for arguments, said in (
         ({"kind": "annoy"}, "kind"),
         ({"metric": "l2"}, "metric"),

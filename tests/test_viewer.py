@@ -127,6 +127,17 @@ def test_metadata_are_joined_by_id(tmp_path, kind):
     assert page.remarks == ["1 of 6 points have no metadata."]
 
 
+def test_numbers_are_no_ids_by_chance():
+    emb, Y = nf.Embedding(np.eye(6)), np.random.default_rng(0).normal(size=(6, 2))  # ids are row numbers
+    rank = [5, 4, 3, 2, 1, 0]
+    [column] = emb.map(Y, metadata={"rank": rank}).columns
+    assert [column.names[code] for code in column.values] == [str(value) for value in rank]
+    [column] = emb.map(Y, metadata={"id": rank, "tag": list("abcdef")}).columns
+    assert [column.names[code] for code in column.values] == list("fedcba")
+    [column] = emb.map(Y, metadata={"rank": rank, "tag": list("abcdef")}, id_column="rank").columns
+    assert [column.names[code] for code in column.values] == list("fedcba")
+
+
 def test_metadata_that_cannot_be_joined_are_refused(tmp_path):
     emb, Y = nf.Embedding(np.eye(4), list("abcd")), np.random.default_rng(0).normal(size=(4, 2))
     for given, more, said in (

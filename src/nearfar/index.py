@@ -237,10 +237,7 @@ class EmbeddingIndex:
         allowed = self._allowed(owner, where)
         left_out: list[NDArray[np.int64]] = [np.empty(0, np.int64)] * len(queries)
         if exclude is not None:
-            lists = list(exclude)
-            if len(lists) != len(queries):
-                raise InputError(owner, "exclude", f"lists of ids, one for each query ({len(queries)})", len(lists))
-            left_out = [np.unique(emb.ids.rows(list(as_list(owner, "exclude", ids)))) for ids in lists]
+            left_out = emb._left_out(owner, exclude, len(queries))
         if itself is not None:
             left_out = [np.append(rows, own) for rows, own in zip(left_out, itself, strict=True)]
         most = max(map(len, left_out), default=0)

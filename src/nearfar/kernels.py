@@ -663,32 +663,11 @@ class Multiscale(Kernel):
             raise InputError("Multiscale", "scales", expected, repr(self.scales))
         object.__setattr__(self, "scales", scales)
 
+    # Of all scales before they are normalised: what the start of a map goes by.
     def weight(self, f: Floats) -> Floats:
-        """Mean of the similarities, before they are normalised: what a start goes by.
-
-        Parameters
-        ----------
-        f : ndarray
-            Squared distances.
-
-        Returns
-        -------
-        ndarray of the same shape
-        """
         return np.asarray(np.mean([kernel.weight(f) for kernel in self.scales], axis=0))
 
     def slope(self, f: Floats) -> Floats:
-        """Mean of the slopes.
-
-        Parameters
-        ----------
-        f : ndarray
-            Squared distances.
-
-        Returns
-        -------
-        ndarray of the same shape
-        """
         return np.asarray(np.mean([kernel.slope(f) for kernel in self.scales], axis=0))
 
 

@@ -41,7 +41,50 @@ class Scales(NamedTuple):
     packed: str = ""  # "int8" or "int4" where the file packs weights of so many bits, and indices
 
 
-class Mixtures:
+class ComputedRows:
+    """A matrix whose rows are computed when they are read: the part of the array interface that this library uses.
+
+    A subclass gives ``shape`` and ``rows[...]``.
+    """
+
+    dtype = np.dtype(np.float32)
+    ndim = 2
+    shape: tuple[int, int]
+
+    def __len__(self) -> int:
+        return self.shape[0]
+
+    def __getitem__(self, rows: Any) -> Floats:
+        raise NotImplementedError
+
+    def __array__(self, dtype: DTypeLike | None = None, copy: bool | None = None) -> NDArray[Any]:
+        if copy is False:
+            raise ValueError("rows that are computed when they are read cannot become an array without a copy")
+        whole = np.empty(self.shape, self.dtype if dtype is None else dtype)
+        for start in range(0, len(self), _ROWS):
+            whole[start : start + _ROWS] = self[start : start + _ROWS]
+        return whole
+
+    @property
+    def T(self) -> NDArray[Any]:  # noqa: N802 - as an array has it
+        """The transpose, as an array."""
+        return np.asarray(self).T
+
+    def tobytes(self) -> bytes:
+        """Return the bytes of the whole matrix, as of an array."""
+        return np.asarray(self).tobytes()
+
+    def error(self, X: Any) -> float:
+        """Return how far the rows are from others: the norm of the difference over the norm of the others."""
+        differ = whole = 0.0
+        for start in range(0, len(self), _ROWS):
+            exact = np.asarray(X[start : start + _ROWS], np.float64)
+            differ += float(np.square(self[start : start + _ROWS] - exact).sum())
+            whole += float(np.square(exact).sum())
+        return float(np.sqrt(differ / whole)) if whole else 0.0
+
+
+class Mixtures(ComputedRows):
     """A matrix E = T A (n, d) in its factors, with the part of the array interface that this library uses.
 
     Parameters
@@ -59,9 +102,6 @@ class Mixtures:
     scales : Scales, optional
         Given if all numbers are whole multiples, from -127 to 127, of these units.
     """
-
-    dtype = np.dtype(np.float32)
-    ndim = 2
 
     def __init__(
         self,
@@ -108,9 +148,6 @@ class Mixtures:
 
     # -- as an array -----------------------------------------------------------------------------------------------
 
-    def __len__(self) -> int:
-        return self.shape[0]
-
     def __getitem__(self, rows: Any) -> Floats:
         """Return rows of E: a vector for an integer, a matrix for a slice of step 1 or for row numbers."""
         if isinstance(rows, (int, np.integer)):
@@ -120,23 +157,6 @@ class Mixtures:
             start, stop, _ = rows.indices(len(self))
             return self._multiplied(self.block(start, stop))
         return self._multiplied(self.take(np.asarray(rows, np.int64)))
-
-    def __array__(self, dtype: DTypeLike | None = None, copy: bool | None = None) -> NDArray[Any]:
-        if copy is False:
-            raise ValueError("vectors that are mixtures of anchors cannot become an array without a copy")
-        whole = np.empty(self.shape, self.dtype if dtype is None else dtype)
-        for start in range(0, len(self), _ROWS):
-            whole[start : start + _ROWS] = self[start : start + _ROWS]
-        return whole
-
-    @property
-    def T(self) -> NDArray[Any]:  # noqa: N802 - as an array has it
-        """The transpose, as an array."""
-        return np.asarray(self).T
-
-    def tobytes(self) -> bytes:
-        """Return the bytes of the whole matrix, as of an array."""
-        return np.asarray(self).tobytes()
 
     # -- factors ---------------------------------------------------------------------------------------------------
 
@@ -196,15 +216,6 @@ class Mixtures:
         rows = np.repeat(np.arange(len(self)), np.diff(self.starts))
         counts = np.bincount(rows[nonzero], minlength=len(self))
         return Mixtures(weights[nonzero], self.columns[nonzero], counts, anchors, self.names, scales)
-
-    def error(self, exact: Mixtures) -> float:
-        """Return how far the vectors are from others: the norm of the difference over the norm of the others."""
-        differ = whole = 0.0
-        for start in range(0, len(self), _ROWS):
-            other = exact[start : start + _ROWS].astype(np.float64)
-            differ += float(np.square(self[start : start + _ROWS] - other).sum())
-            whole += float(np.square(other).sum())
-        return float(np.sqrt(differ / whole)) if whole else 0.0
 
     def norm_bound(self) -> NDArray[np.float64]:
         """Return a bound of the norm of each row, shape (n,): the sum of abs(t) times the norm of the anchor."""

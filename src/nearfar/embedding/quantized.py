@@ -10,9 +10,10 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numpy.typing import DTypeLike, NDArray
+from numpy.typing import NDArray
 
 from nearfar.contracts import Floats
+from nearfar.embedding.mixtures import ComputedRows
 from nearfar.embedding.search import Rows, Search
 
 KINDS = ("int8", "int4")
@@ -21,7 +22,7 @@ _SHRUNK = {"int8": (1.0,), "int4": (1.0, 0.95, 0.9, 0.85, 0.8, 0.75, 0.7)}  # of
 _ROWS = 32768  # formed at once
 
 
-class QuantizedRows:
+class QuantizedRows(ComputedRows):
     """A matrix (n, d) in 8 or 4 bits a number, with the part of the array interface that this library uses.
 
     Parameters
@@ -35,9 +36,6 @@ class QuantizedRows:
     kind : {"int8", "int4"}
         Which of the two it is.
     """
-
-    dtype = np.dtype(np.float32)
-    ndim = 2
 
     def __init__(self, codes: NDArray[np.uint8], scales: NDArray[np.uint16], n_columns: int, kind: str) -> None:
         self.codes, self.scales, self.kind = codes, scales, kind
@@ -58,15 +56,6 @@ class QuantizedRows:
         """Bytes of codes and scales."""
         return self.codes.nbytes + self.scales.nbytes
 
-    def error(self, X: Any) -> float:
-        """Return how far the rows are from others: the norm of the difference over the norm of the others."""
-        differ = whole = 0.0
-        for start in range(0, len(self), _ROWS):
-            exact = np.asarray(X[start : start + _ROWS], np.float64)
-            differ += float(np.square(self[start : start + _ROWS] - exact).sum())
-            whole += float(np.square(exact).sum())
-        return float(np.sqrt(differ / whole)) if whole else 0.0
-
     def subset(self, rows: Rows) -> QuantizedRows:
         """Return some rows."""
         return QuantizedRows(self.codes[rows], self.scales[rows], self.shape[1], self.kind)
@@ -81,11 +70,6 @@ class QuantizedRows:
         rows: Any = self
         return Search(Q, rows, k, norms, skip)
 
-    # -- as an array -----------------------------------------------------------------------------------------------
-
-    def __len__(self) -> int:
-        return self.shape[0]
-
     def __getitem__(self, rows: Any) -> Floats:
         """Return rows: a vector for an integer, a matrix for a slice or for row numbers."""
         codes = np.asarray(self.codes[rows])
@@ -94,23 +78,6 @@ class QuantizedRows:
         whole = codes.astype(np.float32) - np.float32(_LARGEST[self.kind] + 1)
         found: Floats = whole * _floats(np.asarray(self.scales[rows]))[..., None]
         return found
-
-    def __array__(self, dtype: DTypeLike | None = None, copy: bool | None = None) -> NDArray[Any]:
-        if copy is False:
-            raise ValueError("rows of small whole numbers cannot become an array of floats without a copy")
-        whole = np.empty(self.shape, self.dtype if dtype is None else dtype)
-        for start in range(0, len(self), _ROWS):
-            whole[start : start + _ROWS] = self[start : start + _ROWS]
-        return whole
-
-    @property
-    def T(self) -> NDArray[Any]:  # noqa: N802 - as an array has it
-        """The transpose, as an array."""
-        return np.asarray(self).T
-
-    def tobytes(self) -> bytes:
-        """Return the bytes of the whole matrix, as of an array."""
-        return np.asarray(self).tobytes()
 
 
 def code_width(n_columns: int, kind: str) -> int:

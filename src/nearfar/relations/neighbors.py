@@ -43,6 +43,7 @@ from nearfar._core.threads import even_bounds, run_blocks
 from nearfar._core.vector import FAST, LANES, at_most, load, multiply_add, store, zeros_like
 from nearfar.contracts import Floats
 from nearfar.errors import DataError, InputError
+from nearfar.relations.operators import read_only
 
 METHODS = ("auto", "exact", "inverted-lists")
 RECALL = 0.99
@@ -362,14 +363,6 @@ def _chain(centers: Floats) -> NDArray[np.int64]:
     return order
 
 
-def _read_only(value: Any) -> Any:
-    """Return a view that cannot be written: of all arrays, so that none is compiled for twice. Numbers stay."""
-    if isinstance(value, np.ndarray):
-        value = value.view()
-        value.flags.writeable = False
-    return value
-
-
 class ListArrays(NamedTuple):
     """Rows in lists around centres, as compiled code takes them.
 
@@ -479,7 +472,7 @@ class Lists:
         capacity = 4 * k + 2 * LANES
         numbers = np.int16 if n_lists < 2**15 else np.int32  # short ones are sorted in linear time
 
-        queries, arrays = _read_only(Q), ListArrays(*map(_read_only, self.arrays))
+        queries, arrays = read_only(Q), ListArrays(*map(read_only, self.arrays))
 
         def task(_block: int, start: int, stop: int) -> None:
             block = by_first[start:stop]

@@ -184,12 +184,12 @@ def rows_of(indptr: NDArray[Any], start: int, stop: int) -> NDArray[np.int32]:
     return np.repeat(np.arange(first, last + 1, dtype=np.int32), lengths)
 
 
-def _read_only(*arrays: Any) -> tuple[Any, ...]:
-    views = [None if array is None else array.view() for array in arrays]
-    for view in views:
-        if view is not None:
-            view.flags.writeable = False
-    return tuple(views)
+def read_only(value: Any) -> Any:
+    """Return a view that cannot be written: of all arrays, so that none is compiled for twice. Numbers stay."""
+    if isinstance(value, np.ndarray):
+        value = value.view()
+        value.flags.writeable = False
+    return value
 
 
 class Sparse(LinearOperator):
@@ -224,7 +224,7 @@ class Sparse(LinearOperator):
         self.indptr: NDArray[Any]
         self.indices: NDArray[np.int32]
         self.data: NDArray[np.float32] | None
-        self.indptr, self.indices, self.data = _read_only(indptr, indices, data)
+        self.indptr, self.indices, self.data = map(read_only, (indptr, indices, data))
         self.shape = (len(indptr) - 1, n_columns)
         self.symmetric = self.is_undirected = symmetric
         self.row_scale = row_scale
@@ -285,7 +285,7 @@ class Sparse(LinearOperator):
 
     @cached_property
     def _transposed(self) -> CsrArrays:
-        indptr, indices, data = _read_only(*transpose(self.indptr, self.indices, self.data, self.shape[1]))
+        indptr, indices, data = map(read_only, transpose(self.indptr, self.indices, self.data, self.shape[1]))
         return indptr, indices, data
 
     def rows(self, start: int, stop: int) -> csr_array[Any]:

@@ -17,6 +17,7 @@ from nearfar.errors import InputError, NearfarWarning
 
 MOST_COLUMNS = 40
 _FEW = 50  # different values: an integer column with no more is one of categories
+_IDS = ("id", "ids", "index", "row")
 _TEXTS = 0.5  # share of different values from which a column of strings is text: names, not categories
 
 
@@ -75,7 +76,7 @@ def columns_of(owner: str, metadata: Any, ids: Ids, id_column: str | None) -> tu
         raise InputError(owner, "id_column", f"one of {', '.join(map(repr, table))}", repr(id_column))
     keys = [str(key) for key in ids]
     row_of = {key: row for row, key in enumerate(keys)}
-    where = _rows_of(owner, table, index, row_of, id_column)
+    where = _rows_of(owner, table, index, row_of, id_column, ids.is_range)
     remarks: list[str] = []
     if where is None:
         if size != len(keys):
@@ -151,13 +152,15 @@ def _rows_of(
     index: list[Any] | None,
     row_of: Mapping[str, int],
     id_column: str | None,
+    is_range: bool,
 ) -> tuple[str | None, NDArray[np.int64]] | None:
     """Return the name of the column of ids (None for the index) and each line's row, -1 for an id that is not there."""
     if id_column is not None:
         candidates: dict[str | None, list[Any]] = {id_column: table[id_column]}
     else:
         candidates = {} if index is None else {None: index}
-        candidates.update(table)
+        # Where ids are row numbers, any column of small numbers would look like them: its name must say what it is.
+        candidates.update({name: table[name] for name in table if not is_range or name.lower() in _IDS})
     best: tuple[int, str | None, NDArray[np.int64]] | None = None
     for name, values in candidates.items():
         rows = np.array([row_of.get(str(value), -1) for value in values], np.int64)
