@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import importlib.util
 import re
+from pathlib import Path
 
 import pytest
 from hypothesis import settings
@@ -26,6 +28,18 @@ def _examples_write_elsewhere(request: pytest.FixtureRequest) -> None:
 
 # Of docs/ the pages are tests, the scripts that build them are not.
 collect_ignore_glob = ["docs/*.py"]
+
+
+NEEDS_TORCH = re.compile(r'^(>>> )?import torch$|^require\(.*"torch"\)', re.MULTILINE)
+HAS_TORCH = importlib.util.find_spec("torch") is not None
+
+
+def pytest_ignore_collect(collection_path: Path) -> bool | None:
+    """Without torch leave out the examples of modules and pages that import it; tests skip themselves."""
+    examples = collection_path.suffix == ".md" or "src" in collection_path.parts
+    if HAS_TORCH or not examples or not collection_path.is_file():
+        return None
+    return True if NEEDS_TORCH.search(collection_path.read_text(encoding="utf-8")) else None
 
 
 # Tests that use the same compiled functions run on one worker, which compiles them once. By what is in the path; the

@@ -19,9 +19,8 @@ import nearfar as nf
 from nearfar.errors import DataError, InputError, NearfarWarning
 
 SHORT = {"max_iter": 40, "early_exaggeration_iter": 20, "random_state": 0, "n_jobs": 1}
-MAPS = [
-    cls for name in nf.__all__ if isinstance(cls := getattr(nf, name), type) and issubclass(cls, nf.NeighborEmbedding)
-]
+CLASSES = [value for name in nf.__all__ if name != "nn" and isinstance(value := getattr(nf, name), type)]
+MAPS = [cls for cls in CLASSES if issubclass(cls, nf.NeighborEmbedding)]
 RECIPES = [cls for cls in MAPS if cls is not nf.NeighborEmbedding]
 STRESSES = ["metric", "sstress", "sammon"]
 recipes = pytest.mark.parametrize("recipe", RECIPES, ids=lambda cls: cls.__name__)
