@@ -21,6 +21,8 @@ from nearfar.base import RelationEmbedder
 from nearfar.contracts import FarField
 from nearfar.far.exact import FarPart
 
+pytest.importorskip("torch")  # the reference has all public names, those of `nearfar.nn` too
+
 ROOT = Path(__file__).resolve().parents[1]
 
 
@@ -54,6 +56,7 @@ SOURCELESS = {
     "nearfar.evaluate.PhraseSimilarity": "a record",
     "nearfar.evaluate.Ambiguity": "a record",
     "nearfar.evaluate.Report": "a record",
+    "nearfar.evaluate.Selection": "a record",
     "nearfar.evaluate.SenseInduction": "a record",
     "nearfar.evaluate.Stability": "a record",
     "nearfar.evaluate.WordAnalogies": "a record",
@@ -215,7 +218,7 @@ def test_a_part_has_at_most_four_methods():
 # -- how the modules hang together ----------------------------------------------------------------------------------
 
 SOURCE = ROOT / "src"
-MOST_MODULES = 146
+MOST_MODULES = 147
 MODULES = hops.modules_of(SOURCE)
 
 

@@ -6,7 +6,7 @@ clusters of the vectors with known groups; ``giant_component`` says which nodes 
 looks for senses where ``plant_pseudowords`` has planted them; ``ambiguity`` says whether ambiguous words have larger
 entropies than words that come as often; ``anchor_purity`` says whether an anchor stands for one kind of objects.
 ``stability`` says how far runs of a method agree; ``link_prediction`` and ``node_classification`` how much of a graph
-its vectors know; ``report`` writes a page about an embedding.
+its vectors know; ``select`` chooses parameters by either; ``report`` writes a page about an embedding.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from nearfar.evaluate.graphs import LinkPrediction, NodeClassification, link_pre
 from nearfar.evaluate.neighborhoods import Neighborhoods, neighborhoods
 from nearfar.evaluate.phrases import PhraseSimilarity, phrases
 from nearfar.evaluate.report import Report, report
+from nearfar.evaluate.selection import Selection, select
 from nearfar.evaluate.senses import Ambiguity, SenseInduction, ambiguity, plant_pseudowords, sense_induction
 from nearfar.evaluate.stability import Stability, stability
 from nearfar.evaluate.words import WordAnalogies, WordSimilarity, word_analogies, word_similarity
@@ -32,6 +33,7 @@ __all__ = [
     "NodeClassification",
     "PhraseSimilarity",
     "Report",
+    "Selection",
     "SenseInduction",
     "Stability",
     "WordAnalogies",
@@ -46,6 +48,7 @@ __all__ = [
     "phrases",
     "plant_pseudowords",
     "report",
+    "select",
     "sense_induction",
     "stability",
     "word_analogies",

@@ -22,13 +22,14 @@ from nearfar.errors import InputError, NearfarWarning, UnknownIdError
 
 if TYPE_CHECKING:
     from nearfar._core.ids import Ids
+    from nearfar.relations.matrix import Relation
 
 Pairs = NDArray[np.int64]
 Flags = NDArray[np.bool_]
 Interval = tuple[float, float]
 
 _LINKS, _NODES = "evaluate.link_prediction", "evaluate.node_classification"
-_FEATURES: dict[str, Callable[[Floats, Floats], Floats]] = {
+FEATURES: dict[str, Callable[[Floats, Floats], Floats]] = {
     "hadamard": lambda a, b: a * b,
     "l1": lambda a, b: np.abs(a - b),
     "l2": lambda a, b: (a - b) ** 2,
@@ -36,7 +37,7 @@ _FEATURES: dict[str, Callable[[Floats, Floats], Floats]] = {
     "dot": lambda a, b: np.einsum("ij,ij->i", a, b)[:, None],
 }
 _LISTED = 2**22  # pairs up to which those without an edge are listed, not drawn one by one
-_FEWEST = 4  # edges that must be held out: two to train, two to test
+_FEWEST = 2  # edges that each part of those held out must have
 
 
 @dataclass(frozen=True, eq=False)
@@ -103,7 +104,7 @@ def link_prediction(
     method: Any,
     *,
     held_out: float = 0.5,
-    features: Sequence[str] = tuple(_FEATURES),
+    features: Sequence[str] = tuple(FEATURES),
     n_repeats: int = 5,
     random_state: int | np.random.Generator | np.random.RandomState | None = None,
 ) -> LinkPrediction:
@@ -167,37 +168,28 @@ def link_prediction(
     True
     """
     names = list(features) if isinstance(features, (list, tuple)) else []
-    if not names or not all(isinstance(name, str) and name in _FEATURES for name in names):
-        expected = "a list of " + ", ".join(map(repr, _FEATURES))
+    if not names or not all(isinstance(name, str) and name in FEATURES for name in names):
+        expected = "a list of " + ", ".join(map(repr, FEATURES))
         raise InputError(_LINKS, "features", expected, repr(features))
-    cloned = hasattr(method, "fit") and hasattr(method, "get_params")
-    if isinstance(method, type) or not (cloned or (callable(method) and not hasattr(method, "fit"))):
-        hint = "For an object with another fit: lambda graph: ...; not the class, but one of its objects."
-        raise InputError(_LINKS, "method", "an estimator, or a callable that takes a relation", repr(method), hint)
+    check_method(_LINKS, method)
     n_repeats = check_integer(_LINKS, "n_repeats", n_repeats, low=1)
     held_out = check_real(_LINKS, "held_out", held_out, 0, 1, open_low=True, open_high=True)
     rng = check_random_state(_LINKS, random_state)
-    graph = _undirected(relation)
-    n_hidden = _number_hidden(graph, held_out)
+    graph = undirected(_LINKS, relation)
+    n_hidden = number_hidden(_LINKS, graph, held_out)
 
     scores: dict[str, list[tuple[float, float]]] = {name: [] for name in names}
     for _ in range(n_repeats):
-        left, hidden = _hide(graph, n_hidden, rng)
-        others = _without_edge(graph, n_hidden, rng)
-        vectors = _fitted_rows(method, left, graph.ids)
-        half = n_hidden // 2
-        (train, is_edge), (test, was_edge) = (
-            (np.concatenate([hidden[part], others[part]]), np.repeat([True, False], len(hidden[part])))
-            for part in (slice(half, None), slice(half))
-        )
+        left, (test, train) = hide(graph, n_hidden, 2, rng)
+        vectors = fitted_rows(_LINKS, method, left)
         for name in names:
-            scores[name].append(score_pairs(vectors, train, is_edge, test, was_edge, name))
+            scores[name].append(score_pairs(vectors, *train, *test, name))
     auc, ap = ({name: np.array(values)[:, column] for name, values in scores.items()} for column in (0, 1))
     return LinkPrediction(
         auc=_means(auc),
         ap=_means(ap),
-        auc_interval=_intervals(auc),
-        ap_interval=_intervals(ap),
+        auc_interval={name: interval_of(values) for name, values in auc.items()},
+        ap_interval={name: interval_of(values) for name, values in ap.items()},
         n_edges=len(graph.edges),
         n_held_out=n_hidden,
         repeats={"auc": auc, "ap": ap},
@@ -271,21 +263,13 @@ def node_classification(
     shares = [check_real(_NODES, "fractions", share, 0, 1, open_low=True, open_high=True) for share in shares]
     n_repeats = check_integer(_NODES, "n_repeats", n_repeats, low=1)
     rng = check_random_state(_NODES, random_state)
-    indicators = _indicators(labels, len(X), getattr(vectors, "ids", None))
-    rows = np.flatnonzero(indicators.any(axis=1))
-    if len(rows) < 2:
-        raise InputError(_NODES, "labels", "given for at least two vectors", f"{len(rows)}")
-    indicators = indicators[rows][:, indicators[rows].any(axis=0)]
-    if indicators.shape[1] < 2:
-        raise InputError(_NODES, "labels", "of at least two kinds", f"{indicators.shape[1]}")
+    rows, indicators = labelled_rows(_NODES, labels, len(X), getattr(vectors, "ids", None))
     sizes = [round(share * len(rows)) for share in shares]
     for share, size in zip(shares, sizes, strict=True):
         if not 0 < size < len(rows):
             expected = "such that at least one row trains and one tests"
             raise InputError(_NODES, "fractions", expected, f"{share} of {len(rows)} rows")
-    X = X[rows].astype(np.float64)
-    spread = X.std(axis=0)
-    X = (X - X.mean(axis=0)) / np.where(spread > 0, spread, 1.0)
+    X = standardised(X[rows])
 
     found = np.empty((2, len(shares), n_repeats))
     for repeat in range(n_repeats):
@@ -296,12 +280,28 @@ def node_classification(
     return NodeClassification(
         micro=_means(micro),
         macro=_means(macro),
-        micro_interval=_intervals(micro),
-        macro_interval=_intervals(macro),
+        micro_interval={share: interval_of(values) for share, values in micro.items()},
+        macro_interval={share: interval_of(values) for share, values in macro.items()},
         n_scored=len(rows),
         n_labels=indicators.shape[1],
         repeats={"micro": micro, "macro": macro},
     )
+
+
+def check_method(owner: str, method: Any) -> None:
+    """Refuse what neither is an estimator that can be cloned nor a callable."""
+    cloned = hasattr(method, "fit") and hasattr(method, "get_params")
+    if isinstance(method, type) or not (cloned or (callable(method) and not hasattr(method, "fit"))):
+        hint = "For an object with another fit: lambda graph: ...; not the class, but one of its objects."
+        raise InputError(owner, "method", "an estimator, or a callable that takes a relation", repr(method), hint)
+
+
+def standardised(X: Floats) -> NDArray[np.float64]:
+    """Return the columns at mean 0 and spread 1; a constant one at 0."""
+    columns: NDArray[np.float64] = X.astype(np.float64)
+    spread = columns.std(axis=0)
+    columns = (columns - columns.mean(axis=0)) / np.where(spread > 0, spread, 1.0)
+    return columns
 
 
 def score_pairs(
@@ -311,7 +311,7 @@ def score_pairs(
     from sklearn.linear_model import LogisticRegression
     from sklearn.metrics import average_precision_score, roc_auc_score
 
-    F, G = (_FEATURES[feature](vectors[pairs[:, 0]], vectors[pairs[:, 1]]) for pairs in (train, test))
+    F, G = (FEATURES[feature](vectors[pairs[:, 0]], vectors[pairs[:, 1]]) for pairs in (train, test))
     mean, spread = F.mean(axis=0, dtype=np.float64), F.std(axis=0, dtype=np.float64)
     spread = np.where(spread > 0, spread, 1.0)
     model = LogisticRegression(max_iter=1000).fit((F - mean) / spread, is_edge)
@@ -344,23 +344,21 @@ def _means(repeats: Mapping[Any, NDArray[np.float64]]) -> dict[Any, float]:
     return {key: float(values.mean()) for key, values in repeats.items()}
 
 
-def _intervals(repeats: Mapping[Any, NDArray[np.float64]]) -> dict[Any, Interval | None]:
-    """Return the 95 % interval of each mean, by Student's t, within [0, 1]."""
+def interval_of(values: NDArray[np.float64]) -> Interval | None:
+    """Return the 95 % interval of the mean, by Student's t, within [0, 1]; None of one value."""
     from scipy.stats import t
 
-    found: dict[Any, Interval | None] = {}
-    for key, values in repeats.items():
-        m = len(values)
-        half = float(t.ppf(0.975, m - 1) * values.std(ddof=1) / m**0.5) if m > 1 else np.nan
-        mean = float(values.mean())
-        found[key] = (max(0.0, mean - half), min(1.0, mean + half)) if m > 1 else None
-    return found
+    m, mean = len(values), float(values.mean())
+    if m < 2:
+        return None
+    half = float(t.ppf(0.975, m - 1) * values.std(ddof=1) / m**0.5)
+    return max(0.0, mean - half), min(1.0, mean + half)
 
 
 # Edges that are hidden, and pairs without an edge.
 
 
-class _Graph(NamedTuple):
+class Edges(NamedTuple):
     """An undirected graph without self-loops: edges (m, 2), smaller row first, sorted; weights; ids of the nodes."""
 
     edges: Pairs
@@ -369,6 +367,7 @@ class _Graph(NamedTuple):
 
     @property
     def n(self) -> int:
+        """Number of nodes."""
         return len(self.ids)
 
     @property
@@ -384,7 +383,8 @@ class _Graph(NamedTuple):
         return csr_array((values[chosen], self.edges[chosen].T), shape=(self.n, self.n))
 
 
-def _undirected(relation: Any) -> _Graph:
+def undirected(owner: str, relation: Any) -> Edges:
+    """Return the edges of a graph without directions and self-loops."""
     from scipy.sparse import coo_array, triu
 
     from nearfar.relations.matrix import as_relation
@@ -392,44 +392,64 @@ def _undirected(relation: Any) -> _Graph:
     given = as_relation(getattr(relation, "relation", relation))  # a Graph of `datasets` has it as an attribute
     if not given.is_square:
         hint = "For users and items see the guide on retrieval."
-        raise InputError(_LINKS, "relation", "square (the same ids on both sides)", repr(given), hint)
+        raise InputError(owner, "relation", "square (the same ids on both sides)", repr(given), hint)
     matrix = given.to_scipy()
     if abs(matrix - matrix.T).max() > 0:
         text = "directions are dropped; give the graph itself, and let the method make walks on it"
-        warnings.warn(f"{_LINKS}: {text}", NearfarWarning, stacklevel=3)
+        warnings.warn(f"{owner}: {text}", NearfarWarning, stacklevel=3)
     upper = coo_array(triu(matrix.maximum(matrix.T), 1))
     edges = np.stack(upper.coords, axis=1).astype(np.int64)
     order = np.lexsort(edges.T[::-1])
-    return _Graph(edges[order], upper.data[order], given.row_ids)
+    return Edges(edges[order], upper.data[order], given.row_ids)
 
 
-def _number_hidden(graph: _Graph, share: float) -> int:
+def number_hidden(owner: str, graph: Edges, share: float, n_parts: int = 2) -> int:
     """Return how many edges are hidden; refuse where that says nothing."""
     from scipy.sparse import csgraph
 
+    fewest = _FEWEST * n_parts
     n_edges = len(graph.edges)
     spare = n_edges - graph.n + int(csgraph.connected_components(graph.matrix(), directed=False)[0])
-    if spare < _FEWEST:
+    if spare < fewest:
         hint = "Each other edge holds the graph together."
-        expected = f"a graph with at least {_FEWEST} edges more than a spanning forest"
-        raise InputError(_LINKS, "relation", expected, f"{n_edges} edges, {spare} more", hint)
+        expected = f"a graph with at least {fewest} edges more than a spanning forest"
+        raise InputError(owner, "relation", expected, f"{n_edges} edges, {spare} more", hint)
     wanted = round(share * n_edges)
-    if wanted < _FEWEST:
-        raise InputError(_LINKS, "held_out", f"such that at least {_FEWEST} edges are held out", f"{wanted}")
+    if wanted < fewest:
+        raise InputError(owner, "held_out", f"such that at least {fewest} edges are held out", f"{wanted}")
     if wanted > spare:
         text = f"only {spare} of {n_edges} edges can be held out, or the rest would fall apart; {wanted} were asked for"
-        warnings.warn(f"{_LINKS}: {text}", NearfarWarning, stacklevel=3)
+        warnings.warn(f"{owner}: {text}", NearfarWarning, stacklevel=3)
         wanted = spare
     empty = graph.n * (graph.n - 1) // 2 - n_edges
     if empty < wanted:
         expected = f"a graph with at least {wanted} pairs without an edge"
-        raise InputError(_LINKS, "relation", expected, f"{empty}", "Hold out fewer edges.")
+        raise InputError(owner, "relation", expected, f"{empty}", "Hold out fewer edges.")
     return wanted
 
 
-def _hide(graph: _Graph, n_hidden: int, rng: np.random.Generator) -> tuple[Any, Pairs]:
-    """Return a matrix of the graph without some edges, and these in random order, (n_hidden, 2)."""
+def hide(
+    graph: Edges, n_hidden: int, n_parts: int, rng: np.random.Generator
+) -> tuple[Relation, list[tuple[Pairs, Flags]]]:
+    """Hide edges. Return the graph that is left, and parts of them, each with as many pairs without an edge.
+
+    A part is its pairs of rows (p, 2), and which of them are edges; no pair is in two parts.
+    """
+    left, hidden = _hide(graph, n_hidden, rng)
+    others = _without_edge(graph, n_hidden, rng)
+    parts = []
+    for at in range(n_parts):
+        part = slice(at * n_hidden // n_parts, (at + 1) * n_hidden // n_parts)
+        pairs = np.concatenate([hidden[part], others[part]])
+        parts.append((pairs, np.repeat([True, False], len(hidden[part]))))
+    return left, parts
+
+
+def _hide(graph: Edges, n_hidden: int, rng: np.random.Generator) -> tuple[Relation, Pairs]:
+    """Return the graph without some edges, and these in random order, (n_hidden, 2)."""
     from scipy.sparse import coo_array, csgraph
+
+    from nearfar.relations.matrix import Relation
 
     drawn = graph.matrix(weights=1 + rng.random(len(graph.edges)))
     forest = coo_array(csgraph.minimum_spanning_tree(drawn)).coords
@@ -438,10 +458,10 @@ def _hide(graph: _Graph, n_hidden: int, rng: np.random.Generator) -> tuple[Any, 
     stays = np.ones(len(graph.edges), dtype=np.bool_)
     stays[hidden] = False
     upper = graph.matrix(stays)
-    return upper + upper.T, graph.edges[hidden]
+    return Relation.from_matrix(upper + upper.T, graph.ids), graph.edges[hidden]
 
 
-def _without_edge(graph: _Graph, count: int, rng: np.random.Generator) -> Pairs:
+def _without_edge(graph: Edges, count: int, rng: np.random.Generator) -> Pairs:
     """Return distinct random pairs without an edge in random order, (count, 2), smaller row first."""
     n, edges = graph.n, graph.keys
     n_pairs = n * (n - 1) // 2
@@ -457,24 +477,33 @@ def _without_edge(graph: _Graph, count: int, rng: np.random.Generator) -> Pairs:
     return np.stack(np.divmod(rng.choice(keys, count, replace=False), n), axis=1)
 
 
-def _fitted_rows(method: Any, matrix: Any, ids: Ids) -> Floats:
-    """Return the vectors that the method finds for the graph, in the order of its ids."""
+def fitted_rows(owner: str, method: Any, relation: Relation) -> Floats:
+    """Return the vectors that the method finds for the relation, in the order of its rows."""
     from sklearn.base import clone
 
-    from nearfar.relations.matrix import Relation
-
-    relation = Relation.from_matrix(matrix, ids)
     found = clone(method).fit(relation) if hasattr(method, "fit") else method(relation)
     found = getattr(found, "vectors_", found)
     if hasattr(found, "ids"):
-        found = found[list(ids)]
-    return check_matrix(_LINKS, "vectors", found, rows=len(ids))
+        found = found[list(relation.row_ids)]
+    return check_matrix(owner, "vectors", found, rows=len(relation.row_ids))
 
 
 # Labels in any form become indicators.
 
 
-def _indicators(labels: Any, n: int, ids: Ids | None) -> Flags:
+def labelled_rows(owner: str, labels: Any, n: int, ids: Ids | None) -> tuple[NDArray[np.int64], Flags]:
+    """Return the rows that have a label, and which has which, shape (number of rows, n_labels)."""
+    indicators = _indicators(owner, labels, n, ids)
+    rows = np.flatnonzero(indicators.any(axis=1))
+    if len(rows) < 2:
+        raise InputError(owner, "labels", "given for at least two vectors", f"{len(rows)}")
+    indicators = indicators[rows][:, indicators[rows].any(axis=0)]
+    if indicators.shape[1] < 2:
+        raise InputError(owner, "labels", "of at least two kinds", f"{indicators.shape[1]}")
+    return rows, indicators
+
+
+def _indicators(owner: str, labels: Any, n: int, ids: Ids | None) -> Flags:
     """Return which row has which label, shape (n, n_labels)."""
     if hasattr(labels, "toarray"):  # sparse
         labels = labels.toarray()
@@ -488,21 +517,21 @@ def _indicators(labels: Any, n: int, ids: Ids | None) -> Flags:
             labels = grouped
     if isinstance(labels, np.ndarray) and labels.ndim == 2:
         if len(labels) != n or labels.dtype.kind not in "buif" or not np.isin(labels, (0, 1)).all():
-            raise InputError(_NODES, "labels", f"indicators, 0 or 1, of shape ({n}, n_labels)", f"{labels!r}")
+            raise InputError(owner, "labels", f"indicators, 0 or 1, of shape ({n}, n_labels)", f"{labels!r}")
         return labels.astype(np.bool_)
     if isinstance(labels, Mapping):
-        rows, lists = _by_id(labels, ids)
+        rows, lists = _by_id(owner, labels, ids)
     elif isinstance(labels, (str, bytes)) or not isinstance(labels, Iterable):
-        raise InputError(_NODES, "labels", "labels by id or by row", type(labels).__name__)
+        raise InputError(owner, "labels", "labels by id or by row", type(labels).__name__)
     else:
         lists = [_listed(label) for label in (labels.tolist() if hasattr(labels, "tolist") else labels)]
         rows = np.arange(len(lists))
         if len(lists) != n:
-            raise InputError(_NODES, "labels", f"of {n} rows, one per vector", f"{len(lists)}")
+            raise InputError(owner, "labels", f"of {n} rows, one per vector", f"{len(lists)}")
     try:
         codes = {label: code for code, label in enumerate(dict.fromkeys(label for some in lists for label in some))}
     except TypeError as error:
-        raise InputError(_NODES, "labels", "hashable", str(error)) from error
+        raise InputError(owner, "labels", "hashable", str(error)) from error
     indicators = np.zeros((n, len(codes)), dtype=np.bool_)
     for row, some in zip(rows.tolist(), lists, strict=True):
         indicators[row, [codes[label] for label in some]] = True
@@ -510,15 +539,15 @@ def _indicators(labels: Any, n: int, ids: Ids | None) -> Flags:
     return indicators[:, np.lexsort([*indicators[::-1]])] if n else indicators
 
 
-def _by_id(labels: Mapping[Any, Any], ids: Ids | None) -> tuple[NDArray[np.int64], list[list[Any]]]:
+def _by_id(owner: str, labels: Mapping[Any, Any], ids: Ids | None) -> tuple[NDArray[np.int64], list[list[Any]]]:
     if ids is None:
         expected = "one per row with vectors that have no ids"
-        raise InputError(_NODES, "labels", expected, type(labels).__name__, "Give an Embedding for labels by id.")
+        raise InputError(owner, "labels", expected, type(labels).__name__, "Give an Embedding for labels by id.")
     rows = ids.rows(labels)
     if (rows < 0).any():
         unknown = [key for key, row in zip(labels, rows.tolist(), strict=True) if row < 0]
         hint = "Leave them out of labels; text and numbers are different ids."
-        raise UnknownIdError(_NODES, unknown, hint)
+        raise UnknownIdError(owner, unknown, hint)
     return rows, [_listed(label) for label in labels.values()]
 
 
