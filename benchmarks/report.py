@@ -18,7 +18,7 @@ from _anchor_news_section import anchor_news
 from _anchor_section import anchor_memory, anchor_steps
 from _common import PAGE, RESULTS, write_text
 from _compress_section import compress
-from _edrep_sections import recommend, temperature
+from _edrep_sections import recommend, temperature, temperature_choice
 from _figures import figure1, figure2
 from _house_section import against, cold_start, hops
 from _map_sections import (
@@ -73,6 +73,7 @@ PAGES = (
     Page("Communities in planted graphs", "communities", "communities.py --fit all giant", communities),
     Page("Labelled graphs", "labelled_graphs", "labelled_graphs.py", labelled),
     Page("Temperature and walk length of EDRep", "temperature", "temperature.py --deepwalk", temperature),
+    Page("Choosing the temperature of EDRep", "temperature_choice", "temperature_choice.py", temperature_choice),
     Page("Scaling of EDRep", "growth", "growth.py", growth),
     Page("Products of a relation and a matrix", "matmul", "matmul.py", matmul),
     Page("The far field on real vectors (figure 1)", "figure1", "figure1.py", figure1),

@@ -362,6 +362,9 @@ def test_temperature_and_recommendation_have_intervals(tmp_path) -> None:
     other = {"graph": "cora", "method": "deepwalk", "walk_length": None, "temperature": None, "seed": 0, "f1": 0.7}
     measured = [{**warm, "seed": 0}, {**warm, "seed": 1, "f1": 0.9}, {**warm, "seed": 0, "temperature": 0.1}, other]
     write_results(tmp_path, "temperature", measured)
+    tried = {"graph": "cora", "by": "labels", "score_default": 0.8, "score_best": 0.9, "chosen": 2.0}
+    choices = [{**tried, "seed": seed, "score_chosen": score} for seed, score in ((0, 0.8), (1, 0.8), (2, 0.83))]
+    write_results(tmp_path, "temperature_choice", choices)
     part = {"recall@10": 0.1, "recall@50": 0.2, "n_users": 9, "n_films": 1500}
     liked = {"method": "EDRep + log p", "mean_cosine": 0.2, "validation": part, "test": part}
     write_results(tmp_path, "recommend", [{**liked, "held_out": "a fifth", "seed": seed} for seed in (0, 1)])
@@ -370,6 +373,7 @@ def test_temperature_and_recommendation_have_intervals(tmp_path) -> None:
     assert text.index("| cora | 3 | 0.1 | 0.800 (one seed) |") < text.index(
         "| cora | DeepWalk | – | 0.700 (one seed) |"
     )
+    assert "| cora | 0.800 ± 0.000 | 0.810 ± 0.043 | 0.900 ± 0.000 | 0.010 ± 0.043 | 2, 2, 2 |" in text
     assert "| EDRep + log p | 0.100 ± 0.000 | 0.200 ± 0.000 | – | – | 0.200 ± 0.000 | 1,500 |" in text
 
 

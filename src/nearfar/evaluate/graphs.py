@@ -298,10 +298,10 @@ def check_method(owner: str, method: Any) -> None:
 
 def standardised(X: Floats) -> NDArray[np.float64]:
     """Return the columns at mean 0 and spread 1; a constant one at 0."""
-    columns: NDArray[np.float64] = X.astype(np.float64)
+    columns = X.astype(np.float64)
     spread = columns.std(axis=0)
-    columns = (columns - columns.mean(axis=0)) / np.where(spread > 0, spread, 1.0)
-    return columns
+    found: NDArray[np.float64] = (columns - columns.mean(axis=0)) / np.where(spread > 0, spread, 1.0)
+    return found
 
 
 def score_pairs(
