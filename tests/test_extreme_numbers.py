@@ -86,6 +86,26 @@ def test_a_map_that_was_overwritten_places_nothing(far):
         model.transform(X[:2])
 
 
+@pytest.mark.parametrize("model", [nf.MDS(random_state=0), nf.UMAP(**SHORT)], ids=lambda model: type(model).__name__)
+def test_other_maps_that_were_overwritten_place_nothing(model):
+    model.fit(X).embedding_[3] = np.nan
+    with pytest.raises(InputError, match=r"transform: embedding_ must be finite; got NaN or infinity in 1 row\(s\)"):
+        model.transform(X[:2])
+
+
+def test_vectors_that_were_overwritten_place_none_of_their_partners():
+    rel = nf.Relation.from_edges(EDGES)
+    model = nf.EDRep(2, random_state=0).fit(rel)
+    model.embedding_[model.vectors_.ids.rows(["d"])[0]] = np.nan
+    with pytest.raises(InputError, match=r"the fitted vectors must be finite; got NaN or infinity in 1 row\(s\)"):
+        model.transform(rel)
+    likes = nf.Relation.from_edges(EDGES, bipartite=True)
+    model = nf.EDRep(2, random_state=0).fit(likes)
+    model.context_embedding_[1] = np.inf
+    with pytest.raises(InputError, match=r"EDRep.transform: the fitted vectors must be finite"):
+        model.transform(likes)
+
+
 def test_a_last_step_into_nothing_is_told(monkeypatch):
     from nearfar.edrep import estimator
 

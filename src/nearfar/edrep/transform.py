@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from nearfar._core.checks import check_csr
+from nearfar._core.checks import check_csr, check_finite
 from nearfar._core.jit import jit
 from nearfar._core.threads import even_bounds, run_blocks, single_threaded_blas
 from nearfar._core.vector import FAST
@@ -62,6 +62,8 @@ class FittedColumns:
         if columns is not None:
             others, present = others[columns], None if present is None else present[columns]
         pull = relation.operator.matmat(others, n_jobs=n_jobs)
+        if not np.isfinite(pull.sum()):  # O(n d), so only where one that was overwritten takes part
+            check_finite("EDRep.transform", "the fitted vectors", others)
         return self.place(pull, weights_of(relation, present, n_jobs), n_jobs)
 
     def place(self, pull: Floats, weights: NDArray[np.float64], n_jobs: int) -> Floats:

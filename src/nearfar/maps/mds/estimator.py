@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from nearfar._core.checks import (
     check_callbacks,
     check_choice,
+    check_finite,
     check_integer,
     check_matrix,
     check_n_jobs,
@@ -286,6 +287,7 @@ class MDS(FrameOutput):
         """
         self._check_fitted("transform")
         owner = "MDS.transform"
+        check_finite(owner, "embedding_", self.embedding_)
         stress = as_stress(owner, self.stress)
         given, ids = rows_and_ids(owner, X)
         check_columns(owner, X, getattr(self, "feature_names_in_", None))
