@@ -21,8 +21,10 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.fixture(autouse=True)
 def _examples_write_elsewhere(request: pytest.FixtureRequest) -> None:
-    """Run the examples of docstrings and guides in an empty folder: some of them write files."""
+    """Run the examples of docstrings and guides in an empty folder: some of them write files. Skip those with torch."""
     if isinstance(request.node, pytest.DoctestItem):
+        if any("import torch" in example.source for example in request.node.dtest.examples):
+            pytest.importorskip("torch")
         request.getfixturevalue("monkeypatch").chdir(request.getfixturevalue("tmp_path"))
 
 
@@ -30,16 +32,16 @@ def _examples_write_elsewhere(request: pytest.FixtureRequest) -> None:
 collect_ignore_glob = ["docs/*.py"]
 
 
-NEEDS_TORCH = re.compile(r'^(>>> )?import torch$|^require\(.*"torch"\)', re.MULTILINE)
+PACKAGE = Path(__file__).parent / "src"
+IMPORTS_TORCH = re.compile(r'^(import torch|from torch|require\(.*"torch"\))', re.MULTILINE)
 HAS_TORCH = importlib.util.find_spec("torch") is not None
 
 
 def pytest_ignore_collect(collection_path: Path) -> bool | None:
-    """Without torch leave out the examples of modules and pages that import it; tests skip themselves."""
-    examples = collection_path.suffix == ".md" or "src" in collection_path.parts
-    if HAS_TORCH or not examples or not collection_path.is_file():
+    """Without torch leave out the modules that import it."""
+    if HAS_TORCH or collection_path.suffix != ".py" or not collection_path.is_relative_to(PACKAGE):
         return None
-    return True if NEEDS_TORCH.search(collection_path.read_text(encoding="utf-8")) else None
+    return True if IMPORTS_TORCH.search(collection_path.read_text(encoding="utf-8")) else None
 
 
 # Tests that use the same compiled functions run on one worker, which compiles them once. By what is in the path; the
