@@ -236,7 +236,7 @@ class TestSearch:
     @pytest.mark.parametrize("dtype", [np.float32, np.float64])
     @pytest.mark.parametrize(("n_queries", "n", "d", "k"), [(1, 1, 1, 1), (3, 10, 2, 10), (131, 397, 9, 5)])
     def test_agrees_with_the_naive_way(self, rng, monkeypatch, metric, dtype, n_queries, n, d, k):
-        monkeypatch.setattr(_search, "_ROWS", 64)  # several blocks of rows, the last one shorter
+        monkeypatch.setattr(_search, "_SCORES", 64 * n_queries)  # several blocks of rows, the last one shorter
         Y = rng.standard_normal((n, d)).astype(dtype)
         Y[rng.integers(n)] = 0
         Q = rng.standard_normal((n_queries, d)).astype(dtype)
@@ -268,12 +268,36 @@ class TestSearch:
         )
 
     def test_rising_scores_and_sinking_scores(self, monkeypatch, rng):
-        monkeypatch.setattr(_search, "_ROWS", 16)
+        monkeypatch.setattr(_search, "_SCORES", 32)
         angles = np.linspace(0, 3, 200)
         Y = np.stack([np.cos(angles), np.sin(angles)], axis=1).astype(np.float32)
         for rows in (Y, Y[::-1]):
             ids, _ = nf.Embedding(rows).search(np.array([[1.0, 0.0]]), 6)
             assert np.array_equal(ids, best(cosines([[1, 0]], rows), 6))
+
+    @pytest.mark.parametrize("metric", ["cosine", "dot"])
+    def test_lengths_of_rows_are_found_once(self, monkeypatch, metric):
+        emb = nf.Embedding(np.random.default_rng(0).standard_normal((100, 3)))
+        emb.search([1], metric=metric)
+        whole = _search.row_norms
+        seen = []
+        monkeypatch.setattr(_search, "row_norms", lambda X: seen.append(len(X)) or whole(X))
+        emb.search([1], metric=metric)
+        assert max(seen) == 1
+
+    @pytest.mark.parametrize("k", [1, 7, 90])
+    def test_many_equal_rows_and_rows_left_out(self, rng, monkeypatch, k):
+        Y = rng.standard_normal((300, 3)).astype(np.float32)
+        Y[40:250] = Y[3]
+        whole = nf.Embedding(Y).search(list(range(300)), k)
+        for scores, groups, pairs in ((2**21, 4, 2**18), (900, 8, 50), (300, 1, 2**18)):
+            monkeypatch.setattr(_search, "_SCORES", scores)
+            monkeypatch.setattr(_search, "_GROUPS", groups)
+            monkeypatch.setattr(_search, "_PAIRS", pairs)
+            ids, found = nf.Embedding(Y).search(list(range(300)), k, n_jobs=2)
+            assert np.array_equal(ids, whole[0])
+            assert np.array_equal(found, whole[1])
+        assert whole[0][100].tolist() == [3, *range(40, 250)][:k] if k <= 60 else 100 not in whole[0][100]
 
     def test_same_bits_for_any_number_of_workers_and_any_batch(self, rng):
         emb = nf.Embedding(rng.standard_normal((500, 8)).astype(np.float32))

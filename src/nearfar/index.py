@@ -28,7 +28,7 @@ from nearfar._core.checks import (
 from nearfar._core.threads import even_bounds, run_blocks
 from nearfar.base import digest_of_ids, digest_of_pieces
 from nearfar.contracts import Floats
-from nearfar.embedding.search import nearest_rows, row_norms, unit_rows
+from nearfar.embedding.search import nearest_rows, unit_rows
 from nearfar.embedding.vectors import Embedding, as_list
 from nearfar.errors import FileFormatError, InputError, MissingDependencyError
 
@@ -277,8 +277,8 @@ class EmbeddingIndex:
         """Search the allowed rows one by one."""
         some = np.flatnonzero(allowed)
         rows = self.embedding.vectors if len(some) == len(allowed) else self.embedding.vectors[some]
-        norms = row_norms(rows) if self.metric == "cosine" else None
-        found, scores = nearest_rows(queries, rows, min(k, len(some)), norms=norms, n_jobs=n_jobs)
+        norms: Any = {"norms" if self.metric == "cosine" else "lengths": self.embedding._row_norms()[some]}
+        found, scores = nearest_rows(queries, rows, min(k, len(some)), **norms, n_jobs=n_jobs)
         return some[found], scores
 
     def _ranked(

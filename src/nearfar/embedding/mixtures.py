@@ -13,7 +13,7 @@ from numpy.typing import DTypeLike, NDArray
 
 from nearfar._core.ids import Ids
 from nearfar.contracts import Floats
-from nearfar.embedding.search import Rows, Search, row_norms
+from nearfar.embedding.search import Rows, Search, inverse_norms, row_norms
 from nearfar.errors import InputError
 
 _FACTORS = ("weights", "columns", "starts", "anchors")
@@ -237,7 +237,14 @@ class Mixtures(ComputedRows):
 
     # -- internals -------------------------------------------------------------------------------------------------
 
-    def search(self, Q: Floats, k: int, norms: NDArray[np.float64] | None, skip: Rows | None) -> Search:
+    def search(
+        self,
+        Q: Floats,
+        k: int,
+        norms: NDArray[np.float64] | None,
+        skip: Rows | None,
+        lengths: NDArray[np.float64] | None,  # noqa: ARG002 - sums of anchors have bounds instead
+    ) -> Search:
         """Return the search that :func:`nearfar.embedding.search.nearest_rows` runs."""
         return _MixedSearch(Q, self, k, norms, skip)
 
@@ -272,7 +279,7 @@ class _MixedSearch(Search):
         self.mixtures = Y
         self._begin(Q, Y, k, norms, skip, np.float64)
         norm_bound = Y.norm_bound()
-        scale = np.ones(len(Y)) if self.inverse is None else self.inverse
+        scale = np.ones(len(Y)) if norms is None else inverse_norms(norms)
         widest = int(np.diff(Y.starts).max(initial=0))
         rounding = _UNIT32 * (norm_bound * scale).max(initial=0.0) if norms is None else _UNIT32
         rounding += _TINY32 * np.sqrt(Y.shape[1]) * scale.max(initial=0.0)
@@ -282,7 +289,7 @@ class _MixedSearch(Search):
 
     def _products(self, start: int, stop: int, first: int, last: int) -> Floats:
         rows = self.mixtures.block(first, last)
-        products: Floats = np.ascontiguousarray((rows @ self.mixed[start:stop].T).T)
+        products: Floats = rows @ self.mixed[start:stop].T
         return products
 
 

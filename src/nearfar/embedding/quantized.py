@@ -65,10 +65,17 @@ class QuantizedRows(ComputedRows):
         largest = _floats(self.scales).astype(np.float64) * (128 if self.kind == "int8" else 8)
         return bool(((largest >= 0) & (largest <= np.finfo(np.float32).max)).all())
 
-    def search(self, Q: Floats, k: int, norms: NDArray[np.float64] | None, skip: Rows | None) -> Search:
+    def search(
+        self,
+        Q: Floats,
+        k: int,
+        norms: NDArray[np.float64] | None,
+        skip: Rows | None,
+        lengths: NDArray[np.float64] | None,
+    ) -> Search:
         """Return the search that :func:`nearfar.embedding.search.nearest_rows` runs, a block of rows at a time."""
         rows: Any = self
-        return Search(Q, rows, k, norms, skip)
+        return Search(Q, rows, k, norms, skip, lengths)
 
     def __getitem__(self, rows: Any) -> Floats:
         """Return rows: a vector for an integer, a matrix for a slice or for row numbers."""

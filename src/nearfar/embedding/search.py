@@ -17,12 +17,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from nearfar._core.threads import even_bounds, run_blocks, single_threaded_blas
+from nearfar._core.threads import run_blocks, single_threaded_blas
 from nearfar.contracts import Floats
 
 Rows = NDArray[np.int64]
 
-_QUERIES, _ROWS = 64, 32768  # 8 MiB of float32 scores at a time for each thread
+_ROWS = 32768  # rows whose norms are computed together
+_QUERIES, _SCORES = 256, 2**21  # queries of a block; its scores at a time, 8 MiB of float32 for each thread
+_FEW = 32  # queries that threads do not divide
+_GROUPS = 256  # groups of rows, whose largest scores bound the k-th best from below
+_PAIRS = 2**18  # candidates that are ranked together
 _SAFE = (1e-15, 1e15)  # norms whose products neither overflow nor vanish in float32
 
 
@@ -49,6 +53,7 @@ def nearest_rows(
     k: int,
     *,
     norms: NDArray[np.float64] | None = None,
+    lengths: NDArray[np.float64] | None = None,
     skip: Rows | None = None,
     n_jobs: int = 1,
 ) -> tuple[Rows, NDArray[np.float64]]:
@@ -65,6 +70,8 @@ def nearest_rows(
     norms : ndarray, shape (n,), float64, optional
         Norms of the rows of Y. With them the score is the cosine, for which the rows of Q must have norm 1 (or 0);
         rows of zeros have cosine 0.
+    lengths : ndarray, shape (n,), float64, optional
+        Norms of the rows of Y where they are known and the score is the scalar product; found anew otherwise.
     skip : ndarray, shape (q,), int64, optional
         For each query one row that is left out.
     n_jobs : int
@@ -76,9 +83,13 @@ def nearest_rows(
     scores : ndarray, shape (q, k), float64
         Best first, ties in the order of the rows. O(q n d) time, 8 MiB and the k best for each thread.
     """
-    search = Search(Q, Y, k, norms, skip) if isinstance(Y, np.ndarray) else Y.search(Q, k, norms, skip)
-    bounds = even_bounds(len(Q), _QUERIES)
-    if len(bounds) > 2 and n_jobs > 1:
+    known = norms if norms is not None else lengths
+    search = Search(Q, Y, k, norms, skip, known) if isinstance(Y, np.ndarray) else Y.search(Q, k, norms, skip, known)
+    count = max(-(-len(Q) // _QUERIES), min(n_jobs, len(Q) // _FEW))
+    if count > 1:
+        count = -(-count // n_jobs) * n_jobs  # every thread has as many queries
+    bounds = np.arange(count + 1) * len(Q) // max(count, 1)
+    if count > 1 and n_jobs > 1:
         with single_threaded_blas():
             run_blocks(search.block, bounds, n_jobs)
     else:  # one block of queries: the threads of BLAS share its product
@@ -89,8 +100,16 @@ def nearest_rows(
 class Search:
     """The state of one search, which all blocks of queries share, and its results."""
 
-    def __init__(self, Q: Floats, Y: Floats, k: int, norms: NDArray[np.float64] | None, skip: Rows | None) -> None:
-        lengths = row_norms(Y) if norms is None else norms
+    def __init__(
+        self,
+        Q: Floats,
+        Y: Floats,
+        k: int,
+        norms: NDArray[np.float64] | None,
+        skip: Rows | None,
+        lengths: NDArray[np.float64] | None,
+    ) -> None:
+        lengths = row_norms(Y) if lengths is None else lengths
         self._begin(Q, Y, k, norms, skip, _working_dtype(Y, lengths, row_norms(Q)))
         unit = float(np.finfo(self.dtype).eps) / 2
         longest = float(lengths.max(initial=0.0)) if norms is None else 1.0
@@ -101,61 +120,98 @@ class Search:
     ) -> None:
         self.Q, self.Y, self.k, self.norms, self.skip = Q.astype(np.float64), Y, k, norms, skip
         self.dtype: type[np.floating[Any]] = dtype
-        self.inverse = None if norms is None else np.divide(1.0, norms, out=np.zeros(len(Y)), where=norms > 0)
         self.rows = np.empty((len(Q), k), np.int64)
         self.scores = np.empty((len(Q), k))
 
     def block(self, _block: int, start: int, stop: int) -> None:
-        best: list[tuple[Rows, NDArray[np.float64]]] = [(np.empty(0, np.int64), np.empty(0))] * (stop - start)
-        for first in range(0, len(self.Y), _ROWS):
-            last = min(first + _ROWS, len(self.Y))
+        """Find the best rows for queries start .. stop - 1."""
+        n_queries, margins = stop - start, self.margins[start:stop]
+        n_rows = max(_SCORES // max(n_queries, min(self.Y.shape[1], _QUERIES)), 1)
+        none = np.empty(0, np.int64)
+        best = none, none, np.empty(0)
+        waiting: list[tuple[Rows, Rows]] = []
+        n_waiting = 0
+        floors = np.full(n_queries, np.finfo(self.dtype).min, self.dtype)
+        for first in range(0, len(self.Y), n_rows):
+            last = min(first + n_rows, len(self.Y))
             scores = self._products(start, stop, first, last)
-            if self.inverse is not None:
-                scores *= self.inverse[first:last].astype(self.dtype)
-            for i in range(stop - start):
-                best[i] = self._merge(start + i, best[i], scores[i], first)
-        for i, (rows, exact) in enumerate(best):
-            self.rows[start + i], self.scores[start + i] = rows, exact
+            if self.norms is not None:
+                scores *= inverse_norms(self.norms[first:last, None]).astype(self.dtype)
+            if self.skip is not None:
+                at = self.skip[start:stop] - first
+                here = np.flatnonzero((at >= 0) & (at < last - first))
+                scores[at[here], here] = -np.inf
+            found = np.flatnonzero(scores >= floors) if len(best[0]) else None
+            if found is None or len(found) > 4 * self.k * n_queries:
+                floors = np.maximum(floors, (_kth_of_groups(scores, self.k) - margins).astype(self.dtype))
+                found = np.flatnonzero(scores >= floors)
+            for piece in range(0, len(found), _PAIRS):
+                rows, queries = np.divmod(found[piece : piece + _PAIRS], n_queries)
+                waiting.append((queries, rows + first))
+                n_waiting += len(rows)
+                if n_waiting >= min(_PAIRS, self.k * n_queries):
+                    best, waiting, n_waiting = self._merge(start, best, waiting), [], 0
+            if not waiting and len(best[0]) == self.k * n_queries:
+                floors = np.maximum(floors, (best[2].reshape(-1, self.k)[:, -1] - margins).astype(self.dtype))
+        _, rows, exact = self._merge(start, best, waiting)
+        self.rows[start:stop], self.scores[start:stop] = rows.reshape(-1, self.k), exact.reshape(-1, self.k)
 
     def _products(self, start: int, stop: int, first: int, last: int) -> Floats:
-        """Return the products of queries start .. stop - 1 with rows first .. last - 1, one row for each query."""
+        """Return the products of rows first .. last - 1 with queries start .. stop - 1, one column for each query."""
         part = self.Y[first:last].astype(self.dtype, copy=False)
-        products: Floats = self.Q[start:stop].astype(self.dtype) @ part.T
+        products: Floats = part @ self.Q[start:stop].astype(self.dtype).T
         return products
 
     def _merge(
-        self, query: int, best: tuple[Rows, NDArray[np.float64]], scores: Floats, first: int
-    ) -> tuple[Rows, NDArray[np.float64]]:
-        rows, exact = best
-        margin = self.margins[query]
-        if self.skip is not None and 0 <= self.skip[query] - first < len(scores):
-            scores[self.skip[query] - first] = -np.inf
-        floor = exact[-1] - margin if len(exact) == self.k else np.finfo(self.dtype).min
-        found = np.flatnonzero(scores >= self.dtype(floor))
-        if len(found) > 4 * self.k:  # rows clearly below the k-th best of these are not among the k best
-            kth = np.partition(scores[found], len(found) - self.k)[len(found) - self.k]
-            found = found[scores[found] >= self.dtype(kth - margin)]
-        if not len(found):
+        self, start: int, best: tuple[Rows, Rows, NDArray[np.float64]], waiting: list[tuple[Rows, Rows]]
+    ) -> tuple[Rows, Rows, NDArray[np.float64]]:
+        """Return the best candidates of each query: queries, rows and exact scores, best first in each query."""
+        if not waiting:
             return best
-        rows = np.concatenate([rows, found + first])
-        exact = np.concatenate([exact, self._exact(query, found + first)])
-        order = np.argsort(-exact, kind="stable")[: self.k]  # rows are ascending among equal scores
-        return rows[order], exact[order]
+        queries, rows = (np.concatenate(parts) for parts in zip(best[:2], *waiting, strict=True))
+        n_best = len(best[2])
+        exact = np.concatenate([best[2], self._exact(start + queries[n_best:], rows[n_best:])])
+        order = np.lexsort((-exact, queries))  # stable: rows are ascending among equal scores
+        queries = queries[order]
+        counts = np.bincount(queries)
+        kept = np.arange(len(order)) - np.repeat(np.cumsum(counts) - counts, counts) < self.k
+        return queries[kept], rows[order[kept]], exact[order[kept]]
 
-    def _exact(self, query: int, rows: Rows) -> NDArray[np.float64]:
-        # einsum sums every row in the same order, whatever its position; a matrix product does not.
-        scores: NDArray[np.float64] = np.einsum("ij,j->i", self.Y[rows].astype(np.float64), self.Q[query])
-        if self.inverse is None:
+    def _exact(self, queries: Rows, rows: Rows) -> NDArray[np.float64]:
+        """Return the scores of pairs in float64."""
+        scores, step = np.empty(len(rows)), max(2**18 // max(self.Y.shape[1], 1), 1)
+        for first in range(0, len(rows), step):
+            some = slice(first, first + step)
+            # einsum sums every row in the same order, whatever its position; a matrix product does not.
+            np.einsum("ij,ij->i", self.Y[rows[some]].astype(np.float64), self.Q[queries[some]], out=scores[some])
+        if self.norms is None:
             return scores
-        cosines: NDArray[np.float64] = np.clip(scores * self.inverse[rows], -1.0, 1.0)
-        return cosines
+        return np.clip(scores * inverse_norms(self.norms[rows]), -1.0, 1.0)
+
+
+def inverse_norms(norms: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return 1 / norm, and 0 for rows of zeros."""
+    return np.divide(1.0, norms, out=np.zeros(norms.shape), where=norms > 0)
+
+
+def _kth_of_groups(scores: Floats, k: int) -> Floats:
+    """Return a score for each query that at least k rows reach: the k-th largest of the largest scores of groups."""
+    n_groups = max(_GROUPS, 4 * k)
+    n_members = max(len(scores) // n_groups, 1)
+    if n_members > 1:
+        scores = scores[: n_groups * n_members].reshape(n_members, n_groups, -1).max(axis=0)
+    if len(scores) < k:
+        return np.full(scores.shape[1], np.finfo(scores.dtype).min)
+    lowest: Floats = np.maximum(np.partition(scores, len(scores) - k, axis=0)[-k], np.finfo(scores.dtype).min)
+    return lowest
 
 
 def _working_dtype(Y: Floats, *norms: NDArray[np.float64]) -> type[np.floating[Any]]:
     if Y.dtype == np.float64:
         return np.float64
     for lengths in norms:
-        positive = lengths[lengths > 0]
-        if positive.size and (positive.min() < _SAFE[0] or positive.max() > _SAFE[1]):
+        if lengths.max(initial=0.0) > _SAFE[1]:
+            return np.float64
+        if lengths.min(initial=1.0) < _SAFE[0] and (lengths[lengths > 0] < _SAFE[0]).any():
             return np.float64
     return np.float32

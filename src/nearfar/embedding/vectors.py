@@ -539,14 +539,15 @@ class Embedding:
         if k < 1 or not len(queries):
             shape = len(queries), max(k, 0)
             return self._ids.to_numpy()[np.empty(shape, np.int64)], np.empty(shape)
-        norms = None
+        lengths = self._row_norms()
         if metric == "cosine":
-            queries, norms = unit_rows(queries), self._row_norms()
-        elif not row_norms(queries).max() <= np.finfo(np.float64).max / max(self._row_norms().max(), 1.0):
-            got = f"lengths up to {row_norms(queries).max():.3g} and {self._row_norms().max():.3g}"
+            queries = unit_rows(queries)
+        elif not row_norms(queries).max() <= np.finfo(np.float64).max / max(lengths.max(), 1.0):
+            got = f"lengths up to {row_norms(queries).max():.3g} and {lengths.max():.3g}"
             hint = "Take metric='cosine', or vectors in another unit."
             raise InputError(owner, "Q", "of vectors whose scalar products are in the range of float64", got, hint)
-        rows, scores = nearest_rows(queries, self._vectors, k + most, norms=norms, skip=skip, n_jobs=workers)
+        norms: Any = {"norms" if metric == "cosine" else "lengths": lengths}
+        rows, scores = nearest_rows(queries, self._vectors, k + most, **norms, skip=skip, n_jobs=workers)
         if left_out is not None:
             kept = np.stack([np.flatnonzero(~np.isin(row, out))[:k] for row, out in zip(rows, left_out, strict=True)])
             rows, scores = np.take_along_axis(rows, kept, axis=1), np.take_along_axis(scores, kept, axis=1)
