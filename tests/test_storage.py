@@ -66,9 +66,11 @@ def assert_clean(folder, *names):
     assert sorted(p.name for p in folder.iterdir()) == sorted(names)
 
 
-@pytest.fixture(params=storage.FORMATS.values(), ids=lambda kind: kind.name)
+@pytest.fixture(params=[kind for kind in storage.FORMATS.values() if kind.check is None], ids=lambda kind: kind.name)
 def kind(request):
-    """Every format that is registered."""
+    """Every format of files that is registered; tests/test_tables.py has those of databases."""
+    if request.param.requires is not None:
+        pytest.importorskip(request.param.requires[0])
     return request.param
 
 
@@ -311,6 +313,25 @@ class TestChoosing:
     def test_format_can_be_named(self, emb, tmp_path):
         assert roundtrip(emb, tmp_path / "words.dat", format="word2vec-text").equals(emb)
         assert nf.Embedding.from_word2vec(tmp_path / "words.dat", binary=False).equals(emb)
+
+    def test_a_file_that_is_there_is_replaced_unless_said_otherwise(self, emb, tmp_path):
+        path = tmp_path / "x.safetensors"
+        for how in (None, "replace"):
+            nf.Embedding([[1, 2]]).save(path)
+            emb.save(path, if_exists=how)
+            assert nf.Embedding.load(path).equals(emb)
+        with pytest.raises(InputError, match=r"path must be a file that is not there yet; got '.*x.safetensors'"):
+            nf.Embedding([[1, 2]]).save(path, if_exists="fail")
+        with pytest.raises(InputError, match="if_exists must be 'fail' or 'replace' for the format 'safetensors'"):
+            nf.Embedding([[1, 2]]).save(path, if_exists="append")
+        assert nf.Embedding.load(path).equals(emb)
+
+    def test_a_table_has_a_name_in_databases_only(self, emb, tmp_path):
+        assert registry.format_of("t", "a#b.npz") == "npz"
+        assert registry.format_of("t", "a.sqlite#b") == registry.format_of("t", "a#b.db") == "sqlite"
+        assert registry.format_of("t", "postgresql://ann@server/a.npz#b") == "postgresql"
+        with pytest.raises(InputError, match="a file name with one of the suffixes"):
+            registry.format_of("t", "a.npz#b")
 
     def test_ids_that_no_format_can_hold(self, tmp_path):
         with pytest.raises(InputError, match=r"to be stored; got <object .*\(object\)"):

@@ -68,9 +68,20 @@ def similar(
 @click.option("--from", "from_format", metavar="FORMAT", help="Format of IN, if its suffix does not tell.")
 @click.option("--to", "to_format", metavar="FORMAT", help="Format of OUT, if its suffix does not tell.")
 @side_option
+@click.option(
+    "--if-exists",
+    type=click.Choice(["fail", "replace", "append"]),
+    help="What to do if OUT is there. [default: replace a file, fail for a table]",
+)
 @click.option("--json", "as_json", is_flag=True, help="Write a summary to standard output as JSON.")
 def convert(
-    source: str, target: str, from_format: str | None, to_format: str | None, side: str | None, as_json: bool
+    source: str,
+    target: str,
+    from_format: str | None,
+    to_format: str | None,
+    side: str | None,
+    if_exists: str | None,
+    as_json: bool,
 ) -> None:
     """Write the vectors of IN to OUT in another format.
 
@@ -87,17 +98,18 @@ def convert(
       nearfar convert ratings.safetensors items.vec --side context
     """
     from nearfar.embedding.files.registry import check_format, check_output
+    from nearfar.embedding.files.tables import without_password
     from nearfar.embedding.vectors import Embedding
 
     for option, name in (("--from", from_format), ("--to", to_format)):
         if name is not None:
             check_format("nearfar convert", option, name)
-    check_output("nearfar convert", target, to_format)
+    check_output("nearfar convert", target, to_format, if_exists)
     started = time.perf_counter()
     embedding = Embedding.load(source, from_format)
     chosen = embedding if side is None else embedding.side(side)
-    chosen.save(target, to_format)
-    summary = {"output": target, "n": len(chosen), "n_components": chosen.n_components}
+    chosen.save(target, to_format, if_exists=if_exists)
+    summary = {"output": without_password(target), "n": len(chosen), "n_components": chosen.n_components}
     report("", summary, started, quiet=True, as_json=as_json)
 
 
@@ -113,15 +125,16 @@ def info(file: str, as_json: bool) -> None:
       nearfar info contacts.safetensors --json | jq .parameters
     """
     from nearfar.embedding.files.registry import format_of
+    from nearfar.embedding.files.tables import without_password
     from nearfar.embedding.vectors import AnchoredEmbedding, Embedding
 
     embedding = Embedding.load(file)
     norms, context = embedding._row_norms(), embedding.context_ids
     anchored = embedding if isinstance(embedding, AnchoredEmbedding) else None
     facts: dict[str, Any] = {
-        "file": file,
+        "file": without_password(file),
         "format": format_of("nearfar info", file),
-        "bytes": Path(file).stat().st_size,
+        "bytes": Path(file).stat().st_size if Path(file).is_file() else None,  # not of a table
         "n": len(embedding),
         "n_components": embedding.n_components,
         "dtype": str(embedding._vectors.dtype),

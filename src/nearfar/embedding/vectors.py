@@ -6,7 +6,6 @@ import copy
 import os
 import warnings
 from collections.abc import Hashable, Iterable, Iterator, Mapping
-from pathlib import Path
 from types import MappingProxyType
 from typing import Any, NamedTuple, Self, cast
 
@@ -766,24 +765,30 @@ class Embedding:
         format: str | None = None,  # noqa: A002
         *,
         quantize: str | None = None,
+        if_exists: str | None = None,
     ) -> None:
-        """Write the embedding to a file, which appears whole or not at all.
+        """Write the embedding to a file or to a table of a database, which appears whole or not at all.
 
         Parameters
         ----------
         path : path-like
             Its suffix tells the format: ``.safetensors`` (keeps everything, with a checksum), ``.npz`` (everything),
             ``.parquet``, ``.txt`` or ``.vec`` (word2vec text), ``.bin`` (word2vec binary), ``.tsv`` (the pair of
-            files that projectors read). The word2vec formats may be packed: ``.vec.gz``.
+            files that projectors read). The word2vec formats may be packed: ``.vec.gz``. Databases: ``.sqlite``.
+            Behind a ``#`` stands the name of the table: ``"words.sqlite#people"``.
         format : str, optional
             One of ``nearfar.embedding.files.FORMATS``, for a file with another suffix.
         quantize : {"int8", "int4"}, optional
             Write what :meth:`quantize` makes of the embedding.
+        if_exists : {"fail", "replace", "append"}, optional
+            What to do where there is such a file or table. By default a file is replaced, and a table is refused. Only
+            tables can be added to: then ids must be new and vectors of the same length.
 
         Raises
         ------
         InputError
-            If the suffix is unknown, the folder does not exist, or the format cannot hold the ids.
+            If the suffix is unknown, the folder does not exist, or the format cannot hold the ids; if a table is there
+            or a server does not answer.
         OSError
             If the disk is full or fails; an old file of that name is left as it was.
 
@@ -803,12 +808,12 @@ class Embedding:
         True
         """
         if quantize is not None:
-            return self.quantize(quantize).save(path, format)
-        kind = FORMATS[registry.check_output("Embedding.save", path, format)]
+            return self.quantize(quantize).save(path, format, if_exists=if_exists)
+        kind = FORMATS[registry.check_output("Embedding.save", path, format, if_exists)]
         if self._context_vectors is not None and not kind.keeps_both_sides:
             text = f"Embedding.save: the format {kind.name!r} keeps one side; the context vectors are left out"
             warnings.warn(text, NearfarWarning, stacklevel=2)
-        return kind.write(self._content(), Path(path))
+        return kind.write(self._content(), registry.target_of("Embedding.save", kind, path, if_exists))
 
     @classmethod
     def load(cls, path: str | os.PathLike[str], format: str | None = None) -> Self:  # noqa: A002
@@ -1673,6 +1678,7 @@ class SenseEmbedding(Embedding):
         format: str | None = None,  # noqa: A002
         *,
         quantize: str | None = None,
+        if_exists: str | None = None,
     ) -> None:
         """Write the senses to a file, which appears whole or not at all.
 
@@ -1684,6 +1690,8 @@ class SenseEmbedding(Embedding):
             One of ``nearfar.embedding.files.FORMATS``, for a file with another suffix.
         quantize : None
             Senses are kept as they are.
+        if_exists : {"fail", "replace"}, optional
+            What to do where there is such a file; by default it is replaced.
 
         Raises
         ------
@@ -1694,7 +1702,7 @@ class SenseEmbedding(Embedding):
         if not FORMATS[name].keeps_both_sides:
             hint = "DensityEmbedding.from_senses makes matrices of them, which any format holds."
             raise InputError("SenseEmbedding.save", "path", "a .safetensors or .npz file", repr(str(path)), hint)
-        super().save(path, format, quantize=quantize)
+        super().save(path, format, quantize=quantize, if_exists=if_exists)
 
     def _content(self) -> Content:
         content = super()._content()

@@ -15,8 +15,18 @@ Nothing is pickled, and a file appears whole or not at all. For a format of one'
 """
 
 from nearfar._core.atomic import atomic_write
-from nearfar.embedding.files import native, npz, parquet, projector, word2vec  # noqa: F401 - they register themselves
+from nearfar.embedding.files import (  # noqa: F401 - they register themselves
+    lance,
+    native,
+    npz,
+    parquet,
+    postgres,
+    projector,
+    sqlite,
+    word2vec,
+)
 from nearfar.embedding.files.content import Content, text_ids
 from nearfar.embedding.files.registry import FORMATS, register
+from nearfar.embedding.files.tables import Place
 
-__all__ = ["FORMATS", "Content", "atomic_write", "register", "text_ids"]
+__all__ = ["FORMATS", "Content", "Place", "atomic_write", "register", "text_ids"]

@@ -6,6 +6,8 @@ columns. One table is one side: the context side of a two-sided model is not kep
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -13,67 +15,104 @@ import numpy as np
 
 from nearfar._core.atomic import atomic_write
 from nearfar._core.checks import bad_file
-from nearfar.embedding.files.content import SAVE, Content, dump_parameters, load_parameters, text_ids
+from nearfar.embedding.files.content import Content, dump_parameters, load_parameters
 from nearfar.embedding.files.registry import register
-from nearfar.errors import InputError
+from nearfar.embedding.files.tables import column_of_ids, rows_of
+from nearfar.errors import FileFormatError
 
 _KEY = b"nearfar"
+_GROUP = 1 << 16  # rows of a group
+
+Bad = Callable[[str, str], FileFormatError]
 
 
 def write(content: Content, path: Path) -> None:
-    """Write the table; ids must be all integers or all text."""
-    import pyarrow
+    """Write the table, some rows at a time; ids must be all integers or all text."""
     from pyarrow import parquet
 
-    ids = content.ids.to_numpy() if content.ids.is_integer else text_ids(content.ids)
-    if not content.ids.is_integer and any(type(key) is not str for key in content.ids):
-        raise InputError(SAVE, "ids", "all integers or all strings for this format", "a mixture of both")
-    try:
-        column = pyarrow.array(ids, None if content.ids.is_integer else pyarrow.string())
-    except (UnicodeEncodeError, pyarrow.ArrowException) as error:
-        raise InputError(SAVE, "ids", "text that UTF-8 can hold for this format", str(error)) from error
-    flat = pyarrow.array(np.ascontiguousarray(content.vectors).reshape(-1))
-    vectors = pyarrow.FixedSizeListArray.from_arrays(flat, content.vectors.shape[1])
-    table = pyarrow.table({"id": column, "vector": vectors})
-    table = table.replace_schema_metadata({_KEY: dump_parameters(content.parameters).encode()})
-    with atomic_write(path) as file:
-        parquet.write_table(table, file, write_page_checksum=True)
+    batches = batches_of(content, _GROUP)
+    schema = next(batches)
+    with (
+        atomic_write(path) as file,
+        parquet.ParquetWriter(file, schema, write_page_checksum=True) as writer,
+    ):
+        for batch in batches:
+            writer.write_batch(batch)
+
+
+def batches_of(content: Content, n: int) -> Iterator[Any]:
+    """Yield the schema of the table, and then its rows, so many at a time.
+
+    Raises
+    ------
+    InputError
+        For ids that are neither all integers nor all text.
+    """
+    import pyarrow
+
+    ids = column_of_ids(content.ids)
+    vector = pyarrow.list_(pyarrow.from_numpy_dtype(content.vectors.dtype), content.vectors.shape[1])
+    fields = {"id": pyarrow.int64() if content.ids.is_integer else pyarrow.string(), "vector": vector}
+    yield pyarrow.schema(fields, metadata={_KEY: dump_parameters(content.parameters).encode()})
+    for start, rows in rows_of(content, n):
+        vectors = pyarrow.FixedSizeListArray.from_arrays(pyarrow.array(rows.reshape(-1)), type=vector)
+        yield pyarrow.record_batch({"id": pyarrow.array(ids[start : start + n], fields["id"]), "vector": vectors})
 
 
 def read(path: Path) -> Content:
     """Read a table with the columns ``id`` and ``vector``."""
-    import pyarrow
     from pyarrow import parquet
 
     with path.open("rb") as file:
         try:
             stored = parquet.ParquetFile(file, page_checksum_verification=True)
             names = stored.schema_arrow.names
-            if not {"id", "vector"} <= set(names):
-                raise bad_file(path, "a table with the columns 'id' and 'vector'", f"columns {', '.join(names)}")
-            table = stored.read(["id", "vector"])
+            table = stored.read([name for name in ("id", "vector") if name in names])
         except OSError as error:  # that is how pyarrow reports damage
             raise bad_file(path, "a complete Parquet file", str(error)) from error
+    return content_of(partial(bad_file, path), table, names)
+
+
+def content_of(bad: Bad, table: Any, names: list[str]) -> Content:
+    """Return the content of a table of Arrow.
+
+    Parameters
+    ----------
+    bad : callable
+        ``bad(expected, got)`` returns the error for a table that is not what it should be.
+    table : pyarrow.Table
+    names : list of str
+        All columns that there are.
+
+    Raises
+    ------
+    FileFormatError
+        If it does not have an id and a vector in each row.
+    """
+    import pyarrow
+
+    if not {"id", "vector"} <= set(names):
+        raise bad("a table with the columns 'id' and 'vector'", f"columns {', '.join(names)}")
     kind, ids = table.schema.field("id").type, table.column("id")
     is_text = pyarrow.types.is_string(kind) or pyarrow.types.is_large_string(kind)
     if ids.null_count or not (is_text or pyarrow.types.is_integer(kind)):
-        raise bad_file(path, "one whose ids are all integers or all text", f"a column of type {kind}")
+        raise bad("one whose ids are all integers or all text", f"a column of type {kind}")
     parameters = load_parameters((table.schema.metadata or {}).get(_KEY, b"{}"))
-    return Content(_vectors(path, table.column("vector")), ids.to_pylist(), parameters=parameters)
+    return Content(_vectors(bad, table.column("vector")), ids.to_pylist(), parameters=parameters)
 
 
-def _vectors(path: Path, column: Any) -> np.ndarray[Any, np.dtype[np.floating[Any]]]:
+def _vectors(bad: Bad, column: Any) -> np.ndarray[Any, np.dtype[np.floating[Any]]]:
     from pyarrow import compute, types
 
     chunk = column.combine_chunks()
     is_list = types.is_list(chunk.type) or types.is_large_list(chunk.type) or types.is_fixed_size_list(chunk.type)
     if not is_list or not types.is_floating(chunk.type.value_type):
-        raise bad_file(path, "one whose column 'vector' holds lists of floats", f"a column of type {chunk.type}")
+        raise bad("one whose column 'vector' holds lists of floats", f"a column of type {chunk.type}")
     flat = chunk.flatten()
     lengths = set(compute.list_value_length(chunk).unique().to_pylist()) or {getattr(chunk.type, "list_size", 0)}
     if chunk.null_count or flat.null_count or len(lengths) != 1 or 0 in lengths:
         got = f"the lengths {sorted(map(str, lengths))[:5]}"
-        raise bad_file(path, "one whose vectors have one length and no gaps", got)
+        raise bad("one whose vectors have one length and no gaps", got)
     matrix: np.ndarray[Any, Any] = flat.to_numpy(zero_copy_only=False).reshape(len(chunk), lengths.pop())
     return matrix
 

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable
-from functools import cache
+from functools import cache, partial
 from importlib.metadata import entry_points
 from pathlib import Path
-from typing import NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from nearfar._core.atomic import check_target
 from nearfar._core.checks import bad_file, check_choice, check_path, require
 from nearfar.embedding.files.content import Content
+from nearfar.embedding.files.tables import IF_EXISTS, Place
 from nearfar.errors import InputError, NearfarError
 
 Made = TypeVar("Made")
@@ -22,10 +23,12 @@ class Format(NamedTuple):
 
     name: str
     suffixes: tuple[str, ...]
-    write: Callable[[Content, Path], None]
-    read: Callable[[Path], Content]
-    keeps_both_sides: bool
-    requires: tuple[str, str] | None
+    write: Callable[[Content, Any], None]
+    read: Callable[[Any], Content]
+    keeps_both_sides: bool = False
+    requires: tuple[str, str] | None = None
+    check: Callable[[Place], None] | None = None
+    prefixes: tuple[str, ...] = ()
 
 
 FORMATS: dict[str, Format] = {}
@@ -36,10 +39,12 @@ def register(
     name: str,
     suffixes: Iterable[str],
     *,
-    write: Callable[[Content, Path], None],
-    read: Callable[[Path], Content],
+    write: Callable[[Content, Any], None],
+    read: Callable[[Any], Content],
     keeps_both_sides: bool = False,
     requires: tuple[str, str] | None = None,
+    check: Callable[[Place], None] | None = None,
+    prefixes: Iterable[str] = (),
 ) -> None:
     """Make a file format known to ``Embedding.save`` and ``load``, and to the command line.
 
@@ -60,6 +65,11 @@ def register(
         another side.
     requires : (str, str), optional
         A package that must be installed, and the extra of nearfar that brings it.
+    check : callable, optional
+        Of a database. ``check(place)`` says before any work why a :class:`Place` could not be written to. ``write`` and
+        ``read`` get such a place instead of a path, and raise InputError for one that is not there.
+    prefixes : iterable of str
+        Beginnings of addresses, such as ``"postgresql://"``, for a database that is no file.
 
     Raises
     ------
@@ -72,7 +82,7 @@ def register(
         if not suffix.startswith(".") or suffix != suffix.lower() or taken:
             got = f"{suffix!r}, that of {taken[0]}" if taken else repr(suffix)
             raise InputError("register", "suffixes", "a dot and lower-case letters, and of no other format", got)
-    FORMATS[name] = Format(name, endings, write, read, keeps_both_sides, requires)
+    FORMATS[name] = Format(name, endings, write, read, keeps_both_sides, requires, check, tuple(prefixes))
 
 
 def check_format(owner: str, name: str, value: str) -> str:
@@ -92,11 +102,11 @@ def format_of(owner: str, path: str | os.PathLike[str], format: str | None = Non
     """
     if format is not None:
         return check_format(owner, "format", format)
-    file = check_path(owner, "path", path).name.lower()
-    found = _by_suffix(file)
+    check_path(owner, "path", path)
+    found = _by_name(str(path))
     if found is None:
         _import_installed_formats()
-        found = _by_suffix(file)
+        found = _by_name(str(path))
     if found is None:
         known = ", ".join(suffix for kind in FORMATS.values() for suffix in kind.suffixes)
         hint = "Choose one of them, or name the format."
@@ -104,21 +114,50 @@ def format_of(owner: str, path: str | os.PathLike[str], format: str | None = Non
     return found
 
 
-def check_output(owner: str, path: str | os.PathLike[str], format: str | None = None) -> str:  # noqa: A002
+def check_output(
+    owner: str,
+    path: str | os.PathLike[str],
+    format: str | None = None,  # noqa: A002
+    if_exists: str | None = None,
+) -> str:
     """Check, before any work, that an embedding could be written to ``path``; return the format.
 
     Raises
     ------
     InputError
-        If the suffix is unknown, the folder does not exist or cannot be written to, or the path is not a plain file.
+        If the suffix is unknown, the folder does not exist or cannot be written to, or the path is not a plain file;
+        if a server does not answer, or a table is there and may not be replaced.
     MissingDependencyError
         If the format needs an optional package that is not installed.
     """
     kind = FORMATS[format_of(owner, path, format)]
-    check_target(owner, check_path(owner, "path", path))
+    if if_exists is not None:
+        check_choice(owner, "if_exists", if_exists, IF_EXISTS)
     if kind.requires is not None:
         require(owner, *kind.requires)
+    target = target_of(owner, kind, path, if_exists)
+    if kind.check is not None:
+        kind.check(target)
+        return kind.name
+    check_target(owner, target)
+    if if_exists == "append":
+        hint = "A database has tables to add to: .sqlite, .lance, postgresql://."
+        raise InputError(owner, "if_exists", f"'fail' or 'replace' for the format {kind.name!r}", if_exists, hint)
+    if if_exists == "fail" and target.exists():
+        raise InputError(
+            owner, "path", "a file that is not there yet", repr(str(path)), 'if_exists="replace" allows it.'
+        )
     return kind.name
+
+
+def target_of(owner: str, kind: Format, path: str | os.PathLike[str], if_exists: str | None = None) -> Any:
+    """Return what a format writes to or reads from: a path, or the place of a table."""
+    if kind.check is None:
+        return check_path(owner, "path", path)
+    database, table = str(path), ""
+    if "#" in database and not database.lower().endswith(kind.suffixes):
+        database, _, table = database.rpartition("#")
+    return Place(owner, database, table, if_exists or "fail")
 
 
 def load(
@@ -127,29 +166,46 @@ def load(
     format: str | None,  # noqa: A002
     make: Callable[[Content], Made],
 ) -> Made:
-    """Return what ``make`` makes of the content of a file.
+    """Return what ``make`` makes of the content of a file or a table.
 
     Raises
     ------
     InputError
-        If the file is not there or its suffix is unknown.
+        If the file is not there or its suffix is unknown; if a server does not answer, or has no such table.
     FileFormatError
         If it is truncated, altered or of another kind, or ``make`` refuses its content.
     """
     kind = FORMATS[format_of(owner, path, format)]
-    file = check_path(owner, "path", path, exists=True)
+    if kind.check is None:
+        check_path(owner, "path", path, exists=True)
     if kind.requires is not None:
         require(owner, *kind.requires)
+    place = target_of(owner, kind, path)
+    bad = partial(bad_file, place) if kind.check is None else place.bad
     try:
-        return make(kind.read(file))
+        return make(kind.read(place))
     except InputError as error:
-        raise bad_file(file, f"one whose {error.argument} are {error.expected}", str(error.got), error.hint) from error
+        if kind.check is not None and error.argument == "path":  # about the place, not about what is in it
+            raise
+        raise bad(f"one whose {error.argument} are {error.expected}", str(error.got), error.hint) from error
     except (NearfarError, Warning, OSError):
         raise
     except MemoryError as error:
-        raise bad_file(file, "one that fits into memory", str(error) or "no room for it") from error
+        raise bad("one that fits into memory", str(error) or "no room for it") from error
     except Exception as error:  # damage reaches every corner of a reader
-        raise bad_file(file, f"a complete {kind.name} file", f"{type(error).__name__}: {error}") from error
+        raise bad(f"a complete {kind.name} file", f"{type(error).__name__}: {error}") from error
+
+
+def _by_name(path: str) -> str | None:
+    """Return the format that the name of a file, or the address of a database, tells; behind a # is a table."""
+    for kind in FORMATS.values():
+        if path.startswith(kind.prefixes):
+            return kind.name
+    found = _by_suffix(Path(path).name.lower())
+    if found is None and "#" in path:
+        found = _by_suffix(Path(path.rpartition("#")[0]).name.lower())
+        found = found if found and FORMATS[found].check is not None else None
+    return found
 
 
 def _by_suffix(file: str) -> str | None:

@@ -1,0 +1,195 @@
+"""PostgreSQL with pgvector: a table with the columns ``id`` (bigint or text, the primary key) and ``vector``, float32.
+
+An address is a connection string with the name of the table behind it: ``postgresql://user@server/shop#items``, or
+``#schema.items``. The parameters are the table's comment. A table is written by one COPY in one transaction: whole or
+not at all. Tables by others are read when they have the two columns.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+
+from nearfar.embedding.files.content import Content, dump_parameters, load_parameters
+from nearfar.embedding.files.registry import register
+from nearfar.embedding.files.tables import Place, float32_rows
+from nearfar.errors import InputError
+
+PATIENCE = 10
+"""Seconds that a server has to answer, where the address has no ``connect_timeout``."""
+
+_COMMENT = "nearfar "
+_INTEGERS, _TEXTS = ("smallint", "integer", "bigint"), ("text", "character varying")
+
+
+def check(place: Place) -> None:
+    """Say before any work why the table could not be written."""
+    with _opened(place) as server:
+        place.check_new(bool(_columns(server, place)))
+
+
+def write(content: Content, place: Place) -> None:
+    """Write the table in one transaction."""
+    from psycopg import sql
+
+    is_integer, d = content.ids.is_integer, content.vectors.shape[1]
+    blocks, name = float32_rows(content), sql.Identifier(*_name(place))
+    with _opened(place) as server:
+        there = _columns(server, place)
+        place.check_new(bool(there))
+        if there and place.if_exists == "append":
+            place.check_fits(is_integer, d, _kind(place, there))
+        else:
+            _check_pgvector(server, place)
+            if there:
+                server.execute(sql.SQL("DROP TABLE {}").format(name))
+            kind = sql.SQL("bigint" if is_integer else "text")
+            columns = sql.SQL("(id {} PRIMARY KEY, vector vector({}) NOT NULL)").format(kind, sql.Literal(d))
+            server.execute(sql.SQL("CREATE TABLE {} {}").format(name, columns))
+            comment = sql.Literal(_COMMENT + dump_parameters(content.parameters))
+            server.execute(sql.SQL("COMMENT ON TABLE {} IS {}").format(name, comment))
+        head = np.array([d, 0], ">i2").tobytes()  # how pgvector's binary form begins
+        into = sql.SQL("COPY {} (id, vector) FROM STDIN (FORMAT binary)").format(name)
+        kinds = [there["id"] if there and place.if_exists == "append" else "bigint" if is_integer else "text", "bytea"]
+        with server.cursor() as cursor, cursor.copy(into) as copy:
+            copy.set_types(kinds)
+            for ids, rows in blocks:
+                for key, row in zip(ids, rows.astype(">f4"), strict=True):
+                    copy.write_row((key, head + row.tobytes()))
+
+
+def read(place: Place) -> Content:
+    """Read a table with the columns ``id`` and ``vector``."""
+    from psycopg import sql
+
+    with _opened(place) as server:
+        columns = _columns(server, place)
+        if not columns:
+            raise place.refused("a table that is there", str(place), "#NAME behind the address names one.")
+        is_integer, _ = _kind(place, columns)
+        name, kind = sql.Identifier(*_name(place)), "bigint" if is_integer else "text"
+        (n,) = server.execute(sql.SQL("SELECT count(*) FROM {}").format(name)).fetchone()
+        (told,) = server.execute("SELECT obj_description(to_regclass(%s), 'pg_class')", [_regclass(place)]).fetchone()
+        # In the order in which the rows lie, which is that of writing.
+        server.execute("SET LOCAL synchronize_seqscans = off")
+        server.execute("SET LOCAL max_parallel_workers_per_gather = 0")
+        query = sql.SQL("COPY (SELECT id::{}, vector::vector FROM {}) TO STDOUT (FORMAT binary)")
+        ids: list[Any] = []
+        vectors = np.empty((n, columns["d"]), np.float32)
+        with server.cursor() as cursor, cursor.copy(query.format(sql.SQL(kind), name)) as copy:
+            copy.set_types([kind, "bytea"])
+            for key, blob in copy.rows():
+                if key is None or blob is None:
+                    raise place.bad("one without gaps in the columns 'id' and 'vector'", f"a gap in row {len(ids) + 1}")
+                row = np.frombuffer(blob, ">f4", offset=4)
+                if not vectors.shape[1]:  # of a column without a length
+                    vectors = np.empty((n, len(row)), np.float32)
+                if len(row) != vectors.shape[1]:
+                    raise place.bad("one whose vectors have one length", f"{len(row)} and {vectors.shape[1]}")
+                vectors[len(ids)] = row
+                ids.append(key)
+    ours = told is not None and told.startswith(_COMMENT)
+    return Content(vectors, ids, parameters=load_parameters(told[len(_COMMENT) :]) if ours else None)
+
+
+@contextmanager
+def _opened(place: Place) -> Iterator[Any]:
+    """Open a connection whose transaction is committed at the end of the block, or taken back."""
+    import psycopg
+    from psycopg import errors
+
+    try:
+        given = psycopg.conninfo.conninfo_to_dict(place.database)
+    except psycopg.Error as error:
+        raise place.refused("an address such as postgresql://user@server/database#table", error) from None
+    try:
+        server = psycopg.connect(place.database, connect_timeout=given.get("connect_timeout") or PATIENCE)
+    except psycopg.OperationalError as error:
+        hint = "Is the server running, and the database there?"
+        raise place.refused("the address of a server that answers", _line(error), hint) from None
+    try:
+        with server:
+            yield server
+    except (errors.DiskFull, errors.OutOfMemory) as error:
+        raise OSError(errno.ENOSPC, f"{os.strerror(errno.ENOSPC)}, says the server ({_line(error)})") from error
+    except errors.UniqueViolation as error:
+        raise place.repeated(error) from None
+    except (errors.UndefinedTable, errors.InvalidSchemaName, errors.InsufficientPrivilege) as error:
+        raise place.refused("a table that you may use", _line(error)) from None
+    except errors.DependentObjectsStillExist as error:
+        raise place.refused("a table that nothing else depends on", _line(error)) from None
+    except (errors.CharacterNotInRepertoire, errors.UntranslatableCharacter, psycopg.DataError) as error:
+        raise InputError(place.owner, "ids", "text that the server can hold, without NUL", _line(error)) from None
+    except psycopg.OperationalError as error:
+        raise place.refused("the address of a server that stays there", _line(error)) from error
+
+
+def _columns(server: Any, place: Place) -> dict[str, Any]:
+    """Return the types of the columns of a table, and as ``d`` the length of its vectors; nothing if there is none."""
+    found = server.execute(
+        "SELECT attname, format_type(atttypid, NULL), atttypmod FROM pg_attribute"
+        " WHERE attrelid = to_regclass(%s) AND attnum > 0 AND NOT attisdropped",
+        [_regclass(place)],
+    ).fetchall()
+    columns: dict[str, Any] = {name: kind.rpartition(".")[2] for name, kind, _ in found}
+    lengths = [length for name, _, length in found if name == "vector"]
+    return columns | {"d": max(lengths[0], 0) if lengths else 0} if columns else {}
+
+
+def _kind(place: Place, columns: dict[str, Any]) -> tuple[bool, int]:
+    """Return whether the ids of a table are integers, and the length of its vectors."""
+    kinds = columns.get("id"), columns.get("vector")
+    if kinds[0] not in _INTEGERS + _TEXTS or kinds[1] not in ("vector", "halfvec"):
+        got = ", ".join(f"{name} {kind}" for name, kind in columns.items() if name != "d")
+        hint = "Read it, and take Embedding.from_arrays."
+        raise place.bad("one with a column 'id' of integers or text and a column 'vector' of pgvector", got, hint)
+    return kinds[0] in _INTEGERS, columns["d"]
+
+
+def _check_pgvector(server: Any, place: Place) -> None:
+    """Make pgvector ready in the database.
+
+    Raises
+    ------
+    InputError
+        If the server has none, or it must be made ready by somebody else.
+    """
+    import psycopg
+
+    (there,) = server.execute("SELECT to_regtype('vector')").fetchone()
+    if there is None:
+        try:
+            server.execute("CREATE EXTENSION IF NOT EXISTS vector")
+        except psycopg.Error as error:
+            hint = "Install pgvector on the server; somebody who may runs: CREATE EXTENSION vector"
+            raise place.refused("a database with the extension pgvector", _line(error), hint) from None
+
+
+def _name(place: Place) -> list[str]:
+    """Return the schema, if there is one, and the table."""
+    return [part for part in place.name.partition(".")[::2] if part]
+
+
+def _regclass(place: Place) -> str:
+    return ".".join('"' + part.replace('"', '""') + '"' for part in _name(place))
+
+
+def _line(error: Exception) -> str:
+    """Return what went wrong in one line."""
+    return " ".join(str(error).split())
+
+
+register(
+    "postgresql",
+    [],
+    write=write,
+    read=read,
+    check=check,
+    prefixes=["postgresql://", "postgres://"],
+    requires=("psycopg", "postgres"),
+)

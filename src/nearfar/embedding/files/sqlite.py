@@ -1,0 +1,177 @@
+"""SQLite with sqlite-vec: a virtual table ``vec0`` with the columns ``id`` and ``vector``, float32.
+
+``SELECT id, distance FROM embedding WHERE vector MATCH ? AND k = 10`` finds the nearest by the cosine distance. A table
+``nearfar`` of the same file holds the parameters. A table is written in one transaction: whole or not at all. Tables by
+others are read when they have the two columns and hold float32.
+"""
+
+from __future__ import annotations
+
+import importlib
+import re
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from nearfar._core.atomic import check_target
+from nearfar._core.checks import check_path
+from nearfar.embedding.files.content import ROWS, Content, dump_parameters, load_parameters
+from nearfar.embedding.files.registry import register
+from nearfar.embedding.files.tables import Place, float32_rows, full_disk_is_an_os_error
+from nearfar.errors import MissingDependencyError
+
+_FULL = "disk is full", "Could not insert a new vector chunk"  # what SQLite says, and what sqlite-vec makes of it
+_WAIT = 10.0  # seconds for another process to finish
+
+
+def check(place: Place) -> None:
+    """Say before any work why the table could not be written."""
+    file = check_target(place.owner, check_path(place.owner, "path", place.database))
+    _module(place)
+    if file.exists():
+        with _opened(place) as (_, database):
+            place.check_new(_definition(database, place.name) is not None)
+
+
+def write(content: Content, place: Place) -> None:
+    """Write the table in one transaction."""
+    d, new = content.vectors.shape[1], not Path(place.database).exists()
+    is_integer, name = content.ids.is_integer, _quoted(place.name)
+    blocks = float32_rows(content)
+    first = next(blocks, None)  # raises for ids that no table holds, before there is a file
+    try:
+        with _opened(place) as (module, database), full_disk_is_an_os_error(*_FULL):
+            database.execute("BEGIN IMMEDIATE")
+            try:
+                there = _definition(database, place.name)
+                place.check_new(there is not None)
+                if there is not None and place.if_exists == "append":
+                    place.check_fits(is_integer, d, _kind(place, there))
+                else:
+                    if there is not None:
+                        database.execute(f"DROP TABLE {name}")
+                    kind = "integer" if is_integer else "text"
+                    columns = f"id {kind} primary key, vector float[{d}] distance_metric=cosine"
+                    database.execute(f"CREATE VIRTUAL TABLE {name} USING vec0({columns})")
+                    database.execute("CREATE TABLE IF NOT EXISTS nearfar (name TEXT PRIMARY KEY, parameters TEXT)")
+                    told = place.name, dump_parameters(content.parameters)
+                    database.execute("INSERT OR REPLACE INTO nearfar VALUES (?, ?)", told)
+                insert = f"INSERT INTO {name} (id, vector) VALUES (?, ?)"
+                while first is not None:
+                    ids, rows = first
+                    database.executemany(insert, ((key, row.data) for key, row in zip(ids, rows, strict=True)))
+                    first = next(blocks, None)
+                database.execute("COMMIT")
+            except module.Error as error:
+                if "UNIQUE constraint" in str(error):
+                    raise place.repeated(error) from None
+                if "vec0 constructor" in str(error):
+                    raise place.refused("a table that sqlite-vec can make", error) from None
+                raise
+            finally:
+                if database.in_transaction:
+                    database.execute("ROLLBACK")
+    except BaseException:
+        if new:
+            Path(place.database).unlink(missing_ok=True)
+        raise
+
+
+def read(place: Place) -> Content:
+    """Read a table with the columns ``id`` and ``vector``."""
+    check_path(place.owner, "path", place.database, exists=True)
+    with _opened(place) as (_, database):
+        definition = _definition(database, place.name)
+        if definition is None:
+            known = [row[0] for row in database.execute("SELECT name FROM sqlite_master WHERE sql LIKE '%vec0%'")]
+            hint = f"It has {', '.join(map(repr, known)) or 'no table of vectors'}; #NAME behind the path names one."
+            raise place.refused("a table that is there", str(place), hint)
+        name = _quoted(place.name)
+        columns = [row[1] for row in database.execute(f"PRAGMA table_info({name})")]
+        if not {"id", "vector"} <= set(columns):
+            hint = "Read it, and take Embedding.from_arrays."
+            raise place.bad("one with the columns 'id' and 'vector'", f"columns {', '.join(columns)}", hint)
+        told = None
+        if _definition(database, "nearfar") is not None:
+            told = database.execute("SELECT parameters FROM nearfar WHERE name = ?", (place.name,)).fetchone()
+        (n,) = database.execute(f"SELECT count(*) FROM {name}").fetchone()
+        d = _kind(place, definition)[1] if "vec0" in definition else None
+        vectors = np.empty((n, d or 0), np.float32)
+        ids: list[Any] = []
+        cursor = database.execute(f"SELECT id, vector FROM {name}")
+        while rows := cursor.fetchmany(ROWS):
+            if d is None:
+                d = len(rows[0][1]) // 4 if isinstance(rows[0][1], bytes) else 0
+                vectors = np.empty((n, d), np.float32)
+            if any(not isinstance(blob, bytes) or len(blob) != 4 * d or not d for _, blob in rows):
+                raise place.bad("one whose vectors are float32, all of one length", "others")
+            vectors[len(ids) : len(ids) + len(rows)] = np.frombuffer(
+                b"".join(blob for _, blob in rows), np.float32
+            ).reshape(len(rows), d)
+            ids += [key for key, _ in rows]
+    if not all(type(key) is int for key in ids) and not all(type(key) is str for key in ids):
+        raise place.bad("one whose ids are all integers or all text", "others")
+    return Content(vectors, ids, parameters=load_parameters(told[0]) if told else None)
+
+
+def _module(place: Place) -> Any:
+    """Return a sqlite3 that loads extensions; that of some builds of Python does not."""
+    for name in ("sqlite3", "pysqlite3"):
+        try:
+            module = importlib.import_module(name)
+        except ImportError:
+            continue
+        if hasattr(module.Connection, "enable_load_extension"):
+            return module
+    raise MissingDependencyError(
+        place.owner, "pysqlite3 (the sqlite3 of this Python loads no extensions)", "sqlite-vec"
+    )
+
+
+@contextmanager
+def _opened(place: Place) -> Iterator[tuple[Any, Any]]:
+    import sqlite_vec
+
+    module = _module(place)
+    with closing(module.connect(place.database, timeout=_WAIT, isolation_level=None)) as database:
+        database.enable_load_extension(True)
+        sqlite_vec.load(database)
+        database.enable_load_extension(False)
+        try:
+            yield module, database
+        except module.DatabaseError as error:
+            if "not a database" in str(error):
+                raise place.refused("a SQLite database", f"another file, {place.database!r}") from None
+            if "locked" in str(error):
+                raise place.refused("a database that nobody else is writing to", place.database) from None
+            raise
+
+
+def _definition(database: Any, table: str) -> str | None:
+    found = database.execute("SELECT sql FROM sqlite_master WHERE name = ?", (table,)).fetchone()
+    return None if found is None else str(found[0])
+
+
+def _kind(place: Place, definition: str) -> tuple[bool, int]:
+    """Return whether the ids of a table vec0 are integers, and the length of its vectors."""
+    found = re.search(r"\bvector\s+(?:float|f32)\[(\d+)\]", definition)
+    if found is None:
+        raise place.bad("one of sqlite-vec with a column 'vector' of floats", definition)
+    return re.search(r"\bid\s+text\b", definition, re.IGNORECASE) is None, int(found[1])
+
+
+def _quoted(name: str) -> str:
+    return '"' + name.replace('"', '""') + '"'
+
+
+register(
+    "sqlite",
+    [".sqlite", ".sqlite3", ".db"],
+    write=write,
+    read=read,
+    check=check,
+    requires=("sqlite_vec", "sqlite-vec"),
+)
