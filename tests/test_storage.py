@@ -66,7 +66,7 @@ def assert_clean(folder, *names):
     assert sorted(p.name for p in folder.iterdir()) == sorted(names)
 
 
-@pytest.fixture(params=[kind for kind in storage.FORMATS.values() if kind.check is None], ids=lambda kind: kind.name)
+@pytest.fixture(params=[kind for kind in storage.FORMATS.values() if not kind.tables], ids=lambda kind: kind.name)
 def kind(request):
     """Every format of files that is registered; tests/test_tables.py has those of databases."""
     if request.param.requires is not None:

@@ -6,16 +6,25 @@ format             suffix                 keeps
 safetensors        .safetensors           everything: ids of any kind, both sides, parameters, checksum
 npz                .npz                   everything, as plain NumPy arrays
 parquet            .parquet               ids (integers or text), vectors, parameters
+h5ad               .h5ad                  ids (integers or text), vectors, parameters: AnnData's obsm["X_nearfar"]
+faiss              .faiss                 ids (integers or text), vectors (float32), parameters
+usearch            .usearch               ids (integers or text), vectors, parameters
 word2vec-text      .txt .vec (.gz)        ids as text, vectors (read as float32)
 word2vec-binary    .bin (.gz)             ids as text, vectors (float32)
 projector          .tsv                   ids as text, vectors (read as float32): NAME.tsv and NAME.metadata.tsv
+sqlite             .sqlite .sqlite3 .db   ids (integers or text), vectors (float32), parameters: sqlite-vec
+lance              .lance                 ids (integers or text), vectors, parameters: LanceDB
+postgresql         postgresql://          ids (integers or text), vectors (float32), parameters: pgvector
 =================  =====================  ============================================================
 
+The last three are tables of databases: ``words.sqlite#people``.
 Nothing is pickled, and a file appears whole or not at all. For a format of one's own see :func:`register`.
 """
 
 from nearfar._core.atomic import atomic_write
 from nearfar.embedding.files import (  # noqa: F401 - they register themselves
+    h5ad,
+    indexes,
     lance,
     native,
     npz,

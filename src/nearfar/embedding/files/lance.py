@@ -101,4 +101,4 @@ def _opened(place: Place, folder: Path) -> Any:
         raise place.bad("one of LanceDB", " ".join(str(error).split())) from error
 
 
-register("lance", [".lance"], write=write, read=read, check=check, requires=("lancedb", "lancedb"))
+register("lance", [".lance"], write=write, read=read, tables=True, check=check, requires=("lancedb", "lancedb"))

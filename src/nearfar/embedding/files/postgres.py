@@ -189,6 +189,7 @@ register(
     [],
     write=write,
     read=read,
+    tables=True,
     check=check,
     prefixes=["postgresql://", "postgres://"],
     requires=("psycopg", "postgres"),

@@ -27,6 +27,7 @@ class Format(NamedTuple):
     read: Callable[[Any], Content]
     keeps_both_sides: bool = False
     requires: tuple[str, str] | None = None
+    tables: bool = False
     check: Callable[[Place], None] | None = None
     prefixes: tuple[str, ...] = ()
 
@@ -43,6 +44,7 @@ def register(
     read: Callable[[Any], Content],
     keeps_both_sides: bool = False,
     requires: tuple[str, str] | None = None,
+    tables: bool = False,
     check: Callable[[Place], None] | None = None,
     prefixes: Iterable[str] = (),
 ) -> None:
@@ -65,9 +67,11 @@ def register(
         another side.
     requires : (str, str), optional
         A package that must be installed, and the extra of nearfar that brings it.
+    tables : bool
+        Whether it is a database. ``write`` and ``read`` get a :class:`Place` then, and raise InputError about its path
+        where it cannot be used.
     check : callable, optional
-        Of a database. ``check(place)`` says before any work why a :class:`Place` could not be written to. ``write`` and
-        ``read`` get such a place instead of a path, and raise InputError for one that is not there.
+        ``check(place)`` raises InputError, before any work, where a place could not be written to.
     prefixes : iterable of str
         Beginnings of addresses, such as ``"postgresql://"``, for a database that is no file.
 
@@ -82,7 +86,7 @@ def register(
         if not suffix.startswith(".") or suffix != suffix.lower() or taken:
             got = f"{suffix!r}, that of {taken[0]}" if taken else repr(suffix)
             raise InputError("register", "suffixes", "a dot and lower-case letters, and of no other format", got)
-    FORMATS[name] = Format(name, endings, write, read, keeps_both_sides, requires, check, tuple(prefixes))
+    FORMATS[name] = Format(name, endings, write, read, keeps_both_sides, requires, tables, check, tuple(prefixes))
 
 
 def check_format(owner: str, name: str, value: str) -> str:
@@ -137,7 +141,8 @@ def check_output(
         require(owner, *kind.requires)
     target = target_of(owner, kind, path, if_exists)
     if kind.check is not None:
-        kind.check(target)
+        kind.check(target if kind.tables else Place(owner, str(path), if_exists=if_exists or "replace"))
+    if kind.tables:
         return kind.name
     check_target(owner, target)
     if if_exists == "append":
@@ -152,7 +157,7 @@ def check_output(
 
 def target_of(owner: str, kind: Format, path: str | os.PathLike[str], if_exists: str | None = None) -> Any:
     """Return what a format writes to or reads from: a path, or the place of a table."""
-    if kind.check is None:
+    if not kind.tables:
         return check_path(owner, "path", path)
     database, table = str(path), ""
     if "#" in database and not database.lower().endswith(kind.suffixes):
@@ -176,16 +181,16 @@ def load(
         If it is truncated, altered or of another kind, or ``make`` refuses its content.
     """
     kind = FORMATS[format_of(owner, path, format)]
-    if kind.check is None:
+    if not kind.tables:
         check_path(owner, "path", path, exists=True)
     if kind.requires is not None:
         require(owner, *kind.requires)
     place = target_of(owner, kind, path)
-    bad = partial(bad_file, place) if kind.check is None else place.bad
+    bad = place.bad if kind.tables else partial(bad_file, place)
     try:
         return make(kind.read(place))
     except InputError as error:
-        if kind.check is not None and error.argument == "path":  # about the place, not about what is in it
+        if kind.tables and error.argument == "path":  # about the place, not about what is in it
             raise
         raise bad(f"one whose {error.argument} are {error.expected}", str(error.got), error.hint) from error
     except (NearfarError, Warning, OSError):
@@ -204,7 +209,7 @@ def _by_name(path: str) -> str | None:
     found = _by_suffix(Path(path).name.lower())
     if found is None and "#" in path:
         found = _by_suffix(Path(path.rpartition("#")[0]).name.lower())
-        found = found if found and FORMATS[found].check is not None else None
+        found = found if found and FORMATS[found].tables else None
     return found
 
 

@@ -172,6 +172,7 @@ register(
     [".sqlite", ".sqlite3", ".db"],
     write=write,
     read=read,
+    tables=True,
     check=check,
     requires=("sqlite_vec", "sqlite-vec"),
 )

@@ -150,7 +150,7 @@ def float32_rows(content: Content) -> Iterator[tuple[list[Any], NDArray[np.float
     for start, rows in rows_of(content):
         with np.errstate(over="ignore"):
             small = rows.astype(np.float32, copy=False)
-        if not np.isfinite(small).all():
+        if small is not rows and not np.isfinite(small).all():
             hint = "Save as .safetensors, which keeps float64."
             raise InputError(SAVE, "vectors", "numbers that float32 can hold for this format", "a larger one", hint)
         some = ids[start : start + len(rows)]

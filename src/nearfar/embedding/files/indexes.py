@@ -1,0 +1,176 @@
+"""Files that faiss and usearch open as their own, with the ids behind.
+
+``.faiss`` is an ``IndexFlatIP`` of the vectors as they are, in an ``IndexIDMap2`` if ids are integers. It is written
+and read here without faiss; of files by others the flat kinds are read. ``.usearch`` is a graph of neighbours by the
+cosine, float32 or float64. Its keys are the ids if these are integers >= 0, else the numbers of the rows.
+
+Both programs stop where their index ends. Behind it are the ids and the parameters as JSON, with the CRC-32 of all
+before, the length of the JSON and a mark. So damage is found before a library sees it; a ``.usearch`` without that is
+refused. :meth:`nearfar.Embedding.index` makes indexes to search in; these are files to hand on.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import zlib
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import numpy as np
+from numpy.typing import NDArray
+
+from nearfar._core.atomic import atomic_write
+from nearfar._core.checks import bad_file
+from nearfar.embedding.files.content import Content, jsonable
+from nearfar.embedding.files.registry import register
+from nearfar.embedding.files.tables import column_of_ids, float32_rows, rows_of
+
+_MARK = b"nearfar rows 1\n\0"
+_TAIL = 4 + 8 + len(_MARK)  # checksum, length, mark
+_PIECE = 1 << 20
+_HEADER = np.dtype([("d", "<i4"), ("n", "<i8"), ("unused", "<i8", 2), ("trained", "?"), ("metric", "<i4")])
+_FLAT, _MAPPED = (b"IxFI", b"IxF2", b"IxFl"), (b"IxMp", b"IxM2")
+_INNER_PRODUCT = 0
+
+
+def write_faiss(content: Content, path: Path) -> None:
+    """Write a flat index, some rows at a time."""
+    n, d = content.vectors.shape
+    header = np.array((d, n, (1 << 20, 1 << 20), True, _INNER_PRODUCT), _HEADER).tobytes()
+    column_of_ids(content.ids)  # raises for ids that it cannot hold
+    mapped = content.ids.is_integer and not content.ids.is_range
+    with atomic_write(path) as file:
+        if mapped:
+            file.write(_MAPPED[1] + header)
+        file.write(_FLAT[0] + header + np.int64(n * d).tobytes())
+        for _, rows in float32_rows(content):
+            file.write(rows.astype("<f4", copy=False).data)
+        if mapped:
+            file.write(np.int64(n).tobytes() + content.ids.to_numpy().astype("<i8").tobytes())
+        _write_end(file, content, "keys" if mapped else _listed(content))
+
+
+def write_usearch(content: Content, path: Path) -> None:
+    """Build the graph, with one thread so that the same content gives the same bytes, and write it."""
+    from usearch.index import Index
+
+    ids = column_of_ids(content.ids)
+    keys = np.arange(len(ids), dtype=np.uint64)
+    if not isinstance(ids, list) and _are_keys(ids.tolist()):
+        keys = ids.astype(np.uint64)
+    dtype = "f64" if content.vectors.dtype == np.float64 else "f32"
+    index: Any = Index(ndim=content.vectors.shape[1], metric="cos", dtype=dtype)
+    for start, rows in rows_of(content):
+        index.add(keys[start : start + len(rows)], rows, threads=1)
+    with atomic_write(path) as file:
+        index.save(file.name)
+        file.seek(0, os.SEEK_END)
+        _write_end(file, content, _listed(content))
+
+
+def read_faiss(path: Path) -> Content:
+    """Read a flat index, of others too."""
+    about, end = _about(path)
+    with path.open("rb") as file:
+        kind, d, n = _header(path, file)
+        mapped = kind in _MAPPED
+        if mapped:
+            kind, d, n = _header(path, file)
+        if kind not in _FLAT:
+            hint = "faiss.read_index(path).reconstruct_n() gives what it keeps; Embedding.from_arrays takes that."
+            raise bad_file(path, "a flat index, which keeps the vectors", f"one of kind {kind!r}", hint)
+        vectors = _array(path, file, end, n * d, "<f4").reshape(n, d)
+        keys = _array(path, file, end, n, "<i8") if mapped else np.arange(n)
+        if file.tell() != end:
+            raise bad_file(path, "one that ends with its index", f"{end - file.tell()} bytes more")
+    ids = keys.tolist() if about.get("ids", "keys") in ("keys", None) else about["ids"]
+    return Content(vectors.astype(np.float32, copy=False), ids, parameters=about.get("parameters"))
+
+
+def read_usearch(path: Path) -> Content:
+    """Read a graph that was written here."""
+    from usearch.index import Index
+
+    about, _ = _about(path)
+    if not about:
+        hint = (
+            "Embedding.from_arrays(index.keys, index.get(index.keys)) takes what usearch's Index.restore(path) reads."
+        )
+        raise bad_file(path, "one that Embedding.save wrote", "another", hint)
+    n, d = about["shape"]
+    ids = about["ids"] or list(range(n))
+    if not n:
+        return Content(np.empty((0, d), about["dtype"]), [], parameters=about["parameters"])
+    keys = np.array(ids, np.uint64) if _are_keys(ids) else np.arange(n, dtype=np.uint64)
+    index: Any = Index.restore(str(path))
+    return Content(np.stack(index.get(keys)), ids, parameters=about["parameters"])
+
+
+def _are_keys(ids: list[Any]) -> bool:
+    return all(type(key) is int and key >= 0 for key in ids)
+
+
+def _listed(content: Content) -> list[Any] | None:
+    """Return the ids for the end of a file; None if they are the numbers of the rows."""
+    return None if content.ids.is_range else content.ids.to_list()
+
+
+def _write_end(file: BinaryIO, content: Content, ids: list[Any] | str | None) -> None:
+    """Write what stands behind the index."""
+    about = {"ids": ids, "shape": content.vectors.shape, "dtype": content.vectors.dtype.name}
+    text = json.dumps(about | {"parameters": jsonable(content.parameters)}, sort_keys=True).encode()
+    file.flush()
+    checksum = zlib.crc32(text, _checksum(Path(file.name), file.tell()))
+    file.write(text + checksum.to_bytes(4, "little") + len(text).to_bytes(8, "little") + _MARK)
+
+
+def _about(path: Path) -> tuple[dict[str, Any], int]:
+    """Return what stands behind the index, and where the index ends; nothing of a file by others."""
+    size = path.stat().st_size
+    with path.open("rb") as file:
+        file.seek(max(0, size - _TAIL))
+        tail = file.read()
+        if not tail.endswith(_MARK) or len(tail) < _TAIL:
+            return {}, size
+        end = size - _TAIL - int.from_bytes(tail[4:12], "little")
+        if end < 0:
+            raise bad_file(path, "what was written", "an altered end")
+        file.seek(end)
+        text = file.read(size - _TAIL - end)
+    if zlib.crc32(text, _checksum(path, end)) != int.from_bytes(tail[:4], "little"):
+        raise bad_file(path, "what was written", "one that was altered")
+    about: dict[str, Any] = json.loads(text)
+    return about, end
+
+
+def _checksum(path: Path, end: int) -> int:
+    """Return the CRC-32 of the first bytes of a file."""
+    found = 0
+    with path.open("rb") as file:
+        while end > 0 and (piece := file.read(min(_PIECE, end))):
+            found, end = zlib.crc32(piece, found), end - len(piece)
+    return found
+
+
+def _header(path: Path, file: BinaryIO) -> tuple[bytes, int, int]:
+    """Return the kind of an index, the length of its vectors and their number."""
+    kind, raw = file.read(4), file.read(_HEADER.itemsize)
+    if len(raw) < _HEADER.itemsize:
+        raise bad_file(path, "an index of faiss", "a shorter file")
+    header = np.frombuffer(raw, _HEADER)[0]
+    if header["metric"] > 1:  # other metrics have an argument
+        file.read(4)
+    return kind, int(header["d"]), int(header["n"])
+
+
+def _array(path: Path, file: BinaryIO, end: int, size: int, dtype: str) -> NDArray[Any]:
+    """Read an array with its length before it."""
+    length = int.from_bytes(file.read(8), "little")
+    if size < 0 or length != size or size * np.dtype(dtype).itemsize > end - file.tell():
+        raise bad_file(path, f"one with {size} numbers", f"{length}, or a shorter file")
+    return np.frombuffer(file.read(size * np.dtype(dtype).itemsize), dtype)
+
+
+register("faiss", [".faiss"], write=write_faiss, read=read_faiss)
+register("usearch", [".usearch"], write=write_usearch, read=read_usearch, requires=("usearch", "index"))
