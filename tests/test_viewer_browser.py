@@ -46,10 +46,8 @@ def page(tmp_path_factory) -> nf.viewer.MapPage:
     return emb.map(Y, metadata=metadata, metric="euclidean", title="Four <i>clusters</i>")
 
 
-@pytest.fixture(scope="module")
-def browser(page, tmp_path_factory) -> Iterator[Any]:
-    folder = tmp_path_factory.mktemp("page")
-    page.save(folder / "map.html")
+def started(folder: Path) -> Any:
+    """Return a browser that saves its files in a folder."""
     options = webdriver.ChromeOptions()
     options.binary_location = CHROMIUM
     for flag in [*FLAGS, f"--user-data-dir={folder / 'profile'}"]:
@@ -57,7 +55,14 @@ def browser(page, tmp_path_factory) -> Iterator[Any]:
     options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
     several = "profile.default_content_setting_values.automatic_downloads"
     options.add_experimental_option("prefs", {"download.default_directory": str(folder), several: 1})
-    driver = webdriver.Chrome(options=options, service=webdriver.ChromeService(DRIVER))
+    return webdriver.Chrome(options=options, service=webdriver.ChromeService(DRIVER))
+
+
+@pytest.fixture(scope="module")
+def browser(page, tmp_path_factory) -> Iterator[Any]:
+    folder = tmp_path_factory.mktemp("page")
+    page.save(folder / "map.html")
+    driver = started(folder)
     driver.folder = folder
     driver.execute_cdp_cmd("Network.enable", {})
     offline = {"offline": True, "latency": 0, "downloadThroughput": 0, "uploadThroughput": 0}

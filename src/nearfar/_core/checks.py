@@ -244,11 +244,11 @@ def check_path(owner: str, name: str, value: object, *, exists: bool = False) ->
 
 
 def require(owner: str, module: str, extra: str) -> ModuleType:
-    """Import an optional dependency, or say which extra brings it."""
+    """Import an optional dependency, or say what is missing (it, or what it needs) and which extra brings it."""
     try:
         return importlib.import_module(module)
     except ImportError as error:
-        raise MissingDependencyError(owner, module.partition(".")[0], extra) from error
+        raise MissingDependencyError(owner, (error.name or module).partition(".")[0], extra) from error
 
 
 def _range(low: float | None, high: float | None, open_low: bool = False, open_high: bool = False) -> str:

@@ -18,7 +18,7 @@ import click
 from nearfar._version import __version__
 from nearfar.cli.embed import embed
 from nearfar.cli.judge import advise, compare, evaluate, report
-from nearfar.cli.maps import map_
+from nearfar.cli.maps import explore, map_
 from nearfar.cli.shared import fail, show_warning
 from nearfar.cli.vectors import compress, convert, info, similar
 from nearfar.cli.word_models import words
@@ -110,7 +110,7 @@ def _cli(context: click.Context) -> None:
         click.echo(context.get_help())
 
 
-for _command in (advise, embed, map_, similar, compare, report, evaluate, convert, info, compress, words):
+for _command in (advise, embed, map_, explore, similar, compare, report, evaluate, convert, info, compress, words):
     _cli.add_command(_command)
 
 

@@ -13,6 +13,8 @@ from nearfar.cli.shared import report, run_options, side_option
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from nearfar.embedding.vectors import Embedding
+
 # ruff: noqa: D301 - as in cli/__init__.py
 
 METHODS = {
@@ -104,17 +106,7 @@ def map_(
     _check_targets(output, plot, frames, arguments["n_components"])
     recorder = None if frames is None else Frames()
     started = time.perf_counter()
-    table = Table(None, {}, {})
-    if file.lower().endswith(TABLES):
-        if side is not None:
-            raise click.UsageError("--side is for a file of vectors.")
-        X, table = read_table(file, names, labels)
-        vectors = loaded = nf.Embedding(X, table.names)
-    elif names is not None or labels is not None:
-        raise click.UsageError(f"--names and --labels are for a table of numbers ({', '.join(TABLES)}).")
-    else:
-        loaded = nf.Embedding.load(file)
-        vectors = loaded.side(side or "vectors")
+    vectors, table, others = _points(file, side, names, labels)
     estimator = getattr(nf, METHODS[method])()
     arguments = _known(method, arguments, set(estimator.get_params()))
     callbacks = None if recorder is None else [recorder]
@@ -124,9 +116,9 @@ def map_(
     made = {name: value for name, value in estimator.get_params().items() if name in used and value is not None}
     drawn = nf.Embedding(estimator.embedding_, vectors.ids, parameters={"estimator": METHODS[method], **made})
     if page:
-        known: Any = table.colours and {"label": table.colours.get("labels", table.colours.get("values"))}
         metric = arguments.get("metric", "euclidean")
-        vectors.map(drawn, metadata=metadata or known or None, color=color, metric=metric, title=file).save(output)
+        known = metadata or _known_of(table)
+        vectors.map(drawn, metadata=known, color=color, metric=metric, title=file).save(output)
     elif output is not None:
         drawn.save(output)
     if plot is not None:
@@ -146,12 +138,114 @@ def map_(
         "parameters": dict(drawn.parameters),
     }
     written = " and ".join(filter(None, targets.values()))
-    line = f"{written}: map of {len(drawn)} vectors, cost {summary['cost']:.4f}"
-    if side is None and loaded.context_ids is not None:
-        line += f" (of {len(loaded.context_ids)} on the other side: --side context)"
+    line = f"{written}: map of {len(drawn)} vectors, cost {summary['cost']:.4f}{others}"
     if table.columns:
         line += ", " + ", ".join(f"{role} {columns}" for role, columns in table.columns.items())
     report(line, summary, started, quiet, as_json)
+
+
+@click.command(short_help="Explore a map in a browser, with tables, charts and filters.")
+@click.argument("file")
+@click.option("--map", "positions", metavar="MAP", help="File of two numbers for each id. [default: a new t-SNE map]")
+@click.option("--metadata", metavar="CSV", help="What is known of the points, joined by id.")
+@click.option("--color", metavar="COLUMN", help="The column that colours the points at first.")
+@click.option("--metric", default="euclidean", show_default=True, help="Distance of the vectors; or cosine, ...")
+@click.option("--names", metavar="COLUMN", help="Of a table: the column of the names. [default: name, id or index]")
+@click.option("--labels", metavar="COLUMN", help="Of a table: the column that colours the points. [default: label]")
+@click.option("--port", type=int, help="Port on this computer. [default: the first free one from 5055 on]")
+@click.option("--open/--no-open", "opened", default=True, show_default=True, help="Open the browser.")
+@side_option
+@click.option("--n-jobs", type=int, metavar="N", help="Threads. [default: all processors]")
+@click.option("-q", "--quiet", is_flag=True, help="No progress, no summary.")
+@click.option("--json", "as_json", is_flag=True, help="Write the address and the summary as JSON.")
+def explore(
+    file: str,
+    positions: str | None,
+    metadata: str | None,
+    color: str | None,
+    metric: str,
+    names: str | None,
+    labels: str | None,
+    port: int | None,
+    opened: bool,
+    side: str | None,
+    n_jobs: int | None,
+    quiet: bool,
+    as_json: bool,
+) -> None:
+    """Show the vectors in FILE in embedding-atlas, on this computer alone, until Ctrl-C.
+
+    FILE is as for nearfar map. The page has the map, a table, charts that filter each other, SQL, search, and the
+    nearest neighbours among the vectors. It is served on 127.0.0.1: no other computer can reach it.
+
+    Without --map a t-SNE map is drawn first; keep one with nearfar map FILE -o MAP. Vectors of two components are shown
+    as they are.
+
+    The extra [explore] brings embedding-atlas, and with it PyTorch, which is not needed here. Without PyTorch: pip
+    install --no-deps embedding-atlas, and then cryptography duckdb fastapi inquirer pandas platformdirs pyarrow
+    uvicorn. Its map needs a browser with WebGPU; the page that nearfar map FILE -o MAP.html makes needs WebGL only.
+
+    \b
+    Examples:
+      nearfar explore contacts.safetensors
+      nearfar explore genes.npz --map map.safetensors --metadata genes.csv --color pathway
+      nearfar explore iris.csv --labels species --port 8000 --no-open
+    """
+    import threading
+    import webbrowser
+
+    import nearfar as nf
+    from nearfar.viewer.explore import listen, serve
+
+    started = time.perf_counter()
+    listening = listen(port)  # what is wrong with it is said before a large map is drawn
+    vectors, table, others = _points(file, side, names, labels)
+    placed = None if positions is None else nf.Embedding.load(positions)
+    drawn = placed is None and vectors.n_components != 2
+    if drawn and not quiet:
+        click.echo(f"No --map: a t-SNE map of {len(vectors)} vectors is drawn.", err=True)
+    page = vectors.map(
+        placed,
+        metadata=metadata or _known_of(table),
+        color=color,
+        metric=metric,
+        title=file,
+        n_jobs=n_jobs,
+        verbose=0 if quiet else 1,
+    )
+
+    def ready(address: str) -> None:
+        if not as_json:
+            click.echo(address)
+        facts = {"address": address, "file": file, "n": len(page.ids), "map": positions, "drawn": drawn}
+        report(f"{len(page.ids)} points{others} at {address} until Ctrl-C", facts, started, quiet, as_json)
+        if opened:
+            threading.Thread(target=webbrowser.open, args=(address,), daemon=True).start()  # some wait for their end
+
+    serve(page, listening, ready)
+
+
+def _points(file: str, side: str | None, names: str | None, labels: str | None) -> tuple[Embedding, Table, str]:
+    """Return the vectors of a file or a table, what else the table holds, and a remark about the other side."""
+    import nearfar as nf
+
+    if file.lower().endswith(TABLES):
+        if side is not None:
+            raise click.UsageError("--side is for a file of vectors.")
+        X, table = read_table(file, names, labels)
+        return nf.Embedding(X, table.names), table, ""
+    if names is not None or labels is not None:
+        raise click.UsageError(f"--names and --labels are for a table of numbers ({', '.join(TABLES)}).")
+    loaded = nf.Embedding.load(file)
+    others = ""
+    if side is None and loaded.context_ids is not None:
+        others = f" (of {len(loaded.context_ids)} on the other side: --side context)"
+    return loaded.side(side or "vectors"), Table(None, {}, {}), others
+
+
+def _known_of(table: Table) -> dict[str, Any] | None:
+    """Return the labels or values of a table as metadata of a page."""
+    return {"label": table.colours.get("labels", table.colours.get("values"))} if table.colours else None
 
 
 def _check_targets(output: str | None, plot: str | None, frames: str | None, n_components: int) -> None:

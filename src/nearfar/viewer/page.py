@@ -65,6 +65,8 @@ class MapPage:
         What a reader must know: points left out, ids without metadata.
     neighbors : ndarray of shape (n, k), int32
         Rows of the nearest neighbours in the data, nearest first; k = 0 where there are no data but the map.
+    distances : ndarray of shape (n, k), float32
+        To them, in the data.
     torn : ndarray of shape (n, k), bool
         Which of them are far away in the map.
     missing, false : ndarray of shape (n,), float32
@@ -85,6 +87,7 @@ class MapPage:
     summary: str
     remarks: list[str]
     neighbors: NDArray[np.int32]
+    distances: NDArray[np.float32]
     torn: NDArray[np.bool_]
     missing: NDArray[np.float32]
     false: NDArray[np.float32]
@@ -264,8 +267,9 @@ def map_page(
         raise InputError(_OWNER, "positions", "finite", f"NaN or infinity at {ids[int(bad[0])]!r}")
 
     empty = np.empty((n, 0), np.int32)
-    near, torn, missing, false, judged = (
+    near, distances, torn, missing, false, judged = (
         empty,
+        empty.astype(np.float32),
         empty.astype(bool),
         np.zeros(n, np.float32),
         np.zeros(n, np.float32),
@@ -276,7 +280,8 @@ def map_page(
         k = usual if n_neighbors is None else check_integer(_OWNER, "n_neighbors", n_neighbors, low=1, high=100)
         k = min(k, n - 2)
         wide = min(FAR * k, n - 1)
-        in_data = nearest_neighbors(vectors, wide, metric=metric, n_jobs=workers, random_state=0).indices
+        found = nearest_neighbors(vectors, wide, metric=metric, n_jobs=workers, random_state=0)
+        in_data, distances = found.indices, found.distances[:, :k]
         in_map = nearest_neighbors(placed, wide, n_jobs=workers, random_state=0).indices
         near, torn = in_data[:, :k], lost_neighbors(in_data[:, :k], in_map)
         missing = torn.mean(axis=1, dtype=np.float32)
@@ -295,6 +300,7 @@ def map_page(
         summary=f"{n:,} points" + (f" of {embedding.n_components} components" if has_data else ""),
         remarks=remarks + unknown,
         neighbors=near,
+        distances=distances,
         torn=torn,
         missing=missing,
         false=false,

@@ -1,0 +1,175 @@
+"""The data of a map in embedding-atlas: tables, charts, filters and SQL beside the map, for this computer alone.
+
+The map, the neighbours and their distances are handed over, so nothing is computed again. The server of embedding-atlas
+listens on 127.0.0.1 and answers its own page only: a page of another site, which could send it requests through the
+same browser, is refused.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import socket
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any
+
+from nearfar._core.checks import check_integer, require
+from nearfar.errors import InputError
+from nearfar.viewer.page import TRUST, MapPage
+
+_OWNER = "nearfar explore"
+HOST = "127.0.0.1"
+PORT = 5055
+_TRIED = 20  # ports from the first one on
+_LABELS = 500  # that the first view may show
+
+
+def listen(port: int | None = None) -> socket.socket:
+    """Return a socket of 127.0.0.1 that nothing else has.
+
+    Parameters
+    ----------
+    port : int, optional
+        By default the first free one from 5055 on.
+
+    Returns
+    -------
+    socket
+
+    Raises
+    ------
+    MissingDependencyError
+        Without embedding-atlas, or what its server needs.
+    InputError
+        A port that is in use.
+    """
+    for package in ("embedding_atlas.server", "uvicorn"):
+        require(_OWNER, package, "explore")
+    if port is not None:
+        check_integer(_OWNER, "port", port, low=1, high=65535)
+    problem = ""
+    for tried in range(PORT, PORT + _TRIED) if port is None else (port,):
+        listening = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            listening.bind((HOST, tried))
+            listening.listen()
+        except OSError as error:
+            listening.close()
+            problem = f"{tried}: {error.strerror or error}"
+        else:
+            return listening
+    if port is None:
+        got = f"none from {PORT} to {PORT + _TRIED - 1}"
+        raise InputError(_OWNER, "port", "free", got, "Give one that is free, or end another server.")
+    raise InputError(_OWNER, "port", "free", problem, "Leave it out, and the next free one is taken.")
+
+
+def serve(page: MapPage, listening: socket.socket, ready: Callable[[str], Any]) -> None:
+    """Serve the data of a page until interrupted.
+
+    Parameters
+    ----------
+    page : MapPage
+        Its points, columns, neighbours and labels are shown.
+    listening : socket
+        From :func:`listen`; it is closed at the end.
+    ready : callable
+        Called with the address, once the data are.
+    """
+    import embedding_atlas.server as atlas
+    import uvicorn
+
+    with listening:
+        address = f"http://{HOST}:{listening.getsockname()[1]}"
+        static = Path(str(atlas.__file__)).parent / "static"
+        app = atlas.make_server(_source(page), static_path=str(static), duckdb_uri="server")
+        _refuse_others(app, address)
+        ready(address)
+        settings = uvicorn.Config(app, log_level="error", access_log=False, timeout_graceful_shutdown=1)
+        with contextlib.suppress(KeyboardInterrupt):
+            uvicorn.Server(settings).run(sockets=[listening])
+
+
+def _refuse_others(app: Any, address: str) -> None:
+    """Answer only requests to this address, from its own page."""
+    from starlette.responses import PlainTextResponse
+
+    own = {address, address.replace(HOST, "localhost")}
+
+    @app.middleware("http")
+    async def _only_own(request: Any, call_next: Any) -> Any:
+        host, origin = request.headers.get("host", ""), request.headers.get("origin")
+        if f"http://{host}" not in own or (origin is not None and origin not in own):
+            return PlainTextResponse(f"This server answers {address} only.", status_code=403)
+        return await call_next(request)
+
+
+def _source(page: MapPage) -> Any:
+    """Return what embedding-atlas shows: a table with a row for each point, and which columns are what."""
+    import numpy as np
+    import pyarrow as pa
+    from embedding_atlas.data_source import DataSource
+    from embedding_atlas.options import make_embedding_atlas_props
+
+    # A name that begins with two underscores is not listed among the columns.
+    n, k = page.neighbors.shape
+    names: list[str] = []
+
+    def free(name: str) -> str:
+        """Return a name that no column has: DuckDB does not tell capital letters from small ones."""
+        number, tried = 1, name
+        while tried.lower() in (taken.lower() for taken in names):
+            number, tried = number + 1, f"{name} {number + 1}"
+        names.append(tried)
+        return tried
+
+    arrays: list[Any] = [pa.array([str(key) for key in page.ids])]
+    text = free("id")
+    shown: list[str] = []
+    for column in page.columns:
+        shown.append(free(column.name))
+        if column.kind == "category":
+            filled = np.array([*column.names, None], dtype=object)
+            arrays.append(pa.array(filled[column.values], pa.string()))
+        elif column.kind == "number":
+            arrays.append(pa.array(column.values, from_pandas=True))
+        else:
+            arrays.append(pa.array([value or None for value in column.values], pa.string()))
+    if k:
+        for name, shares in zip(TRUST, (page.missing, page.false), strict=True):
+            shown.append(free(name))
+            arrays.append(pa.array(shares))
+    options: dict[str, Any] = {"text": text}
+    if k:
+        cuts = pa.array(np.arange(n + 1, dtype=np.int32) * k)
+        parts = [
+            pa.ListArray.from_arrays(cuts, pa.array(values.ravel())) for values in (page.neighbors, page.distances)
+        ]
+        options["neighbors"] = free("__neighbors")
+        arrays.append(pa.StructArray.from_arrays(parts, ["ids", "distances"]))
+    for name, values in (("x", page.positions[:, 0]), ("y", page.positions[:, 1]), ("row_id", np.arange(n))):
+        options[name] = free({"x": "map_x", "y": "map_y", "row_id": "__row_index__"}[name])
+        arrays.append(pa.array(np.ascontiguousarray(values)))
+    places = page.positions[[row for row, _ in page.labels[:_LABELS]]].tolist()
+    labels = [
+        {"x": x, "y": y, "text": name, "priority": -at}
+        for at, ((x, y), (_, name)) in enumerate(zip(places, page.labels, strict=False))
+    ]
+    props = make_embedding_atlas_props(**options, labels=labels or None)
+    view = {**props["data"]["projection"], "text": text, "neighbors": options.get("neighbors")}
+    if page.color >= 0:
+        view["category"] = shown[page.color]
+    props["defaultChartsConfig"] = {"embedding": {"title": page.title, "data": view}}
+    # What the viewer computes for these data is kept under this name.
+    said = _digest([page.positions.tobytes(), json.dumps(props).encode(), "\0".join(map(str, page.ids)).encode()])
+    return DataSource(said, pa.table(arrays, names=names), {"props": props})
+
+
+def _digest(parts: Iterable[bytes]) -> str:
+    found = hashlib.sha256()
+    for part in parts:
+        found.update(part)
+    return found.hexdigest()
