@@ -39,7 +39,8 @@ from nearfar.errors import DataError, InputError, NearfarWarning
 
 Bytes = NDArray[np.uint8]
 Where = Callable[[int], str]
-TextPiece = tuple[Bytes, NDArray[np.int32], "NDArray[np.float64] | None", Where]
+Records = tuple[Bytes, NDArray[np.int32], Where]
+Choose = Callable[["Table"], list[int]]
 
 SAMPLE_LINES = 100  # lines from which the layout is found out
 _SAMPLE = 1 << 16  # bytes that are read at a time until there are so many
@@ -62,15 +63,18 @@ INCOMPLETE, STRAY = -1, -2
 DONE, RAGGED, STRAY_QUOTE, MISSING = 0, 1, 2, 3
 
 
-def read_text(
+def read_records(
     owner: str,
     source: str | PathLike[str] | IO[Any],
-    roles: Roles,
+    choose: Choose,
     form: TextFormat,
     chunk_size: int,
     verbose: int,
-) -> Generator[TextPiece, None, None]:
-    """Yield the edges of a delimited text, piece by piece.
+    *,
+    named: bool = False,
+    argument: str = "edges",
+) -> Generator[Records, None, None]:
+    """Yield the fields of some columns of a delimited text, piece by piece.
 
     Parameters
     ----------
@@ -78,39 +82,42 @@ def read_text(
         Who reads, for messages.
     source : path, "-" or file object
         Where the text is.
-    roles : Roles
-        Which columns are asked for.
+    choose : callable
+        Returns the positions of the columns to read, two ids first, from what the first lines show.
     form : TextFormat
         What is known about the text.
     chunk_size : int
         Bytes to read at a time.
     verbose : int
         0 draws no progress line.
+    named : bool
+        Whether a column is asked for by its name, so that the first line must be a header.
+    argument : str
+        What the source is called, for messages.
 
     Yields
     ------
     text : ndarray of uint8
         Valid until the next piece is asked for.
-    spans : ndarray of shape (n, 2, 2), int32
-        Where source and target of each edge begin and end.
-    weights : ndarray of shape (n,), float64, or None
+    spans : ndarray of shape (n, number of columns, 2), int32
+        Where each field begins and ends; valid as long.
     where : callable
-        Says which line an edge of the piece is on.
+        Says which line a record of the piece is on.
 
     Raises
     ------
     DataError
-        If the text cannot be read as edges; says in which line.
+        If the text cannot be cut into records; says in which line.
     InputError
         If there is no such file or column.
     """
     with (
-        ByteStream(owner, source) as stream,
+        ByteStream(owner, source, argument) as stream,
         ProgressLine("reading", stream.size, verbose, "byte") as progress,
     ):
         buffer, at_end = _read_sample(stream, form)
         _check_utf8(buffer, 1, owner, stream.name)
-        layout = find_layout(owner, stream.name, buffer, roles, form)
+        layout = find_layout(stream.name, buffer, choose, form, named=named)
         if layout is None:
             if at_end and not buffer.strip():
                 return
@@ -160,8 +167,8 @@ class _Scanner:
         self._lines = np.empty(_ROWS, np.int64)
         self.left = bytearray()
 
-    def pieces(self, buffer: bytearray) -> Generator[TextPiece, None, None]:
-        """Yield the edges of all complete records."""
+    def pieces(self, buffer: bytearray) -> Generator[Records, None, None]:
+        """Yield the picked fields of all complete records."""
         _check_utf8(buffer, self._line, self._owner, self._name, self._position)
         text: Bytes = np.frombuffer(buffer, np.uint8)
         position, rows = self._position, _ROWS
@@ -170,8 +177,7 @@ class _Scanner:
                 text, position, self._line, self._layout, self._spans, self._lines
             )  # fmt: skip
             if rows:
-                weights = self._weights(text, rows) if self._layout.picks.size == 3 else None
-                yield text, np.ascontiguousarray(self._spans[:rows, :2]), weights, self._where
+                yield text, self._spans[:rows], self._where
             if status != DONE:
                 self._refuse(status, line, found, buffer[position : position + 300])
             self._line = line
@@ -186,18 +192,6 @@ class _Scanner:
             expected = f"complete, below {_LONGEST >> 20} MiB, with every quote closed"
             got = f"{_shown(self.left)} on line {self._line} of {self._name}"
             raise DataError(self._owner, "every line", expected, got)
-
-    def _weights(self, text: Bytes, rows: int) -> NDArray[np.float64]:
-        spans, values = np.ascontiguousarray(self._spans[:rows, 2]), np.empty(rows)
-        parse_numbers(text, spans, values)
-        for k in np.flatnonzero(np.isnan(values)).tolist():
-            field = text[spans[k, 0] : spans[k, 1]].tobytes()
-            try:
-                values[k] = float(field.replace(b"_", b"?"))  # Python alone takes 1_000 for a number
-            except ValueError:
-                got, hint = f"{field.decode()!r} in {self._where(k)}", "Pass weight=False to ignore this column."
-                raise DataError(self._owner, "every weight", "a number", got, hint) from None
-        return values
 
     def _where(self, row: int) -> str:
         return f"line {self._lines[row]} of {self._name}"
@@ -214,6 +208,22 @@ class _Scanner:
         expected = f"of {self._layout.n_fields} fields separated by {by}, as the first one"
         hint = "Pass delimiter if another one separates the fields, comments if the line is one."
         raise DataError(self._owner, "every line", expected, f"{found} on {where}", hint)
+
+
+def parse_column(
+    owner: str, text: Bytes, spans: NDArray[np.int32], where: Where, argument: str = "every weight"
+) -> NDArray[np.float64]:
+    """Return a column of numbers; says on which line there is another text."""
+    values = np.empty(len(spans))
+    parse_numbers(text, np.ascontiguousarray(spans), values)
+    for k in np.flatnonzero(np.isnan(values)).tolist():
+        field = text[spans[k, 0] : spans[k, 1]].tobytes()
+        try:
+            values[k] = float(field.replace(b"_", b"?"))  # Python alone takes 1_000 for a number
+        except ValueError:
+            got, hint = f"{field.decode()!r} in {where(k)}", "Pass weight=False to ignore this column."
+            raise DataError(owner, argument, "a number", got, hint) from None
+    return values
 
 
 def _check_utf8(buffer: bytearray, line: int, owner: str, name: str, start: int = 0) -> None:
@@ -296,7 +306,9 @@ class _Record(NamedTuple):
     line_after: int
 
 
-def find_layout(owner: str, name: str, sample: bytearray, roles: Roles, form: TextFormat) -> Layout | None:
+def find_layout(
+    name: str, sample: bytearray, choose: Choose, form: TextFormat, *, named: bool = False
+) -> Layout | None:
     """Find out how a text is laid out from a sample of whole lines; None if there is no line at all.
 
     Raises
@@ -311,7 +323,7 @@ def find_layout(owner: str, name: str, sample: bytearray, roles: Roles, form: Te
     first = lines[0]
     with_header = form.header
     if with_header == "infer":
-        with_header = roles.named or _looks_like_header(first, lines[1:])
+        with_header = named or _looks_like_header(first, lines[1:])
     head = [fields for fields in lines[bool(with_header) :] if len(fields) == len(first)]
     # One number in a column makes it one of numbers: other values there are then refused, not silently ignored.
     table = Table(
@@ -320,7 +332,7 @@ def find_layout(owner: str, name: str, sample: bytearray, roles: Roles, form: Te
         list(zip(*head, strict=True)) or [()] * len(first),
         [any(map(_is_number, column)) for column in zip(*head, strict=True)] or [False] * len(first),
     )
-    picks = choose_columns(owner, roles, table)
+    picks = choose(table)
     start = records[0][1:] if with_header else (_skip_mark(sample), 1)
     return Layout(ord(delimiter), len(first), np.array(picks, np.int64), form.comment_bytes, *start)
 

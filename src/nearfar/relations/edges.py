@@ -12,6 +12,7 @@ import warnings
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
+from functools import partial
 from itertools import islice
 from os import PathLike
 from pathlib import Path
@@ -33,8 +34,9 @@ from nearfar.relations.delimited import (
     TextFormat,
     Where,
     choose_columns,
+    parse_column,
     parse_integers,
-    read_text,
+    read_records,
 )
 from nearfar.relations.factorize import BadIdError, IntegerCodes, ObjectCodes, StringCodes
 
@@ -181,7 +183,9 @@ def read_edges(
         pieces = _parquet_pieces(owner, edges, roles, n_rows, verbose)
     elif isinstance(edges, (str, PathLike)) or hasattr(edges, "read"):
         form = TextFormat.checked(owner, delimiter, header, comments)
-        add, pieces = collector.add_text, read_text(owner, edges, roles, form, chunk_size, verbose)
+        choose = partial(choose_columns, owner, roles)
+        pieces = read_records(owner, edges, choose, form, chunk_size, verbose, named=roles.named)
+        add = collector.add_text
     elif edge_index_of(edges) is not None:
         pieces = _index_pieces(edges, collector, roles, bool(bipartite), n_rows)
     elif is_directed(edges) is not None:
@@ -295,8 +299,10 @@ class EdgeCollector:
         """Enter ids without an edge, any hashable ones."""
         self._encode(side, keys, lambda _: "a node")
 
-    def add_text(self, text: Bytes, spans: NDArray[np.int32], weights: Weights, where: Where) -> None:
-        """Enter edges whose ids lie in a text, spans of shape (n, 2, 2): integers as long as all are, then strings."""
+    def add_text(self, text: Bytes, spans: NDArray[np.int32], where: Where) -> None:
+        """Enter edges of a text, spans of shape (n, 2 or 3, 2): ids are integers as long as all are, then strings."""
+        weights = parse_column(self.owner, text, spans[:, 2], where) if spans.shape[1] == 3 else None
+        spans = np.ascontiguousarray(spans[:, :2])
         if all(isinstance(side, IntegerCodes) for side in self._sides):
             keys = np.empty((len(spans), 2), np.int64)
             if parse_integers(text, spans, keys):
