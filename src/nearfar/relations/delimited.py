@@ -330,7 +330,7 @@ def find_layout(
         f"{name}: columns {len(first)} separated by {delimiter!r}, {'with' if with_header else 'without'} a header",
         first if with_header else None,
         list(zip(*head, strict=True)) or [()] * len(first),
-        [any(map(_is_number, column)) for column in zip(*head, strict=True)] or [False] * len(first),
+        [any(map(is_number, column)) for column in zip(*head, strict=True)] or [False] * len(first),
     )
     picks = choose(table)
     start = records[0][1:] if with_header else (_skip_mark(sample), 1)
@@ -393,7 +393,8 @@ def _looks_like_header(first: Sequence[str], rest: Sequence[Sequence[str]]) -> b
     return any(all(map(_NUMBER.fullmatch, column)) for column in columns)
 
 
-def _is_number(field: str) -> bool:
+def is_number(field: str) -> bool:
+    """Whether a text is a number, perhaps with a decimal comma."""
     try:
         float(field.replace(",", "."))  # also nan, inf and decimal commas, which are refused later
     except ValueError:
@@ -412,7 +413,7 @@ _DATE = re.compile(r"\d{4}[-/]\d\d?[-/]\d\d?\b.*|\d\d?[-/.]\d\d?[-/.]\d{4}\b.*")
 _WHOLE = re.compile(r"[+-]?\d+")
 _SINCE_1973 = 10**8  # seconds; ids are smaller, or of the same size in both columns
 _STEP = 10  # the times of contacts are multiples of that or more
-_ROWS_IN_A_ROW = 10  # a first column that grows with each of so many rows numbers them
+_ROWS_IN_A_ROW = 10  # a first column that _grows with each of so many rows numbers them
 _PEOPLE = re.compile(
     r"user|customer|reader|listener|viewer|reviewer|rater|buyer|client|member|student|patient|visitor|subscriber|"
     r"author|actor|person|employee|player"
@@ -508,7 +509,7 @@ def choose_columns(owner: str, roles: Roles, table: Table) -> list[int]:
         hint = "If the columns are separated by something else, pass delimiter."
         raise InputError(owner, "edges", "a table of at least two columns", got, hint)
     source, target, weight = (
-        None if role is None or role is False else _position(owner, argument, role, names, n_columns)
+        None if role is None or role is False else position_of(owner, argument, role, names, n_columns)
         for argument, role in roles.asked.items()
     )
     lower = [name.strip().lower() for name in names or ()]
@@ -551,19 +552,20 @@ def choose_columns(owner: str, roles: Roles, table: Table) -> list[int]:
     return picks
 
 
-def _is_time(name: str, column: int) -> bool:
+def is_time(name: str, column: int) -> bool:
+    """Whether a column is named as times; by its name in lower case."""
     return _TIME_NAME.fullmatch(name) is not None or (name == "t" and column != 1)  # s and t are source and target
 
 
 def _is_time_or_row(name: str, column: int) -> bool:
-    return _is_time(name, column) or _ROW_NAME.fullmatch(name) is not None
+    return is_time(name, column) or _ROW_NAME.fullmatch(name) is not None
 
 
 def _check_ids(owner: str, table: Table, lower: Sequence[str], defaults: dict[str, int]) -> None:
     """Refuse a default that takes times or row numbers for ids, by the name of a column or by its dates."""
     for role, column in defaults.items():
         values, name = table.head[column], lower[column] if lower else "a column without a name"
-        if _is_time(name, column) or (values and all(map(_is_date, values))):
+        if is_time(name, column) or (values and all(map(_is_date, values))):
             what = "times"
         elif role == "source" and _ROW_NAME.fullmatch(name) and _grows(_whole_numbers(values)):
             what = "row numbers"
@@ -647,7 +649,8 @@ def _naming(table: Table) -> str:
     return f"Name the source and the target by columns=, two of {there}."
 
 
-def _position(owner: str, argument: str, role: object, names: Sequence[str] | None, n_columns: int) -> int:
+def position_of(owner: str, argument: str, role: object, names: Sequence[str] | None, n_columns: int) -> int:
+    """Return the position of a column that is asked for by its name or its position."""
     if isinstance(role, (int, np.integer)):
         return check_integer(owner, argument, role, low=0, high=n_columns - 1)
     if not isinstance(role, str):

@@ -378,7 +378,7 @@ def _listed(column: Column) -> list[Any]:
     return column.tolist() if isinstance(column, np.ndarray) else list(column)
 
 
-def _place(before: str, first: int, after: str = "") -> Where:
+def place(before: str, first: int, after: str = "") -> Where:
     """Return what says where edge k of a piece is, whose first one is number ``first`` of the input."""
     return lambda k: f"{before}{first + k}{after}"
 
@@ -386,12 +386,12 @@ def _place(before: str, first: int, after: str = "") -> Where:
 # -- data frames of any make, through narwhals, and Parquet files, row group by row group ------------------------------
 
 
-def _frame_of(owner: str, edges: object) -> Frame | None:
+def frame_of(owner: str, edges: object, argument: str = "edges") -> Frame | None:
     """Wrap a data frame of any make, lazy or not; None if it is not one."""
     try:
         wrapped = nw.from_native(edges, pass_through=True)
     except nw.exceptions.NarwhalsError as error:  # two columns of one name
-        raise InputError(owner, "edges", "a frame that can be read", str(error)) from error
+        raise InputError(owner, argument, "a frame that can be read", str(error)) from error
     return wrapped if isinstance(wrapped, (nw.DataFrame, nw.LazyFrame)) else None
 
 
@@ -402,7 +402,7 @@ def _frame_pieces(owner: str, frame: Frame, roles: Roles, n_rows: int) -> Pieces
     labelled = all(isinstance(name, str) for name in names)
     first_ones = frame.select(nw.nth(*range(min(_LOOKED_AT, len(names))))).head(SAMPLE_LINES) if names else frame
     head = first_ones.collect() if isinstance(first_ones, nw.LazyFrame) else first_ones
-    picks = choose_columns(owner, roles, _table("the frame", names if labelled else None, schema.dtypes(), head))
+    picks = choose_columns(owner, roles, table_of("the frame", names if labelled else None, schema.dtypes(), head))
     narrow = frame.select(nw.nth(*picks))
     table = narrow.collect() if isinstance(narrow, nw.LazyFrame) else narrow
     for first in range(0, len(table), n_rows):
@@ -421,7 +421,7 @@ def _parquet_pieces(owner: str, source: Any, roles: Roles, n_rows: int, verbose:
             types = nw.from_native(file.schema_arrow.empty_table(), eager_only=True).schema.dtypes()
             few = list(islice(file.iter_batches(SAMPLE_LINES, columns=names[:_LOOKED_AT]), 1))
             head = nw.from_native(arrow.Table.from_batches(few, None if few else arrow.schema([])), eager_only=True)
-            table = _table(shown, names, types, head)
+            table = table_of(shown, names, types, head)
             wanted = [names[k] for k in choose_columns(owner, roles, table)]
             first = 0
             with ProgressLine("reading", file.metadata.num_rows, verbose, "edge") as progress:
@@ -434,7 +434,7 @@ def _parquet_pieces(owner: str, source: Any, roles: Roles, n_rows: int, verbose:
         raise DataError(owner, "edges", "a complete Parquet file", f"{shown} ({error})") from error
 
 
-def _table(title: str, names: list[str] | None, types: Sequence[Any], head: nw.DataFrame[Any]) -> Table:
+def table_of(title: str, names: list[str] | None, types: Sequence[Any], head: nw.DataFrame[Any]) -> Table:
     """Return what is known of a frame by the types of its columns and the first rows of the first columns."""
     values: list[list[Any]] = [head[:, k].to_list() for k in range(head.shape[1])]
     return Table(title, names, values + [[]] * (len(types) - len(values)), [kind.is_numeric() for kind in types])
@@ -443,15 +443,16 @@ def _table(title: str, names: list[str] | None, types: Sequence[Any], head: nw.D
 def _table_piece(
     owner: str, piece: nw.DataFrame[Any], names: list[Any], first: int, shown: str
 ) -> tuple[Column, Column, Weights, Where]:
-    places = [_place("row ", first, f" of {shown}, column {name!r}") for name in names]
+    places = [place("row ", first, f" of {shown}, column {name!r}") for name in names]
     source, target, *weight = [piece[:, k] for k in range(len(names))]
-    weights = _table_weights(owner, weight[0], places[2]) if weight else None
-    ids = [_table_ids(owner, *column) for column in ((source, places[0]), (target, places[1]))]
-    return ids[0], ids[1], weights, _place("row ", first, f" of {shown}")
+    weights = numbers_of_column(owner, weight[0], places[2]) if weight else None
+    ids = [ids_of_column(owner, *column) for column in ((source, places[0]), (target, places[1]))]
+    return ids[0], ids[1], weights, place("row ", first, f" of {shown}")
 
 
-def _table_ids(owner: str, column: nw.Series[Any], where: Where) -> Column:
-    _refuse_nulls(owner, column, "every id", where)
+def ids_of_column(owner: str, column: nw.Series[Any], where: Where) -> Column:
+    """Return the ids in a column of a frame, none of which may be missing."""
+    refuse_nulls(owner, column, "every id", where)
     if column.dtype.is_integer():
         values = column.to_numpy()
         if values.dtype != np.uint64 or not values.size or values.max() < 2**63:
@@ -459,15 +460,17 @@ def _table_ids(owner: str, column: nw.Series[Any], where: Where) -> Column:
     return column.to_list()
 
 
-def _table_weights(owner: str, column: nw.Series[Any], where: Where) -> NDArray[np.float64]:
+def numbers_of_column(owner: str, column: nw.Series[Any], where: Where) -> NDArray[np.float64]:
+    """Return the weights in a column of a frame."""
     if not column.dtype.is_numeric():
-        return _numbers(owner, column.to_list(), where)
+        return numbers_of(owner, column.to_list(), where)
     if not column.dtype.is_float():  # a NaN among floats is reported with its edge, later
-        _refuse_nulls(owner, column, "every weight", where)
+        refuse_nulls(owner, column, "every weight", where)
     return column.cast(nw.Float64()).to_numpy().astype(np.float64)
 
 
-def _refuse_nulls(owner: str, column: nw.Series[Any], what: str, where: Where) -> None:
+def refuse_nulls(owner: str, column: nw.Series[Any], what: str, where: Where) -> None:
+    """Refuse a column of a frame with missing values."""
     nulls = column.is_null()
     if column.dtype.is_float():
         nulls = nulls | column.is_nan()
@@ -507,7 +510,7 @@ def _graph_pieces(graph: Any, collector: EdgeCollector, roles: Roles, bipartite:
         def where(k: int, sources: Any = sources, targets: Any = targets) -> str:
             return f"the edge {sources[k]!r} -> {targets[k]!r}"
 
-        weights = None if name is None else _numbers(owner, [found.get(name, 1) for found in attributes], where)
+        weights = None if name is None else numbers_of(owner, [found.get(name, 1) for found in attributes], where)
         yield sources, targets, weights, where
 
 
@@ -578,7 +581,7 @@ def _index_pieces(edges: Any, collector: EdgeCollector, roles: Roles, bipartite:
     for first in range(0, index.shape[1], n_rows):
         piece = index[:, first : first + n_rows].astype(np.int64)
         weight = None if weights is None else weights[first : first + n_rows]
-        yield piece[0], piece[1], weight, _place("edge_index[:, ", first, "]")
+        yield piece[0], piece[1], weight, place("edge_index[:, ", first, "]")
 
 
 def _weights_of_index(owner: str, edges: Any, roles: Roles, n_edges: int) -> NDArray[np.float64] | None:
@@ -605,9 +608,14 @@ def _array_pieces(owner: str, edges: NDArray[Any], roles: Roles, n_rows: int) ->
     picks = choose_columns(owner, roles, Table("the array", None, head, [True] * len(head)))
     source, target, weight = [*picks, None][:3]
     for first in range(0, len(edges), n_rows):
-        piece, where = edges[first : first + n_rows], _place("edges[", first, "]")
+        piece, where = edges[first : first + n_rows], place("edges[", first, "]")
         weights = None if weight is None else piece[:, weight].astype(np.float64)
-        yield _whole(owner, piece[:, source], where), _whole(owner, piece[:, target], where), weights, where
+        yield (
+            whole_numbers(owner, piece[:, source], where),
+            whole_numbers(owner, piece[:, target], where),
+            weights,
+            where,
+        )
 
 
 def _check_columns(owner: str, edges: NDArray[Any], n_dim: int, hint: str = "") -> None:
@@ -617,7 +625,7 @@ def _check_columns(owner: str, edges: NDArray[Any], n_dim: int, hint: str = "") 
         raise InputError(owner, "edges", "an array of shape (n_edges, 2 or 3)", f"shape {edges.shape}", hint)
 
 
-def _whole(owner: str, column: NDArray[Any], where: Where) -> NDArray[np.int64] | list[int]:
+def whole_numbers(owner: str, column: NDArray[Any], where: Where) -> NDArray[np.int64] | list[int]:
     """Return ids as int64, or as a list of Python integers when they don't fit."""
     if column.dtype.kind == "f":
         with np.errstate(invalid="ignore"):
@@ -635,7 +643,7 @@ def _object_pieces(owner: str, edges: Any, roles: Roles, n_rows: int) -> Pieces:
     if isinstance(edges, np.ndarray):
         _check_columns(owner, edges, 2 if edges.ndim > 1 else 1)
         edges = edges.tolist()
-    frame = None if isinstance(edges, (Sequence, Iterator)) else _frame_of(owner, edges)
+    frame = None if isinstance(edges, (Sequence, Iterator)) else frame_of(owner, edges)
     if frame is not None:
         yield from _frame_pieces(owner, frame, roles, n_rows)
         return
@@ -649,11 +657,11 @@ def _object_pieces(owner: str, edges: Any, roles: Roles, n_rows: int) -> Pieces:
     roles.refuse(owner, "an iterable of tuples")
     tuples, width, first = iter(edges), 0, 0
     while piece := list(islice(tuples, n_rows)):
-        where = _place("edges[", first, "]")
+        where = place("edges[", first, "]")
         width = width or (len(piece[0]) if isinstance(piece[0], (Sequence, np.ndarray)) else 2)
         _check_widths(owner, piece, width, where)
         sources, targets, *weight = zip(*piece, strict=True)
-        weights = _numbers(owner, weight[0], where) if weight and roles.weight is not False else None
+        weights = numbers_of(owner, weight[0], where) if weight and roles.weight is not False else None
         yield sources, targets, weights, where
         first += len(piece)
 
@@ -667,7 +675,7 @@ def _check_widths(owner: str, piece: list[Any], width: int, where: Where) -> Non
             raise DataError(owner, "every edge", expected, f"{len(edge)} fields in {where(k)}: {edge!r}")
 
 
-def _numbers(owner: str, values: Sequence[Any], where: Where) -> NDArray[np.float64]:
+def numbers_of(owner: str, values: Sequence[Any], where: Where) -> NDArray[np.float64]:
     """Return weights that came as Python objects as an array; a text is not a number."""
     found = np.empty(len(values))
     for k, value in enumerate(values):

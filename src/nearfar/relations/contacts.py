@@ -1,0 +1,574 @@
+"""Contacts with times, the slices of time that they fall into, and the supra-adjacency matrix of the slices.
+
+A slice is a window of time; a pair (node, time) stands for a node that has a contact in the slice that begins then. Let
+t be such a time of i, and t_i+ the next one. The supra-adjacency matrix has an entry
+
+    (i, t) -> (i, t_i+)    of weight 1, and for every contact of i and j in the slice of t, of weight w,
+    (i, t) -> (j, t_j+)    and    (j, t) -> (i, t_i+)    of weight w.
+
+What has no next time has no such entry, so every entry goes forward in time.
+"""
+
+from __future__ import annotations
+
+import re
+import warnings
+from collections.abc import Iterable, Sequence
+from contextlib import closing
+from dataclasses import dataclass
+from datetime import UTC, date, datetime, time, timedelta
+from functools import cached_property
+from itertools import islice
+from os import PathLike
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+import narwhals as nw
+import numpy as np
+from numpy.typing import NDArray
+
+from nearfar._core.checks import check_path, check_real, require
+from nearfar._core.ids import Ids
+from nearfar.errors import DataError, InputError, NearfarWarning
+from nearfar.relations.delimited import (
+    SAMPLE_LINES,
+    Bytes,
+    Table,
+    TextFormat,
+    Where,
+    is_number,
+    is_time,
+    parse_column,
+    parse_numbers,
+    position_of,
+    read_records,
+)
+from nearfar.relations.edges import (
+    CHUNK,
+    EdgeCollector,
+    frame_of,
+    ids_of_column,
+    numbers_of,
+    numbers_of_column,
+    place,
+    refuse_nulls,
+    table_of,
+    whole_numbers,
+)
+
+if TYPE_CHECKING:
+    from scipy.sparse import csr_array
+
+Moments = NDArray[Any]  # int64 or float64
+Column = str | int | None
+
+NUMBERS, DATES, AWARE_DATES = "numbers", "dates without a time zone", "dates with a time zone"
+_ROLES = ("source", "target", "time")
+_TUPLES = (tuple, list, np.ndarray)
+_BEGIN = re.compile(r"(t|time|date)?[ _-]?(start|begin|onset)([ _-]?(t|time|date|at))?")
+_END = re.compile(r"(t|time|date)?[ _-]?(end|stop|until)([ _-]?(t|time|date|at))?")
+_EPOCH = datetime(1970, 1, 1)
+_MICROSECOND = timedelta(microseconds=1)
+_ALMOST = 1e-9  # of a step: 0.3 is in the slice that begins at 3 * 0.1
+_DECIMALS = 9  # of the times at which slices begin
+_EXACT = 2.0**53  # floats below it are exact integers if they are whole
+_MOST = np.iinfo(np.int32).max
+
+
+@dataclass(frozen=True)
+class Contacts:
+    """Contacts as they were read, in the order of the input, without those of a node with itself.
+
+    Attributes
+    ----------
+    sources, targets : ndarray, shape (n,), int32
+        Codes of the nodes.
+    begins, ends : ndarray, shape (n,), int64 or float64
+        Times, dates in microseconds since 1970; ``ends`` is None where contacts are moments.
+    weights : ndarray, shape (n,), float64; or None
+        None: each weighs 1.
+    nodes : Ids
+        What the codes stand for.
+    kind : str
+        What times are: NUMBERS, DATES or AWARE_DATES.
+    taken : dict
+        Which columns were read.
+    """
+
+    sources: NDArray[np.int32]
+    targets: NDArray[np.int32]
+    begins: Moments
+    ends: Moments | None
+    weights: NDArray[np.float64] | None
+    nodes: Ids
+    kind: str
+    taken: dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Slices:
+    """Contacts by the slice that they are in; a contact may be in several.
+
+    Attributes
+    ----------
+    sources, targets : ndarray, shape (n,), int64
+        Codes of the nodes, two different ones.
+    slices : ndarray, shape (n,), int64
+        Number of the slice, from 0, ascending; slices without a contact are not counted.
+    weights : ndarray, shape (n,), float64, > 0
+    nodes : Ids
+        What the codes stand for.
+    steps : ndarray, shape (n_slices,), int64
+        How many steps after the first slice each begins, empty ones counted.
+    times : list
+        When each begins.
+    """
+
+    sources: NDArray[np.int64]
+    targets: NDArray[np.int64]
+    slices: NDArray[np.int64]
+    weights: NDArray[np.float64]
+    nodes: Ids
+    steps: NDArray[np.int64]
+    times: list[Any]
+
+    @cached_property
+    def pairs(self) -> NDArray[np.int64]:
+        """The pairs of a slice and a node that has a contact in it, as slice * number of nodes + node, ascending."""
+        return np.unique(np.concatenate([self.keys_of(self.sources), self.keys_of(self.targets)]))
+
+    def keys_of(self, nodes: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return the key of each of these nodes, one for each contact, in the slice of the contact."""
+        return self.slices * len(self.nodes) + nodes
+
+    def ids(self) -> list[tuple[Any, Any]]:
+        """Return the ids (node, time) of the pairs."""
+        at, who = np.divmod(self.pairs, len(self.nodes))
+        names = self.nodes.to_list()
+        return [(names[i], self.times[s]) for i, s in zip(who.tolist(), at.tolist(), strict=True)]
+
+
+def supra_adjacency(slices: Slices) -> csr_array[Any]:
+    """Return the supra-adjacency matrix of :attr:`Slices.pairs`; its entries go from an earlier row to a later one."""
+    from scipy.sparse import coo_array, csr_array
+
+    pairs, n = slices.pairs, len(slices.pairs)
+    order = np.argsort(pairs % len(slices.nodes), kind="stable")  # by node, and of each node by time
+    same = np.flatnonzero(np.diff(pairs[order] % len(slices.nodes)) == 0)
+    after = np.full(n, -1)
+    after[order[same]] = order[same + 1]
+    a, b = (np.searchsorted(pairs, slices.keys_of(nodes)) for nodes in (slices.sources, slices.targets))
+    rows = np.concatenate([order[same], a, b])
+    columns = after[np.concatenate([order[same], b, a])]
+    weights = np.concatenate([np.ones(same.size), slices.weights, slices.weights])
+    there = columns >= 0
+    return csr_array(coo_array((weights[there], (rows[there], columns[there])), shape=(n, n)))
+
+
+def cut_into_slices(owner: str, contacts: Contacts, window: Any, step: Any) -> Slices:
+    """Return the contacts by slices of the length ``window`` that begin every ``step``, from the first contact on.
+
+    Without a window each time is a slice of its own. A contact that lasts counts in each slice by the share of the
+    slice that it fills.
+
+    Raises
+    ------
+    InputError
+        If window or step cannot be used.
+    """
+    begins, kind = contacts.begins, contacts.kind
+    weights = np.ones(begins.size) if contacts.weights is None else contacts.weights
+    if window is None:
+        if step is not None:
+            raise InputError(owner, "step", "None without window", step)
+        if contacts.ends is not None:
+            raise InputError(owner, "window", "a length of time for contacts that last", None, "Slices are cut by it.")
+        moments, at = np.unique(begins, return_inverse=True)
+        steps = np.arange(moments.size)
+        which, parts = np.arange(begins.size), at
+    else:
+        length = _length(owner, "window", window, kind)
+        pace = length if step is None else _length(owner, "step", step, kind)
+        if pace > length:
+            raise InputError(owner, "step", f"at most the window, {window}", step, "Contacts between would be lost.")
+        first = begins.min()
+        last = _quotient(begins - first, pace)
+        if contacts.ends is not None:
+            last = -_quotient(first - contacts.ends, pace) - 1
+        opening = np.maximum(_quotient(begins - first - length, pace) + 1, 0)
+        counts = np.maximum(last - opening + 1, 1)
+        if counts.sum() > _MOST:
+            raise InputError(owner, "window", "longer: contacts would be in too many slices", window)
+        which = np.repeat(np.arange(begins.size), counts)
+        parts = np.arange(which.size) - np.repeat(np.cumsum(counts) - counts, counts) + opening[which]
+        steps, at = np.unique(parts, return_inverse=True)
+        moments = steps * pace + first
+        weights = weights[which]
+        if contacts.ends is not None:
+            start = moments[at]
+            inside = np.minimum(contacts.ends[which], start + length) - np.maximum(begins[which], start)
+            weights = weights * np.maximum(inside, 0) / length
+    order = np.argsort(at, kind="stable")
+    order = order[weights[order] > 0]
+    which = which[order]
+    return Slices(
+        contacts.sources[which].astype(np.int64),
+        contacts.targets[which].astype(np.int64),
+        at[order],
+        weights[order],
+        contacts.nodes,
+        steps,
+        _as_given(moments, kind),
+    )
+
+
+def _quotient(a: Moments, b: int | float) -> NDArray[np.int64]:
+    """Return a / b rounded down, of integers exactly."""
+    if a.dtype.kind == "i" and isinstance(b, int):
+        return np.asarray(a // b)
+    return np.floor(a / b + _ALMOST).astype(np.int64)
+
+
+def _length(owner: str, name: str, value: Any, kind: str) -> int | float:
+    """Return a length of time as a number: microseconds for dates, of which a number means seconds."""
+    if kind == NUMBERS:
+        if isinstance(value, (timedelta, np.timedelta64)):
+            raise InputError(owner, name, "a number, as the times are", repr(value))
+    elif isinstance(value, (timedelta, np.timedelta64)):
+        value = float(value / (timedelta(seconds=1) if isinstance(value, timedelta) else np.timedelta64(1, "s")))
+    length = check_real(owner, name, value, low=0, open_low=True)
+    if kind != NUMBERS:
+        return max(round(length * 1e6), 1)
+    return int(length) if length.is_integer() else length
+
+
+def _as_given(moments: Moments, kind: str) -> list[Any]:
+    """Return times as they were given: integers, floats or dates."""
+    if kind == NUMBERS:
+        return list(moments.tolist() if moments.dtype.kind == "i" else np.round(moments, _DECIMALS).tolist())
+    epoch = _EPOCH if kind == DATES else _EPOCH.replace(tzinfo=UTC)
+    return [epoch + timedelta(microseconds=at) for at in moments.tolist()]
+
+
+# -- reading -----------------------------------------------------------------------------------------------------------
+
+
+def read_contacts(
+    owner: str,
+    contacts: Any,
+    *,
+    columns: Sequence[str | int] | None = None,
+    end: Column = None,
+    weight: Column = None,
+    delimiter: str | None = None,
+    comments: str | None = "#",
+    header: bool | Literal["infer"] = "infer",
+) -> Contacts:
+    """Read contacts from a file, a stream, a data frame, an array or an iterable of tuples.
+
+    See :meth:`nearfar.Relation.from_contacts` for the parameters, errors and warnings.
+    """
+    reader = _Reader(owner, columns, end, weight)
+    is_path = isinstance(contacts, (str, PathLike)) and str(contacts) != "-"
+    if is_path and Path(contacts).suffix.lower() in (".parquet", ".pq"):
+        path = check_path(owner, "contacts", contacts, exists=True)
+        parquet = require(owner, "pyarrow.parquet", "parquet")
+        try:
+            table = parquet.read_table(path)
+        except (OSError, ValueError) as error:  # of which pyarrow's own are kinds
+            raise DataError(owner, "contacts", "a complete Parquet file", f"{str(path)!r} ({error})") from error
+        reader.add_frame(nw.from_native(table))
+    elif isinstance(contacts, (str, PathLike)) or hasattr(contacts, "read"):
+        form = TextFormat.checked(owner, delimiter, header, comments)
+        how: dict[str, Any] = {"named": reader.named, "argument": "contacts"}
+        with closing(read_records(owner, contacts, reader.choose, form, CHUNK, 0, **how)) as records:
+            for text, spans, where in records:
+                reader.add_text(text, spans, where)
+    elif isinstance(contacts, np.ndarray) and contacts.dtype.kind in "iuf":
+        if contacts.ndim != 2 or contacts.shape[1] < 3:
+            raise InputError(owner, "contacts", "an array of at least three columns", f"shape {contacts.shape}")
+        reader.add_columns(list(contacts.T))
+    else:
+        wrapped = None if isinstance(contacts, (list, tuple, np.ndarray)) else frame_of(owner, contacts, "contacts")
+        if wrapped is not None:
+            reader.add_frame(wrapped)
+        else:
+            reader.add_tuples(contacts)
+    return reader.finish()
+
+
+class _Reader:
+    """Contacts in the making.
+
+    Parameters
+    ----------
+    owner : str
+        Who reads, for messages.
+    columns, end, weight
+        As for :func:`read_contacts`.
+    """
+
+    def __init__(self, owner: str, columns: Any, end: Column, weight: Column) -> None:
+        if columns is not None and (isinstance(columns, str) or not isinstance(columns, Sequence) or len(columns) != 3):
+            raise InputError(owner, "columns", "three names or positions: source, target, time", columns)
+        named = dict(zip(_ROLES, columns or (), strict=False)) | {"end": end, "weight": weight}
+        self._asked = {role: name for role, name in named.items() if name is not None}
+        self.named = any(isinstance(name, str) for name in self._asked.values())
+        self._owner = owner
+        self._roles: list[str] = []  # of the columns that are read
+        self._taken: dict[str, Any] = {}
+        self._edges = EdgeCollector(owner, False)
+        self._values: dict[str, list[Any]] = {}
+        self._kind: str | None = None
+
+    def choose(self, table: Table) -> list[int]:
+        """Return the positions of source, target, time and, where there are such, end and weight."""
+        names, n_columns, owner = table.names, len(table.head), self._owner
+        if n_columns < 3:
+            got = f"{n_columns} column(s)" + (f": {', '.join(map(repr, names))}" if names else "")
+            raise InputError(owner, "contacts", "a table of at least three columns: source, target, time", got)
+        found = {
+            role: position_of(owner, "columns" if role in _ROLES else role, name, names, n_columns)
+            for role, name in self._asked.items()
+        }
+        if names is not None:
+            _find_by_name(found, [name.strip().lower() for name in names])
+        if "time" not in found:
+            found["time"] = _likely_times(owner, table)
+        free = (k for k in range(n_columns) if k not in found.values())
+        for role in _ROLES[:2]:
+            if role not in found:
+                found[role] = next(free, n_columns)
+        self._roles = [role for role in (*_ROLES, "end", "weight") if role in found]
+        picks = [found[role] for role in self._roles]
+        if len(set(picks)) < len(picks) or n_columns in picks:
+            raise InputError(owner, "columns, end and weight", "different columns", f"{self._asked} of {n_columns}")
+        labels = {role: table.label(found[role]) for role in self._roles}
+        rest = [table.label(k) for k in range(n_columns) if k not in picks]
+        self._taken = {"weight": None, **labels, "left_out": rest}
+        return picks
+
+    def add_text(self, text: Bytes, spans: NDArray[np.int32], where: Where) -> None:
+        """Enter contacts whose fields lie in a text."""
+        values: dict[str, Any] = {}
+        for k, role in enumerate(self._roles[2:], 2):
+            if role == "weight":
+                values[role] = parse_column(self._owner, text, spans[:, k], where)
+                continue
+            numbers = np.empty(len(spans))
+            parse_numbers(text, np.ascontiguousarray(spans[:, k]), numbers)
+            if np.isnan(numbers).any():
+                values[role] = [text[a:b].tobytes().decode() for a, b in spans[:, k]]
+            else:
+                values[role] = numbers
+        self._keep(values, where)
+        self._edges.add_text(text, spans[:, :2], where)
+
+    def add_columns(self, columns: list[NDArray[Any]]) -> None:
+        """Enter the columns of an array of numbers."""
+        head = [column[:SAMPLE_LINES].tolist() for column in columns]
+        picks, where = self.choose(Table("the array", None, head, [True] * len(head))), place("contacts[", 0, "]")
+        values = {role: columns[k] for role, k in zip(self._roles, picks, strict=True)}
+        source, target = (whole_numbers(self._owner, values[role], where) for role in _ROLES[:2])
+        self._keep(values, where)
+        self._edges.add_columns(source, target, None, where)
+
+    def add_tuples(self, contacts: Any) -> None:
+        """Enter an iterable of tuples."""
+        owner, where = self._owner, place("contacts[", 0, "]")
+        if isinstance(contacts, (dict, str, bytes)) or not isinstance(contacts, Iterable):
+            expected = "a path, an open file, a data frame, an array of three columns or more, or an iterable of tuples"
+            raise InputError(owner, "contacts", expected, type(contacts).__name__)
+        rows: list[Any] = contacts.tolist() if isinstance(contacts, np.ndarray) else list(contacts)
+        if not rows:
+            return
+        width = max(len(rows[0]), 3) if isinstance(rows[0], _TUPLES) else 3
+        for k, row in enumerate(rows):
+            if not isinstance(row, _TUPLES) or len(row) != width:
+                expected = "a tuple of three or more, all alike: source, target, time"
+                raise DataError(owner, "every contact", expected, f"{row!r} in {where(k)}")
+        picks = self.choose(Table("the tuples", None, list(zip(*islice(rows, SAMPLE_LINES), strict=True)), []))
+        if self._taken["left_out"] and width > 3:
+            hint = "Say by columns=, end= and weight= what each is, positions from 0; or leave the others out."
+            raise InputError(owner, "contacts", "of three: source, target and time", f"tuples of {width}", hint)
+        columns = list(zip(*rows, strict=True))
+        values: dict[str, Any] = {role: columns[k] for role, k in zip(self._roles, picks, strict=True)}
+        if "weight" in values:
+            values["weight"] = numbers_of(owner, values["weight"], where)
+        self._keep(values, where)
+        self._edges.add_columns(values["source"], values["target"], None, where)
+
+    def add_frame(self, frame: Any) -> None:
+        """Enter the rows of a frame, wrapped by narwhals."""
+        frame = frame.collect() if isinstance(frame, nw.LazyFrame) else frame
+        schema, owner = frame.collect_schema(), self._owner
+        names = schema.names() if all(isinstance(name, str) for name in schema.names()) else None
+        picks = self.choose(table_of("the frame", names, schema.dtypes(), frame.head(SAMPLE_LINES)))
+        values: dict[str, Any] = {}
+        for role, k in zip(self._roles, picks, strict=True):
+            where = place("row ", 0, f" of the frame, column {schema.names()[k]!r}")
+            if role in _ROLES[:2]:
+                values[role] = ids_of_column(owner, frame[:, k], where)
+            elif role == "weight":
+                values[role] = numbers_of_column(owner, frame[:, k], where)
+            else:
+                refuse_nulls(owner, frame[:, k], "every time", where)
+                values[role] = frame[:, k].to_numpy() if frame[:, k].dtype.is_numeric() else frame[:, k].to_list()
+        where = place("row ", 0, " of the frame")
+        self._keep(values, where)
+        self._edges.add_columns(values["source"], values["target"], None, where)
+
+    def _keep(self, values: dict[str, Any], where: Where) -> None:
+        """Check times and weights, and keep them."""
+        owner = self._owner
+        moments: dict[str, Moments] = {}
+        for role in ("time", "end"):
+            if role in values:
+                moments[role], kind = _as_moments(owner, values[role], where)
+                self._kind = self._kind or kind
+                if kind != self._kind:
+                    raise DataError(owner, "every time", f"among {self._kind}, as the first", f"{kind} in {where(0)}")
+        if "end" in moments:
+            wrong = np.flatnonzero(moments["end"] <= moments["time"])
+            if wrong.size:
+                k = int(wrong[0])
+                span = [_as_given(of[k : k + 1], str(self._kind))[0] for of in moments.values()]
+                hint = "A contact that is a moment has no end: leave the column of ends out."
+                got = f"{span[0]} to {span[1]} in {where(k)}"
+                raise DataError(owner, "every contact", "one that ends after it begins", got, hint)
+        if "weight" in values:
+            weights = moments["weight"] = np.asarray(values["weight"], np.float64)
+            wrong = np.flatnonzero(~(np.isfinite(weights) & (weights >= 0)))
+            if wrong.size:
+                k = int(wrong[0])
+                raise DataError(owner, "every weight", "a finite number, 0 or more", f"{weights[k]} in {where(k)}")
+        for role, column in moments.items():
+            self._values.setdefault(role, []).append(column)
+
+    def finish(self) -> Contacts:
+        """Return the contacts; the reader is empty afterwards."""
+        owner = self._owner
+        if not self._values.get("time") or not sum(map(len, self._values["time"])):
+            raise DataError(owner, "contacts", "at least one contact", "none", "Is this the right input?")
+        found = self._edges.finish()
+        joined = {role: np.concatenate(parts) for role, parts in self._values.items()}
+        kept = found.rows != found.columns
+        n_same = int(kept.size - kept.sum())
+        if n_same:
+            text = f"{owner}: {n_same} contact(s) of a node with itself are left out"
+            warnings.warn(text, NearfarWarning, stacklevel=4)
+        if (np.diff(joined["time"]) < 0).any():
+            text = f"{owner}: contacts are not in the order of their times; they were sorted"
+            warnings.warn(text, NearfarWarning, stacklevel=4)
+        if "weight" in joined:
+            kept = kept & (joined["weight"] > 0)
+        if not kept.any():
+            raise DataError(owner, "contacts", "at least one contact of two nodes, of weight > 0", "none")
+        joined = {role: column[kept] for role, column in joined.items()}
+        return Contacts(
+            found.rows[kept],
+            found.columns[kept],
+            joined["time"],
+            joined.get("end"),
+            joined.get("weight"),
+            found.row_ids,
+            str(self._kind),
+            self._taken,
+        )
+
+
+def _find_by_name(found: dict[str, int], names: list[str]) -> None:
+    """Enter the columns that tell by their names, in lower case, what they are."""
+    kinds: dict[str, Any] = {role: role.__eq__ for role in ("source", "target", "weight")}
+    kinds |= {"end": _END.fullmatch, "time": _BEGIN.fullmatch}
+    for role, fits in kinds.items():
+        fitting = [k for k, name in enumerate(names) if fits(name)]
+        if role not in found and len(fitting) == 1:
+            found[role] = fitting[0]
+    if "time" not in found:
+        times = [k for k, name in enumerate(names) if k not in found.values() and (name == "t" or is_time(name, k))]
+        if len(times) == 1:
+            found["time"] = times[0]
+
+
+def _likely_times(owner: str, table: Table) -> int:
+    """Return which of three columns holds the times: the only one that can, or the first if it grows most."""
+    heads = [[*map(str, column)] for column in table.head[:3]]
+    dated = [k for k, head in enumerate(table.head[:3]) if head and all(map(_is_dated, head))]
+    can = dated or [k for k, head in enumerate(heads) if head and all(map(is_number, head))]
+    grow = [k for k in can if k in dated or (np.diff([*map(float, heads[k])]) >= 0).all()]
+    if len(grow) > 1:  # of ids few are different where they grow, of times many
+        most = max(len({*heads[k]}) for k in grow)
+        grow = [k for k in grow if len({*heads[k]}) == most]
+    if table.names is None and (len(can) == 1 or grow == [0]):
+        return can[0]
+    shown = [f"{table.label(k)!r} ({', '.join(head[:3])}, ...)" for k, head in enumerate(heads)]
+    expected = "a table that shows which column holds the times"
+    hint = "Say so by columns=(source, target, time), names or positions from 0."
+    raise InputError(owner, "contacts", expected, "the columns " + ", ".join(shown), hint)
+
+
+def _as_moments(owner: str, values: Any, where: Where) -> tuple[Moments, str]:
+    """Return times as numbers, and their kind."""
+    if not isinstance(values, np.ndarray):
+        if all(isinstance(value, str) for value in values):
+            values = _parsed(owner, values, where)
+        if all(isinstance(value, (date, np.datetime64)) for value in values):
+            return _since_epoch(owner, values, where)
+        for k, value in enumerate(values):
+            if isinstance(value, (bool, str)) or not isinstance(value, (int, float, np.number)):
+                raise DataError(owner, "every time", "a number, or all dates", f"{value!r} in {where(k)}")
+        values = np.array(values)
+    if values.dtype.kind == "M":
+        return _since_epoch(owner, list(values), where)
+    if values.dtype.kind not in "if" and not (values.dtype.kind == "u" and values.max(initial=0) < 2**63):
+        raise DataError(owner, "every time", "a number of 64 bits, or a date", f"entries of type {values.dtype}")
+    if not np.isfinite(values).all():
+        k = int(np.argmin(np.isfinite(values)))
+        raise DataError(owner, "every time", "a finite number", f"{values[k]} in {where(k)}")
+    whole = values.dtype.kind != "f" or bool((np.abs(values) < _EXACT).all() and (values == np.floor(values)).all())
+    return values.astype(np.int64 if whole else np.float64), NUMBERS
+
+
+def _parsed(owner: str, texts: Sequence[str], where: Where) -> list[Any]:
+    """Return times that were written as numbers, or as dates by ISO 8601; the first one says which."""
+    try:
+        return [*map(int, texts)]
+    except ValueError:
+        read = float if is_number(texts[0]) else datetime.fromisoformat
+    found: list[Any] = []
+    for k, text in enumerate(texts):
+        try:
+            found.append(read(text))
+        except ValueError:
+            expected = "a number, as the first" if read is float else "a number, or a date by ISO 8601"
+            raise DataError(owner, "every time", expected, f"{text!r} in {where(k)}") from None
+    return found
+
+
+def _is_dated(value: object) -> bool:
+    """Whether a value is a date, or a text that is one by ISO 8601."""
+    if isinstance(value, str) and not is_number(value):
+        try:
+            datetime.fromisoformat(value)
+        except ValueError:
+            return False
+        return True
+    return isinstance(value, (date, np.datetime64))
+
+
+def _since_epoch(owner: str, values: Sequence[Any], where: Where) -> tuple[NDArray[np.int64], str]:
+    """Return dates in microseconds since 1970, and their kind."""
+    found, kinds = np.empty(len(values), np.int64), set()
+    for k, value in enumerate(values):
+        moment = value.astype("datetime64[us]").item() if isinstance(value, np.datetime64) else value
+        if moment is None or moment != moment:  # NaT is unlike itself
+            raise DataError(owner, "every time", "there", f"{value!r} in {where(k)}")
+        if not isinstance(moment, datetime):
+            moment = datetime.combine(moment, time())
+        kind = DATES if moment.tzinfo is None else AWARE_DATES
+        kinds.add(kind)
+        if len(kinds) > 1:
+            raise DataError(owner, "every time", "with a time zone, or every one without", f"{value} in {where(k)}")
+        found[k] = (moment - (_EPOCH if kind == DATES else _EPOCH.replace(tzinfo=UTC))) // _MICROSECOND
+    return found, kinds.pop()

@@ -1,0 +1,315 @@
+"""Contacts with times: the supra-adjacency matrix, what can be read, what is refused, ids that are pairs."""
+
+from __future__ import annotations
+
+import io
+from collections import defaultdict
+from datetime import UTC, date, datetime, timedelta
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+
+import nearfar as nf
+from conftest import SHARED_DATA
+from nearfar.errors import DataError, InputError, NearfarWarning
+
+A, B, C = "ann", "bob", "cem"
+THREE = [(A, B, 0), (B, C, 20), (A, C, 40)]
+SOCIOPATTERNS = SHARED_DATA / "sociopatterns"
+
+
+def entries(relation: nf.Relation) -> dict:
+    matrix = relation.to_scipy().tocoo()
+    ids = relation.row_ids.to_list()
+    found = zip(matrix.row.tolist(), matrix.col.tolist(), matrix.data.tolist(), strict=True)
+    return {(ids[i], ids[j]): weight for i, j, weight in found}
+
+
+def slices_by_loops(contacts, window, step) -> dict:
+    first = min(t for _, _, t in contacts)
+    slices = defaultdict(list)
+    for i, j, t in contacts:
+        if window is None:
+            slices[t].append((i, j))
+            continue
+        for begin in range(first, t + 1, step or window):
+            if t < begin + window:
+                slices[begin].append((i, j))
+    return slices
+
+
+def by_loops(contacts, window=None, step=None) -> dict:
+    """The definition, contact by contact: (i, t) -> (i, t+) once, (i, t) -> (j, t_j+) and (j, t) -> (i, t_i+)."""
+    slices = slices_by_loops(contacts, window, step)
+    active = defaultdict(set)
+    for t, pairs in slices.items():
+        for pair in pairs:
+            for node in pair:
+                active[node].add(t)
+    after = {(i, t): min((u for u in times if u > t), default=None) for i, times in active.items() for t in times}
+    found = defaultdict(float)
+    for (i, t), later in after.items():
+        if later is not None:
+            found[(i, t), (i, later)] += 1
+    for t, pairs in slices.items():
+        for i, j in pairs:
+            for a, b in ((i, j), (j, i)):
+                if after[b, t] is not None:
+                    found[(a, t), (b, after[b, t])] += 1
+    return found
+
+
+def drawn(rng, n=60, n_nodes=7, last=100):
+    nodes = rng.integers(0, n_nodes, (4 * n, 2))
+    nodes = nodes[nodes[:, 0] != nodes[:, 1]][:n]
+    return [
+        (f"n{i}", f"n{j}", t)
+        for (i, j), t in zip(nodes.tolist(), np.sort(rng.integers(3, last, n)).tolist(), strict=True)
+    ]
+
+
+def test_the_worked_example():
+    # Contacts (a, b, t1), (b, c, t2), (a, c, t3); c has no time before t2, and neither b nor c one after their last.
+    rel = nf.Relation.from_contacts([(A, B, 0, 3.0), (B, C, 20, 5.0), (A, C, 40, 7.0)], weight=3)
+    assert entries(rel) == {
+        ((A, 0), (A, 40)): 1,
+        ((B, 0), (B, 20)): 1,
+        ((A, 0), (B, 20)): 3,
+        ((B, 0), (A, 40)): 3,
+        ((C, 20), (C, 40)): 1,
+        ((B, 20), (C, 40)): 5,
+    }
+    assert rel.row_ids.to_list() == [(A, 0), (B, 0), (B, 20), (C, 20), (A, 40), (C, 40)]
+
+
+@pytest.mark.parametrize(("window", "step"), [(None, None), (10, None), (10, 3), (7, 7), (1000, 30)])
+def test_the_matrix_is_that_of_plain_loops(rng, window, step):
+    contacts = drawn(rng)
+    rel = nf.Relation.from_contacts(contacts, window=window, step=step)
+    assert entries(rel) == by_loops(contacts, window, step)
+
+
+def test_weights_add_up_within_a_slice():
+    rel = nf.Relation.from_contacts([(A, B, 0), (B, A, 1), (A, B, 10)], window=10)
+    assert entries(rel) == {
+        ((A, 0), (A, 10)): 1,
+        ((B, 0), (B, 10)): 1,
+        ((A, 0), (B, 10)): 2,
+        ((B, 0), (A, 10)): 2,
+    }
+
+
+@pytest.mark.parametrize("window", [None, 5, 20])
+def test_no_entry_goes_back_and_rows_of_walks_sum_to_one(rng, window):
+    rel = nf.Relation.from_contacts(drawn(rng, n=200, n_nodes=15), window=window)
+    times = np.array([t for _, t in rel.row_ids])
+    matrix = rel.to_scipy().tocoo()
+    assert (times[matrix.row] < times[matrix.col]).all()
+    assert (np.diff(times) >= 0).all()  # rows are in the order of time
+    sums = rel.normalized().row_sums
+    assert np.allclose(sums[sums > 0], 1)
+    # Empty rows are those of the last time of some node: nobody else's, though the row may point to others.
+    last = dict(rel.row_ids.to_list())  # of each node the last
+    empty = {rel.row_ids[k] for k in np.flatnonzero(sums == 0).tolist()}
+    assert empty <= set(last.items())
+    assert len(empty) == rel.describe()["sinks"] + rel.describe()["isolates"]
+
+
+def test_last_appearances_are_sinks_and_single_ones_isolates():
+    rel = nf.Relation.from_contacts([*THREE, ("dan", "eve", 40)])
+    ids = rel.row_ids
+    assert [ids[k] for k in rel.isolates.tolist()] == [("dan", 40), ("eve", 40)]
+    assert [ids[k] for k in rel.sinks.tolist()] == [(A, 40), (C, 40)]
+    vectors = nf.EDRep(4, random_state=0).fit(rel.normalized()).vectors_
+    assert not vectors["dan", 40].any()
+    assert np.linalg.norm(vectors[A, 40]) == pytest.approx(1)  # moved by those that point to it
+
+
+# -- what can be read ------------------------------------------------------------------------------------------------
+
+ROWS = [(20, 1, 2), (20, 3, 4), (40, 2, 3), (60, 1, 3), (80, 2, 4), (90, 1, 4)]
+NAMED = {"i": [1, 3, 2, 1, 2, 1], "time": [20, 20, 40, 60, 80, 90], "j": [2, 4, 3, 3, 4, 4]}
+
+
+@pytest.mark.parametrize(
+    "contacts",
+    [
+        [(i, j, t) for t, i, j in ROWS],
+        np.array(ROWS),
+        np.array(ROWS, float),
+        pd.DataFrame(NAMED),
+        pl.DataFrame(NAMED),
+        pl.DataFrame(NAMED).lazy(),
+        io.StringIO("\n".join("{}\t{}\t{}\tMED\tADM".format(*row) for row in ROWS)),
+        io.StringIO("t i j\n" + "\n".join("{} {} {}".format(*row) for row in ROWS)),
+        io.StringIO("source,target,timestamp,place\n" + "\n".join(f"{i},{j},{t},7" for t, i, j in ROWS)),
+    ],
+    ids=lambda value: type(value).__name__,
+)
+def test_all_inputs_give_the_same(contacts):
+    positions = isinstance(contacts, list)  # 1, 2, 20: any of them could be the time
+    found = nf.Relation.from_contacts(contacts, window=30, columns=(0, 1, 2) if positions else None)
+    expected = by_loops([(i, j, t) for t, i, j in ROWS], 30)
+    assert entries(found) == expected
+    assert all(type(part) is int for part in found.row_ids[0])
+
+
+def test_parquet(tmp_path):
+    pl.DataFrame(NAMED).write_parquet(tmp_path / "contacts.parquet")
+    found = nf.Relation.from_contacts(tmp_path / "contacts.parquet")
+    assert entries(found) == by_loops([(i, j, t) for t, i, j in ROWS])
+    (tmp_path / "cut.parquet").write_bytes((tmp_path / "contacts.parquet").read_bytes()[:200])
+    with pytest.raises(DataError, match="complete Parquet file"):
+        nf.Relation.from_contacts(tmp_path / "cut.parquet")
+
+
+@pytest.mark.parametrize(
+    "name", ["SFHH_tij.dat.gz", "primaryschool.csv.gz", "hospital_lyon_contacts.dat.gz", "ht2009_contact_list.dat.gz"]
+)
+def test_files_of_sociopatterns(name):
+    if not (SOCIOPATTERNS / name).exists():
+        pytest.skip("the data are not here")
+    rel = nf.Relation.from_contacts(SOCIOPATTERNS / name, window=900)
+    columns = rel.describe()["columns"]
+    assert (columns["time"], columns["source"], columns["target"]) == (0, 1, 2)
+    assert {type(part) for part in rel.row_ids[0]} == {int}
+    assert rel.describe()["isolates"] == 0 or name != "SFHH_tij.dat.gz"
+    assert "at 0" in repr(rel)
+
+
+@pytest.mark.parametrize(
+    "first",
+    [datetime(2024, 5, 1, 9), datetime(2024, 5, 1, 9, tzinfo=UTC), np.datetime64("2024-05-01T09:00"), date(2024, 5, 1)],
+)
+def test_dates(first):
+    is_date = type(first) is date
+    second = (
+        timedelta(days=1)
+        if is_date
+        else np.timedelta64(60, "s")
+        if isinstance(first, np.datetime64)
+        else timedelta(minutes=1)
+    )
+    contacts = [(A, B, first), (A, B, first + second), (A, C, first + 3 * second)]
+    rel = nf.Relation.from_contacts(contacts, window=timedelta(days=2) if is_date else timedelta(minutes=2))
+    (_, begin), (_, then) = rel.row_ids[0], rel.row_ids[-1]
+    assert type(begin) is datetime
+    assert then - begin == (timedelta(days=2) if is_date else timedelta(minutes=2))
+    assert len(rel.row_ids) == 4
+    same = nf.Relation.from_contacts(contacts, window=2 * 86400 if is_date else 120)  # seconds
+    assert same.row_ids == rel.row_ids
+
+
+def test_dates_in_files_and_frames():
+    text = "from,to,when\nann,bob,2024-05-01 09:00\nbob,cem,2024-05-01 09:20\nann,cem,2024-05-01 09:40\n"
+    columns = ("from", "to", "when")
+    rel = nf.Relation.from_contacts(io.StringIO(text), columns=columns)
+    assert rel.neighbors((B, datetime(2024, 5, 1, 9, 20))) == [((C, datetime(2024, 5, 1, 9, 40)), 1.0)]
+    frame = pd.read_csv(io.StringIO(text), parse_dates=["when"])
+    again = nf.Relation.from_contacts(frame, columns=columns)
+    assert again.row_ids == rel.row_ids
+    assert rel.row_ids.get((B, pd.Timestamp("2024-05-01 09:20"))) == 2
+    assert entries(nf.Relation.from_contacts(io.StringIO(text))) == entries(rel)  # "when" is a name of times
+
+
+def test_fractions_of_a_step_fall_into_the_right_slice():
+    times = [0.0, 0.1, 0.2, 0.3, 0.6, 0.7]  # 0.3 / 0.1 is below 3, 3 * 0.1 above 0.3
+    rel = nf.Relation.from_contacts([(A, B, t) for t in times], window=0.1)
+    assert [t for who, t in rel.row_ids if who == A] == times
+    begin = 10**15  # microseconds; one before the end of a window of 1000 seconds
+    exact = nf.Relation.from_contacts([(A, B, begin), (A, B, begin + 10**9 - 1), (A, B, begin + 10**9)], window=10**9)
+    assert [t for who, t in exact.row_ids if who == A] == [begin, begin + 10**9]
+    assert exact.neighbors((A, begin))[0] == ((B, begin + 10**9), 2.0)
+
+
+def test_contacts_that_last_count_by_the_share_of_a_slice_that_they_fill():
+    table = pd.DataFrame({"i": [A, A, B], "j": [B, B, C], "start": [0, 25, 30], "end": [15, 30, 40]})
+    rel = nf.Relation.from_contacts(table, window=10)
+    # (a, b): all of slice 0, half of slice 10, half of slice 20; (b, c): all of slice 30.
+    assert entries(rel) == {
+        ((A, 0), (A, 10)): 1,
+        ((A, 10), (A, 20)): 1,
+        ((B, 0), (B, 10)): 1,
+        ((B, 10), (B, 20)): 1,
+        ((B, 20), (B, 30)): 1,
+        ((A, 0), (B, 10)): 1,
+        ((B, 0), (A, 10)): 1,
+        ((A, 10), (B, 20)): 0.5,
+        ((B, 10), (A, 20)): 0.5,
+        ((A, 20), (B, 30)): 0.5,
+    }
+    assert rel.describe()["columns"] == {
+        "weight": None, "source": "i", "target": "j", "time": "start", "end": "end", "left_out": []
+    }  # fmt: skip
+    assert "at 'start' to 'end'" in repr(rel)
+    with pytest.raises(InputError, match="window must be a length of time for contacts that last"):
+        nf.Relation.from_contacts(table)
+
+
+def test_what_is_not_in_order_is_sorted_and_said():
+    with pytest.warns(NearfarWarning, match="not in the order of their times; they were sorted") as told:
+        rel = nf.Relation.from_contacts(THREE[::-1])
+    assert told[0].filename == __file__
+    assert entries(rel) == entries(nf.Relation.from_contacts(THREE))
+
+
+def test_contacts_with_oneself_are_left_out_and_said():
+    with pytest.warns(NearfarWarning, match=r"2 contact\(s\) of a node with itself are left out"):
+        rel = nf.Relation.from_contacts([(A, A, 0), *THREE, (C, C, 50)])
+    assert entries(rel) == entries(nf.Relation.from_contacts(THREE))
+
+
+SHORT = {"i": [A, B], "j": [B, C]}
+
+
+@pytest.mark.parametrize(
+    ("contacts", "how", "text"),
+    [
+        ([], {}, "at least one contact; got none"),
+        (io.StringIO(""), {}, "at least one contact; got none"),
+        (pd.DataFrame({"source": [], "target": [], "time": []}), {}, "at least one contact"),
+        ([(A, B, 0, 0.0)], {"weight": 3}, "at least one contact of two nodes, of weight > 0"),
+        ([(A, B)], {}, r"a tuple of three or more, all alike: .* got \('ann', 'bob'\) in contacts\[0\]"),
+        ([(A, B, 0), (A, B)], {}, r"in contacts\[1\]"),
+        (["abc"], {}, "a tuple of three or more"),
+        ({A: B}, {}, "an iterable of tuples; got dict"),
+        (np.zeros((3, 2)), {}, r"at least three columns; got shape \(3, 2\)"),
+        ([(A, B, None)], {}, "which column holds the times"),
+        ([(A, B, None)], {"columns": (0, 1, 2)}, r"a number, or all dates; got None in contacts\[0\]"),
+        ([(A, B, np.nan)], {"columns": (0, 1, 2)}, r"every time must be a finite number; got nan in contacts\[0\]"),
+        ([(A, B, 0), (A, B, "x")], {"columns": (0, 1, 2)}, r"got 'x' in contacts\[1\]"),
+        ([(A, B, "0"), (A, B, "x")], {"columns": (0, 1, 2)}, r"a number, as the first; got 'x' in contacts\[1\]"),
+        ([(A, B, 0), (A, None, 1)], {}, "every id must be"),
+        ([(A, B, pd.NaT)], {"columns": (0, 1, 2)}, "every time must be there"),
+        ([(A, B, 0, 5), (A, C, 30, 29)], {"end": 3, "window": 9}, r"got 30 to 29 in contacts\[1\]"),
+        ([(A, B, 5, 5)], {"end": 3, "window": 9}, "A contact that is a moment has no end"),
+        ([(A, B, 0, -1.0)], {"weight": 3}, r"every weight must be .*; got -1.0 in contacts\[0\]"),
+        ([(A, B, 0, np.inf)], {"weight": 3}, "every weight must be"),
+        ([(A, B, 0, 5)], {}, "tuples of 4. Say by columns=, end= and weight="),
+        ([(1, 2, 0), (1, 3, 10), (2, 3, 20)], {}, "which column holds the times"),
+        (pd.DataFrame({"a": [A], "b": [B], "c": [1]}), {}, "which column holds the times"),
+        (pd.DataFrame({"i": [A], "j": [B]}), {}, r"at least three columns: .* got 2 column\(s\): 'i', 'j'"),
+        (THREE, {"columns": (0, 1)}, "columns must be three names or positions"),
+        (THREE, {"columns": (0, 1, 1)}, "different columns"),
+        (THREE, {"columns": (0, 1, 7)}, "columns must be an integer in"),
+        (pd.DataFrame(SHORT | {"t": [0, 1]}), {"columns": ("i", "j", "u")}, "columns: 'i', 'j', 't'; got 'u'"),
+        (pd.DataFrame(SHORT | {"t": [0, None]}), {}, "every time must be there"),
+        (THREE, {"window": 100}, "window must be such that a node has contacts in two slices; got 100, which makes 1"),
+        (THREE, {"window": 0}, "window must be a finite number > 0"),
+        (THREE, {"window": timedelta(seconds=3)}, "window must be a number, as the times are"),
+        (THREE, {"window": 10, "step": 11}, "step must be at most the window, 10; got 11"),
+        (THREE, {"step": 11}, "step must be None without window"),
+        ([(A, B, 0, 10**12)], {"end": 3, "window": 1}, "contacts would be in too many slices"),
+        ([(A, B, datetime(2024, 1, 1)), (A, B, datetime(2024, 1, 1, tzinfo=UTC))], {}, "or every one without"),
+    ],
+)  # fmt: skip
+def test_bad_input_is_refused(contacts, how, text):
+    with pytest.raises(InputError, match=text):
+        nf.Relation.from_contacts(contacts, **how)
+
+
+def test_a_bad_line_of_a_file_is_named():
+    with pytest.raises(DataError, match="'soon' in line 3 of"):
+        nf.Relation.from_contacts(io.StringIO("t i j\n20 ann bob\nsoon bob cem\n"), columns=("i", "j", "t"))
