@@ -159,7 +159,7 @@ class TestSimilar:
         path = tmp_path / "x.safetensors"
         nf.Embedding([[1.0], [2], [3], [4], [5]], ["a", "b\tc", "", "\ud800", ("d", 1)]).save(path)
         lines = run("similar", path, "a")[1].splitlines()
-        assert [line.rpartition("\t")[0] for line in lines] == ["'b\\tc'", "''", "'\\ud800'", "('d', 1)"]
+        assert [line.rpartition("\t")[0] for line in lines] == ["'b\\tc'", "''", "'\\ud800'", "d@1"]
         entries = json.loads(run("similar", path, "a", "--json")[1])["similar"]
         assert entries[-1]["id"] == ["d", 1]
 

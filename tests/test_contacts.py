@@ -13,7 +13,8 @@ import pytest
 
 import nearfar as nf
 from conftest import SHARED_DATA
-from nearfar.errors import DataError, InputError, NearfarWarning
+from nearfar.cli import main
+from nearfar.errors import DataError, InputError, NearfarWarning, UnknownIdError
 
 A, B, C = "ann", "bob", "cem"
 THREE = [(A, B, 0), (B, C, 20), (A, C, 40)]
@@ -313,3 +314,92 @@ def test_bad_input_is_refused(contacts, how, text):
 def test_a_bad_line_of_a_file_is_named():
     with pytest.raises(DataError, match="'soon' in line 3 of"):
         nf.Relation.from_contacts(io.StringIO("t i j\n20 ann bob\nsoon bob cem\n"), columns=("i", "j", "t"))
+
+
+# -- ids that are pairs ----------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def moving() -> nf.Embedding:
+    """Vectors of contacts in two groups that swap one member."""
+    rng = np.random.default_rng(3)
+    contacts = []
+    for t in range(0, 400, 10):
+        left = ["a1", "a2", "a3", "x" if t < 200 else "y"]
+        right = ["b1", "b2", "b3", "y" if t < 200 else "x"]
+        contacts += [(*rng.choice(group, 2, replace=False).tolist(), t) for group in (left, right) for _ in range(4)]
+    relation = nf.Relation.from_contacts(contacts, window=20)
+    return nf.EDRep(8, n_epochs=40, random_state=0).fit(relation.random_walk(3)).vectors_
+
+
+def test_vectors_answer_for_a_node_at_a_time(moving):
+    at = max(t for t in moving.track("x")[0] if t < 160)
+    near = [who for (who, _), _ in moving.most_similar(("x", at), topn=10)]
+    assert sum(who[0] == "a" for who in near) > sum(who[0] == "b" for who in near)
+    later = next(t for t in moving.track("x")[0] if t >= 260)
+    near = [who for (who, _), _ in moving.most_similar(("x", np.int64(later)), topn=10)]
+    assert sum(who[0] == "b" for who in near) > sum(who[0] == "a" for who in near)
+    assert moving["x", at].shape == (8,)
+    assert moving[[("x", at), ("x", later)]].shape == (2, 8)
+
+
+def test_track(moving):
+    times, vectors = moving.track("a1")
+    assert times == sorted(t for who, t in moving.ids if who == "a1")
+    assert np.array_equal(vectors, np.stack([moving["a1", t] for t in times]))
+    assert np.array_equal(moving.quantize().track("a1")[1], moving.quantize()[[("a1", t) for t in times]])
+    for unknown in ("a", ("a1", 0), "z"):
+        with pytest.raises(UnknownIdError, match="first part of ids that are pairs"):
+            moving.track(unknown)
+
+
+@pytest.mark.parametrize("suffix", [".safetensors", ".npz"])
+@pytest.mark.parametrize("time", [20, 0.5, datetime(2024, 5, 1, 9), datetime(2024, 5, 1, 9, tzinfo=UTC)])
+def test_pairs_come_back_from_the_formats_that_keep_ids(tmp_path, suffix, time):
+    ids = [("ann", time), (7, time), ("ann@x", 3)]
+    emb = nf.Embedding(np.eye(3), ids)
+    emb.save(tmp_path / f"x{suffix}")
+    again = nf.Embedding.load(tmp_path / f"x{suffix}")
+    assert again.equals(emb)
+    assert [type(part) for part in again.ids[0]] == [str, type(time)]
+
+
+@pytest.mark.parametrize("suffix", [".vec", ".bin", ".tsv", ".parquet"])
+def test_pairs_are_text_in_the_others(tmp_path, suffix):
+    emb = nf.Embedding(
+        np.eye(4), [("ann", 20), (7, 0.5), ("new york", datetime(2024, 5, 1, 9)), ("a", date(2024, 5, 1))]
+    )
+    emb.save(tmp_path / f"x{suffix}")
+    again = nf.Embedding.load(tmp_path / f"x{suffix}")
+    assert again.ids.to_list() == ["ann@20", "7@0.5", "new york@2024-05-01T09:00:00", "a@2024-05-01"]
+    for ids, text in (([("a", 1), ("a", "1")], "distinct as text"), ([("a", 1), ("a", None)], r"got \('a', None\)")):
+        with pytest.raises(InputError, match=text):
+            nf.Embedding(np.eye(2), ids).save(tmp_path / f"y{suffix}")
+
+
+def test_pairs_in_search_index_frames_plots_and_relations(moving, tmp_path):
+    rows, scores = moving.search([("a1", 0)], topn=3)
+    assert rows.shape == scores.shape == (1, 3)
+    frame = moving.to_frame()
+    assert frame["id"][0] == moving.ids[0]
+    few = moving.subset([("a1", 0), ("x", moving.track("x")[0][0])])
+    assert len(few) == 2
+    drawn = nf.Embedding(moving.vectors[:3, :2], moving.ids[:3])
+    texts = [text.get_text() for text in nf.plots.scatter(drawn, words=True).texts]
+    assert texts[0] == "{}@{}".format(*moving.ids[0])
+    page = drawn.map(
+        drawn.vectors, metadata=pd.DataFrame({"group": [1, 2, 3]}, index=["{}@{}".format(*k) for k in drawn])
+    )
+    assert page.columns[0].name == "group"
+    assert not page.remarks
+    rel = nf.Relation.from_contacts(THREE)
+    rel.save(tmp_path / "stored")
+    assert nf.Relation.open(tmp_path / "stored").neighbors((B, 20)) == [((C, 40), 1.0)]
+
+
+def test_similar_from_the_command_line(moving, tmp_path, capsys):
+    moving.save(tmp_path / "x.safetensors")
+    assert main(["similar", str(tmp_path / "x.safetensors"), "a1@0", "--topn", "1"]) == 0
+    ((key, _),) = moving.most_similar(("a1", 0), topn=1)
+    assert capsys.readouterr().out.split("\t")[0] == f"{key[0]}@{key[1]}"
+    assert main(["similar", str(tmp_path / "x.safetensors"), "a1@7"]) != 0

@@ -100,7 +100,11 @@ def show_warning(message: str) -> None:
 
 
 def shown(key: Any) -> str:
-    """Return an id as text: a string as it is if that can be read, anything else by its ``repr``."""
+    """Return an id as text: a string as it is if that can be read, a pair as NODE@TIME, all else by its ``repr``."""
+    if type(key) is tuple:
+        from nearfar.embedding.files.content import text_id
+
+        key = text_id(key) or key
     return key if isinstance(key, str) and key.isprintable() and key else repr(key)
 
 

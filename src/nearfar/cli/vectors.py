@@ -38,13 +38,15 @@ def similar(
 ) -> None:
     """Show what is most similar to ID (to the mean of several) by the cosine of the angle.
 
-    Ids that are integers are found by their digits. An id that starts with a dash goes after two dashes: -- -5
+    Ids that are integers are found by their digits, pairs of a node and a time as NODE@TIME. An id that starts with a
+    dash goes after two dashes: -- -5
 
     \b
     Examples:
       nearfar similar contacts.safetensors alice
       nearfar similar words.vec king woman --negative man --topn 3
       nearfar similar ratings.safetensors user17 --context
+      nearfar similar moving.safetensors alice@3600
       nearfar similar contacts.safetensors alice --json | jq '.similar[0].id'
     """
     from nearfar.embedding.vectors import Embedding
@@ -212,8 +214,14 @@ def compress(
 
 
 def _find(embedding: Embedding, text: str) -> Any:
-    """Return the id that a word on the command line stands for: itself, or the integer that it spells."""
+    """Return the id that a word on the command line stands for: itself, or the integer or the pair that it spells."""
     if text not in embedding and text.lstrip("+-").isdecimal() and int(text) in embedding:
         return int(text)
+    if text not in embedding and "@" in text:
+        from nearfar.embedding.files.content import text_id
+
+        found = next((key for key in embedding if type(key) is tuple and text_id(key) == text), None)
+        if found is not None:
+            return found
     embedding[text]  # an id that is not there raises, with a hint
     return text

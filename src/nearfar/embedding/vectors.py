@@ -434,6 +434,44 @@ class Embedding:
         found = [(r, s) for r, s in zip(rows[0].tolist(), scores[0].tolist(), strict=True) if r not in asked]
         return [(self._ids[row], score) for row, score in found[:topn]]
 
+    def track(self, node: Hashable) -> tuple[list[Any], Floats]:
+        """Return the trajectory of a node of which there are several vectors: its times, and its vector at each.
+
+        Parameters
+        ----------
+        node : hashable
+            The first part of ids that are pairs (node, time), such as those of
+            :meth:`nearfar.Relation.from_contacts`.
+
+        Returns
+        -------
+        times : list
+            The second parts, ascending.
+        vectors : ndarray of shape (number of times, d)
+            In this order.
+
+        Raises
+        ------
+        UnknownIdError
+            If no id is a pair that begins with the node.
+
+        Examples
+        --------
+        >>> import nearfar as nf
+        >>> emb = nf.Embedding([[0, 1], [1, 0], [1, 1]], ids=[("ann", 20), ("bob", 20), ("ann", 0)])
+        >>> times, vectors = emb.track("ann")
+        >>> times, vectors.tolist()
+        ([0, 20], [[1.0, 1.0], [0.0, 1.0]])
+        """
+        owner = f"{type(self).__name__}.track"
+        rows = {
+            key[1]: row for row, key in enumerate(self._ids) if type(key) is tuple and len(key) == 2 and key[0] == node
+        }
+        if not rows:
+            raise UnknownIdError(owner, [node], "It takes the first part of ids that are pairs of a node and a time.")
+        times = sorted(rows)
+        return times, np.asarray(self._vectors[np.array([rows[at] for at in times])])
+
     def doesnt_match(self, ids: Iterable[Hashable]) -> Any:
         """Return the id that is least similar to the mean of all: which one does not belong to the others.
 

@@ -13,6 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from nearfar._core import checks as _checks
 from nearfar._core.atomic import atomic_write, check_target
+from nearfar.embedding.files.content import name_of
 from nearfar.errors import InputError
 
 if TYPE_CHECKING:
@@ -136,7 +137,7 @@ def _texts(vectors: Any, words: Any, n: int) -> list[str]:
         if not hasattr(vectors, "ids"):
             hint = "Give the words themselves."
             raise InputError(_OWNER, "words", "a text for each vector, unless these are an Embedding", "True", hint)
-        words = vectors.ids.to_list()
+        words = [name_of(key) for key in vectors.ids]
     texts = [] if isinstance(words, str) or np.ndim(words) != 1 else [str(word) for word in words]
     if len(texts) != n:
         got = f"shape {np.shape(words)}"

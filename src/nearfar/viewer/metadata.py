@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nearfar._core.ids import Ids
+from nearfar.embedding.files.content import name_of
 from nearfar.errors import InputError, NearfarWarning
 
 MOST_COLUMNS = 40
@@ -74,7 +75,7 @@ def columns_of(owner: str, metadata: Any, ids: Ids, id_column: str | None) -> tu
     size = len(next(iter(table.values()))) if table else 0
     if id_column is not None and id_column not in table:
         raise InputError(owner, "id_column", f"one of {', '.join(map(repr, table))}", repr(id_column))
-    keys = [str(key) for key in ids]
+    keys = [name_of(key) for key in ids]
     row_of = {key: row for row, key in enumerate(keys)}
     where = _rows_of(owner, table, index, row_of, id_column, ids.is_range)
     remarks: list[str] = []

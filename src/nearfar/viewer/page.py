@@ -27,6 +27,7 @@ from nearfar._core.checks import check_choice, check_integer, check_n_jobs, chec
 from nearfar._core.ids import Ids
 from nearfar.contracts import Floats
 from nearfar.embedding.density import DensityEmbedding
+from nearfar.embedding.files.content import name_of
 from nearfar.embedding.vectors import AnchoredEmbedding, Embedding
 from nearfar.errors import InputError, NearfarWarning
 from nearfar.evaluate.neighborhoods import FAR, METRICS, lost_neighbors, neighborhoods
@@ -134,7 +135,7 @@ class MapPage:
         }
         plain = self.ids.is_range and bool((order == np.arange(n)).all())
         if not plain:
-            blocks["ids"] = _texts([str(self.ids[row]) for row in order.tolist()])
+            blocks["ids"] = _texts([name_of(key) for key in self.ids.take(order)])
         facts: list[dict[str, Any]] = []
         for at, column in enumerate(self.columns):
             values = column.values[order]
@@ -388,7 +389,7 @@ def _labels(
             norms = np.linalg.norm(within, axis=1)
             nearness = within @ within.mean(axis=0) / np.where(norms > 0, norms, np.inf)
             typical = rows[np.argsort(-nearness, kind="stable")[:_TYPICAL]]
-            level.append((len(rows), _middle(xy, rows), ", ".join(str(ids[int(row)])[:30] for row in typical)))
+            level.append((len(rows), _middle(xy, rows), ", ".join(name_of(ids[int(row)])[:30] for row in typical)))
         labels += [(row, text) for _, row, text in sorted(level, reverse=True)]
     return labels
 

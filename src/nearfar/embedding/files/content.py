@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import datetime
 import json
 import math
 import re
-from collections.abc import Hashable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -55,8 +56,30 @@ class Content:
         self.weights = weights
 
 
+def text_id(key: Any) -> str | None:
+    """Return an id as text: of a tuple, such as (node, time), its parts with @ between; None if it has no such form.
+
+    Examples
+    --------
+    >>> text_id(7), text_id(("ann", 40)), text_id(("ann", datetime.date(2024, 5, 1))), text_id(None)
+    ('7', 'ann@40', 'ann@2024-05-01', None)
+    """
+    if type(key) is not tuple:
+        return str(key) if type(key) in (str, int) else None
+    kinds: dict[type, Callable[[Any], str]] = {str: str, int: str, float: repr}
+    kinds |= {datetime.date: datetime.date.isoformat, datetime.datetime: datetime.datetime.isoformat}
+    return "@".join(kinds[type(part)](part) for part in key) if key and {*map(type, key)} <= {*kinds} else None
+
+
+def name_of(key: Any) -> str:
+    """Return what an id is called where people read it: as text, or by ``str`` if it has no such form."""
+    return text_id(key) or str(key)
+
+
 def text_ids(ids: Ids) -> list[str]:
     """Return the ids as text, for formats that know only text.
+
+    A tuple such as (node, time) becomes its parts with @ between: ``ann@40``. It comes back as that text.
 
     Parameters
     ----------
@@ -70,16 +93,18 @@ def text_ids(ids: Ids) -> list[str]:
     Raises
     ------
     InputError
-        If an id is neither a string nor an integer, or two ids read the same ("1" and 1).
+        If an id is none of a string, an integer or a tuple of strings, numbers and dates, or two ids read the same
+        ("1" and 1).
     """
     keys = ids.to_list()
-    odd = [key for key in keys if type(key) not in (str, int)]
-    if odd:
-        expected = "strings or integers for this format"
-        raise InputError(SAVE, "ids", expected, repr(odd[0]), "Save as .safetensors, which keeps them.")
-    texts = [str(key) for key in keys]
+    found = [text_id(key) for key in keys]
+    texts = [text for text in found if text is not None]
+    if len(texts) < len(keys):
+        expected = "strings, integers, or tuples of strings, numbers and dates for this format"
+        odd = repr(keys[found.index(None)])
+        raise InputError(SAVE, "ids", expected, odd, "Save as .safetensors, which keeps them.")
     if len(set(texts)) < len(texts):
-        raise InputError(SAVE, "ids", "distinct as text", "an integer and a string that read the same")
+        raise InputError(SAVE, "ids", "distinct as text", "two that read the same, as 1 and '1' do")
     return texts
 
 

@@ -27,7 +27,7 @@ Bad = Callable[[str, str], FileFormatError]
 
 
 def write(content: Content, path: Path) -> None:
-    """Write the table, some rows at a time; ids must be all integers or all text."""
+    """Write the table, some rows at a time; ids must be all integers, all text or all tuples, which become text."""
     from pyarrow import parquet
 
     batches = batches_of(content, _GROUP)

@@ -113,7 +113,7 @@ def without_password(text: str) -> str:
 
 
 def column_of_ids(ids: Ids) -> NDArray[np.int64] | list[str]:
-    """Return the ids as a table's column holds them: all integers, or all text.
+    """Return the ids as a table's column holds them: all integers, or all text; tuples become text.
 
     Raises
     ------
@@ -123,7 +123,7 @@ def column_of_ids(ids: Ids) -> NDArray[np.int64] | list[str]:
     if ids.is_integer:
         return ids.to_numpy()
     texts = text_ids(ids)
-    if any(type(key) is not str for key in ids):
+    if len({type(key) for key in ids}) > 1:
         raise InputError(SAVE, "ids", "all integers or all strings for this format", "a mixture of both")
     try:
         "".join(texts).encode()
