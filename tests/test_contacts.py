@@ -397,6 +397,36 @@ def test_pairs_in_search_index_frames_plots_and_relations(moving, tmp_path):
     assert nf.Relation.open(tmp_path / "stored").neighbors((B, 20)) == [((C, 40), 1.0)]
 
 
+def test_contacts_from_the_command_line(tmp_path, capsys):
+    (tmp_path / "tij.dat").write_text("".join(f"{t}\t{i}\t{j}\tMED\tADM\n" for t, i, j in ROWS))
+    out = tmp_path / "x.safetensors"
+    how = ["--contacts", "--window", "30", "--n-components", "4", "--random-state", "0"]
+    assert main(["embed", str(tmp_path / "tij.dat"), "-o", str(out), *how]) == 0
+    assert "columns 1 -> 2 at 0 without weight, not 3, 4" in capsys.readouterr().err
+    emb = nf.Embedding.load(out)
+    rel = nf.Relation.from_contacts(tmp_path / "tij.dat", window=30)
+    assert emb.ids == rel.row_ids
+    assert np.array_equal(emb.vectors, nf.EDRep(4, random_state=0).fit(rel.random_walk(3)).embedding_)
+    assert (emb.parameters["contacts"], emb.parameters["window"]) == (True, 30)
+    (tmp_path / "lasting.csv").write_text("who,whom,from,to\nann,bob,0,15\nann,bob,30,40\n")
+    columns = ["--columns", "who,whom,from", "--end", "to", "--contacts", "--window", "10", "--n-components", "4", "-q"]
+    assert main(["embed", str(tmp_path / "lasting.csv"), "-o", str(out), *columns]) == 0
+    assert nf.Embedding.load(out).ids[0] == ("ann", 0)
+    capsys.readouterr()
+    for wrong, text in (
+        (["--window", "30"], "--window needs --contacts"),
+        (["--contacts", "--directed"], "--directed and --contacts exclude each other"),
+        (["--contacts", "--columns", "0,1"], "--columns must be three names or positions"),
+        (["--contacts", "--end", "0"], "columns, end and weight must be different columns"),
+        (["--contacts", "--window", "500"], "window must be such that a node has contacts in two slices"),
+    ):
+        assert main(["embed", str(tmp_path / "tij.dat"), "-o", str(out), *wrong]) == 2
+        assert text in capsys.readouterr().err
+    (tmp_path / "empty").write_text("")
+    assert main(["embed", str(tmp_path / "empty"), "-o", str(out), "--contacts"]) == 2
+    assert "EDGES must be at least one contact" in capsys.readouterr().err
+
+
 def test_similar_from_the_command_line(moving, tmp_path, capsys):
     moving.save(tmp_path / "x.safetensors")
     assert main(["similar", str(tmp_path / "x.safetensors"), "a1@0", "--topn", "1"]) == 0

@@ -127,8 +127,11 @@ def _in_words_of_the_shell(error: BaseException) -> str:
     options = {parameter.name for parameter in parameters if isinstance(parameter, click.Option)}
     name = "walk_length" if error.argument == "steps" else error.argument
     argument = f"--{name.replace('_', '-')}" if name in options else error.argument
-    argument = "TEXT" if (error.owner, name) == ("Corpus", "source") else argument
+    argument = _FILES.get((error.owner, name), argument)
     return str(InputError(error.owner, argument, error.expected, error.got, _with_options(error.hint)))
+
+
+_FILES = {("Corpus", "source"): "TEXT", ("Relation.from_contacts", "contacts"): "EDGES"}
 
 
 def _with_options(hint: str) -> str:

@@ -30,7 +30,12 @@ _ABOUT_EDGES = (
     "comments",
     "header",
     "storage",
+    "contacts",
+    "window",
+    "step",
+    "end",
 )
+_NOT_ABOUT_CONTACTS = ("directed", "bipartite", "source", "target", "no_weight", "storage")
 
 
 @click.command(short_help="Make vectors from a file of related pairs.")
@@ -59,6 +64,11 @@ _ABOUT_EDGES = (
 @click.option(
     "--header/--no-header", default=None, help="Whether the first line names columns. [default: from the file]"
 )
+@click.option("--contacts", is_flag=True, help="EDGES are contacts with times: vectors are of nodes at times.")
+@click.option("--window", type=float, metavar="LENGTH", help="Length of a slice of time; for dates in seconds."
+              " [default: each time by itself]")  # fmt: skip
+@click.option("--step", type=float, metavar="LENGTH", help="From a slice to the next. [default: the window]")
+@click.option("--end", metavar="COLUMN", help="Column of the times at which contacts end, for contacts that last.")
 @click.option("--storage", metavar="FOLDER", help="Keep the relation in files there, not in memory.")
 @checkpoint_options(every=5)
 @run_options("vectors")
@@ -68,6 +78,9 @@ def embed(edges: str, output: str, quiet: bool, as_json: bool, **options: Any) -
     EDGES is a CSV or TSV file (also .gz), or Parquet: a source, a target and, if there is one, a weight a line.
     Repeated pairs add up. The summary says which columns were read and which were left out. A relation too big for
     memory is kept in files with --storage; the FOLDER that this makes can be given as EDGES the next time.
+
+    With --contacts, EDGES holds contacts of two nodes at a time, as SocioPatterns writes them (t i j) or with columns
+    that are named; --columns is then source, target and time. Vectors have the ids NODE@TIME.
 
     OUT appears whole or not at all. Suffixes: .safetensors (keeps everything), .npz, .parquet, .vec or .txt (word2vec
     text), .bin (word2vec binary), .tsv (for a projector).
@@ -80,6 +93,7 @@ def embed(edges: str, output: str, quiet: bool, as_json: bool, **options: Any) -
       nearfar embed trips.csv -o trips.npz --source from --target to --weight passengers
       nearfar embed calls.csv -o calls.safetensors --columns caller,called
       nearfar embed likes.csv -o likes.safetensors --bipartite --popularity-prior --temperature 0.1
+      nearfar embed tij.dat.gz -o moving.safetensors --contacts --window 900
       cut -f1,2 big.tsv | nearfar embed - -o big.safetensors --random-state 1 --json
       nearfar embed big.tsv -o big.safetensors --checkpoint run.safetensors --resume
     """
@@ -133,6 +147,11 @@ def _check(options: dict[str, Any]) -> None:
     from nearfar._core.checks import check_integer, check_real
 
     owner = "nearfar embed"
+    unfit = _NOT_ABOUT_CONTACTS if options["contacts"] else ("window", "step", "end")
+    given = [name.replace("_", "-") for name in unfit if options[name] not in (None, False)]
+    if given:
+        raise click.UsageError(f"--{given[0]} and --contacts exclude each other." if options["contacts"] else
+                               f"--{given[0]} needs --contacts.")  # fmt: skip
     if options["no_weight"] and options["weight"] is not None:
         raise click.UsageError("--no-weight and --weight exclude each other.")
     lowest = {"n_components": 1, "n_clusters": 1, "n_epochs": 1, "walk_length": 1, "random_state": 0, "n_jobs": 1}
@@ -168,19 +187,29 @@ def _relation(
             columns["columns"] = [_column(text) for text in options["columns"].split(",")]
         if options["no_weight"]:
             columns["weight"] = False
-        relation = nf.Relation.from_edges(
-            edges,
-            **columns,
-            directed=options["directed"],
-            bipartite=bipartite,
-            delimiter="\t" if options["delimiter"] in ("tab", "\\t") else options["delimiter"],
-            comments="#" if options["comments"] is None else options["comments"] or None,
-            header="infer" if options["header"] is None else options["header"],
-            storage=options["storage"],
-            verbose=verbose,
-            n_jobs=options["n_jobs"],
-        )
-        made["directed"] = options["directed"]
+        form: dict[str, Any] = {
+            "delimiter": "\t" if options["delimiter"] in ("tab", "\\t") else options["delimiter"],
+            "comments": "#" if options["comments"] is None else options["comments"] or None,
+            "header": "infer" if options["header"] is None else options["header"],
+        }
+        if options["contacts"]:
+            columns["end"] = options["end"] and _column(options["end"])
+            columns = {name: column for name, column in columns.items() if column is not None}
+            slices = {name: options[name] for name in ("window", "step")}
+            relation = nf.Relation.from_contacts(edges, **columns, **slices, **form)
+            made |= {"contacts": True, **slices}
+        else:
+            relation = nf.Relation.from_edges(
+                edges,
+                **columns,
+                **form,
+                directed=options["directed"],
+                bipartite=bipartite,
+                storage=options["storage"],
+                verbose=verbose,
+                n_jobs=options["n_jobs"],
+            )
+            made["directed"] = options["directed"]
         made |= {name: column for name, column in columns.items() if column is not None}
     if bipartite:
         return relation.normalized(), relation.column_sums, {**made, "bipartite": True}
