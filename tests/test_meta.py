@@ -58,6 +58,7 @@ SOURCELESS = {
     "nearfar.evaluate.Report": "a record",
     "nearfar.evaluate.Selection": "a record",
     "nearfar.evaluate.SenseInduction": "a record",
+    "nearfar.evaluate.SpreadingReconstruction": "a record",
     "nearfar.evaluate.Stability": "a record",
     "nearfar.evaluate.WordAnalogies": "a record",
     "nearfar.evaluate.WordSimilarity": "a record",
@@ -218,7 +219,7 @@ def test_a_part_has_at_most_four_methods():
 # -- how the modules hang together ----------------------------------------------------------------------------------
 
 SOURCE = ROOT / "src"
-MOST_MODULES = 147
+MOST_MODULES = 156
 MODULES = hops.modules_of(SOURCE)
 
 

@@ -6,7 +6,8 @@ clusters of the vectors with known groups; ``giant_component`` says which nodes 
 looks for senses where ``plant_pseudowords`` has planted them; ``ambiguity`` says whether ambiguous words have larger
 entropies than words that come as often; ``anchor_purity`` says whether an anchor stands for one kind of objects.
 ``stability`` says how far runs of a method agree; ``link_prediction`` and ``node_classification`` how much of a graph
-its vectors know; ``select`` chooses parameters by either; ``report`` writes a page about an embedding.
+its vectors know; ``select`` chooses parameters by either; ``reconstruct_spreading`` tells who is infected when from a
+few observations; ``report`` writes a page about an embedding.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from nearfar.evaluate.phrases import PhraseSimilarity, phrases
 from nearfar.evaluate.report import Report, report
 from nearfar.evaluate.selection import Selection, select
 from nearfar.evaluate.senses import Ambiguity, SenseInduction, ambiguity, plant_pseudowords, sense_induction
+from nearfar.evaluate.spreading import SpreadingReconstruction, reconstruct_spreading
 from nearfar.evaluate.stability import Stability, stability
 from nearfar.evaluate.words import WordAnalogies, WordSimilarity, word_analogies, word_similarity
 
@@ -35,6 +37,7 @@ __all__ = [
     "Report",
     "Selection",
     "SenseInduction",
+    "SpreadingReconstruction",
     "Stability",
     "WordAnalogies",
     "WordSimilarity",
@@ -47,6 +50,7 @@ __all__ = [
     "node_classification",
     "phrases",
     "plant_pseudowords",
+    "reconstruct_spreading",
     "report",
     "select",
     "sense_induction",

@@ -1,0 +1,235 @@
+"""The states of all nodes at all times, such as infected or not, told from few that were observed, by their vectors.
+
+Vectors of nodes at times, such as those of :meth:`nearfar.Relation.from_contacts`, are near where the past and the
+future of contacts are shared. A logistic regression of the observed states on the vectors tells the others.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Hashable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from nearfar._core.checks import check_integer, check_random_state
+from nearfar.embedding.vectors import Embedding, as_list
+from nearfar.errors import InputError, NearfarWarning, UnknownIdError
+from nearfar.evaluate.graphs import interval_of
+
+_OWNER = "evaluate.reconstruct_spreading"
+SCORES = ("macro_f1", "accuracy", "curve_error")
+
+
+@dataclass(frozen=True, eq=False)
+class SpreadingReconstruction:
+    """How well the states of nodes at times were told from few observed ones.
+
+    Parameters
+    ----------
+    macro_f1 : float or None
+        Mean over the states of the F1 of each, over the pairs that are known and were not observed; mean over the
+        repeats. None if all known states were observed.
+    accuracy : float or None
+        Share of these pairs whose state was told right.
+    curve_error : float or None
+        Mean over the times of the absolute difference between the told and the true share of the infected.
+    intervals : dict of str to (float, float), or to None with one repeat
+        95 % interval of each of these means, for other draws of what is observed.
+    times : list
+        The times, ascending.
+    n_active : ndarray, shape (n_times,), int64
+        Nodes whose state at each time is known.
+    infected : ndarray, shape (n_times,), int64
+        How many of them are infected.
+    told : ndarray, shape (n_times,), float64
+        How many of them were said to be: observed, or told from the vectors; mean over the repeats.
+    states : dict
+        The state of every id: observed, or told from the vectors in the first repeat.
+    n_observed, n_scored : int
+        Pairs that were observed, and known pairs that were not, in each repeat.
+    repeats : dict
+        ``repeats[score]``: the value of each repeat, shape (n_repeats,), for the three scores.
+    """
+
+    macro_f1: float | None
+    accuracy: float | None
+    curve_error: float | None
+    intervals: dict[str, tuple[float, float] | None]
+    times: list[Any] = field(repr=False)
+    n_active: NDArray[np.int64] = field(repr=False)
+    infected: NDArray[np.int64] = field(repr=False)
+    told: NDArray[np.float64] = field(repr=False)
+    states: dict[Any, Any] = field(repr=False)
+    n_observed: int
+    n_scored: int
+    repeats: dict[str, NDArray[np.float64]] = field(repr=False)
+
+
+def reconstruct_spreading(
+    vectors: Embedding,
+    states: Mapping[Any, Any],
+    observed: Any = None,
+    *,
+    infected: Hashable = "I",
+    n_repeats: int = 10,
+    random_state: int | np.random.Generator | np.random.RandomState | None = None,
+) -> SpreadingReconstruction:
+    """Tell the states of all nodes at all times from few observed ones, by logistic regression on the vectors.
+
+    Parameters
+    ----------
+    vectors : Embedding
+        With ids (node, time).
+    states : mapping of (node, time) to state
+        Known states, such as :func:`nearfar.datasets.simulate_sir` returns. Ids without a state are told too, and are
+        not scored.
+    observed : int or list of ids, optional
+        How many of the known states the regression sees, drawn at random, or which. By default as many as there are
+        nodes: each is seen once in the mean. All of them: nothing is scored.
+    infected : hashable, default="I"
+        The state that is counted in the curve.
+    n_repeats : int, default=10
+        How often others are drawn; 1 where ``observed`` is a list.
+    random_state : int, Generator, RandomState or None
+        For the draws.
+
+    Returns
+    -------
+    SpreadingReconstruction
+
+    Raises
+    ------
+    UnknownIdError
+        If a state belongs to an id that is not there, or an observed id has no state.
+    InputError
+        If ids are no pairs, no state is known, or an argument is out of range.
+
+    Warns
+    -----
+    NearfarWarning
+        If all observed states are the same: every state is then told to be that one.
+
+    Notes
+    -----
+    Each column of the vectors is standardised. The interval says how much the choice of what is observed matters, not
+    how much another outbreak or another seed of the method would.
+
+    References
+    ----------
+    Dall'Amico & Belliardo, "Efficient distributed representations beyond negative sampling", section on dynamic graphs,
+    figure 3E; Sato, Oka, Barrat & Cattuto (2021), DyANE.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import nearfar as nf
+    >>> rng = np.random.default_rng(0)
+    >>> contacts = [(*rng.choice(20, 2, replace=False).tolist(), t) for t in range(0, 2000, 5)]
+    >>> states = nf.datasets.simulate_sir(contacts, 0.5, 0.0, window=50, columns=(0, 1, 2), random_state=0)
+    >>> rel = nf.Relation.from_contacts(contacts, window=50, columns=(0, 1, 2))
+    >>> emb = nf.EDRep(8, random_state=0).fit(rel.random_walk(3)).vectors_
+    >>> found = nf.evaluate.reconstruct_spreading(emb, states, observed=100, random_state=0)
+    >>> found.accuracy > 0.8
+    True
+    """
+    known, labels, rows = _known(vectors, states)
+    rng = check_random_state(_OWNER, random_state)
+    n_repeats = check_integer(_OWNER, "n_repeats", n_repeats, low=1)
+    fixed = None
+    if observed is None or isinstance(observed, (int, float, np.number)):
+        size = len({node for node, _ in vectors}) if observed is None else observed
+        size = check_integer(_OWNER, "observed", size, low=1, high=len(rows))
+    else:
+        fixed, n_repeats = _positions(states, as_list(_OWNER, "observed", observed, "a number or a list of ids")), 1
+        size = fixed.size
+    X = np.asarray(vectors.vectors, np.float64)
+    spread = X.std(axis=0)
+    X = (X - X.mean(axis=0)) / np.where(spread > 0, spread, 1.0)
+    times = sorted({at for _, at in vectors})
+    number = {at: k for k, at in enumerate(times)}
+    when = np.array([number[at] for _, at in vectors])[rows]
+    is_infected = np.array([label == infected for label in labels])
+    counts = np.bincount(when, minlength=len(times))
+    truth = np.bincount(when, is_infected[known], minlength=len(times))
+
+    scores = np.full((len(SCORES), n_repeats), np.nan)
+    told = np.zeros(len(times))
+    for repeat in range(n_repeats):
+        seen = rng.choice(len(rows), size, replace=False) if fixed is None else fixed
+        codes = _told(X, rows[seen], known[seen])
+        curve = np.bincount(when, is_infected[codes[rows]], minlength=len(times))
+        told += curve / n_repeats
+        if repeat == 0:
+            first = codes
+        if size < len(rows):
+            hidden = np.setdiff1d(np.arange(len(rows)), seen)
+            share = np.abs(curve - truth)[counts > 0] / counts[counts > 0]
+            scores[:, repeat] = (*_scores(known[hidden], codes[rows[hidden]]), share.mean())
+    repeats = dict(zip(SCORES, scores, strict=True))
+    scored = size < len(rows)
+    return SpreadingReconstruction(
+        **{name: float(values.mean()) if scored else None for name, values in repeats.items()},
+        intervals={name: interval_of(values) for name, values in repeats.items()} if scored else dict.fromkeys(SCORES),
+        times=times,
+        n_active=counts,
+        infected=truth.astype(np.int64),
+        told=told,
+        states={key: labels[code] for key, code in zip(vectors, first.tolist(), strict=True)},
+        n_observed=size,
+        n_scored=len(rows) - size,
+        repeats=repeats,
+    )
+
+
+def _known(vectors: Any, states: Any) -> tuple[NDArray[np.int64], list[Any], NDArray[np.int64]]:
+    """Return the code of each known state, the states, and the rows that they belong to, in the order of ``states``."""
+    if not isinstance(vectors, Embedding):
+        raise InputError(_OWNER, "vectors", "an Embedding, whose ids say which state belongs to which", type(vectors))
+    odd = next((key for key in vectors if type(key) is not tuple or len(key) != 2), None)
+    if odd is not None or not len(vectors):
+        raise InputError(_OWNER, "vectors", "of ids that are pairs (node, time)", repr(odd))
+    if not isinstance(states, Mapping):
+        raise InputError(_OWNER, "states", "a mapping from (node, time) to a state", type(states).__name__)
+    if not states:
+        raise InputError(_OWNER, "states", "at least one known state", "none")
+    rows = vectors.ids.rows(list(states))
+    if (rows < 0).any():
+        unknown = [key for key, row in zip(states, rows.tolist(), strict=True) if row < 0]
+        raise UnknownIdError(_OWNER, unknown, "Make states and vectors of the same contacts, window and step.")
+    code_of: dict[Any, int] = {}
+    codes = np.array([code_of.setdefault(state, len(code_of)) for state in states.values()])
+    return codes, list(code_of), rows
+
+
+def _positions(states: Mapping[Any, Any], ids: Any) -> NDArray[np.int64]:
+    """Return which of the known states are observed."""
+    number = {key: k for k, key in enumerate(states)}
+    chosen = list(dict.fromkeys(ids))
+    unknown = [key for key in chosen if key not in number]
+    if unknown:
+        raise UnknownIdError(_OWNER, unknown, "No state is known of these ids.")
+    if not chosen:
+        raise InputError(_OWNER, "observed", "at least one id", "none")
+    return np.array([number[key] for key in chosen])
+
+
+def _told(X: NDArray[np.float64], rows: NDArray[np.int64], codes: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return the state of each row: observed, or told from those that are."""
+    from sklearn.linear_model import LogisticRegression
+
+    if (codes == codes[0]).all():
+        text = f"{_OWNER}: all {codes.size} observed states are the same; all others are told to be that one"
+        warnings.warn(text, NearfarWarning, stacklevel=3)
+        return np.full(len(X), codes[0])
+    found: NDArray[np.int64] = LogisticRegression(max_iter=1000).fit(X[rows], codes).predict(X)
+    found[rows] = codes
+    return found
+
+
+def _scores(true: NDArray[np.int64], told: NDArray[np.int64]) -> tuple[float, float]:
+    from sklearn.metrics import f1_score
+
+    return float(f1_score(true, told, average="macro", zero_division=0)), float((true == told).mean())
