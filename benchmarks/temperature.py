@@ -20,7 +20,7 @@ from scipy.sparse import coo_array, csr_array, triu
 
 import nearfar as nf
 from _common import ResultFile, say, timed
-from labelled_graphs import LabelledGraph, classify, read_graph, without_isolates
+from labelled_graphs import LabelledGraph, read_graph, without_isolates
 from peers import deepwalk
 
 KEYS = ("graph", "method", "walk_length", "temperature", "seed")
@@ -33,7 +33,8 @@ def micro_f1(vectors: NDArray[Any], labels: NDArray[np.bool_], rng: np.random.Ge
     from sklearn.linear_model import LogisticRegression
 
     if labels.sum(axis=1).max() > 1:
-        return classify(vectors, labels, 0.5, rng)[0]
+        found = nf.evaluate.node_classification(vectors, labels, fractions=0.5, n_repeats=1, random_state=rng)
+        return found.micro[0.5]
     spread = vectors.std(axis=0)
     vectors = (vectors - vectors.mean(axis=0)) / np.where(spread > 0, spread, 1.0)
     train, test = np.array_split(rng.permutation(len(vectors)), 2)

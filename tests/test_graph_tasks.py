@@ -82,7 +82,7 @@ class TestLinkPrediction:
         method = Recorder(np.eye(34))
         link_prediction(club, method, features=("l1",), n_repeats=2, random_state=0)
         whole = edges_of(club)
-        for (_, train, train_is_edge, test, test_is_edge, _), relation in zip(asked, method.seen, strict=True):
+        for (_, train, train_is_edge, test, test_is_edge, *_), relation in zip(asked, method.seen, strict=True):
             sets = [set(map(tuple, pairs[kind].tolist())) for pairs, is_edge in ((train, train_is_edge),
                     (test, test_is_edge)) for kind in (is_edge, ~is_edge)]  # fmt: skip
             assert all(len(a & b) == 0 for i, a in enumerate(sets) for b in sets[:i])
@@ -119,6 +119,33 @@ class TestLinkPrediction:
             auc, ap = score_pairs(X, train, is_edge[:half], test, is_edge[half:], name)
             assert auc == pytest.approx(roc_auc_score(is_edge[half:], chance), abs=1e-3)
             assert ap == pytest.approx(average_precision_score(is_edge[half:], chance), abs=1e-3)
+            more = [np.column_stack((feature(X[p[:, 0]], X[p[:, 1]]), X[p, 0].sum(axis=1))) for p in (train, test)]
+            scaler = StandardScaler().fit(more[0])
+            model = LogisticRegression(max_iter=1000).fit(scaler.transform(more[0]), is_edge[:half])
+            wanted = roc_auc_score(is_edge[half:], model.predict_proba(scaler.transform(more[1]))[:, 1])
+            auc, _ = score_pairs(X, train, is_edge[:half], test, is_edge[half:], name, X[:, 0])
+            assert auc == pytest.approx(wanted, abs=1e-3)
+
+    def test_degrees_say_what_vectors_of_one_length_cannot(self, rng):
+        ends = np.arange(200) ** 2 / 200**2  # hubs meet hubs, and nothing else counts
+        A = np.triu(rng.random((200, 200)) < 0.6 * ends[:, None] * ends, 1)
+        A = csr_array((A | A.T).astype(np.float32))
+        kept = np.flatnonzero(np.diff(A.indptr))
+        method = Recorder(rng.normal(size=(len(kept), 3)))
+        alone, both = (
+            link_prediction(A[kept][:, kept], method, features=("dot",), n_repeats=2, random_state=0, degrees=degrees)
+            for degrees in (False, True)
+        )
+        assert alone.auc["dot"] < 0.6 < 0.75 < both.auc["dot"]
+
+    def test_degrees_are_those_of_the_edges_that_are_left(self, club, monkeypatch):
+        from nearfar.evaluate import graphs
+
+        asked, real = [], graphs.score_pairs
+        monkeypatch.setattr(graphs, "score_pairs", lambda *parts: asked.append(parts) or real(*parts))
+        method = Recorder(np.eye(34))
+        link_prediction(club, method, features=("dot",), n_repeats=1, random_state=0, degrees=True)
+        np.testing.assert_allclose(asked[0][-1], np.log1p((method.seen[0].to_scipy() > 0).sum(axis=1)))
 
     def test_takes_an_estimator_or_a_callable_and_the_seed_repeats(self, club):
         est = nf.EDRep(n_components=4, n_epochs=5, random_state=0, n_jobs=1)
@@ -341,7 +368,7 @@ class TestCommands:
 
     def test_links(self, files, capsys):
         args = ["evaluate", "links", str(files / "club.csv"), "--n-components", "4", "--n-repeats", "2"]
-        args += ["--random-state", "0", "--feature", "dot", "--feature", "l2", "--held-out", "0.4"]
+        args += ["--random-state", "0", "--feature", "dot", "--feature", "l2", "--held-out", "0.4", "--degrees"]
         assert main([*args, "--json"]) == 0
         said = json.loads(capsys.readouterr().out)
         assert (said["n_edges"], said["n_held_out"]) == (78, 31)
@@ -352,6 +379,7 @@ class TestCommands:
             lambda left: nf.EDRep(4, random_state=0).fit(left.random_walk(3)),
             held_out=0.4,
             features=("dot", "l2"),
+            degrees=True,
             n_repeats=2,
             random_state=0,
         )

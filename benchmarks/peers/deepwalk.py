@@ -3,7 +3,7 @@
 How many walks it gets decides its time. Here it is the fewest walks per node within 0.01 of its NMI plateau, found
 on one graph per setting (``fewest_walks``) and kept for all others of that setting. One pass of gensim over the
 walks: more walks are worth more than more passes over the same ones. Isolated nodes have no walks and a row of
-zeros.
+zeros. With p and q other than 1 the walks are those of node2vec (Grover & Leskovec 2016).
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from peers._walks import uniform_walks
+from peers._walks import biased_walks, uniform_walks
 
 WALK_COUNTS = (1, 2, 5, 10, 20, 40)
 WALK_LENGTH = 40
@@ -30,6 +30,8 @@ def embed(
     window: int = WINDOW,
     seed: int = 0,
     workers: int = 2,
+    p: float = 1.0,
+    q: float = 1.0,
 ) -> NDArray[np.float32]:
     """Return vectors of shape (n, n_components); ``n_walks`` walks start at every node with an edge."""
     from gensim.models import Word2Vec
@@ -41,7 +43,8 @@ def embed(
     sentences: list[list[str]] = []
     for _ in range(n_walks):
         starts = rng.permutation(connected)
-        walks = uniform_walks(adjacency.indptr, adjacency.indices, starts, walk_length, int(rng.integers(2**31)))
+        of_graph = adjacency.indptr, adjacency.indices, starts, walk_length, int(rng.integers(2**31))
+        walks = uniform_walks(*of_graph) if p == q == 1 else biased_walks(*of_graph, p, q)
         whole = walks[:, -1] >= 0
         sentences += names[walks[whole]].tolist()
         sentences += [names[walk[walk >= 0]].tolist() for walk in walks[~whole]]  # directed graphs only

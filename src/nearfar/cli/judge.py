@@ -287,6 +287,7 @@ def evaluate() -> None:
 @click.option("--held-out", default=0.5, show_default=True, metavar="SHARE", help="Share of the edges that are hidden.")
 @click.option("--feature", "features", multiple=True, type=click.Choice(["hadamard", "l1", "l2", "average", "dot"]),
               help="What describes a pair; may be repeated. [default: all]")  # fmt: skip
+@click.option("--degrees", is_flag=True, help="How many edges the two nodes have counts, too.")
 @click.option("--n-repeats", default=5, show_default=True, help="How often other edges are hidden.")
 @click.option("--random-state", type=int, metavar="SEED", help="Same seed, same scores.")
 @click.option("--n-jobs", type=int, metavar="N", help="Threads. [default: all processors]")

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from nearfar._core.checks import check_integer, check_matrix, check_random_state, check_real
+from nearfar._core.checks import check_flag, check_integer, check_matrix, check_random_state, check_real
 from nearfar.contracts import Floats
 from nearfar.errors import InputError, NearfarWarning, UnknownIdError
 
@@ -105,6 +105,7 @@ def link_prediction(
     *,
     held_out: float = 0.5,
     features: Sequence[str] = tuple(FEATURES),
+    degrees: bool = False,
     n_repeats: int = 5,
     random_state: int | np.random.Generator | np.random.RandomState | None = None,
 ) -> LinkPrediction:
@@ -123,6 +124,10 @@ def link_prediction(
         Share of the edges that the method does not see: half of them train the classifier, half test it.
     features : sequence of {"hadamard", "l1", "l2", "average", "dot"}
         What describes a pair. Each is scored by itself.
+    degrees : bool, default=False
+        Whether the classifier is also given ``log(1 + k_u) + log(1 + k_v)``, k being the number of edges that a node
+        has left: how likely the pair is if only degrees count. Vectors of length 1, as those of EDRep, hold who is
+        close to whom and not who has many edges.
     n_repeats : int, default=5
         How often other edges are hidden, and the method is fitted.
     random_state : int, Generator, RandomState or None
@@ -174,6 +179,7 @@ def link_prediction(
     check_method(_LINKS, method)
     n_repeats = check_integer(_LINKS, "n_repeats", n_repeats, low=1)
     held_out = check_real(_LINKS, "held_out", held_out, 0, 1, open_low=True, open_high=True)
+    degrees = check_flag(_LINKS, "degrees", degrees)
     rng = check_random_state(_LINKS, random_state)
     graph = undirected(_LINKS, relation)
     n_hidden = number_hidden(_LINKS, graph, held_out)
@@ -182,8 +188,9 @@ def link_prediction(
     for _ in range(n_repeats):
         left, (test, train) = hide(graph, n_hidden, 2, rng)
         vectors = fitted_rows(_LINKS, method, left)
+        of_nodes = np.log1p((left.to_scipy() > 0).sum(axis=1)) if degrees else None
         for name in names:
-            scores[name].append(score_pairs(vectors, *train, *test, name))
+            scores[name].append(score_pairs(vectors, *train, *test, name, of_nodes))
     auc, ap = ({name: np.array(values)[:, column] for name, values in scores.items()} for column in (0, 1))
     return LinkPrediction(
         auc=_means(auc),
@@ -305,13 +312,24 @@ def standardised(X: Floats) -> NDArray[np.float64]:
 
 
 def score_pairs(
-    vectors: Floats, train: Pairs, is_edge: Flags, test: Pairs, was_edge: Flags, feature: str
+    vectors: Floats,
+    train: Pairs,
+    is_edge: Flags,
+    test: Pairs,
+    was_edge: Flags,
+    feature: str,
+    of_nodes: NDArray[np.float64] | None = None,
 ) -> tuple[float, float]:
-    """Return AUC and average precision of a classifier of pairs (rows, shape (p, 2)) by one of the features."""
+    """Return AUC and average precision of a classifier of pairs (rows, shape (p, 2)) by one of the features.
+
+    The sum of ``of_nodes`` at both ends of a pair joins the feature, where it is given.
+    """
     from sklearn.linear_model import LogisticRegression
     from sklearn.metrics import average_precision_score, roc_auc_score
 
     F, G = (FEATURES[feature](vectors[pairs[:, 0]], vectors[pairs[:, 1]]) for pairs in (train, test))
+    if of_nodes is not None:
+        F, G = (np.column_stack((M, of_nodes[pairs].sum(axis=1))) for M, pairs in ((F, train), (G, test)))
     mean, spread = F.mean(axis=0, dtype=np.float64), F.std(axis=0, dtype=np.float64)
     spread = np.where(spread > 0, spread, 1.0)
     model = LogisticRegression(max_iter=1000).fit((F - mean) / spread, is_edge)
