@@ -12,7 +12,15 @@ from typing import Any, NamedTuple, Self, cast
 import numpy as np
 from numpy.typing import ArrayLike, DTypeLike, NDArray
 
-from nearfar._core.checks import check_choice, check_integer, check_matrix, check_n_jobs, check_sparse, require
+from nearfar._core.checks import (
+    check_choice,
+    check_integer,
+    check_matrix,
+    check_n_jobs,
+    check_real,
+    check_sparse,
+    require,
+)
 from nearfar._core.ids import Ids
 from nearfar._core.notebook import facts_table
 from nearfar.contracts import Floats
@@ -600,6 +608,124 @@ class Embedding:
             raise InputError(owner, "exclude", expected, f"{len(lists)}")
         rows = (np.unique(self._ids.rows(as_list(owner, "exclude", ids, expected))) for ids in lists)
         return [found[found >= 0] for found in rows]
+
+    def recommend(
+        self,
+        users: Any,
+        topn: int = 10,
+        *,
+        exclude: Any = None,
+        popularity: Any = None,
+        n_jobs: int | None = None,
+    ) -> Any:
+        """Return the best of the other side for one user or for several: of a two-sided model, users and items.
+
+        The score is ``x . y / temperature``, the temperature being that of the parameters (else 1), and with
+        ``popularity`` the logarithm of it more: of a softmax whose scores are fitted to how much *more* often than
+        others a user chooses an item, that is how often.
+
+        Parameters
+        ----------
+        users : id, ndarray of floats of shape (d,), list of ids, or ndarray of shape (q, d)
+            One user or several; vectors for users that are not here, such as those of ``transform``.
+        topn : int, default=10
+            How many items for each.
+        exclude : Relation, or iterable of ids (one user) or of q such iterables (several), optional
+            What a user has seen: items that are left out. Of a relation of users and items what its rows hold.
+        popularity : array-like of shape (m,), mapping or Series from items to numbers, optional
+            How often each item is chosen, in the order of ``context_ids`` or by id, such as ``likes.column_sums``. An
+            item that was never chosen counts as half of the least one.
+        n_jobs : int, optional
+            Number of threads; all processors by default. The result does not depend on it.
+
+        Returns
+        -------
+        list of (id, float), or two ndarrays of shape (q, topn)
+            For one user items and scores, best first. For several the ids and the scores as of :meth:`search`; as long
+            as the longest list of what is left out allows. An item with a vector of zeros is never recommended.
+
+        Raises
+        ------
+        UnknownIdError
+            If a user is not there.
+        InputError
+            If there is no other side, or an argument cannot be used.
+
+        Warns
+        -----
+        NearfarWarning
+            Without ``popularity``, of users with a vector of zeros: all items are equal for them.
+
+        Notes
+        -----
+        O(q m d) time. Vectors of two towers: ``nf.Embedding(users, ids, context_vectors=items, context_ids=item_ids,
+        parameters={"temperature": T})``.
+
+        References
+        ----------
+        Yi et al. (2019), "Sampling-bias-corrected neural modeling for large corpus item recommendations" (the
+        logarithm of the frequency).
+
+        Examples
+        --------
+        >>> import nearfar as nf
+        >>> items = {"context_vectors": [[2, 1], [1, 2], [1, 0]], "context_ids": ["tea", "rum", "gin"]}
+        >>> emb = nf.Embedding([[1, 0], [0, 1]], ["ann", "bob"], **items)
+        >>> emb.recommend("ann", 2, exclude=["tea"])
+        [('rum', 1.0), ('gin', 1.0)]
+        >>> emb.recommend(["ann", "bob"], 1)[0].tolist()
+        [['tea'], ['rum']]
+        >>> emb.recommend("ann", 1, exclude=["tea"], popularity={"rum": 2, "gin": 6})[0][0]
+        'gin'
+        """
+        owner = f"{type(self).__name__}.recommend"
+        items = self.context
+        if _is_vector(users):
+            queries = check_matrix(owner, "users", np.atleast_2d(users), columns=self.n_components)
+            single, names = users.ndim == 1, None
+        else:
+            single = not isinstance(users, (list, Ids, np.ndarray))
+            names = [users] if single else list(users)
+            queries = self._vectors[self._rows(owner, names)]
+        if exclude is not None and hasattr(exclude, "neighbors"):  # a Relation
+            if names is None:
+                hint = "Or give the users by their ids."
+                raise InputError(owner, "exclude", "lists of ids where users are vectors", repr(exclude), hint)
+            known = exclude.row_ids
+            exclude = [[item for item, _ in exclude.neighbors(name)] if name in known else [] for name in names]
+        elif exclude is not None and single:
+            exclude = [as_list(owner, "exclude", exclude)]
+        log_p = None if popularity is None else items._log_popularity(owner, popularity)
+        unknown = np.flatnonzero(~queries.any(axis=1))
+        if log_p is None and unknown.size:
+            who = "row" if names is None else repr(names[int(unknown[0])])
+            text = f"{owner}: nothing is known of {unknown.size} users, such as {who}: all items are equal for them."
+            warnings.warn(f"{text} Give popularity=, for the most popular ones.", NearfarWarning, stacklevel=2)
+        rows = np.flatnonzero(items._row_norms())
+        if len(rows) < len(items):
+            items = items.subset([items.ids[int(row)] for row in rows])
+        temperature = check_real(owner, "temperature", self.parameters.get("temperature", 1.0), low=0, open_low=True)
+        queries = queries / temperature
+        catalogue: Embedding = items
+        if log_p is not None:
+            columns = np.column_stack((items.vectors, log_p[rows].astype(items.vectors.dtype)))
+            catalogue = Embedding(columns, items.ids)
+            queries = np.column_stack((queries, np.ones(len(queries), queries.dtype)))
+        ids, scores = catalogue.search(queries, topn, metric="dot", exclude=exclude, n_jobs=n_jobs)
+        return list(zip(ids[0].tolist(), scores[0].tolist(), strict=True)) if single else (ids, scores)
+
+    def _log_popularity(self, owner: str, popularity: Any) -> NDArray[np.float64]:
+        """Return the logarithm of how often each id is chosen, of the ids never chosen that of half the least."""
+        if hasattr(popularity, "index") and hasattr(popularity, "to_dict"):  # a pandas Series
+            popularity = popularity.to_dict()
+        if isinstance(popularity, Mapping):
+            popularity = [popularity.get(key, 0) for key in self._ids]
+        counts = check_matrix(owner, "popularity", np.reshape(popularity, (-1, 1)), rows=len(self)).astype(np.float64)
+        if (counts < 0).any() or not counts.any():
+            got = f"{counts.min():g} as the least and {counts.max():g} as the largest"
+            raise InputError(owner, "popularity", ">= 0, and above 0 for some item", got)
+        logarithms: NDArray[np.float64] = np.log(np.maximum(counts[:, 0], counts[counts > 0].min() / 2))
+        return logarithms
 
     def index(
         self,

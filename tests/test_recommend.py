@@ -1,0 +1,131 @@
+"""Embedding.recommend: what is best for a user, without what was seen, with popularity, in all forms."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import nearfar as nf
+from nearfar.errors import InputError, NearfarWarning, UnknownIdError
+
+USERS, ITEMS = ["ann", "bob", "cem"], ["tea", "rum", "gin", "ale", "mud"]
+
+
+@pytest.fixture
+def emb(rng):
+    items = rng.normal(size=(5, 4)).astype(np.float32)
+    items[4] = 0  # nothing is known of mud
+    users = rng.normal(size=(3, 4)).astype(np.float32)
+    return nf.Embedding(users, USERS, context_vectors=items, context_ids=ITEMS, parameters={"temperature": 0.5})
+
+
+@pytest.fixture
+def likes():
+    edges = [("ann", "tea"), ("ann", "rum"), ("bob", "rum"), ("bob", "gin"), ("bob", "ale"), ("zoe", "tea")]
+    return nf.Relation.from_edges(edges, bipartite=True)
+
+
+def by_hand(emb, user, seen=(), popularity=None):
+    """Scores x . y / temperature + log p of all that is known and not seen, best first."""
+    found = {}
+    for item in ITEMS[:4]:
+        if item not in seen:
+            found[item] = float(emb[user] @ emb.context[item]) / 0.5
+            if popularity is not None:
+                found[item] += np.log(popularity[item])
+    return sorted(found.items(), key=lambda pair: -pair[1])
+
+
+def close(found, wanted):
+    assert [item for item, _ in found] == [item for item, _ in wanted]
+    np.testing.assert_allclose([score for _, score in found], [score for _, score in wanted], atol=1e-5)
+
+
+class TestRecommend:
+    def test_one_user(self, emb):
+        close(emb.recommend("bob", 2), by_hand(emb, "bob")[:2])
+        close(emb.recommend("bob"), by_hand(emb, "bob"))  # mud is never recommended
+        close(emb.recommend("bob", 3, exclude=["rum", "mud", "unknown"]), by_hand(emb, "bob", ["rum"]))
+        close(emb.recommend(emb["bob"], 3, exclude=["rum"]), by_hand(emb, "bob", ["rum"]))
+
+    def test_several_users_are_answered_as_one_by_one(self, emb):
+        counts = dict(zip(ITEMS, [4.0, 1, 9, 2, 3], strict=True))
+        seen = [["tea"], ["rum"], ["ale"]]
+        ids, scores = emb.recommend(USERS, 2, exclude=seen, popularity=counts)
+        for row, user in enumerate(USERS):
+            one = emb.recommend(user, 2, exclude=seen[row], popularity=counts)
+            close(one, by_hand(emb, user, seen[row], counts)[:2])
+            close(list(zip(ids[row], scores[row], strict=True)), one)
+        again, _ = emb.recommend(emb.vectors, 2, exclude=seen, popularity=counts, n_jobs=1)
+        np.testing.assert_array_equal(again, ids)
+
+    def test_a_relation_says_what_was_seen(self, emb, likes):
+        close(emb.recommend("ann", exclude=likes), by_hand(emb, "ann", ["tea", "rum"]))
+        close(emb.recommend("cem", exclude=likes), by_hand(emb, "cem"))  # has seen nothing
+        ids, _ = emb.recommend(["ann", "bob"], 1, exclude=likes)
+        assert ids.tolist() == [[by_hand(emb, u, [i for i, _ in likes.neighbors(u)])[0][0]] for u in ("ann", "bob")]
+        with pytest.raises(InputError, match="exclude"):
+            emb.recommend(emb["ann"], exclude=likes)
+
+    @pytest.mark.parametrize("form", ["mapping", "array", "series", "partial"])
+    def test_forms_of_popularity(self, emb, form):
+        counts = dict(zip(ITEMS, [4.0, 1, 9, 2, 3], strict=True))
+        given = {
+            "mapping": counts,
+            "array": list(counts.values()),
+            "series": pd.Series(counts)[::-1],
+            "partial": {"tea": 4, "gin": 9, "ale": 2, "rum": 0, "other": 7},  # 0 and not named: half of the smallest
+        }[form]
+        close(emb.recommend("ann", popularity=given), by_hand(emb, "ann", (), counts))
+
+    def test_popularity_alone_for_a_user_of_whom_nothing_is_known(self, emb):
+        new = nf.Embedding(np.zeros((1, 4)), ["new"], context_vectors=emb.context_vectors, context_ids=ITEMS)
+        assert [item for item, _ in new.recommend("new", popularity=[1, 2, 3, 4, 5])] == ["ale", "gin", "rum", "tea"]
+        with pytest.warns(NearfarWarning, match="'new'"):
+            new.recommend("new")
+
+    def test_of_a_fit_saved_and_loaded(self, likes, tmp_path):
+        model = nf.EDRep(3, n_epochs=5, temperature=0.5, p0=likes.column_sums, random_state=0, n_jobs=1)
+        vectors = model.fit(likes.normalized()).vectors_
+        found = vectors.recommend("ann", exclude=likes, popularity=likes.column_sums)
+        assert sorted(item for item, _ in found) == ["ale", "gin"]
+        scores = model.embedding_[0] @ model.context_embedding_.T / 0.5 + np.log(likes.column_sums)
+        best = max((2, 3), key=lambda k: scores[k])
+        assert found[0] == (likes.column_ids[best], pytest.approx(scores[best], abs=1e-5))
+        vectors.save(tmp_path / "likes.safetensors")
+        again = nf.Embedding.load(tmp_path / "likes.safetensors")
+        close(again.recommend("ann", exclude=likes, popularity=likes.column_sums), found)
+        small = vectors.quantize("int8")
+        assert {item for item, _ in small.recommend("ann", exclude=likes)} == {"ale", "gin"}
+
+    def test_of_anchored_tables(self):
+        weights, anchors = [[1, 0], [0, 1]], [[1.0, 0.5], [-1, 1]]
+        emb = nf.AnchoredEmbedding(weights, anchors, ["u", "v"], context_weights=[[2, 0], [1, 1], [0, 3]])
+        users, items = np.array(anchors), np.array([[2, 0], [1, 1], [0, 3]]) @ anchors
+        for row, user in enumerate(["u", "v"]):
+            order = np.argsort(-(items @ users[row]))
+            assert [item for item, _ in emb.recommend(user)] == order.tolist()
+
+    @pytest.mark.parametrize(
+        ("change", "error", "words"),
+        [
+            ({"users": "dan"}, UnknownIdError, "dan"),
+            ({"users": ["ann", "tea"]}, UnknownIdError, "tea"),
+            ({"users": np.ones(3)}, InputError, "users"),
+            ({"topn": 0}, InputError, "topn"),
+            ({"exclude": "tea"}, InputError, "exclude"),
+            ({"users": ["ann"], "exclude": ["tea", "rum"]}, InputError, "exclude"),
+            ({"popularity": [1, 2]}, InputError, "popularity"),
+            ({"popularity": [1, 2, -1, 3, 4]}, InputError, "popularity"),
+            ({"popularity": [0, 0, 0, 0, 0]}, InputError, "popularity"),
+            ({"popularity": {"other": 3}}, InputError, "popularity"),
+        ],
+    )
+    def test_wrong_input(self, emb, change, error, words):
+        with pytest.raises(error, match=words):
+            emb.recommend(**({"users": "ann"} | change))
+
+    def test_one_side_is_refused(self, emb):
+        with pytest.raises(InputError, match="two-sided"):
+            emb.side("vectors").recommend("ann")
