@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import math
+import pickle
 
 import numpy as np
 import pytest
@@ -11,12 +12,15 @@ from numpy.testing import assert_allclose
 
 torch = pytest.importorskip("torch")
 
-from nearfar.errors import InputError  # noqa: E402
+from nearfar import Embedding  # noqa: E402
+from nearfar._core.arrays import read_arrays, write_arrays  # noqa: E402
+from nearfar.errors import FileFormatError, InputError  # noqa: E402
 from nearfar.nn import (  # noqa: E402
     BucketEmbedding,
     HashEmbedding,
     LowRankEmbedding,
     MixedDimensionEmbedding,
+    QuantizedEmbedding,
     QuotientRemainderEmbedding,
     SelectionEmbedding,
     TensorTrainEmbedding,
@@ -53,6 +57,17 @@ def twin_of_low_rank(layer):
     return list(layer.vectors @ layer.map)
 
 
+def levels_of(layer):
+    half = 2 ** (layer.bits - 1)
+    levels = (torch.arange(-half, half) + 0.5) / half
+    return levels[(layer.vectors.detach()[..., None] - levels).abs().argmin(-1)].double()
+
+
+def twin_of_whole_numbers(layer):
+    levels = levels_of(layer)
+    return list(levels * layer.basis if layer.basis.ndim == 1 else levels @ layer.basis)
+
+
 def twin_of_a_tensor_train(layer):
     rows = []
     for digits in list(np.ndindex(*layer.row_shape))[: layer.num_embeddings]:
@@ -84,6 +99,12 @@ LAYERS = {
         2 * 6 + 2 * 6 + (4 * 4 + 4 * D) + (15 * 2 + 2 * D),  # a quarter of the mass each; 6 (4 / 2)^-0.6 is nearly 4
     ),
     "low rank": (lambda **o: LowRankEmbedding(V, D, 2, **o), twin_of_low_rank, V * 2 + 2 * D),
+    "whole numbers": (lambda **o: QuantizedEmbedding(V, D, bits=3, **o), twin_of_whole_numbers, V * D + D),
+    "whole numbers, low rank": (
+        lambda **o: QuantizedEmbedding(V, D, bits=2, rank=5, **o),
+        twin_of_whole_numbers,
+        V * 5 + 5 * D,
+    ),
     "tensor train": (
         lambda **o: TensorTrainEmbedding(V, D, (2, 3, 4), (1, 3, 2), 3, **o),
         twin_of_a_tensor_train,
@@ -137,7 +158,7 @@ def test_sizes_are_those_of_the_formulas(name):
     assert f"n_parameters={size}" in repr(layer)
 
 
-@every
+@pytest.mark.parametrize("name", [name for name in LAYERS if not name.startswith("whole numbers")])
 def test_gradients_are_those_of_finite_differences(name):
     layer = make(name)
     names, starts = zip(*((n, p.detach().clone()) for n, p in layer.named_parameters() if n != "log_rate"), strict=True)
@@ -180,6 +201,8 @@ def test_a_table_starts_with_the_deviation_that_is_asked_for(name):
         "buckets": lambda std: BucketEmbedding(4000, 8, torch.rand(4000), 300, n_buckets=500, std=std),
         "mixed dimensions": lambda std: MixedDimensionEmbedding(4000, 8, torch.rand(4000), n_blocks=3, std=std),
         "low rank": lambda std: LowRankEmbedding(4000, 8, 4, std=std),
+        "whole numbers": lambda std: QuantizedEmbedding(4000, 8, std=std),
+        "whole numbers, low rank": lambda std: QuantizedEmbedding(4000, 8, bits=2, rank=6, std=std),
         "tensor train": lambda std: TensorTrainEmbedding(4000, 8, (16, 16, 16), (2, 2, 2), 12, std=std),
         "quotients": lambda std: QuotientRemainderEmbedding(4000, 8, 60, std=std),
         "entries": lambda std: SelectionEmbedding(4000, 8, std=std),
@@ -211,6 +234,9 @@ def test_ids_that_are_none_are_refused(name, ids, message):
     [
         (lambda: LowRankEmbedding(0, D, 1), "num_embeddings"),
         (lambda: LowRankEmbedding(V, D, D + 1), "rank"),
+        (lambda: QuantizedEmbedding(V, D, rank=D + 1), "rank"),
+        (lambda: QuantizedEmbedding(V, D, bits=9), "bits"),
+        (lambda: QuantizedEmbedding(V, D, bits=0), "bits"),
         (lambda: LowRankEmbedding(V, D, 2, std=0), "std"),
         (lambda: LowRankEmbedding(V, D, 2, padding_idx=V), "padding_idx"),
         (lambda: HashEmbedding(V, D, 0), "n_buckets"),
@@ -348,3 +374,113 @@ def test_the_divergence_is_that_of_the_prior():
     for log_rate in (-8.0, -3.0, -1.0, 0.0, 1.0, 3.0):
         layer.log_rate.data.fill_(log_rate)
         assert layer.divergence().item() == pytest.approx(exact(log_rate) - far, abs=0.02)
+
+
+# -- whole numbers of a few bits ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("rank", [None, 4])
+@pytest.mark.parametrize("bits", [1, 2, 4])
+def test_gradients_pass_whole_numbers_as_if_nothing_were_rounded(bits, rank):
+    torch.manual_seed(1)
+    layer = QuantizedEmbedding(V, D, bits=bits, rank=rank).double()
+    with torch.no_grad():
+        layer.vectors[3, :2] = torch.tensor([1.7, -1.7])  # outside: only what leads back has a gradient
+        layer.basis[:2].abs_()
+    slope = torch.randn(*IDS.shape, D, dtype=torch.float64)
+    slope[IDS == 3] = 1.0
+    layer(IDS).backward(slope)
+    of_rows = torch.zeros(V, D, dtype=torch.float64).index_add_(0, IDS.flatten(), slope.reshape(-1, D))
+    matrix = torch.diag(layer.basis) if rank is None else layer.basis
+    exact = of_rows @ matrix.detach().T
+    inside = (layer.vectors.detach().abs() <= 1) | (layer.vectors.detach() * exact > 0)
+    assert_allclose(layer.vectors.grad, exact * inside, atol=1e-13)
+    assert not inside.all()
+    of_basis = levels_of(layer).T @ of_rows
+    assert_allclose(layer.basis.grad, torch.diag(of_basis) if rank is None else of_basis, atol=1e-13)
+
+
+@pytest.mark.parametrize("rank", [None, 3])
+@pytest.mark.parametrize("bits", [1, 3, 4, 8])
+def test_whole_numbers_are_stored_as_they_were_trained(bits, rank, tmp_path):
+    torch.manual_seed(2)
+    layer = QuantizedEmbedding(V, D, bits=bits, rank=rank, padding_idx=4)
+    names = [f"w{i}" for i in range(V)]
+    made = layer.export(tmp_path / "x.safetensors", names)
+    assert made.ids.to_list() == [name for name in names if name != "w4"]
+    kept = torch.arange(V) != 4
+    assert_allclose(made.vectors, layer.weight[kept], rtol=1e-5, atol=1e-6)
+    n_codes = rank or D
+    assert made.nbytes == layer.stored_nbytes == (V - 1) * -(-n_codes * bits // 8) + 4 * n_codes * (D if rank else 1)
+    assert layer.export().ids.to_list() == [i for i in range(V) if i != 4]
+
+    loaded = Embedding.load(tmp_path / "x.safetensors")
+    assert loaded.equals(made)
+    assert loaded.nbytes == made.nbytes
+    assert loaded.parameters["bits"] == bits
+    assert isinstance(loaded._vectors.codes, np.memmap)
+    plain = Embedding(made.vectors, made.ids)
+    assert loaded.most_similar("w7") == plain.most_similar("w7")
+    assert_allclose(loaded[["w9", "w0"]], [made["w9"], made["w0"]], rtol=0)
+    part = loaded.subset(["w9", "w0"])
+    part.save(tmp_path / "part.safetensors")
+    assert Embedding.load(tmp_path / "part.safetensors").equals(part)
+    assert part.nbytes < made.nbytes
+    loaded.save(tmp_path / "x.npz")
+    assert Embedding.load(tmp_path / "x.npz").equals(plain)
+    assert pickle.loads(pickle.dumps(loaded)).equals(made)
+    assert made.quantize("int8").parameters["quantize_error"] < 0.01
+
+
+def test_training_on_whole_numbers_finds_a_table_of_such():
+    torch.manual_seed(0)
+    goal = torch.randint(0, 4, (300, 4)).float() - 1.5
+    layer = QuantizedEmbedding(300, 4, bits=2)
+    optimizer = torch.optim.Adam(layer.parameters(), lr=0.05)
+    ids = torch.arange(300)
+    for step in range(200):
+        for group in optimizer.param_groups:
+            group["lr"] = 0.05 * (1 - step / 200)
+        optimizer.zero_grad()
+        (layer(ids) - goal).square().mean().backward()
+        optimizer.step()
+    found = torch.from_numpy(layer.export().vectors)
+    of_one_bit = goal.sign() * goal.abs().mean()
+    assert (found - goal).square().mean() < 0.02 < (of_one_bit - goal).square().mean()
+
+
+def test_a_table_that_has_failed_is_not_exported(tmp_path):
+    layer = QuantizedEmbedding(V, D)
+    with torch.no_grad():
+        layer.vectors[3, 2] = torch.nan
+    with pytest.raises(InputError, match=r"QuantizedEmbedding.export: parameters must be finite"):
+        layer.export(tmp_path / "x.safetensors")
+    with pytest.raises(InputError, match=r"QuantizedEmbedding.export: ids must be 23, one for each; got 2"):
+        QuantizedEmbedding(V, D).export(ids=["a", "b"])
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda a, m: a.pop("basis"),
+        lambda a, m: a.update(codes=a["codes"].astype(np.int8)),
+        lambda a, m: a.update(codes=a["codes"][:, 1:].copy()),
+        lambda a, m: a.update(codes=a["codes"].ravel()),
+        lambda a, m: a.update(basis=np.full(D, np.nan, np.float32)),
+        lambda a, m: a.update(basis=np.full(D, 3e38, np.float32)),
+        lambda a, m: a.update(basis=np.zeros((0, D), np.float32)),
+        lambda a, m: m.update(bits="9"),
+        lambda a, m: m.update(bits="-4"),
+        lambda a, m: m.update(version="2"),
+        lambda a, m: m.update(ids=""),
+    ],
+)
+def test_damaged_files_of_whole_numbers(change, tmp_path):
+    QuantizedEmbedding(V, D).export(tmp_path / "x.safetensors")
+    arrays, metadata = read_arrays(tmp_path / "x.safetensors")
+    metadata.pop("checksum")
+    change(arrays, metadata)
+    write_arrays("test", tmp_path / "x.safetensors", arrays, metadata)
+    with pytest.raises(FileFormatError):
+        Embedding.load(tmp_path / "x.safetensors")

@@ -275,3 +275,13 @@ def check_columns(owner: str, X: Any, fitted: NDArray[Any] | None) -> None:
     names = column_names(X)
     if names is not None and fitted is not None and list(names) != list(fitted):
         raise InputError(owner, "X", f"a frame with the columns {list(fitted)}", list(names))
+
+
+def check_names(owner: str, name: str, ids: Iterable[Hashable] | None, n: int) -> Ids:
+    """Return n distinct names, or 0 .. n - 1."""
+    if isinstance(ids, (str, bytes)):
+        raise InputError(owner, name, "a list of names", repr(ids))
+    names = Ids(n) if ids is None else Ids(ids, owner=owner, name=name)
+    if len(names) != n:
+        raise InputError(owner, name, f"{n}, one for each", f"{len(names)}")
+    return names

@@ -44,7 +44,7 @@ class Scales(NamedTuple):
 class ComputedRows:
     """A matrix whose rows are computed when they are read: the part of the array interface that this library uses.
 
-    A subclass gives ``shape`` and ``rows[...]``.
+    A subclass gives ``shape``, ``rows[...]`` and ``subset``.
     """
 
     dtype = np.dtype(np.float32)
@@ -55,6 +55,10 @@ class ComputedRows:
         return self.shape[0]
 
     def __getitem__(self, rows: Any) -> Floats:
+        raise NotImplementedError
+
+    def subset(self, rows: Rows) -> ComputedRows:
+        """Return some rows."""
         raise NotImplementedError
 
     def __array__(self, dtype: DTypeLike | None = None, copy: bool | None = None) -> NDArray[Any]:

@@ -3,6 +3,9 @@
 The scale s is a bfloat16, the upper half of a float32, so that a row of d numbers takes d + 2 or d / 2 + 2 bytes. In 4
 bits it is the one of several that gives the least squared error: to clip the largest numbers often costs less than
 coarse steps for all. Rows become float32 when they are read.
+
+Rows that were trained to be small whole numbers have no scale of their own: x = q B, q odd, from -(2^b - 1) to 2^b - 1 in
+b bits, with one basis B for all rows.
 """
 
 from __future__ import annotations
@@ -17,6 +20,7 @@ from nearfar.embedding.mixtures import ComputedRows
 from nearfar.embedding.search import Rows, Search
 
 KINDS = ("int8", "int4")
+MOST_BITS = 8
 _LARGEST = {"int8": 127, "int4": 7}
 _SHRUNK = {"int8": (1.0,), "int4": (1.0, 0.95, 0.9, 0.85, 0.8, 0.75, 0.7)}  # of the scale that clips nothing
 _ROWS = 32768  # formed at once
@@ -85,6 +89,64 @@ class QuantizedRows(ComputedRows):
         whole = codes.astype(np.float32) - np.float32(_LARGEST[self.kind] + 1)
         found: Floats = whole * _floats(np.asarray(self.scales[rows]))[..., None]
         return found
+
+
+class CodedRows(ComputedRows):
+    """A matrix (n, d) of rows q B: odd whole numbers of a few bits times a basis that all rows share.
+
+    Parameters
+    ----------
+    codes : ndarray of uint8, shape (n, ceil(r bits / 8))
+        (q + 2^bits - 1) / 2, from 0 on: of each row one after the other, the lowest bit first.
+    basis : ndarray of float32, shape (r, d), or (d,) for the diagonal of a basis with r = d
+        B.
+    bits : int, from 1 to 8
+        Of a number.
+    """
+
+    def __init__(self, codes: NDArray[np.uint8], basis: NDArray[np.float32], bits: int) -> None:
+        self.codes, self.basis, self.bits = codes, basis, bits
+        self.shape = (len(codes), basis.shape[-1])
+
+    @classmethod
+    def of(cls, whole: NDArray[Any], basis: NDArray[np.float32], bits: int) -> CodedRows:
+        """Pack whole numbers (n, r), from 0 to 2^bits - 1."""
+        places = (whole[..., None] >> np.arange(bits)) & 1
+        return cls(np.packbits(places.reshape(len(whole), -1).astype(np.uint8), axis=1, bitorder="little"), basis, bits)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of codes and basis."""
+        return self.codes.nbytes + self.basis.nbytes
+
+    def subset(self, rows: Rows) -> CodedRows:
+        """Return some rows."""
+        return CodedRows(self.codes[rows], self.basis, self.bits)
+
+    def is_finite(self) -> bool:
+        """Whether no number is NaN or infinite."""
+        lengths = np.abs(self.basis.astype(np.float64)) * 2.0**self.bits
+        longest = lengths.sum(axis=0) if lengths.ndim == 2 else lengths
+        return bool((longest <= np.finfo(np.float32).max).all())
+
+    def search(self, Q: Floats, k: int, norms: NDArray[np.float64] | None, skip: Rows | None) -> Search:
+        """Return the search that :func:`nearfar.embedding.search.nearest_rows` runs, a block of rows at a time."""
+        rows: Any = self
+        return Search(Q, rows, k, norms, skip)
+
+    def __getitem__(self, rows: Any) -> Floats:
+        """Return rows: a vector for an integer, a matrix for a slice or for row numbers."""
+        codes, n_codes = np.asarray(self.codes[rows]), len(self.basis)
+        places = np.unpackbits(codes, axis=-1, count=n_codes * self.bits, bitorder="little")
+        units = (2 << np.arange(self.bits)).astype(np.float32)  # sums of them are odd after the next step
+        whole = places.reshape(*codes.shape[:-1], n_codes, self.bits) @ units - np.float32(2**self.bits - 1)
+        if self.basis.ndim == 1:
+            found: Floats = whole * self.basis
+            return found
+        total = np.zeros((*whole.shape[:-1], self.shape[1]), np.float32)
+        for k in range(n_codes):  # in this order, so that a row is the same alone and in a block
+            total += whole[..., k, None] * self.basis[k]
+        return total
 
 
 def code_width(n_columns: int, kind: str) -> int:

@@ -25,7 +25,7 @@ from nearfar._core.ids import Ids
 from nearfar._core.notebook import facts_table
 from nearfar.contracts import Floats
 from nearfar.embedding.files import FORMATS, Content, registry
-from nearfar.embedding.mixtures import Mixtures, heaviest
+from nearfar.embedding.mixtures import ComputedRows, Mixtures, heaviest
 from nearfar.embedding.quantized import KINDS, QuantizedRows
 from nearfar.embedding.search import nearest_rows, row_norms, unit_rows
 from nearfar.errors import InputError, NearfarWarning, UnknownIdError
@@ -1043,7 +1043,7 @@ class Embedding:
         if cls is Embedding and content.weights is not None:
             return SenseEmbedding._from_content(content)  # type: ignore[return-value]
         vectors: Any = content.vectors
-        if cls is Embedding and isinstance(vectors, QuantizedRows):
+        if cls is Embedding and isinstance(vectors, ComputedRows):
             made = cls.__new__(cls)
             made._label(vectors, content.ids, content.parameters)
             made._context_vectors, made._context_ids = cast("Any", content.context_vectors), content.context_ids
@@ -1061,7 +1061,7 @@ class Embedding:
     def _taken(self, rows: NDArray[np.int64]) -> Floats | Mixtures:
         """Return some rows for another embedding."""
         vectors: Any = self._vectors
-        if isinstance(vectors, QuantizedRows):
+        if isinstance(vectors, ComputedRows):
             return cast("Floats", vectors.subset(rows))
         return _read_only(self._vectors[rows])
 

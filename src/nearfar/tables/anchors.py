@@ -26,7 +26,7 @@ from torch import Tensor
 from torch.nn.functional import embedding, embedding_bag, pad
 
 from nearfar._core.checks import check_flag, check_integer, check_real
-from nearfar._core.ids import Ids
+from nearfar._core.ids import Ids, check_names
 from nearfar._core.processes import n_processes
 from nearfar._core.tensors import check_floats, check_ids, check_integers, check_padding_idx, check_within
 from nearfar.embedding.files.registry import check_output
@@ -904,8 +904,8 @@ class AnchorEmbedding(torch.nn.Module):
             check_output(owner, path)
         if check_flag(owner, "int8", int8) and quantize is not None:
             raise InputError(owner, "int8", "False where quantize is given", int8)
-        rows = _check_names(owner, "ids", ids, self.num_embeddings)
-        names = _check_names(owner, "anchor_names", anchor_names, self.n_anchors).take(np.arange(self.n_active))
+        rows = check_names(owner, "ids", ids, self.num_embeddings)
+        names = check_names(owner, "anchor_names", anchor_names, self.n_anchors).take(np.arange(self.n_active))
         blocks = ((entries, columns) for _, entries, columns in self._blocks(self.nnz_per_row, final=True))
         mixtures = _mixtures(owner, self.anchors[: self.n_active], blocks, names, self.nnz_per_row)
         made = AnchoredEmbedding._of(mixtures, rows, parameters)
@@ -1234,16 +1234,6 @@ def _positive_entries(owner: str, values: Tensor, columns: Tensor) -> tuple[NDAr
     entries, places = (np.take_along_axis(part, order, axis=1) for part in (entries, places))
     positive = entries > 0
     return entries[positive], places[positive], positive.sum(axis=1)
-
-
-def _check_names(owner: str, name: str, ids: Iterable[Hashable] | None, n: int) -> Ids:
-    """Return n distinct names, or 0 .. n - 1."""
-    if isinstance(ids, (str, bytes)):
-        raise InputError(owner, name, "a list of names", repr(ids))
-    names = Ids(n) if ids is None else Ids(ids, owner=owner, name=name)
-    if len(names) != n:
-        raise InputError(owner, name, f"{n}, one for each", f"{len(names)}")
-    return names
 
 
 def _float32(tensor: Tensor) -> NDArray[np.float32]:

@@ -7,6 +7,7 @@ Vectors of object i::
     QuotientRemainderEmbedding  Q[i // m] * R[i mod m]
     MixedDimensionEmbedding     short vectors for rare objects, made longer by linear maps
     LowRankEmbedding            U W
+    QuantizedEmbedding          q(U) B                              q: odd whole numbers of a few bits
     TensorTrainEmbedding        a product of small matrices, one for each digit of i
     SelectionEmbedding          entries or rows that a penalty, or a threshold, makes 0
     VocabularyDropoutEmbedding  rows that are dropped where they bear much noise
@@ -15,19 +16,28 @@ Vectors of object i::
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+import os
+from collections.abc import Hashable, Iterable, Sequence
 from itertools import pairwise
+from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 from torch.nn.functional import softplus
 
 from nearfar._core.checks import check_choice, check_integer, check_real
+from nearfar._core.ids import check_names
 from nearfar._core.tensors import check_floats, check_ids, check_integers, check_padding_idx, check_within
+from nearfar.embedding.files.content import Content
+from nearfar.embedding.files.registry import check_output
+from nearfar.embedding.quantized import MOST_BITS, CodedRows
+from nearfar.embedding.vectors import Embedding
 from nearfar.errors import InputError
 from nearfar.tables.slots import row_slices, uncompiled
 
 PRIME = 2**31 - 1  # of the hash functions
+_SPREAD = 0.4  # standard deviation, at the start, of what is rounded to -1 .. 1
 
 
 class SmallTable(torch.nn.Module):
@@ -513,6 +523,166 @@ class LowRankEmbedding(SmallTable):
 
     def _rows(self, ids: Tensor) -> Tensor:
         return take_rows(self.vectors, ids) @ self.map
+
+
+class _Rounded(torch.autograd.Function):
+    """(k + 1/2) / h for the whole k that is nearest, from -h to h - 1; the gradient passes as if nothing were rounded.
+
+    It stops where a number is outside and would go further out.
+    """
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, half: float) -> Tensor:
+        ctx.save_for_backward(x)
+        return torch.floor(x * half).clamp_(-half, half - 1).add_(0.5).div_(half)
+
+    @staticmethod
+    def backward(ctx: Any, slope: Tensor) -> tuple[Tensor, None]:
+        (x,) = ctx.saved_tensors
+        return slope.masked_fill((x.abs() > 1) & (slope * x < 0), 0), None
+
+
+class QuantizedEmbedding(SmallTable):
+    """A table whose numbers are trained to be whole numbers of a few bits, E = q(U) B: what is trained is what is stored.
+
+    U (V, r) is rounded in each call to one of 2^bits levels, and B maps the rounded rows to vectors: a number for each
+    component, or a matrix (r, d) if a ``rank`` is given. Gradients pass to U as if nothing were rounded.
+
+    Parameters
+    ----------
+    num_embeddings : int, >= 1
+        Number of objects, V.
+    embedding_dim : int, >= 1
+        Length of a vector, d.
+    bits : int, from 1 to 8, default=4
+        Of a number of q(U).
+    rank : int, >= 1, optional
+        Numbers of an object, r; at most d. Left out: d, and B is diagonal.
+    std : float, > 0, default=1
+        Standard deviation of the table's numbers at the start.
+    padding_idx : int, optional
+        An object whose vector is 0; counted from the end if it is negative.
+
+    Attributes
+    ----------
+    vectors : torch.nn.Parameter, shape (V, r)
+        U, before it is rounded. What is outside of -1 .. 1 is rounded to the outermost level.
+    basis : torch.nn.Parameter, shape (d,) or (r, d)
+        B.
+    stored_nbytes : int
+        Bytes of codes and basis, as :meth:`export` keeps them. ``nbytes`` are those of the layer while it is trained.
+
+    Raises
+    ------
+    InputError
+        An argument that cannot be used; in a call, ids that are no ids.
+
+    See Also
+    --------
+    nearfar.Embedding.quantize : rounds a table that is trained already, with a scale for each row.
+
+    Notes
+    -----
+    Levels are (k + 1/2) / h for k = -h .. h - 1, with h = 2^(bits - 1): none of them is 0. The learning rate is about
+    that of a table whose numbers are near 0.4, whatever ``std`` is: 0.01 to 0.04 with Adam. Too high a rate makes
+    numbers jump between levels; let it fall to 0.
+
+    ``n_parameters`` is V r, and d or r d. An object takes r bits / 8 bytes, rounded up.
+
+    References
+    ----------
+    Bengio, Léonard & Courville (2013), "Estimating or propagating gradients through stochastic neurons", arXiv
+    1308.3432, for gradients that pass through; Esser et al. (2020), "Learned step size quantization", ICLR, for scales
+    that are learned. There, the levels are whole multiples of the scale, and its gradient is divided by a constant.
+
+    Examples
+    --------
+    >>> import torch, nearfar as nf
+    >>> table = nf.nn.QuantizedEmbedding(10_000, 64, bits=2, rank=16)
+    >>> table(torch.tensor([[3, 1, 4], [1, 5, 9]])).shape
+    torch.Size([2, 3, 64])
+    >>> table.stored_nbytes == 10_000 * 16 * 2 // 8 + 16 * 64 * 4
+    True
+    >>> embedding = table.export()  # needs no torch
+    >>> embedding.nbytes == table.stored_nbytes
+    True
+    """
+
+    def __init__(
+        self,
+        num_embeddings: int,
+        embedding_dim: int,
+        *,
+        bits: int = 4,
+        rank: int | None = None,
+        std: float = 1.0,
+        padding_idx: int | None = None,
+    ) -> None:
+        super().__init__(num_embeddings, embedding_dim, std, padding_idx)
+        self.bits = check_integer(self._owner, "bits", bits, low=1, high=MOST_BITS)
+        if rank is not None:
+            check_integer(self._owner, "rank", rank, low=1, high=embedding_dim)
+        self.vectors = normal(num_embeddings, rank or embedding_dim, std=_SPREAD)
+        if rank is None:
+            self.basis = torch.nn.Parameter(torch.full((embedding_dim,), self._std / _SPREAD))
+        else:
+            self.basis = normal(rank, embedding_dim, std=self._std / _SPREAD / math.sqrt(rank))
+
+    def _rows(self, ids: Tensor) -> Tensor:
+        rounded: Tensor = _Rounded.apply(take_rows(self.vectors, ids), self._half)  # type: ignore[no-untyped-call]
+        return rounded * self.basis if self.basis.ndim == 1 else rounded @ self.basis
+
+    @property
+    def _half(self) -> float:
+        return float(2 ** (self.bits - 1))
+
+    @property
+    def stored_nbytes(self) -> int:
+        """Bytes of codes and basis, as :meth:`export` keeps them."""
+        n = self.num_embeddings - (self.padding_idx is not None)
+        return n * -(-self.vectors.shape[1] * self.bits // 8) + 4 * self.basis.numel()
+
+    def export(self, path: str | os.PathLike[str] | None = None, ids: Iterable[Hashable] | None = None) -> Embedding:
+        """Return the table as an embedding that needs no torch and holds the codes, and write it to a file.
+
+        Parameters
+        ----------
+        path : path-like, optional
+            Where to write it. A ``.safetensors`` file holds codes and basis, too; other formats hold float32.
+        ids : iterable of hashable, of length V, optional
+            Distinct names of the objects; 0 .. V - 1 by default.
+
+        Returns
+        -------
+        Embedding
+            Rows become float32 when they are read. The object of ``padding_idx``, which has no vector, is left out.
+
+        Raises
+        ------
+        InputError
+            If names are not distinct and as many as there are objects, the path cannot be written to, or a parameter
+            is not finite.
+        """
+        owner = f"{self._owner}.export"
+        if path is not None:
+            check_output(owner, path)
+        names = check_names(owner, "ids", ids, self.num_embeddings)
+        if not all(torch.isfinite(p).all() for p in self.parameters()):
+            raise InputError(owner, "parameters", "finite", "NaN or infinity", "Training has failed before.")
+        kept = np.delete(np.arange(self.num_embeddings), [] if self.padding_idx is None else [self.padding_idx])
+        with torch.no_grad():
+            whole = torch.floor(self.vectors.float() * self._half).clamp_(-self._half, self._half - 1) + self._half
+        basis = self.basis.detach().float().cpu().numpy() / np.float32(2 * self._half)
+        rows = CodedRows.of(whole.long().cpu().numpy()[kept], basis, self.bits)
+        parameters = {"layer": self._owner, "bits": self.bits, "padding_idx": self.padding_idx}
+        made = Embedding._from_content(Content(rows, names.take(kept), parameters=parameters))
+        if path is not None:
+            made.save(path)
+        return made
+
+    def extra_repr(self) -> str:
+        """Return what torch shows of the module."""
+        return f"{super().extra_repr()}, bits={self.bits}"
 
 
 class TensorTrainEmbedding(SmallTable):

@@ -13,8 +13,7 @@ import numpy as np
 
 from nearfar._core.ids import Ids
 from nearfar.contracts import Floats
-from nearfar.embedding.mixtures import Mixtures
-from nearfar.embedding.quantized import QuantizedRows
+from nearfar.embedding.mixtures import ComputedRows
 from nearfar.errors import InputError
 
 SAVE = "Embedding.save"
@@ -30,7 +29,7 @@ class Content:
 
     Parameters
     ----------
-    vectors : ndarray, shape (n, d), or Mixtures or QuantizedRows
+    vectors : ndarray, shape (n, d), or rows that are computed when they are read
     ids : iterable of n distinct hashables
         Kept as ``Ids``, a sequence that knows whether all are integers (``is_integer``).
     context_vectors : ndarray, shape (m, d), or what the vectors are, optional
@@ -42,9 +41,9 @@ class Content:
 
     def __init__(
         self,
-        vectors: Floats | Mixtures | QuantizedRows,
+        vectors: Floats | ComputedRows,
         ids: Iterable[Hashable],
-        context_vectors: Floats | Mixtures | QuantizedRows | None = None,
+        context_vectors: Floats | ComputedRows | None = None,
         context_ids: Iterable[Hashable] | None = None,
         parameters: Mapping[str, Any] | None = None,
         weights: Floats | None = None,
@@ -108,7 +107,7 @@ def text_ids(ids: Ids) -> list[str]:
     return texts
 
 
-def text_lines(vectors: Floats | Mixtures | QuantizedRows, separator: str) -> Iterator[list[str]]:
+def text_lines(vectors: Floats | ComputedRows, separator: str) -> Iterator[list[str]]:
     """Yield the rows as lines of numbers, some at a time; 9 digits (17 for float64) bring each number back exactly."""
     digits = 9 if vectors.dtype == np.float32 else 17
     line = separator.join([f"%.{digits}g"] * vectors.shape[1]) + "\n"

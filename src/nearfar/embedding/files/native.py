@@ -26,11 +26,15 @@ from nearfar.embedding.files import mixtures, quantized
 from nearfar.embedding.files.content import SAVE, Content, dump_parameters, load_parameters
 from nearfar.embedding.files.registry import register
 from nearfar.embedding.mixtures import Mixtures, unsigned_dtype
-from nearfar.embedding.quantized import QuantizedRows
+from nearfar.embedding.quantized import CodedRows, QuantizedRows
 
 FORMAT, VERSION = "nearfar.embedding", "1"
 SENSES = "nearfar.senses"
-_FORMS: dict[type, Any] = {Mixtures: mixtures, QuantizedRows: quantized}  # other than plain vectors
+_FORMS: dict[type, Any] = {  # other than plain vectors
+    Mixtures: mixtures.to_arrays,
+    QuantizedRows: quantized.to_arrays,
+    CodedRows: quantized.to_coded_arrays,
+}
 
 
 def to_arrays(content: Content) -> tuple[dict[str, NDArray[Any]], dict[str, str]]:
@@ -65,6 +69,7 @@ def from_arrays(path: Path, arrays: dict[str, NDArray[Any]], metadata: dict[str,
         mixtures.FORMAT: (mixtures.VERSION, mixtures.from_arrays),
         mixtures.PACKED: (mixtures.VERSION, mixtures.from_packed),
         quantized.FORMAT: (quantized.VERSION, quantized.from_arrays),
+        quantized.CODED: (quantized.VERSION, quantized.from_coded_arrays),
     }
     versions = {FORMAT: VERSION, SENSES: VERSION} | {name: version for name, (version, _) in others.items()}
     form = check_version(path, metadata, "an embedding", versions)
@@ -106,8 +111,7 @@ def _ids_of_senses(path: Path, arrays: dict[str, NDArray[Any]], words: Ids) -> I
 
 def write(content: Content, path: Path) -> None:
     """Write the native file; the memory needed beside the content is that of the ids."""
-    form = _FORMS.get(type(content.vectors))
-    write_arrays(SAVE, path, *(form.to_arrays(content) if form else to_arrays(content)))
+    write_arrays(SAVE, path, *_FORMS.get(type(content.vectors), to_arrays)(content))
 
 
 def read(path: Path) -> Content:
