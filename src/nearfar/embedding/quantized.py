@@ -4,8 +4,8 @@ The scale s is a bfloat16, the upper half of a float32, so that a row of d numbe
 bits it is the one of several that gives the least squared error: to clip the largest numbers often costs less than
 coarse steps for all. Rows become float32 when they are read.
 
-Rows that were trained to be small whole numbers have no scale of their own: x = q B, q odd, from -(2^b - 1) to 2^b - 1 in
-b bits, with one basis B for all rows.
+Rows that were trained to be small whole numbers have no scale of their own: x = q B, q odd, from -(2^b - 1) to 2^b - 1
+in b bits, with one basis B for all rows.
 """
 
 from __future__ import annotations
@@ -129,10 +129,17 @@ class CodedRows(ComputedRows):
         longest = lengths.sum(axis=0) if lengths.ndim == 2 else lengths
         return bool((longest <= np.finfo(np.float32).max).all())
 
-    def search(self, Q: Floats, k: int, norms: NDArray[np.float64] | None, skip: Rows | None) -> Search:
+    def search(
+        self,
+        Q: Floats,
+        k: int,
+        norms: NDArray[np.float64] | None,
+        skip: Rows | None,
+        lengths: NDArray[np.float64] | None,
+    ) -> Search:
         """Return the search that :func:`nearfar.embedding.search.nearest_rows` runs, a block of rows at a time."""
         rows: Any = self
-        return Search(Q, rows, k, norms, skip)
+        return Search(Q, rows, k, norms, skip, lengths)
 
     def __getitem__(self, rows: Any) -> Floats:
         """Return rows: a vector for an integer, a matrix for a slice or for row numbers."""
