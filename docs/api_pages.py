@@ -21,6 +21,7 @@ MODULES = [
     "nearfar.evaluate",
     "nearfar.datasets",
     "nearfar.plots",
+    "nearfar.reproduce",
     "nearfar.viewer",
     "nearfar.index",
     "nearfar.callbacks",

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
         kernels,
         nn,
         plots,
+        reproduce,
         viewer,
     )
     from nearfar.advice import choose
@@ -102,6 +103,7 @@ _HOMES = {
     "log_normalizers": "nearfar.far.softmax",
     "nn": "nearfar.nn",
     "plots": "nearfar.plots",
+    "reproduce": "nearfar.reproduce",
     "viewer": "nearfar.viewer",
     "warmup": "nearfar.precompile",
 }
@@ -151,6 +153,7 @@ __all__ = [  # noqa: RUF022 - in the order of sorted()
     "log_normalizers",
     "nn",
     "plots",
+    "reproduce",
     "viewer",
     "warmup",
 ]

@@ -19,6 +19,7 @@ from nearfar._version import __version__
 from nearfar.cli.embed import embed
 from nearfar.cli.judge import advise, compare, evaluate, report
 from nearfar.cli.maps import explore, map_
+from nearfar.cli.reproduce import reproduce
 from nearfar.cli.shared import fail, show_warning
 from nearfar.cli.vectors import compress, convert, info, similar
 from nearfar.cli.word_models import words
@@ -110,7 +111,7 @@ def _cli(context: click.Context) -> None:
         click.echo(context.get_help())
 
 
-for _command in (advise, embed, map_, explore, similar, compare, report, evaluate, convert, info, compress, words):
+for _command in (advise, embed, map_, explore, similar, compare, report, evaluate, convert, info, compress, words, reproduce):
     _cli.add_command(_command)
 
 

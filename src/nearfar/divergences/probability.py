@@ -441,7 +441,8 @@ class JensenShannon(Divergence):
             return np.asarray(self.limit().value(p, q, uniform))  # type: ignore[attr-defined]
         k, q = self.kappa, _positive(q)
         log_qz = -np.log1p(k * (p - q) / q)  # ln(q/z), precise for small kappa
-        return np.asarray((xlogy(p, p) - xlogy(p, q) + p * log_qz) / (1 - k) + q * log_qz / k, np.float64)
+        log_pz = -np.log1p((1 - k) * (q - p) / _positive(p))  # ln(p/z), precise for kappa near 1
+        return np.asarray(p * log_pz / (1 - k) + q * log_qz / k, np.float64)
 
     def derivative(self, p: Floats, q: Floats, uniform: float = 0.0) -> Floats:
         """Return the derivative in q, (1/kappa) ln(q/z).
