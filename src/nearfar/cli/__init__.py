@@ -111,7 +111,8 @@ def _cli(context: click.Context) -> None:
         click.echo(context.get_help())
 
 
-for _command in (advise, embed, map_, explore, similar, compare, report, evaluate, convert, info, compress, words, reproduce):
+_COMMANDS = (advise, embed, map_, explore, similar, compare, report, evaluate, convert, info, compress, words, reproduce)
+for _command in _COMMANDS:
     _cli.add_command(_command)
 
 
