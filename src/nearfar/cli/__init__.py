@@ -111,8 +111,10 @@ def _cli(context: click.Context) -> None:
         click.echo(context.get_help())
 
 
-_COMMANDS = (advise, embed, map_, explore, similar, compare, report, evaluate, convert, info, compress, words, reproduce)
-for _command in _COMMANDS:
+for _command in (
+    *(advise, embed, map_, explore, similar, compare, report, evaluate, convert, info),
+    *(compress, words, reproduce),
+):
     _cli.add_command(_command)
 
 

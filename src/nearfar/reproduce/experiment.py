@@ -24,7 +24,17 @@ _OWNER = "reproduce.run"
 
 @dataclass(frozen=True)
 class DataFile:
-    """A file that an experiment reads: its place in the folder of data, its MD5 sum, what it is and whence."""
+    """A file that an experiment reads.
+
+    Parameters
+    ----------
+    path : str
+        Its place in the folder of data.
+    md5 : str
+        The sum of its bytes, in hexadecimal digits.
+    what : str
+        What it is and where it comes from.
+    """
 
     path: str
     md5: str
@@ -111,7 +121,21 @@ def line(what: str, ours: ArrayLike, within: tuple[float, float], published: str
 
 @dataclass(frozen=True)
 class Panel:
-    """A picture of curves: ``curves`` by name, each a pair (x, y); or, with ``labels``, one map in ``points``."""
+    """A part of a figure: curves, or a map.
+
+    Parameters
+    ----------
+    title, x, y : str
+        What is written above it and at its axes.
+    curves : mapping of str to (array_like, array_like)
+        Abscissas and ordinates, by name.
+    log : str
+        Axes that are logarithmic: ``""``, ``"x"``, ``"y"`` or ``"xy"``.
+    points : ndarray of shape (n, 2), optional
+        A map.
+    labels : ndarray of shape (n,), optional
+        Colours of its points.
+    """
 
     title: str
     x: str = ""
@@ -124,7 +148,15 @@ class Panel:
 
 @dataclass(frozen=True)
 class Findings:
-    """What an experiment returns: lines of a table, and panels of a figure."""
+    """What an experiment returns.
+
+    Parameters
+    ----------
+    lines : sequence of Line
+        The table.
+    panels : sequence of Panel
+        The figure.
+    """
 
     lines: Sequence[Line]
     panels: Sequence[Panel] = ()
@@ -181,7 +213,19 @@ class Experiment:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What a run gave: the findings, how long it took, and of which experiment."""
+    """What a run gave.
+
+    Parameters
+    ----------
+    experiment : Experiment
+        What was run.
+    findings : Findings
+        Table and figure.
+    seconds : float
+        How long it took.
+    quick : bool
+        Whether it was the quick run.
+    """
 
     experiment: Experiment
     findings: Findings
