@@ -9,6 +9,7 @@ HERE = Path(__file__).parent
 sys.path.insert(0, str(HERE))
 
 import api_pages  # noqa: E402
+import make_tutorials  # noqa: E402
 
 import nearfar  # noqa: E402
 
@@ -38,3 +39,4 @@ numpydoc_validation_checks = {"PR01", "PR02", "SS01"}  # every parameter describ
 numpydoc_validation_exclude = {r"\._", r"contracts\.", r"\.get_params$", r"\.set_params$", r"__"}
 
 api_pages.write(HERE / "api" / "generated")
+make_tutorials.main([])  # a tutorial that fails fails the build

@@ -1,4 +1,4 @@
-"""The tutorial is what its notebook says, and the notebook still finds what the page tells."""
+"""Each tutorial is what its notebook says, and the notebook of ambiguous words still finds what its page tells."""
 
 from __future__ import annotations
 
@@ -17,37 +17,49 @@ DOCS = Path(__file__).resolve().parents[1] / "docs"
 
 
 def _load():
-    spec = importlib.util.spec_from_file_location("make_tutorial", DOCS / "make_tutorial.py")
+    spec = importlib.util.spec_from_file_location("make_tutorials", DOCS / "make_tutorials.py")
     module = importlib.util.module_from_spec(spec)
-    sys.modules["make_tutorial"] = module
+    sys.modules["make_tutorials"] = module
     spec.loader.exec_module(module)
     return module
 
 
 tutorial = _load()
-CELLS = tutorial.cells(tutorial.SOURCE.read_text("utf-8"))
-PAGE = tutorial.PAGE.read_text("utf-8")
+every_tutorial = pytest.mark.parametrize("source", tutorial.SOURCES, ids=lambda path: path.stem)
 
 
-def test_the_page_has_all_cells_in_their_order():
-    at = 0
-    for cell in CELLS:
-        at = PAGE.index(f"```python\n{cell.body}\n```" if cell.is_code else cell.body, at)
-    assert PAGE.endswith(tutorial.FOOT)
-    assert "Traceback" not in PAGE
+def page_of(source):
+    return (tutorial.PAGES / f"{source.stem.replace('_', '-')}.md").read_text("utf-8")
 
 
-def test_pictures_are_small_and_none_is_left_over():
-    shown = re.findall(r"!\[.+\]\(\.\./images/ambiguous-words/(\d+\.svg)\)", PAGE)
-    files = list(tutorial.IMAGES.iterdir())
+@every_tutorial
+def test_the_page_has_all_cells_in_their_order(source):
+    page, at = page_of(source), 0
+    for cell in tutorial.cells(source.read_text("utf-8")):
+        at = page.index(f"```python\n{cell.body}\n```" if cell.is_code else cell.body, at)
+    assert page.endswith(tutorial.FOOT.format(source.stem))
+    assert "Traceback" not in page
+
+
+@every_tutorial
+def test_pictures_are_small_and_none_is_left_over(source):
+    title = source.stem.replace("_", "-")
+    shown = re.findall(rf"!\[.*\]\(\.\./images/{title}/(\d+\.svg)\)", page_of(source))
+    files = list((tutorial.IMAGES / title).iterdir())
     assert shown == sorted(path.name for path in files)
-    assert len(shown) == sum(cell.body.endswith("\nfigure") for cell in CELLS)
+    assert len(shown) == sum(cell.body.endswith("\nfigure") for cell in tutorial.cells(source.read_text("utf-8")))
     for path in files:
-        assert path.stat().st_size < 100_000
+        assert path.stat().st_size < 200_000
         assert path.read_text("utf-8").count("<use") > 10  # something is drawn
 
 
-def test_cells_are_run_as_in_a_notebook(tmp_path, monkeypatch):
+@pytest.mark.slow
+@every_tutorial
+def test_every_tutorial_runs(source):
+    tutorial.carry_out(source)
+
+
+def test_cells_are_run_as_in_a_notebook(tmp_path):
     source = '''"""Not on the page."""
 # %% [markdown]
 # # Title
@@ -75,22 +87,20 @@ for k in range(n):
         tutorial.run(cell, names)
     assert [cell.printed for cell in found] == ["", "n is 2\n3", "", ""]
     assert [type(figure) for figure in found[2].figures] == [Figure]
-    monkeypatch.setattr(tutorial, "PAGE", tmp_path / "page.md")
-    monkeypatch.setattr(tutorial, "IMAGES", tmp_path / "images")
-    (tmp_path / "images").mkdir()
-    (tmp_path / "images" / "9.svg").touch()
-    tutorial.write(found)
-    page = (tmp_path / "page.md").read_text("utf-8")
+    (tmp_path / "images" / "a-page").mkdir(parents=True)
+    (tmp_path / "images" / "a-page" / "9.svg").touch()
+    tutorial.write("a_page", found, tmp_path, tmp_path / "images")
+    page = (tmp_path / "a-page.md").read_text("utf-8")
     assert page.startswith("# Title\n\nText.\n\n```python\nfrom matplotlib")
     assert "```text\nn is 2\n3\n```" in page
-    assert "![nothing](../images/images/1.svg)" in page
-    assert [path.name for path in (tmp_path / "images").iterdir()] == ["1.svg"]
+    assert "![nothing](../images/a-page/1.svg)" in page
+    assert [path.name for path in (tmp_path / "images" / "a-page").iterdir()] == ["1.svg"]
 
 
 @pytest.mark.slow
 def test_the_notebook_still_finds_what_the_page_tells():
     names = {}
-    for cell in tutorial.cells(tutorial.SOURCE.read_text("utf-8")):
+    for cell in tutorial.cells((DOCS / "tutorials" / "ambiguous_words.py").read_text("utf-8")):
         if cell.is_code:
             tutorial.run(cell, names)
     truth = names["truth"]

@@ -1,8 +1,9 @@
-"""Run the tutorial: ``python docs/make_tutorial.py`` writes docs/guide/ambiguous-words.md and its pictures.
+"""Run the tutorials: ``python docs/make_tutorials.py [NAME ...]`` writes docs/guide/NAME.md and pictures.
 
-The source, docs/tutorials/ambiguous_words.py, is a notebook in the form of a script. Code cells begin with ``# %%``,
-text cells with ``# %% [markdown]``. Below each code cell, the page shows what it prints and the value of its last line.
-The page and the pictures are committed; run this script again after a change to the source (less than a minute).
+A source, docs/tutorials/NAME.py, is a notebook in the form of a script. Code cells begin with ``# %%``, text cells with
+``# %% [markdown]``. Below each code cell, the page shows what it prints and the value of its last line. Pages and
+pictures are committed. ``make docs`` runs all tutorials, so that none can fail unseen; run this script after a change
+to a source.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from __future__ import annotations
 import ast
 import io
 import re
+import sys
 from contextlib import redirect_stdout
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -20,11 +22,11 @@ from matplotlib.backends.backend_svg import FigureCanvasSVG
 from matplotlib.figure import Figure
 
 HERE = Path(__file__).parent
-SOURCE = HERE / "tutorials" / "ambiguous_words.py"
-PAGE, IMAGES = HERE / "guide" / "ambiguous-words.md", HERE / "images" / "ambiguous-words"
+SOURCES = sorted((HERE / "tutorials").glob("*.py"))
+PAGES, IMAGES = HERE / "guide", HERE / "images"
 # Makes the picture files reproducible.
 SETTINGS = {"svg.hashsalt": "nearfar", "svg.fonttype": "path", "font.size": 9}
-FOOT = "This page is generated from `docs/tutorials/ambiguous_words.py` by `python docs/make_tutorial.py`.\n"
+FOOT = "This page is generated from `docs/tutorials/{}.py` by `python docs/make_tutorials.py`.\n"
 
 
 @dataclass
@@ -54,8 +56,8 @@ def run(cell: Cell, names: dict[str, Any]) -> None:
     last = tree.body.pop() if tree.body and isinstance(tree.body[-1], ast.Expr) else None
     out = io.StringIO()
     with redirect_stdout(out):
-        exec(compile(tree, SOURCE.name, "exec"), names)
-        value = None if last is None else eval(compile(ast.Expression(last.value), SOURCE.name, "eval"), names)
+        exec(compile(tree, "tutorial", "exec"), names)
+        value = None if last is None else eval(compile(ast.Expression(last.value), "tutorial", "eval"), names)
         if isinstance(value, Figure):
             cell.figures.append(value)
         elif value is not None:
@@ -63,9 +65,10 @@ def run(cell: Cell, names: dict[str, Any]) -> None:
     cell.printed = out.getvalue().rstrip()
 
 
-def write(done: list[Cell]) -> None:
+def write(name: str, done: list[Cell], pages: Path = PAGES, images: Path = IMAGES) -> None:
     """Write the page and the pictures, and remove pictures of an earlier page."""
-    IMAGES.mkdir(parents=True, exist_ok=True)
+    title = name.replace("_", "-")
+    (images / title).mkdir(parents=True, exist_ok=True)
     parts, names = [], []
     for cell in done:
         if not cell.is_code:
@@ -77,23 +80,30 @@ def write(done: list[Cell]) -> None:
         for figure in cell.figures:
             names.append(f"{len(names) + 1}.svg")
             FigureCanvasSVG(figure)
-            figure.savefig(IMAGES / names[-1], metadata={"Date": None, "Creator": None}, facecolor="white")
+            figure.savefig(images / title / names[-1], metadata={"Date": None, "Creator": None}, facecolor="white")
             about = "; ".join(axes.get_title() or axes.get_ylabel() for axes in figure.axes)
-            parts.append(f"![{about}](../images/{IMAGES.name}/{names[-1]})")
-    for path in IMAGES.iterdir():
+            parts.append(f"![{about}](../images/{title}/{names[-1]})")
+    for path in (images / title).iterdir():
         if path.name not in names:
             path.unlink()
-    PAGE.write_text("\n\n".join([*parts, FOOT]), "utf-8")
+    (pages / f"{title}.md").write_text("\n\n".join([*parts, FOOT.format(name)]), "utf-8")
 
 
-def main() -> None:
+def carry_out(source: Path) -> list[Cell]:
+    """Run a tutorial and return its cells with what they print."""
     with rc_context(SETTINGS):
-        found, names = cells(SOURCE.read_text("utf-8")), {"__name__": "tutorial"}
+        found, names = cells(source.read_text("utf-8")), {"__name__": "tutorial"}
         for cell in found:
             if cell.is_code:
                 run(cell, names)
-        write(found)
+    return found
+
+
+def main(wanted: list[str]) -> None:
+    for source in SOURCES:
+        if not wanted or source.stem in wanted:
+            write(source.stem, carry_out(source))
 
 
 if __name__ == "__main__":
-    main()
+    main(sys.argv[1:])

@@ -1,0 +1,101 @@
+# %% [markdown]
+# # A table with mixed columns
+#
+# For analysts. Each row is a customer, a house, a patient; some columns are numbers, some are categories. You want to
+# see which rows are alike, which are odd, and what drives the groups.
+
+# %%
+import numpy as np
+import pandas as pd
+from matplotlib.figure import Figure
+
+import nearfar as nf
+
+rng = np.random.default_rng(0)
+n = 600
+segment = rng.integers(4, size=n)
+table = pd.DataFrame(
+    {
+        "age": rng.normal(30 + 10 * segment, 5).round(),
+        "income": rng.lognormal(10 + 0.2 * (segment % 2), 0.2).round(-2),
+        "visits": rng.poisson(3 + 4 * (segment == 2)),
+        "plan": np.array(["basic", "basic", "family", "gold"])[np.where(rng.uniform(size=n) < 0.8, segment, 0)],
+        "region": rng.choice(["north", "south", "west"], n),
+    },
+    index=[f"customer {i}" for i in range(n)],
+)
+print(table.head(3))
+
+# %% [markdown]
+# ## From columns to distances
+#
+# Numbers are put on one scale, and skewed ones on a logarithmic one. Each category becomes a column of 0 and 1; divided
+# by the square root of 2, two rows that differ in a category are at distance 1, as two rows that differ by one standard
+# deviation.
+
+# %%
+from sklearn.compose import make_column_transformer
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import FunctionTransformer, OneHotEncoder, StandardScaler
+
+numbers = make_pipeline(FunctionTransformer(np.log1p, feature_names_out="one-to-one"), StandardScaler())
+columns = make_column_transformer(
+    (StandardScaler(), ["age"]),
+    (numbers, ["income", "visits"]),
+    (
+        make_pipeline(OneHotEncoder(sparse_output=False), FunctionTransformer(lambda X: X / np.sqrt(2))),
+        ["plan", "region"],
+    ),
+)
+X = columns.fit_transform(table)
+print(X.shape)
+
+# %% [markdown]
+# ## Which method?
+#
+# `nf.choose` looks at the data and says what suits it and why.
+
+# %%
+print(nf.choose(X))
+
+# %% [markdown]
+# ## The map, and what explains it
+#
+# Ids of a data frame's index travel with the map. Colour it by each column in turn: a column that drives the groups
+# shows clean colours.
+
+# %%
+data = pd.DataFrame(X, index=table.index)
+drawn = nf.TSNE(random_state=0, n_jobs=1).fit(data).vectors_
+figure = Figure(figsize=(8, 3.4), layout="constrained")
+left, right = figure.subplots(1, 2)
+nf.plots.scatter(drawn, labels=table["plan"], ax=left)
+left.set_title("plan")
+nf.plots.scatter(drawn, values=table["age"], ax=right)
+right.set_title("age")
+figure
+
+# %% [markdown]
+# Rows that are alike, and rows that are like no other:
+
+# %%
+print([name for name, _ in nf.Embedding(X - X.mean(0), table.index).most_similar("customer 0", topn=3)])
+affinities = nf.Affinities(15, n_jobs=1).fit(X)
+odd = np.argsort(-affinities.distances_.mean(1))[:3]
+print(table.iloc[odd])
+
+# %% [markdown]
+# ## When distances matter: MDS
+#
+# t-SNE keeps neighbours. To read distances between groups, use metric scaling, and look at its stress.
+
+# %%
+scaled = nf.MDS(random_state=0, n_jobs=1).fit(data)
+print(f"Kruskal's stress {scaled.kruskal_stress_:.3f}")
+for name, one in {"t-SNE": drawn.vectors, "MDS": scaled.embedding_}.items():
+    kept = nf.evaluate.neighborhoods(X, one, n_jobs=1)
+    print(f"{name}: area under R_NX {kept.auc:.3f}, rank correlation of distances {kept.spearman:.3f}")
+
+# %% [markdown]
+# Go on: [which method for which data](choosing.md), [multidimensional scaling](mds.md), [the map page](map-page.md),
+# which joins all columns as metadata.

@@ -1,0 +1,90 @@
+# %% [markdown]
+# # Single cells and genes
+#
+# For biologists. You have a table of counts, cells by genes, and want a map of the cells that you may believe, and
+# genes that act together. The table here is drawn: three cell types, one of which matures along a path, with 300 genes.
+# Your own is an AnnData object: `nf.TSNE().fit(adata)` takes `adata.X`, or the PCA in `adata.obsm` if it is there.
+
+# %%
+import numpy as np
+
+import nearfar as nf
+
+rng = np.random.default_rng(0)
+n_cells, n_genes = 900, 300
+kind = rng.integers(3, size=n_cells)
+age = np.where(kind == 2, rng.uniform(size=n_cells), 0)
+programs = rng.gamma(0.3, size=(5, n_genes))  # of three types, and early and late of the third
+activity = np.stack([kind == 0, kind == 1, kind == 2, age, (kind == 2) * (1 - age)], 1).astype(float)
+depth = rng.lognormal(7, 0.4, size=(n_cells, 1))
+rate = (activity + 0.05) @ programs
+counts = rng.poisson(depth * rate / rate.sum(1, keepdims=True))
+print(counts.shape, f"{(counts == 0).mean():.0%} zeros")
+
+# %% [markdown]
+# ## From counts to a map
+#
+# The usual preparation: equal depth, logarithm, principal components. Then t-SNE and UMAP.
+
+# %%
+from sklearn.decomposition import PCA
+
+X = np.log1p(1e4 * counts / counts.sum(1, keepdims=True))
+components = PCA(20, random_state=0).fit_transform(X)
+maps = {
+    "t-SNE": nf.TSNE(perplexity=30, random_state=0, n_jobs=1).fit_transform(components),
+    "UMAP": nf.UMAP(random_state=0, n_jobs=1).fit_transform(components),
+}
+figure = nf.plots.small_multiples(maps, labels=np.array(["A", "B", "C"])[kind])[0].figure
+figure
+
+# %% [markdown]
+# ## Where the map is to be believed
+#
+# No map in the plane keeps all neighbours. `neighborhoods` counts how many it keeps, and, point by point, which it
+# does not: `missing` are neighbours in the data that are far away in the map, `false` the other way round.
+
+# %%
+for name, drawn in maps.items():
+    kept = nf.evaluate.neighborhoods(components, drawn, n_neighbors=15, n_jobs=1)
+    print(f"{name}: trustworthiness {kept.trustworthiness[15]:.3f}, area under R_NX {kept.auc:.3f}")
+points = nf.evaluate.neighborhoods(components, maps["t-SNE"], n_neighbors=15, per_point=True, n_jobs=1)
+worst = np.argsort(-points.missing[15])[:3]
+print("cells whose neighbours the map tore away:", worst, points.missing[15][worst].round(2))
+
+# %% [markdown]
+# The path of the third type is a question about distances along it, not only about neighbours. Rank correlation of the
+# age with the first direction of that type's part of the map:
+
+# %%
+from scipy.stats import spearmanr
+
+for name, drawn in maps.items():
+    of_c = drawn[kind == 2]
+    along = PCA(1).fit_transform(of_c)[:, 0]
+    print(f"{name}: {abs(spearmanr(along, age[kind == 2])[0]):.2f}")
+
+# %% [markdown]
+# ## Genes that act together
+#
+# Two genes are related if their counts rise and fall together. Correlations above a threshold are a relation; `EDRep`
+# turns it into vectors, in which genes of one program are alike.
+
+# %%
+correlation = np.corrcoef(X.T)
+np.fill_diagonal(correlation, 0)
+related = np.where(correlation > 0.2, correlation, 0)
+genes = (
+    nf.EDRep(n_components=8, random_state=0, n_jobs=1)
+    .fit(nf.Relation.from_matrix(related, [f"gene {i}" for i in range(n_genes)]).normalized())
+    .vectors_
+)
+program = programs.argmax(0)
+marker = int(np.argmax(programs[3]))
+found = genes.most_similar(f"gene {marker}", topn=10)
+print("nearest to the marker of maturity:", [name for name, _ in found[:4]])
+print("of the same program:", sum(program[int(name.split()[1])] == 3 for name, _ in found), "of 10")
+
+# %% [markdown]
+# Go on: [maps](maps.md), [evaluating maps](judging-maps.md), [the map page](map-page.md) with metadata and trust
+# colours, [other tools](embeddings.md) such as AnnData.
