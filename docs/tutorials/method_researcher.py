@@ -85,6 +85,6 @@ for name, divergence in {"Hellinger": Hellinger(), "KL": "kl", "reverse KL": "re
 # ## Linear time
 #
 # With `value` and `derivative` alone a fit takes quadratic time. Divergences whose derivative without neighbours is
-# $b \ln q$ plus a constant run in linear time: give the formulas as compiled functions. Hellinger's is 1 where $p = 0$:
-# a constant, so it can. [Parts of your own](extending.md) shows how, for an alpha-divergence, with a kernel, a far field,
-# a loss and an estimator of your own.
+# $b \ln q$ plus a constant run in linear time: give the formulas as compiled functions. Hellinger's is 1 where $p =
+# 0$: a constant, so it can. [Parts of your own](extending.md) shows how, for an alpha-divergence, with a kernel, a
+# far field, a loss and an estimator of your own.
