@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import gc
 import importlib.util
 import re
+from collections.abc import Generator
 from pathlib import Path
 
 import pytest
@@ -17,6 +19,18 @@ def pytest_configure(config: pytest.Config) -> None:
     n_examples = 20 if quick else 100
     settings.register_profile("nearfar", deadline=None, print_blob=True, derandomize=quick, max_examples=n_examples)
     settings.load_profile("nearfar")
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, object, object]:
+    """Make thousands of tests without looking for garbage among them, then or later: that took a third of the time."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.collect()
+        gc.freeze()
+        gc.enable()
 
 
 @pytest.fixture(autouse=True)
