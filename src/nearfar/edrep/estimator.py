@@ -216,7 +216,8 @@ class EDRep(RelationEmbedder):
         self.n_jobs = n_jobs
         self.verbose = verbose
 
-    def fit(self, relation: Any, y: None = None, *, resume: Any = None) -> Self:  # noqa: ARG002 - scikit-learn passes y
+    # C901: it is one algorithm, read from top to bottom. ARG002: scikit-learn passes y.
+    def fit(self, relation: Any, y: None = None, *, resume: Any = None) -> Self:  # noqa: ARG002, C901
         """Learn the vectors.
 
         Parameters
@@ -258,8 +259,47 @@ class EDRep(RelationEmbedder):
         check_integer("EDRep", "verbose", self.verbose, low=0)
         n_jobs = check_n_jobs("EDRep", self.n_jobs)
         far = far_field(self.far, owner="EDRep")
-        problem, kept, present = self._problem(rel, far, n_jobs)
-        near, near_other, r, p0 = problem.near, problem.near_other, problem.r, problem.p0
+        two_sided, gradient, P, kept = self._variant(rel)
+        if self.n_clusters > 1 and self.far != "gaussian-mixture":
+            raise InputError("EDRep", "n_clusters", "1 unless far='gaussian-mixture'", self.n_clusters)
+        if gradient == "full" and not hasattr(far, "other_side"):
+            expected = "one that knows the gradient of the others (gaussian-mixture, exact, noise)"
+            raise InputError("EDRep", "far", expected, self.far, "Or choose gradient='paper'.")
+        (n, m), d = rel.operator.shape, self.n_components
+        if d > min(n, m):
+            expected = f"at most {min(n, m)}, the number of objects of the smaller side"
+            raise InputError("EDRep", "n_components", expected, d)
+        r = P.row_sums
+        present = [r > 0, P.column_sums > 0] if two_sided else [(P.column_sums > 0) | (r > 0)]
+        if self.n_clusters > present[-1].sum():
+            expected = f"at most {present[-1].sum()}, the objects with a relation"
+            raise InputError("EDRep", "n_clusters", expected, self.n_clusters)
+
+        # The prior p0: sum 1, zero for columns without a relation; or all zero.
+        prior: Any = self.p0
+        if isinstance(prior, (int, float)) and prior == 0:
+            p0 = np.zeros(P.shape[1])
+        else:
+            try:
+                p0 = np.ones(m) if prior is None else np.asarray(prior, dtype=np.float64)
+            except (TypeError, ValueError):
+                p0 = np.empty(())
+            if p0.shape != (m,):
+                got = f"an array of shape {p0.shape}" if p0.ndim else prior
+                raise InputError("EDRep", "p0", f"0, or one number per column, of shape ({m},)", got)
+            p0 = np.where(present[-1], p0 if kept is None else p0[kept], 0.0)
+            if not (np.isfinite(p0).all() and (p0 >= 0).all() and p0.any()):
+                raise InputError("EDRep", "p0", "finite, >= 0, and positive for some object with a relation", prior)
+            p0 /= p0.max()  # the sum of large numbers may be infinite
+            p0 /= p0.sum()
+
+        if two_sided:
+            near: NearField = NearProduct(P, n_jobs=n_jobs)
+            near_other: NearField | None = NearProduct(P, transposed=True, n_jobs=n_jobs)
+        else:
+            near = near_field(P, both=gradient != "forward", n_jobs=n_jobs, scratch=gradient == "full")
+            near_other = None
+        problem = Problem(near, near_other, r, p0, gradient, float(self.temperature))
         n_active = int(present[-1].sum())
         sphere = Sphere() if check_choice("EDRep", "constraint", self.constraint, CONSTRAINTS) == "sphere" else Ball()
         with (
@@ -356,10 +396,15 @@ class EDRep(RelationEmbedder):
             )
         return self
 
-    def _variant(self, rel: Relation) -> tuple[bool, str]:
-        """Return whether rows and columns get vectors of their own, and the gradient that ``"auto"`` stands for.
+    def _variant(self, rel: Relation) -> tuple[bool, str, LinearOperator, Rows | None]:
+        """Return what parameters leave open until the relation is known.
 
-        See docs/decisions, "The default gradient".
+        That is: whether rows and columns get vectors of their own; the gradient that ``"auto"`` stands for (see
+        docs/decisions, "The default gradient"); the operator that is fitted, and its rows, None for all.
+
+        Isolates would only cost time and cache. They are kept where there are two sides, factors that do not allow it
+        cheaply, or so few isolates that a copy of the column numbers needs more memory than their vectors. What is
+        left in then has zero vectors, which no sum notices.
         """
         if self.n_components == 1 and self.constraint == "sphere":
             hint = "A unit vector of one number is 1 or -1 and cannot move. constraint='ball' takes one component."
@@ -379,68 +424,18 @@ class EDRep(RelationEmbedder):
         gradient = check_choice("EDRep", "gradient", self.gradient, GRADIENTS)
         if gradient == "auto":
             gradient = "forward" if rel.operator.is_undirected else "paper"
-        return two_sided, gradient
-
-    def _problem(self, rel: Relation, far: FarField, n_jobs: int) -> tuple[Problem, Rows | None, list[Mask]]:
-        """Return what is minimised, which rows take part (None for all), and of each side who has a relation.
-
-        Isolates would only cost time and cache. They are kept where there are two sides, factors that do not allow it
-        cheaply, or so few isolates that a copy of the column numbers needs more memory than their vectors. What is
-        left in then has zero vectors, which no sum notices.
-        """
-        two_sided, gradient = self._variant(rel)
-        if self.n_clusters > 1 and self.far != "gaussian-mixture":
-            raise InputError("EDRep", "n_clusters", "1 unless far='gaussian-mixture'", self.n_clusters)
-        if gradient == "full" and not hasattr(far, "other_side"):
-            expected = "one that knows the gradient of the others (gaussian-mixture, exact, noise)"
-            raise InputError("EDRep", "far", expected, self.far, "Or choose gradient='paper'.")
-        (n, m), d = rel.operator.shape, self.n_components
-        if d > min(n, m):
-            expected = f"at most {min(n, m)}, the number of objects of the smaller side"
-            raise InputError("EDRep", "n_components", expected, d)
-        P, kept = self._without_isolates(rel, two_sided)
-        r = P.row_sums
-        present = [r > 0, P.column_sums > 0] if two_sided else [(P.column_sums > 0) | (r > 0)]
-        if self.n_clusters > present[-1].sum():
-            expected = f"at most {present[-1].sum()}, the objects with a relation"
-            raise InputError("EDRep", "n_clusters", expected, self.n_clusters)
-
-        # The prior p0: sum 1, zero for columns without a relation; or all zero.
-        prior: Any = self.p0
-        if isinstance(prior, (int, float)) and prior == 0:
-            p0 = np.zeros(P.shape[1])
-        else:
-            try:
-                p0 = np.ones(m) if prior is None else np.asarray(prior, dtype=np.float64)
-            except (TypeError, ValueError):
-                p0 = np.empty(())
-            if p0.shape != (m,):
-                got = f"an array of shape {p0.shape}" if p0.ndim else prior
-                raise InputError("EDRep", "p0", f"0, or one number per column, of shape ({m},)", got)
-            p0 = np.where(present[-1], p0 if kept is None else p0[kept], 0.0)
-            if not (np.isfinite(p0).all() and (p0 >= 0).all() and p0.any()):
-                raise InputError("EDRep", "p0", "finite, >= 0, and positive for some object with a relation", prior)
-            p0 /= p0.max()  # the sum of large numbers may be infinite
-            p0 /= p0.sum()
-
-        if two_sided:
-            near: NearField = NearProduct(P, n_jobs=n_jobs)
-            near_other = NearProduct(P, transposed=True, n_jobs=n_jobs)
-        else:
-            near = near_field(P, both=gradient != "forward", n_jobs=n_jobs, scratch=gradient == "full")
-            near_other = None
-        return Problem(near, near_other, r, p0, gradient, float(self.temperature)), kept, present
-
-    def _without_isolates(self, rel: Relation, two_sided: bool) -> tuple[LinearOperator, Rows | None]:
-        """Return the operator that is fitted, and its rows; None for all."""
         P = rel.operator
-        n = P.shape[0]
         saved = rel.isolates.size * self.n_components * 4 * 3  # three blocks at least
-        if saved and not two_sided and saved >= P.nnz * 4 + n * 24 and getattr(self.far, "labels", None) is None:
+        if (
+            saved
+            and not two_sided
+            and saved >= P.nnz * 4 + P.shape[0] * 24
+            and getattr(self.far, "labels", None) is None
+        ):
             smaller = P.without(rel.isolates)
             if smaller is not None:
-                return smaller, np.delete(np.arange(n), rel.isolates)
-        return P, None
+                return two_sided, gradient, smaller, np.delete(np.arange(P.shape[0]), rel.isolates)
+        return two_sided, gradient, P, None
 
     def _start(
         self,
@@ -573,7 +568,8 @@ class EDRep(RelationEmbedder):
         """
         self._check_fitted("grow")
         rel = as_relation(relation)
-        if self._variant(rel)[0] != (self.context_embedding_ is not None):
+        two_sided = not rel.is_square or bool(self.two_sided)
+        if two_sided != (self.context_embedding_ is not None):
             raise InputError("EDRep.grow", "relation", "of as many sides as that of the fit", f"shape {rel.shape}")
         start = self._start_of_growth(rel, check_n_jobs("EDRep", self.n_jobs))
         params = self.get_params(deep=False)
@@ -674,8 +670,7 @@ class EDRep(RelationEmbedder):
             What would be fitted.
         """
         rel = as_relation(relation)
-        two_sided, gradient = self._variant(rel)
-        operator, kept = self._without_isolates(rel, two_sided)
+        two_sided, gradient, operator, kept = self._variant(rel)
         n, m = operator.shape
         if two_sided:
             blocks = 2 * (n + m) + 2 * operator.scratch_arrays() * max(n, m) + (m if gradient == "full" else 0)
