@@ -407,47 +407,44 @@ def _move(x, step, share, box, gradient, y):
     return moved, slope
 
 
-@jit(fastmath=FAST, inline="always")
-def _settle(functions, starts, row, model, limits, scratch, x):
-    """Write to x the place of the lowest cost that BFGS with backtracking finds; return whether it came to rest.
+@jit(fastmath=FAST)
+def _advance(look, there, bending, starts, limits, search, x):
+    """Go on from a look at the cost at y, which is ``there``; return whether x is at rest, at the lowest cost.
 
-    One loop, one look at the cost each time: at the starts first, of which the cheapest is gone on from, then at steps,
-    each shortened until the cost falls enough.
+    The first looks are at the starts, of which the cheapest is gone on from, the others at steps of BFGS, each
+    shortened until the cost falls enough. ``search`` are the cost and the curvature at x, the slope and the length of
+    the step to y; the gradients at x and y, the step, a change of the gradient, the inverse Hessian and y. It knows no
+    kernel, so it is compiled once for all.
     """
-    box, longest, tolerance, max_looks = limits
-    d = starts.shape[1]
-    gradient, ahead, step, change = np.empty(d), np.empty(d), np.empty(d), np.empty(d)
-    inverse, y = np.empty((d, d)), np.empty(d)
-    _copy(starts[0], y)
-    value, curvature, slope, moved = np.inf, 1.0, 0.0, np.inf
-    for look in range(max_looks):
-        there, bending = row_cost(functions, y, row, model, scratch, ahead)
-        if look < starts.shape[0]:
-            if there < value:
-                value, curvature = there, bending
-                _copy(y, x)
-                _copy(ahead, gradient)
-            if look + 1 < starts.shape[0]:
-                _copy(starts[look + 1], y)
-                continue
-            _reset(inverse, curvature)
-        elif there <= value + ARMIJO * slope or moved <= tolerance:
-            if there > value:  # a step of no length that leads up: nothing but rounding is left
-                return True
-            for c in range(d):
-                step[c] = y[c] - x[c]
-                change[c] = ahead[c] - gradient[c] if step[c] != 0 else 0.0  # none of what the box holds
-            value, curvature = there, bending
+    box, longest, tolerance, _ = limits
+    numbers, gradient, ahead, step, change, inverse, y = search
+    value, _, slope, moved = numbers
+    if look < starts.shape[0]:
+        if there < value:
+            numbers[0], numbers[1] = there, bending
             _copy(y, x)
             _copy(ahead, gradient)
-            if moved <= tolerance:
-                return True
-            _update(inverse, step, change, y)
-        else:
-            moved, slope = _move(x, step, SHRINK, box, gradient, y)
-            continue
-        _quasi_newton(x, gradient, inverse, curvature, box, longest, step)
-        moved, slope = _move(x, step, 1.0, box, gradient, y)
+        if look + 1 < starts.shape[0]:
+            _copy(starts[look + 1], y)
+            return False
+        _reset(inverse, numbers[1])
+    elif there <= value + ARMIJO * slope or moved <= tolerance:
+        if there > value:  # a step of no length that leads up: nothing but rounding is left
+            return True
+        for c in range(step.shape[0]):
+            step[c] = y[c] - x[c]
+            change[c] = ahead[c] - gradient[c] if step[c] != 0 else 0.0  # none of what the box holds
+        numbers[0], numbers[1] = there, bending
+        _copy(y, x)
+        _copy(ahead, gradient)
+        if moved <= tolerance:
+            return True
+        _update(inverse, step, change, y)
+    else:
+        numbers[3], numbers[2] = _move(x, step, SHRINK, box, gradient, y)
+        return False
+    _quasi_newton(x, gradient, inverse, numbers[1], box, longest, step)
+    numbers[3], numbers[2] = _move(x, step, 1.0, box, gradient, y)
     return False
 
 
@@ -457,7 +454,9 @@ def place_rows(functions, indptr, rows, model, centre, limits, out):
     points = model[0]
     d = points.shape[0]
     scratch = np.empty((3, BLOCK)), np.empty(2), np.empty((2, d))
-    starts = np.empty((3, d))
+    starts, numbers, vectors = np.empty((3, d)), np.empty(4), np.empty((5, d))
+    ahead, y = vectors[1], vectors[4]
+    search = numbers, vectors[0], ahead, vectors[2], vectors[3], np.empty((d, d)), y
     unfinished = 0
     for i in range(indptr.shape[0] - 1):
         begin, end = indptr[i], indptr[i + 1]
@@ -466,5 +465,13 @@ def place_rows(functions, indptr, rows, model, centre, limits, out):
             _copy(centre, out[i])
             continue
         _starts(row[0], row[1], points, starts)
-        unfinished += not _settle(functions, starts, row, model, limits, scratch, out[i])
+        _copy(starts[0], y)
+        numbers[0], numbers[1], numbers[2], numbers[3] = np.inf, 1.0, 0.0, np.inf
+        at_rest = False
+        for look in range(limits[3]):
+            there, bending = row_cost(functions, y, row, model, scratch, ahead)
+            at_rest = _advance(look, there, bending, starts, limits, search, out[i])
+            if at_rest:
+                break
+        unfinished += not at_rest
     return unfinished
