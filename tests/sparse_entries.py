@@ -7,7 +7,7 @@ import scipy.sparse as sp
 
 import nearfar as nf
 from hazards import run
-from nearfar.evaluate import giant_component, neighborhoods
+from nearfar.evaluate import giant_component, neighborhoods, node_classification
 from nearfar.relations.neighbors import nearest_neighbors
 
 N, P = 24, 7
@@ -121,6 +121,7 @@ def entries():
     short = {"max_iter": 2, "early_exaggeration_iter": 1, "perplexity": 3, **fast}
     tsne = nf.TSNE(**short).fit(rows)
     near = nf.Affinities(3, n_jobs=1).fit(rows)
+    mds = nf.MDS(max_iter=1, **fast).fit(rows)
     given = nf.Affinities(3, metric="precomputed", n_neighbors=5, n_jobs=1).fit(square)
     yield "Relation.from_matrix", N, nf.Relation.from_matrix
     yield "EDRep.fit", N, nf.EDRep(2, n_epochs=1, **fast).fit
@@ -135,10 +136,12 @@ def entries():
     yield "TSNE.transform", P, tsne.transform
     yield "NeighborEmbedding.transform", N, pairs.transform
     yield "MDS.fit", P, nf.MDS(max_iter=1, **fast).fit
+    yield "MDS.transform", P, mds.transform
     yield "nearest_neighbors", P, lambda A: nearest_neighbors(A, 3)
     yield "neighborhoods", P, lambda A: neighborhoods(A, np.eye(N, 2))
     yield "neighborhoods, cosine", P, lambda A: neighborhoods(A, np.eye(N, 2), metric="cosine")
     yield "giant_component", N, giant_component
+    yield "node_classification", P, lambda A: node_classification(np.eye(N), A)
     yield "SkipGram.fit", N, nf.SkipGram(2, n_epochs=1, n_jobs=1).fit
     yield "AnchoredEmbedding", P, lambda A: nf.AnchoredEmbedding(A, np.eye(P, dtype=np.float32))
 

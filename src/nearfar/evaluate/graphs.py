@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from nearfar._core.checks import check_flag, check_integer, check_matrix, check_random_state, check_real
+from nearfar._core.checks import check_csr, check_flag, check_integer, check_matrix, check_random_state, check_real
 from nearfar.contracts import Floats
 from nearfar.errors import InputError, NearfarWarning, UnknownIdError
 
@@ -523,8 +523,10 @@ def labelled_rows(owner: str, labels: Any, n: int, ids: Ids | None) -> tuple[NDA
 
 def _indicators(owner: str, labels: Any, n: int, ids: Ids | None) -> Flags:
     """Return which row has which label, shape (n, n_labels)."""
-    if hasattr(labels, "toarray"):  # sparse
-        labels = labels.toarray()
+    from scipy.sparse import issparse
+
+    if issparse(labels):
+        labels = check_csr(owner, "labels", labels).toarray()
     if hasattr(labels, "index") and hasattr(labels, "to_numpy"):  # a pandas Series
         if labels.index.equals(type(labels)(range(n)).index):
             labels = labels.tolist()  # in the order of the rows
