@@ -94,6 +94,21 @@ def test_what_is_no_such_matrix_is_refused(value, text):
         _checks.check_matrix("f", "X", value, columns=2, rows=5)
 
 
+def test_of_what_holds_more_than_rows_is_said_what_to_give():
+    import networkx as nx
+
+    import nearfar as nf
+
+    named = nx.les_miserables_graph()
+    for graph in (named, nx.karate_club_graph(), nf.Relation.from_edges(named), nf.datasets.dcsbm(50, alpha=2.0)):
+        for use in (nf.MDS().fit, nf.Affinities(5).fit, nf.Embedding):
+            with pytest.raises(InputError, match=r"a matrix of numbers; got \w+\. Graphs and relations go to EDRep"):
+                use(graph)
+    cells = type("AnnData", (), {"obsm": {"X_pca": np.eye(3)}, "obs_names": list("abc")})()
+    with pytest.raises(InputError, match=r"got AnnData\. Give one of its matrices, such as obsm\['X_pca'\]"):
+        nf.Embedding(cells)
+
+
 @given(st.sets(st.integers(0, 30), min_size=1), st.sampled_from([np.nan, np.inf, -np.inf]))
 def test_the_first_rows_that_are_not_finite_are_told(rows, bad):
     X = np.zeros((31, 3))

@@ -142,3 +142,27 @@ def test_a_fit_of_a_relation_is_resumed(tmp_path):
     np.testing.assert_array_equal(nf.SkipGram(**params).fit(walk, resume=path).embedding_, whole.embedding_)
     with pytest.raises(InputError, match="this very fit; got one that differs in the relation's weights"):
         nf.SkipGram(**params).fit(UNDIRECTED.random_walk(2), resume=path)
+
+
+def test_graphs_and_anndata_are_relations_not_sentences(tmp_path):
+    import networkx as nx
+    import torch
+
+    graph = nx.relabel_nodes(nx.circular_ladder_graph(6), lambda node: f"a node {node}")  # names of several words
+    relation = nf.Relation.from_edges(graph)
+    small = {"n_epochs": 1, "min_count": 1, "sample": 0, "random_state": 0, "n_jobs": 1}
+    for cls in (nf.SkipGram, nf.Word2DM, nf.MultiSenseWord2DM):
+        model = cls(4, **small).fit(graph)
+        np.testing.assert_array_equal(model.embedding_, cls(4, **small).fit(relation).embedding_)
+        assert list(model.vectors_.ids) == list(graph)
+    model.vectors_.save(tmp_path / "nodes.npz")
+    assert model.expected_memory(graph) == model.expected_memory(relation)
+    model.partial_fit(graph)  # goes on with the same nodes
+    assert len(model.vectors_) == 12
+    index = torch.tensor([[0, 1, 2], [1, 2, 0]])
+    assert list(nf.SkipGram(4, **small).fit(index).vectors_.ids) == [0, 1, 2]
+    cells = type("AnnData", (), {"obsp": {"connectivities": relation.to_scipy()}, "obsm": {}})()
+    cells.obs_names = list(graph)
+    assert nf.SkipGram(4, **small).fit(cells).vectors_.equals(nf.SkipGram(4, **small).fit(relation).vectors_)
+    with pytest.raises(InputError, match=r"got a graph. A graph is a relation: Relation.from_edges"):
+        nf.Relation.from_corpus(graph)

@@ -89,6 +89,9 @@ def check_matrix(
     float64 stays float64, everything else becomes float32; no copy where none is needed. A dimension that is given
     (``rows``, ``columns``) must match. With ``finite=False`` the caller looks for NaN and infinity.
     """
+    hint = _instead(value)
+    if hint:
+        raise InputError(owner, name, "a matrix of numbers", type(value).__name__, hint)
     try:
         array = np.asarray(value)
         if array.dtype.kind == "c":  # astype would drop the imaginary part
@@ -110,6 +113,17 @@ def check_matrix(
     if finite:
         check_finite(owner, name, array)
     return array
+
+
+def _instead(value: object) -> str:
+    """Return what to give in place of an object that holds more than rows of numbers; nothing for others."""
+    if isinstance(value, np.ndarray):
+        return ""
+    if hasattr(value, "obsm"):
+        return "Give one of its matrices, such as obsm['X_pca'], and obs_names as the ids."
+    if any(hasattr(value, name) for name in ("is_directed", "random_walk", "adjacency")):
+        return "Graphs and relations go to EDRep and to maps such as TSNE; MDS takes distances, metric='precomputed'."
+    return ""
 
 
 def check_sparse(owner: str, name: str, value: Any, *, columns: int | None = None) -> Any:

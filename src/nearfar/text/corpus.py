@@ -461,4 +461,6 @@ def _items(source: object) -> Iterable[object]:
     if hasattr(source, "tocsr"):  # its rows are no sentences, and to take them one by one may read anywhere
         hint = "A matrix is a relation: Relation.from_matrix."
         raise InputError("Corpus", "source", expected, "a sparse matrix", hint)
+    if hasattr(source, "is_directed"):  # its nodes are no sentences
+        raise InputError("Corpus", "source", expected, "a graph", "A graph is a relation: Relation.from_edges.")
     return source

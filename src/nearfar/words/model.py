@@ -70,7 +70,8 @@ from nearfar.contracts import Floats
 from nearfar.embedding.density import DensityEmbedding
 from nearfar.embedding.vectors import Embedding
 from nearfar.errors import InputError, NumericalError
-from nearfar.relations.matrix import Relation
+from nearfar.relations.edges import is_directed
+from nearfar.relations.matrix import Relation, as_relation
 from nearfar.text.corpus import Corpus
 from nearfar.text.encoded import EncodedCorpus, check_encoded, renumbered
 from nearfar.text.vocabulary import Vocabulary
@@ -94,6 +95,11 @@ class Known(NamedTuple):
 
     rows: NDArray[np.int64]
     vectors: Floats
+
+
+def text_or_relation(corpus: Any) -> Any:
+    """Return the relation of a graph or of AnnData, whose nodes and cells are no sentences; what is text as it is."""
+    return as_relation(corpus) if is_directed(corpus) is not None or hasattr(corpus, "obsp") else corpus
 
 
 class WordModel(RelationEmbedder):
@@ -172,7 +178,7 @@ class WordModel(RelationEmbedder):
 
         Parameters
         ----------
-        corpus : EncodedCorpus, Corpus, what a Corpus can be made of, or Relation
+        corpus : EncodedCorpus, Corpus, what a Corpus can be made of, Relation, graph or AnnData
             The text. Of a relation P, pairs of a row and a column are drawn in proportion to P_ij: an epoch has, for
             each column that has a relation, 100 windows on average, each with a column as its centre and ``window``
             rows around it. ``min_count``, ``max_size``, ``sample`` and ``shrink_window`` have no effect then. Rows
@@ -232,7 +238,7 @@ class WordModel(RelationEmbedder):
 
         Parameters
         ----------
-        corpus : EncodedCorpus, Corpus, what a Corpus can be made of, or Relation
+        corpus : EncodedCorpus, Corpus, what a Corpus can be made of, Relation, graph or AnnData
             New text if the model was fitted to text, else a new relation. A new word must come ``min_count`` times in
             the new text; ``max_size`` counts the words known before. Of an EncodedCorpus all words are taken. Nodes of
             a relation are matched by their ids, rows with rows and columns with columns; pairs and noise are drawn from
@@ -285,7 +291,7 @@ class WordModel(RelationEmbedder):
 
     def _windows_of(self, corpus: Any, n_jobs: int, *, further: bool = False) -> WindowSource:
         """Return the windows of a text or a relation; where a fit goes on, known words or nodes come first."""
-        owner = type(self).__name__
+        owner, corpus = type(self).__name__, text_or_relation(corpus)
         if further and isinstance(corpus, Relation) != (self.vocabulary_ is None):
             expected = "a relation, as in the fit" if self.vocabulary_ is None else "text, as in the fit"
             raise InputError(f"{owner}.partial_fit", "corpus", expected, type(corpus).__name__)
@@ -429,7 +435,7 @@ class WordModel(RelationEmbedder):
 
         Parameters
         ----------
-        corpus : EncodedCorpus, Corpus, what a Corpus can be made of, or Relation
+        corpus : EncodedCorpus, Corpus, what a Corpus can be made of, Relation, graph or AnnData
             As for :meth:`fit`.
         y : None
             Ignored.

@@ -46,7 +46,7 @@ from nearfar.relations.matrix import Relation
 from nearfar.text.corpus import Corpus
 from nearfar.text.encoded import EncodedCorpus
 from nearfar.words.adam import adam_row, adam_state, moments_of
-from nearfar.words.model import Known, WordModel, of_length
+from nearfar.words.model import Known, WordModel, of_length, text_or_relation
 from nearfar.words.training import Arrays, TrainingState, TrainWindows
 from nearfar.words.windows import Windows, WindowSource
 
@@ -388,7 +388,7 @@ class MultiSenseWord2DM(WordModel):
 
         Parameters
         ----------
-        corpus : EncodedCorpus, Corpus, what a Corpus can be made of, or Relation
+        corpus : EncodedCorpus, Corpus, what a Corpus can be made of, Relation, graph or AnnData
             What would be fitted. Words of a text that is not encoded are counted, which takes as long as reading it.
 
         Returns
@@ -402,6 +402,7 @@ class MultiSenseWord2DM(WordModel):
         960
         """
         self._check()
+        corpus = text_or_relation(corpus)
         if isinstance(corpus, Relation):
             n_inputs, n_words = corpus.shape
         elif isinstance(corpus, EncodedCorpus):
