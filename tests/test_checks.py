@@ -106,7 +106,7 @@ def test_of_what_holds_more_than_rows_is_said_what_to_give():
                 use(graph)
     cells = type("AnnData", (), {"obsm": {"X_pca": np.eye(3)}, "obs_names": list("abc")})()
     with pytest.raises(InputError, match=r"got AnnData\. Give one of its matrices, such as obsm\['X_pca'\]"):
-        nf.Embedding(cells)
+        nf.log_normalizers(cells)
 
 
 @given(st.sets(st.integers(0, 30), min_size=1), st.sampled_from([np.nan, np.inf, -np.inf]))

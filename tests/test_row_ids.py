@@ -261,3 +261,21 @@ def test_columns_in_another_order_are_refused_when_new_rows_come(model):
 
 def to_array(found):
     return found.toarray() if hasattr(found, "toarray") else np.asarray(found)
+
+
+def test_an_embedding_made_of_a_frame_has_the_ids_of_its_index(tmp_path):
+    for source in ("frame", "frame of integers", "principal components", "embedding"):
+        given, ids = SOURCES[source]
+        emb = nf.Embedding(given)
+        assert list(emb.ids) == ids
+        np.testing.assert_array_equal(emb[ids[3]], X[3])
+        assert list(nf.compress(given, 5, 2, random_state=0).ids) == ids
+    emb.save(tmp_path / "v.npz")
+    assert nf.Embedding(nf.Embedding.load(tmp_path / "v.npz").to_frame().set_index("id")).equals(emb)
+    frame = SOURCES["frame of integers"][0]
+    assert list(nf.Embedding(frame, WORDS).ids) == WORDS  # those that are given count
+    two = nf.Embedding(X[:2], context_vectors=frame)
+    assert (list(two.ids), list(two.context_ids)) == ([0, 1], NUMBERS)
+    with pytest.warns(nf.errors.NearfarWarning, match="index of X has equal labels") as caught:
+        assert list(nf.Embedding(pd.DataFrame(X, index=[0] * 40)).ids) == list(range(40))
+    assert caught[0].filename == __file__

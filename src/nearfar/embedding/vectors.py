@@ -21,7 +21,7 @@ from nearfar._core.checks import (
     check_sparse,
     require,
 )
-from nearfar._core.ids import Ids
+from nearfar._core.ids import Ids, rows_and_ids
 from nearfar._core.notebook import facts_table
 from nearfar.contracts import Floats
 from nearfar.embedding.files import FORMATS, Content, registry
@@ -54,15 +54,15 @@ class Embedding:
 
     Parameters
     ----------
-    vectors : array-like, shape (n, d), finite
-        One row for each id. float64 stays float64, everything else becomes float32. An array of these types is not
-        copied, so do not change it afterwards.
+    vectors : array-like, shape (n, d), finite; or AnnData
+        One row for each id; of AnnData ``obsm["X_pca"]``, or ``X``. float64 stays float64, everything else becomes
+        float32. An array of these types is not copied, so do not change it afterwards.
     ids : iterable of hashable, of length n, optional
-        Distinct names of the rows; 0 .. n - 1 by default.
+        Distinct names of the rows; by default the index of a pandas frame, ``obs_names``, else 0 .. n - 1.
     context_vectors : array-like, shape (m, d), optional
         The other side of a two-sided model, in the order of ``context_ids``.
     context_ids : iterable of hashable, of length m, optional
-        Names of the other side; by default ``ids`` where m = n, otherwise 0 .. m - 1.
+        Names of the other side; by default the index of a frame, ``ids`` where m = n, otherwise 0 .. m - 1.
     parameters : mapping, optional
         How the vectors were made. Values that JSON does not know are saved as their ``repr``.
 
@@ -101,12 +101,15 @@ class Embedding:
         context_ids: Iterable[Hashable] | None = None,
         parameters: Mapping[str, Any] | None = None,
     ) -> None:
-        matrix = check_matrix("Embedding", "vectors", vectors)
+        rows, labels = (vectors, ids) if ids is not None else rows_and_ids("Embedding", vectors)
+        matrix = check_matrix("Embedding", "vectors", rows)
         if not matrix.shape[1]:
             raise InputError("Embedding", "vectors", "of at least one column", f"shape {matrix.shape}")
-        self._label(_read_only(matrix), ids, parameters)
+        self._label(_read_only(matrix), labels, parameters)
         self._check_rows("vectors", self._vectors, self._ids)
         if context_vectors is not None:
+            if context_ids is None:
+                context_vectors, context_ids = rows_and_ids("Embedding", context_vectors)
             context = check_matrix("Embedding", "context_vectors", context_vectors, columns=self.n_components)
             if context_ids is None and len(context) == len(self):
                 context_ids = self._ids

@@ -22,6 +22,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from nearfar._core.checks import check_flag, check_integer, check_matrix, check_n_jobs, check_random_state
+from nearfar._core.ids import rows_and_ids
 from nearfar._core.jit import jit
 from nearfar._core.progress import ProgressLine
 from nearfar._core.threads import even_bounds, run_blocks, single_threaded_blas
@@ -82,8 +83,8 @@ def compress(
     Parameters
     ----------
     vectors : Embedding or array-like, shape (V, d), finite
-        E; it is taken in float32. Of a two-sided embedding both sides become mixtures of the same anchors, as the rows
-        of one matrix would.
+        E; it is taken in float32. The ids of an Embedding, or in the index of a frame, stay. Of a two-sided embedding
+        both sides become mixtures of the same anchors, as the rows of one matrix would.
     n_anchors : int, in [1, V], V being the rows of both sides
         Number K of anchors.
     nnz_per_row : int, in [1, n_anchors], default=8
@@ -151,7 +152,8 @@ def compress(
     True
     """
     owner = "compress"
-    X = _check_vectors(owner, vectors.vectors if isinstance(vectors, Embedding) else vectors)
+    rows, ids = (vectors.vectors, vectors.ids) if isinstance(vectors, Embedding) else rows_and_ids(owner, vectors)
+    X = _check_vectors(owner, rows)
     n = len(X)
     if isinstance(vectors, Embedding) and vectors.context_vectors is not None:
         X = np.concatenate([X, _check_vectors(owner, vectors.context_vectors)])
@@ -177,11 +179,11 @@ def compress(
     parameters = {"n_anchors": n_anchors, "nnz_per_row": nnz_per_row, "nonnegative": nonnegative, "error_curve": curve}
     T = codes.matrix(n_anchors)
     if not isinstance(vectors, Embedding):
-        return AnchoredEmbedding(T, anchors, parameters=parameters)
+        return AnchoredEmbedding(T, anchors, ids, parameters=parameters)
     return AnchoredEmbedding(
         T[:n],
         anchors,
-        vectors.ids,
+        ids,
         context_weights=None if vectors.context_ids is None else T[n:],
         context_ids=vectors.context_ids,
         parameters={**vectors.parameters, **parameters},
