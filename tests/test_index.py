@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import nearfar as nf
-from nearfar.errors import FileFormatError, InputError, UnknownIdError
+from nearfar.errors import FileFormatError, InputError, NearfarWarning, UnknownIdError
 
 N, D = 1_500, 12
 
@@ -24,17 +24,17 @@ def emb() -> nf.Embedding:
     return nf.Embedding(X * rng.uniform(0.5, 2, (N, 1)).astype(np.float32), [f"row {i}" for i in range(N)])
 
 
-KINDS = ["usearch", "faiss"]
+KINDS = ["usearch", "faiss", "lists"]
 
 
 def built(emb: nf.Embedding, kind: str, **options) -> nf.index.EmbeddingIndex:
-    pytest.importorskip(kind)
+    pytest.importorskip("usearch" if kind == "usearch" else "faiss")
     return emb.index(kind, n_jobs=1, **options)
 
 
 @pytest.fixture(scope="module", params=KINDS)
 def index(emb, request):
-    return built(emb, request.param)
+    return built(emb, request.param, recall=0.98)
 
 
 def overlap(found: np.ndarray, true: np.ndarray) -> float:
@@ -58,9 +58,52 @@ def test_nearly_all_are_found_and_scores_are_exact(emb, index):
     assert vectors.ravel().tolist() == ["row 100", "row 101", "row 102"]
 
 
+@pytest.mark.parametrize("kind", ["faiss", "lists"])
+def test_a_search_looks_as_far_as_the_recall_needs(kind):
+    emb = nf.Embedding(np.random.default_rng(0).normal(size=(2_000, 50)).astype(np.float32))
+    low, high = (0.6, 0.98) if kind == "lists" else (0.9, 0.998)
+    near, far = (built(emb, kind, recall=recall) for recall in (low, high))
+    assert low - 0.05 < near.recall < far.recall
+    assert far.recall > high - 0.01
+    assert near._effort < far._effort
+    queries = np.random.default_rng(1).normal(size=(200, 50))
+    assert overlap(far.search(queries)[0], emb.search(queries)[0]) > 0.94
+    assert built(emb, kind, expansion=3)._effort == 3
+
+
+def test_a_recall_that_is_not_reached_is_told():
+    emb = nf.Embedding(np.random.default_rng(0).normal(size=(2_000, 20)).astype(np.float32))
+    with pytest.warns(NearfarWarning, match=r"recall is 0\.\d+, not 0\.99 as asked for"):
+        index = built(emb, "usearch", storage="binary", recall=0.99)
+    assert index.recall < 0.97
+
+
+def test_a_row_is_no_answer_to_itself_where_recall_is_measured(emb, monkeypatch):
+    class Itself(nf.index.Usearch):
+        def search(self, Q, k, effort, n_jobs):
+            found = super().search(Q, k, effort, n_jobs)
+            found[:, 1:] = -1
+            return found
+
+    pytest.importorskip("usearch")
+    monkeypatch.setitem(nf.index.BACKENDS, "usearch", Itself)
+    assert emb.index("usearch", expansion=64).recall < 0.02
+
+
+def test_many_rows_are_held_in_lists(emb, monkeypatch):
+    pytest.importorskip("faiss")
+    pytest.importorskip("usearch")
+    assert emb.index(n_jobs=1).kind == "usearch"
+    monkeypatch.setattr("nearfar.index._LISTS_FROM", 1_000)
+    assert emb.index(n_jobs=1).kind == "lists"
+    assert emb.index(storage="int8", n_jobs=1).kind == "usearch"
+    with pytest.raises(InputError, match="'float32' where faiss is used"):
+        emb.index("lists", storage="int8")
+
+
 @pytest.mark.parametrize("storage", ["float16", "int8", "binary"])
 def test_small_storages_are_ranked_again_by_the_vectors(emb, storage):
-    index = built(emb, "usearch", storage=storage)
+    index = built(emb, "usearch", storage=storage, recall=0.5 if storage == "binary" else 0.95)
     queries = [f"row {i}" for i in range(40)]
     ids, scores = index.search(queries, 10)
     true, exact = emb.search(queries, 10)
@@ -68,8 +111,9 @@ def test_small_storages_are_ranked_again_by_the_vectors(emb, storage):
     assert scores.max() <= exact.max() + 1e-12
 
 
-def test_scalar_products_are_ranked_too(emb):
-    index = built(emb, "usearch", metric="dot")
+@pytest.mark.parametrize("kind", KINDS)
+def test_scalar_products_are_ranked_too(emb, kind):
+    index = built(emb, kind, metric="dot")
     ids, scores = index.search(emb.vectors[:30].copy(), 5)
     true, exact = emb.search(emb.vectors[:30].copy(), 5, metric="dot")
     assert overlap(ids, true) > 0.9
@@ -148,14 +192,17 @@ def test_what_cannot_be_searched_is_refused(emb, index):
         ({"storage": "int4"}, "storage"),
         ({"storage": "binary", "metric": "dot"}, "another than 'binary'"),
         ({"expansion": 0}, "expansion"),
+        ({"recall": 2}, "recall"),
     ):
         with pytest.raises(InputError, match=said):
             emb.index(**arguments)
 
 
-def test_all_of_a_few_and_more_than_there_are():
+@pytest.mark.parametrize("kind", KINDS)
+def test_all_of_a_few_and_more_than_there_are(kind):
     emb = nf.Embedding(np.random.default_rng(0).normal(size=(7, 3)))
-    index = built(emb, "usearch")
+    assert len(built(emb.subset([3]), kind)) == 1
+    index = built(emb, kind)
     ids, scores = index.search([0, 3], 50)
     assert ids.shape == scores.shape == (2, 6)
     assert ids.tolist() == emb.search([0, 3], 50)[0].tolist()

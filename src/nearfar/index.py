@@ -1,14 +1,16 @@
-"""Approximate search in many vectors: a graph index that finds candidates, and exact scores that rank them.
+"""Approximate search in many vectors: an index that finds candidates, and exact scores that rank them.
 
 :meth:`nearfar.Embedding.index` makes one. A backend (usearch, or faiss) proposes rows; their scores are then computed
 from the vectors themselves, in float64, as :meth:`nearfar.Embedding.search` does. So scores are exact, and only which
-ids are found is not: ``recall`` says how many of the true nearest are, measured on a sample when the index is built.
+ids are found is not. How far a backend looks is chosen when the index is built: as far as the recall that is asked for
+needs on a sample of the vectors. ``recall`` is what is then measured on another sample.
 """
 
 from __future__ import annotations
 
 import json
 import os
+import warnings
 from collections.abc import Callable, Hashable, Iterable
 from pathlib import Path
 from typing import Any, Protocol
@@ -23,14 +25,15 @@ from nearfar._core.checks import (
     check_matrix,
     check_n_jobs,
     check_path,
+    check_real,
     require,
 )
 from nearfar._core.threads import even_bounds, run_blocks
 from nearfar.base import digest_of_ids, digest_of_pieces
 from nearfar.contracts import Floats
-from nearfar.embedding.search import nearest_rows, unit_rows
+from nearfar.embedding.search import inverse_norms, nearest_rows, unit_rows
 from nearfar.embedding.vectors import Embedding, as_list
-from nearfar.errors import FileFormatError, InputError, MissingDependencyError
+from nearfar.errors import FileFormatError, InputError, MissingDependencyError, NearfarWarning
 
 __all__ = ["EmbeddingIndex"]
 
@@ -39,19 +42,26 @@ STORAGES = ("float32", "float16", "int8", "binary")
 _OWNER = "Embedding.index"
 _MAGIC = b"nearfar index 1\n"
 _EXACT_BELOW = 5_000  # allowed rows that are searched one by one
-_MARGIN = {"float32": 1, "float16": 2, "int8": 3, "binary": 20}  # candidates for each answer
+_MARGIN = {"float32": 1, "float16": 2, "int8": 3, "binary": 20}  # candidates of a graph for each answer
+_LISTS_FROM = 200_000  # rows from which lists are built sooner and searched faster than a graph
 _AT_ONCE = 2**16  # rows that are normalised together
 _MOST = 4_000  # candidates for a query
-_CHECKED, _AT = 256, 10  # queries by which recall is measured, and answers to each
+_CHECKED, _AT = 256, 10  # queries of a sample by which recall is measured, and answers to each
+_STEPS = 18  # how far to look is tried in steps of the square root of 2, at most so many
 
 
 class Backend(Protocol):
-    """What finds candidates; the rows of a matrix are its keys."""
+    """What finds candidates; the rows of a matrix are its keys. ``effort`` is how far it looks."""
+
+    margin: int
+    """Candidates for each answer."""
+    least: int
+    """The effort that is tried first."""
 
     def build(self, X: Floats, storage: str, n_jobs: int) -> None:
         """Take in the rows."""
 
-    def search(self, Q: Floats, k: int, n_jobs: int) -> NDArray[np.int64]:
+    def search(self, Q: Floats, k: int, effort: int, n_jobs: int) -> NDArray[np.int64]:
         """Return candidate rows, shape (q, k); -1 where there are no more."""
 
     def save(self, path: str) -> None:
@@ -62,24 +72,24 @@ class Backend(Protocol):
 
 
 class Usearch:
-    """A graph of near neighbours (HNSW) by usearch."""
+    """A graph of near neighbours (HNSW) by usearch; the effort is the number of candidates that a search keeps."""
 
-    def __init__(self, metric: str, expansion: int) -> None:
+    def __init__(self, metric: str, storage: str, expansion: int) -> None:
         self._usearch: Any = require(_OWNER, "usearch.index", "index")
+        self.margin, self.least = _MARGIN[storage], 16
         self._metric, self._expansion = metric, expansion
         self._index: Any = None
-        self._binary = False
+        self._binary = storage == "binary"
 
     def build(self, X: Floats, storage: str, n_jobs: int) -> None:
         dtype = {"float32": "f32", "float16": "f16", "int8": "i8", "binary": "b1"}[storage]
         metric = "hamming" if storage == "binary" else {"cosine": "cos", "dot": "ip"}[self._metric]
-        self._binary = storage == "binary"
         options: Any = {"expansion_add": 2 * self._expansion, "expansion_search": self._expansion}
         self._index = self._usearch.Index(ndim=X.shape[1], metric=metric, dtype=dtype, **options)
         self._index.add(np.arange(len(X), dtype=np.uint64), self._packed(X), threads=n_jobs)
 
-    def search(self, Q: Floats, k: int, n_jobs: int) -> NDArray[np.int64]:
-        self._index.expansion_search = max(self._expansion, k)
+    def search(self, Q: Floats, k: int, effort: int, n_jobs: int) -> NDArray[np.int64]:
+        self._index.expansion_search = max(effort, k)
         found = self._index.search(self._packed(Q), k, threads=n_jobs)
         if len(Q) == 1:
             return _padded(np.atleast_2d(np.asarray(found.keys).astype(np.int64)), k)
@@ -91,34 +101,39 @@ class Usearch:
 
     def view(self, path: str) -> None:
         self._index = self._usearch.Index.restore(path, view=True)
-        self._binary = "b1" in str(self._index.dtype).lower()
 
     def _packed(self, X: Floats) -> NDArray[Any]:
         return np.packbits(X > 0, axis=1) if self._binary else np.ascontiguousarray(X, np.float32)
 
 
 class Faiss:
-    """A graph of near neighbours (HNSW) by faiss, float32."""
+    """A graph of near neighbours (HNSW) by faiss, float32; the effort is that of usearch."""
 
-    def __init__(self, metric: str, expansion: int) -> None:
+    margin, least = 1, 16
+
+    def __init__(self, metric: str, storage: str, expansion: int) -> None:
         self._faiss: Any = require(_OWNER, "faiss", "index")
+        if storage != "float32":
+            raise InputError(_OWNER, "storage", "'float32' where faiss is used", repr(storage), "Take kind='usearch'.")
         self._metric, self._expansion = metric, expansion
         self._index: Any = None
 
-    def build(self, X: Floats, storage: str, n_jobs: int) -> None:
-        if storage != "float32":
-            raise InputError(_OWNER, "storage", "'float32' with kind='faiss'", repr(storage), "Take kind='usearch'.")
+    def build(self, X: Floats, storage: str, n_jobs: int) -> None:  # noqa: ARG002 - float32
         self._faiss.omp_set_num_threads(n_jobs)
         self._index = self._faiss.IndexHNSWFlat(X.shape[1], 16, self._faiss.METRIC_INNER_PRODUCT)
         self._index.hnsw.efConstruction = 2 * self._expansion
-        for start in range(0, len(X), _AT_ONCE):
-            rows = X[start : start + _AT_ONCE]
-            rows = unit_rows(rows) if self._metric == "cosine" else rows
-            self._index.add(np.ascontiguousarray(rows, np.float32))
+        self._add(X)
 
-    def search(self, Q: Floats, k: int, n_jobs: int) -> NDArray[np.int64]:
+    def _add(self, X: Floats) -> None:
+        for start in range(0, len(X), _AT_ONCE):
+            self._index.add(self._rows(X[start : start + _AT_ONCE]))
+
+    def _rows(self, X: Floats) -> NDArray[np.float32]:
+        return np.ascontiguousarray(unit_rows(X) if self._metric == "cosine" else X, np.float32)
+
+    def search(self, Q: Floats, k: int, effort: int, n_jobs: int) -> NDArray[np.int64]:
         self._faiss.omp_set_num_threads(n_jobs)
-        self._index.hnsw.efSearch = max(self._expansion, k)
+        self._index.hnsw.efSearch = max(effort, k)
         return _padded(self._index.search(np.ascontiguousarray(Q, np.float32), min(k, self._index.ntotal))[1], k)
 
     def save(self, path: str) -> None:
@@ -128,7 +143,37 @@ class Faiss:
         self._index = self._faiss.read_index(path)
 
 
-BACKENDS: dict[str, Callable[[str, int], Backend]] = {"usearch": Usearch, "faiss": Faiss}
+class Lists(Faiss):
+    """Lists of rows around centres, as 2 bits a component, by faiss (IVF, PQ fast scan).
+
+    The effort is the number of lists that a search reads.
+    """
+
+    margin, least = 10, 2
+
+    def build(self, X: Floats, storage: str, n_jobs: int) -> None:  # noqa: ARG002 - codes, whatever the storage
+        self._faiss.omp_set_num_threads(n_jobs)
+        n_lists = 2 ** round(np.log2(max(2 * len(X) ** 0.5, 1)))
+        d = X.shape[1] + X.shape[1] % 2
+        chosen = np.random.default_rng(0).choice(len(X), min(len(X), 64 * n_lists), replace=False)
+        self._index = self._faiss.index_factory(d, f"IVF{n_lists},PQ{d // 2}x4fsr", self._faiss.METRIC_INNER_PRODUCT)
+        for clustering in (self._index.cp, self._index.pq.cp):
+            clustering.min_points_per_centroid = 1  # no message of faiss
+        rows = self._rows(X[np.sort(chosen)])
+        self._index.train(np.resize(rows, (max(len(rows), n_lists, 16), d)))
+        self._add(X)
+
+    def _rows(self, X: Floats) -> NDArray[np.float32]:
+        return np.pad(super()._rows(X), ((0, 0), (0, X.shape[1] % 2)))  # a code stands for two components
+
+    def search(self, Q: Floats, k: int, effort: int, n_jobs: int) -> NDArray[np.int64]:
+        self._faiss.omp_set_num_threads(n_jobs)
+        self._index.nprobe = min(effort, self._index.nlist)
+        Q = np.pad(np.asarray(Q, np.float32), ((0, 0), (0, Q.shape[1] % 2)))
+        return _padded(self._index.search(Q, min(k, self._index.ntotal))[1], k)
+
+
+BACKENDS: dict[str, Callable[[str, str, int], Backend]] = {"usearch": Usearch, "faiss": Faiss, "lists": Lists}
 
 
 def _padded(rows: NDArray[Any], k: int) -> NDArray[np.int64]:
@@ -143,18 +188,20 @@ class EmbeddingIndex:
     embedding : Embedding
         What is searched, with what was added.
     kind : str
-        Name of the backend: "usearch" or "faiss".
+        Name of the backend: "usearch", "faiss" or "lists".
     metric : {"cosine", "dot"}
         What is ranked by.
     storage : str
         How the backend holds vectors. Scores come from the embedding's own.
     backend : Backend
         What finds candidates.
+    effort : int
+        How far the backend looks.
 
     Attributes
     ----------
     recall : float, in [0, 1]
-        Share of the 10 nearest of a sample of vectors that the index found when it was built.
+        Share of the 10 nearest others of a sample of vectors that the index found when it was built.
     recall_interval : (float, float)
         Its 95 % interval over the sample.
 
@@ -165,7 +212,8 @@ class EmbeddingIndex:
     References
     ----------
     Malkov & Yashunin (2020), "Efficient and robust approximate nearest neighbor search using hierarchical navigable
-    small world graphs".
+    small world graphs". Lists: Jégou, Douze & Schmid (2011), "Product quantization for nearest neighbor search"; André,
+    Kermarrec & Le Scouarnec (2015), "Cache locality is not enough" (their scan).
 
     Examples
     --------
@@ -177,10 +225,12 @@ class EmbeddingIndex:
     True
     """
 
-    def __init__(self, embedding: Embedding, kind: str, metric: str, storage: str, backend: Backend) -> None:
+    def __init__(
+        self, embedding: Embedding, kind: str, metric: str, storage: str, backend: Backend, effort: int
+    ) -> None:
         self.embedding, self.kind, self.metric, self.storage = embedding, kind, metric, storage
         self.recall, self.recall_interval = float("nan"), (float("nan"), float("nan"))
-        self._backend, self._removed = backend, np.zeros(len(embedding), np.bool_)
+        self._backend, self._effort, self._removed = backend, effort, np.zeros(len(embedding), np.bool_)
 
     def __len__(self) -> int:
         return int(len(self.embedding) - self._removed.sum())
@@ -245,11 +295,13 @@ class EmbeddingIndex:
         k = min(topn, n_allowed - most)
         if k < 1 or not len(queries):
             return emb.ids.to_numpy()[np.empty((len(queries), 0), np.int64)], np.empty((len(queries), 0))
-        wanted = (_MARGIN[self.storage] * (k + most) * len(emb)) // n_allowed + 1
+        wanted = (self._backend.margin * (k + most) * len(emb)) // n_allowed + 1
         if n_allowed <= _EXACT_BELOW or wanted > _MOST:
             rows, scores = self._exact(queries, allowed, k + most, workers)
         else:
-            rows, scores = self._ranked(queries, self._backend.search(queries, wanted, workers), allowed, workers)
+            effort = self._effort * len(emb) // n_allowed
+            rows, scores = self._ranked(queries, self._backend.search(queries, wanted, effort, workers), workers)
+            scores[~allowed[rows]] = -np.inf
         return self._chosen(rows, scores, left_out, k, queries, allowed, workers)
 
     def _allowed(self, owner: str, where: Any) -> NDArray[np.bool_]:
@@ -282,25 +334,24 @@ class EmbeddingIndex:
         return some[found], scores
 
     def _ranked(
-        self, queries: Floats, candidates: NDArray[np.int64], allowed: NDArray[np.bool_], n_jobs: int
+        self, queries: Floats, candidates: NDArray[np.int64], n_jobs: int
     ) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
-        """Return candidates by their exact scores; what is not allowed has the score -inf and comes last."""
+        """Return candidates by their exact scores; what is no row has the score -inf and comes last."""
         scores = np.empty(candidates.shape)
-        vectors = self.embedding.vectors
+        vectors, norms = self.embedding.vectors, self.embedding._row_norms()
 
         def task(_block: int, start: int, stop: int) -> None:
-            rows = candidates[start:stop]
-            X = vectors[np.maximum(rows, 0)].astype(np.float64)
-            found = np.einsum("qkd,qd->qk", X, queries[start:stop])
+            rows = np.sort(candidates[start:stop], axis=1)  # ties in the order of the rows
+            found = np.einsum("qkd,qd->qk", vectors[np.maximum(rows, 0)].astype(np.float64), queries[start:stop])
             if self.metric == "cosine":
-                norms = np.sqrt(np.einsum("qkd,qkd->qk", X, X))
-                found = np.clip(np.divide(found, norms, out=np.zeros_like(found), where=norms > 0), -1, 1)
-            found[(rows < 0) | ~allowed[rows]] = -np.inf
-            scores[start:stop] = found
+                found = np.clip(found * inverse_norms(norms[rows]), -1, 1)
+            found[rows < 0] = -np.inf
+            order = np.argsort(-found, axis=1, kind="stable")
+            candidates[start:stop] = np.take_along_axis(rows, order, axis=1)
+            scores[start:stop] = np.take_along_axis(found, order, axis=1)
 
-        run_blocks(task, even_bounds(len(queries), max(1, 2**21 // (candidates.shape[1] * vectors.shape[1]))), n_jobs)
-        order = np.lexsort((candidates, -scores), axis=1)  # ties in the order of the rows
-        return np.take_along_axis(candidates, order, axis=1), np.take_along_axis(scores, order, axis=1)
+        run_blocks(task, even_bounds(len(queries), max(1, 2**19 // (candidates.shape[1] * vectors.shape[1]))), n_jobs)
+        return candidates, scores
 
     def _chosen(
         self,
@@ -313,18 +364,18 @@ class EmbeddingIndex:
         n_jobs: int,
     ) -> tuple[NDArray[Any], NDArray[np.float64]]:
         """Return the first k of each query without what is left out; exact search where the index found too few."""
-        found, best = np.empty((len(rows), k), np.int64), np.empty((len(rows), k))
-        short = []
+        good = np.isfinite(scores)
         for query, out in enumerate(left_out):
-            kept = np.flatnonzero(np.isfinite(scores[query]) & ~np.isin(rows[query], out))[:k]
-            if len(kept) < k:
-                short.append(query)
-                continue
-            found[query], best[query] = rows[query, kept], scores[query, kept]
-        if short:
+            if len(out):
+                good[query] &= rows[query] != out[0] if len(out) == 1 else ~np.isin(rows[query], out)
+        first = np.argsort(~good, axis=1, kind="stable")[:, :k]
+        found, best = np.take_along_axis(rows, first, axis=1), np.take_along_axis(scores, first, axis=1)
+        short = np.flatnonzero(good.sum(axis=1) < k)
+        if len(short):
+            found, best = _padded(found, k), np.pad(best, ((0, 0), (0, k - best.shape[1])))
             most = max(len(left_out[query]) for query in short)
             again, values = self._exact(queries[short], allowed, k + most, n_jobs)
-            for at, query in enumerate(short):
+            for at, query in enumerate(short.tolist()):
                 kept = np.flatnonzero(~np.isin(again[at], left_out[query]))[:k]
                 found[query], best[query] = again[at, kept], values[at, kept]
         return self.embedding.ids.to_numpy()[found], best
@@ -394,6 +445,7 @@ class EmbeddingIndex:
             "kind": self.kind,
             "metric": self.metric,
             "storage": self.storage,
+            "effort": self._effort,
             "recall": [self.recall, *self.recall_interval],
             "embedding": _digest(self.embedding),
         }
@@ -403,21 +455,56 @@ class EmbeddingIndex:
             file.seek(0, os.SEEK_END)
             file.write(footer + len(footer).to_bytes(8, "little") + _MAGIC)
 
-    def _build(self, embedding: Embedding, n_jobs: int, n_sample: int = _CHECKED) -> None:
+    def _build(self, embedding: Embedding, n_jobs: int, recall: float | None = None) -> None:
+        """Build the index; look as far as ``recall`` needs, None: as far as before."""
         self.embedding, self._removed = embedding, np.zeros(len(embedding), np.bool_)
         self._backend.build(embedding.vectors, self.storage, n_jobs)
-        rng = np.random.default_rng(0)
-        rows = np.sort(rng.choice(len(embedding), min(n_sample, len(embedding)), replace=False))
-        k = min(_AT, len(embedding))
-        queries = embedding.vectors[rows].astype(np.float64)
-        queries = unit_rows(queries) if self.metric == "cosine" else queries
-        true, _ = self._exact(queries, ~self._removed, k, n_jobs)
-        wanted = min(_MARGIN[self.storage] * k, len(embedding))
-        found, _ = self._ranked(queries, self._backend.search(queries, wanted, n_jobs), ~self._removed, n_jobs)
-        shares = np.array([len(set(a[:k]) & set(b)) / k for a, b in zip(found.tolist(), true.tolist(), strict=True)])
+        n, rng = len(embedding), np.random.default_rng(0)
+        if n < 2:
+            self.recall, self.recall_interval = 1.0, (1.0, 1.0)
+            return
+        rows = rng.choice(n, min(2 * _CHECKED, n), replace=False)
+        chooses, tells = (rows[::2], rows[1::2]) if len(rows) == 2 * _CHECKED else (rows, rows)
+        if recall is not None:
+            true = self._nearest_others(chooses, n_jobs)
+            found: list[float] = []
+            for step in range(_STEPS):
+                self._effort = int(self._backend.least * 2 ** (step / 2))
+                shares = self._shares(chooses, true, n_jobs)
+                found.append(float(shares.mean()))
+                if found[-1] - shares.std() / len(shares) ** 0.5 >= recall or self._effort > n:
+                    break
+                if found[-1] <= found[max(step - 4, 0)] and step >= 4:  # farther away there is no more
+                    break
+        shares = self._shares(tells, self._nearest_others(tells, n_jobs), n_jobs)
         margin = 1.96 * float(shares.std()) / len(shares) ** 0.5
         self.recall = float(shares.mean())
         self.recall_interval = max(0.0, self.recall - margin), min(1.0, self.recall + margin)
+        if recall is not None and self.recall_interval[1] < recall:
+            message = (
+                f"{_OWNER}: recall is {self.recall:.3f}, not {recall:g} as asked for. Take another kind or storage."
+            )
+            warnings.warn(message, NearfarWarning, stacklevel=4)
+
+    def _queries(self, rows: NDArray[np.int64]) -> NDArray[np.float64]:
+        queries = self.embedding.vectors[rows].astype(np.float64)
+        return unit_rows(queries) if self.metric == "cosine" else queries
+
+    def _nearest_others(self, rows: NDArray[np.int64], n_jobs: int) -> NDArray[np.int64]:
+        """Return the nearest other rows of some rows."""
+        vectors, k = self.embedding.vectors, min(_AT, len(self.embedding) - 1)
+        norms: Any = {"norms" if self.metric == "cosine" else "lengths": self.embedding._row_norms()}
+        return nearest_rows(self._queries(rows), vectors, k, **norms, skip=rows, n_jobs=n_jobs)[0]
+
+    def _shares(self, rows: NDArray[np.int64], true: NDArray[np.int64], n_jobs: int) -> NDArray[np.float64]:
+        """Return which share of the nearest other rows of each row the index finds."""
+        queries, k = self._queries(rows), true.shape[1]
+        wanted = min(self._backend.margin * (k + 1) + 1, len(self.embedding))
+        found, _ = self._ranked(queries, self._backend.search(queries, wanted, self._effort, n_jobs), n_jobs)
+        own = found == rows[:, None]
+        best = np.take_along_axis(found, np.argsort(own, axis=1, kind="stable")[:, :k], axis=1)
+        shares: NDArray[np.float64] = (best[:, :, None] == true[:, None, :]).any(axis=2).mean(axis=1)
+        return shares
 
 
 def _digest(embedding: Embedding) -> str:
@@ -425,26 +512,38 @@ def _digest(embedding: Embedding) -> str:
 
 
 def build_index(
-    embedding: Embedding, kind: str, *, metric: str, storage: str, expansion: int, n_jobs: int | None
+    embedding: Embedding,
+    kind: str,
+    *,
+    metric: str,
+    storage: str,
+    recall: float,
+    expansion: int | None,
+    n_jobs: int | None,
 ) -> EmbeddingIndex:
     """Build an index; what :meth:`nearfar.Embedding.index` does."""
     check_choice(_OWNER, "kind", kind, ("auto", *BACKENDS))
     check_choice(_OWNER, "metric", metric, METRICS)
     check_choice(_OWNER, "storage", storage, STORAGES)
-    check_integer(_OWNER, "expansion", expansion, low=1)
+    check_real(_OWNER, "recall", recall, low=0, high=1)
+    if expansion is not None:
+        check_integer(_OWNER, "expansion", expansion, low=1)
     if storage == "binary" and metric != "cosine":
         raise InputError(_OWNER, "storage", "another than 'binary' for metric='dot'", repr(storage))
-    made: Backend | None = None
-    for name in BACKENDS if kind == "auto" else [kind]:
+    names = [kind]
+    if kind == "auto":
+        names = ["usearch", "faiss"]
+        if storage == "float32" and len(embedding) >= _LISTS_FROM:
+            names.insert(0, "lists")
+    for chosen in names:
         try:
-            made, chosen = BACKENDS[name](metric, expansion), name
+            made = BACKENDS[chosen](metric, storage, expansion or 64)
             break
         except MissingDependencyError:
-            if name == kind or name == list(BACKENDS)[-1]:
+            if chosen == names[-1]:
                 raise
-    assert made is not None
-    index = EmbeddingIndex(embedding, chosen, metric, storage, made)
-    index._build(embedding, check_n_jobs(_OWNER, n_jobs))
+    index = EmbeddingIndex(embedding, chosen, metric, storage, made, expansion or 64)
+    index._build(embedding, check_n_jobs(_OWNER, n_jobs), None if expansion else recall)
     return index
 
 
@@ -456,12 +555,12 @@ def open_index(embedding: Embedding, path: str | os.PathLike[str]) -> EmbeddingI
     if facts["embedding"] != _digest(embedding):
         hint = "Build the index of this embedding, or open it with the one that it was built from."
         raise InputError(owner, "path", "an index of this embedding", f"one of another, {str(file)!r}", hint)
-    backend = BACKENDS[facts["kind"]](facts["metric"], 64)
+    backend = BACKENDS[facts["kind"]](facts["metric"], facts["storage"], 64)
     try:
         backend.view(str(file))
     except (RuntimeError, ValueError, OSError) as error:
         raise FileFormatError(f"{file}: the index must be whole; got {error}. Build it again.") from None
-    index = EmbeddingIndex(embedding, facts["kind"], facts["metric"], facts["storage"], backend)
+    index = EmbeddingIndex(embedding, facts["kind"], facts["metric"], facts["storage"], backend, facts["effort"])
     index.recall, *interval = facts["recall"]
     index.recall_interval = tuple(interval)
     return index
@@ -487,6 +586,7 @@ def _facts(file: Path) -> dict[str, Any]:
             facts: dict[str, Any] = json.loads(opened.read(length))
             known = facts["kind"] in BACKENDS and facts["metric"] in METRICS and facts["storage"] in STORAGES
             known &= len(facts["recall"]) == 3 and isinstance(facts["embedding"], str)
+            known &= isinstance(facts["effort"], int)
         except (ValueError, LookupError, TypeError):
             raise refused from None
     if not known:

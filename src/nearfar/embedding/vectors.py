@@ -736,22 +736,29 @@ class Embedding:
         *,
         metric: str = "cosine",
         storage: str = "float32",
-        expansion: int = 64,
+        recall: float = 0.95,
+        expansion: int | None = None,
         n_jobs: int | None = None,
     ) -> Any:
         """Build an approximate index, which answers many queries among many vectors sooner than :meth:`search`.
 
         Parameters
         ----------
-        kind : {"auto", "usearch", "faiss"}
-            The library that builds it: usearch where it is installed (the extra ``index``), else faiss.
+        kind : {"auto", "usearch", "faiss", "lists"}
+            What finds candidates: a graph by usearch or by faiss, or lists of codes by faiss, which are built much
+            sooner. "auto" takes lists from 200,000 vectors on, and a graph for fewer; of what is installed (the extra
+            ``index`` has both).
         metric : {"cosine", "dot"}
             What is ranked by.
         storage : {"float32", "float16", "int8", "binary"}
             How the index holds vectors. Of smaller ones more candidates are ranked again by the vectors themselves.
-            faiss has float32 alone.
-        expansion : int, default=64
-            Candidates that a search keeps: more find more of the nearest, and take longer.
+            faiss has float32 alone; lists hold 2 bits a number beside it.
+        recall : float, in [0, 1]
+            Share of the 10 nearest to find. How far a search looks is chosen for it on a sample of the vectors; the
+            index says by ``recall`` what came of it, and warns where it is less.
+        expansion : int, optional
+            How far a search looks, in place of ``recall``: candidates that a search of a graph keeps (twice as many
+            while it is built, 128 by default), or lists that are read.
         n_jobs : int, optional
             Number of threads; None means all processors. With several the index differs from run to run.
 
@@ -776,8 +783,8 @@ class Embedding:
         """
         import nearfar  # indexes stand above embeddings: they are reached by their public name
 
-        options: Any = {"metric": metric, "storage": storage, "expansion": expansion, "n_jobs": n_jobs}
-        return nearfar.index.build_index(self, kind, **options)
+        options: Any = {"metric": metric, "storage": storage, "recall": recall, "expansion": expansion}
+        return nearfar.index.build_index(self, kind, **options, n_jobs=n_jobs)
 
     def open_index(self, path: str | os.PathLike[str]) -> Any:
         """Open an index that was saved, without building it again.
