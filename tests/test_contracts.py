@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from scipy.sparse import coo_array, csc_array, csr_array, csr_matrix
 from sklearn.base import clone
+from sklearn.pipeline import make_pipeline
 
 import nearfar as nf
 from nearfar.contracts import Divergence, FarField, Field, Kernel, Objective, Solver
@@ -216,6 +217,27 @@ def test_fit_returns_itself_and_fit_transform_the_vectors(case, rng):
     assert est.fit(case.takes(P)) is est
     np.testing.assert_array_equal(case.make().fit_transform(case.takes(P)), est.embedding_)
     np.testing.assert_array_equal(np.asarray(est.vectors_), est.embedding_)
+
+
+@estimators()
+def test_frames_and_embeddings_in_a_pipeline(case, rng):
+    P = irregular_graph(rng)
+    ids = [f"name {i}" for i in range(P.shape[0])]
+    given = nf.Relation.from_matrix(P, ids=ids)
+    est = case.make().fit(given)
+    with pytest.raises(NotFittedError, match="get_feature_names_out"):
+        case.make().get_feature_names_out()
+    frame = make_pipeline(case.make()).set_output(transform="pandas").fit_transform(given)
+    assert list(frame.columns) == list(est.get_feature_names_out())
+    assert list(frame.index) == list(est.vectors_.ids)
+    np.testing.assert_array_equal(frame.to_numpy(), est.embedding_)
+    made = clone(case.make().set_output(transform="embedding")).fit_transform(given)
+    assert made.equals(est.vectors_)
+    assert type(made) is type(est.vectors_)
+    if case.can("transform") and not case.variant:
+        new = nf.Relation.from_matrix(P[:3], ids=["a", "b", "c"], column_ids=ids)
+        placed = est.set_output(transform="pandas").transform(new)
+        assert list(placed.index) == ["a", "b", "c"]
 
 
 @estimators()

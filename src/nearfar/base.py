@@ -24,6 +24,9 @@ if TYPE_CHECKING:
     from nearfar.embedding.vectors import Embedding
 
 
+OUTPUTS = ("default", "pandas", "polars", "embedding")
+
+
 class RelationEmbedder(Parameters):
     """Base of the estimators that turn a relation into vectors.
 
@@ -43,7 +46,7 @@ class RelationEmbedder(Parameters):
         """Learn the vectors; to be given by the subclass."""
         raise NotImplementedError
 
-    def fit_transform(self, relation: Any, y: None = None) -> NDArray[np.floating[Any]]:
+    def fit_transform(self, relation: Any, y: None = None) -> Any:
         """Fit, and return the vectors of the rows.
 
         Parameters
@@ -55,9 +58,12 @@ class RelationEmbedder(Parameters):
 
         Returns
         -------
-        ndarray of shape (n, n_components)
+        ndarray of shape (n, n_components), or a frame or Embedding if :meth:`set_output` says so
         """
-        return self.fit(relation, y).embedding_
+        self.fit(relation, y)
+        if getattr(self, "_sklearn_output_config", {}).get("transform") == "embedding":
+            return self.vectors_  # of its own kind: density matrices, two sides
+        return self._output(self.embedding_, relation, lambda: self.vectors_.ids)
 
     @property
     def vectors_(self) -> Embedding:
@@ -84,28 +90,7 @@ class RelationEmbedder(Parameters):
             name = type(self).__name__
             raise NotFittedError(f"{name}.{what}: {name} must be fitted; got an instance that is not. Call fit first.")
 
-
-# Frames and embeddings in and out: ids of rows, names of columns, ``set_output``.
-
-OUTPUTS = ("default", "pandas", "polars", "embedding")
-
-
-class FrameOutput(RelationEmbedder):
-    """Base of the estimators that take rows of numbers and can answer with a frame."""
-
-    def fit_transform(self, X: Any, y: None = None) -> Any:
-        """Draw the map, and return the positions.
-
-        Parameters
-        ----------
-        X, y
-            As for :meth:`fit`.
-
-        Returns
-        -------
-        ndarray of shape (n, d), or a frame or Embedding if :meth:`set_output` says so
-        """
-        return self._output(self.fit(X, y).embedding_, X, lambda: self.vectors_.ids)
+    # -- frames and embeddings in and out: ids of rows, names of columns ---------------------------------------------
 
     def set_output(self, *, transform: str | None = None) -> Self:
         """Choose what ``fit_transform``, and ``transform`` where there is one, return.
@@ -141,6 +126,28 @@ class FrameOutput(RelationEmbedder):
         name = type(self).__name__.lower()
         return np.array([f"{name}{c}" for c in range(self.embedding_.shape[1])], dtype=object)
 
+    def _output(self, Y: NDArray[Any], X: Any, ids: Callable[[], Ids | None]) -> Any:
+        config = getattr(self, "_sklearn_output_config", {}).get("transform")
+        return framed(Y, X, ids, self.get_feature_names_out(), config)
+
+
+class FrameOutput(RelationEmbedder):
+    """Base of the estimators that take rows of numbers."""
+
+    def fit_transform(self, X: Any, y: None = None) -> Any:
+        """Draw the map, and return the positions.
+
+        Parameters
+        ----------
+        X, y
+            As for :meth:`fit`.
+
+        Returns
+        -------
+        ndarray of shape (n, d), or a frame or Embedding if :meth:`set_output` says so
+        """
+        return super().fit_transform(X, y)
+
     def _keep_features(self, X: Any, data: Any) -> None:
         """Keep the number of columns and, of a frame, their names."""
         for name in ("n_features_in_", "feature_names_in_"):
@@ -150,10 +157,6 @@ class FrameOutput(RelationEmbedder):
         names = column_names(X)
         if names is not None:
             self.feature_names_in_ = names
-
-    def _output(self, Y: NDArray[Any], X: Any, ids: Callable[[], Ids | None]) -> Any:
-        config = getattr(self, "_sklearn_output_config", {}).get("transform")
-        return framed(Y, X, ids, self.get_feature_names_out(), config)
 
 
 def framed(Y: Floats, X: Any, ids: Callable[[], Ids | None], names: NDArray[Any], config: str | None) -> Any:

@@ -21,6 +21,7 @@ from nearfar._core.checks import (
     check_real,
     check_rows_differ,
 )
+from nearfar._core.ids import rows_and_ids
 from nearfar._core.threads import even_bounds, run_blocks, single_threaded_blas
 from nearfar._core.vector import empty_aligned
 from nearfar.base import RelationEmbedder, identity_of
@@ -484,7 +485,7 @@ class EDRep(RelationEmbedder):
         X, Y = sides[0], sides[1].astype(sides[0].dtype, copy=False) if len(sides) == 2 else None
         return State(X=X, Y=Y, rng=rng)
 
-    def transform(self, P_new: Any) -> NDArray[np.floating[Any]]:
+    def transform(self, P_new: Any) -> Any:
         """Return vectors for new rows; everything that was fitted stays as it is.
 
         Each row is placed by itself where its own part of the loss is lowest, to rounding, given its relations to the
@@ -500,7 +501,7 @@ class EDRep(RelationEmbedder):
 
         Returns
         -------
-        ndarray of shape (q, n_components)
+        ndarray of shape (q, n_components), or a frame or Embedding if :meth:`set_output` says so
             A row without relations to any object that has a vector gets the zero vector.
 
         Raises
@@ -526,7 +527,9 @@ class EDRep(RelationEmbedder):
         ['a', 'b', 'c']
         """
         self._check_fitted("transform")
-        return self._fitted_columns.transform(P_new, self._ids[1], self._others, check_n_jobs("EDRep", self.n_jobs))
+        placed = self._fitted_columns.transform(P_new, self._ids[1], self._others, check_n_jobs("EDRep", self.n_jobs))
+        known = isinstance(P_new, Relation)
+        return self._output(placed, P_new, lambda: P_new.row_ids if known else rows_and_ids("EDRep", P_new)[1])
 
     def grow(self, relation: Any, *, n_epochs: int = 5, learning_rate: float = 0.2) -> Self:
         """Take in new objects and new relations: a few epochs from where the vectors are.

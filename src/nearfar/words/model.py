@@ -430,7 +430,7 @@ class WordModel(RelationEmbedder):
             self._place(arrays, inputs, outputs)
         return inputs.rows.size
 
-    def fit_transform(self, corpus: Any, y: None = None) -> NDArray[np.floating[Any]]:
+    def fit_transform(self, corpus: Any, y: None = None) -> Any:
         """Fit, and return the vectors.
 
         Parameters
@@ -442,10 +442,10 @@ class WordModel(RelationEmbedder):
 
         Returns
         -------
-        ndarray of shape (n_words, length of a vector)
+        ndarray of shape (n_words, length of a vector), or a frame or Embedding if :meth:`set_output` says so
             Rows as in the vocabulary.
         """
-        return self.fit(corpus, y).embedding_
+        return super().fit_transform(corpus, y)
 
     def _fingerprint(self, source: WindowSource) -> dict[str, Any]:
         """Return what tells this fit from others."""
