@@ -339,18 +339,26 @@ class EmbeddingIndex:
         """Return candidates by their exact scores; what is no row has the score -inf and comes last."""
         scores = np.empty(candidates.shape)
         vectors, norms = self.embedding.vectors, self.embedding._row_norms()
+        (n_queries, k), d = candidates.shape, vectors.shape[1]
+        step = max(1, 2**19 // (k * d))
 
         def task(_block: int, start: int, stop: int) -> None:
-            rows = np.sort(candidates[start:stop], axis=1)  # ties in the order of the rows
-            found = np.einsum("qkd,qd->qk", vectors[np.maximum(rows, 0)].astype(np.float64), queries[start:stop])
-            if self.metric == "cosine":
-                found = np.clip(found * inverse_norms(norms[rows]), -1, 1)
-            found[rows < 0] = -np.inf
-            order = np.argsort(-found, axis=1, kind="stable")
-            candidates[start:stop] = np.take_along_axis(rows, order, axis=1)
-            scores[start:stop] = np.take_along_axis(found, order, axis=1)
+            taken, X = np.empty((step, k, d), vectors.dtype), np.empty((step, k, d))
+            for first in range(start, stop, step):
+                some = slice(first, min(first + step, stop))
+                rows = np.sort(candidates[some], axis=1)  # ties in the order of the rows
+                n = len(rows)
+                np.take(vectors, rows, axis=0, out=taken[:n], mode="clip")
+                np.copyto(X[:n], taken[:n])
+                found = np.einsum("qkd,qd->qk", X[:n], queries[some])
+                if self.metric == "cosine":
+                    found = np.clip(found * inverse_norms(norms[rows]), -1, 1)
+                found[rows < 0] = -np.inf
+                order = np.argsort(-found, axis=1, kind="stable")
+                candidates[some] = np.take_along_axis(rows, order, axis=1)
+                scores[some] = np.take_along_axis(found, order, axis=1)
 
-        run_blocks(task, even_bounds(len(queries), max(1, 2**19 // (candidates.shape[1] * vectors.shape[1]))), n_jobs)
+        run_blocks(task, even_bounds(n_queries, max(step, -(-n_queries // 16))), n_jobs)
         return candidates, scores
 
     def _chosen(
