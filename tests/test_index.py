@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import resource
+
 import numpy as np
 import pytest
 
@@ -170,6 +172,24 @@ def test_a_saved_index_serves_its_embedding_alone(emb, index, tmp_path):
         with pytest.raises(FileFormatError):
             emb.open_index(tmp_path / "damaged.bin").search(["row 1"])
     assert sorted(file.name for file in tmp_path.iterdir()) == ["damaged.bin", "index.bin"]
+
+
+def test_a_full_disk_leaves_the_index_from_before(emb, index, tmp_path):
+    """The system's own limit on the size of a file stands for the full disk."""
+    path = tmp_path / "index.bin"
+    index.save(path)
+    before = path.read_bytes()
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    for limit in (10, len(before) // 2, len(before) - 10):  # the last within what is written behind the index
+        resource.setrlimit(resource.RLIMIT_FSIZE, (limit, hard))
+        try:
+            with pytest.raises(OSError, match=r"is the disk full|too large"):
+                index.save(path)
+        finally:
+            resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+        assert path.read_bytes() == before
+        assert [file.name for file in tmp_path.iterdir()] == ["index.bin"]
+    assert emb.open_index(path).search(["row 1"], 3)[0].tolist() == index.search(["row 1"], 3)[0].tolist()
 
 
 def test_what_cannot_be_searched_is_refused(emb, index):

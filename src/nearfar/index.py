@@ -8,6 +8,7 @@ needs on a sample of the vectors. ``recall`` is what is then measured on another
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import warnings
@@ -443,6 +444,8 @@ class EmbeddingIndex:
         ------
         InputError
             If ids were removed: build the index of what is left; or the path cannot be written to.
+        OSError
+            If the disk is full. What was there before stays.
         """
         owner = "EmbeddingIndex.save"
         if self._removed.any():
@@ -459,7 +462,11 @@ class EmbeddingIndex:
         }
         footer = json.dumps(facts).encode()
         with atomic_write(target, owner=owner) as file:
-            self._backend.save(file.name)
+            try:
+                self._backend.save(file.name)
+            except RuntimeError:  # what usearch and faiss make of the system's error
+                said = "the index could not be written whole; is the disk full?"
+                raise OSError(errno.EIO, said, str(target)) from None
             file.seek(0, os.SEEK_END)
             file.write(footer + len(footer).to_bytes(8, "little") + _MAGIC)
 
