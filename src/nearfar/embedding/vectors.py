@@ -24,7 +24,7 @@ from nearfar._core.checks import (
 from nearfar._core.ids import Ids, rows_and_ids
 from nearfar._core.notebook import facts_table
 from nearfar.contracts import Floats
-from nearfar.embedding.files import FORMATS, Content, registry
+from nearfar.embedding.files import FORMATS, Content, registry, text_ids
 from nearfar.embedding.mixtures import ComputedRows, Mixtures, heaviest
 from nearfar.embedding.quantized import KINDS, QuantizedRows
 from nearfar.embedding.search import nearest_rows, row_norms, unit_rows
@@ -900,6 +900,78 @@ class Embedding:
             n_jobs=n_jobs,
             verbose=verbose,
         )
+
+    @classmethod
+    def from_arrays(
+        cls,
+        ids: Any,
+        vectors: Any,
+        *,
+        context_ids: Any = None,
+        context_vectors: Any = None,
+        parameters: Mapping[str, Any] | None = None,
+    ) -> Self:
+        """Make an embedding from the arrays or columns of other tools.
+
+        Parameters
+        ----------
+        ids : array-like of n ids, or None
+            An array, a list, a column of pandas, polars, Arrow or Hugging Face datasets, ``adata.obs_names``, a tensor.
+            None stands for 0 .. n - 1.
+        vectors : array-like, shape (n, d), or column of n vectors
+            The same kinds of things: ``model.encode(sentences)``, ``frame["embedding"]``, ``adata.obsm["X_pca"]``.
+            float64 stays float64, everything else becomes float32; lists of Python's numbers are float64.
+        context_ids, context_vectors : optional
+            The same for the other side of a two-sided model.
+        parameters : mapping, optional
+            How the vectors were made.
+
+        Returns
+        -------
+        Embedding
+
+        Raises
+        ------
+        InputError
+            If the vectors have different lengths or are not finite, or the ids are not distinct and one for each.
+
+        Examples
+        --------
+        >>> import pandas as pd
+        >>> import nearfar as nf
+        >>> frame = pd.DataFrame({"name": ["ann", "bob"], "embedding": [[1.0, 0.5], [0.0, 2.0]]})
+        >>> nf.Embedding.from_arrays(frame["name"], frame["embedding"])
+        Embedding(2 x 2 float64, ids ['ann', 'bob'])
+        """
+        owner = f"{cls.__name__}.from_arrays"
+        return cls(
+            _as_rows(owner, "vectors", vectors),
+            _plain(ids),
+            context_vectors=None if context_vectors is None else _as_rows(owner, "context_vectors", context_vectors),
+            context_ids=_plain(context_ids),
+            parameters=parameters,
+        )
+
+    def to_gensim(self) -> Any:
+        """Return the vectors as gensim's ``KeyedVectors``.
+
+        Returns
+        -------
+        gensim.models.KeyedVectors
+            In float32, its keys the ids: text, or integers as text. ``Embedding.from_arrays(kv.index_to_key,
+            kv.vectors)`` is the way back.
+
+        Raises
+        ------
+        InputError
+            If ids are neither strings nor integers.
+        MissingDependencyError
+            If gensim is not installed.
+        """
+        gensim: Any = require("Embedding.to_gensim", "gensim.models", "gensim")
+        made = gensim.KeyedVectors(self.n_components, dtype=np.float32)
+        made.add_vectors(text_ids(self._ids), self.vectors.astype(np.float32))
+        return made
 
     def to_frame(self, backend: str = "pandas") -> Any:
         """Return a data frame with the column ``id`` and one column for each component, ``v0``, ``v1``, ...
@@ -1928,6 +2000,28 @@ def _read_only(array: Floats) -> Floats:
     view = array.view()
     view.flags.writeable = False
     return view
+
+
+def _as_rows(owner: str, name: str, vectors: Any) -> Any:
+    """Return a tensor or a column of vectors as an array, anything else as it is."""
+    if hasattr(vectors, "detach"):  # a tensor may be on another device, and in a number format that NumPy lacks
+        vectors = vectors.detach().cpu()
+        return vectors.numpy() if "64" in str(vectors.dtype) else vectors.float().numpy()
+    rows = vectors.to_numpy() if hasattr(vectors, "to_numpy") else vectors
+    if isinstance(rows, np.ndarray) and rows.dtype == object and rows.ndim == 1 and len(rows):
+        lengths = {np.shape(row) for row in rows}
+        if len(lengths) != 1:
+            raise InputError(owner, name, "vectors of one length", f"the shapes {sorted(map(str, lengths))[:4]}")
+        return np.stack([np.asarray(row) for row in rows])
+    return rows
+
+
+def _plain(ids: Any) -> Any:
+    """Return a column of ids as a list of Python objects."""
+    for name in ("to_pylist", "tolist", "to_list"):  # of Arrow, of arrays and tensors, of frames
+        if hasattr(ids, name):
+            return getattr(ids, name)()
+    return ids
 
 
 def _is_vector(item: Any) -> bool:

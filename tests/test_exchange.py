@@ -1,0 +1,239 @@
+"""What other tools make of our files and objects, and we of theirs."""
+
+from __future__ import annotations
+
+import importlib.util
+import struct
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import nearfar as nf
+from nearfar.errors import FileFormatError, InputError, MissingDependencyError
+
+NAMES = ["ann", "Zoë", "new york", "日本", "50%"]
+
+
+@pytest.fixture
+def emb(rng):
+    return nf.Embedding(rng.standard_normal((5, 3)).astype(np.float32), NAMES, parameters={"seed": 1})
+
+
+class TestFromArrays:
+    @pytest.mark.parametrize("kind", ["list", "pandas", "polars", "arrow", "arrow fixed", "torch", "tuple of arrays"])
+    def test_columns_of_other_tools(self, emb, kind, tmp_path):
+        X, ids = emb.vectors, NAMES
+        if kind == "list":
+            columns = ids, X.tolist()
+        elif kind == "tuple of arrays":
+            columns = np.array(ids), tuple(X)
+        elif kind == "pandas":
+            frame = pd.DataFrame({"id": ids, "v": list(X)}).set_index("id", drop=False)
+            columns = frame["id"], frame["v"]
+        elif kind == "polars":
+            polars = pytest.importorskip("polars")
+            columns = polars.Series("id", ids), polars.Series("v", X.tolist(), dtype=polars.List(polars.Float32))
+        elif kind.startswith("arrow"):
+            pa = pytest.importorskip("pyarrow")
+            lists = pa.list_(pa.float32(), 3) if "fixed" in kind else pa.list_(pa.float32())
+            table = pa.table({"id": ids, "v": pa.array(X.tolist(), lists)})
+            columns = table["id"], table["v"]
+        else:
+            torch = pytest.importorskip("torch")
+            columns = ids, torch.tensor(X, requires_grad=True)
+        made = nf.Embedding.from_arrays(*columns, parameters={"seed": 1})
+        assert list(made.ids) == NAMES
+        assert {type(key) for key in made} == {str}
+        assert made.vectors.dtype == (np.float64 if kind == "list" else np.float32)
+        assert np.array_equal(made.vectors.astype(np.float32), X)
+        made.save(tmp_path / "x.safetensors")
+        assert nf.Embedding.load(tmp_path / "x.safetensors").equals(made)
+
+    def test_tensors_of_few_bits_and_of_numbers(self):
+        torch = pytest.importorskip("torch")
+        X = torch.tensor([[1.5, 2.0], [3.0, -0.5]])
+        made = nf.Embedding.from_arrays(torch.tensor([5, 3]), X.to(torch.bfloat16))
+        assert made.equals(nf.Embedding([[1.5, 2.0], [3.0, -0.5]], [5, 3]).__class__(X.numpy(), [5, 3]))
+        assert nf.Embedding.from_arrays(None, X.double()).vectors.dtype == np.float64
+
+    def test_two_sides(self, emb):
+        two = nf.Embedding.from_arrays(pd.Index(NAMES), emb, context_ids=pd.Series(["x"]), context_vectors=[[1, 2, 3]])
+        assert two.side("vectors").equals(emb)
+        assert two.context["x"].tolist() == [1, 2, 3]
+
+    def test_columns_that_are_none(self, emb):
+        ragged = pd.Series([[1.0, 2.0], [1.0]])
+        with pytest.raises(InputError, match=r"from_arrays: vectors must be vectors of one length; got the shapes"):
+            nf.Embedding.from_arrays(["a", "b"], ragged)
+        with pytest.raises(InputError, match="vectors must be a matrix of numbers"):
+            nf.Embedding.from_arrays(emb.vectors, NAMES)  # the other way round
+        with pytest.raises(InputError, match="ids must be 5, one for each row; got 2"):
+            nf.Embedding.from_arrays(["a", "b"], emb.vectors)
+        with pytest.raises(InputError, match="ids must be distinct"):
+            nf.Embedding.from_arrays(["a", "a"], emb.vectors[:2])
+        with pytest.raises(InputError, match="context_vectors must be vectors of one length"):
+            nf.Embedding.from_arrays(["a", "b"], emb.vectors[:2], context_vectors=ragged)
+
+    def test_datasets_of_hugging_face(self, emb):
+        datasets = pytest.importorskip("datasets")
+        rows = datasets.Dataset.from_dict({"id": NAMES, "embedding": list(emb.vectors)})
+        assert nf.Embedding.from_arrays(rows["id"], rows["embedding"]).vectors.dtype == np.float64
+        arrays = rows.with_format("numpy")
+        assert nf.Embedding.from_arrays(rows["id"], arrays["embedding"]).equals(emb)
+        table = rows.data.table
+        assert nf.Embedding.from_arrays(table["id"], table["embedding"]).equals(emb)
+
+
+class TestGensim:
+    def test_there_and_back(self, emb):
+        pytest.importorskip("gensim")
+        made = emb.to_gensim()
+        assert made.most_similar("ann", topn=2)[0][0] == emb.most_similar("ann", topn=1)[0][0]
+        assert nf.Embedding.from_arrays(made.index_to_key, made.vectors).equals(emb)
+        assert nf.Embedding(np.eye(2), [7, -1]).to_gensim().index_to_key == ["7", "-1"]
+        assert emb.quantize("int8").to_gensim().vectors.dtype == np.float32
+        with pytest.raises(InputError, match="ids must be strings or integers"):
+            nf.Embedding(np.eye(2), [(1, 2), "a"]).to_gensim()
+
+    def test_it_is_named_where_it_is_missing(self, emb, monkeypatch):
+        monkeypatch.setitem(__import__("sys").modules, "gensim.models", None)
+        with pytest.raises(MissingDependencyError, match=r"nearfar\[gensim\]"):
+            emb.to_gensim()
+
+
+class TestH5ad:
+    @pytest.fixture(autouse=True)
+    def _needed(self):
+        pytest.importorskip("h5py")
+
+    def test_anndata_opens_it(self, emb, tmp_path):
+        anndata = pytest.importorskip("anndata")
+        emb.save(tmp_path / "x.h5ad")
+        data = anndata.read_h5ad(tmp_path / "x.h5ad")
+        assert list(data.obs_names) == NAMES
+        assert data.obsm["X_nearfar"].tobytes() == emb.vectors.tobytes()
+        assert data.shape == (5, 0)
+        assert nf.Embedding.from_arrays(data.obs_names, data.obsm["X_nearfar"]).equals(emb)
+
+    def test_ids_parameters_and_float64_come_back(self, rng, tmp_path):
+        for ids in (NAMES, [7, -1, 2**62, 0, 5]):
+            emb = nf.Embedding(rng.standard_normal((5, 3)), ids, parameters={"of": [1.5, None]})
+            emb.save(tmp_path / "x.h5ad")
+            again = nf.Embedding.load(tmp_path / "x.h5ad")
+            assert again.equals(emb)
+            assert again.parameters == emb.parameters
+
+    def test_files_by_others_are_read_and_not_replaced(self, emb, tmp_path):
+        anndata = pytest.importorskip("anndata")
+        path = tmp_path / "cells.h5ad"
+        index = pd.Index(["c1", "c2"], dtype=object)
+        cells = anndata.AnnData(np.eye(2), pd.DataFrame(index=index), pd.DataFrame(index=index))
+        cells.obsm["X_pca"] = np.array([[1.0, 2.0], [3.0, 4.0]])
+        with anndata.settings.override(allow_write_nullable_strings=True):
+            cells.write_h5ad(path)
+        assert nf.Embedding.load(path)["c2"].tolist() == [3, 4]
+        before = path.read_bytes()
+        with pytest.raises(
+            InputError, match=r"path must be a new file, or one that holds an embedding only; got .*remove"
+        ):
+            emb.save(path)
+        assert path.read_bytes() == before
+        cells.obsm["X_umap"] = cells.obsm["X_pca"] * 2
+        with anndata.settings.override(allow_write_nullable_strings=True):
+            cells.write_h5ad(path)
+        with pytest.raises(
+            FileFormatError, match=r"a single entry, in obsm; got 'X_pca', 'X_umap'. Embedding.from_arrays"
+        ):
+            nf.Embedding.load(path)
+
+    def test_a_flipped_bit_of_a_vector_is_found(self, emb, tmp_path):
+        path = tmp_path / "x.h5ad"
+        emb.save(path)
+        content = bytearray(path.read_bytes())
+        content[content.index(emb.vectors[2].tobytes())] ^= 1
+        path.write_bytes(content)
+        with pytest.raises(FileFormatError, match="must be a complete HDF5 file"):
+            nf.Embedding.load(path)
+
+    def test_what_a_file_of_hdf5_cannot_hold(self, tmp_path):
+        for bad in ("a\0b", "\ud800"):
+            with pytest.raises(InputError, match="ids must be text of UTF-8 without NUL"):
+                nf.Embedding(np.eye(2), ["a", bad]).save(tmp_path / "x.h5ad")
+        assert not list(tmp_path.iterdir())
+
+
+class TestIndexes:
+    @pytest.mark.parametrize("ids", [NAMES, [7, -1, 2**62, 0, 5], None])
+    def test_faiss_opens_ours_and_we_open_theirs(self, emb, ids, tmp_path):
+        faiss = pytest.importorskip("faiss")
+        emb = nf.Embedding(emb.vectors, ids, parameters={"seed": 1})
+        path = tmp_path / "x.faiss"
+        emb.save(path)
+        index = faiss.read_index(str(path))
+        keys = emb.ids.to_list() if emb.ids.is_integer else list(range(5))
+        _, found = index.search(emb.vectors[:1], 2)
+        order = np.argsort(-(emb.vectors @ emb.vectors[0]))[:2]
+        assert found[0].tolist() == [keys[row] for row in order]
+        again = nf.Embedding.load(path)
+        assert again.equals(emb)
+        assert again.parameters == {"seed": 1}
+        faiss.write_index(index, str(path))  # by faiss itself: the same, without our end
+        assert nf.Embedding.load(path).equals(nf.Embedding(emb.vectors, keys))
+
+    def test_flat_indexes_of_faiss(self, emb, tmp_path):
+        faiss = pytest.importorskip("faiss")
+        X, path = emb.vectors, tmp_path / "x.faiss"
+        for index in (faiss.IndexFlatL2(3), faiss.IndexFlat(3, faiss.METRIC_Lp), faiss.IndexFlatIP(3)):
+            index.add(X)
+            faiss.write_index(index, str(path))
+            assert nf.Embedding.load(path).equals(nf.Embedding(X))
+        index = faiss.IndexIDMap(faiss.IndexFlatL2(3))
+        index.add_with_ids(X, np.arange(5) * 3)
+        faiss.write_index(index, str(path))
+        assert nf.Embedding.load(path).equals(nf.Embedding(X, np.arange(5) * 3))
+        graph = faiss.IndexHNSWFlat(3, 4)
+        graph.add(X)
+        faiss.write_index(graph, str(path))
+        with pytest.raises(FileFormatError, match=r"a flat index, which keeps the vectors; got one of kind b'IHNf'"):
+            nf.Embedding.load(path)
+
+    @pytest.mark.parametrize("ids", [NAMES, [7, -1, 2**62, 0, 5], [70, 1, 2**62, 0, 5], None])
+    @pytest.mark.parametrize("dtype", [np.float32, np.float64])
+    def test_usearch_opens_ours(self, rng, ids, dtype, tmp_path):
+        usearch = pytest.importorskip("usearch.index")
+        emb = nf.Embedding(rng.standard_normal((5, 3)).astype(dtype), ids)
+        path = tmp_path / "x.usearch"
+        emb.save(path)
+        index = usearch.Index.restore(str(path))
+        keys = emb.ids.to_list() if emb.ids.is_integer and min(emb.ids) >= 0 else list(range(5))
+        assert int(index.search(emb.vectors[3], 1).keys[0]) == keys[3]
+        assert nf.Embedding.load(path).equals(emb)
+
+    @pytest.mark.parametrize("suffix", [".faiss", ".usearch"])
+    def test_a_flipped_bit_is_found_before_a_library_sees_it(self, emb, suffix, tmp_path):
+        if suffix == ".usearch":
+            pytest.importorskip("usearch")
+        path = tmp_path / f"x{suffix}"
+        emb.save(path)
+        good = path.read_bytes()
+        for at in range(0, len(good), 7):
+            path.write_bytes(good[:at] + bytes([good[at] ^ 4]) + good[at + 1 :])
+            with pytest.raises(FileFormatError, match=rf"x{suffix}: file must be"):
+                nf.Embedding.load(path)
+
+    def test_lengths_that_are_not_there(self, tmp_path):
+        path = tmp_path / "x.faiss"
+        for n, d, length in [(2**60, 2, 2**61), (2, -4, 2**64 - 8), (3, 2, 5), (3, 2, 6), (0, 0, 0)]:
+            header = struct.pack("<iqqq?i", d, n, 1, 1, True, 0)
+            path.write_bytes(b"IxFI" + header + struct.pack("<Q", length) + bytes(8))
+            with pytest.raises(FileFormatError):
+                nf.Embedding.load(path)
+
+    def test_an_index_to_search_in_is_no_embedding(self, emb, tmp_path):
+        pytest.importorskip("usearch")
+        for kind in ("usearch", "faiss"):
+            if importlib.util.find_spec(kind):
+                emb.index(kind).save(tmp_path / f"x.{kind}")
+                with pytest.raises(FileFormatError, match=f"x.{kind}: file must be"):
+                    nf.Embedding.load(tmp_path / f"x.{kind}")
