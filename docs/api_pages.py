@@ -24,6 +24,7 @@ MODULES = [
     "nearfar.reproduce",
     "nearfar.viewer",
     "nearfar.index",
+    "nearfar.scanpy.tl",
     "nearfar.callbacks",
     "nearfar.embedding.files",
     "nearfar.errors",

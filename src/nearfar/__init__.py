@@ -26,6 +26,7 @@ if TYPE_CHECKING:
         nn,
         plots,
         reproduce,
+        scanpy,
         viewer,
     )
     from nearfar.advice import choose
@@ -104,6 +105,7 @@ _HOMES = {
     "nn": "nearfar.nn",
     "plots": "nearfar.plots",
     "reproduce": "nearfar.reproduce",
+    "scanpy": "nearfar.scanpy",
     "viewer": "nearfar.viewer",
     "warmup": "nearfar.precompile",
 }
@@ -154,6 +156,7 @@ __all__ = [  # noqa: RUF022 - in the order of sorted()
     "nn",
     "plots",
     "reproduce",
+    "scanpy",
     "viewer",
     "warmup",
 ]

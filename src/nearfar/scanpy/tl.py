@@ -1,0 +1,254 @@
+"""Tools: maps and vectors of cells, written to ``adata.obsm`` and ``adata.uns`` under the keys of ``scanpy.tl``."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any
+
+import numpy as np
+
+from nearfar._core.checks import check_integer, require
+from nearfar._version import __version__
+from nearfar.edrep.estimator import EDRep
+from nearfar.errors import InputError
+from nearfar.maps.neighbor import TSNE, UMAP
+from nearfar.relations.matrix import Relation
+
+__all__ = ["edrep", "tsne", "umap"]
+
+_FEW = 50  # columns of X that scanpy takes as they are
+
+
+def tsne(
+    adata: Any,
+    n_pcs: int | None = None,
+    *,
+    use_rep: str | None = None,
+    random_state: Any = 0,
+    key_added: str | None = None,
+    copy: bool = False,
+    **parameters: Any,
+) -> Any:
+    """Draw a t-SNE map of cells, as ``scanpy.tl.tsne`` does.
+
+    Parameters
+    ----------
+    adata : AnnData
+    n_pcs : int, optional
+        How many columns of the representation to take; all by default. 0 takes ``adata.X``.
+    use_rep : str, optional
+        A key of ``adata.obsm``, or "X". By default "X_pca", or ``adata.X`` where it has 50 columns or less.
+    random_state : int, default=0
+        Same number, same map.
+    key_added : str, optional
+        Another key for ``obsm`` and ``uns``.
+    copy : bool, default=False
+        Return a copy with the map, and leave ``adata`` as it is.
+    **parameters
+        Those of :class:`nearfar.TSNE`, such as ``perplexity``, ``metric`` and ``n_jobs``.
+
+    Returns
+    -------
+    AnnData or None
+        ``obsm["X_tsne"]`` holds the map, ``uns["tsne"]["params"]`` the parameters.
+
+    Raises
+    ------
+    InputError
+        If the representation is not there, or a parameter cannot be used.
+
+    See Also
+    --------
+    nearfar.TSNE
+
+    Examples
+    --------
+    >>> import nearfar as nf
+    >>> nf.scanpy.tl.tsne(adata)  # doctest: +SKIP
+    >>> sc.pl.tsne(adata, color="louvain")  # doctest: +SKIP
+    """
+    owner = "scanpy.tl.tsne"
+    adata = _checked(owner, adata, copy)
+    model = TSNE(random_state=random_state, **parameters)
+    X = _representation(owner, adata, use_rep, n_pcs)
+    _write(adata, "tsne", key_added, model.fit_transform(X), {**_plain(model), "use_rep": use_rep, "n_pcs": n_pcs})
+    return adata if copy else None
+
+
+def umap(
+    adata: Any,
+    *,
+    min_dist: float = 0.5,
+    spread: float = 1.0,
+    neighbors_key: str | None = None,
+    random_state: Any = 0,
+    key_added: str | None = None,
+    copy: bool = False,
+    **parameters: Any,
+) -> Any:
+    """Draw a UMAP map of the neighbours that ``scanpy.pp.neighbors`` found, as ``scanpy.tl.umap`` does.
+
+    Parameters
+    ----------
+    adata : AnnData
+        After ``scanpy.pp.neighbors(adata)``.
+    min_dist, spread : float, default=0.5 and 1.0
+        As for :class:`nearfar.UMAP`; the default is that of scanpy.
+    neighbors_key : str, optional
+        Which neighbours, where ``scanpy.pp.neighbors`` was called with ``key_added``.
+    random_state : int, default=0
+        Same number, same map.
+    key_added : str, optional
+        Another key for ``obsm`` and ``uns``.
+    copy : bool, default=False
+        Return a copy with the map, and leave ``adata`` as it is.
+    **parameters
+        Others of :class:`nearfar.UMAP`.
+
+    Returns
+    -------
+    AnnData or None
+        ``obsm["X_umap"]`` holds the map, ``uns["umap"]["params"]`` the parameters; there ``a`` and ``b`` are what
+        umap-learn makes of ``min_dist`` and ``spread``, for tools that ask for them.
+
+    Raises
+    ------
+    InputError
+        If there are no neighbours, or a parameter cannot be used.
+
+    See Also
+    --------
+    nearfar.UMAP : says where it differs from umap-learn.
+
+    Examples
+    --------
+    >>> import nearfar as nf
+    >>> sc.pp.neighbors(adata)  # doctest: +SKIP
+    >>> nf.scanpy.tl.umap(adata)  # doctest: +SKIP
+    """
+    owner = "scanpy.tl.umap"
+    adata = _checked(owner, adata, copy)
+    model = UMAP(min_dist=min_dist, spread=spread, random_state=random_state, **parameters)
+    made = model.fit_transform(_neighbors(owner, adata, neighbors_key))
+    a, b = _curve_of_umap_learn(float(min_dist), float(spread))
+    _write(adata, "umap", key_added, made, {"a": a, "b": b, **_plain(model)})
+    return adata if copy else None
+
+
+def edrep(
+    adata: Any,
+    n_components: int = 32,
+    *,
+    neighbors_key: str | None = None,
+    random_state: Any = 0,
+    key_added: str | None = None,
+    copy: bool = False,
+    **parameters: Any,
+) -> Any:
+    """Learn vectors of cells from the neighbours that ``scanpy.pp.neighbors`` found.
+
+    Parameters
+    ----------
+    adata : AnnData
+        After ``scanpy.pp.neighbors(adata)``.
+    n_components : int, default=32
+        Length of a vector.
+    neighbors_key : str, optional
+        Which neighbours, where ``scanpy.pp.neighbors`` was called with ``key_added``.
+    random_state : int, default=0
+        Same number, same vectors.
+    key_added : str, optional
+        Another key for ``obsm`` and ``uns``.
+    copy : bool, default=False
+        Return a copy with the vectors, and leave ``adata`` as it is.
+    **parameters
+        Those of :class:`nearfar.EDRep`.
+
+    Returns
+    -------
+    AnnData or None
+        ``obsm["X_edrep"]`` holds the vectors, ``uns["edrep"]["params"]`` the parameters. ``use_rep="X_edrep"`` makes
+        other functions take them.
+
+    Raises
+    ------
+    InputError
+        If there are no neighbours, or a parameter cannot be used.
+
+    See Also
+    --------
+    nearfar.EDRep
+
+    Examples
+    --------
+    >>> import nearfar as nf
+    >>> nf.scanpy.tl.edrep(adata, n_components=16)  # doctest: +SKIP
+    >>> sc.pp.neighbors(adata, use_rep="X_edrep")  # doctest: +SKIP
+    """
+    owner = "scanpy.tl.edrep"
+    adata = _checked(owner, adata, copy)
+    model = EDRep(n_components, random_state=random_state, **parameters)
+    made = model.fit(_neighbors(owner, adata, neighbors_key)).embedding_
+    _write(adata, "edrep", key_added, made, _plain(model))
+    return adata if copy else None
+
+
+def _checked(owner: str, adata: Any, copy: bool) -> Any:
+    if not isinstance(adata, require(owner, "anndata", "scanpy").AnnData):
+        raise InputError(
+            owner, "adata", "an AnnData", type(adata).__name__, "For others there are nf.TSNE, nf.UMAP, ..."
+        )
+    return adata.copy() if copy else adata
+
+
+def _representation(owner: str, adata: Any, use_rep: str | None, n_pcs: int | None) -> Any:
+    """Return the rows that scanpy would take."""
+    if n_pcs is not None:
+        check_integer(owner, "n_pcs", n_pcs, low=0)
+    if use_rep == "X" or (use_rep is None and (n_pcs == 0 or adata.n_vars <= _FEW)):
+        return adata.X
+    key = "X_pca" if use_rep is None else use_rep
+    if key not in adata.obsm:
+        hint = "Run scanpy.pp.pca, or take use_rep='X'." if use_rep is None else ""
+        got = f"{key!r}, where there are {', '.join(map(repr, adata.obsm)) or 'none'}"
+        raise InputError(owner, "use_rep", "'X' or a key of adata.obsm", got, hint)
+    rows = adata.obsm[key]
+    if n_pcs is None:
+        return rows
+    check_integer(owner, "n_pcs", n_pcs, low=1, high=rows.shape[1])
+    return np.asarray(rows)[:, :n_pcs]
+
+
+def _neighbors(owner: str, adata: Any, neighbors_key: str | None) -> Relation:
+    """Return the weighted neighbours that scanpy found."""
+    key = "neighbors" if neighbors_key is None else neighbors_key
+    default = "connectivities" if neighbors_key is None else f"{key}_connectivities"
+    key = dict(adata.uns.get(key, {})).get("connectivities_key", default)
+    if key not in adata.obsp:
+        got = f"{key!r}, where there are {', '.join(map(repr, adata.obsp)) or 'none'}"
+        raise InputError(
+            owner, "neighbors_key", "one of neighbours that were found", got, "Run scanpy.pp.neighbors first."
+        )
+    return Relation.from_matrix(adata.obsp[key])
+
+
+def _plain(model: Any) -> dict[str, Any]:
+    """Return the parameters of an estimator that a file can hold."""
+    return {name: value for name, value in model.get_params().items() if isinstance(value, (str, int, float))}
+
+
+def _write(adata: Any, name: str, key: str | None, rows: Any, parameters: dict[str, Any]) -> None:
+    adata.obsm[key or f"X_{name}"] = np.asarray(rows)
+    told = {name: value for name, value in parameters.items() if value is not None}
+    adata.uns[key or name] = {"params": told | {"nearfar": __version__}}
+
+
+@cache
+def _curve_of_umap_learn(min_dist: float, spread: float) -> tuple[float, float]:
+    """Return a and b of ``1 / (1 + a d^(2b))`` nearest to UMAP's curve, least squares up to three spreads."""
+    from scipy.optimize import curve_fit
+
+    distance = np.linspace(0, 3 * spread, 300)
+    wanted = np.where(distance < min_dist, 1.0, np.exp(-(distance - min_dist) / spread))
+    a, b = curve_fit(lambda d, a, b: 1 / (1 + a * d ** (2 * b)), distance, wanted)[0]
+    return float(a), float(b)
