@@ -98,6 +98,13 @@ PACKAGES = (
     "openTSNE",
     "umap-learn",
     "torch",
+    "pyarrow",
+    "pandas",
+    "anndata",
+    "usearch",
+    "sqlite-vec",
+    "lancedb",
+    "psycopg",
 )
 
 T = TypeVar("T")

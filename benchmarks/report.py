@@ -20,7 +20,7 @@ from _common import PAGE, RESULTS, write_text
 from _compress_section import compress
 from _edrep_sections import recommend, temperature, temperature_choice
 from _figures import figure1, figure2
-from _house_section import against, cold_start, hops
+from _house_section import against, cold_start, hops, writers
 from _map_sections import (
     index,
     map_page,
@@ -92,6 +92,7 @@ PAGES = (
     Page("UMAP against umap-learn", "maps_umap", "maps_umap.py", maps_umap),
     Page("The page of a map", "map_page", "map_page.py", map_page),
     Page("Approximate search", "index", "index.py", index),
+    Page("Writers and readers", "writers", "writers.py --postgres ADDRESS", writers),
     Page("Nearest-neighbour search", "neighbors", "neighbors.py --compile --sets pixels components", neighbors),
     Page("Encoding text", "text", "text.py", text),
     Page("Skip-gram against gensim", "words", "words.py", words),
