@@ -193,7 +193,9 @@ class TestContract:
         emb.save(tmp_path / "a.safetensors")
         assert main(["convert", f"{tmp_path}/a.safetensors", place("t")]) == 0
         assert main(["convert", f"{tmp_path}/a.safetensors", place("t")]) == 2
-        assert "path must be a table that is not there yet" in capsys.readouterr().err.replace("--", "")
+        told = capsys.readouterr().err
+        assert "path must be a table that is not there yet" in told
+        assert "nearfar convert --if-exists replace replaces it, --if-exists append adds rows" in told
         assert main(["convert", f"{tmp_path}/a.safetensors", place("t"), "--if-exists", "replace"]) == 0
         assert main(["convert", place("t"), f"{tmp_path}/b.safetensors"]) == 0
         assert nf.Embedding.load(tmp_path / "b.safetensors").equals(emb)
@@ -475,6 +477,32 @@ class TestPostgres:
         emb.save(server.replace("/postgres", "/bare"))  # may make it ready, and does
         with pytest.raises(InputError, match="a table that you may use; got permission denied"):
             emb.save(place + "#mine")
+
+    def test_no_summary_has_the_password(self, rng, server, postgres, tmp_path, capsys):
+        nf.Embedding(numbers(rng, 2, 3)).save(tmp_path / "a.npz")
+        place = postgres.replace("tester@", "tester:secret@") + "#t"
+        assert main(["convert", f"{tmp_path}/a.npz", place, "--json"]) == 0
+        assert main(["info", place]) == 0
+        (tmp_path / "edges.csv").write_text("a,b\n1,2\n2,3\n3,1\n")
+        assert main(["embed", f"{tmp_path}/edges.csv", "-o", place + "2", "--n-components", "2"]) == 0
+        captured = capsys.readouterr()
+        assert "tester:***@" in captured.out
+        assert "tester:***@" in captured.err
+        assert "secret" not in captured.out + captured.err
+        (tmp_path / "text.txt").write_text("the tide takes the boat\n" * 30)
+        command = [
+            "words",
+            "train",
+            f"{tmp_path}/text.txt",
+            "-o",
+            place + "3",
+            "--n-components",
+            "4",
+            "--n-epochs",
+            "1",
+        ]
+        assert main([*command, "--min-count", "1", "-q"]) == 0
+        assert len(nf.Embedding.load(place + "3")) == 4
 
     def test_no_message_has_the_password(self):
         place = files.Place("t", "postgresql://ann:s3c/ret@server/shop?sslpassword=other", "items")

@@ -39,6 +39,8 @@ _WORDS_OF_HINTS = {
     "open(path, encoding=...)": "it through iconv",
     "encoding_errors='ignore' or 'replace'": "--encoding-errors ignore or replace",
     "goes into a list: Corpus([text])": "comes through standard input: -",
+    'if_exists="replace"': "nearfar convert --if-exists replace",
+    'if_exists="append"': "--if-exists append",
     "learning_rate": "--learning-rate",
     "sample=0": "--sample 0",
     "p0=relation.column_sums": "--popularity-prior",

@@ -128,11 +128,14 @@ def as_entries(found: list[tuple[Any, float]]) -> list[dict[str, Any]]:
 
 def report(line: str, summary: dict[str, Any], started: float, quiet: bool, as_json: bool) -> None:
     """Say what a command has made: the summary as JSON, or a line on standard error, or nothing."""
+    from nearfar.embedding.files.tables import without_password
+
     seconds = time.perf_counter() - started
     if as_json:
-        print_json(summary | {"seconds": round(seconds, 3)})
+        texts = {name: without_password(value) for name, value in summary.items() if isinstance(value, str)}
+        print_json(summary | texts | {"seconds": round(seconds, 3)})
     elif not quiet:
-        click.echo(f"{line}, {seconds:.1f} s", err=True)
+        click.echo(f"{without_password(line)}, {seconds:.1f} s", err=True)
 
 
 def print_json(value: Any) -> None:

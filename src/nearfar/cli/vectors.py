@@ -88,9 +88,12 @@ def convert(
     """Write the vectors of IN to OUT in another format.
 
     The suffixes tell the formats: .safetensors (safetensors, keeps everything), .npz (npz, everything), .parquet
-    (parquet), .txt or .vec (word2vec-text), .bin (word2vec-binary), .tsv (projector), and those of installed packages.
-    The word2vec formats may be packed: .vec.gz. Of a two-sided file safetensors and npz keep both sides, others the
-    first, or the one that --side says.
+    (parquet), .h5ad (h5ad, AnnData), .faiss, .usearch, .txt or .vec (word2vec-text), .bin (word2vec-binary), .tsv
+    (projector), and those of installed packages. The word2vec formats may be packed: .vec.gz. Of a two-sided file
+    safetensors and npz keep both sides, others the first, or the one that --side says.
+
+    Tables of databases are IN and OUT, too: .sqlite (sqlite-vec), FOLDER/NAME.lance (LanceDB) and postgresql://
+    (pgvector). Behind a # stands the name of the table. A table that is there is kept, unless --if-exists says more.
 
     \b
     Examples:
@@ -98,9 +101,10 @@ def convert(
       nearfar convert contacts.safetensors contacts.vec
       nearfar convert vectors.dat vectors.npz --from word2vec-text
       nearfar convert ratings.safetensors items.vec --side context
+      nearfar convert words.safetensors words.sqlite#english --if-exists replace
+      nearfar convert postgresql://ann@server/shop#items items.parquet
     """
     from nearfar.embedding.files.registry import check_format, check_output
-    from nearfar.embedding.files.tables import without_password
     from nearfar.embedding.vectors import Embedding
 
     for option, name in (("--from", from_format), ("--to", to_format)):
@@ -111,7 +115,7 @@ def convert(
     embedding = Embedding.load(source, from_format)
     chosen = embedding if side is None else embedding.side(side)
     chosen.save(target, to_format, if_exists=if_exists)
-    summary = {"output": without_password(target), "n": len(chosen), "n_components": chosen.n_components}
+    summary = {"output": target, "n": len(chosen), "n_components": chosen.n_components}
     report("", summary, started, quiet=True, as_json=as_json)
 
 

@@ -141,7 +141,7 @@ def train(text: str, output: str, model: str, quiet: bool, as_json: bool, **opti
         "n_pairs": estimator.n_pairs_,
         "n_epochs": estimator.n_epochs_,
         "loss": float(estimator.loss_curve_[-1]),
-        "bytes": os.path.getsize(output),  # noqa: PTH202 - a string is all that click gives
+        "bytes": os.path.getsize(output) if os.path.isfile(output) else vectors.nbytes,  # noqa: PTH202, PTH113 - of a table
         "checkpoint": checkpoint,
         "parameters": made,
     }
