@@ -250,6 +250,7 @@ class TestSqlite:
         with self.connect(file) as database:
             database.execute("CREATE TABLE plain (vector BLOB, id INTEGER, more TEXT)")
             database.execute("INSERT INTO plain VALUES (?, 5, 'x')", (np.array([1, 2], np.float32).tobytes(),))
+            database.execute("CREATE VIEW seen AS SELECT vector, more AS id FROM plain")
             database.execute("CREATE TABLE ragged (vector BLOB, id INTEGER)")
             database.executemany("INSERT INTO ragged VALUES (?, ?)", [(b"\0" * 8, 1), (b"\0" * 4, 2)])
             database.execute("CREATE TABLE texts (vector TEXT, id INTEGER)")
@@ -258,7 +259,7 @@ class TestSqlite:
             database.executemany("INSERT INTO twice VALUES (?, 'a')", [(b"\0" * 8,)] * 2)
             database.execute("CREATE VIRTUAL TABLE small USING vec0(id INTEGER PRIMARY KEY, vector int8[8])")
         database.close()
-        assert nf.Embedding.load(f"{file}#plain")[5].tolist() == [1, 2]
+        assert nf.Embedding.load(f"{file}#plain")[5].tolist() == nf.Embedding.load(f"{file}#seen")["x"].tolist() == [1, 2]
         for name, message in {
             "ragged": "one whose vectors are float32, all of one length",
             "texts": "one whose vectors are float32, all of one length",

@@ -4,6 +4,4 @@
 from there.
 """
 
-from nearfar.scanpy import tl
-
-__all__ = ["tl"]
+from nearfar.scanpy import tl as tl
