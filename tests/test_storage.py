@@ -152,6 +152,22 @@ class TestContract:
         assert nf.Embedding.load(path).equals(old)
         assert_clean(tmp_path, *names)
 
+    def test_a_disk_that_takes_no_more_leaves_the_old_file(self, rng, path, tmp_path):
+        resource = pytest.importorskip("resource")
+        old = nf.Embedding([[1, 2]], ["old"])
+        old.save(path)
+        names = [p.name for p in tmp_path.iterdir()]
+        large = nf.Embedding(rng.standard_normal((900, 20)).astype(np.float32))
+        limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (20_000, limits[1]))  # a write beyond it fails
+        try:
+            with pytest.raises(OSError, match=r"File too large|could not write"):
+                large.save(path)
+        finally:
+            resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+        assert nf.Embedding.load(path).equals(old)
+        assert_clean(tmp_path, *names)
+
     def test_a_damaged_file_is_refused(self, emb, path):
         emb.subset(["ann", "50%", "Zoë"]).save(path)
         good = path.read_bytes()

@@ -259,7 +259,9 @@ class TestSqlite:
             database.executemany("INSERT INTO twice VALUES (?, 'a')", [(b"\0" * 8,)] * 2)
             database.execute("CREATE VIRTUAL TABLE small USING vec0(id INTEGER PRIMARY KEY, vector int8[8])")
         database.close()
-        assert nf.Embedding.load(f"{file}#plain")[5].tolist() == nf.Embedding.load(f"{file}#seen")["x"].tolist() == [1, 2]
+        assert (
+            nf.Embedding.load(f"{file}#plain")[5].tolist() == nf.Embedding.load(f"{file}#seen")["x"].tolist() == [1, 2]
+        )
         for name, message in {
             "ragged": "one whose vectors are float32, all of one length",
             "texts": "one whose vectors are float32, all of one length",

@@ -6,6 +6,7 @@ unless that is said; ``adata.obsm["X_nearfar"] = emb[list(adata.obs_names)]`` ad
 
 from __future__ import annotations
 
+import io
 import json
 from pathlib import Path
 from typing import Any
@@ -43,25 +44,49 @@ def write(content: Content, path: Path) -> None:
 
     ids = text_ids(content.ids)
     about = {"ids": "integers" if content.ids.is_integer else "text", "parameters": jsonable(content.parameters)}
+    with atomic_write(path) as opened, _Disk(opened.name, "r+") as disk:
+        with h5py.File(disk, "w") as file:
+            _fill(file, content, ids, about)
+        if disk.failure is not None:
+            raise disk.failure
+
+
+class _Disk(io.FileIO):
+    """A file that keeps the error of a full disk for later: HDF5 does not get over it, up to the end of the process."""
+
+    failure: OSError | None = None
+
+    def write(self, data: Any) -> int:
+        rest = memoryview(data).cast("B")
+        try:
+            while len(rest) and self.failure is None:
+                rest = rest[super().write(rest) :]
+        except OSError as error:
+            self.failure = error
+        return len(data)
+
+
+def _fill(file: Any, content: Content, ids: list[str], about: dict[str, Any]) -> None:
+    import h5py
+
     text = h5py.string_dtype()
-    with atomic_write(path) as opened, h5py.File(opened.name, "w", locking=False) as file:
-        _encode(file, "anndata", "0.1.0")
-        for name in ("obsm", "varm", "obsp", "varp", "layers", "uns"):
-            _encode(file.create_group(name), "dict", "0.1.0")
-        for name, keys in (("obs", ids), ("var", [])):
-            frame = _encode(file.create_group(name), "dataframe", "0.2.0")
-            frame.attrs.update({"_index": "_index", "column-order": np.array([], text)})
-            try:
-                labels = frame.create_dataset("_index", data=np.array(keys, object), dtype=text)
-            except (ValueError, UnicodeEncodeError) as error:
-                raise InputError(SAVE, "ids", "text of UTF-8 without NUL for this format", str(error)) from None
-            _encode(labels, "string-array", "0.2.0")
-        _encode(file["uns"].create_dataset(_ABOUT, data=json.dumps(about), dtype=text), "string", "0.2.0")
-        shape, dtype = content.vectors.shape, content.vectors.dtype
-        vectors = file["obsm"].create_dataset(KEY, shape, dtype, chunks=True, fletcher32=True)  # a checksum
-        for start, rows in rows_of(content):
-            vectors[start : start + len(rows)] = rows
-        _encode(vectors, "array", "0.2.0")
+    _encode(file, "anndata", "0.1.0")
+    for name in ("obsm", "varm", "obsp", "varp", "layers", "uns"):
+        _encode(file.create_group(name), "dict", "0.1.0")
+    for name, keys in (("obs", ids), ("var", [])):
+        frame = _encode(file.create_group(name), "dataframe", "0.2.0")
+        frame.attrs.update({"_index": "_index", "column-order": np.array([], text)})
+        try:
+            labels = frame.create_dataset("_index", data=np.array(keys, object), dtype=text)
+        except (ValueError, UnicodeEncodeError) as error:
+            raise InputError(SAVE, "ids", "text of UTF-8 without NUL for this format", str(error)) from None
+        _encode(labels, "string-array", "0.2.0")
+    _encode(file["uns"].create_dataset(_ABOUT, data=json.dumps(about), dtype=text), "string", "0.2.0")
+    shape, dtype = content.vectors.shape, content.vectors.dtype
+    vectors = file["obsm"].create_dataset(KEY, shape, dtype, chunks=True, fletcher32=True)  # a checksum
+    for start, rows in rows_of(content):
+        vectors[start : start + len(rows)] = rows
+    _encode(vectors, "array", "0.2.0")
 
 
 def _encode(item: Any, kind: str, version: str) -> Any:

@@ -11,6 +11,7 @@ refused. :meth:`nearfar.Embedding.index` makes indexes to search in; these are f
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import zlib
@@ -64,7 +65,10 @@ def write_usearch(content: Content, path: Path) -> None:
     for start, rows in rows_of(content):
         index.add(keys[start : start + len(rows)], rows, threads=1)
     with atomic_write(path) as file:
-        index.save(file.name)
+        try:
+            index.save(file.name)
+        except RuntimeError as error:  # that is how usearch reports a full disk
+            raise OSError(errno.EIO, f"usearch could not write ({error}); is the disk full?", str(path)) from error
         file.seek(0, os.SEEK_END)
         _write_end(file, content, _listed(content))
 

@@ -75,8 +75,8 @@ def write(content: Content, place: Place) -> None:
                 if database.in_transaction:
                     database.execute("ROLLBACK")
     except BaseException:
-        if new:
-            Path(place.database).unlink(missing_ok=True)
+        for name in (place.database, f"{place.database}-journal") if new else ():
+            Path(name).unlink(missing_ok=True)
         raise
 
 
