@@ -7,6 +7,8 @@ there when it is complete, or not at all; LanceDB keeps earlier versions until i
 
 from __future__ import annotations
 
+import errno
+import os
 import re
 import shutil
 from pathlib import Path
@@ -17,7 +19,8 @@ from nearfar._core.checks import check_path
 from nearfar.embedding.files.content import ROWS, Content
 from nearfar.embedding.files.parquet import batches_of, content_of
 from nearfar.embedding.files.registry import register
-from nearfar.embedding.files.tables import Place, full_disk_is_an_os_error
+from nearfar.embedding.files.tables import Place
+from nearfar.errors import InputError
 
 _FULL = "No space left", "os error 28"
 
@@ -43,7 +46,7 @@ def write(content: Content, place: Place) -> None:
     schema = next(batches)
     reader = pyarrow.RecordBatchReader.from_batches(schema, batches)
     try:
-        with full_disk_is_an_os_error("No space left", "os error 28"):
+        try:
             if not (there and place.if_exists == "append"):
                 database = _connected(folder)
                 database.create_table(folder.stem, reader, schema=schema, mode="overwrite" if there else "create")
@@ -58,6 +61,15 @@ def write(content: Content, place: Place) -> None:
             if len(again):
                 raise place.repeated(repr(again[0].as_py()))
             table.add(reader)
+        except (RuntimeError, ValueError) as error:
+            if isinstance(error, InputError):
+                raise
+            told = " ".join(str(error).split())
+            if "No space left" in told:
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), place.database) from error
+            if isinstance(error, ValueError):
+                raise place.refused("a table that LanceDB can write", told) from error
+            raise OSError(errno.EIO, f"LanceDB could not write: {told}", place.database) from error
     except BaseException:
         if not there:
             shutil.rmtree(folder, ignore_errors=True)

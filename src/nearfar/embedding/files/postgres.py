@@ -123,10 +123,12 @@ def _opened(place: Place) -> Iterator[Any]:
         raise place.refused("a table that you may use", _line(error)) from None
     except errors.DependentObjectsStillExist as error:
         raise place.refused("a table that nothing else depends on", _line(error)) from None
-    except (errors.CharacterNotInRepertoire, errors.UntranslatableCharacter, psycopg.DataError) as error:
+    except (errors.CharacterNotInRepertoire, errors.UntranslatableCharacter) as error:
         raise InputError(place.owner, "ids", "text that the server can hold, without NUL", _line(error)) from None
     except psycopg.OperationalError as error:
         raise place.refused("the address of a server that stays there", _line(error)) from error
+    except psycopg.Error as error:
+        raise place.refused("a table that the server can read and write", _line(error)) from error
 
 
 def _columns(server: Any, place: Place) -> dict[str, Any]:

@@ -7,7 +7,9 @@ others are read when they have the two columns and hold float32.
 
 from __future__ import annotations
 
+import errno
 import importlib
+import os
 import re
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
@@ -20,7 +22,7 @@ from nearfar._core.atomic import check_target
 from nearfar._core.checks import check_path
 from nearfar.embedding.files.content import ROWS, Content, dump_parameters, load_parameters
 from nearfar.embedding.files.registry import register
-from nearfar.embedding.files.tables import Place, float32_rows, full_disk_is_an_os_error
+from nearfar.embedding.files.tables import Place, float32_rows
 from nearfar.errors import MissingDependencyError
 
 _FULL = "disk is full", "Could not insert a new vector chunk"  # what SQLite says, and what sqlite-vec makes of it
@@ -43,7 +45,7 @@ def write(content: Content, place: Place) -> None:
     blocks = float32_rows(content)
     first = next(blocks, None)  # raises for ids that no table holds, before there is a file
     try:
-        with _opened(place) as (module, database), full_disk_is_an_os_error(*_FULL):
+        with _opened(place) as (module, database):
             database.execute("BEGIN IMMEDIATE")
             try:
                 there = _definition(database, place.name)
@@ -70,7 +72,9 @@ def write(content: Content, place: Place) -> None:
                     raise place.repeated(error) from None
                 if "vec0 constructor" in str(error):
                     raise place.refused("a table that sqlite-vec can make", error) from None
-                raise
+                if any(sign in str(error) for sign in _FULL):
+                    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), place.database) from error
+                raise place.refused("a database that SQLite can write to", error) from error
             finally:
                 if database.in_transaction:
                     database.execute("ROLLBACK")

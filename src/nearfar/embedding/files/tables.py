@@ -6,11 +6,8 @@ between: ``words.sqlite#people``, ``postgresql://server/shop#items``; without a 
 
 from __future__ import annotations
 
-import errno
-import os
 import re
 from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -155,22 +152,3 @@ def float32_rows(content: Content) -> Iterator[tuple[list[Any], NDArray[np.float
             raise InputError(SAVE, "vectors", "numbers that float32 can hold for this format", "a larger one", hint)
         some = ids[start : start + len(rows)]
         yield some if isinstance(some, list) else some.tolist(), small
-
-
-@contextmanager
-def full_disk_is_an_os_error(*signs: str) -> Iterator[None]:
-    """Raise what a database says of a full disk as OSError, as files do.
-
-    Parameters
-    ----------
-    *signs : str
-        What the message of such an error has in it.
-    """
-    try:
-        yield
-    except (OSError, InputError):
-        raise
-    except Exception as error:
-        if any(sign in str(error) for sign in signs):
-            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC)) from error
-        raise
