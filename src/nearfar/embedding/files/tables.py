@@ -50,15 +50,40 @@ class Place(NamedTuple):
         return self.table or TABLE
 
     def refused(self, expected: str, got: object, hint: str = "") -> InputError:
-        """Return the error for a place that cannot be used."""
+        """Return the error for a place that cannot be used.
+
+        Parameters
+        ----------
+        expected : str
+            What the place must be.
+        got : object
+            What it is. No password is shown.
+        hint : str, optional
+            What to do about it.
+        """
         return InputError(self.owner, "path", expected, without_password(str(got)), hint)
 
     def bad(self, expected: str, got: object, hint: str = "") -> FileFormatError:
-        """Return the error for a table that is not what it should be."""
+        """Return the error for a table that is not what it should be.
+
+        Parameters
+        ----------
+        expected : str
+            What the table must be.
+        got : object
+            What it is.
+        hint : str, optional
+            What to do about it.
+        """
         return FileFormatError(f"{self}: table must be {expected}; got {got}.{hint and ' ' + hint}")
 
     def check_new(self, there: bool) -> None:
         """Refuse a table that is there, unless it may be replaced or added to.
+
+        Parameters
+        ----------
+        there : bool
+            Whether it is there.
 
         Raises
         ------
@@ -93,7 +118,13 @@ class Place(NamedTuple):
             raise self.refused(expected, got, 'if_exists="replace" replaces it; #NAME behind the path names another.')
 
     def repeated(self, error: object) -> InputError:
-        """Return the error for ids that the table has already."""
+        """Return the error for ids that the table has already.
+
+        Parameters
+        ----------
+        error : object
+            What the database says.
+        """
         return InputError(SAVE, "ids", f"other ids than those in {self}", str(error).splitlines()[0])
 
 
