@@ -2,16 +2,19 @@
 
     python benchmarks/writers.py --postgres postgresql://tester@/postgres?host=/tmp/socket
 
-100,000 vectors of 100 numbers in float32, ids of text. One thread. A format whose package is not installed is left out,
-PostgreSQL where no address is given; its server runs beside. nearfar checks ids and vectors when it reads, and forces
-files to the disk; the others do not.
+100,000 vectors of 100 numbers in float32, ids of text. Seconds are those of the processor, all threads of the program
+together: disks and machines that are shared blur the others. That of PostgreSQL's server are not in them. A format whose
+package is not installed is left out, PostgreSQL where no address is given. nearfar checks ids and vectors when it reads,
+and forces files to the disk; the others do not.
 """
 
 from __future__ import annotations
 
 import argparse
+import gc
 import importlib.util
 import tempfile
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -19,7 +22,7 @@ from typing import Any
 import numpy as np
 
 import nearfar as nf
-from _common import ResultFile, say, timed
+from _common import ResultFile, say
 
 KEYS = ("format", "by")
 FILES = {
@@ -164,6 +167,13 @@ OTHERS = {
 }
 
 
+def processor_seconds(task: Callable[[], Any]) -> float:
+    gc.collect()
+    start = time.process_time()
+    task()
+    return time.process_time() - start
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--n", type=int, default=100_000)
@@ -192,8 +202,8 @@ def main() -> None:
                 continue
             speeds: dict[str, list[float]] = {"writing": [], "reading": []}
             for _ in range(1 if kind == "usearch" else args.repeats):  # it builds a graph each time
-                speeds["writing"].append(args.n / timed(write)[1])
-                speeds["reading"].append(args.n / timed(read)[1])
+                speeds["writing"].append(args.n / processor_seconds(write))
+                speeds["reading"].append(args.n / processor_seconds(read))
             target = Path(targets[kind])
             size = sum(path.stat().st_size for path in [target, *target.rglob("*")] if path.is_file())
             size = size if by == "nearfar" else 0
