@@ -215,12 +215,48 @@ def test_cards_know_entropy_senses_and_anchors():
     page = density.map(rng.normal(size=(12, 2)), n_neighbors=3)
     entropy, senses = page.columns
     np.testing.assert_allclose(entropy.values, density.entropy(), rtol=1e-6)
-    wanted = "; ".join(", ".join(str(word) for word, _ in sense.nearest[:3]) for sense in density.senses("w0"))
-    assert senses.values[0] == wanted
+    lines = [
+        f"{sense.weight:.0%}: " + ", ".join(str(word) for word, _ in sense.nearest[:3])
+        for sense in density.senses("w0")
+    ]
+    assert senses.values[0].splitlines() == lines
     weights = np.abs(rng.normal(size=(9, 4))).astype(np.float32)
     anchored = nf.AnchoredEmbedding(weights, rng.normal(size=(4, 3)), ids=[f"o{i}" for i in range(9)])
     [anchors] = anchored.map(rng.normal(size=(9, 2)), n_neighbors=3).columns
-    assert anchors.values[2].startswith(f"{anchored.explain('o2')[0][0]} ")
+    (first, weight), *_ = anchored.explain("o2")
+    # A number says nothing of an anchor: the objects with the largest weights on it do.
+    objects = ", ".join(name for name, _ in anchored.anchor_objects(first, 3))
+    assert anchors.values[2].splitlines()[0] == f"{weight:.2g} of {first} ({objects})"
+    named = nf.AnchoredEmbedding(weights, rng.normal(size=(4, 3)), ids=range(9), anchor_names=list("abcd"))
+    [anchors] = named.map(rng.normal(size=(9, 2)), n_neighbors=3).columns
+    assert anchors.values[2].splitlines()[0] == f"{weight:.2g} of {'abcd'[first]}"
+
+
+def test_each_sense_of_a_word_is_a_point(tmp_path):
+    rng = np.random.default_rng(0)
+    ids = [("bank", 0), ("bank", 1), *((f"w{i}", 0) for i in range(20))]
+    emb = nf.SenseEmbedding(rng.normal(size=(22, 4)), ids, weights=[0.7, 0.3] + [1] * 20)
+    facts = pd.DataFrame({"word": ["w3", "bank"], "topic": ["x", "y"]})
+    page = emb.map(metadata=facts, n_neighbors=3)
+    topic, weight, entropy, senses = page.columns
+    assert [topic.names[code] if code < 2 else None for code in topic.values[:6]] == ["y", "y", None, None, None, "x"]
+    np.testing.assert_allclose(weight.values[:3], [0.7, 0.3, 1])
+    np.testing.assert_allclose(entropy.values[:3], emb.entropy(["bank", "bank", "w0"]), rtol=1e-6)
+    lines = [f"{s.weight:.0%}: " + ", ".join(str(word) for word, _ in s.nearest[:3]) for s in emb.senses_of("bank")]
+    assert senses.values[1].splitlines() == lines
+    assert block(page.html(), "ids").decode().split("\0").count("bank@1") == 1  # no ('bank', 1)
+    emb.save(tmp_path / "senses.safetensors")
+    args = ["map", str(tmp_path / "senses.safetensors"), "-o", str(tmp_path / "x.html"), "--perplexity", "5"]
+    assert CliRunner().invoke(_cli, [*args, "--max-iter", "5", "-q"]).exit_code == 0
+    assert [column["name"] for column in header((tmp_path / "x.html").read_text())["columns"]][0] == "weight"
+
+
+def test_the_command_line_knows_density_matrices(tmp_path):
+    rng = np.random.default_rng(0)
+    nf.DensityEmbedding.from_factors(rng.normal(size=(20, 3, 3))).save(tmp_path / "d.safetensors")
+    args = ["map", str(tmp_path / "d.safetensors"), "-o", str(tmp_path / "x.html"), "--perplexity", "5"]
+    assert CliRunner().invoke(_cli, [*args, "--max-iter", "5", "-q"]).exit_code == 0
+    assert [column["name"] for column in header((tmp_path / "x.html").read_text())["columns"]] == ["entropy", "senses"]
 
 
 def test_clusters_are_named_by_their_typical_ids():

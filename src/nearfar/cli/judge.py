@@ -252,13 +252,13 @@ def report(
       nearfar report nodes.safetensors -o nodes.md --labels groups.csv --random-state 0
       nearfar report words.vec -o words.html --pairs wordsim353.tsv --no-plots --json
     """
-    from nearfar.embedding.vectors import Embedding
+    from nearfar.cli.word_models import load_known
     from nearfar.evaluate.report import check_page
     from nearfar.evaluate.report import report as page_of
 
     check_page("nearfar report", output)
     started = time.perf_counter()
-    embedding = Embedding.load(file)
+    embedding = load_known(file)
     embedding = embedding if side is None else embedding.side(side)
     known = None if labels is None else _labels("nearfar report", embedding, labels)
     title = options.pop("title") or Path(file).name

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import click
 
 from nearfar.cli.shared import report, run_options, side_option
+from nearfar.cli.word_models import load_known
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -236,7 +237,7 @@ def _points(file: str, side: str | None, names: str | None, labels: str | None) 
         return nf.Embedding(X, table.names), table, ""
     if names is not None or labels is not None:
         raise click.UsageError(f"--names and --labels are for a table of numbers ({', '.join(TABLES)}).")
-    loaded = nf.Embedding.load(file)
+    loaded = load_known(file)
     others = ""
     if side is None and loaded.context_ids is not None:
         others = f" (of {len(loaded.context_ids)} on the other side: --side context)"

@@ -389,12 +389,21 @@ def compose(
 def load_words(file: str) -> Embedding:
     """Return what FILE holds, as density matrices if it holds these."""
     from nearfar.embedding.density import DensityEmbedding
-    from nearfar.embedding.vectors import Embedding, SenseEmbedding
+    from nearfar.embedding.vectors import SenseEmbedding
+
+    loaded = load_known(file)
+    return DensityEmbedding.from_senses(loaded) if isinstance(loaded, SenseEmbedding) else loaded
+
+
+def load_known(file: str) -> Embedding:
+    """Return what FILE holds: vectors, density matrices, senses or mixtures of anchors."""
+    from nearfar.embedding.density import DensityEmbedding
+    from nearfar.embedding.vectors import Embedding
     from nearfar.errors import InputError
 
     plain = Embedding.load(file)
-    if isinstance(plain, SenseEmbedding):
-        return DensityEmbedding.from_senses(plain)
+    if type(plain) is not Embedding:
+        return plain
     try:
         return DensityEmbedding(plain.vectors, plain.ids, parameters=plain.parameters)
     except InputError:

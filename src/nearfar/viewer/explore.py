@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from nearfar._core.checks import check_integer, require
+from nearfar.embedding.files.content import name_of
 from nearfar.errors import InputError
 from nearfar.viewer.page import TRUST, MapPage
 
@@ -126,11 +127,11 @@ def _source(page: MapPage) -> Any:
         names.append(tried)
         return tried
 
-    arrays: list[Any] = [pa.array([str(key) for key in page.ids])]
+    arrays: list[Any] = [pa.array([name_of(key) for key in page.ids])]
     text = free("id")
-    shown: list[str] = []
+    titles: list[str] = []
     for column in page.columns:
-        shown.append(free(column.name))
+        titles.append(free(column.name))
         if column.kind == "category":
             filled = np.array([*column.names, None], dtype=object)
             arrays.append(pa.array(filled[column.values], pa.string()))
@@ -140,7 +141,7 @@ def _source(page: MapPage) -> Any:
             arrays.append(pa.array([value or None for value in column.values], pa.string()))
     if k:
         for name, shares in zip(TRUST, (page.missing, page.false), strict=True):
-            shown.append(free(name))
+            titles.append(free(name))
             arrays.append(pa.array(shares))
     options: dict[str, Any] = {"text": text}
     if k:
@@ -161,10 +162,10 @@ def _source(page: MapPage) -> Any:
     props = make_embedding_atlas_props(**options, labels=labels or None)
     view = {**props["data"]["projection"], "text": text, "neighbors": options.get("neighbors")}
     if page.color >= 0:
-        view["category"] = shown[page.color]
+        view["category"] = titles[page.color]
     props["defaultChartsConfig"] = {"embedding": {"title": page.title, "data": view}}
     # What the viewer computes for these data is kept under this name.
-    said = _digest([page.positions.tobytes(), json.dumps(props).encode(), "\0".join(map(str, page.ids)).encode()])
+    said = _digest([page.positions.tobytes(), json.dumps(props).encode(), "\0".join(map(name_of, page.ids)).encode()])
     return DataSource(said, pa.table(arrays, names=names), {"props": props})
 
 

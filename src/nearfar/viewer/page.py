@@ -13,7 +13,7 @@ import json
 import os
 import warnings
 import zlib
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from importlib import resources
 from string import Template
@@ -28,7 +28,7 @@ from nearfar._core.ids import Ids
 from nearfar.contracts import Floats
 from nearfar.embedding.density import DensityEmbedding
 from nearfar.embedding.files.content import name_of
-from nearfar.embedding.vectors import AnchoredEmbedding, Embedding
+from nearfar.embedding.vectors import AnchoredEmbedding, Embedding, Sense, SenseEmbedding
 from nearfar.errors import InputError, NearfarWarning
 from nearfar.evaluate.neighborhoods import FAR, METRICS, lost_neighbors, neighborhoods
 from nearfar.maps.neighbor import TSNE
@@ -44,6 +44,7 @@ _JUDGED = ((20_000, 1000), (200_000, 500), (10**9, 200))  # rows for the curve
 _CLUSTERS = (8, 40, 200)  # that are named, as zooming in makes room
 _TYPICAL = 2  # ids in the name of a cluster
 _SENSES_UP_TO, _ANCHORS_UP_TO = 2_000, 100_000  # points: what takes a search, or a sort, for each
+_ANCHORS_NAMED = 1_000  # anchors without names, by their objects
 _SMALL = 2**21  # bytes up to which a notebook holds the page itself
 _TYPES = {1: "u1", 2: "u2", 4: "u4"}
 
@@ -245,7 +246,7 @@ def map_page(
     if n_all < 3:
         raise InputError(_OWNER, "embedding", "of at least 3 vectors", n_all)
     remarks: list[str] = []
-    columns, unknown = columns_of(_OWNER, metadata, embedding.ids, id_column)
+    columns, unknown = _known(embedding, metadata, id_column)
     placed = None if positions is None else _positions(positions, embedding)
     ids, vectors = embedding.ids, embedding.vectors
     if n_all > most:
@@ -311,6 +312,15 @@ def map_page(
     )
 
 
+def _known(embedding: Embedding, metadata: Any, id_column: str | None) -> tuple[list[Column], list[str]]:
+    """Return the columns of the metadata; senses have those of their words."""
+    if not isinstance(embedding, SenseEmbedding):
+        return columns_of(_OWNER, metadata, embedding.ids, id_column)
+    columns, remarks = columns_of(_OWNER, metadata, embedding.words, id_column)
+    rows = embedding.words.rows([word for word, _ in embedding.ids])
+    return [column.take(rows) for column in columns], remarks
+
+
 def _positions(positions: Any, embedding: Embedding) -> Floats:
     """Return a place for each row: of an array in the order of the rows, of an Embedding or estimator by ids."""
     given = getattr(positions, "vectors_", positions)
@@ -329,20 +339,38 @@ def _positions(positions: Any, embedding: Embedding) -> Floats:
 
 
 def _own_columns(embedding: Embedding, ids: Ids) -> list[Column]:
-    """Return what the embedding itself knows: entropy and senses of density matrices, anchors of mixtures."""
+    """Return what the embedding itself knows: weights, entropy and senses of words, anchors of mixtures."""
     columns: list[Column] = []
+    few = len(ids) <= _SENSES_UP_TO
     if isinstance(embedding, DensityEmbedding):
         columns.append(Column("entropy", "number", embedding.entropy(ids).astype(np.float32), []))
-        if len(ids) <= _SENSES_UP_TO:
-            senses = [
-                "; ".join(", ".join(str(word) for word, _ in sense.nearest[:3]) for sense in embedding.senses(word))
-                for word in ids
-            ]
-            columns.append(Column("senses", "text", np.array(senses, dtype=object), []))
+        if few:
+            columns.append(_texts_column("senses", (_said(embedding.senses(word, topn=3)) for word in ids)))
+    if isinstance(embedding, SenseEmbedding):
+        words = [word for word, _ in ids]
+        columns.append(Column("weight", "number", embedding.weights[embedding.ids.rows(ids)], []))
+        columns.append(Column("entropy", "number", embedding.entropy(words).astype(np.float32), []))
+        if few:
+            said = {word: _said(embedding.senses_of(word, 3)) for word in dict.fromkeys(words)}
+            columns.append(_texts_column("senses", map(said.__getitem__, words)))
     if isinstance(embedding, AnchoredEmbedding) and len(ids) <= _ANCHORS_UP_TO:
-        said = [", ".join(f"{name} {weight:.2g}" for name, weight in embedding.explain(key)[:3]) for key in ids]
-        columns.append(Column("anchors", "text", np.array(said, dtype=object), []))
+        names = {name: name_of(name) for name in embedding.anchor_names}
+        if embedding.anchor_names.is_range and len(names) <= _ANCHORS_NAMED:
+            for name in names:
+                objects = ", ".join(name_of(key) for key, _ in embedding.anchor_objects(name, 3))
+                names[name] += f" ({objects})" if objects else ""
+        lines = ([f"{weight:.2g} of {names[name]}" for name, weight in embedding.explain(key)[:3]] for key in ids)
+        columns.append(_texts_column("anchors", map("\n".join, lines)))
     return columns
+
+
+def _said(senses: Sequence[Sense]) -> str:
+    """Return senses as text, a line for each."""
+    return "\n".join(f"{sense.weight:.0%}: " + ", ".join(name_of(word) for word, _ in sense.nearest) for sense in senses)
+
+
+def _texts_column(name: str, texts: Iterable[str]) -> Column:
+    return Column(name, "text", np.array(list(texts), dtype=object), [])
 
 
 def _chosen(color: str | None, columns: Sequence[Column], has_data: bool) -> int:
