@@ -248,7 +248,7 @@ def test_each_sense_of_a_word_is_a_point(tmp_path):
     emb.save(tmp_path / "senses.safetensors")
     args = ["map", str(tmp_path / "senses.safetensors"), "-o", str(tmp_path / "x.html"), "--perplexity", "5"]
     assert CliRunner().invoke(_cli, [*args, "--max-iter", "5", "-q"]).exit_code == 0
-    assert [column["name"] for column in header((tmp_path / "x.html").read_text())["columns"]][0] == "weight"
+    assert header((tmp_path / "x.html").read_text())["columns"][0]["name"] == "weight"
 
 
 def test_the_command_line_knows_density_matrices(tmp_path):
@@ -257,6 +257,16 @@ def test_the_command_line_knows_density_matrices(tmp_path):
     args = ["map", str(tmp_path / "d.safetensors"), "-o", str(tmp_path / "x.html"), "--perplexity", "5"]
     assert CliRunner().invoke(_cli, [*args, "--max-iter", "5", "-q"]).exit_code == 0
     assert [column["name"] for column in header((tmp_path / "x.html").read_text())["columns"]] == ["entropy", "senses"]
+
+
+def test_the_name_of_a_category_stands_where_it_is_densest():
+    rng = np.random.default_rng(0)
+    scattered, clump = rng.uniform(-10, 10, size=(40, 2)), [8, 8] + 0.1 * rng.normal(size=(30, 2))
+    xy = np.concatenate([scattered, clump])
+    page = nf.Embedding(xy).map(metadata={"kind": ["a"] * 70})
+    [(row, name)] = page.labels
+    assert name == "a"
+    assert np.abs(xy[row] - 8).max() < 1
 
 
 def test_clusters_are_named_by_their_typical_ids():

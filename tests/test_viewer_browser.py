@@ -204,6 +204,7 @@ def test_a_legend_filters_and_csv_holds_what_is_shown(browser):
     rows = list(csv.reader(io.StringIO(browser.execute_script("return nearfarMap.table()"))))
     assert rows[0] == ["id", "kind", "height", "missing neighbours", "false neighbours"]
     assert len(rows) == 1 + N * 3 // 4
+    assert all(len(row[2].lstrip("-")) <= 12 for row in rows[1:])  # as precise as the file, without digits of noise
     hidden = browser.execute_script("return document.querySelectorAll('#legend li')[0].textContent").rpartition(" (")[0]
     assert hidden not in {row[1] for row in rows[1:]}
 
@@ -266,6 +267,42 @@ def test_keys_zoom_and_move_and_the_theme_changes(browser):
     assert browser.execute_script("return nearfarMap.state().dark") is not dark
     assert browser.execute_script("return document.documentElement.dataset.theme") == ("light" if dark else "dark")
     browser.execute_script("document.getElementById('theme').click()")
+
+
+def test_colours_suit_what_is_behind_them_and_filters_stay(browser):
+    browser.execute_script("document.querySelectorAll('#legend li')[0].click()")
+    wait(browser, f"return nearfarMap.state().shown === {N * 3 // 4}")
+    assert near(picture(browser), "#009E73") > 300
+    browser.execute_script("document.getElementById('theme').click()")
+    assert near(picture(browser), "#1FB58A") > 300
+    assert browser.execute_script("return nearfarMap.state().shown") == N * 3 // 4
+    browser.execute_async_script("nearfarMap.colour(2).then(arguments[0])")
+    lightness = browser.execute_script("return nearfarMap.plot.get('pointColor').map((c) => c[0] + c[1] + c[2])")
+    assert min(lightness) > 0.9  # #440154, the end of the scale on white, has .6
+    browser.execute_script("document.getElementById('theme').click()")
+
+
+def test_close_points_have_their_ids(browser):
+    named = "return Number(document.getElementById('overlay').dataset.ids)"
+    assert browser.execute_script(named) == 0
+    row = row_of(browser, "point 250")
+    go = f"nearfarMap.plot.zoomToLocation([nearfarMap.x[{row}], nearfarMap.y[{row}]], 0.1).then(arguments[0])"
+    browser.execute_async_script(go)
+    wait(browser, named + " > 3")
+
+
+def test_a_map_fills_a_narrow_window_too(browser):
+    inside = """const stage = document.getElementById('stage'), [w, h] = [stage.clientWidth, stage.clientHeight];
+    let out = 0; for (let i = 0; i < nearfarMap.header.n; i++) { const [x, y] = nearfarMap.plot.getScreenPosition(i);
+    if (x < 0 || y < 0 || x > w || y > h) out++; } return out"""
+    assert browser.execute_script(inside) == 0
+    browser.set_window_size(500, 900)
+    browser.refresh()
+    wait(browser, "return 'ready' in document.documentElement.dataset")
+    assert browser.execute_script(inside) == 0
+    browser.set_window_size(1300, 900)
+    browser.refresh()
+    wait(browser, "return 'ready' in document.documentElement.dataset")
 
 
 def test_fingers_move_and_pinch(browser):

@@ -42,6 +42,7 @@ TRUST = ("missing neighbours", "false neighbours")
 _NEIGHBORS = ((50_000, 15), (200_000, 10), (10**9, 5))  # of up to so many points
 _JUDGED = ((20_000, 1000), (200_000, 500), (10**9, 200))  # rows for the curve
 _CLUSTERS = (8, 40, 200)  # that are named, as zooming in makes room
+_CELLS = 12  # across the map, of three of which the fullest has a name
 _TYPICAL = 2  # ids in the name of a cluster
 _SENSES_UP_TO, _ANCHORS_UP_TO = 2_000, 100_000  # points: what takes a search, or a sort, for each
 _ANCHORS_NAMED = 1_000  # anchors without names, by their objects
@@ -188,7 +189,8 @@ class MapPage:
         )
 
     def _trust(self) -> dict[str, Any]:
-        curve = self.judged.r_nx
+        # Near the number of all points R_NX is a ratio of two numbers near 0.
+        curve = self.judged.r_nx[: max(1, int(0.9 * len(self.judged.r_nx)))]
         sizes = np.unique(np.geomspace(1, len(curve), 80).astype(int))
         return {
             "missing": float(self.missing.mean()),
@@ -423,6 +425,13 @@ def _labels(
 
 
 def _middle(xy: NDArray[np.float64], rows: NDArray[np.int64]) -> int:
-    """Return the point that is nearest to the median of some."""
+    """Return the point in the middle of where some are densest: what is scattered has no middle of its own."""
+    low, span = xy.min(axis=0), float(np.ptp(xy, axis=0).max()) or 1.0
+    cells = ((xy[rows] - low) / span * (_CELLS - 1)).astype(np.int64) + 1
+    counts = np.zeros((_CELLS + 2, _CELLS + 2))
+    np.add.at(counts, (cells[:, 0], cells[:, 1]), 1)
+    around = sum(np.roll(counts, (i, j), axis=(0, 1)) for i in (-1, 0, 1) for j in (-1, 0, 1))
+    best = np.array(np.unravel_index(int(np.argmax(around)), counts.shape))
+    rows = rows[(np.abs(cells - best) <= 1).all(axis=1)]
     away = ((xy[rows] - np.median(xy[rows], axis=0)) ** 2).sum(axis=1)
     return int(rows[away.argmin()])

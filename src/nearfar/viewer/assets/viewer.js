@@ -2,12 +2,17 @@
 // The map of a page: reads the blocks that page.py wrote, draws the points with regl-scatterplot, and all that lies over
 // them (labels, lines to neighbours) on a second canvas. Whatever comes from the data enters the page as text only.
 (async () => {
-  const COLOURS = ["#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#5B3A1E", "#8F70EF", "#58CF68",
-    "#AF1818", "#979700", "#FF8F87"];
+  // Of categories, on white and on black; a scale leaves out the end that is as light or as dark as what is behind.
+  const COLOURS = { light: ["#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#5B3A1E", "#8F70EF",
+    "#58CF68", "#AF1818", "#979700", "#FF8F87"], dark: ["#3B9AD9", "#E8743B", "#1FB58A", "#D98CB8", "#F0B429", "#86CDF2",
+    "#B98B5E", "#A58BF5", "#79DB86", "#E04F4F", "#BDBD2E", "#FFAAA4"] };
+  const KINDS = COLOURS.light.length;
   const GREY = "#9aa0a6";
   const VIRIDIS = ["#440154", "#472d7b", "#3b528b", "#2c728e", "#21918c", "#28ae80", "#5ec962", "#addc30", "#fde725"];
+  const SCALES = { light: VIRIDIS.slice(0, -1), dark: VIRIDIS.slice(2) };
   const LISTED = 200; // categories in the legend, and hits of a search that are marked
   const STEPS = 32; // colours of a scale
+  const CLOSE = 0.9, NAMED = 400; // share of the map in view, and points in it, up to which points have their ids
   const MARGIN = 0.94; // of the picture that the points fill
   const $ = (id) => document.getElementById(id);
   const make = (tag, text, attributes = {}) => {
@@ -45,17 +50,24 @@
   const header = JSON.parse(new TextDecoder().decode(await bytesOf("header")));
   const n = header.n;
   const [qx, qy] = [await arrayOf("x", "u2", true), await arrayOf("y", "u2", true)];
+  const stage = $("stage"), canvas = $("plot"), overlay = $("overlay");
+  const size = () => ({ width: stage.clientWidth, height: stage.clientHeight });
+  // The picture is 2 high and 2 width / height wide, its middle is 0. The map is as large as both sides allow.
+  const reach = (values) => {
+    let most = 1;
+    for (let i = 0; i < n; i++) most = Math.max(most, Math.abs(values[i] - 32767.5));
+    return most / 32767.5;
+  };
+  const fit = MARGIN * Math.min(size().width / size().height / reach(qx), 1 / reach(qy));
   const x = new Float32Array(n), y = new Float32Array(n);
   for (let i = 0; i < n; i++) {
-    x[i] = MARGIN * ((qx[i] / 65535) * 2 - 1);
-    y[i] = MARGIN * ((qy[i] / 65535) * 2 - 1);
+    x[i] = fit * ((qx[i] / 65535) * 2 - 1);
+    y[i] = fit * ((qy[i] / 65535) * 2 - 1);
   }
 
   // ---- the points
 
   let dark = window.matchMedia("(prefers-color-scheme: dark)").matches;
-  const stage = $("stage"), canvas = $("plot"), overlay = $("overlay");
-  const size = () => ({ width: stage.clientWidth, height: stage.clientHeight });
   const plot = createScatterplot({
     canvas, ...size(), lassoColor: "#56b4e9", pointSize: n > 200000 ? 1.5 : n > 20000 ? 2.5 : n > 2000 ? 4 : 7,
     pointSizeSelected: 1, pointOutlineWidth: 1, opacityBy: n > 20000 ? "density" : undefined, opacity: 0.75,
@@ -63,21 +75,32 @@
   });
   const z = new Float32Array(n);
   let shown = new Uint8Array(n).fill(1);
-  async function drawPoints(palette) {
-    plot.set({ colorBy: "valueA", pointColor: palette, pointColorActive: palette });
+  async function drawPoints() {
+    plot.set({ colorBy: "valueA", pointColor: palette(), pointColorActive: palette() });
     const spatialIndex = plot.get("spatialIndex");
     await plot.draw({ x, y, z }, { zDataType: "categorical", ...(spatialIndex ? { spatialIndex } : {}) });
   }
+  let coloured = null;
+  const theme = () => (dark ? "dark" : "light");
+  function palette() {
+    const kinds = COLOURS[theme()], scale = SCALES[theme()];
+    if (coloured === null) return [kinds[0]];
+    if (coloured.kind === "category") return [...kinds, GREY];
+    return [...Array.from({ length: STEPS }, (_, t) => mixed(scale, (t / (STEPS - 1)) * (scale.length - 1))), GREY];
+  }
   function applyTheme() {
-    document.documentElement.dataset.theme = dark ? "dark" : "light";
+    document.documentElement.dataset.theme = theme();
     $("theme").setAttribute("aria-pressed", dark);
-    plot.set({ backgroundColor: dark ? "#14171b" : "#ffffff" });
+    const colours = palette();
+    plot.set({ backgroundColor: dark ? "#14171b" : "#ffffff", pointColor: colours, pointColorActive: colours });
+    for (const dot of document.querySelectorAll("#legend .dot")) dot.style.background = colours[dot.dataset.place];
+    for (const bar of document.querySelectorAll("#legend .bar")) bar.style.background = `linear-gradient(to right, ${SCALES[theme()].join(", ")})`;
     refresh();
   }
 
   // ---- what is over the points
 
-  let labelled = true, pinned = -1, hits = [];
+  let ids = null, labelled = true, pinned = -1, hits = [];
   const context = overlay.getContext("2d");
   let waiting = false;
   function refresh() {
@@ -131,16 +154,34 @@
       const [cx, cy] = plot.getScreenPosition(row);
       const half = context.measureText(text).width / 2 + 4;
       if (cx < 0 || cy < 0 || cx > width || cy > height) continue;
-      if (taken.some((t) => Math.abs(t[0] - cx) < t[2] + half && Math.abs(t[1] - cy) < 18)) continue;
+      if (taken.some((t) => Math.abs(t[0] - cx) < t[2] + half + 14 && Math.abs(t[1] - cy) < 34)) continue;
       taken.push([cx, cy, half]);
-      context.lineWidth = 4;
-      context.strokeStyle = back;
-      context.strokeText(text, cx, cy);
-      context.fillStyle = ink;
-      context.fillText(text, cx, cy);
+      write(text, cx, cy, ink, back);
       if (taken.length > 60) break;
     }
     overlay.dataset.labels = taken.length;
+    overlay.dataset.ids = 0;
+    if (ids === null || plot.get("cameraDistance") > CLOSE) return;
+    const near = plot.get("pointsInView"); // few are left: each has its name
+    if (near.length > NAMED) return;
+    context.font = "11px system-ui, sans-serif";
+    for (const row of near) {
+      if (!shown[row]) continue;
+      const text = idOf(row).slice(0, 30), [cx, cy] = plot.getScreenPosition(row);
+      const half = context.measureText(text).width / 2, below = cy + 13;
+      if (taken.some((t) => Math.abs(t[0] - cx) < t[2] + half + 3 && Math.abs(t[1] - below) < 13)) continue;
+      taken.push([cx, below, half]);
+      write(text, cx, below, ink, back);
+    }
+    overlay.dataset.ids = taken.length - overlay.dataset.labels;
+  }
+  function write(text, cx, cy, ink, back) {
+    context.lineWidth = 4;
+    context.lineJoin = "round";
+    context.strokeStyle = back;
+    context.strokeText(text, cx, cy);
+    context.fillStyle = ink;
+    context.fillText(text, cx, cy);
   }
 
   // ---- first picture
@@ -149,16 +190,16 @@
   const drawn = new Promise((resolve) => (first = resolve));
   plot.subscribe("draw", () => { first(); refresh(); });
   plot.subscribe("view", refresh);
-  document.documentElement.dataset.theme = dark ? "dark" : "light";
+  document.documentElement.dataset.theme = theme();
   plot.set({ backgroundColor: dark ? "#14171b" : "#ffffff" });
-  await drawPoints([COLOURS[0]]);
+  await drawPoints();
   await drawn;
   document.documentElement.dataset.firstPicture = Math.round(performance.now());
   $("state").textContent = "";
 
   // ---- the rest of the file, once there is something to see
 
-  const ids = header.ids === "text" ? await textsOf("ids") : null;
+  if (header.ids === "text") ids = await textsOf("ids");
   const idOf = (i) => (ids ? ids[i] : String(i));
   const columns = [];
   for (const [at, column] of header.columns.entries()) {
@@ -205,7 +246,8 @@
     for (const column of columns) {
       const value = shownValue(column, i);
       if (value === "" || (column.trust && !whole)) continue;
-      facts.append(make("dt", column.name), make("dd", value, { dir: "auto" }));
+      const long = String(value).includes("\n") ? { class: "long" } : {};
+      facts.append(make("dt", column.name, long), make("dd", value, { dir: "auto", ...long }));
     }
     card.append(facts);
     if (whole && k) {
@@ -221,11 +263,12 @@
     }
     card.className = whole ? "" : "hover";
     card.hidden = false;
-    // A card that stays is put where it hides least: in the upper corner farther from its point.
+    // A card that stays is put where it hides least: in the upper corner farther from its point, or above or below it.
     const [px, py] = plot.getScreenPosition(i), { width, height } = size();
     const left = whole ? (px < width / 2 ? width - card.offsetWidth - 10 : 10) : px + 14;
     card.style.left = `${Math.max(4, Math.min(left, width - card.offsetWidth - 6))}px`;
-    card.style.top = `${whole ? 10 : Math.max(4, Math.min(py + 14, height - card.offsetHeight - 6))}px`;
+    const narrow = width < 2 * card.offsetWidth && py < height / 2;
+    card.style.top = `${whole ? (narrow ? height - card.offsetHeight - 10 : 10) : Math.max(4, Math.min(py + 14, height - card.offsetHeight - 6))}px`;
   }
   function pin(i) {
     pinned = i;
@@ -253,16 +296,17 @@
 
   // ---- colours and filters
 
-  let coloured = null, off = new Set(), range = null;
+  let off = new Set(), range = null;
   const choice = $("colour");
   choice.append(make("option", "(none)", { value: "-1" }));
   columns.forEach((column, at) => {
     if (column.kind !== "text") choice.append(make("option", column.name, { value: String(at) }));
   });
-  function largest(column) { // categories by size, so that the first ones get the colours
+  function largest(column) { // categories by size where not all have a colour, else by name
     const counts = new Uint32Array(column.names.length + 1);
     for (let i = 0; i < n; i++) counts[Math.min(column.values[i], column.names.length)]++;
-    const order = Array.from(column.names.keys()).sort((a, b) => counts[b] - counts[a]);
+    const order = Array.from(column.names.keys());
+    if (order.length > KINDS) order.sort((a, b) => counts[b] - counts[a]);
     return { counts, order };
   }
   async function colour(at) {
@@ -273,18 +317,17 @@
     legend.replaceChildren();
     if (coloured === null) {
       z.fill(0);
-      await drawPoints([COLOURS[0]]);
+      await drawPoints();
     } else if (coloured.kind === "category") {
       const { counts, order } = largest(coloured);
-      const place = new Uint32Array(coloured.names.length + 1).fill(COLOURS.length);
-      order.slice(0, COLOURS.length).forEach((code, rank) => (place[code] = rank));
+      const place = new Uint32Array(coloured.names.length + 1).fill(KINDS);
+      order.slice(0, KINDS).forEach((code, rank) => (place[code] = rank));
       for (let i = 0; i < n; i++) z[i] = place[Math.min(coloured.values[i], coloured.names.length)];
-      await drawPoints([...COLOURS, GREY]);
+      await drawPoints();
       const list = make("ul");
       for (const code of order.slice(0, LISTED)) {
         const item = make("li", undefined, { role: "button", tabindex: "0" });
-        const dot = make("span", undefined, { class: "dot" });
-        dot.style.background = place[code] < COLOURS.length ? COLOURS[place[code]] : GREY;
+        const dot = make("span", undefined, { class: "dot", "data-place": place[code] });
         item.append(dot, make("span", `${coloured.names[code]} (${number(counts[code])})`, { dir: "auto" }));
         item.onclick = () => {
           off.has(code) ? off.delete(code) : off.add(code);
@@ -302,10 +345,8 @@
         const value = coloured.values[i];
         z[i] = Number.isNaN(value) ? STEPS : Math.max(0, Math.min(STEPS - 1, Math.floor(((value - low) / span) * STEPS)));
       }
-      const scale = Array.from({ length: STEPS }, (_, t) => mixed((t / (STEPS - 1)) * (VIRIDIS.length - 1)));
-      await drawPoints([...scale, GREY]);
+      await drawPoints();
       const bar = make("div", undefined, { class: "bar" });
-      bar.style.background = `linear-gradient(to right, ${VIRIDIS.join(", ")})`;
       const ends = make("div", undefined, { class: "ends" });
       const say = () => ends.replaceChildren(...(range ?? [low, high]).map((end) => make("span", coloured.trust ? percent(end) : number(end))));
       legend.append(bar, ends);
@@ -323,10 +364,11 @@
       });
       legend.append(...sliders);
     }
+    applyTheme();
     filter();
   }
-  function mixed(at) {
-    const a = VIRIDIS[Math.floor(at)], b = VIRIDIS[Math.min(Math.ceil(at), VIRIDIS.length - 1)], share = at % 1;
+  function mixed(scale, at) {
+    const a = scale[Math.floor(at)], b = scale[Math.min(Math.ceil(at), scale.length - 1)], share = at % 1;
     const part = (hex, c) => parseInt(hex.slice(1 + 2 * c, 3 + 2 * c), 16);
     return "#" + [0, 1, 2].map((c) => Math.round(part(a, c) * (1 - share) + part(b, c) * share).toString(16).padStart(2, "0")).join("");
   }
@@ -388,7 +430,7 @@
     const rows = selection ?? Array.from(shown.keys()).filter((i) => shown[i]);
     const lines = [["id", ...columns.map((column) => column.name)].map(field).join(",")];
     for (const i of rows) {
-      const raw = columns.map((column) => (column.kind === "number" ? (Number.isNaN(column.values[i]) ? "" : String(column.values[i])) : String(shownValue(column, i))));
+      const raw = columns.map((column) => (column.kind === "number" ? (Number.isNaN(column.values[i]) ? "" : String(Number(column.values[i].toPrecision(7)))) : String(shownValue(column, i))));
       lines.push([idOf(i), ...raw].map(field).join(","));
     }
     return lines.join("\n") + "\n";
@@ -494,8 +536,12 @@
     add("path", { class: "curve", d: "M" + sizes.map((s, t) => place(s, curve[t]).map((v) => v.toFixed(1)).join(" ")).join("L") });
     add("text", { x: 2, y: 14 }, "1");
     add("text", { x: 2, y: 110 }, "0");
-    for (const s of sizes.filter((value) => [1, 10, 100, 1000, 10000, 100000].includes(value))) add("text", { x: place(s, 0)[0] - 3, y: 121 }, number(s));
-    add("text", { x: 60, y: 133 }, "R_NX by number of neighbours");
+    for (let s = 1; s <= sizes.at(-1); s *= 10) {
+      const [at] = place(s, 0);
+      add("path", { class: "axis", d: `M${at} 108v3` });
+      add("text", { x: at, y: 121, "text-anchor": "middle" }, number(s));
+    }
+    add("text", { x: 127, y: 134, "text-anchor": "middle" }, "R_NX by number of neighbours");
   }
   if (header.colour >= 0) {
     choice.value = String(header.colour);
