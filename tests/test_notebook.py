@@ -16,9 +16,12 @@ def shown() -> dict[str, object]:
     corpus = nf.Corpus([f"the sea the {NASTY} sky"] * 3)
     return {
         "relation": relation,
-        "embedding": nf.Embedding(rng.normal(size=(7, 2)), [NASTY, *"abcdef"], parameters={"estimator": "EDRep"}),
+        "embedding": nf.Embedding(
+            rng.normal(size=(7, 2)), [NASTY, *"abcdef"], parameters={"estimator": "EDRep", "window": 5}
+        ),
         "two-sided": nf.Embedding(rng.normal(size=(3, 2)), context_vectors=rng.normal(size=(5, 2))),
         "density": nf.DensityEmbedding.from_factors(rng.normal(size=(4, 3, 3)), [NASTY, "b", "c", "d"]),
+        "anchored": nf.AnchoredEmbedding(rng.normal(size=(6, 3)), rng.normal(size=(3, 2))),
         "corpus": corpus,
         "encoded": corpus.encode(min_count=1),
         "unfitted": nf.EDRep(3),
@@ -35,10 +38,11 @@ def objects() -> dict[str, object]:
 @pytest.mark.parametrize(
     ("which", "said"),
     [
-        ("relation", ["Relation 4 x 4", "n_entries", "isolates"]),
-        ("embedding", ["Embedding", "components", "estimator", "EDRep"]),
+        ("relation", ["Relation 4 x 4", "entries</th>", "memory</th>", " bytes</td>"]),
+        ("embedding", ["Embedding", "components", "<summary>made by EDRep</summary>", "window"]),
         ("two-sided", ["other side"]),
-        ("density", ["DensityEmbedding"]),
+        ("density", ["DensityEmbedding", "3 x 3"]),
+        ("anchored", ["AnchoredEmbedding", "anchors</th>", ">3</td>"]),
         ("corpus", ["an iterable"]),
         ("encoded", ["sentences", "the (6)"]),
         ("unfitted", ["EDRep(n_components=3)", "not fitted"]),
@@ -51,6 +55,8 @@ def test_a_notebook_shows_a_table_of_facts(objects, which, said):
     assert html.startswith("<div><b>")
     assert "<script" not in html
     assert len(html) < 4000
+    if which in ("relation", "embedding"):
+        assert "n_" not in html  # words, not attributes
     for text in said:
         assert text in html.replace("&#x27;", "'"), text
 

@@ -8,7 +8,7 @@ from html import escape
 _LONGEST = 200  # characters of a fact
 
 
-def facts_table(title: str, facts: Mapping[str, object]) -> str:
+def facts_table(title: str, facts: Mapping[str, object], more: Mapping[str, object] | None = None) -> str:
     """Return a table of facts as HTML; whatever they hold is shown as text.
 
     Parameters
@@ -17,15 +17,28 @@ def facts_table(title: str, facts: Mapping[str, object]) -> str:
         The line above.
     facts : mapping
         What is known, by its name.
+    more : mapping, optional
+        What is shown when asked for: parameters. Its "estimator" is the heading.
 
     Returns
     -------
     str
     """
-    rows = "".join(
-        f"<tr><th>{escape(str(name))}</th><td>{escape(_text(value))}</td></tr>" for name, value in facts.items()
+    shown = f"<b>{escape(title)}</b>{_table(facts)}"
+    if more:
+        rest = {name: value for name, value in more.items() if name != "estimator" and value is not None}
+        made = f"made by {more['estimator']}" if "estimator" in more else "parameters"
+        shown += f"<details><summary>{escape(made)}</summary>{_table(rest)}</details>"
+    return f"<div>{shown}</div>"
+
+
+def _table(facts: Mapping[str, object]) -> str:
+    left = 'style="text-align: left"'
+    rows = (
+        f"<tr><th {left}>{escape(str(name))}</th><td {left}>{escape(_text(value))}</td></tr>"
+        for name, value in facts.items()
     )
-    return f"<div><b>{escape(title)}</b><table>{rows}</table></div>"
+    return f"<table>{''.join(rows)}</table>"
 
 
 def _text(value: object) -> str:

@@ -96,6 +96,10 @@ class DensityEmbedding(Embedding):
             expected = "density matrices, of trace 1 and without negative eigenvalues"
             raise InputError("DensityEmbedding", name, expected, f"{wrong[1]} for {ids[wrong[0]]!r}")
 
+    def _facts(self) -> dict[str, Any]:
+        n = order_of(self.n_components)
+        return {"matrices": f"{n} x {n}"}
+
     @classmethod
     def from_factors(
         cls, factors: ArrayLike, ids: Iterable[Hashable] | None = None, *, parameters: Mapping[str, Any] | None = None

@@ -260,10 +260,14 @@ class Embedding:
     def _repr_html_(self) -> str:
         shown = ", ".join(repr(key) for key in self._ids[:5]) + (", ..." if len(self) > 5 else "")
         facts: dict[str, Any] = {"ids": shown, "vectors": len(self), "components": self.n_components}
+        facts |= self._facts()
         if self._context_ids is not None:
             facts["other side"] = len(self._context_ids)
-        facts |= {name: value for name, value in self._parameters.items() if value is not None}
-        return facts_table(type(self).__name__, facts)
+        return facts_table(type(self).__name__, facts, self._parameters)
+
+    def _facts(self) -> dict[str, Any]:
+        """Return what a notebook shows of this kind of embedding beside the usual."""
+        return {}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         # Pickle and copy bring arrays back writable.
@@ -1502,6 +1506,9 @@ class AnchoredEmbedding(Embedding):
     def __repr__(self) -> str:
         return f"{super().__repr__()[:-1]}, {len(self.anchors)} anchors, {self.nnz} weights)"
 
+    def _facts(self) -> dict[str, Any]:
+        return {"anchors": len(self.anchors), "weights": self.nnz}
+
 
 class SenseEmbedding(Embedding):
     """Words with several vectors each, one for each sense, and how often each sense is meant; read-only.
@@ -1601,6 +1608,9 @@ class SenseEmbedding(Embedding):
         self._weights = cast("NDArray[np.float32]", _read_only(found.astype(np.float32)))
 
     # -- what it holds ---------------------------------------------------------------------------------------------
+
+    def _facts(self) -> dict[str, Any]:
+        return {"words": len(self.words)}
 
     @property
     def words(self) -> Ids:

@@ -654,8 +654,13 @@ class Relation:
         return f"<Relation {n} x {m}, {', '.join(words)}>"
 
     def _repr_html_(self) -> str:
-        shown = ", ".join(repr(key) for key in self.row_ids[:5])
-        facts = {**self.describe(), "ids": f"{shown}, ..." if self.shape[0] > 5 else shown}
+        facts: dict[str, Any] = {"rows": self.shape[0], "columns": self.shape[1], "entries": self.nnz}
+        counts = {"isolates": int(self.isolates.size), "sinks": int(self.sinks.size)}
+        facts |= {name: count for name, count in counts.items() if count}
+        facts["memory"] = f"{self.nbytes:,} bytes" if self.nbytes < 1e6 else f"{self.nbytes / 1e6:,.1f} MB"
+        sides = {"ids": self.row_ids} if self.is_square else {"row ids": self.row_ids, "column ids": self.column_ids}
+        for name, ids in sides.items():
+            facts[name] = ", ".join(map(repr, ids[:5])) + (", ..." if len(ids) > 5 else "")
         return facts_table(f"Relation {self.shape[0]} x {self.shape[1]}", facts)
 
     # Algebra.
