@@ -35,7 +35,7 @@ class SpreadingReconstruction:
     accuracy : float or None
         Share of these pairs whose state was told right.
     curve_error : float or None
-        Mean over the times of the absolute difference between the told and the true share of the infected.
+        Mean over the times of the absolute difference between the expected and the true share of the infected.
     intervals : dict of str to (float, float), or to None with one repeat
         95 % interval of each of these means, for other draws of what is observed.
     times : list
@@ -45,7 +45,8 @@ class SpreadingReconstruction:
     infected : ndarray, shape (n_times,), int64
         How many of them are infected.
     told : ndarray, shape (n_times,), float64
-        How many of them were said to be: observed, or told from the vectors; mean over the repeats.
+        How many of them were expected to be: those observed, and of the others the sum of the probabilities; mean over
+        the repeats.
     states : dict
         The state of every id: observed, or told from the vectors in the first repeat.
     n_observed, n_scored : int
@@ -159,8 +160,8 @@ def reconstruct_spreading(
     told = np.zeros(len(times))
     for repeat in range(n_repeats):
         seen = rng.choice(len(rows), size, replace=False) if fixed is None else fixed
-        codes = _told(X, rows[seen], known[seen])
-        curve = np.bincount(when, is_infected[codes[rows]], minlength=len(times))
+        codes, chances = _told(X, rows[seen], known[seen], is_infected)
+        curve = np.bincount(when, chances[rows], minlength=len(times))
         told += curve / n_repeats
         if repeat == 0:
             first = codes
@@ -216,17 +217,22 @@ def _positions(states: Mapping[Any, Any], ids: Any) -> NDArray[np.int64]:
     return np.array([number[key] for key in chosen])
 
 
-def _told(X: NDArray[np.float64], rows: NDArray[np.int64], codes: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return the state of each row: observed, or told from those that are."""
+def _told(
+    X: NDArray[np.float64], rows: NDArray[np.int64], codes: NDArray[np.int64], is_infected: NDArray[np.bool_]
+) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+    """Return the state of each row, observed or told from those that are, and how probably it is the infected one."""
     from sklearn.linear_model import LogisticRegression
 
     if (codes == codes[0]).all():
         text = f"{_OWNER}: all {codes.size} observed states are the same; all others are told to be that one"
         warnings.warn(text, NearfarWarning, stacklevel=3)
-        return np.full(len(X), codes[0])
-    found: NDArray[np.int64] = LogisticRegression(max_iter=1000).fit(X[rows], codes).predict(X)
-    found[rows] = codes
-    return found
+        return np.full(len(X), codes[0]), np.full(len(X), float(is_infected[codes[0]]))
+    model = LogisticRegression(max_iter=1000).fit(X[rows], codes)
+    probabilities = model.predict_proba(X)
+    found = model.classes_[np.argmax(probabilities, axis=1)]
+    chances = probabilities @ is_infected[model.classes_]
+    found[rows], chances[rows] = codes, is_infected[codes]
+    return found, chances
 
 
 def _scores(true: NDArray[np.int64], told: NDArray[np.int64]) -> tuple[float, float]:
