@@ -20,6 +20,7 @@ from _common import PAGE, RESULTS, write_text
 from _compress_section import compress
 from _edrep_sections import recommend, temperature, temperature_choice
 from _figures import figure1, figure2
+from _graph_section import graphs
 from _house_section import against, cold_start, hops, writers
 from _map_sections import (
     index,
@@ -72,6 +73,7 @@ PAGES = (
     Page("EDRep against the published package", "speed", "speed.py", speed),
     Page("Communities in planted graphs", "communities", "communities.py --fit all giant", communities),
     Page("Labelled graphs", "labelled_graphs", "labelled_graphs.py", labelled),
+    Page("Labels and links of real graphs", "graphs", "graphs.py", graphs),
     Page("Temperature and walk length of EDRep", "temperature", "temperature.py --deepwalk", temperature),
     Page("Choosing the temperature of EDRep", "temperature_choice", "temperature_choice.py", temperature_choice),
     Page("Scaling of EDRep", "growth", "growth.py", growth),
