@@ -239,6 +239,7 @@ def labelled(records: list[Record]) -> Section:
     if single:
         section.lines += ["One label per node: NMI of k-means with as many clusters as labels.", ""]
         section.lines += [*_by_graph(single, lambda rs: interval(rs, "nmi")), ""]
+        section.lines += picture("labelled_graphs", "NMI and time on graphs with known groups, 32 components")
     if multi:
         section.lines += [
             "Several labels per node: micro F1 / macro F1 of one-vs-rest logistic regression, trained on half of",

@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 from scipy.sparse import coo_array, csr_array
 
 import nearfar as nf
-from _common import DATA, ResultFile, say, timed
+from _common import DATA, IMAGES, ResultFile, mean_and_sd, say, timed
 from peers import deepwalk, edrep_package, spectral
 
 N_EPOCHS, WALK_LENGTH, LEARNING_RATE, N_WALKS = 50, 3, 1.0, 40
@@ -34,6 +34,12 @@ FRACTIONS, N_SPLITS = (0.1, 0.5, 0.9), 5
 SINGLE = ("email-Eu-core", "polblogs", "polblogs+isolates", "cora", "citeseer", "musae-git")
 MULTI = ("blogcatalog", "wikipedia")
 METHODS = ("nearfar", "package", "deepwalk", "spectral")
+LOOKS = {  # title and colour
+    "nearfar": ("nearfar EDRep", "#0072B2"),
+    "package": ("EDRep 0.1.2", "#56B4E9"),
+    "deepwalk": ("DeepWalk", "#D55E00"),
+    "spectral": ("Bethe-Hessian", "#009E73"),
+}
 KEYS = ("graph", "method", "n_components", "seed")
 # edges file, its delimiter, header lines; labels file, its delimiter, header lines, column of the label
 FILES: dict[str, tuple[str, str, int, str, str, int, int]] = {
@@ -132,6 +138,31 @@ def score(graph: LabelledGraph, vectors: NDArray[Any], seed: int) -> dict[str, f
     return micro | {f"macro_{fraction}": round(value, 5) for fraction, value in found.macro.items()}
 
 
+def draw_figure(n_components: int = 32) -> None:
+    """Draw agreement and time of each method on each graph with one label per node."""
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    records = [r for r in ResultFile("labelled_graphs", KEYS).records if r["n_components"] in (0, n_components)]
+    graphs = [name for name in SINGLE if any(r["graph"] == name for r in records)]
+    figure = Figure(figsize=(9.0, 3.8), layout="constrained")
+    FigureCanvasAgg(figure)
+    left, right = figure.subplots(1, 2)
+    for at, (method, (title, colour)) in enumerate(LOOKS.items()):
+        for axes, name in ((left, "nmi"), (right, "seconds")):
+            found = [[r[name] for r in records if (r["graph"], r["method"]) == (graph, method)] for graph in graphs]
+            means, sds = np.array([mean_and_sd(values) if values else (np.nan, 0.0) for values in found]).T
+            places = np.arange(len(graphs)) + 0.2 * (at - 1.5)
+            axes.bar(places, means, 0.2, yerr=sds if name == "nmi" else None, color=colour, label=title, capsize=1.5)
+    for axes in (left, right):
+        axes.set_xticks(range(len(graphs)), graphs, rotation=30, ha="right")
+    left.set(ylabel="NMI")
+    right.set(ylabel="seconds", yscale="log")
+    left.legend(frameon=False)
+    IMAGES.mkdir(parents=True, exist_ok=True)
+    figure.savefig(IMAGES / "labelled_graphs.svg", metadata={"Date": None})
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--graphs", nargs="+", default=SINGLE + MULTI, choices=SINGLE + MULTI)
@@ -139,7 +170,11 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, default=3, help="number of seeds")
     parser.add_argument("--n-components", type=int, nargs="+", default=[32, 128])
     parser.add_argument("--again", action="store_true", help="repeat what is in the result file already")
+    parser.add_argument("--figure-only", action="store_true", help="draw docs/images/labelled_graphs.svg and stop")
     args = parser.parse_args()
+    if args.figure_only:
+        draw_figure()
+        return
     file = ResultFile("labelled_graphs", KEYS)
     tiny = nf.datasets.dcsbm(1000, alpha=4.0, random_state=0).adjacency
     for method in args.methods:
@@ -161,6 +196,7 @@ def main() -> None:
                     scores = score(graph, vectors, seed)
                     file.add({**key, "seconds": round(seconds, 4), **scores})
                     say(f"{name} {method} d={d} seed {seed}: {seconds:.2f} s {scores}")
+    draw_figure()
 
 
 if __name__ == "__main__":

@@ -3,9 +3,9 @@
     python benchmarks/writers.py --postgres postgresql://tester@/postgres?host=/tmp/socket
 
 100,000 vectors of 100 numbers in float32, ids of text. Seconds are those of the processor, all threads of the program
-together: disks and machines that are shared blur the others. That of PostgreSQL's server are not in them. A format whose
-package is not installed is left out, PostgreSQL where no address is given. nearfar checks ids and vectors when it reads,
-and forces files to the disk; the others do not.
+together: disks and machines that are shared blur the others. That of PostgreSQL's server are not in them. A format
+whose package is not installed is left out, PostgreSQL where no address is given. nearfar checks ids and vectors when it
+reads, and forces files to the disk; the others do not.
 """
 
 from __future__ import annotations

@@ -368,7 +368,7 @@ def _own_columns(embedding: Embedding, ids: Ids) -> list[Column]:
 
 def _said(senses: Sequence[Sense]) -> str:
     """Return senses as text, a line for each."""
-    return "\n".join(f"{sense.weight:.0%}: " + ", ".join(name_of(word) for word, _ in sense.nearest) for sense in senses)
+    return "\n".join(f"{one.weight:.0%}: " + ", ".join(name_of(word) for word, _ in one.nearest) for one in senses)
 
 
 def _texts_column(name: str, texts: Iterable[str]) -> Column:
