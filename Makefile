@@ -69,7 +69,7 @@ mutants: $(STAMP)-dev
 	$(BIN)/python tests/mutants.py
 
 # What the result files hold already is not measured again; see each script's --help for smaller slices.
-BENCHMARKS := matmul speed growth communities labelled_graphs gradient_variants figure1 figure2 read_edges \
+BENCHMARKS := matmul speed growth communities labelled_graphs spreading genes gradient_variants figure1 figure2 read_edges \
               retrieval sampled_softmax mutual_information anchor_steps anchor_memory anchor_movielens nce_memory
 
 bench: $(STAMP)-bench

@@ -9,7 +9,8 @@ these.) Of the pairs that interact, 70 % make the vectors and are used for nothi
 many pairs that do not interact, one third teaches a logistic regression on one number, the cosine of the two vectors,
 and tells which settings are best; two thirds test it. Equal pairs, in either order, are one. A gene without a pair that
 makes vectors has the zero vector. As in Gene2Vec, a pair is a sentence of two words for gensim's skip-gram: d = 200,
-window 1, 10 passes (or 50: 10 of gensim's default of 5 epochs), shuffled before each.
+window 1, 10 passes (or 50: 10 of gensim's default of 5 epochs), shuffled before each. Times are processor seconds of
+one thread.
 
 The pairs that do not interact are often of genes that interact with nobody: what the degrees alone tell is in the table
 as a method (the logarithm of their product), and scores are given once more over the pairs of two genes that both have
@@ -20,6 +21,7 @@ from __future__ import annotations
 
 import argparse
 import lzma
+import time
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -28,7 +30,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 import nearfar as nf
-from _common import DATA, ResultFile, say, timed
+from _common import DATA, ResultFile, say
 
 N_COMPONENTS, SHARE = 200, 0.7
 KEYS = ("method", "setting", "seed")
@@ -155,7 +157,9 @@ def main() -> None:
                 if not args.again and file.find(**key):
                     continue
                 genes = read_genes(seed)
-                vectors, seconds = timed(lambda m=method, s=setting, g=genes, k=seed: embed(m, s, g, k))
+                start = time.process_time()
+                vectors = embed(method, setting, genes, seed)
+                seconds = time.process_time() - start
                 scores = score(method, vectors, genes)
                 facts = {"n_genes": len(np.unique(genes.positive)), "n_pairs": len(genes.positive)}
                 file.add({**key, "seconds": round(seconds, 3), **scores, **facts})

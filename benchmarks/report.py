@@ -53,6 +53,7 @@ from _sections import (
     speed,
 )
 from _tables import Record, table
+from _use_sections import genes, spreading
 from _word2dm_section import word2dm
 from _word_model_section import word_models
 from _word_sections import text, warm_start, word_memory, words
@@ -76,6 +77,8 @@ PAGES = (
     Page("Labels and links of real graphs", "graphs", "graphs.py", graphs),
     Page("Temperature and walk length of EDRep", "temperature", "temperature.py --deepwalk", temperature),
     Page("Choosing the temperature of EDRep", "temperature_choice", "temperature_choice.py", temperature_choice),
+    Page("Spreading on contacts with times", "spreading", "spreading.py", spreading),
+    Page("Pairs of genes", "genes", "genes.py", genes),
     Page("Scaling of EDRep", "growth", "growth.py", growth),
     Page("Products of a relation and a matrix", "matmul", "matmul.py", matmul),
     Page("The far field on real vectors (figure 1)", "figure1", "figure1.py", figure1),

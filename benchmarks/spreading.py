@@ -7,13 +7,15 @@ The contacts of the SFHH conference, read from ../shared/data/sociopatterns, in 
 contacts, of the 191 from the first to the last (the paper speaks of 180 slices of about 15 minutes). 50 outbreaks with
 beta = 0.15, mu = 0.01 and one node infected at the start; those that leave fewer than 5 % of all (node, time) infected
 are drawn again. All methods get the same outbreaks, and of each as many observed states as there are nodes (403 of
-10,809 pairs). The vectors do not depend on the outbreak, so each method embeds once per seed. What "time" tells is told
-by the time of a pair alone: 10 cubic splines of it in place of vectors. "edrep+time" has both.
+10,809 pairs). The vectors do not depend on the outbreak, so each method embeds once per seed; times are processor
+seconds of one thread. What "time" tells is told by the time of a pair alone: 10 cubic splines of it in place of
+vectors. "edrep+time" has both.
 """
 
 from __future__ import annotations
 
 import argparse
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -22,7 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 import nearfar as nf
-from _common import DATA, ResultFile, say, timed
+from _common import DATA, IMAGES, ResultFile, say
 from peers import deepwalk_weighted
 
 BETA, MU, WINDOW, SMALLEST = 0.15, 0.01, 600, 0.05
@@ -65,27 +67,60 @@ def embed(method: str, relation: nf.Relation, n_components: int, n_walks: int, s
     return np.hstack([vectors, embed("time", relation, 0, 0, 0)]) if method == "edrep+time" else vectors
 
 
+def draw_figure(records: list[dict[str, Any]]) -> None:
+    """Draw the infected of the first outbreak over time, and the time to embed."""
+    import matplotlib as mpl
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    mpl.rcParams.update({"svg.hashsalt": "nearfar", "svg.fonttype": "none", "font.size": 9})
+    figure = Figure(figsize=(9.0, 3.4), layout="constrained")
+    FigureCanvasAgg(figure)
+    left, right = figure.subplots(1, 2, width_ratios=(2.2, 1))
+    drawn = {r["method"]: r for r in records if "told" in r and r["method"] in ("edrep", "deepwalk")}
+    names = {"edrep": "EDRep", "deepwalk": "DeepWalk"}
+    for method, r in drawn.items():
+        hours = (np.array(r["times"]) - r["times"][0]) / 3600
+        if method == "edrep":
+            left.plot(hours, np.array(r["infected"]) / r["n_active"], color="0.2", lw=1.5, label="true")
+        left.plot(hours, np.array(r["told"]) / r["n_active"], ".", ms=4, label=names[method])
+    left.set(xlabel="hours after the first contact", ylabel="share of infected", ylim=(0, 1))
+    left.legend(frameon=False)
+    seconds = {names[m]: r["seconds"] for m, r in drawn.items()}
+    right.barh(list(seconds), list(seconds.values()), color=["C0", "C1"], log=True)
+    right.set(xlabel="seconds to embed (one thread)")
+    IMAGES.mkdir(parents=True, exist_ok=True)
+    figure.savefig(IMAGES / "spreading.svg", metadata={"Date": None})
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--methods", nargs="+", default=sorted({s[0] for s in SETTINGS}))
     parser.add_argument("--seeds", type=int, default=3, help="number of seeds of each method")
+    parser.add_argument("--n-walks", type=int, nargs="+", default=[0, 10, 40], help="of DeepWalk, which of these")
     parser.add_argument("--outbreaks", type=int, default=50)
     parser.add_argument("--again", action="store_true", help="repeat what is in the result file already")
+    parser.add_argument("--figure-only", action="store_true", help="draw docs/images/spreading.svg and stop")
     args = parser.parse_args()
     file = ResultFile("spreading", KEYS)
+    if args.figure_only:
+        draw_figure(file.records)
+        return
     contacts = DATA / "sociopatterns" / "SFHH_tij.dat.gz"
-    relation, reading = timed(lambda: nf.Relation.from_contacts(contacts, window=WINDOW))
+    relation = nf.Relation.from_contacts(contacts, window=WINDOW)
     drawn = outbreaks(contacts)
     known = [next(drawn) for _ in range(args.outbreaks)]
-    say(f"{relation}, read in {reading:.2f} s; {known[-1][0] + 1} outbreaks drawn for {len(known)}")
+    say(f"{relation}; {known[-1][0] + 1} outbreaks drawn for {len(known)}")
     facts = {"n_pairs": relation.shape[0], "n_outbreaks": len(known), "n_drawn": known[-1][0] + 1}
     embed("edrep", relation, 30, 0, 0)  # warm-up
     for method, d, n_walks in SETTINGS:
         for seed in range(args.seeds if method != "time" else 1):
             key = dict(zip(KEYS, (method, d, n_walks, seed), strict=True))
-            if method not in args.methods or (not args.again and file.find(**key)):
+            if method not in args.methods or n_walks not in args.n_walks or (not args.again and file.find(**key)):
                 continue
-            X, seconds = timed(lambda m=method, d=d, w=n_walks, s=seed: embed(m, relation, d, w, s))
+            start = time.process_time()
+            X = embed(method, relation, d, n_walks, seed)
+            seconds = time.process_time() - start
             vectors = nf.Embedding(X, relation.row_ids)
             found = [
                 nf.evaluate.reconstruct_spreading(vectors, states, n_repeats=1, random_state=number)
@@ -99,6 +134,7 @@ def main() -> None:
             file.add(record)
             means = {name: round(float(np.mean(values)), 4) for name, values in scores.items()}
             say(f"{method} d={d} walks={n_walks} seed {seed}: {seconds:.2f} s {means}")
+    draw_figure(file.records)
 
 
 if __name__ == "__main__":
