@@ -152,6 +152,9 @@ class TestSimilar:
     def test_other_side(self, run, stored, fails, tmp_path):
         assert run("similar", stored, "17", "--context")[1].split() == ["up", "1.0000", "diagonal", "0.7071"]
         assert run("similar", stored, "up", "--context")[0] == 2
+        code, out, _ = run("similar", stored, "up", "--side", "context")
+        assert (code, out.split()[0]) == (0, "diagonal")
+        assert "two-sided" in fails("similar", stored, "up", "--side", "context", "--context")
         nf.Embedding([[1.0]]).save(tmp_path / "x.npz")
         assert "two-sided" in fails("similar", tmp_path / "x.npz", "0", "--context")
 

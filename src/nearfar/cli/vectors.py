@@ -32,9 +32,16 @@ if TYPE_CHECKING:
 @click.option("-n", "--negative", multiple=True, metavar="ID", help="Less of this one; may be repeated.")
 @click.option("--topn", default=10, show_default=True, help="How many to show.")
 @click.option("--context", is_flag=True, help="Answer with ids of the other side of a two-sided FILE.")
+@side_option
 @json_answer
 def similar(
-    file: str, ids: tuple[str, ...], negative: tuple[str, ...], topn: int, context: bool, as_json: bool
+    file: str,
+    ids: tuple[str, ...],
+    negative: tuple[str, ...],
+    topn: int,
+    context: bool,
+    side: str | None,
+    as_json: bool,
 ) -> None:
     """Show what is most similar to ID (to the mean of several) by the cosine of the angle.
 
@@ -46,12 +53,14 @@ def similar(
       nearfar similar contacts.safetensors alice
       nearfar similar words.vec king woman --negative man --topn 3
       nearfar similar ratings.safetensors user17 --context
+      nearfar similar ratings.safetensors item5 --side context
       nearfar similar moving.safetensors alice@3600
       nearfar similar contacts.safetensors alice --json | jq '.similar[0].id'
     """
     from nearfar.embedding.vectors import Embedding
 
     embedding = Embedding.load(file)
+    embedding = embedding if side is None else embedding.side(side)
     positive, less = ([_find(embedding, text) for text in texts] for texts in (ids, negative))
     if context:
         vectors = [[embedding[key] for key in keys] for keys in (positive, less)]
