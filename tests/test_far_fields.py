@@ -411,23 +411,6 @@ def test_mixture_with_a_cluster_for_each_object_is_exact() -> None:
     np.testing.assert_allclose(evaluate(prepared(GaussianMixture(40), Y), X)[0], exact_log_z, rtol=1e-12)
 
 
-def test_mixture_takes_moments_from_the_caller() -> None:
-    Y, X = vectors(50, 3), vectors(8, 3, seed=1)
-    labels = np.arange(50) % 2
-    far = GaussianMixture(labels=labels)
-    far.set_moments(
-        np.array([25.0, 25.0]),
-        np.stack([Y[::2].sum(axis=0), Y[1::2].sum(axis=0)]),
-        np.stack([Y[::2].T @ Y[::2], Y[1::2].T @ Y[1::2]]),
-    )
-    reference = prepared(GaussianMixture(labels=labels), Y)
-    np.testing.assert_allclose(evaluate(far, X)[0], evaluate(reference, X)[0], rtol=1e-12)
-    outs = np.zeros((2, 50, 3))
-    for field, out in zip((far, reference), outs, strict=True):
-        field.other_side(X, np.ones(8), Y, out, 1)
-    np.testing.assert_allclose(outs[0], outs[1], rtol=1e-9)
-
-
 def test_mixture_is_near_exact_for_gaussian_others() -> None:
     Y = RNG(0).normal(size=(20_000, 10)) / np.sqrt(10)
     X = Y[:200]

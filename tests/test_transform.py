@@ -132,7 +132,7 @@ def test_one_gaussian_is_minimised_globally(rng):
         omega = root @ root.T / d
         c = rng.normal(size=d) * 10.0 ** rng.uniform(-1.5, 0.5)
         far = nf.far.GaussianMixture()
-        far.set_moments(np.array([9.0]), np.zeros((1, d)), 9.0 * omega[None])
+        far.prepare(np.concatenate([root.T, -root.T]), 2 * d, rng, 1)  # whose covariance is omega
         columns = FittedColumns(far, c, None, on_sphere=True)
         x = columns.place(np.zeros((1, d)), np.ones(1), 1)[0]
         expected = global_minimum_on_the_sphere(c, omega)
@@ -141,7 +141,7 @@ def test_one_gaussian_is_minimised_globally(rng):
 
 def test_no_force_at_all_gives_some_unit_vector_and_says_nothing():
     far = nf.far.GaussianMixture()
-    far.set_moments(np.array([4.0]), np.zeros((1, 3)), np.zeros((1, 3, 3)))
+    far.prepare(np.zeros((4, 3)), 4, np.random.default_rng(0), 1)
     for part in (far, Flat()):
         x = FittedColumns(part, np.zeros(3), None, on_sphere=True).place(np.zeros((1, 3)), np.ones(1), 1)
         assert np.linalg.norm(x) == pytest.approx(1)

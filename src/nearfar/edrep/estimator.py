@@ -571,8 +571,7 @@ class EDRep(RelationEmbedder):
         """
         self._check_fitted("grow")
         rel = as_relation(relation)
-        two_sided = not rel.is_square or bool(self.two_sided)
-        if two_sided != (self.context_embedding_ is not None):
+        if self._variant(rel)[0] != (self.context_embedding_ is not None):
             raise InputError("EDRep.grow", "relation", "of as many sides as that of the fit", f"shape {rel.shape}")
         start = self._start_of_growth(rel, check_n_jobs("EDRep", self.n_jobs))
         params = self.get_params(deep=False)

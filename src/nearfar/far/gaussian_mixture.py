@@ -122,31 +122,14 @@ class GaussianMixture(FarPart):
                 total[k * d :].reshape(k, d, d)[cluster] += members.T @ members
 
         total = ordered_sum(m, k * (d + d * d), add, n_jobs)
-        self._set_components(counts, total[: k * d].reshape(k, d), total[k * d :].reshape(k, d, d), labels)
-
-    def set_moments(self, counts: NDArray[np.float64], sums: NDArray[np.float64], outer: NDArray[np.float64]) -> None:
-        """Take sums that the caller accumulated itself, in place of ``prepare``.
-
-        Parameters
-        ----------
-        counts : ndarray, shape (k,)
-            Present members of each cluster.
-        sums : ndarray, shape (k, d)
-            Sum of the members' vectors.
-        outer : ndarray, shape (k, d, d)
-            Sum of the members' ``y yᵀ``.
-        """
-        self._set_components(counts, sums, outer, None if self.labels is None else np.asarray(self.labels))
-
-    def _set_components(self, counts: NDArray[Any], sums: Floats, outer: Floats, labels: Labels | None) -> None:
-        present = np.flatnonzero(np.asarray(counts) > 0)
+        present = np.flatnonzero(counts > 0)
         if labels is not None and len(present) < len(counts):  # labels that nobody bears are no components
             position = np.full(len(counts) + 1, -1)  # the last entry serves label -1
             position[present] = np.arange(len(present))
             labels = position[labels]
-        n = np.asarray(counts, dtype=np.float64)[present]
-        means = np.asarray(sums, dtype=np.float64)[present] / n[:, None]
-        covariances = np.asarray(outer, dtype=np.float64)[present] / n[:, None, None]
+        n = counts[present].astype(np.float64)
+        means = total[: k * d].reshape(k, d)[present] / n[:, None]
+        covariances = total[k * d :].reshape(k, d, d)[present] / n[:, None, None]
         covariances -= means[:, :, None] * means[:, None, :]
         covariances[n == 1] = 0.0
         object.__setattr__(self, "_state", Components(n, np.log(n), means, covariances, labels, {}))

@@ -141,7 +141,6 @@ def _batches(owner: str, items: Iterable[Any], kind: Any, what: str, most: int) 
 
 
 Tokenizer = Callable[[str], Iterable[str]]
-TOKENIZERS = ("blanks", "words")
 
 
 def tokenizer_of(owner: str, given: object) -> Tokenizer | None:
