@@ -279,3 +279,24 @@ def test_an_embedding_made_of_a_frame_has_the_ids_of_its_index(tmp_path):
     with pytest.warns(nf.errors.NearfarWarning, match="index of X has equal labels") as caught:
         assert list(nf.Embedding(pd.DataFrame(X, index=[0] * 40)).ids) == list(range(40))
     assert caught[0].filename == __file__
+
+
+def test_scores_compare_rows_of_the_same_id():
+    emb, groups = nf.Embedding(X, WORDS), pd.Series([str(i // 20) for i in range(40)], index=WORDS)
+    shuffled = groups.sample(frac=1, random_state=1)
+    near = nf.evaluate.neighborhoods
+    for given in (emb, pd.DataFrame(X, index=WORDS)):
+        one, two = (nf.evaluate.communities(given, labels, random_state=0) for labels in (groups.tolist(), shuffled))
+        assert one.nmi == two.nmi
+        one, two = (near(given, X[:, :2], labels=labels) for labels in (groups.tolist(), shuffled))
+        assert one.accuracy == two.accuracy
+        with pytest.raises(UnknownIdError, match=r"labels: id must be .* got 'w0'"):
+            nf.evaluate.communities(given, groups.iloc[1:])
+        with pytest.raises(InputError, match=r"Y must be of the ids of X, in their order; got Ids\(\['w39'"):
+            near(given, nf.Embedding(X[::-1, :2], WORDS[::-1]))
+    one, two = (nf.evaluate.communities(*pair, random_state=0)
+                for pair in ((emb, pd.Series(groups.tolist())), (X, shuffled.loc[WORDS])))  # fmt: skip
+    assert one.nmi == two.nmi  # by row
+    assert near(emb, emb.vectors[:, :2]).auc == near(emb, nf.Embedding(X[:, :2], WORDS)).auc
+    with pytest.raises(InputError, match="labels must be one for each id; got an index with equal labels"):
+        nf.evaluate.communities(emb, pd.Series(["a"] * 40, index=["w0"] * 40))

@@ -14,7 +14,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from nearfar._core import checks as _checks
-from nearfar.errors import InputError, NearfarWarning
+from nearfar._core.ids import Ids, rows_and_ids
+from nearfar.errors import InputError, NearfarWarning, UnknownIdError
 
 _OWNER = "evaluate.communities"
 
@@ -61,7 +62,8 @@ def communities(
     vectors : Embedding or array-like of shape (n, d)
         One row per node. Rows are scaled to length 1; a row of zeros stays.
     labels : array-like of shape (n,)
-        The known group of each row: integers, strings or booleans.
+        The known group of each row: integers, strings or booleans. Those of a pandas Series are found by the ids of
+        ``vectors``, if both have other ids than row numbers.
     nodes : array-like, optional
         The rows to cluster and score: a boolean mask of shape (n,) or distinct row numbers; all by default. Nodes
         without an edge have no community to find: leave them out, by ``degrees > 0`` or ``giant_component``.
@@ -100,8 +102,10 @@ def communities(
     >>> nf.evaluate.communities(vectors, ["a", "a", "b", "b"], random_state=0).nmi
     1.0
     """
-    X = _checks.check_matrix(_OWNER, "vectors", vectors)
+    rows, ids = rows_and_ids(_OWNER, vectors)
+    X = _checks.check_matrix(_OWNER, "vectors", rows)
     chosen = _chosen_rows(nodes, X.shape[0])
+    labels = in_order_of(_OWNER, labels, ids)
     codes = label_codes(_OWNER, labels, X.shape[0], chosen, "Leave these rows out with nodes=.")
     k = int(codes.max()) + 1 if n_clusters is None else n_clusters
     k = _checks.check_integer(_OWNER, "n_clusters", k, low=1, high=chosen.size)
@@ -155,6 +159,23 @@ def giant_component(relation: Any) -> NDArray[np.bool_]:
     _, component = csgraph.connected_components(matrix, directed=False)
     giant: NDArray[np.bool_] = component == np.bincount(component).argmax()
     return giant
+
+
+def in_order_of(owner: str, labels: Any, ids: Ids | None) -> Any:
+    """Return the labels of a pandas Series in the order of the ids; by row where either has row numbers alone."""
+    index: Any = getattr(labels, "index", None)
+    if ids is None or ids.is_range or not hasattr(index, "is_unique"):
+        return labels
+    if not index.is_unique:
+        raise InputError(owner, "labels", "one for each id", "an index with equal labels")
+    known = Ids(index)
+    if known.is_range or known == ids:
+        return labels
+    rows = known.rows(ids)
+    if (rows < 0).any():
+        hint = "Labels that go by row have no index: labels.to_numpy()."
+        raise UnknownIdError(f"{owner}: labels", [ids[int(row)] for row in np.flatnonzero(rows < 0)], hint)
+    return labels.iloc[rows]
 
 
 def label_codes(

@@ -19,12 +19,13 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from nearfar._core import checks as _checks
+from nearfar._core.ids import rows_and_ids
 from nearfar._core.jit import jit
 from nearfar._core.threads import even_bounds, run_blocks, single_threaded_blas
 from nearfar._core.vector import FAST
 from nearfar.contracts import Floats
 from nearfar.errors import InputError
-from nearfar.evaluate.communities import label_codes
+from nearfar.evaluate.communities import in_order_of, label_codes
 from nearfar.relations.neighbors import nearest_neighbors
 
 _OWNER = "evaluate.neighborhoods"
@@ -174,9 +175,10 @@ def neighborhoods(
         The data. With ``metric="precomputed"`` a dense matrix of shape (n, n), >= 0: row i holds the distances from i,
         it need not be symmetric, and its diagonal does not count.
     Y : Embedding or array-like of shape (n, d)
-        The map, with any number of columns.
+        The map, with any number of columns. If both have ids (an Embedding, the index of a frame) other than row
+        numbers, these must be the same in the same order.
     labels : array-like of shape (n,), optional
-        A known group of each row: integers, strings or booleans.
+        A known group of each row: integers, strings or booleans; those of a pandas Series are found by the ids of X.
     metric : str
         Distance in the data: ``"euclidean"``, ``"cosine"``, ``"manhattan"`` (these three for sparse X too),
         ``"braycurtis"``, ``"canberra"``, ``"chebyshev"``, ``"correlation"``, ``"hamming"``, ``"sqeuclidean"``, of
@@ -245,7 +247,11 @@ def neighborhoods(
         raise InputError(_OWNER, "Y", "of at least one column", f"shape {coordinates.shape}")
     plane = Euclidean(coordinates)
     ks = _sizes(n_neighbors, n)
-    codes = None if labels is None else label_codes(_OWNER, labels, n)
+    ids, others = (rows_and_ids(_OWNER, given)[1] for given in (X, Y))
+    if not (ids is None or others is None or ids.is_range or others.is_range or ids == others):
+        hint = "Put the rows in one order: Embedding.subset, or DataFrame.loc."
+        raise InputError(_OWNER, "Y", "of the ids of X, in their order", f"{others!r}, not {ids!r}", hint)
+    codes = None if labels is None else label_codes(_OWNER, in_order_of(_OWNER, labels, ids), n)
     rng = _checks.check_random_state(_OWNER, random_state)
     rows = _sampled_rows(n_sample, n, rng)
     workers = _checks.check_n_jobs(_OWNER, n_jobs)
