@@ -7,6 +7,7 @@ import errno
 import gzip
 import json
 import os
+import resource
 import stat
 import struct
 import threading
@@ -506,6 +507,26 @@ class TestAtomicWrite:
             write()
         assert path.read_bytes() == b"old"
         assert_clean(tmp_path, "x")
+
+    @pytest.mark.parametrize("suffix", [*EVERYTHING, ".vec", ".bin", ".vec.gz", ".parquet", ".tsv"])
+    def test_a_full_disk_leaves_the_files_from_before(self, rng, tmp_path, suffix):
+        """The system's own limit on the size of a file stands for the full disk."""
+        if suffix == ".parquet":
+            pytest.importorskip("pyarrow")
+        path = tmp_path / f"x{suffix}"
+        nf.Embedding(numbers(rng, 4, 3), list("abcd")).save(path)
+        before = {file: file.read_bytes() for file in tmp_path.iterdir()}
+        large = nf.Embedding(numbers(rng, 2000, 8), [f"row {i}" for i in range(2000)])
+        soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+        for limit in (10, 30_000):
+            resource.setrlimit(resource.RLIMIT_FSIZE, (limit, hard))
+            try:
+                with pytest.raises(OSError) as caught:  # noqa: PT011 - its number tells
+                    large.save(path)
+            finally:
+                resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+            assert caught.value.errno == errno.EFBIG
+            assert {file: file.read_bytes() for file in tmp_path.iterdir()} == before
 
     @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="needs /dev/full")  # noqa: PTH110
     def test_devices_are_no_targets(self, emb):
