@@ -236,6 +236,7 @@ class TestSearch:
     @pytest.mark.parametrize("dtype", [np.float32, np.float64])
     @pytest.mark.parametrize(("n_queries", "n", "d", "k"), [(1, 1, 1, 1), (3, 10, 2, 10), (131, 397, 9, 5)])
     def test_agrees_with_the_naive_way(self, rng, monkeypatch, metric, dtype, n_queries, n, d, k):
+        monkeypatch.setattr(_search, "_CACHED", 0)
         monkeypatch.setattr(_search, "_SCORES", 64 * n_queries)  # several blocks of rows, the last one shorter
         Y = rng.standard_normal((n, d)).astype(dtype)
         Y[rng.integers(n)] = 0

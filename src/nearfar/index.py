@@ -48,7 +48,7 @@ _LISTS_FROM = 200_000  # rows from which lists are built sooner and searched fas
 _AT_ONCE = 2**16  # rows that are normalised together
 _MOST = 4_000  # candidates for a query
 _CHECKED, _AT = 256, 10  # queries of a sample by which recall is measured, and answers to each
-_STEPS = 18  # how far to look is tried in steps of the square root of 2, at most so many
+_STEPS = 36  # how far to look is tried in steps of the fourth root of 2, at most so many
 
 
 class Backend(Protocol):
@@ -484,12 +484,12 @@ class EmbeddingIndex:
             true = self._nearest_others(chooses, n_jobs)
             found: list[float] = []
             for step in range(_STEPS):
-                self._effort = int(self._backend.least * 2 ** (step / 2))
+                self._effort = int(self._backend.least * 2 ** (step / 4))
                 shares = self._shares(chooses, true, n_jobs)
                 found.append(float(shares.mean()))
                 if found[-1] - shares.std() / len(shares) ** 0.5 >= recall or self._effort > n:
                     break
-                if found[-1] <= found[max(step - 4, 0)] and step >= 4:  # farther away there is no more
+                if found[-1] <= found[max(step - 8, 0)] and step >= 8:  # farther away there is no more
                     break
         shares = self._shares(tells, self._nearest_others(tells, n_jobs), n_jobs)
         margin = 1.96 * float(shares.std()) / len(shares) ** 0.5

@@ -24,6 +24,7 @@ Rows = NDArray[np.int64]
 
 _ROWS = 32768  # rows whose norms are computed together
 _QUERIES, _SCORES = 256, 2**21  # queries of a block; its scores at a time, 8 MiB of float32 for each thread
+_CACHED = 2**23  # numbers that caches hold
 _FEW = 32  # queries that threads do not divide
 _GROUPS = 256  # groups of rows, whose largest scores bound the k-th best from below
 _PAIRS = 2**18  # candidates that are ranked together
@@ -159,7 +160,12 @@ class Search:
     def _products(self, start: int, stop: int, first: int, last: int) -> Floats:
         """Return the products of rows first .. last - 1 with queries start .. stop - 1, one column for each query."""
         part = self.Y[first:last].astype(self.dtype, copy=False)
-        products: Floats = part @ self.Q[start:stop].astype(self.dtype).T
+        queries = self.Q[start:stop].astype(self.dtype)
+        products: Floats
+        if len(queries) == 1 and len(self.Y) * self.Y.shape[1] > _CACHED:  # as fast as memory is read, unlike BLAS
+            products = np.einsum("ij,j->i", part, queries[0])[:, None]
+        else:
+            products = part @ queries.T
         return products
 
     def _merge(
