@@ -22,6 +22,7 @@ from nearfar.errors import InputError
 
 KEY = "X_nearfar"
 _ABOUT = "nearfar"
+_CHUNK = 1 << 18  # numbers
 
 
 def check(place: Place) -> None:
@@ -83,8 +84,10 @@ def _fill(file: Any, content: Content, ids: list[str], about: dict[str, Any]) ->
         _encode(labels, "string-array", "0.2.0")
     _encode(file["uns"].create_dataset(_ABOUT, data=json.dumps(about), dtype=text), "string", "0.2.0")
     shape, dtype = content.vectors.shape, content.vectors.dtype
-    vectors = file["obsm"].create_dataset(KEY, shape, dtype, chunks=True, fletcher32=True)  # a checksum
-    for start, rows in rows_of(content):
+    step = max(1, _CHUNK // shape[1])
+    chunks = {"chunks": (min(step, shape[0]), shape[1]), "fletcher32": True} if shape[0] else {}  # with checksums
+    vectors = file["obsm"].create_dataset(KEY, shape, dtype, **chunks)
+    for start, rows in rows_of(content, step):
         vectors[start : start + len(rows)] = rows
     _encode(vectors, "array", "0.2.0")
 
