@@ -212,6 +212,10 @@ def test_dates_in_files_and_frames():
     again = nf.Relation.from_contacts(frame, columns=columns)
     assert again.row_ids == rel.row_ids
     assert rel.row_ids.get((B, pd.Timestamp("2024-05-01 09:20"))) == 2
+    assert nf.Relation.from_contacts(pl.from_pandas(frame), columns=columns).row_ids == rel.row_ids
+    zoned = frame.assign(when=frame["when"].dt.tz_localize("Europe/Rome"))
+    ids = nf.Relation.from_contacts(zoned, columns=columns).row_ids
+    assert ids[0] == (A, datetime(2024, 5, 1, 7, tzinfo=UTC))  # an hour ahead, and summer
     assert entries(nf.Relation.from_contacts(io.StringIO(text))) == entries(rel)  # "when" is a name of times
 
 
@@ -298,6 +302,7 @@ SHORT = {"i": [A, B], "j": [B, C]}
         (pd.DataFrame(SHORT | {"t": [0, 1]}), {"columns": ("i", "j", "u")}, "columns: 'i', 'j', 't'; got 'u'"),
         (pd.DataFrame(SHORT | {"t": [0, None]}), {}, "every time must be there"),
         (THREE, {"window": 100}, "window must be such that a node has contacts in two slices; got 100, which makes 1"),
+        ([(A, B, 0), (C, "dan", 1)], {}, "contacts must be such that a node has some at two times"),
         (THREE, {"window": 0}, "window must be a finite number > 0"),
         (THREE, {"window": timedelta(seconds=3)}, "window must be a number, as the times are"),
         (THREE, {"window": 10, "step": 11}, "step must be at most the window, 10; got 11"),

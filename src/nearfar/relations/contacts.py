@@ -413,7 +413,9 @@ class _Reader:
                 values[role] = numbers_of_column(owner, frame[:, k], where)
             else:
                 refuse_nulls(owner, frame[:, k], "every time", where)
-                values[role] = frame[:, k].to_numpy() if frame[:, k].dtype.is_numeric() else frame[:, k].to_list()
+                dtype = frame[:, k].dtype
+                quick = dtype.is_numeric() or (isinstance(dtype, nw.Datetime) and dtype.time_zone is None)
+                values[role] = frame[:, k].to_numpy() if quick else frame[:, k].to_list()
         where = place("row ", 0, " of the frame")
         self._keep(values, where)
         self._edges.add_columns(values["source"], values["target"], None, where)
@@ -520,7 +522,9 @@ def _as_moments(owner: str, values: Any, where: Where) -> tuple[Moments, str]:
                 raise DataError(owner, "every time", "a number, or all dates", f"{value!r} in {where(k)}")
         values = np.array(values)
     if values.dtype.kind == "M":
-        return _since_epoch(owner, list(values), where)
+        if np.isnat(values).any():
+            raise DataError(owner, "every time", "there", f"NaT in {where(int(np.argmax(np.isnat(values))))}")
+        return values.astype("datetime64[us]").astype(np.int64), DATES
     if values.dtype.kind not in "if" and not (values.dtype.kind == "u" and values.max(initial=0) < 2**63):
         raise DataError(owner, "every time", "a number of 64 bits, or a date", f"entries of type {values.dtype}")
     if not np.isfinite(values).all():

@@ -23,7 +23,7 @@ from nearfar._core.checks import (
 from nearfar._core.ids import Ids, rows_and_ids
 from nearfar._core.notebook import facts_table
 from nearfar.contracts import Floats
-from nearfar.errors import InputError, UnknownIdError
+from nearfar.errors import DataError, InputError, UnknownIdError
 from nearfar.relations.operators import (
     LinearOperator,
     Product,
@@ -351,6 +351,8 @@ class Relation:
         found = read_contacts(owner, contacts, columns=columns, end=end, weight=weight, **form)
         slices = cut_into_slices(owner, found, window, step)
         matrix = supra_adjacency(slices)
+        if not matrix.nnz and window is None:
+            raise DataError(owner, "contacts", "such that a node has some at two times", "none that has")
         if not matrix.nnz:
             got = f"{window!r}, which makes {len(slices.times)} slice(s) of time with contacts"
             hint = "A shorter window makes more of them."
