@@ -52,6 +52,31 @@ FAULTS = [
         "test_edrep",
     ),
     Fault("edrep: the prior in the loss", "prior += r[i] * dot_others", "prior -= r[i] * dot_others", "test_edrep"),
+    # -- contacts and spreading
+    Fault(
+        "contacts: to the other's next time by one's own",
+        "columns = after[np.concatenate([order[same], b, a])]",
+        "columns = after[np.concatenate([order[same], a, b])]",
+        "test_contacts",
+    ),
+    Fault(
+        "contacts: overlapping slices begin one early",
+        "np.maximum(_quotient(begins - first - length, pace) + 1, 0)",
+        "np.maximum(_quotient(begins - first - length, pace), 0)",
+        "test_contacts",
+    ),
+    Fault(
+        "spreading: the newly infected recover at once",
+        "        _recover(states, infected, mu, rng)\n        states[caught] = _INFECTED\n",
+        "        states[caught] = _INFECTED\n        _recover(states, states == _INFECTED, mu, rng)\n",
+        "test_spreading",
+    ),
+    Fault(
+        "spreading: one direction of a contact",
+        " + np.bincount(a, w * infected[b], minlength=n)",
+        " + 0 * np.bincount(a, w * infected[b], minlength=n)",
+        "test_spreading",
+    ),
     # -- far fields, kernels, divergences, maps
     Fault(
         "mixture: covariance about the origin",

@@ -15,6 +15,7 @@ import nearfar as nf
 from conftest import SHARED_DATA
 from nearfar.cli import main
 from nearfar.errors import DataError, InputError, NearfarWarning, UnknownIdError
+from nearfar.relations.contacts import cut_into_slices, read_contacts
 
 A, B, C = "ann", "bob", "cem"
 THREE = [(A, B, 0), (B, C, 20), (A, C, 40)]
@@ -251,6 +252,26 @@ def test_contacts_that_last_count_by_the_share_of_a_slice_that_they_fill():
     assert "at 'start' to 'end'" in repr(rel)
     with pytest.raises(InputError, match="window must be a length of time for contacts that last"):
         nf.Relation.from_contacts(table)
+
+
+@pytest.mark.parametrize(("window", "step"), [(10, None), (10, 4), (7.5, 2.5), (300, None)])
+def test_shares_of_slices_are_those_of_plain_loops(rng, window, step):
+    begins = np.sort(rng.integers(0, 80, 40))
+    ends = begins + rng.integers(1, 35, 40)
+    rows = [("a", "b", t, e) for t, e in zip(begins.tolist(), ends.tolist(), strict=True)]
+    slices = cut_into_slices("test", read_contacts("test", rows, end=3), window, step)
+    expected = defaultdict(float)
+    for t, e in zip(begins, ends, strict=True):
+        for k in range(100):
+            begin = begins[0] + k * (step or window)
+            inside = min(e, begin + window) - max(t, begin)
+            if inside > 0:
+                expected[begin] += inside / window
+    found = np.bincount(slices.slices, slices.weights)
+    assert slices.times == sorted(expected)
+    assert np.allclose(found, [expected[at] for at in slices.times])
+    if step is None:  # nothing is lost
+        assert found.sum() * window == pytest.approx((ends - begins).sum())
 
 
 def test_what_is_not_in_order_is_sorted_and_said():

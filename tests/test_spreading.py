@@ -24,6 +24,8 @@ def test_along_a_chain_by_hand():
         ("a", 0): "I", ("b", 0): "S", ("b", 10): "I", ("c", 10): "S", ("c", 20): "I", ("d", 20): "S",
         ("a", 30): "I", ("d", 30): "I",
     }  # fmt: skip
+    turned = [(j, i, t) for i, j, t in CHAIN]  # a contact has no direction
+    assert sir(turned, 1.0, 0.0, initial=["a"]) == states
     # Who is infected when a slice begins recovers after it; who is infected in it does not yet.
     states = sir(CHAIN, 1.0, 1.0, initial=["a"])
     assert [states[key] for key in (("a", 0), ("b", 10), ("c", 20), ("d", 30), ("a", 30))] == ["I", "I", "I", "I", "R"]
