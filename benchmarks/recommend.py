@@ -37,7 +37,7 @@ KEYS = ("held_out", "method", "seed")
 FOLDER = DATA / "movielens-1m"
 LIKED, TO_TEST, TO_VALIDATION, N_COMPONENTS = 4, 0.2, 0.1, 32
 CUTS = (10, 50)
-N_EPOCHS, BATCH_SIZE, LEARNING_RATE, N_ANCHORS = 8, 512, 0.01, 200
+N_EPOCHS, BATCH_SIZE, LEARNING_RATE, N_ANCHORS = 4, 512, 0.01, 200
 # What --tune tries; of each the first is the one that was best.
 SETTINGS: dict[str, list[dict[str, float]]] = {
     "towers": [{"temperature": t} for t in (0.15, 0.1, 0.2)],

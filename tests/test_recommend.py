@@ -57,6 +57,8 @@ class TestRecommend:
             one = emb.recommend(user, 2, exclude=seen[row], popularity=counts)
             close(one, by_hand(emb, user, seen[row], counts)[:2])
             close(list(zip(ids[row], scores[row], strict=True)), one)
+        again, _ = emb.recommend(iter(USERS), 2, exclude=seen, popularity=counts)
+        np.testing.assert_array_equal(again, ids)
         again, _ = emb.recommend(emb.vectors, 2, exclude=seen, popularity=counts, n_jobs=1)
         np.testing.assert_array_equal(again, ids)
 
@@ -106,6 +108,13 @@ class TestRecommend:
         for row, user in enumerate(["u", "v"]):
             order = np.argsort(-(items @ users[row]))
             assert [item for item, _ in emb.recommend(user)] == order.tolist()
+
+    def test_ids_of_any_kind(self):
+        items = [[1.0, 0], [0, 1]]
+        emb = nf.Embedding(items, [("a", 1), 7], context_vectors=items, context_ids=[3, 4])
+        assert emb.recommend(("a", 1), 1) == [(3, 1.0)]
+        assert emb.recommend(7, 1, exclude=[3]) == [(4, 1.0)]
+        assert emb.recommend(np.array([7]), 1)[0].tolist() == [[4]]
 
     @pytest.mark.parametrize(
         ("change", "error", "words"),

@@ -633,8 +633,8 @@ class Embedding:
 
         Parameters
         ----------
-        users : id, ndarray of floats of shape (d,), list of ids, or ndarray of shape (q, d)
-            One user or several; vectors for users that are not here, such as those of ``transform``.
+        users : id, ndarray of floats of shape (d,), iterable of ids, or ndarray of shape (q, d)
+            One user or several; vectors for users that are not here, such as those of ``transform``. A tuple is one id.
         topn : int, default=10
             How many items for each.
         exclude : Relation, or iterable of ids (one user) or of q such iterables (several), optional
@@ -691,7 +691,7 @@ class Embedding:
             queries = check_matrix(owner, "users", np.atleast_2d(users), columns=self.n_components)
             single, names = users.ndim == 1, None
         else:
-            single = not isinstance(users, (list, Ids, np.ndarray))
+            single = isinstance(users, (str, bytes, tuple)) or not isinstance(users, Iterable)
             names = [users] if single else list(users)
             queries = self._vectors[self._rows(owner, names)]
         if exclude is not None and hasattr(exclude, "neighbors"):  # a Relation

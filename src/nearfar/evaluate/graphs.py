@@ -409,7 +409,7 @@ def undirected(owner: str, relation: Any) -> Edges:
 
     given = as_relation(getattr(relation, "relation", relation))  # a Graph of `datasets` has it as an attribute
     if not given.is_square:
-        hint = "For users and items see the guide on retrieval."
+        hint = "For users and items see the guide on recommendation."
         raise InputError(owner, "relation", "square (the same ids on both sides)", repr(given), hint)
     matrix = given.to_scipy()
     if abs(matrix - matrix.T).max() > 0:

@@ -397,8 +397,8 @@ EXPERIMENTS = (
         "Contacts of the SFHH conference in slices of 10 minutes; 50 outbreaks of SIR with beta = .15 and mu = .01; as"
         " many observed states as people.",
         "The paper's numbers are a curve. It speaks of 180 slices; the file has 128 of 10 minutes with contacts. How"
-        " the paper treats empty rows is not known: here they count in the normaliser only. DeepWalk with gensim, and what"
-        " the time alone tells (most of it), are in the benchmarks.",
+        " the paper treats empty rows is not known: here they count in the normaliser only. DeepWalk with gensim, and"
+        " what the time alone tells (most of it), are in the benchmarks.",
         _figure_3_spreading,
         (_CONTACTS,),
     ),
