@@ -20,6 +20,7 @@ from _common import PAGE, RESULTS, write_text
 from _compress_section import compress
 from _edrep_sections import recommend, temperature, temperature_choice
 from _figures import figure1, figure2
+from _frontier_section import frontier
 from _graph_section import graphs
 from _house_section import against, cold_start, hops, writers
 from _map_sections import (
@@ -111,6 +112,7 @@ PAGES = (
     Page("Mutual information of Gaussians", "mutual_information", "mutual_information.py", mutual_information),
     Page("Memory of contrastive losses", "nce_memory", "nce_memory.py", nce_memory),
     Page("Compressed tables on MovieLens 1M", "anchor_movielens", "anchor_movielens.py", anchor_movielens),
+    Page("Quality against bytes", "frontier", "frontier.py --task movielens", frontier),
     Page("Training steps of anchor embeddings", "anchor_steps", "anchor_steps.py", anchor_steps),
     Page("Memory of anchor embeddings in training", "anchor_memory", "anchor_memory.py", anchor_memory),
     Page("Compressed tables in a news classifier", "anchor_news", "anchor_news.py --wordnet FOLDER", anchor_news),

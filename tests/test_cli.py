@@ -221,6 +221,20 @@ class TestConvertAndInfo:
         assert run(*args)[0] == 0
         assert nf.Embedding.from_word2vec(tmp_path / "y.dat", binary=True)["ann"].tolist() == [1, 2]
 
+    @pytest.mark.parametrize("kind", ["int8", "int4"])
+    def test_convert_to_few_bits(self, run, fails, stored, tmp_path, kind):
+        out = tmp_path / "small.safetensors"
+        told = json.loads(run("convert", stored, out, "--quantize", kind, "--json")[1])
+        assert nf.Embedding.load(out).equals(nf.Embedding.load(stored).quantize(kind))
+        assert told["bytes"] == out.stat().st_size
+        assert 0 < told["quantize_error"] < (0.01 if kind == "int8" else 0.2)
+        one = tmp_path / "one.safetensors"
+        assert run("convert", stored, one, "--quantize", kind, "--side", "context") == (0, "", "")
+        assert nf.Embedding.load(one).equals(nf.Embedding.load(stored).context.quantize(kind))
+        assert run("similar", out, "ann", "--topn", 1)[0] == 0
+        text = fails("convert", tmp_path / "nothing.vec", tmp_path / "x.vec", "--quantize", kind)
+        assert "--quantize must be left out unless OUT is .safetensors" in text
+
     def test_convert_refuses_before_it_reads(self, fails, tmp_path):
         (tmp_path / "x.vec").write_text("not read\n")
         assert "folder that exists" in fails("convert", tmp_path / "x.vec", tmp_path / "nowhere" / "x.npz")

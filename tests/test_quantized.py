@@ -103,8 +103,14 @@ def test_what_cannot_be_quantised(tmp_path):
     with pytest.raises(InputError, match="finite"):
         nf.Embedding([[1.0, np.nan]]).quantize("int4")
     density = nf.DensityEmbedding.from_matrices(np.stack([np.eye(2), np.ones((2, 2))]))
-    with pytest.raises(InputError, match="embedding must be a plain Embedding; got DensityEmbedding"):
-        density.quantize()
+    for call in (density.quantize, lambda: density.save(tmp_path / "x.safetensors", quantize="int4")):
+        with pytest.raises(InputError, match="must be a plain Embedding; got DensityEmbedding") as caught:
+            call()
+        assert "Embedding(emb.vectors, emb.ids) has the rows and searches them" in str(caught.value)
+    assert not list(tmp_path.iterdir())
+    nf.Embedding(density.vectors, density.ids).quantize().save(tmp_path / "x.safetensors")
+    with pytest.raises(FileFormatError, match="density matrices, of trace 1"):
+        nf.DensityEmbedding.load(tmp_path / "x.safetensors")
     with pytest.raises(InputError, match=r"AnchoredEmbedding.quantize: kind must be one of"):
         mixtures().quantize("int2")
 

@@ -78,6 +78,9 @@ def similar(
 @click.argument("target", metavar="OUT")
 @click.option("--from", "from_format", metavar="FORMAT", help="Format of IN, if its suffix does not tell.")
 @click.option("--to", "to_format", metavar="FORMAT", help="Format of OUT, if its suffix does not tell.")
+@click.option(
+    "--quantize", type=click.Choice(["int8", "int4"]), help="Keep 8 or 4 bits a number; OUT must be .safetensors."
+)
 @side_option
 @click.option(
     "--if-exists",
@@ -90,6 +93,7 @@ def convert(
     target: str,
     from_format: str | None,
     to_format: str | None,
+    quantize: str | None,
     side: str | None,
     if_exists: str | None,
     as_json: bool,
@@ -112,19 +116,28 @@ def convert(
       nearfar convert ratings.safetensors items.vec --side context
       nearfar convert words.safetensors words.sqlite#english --if-exists replace
       nearfar convert postgresql://ann@server/shop#items items.parquet
+      nearfar convert news.safetensors small.safetensors --quantize int4
     """
     from nearfar.embedding.files.registry import check_format, check_output
     from nearfar.embedding.vectors import Embedding
+    from nearfar.errors import InputError
 
     for option, name in (("--from", from_format), ("--to", to_format)):
         if name is not None:
             check_format("nearfar convert", option, name)
-    check_output("nearfar convert", target, to_format, if_exists)
+    written = check_output("nearfar convert", target, to_format, if_exists)
+    if quantize is not None and written != "safetensors":
+        hint = "Other formats hold 32 bits a number: the file would be no smaller, and the numbers rounded."
+        raise InputError("nearfar convert", "--quantize", "left out unless OUT is .safetensors", quantize, hint)
     started = time.perf_counter()
     embedding = Embedding.load(source, from_format)
     chosen = embedding if side is None else embedding.side(side)
+    if quantize is not None:
+        chosen = chosen.quantize(quantize)
     chosen.save(target, to_format, if_exists=if_exists)
     summary = {"output": target, "n": len(chosen), "n_components": chosen.n_components}
+    if quantize is not None:
+        summary |= {"bytes": Path(target).stat().st_size, "quantize_error": chosen.parameters["quantize_error"]}
     report("", summary, started, quiet=True, as_json=as_json)
 
 

@@ -339,7 +339,9 @@ class Embedding:
         owner = f"{type(self).__name__}.quantize"
         check_choice(owner, "kind", kind, KINDS)
         if type(self) is not Embedding:
-            raise InputError(owner, "embedding", "a plain Embedding", type(self).__name__, "Take Embedding(vectors).")
+            name = type(self).__name__
+            hint = f"{name} needs exact numbers. Embedding(emb.vectors, emb.ids) has the rows and searches them."
+            raise InputError(owner, "embedding", "a plain Embedding", name, hint)
         rows = QuantizedRows.of(self._vectors, kind)
         made = self._like(cast("Floats", rows), self._ids)
         if self._context_vectors is not None:

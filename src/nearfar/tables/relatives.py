@@ -37,7 +37,7 @@ from nearfar.errors import InputError
 from nearfar.tables.slots import row_slices, uncompiled
 
 PRIME = 2**31 - 1  # of the hash functions
-_SPREAD = 0.4  # standard deviation, at the start, of what is rounded to -1 .. 1
+_SPREAD = 0.1  # standard deviation, at the start, of what is rounded to -1 .. 1
 
 
 class SmallTable(torch.nn.Module):
@@ -543,7 +543,7 @@ class _Rounded(torch.autograd.Function):
 
 
 class QuantizedEmbedding(SmallTable):
-    """A table of whole numbers of a few bits, E = q(U) B, trained as such: what is trained is what is stored.
+    """A table that is trained as whole numbers of a few bits, E = q(U) B: what is trained is what is stored.
 
     U (V, r) is rounded in each call to one of 2^bits levels, and B maps the rounded rows to vectors: a number for each
     component, or a matrix (r, d) if a ``rank`` is given. Gradients pass to U as if nothing were rounded.
@@ -583,9 +583,9 @@ class QuantizedEmbedding(SmallTable):
 
     Notes
     -----
-    Levels are (k + 1/2) / h for k = -h .. h - 1, with h = 2^(bits - 1): none of them is 0. The learning rate is about
-    that of a table whose numbers are near 0.4, whatever ``std`` is: 0.01 to 0.04 with Adam. Too high a rate makes
-    numbers jump between levels; let it fall to 0.
+    Levels are (k + 1/2) / h for k = -h .. h - 1, with h = 2^(bits - 1): none of them is 0. U starts near 0, with a
+    standard deviation of 0.1, whatever ``std`` is; 0.01 to 0.04 is a learning rate for Adam that suits it, and a tenth
+    of that for ``basis``, which all objects move. Let it fall to 0 in the end, or numbers go on jumping between levels.
 
     ``n_parameters`` is V r, and d or r d. An object takes r bits / 8 bytes, rounded up.
 
@@ -623,14 +623,20 @@ class QuantizedEmbedding(SmallTable):
         if rank is not None:
             check_integer(self._owner, "rank", rank, low=1, high=embedding_dim)
         self.vectors = normal(num_embeddings, rank or embedding_dim, std=_SPREAD)
+        with torch.no_grad():
+            scale = self._std / self._rounded(self.vectors).square().mean().sqrt().item()
         if rank is None:
-            self.basis = torch.nn.Parameter(torch.full((embedding_dim,), self._std / _SPREAD))
+            self.basis = torch.nn.Parameter(torch.full((embedding_dim,), scale))
         else:
-            self.basis = normal(rank, embedding_dim, std=self._std / _SPREAD / math.sqrt(rank))
+            self.basis = normal(rank, embedding_dim, std=scale / math.sqrt(rank))
 
     def _rows(self, ids: Tensor) -> Tensor:
-        rounded: Tensor = _Rounded.apply(take_rows(self.vectors, ids), self._half)  # type: ignore[no-untyped-call]
+        rounded = self._rounded(take_rows(self.vectors, ids))
         return rounded * self.basis if self.basis.ndim == 1 else rounded @ self.basis
+
+    def _rounded(self, x: Tensor) -> Tensor:
+        found: Tensor = _Rounded.apply(x, self._half)  # type: ignore[no-untyped-call]
+        return found
 
     @property
     def _half(self) -> float:

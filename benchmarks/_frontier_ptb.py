@@ -1,0 +1,123 @@
+"""The Penn Treebank for the frontier: a language model whose input and output are one table, as in the paper.
+
+Words are read from the table, go through an LSTM, and a linear layer brings what comes out to the length of the
+vectors; scores are products with the table, plus a number for each word. It is trained by a sampled softmax, and judged
+by the full one.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+import nearfar as nf
+from _frontier_tables import Kind, Setting, kinds
+from anchor_language import streams_of_all, windows
+
+N_COMPONENTS, HIDDEN, N_EPOCHS, DROPOUT, N_SAMPLED = 64, 128, 2, 0.1, 600
+ANCHORS: Setting = {
+    "numbers": (64,), "slots": 16, "anchor_std": 0.3, "row_std": 1.0, "of_anchors": 0.2, "l2_anchors": 0.0
+}  # fmt: skip
+RATES = {"QuantizedEmbedding": 0.02, "AnchorEmbedding": 0.01}  # learning rates of tables, others: RATE
+RATE, OF_NETWORK = 0.01, 0.008
+
+
+class Model(nn.Module):
+    """Table, LSTM, linear layer, the table again."""
+
+    def __init__(self, table: nn.Module, counts: Tensor) -> None:
+        super().__init__()
+        self.table, self.dropout = table, nn.Dropout(DROPOUT)
+        with torch.no_grad():
+            width = table(torch.zeros(1, dtype=torch.long)).shape[-1]
+        self.lstm, self.out = nn.LSTM(width, HIDDEN), nn.Linear(HIDDEN, width)
+        self.bias = nn.Parameter((counts.float() + 1).log() - (counts.sum() + len(counts)).log())
+        self.noise = (counts.float() + 1).pow(0.75)
+        self.log_q = (self.noise / self.noise.sum()).log()
+
+    def forward(self, words: Tensor, state: Any) -> tuple[Tensor, Any]:
+        """Return what is multiplied with the table (n, d), and the state after the words."""
+        found, state = self.lstm(self.table(words), state)
+        return self.out(self.dropout(found)).flatten(0, 1), tuple(part.detach() for part in state)
+
+    def loss(self, hidden: Tensor, following: Tensor) -> Tensor:
+        """Return the sampled softmax."""
+        noise = torch.multinomial(self.noise, N_SAMPLED, replacement=True)
+        ids = torch.cat([following, noise])
+        rows, shifts = self.table(ids), self.bias[ids]
+        n = len(following)
+        true = (hidden * rows[:n]).sum(1) + shifts[:n]
+        return nf.nn.sampled_softmax(true, hidden @ rows[n:].T + shifts[n:], self.log_q[noise], following, noise)
+
+
+class LanguageTask:
+    """Next words."""
+
+    def __init__(self) -> None:
+        self.streams = streams_of_all()
+        self.counts = self.streams["train"].flatten().bincount()
+        self.kinds = kinds(std=0.1, anchors=ANCHORS, several=1)
+        self.trained: dict[Any, Any] = {}
+
+    def run(self, kind: Kind, n_bytes: int, setting: Setting, seed: int) -> dict[str, Any] | None:
+        """Train and serve; None if the table does not fit."""
+        torch.manual_seed(seed)
+        tables = kind.make([self.counts], N_COMPONENTS, n_bytes, setting)
+        if tables is None:
+            return None
+        key = (kind.trained, seed, sum(p.numel() for p in tables[0].parameters()))
+        if not kind.trained or key not in self.trained:
+            self.trained[key] = tables, self._train(kind, tables, n_bytes, setting)
+        tables, model = self.trained[key] if kind.trained else self.trained.pop(key)
+        served = kind.served(tables[0], n_bytes, setting)
+        if served.n_bytes > n_bytes:
+            return None
+        model.table = nn.Embedding.from_pretrained(served.vectors)
+        parts = {"validation": "valid", "test": "test"}
+        found = {name: round(self._perplexity(model, part), 3) for name, part in parts.items()}
+        return {"bytes": served.n_bytes, "width": served.vectors.shape[1], **found}
+
+    def _train(self, kind: Kind, tables: list[nn.Module], n_bytes: int, setting: Setting) -> Model:
+        model, streams = Model(tables[0], self.counts), self.streams["train"]
+        n_steps = N_EPOCHS * len(list(windows(streams)))
+        course = kind.course(tables, setting, n_bytes, n_steps)
+        rate = RATES.get(type(tables[0]).__name__, RATE)
+        of_network = torch.optim.Adam(
+            [p for name, p in model.named_parameters() if not name.startswith("table.")], lr=OF_NETWORK, fused=True
+        )
+        optimizer, at = course.optimizer(rate), 0
+        starts = [group["lr"] for group in optimizer.param_groups]
+        for epoch in range(N_EPOCHS):
+            state = None
+            for words, following in windows(streams):
+                hidden, state = model(words, state)
+                loss = model.loss(hidden, following.flatten()) + course.price()
+                optimizer.zero_grad()
+                of_network.zero_grad()
+                loss.backward()
+                for part, rates in ((optimizer, starts), (of_network, [OF_NETWORK])):
+                    for group, start in zip(part.param_groups, rates, strict=True):
+                        group["lr"] = start * max(0.02, 1 - at / n_steps)
+                    part.step()
+                at += 1
+                if course.step():
+                    optimizer = course.optimizer(rate)
+            if hasattr(course, "validated"):
+                course.validated(math.log(self._perplexity(model, "valid")), (epoch + 1) / N_EPOCHS)
+        return model
+
+    @torch.no_grad()
+    def _perplexity(self, model: Model, part: str) -> float:
+        model.eval()
+        total, state, n = 0.0, None, 0
+        table = model.table.weight
+        for words, following in windows(self.streams[part]):
+            hidden, state = model(words, state)
+            scores = hidden @ table.T + model.bias
+            total += nn.functional.cross_entropy(scores, following.flatten(), reduction="sum").item()
+            n += following.numel()
+        model.train()
+        return math.exp(total / n)
