@@ -16,7 +16,7 @@ N_COMPONENTS, N_EPOCHS, BATCH_SIZE = 64, 2, 256
 ANCHORS: Setting = {
     "numbers": (32,), "slots": 8, "anchor_std": 0.3, "row_std": 1.0, "of_anchors": 0.2, "l2_anchors": 0.0
 }  # fmt: skip
-RATES = {"QuantizedEmbedding": 0.01, "AnchorEmbedding": 0.01}  # learning rates of tables, others: RATE
+RATES = {"QuantizedEmbedding": 0.02, "AnchorEmbedding": 0.01}  # learning rates of tables, others: RATE
 RATE, OF_NETWORK = 0.006, 0.002
 
 

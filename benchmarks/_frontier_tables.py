@@ -342,7 +342,7 @@ class Pruned(Course):
 
 
 def slim_served(table: nf.nn.SelectionEmbedding, _n_bytes: int, setting: Setting) -> Served:
-    """Return rows without zeros: their numbers, indices and counts, in the file of mixtures of unit vectors if rounded."""
+    """Return rows without zeros: numbers, indices and counts; if rounded, in the file of mixtures of unit vectors."""
     weight = table.weight.numpy()
     d = weight.shape[1]
     if setting["quantize"]:

@@ -1,13 +1,13 @@
 """Quality against bytes of small tables on three tasks: which way to hold vectors is best at so many bytes.
 
-    python benchmarks/frontier.py --task movielens|news|ptb [--methods ...] [--budgets ...] [--seeds 0 1 2] [--data FOLDER]
+    python benchmarks/frontier.py --task movielens|news|ptb [--methods ...] [--budgets ...] [--seeds 0 1 2]
 
 Every method gets the most that fits into a budget. With the first seed it tries its few settings; the one that does
 best in the validation is trained with the others. All methods of a task have one model, one number of epochs and one
 rule for the learning rate. Results are kept run by run, so that the benchmark can be done in pieces.
 
-Bytes are those that a server keeps for the vectors: codes, scales, codebooks, anchors, weights, indices, all packed. What
-is the same for all is not counted: the network, biases of users, items or words, what hash functions are drawn from.
+Bytes are those that a server keeps for the vectors: codes, scales, codebooks, anchors, weights, indices, all packed.
+What is the same for all is not counted: the network, biases of users, items or words.
 
 movielens  A mark is <u, v> + bias of the user + bias of the item + a constant: mean squared error.
 news       AG News, a convolutional network over 40 words: share of wrong classes.

@@ -678,7 +678,7 @@ class QuantizedEmbedding(SmallTable):
         kept = np.delete(np.arange(self.num_embeddings), [] if self.padding_idx is None else [self.padding_idx])
         with torch.no_grad():
             whole = torch.floor(self.vectors.float() * self._half).clamp_(-self._half, self._half - 1) + self._half
-        basis: Any = self.basis.detach().float().cpu().numpy() / np.float32(2 * self._half)
+        basis = (self.basis.detach().float() / (2 * self._half)).cpu().numpy()
         rows = CodedRows.of(whole.long().cpu().numpy()[kept], basis, self.bits)
         parameters = {"layer": self._owner, "bits": self.bits, "padding_idx": self.padding_idx}
         made = Embedding._from_content(Content(rows, names.take(kept), parameters=parameters))
