@@ -17,7 +17,8 @@ import nearfar as nf
 from _frontier_tables import Kind, Setting, kinds
 from anchor_language import streams_of_all, windows
 
-N_COMPONENTS, HIDDEN, N_EPOCHS, DROPOUT, N_SAMPLED = 64, 128, 2, 0.1, 600
+N_COMPONENTS, HIDDEN, N_EPOCHS, DROPOUT, N_SAMPLED = 64, 128, 1, 0.1, 600
+PART = 0.5  # of the text for training
 ANCHORS: Setting = {
     "numbers": (64,), "slots": 16, "anchor_std": 0.3, "row_std": 1.0, "of_anchors": 0.2, "l2_anchors": 0.0
 }  # fmt: skip
@@ -59,6 +60,7 @@ class LanguageTask:
     def __init__(self) -> None:
         self.streams = streams_of_all()
         self.counts = self.streams["train"].flatten().bincount()
+        self.streams["train"] = self.streams["train"][: int(PART * len(self.streams["train"]))]
         self.kinds = kinds(std=0.1, anchors=ANCHORS, several=1)
         self.trained: dict[Any, Any] = {}
 

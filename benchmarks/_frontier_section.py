@@ -44,9 +44,9 @@ def frontier(records: list[Record]) -> Section:
         "codes, scales, codebooks, anchors, weights and indices, packed. The network and biases of users, films and",
         "words are the same for all and not counted. Whole numbers: `nn.QuantizedEmbedding`. int4 and int8 rows,",
         "product quantisation and RaBitQ round a table after its training; int4 of ANT, NBANT and slimming rounds",
-        "their weights. The settings of a method, at most three, are chosen by the validation with the first seed; values",
-        "are of the test, with half of the 95 % interval (Student's t) where there are several seeds, otherwise in",
-        "brackets. A dash: it does not fit, or was not measured.",
+        "their weights. The settings of a method, at most three, are chosen by the validation with the first seed;",
+        "values are of the test, with half of the 95 % interval (Student's t) where there are several seeds, otherwise",
+        "in brackets. A dash: it does not fit, or was not measured.",
     ])  # fmt: skip
     for task, (name, what, factor, digits) in MEASURES.items():
         of_task = pick(records, task=task)
