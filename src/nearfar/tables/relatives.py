@@ -34,10 +34,17 @@ from nearfar.embedding.files.registry import check_output
 from nearfar.embedding.quantized import MOST_BITS, CodedRows
 from nearfar.embedding.vectors import Embedding
 from nearfar.errors import InputError
-from nearfar.tables.slots import row_slices, uncompiled
+from nearfar.tables.slots import Formed, row_slices, uncompiled
 
 PRIME = 2**31 - 1  # of the hash functions
 _SPREAD = 0.1  # standard deviation, at the start, of what is rounded to -1 .. 1
+
+
+class FormedTable(Formed):
+    """The vectors of a small table, which it is no use to write to."""
+
+    owner = "small table"
+    hint = "Initialise the parameters of the layer, or give it another std; freeze the layer itself."
 
 
 class SmallTable(torch.nn.Module):
@@ -85,11 +92,11 @@ class SmallTable(torch.nn.Module):
 
     @property
     def weight(self) -> Tensor:
-        """The whole table, (V, d), made anew at each access, without a gradient."""
+        """The whole table, (V, d), made anew at each access, without a gradient. To write to it raises InputError."""
         with torch.no_grad():
             every = torch.arange(self.num_embeddings, device=next(self.parameters()).device)
             blocks = row_slices(self.num_embeddings, self.embedding_dim)
-            return torch.cat([self._without_padding(every[block]) for block in blocks])
+            return torch.cat([self._without_padding(every[block]) for block in blocks]).as_subclass(FormedTable)
 
     @property
     def n_parameters(self) -> int:

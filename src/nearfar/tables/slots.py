@@ -47,6 +47,9 @@ def uncompiled(method: Callable[..., Tensor]) -> Callable[..., Tensor]:
 class Formed(Tensor):
     """A matrix that is made anew at each access. To write to it would change nothing, so that is refused."""
 
+    owner = "AnchorEmbedding"
+    hint = "Initialise anchors and values; freeze the layer itself; for vectors you have, from_pretrained."
+
     @classmethod
     def __torch_function__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         """Run a function of torch on it; what shares its memory is refused likewise, all else is a plain tensor."""
@@ -55,8 +58,7 @@ class Formed(Tensor):
         first = args[0] if args else kwargs.get("tensor")  # torch.nn.init names it
         in_place = name in ("__setitem__", "__set__", "__iadd__", "__isub__", "__imul__", "__itruediv__")
         if isinstance(first, cls) and (in_place or (name.endswith("_") and not name.endswith("__"))):
-            hint = "Initialise anchors and values; freeze the layer itself; for vectors you have, from_pretrained."
-            raise InputError("AnchorEmbedding", "weight", "left as it is: it is made anew at each access", name, hint)
+            raise InputError(cls.owner, "weight", "left as it is: it is made anew at each access", name, cls.hint)
         with torch._C.DisableTorchFunctionSubclass():
             found = func(*(a.as_subclass(Tensor) if isinstance(a, cls) else a for a in args), **kwargs)
             if not (isinstance(first, cls) and isinstance(found, Tensor) and found.layout == torch.strided):
