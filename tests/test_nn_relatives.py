@@ -145,7 +145,7 @@ def test_the_weight_is_all_rows_without_a_gradient(name):
     layer = make(name)
     assert not layer.weight.requires_grad
     assert_allclose(layer.weight, dense(name, layer).detach(), atol=1e-13)
-    with pytest.raises(InputError, match="weight must be left as it is.*Initialise the parameters of the layer"):
+    with pytest.raises(InputError, match=r"weight must be left as it is.*Initialise the parameters of the layer"):
         torch.nn.init.normal_(layer.weight)
 
 
