@@ -180,8 +180,7 @@ class Growing(Budgeted):
     def __init__(self, tables: Sequence[Any], setting: Setting, n_bytes: int, n_steps: int) -> None:
         super().__init__(tables, setting, n_bytes, n_steps)
         price = (1 + tables[0].embedding_dim) * 2e-6
-        self.nbant = nf.nn.NBANT(list(tables), anchor_price=price, initial=10)
-        self.every = max(1, n_steps // 40)
+        self.nbant = nf.nn.NBANT(list(tables), anchor_price=price, initial=tables[0].n_anchors // 2)
 
     def validated(self, error: float, part: float) -> None:
         """Take the error of an epoch."""
@@ -441,12 +440,14 @@ def kinds(std: float, anchors: Setting, several: int) -> dict[str, Kind]:
     def of_anchors(quantize: str | None) -> tuple[Setting, ...]:
         return tried(*({**anchors, "n_anchors": k, "quantize": quantize} for k in anchors["numbers"]))
 
+    most = 2 * max(anchors["numbers"])
+    grown = {**anchors, "n_anchors": most, "slots": most, "quantize": "int4"}
     short = rows_of(lambda width, _: width // 4)
     return {
         "whole numbers": Kind(whole_numbers, whole_numbers_served, tried(*({"bits": bits} for bits in (4, 2, 1)))),
         "ANT": Kind(mixtures, mixtures_served, of_anchors(None), Budgeted),
         "ANT + int4": Kind(mixtures, mixtures_served, of_anchors("int4"), Budgeted),
-        "NBANT + int4": Kind(mixtures, mixtures_served, of_anchors("int4")[-1:], Growing),
+        "NBANT + int4": Kind(mixtures, mixtures_served, tried(grown), Growing),
         "short rows": Kind(short, short_served, tried({"quantize": None}), trained="rows"),
         "int8 rows": Kind(rows_of(lambda w, _: w - 2), short_served, tried({"quantize": "int8"}), trained="rows"),
         "int4 rows": Kind(rows_of(lambda w, _: 2 * w - 4), short_served, tried({"quantize": "int4"}), trained="rows"),
