@@ -301,7 +301,7 @@ def frequent(counts: Sequence[Tensor], d: int, n_bytes: int, setting: Setting) -
 
 
 def parameters_served(table: Any, _n_bytes: int, _setting: Setting) -> Served:
-    return Served(table.weight, sum(p.nbytes for p in table.parameters()))
+    return Served(table.weight.clone(), sum(p.nbytes for p in table.parameters()))
 
 
 # ---------------------------------------------------------------- slimming
@@ -347,7 +347,7 @@ def slim_served(table: nf.nn.SelectionEmbedding, _n_bytes: int, setting: Setting
     if setting["quantize"]:
         return stored(nf.AnchoredEmbedding(csr_array(weight), np.eye(d, dtype=np.float32)).quantize("int4"))
     bits = np.count_nonzero(weight) * (32 + (d - 1).bit_length()) + len(weight) * d.bit_length()
-    return Served(table.weight, -(-bits // 8))
+    return Served(table.weight.clone(), -(-bits // 8))
 
 
 # ---------------------------------------------------------------- clustered compositional embeddings

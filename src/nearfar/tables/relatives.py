@@ -44,7 +44,7 @@ class FormedTable(Formed):
     """The vectors of a small table, which it is no use to write to."""
 
     owner = "small table"
-    hint = "Initialise the parameters of the layer, or give it another std; freeze the layer itself."
+    hint = "Initialise the parameters of the layer, or freeze the layer itself; for other uses clone the weight."
 
 
 class SmallTable(torch.nn.Module):

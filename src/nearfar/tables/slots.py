@@ -48,7 +48,7 @@ class Formed(Tensor):
     """A matrix that is made anew at each access. To write to it would change nothing, so that is refused."""
 
     owner = "AnchorEmbedding"
-    hint = "Initialise anchors and values; freeze the layer itself; for vectors you have, from_pretrained."
+    hint = "Initialise anchors and values; freeze the layer itself; from_pretrained takes vectors; else clone it."
 
     @classmethod
     def __torch_function__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
