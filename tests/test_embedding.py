@@ -217,7 +217,7 @@ class TestSimilar:
             emb.most_similar([0.1, 0.2, 0.3])
 
     def test_agrees_with_gensim(self, rng):
-        from gensim.models import KeyedVectors
+        KeyedVectors = pytest.importorskip("gensim.models").KeyedVectors
 
         X = rng.standard_normal((30, 5)).astype(np.float32)
         names = [f"w{i}" for i in range(30)]

@@ -96,8 +96,7 @@ def test_an_export_is_float32(dtype):
 
 
 def test_a_layer_that_cannot_be_exported(tmp_path):
-    import torch
-
+    torch = pytest.importorskip("torch")
     layer = layer_of()
     for arguments, options, message in (
         ((None, named(22)), {}, "ids must be 23, one for each; got 22"),

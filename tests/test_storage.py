@@ -570,7 +570,7 @@ class TestDamage:
 class TestWord2vec:
     @pytest.mark.parametrize("binary", [False, True])
     def test_gensim_reads_ours(self, emb, tmp_path, binary):
-        from gensim.models import KeyedVectors
+        KeyedVectors = pytest.importorskip("gensim.models").KeyedVectors
 
         path = tmp_path / ("x.bin" if binary else "x.vec")
         emb.save(path)
@@ -585,7 +585,7 @@ class TestWord2vec:
 
     @pytest.mark.parametrize("binary", [False, True])
     def test_we_read_gensims(self, rng, tmp_path, binary):
-        from gensim.models import KeyedVectors
+        KeyedVectors = pytest.importorskip("gensim.models").KeyedVectors
 
         names = ["ann", "Zoë", "50%", "%20", "new\u00a0york"]
         theirs = KeyedVectors(3)
@@ -596,7 +596,7 @@ class TestWord2vec:
         assert np.array_equal(ours.vectors, theirs.vectors)
 
     def test_text_with_spaces_in_ids_by_others(self, rng, tmp_path):
-        from gensim.models import KeyedVectors
+        KeyedVectors = pytest.importorskip("gensim.models").KeyedVectors
 
         names = ["New York", ". . .", "a  b\u3000c", "plain"]  # what gensim writes and cannot read again
         theirs = KeyedVectors(3)
