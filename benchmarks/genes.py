@@ -9,8 +9,8 @@ these.) Of the pairs that interact, 70 % make the vectors and are used for nothi
 many pairs that do not interact, one third teaches a logistic regression on one number, the cosine of the two vectors,
 and tells which settings are best; two thirds test it. Equal pairs, in either order, are one. A gene without a pair that
 makes vectors has the zero vector. As in Gene2Vec, a pair is a sentence of two words for gensim's skip-gram: d = 200,
-window 1, 10 passes (or 50: 10 of gensim's default of 5 epochs), shuffled before each. Times are processor seconds of
-one thread.
+window 1; 10 passes over the pairs, shuffled before each, or 50 (10 of gensim's default of 5 epochs), or 200. Times are
+processor seconds of one thread.
 
 The pairs that do not interact are often of genes that interact with nobody: what the degrees alone tell is in the table
 as a method (the logarithm of their product), and scores are given once more over the pairs of two genes that both have
@@ -36,7 +36,7 @@ N_COMPONENTS, SHARE = 200, 0.7
 KEYS = ("method", "setting", "seed")
 # walk length and temperature
 EDREP = {f"walk {steps}, temperature {t:g}": (steps, t) for steps in (1, 2, 3) for t in (1.0, 0.3, 0.1)}
-GENE2VEC = {f"{passes} passes": passes for passes in (10, 50)}
+GENE2VEC = {f"{passes} passes": passes for passes in (10, 50, 200)}
 SETTINGS: dict[str, Any] = {"edrep": EDREP, "gene2vec": GENE2VEC, "degrees": {"": None}}
 Pairs = NDArray[np.int64]
 
@@ -147,11 +147,16 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--methods", nargs="+", default=[*SETTINGS], choices=SETTINGS)
     parser.add_argument("--seeds", type=int, default=3, help="number of seeds")
+    parser.add_argument(
+        "--passes", type=int, nargs="+", default=[*GENE2VEC.values()], help="of Gene2Vec, which of these"
+    )
     parser.add_argument("--again", action="store_true", help="repeat what is in the result file already")
     args = parser.parse_args()
     file = ResultFile("genes", KEYS)
     for method in args.methods:
         for name, setting in SETTINGS[method].items():
+            if method == "gene2vec" and setting not in args.passes:
+                continue
             for seed in range(args.seeds):
                 key = dict(zip(KEYS, (method, name, seed), strict=True))
                 if not args.again and file.find(**key):

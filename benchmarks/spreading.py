@@ -97,6 +97,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--methods", nargs="+", default=sorted({s[0] for s in SETTINGS}))
     parser.add_argument("--seeds", type=int, default=3, help="number of seeds of each method")
+    parser.add_argument("--n-components", type=int, nargs="+", default=[30, 128], help="lengths of a vector, of these")
     parser.add_argument("--n-walks", type=int, nargs="+", default=[0, 10, 40], help="of DeepWalk, which of these")
     parser.add_argument("--outbreaks", type=int, default=50)
     parser.add_argument("--again", action="store_true", help="repeat what is in the result file already")
@@ -116,7 +117,8 @@ def main() -> None:
     for method, d, n_walks in SETTINGS:
         for seed in range(args.seeds if method != "time" else 1):
             key = dict(zip(KEYS, (method, d, n_walks, seed), strict=True))
-            if method not in args.methods or n_walks not in args.n_walks or (not args.again and file.find(**key)):
+            asked = method in args.methods and n_walks in args.n_walks and d in [0, *args.n_components]
+            if not asked or (not args.again and file.find(**key)):
                 continue
             start = time.process_time()
             X = embed(method, relation, d, n_walks, seed)
