@@ -17,8 +17,9 @@ BIN    := $(VENV)/bin
 PIP    := $(BIN)/python -m pip --disable-pip-version-check
 STAMP  := $(VENV)/.installed
 # Two workers, each with one thread of its own, and with files that share compiled functions (see conftest.py). They keep
-# the memory that is freed: asking the system for it again took a fifth of the time.
-KEEP   := MALLOC_MMAP_THRESHOLD_=33554432 MALLOC_TRIM_THRESHOLD_=1073741824 MALLOC_TOP_PAD_=67108864
+# the memory that is freed: asking the system for it again took a fifth of the time. And they keep bytecode, also where
+# the environment forbids it: many tests start Python anew.
+KEEP   := MALLOC_MMAP_THRESHOLD_=33554432 MALLOC_TRIM_THRESHOLD_=1073741824 MALLOC_TOP_PAD_=67108864 PYTHONDONTWRITEBYTECODE=
 PYTEST := $(KEEP) OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist loadfile
 
 # The version is in the package's metadata, so a new one is a reason to install again.
