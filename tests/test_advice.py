@@ -41,7 +41,11 @@ def ring(n):
         (np.broadcast_to(np.float32(1), (2_000_000, 3)), "table", "nf.UMAP()"),
         (nf.Embedding(np.ones((200, 3))), "vectors", 'nf.TSNE(metric="cosine")'),
         (nf.Corpus([["a", "b"], ["b"]]), "text", 'optimizer="adam"'),
-        (nf.EncodedCorpus(np.int32([1, 0, 0]), np.array([2, 3]), nf.Vocabulary("ba", [2, 1])), "text", 'optimizer="adam"'),
+        (
+            nf.EncodedCorpus(np.int32([1, 0, 0]), np.array([2, 3]), nf.Vocabulary("ba", [2, 1])),
+            "text",
+            'optimizer="adam"',
+        ),
     ],
 )
 def test_kind_and_size_decide(data, kind, code):
