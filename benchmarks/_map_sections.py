@@ -416,20 +416,27 @@ def index(records: list[Record]) -> Section:
         rows.append([f"{record['n']:,}", record["method"], building, per_second, f"{record['recall']:.3f}"])
     target = Target("approximate search of a million vectors: queries per second", "≥ 20 times exact, recall@10 ≥ .95")
     section.targets.append(target)
-    ours, exact = (pick(records, n=1_000_000, method=name) for name in ("nearfar, usearch, float32", "nearfar, exact"))
+    ours, exact = (pick(records, n=1_000_000, method=name) for name in ("nearfar, lists", "nearfar, exact"))
     if ours and exact:
         ratio = float(np.median(ours[0]["per_second"]) / np.median(exact[0]["per_second"]))
         target.measured = f"{ratio:.0f} times, recall {ours[0]['recall']:.3f}"
         target.met = ratio >= 20 and ours[0]["recall"] >= 0.95
-    flat = pick(records, n=1_000_000, method="faiss, flat")
-    target = Target("exact search of a million vectors against faiss's flat index", "at least as fast")
+    target = Target("exact search of many queries at once against faiss's flat index", "at least as fast")
     section.targets.append(target)
-    if flat and exact:
-        ratio = float(np.median(exact[0]["per_second"]) / np.median(flat[0]["per_second"]))
-        target.measured, target.met = f"{ratio:.1f} times", ratio >= 1
+    ratios = {}
+    for record in records:
+        flat = pick(records, n=record["n"], method="faiss, flat")
+        if record["method"] == "nearfar, exact" and flat:
+            ratios[record["n"]] = float(np.median(record["per_second"]) / np.median(flat[0]["per_second"]))
+    if ratios:
+        target.measured = ", ".join(f"{ratio:.1f} times ({n:,})" for n, ratio in sorted(ratios.items()))
+        target.met = min(ratios.values()) >= 1
     section.lines = [
-        "100 components, 10 answers, queries in batches, 2 workers; median over repeats (minimum – maximum). nearfar",
-        "ranks what usearch finds by the vectors themselves, and returns ids.",
+        "Vectors of a million passages of Wikipedia, 100 components; 10 answers, 1,000 queries at once (256 of the",
+        "exact searches of a million), 1 worker. Queries per second of processor time, median over repeats (minimum –",
+        "maximum), and processor seconds of building; methods take turns. nearfar looks as far as a recall of .95",
+        "needs, ranks what is found by the vectors themselves, and returns ids. Of the same lists faiss alone ranks by",
+        "their codes.",
         "",
         *table(["vectors", "method", "building", "queries per second", "recall@10"], rows),
     ]

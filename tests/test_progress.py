@@ -6,10 +6,23 @@ import io
 import itertools
 import logging
 import sys
+import time
 
+import click
+import numpy as np
 import pytest
 
+import nearfar as nf
 from nearfar._core.progress import ProgressLine, logger
+from nearfar.cli import _cli, main
+
+
+def every_command(group: click.Group, name: str = "nearfar") -> dict[str, click.Command]:
+    found: dict[str, click.Command] = {}
+    for key, command in group.commands.items():
+        inner = isinstance(command, click.Group)
+        found |= every_command(command, f"{name} {key}") if inner else {f"{name} {key}": command}
+    return found
 
 
 class Terminal(io.StringIO):
@@ -135,3 +148,38 @@ def test_logger_is_the_standard_one_without_handlers():
     assert logger is logging.getLogger("nearfar")
     assert logger.handlers == []
     assert logger.level == logging.NOTSET
+
+
+@pytest.mark.parametrize("silent", [0.0, 60.0])
+@pytest.mark.parametrize("quiet", [False, True])
+def test_a_silent_command_says_on_a_terminal_that_it_is_at_work(terminal, capsys, monkeypatch, tmp_path, silent, quiet):
+    path = tmp_path / "x.npz"
+    nf.Embedding(np.eye(3), ["ann", "bob", "cem"]).save(path)
+    slow = nf.Embedding.load
+
+    def load(*arguments):
+        time.sleep(0.3)
+        return slow(*arguments)
+
+    monkeypatch.setattr(nf.Embedding, "load", load)
+    monkeypatch.setattr("nearfar.cli.shared._SILENT", silent)
+    stream = terminal()
+    before = sys.stdout, sys.stderr
+    arguments = (
+        ["report", str(path), "-o", str(tmp_path / "x.md"), "--no-plots", "-q"] if quiet else ["info", str(path)]
+    )
+    assert main(arguments) == 0
+    assert (sys.stdout, sys.stderr) == before
+    assert ("at work" in stream.getvalue()) == (silent == 0 and not quiet)
+    assert ("x.npz" in capsys.readouterr().out) != quiet  # the answer is whole, and no control characters are in it
+
+
+def test_a_command_in_a_log_says_nothing_of_that(capsys, monkeypatch):
+    monkeypatch.setattr("nearfar.cli.shared._SILENT", 0.0)
+    assert main(["--version"]) == 0
+    assert capsys.readouterr().err == ""
+
+
+@pytest.mark.parametrize("command", sorted(every_command(_cli)))
+def test_every_command_answers_in_json(command):
+    assert "--json" in {option for parameter in every_command(_cli)[command].params for option in parameter.opts}

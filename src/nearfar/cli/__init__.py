@@ -12,6 +12,7 @@ import re
 import sys
 import warnings
 from collections.abc import Sequence
+from contextlib import nullcontext
 
 import click
 
@@ -20,7 +21,7 @@ from nearfar.cli.embed import embed
 from nearfar.cli.judge import advise, compare, evaluate, report
 from nearfar.cli.maps import explore, map_
 from nearfar.cli.reproduce import reproduce
-from nearfar.cli.shared import fail, show_warning
+from nearfar.cli.shared import at_work, fail, show_warning
 from nearfar.cli.vectors import compress, convert, info, similar
 from nearfar.cli.word_models import words
 from nearfar.errors import InputError, NearfarError, NearfarWarning, NumericalError
@@ -72,7 +73,9 @@ def main(args: Sequence[str] | None = None) -> int:
         warnings.showwarning = lambda message, *_place, **_named: show_warning(_with_options(str(message)))
         warnings.simplefilter("always", NearfarWarning)
         try:
-            code = _cli.main(args=args, prog_name="nearfar", standalone_mode=False)
+            quiet = {"-q", "--quiet"} & set(sys.argv[1:] if args is None else args)
+            with nullcontext() if quiet else at_work():
+                code = _cli.main(args=args, prog_name="nearfar", standalone_mode=False)
             sys.stdout.flush()
         except click.ClickException as error:
             context = getattr(error, "ctx", None)

@@ -5,14 +5,17 @@ from __future__ import annotations
 import json
 import os
 import sys
+import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any, TypeVar
 
 import click
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 _HEADER = "nearfar.header"
+_SILENT = 2.0  # seconds after which a command says that it is at work
 
 vectors_file = click.option(
     "-o", "--output", required=True, metavar="OUT", help="File for the vectors; its suffix tells the format."
@@ -86,6 +89,71 @@ def together(*options: Callable[[Any], Any]) -> Callable[[Command], Command]:
         return command
 
     return add
+
+
+@contextmanager
+def at_work() -> Iterator[None]:
+    """Say on a terminal that a command is at work, and for how long, if it is silent for two seconds.
+
+    The line goes away with the first word of the command: its answer, a message, or a progress bar of its own.
+    """
+    if sys.stderr is None or not sys.stderr.isatty():
+        yield
+        return
+    line = _Line(sys.stderr)
+    streams = sys.stdout, sys.stderr
+    sys.stdout, sys.stderr = _Heard(sys.stdout, line.end), _Heard(sys.stderr, line.end)
+    line.timer.start()
+    try:
+        yield
+    finally:
+        line.end()
+        sys.stdout, sys.stderr = streams
+
+
+class _Line:
+    """The line that says so."""
+
+    def __init__(self, terminal: Any) -> None:
+        self._terminal, self._lock, self._ended = terminal, threading.Lock(), False
+        self._progress: Any = None
+        self.timer = threading.Timer(_SILENT, self._begin)
+        self.timer.daemon = True
+
+    def _begin(self) -> None:
+        from rich.console import Console
+        from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
+        with self._lock:
+            if not self._ended:
+                columns = SpinnerColumn(), TextColumn("at work"), TimeElapsedColumn()
+                options: Any = {"transient": True, "redirect_stdout": False, "redirect_stderr": False}
+                self._progress = Progress(*columns, console=Console(file=self._terminal), **options)
+                self._progress.add_task("", total=None)
+                self._progress.start()
+
+    def end(self) -> None:
+        """Take the line away, for good."""
+        with self._lock:
+            self._ended = True
+            self.timer.cancel()
+            if self._progress is not None:
+                self._progress.stop()
+                self._progress = None
+
+
+class _Heard:
+    """A stream of text that tells of what is written to it before it writes."""
+
+    def __init__(self, stream: Any, tell: Callable[[], None]) -> None:
+        self._stream, self._tell = stream, tell
+
+    def write(self, text: str) -> int:
+        self._tell()
+        return int(self._stream.write(text))
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._stream, name)
 
 
 def fail(message: str, code: int = 2) -> int:

@@ -60,11 +60,31 @@ class Setting:
     n_jobs: int | None = None
 
     def pick(self, whole: Any, quick: Any) -> Any:
-        """Return the value for the whole run, or that for the quick one."""
+        """Return one of two values.
+
+        Parameters
+        ----------
+        whole, quick : object
+            That for the whole run, and that for the quick one.
+
+        Returns
+        -------
+        object
+        """
         return quick if self.quick else whole
 
     def open(self, path: str) -> IO[str]:
-        """Open a file of the folder of data as text; .gz and .xz are unpacked."""
+        """Open a file of the folder of data as text; .gz and .xz are unpacked.
+
+        Parameters
+        ----------
+        path : str
+            Its place in the folder.
+
+        Returns
+        -------
+        text file
+        """
         file = self.data / path
         if path.endswith(".gz"):
             return gzip.open(file, "rt", encoding="utf-8")
@@ -197,7 +217,17 @@ class Experiment:
     needs: str = ""
 
     def missing(self, data: Path) -> list[str]:
-        """Return, for each file that is not there or is another one, what to put where."""
+        """Return, for each file that is not there or is another one, what to put where.
+
+        Parameters
+        ----------
+        data : Path
+            The folder of data.
+
+        Returns
+        -------
+        list of str
+        """
         found = []
         for file in self.files:
             path = data / file.path
@@ -253,7 +283,17 @@ class Outcome:
         ]
 
     def markdown(self, image: str | None = None) -> str:
-        """Return a page: claim, setting, table, where ours differs and why, and the picture ``image``."""
+        """Return a page: claim, setting, table, picture, where ours differs and why.
+
+        Parameters
+        ----------
+        image : str, optional
+            Address of the picture.
+
+        Returns
+        -------
+        str
+        """
         told = self.experiment
         rows = [
             f"| {one.what} | {one.published or '–'} | {shown(one)} | {bounds(one)} | {'yes' if one.holds else 'NO'} |"
@@ -273,7 +313,13 @@ class Outcome:
         return "\n\n".join(parts) + "\n"
 
     def draw(self, path: str | os.PathLike[str]) -> None:
-        """Draw the panels into a picture; the suffix tells the format."""
+        """Draw the panels.
+
+        Parameters
+        ----------
+        path : path-like
+            The picture; its suffix tells the format.
+        """
         draw(self.findings.panels, path)
 
 
