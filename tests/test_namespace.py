@@ -76,10 +76,13 @@ def test_public_names_are_pinned_and_sorted():
 
 @pytest.mark.parametrize("name", PUBLIC)
 def test_every_public_name_can_be_had(name):
+    if name == "nn":
+        pytest.importorskip("torch")
     assert getattr(nf, name) is not None
 
 
 def test_public_names_come_from_the_module_that_the_table_says():
+    pytest.importorskip("torch")  # of `nearfar.nn`
     for name, home in nf._HOMES.items():
         module = importlib.import_module(home)
         assert getattr(nf, name) is getattr(module, name, module)  # a module of that name may hold the function
@@ -92,6 +95,7 @@ def test_unknown_name_is_an_attribute_error_that_names_it():
 
 
 def test_star_import_gives_the_public_names():
+    pytest.importorskip("torch")  # of `nearfar.nn`
     names: dict[str, object] = {}
     exec("from nearfar import *", names)
     assert set(nf.__all__) <= set(names)
