@@ -134,3 +134,23 @@ def test_the_best_of_a_row_is_bold(tmp_path) -> None:
     assert row[1] == "digits: NeRV wins"
     assert row[2] == "**no**"  # three sets are missing
     assert "| digits | 0.500 | **0.600** | 0.400 | 0.300 | 0.100 |" in text
+
+
+def test_indexes_are_held_against_exact_search_and_that_against_faiss(tmp_path) -> None:
+    speeds = {
+        (1_000_000, "nearfar, exact"): (300.0, 1.0),
+        (1_000_000, "faiss, flat"): (200.0, 1.0),
+        (1_000_000, "nearfar, lists"): (7500.0, 0.956),
+        (10_000, "nearfar, exact"): (300.0, 1.0),
+        (10_000, "faiss, flat"): (400.0, 1.0),
+    }
+    records = [
+        {"run": 0, "n": n, "method": name, "building": 20.0, "per_second": [speed, 2 * speed, speed], "recall": recall}
+        for (n, name), (speed, recall) in speeds.items()
+    ]
+    write_results(tmp_path, "index", records)
+    text, bars = page(tmp_path)
+    approximate, exact = (bars[name] for name in bars if "a million vectors: queries" in name or "exact search" in name)
+    assert approximate[1:] == ["25 times, recall 0.956", "yes"]
+    assert exact[1:] == ["0.8 times (10,000), 1.5 times (1,000,000)", "**no**"]
+    assert "| 1,000,000 | nearfar, lists | 20 s | 7,500 (7,500 – 15,000) | 0.956 |" in text
