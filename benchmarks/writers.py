@@ -13,6 +13,7 @@ from __future__ import annotations
 import argparse
 import gc
 import importlib.util
+import sys
 import tempfile
 import time
 from collections.abc import Callable
@@ -182,6 +183,7 @@ def main() -> None:
     parser.add_argument("--formats", nargs="+", help="only these")
     parser.add_argument("--postgres", metavar="ADDRESS")
     args = parser.parse_args()
+    sys.argv = ["ADDRESS" if word == args.postgres else word for word in sys.argv]  # it may have a password
     X = np.random.default_rng(0).normal(size=(args.n, args.components)).astype(np.float32)
     emb = nf.Embedding(X, [f"word_{row}" for row in range(args.n)])
     file = ResultFile("writers", KEYS)
