@@ -198,6 +198,15 @@ class TestAdvise:
         assert main(["advise", str(path)]) == 0
         assert f"embed '{path}' -o" in capsys.readouterr().out
 
+    def test_texts_of_a_table_are_passed_over(self, files, capsys):
+        mixed = "id,kind,height,note\n" + "".join(f"a{i},{'xy'[i % 2]},{i / 3},n\n" for i in range(9))
+        (files / "mixed.csv").write_text(mixed)
+        assert main(["advise", str(files / "mixed.csv")]) == 0
+        assert "a table of 9 rows with 1 column\n" in capsys.readouterr().out
+        (files / "mixed.csv").write_text("a,b,c,d\n" + "x,y,z,w\n" * 4)
+        assert main(["advise", str(files / "mixed.csv")]) == 2
+        assert "nearfar advise: FILE must be a table with a column of numbers" in capsys.readouterr().err
+
     def test_refuses_in_one_line(self, files, capsys):
         assert main(["advise", "-"]) == 2
         assert "not standard input" in capsys.readouterr().err

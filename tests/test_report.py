@@ -248,6 +248,10 @@ class TestCommand:
         said = json.loads(capsys.readouterr().out)
         assert said["output"].endswith("r.md")
         assert said["tasks"]["label_micro_f1"] > 0.8
+        low, high = said["tasks"]["label_micro_f1_interval"]
+        page = (stored / "r.md").read_text()
+        assert f"({low:.4g} to {high:.4g})" in page  # in one row with the score
+        assert "f1 interval" not in page
         assert "micro" in (stored / "r.md").read_text()
 
     def test_one_side_of_two(self, stored, rng, capsys):

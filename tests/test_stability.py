@@ -190,7 +190,7 @@ class TestCompare:
         assert out.splitlines()[0].split("\t") == ["id", "cosine", "distance", "shared neighbours"]
         assert out.splitlines()[1].startswith("n7\t-")
         assert "60 shared ids (1 only in A, 1 only in B)" in err
-        assert "neighbours shared" in err
+        assert "of the 10 nearest neighbours are the same (interval " in err
 
     def test_writes_b_turned_onto_a(self, files, tmp_path, capsys):
         target = tmp_path / "turned.safetensors"

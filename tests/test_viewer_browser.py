@@ -305,6 +305,21 @@ def test_a_map_fills_a_narrow_window_too(browser):
     wait(browser, "return 'ready' in document.documentElement.dataset")
 
 
+def test_a_canvas_that_the_browser_refuses_is_tried_again(browser, page):
+    call = "return createScatterplot({ canvas"
+    assert call in page.html()
+    refusing = page.html().replace(call, "if (tried < 3) throw new Error('lost'); " + call)
+    (browser.folder / "refused.html").write_text(refusing, encoding="utf-8")
+    browser.get((browser.folder / "refused.html").as_uri())
+    wait(browser, "return 'ready' in document.documentElement.dataset")
+    assert near(picture(browser), "#0072B2") > 300
+    x, y = place(browser, row_of(browser, "point 10"))
+    mouse(browser, (x - 30, y), (x, y), (x + 1, y)).perform()  # the new canvas has the keys, mice and fingers
+    wait(browser, "return !document.getElementById('card').hidden")
+    browser.get((browser.folder / "map.html").as_uri())
+    wait(browser, "return 'ready' in document.documentElement.dataset")
+
+
 def test_fingers_move_and_pinch(browser):
     row = row_of(browser, "point 10")
     x, _ = place(browser, row)

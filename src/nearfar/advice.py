@@ -323,7 +323,11 @@ def _counted(data: Any, kind: str | None) -> tuple[str, dict[str, Any], str]:
         raise InputError(_OWNER, "kind", expected, "None")
     if kind == "distances":
         return kind, {"n": n}, f"distances between {n:,} objects"
-    return kind or "table", {"n": n, "n_columns": columns}, f"a table of {n:,} rows with {columns:,} columns"
+    return (
+        kind or "table",
+        {"n": n, "n_columns": columns},
+        f"a table of {n:,} rows with {columns:,} column{'s' * (columns != 1)}",
+    )
 
 
 def _is_relation(data: Any) -> bool:

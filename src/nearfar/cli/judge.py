@@ -115,9 +115,14 @@ def compare(
         return
     low, high = found.interval
     click.echo(
-        f"{n_shared} shared ids ({len(left) - n_shared} only in A, {len(right) - n_shared} only in B); of {found.k}"
-        f" neighbours shared {found.overlap:.3f} ({low:.3f} to {high:.3f}; by chance {found.chance:.3f})"
-        + ("" if turned is None else f"; disparity after the turn {turned.disparity:.4f}"),
+        f"{n_shared} shared ids ({len(left) - n_shared} only in A, {len(right) - n_shared} only in B)\n"
+        f"{found.overlap:.1%} of the {found.k} nearest neighbours are the same (interval {low:.1%} to {high:.1%}, by"
+        f" chance {found.chance:.1%})"
+        + (
+            ""
+            if turned is None
+            else f"\nB turned onto A: squared distances over squared lengths {turned.disparity:.4f}"
+        ),
         err=True,
     )
     print_table(
@@ -212,7 +217,7 @@ def _read(file: str, kind: str) -> Any:
     if kind == "text":
         return nf.Corpus(file)
     if kind == "table":
-        return read_table(file, None, None)[0]
+        return read_table(file, None, None, advise=True)[0]
     if Path(file).is_dir():
         return nf.Relation.open(file)
     return nf.Relation.from_edges(file, bipartite=kind == "two kinds")
@@ -262,7 +267,10 @@ def report(
     embedding = embedding if side is None else embedding.side(side)
     known = None if labels is None else _labels("nearfar report", embedding, labels)
     title = options.pop("title") or Path(file).name
-    drawn = embedding.map(title=title, n_jobs=options.get("n_jobs"), verbose=not quiet) if with_map else None
+    drawn = None
+    if with_map:
+        named = known and {"id": list(known), "label": [", ".join(names) for names in known.values()]}
+        drawn = embedding.map(metadata=named, title=title, n_jobs=options.get("n_jobs"), verbose=not quiet)
     page = page_of(embedding, labels=known, pairs=pairs, plots=not no_plots, title=title, map_page=drawn, **options)
     page.save(output)
     line = f"{output}: {len(embedding)} vectors of {embedding.n_components}"

@@ -296,8 +296,8 @@ class Table(NamedTuple):
     colours: dict[str, Any]
 
 
-def read_table(file: str, names: str | None, labels: str | None) -> tuple[NDArray[Any], Table]:
-    """Return the numbers of a table, and what else it holds.
+def read_table(file: str, names: str | None, labels: str | None, *, advise: bool = False) -> tuple[NDArray[Any], Table]:
+    """Return the numbers of a table, and what else it holds; to advise, columns of text are passed over.
 
     Raises
     ------
@@ -312,7 +312,7 @@ def read_table(file: str, names: str | None, labels: str | None) -> tuple[NDArra
     from nearfar._core.streams import ByteStream
     from nearfar.errors import DataError
 
-    owner = "nearfar map"
+    owner = "nearfar advise" if advise else "nearfar map"
     with ByteStream(owner, file, "FILE") as stream:
         raw = b"".join(iter(lambda: stream.read(1 << 22), b""))
     try:
@@ -340,6 +340,10 @@ def read_table(file: str, names: str | None, labels: str | None) -> tuple[NDArra
     if names is None and by_name is not None and len(set(columns[by_name])) < len(lines):
         by_name = None  # called so, but not the names of rows
     used = [k for k in range(width) if k not in (by_name, by_label)]
+    if advise:
+        used = [k for k in used if all(map(_is_number, columns[k]))]
+        if not used:
+            raise DataError(owner, "FILE", "a table with a column of numbers", "none")
     shown = [str(k) if header is None else repr(header[k]) for k in range(width)]
     X = np.empty((len(lines), len(used)))
     for at, k in enumerate(used):

@@ -55,7 +55,7 @@ SUFFIXES = (".html", ".htm", ".md")
 # Title and introduction of each section, and what its figures mean.
 _SECTIONS: dict[str, tuple[str, str, dict[str, str]]] = {
     "what": ("What it is", "", {"sha256": "of ids and vectors: equal for equal embeddings, whatever the file"}),
-    "parameters": ("How it was made", "As the method wrote them down.", {}),
+    "parameters": ("How it was made", "The parameters of the method, as the file holds them.", {}),
     "lengths": (
         "Lengths",
         "Euclidean norms of the vectors.",
@@ -67,7 +67,7 @@ _SECTIONS: dict[str, tuple[str, str, dict[str, str]]] = {
         {
             "mean_cosine": "of all pairs; 0 if isotropic, near 1 if all point one way",
             "partition_ratio": "1 if isotropic, 0 if not (Mu & Viswanath 2018)",
-            "mean_vector": "length of the mean over the mean length; 0 if isotropic",
+            "mean_vector": "over the mean length; 0 if isotropic",
         },
     ),
     "dimension": (
@@ -84,7 +84,7 @@ _SECTIONS: dict[str, tuple[str, str, dict[str, str]]] = {
         "How often an object is among the k nearest neighbours of others, by cosine.",
         {
             "skewness": "of these numbers; above 1 few objects are neighbours of many (Radovanović et al. 2010)",
-            "largest": "most often; the mean is k",
+            "largest": "times; the mean is k",
             "never": "share of objects that are nobody's neighbour",
             "hubs": "most often first",
             "sample": "objects whose neighbours were sought, among themselves",
@@ -106,9 +106,28 @@ _SECTIONS: dict[str, tuple[str, str, dict[str, str]]] = {
             "label_micro_f1": "logistic regression, half of the nodes train",
             "label_macro_f1": "the same, each label counts as much",
             "neighborhood_area": "area under R_NX: 1 if all neighbours of the data are kept, 0 by chance",
-            "similarity_rho": "Spearman's, of the cosines with the given scores",
+            "similarity_rho": "of the cosines with the given scores",
         },
     ),
+}
+# What figures are called on the page, where that is more than their name with blanks.
+_LABELS = {
+    "n": "vectors",
+    "n_components": "components",
+    "n_context": "vectors of the other side",
+    "dtype": "numbers",
+    "quantile_5": "5 % are shorter than",
+    "quantile_95": "5 % are longer than",
+    "partition_ratio": "partition function, min / max",
+    "mean_vector": "length of the mean",
+    "components_for_90_percent": "components for 90 %",
+    "first_component": "share of the first one",
+    "k": "neighbours k",
+    "label_micro_f1": "micro F1",
+    "label_macro_f1": "macro F1",
+    "neighborhood_area": "area under R_NX",
+    "similarity_rho": "Spearman's rho",
+    "similarity_pairs": "pairs",
 }
 _NO_TASK = "None was asked for: labels=, data= and pairs= add label prediction, neighbourhoods and similarity."
 # Nothing is loaded from anywhere. The frame of a map has the policy of the page, which then allows its scripts.
@@ -118,14 +137,32 @@ _POLICY_OF_MAP = (
     "; worker-src blob:"
 )
 _STYLE = """
-:root { color-scheme: light dark; }
-body { font: 16px/1.5 system-ui, sans-serif; max-width: 62rem; margin: 2rem auto; padding: 0 1rem; }
-table { border-collapse: collapse; }
-th, td { text-align: left; padding: .15rem 1rem .15rem 0; vertical-align: top; overflow-wrap: anywhere; }
-th { font-weight: 600; white-space: nowrap; }
-td.note { color: GrayText; }
-img { max-width: 100%; background: white; }
-figure { display: inline-block; margin: .5rem 1rem .5rem 0; }
+:root { color-scheme: light dark; --back: #f4f5f7; --card: #fff; --line: #dfe3e8; --soft: #5c6670; }
+@media (prefers-color-scheme: dark) {
+  :root { --back: #14171b; --card: #1d2126; --line: #363d45; --soft: #9aa4ae; }
+}
+body { margin: 0; background: var(--back); font: 15px/1.45 system-ui, sans-serif; }
+main { max-width: 78rem; margin: 0 auto; padding: 1.2rem 1rem 2rem; columns: 2 28rem; column-gap: 1rem; }
+h1 { max-width: 76rem; margin: 1.6rem auto 0; padding: 0 1rem; overflow-wrap: anywhere; }
+h2 { margin: 0 0 .2rem; font-size: 1.05rem; }
+section { break-inside: avoid; margin-bottom: 1rem; padding: .9rem 1.1rem; background: var(--card);
+  border: 1px solid var(--line); border-radius: 8px; }
+section:empty { display: none; }
+#map, #pictures { column-span: all; margin-top: 1rem; }
+p { margin: 0 0 .4rem; color: var(--soft); }
+p:empty { display: none; }
+table { border-collapse: collapse; width: 100%; }
+th, td { padding: .16rem .8rem .16rem 0; text-align: left; vertical-align: top; overflow-wrap: anywhere; }
+tr + tr > * { border-top: 1px solid var(--line); }
+th { font-weight: 500; white-space: nowrap; width: 1%; }
+td { min-width: 4.6rem; font-variant-numeric: tabular-nums; }
+td.note { padding-right: 0; color: var(--soft); font-size: .87em; }
+#pictures { display: grid; grid-template-columns: repeat(auto-fit, minmax(24rem, 1fr)); gap: 1rem; }
+figure { margin: 0; text-align: center; }
+figcaption { color: var(--soft); }
+img { width: 100%; background: #fff; border-radius: 4px; }
+iframe { width: 100%; height: 42rem; border: 0; }
+@media (max-width: 700px) { #pictures { grid-template-columns: 1fr; } }
 """
 
 
@@ -165,7 +202,7 @@ class Report:
             f'<meta http-equiv="Content-Security-Policy" content="{policy}">',
             '<meta name="viewport" content="width=device-width, initial-scale=1">',
             f"<title>{_in_html(self.title)}</title>\n<style>{_STYLE}</style>\n</head>\n<body>",
-            f"<h1>{_in_html(self.title)}</h1>",
+            f"<h1>{_in_html(self.title)}</h1>\n<main>",
         ]
         for name, (heading, text, rows) in self._sections().items():
             parts.append(f'<section id="{name}">\n<h2>{heading}</h2>\n<p>{text}</p>\n<table>')
@@ -174,19 +211,17 @@ class Report:
                 for label, value, note in rows
             ]
             parts.append("</table>\n</section>")
-            if name == "what":
-                parts.append(f'<section id="map">{self._framed_map()}</section>')
-        parts.append('<section id="pictures">')
+        parts.append(f'<section id="map">{self._framed_map()}</section>\n<section id="pictures">')
         parts += [
             f'<figure><img src="{_data_url(image)}" alt="{caption}"><figcaption>{caption}</figcaption></figure>'
             for caption, image in self.plots.items()
         ]
-        return "\n".join([*parts, "</section>\n</body>\n</html>\n"])
+        return "\n".join([*parts, "</section>\n</main>\n</body>\n</html>\n"])
 
     def _framed_map(self) -> str:
         if self.map_page is None:
             return ""
-        frame = 'style="width: 100%; height: 42rem; border: 0" sandbox="allow-scripts allow-downloads"'
+        frame = 'sandbox="allow-scripts allow-downloads"'
         return f'<h2>Map</h2><iframe title="Map" {frame} srcdoc="{html.escape(self.map_page.html())}"></iframe>'
 
     def to_markdown(self) -> str:
@@ -230,10 +265,15 @@ class Report:
         found = {}
         for name, (heading, text, notes) in _SECTIONS.items():
             facts = {key: value for key, value in self.facts[name].items() if value is not None and value != []}
-            rows = [
-                (key if name == "parameters" else key.replace("_", " "), _shown(value), notes.get(key, ""))
-                for key, value in facts.items()
-            ]
+            rows = []
+            for key, value in facts.items():
+                if name == "parameters":
+                    rows.append((key, _shown(value), ""))
+                elif not key.endswith("_interval"):
+                    low_high = facts.get(f"{key}_interval")
+                    shown = f"{value:,}" if type(value) is int else _shown(value)
+                    shown += f" ({' to '.join(map(_shown, low_high))})" if low_high else ""
+                    rows.append((_LABELS.get(key, key.replace("_", " ")), shown, notes.get(key, "")))
             if rows or name == "tasks":
                 found[name] = (heading, text if rows else _NO_TASK, rows)
         return found
@@ -510,13 +550,16 @@ def _pictures(X: NDArray[Any], norms: Doubles, shares: Doubles, counts: NDArray[
     """Return pictures by their captions, PNG."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
+    from matplotlib.ticker import MaxNLocator
 
-    def drawn(draw: Any, across: str, up: str) -> bytes:
-        figure = Figure(figsize=(4.5, 3), dpi=100, layout="constrained")
+    def drawn(draw: Any, across: str, up: str, *, whole: bool = False) -> bytes:
+        figure = Figure(figsize=(4.5, 3), dpi=160, layout="constrained")
         FigureCanvasAgg(figure)
         axes = figure.add_subplot()
         draw(axes)
         axes.set(xlabel=across, ylabel=up)
+        if whole:
+            axes.xaxis.set_major_locator(MaxNLocator(integer=True))
         for side in ("top", "right"):
             axes.spines[side].set_visible(False)
         image = io.BytesIO()
@@ -543,11 +586,13 @@ def _pictures(X: NDArray[Any], norms: Doubles, shares: Doubles, counts: NDArray[
             lambda axes: axes.plot(np.arange(1, len(shares) + 1), shares, "o-", ms=3, color=_COLOUR),
             "component",
             "share of the variance",
+            whole=True,
         ),
         "How often an object is a neighbour": drawn(
             lambda axes: axes.hist(counts, bins=np.arange(-0.5, counts.max() + 1, step), log=True, color=_COLOUR),
             "among the nearest of others",
             "objects",
+            whole=True,
         ),
     }
 

@@ -50,7 +50,8 @@
   const header = JSON.parse(new TextDecoder().decode(await bytesOf("header")));
   const n = header.n;
   const [qx, qy] = [await arrayOf("x", "u2", true), await arrayOf("y", "u2", true)];
-  const stage = $("stage"), canvas = $("plot"), overlay = $("overlay");
+  let canvas = $("plot");
+  const stage = $("stage"), overlay = $("overlay");
   const size = () => ({ width: stage.clientWidth, height: stage.clientHeight });
   // The picture is 2 high and 2 width / height wide, its middle is 0. The map is as large as both sides allow.
   const reach = (values) => {
@@ -68,8 +69,21 @@
   // ---- the points
 
   let dark = window.matchMedia("(prefers-color-scheme: dark)").matches;
-  const plot = createScatterplot({
-    canvas, ...size(), lassoColor: "#56b4e9", pointSize: n > 200000 ? 1.5 : n > 20000 ? 2.5 : n > 2000 ? 4 : 7,
+  async function begun(options) { // a browser that is busy may refuse a canvas, and give the next one
+    for (let tried = 1; ; tried++) {
+      try {
+        return createScatterplot({ canvas, ...options });
+      } catch (error) {
+        if (tried === 8) throw new Error(`the browser offers no WebGL (${error.message ?? error})`);
+        await new Promise((resolve) => setTimeout(resolve, 300 * tried));
+        const next = canvas.cloneNode();
+        canvas.replaceWith(next);
+        canvas = next;
+      }
+    }
+  }
+  const plot = await begun({
+    ...size(), lassoColor: "#56b4e9", pointSize: n > 200000 ? 1.5 : n > 20000 ? 2.5 : n > 2000 ? 4 : 7,
     pointSizeSelected: 1, pointOutlineWidth: 1, opacityBy: n > 20000 ? "density" : undefined, opacity: 0.75,
     pointColorHover: "#56b4e9", actionKeyMap: { lasso: "shift", merge: "ctrl" },
   });
