@@ -76,7 +76,7 @@ def _about_spreading(records: list[Record]) -> list[str]:
     window 10, 5 negative samples. Time: processor seconds of one thread. Macro F1 of susceptible, infected and
     recovered, over the pairs that were not observed. Error of the curve: mean over the times of the difference between
     the expected and the true share of the infected. *Time alone* knows nothing of the contacts, only when a pair is:
-    most of what can be told of outbreaks of this size is that. The vectors add to it."""
+    most of what can be told of outbreaks of this size is that. What the vectors add to it shows in macro F1."""
     return wrap(" ".join(text.split()), 118)
 
 
