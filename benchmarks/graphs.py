@@ -27,11 +27,11 @@ from scipy.sparse import csr_array
 
 import nearfar as nf
 from _common import ResultFile, say
+from _graph_section import GRAPHS
 from labelled_graphs import LabelledGraph, read_graph, without_isolates
 from peers import deepwalk, edrep_package, factorized, other_graphs
 
 KEYS = ("graph", "task", "method", "repeat")
-GRAPHS = ("email-Eu-core", "polblogs", "cora", "citeseer", "wikipedia", "blogcatalog", "musae-git")
 FRACTIONS, HELD_OUT, FEATURES, D = (0.1, 0.5, 0.9), 0.2, ("hadamard", "l2", "dot"), 128
 N_WALKS, WALK_LENGTH = 10, 80
 Vectors = NDArray[np.floating[Any]]
