@@ -107,6 +107,9 @@ PACKAGES = (
     "sqlite-vec",
     "lancedb",
     "psycopg",
+    "scikit-network",
+    "pycleora",
+    "implicit",
 )
 
 T = TypeVar("T")
