@@ -137,7 +137,7 @@ class Search:
             last = min(first + n_rows, len(self.Y))
             scores = self._products(start, stop, first, last)
             if self.norms is not None:
-                scores *= inverse_norms(self.norms[first:last, None]).astype(self.dtype)
+                scores *= inverse_norms(self.norms[first:last]).astype(self.dtype)[:, None]
             if self.skip is not None:
                 at = self.skip[start:stop] - first
                 here = np.flatnonzero((at >= 0) & (at < last - first))
