@@ -35,6 +35,7 @@ def test_a_turned_copy_comes_back_whatever_the_order(rng):
         np.testing.assert_allclose(found.embedding[name], a[name], atol=1e-12)
     assert found.embedding.ids == b.ids  # also those that only b has
     assert found.disparity < 1e-24
+    assert repr(found).startswith("Alignment of 35 shared ids, disparity ")
     assert found.distances.max() < 1e-12
     assert found.cosines.min() > 1 - 1e-12
     np.testing.assert_allclose(found.rotation @ found.rotation.T, np.eye(5), atol=1e-12)

@@ -46,6 +46,11 @@ class TestLinkPrediction:
         whole = edges_of(club)
         assert found.n_edges == len(whole) == 78
         assert found.n_held_out == round(0.3 * 78)
+        title, head, *rows = repr(found).splitlines()
+        assert title == "Link prediction: 23 of 78 edges held out"
+        assert head.split() == ["feature", "AUC", "AP"]
+        low, high = found.auc_interval["dot"]
+        assert rows[-1].split()[:5] == ["dot", f"{found.auc['dot']:.4f}", f"({low:.4f}", "to", f"{high:.4f})"]
         for relation in method.seen:
             A = relation.to_scipy()
             assert relation.row_ids == club.row_ids

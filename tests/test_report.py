@@ -71,6 +71,12 @@ def test_figures_are_those_of_plain_numpy(emb):
     assert facts["duplicates"]["first"] == ["n7", "n11"]
 
 
+def test_what_is_printed_of_a_page_is_short(emb):
+    made = report(emb, plots=False)
+    assert repr(made).startswith("Report('Embedding of 80 ids', ")
+    assert repr(made).endswith(" figures, 0 pictures)")
+
+
 def test_figures_do_not_depend_on_the_blocks(emb, monkeypatch):
     whole = report(emb, plots=False).facts
     monkeypatch.setattr(sys.modules["nearfar.evaluate.report"], "_ROWS", 7)

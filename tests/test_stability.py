@@ -53,6 +53,7 @@ def test_overlaps_are_those_of_plain_loops(rng, metric):
     np.testing.assert_array_equal(np.diag(found.pairs), 1)
     assert found.chance == 6 / 59
     assert found.interval[0] < found.overlap < found.interval[1]
+    assert repr(found).startswith(f"Stability of 60 ids: {found.overlap:.1%} of the 6 nearest neighbours are the same")
 
 
 def test_the_interval_is_that_of_ids_and_the_jackknife_of_seeds(rng):

@@ -312,6 +312,7 @@ def test_a_canvas_that_the_browser_refuses_is_tried_again(browser, page):
     (browser.folder / "refused.html").write_text(refusing, encoding="utf-8")
     browser.get((browser.folder / "refused.html").as_uri())
     wait(browser, "return 'ready' in document.documentElement.dataset")
+    browser.execute_async_script("nearfarMap.colour(0).then(arguments[0])")
     assert near(picture(browser), "#0072B2") > 300
     x, y = place(browser, row_of(browser, "point 10"))
     mouse(browser, (x - 30, y), (x, y), (x + 1, y)).perform()  # the new canvas has the keys, mice and fingers

@@ -69,6 +69,9 @@ class Alignment:
     scale: float
     shift: Doubles = field(repr=False)
 
+    def __repr__(self) -> str:
+        return f"Alignment of {len(self.ids)} shared ids, disparity {self.disparity:.4g}, scale {self.scale:.4g}"
+
     def most_moved(self, topn: int = 10, by: str = "cosine") -> list[tuple[Any, float]]:
         """Return the shared ids whose vectors differ most after the turn.
 

@@ -68,6 +68,11 @@ class LinkPrediction:
     n_held_out: int
     repeats: dict[str, dict[str, NDArray[np.float64]]] = field(repr=False)
 
+    def __repr__(self) -> str:
+        title = f"Link prediction: {self.n_held_out} of {self.n_edges} edges held out"
+        tables = {"AUC": (self.auc, self.auc_interval), "AP": (self.ap, self.ap_interval)}
+        return _as_table(title, "feature", tables)
+
 
 @dataclass(frozen=True, eq=False)
 class NodeClassification:
@@ -97,6 +102,25 @@ class NodeClassification:
     n_scored: int
     n_labels: int
     repeats: dict[str, dict[float, NDArray[np.float64]]] = field(repr=False)
+
+    def __repr__(self) -> str:
+        title = f"Node classification: {self.n_labels} labels of {self.n_scored} nodes"
+        tables = {"micro F1": (self.micro, self.micro_interval), "macro F1": (self.macro, self.macro_interval)}
+        return _as_table(title, "trained on", tables)
+
+
+def _as_table(title: str, first: str, tables: Mapping[str, tuple[dict[Any, float], dict[Any, Interval | None]]]) -> str:
+    """Return scores with their intervals as lines of text."""
+    scores = next(iter(tables.values()))[0]
+    lines = [title, f"{first:<12}" + "".join(f"{name:<28}" for name in tables)]
+    for key in scores:
+        line = f"{key!s:<12}"
+        for values, intervals in tables.values():
+            interval = intervals[key]
+            within = "" if interval is None else f"({interval[0]:.4f} to {interval[1]:.4f})"
+            line += f"{values[key]:.4f} {within:<21}"
+        lines.append(line)
+    return "\n  ".join(line.rstrip() for line in lines)
 
 
 def link_prediction(

@@ -188,6 +188,10 @@ class Report:
     plots: dict[str, bytes] = field(repr=False)
     map_page: Any = field(default=None, repr=False)
 
+    def __repr__(self) -> str:
+        figures = sum(map(len, self.facts.values()))
+        return f"Report({self.title!r}, {figures} figures, {len(self.plots)} pictures)"
+
     def to_html(self) -> str:
         """Return the page as HTML that needs no other file and no network.
 

@@ -66,6 +66,13 @@ class Stability:
     ids: Ids = field(repr=False)
     per_id: Doubles = field(repr=False)
 
+    def __repr__(self) -> str:
+        low, high = self.interval
+        return (
+            f"Stability of {self.n_shared} ids: {self.overlap:.1%} of the {self.k} nearest neighbours are the same"
+            f" (interval {low:.1%} to {high:.1%}, by chance {self.chance:.1%})"
+        )
+
     def least_stable(self, topn: int = 10) -> list[tuple[Any, float]]:
         """Return the ids whose neighbours differ most.
 
