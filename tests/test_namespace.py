@@ -55,6 +55,7 @@ PUBLIC = [
     "log_normalizers",
     "nn",
     "plots",
+    "reproduce",
     "scanpy",
     "viewer",
     "warmup",
