@@ -17,7 +17,7 @@ BIN    := $(VENV)/bin
 PIP    := $(BIN)/python -m pip --disable-pip-version-check
 STAMP  := $(VENV)/.installed
 # Two workers, each with one thread of its own, and with files that share compiled functions (see conftest.py). They keep
-# the memory that is freed: asking the system for it again took a fifth of the time. And they keep bytecode, also where
+# the memory that is freed: tests of fields took a quarter longer without. And they keep bytecode, also where
 # the environment forbids it: many tests start Python anew.
 KEEP   := MALLOC_MMAP_THRESHOLD_=33554432 MALLOC_TRIM_THRESHOLD_=1073741824 MALLOC_TOP_PAD_=67108864 PYTHONDONTWRITEBYTECODE=
 PYTEST := $(KEEP) OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist loadfile

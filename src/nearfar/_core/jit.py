@@ -57,7 +57,7 @@ def jit(function: Callable[..., Any] | None = None, /, **options: Any) -> Any:
     if function is None:
         return lambda given: jit(given, **options)
     dispatcher = _dispatcher(function, options)
-    # Compiled callers take another one, without the wrapper for callers in Python: a fifth of the time to compile.
+    # Compiled callers take another one, without the wrapper for callers in Python: a first t-SNE compiles 6 % less.
     for_compiled = cache(lambda: _dispatcher(function, {**options, "no_cpython_wrapper": True}))
     dispatcher.get_call_template = lambda args, named: for_compiled().get_call_template(args, named)
     dispatcher.get_overload = lambda types_of_arguments: for_compiled().get_overload(types_of_arguments)
