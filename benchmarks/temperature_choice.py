@@ -50,7 +50,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--graphs", nargs="+", default=GRAPHS, choices=GRAPHS)
     parser.add_argument("--by", nargs="+", default=["labels", "links"], choices=["labels", "links"])
-    parser.add_argument("--seeds", type=int, default=5, help="number of seeds")
+    parser.add_argument("--seeds", type=int, default=3, help="number of seeds")
     args = parser.parse_args()
     file = ResultFile("temperature_choice", KEYS)
     for name in args.graphs:
