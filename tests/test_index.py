@@ -92,6 +92,12 @@ def test_a_row_is_no_answer_to_itself_where_recall_is_measured(emb, monkeypatch)
     assert emb.index("usearch", expansion=64).recall < 0.02
 
 
+@pytest.mark.parametrize("kind", KINDS)
+def test_equal_rows_are_as_good_as_each_other(kind):
+    assert built(nf.Embedding(np.ones((300, 4))), kind).recall == 1.0
+    assert built(nf.Embedding(np.random.default_rng(0).normal(size=(300, 1))), kind, recall=0.5).recall > 0.5
+
+
 def test_many_rows_are_held_in_lists(emb, monkeypatch):
     pytest.importorskip("faiss")
     pytest.importorskip("usearch")

@@ -481,17 +481,17 @@ class EmbeddingIndex:
         rows = rng.choice(n, min(2 * _CHECKED, n), replace=False)
         chooses, tells = (rows[::2], rows[1::2]) if len(rows) == 2 * _CHECKED else (rows, rows)
         if recall is not None:
-            true = self._nearest_others(chooses, n_jobs)
+            tenth = self._tenth(chooses, n_jobs)
             found: list[float] = []
             for step in range(_STEPS):
                 self._effort = int(self._backend.least * 2 ** (step / 4))
-                shares = self._shares(chooses, true, n_jobs)
+                shares = self._shares(chooses, tenth, n_jobs)
                 found.append(float(shares.mean()))
                 if found[-1] - shares.std() / len(shares) ** 0.5 >= recall or self._effort > n:
                     break
-                if found[-1] <= found[max(step - 8, 0)] and step >= 8:  # farther away there is no more
+                if step >= 8 and 0 < found[-1] <= found[step - 8]:  # farther away there is no more
                     break
-        shares = self._shares(tells, self._nearest_others(tells, n_jobs), n_jobs)
+        shares = self._shares(tells, self._tenth(tells, n_jobs), n_jobs)
         margin = 1.96 * float(shares.std()) / len(shares) ** 0.5
         self.recall = float(shares.mean())
         self.recall_interval = max(0.0, self.recall - margin), min(1.0, self.recall + margin)
@@ -505,20 +505,20 @@ class EmbeddingIndex:
         queries = self.embedding.vectors[rows].astype(np.float64)
         return unit_rows(queries) if self.metric == "cosine" else queries
 
-    def _nearest_others(self, rows: NDArray[np.int64], n_jobs: int) -> NDArray[np.int64]:
-        """Return the nearest other rows of some rows."""
+    def _tenth(self, rows: NDArray[np.int64], n_jobs: int) -> NDArray[np.float64]:
+        """Return the score of the last of the nearest other rows of each row."""
         vectors, k = self.embedding.vectors, min(_AT, len(self.embedding) - 1)
         norms: Any = {"norms" if self.metric == "cosine" else "lengths": self.embedding._row_norms()}
-        return nearest_rows(self._queries(rows), vectors, k, **norms, skip=rows, n_jobs=n_jobs)[0]
+        return nearest_rows(self._queries(rows), vectors, k, **norms, skip=rows, n_jobs=n_jobs)[1][:, -1]
 
-    def _shares(self, rows: NDArray[np.int64], true: NDArray[np.int64], n_jobs: int) -> NDArray[np.float64]:
-        """Return which share of the nearest other rows of each row the index finds."""
-        queries, k = self._queries(rows), true.shape[1]
+    def _shares(self, rows: NDArray[np.int64], tenth: NDArray[np.float64], n_jobs: int) -> NDArray[np.float64]:
+        """Return which share of the nearest other rows of each row the index finds; any of a tie counts."""
+        k = min(_AT, len(self.embedding) - 1)
         wanted = min(self._backend.margin * (k + 1) + 1, len(self.embedding))
-        found, _ = self._ranked(queries, self._backend.search(queries, wanted, self._effort, n_jobs), n_jobs)
-        own = found == rows[:, None]
-        best = np.take_along_axis(found, np.argsort(own, axis=1, kind="stable")[:, :k], axis=1)
-        shares: NDArray[np.float64] = (best[:, :, None] == true[:, None, :]).any(axis=2).mean(axis=1)
+        queries = self._queries(rows)
+        found, scores = self._ranked(queries, self._backend.search(queries, wanted, self._effort, n_jobs), n_jobs)
+        good = (scores >= (tenth - 1e-9 * np.abs(tenth))[:, None]) & (found != rows[:, None])
+        shares: NDArray[np.float64] = np.minimum(good.sum(axis=1), k) / k
         return shares
 
 
