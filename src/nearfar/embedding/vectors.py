@@ -761,7 +761,7 @@ class Embedding:
             faiss has float32 alone; lists hold 2 bits a number beside it.
         recall : float, in [0, 1]
             Share of the 10 nearest to find. How far a search looks is chosen for it on a sample of the vectors; the
-            index says by ``recall`` what came of it, and warns where it is less.
+            index says by ``recall`` what came of it, and warns where it is less. Queries unlike the vectors find less.
         expansion : int, optional
             How far a search looks, in place of ``recall``: candidates that a search of a graph keeps (twice as many
             while it is built, 128 by default), or lists that are read.
