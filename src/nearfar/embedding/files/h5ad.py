@@ -40,31 +40,17 @@ def check(place: Place) -> None:
 
 
 def write(content: Content, path: Path) -> None:
-    """Write the vectors, some rows at a time, and no matrix ``X``."""
+    """Write the vectors, and no matrix ``X``."""
     import h5py
 
     ids = text_ids(content.ids)
     about = {"ids": "integers" if content.ids.is_integer else "text", "parameters": jsonable(content.parameters)}
-    with atomic_write(path) as opened, _Disk(opened.name, "r+") as disk:
-        with h5py.File(disk, "w") as file:
-            _fill(file, content, ids, about)
-        if disk.failure is not None:
-            raise disk.failure
-
-
-class _Disk(io.FileIO):
-    """A file that keeps the error of a full disk for later: HDF5 does not get over it, up to the end of the process."""
-
-    failure: OSError | None = None
-
-    def write(self, data: Any) -> int:
-        rest = memoryview(data).cast("B")
-        try:
-            while len(rest) and self.failure is None:
-                rest = rest[super().write(rest) :]
-        except OSError as error:
-            self.failure = error
-        return len(data)
+    # In memory: on a full disk HDF5 does not give up but ends the process, sooner or later.
+    made = io.BytesIO()
+    with h5py.File(made, "w") as file:
+        _fill(file, content, ids, about)
+    with atomic_write(path) as opened:
+        opened.write(made.getbuffer())
 
 
 def _fill(file: Any, content: Content, ids: list[str], about: dict[str, Any]) -> None:
