@@ -7,7 +7,7 @@ from _sections import Section, Target
 from _tables import Record, average, distinct, duration, interval, middle, number, pick, table
 
 GRAPHS = ("email-Eu-core", "polblogs", "cora", "citeseer", "wikipedia", "blogcatalog", "musae-git")
-DEFAULT, FOR_LINKS, FOR_ROLES = "nearfar", "nearfar, temperature 0.5", "nearfar, both signs"
+DEFAULT, COLDER, FOR_ROLES = "nearfar", "nearfar, temperature 0.5", "nearfar, both signs"
 OF_WORDS = ("wikipedia",)  # where neighbours do not share labels: see the guide on graphs
 SHARES = (0.1, 0.5, 0.9)
 DEGREES = " + degrees"
@@ -17,9 +17,7 @@ MOST_TIME = 0.1  # of DeepWalk's
 
 def recipe(graph: str, task: str) -> str:
     """Return the name of what the guide recommends."""
-    if task == "links":
-        return FOR_LINKS
-    return FOR_ROLES if graph in OF_WORDS else DEFAULT
+    return FOR_ROLES if task == "labels" and graph in OF_WORDS else COLDER
 
 
 def is_ours(method: str) -> bool:
