@@ -15,8 +15,8 @@ N_COMPONENTS, N_EPOCHS, BATCH_SIZE = 16, 16, 16_384
 ANCHORS: Setting = {
     "numbers": (16, 8), "slots": 16, "anchor_std": 0.5, "row_std": 0.5, "of_anchors": 1.0, "l2_anchors": 1e-5
 }  # fmt: skip
-RATES = {"QuantizedEmbedding": 0.03, "AnchorEmbedding": 0.03}  # learning rates of tables, others: RATE
-RATE, OF_BIASES = 0.01, 0.03
+RATES = {"QuantizedEmbedding": 0.03, "AnchorEmbedding": 0.03}  # learning rates; of other tables two are tried
+OF_BIASES = 0.03
 LENGTHS, SHIFTS = 0.055, 0.01  # prices of squared vectors and of squared biases
 
 
@@ -37,7 +37,7 @@ class FilmTask:
         tables = kind.make(counts, N_COMPONENTS, n_bytes, setting)
         if tables is None:
             return None
-        key = (kind.trained, seed, tuple(sum(p.numel() for p in t.parameters()) for t in tables))
+        key = (kind.trained, seed, setting.get("rate"), tuple(sum(p.numel() for p in t.parameters()) for t in tables))
         if not kind.trained or key not in self.trained:
             self.trained[key] = tables, self._train(kind, tables, split, n_bytes, setting)
         tables, (biases, constant) = self.trained[key] if kind.trained else self.trained.pop(key)
@@ -60,7 +60,7 @@ class FilmTask:
         biases = [nn.Parameter(torch.zeros(n)) for n in (self.films.n_users, self.films.n_items)]
         n_steps = N_EPOCHS * math.ceil(len(ratings.marks) / BATCH_SIZE)
         course = kind.course(tables, setting, n_bytes, n_steps)
-        rate = RATES.get(type(tables[0]).__name__, RATE)
+        rate = setting.get("rate", RATES.get(type(tables[0]).__name__))
         of_biases = torch.optim.Adam(biases, lr=OF_BIASES, fused=True)
         optimizer, at = course.optimizer(rate), 0
         starts = [group["lr"] for group in optimizer.param_groups]

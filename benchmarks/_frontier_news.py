@@ -16,8 +16,8 @@ N_COMPONENTS, N_EPOCHS, BATCH_SIZE = 64, 2, 256
 ANCHORS: Setting = {
     "numbers": (32,), "slots": 8, "anchor_std": 0.3, "row_std": 1.0, "of_anchors": 0.2, "l2_anchors": 0.0
 }  # fmt: skip
-RATES = {"QuantizedEmbedding": 0.02, "AnchorEmbedding": 0.01}  # learning rates of tables, others: RATE
-RATE, OF_NETWORK = 0.006, 0.002
+RATES = {"QuantizedEmbedding": 0.02, "AnchorEmbedding": 0.01}  # learning rates; of other tables two are tried
+OF_NETWORK = 0.002
 
 
 class Words(nn.Module):
@@ -62,7 +62,7 @@ class NewsTask:
         tables = kind.make([news.counts], N_COMPONENTS, n_bytes, setting)
         if tables is None:
             return None
-        key = (kind.trained, seed, sum(p.numel() for p in tables[0].parameters()))
+        key = (kind.trained, seed, setting.get("rate"), sum(p.numel() for p in tables[0].parameters()))
         if not kind.trained or key not in self.trained:
             self.trained[key] = tables, self._train(kind, tables, news, n_bytes, setting)
         tables, model = self.trained[key] if kind.trained else self.trained.pop(key)
@@ -78,7 +78,7 @@ class NewsTask:
         model = Sized(tables[0])
         n_steps = N_EPOCHS * math.ceil(len(news.train.classes) / BATCH_SIZE)
         course = kind.course(tables, setting, n_bytes, n_steps)
-        rate = RATES.get(type(tables[0]).__name__, RATE)
+        rate = setting.get("rate", RATES.get(type(tables[0]).__name__))
         of_network = torch.optim.Adam(
             [p for name, p in model.named_parameters() if not name.startswith("table.")], lr=OF_NETWORK, fused=True
         )

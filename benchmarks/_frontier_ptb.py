@@ -22,8 +22,8 @@ PART = 0.5  # of the text for training
 ANCHORS: Setting = {
     "numbers": (64,), "slots": 16, "anchor_std": 0.3, "row_std": 1.0, "of_anchors": 0.2, "l2_anchors": 0.0
 }  # fmt: skip
-RATES = {"QuantizedEmbedding": 0.02, "AnchorEmbedding": 0.01}  # learning rates of tables, others: RATE
-RATE, OF_NETWORK = 0.01, 0.008
+RATES = {"QuantizedEmbedding": 0.02, "AnchorEmbedding": 0.01}  # learning rates; of other tables two are tried
+OF_NETWORK = 0.008
 
 
 class Model(nn.Module):
@@ -61,7 +61,7 @@ class LanguageTask:
         self.streams = streams_of_all()
         self.counts = self.streams["train"].flatten().bincount()
         self.streams["train"] = self.streams["train"][: int(PART * len(self.streams["train"]))]
-        self.kinds = kinds(std=0.1, anchors=ANCHORS, several=1)
+        self.kinds = kinds(std=0.1, anchors=ANCHORS, several=2)
         self.trained: dict[Any, Any] = {}
 
     def run(self, kind: Kind, n_bytes: int, setting: Setting, seed: int) -> dict[str, Any] | None:
@@ -70,7 +70,7 @@ class LanguageTask:
         tables = kind.make([self.counts], N_COMPONENTS, n_bytes, setting)
         if tables is None:
             return None
-        key = (kind.trained, seed, sum(p.numel() for p in tables[0].parameters()))
+        key = (kind.trained, seed, setting.get("rate"), sum(p.numel() for p in tables[0].parameters()))
         if not kind.trained or key not in self.trained:
             self.trained[key] = tables, self._train(kind, tables, n_bytes, setting)
         tables, model = self.trained[key] if kind.trained else self.trained.pop(key)
@@ -86,7 +86,7 @@ class LanguageTask:
         model, streams = Model(tables[0], self.counts), self.streams["train"]
         n_steps = N_EPOCHS * len(list(windows(streams)))
         course = kind.course(tables, setting, n_bytes, n_steps)
-        rate = RATES.get(type(tables[0]).__name__, RATE)
+        rate = setting.get("rate", RATES.get(type(tables[0]).__name__))
         of_network = torch.optim.Adam(
             [p for name, p in model.named_parameters() if not name.startswith("table.")], lr=OF_NETWORK, fused=True
         )

@@ -437,6 +437,9 @@ def kinds(std: float, anchors: Setting, several: int) -> dict[str, Kind]:
     def tried(*settings: Setting) -> tuple[Setting, ...]:
         return tuple({**start, **setting} for setting in settings[:several])
 
+    def at_rates(**setting: Any) -> tuple[Setting, ...]:
+        return tried(*({**setting, "rate": rate} for rate in (0.03, 0.01)))
+
     def of_anchors(quantize: str | None) -> tuple[Setting, ...]:
         return tried(*({**anchors, "n_anchors": k, "quantize": quantize} for k in anchors["numbers"]))
 
@@ -448,15 +451,15 @@ def kinds(std: float, anchors: Setting, several: int) -> dict[str, Kind]:
         "ANT": Kind(mixtures, mixtures_served, of_anchors(None), Budgeted),
         "ANT + int4": Kind(mixtures, mixtures_served, of_anchors("int4"), Budgeted),
         "NBANT + int4": Kind(mixtures, mixtures_served, tried(grown), Growing),
-        "short rows": Kind(short, short_served, tried({"quantize": None}), trained="rows"),
-        "int8 rows": Kind(rows_of(lambda w, _: w - 2), short_served, tried({"quantize": "int8"}), trained="rows"),
-        "int4 rows": Kind(rows_of(lambda w, _: 2 * w - 4), short_served, tried({"quantize": "int4"}), trained="rows"),
-        "low rank": Kind(low_rank, parameters_served, tried({})),
-        "hash": Kind(hashed, parameters_served, tried({"n_hashes": 1, "lengths": 0.02})),
-        "frequency selection": Kind(frequent, parameters_served, tried({"components": 4})),
-        "product quantisation": Kind(full_rows, product_served, tried({}), trained="rows"),
-        "RaBitQ": Kind(full_rows, rabit_served, tried({}), trained="rows"),
-        "CCE": Kind(clustered, clustered_served, tried({"k": 64, "lengths": 0.02}), Reclustered),
-        "slimming": Kind(entries, slim_served, tried({"l1": 1e-6, "quantize": None}), Pruned),
-        "slimming + int4": Kind(entries, slim_served, tried({"l1": 1e-6, "quantize": "int4"}), Pruned),
+        "short rows": Kind(short, short_served, at_rates(quantize=None), trained="rows"),
+        "int8 rows": Kind(rows_of(lambda w, _: w - 2), short_served, at_rates(quantize="int8"), trained="rows"),
+        "int4 rows": Kind(rows_of(lambda w, _: 2 * w - 4), short_served, at_rates(quantize="int4"), trained="rows"),
+        "low rank": Kind(low_rank, parameters_served, at_rates()),
+        "hash": Kind(hashed, parameters_served, at_rates(n_hashes=1, lengths=0.02)),
+        "frequency selection": Kind(frequent, parameters_served, at_rates(components=4)),
+        "product quantisation": Kind(full_rows, product_served, at_rates(), trained="rows"),
+        "RaBitQ": Kind(full_rows, rabit_served, at_rates(), trained="rows"),
+        "CCE": Kind(clustered, clustered_served, at_rates(k=64, lengths=0.02), Reclustered),
+        "slimming": Kind(entries, slim_served, at_rates(l1=1e-6, quantize=None), Pruned),
+        "slimming + int4": Kind(entries, slim_served, at_rates(l1=1e-6, quantize="int4"), Pruned),
     }
