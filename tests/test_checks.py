@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pandas as pd
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -107,6 +108,8 @@ def test_of_what_holds_more_than_rows_is_said_what_to_give():
     cells = type("AnnData", (), {"obsm": {"X_pca": np.eye(3)}, "obs_names": list("abc")})()
     with pytest.raises(InputError, match=r"got AnnData\. Give one of its matrices, such as obsm\['X_pca'\]"):
         nf.log_normalizers(cells)
+    frame = pd.DataFrame({"obsm": [1.0, 2.0], "adjacency": [3.0, 4.0]})
+    assert nf.Embedding(frame).shape == (2, 2)
 
 
 @given(st.sets(st.integers(0, 30), min_size=1), st.sampled_from([np.nan, np.inf, -np.inf]))

@@ -117,7 +117,7 @@ def check_matrix(
 
 def _instead(value: object) -> str:
     """Return what to give in place of an object that holds more than rows of numbers; nothing for others."""
-    if isinstance(value, np.ndarray):
+    if hasattr(value, "__array__"):  # a frame, too, whose columns are attributes
         return ""
     if hasattr(value, "obsm"):
         return "Give one of its matrices, such as obsm['X_pca'], and obs_names as the ids."
