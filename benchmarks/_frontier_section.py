@@ -52,7 +52,8 @@ def frontier(records: list[Record]) -> Section:
         "product quantisation and RaBitQ round a table after its training; int4 of ANT, NBANT and slimming rounds",
         "their weights. The settings of a method, at most three, are chosen by the validation with the first seed;",
         "values are of the test, with half of the 95 % interval (Student's t) where there are several seeds, otherwise",
-        "in brackets. A dash: it does not fit, or was not measured.",
+        "in brackets. Seeds draw the split, too, so that most of an interval is common to all methods. A dash: it does",
+        "not fit, or was not measured.",
         "",
         "The comparison is not even: rates and penalties were looked for with whole numbers, by some twenty trials on",
         "MovieLens with the first seed. Other tables have the same penalty and one of two rates, .03 or .01. Anchors",
@@ -90,8 +91,13 @@ def _cell(runs: list[Record], factor: float, digits: int) -> str:
 def _target(
     name: str, what: str, budgets: list[int], cells: dict[str, list[list[Record]]], factor: float, digits: int
 ) -> Target:
-    """Tell at which bytes no other method is better with as many or fewer, over the seeds that both have."""
-    target = Target(f"Bytes of small tables, {name}: {what} of `nn.QuantizedEmbedding`", "the least, at all bytes")
+    """Tell against which method the difference is least at each size, over the seeds that both have.
+
+    It is met where ours is better with every seed than each method of as many bytes or fewer.
+    """
+    target = Target(
+        f"Bytes of small tables, {name}: {what} of `nn.QuantizedEmbedding`", "the least at all bytes, with every seed"
+    )
     said, met = [], True
     for i, budget in enumerate(budgets):
         best: tuple[float, str, float, int] | None = None
@@ -102,6 +108,7 @@ def _target(
                 if not both:
                     continue
                 ours, theirs = (factor * sum(side) / len(both) for side in zip(*both, strict=True))
+                met = met and all(a < b for a, b in both)
                 if best is None or theirs - ours < best[0]:
                     best = theirs - ours, method, ours, len(both)
         if best is None:
@@ -111,7 +118,6 @@ def _target(
             f"{budget // 1000} kB: {ours:.{digits}f} against {ours + difference:.{digits}f} of {method}"
             f" ({n_seeds} {'seeds' if n_seeds > 1 else 'seed'})"
         )
-        met = met and difference > 0
     if said:
         target.measured, target.met = "; ".join(said), met
     return target

@@ -80,8 +80,10 @@ def test_the_page_compares_at_equal_seeds_and_bytes():
     half = 4.302653 * 0.001 / math.sqrt(3)
     assert f"| whole numbers | (0.7500) | 0.7310 ± {half:.4f} |" in section.lines
     assert not any("hash" in line for line in section.lines if line.startswith("|"))
-    records += [record("short rows", 20_000, 2, 0.72)]
-    assert not frontier(records).targets[0].met
+    records += [record("short rows", 20_000, 2, 0.7318)]  # better with one seed, not on average
+    target = frontier(records).targets[0]
+    assert target.measured == "40 kB: 0.7315 against 0.7359 of short rows (2 seeds)"
+    assert not target.met
 
 
 def test_clusters_are_those_of_points_that_lie_apart():
