@@ -50,6 +50,8 @@ def main() -> None:
             return
         began = time.process_time()
         found = task.run(methods[method], budget, setting, seed)
+        if found:
+            found["bytes"] = int(found["bytes"])  # of NumPy where codes are counted
         seconds = round(time.process_time() - began, 1)
         file.add({**key, **(found or {"bytes": None}), "cpu_seconds": seconds})
         say(f"{args.task}, {method}, {budget:,}, {setting}, seed {seed}: {found}, {seconds} s")

@@ -94,7 +94,7 @@ class TestGensim:
         assert nf.Embedding(np.eye(2), [7, -1]).to_gensim().index_to_key == ["7", "-1"]
         assert emb.quantize("int8").to_gensim().vectors.dtype == np.float32
         with pytest.raises(InputError, match="ids must be strings or integers"):
-            nf.Embedding(np.eye(2), [(1, 2), "a"]).to_gensim()
+            nf.Embedding(np.eye(2), [b"a", "a"]).to_gensim()
 
     def test_it_is_named_where_it_is_missing(self, emb, monkeypatch):
         monkeypatch.setitem(__import__("sys").modules, "gensim.models", None)
