@@ -93,7 +93,7 @@ class TestGensim:
         assert nf.Embedding.from_arrays(made.index_to_key, made.vectors).equals(emb)
         assert nf.Embedding(np.eye(2), [7, -1]).to_gensim().index_to_key == ["7", "-1"]
         assert emb.quantize("int8").to_gensim().vectors.dtype == np.float32
-        with pytest.raises(InputError, match="ids must be strings or integers"):
+        with pytest.raises(InputError, match="ids must be strings, integers"):
             nf.Embedding(np.eye(2), [b"a", "a"]).to_gensim()
 
     def test_it_is_named_where_it_is_missing(self, emb, monkeypatch):
