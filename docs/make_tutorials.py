@@ -2,8 +2,8 @@
 
 A source, docs/tutorials/NAME.py, is a notebook in the form of a script. Code cells begin with ``# %%``, text cells with
 ``# %% [markdown]``. Below each code cell, the page shows what it prints and the value of its last line. Pages and
-pictures are committed. ``make docs`` runs all tutorials, so that none can fail unseen; run this script after a change
-to a source.
+pictures are committed. ``make docs`` runs all tutorials, so that none can fail unseen, and writes nothing; run this
+script after a change to a source.
 """
 
 from __future__ import annotations
