@@ -210,8 +210,8 @@ FAULTS = [
     Fault("links: edges among the other pairs", "drawn[~np.isin(drawn, edges)]", "drawn", "test_graph_tasks"),
     Fault(
         "links: the same pairs train and test",
-        "(slice(half, None), slice(half))",
-        "(slice(half), slice(half))",
+        "part = slice(at * n_hidden // n_parts, (at + 1) * n_hidden // n_parts)",
+        "part = slice(0, n_hidden // n_parts)",
         "test_graph_tasks",
     ),
     Fault(
