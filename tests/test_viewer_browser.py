@@ -305,6 +305,21 @@ def test_a_map_fills_a_narrow_window_too(browser):
     wait(browser, "return 'ready' in document.documentElement.dataset")
 
 
+def test_a_window_larger_than_the_screen_shows_all_points(page, tmp_path):
+    """As a page is that is zoomed out: the picture of the points was as large as the screen at most."""
+    options = webdriver.ChromeOptions()
+    options.binary_location = CHROMIUM
+    for flag in (*FLAGS[:-2], "--window-size=1300,1100", "--screen-info={800x600}"):
+        options.add_argument(flag)
+    page.save(tmp_path / "page.html")
+    with webdriver.Chrome(options=options, service=webdriver.ChromeService(DRIVER)) as small:
+        small.get((tmp_path / "page.html").as_uri())
+        wait(small, "return 'ready' in document.documentElement.dataset")
+        found = small.execute_script("const c = nearfarMap.plot.get('renderer').canvas; return [c.width, c.height]")
+        assert found == small.execute_script("return [innerWidth * devicePixelRatio, innerHeight * devicePixelRatio]")
+        assert small.execute_script("return innerHeight > screen.availHeight")
+
+
 def test_a_canvas_that_the_browser_refuses_is_tried_again(browser, page):
     call = "return createScatterplot({ canvas"
     assert call in page.html()

@@ -87,6 +87,9 @@
     pointSizeSelected: 1, pointOutlineWidth: 1, opacityBy: n > 20000 ? "density" : undefined, opacity: 0.75,
     pointColorHover: "#56b4e9", actionKeyMap: { lasso: "shift", merge: "ctrl" },
   });
+  // The library draws in a picture no larger than the screen. A page that is zoomed out is larger: points would be cut.
+  const roomy = () => plot.get("renderer").resize(window.innerWidth, window.innerHeight);
+  roomy();
   const z = new Float32Array(n);
   let shown = new Uint8Array(n).fill(1);
   async function drawPoints() {
@@ -525,7 +528,7 @@
     const [from, to] = [centre(before), centre(after)];
     move(-(to[0] - from[0]) / half, (to[1] - from[1]) / half, spread(before) / spread(after));
   });
-  new ResizeObserver(() => { plot.set(size()); refresh(); }).observe(stage);
+  new ResizeObserver(() => { roomy(); plot.set(size()); refresh(); }).observe(stage);
 
   // ---- what the page says
 
