@@ -17,7 +17,7 @@ from nearfar.cli.shared import json_answer, print_json, print_table
 @click.option("--list", "listed", is_flag=True, help="List the experiments.")
 @click.option("--quick", is_flag=True, help="Smaller data, fewer repeats: at most a minute each.")
 @click.option("--data", metavar="FOLDER", help="Where the data are. [default: $NEARFAR_DATA, or data]")
-@click.option("-o", "--output", metavar="FOLDER", help="Write NAME.md and NAME.svg into this folder.")
+@click.option("-o", "--output", metavar="FOLDER", help="Write NAME.md, and NAME.svg or .png, into this folder.")
 @click.option("--n-jobs", type=int, metavar="N", help="Threads. [default: all processors]")
 @json_answer
 def reproduce(
@@ -63,7 +63,7 @@ def reproduce(
         found = of_sources.run(name, quick=quick, data=data, n_jobs=n_jobs)
         all_hold &= found.holds
         if folder is not None:
-            image = f"{name}.svg" if found.findings.panels else None
+            image = found.image_name()
             if image:
                 found.draw(folder / image)
             with atomic_write(folder / f"{name}.md", owner="nearfar reproduce") as file:

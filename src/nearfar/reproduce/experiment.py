@@ -312,6 +312,12 @@ class Outcome:
             parts.insert(4, f"![{told.item}]({image})")
         return "\n\n".join(parts) + "\n"
 
+    def image_name(self) -> str | None:
+        """Return what the picture is called: .svg for curves, .png for maps of many points; None without panels."""
+        if not self.findings.panels:
+            return None
+        return self.experiment.name + (".png" if any(p.points is not None for p in self.findings.panels) else ".svg")
+
     def draw(self, path: str | os.PathLike[str]) -> None:
         """Draw the panels.
 
@@ -393,7 +399,7 @@ def draw(panels: Iterable[Panel], path: str | os.PathLike[str]) -> None:
             ax.set_axis_off()
         kind = Path(path).suffix[1:] or "png"
         with atomic_write(path, owner=_OWNER) as file:
-            figure.savefig(file, format=kind, metadata={"Date": None} if kind == "svg" else None)
+            figure.savefig(file, format=kind, dpi=60, metadata={"Date": None} if kind == "svg" else None)
 
 
 def _md5(path: Path) -> str:
