@@ -11,6 +11,7 @@ import pytest
 from numpy.testing import assert_allclose
 
 import nearfar as nf
+from hazards import leave_group
 from nearfar.errors import InputError
 
 
@@ -140,7 +141,7 @@ def process(rank, init, out):
             assert made.equals(layer_of().export())
     except Exception:
         Path(out, "error").write_text(traceback.format_exc())
-    torch.distributed.destroy_process_group()
+    leave_group()
 
 
 @pytest.mark.slow  # processes of an anchor embedding: test_nn_anchor_processes

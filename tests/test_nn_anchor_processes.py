@@ -8,6 +8,7 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
+from hazards import leave_group  # noqa: E402
 from nearfar.errors import InputError  # noqa: E402
 from nearfar.nn import AnchorEmbedding, ProxAdam  # noqa: E402
 
@@ -93,7 +94,7 @@ def process(rank: int, init: str, folder: str) -> None:
     except Exception:
         found = {"error": traceback.format_exc()}
     torch.save(found, f"{folder}/{rank}.pt")
-    torch.distributed.destroy_process_group()
+    leave_group()
 
 
 @pytest.fixture(scope="module")

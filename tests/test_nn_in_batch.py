@@ -15,6 +15,7 @@ from scipy.optimize import minimize
 torch = pytest.importorskip("torch")
 
 import nearfar.nn as nn  # noqa: E402
+from hazards import leave_group  # noqa: E402
 from nearfar._core import processes as _processes  # noqa: E402
 from nearfar.contrastive import losses as _rows  # noqa: E402
 from nearfar.errors import InputError  # noqa: E402
@@ -273,7 +274,7 @@ def process(rank, init, out):
     except Exception:
         found["error"] = traceback.format_exc()
     torch.save(found, Path(out, f"{rank}.pt"))
-    torch.distributed.destroy_process_group()
+    leave_group()
 
 
 @pytest.fixture(scope="module")
