@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from _anchor_movielens import Ratings, read_films, split_of
-from _frontier_tables import Kind, Served, Setting, kinds
+from _frontier_tables import Descent, Kind, Served, Setting, kinds
 
 N_COMPONENTS, N_EPOCHS, BATCH_SIZE = 16, 16, 16_384
 ANCHORS: Setting = {
@@ -61,9 +61,7 @@ class FilmTask:
         n_steps = N_EPOCHS * math.ceil(len(ratings.marks) / BATCH_SIZE)
         course = kind.course(tables, setting, n_bytes, n_steps)
         rate = setting.get("rate", RATES.get(type(tables[0]).__name__))
-        of_biases = torch.optim.Adam(biases, lr=OF_BIASES, fused=True)
-        optimizer, at = course.optimizer(rate), 0
-        starts = [group["lr"] for group in optimizer.param_groups]
+        descent = Descent(course, rate, biases, OF_BIASES)
         for epoch in range(N_EPOCHS):
             order = torch.randperm(len(ratings.marks))
             for batch in zip(*(part.split(BATCH_SIZE) for part in ratings.take(order)), strict=True):
@@ -72,27 +70,16 @@ class FilmTask:
                 error = (users * items).sum(1) + shifts[0] + shifts[1] + constant - batch[2]
                 lengths = (users.square().sum() + items.square().sum()) / len(error)
                 of_shifts = shifts[0].square().mean() + shifts[1].square().mean()
-                loss = (
-                    error.square().mean()
-                    + setting.get("lengths", LENGTHS) * lengths
-                    + SHIFTS * of_shifts
-                    + course.price()
-                )
-                optimizer.zero_grad()
-                of_biases.zero_grad()
-                loss.backward()
-                for part, rates in ((optimizer, starts), (of_biases, [OF_BIASES])):
-                    for group, start in zip(part.param_groups, rates, strict=True):
-                        group["lr"] = start * max(0.02, 1 - at / n_steps)
-                    part.step()
-                at += 1
-                if course.step():
-                    optimizer = course.optimizer(rate)
-            if hasattr(course, "validated"):
-                with torch.no_grad():
-                    served = [Served(table.weight, 0) for table in tables]
-                course.validated(self._error(served, biases, constant, split.validation), (epoch + 1) / N_EPOCHS)
+                lengths = setting.get("lengths", LENGTHS) * lengths
+                descent.step(error.square().mean() + lengths + SHIFTS * of_shifts)
+            course.validated(
+                lambda: self._error_now(tables, biases, constant, split.validation), (epoch + 1) / N_EPOCHS
+            )
         return [bias.detach() for bias in biases], constant
+
+    @torch.no_grad()
+    def _error_now(self, tables: list[nn.Module], biases: list[Any], constant: float, part: Ratings) -> float:
+        return self._error([Served(table.weight, 0) for table in tables], biases, constant, part)
 
     @torch.no_grad()
     def _error(self, served: list[Served], biases: list[Any], constant: float, part: Ratings) -> float:

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from _anchor_news import NOTHING, News, Texts, numbered, read_news
 from _anchor_news_network import N_FILTERS, WIDTHS, Classifier, batches
-from _frontier_tables import Kind, Setting, kinds
+from _frontier_tables import Descent, Kind, Setting, kinds
 
 N_COMPONENTS, N_EPOCHS, BATCH_SIZE = 64, 2, 256
 ANCHORS: Setting = {
@@ -79,27 +79,13 @@ class NewsTask:
         n_steps = N_EPOCHS * math.ceil(len(news.train.classes) / BATCH_SIZE)
         course = kind.course(tables, setting, n_bytes, n_steps)
         rate = setting.get("rate", RATES.get(type(tables[0]).__name__))
-        of_network = torch.optim.Adam(
-            [p for name, p in model.named_parameters() if not name.startswith("table.")], lr=OF_NETWORK, fused=True
-        )
-        optimizer, at = course.optimizer(rate), 0
-        starts = [group["lr"] for group in optimizer.param_groups]
+        network = [p for name, p in model.named_parameters() if not name.startswith("table.")]
+        descent = Descent(course, rate, network, OF_NETWORK)
         for epoch in range(N_EPOCHS):
             order = torch.randperm(len(news.train.classes))
             for words, classes in batches(news.train.take(order), BATCH_SIZE):
-                loss = nn.functional.cross_entropy(model(words), classes) + course.price()
-                optimizer.zero_grad()
-                of_network.zero_grad()
-                loss.backward()
-                for part, rates in ((optimizer, starts), (of_network, [OF_NETWORK])):
-                    for group, start in zip(part.param_groups, rates, strict=True):
-                        group["lr"] = start * max(0.02, 1 - at / n_steps)
-                    part.step()
-                at += 1
-                if course.step():
-                    optimizer = course.optimizer(rate)
-            if hasattr(course, "validated"):
-                course.validated(self._errors(model, news.validation), (epoch + 1) / N_EPOCHS)
+                descent.step(nn.functional.cross_entropy(model(words), classes))
+            course.validated(lambda: self._errors(model, news.validation), (epoch + 1) / N_EPOCHS)
         return model
 
     @torch.no_grad()

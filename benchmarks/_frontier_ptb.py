@@ -14,7 +14,7 @@ import torch
 from torch import Tensor, nn
 
 import nearfar as nf
-from _frontier_tables import Kind, Setting, kinds
+from _frontier_tables import Descent, Kind, Setting, kinds
 from anchor_language import streams_of_all, windows
 
 N_COMPONENTS, HIDDEN, N_EPOCHS, DROPOUT, N_SAMPLED = 64, 128, 1, 0.1, 600
@@ -87,28 +87,14 @@ class LanguageTask:
         n_steps = N_EPOCHS * len(list(windows(streams)))
         course = kind.course(tables, setting, n_bytes, n_steps)
         rate = setting.get("rate", RATES.get(type(tables[0]).__name__))
-        of_network = torch.optim.Adam(
-            [p for name, p in model.named_parameters() if not name.startswith("table.")], lr=OF_NETWORK, fused=True
-        )
-        optimizer, at = course.optimizer(rate), 0
-        starts = [group["lr"] for group in optimizer.param_groups]
+        network = [p for name, p in model.named_parameters() if not name.startswith("table.")]
+        descent = Descent(course, rate, network, OF_NETWORK)
         for epoch in range(N_EPOCHS):
             state = None
             for words, following in windows(streams):
                 hidden, state = model(words, state)
-                loss = model.loss(hidden, following.flatten()) + course.price()
-                optimizer.zero_grad()
-                of_network.zero_grad()
-                loss.backward()
-                for part, rates in ((optimizer, starts), (of_network, [OF_NETWORK])):
-                    for group, start in zip(part.param_groups, rates, strict=True):
-                        group["lr"] = start * max(0.02, 1 - at / n_steps)
-                    part.step()
-                at += 1
-                if course.step():
-                    optimizer = course.optimizer(rate)
-            if hasattr(course, "validated"):
-                course.validated(math.log(self._perplexity(model, "valid")), (epoch + 1) / N_EPOCHS)
+                descent.step(model.loss(hidden, following.flatten()))
+            course.validated(lambda: math.log(self._perplexity(model, "valid")), (epoch + 1) / N_EPOCHS)
         return model
 
     @torch.no_grad()

@@ -58,6 +58,34 @@ class Course:
         self.n_done += 1
         return False
 
+    def validated(self, error: Callable[[], float], part: float) -> None:
+        """Take what computes the error of an epoch, and which part of the training is over."""
+
+
+class Descent:
+    """The steps of a training: tables by the optimiser of their course, the rest by Adam; rates fall linearly."""
+
+    def __init__(self, course: Course, lr: float, rest: Sequence[nn.Parameter], lr_of_rest: float) -> None:
+        self.course, self.lr, self.lr_of_rest = course, lr, lr_of_rest
+        self.optimizer = course.optimizer(lr)
+        self.starts = [group["lr"] for group in self.optimizer.param_groups]
+        self.rest = torch.optim.Adam(rest, lr=lr_of_rest, fused=True)
+        self.n_done = 0
+
+    def step(self, loss: Tensor) -> None:
+        """Go a step down the loss of a batch and the price of the tables."""
+        self.optimizer.zero_grad()
+        self.rest.zero_grad()
+        (loss + self.course.price()).backward()
+        left = max(0.02, 1 - self.n_done / self.course.n_steps)
+        for optimizer, starts in ((self.optimizer, self.starts), (self.rest, [self.lr_of_rest])):
+            for group, start in zip(optimizer.param_groups, starts, strict=True):
+                group["lr"] = start * left
+            optimizer.step()
+        self.n_done += 1
+        if self.course.step():
+            self.optimizer = self.course.optimizer(self.lr)
+
 
 @dataclass(frozen=True)
 class Kind:
@@ -182,10 +210,9 @@ class Growing(Budgeted):
         price = (1 + tables[0].embedding_dim) * 2e-6
         self.nbant = nf.nn.NBANT(list(tables), anchor_price=price, initial=tables[0].n_anchors // 2)
 
-    def validated(self, error: float, part: float) -> None:
-        """Take the error of an epoch."""
+    def validated(self, error: Callable[[], float], part: float) -> None:
         if part < 0.3:
-            self.nbant.step(error)
+            self.nbant.step(error())
 
 
 def mixtures_served(table: nf.nn.AnchorEmbedding, _n_bytes: int, setting: Setting) -> Served:

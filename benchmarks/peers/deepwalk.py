@@ -34,8 +34,6 @@ def embed(
     q: float = 1.0,
 ) -> NDArray[np.float32]:
     """Return vectors of shape (n, n_components); ``n_walks`` walks start at every node with an edge."""
-    from gensim.models import Word2Vec
-
     rng = np.random.default_rng(seed)
     n = adjacency.shape[0]
     connected = np.flatnonzero(np.diff(adjacency.indptr)).astype(np.int32)
@@ -48,6 +46,15 @@ def embed(
         whole = walks[:, -1] >= 0
         sentences += names[walks[whole]].tolist()
         sentences += [names[walk[walk >= 0]].tolist() for walk in walks[~whole]]  # directed graphs only
+    return skip_gram(sentences, n, n_components, window=window, seed=seed, workers=workers)
+
+
+def skip_gram(
+    sentences: list[list[str]], n: int, n_components: int, *, window: int, seed: int, workers: int
+) -> NDArray[np.float32]:
+    """Return gensim's vectors of nodes from their walks, shape (n, n_components): of zeros where no walk goes."""
+    from gensim.models import Word2Vec
+
     model = Word2Vec(
         sentences,
         vector_size=n_components,

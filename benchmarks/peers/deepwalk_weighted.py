@@ -10,6 +10,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from peers.deepwalk import skip_gram
+
 
 def walks_of(matrix: Any, starts: NDArray[np.int64], length: int, rng: np.random.Generator) -> NDArray[np.int32]:
     """Walk ``length`` nodes from each start; the rest of a walk that ends before is -1."""
@@ -33,8 +35,6 @@ def embed(
     matrix: Any, n_components: int, *, n_walks: int, walk_length: int = 40, window: int = 10, seed: int = 0
 ) -> NDArray[np.float32]:
     """Return vectors of shape (n, n_components), of zeros where no walk goes; ``n_walks`` walks start at every node."""
-    from gensim.models import Word2Vec
-
     rng = np.random.default_rng(seed)
     n = matrix.shape[0]
     names = np.array([str(node) for node in range(n)], dtype=object)
@@ -42,20 +42,4 @@ def embed(
     for _ in range(n_walks):
         walks = walks_of(matrix, rng.permutation(n), walk_length, rng)
         sentences += [names[walk[walk >= 0]].tolist() for walk in walks if walk[1] >= 0]
-    model = Word2Vec(
-        sentences,
-        vector_size=n_components,
-        window=window,
-        min_count=0,
-        sg=1,
-        hs=0,
-        negative=5,
-        sample=0,
-        epochs=1,
-        workers=1,
-        seed=seed + 1,
-    )
-    vectors = np.zeros((n, n_components), dtype=np.float32)
-    rows = np.array([int(key) for key in model.wv.index_to_key])
-    vectors[rows] = model.wv.vectors
-    return vectors
+    return skip_gram(sentences, n, n_components, window=window, seed=seed, workers=1)

@@ -61,6 +61,18 @@ class ComputedRows:
         """Return some rows."""
         raise NotImplementedError
 
+    def search(
+        self,
+        Q: Floats,
+        k: int,
+        norms: NDArray[np.float64] | None,
+        skip: Rows | None,
+        lengths: NDArray[np.float64] | None,
+    ) -> Search:
+        """Return the search that :func:`nearfar.embedding.search.nearest_rows` runs, a block of rows at a time."""
+        rows: Any = self
+        return Search(Q, rows, k, norms, skip, lengths)
+
     def __array__(self, dtype: DTypeLike | None = None, copy: bool | None = None) -> NDArray[Any]:
         if copy is False:
             raise ValueError("rows that are computed when they are read cannot become an array without a copy")

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from nearfar.contracts import Floats
 from nearfar.embedding.mixtures import ComputedRows
-from nearfar.embedding.search import Rows, Search
+from nearfar.embedding.search import Rows
 
 KINDS = ("int8", "int4")
 MOST_BITS = 8
@@ -69,18 +69,6 @@ class QuantizedRows(ComputedRows):
         largest = _floats(self.scales).astype(np.float64) * (128 if self.kind == "int8" else 8)
         return bool(((largest >= 0) & (largest <= np.finfo(np.float32).max)).all())
 
-    def search(
-        self,
-        Q: Floats,
-        k: int,
-        norms: NDArray[np.float64] | None,
-        skip: Rows | None,
-        lengths: NDArray[np.float64] | None,
-    ) -> Search:
-        """Return the search that :func:`nearfar.embedding.search.nearest_rows` runs, a block of rows at a time."""
-        rows: Any = self
-        return Search(Q, rows, k, norms, skip, lengths)
-
     def __getitem__(self, rows: Any) -> Floats:
         """Return rows: a vector for an integer, a matrix for a slice or for row numbers."""
         codes = np.asarray(self.codes[rows])
@@ -128,18 +116,6 @@ class CodedRows(ComputedRows):
         lengths = np.abs(self.basis.astype(np.float64)) * 2.0**self.bits
         longest = lengths.sum(axis=0) if lengths.ndim == 2 else lengths
         return bool((longest <= np.finfo(np.float32).max).all())
-
-    def search(
-        self,
-        Q: Floats,
-        k: int,
-        norms: NDArray[np.float64] | None,
-        skip: Rows | None,
-        lengths: NDArray[np.float64] | None,
-    ) -> Search:
-        """Return the search that :func:`nearfar.embedding.search.nearest_rows` runs, a block of rows at a time."""
-        rows: Any = self
-        return Search(Q, rows, k, norms, skip, lengths)
 
     def __getitem__(self, rows: Any) -> Floats:
         """Return rows: a vector for an integer, a matrix for a slice or for row numbers."""

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nearfar.reproduce.experiment import DataFile, Experiment, Findings, Line, Panel, Setting, line
+from nearfar.reproduce.words import WIKI, articles
 
 _PAPER = "L. Dall'Amico and E. Belliardo, EDRep (arXiv 2303.17475 v3)"
 _CONTACTS = DataFile(
@@ -26,26 +27,13 @@ _GENES = tuple(
         ("train_label", "d3ab735ee9d1e90b187fcac9815b8383"),
     )
 )
-_WIKI = DataFile(
-    "wiki_text8_style/wiki_100M.txt.xz",
-    "a09d5d0c5b530309c52d37eb4c4ba911",
-    "100 MB of English Wikipedia in lower case, an article a line",
-)
 
 
 def _word_vectors(setting: Setting) -> NDArray[np.float32]:
     import nearfar as nf
 
-    n_tokens = setting.pick(3_000_000, 400_000)
-    articles, left = [], n_tokens
-    with setting.open(_WIKI.path) as file:
-        for article in file:
-            articles.append(article)
-            left -= article.count(" ") + 1
-            if left <= 0:
-                break
-    model = nf.SkipGram(n_components=100, random_state=0, n_jobs=setting.n_jobs, verbose=0)
-    return model.fit(nf.Corpus(articles)).embedding_
+    model = nf.SkipGram(n_components=100, random_state=0, n_jobs=setting.n_jobs)
+    return model.fit(nf.Corpus(articles(setting))).embedding_
 
 
 def _figure_1(setting: Setting) -> Findings:
@@ -175,12 +163,12 @@ def _figure_3_communities(setting: Setting) -> Findings:
     alphas = setting.pick((0.8, 1.4, 2.0, 2.6, 3.19, 3.8, 4.4), (0.8, 2.6, 3.6))
     methods: dict[str, Callable[[Any, int], Any]] = {
         "EDRep": lambda A, seed: (
-            nf.EDRep(32, random_state=seed, n_jobs=setting.n_jobs, verbose=0)
+            nf.EDRep(32, random_state=seed, n_jobs=setting.n_jobs)
             .fit(nf.Relation.from_matrix(A).random_walk(3))
             .embedding_
         ),
         "skip-gram on the same walks": lambda A, seed: (
-            nf.SkipGram(32, random_state=seed, n_jobs=setting.n_jobs, verbose=0)
+            nf.SkipGram(32, random_state=seed, n_jobs=setting.n_jobs)
             .fit(nf.Relation.from_matrix(A).random_walk(3))
             .embedding_
         ),
@@ -363,7 +351,7 @@ EXPERIMENTS = (
         "The paper's word vectors were trained on other text. The numbers behind its curves are not printed. At equal"
         " time: see the benchmarks.",
         _figure_1,
-        (_WIKI,),
+        (WIKI,),
     ),
     Experiment(
         "edrep-figure-2",

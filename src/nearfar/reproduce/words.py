@@ -14,24 +14,29 @@ _UNKNOWN = (
     "The paper's tables are not known here, so none of its numbers is shown. It trains on ukWaC and Wackypedia, 2.8"
     " billion words; here one seed's text is 3 million words of Wikipedia (--quick: 400 thousand)."
 )
-_WIKI = DataFile(
+WIKI = DataFile(
     "wiki_text8_style/wiki_100M.txt.xz",
     "a09d5d0c5b530309c52d37eb4c4ba911",
     "100 MB of English Wikipedia in lower case, an article a line",
 )
 
 
-def _text(setting: Setting) -> Any:
-    import nearfar as nf
-
-    articles, left = [], setting.pick(3_000_000, 400_000)
-    with setting.open(_WIKI.path) as file:
+def articles(setting: Setting) -> list[str]:
+    """Return the first articles of the text: 3 million words, or 400 thousand."""
+    found, left = [], setting.pick(3_000_000, 400_000)
+    with setting.open(WIKI.path) as file:
         for article in file:
-            articles.append(article)
+            found.append(article)
             left -= article.count(" ") + 1
             if left <= 0:
                 break
-    return nf.Corpus(articles).encode(min_count=5)
+    return found
+
+
+def _text(setting: Setting) -> Any:
+    import nearfar as nf
+
+    return nf.Corpus(articles(setting)).encode(min_count=5)
 
 
 def _models(setting: Setting) -> dict[str, Callable[[int], Any]]:
@@ -156,7 +161,7 @@ EXPERIMENTS = (
         " 17.",
         _UNKNOWN + " A skip-gram of 17 numbers is better on words than Word2DM's 289.",
         _similarity,
-        (_WIKI, *_PAIRS),
+        (WIKI, *_PAIRS),
     ),
     Experiment(
         "word2dm-phrases",
@@ -169,7 +174,7 @@ EXPERIMENTS = (
         + " At this size no density matrix is better than vectors beyond the interval: see the guide on density"
         " matrices, where compositions are chosen on one half and told on the other.",
         _phrases,
-        (_WIKI, *_JUDGED),
+        (WIKI, *_JUDGED),
     ),
     Experiment(
         "word2dm-ambiguity",
@@ -179,6 +184,6 @@ EXPERIMENTS = (
         "Pseudo-words, each two words made one; the entropy of each against words that come as often.",
         _UNKNOWN + " Pseudo-words stand in for homonyms: they are known to have two senses.",
         _ambiguity,
-        (_WIKI,),
+        (WIKI,),
     ),
 )
