@@ -107,14 +107,14 @@ def test_vectors_that_were_overwritten_place_none_of_their_partners():
 
 
 def test_a_last_step_into_nothing_is_told(monkeypatch):
-    from nearfar.edrep import estimator
+    from nearfar.edrep.solver import Threads
 
-    def sweep(problem, state, *others):
+    def sweep(engine, state, *others):
         state.X[1] = np.nan
         state.sums = state.X.sum(axis=0)
         return 1.0
 
-    monkeypatch.setattr(estimator, "sweep", sweep)
+    monkeypatch.setattr(Threads, "sweep", sweep)
     with pytest.raises(nf.errors.NumericalError, match="vectors must stay finite; got others, at a loss of"):
         nf.EDRep(2, n_epochs=1, random_state=0).fit(nf.Relation.from_edges(EDGES))
 

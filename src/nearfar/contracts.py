@@ -57,6 +57,26 @@ class Solver(Protocol):
 
 
 @runtime_checkable
+class Engine(Protocol):
+    """Engine: where the sweeps of EDRep run. The threads of this machine, a device, or the workers of a cluster.
+
+    It is made of the problem, the relation included, and does with it all arithmetic that grows with the number of
+    objects: pull, far field, step, and the sums over all rows. The estimator keeps the algorithm: learning rates,
+    stopping, callbacks, checkpoints, ids.
+    """
+
+    def sweep(self, state: Any, far: FarField, solver: Solver, rate: float) -> float:
+        """Move every vector one step from where ``state`` says they are; return the loss before.
+
+        A state that it has not seen is read: ``X``, ``Y``. After that the vectors may be elsewhere until ``fetch``;
+        ``sums`` of the state, of shape (2, d), are always those after the step.
+        """
+
+    def fetch(self, state: Any) -> None:
+        """Bring ``X`` and ``Y`` of the state up to date."""
+
+
+@runtime_checkable
 class Kernel(Protocol):
     """Kernel of a map: how alike two points are, as a function of their squared distance.
 

@@ -26,15 +26,15 @@ from nearfar._core.threads import even_bounds, run_blocks, single_threaded_blas
 from nearfar._core.vector import empty_aligned
 from nearfar.base import RelationEmbedder, identity_of
 from nearfar.callbacks import Trainer
-from nearfar.contracts import FarField, Floats
-from nearfar.edrep.solver import SCHEDULES, Ball, Problem, Sphere, State, has_converged, learning_rate, sweep
+from nearfar.contracts import Engine, FarField, Floats
+from nearfar.edrep.solver import SCHEDULES, Ball, Problem, Sphere, State, Threads, has_converged, learning_rate
 from nearfar.edrep.transform import FittedColumns, weights_of
 from nearfar.errors import InputError, NearfarWarning, NumericalError
 from nearfar.far.exact import Exact
 from nearfar.far.gaussian_mixture import GaussianMixture, spherical_kmeans
 from nearfar.far.softmax import far_field
 from nearfar.relations.matrix import Relation, as_relation
-from nearfar.relations.near import NearField, NearProduct, near_field
+from nearfar.relations.near import near_field
 
 if TYPE_CHECKING:
     from nearfar._core.ids import Ids
@@ -294,14 +294,9 @@ class EDRep(RelationEmbedder):
             p0 /= p0.max()  # the sum of large numbers may be infinite
             p0 /= p0.sum()
 
-        if two_sided:
-            near: NearField = NearProduct(P, n_jobs=n_jobs)
-            near_other: NearField | None = NearProduct(P, transposed=True, n_jobs=n_jobs)
-        else:
-            near = near_field(P, both=gradient != "forward", n_jobs=n_jobs, scratch=gradient == "full")
-            near_other = None
-        problem = Problem(near, near_other, r, p0, gradient, float(self.temperature))
         n_active = int(present[-1].sum())
+        problem = Problem(P, two_sided, r, p0, n_active, gradient, float(self.temperature))
+        engine: Engine = Threads(problem, n_jobs)
         sphere = Sphere() if check_choice("EDRep", "constraint", self.constraint, CONSTRAINTS) == "sphere" else Ball()
         with (
             Trainer(
@@ -322,18 +317,12 @@ class EDRep(RelationEmbedder):
                     sizes = [len(related) for related in present]
                     state = State.restored(*trainer.resume(resume, _HINT), sizes, self.n_components, self.n_clusters)
             while True:  # with several clusters twice: the second time with a mixture over the clusters of the first
-                others = state.X if state.Y is None else state.Y
                 far = far if state.labels is None else GaussianMixture(int(state.labels.max()) + 1, state.labels)
                 for epoch in range(state.epoch, self.n_epochs):
                     if self.schedule in ("constant", "plateau") and has_converged(state.losses, self.tol):
                         break  # under a falling rate the steps die out by themselves: small progress says nothing
                     rate = learning_rate(self.schedule, self.learning_rate, epoch, self.n_epochs, state.losses)
-                    moving = state.Y is None and getattr(far, "keeps_others", True)  # while rows still ask about them
-                    far.prepare(others.copy() if moving else others, n_active, state.rng, n_jobs)
-                    near.prepare(others)
-                    if near_other is not None:
-                        near_other.prepare(state.X)
-                    loss = sweep(problem, state, far, sphere, rate, n_jobs) / float(r.sum())
+                    loss = engine.sweep(state, far, sphere, rate) / float(r.sum())
                     assert state.sums is not None  # those of the vectors after the step, over every row
                     if not (np.isfinite(loss) and np.isfinite(state.sums).all()):
                         raise NumericalError(
@@ -342,8 +331,12 @@ class EDRep(RelationEmbedder):
                         )
                     state.losses.append(loss)
                     state.epoch = epoch + 1
+                    if trainer.callbacks:
+                        engine.fetch(state)
                     if trainer.tell(state.epoch, loss, rate, state):
                         break
+                engine.fetch(state)
+                others = state.X if state.Y is None else state.Y
                 if self.n_clusters == 1 or state.labels is not None or trainer.stopped:
                     break
                 rng = state.rng
@@ -351,7 +344,7 @@ class EDRep(RelationEmbedder):
                 del state, others  # their memory, before the new vectors come
                 state = self._start(rel, kept, present, sphere, rng, n_jobs)
                 state.labels = np.where(present[-1], labels, -1)
-            del near, near_other, problem, r  # their memory, before the vectors are spread over all rows
+            del engine, problem, r  # their memory, before the vectors are spread over all rows
 
             # What is learned. far_check_ compares log Z of some rows with the exact one.
             has_relation = present[-1]

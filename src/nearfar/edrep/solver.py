@@ -1,4 +1,4 @@
-"""The optimisation behind EDRep: one sweep of algorithm 1 of the paper, and its steps.
+"""The optimisation behind EDRep: the sweeps of algorithm 1 of the paper, and their steps.
 
 The loss, for rows x_i and others y_a (``Y = X`` with one embedding), r = P 1 and p0 with sum 1::
 
@@ -23,8 +23,8 @@ The step on the sphere::
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import Any, Self
 
@@ -37,21 +37,23 @@ from nearfar._core.threads import even_bounds, run_blocks
 from nearfar._core.vector import FAST, empty_aligned
 from nearfar.contracts import FarField, Floats, Solver
 from nearfar.errors import InputError
-from nearfar.relations.near import NearField
+from nearfar.relations.near import NearField, NearProduct, near_field
+from nearfar.relations.operators import LinearOperator
 
 
 @dataclass(frozen=True)
 class Problem:
-    """The relation as a sweep takes it.
+    """What an engine sweeps over: the relation P and what the loss has beside it.
 
-    ``near`` is the pull on the rows, ``near_other`` that on the others of a two-sided fit; ``r`` are the row sums,
-    ``p0`` is the prior; ``gradient`` is ``"paper"``, ``"forward"`` or ``"full"``; the score is ``x . y / temperature``.
+    ``r`` are the row sums, ``p0`` is the prior; ``n_active`` counts the others that have a relation; ``gradient`` is
+    ``"paper"``, ``"forward"`` or ``"full"``; the score is ``x . y / temperature``.
     """
 
-    near: NearField
-    near_other: NearField | None
+    P: LinearOperator
+    two_sided: bool
     r: NDArray[np.float64]
     p0: NDArray[np.float64]
+    n_active: int
     gradient: str
     temperature: float = 1.0
 
@@ -117,68 +119,144 @@ class State:
         )
 
 
-def sweep(problem: Problem, state: State, far: FarField, solver: Solver, rate: float, n_jobs: int) -> float:
-    """Move every vector by one step against its gradient; return the loss before.
+@dataclass(eq=False)
+class Step:
+    """One step of many rows, a block at a time; what an engine does with the rows that it holds.
 
-    ``far`` and the near fields are prepared from the vectors as they stand, so rows may move one after the other. With
-    two sides both gradients are taken before either side moves.
+    ``pull(start, stop)`` returns rows of the near field, which are overwritten; ``added`` is a further gradient, if
+    there is one; ``sums`` are ``Yᵀ p0`` and ``Xᵀ r``, with the sign of the temperature. Written per block: the three
+    parts of the loss before, and ``weights @ X`` after the step.
     """
-    X, Y, r, p0, temperature = state.X, state.Y, problem.r, problem.p0, problem.temperature
-    others = X if Y is None else Y
-    both = Y is None and problem.gradient != "forward"  # whether the rows are others, too, as in eq. (6)
-    zeros = np.zeros(max(len(X), len(others)))
-    # Blocks of as many rows as keep x, pull and force in the second-level cache.
-    block_size = int(np.clip(2**16 // X.shape[1], 128, 8192))
-    bounds, other_bounds = even_bounds(len(X), block_size), even_bounds(len(others), block_size)
-    weights = (np.stack((p0, r)) if Y is None else r[None]).astype(X.dtype)
-    other_weights = p0[None].astype(X.dtype)
-    if state.sums is None:  # in the first epoch; later ones find those that the steps before them left
-        sides = [(weights, X, bounds)] if Y is None else [(other_weights, Y, other_bounds), (weights, X, bounds)]
-        products = [[w[:, a:b] @ V[a:b] for a, b in pairwise(limits.tolist())] for w, V, limits in sides]
-        state.sums = np.concatenate([np.sum(side, axis=0, dtype=np.float64) for side in products]).astype(X.dtype)
-    sums = (state.sums[0], state.sums[1])
-    if temperature < 0:  # the prior pushes the mean towards zero all the same
-        sums = (-sums[0], -sums[1])
-    transposed: Floats | None = None
-    if problem.gradient == "full":  # the gradient of sum_i r_i log Z_i in the others, which eq. (6) drops
-        transposed = problem.near.scratch(others.shape)
-        transposed[:] = 0
-        far.other_side(X if temperature == 1 else X / temperature, r, others, transposed, n_jobs)  # type: ignore[attr-defined]  # checked before
-        if temperature != 1:
-            transposed *= temperature  # of the loss times the temperature, as the rest
-    losses, parts = np.empty((len(bounds) - 1, 3)), np.empty((len(bounds) - 1, len(weights), X.shape[1]))
-    other_parts = np.empty((len(other_bounds) - 1, 1, X.shape[1]))
 
-    def move_rows(block: int, start: int, stop: int) -> None:
-        x, pull = X[start:stop], problem.near.block(start, stop)
+    X: Floats
+    pull: Callable[[int, int], Floats]
+    r: NDArray[np.float64]
+    p0: NDArray[np.float64]
+    added: Floats | None
+    weights: Floats
+    far: FarField
+    solver: Solver
+    rate: float
+    sums: tuple[Floats, Floats]
+    temperature: float
+    losses: NDArray[np.float64]
+    products: NDArray[np.float64]
+
+    def rows(self, block: int, start: int, stop: int) -> None:
+        """Move rows: those that have a normaliser."""
+        x, pull = self.X[start:stop], self.pull(start, stop)
         force, log_z = np.empty_like(x), np.empty(stop - start)
-        far.evaluate(x if temperature == 1 else x / temperature, log_z, force)
-        p0_of_rows = (p0 if both else zeros)[start:stop]
-        losses[block] = gradient(x, pull, force, log_z, (r[start:stop], p0_of_rows), sums)
-        if Y is None and transposed is not None:
-            pull += transposed[start:stop]
-        if temperature < 0:
+        self.far.evaluate(x if self.temperature == 1 else x / self.temperature, log_z, force)
+        self.losses[block] = gradient(x, pull, force, log_z, (self.r[start:stop], self.p0[start:stop]), self.sums)
+        if self.added is not None:
+            pull += self.added[start:stop]
+        if self.temperature < 0:
             np.negative(pull, out=pull)
-        solver.step(x, pull, rate)
-        parts[block] = weights[:, start:stop] @ x
+        self.solver.step(x, pull, self.rate)
+        self.products[block] = self.weights[:, start:stop] @ x
 
-    def move_others(block: int, start: int, stop: int) -> None:
-        assert problem.near_other is not None
-        y, pull = others[start:stop], problem.near_other.block(start, stop)
-        no_r = zeros[start:stop]  # the others have no normaliser of their own
-        gradient(y, pull, pull, no_r, (no_r, p0[start:stop]), sums)
-        if transposed is not None:
-            pull += transposed[start:stop]
-        solver.step(y, pull, rate)
-        other_parts[block] = other_weights[:, start:stop] @ y
+    def others(self, block: int, start: int, stop: int) -> None:
+        """Move the others of a two-sided fit, which have no normaliser of their own: their r is zero."""
+        y, pull = self.X[start:stop], self.pull(start, stop)
+        self.losses[block] = gradient(
+            y, pull, pull, self.r[start:stop], (self.r[start:stop], self.p0[start:stop]), self.sums
+        )
+        if self.added is not None:
+            pull += self.added[start:stop]
+        self.solver.step(y, pull, self.rate)
+        self.products[block] = self.weights[:, start:stop] @ y
 
-    run_blocks(move_rows, bounds, n_jobs)
-    state.sums = parts.sum(axis=0).astype(X.dtype)  # in the order of the blocks: the same bits for any n_jobs
-    if Y is not None:
-        run_blocks(move_others, other_bounds, n_jobs)
-        state.sums = np.concatenate((other_parts.sum(axis=0).astype(X.dtype), state.sums))
-    near, far_sum, prior = losses.sum(axis=0)
-    return float(far_sum + prior / temperature - (near / 2 if both else near) / temperature)
+
+@dataclass(eq=False)
+class Threads:
+    """The engine of this machine's processors: compiled loops over blocks of rows, on ``n_jobs`` threads."""
+
+    problem: Problem
+    n_jobs: int
+    near: NearField | None = None  # made by the first sweep
+    near_other: NearField | None = None  # of the others of a two-sided fit
+
+    def fetch(self, state: State) -> None:
+        """Do nothing: the vectors are where they are."""
+
+    def sweep(self, state: State, far: FarField, solver: Solver, rate: float) -> float:
+        """Move every vector by one step against its gradient; return the loss before.
+
+        Far and near fields are prepared from the vectors as they stand, so rows may move one after the other. With two
+        sides both gradients are taken before either side moves.
+        """
+        problem, n_jobs = self.problem, self.n_jobs
+        if self.near is None and problem.two_sided:
+            self.near = NearProduct(problem.P, n_jobs=n_jobs)
+            self.near_other = NearProduct(problem.P, transposed=True, n_jobs=n_jobs)
+        elif self.near is None:
+            both, scratch = problem.gradient != "forward", problem.gradient == "full"
+            self.near = near_field(problem.P, both=both, n_jobs=n_jobs, scratch=scratch)
+        near, near_other = self.near, self.near_other
+        X, Y, r, p0, temperature = state.X, state.Y, problem.r, problem.p0, problem.temperature
+        others = X if Y is None else Y
+        moving = Y is None and getattr(far, "keeps_others", True)  # while rows still ask about them
+        far.prepare(others.copy() if moving else others, problem.n_active, state.rng, n_jobs)
+        near.prepare(others)
+        if near_other is not None:
+            near_other.prepare(X)
+        both = Y is None and problem.gradient != "forward"  # whether the rows are others, too, as in eq. (6)
+        zeros = np.zeros(max(len(X), len(others)))
+        # Blocks of as many rows as keep x, pull and force in the second-level cache.
+        block_size = int(np.clip(2**16 // X.shape[1], 128, 8192))
+        bounds, other_bounds = even_bounds(len(X), block_size), even_bounds(len(others), block_size)
+        weights = (np.stack((p0, r)) if Y is None else r[None]).astype(X.dtype)
+        other_weights = p0[None].astype(X.dtype)
+        if state.sums is None:  # in the first epoch; later ones find those that the steps before them left
+            sides = [(weights, X, bounds)] if Y is None else [(other_weights, Y, other_bounds), (weights, X, bounds)]
+            products = [[w[:, a:b] @ V[a:b] for a, b in pairwise(limits.tolist())] for w, V, limits in sides]
+            state.sums = np.concatenate([np.sum(side, axis=0, dtype=np.float64) for side in products]).astype(X.dtype)
+        sums = (state.sums[0], state.sums[1])
+        if temperature < 0:  # the prior pushes the mean towards zero all the same
+            sums = (-sums[0], -sums[1])
+        transposed: Floats | None = None
+        if problem.gradient == "full":  # the gradient of sum_i r_i log Z_i in the others, which eq. (6) drops
+            transposed = near.scratch(others.shape)
+            transposed[:] = 0
+            far.other_side(X if temperature == 1 else X / temperature, r, others, transposed, n_jobs)  # type: ignore[attr-defined]  # checked before
+            if temperature != 1:
+                transposed *= temperature  # of the loss times the temperature, as the rest
+        step = Step(
+            X,
+            near.block,
+            r,
+            p0 if both else zeros,
+            transposed if Y is None else None,
+            weights,
+            far,
+            solver,
+            rate,
+            sums,
+            temperature,
+            np.empty((len(bounds) - 1, 3)),
+            np.empty((len(bounds) - 1, len(weights), X.shape[1])),
+        )
+        run_blocks(step.rows, bounds, n_jobs)
+        losses = step.losses.sum(axis=0)
+        state.sums = step.products.sum(axis=0).astype(
+            X.dtype
+        )  # in the order of the blocks: the same bits for any n_jobs
+        if near_other is not None:
+            step = replace(
+                step,
+                X=others,
+                pull=near_other.block,
+                r=zeros,
+                p0=p0,
+                added=transposed,
+                weights=other_weights,
+                losses=np.empty((len(other_bounds) - 1, 3)),
+                products=np.empty((len(other_bounds) - 1, 1, X.shape[1])),
+            )
+            run_blocks(step.others, other_bounds, n_jobs)
+            state.sums = np.concatenate((step.products.sum(axis=0).astype(X.dtype), state.sums))
+        near_sum, far_sum, prior = losses
+        return float(far_sum + prior / temperature - (near_sum / 2 if both else near_sum) / temperature)
 
 
 # Learning rates over the epochs, and when to stop.
