@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import copy
+import sys
 import warnings
+from contextlib import nullcontext
 from functools import cache, partial
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
@@ -29,6 +31,7 @@ from nearfar.callbacks import Trainer
 from nearfar.contracts import Engine, FarField, Floats
 from nearfar.edrep.solver import SCHEDULES, Ball, Problem, Sphere, State, Threads, has_converged, learning_rate
 from nearfar.edrep.transform import FittedColumns, weights_of
+from nearfar.engines.dask.edrep import Workers, client_of, current_client
 from nearfar.errors import InputError, NearfarWarning, NumericalError
 from nearfar.far.exact import Exact
 from nearfar.far.gaussian_mixture import GaussianMixture, spherical_kmeans
@@ -218,7 +221,7 @@ class EDRep(RelationEmbedder):
         self.verbose = verbose
 
     # C901: it is one algorithm, read from top to bottom. ARG002: scikit-learn passes y.
-    def fit(self, relation: Any, y: None = None, *, resume: Any = None) -> Self:  # noqa: ARG002, C901
+    def fit(self, relation: Any, y: None = None, *, resume: Any = None, engine: str | None = None) -> Self:  # noqa: ARG002, C901
         """Learn the vectors.
 
         Parameters
@@ -230,6 +233,11 @@ class EDRep(RelationEmbedder):
         resume : path-like, optional
             File of a :class:`nearfar.callbacks.Checkpoint` of this very fit, which is continued from there: the result
             has the same bits as that of a fit that was never interrupted.
+        engine : {"threads", "dask"}, optional
+            Where the sweeps run: on threads of this process, or on the workers of a Dask cluster, that of the
+            ``dask.distributed.Client`` in use, else one of this machine that ends with the fit. By default on a
+            cluster within the context of a client, else on threads. The vectors are the same to the rounding of
+            float32, for any number of workers.
 
         Returns
         -------
@@ -237,6 +245,8 @@ class EDRep(RelationEmbedder):
 
         Raises
         ------
+        MissingDependencyError
+            ``engine="dask"`` without the extra ``[cluster]``.
         InputError
             A parameter that cannot be used; more components or clusters than objects; a two-sided relation where one
             embedding was asked for; a checkpoint of another relation or of other parameters (which).
@@ -296,7 +306,7 @@ class EDRep(RelationEmbedder):
 
         n_active = int(present[-1].sum())
         problem = Problem(P, two_sided, r, p0, n_active, gradient, float(self.temperature))
-        engine: Engine = Threads(problem, n_jobs)
+        on_cluster = _on_cluster(engine) if engine is not None or "distributed" in sys.modules else False
         sphere = Sphere() if check_choice("EDRep", "constraint", self.constraint, CONSTRAINTS) == "sphere" else Ball()
         with (
             Trainer(
@@ -308,7 +318,9 @@ class EDRep(RelationEmbedder):
                 identity=cache(partial(identity_of, self, rel, n_jobs)),
             ) as trainer,
             single_threaded_blas(),
+            client_of("EDRep.fit") if on_cluster else nullcontext() as client,
         ):
+            sweeper: Engine = Workers(problem, client) if on_cluster else Threads(problem, n_jobs)
             if resume is None:
                 rng = check_random_state("EDRep", self.random_state)
                 state = self._start(rel, kept, present, sphere, rng, n_jobs)
@@ -322,7 +334,7 @@ class EDRep(RelationEmbedder):
                     if self.schedule in ("constant", "plateau") and has_converged(state.losses, self.tol):
                         break  # under a falling rate the steps die out by themselves: small progress says nothing
                     rate = learning_rate(self.schedule, self.learning_rate, epoch, self.n_epochs, state.losses)
-                    loss = engine.sweep(state, far, sphere, rate) / float(r.sum())
+                    loss = sweeper.sweep(state, far, sphere, rate) / float(r.sum())
                     assert state.sums is not None  # those of the vectors after the step, over every row
                     if not (np.isfinite(loss) and np.isfinite(state.sums).all()):
                         raise NumericalError(
@@ -332,10 +344,10 @@ class EDRep(RelationEmbedder):
                     state.losses.append(loss)
                     state.epoch = epoch + 1
                     if trainer.callbacks:
-                        engine.fetch(state)
+                        sweeper.fetch(state)
                     if trainer.tell(state.epoch, loss, rate, state):
                         break
-                engine.fetch(state)
+                sweeper.fetch(state)
                 others = state.X if state.Y is None else state.Y
                 if self.n_clusters == 1 or state.labels is not None or trainer.stopped:
                     break
@@ -344,7 +356,7 @@ class EDRep(RelationEmbedder):
                 del state, others  # their memory, before the new vectors come
                 state = self._start(rel, kept, present, sphere, rng, n_jobs)
                 state.labels = np.where(present[-1], labels, -1)
-            del engine, problem, r  # their memory, before the vectors are spread over all rows
+            del sweeper, problem, r  # their memory, before the vectors are spread over all rows
 
             # What is learned. far_check_ compares log Z of some rows with the exact one.
             has_relation = present[-1]
@@ -686,6 +698,13 @@ class EDRep(RelationEmbedder):
         if kept is not None:  # columns have other numbers then
             nbytes += operator.nnz * 4 + n * 8
         return nbytes
+
+
+def _on_cluster(engine: str | None) -> bool:
+    """Return whether the sweeps run on a cluster: by name, or in the context of a client."""
+    if engine is None:
+        return current_client() is not None
+    return check_choice("EDRep.fit", "engine", engine, ("threads", "dask")) == "dask"
 
 
 def _spread(values: NDArray[Any], kept: NDArray[np.int64], n: int, missing: float = 0) -> NDArray[Any]:

@@ -14,6 +14,7 @@ from __future__ import annotations
 import math
 import warnings
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -83,7 +84,39 @@ class GaussianMixture(FarPart):
             last = self.n_clusters - 1 if self.n_clusters > 1 else "number of objects"
             raise InputError("GaussianMixture", "labels", f"in 0..{last}, or -1 where absent", f"[{low}, {high}]")
 
-    def prepare(self, Y: Floats, n_active: int, rng: np.random.Generator, n_jobs: int) -> None:
+    @property
+    def takes_moments(self) -> bool:
+        """Whether the others may be taken in by parts: not where they have yet to be clustered."""
+        return self.n_clusters == 1 or self.labels is not None
+
+    def moments(self, Y: Floats, start: int, n_jobs: int = 1) -> NDArray[np.float64]:
+        """Return the sums of y and y yᵀ over each cluster, for a part of the others; those of all parts add up.
+
+        Parameters
+        ----------
+        Y : ndarray of float32 or float64, C-contiguous, shape (b, d)
+            Some of the others.
+        start : int
+            The number of the first among all others, where there are labels.
+        n_jobs : int, default=1
+            Number of threads; the result has the same bits for any number.
+
+        Returns
+        -------
+        ndarray of float64, shape (k d (d + 1),)
+        """
+        labels = None if self.labels is None else self.labels[start : start + len(Y)]
+        k, d = 1 if self.labels is None else int(self.labels.max()) + 1, Y.shape[1]
+        return ordered_sum(len(Y), k * (d + d * d), partial(_add_moments, Y, labels, k), n_jobs)
+
+    def prepare(
+        self,
+        Y: Floats,
+        n_active: int,
+        rng: np.random.Generator,
+        n_jobs: int,
+        total: NDArray[np.float64] | None = None,
+    ) -> None:
         """Gather the moments of the others; cluster them first if asked to.
 
         Parameters
@@ -96,6 +129,9 @@ class GaussianMixture(FarPart):
             Used by the clustering only.
         n_jobs : int
             Number of threads; the result has the same bits for any number.
+        total : ndarray of float64, optional
+            The sum of the ``moments`` of all parts, if others have gathered them: the entries of Y are not read then,
+            unless they have yet to be clustered.
 
         Raises
         ------
@@ -112,16 +148,8 @@ class GaussianMixture(FarPart):
             counts = np.bincount(labels[labels >= 0])
         k = len(counts)
 
-        # The sums of y and of y yᵀ over each cluster: products in the dtype of Y, added up in float64.
-        def add(start: int, stop: int, total: NDArray[np.float64]) -> None:
-            block = Y[start:stop]
-            for cluster, rows in [(0, slice(None))] if labels is None else _clusters(labels[start:stop]):
-                members = block[rows]
-                total[: k * d].reshape(k, d)[cluster] += np.ones(len(members), Y.dtype) @ members
-                # The same array on both sides: BLAS then forms one triangle only.
-                total[k * d :].reshape(k, d, d)[cluster] += members.T @ members
-
-        total = ordered_sum(m, k * (d + d * d), add, n_jobs)
+        if total is None:
+            total = ordered_sum(m, k * (d + d * d), partial(_add_moments, Y, labels, k), n_jobs)
         present = np.flatnonzero(counts > 0)
         if labels is not None and len(present) < len(counts):  # labels that nobody bears are no components
             position = np.full(len(counts) + 1, -1)  # the last entry serves label -1
@@ -272,6 +300,16 @@ class Components(NamedTuple):
         np.exp(energies, out=energies)
         energies /= energies.sum(axis=1, keepdims=True)
         return energies
+
+
+def _add_moments(Y: Floats, labels: Labels | None, k: int, start: int, stop: int, total: NDArray[np.float64]) -> None:
+    """Add the sums of y and of y yᵀ over each cluster: products in the dtype of Y, added up in float64."""
+    block, d = Y[start:stop], Y.shape[1]
+    for cluster, rows in [(0, slice(None))] if labels is None else _clusters(labels[start:stop]):
+        members = block[rows]
+        total[: k * d].reshape(k, d)[cluster] += np.ones(len(members), Y.dtype) @ members
+        # The same array on both sides: BLAS then forms one triangle only.
+        total[k * d :].reshape(k, d, d)[cluster] += members.T @ members
 
 
 @jit(fastmath=FAST)

@@ -106,7 +106,8 @@ class Relation:
             A CSV or TSV file (also .gz, .xz, .bz2), a Parquet file, standard input ("-"), a pandas, polars or pyarrow
             frame, a networkx graph, a graph of PyTorch Geometric or its ``edge_index`` of shape (2, E), an integer
             array of shape (E, 2), or any iterable, also a generator, of ``(source, target)`` or
-            ``(source, target, weight)``. Ids of any hashable type stay what they were.
+            ``(source, target, weight)``. Ids of any hashable type stay what they were. The edges of a Dask frame stay
+            in parts on the workers of the client in use; the client keeps the ids.
         columns : sequence of two or three str or int, optional
             The columns of a table to read, by name or position from 0: source, target and, if there are three, weight.
         source, target, weight : str or int, optional
@@ -170,6 +171,17 @@ class Relation:
             directed = bool(reader.is_directed(edges))
         check_flag(owner, "directed", directed)
         taken: dict[str, Any] = {}
+        if hasattr(edges, "to_delayed") and hasattr(edges, "npartitions"):  # a frame of Dask
+            from nearfar.engines.dask.edges import operator_of_frame
+
+            if storage is not None:
+                raise InputError(owner, "storage", "left out for a Dask frame, which stays on the workers", storage)
+            mirror, two_kinds = not (directed or bipartite), bool(bipartite)
+            made = cls(
+                *operator_of_frame(edges, asked, taken, mirror=mirror, bipartite=two_kinds, self_loops=self_loops)
+            )
+            made._taken, made._two_kinds = taken, two_kinds
+            return made
         read = partial(
             reader.read_edges,
             edges,

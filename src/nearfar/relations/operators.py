@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
 from itertools import pairwise
 from math import isfinite
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -86,6 +86,16 @@ class ProductOptions:
         return replace(self, base=base, factor=1.0, overflown=None)
 
 
+class Products(Protocol):
+    """What an engine must know of sparse matrices to multiply with any operator."""
+
+    def sparse(self, A: Sparse, X: Any, base: Any, factor: float, *, transposed: bool) -> Any:
+        """Return ``base + factor * A X``, of A or its transpose; ``base`` may be None."""
+
+    def scaled(self, scale: NDArray[np.float32], X: Any, base: Any, factor: float) -> Any:
+        """Return ``base + factor * diag(scale) X``; ``base`` may be None."""
+
+
 class LinearOperator(ABC):
     """A non-negative linear map P of shape (n, m), known by its products."""
 
@@ -97,6 +107,12 @@ class LinearOperator(ABC):
     @abstractmethod
     def apply(self, X: Floats, out: Floats, options: ProductOptions) -> None:
         """Write ``base + factor * P X`` (``Pᵀ X`` if transposed) to ``out``; ``base`` may be ``out``, X may not."""
+
+    @abstractmethod
+    def through(
+        self, engine: Products, X: Any, base: Any = None, factor: float = 1.0, *, transposed: bool = False
+    ) -> Any:
+        """Return ``base + factor * P X`` by an engine's products with what P is made of; X is as the engine has it."""
 
     @abstractmethod
     def rows(self, start: int, stop: int) -> csr_array[Any]:
@@ -150,7 +166,7 @@ class LinearOperator(ABC):
 
     def normalized(self) -> LinearOperator:
         """Return P with rows that sum to 1; empty rows stay empty."""
-        return RowScaled(_inverse(self.row_sums), self)
+        return RowScaled(inverse_of(self.row_sums), self)
 
     def as_factors(self) -> tuple[LinearOperator, ...]:
         """Return the factors of a product, of anything else itself."""
@@ -173,7 +189,8 @@ class LinearOperator(ABC):
         return None
 
 
-def _inverse(sums: NDArray[np.float64]) -> NDArray[np.float32]:
+def inverse_of(sums: NDArray[np.float64]) -> NDArray[np.float32]:
+    """Return the factors by which rows of these sums are scaled to sum 1: 0 for an empty row."""
     return np.divide(1.0, sums, out=np.zeros_like(sums), where=sums > 0).astype(np.float32)
 
 
@@ -238,7 +255,7 @@ class Sparse(LinearOperator):
 
     def normalized(self) -> LinearOperator:
         plain = self if self.row_scale is None else self.scaled(None)
-        return plain.scaled(_inverse(plain.row_sums))
+        return plain.scaled(inverse_of(plain.row_sums))
 
     def transpose(self) -> LinearOperator:
         return self if self.symmetric and self.row_scale is None else Transposed(self)
@@ -269,6 +286,11 @@ class Sparse(LinearOperator):
                 options.overflown.append(block)
 
         run_blocks(task, blocks_of(len(indptr) - 1), options.n_jobs)
+
+    def through(
+        self, engine: Products, X: Any, base: Any = None, factor: float = 1.0, *, transposed: bool = False
+    ) -> Any:
+        return engine.sparse(self, X, base, factor, transposed=transposed)
 
     def without(self, isolates: NDArray[np.int64]) -> LinearOperator | None:
         new_index = np.delete(np.arange(self.shape[0]), isolates)
@@ -357,6 +379,14 @@ class Product(LinearOperator):
         last.apply(current, out, options)
         options.workspace.give(current)
 
+    def through(
+        self, engine: Products, X: Any, base: Any = None, factor: float = 1.0, *, transposed: bool = False
+    ) -> Any:
+        *inner, last = self.factors if transposed else self.factors[::-1]
+        for operator in inner:
+            X = operator.through(engine, X, transposed=transposed)
+        return last.through(engine, X, base, factor, transposed=transposed)
+
     def scratch_arrays(self) -> int:
         return 2 if len(self.factors) > 2 else 1
 
@@ -384,6 +414,13 @@ class WeightedSum(LinearOperator):
             term.apply(X, out, replace(options, base=base, factor=options.factor * weight))
             base = out
 
+    def through(
+        self, engine: Products, X: Any, base: Any = None, factor: float = 1.0, *, transposed: bool = False
+    ) -> Any:
+        for weight, term in self.as_terms():
+            base = term.through(engine, X, base, factor * weight, transposed=transposed)
+        return base
+
     def rows(self, start: int, stop: int) -> csr_array[Any]:
         first, *others = [weight * term.rows(start, stop) for weight, term in self.as_terms()]
         return csr_array(sum(others, first))
@@ -408,6 +445,13 @@ class RowScaled(LinearOperator):
                 np.add(scratch, 0 if options.base is None else options.base, out=out)
         options.workspace.give(scratch)
 
+    def through(
+        self, engine: Products, X: Any, base: Any = None, factor: float = 1.0, *, transposed: bool = False
+    ) -> Any:
+        if transposed:
+            return self.inner.through(engine, engine.scaled(self.scale, X, None, 1.0), base, factor, transposed=True)
+        return engine.scaled(self.scale, self.inner.through(engine, X), base, factor)
+
     def scratch_arrays(self) -> int:
         return 1 + self.inner.scratch_arrays()
 
@@ -430,6 +474,11 @@ class Transposed(LinearOperator):
 
     def apply(self, X: Floats, out: Floats, options: ProductOptions) -> None:
         self.inner.apply(X, out, replace(options, transposed=not options.transposed))
+
+    def through(
+        self, engine: Products, X: Any, base: Any = None, factor: float = 1.0, *, transposed: bool = False
+    ) -> Any:
+        return self.inner.through(engine, X, base, factor, transposed=not transposed)
 
     def rows(self, start: int, stop: int) -> csr_array[Any]:
         whole = self.inner.rows(0, self.inner.shape[0])
@@ -467,6 +516,14 @@ class Walk(LinearOperator):
         self.base.apply(T, out, replace(options, factor=options.factor / self.steps))
         if T is not X:
             options.workspace.give(T)
+
+    def through(
+        self, engine: Products, X: Any, base: Any = None, factor: float = 1.0, *, transposed: bool = False
+    ) -> Any:
+        T = X
+        for _ in range(self.steps - 1):
+            T = self.base.through(engine, T, X, transposed=transposed)
+        return self.base.through(engine, T, base, factor / self.steps, transposed=transposed)
 
     def scratch_arrays(self) -> int:
         return min(self.steps - 1, 2) + self.base.scratch_arrays()

@@ -1,0 +1,1 @@
+"""Engines beside the threads of one machine: the workers of a cluster."""

@@ -1,0 +1,266 @@
+"""Relations from the partitions of a Dask frame: the edges stay on the workers, in rows of a sparse matrix.
+
+1. Each partition is read as any data frame: columns, weights, codes for the ids that it holds.
+2. The client numbers the ids of all partitions in order of first appearance; it keeps them, and nothing else.
+3. Each partition deals its edges out by part of the rows; each part sorts what it got and adds up duplicates, in the
+   order of the partitions. So the matrix is the very one that one machine makes of the same edges.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from itertools import pairwise
+from operator import itemgetter
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.sparse import csr_array, vstack
+
+from nearfar._core.checks import require
+from nearfar._core.ids import Ids
+from nearfar.contracts import Floats
+from nearfar.engines.dask.rows import Parts, Products, Rows, bounds_of, kept, named, submit_large
+from nearfar.errors import DataError, InputError
+from nearfar.relations.edges import Edges, read_edges
+from nearfar.relations.kernels import build_csr
+from nearfar.relations.operators import (
+    LinearOperator,
+    ProductOptions,
+    RowScaled,
+    check_some_edge,
+    check_sums,
+    inverse_of,
+)
+
+OWNER = "Relation.from_edges"
+
+
+class ClusterSparse(LinearOperator):
+    """A sparse matrix whose rows are on the workers of a cluster.
+
+    Parameters
+    ----------
+    client : distributed.Client
+    shape : tuple of int
+    rows, columns : list of Future
+        Parts of the matrix and of its transpose, each a ``Rows``; the same list where it is symmetric.
+    nnz : int
+    """
+
+    def __init__(self, client: Any, shape: tuple[int, int], rows: Parts, columns: Parts, nnz: int) -> None:
+        self.client, self.shape, self._nnz = client, shape, nnz
+        self._rows, self._columns, self._products = rows, columns, Products(client, 1)
+        self.symmetric = self.is_undirected = rows is columns
+
+    @property
+    def nnz(self) -> int:
+        """Stored entries."""
+        return self._nnz
+
+    def through(self, engine: Any, X: Any, base: Any = None, factor: float = 1.0, *, transposed: bool = False) -> Any:
+        """Return ``base + factor * A X`` for vectors in parts on the workers."""
+        rows = self._columns if transposed else self._rows
+        return engine.stored(self, rows, X, base, factor, transposed=transposed)
+
+    def apply(self, X: Floats, out: Floats, options: ProductOptions) -> None:
+        """Send X to the workers and take the product back: for what the client does once, as sums of rows."""
+        bounds = bounds_of(self.shape[not options.transposed])
+        parts = [submit_large(self.client, kept, X[a:b].copy()) for a, b in pairwise(bounds)]
+        self._products.width = X.shape[1]
+        found = self.through(self._products, parts, transposed=options.transposed)
+        for part, (a, b) in zip(found, pairwise(bounds_of(self.shape[options.transposed])), strict=True):
+            piece = options.factor * part.result()
+            out[a:b] = piece if options.base is None else options.base[a:b] + piece
+
+    def normalized(self) -> LinearOperator:
+        """Return the matrix with rows that sum to 1; empty rows stay empty."""
+        made = RowScaled(inverse_of(self.row_sums), self)
+        made.is_undirected = self.is_undirected
+        return made
+
+    def rows(self, start: int, stop: int) -> csr_array[Any]:
+        """Bring some rows to the client."""
+        parts = []
+        for future, (a, b) in zip(self._rows, pairwise(bounds_of(self.shape[0])), strict=True):
+            low, high = max(a, start), min(b, stop)
+            if low < high:
+                part: Rows = future.result()
+                data = np.ones(part.indices.size, np.float32) if part.data is None else part.data
+                whole = csr_array((data, part.indices, part.indptr), shape=(b - a, self.shape[1]))
+                parts.append(whole[low - a : high - a])
+        return csr_array(vstack(parts, format="csr"))
+
+
+def is_dask_frame(edges: object) -> bool:
+    """Return whether edges are a frame of Dask."""
+    return type(edges).__module__.partition(".")[0].startswith("dask") and hasattr(edges, "to_delayed")
+
+
+def operator_of_frame(
+    frame: Any, asked: dict[str, Any], taken: dict[str, Any], *, mirror: bool, bipartite: bool, self_loops: bool
+) -> tuple[LinearOperator, Ids, Ids]:
+    """Return the matrix of the edges in a Dask frame, on the workers of the client in use, and the ids.
+
+    Raises
+    ------
+    InputError
+        There is no client; partitions have other columns than the first, or ids of another type.
+    DataError
+        As for a data frame; the partition is named. All partitions are empty.
+    """
+    distributed = require(OWNER, "distributed", "cluster")
+    try:
+        client = distributed.Client.current()
+    except ValueError as error:
+        hint = "The edges stay on its workers: with dask.distributed.Client(...): relation = ..."
+        raise InputError(OWNER, "edges", "a Dask frame in the context of a client", "no client", hint) from error
+    partitions = client.compute(frame.to_delayed())
+    read = [
+        client.submit(edges_of, part, i, asked, bipartite, self_loops, pure=False, key=named("edges", i))
+        for i, part in enumerate(partitions)
+    ]
+    found = client.gather([client.submit(itemgetter(1), part, pure=False) for part in read])
+    if all(facts is None for facts in found):
+        raise DataError(OWNER, "edges", "at least one edge", f"{len(found)} empty partitions")
+    first = next(facts for facts in found if facts is not None)
+    for i, facts in enumerate(found):
+        if facts is not None and facts["columns"] != first["columns"]:
+            raise InputError(
+                OWNER,
+                "edges",
+                f"the same columns in all partitions, {first['columns']}",
+                f"{facts['columns']} in partition {i}",
+            )
+    taken.update(first["taken"])
+    n_sides = 1 + bipartite
+    ids, codes = [], []
+    for side in range(n_sides):
+        whole, maps = numbered([None if facts is None else facts["ids"][side] for facts in found])
+        ids.append(whole)
+        codes.append(maps)
+    n, m = len(ids[0]), len(ids[-1])
+    parts = [
+        submit_large(client, dealt, part, [maps[i] for maps in codes], (bounds_of(n), bounds_of(m)), mirror)
+        for i, part in enumerate(read)
+        if found[i] is not None
+    ]
+
+    def gathered(side: int, size: int) -> Parts:
+        return [
+            client.submit(
+                rows_of_edges,
+                [client.submit(piece_of, part, side, p, pure=False) for part in parts],
+                (a, b),
+                pure=False,
+                key=named("rows", p),
+            )
+            for p, (a, b) in enumerate(pairwise(bounds_of(size)))
+        ]
+
+    rows = gathered(0, n)
+    columns = rows if mirror else gathered(1, m)
+    nnz = int(sum(client.gather([client.submit(n_entries, part, pure=False) for part in rows])))
+    check_some_edge(OWNER, nnz)
+    return ClusterSparse(client, (n, m), rows, columns, nnz), ids[0], ids[-1]
+
+
+def numbered(parts: list[list[Any] | NDArray[np.int64] | None]) -> tuple[Ids, list[NDArray[np.int32] | None]]:
+    """Return all ids in order of first appearance, and for each partition the number of each of its ids.
+
+    Raises
+    ------
+    InputError
+        Some partitions have integers for ids and others do not.
+    """
+    numeric = [isinstance(part, np.ndarray) for part in parts if part is not None]
+    if any(numeric) and not all(numeric):
+        odd = next(i for i, part in enumerate(parts) if part is not None and isinstance(part, np.ndarray) != numeric[0])
+        kinds = ["integers" if numeric[0] else "other objects", "other objects" if numeric[0] else "integers"]
+        raise InputError(
+            OWNER, "edges", f"ids of one type: {kinds[0]} in the first partition", f"{kinds[1]} in partition {odd}"
+        )
+    number: dict[Any, int] = {}
+    maps: list[NDArray[np.int32] | None] = []
+    for part in parts:
+        if part is None:
+            maps.append(None)
+            continue
+        keys: Iterable[Any] = part.tolist() if isinstance(part, np.ndarray) else part
+        maps.append(np.fromiter((number.setdefault(key, len(number)) for key in keys), np.int32, len(part)))
+    return Ids.of_distinct(number), maps
+
+
+# What the tasks do.
+
+
+def edges_of(
+    frame: Any, number: int, asked: dict[str, Any], bipartite: bool, self_loops: bool
+) -> tuple[Edges | None, dict[str, Any] | None]:
+    """Return the edges of a partition, and what the client must know of it; None for an empty one."""
+    if not len(frame):
+        return None, None
+    taken: dict[str, Any] = {}
+    try:
+        edges = read_edges(frame, **asked, bipartite=bipartite, taken=taken)
+    except InputError as error:
+        where = f"{error.got} of partition {number}"
+        raise type(error)(error.owner, error.argument, error.expected, where, error.hint) from error
+    ids = [edges.row_ids, edges.column_ids][: 1 + bipartite]
+    facts = {
+        "columns": [str(name) for name in frame.columns],
+        "taken": taken,
+        "ids": [side.to_numpy() if side.is_integer else side.to_list() for side in ids],
+    }
+    if not self_loops and not bipartite:
+        keep = edges.rows != edges.columns
+        weights = None if edges.weights is None else edges.weights[keep]
+        edges = Edges(edges.rows[keep], edges.columns[keep], weights, edges.row_ids, edges.column_ids)
+    return edges, facts
+
+
+def dealt(
+    read: tuple[Edges, Any], maps: list[NDArray[np.int32]], bounds: tuple[list[int], list[int]], mirror: bool
+) -> list[list[tuple[Any, Any, Any]]]:
+    """Return the edges of a partition by part of their rows, and, unless mirrored, by part of their columns."""
+    edges = read[0]
+    rows, columns, weights = maps[0][edges.rows], maps[-1][edges.columns], edges.weights
+    if mirror:  # an edge and its mirror image side by side: duplicates add up in the order of the edges
+        both = np.stack([np.ones(rows.size, bool), rows != columns], axis=1).ravel()
+        weights = None if weights is None else np.repeat(weights, 2)[both]
+        ends = np.stack([rows, columns], axis=1)
+        rows, columns = ends.ravel()[both], ends[:, ::-1].ravel()[both]
+    sides = [(rows, columns, bounds[0])] if mirror else [(rows, columns, bounds[0]), (columns, rows, bounds[1])]
+    found = []
+    for own, other, limits in sides:
+        part = np.searchsorted(np.asarray(limits[1:]), own, side="right")
+        order = np.argsort(part, kind="stable")
+        cuts = np.searchsorted(part[order], np.arange(len(limits)))
+        pieces = [order[a:b] for a, b in pairwise(cuts)]
+        found.append([(own[at], other[at], None if weights is None else weights[at]) for at in pieces])
+    return found
+
+
+def piece_of(pieces: list[list[Any]], side: int, part: int) -> Any:
+    """Return what a partition has for one part."""
+    return pieces[side][part]
+
+
+def rows_of_edges(pieces: list[tuple[Any, Any, Any]], where: tuple[int, int]) -> Rows:
+    """Return the rows of a part from the pieces of all partitions."""
+    start, stop = where
+    rows = np.concatenate([piece[0] for piece in pieces]) - np.int32(start)
+    columns = np.concatenate([piece[1] for piece in pieces])
+    weights = None
+    if any(piece[2] is not None for piece in pieces):
+        weights = np.concatenate(
+            [np.ones(len(piece[0]), np.float32) if piece[2] is None else piece[2] for piece in pieces]
+        )
+    indptr, indices, data = build_csr(rows, columns, weights, stop - start, mirror=False, n_jobs=1)
+    check_sums(OWNER, data)
+    return Rows(np.asarray(indptr, np.int64), indices, data, None, None)
+
+
+def n_entries(rows: Rows) -> int:
+    """Return how many entries are stored."""
+    return rows.indices.size

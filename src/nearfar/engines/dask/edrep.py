@@ -1,0 +1,261 @@
+"""EDRep on the workers of a Dask cluster: an epoch sums d x d statistics as a tree and moves rows that are needed.
+
+The tasks of a sweep, for each part q of the rows:
+
+1. the moments of its vectors, added up in a tree; the far field is made of the total and goes to all;
+2. its rows of the pull, by products that take the rows they need from other parts (:mod:`nearfar.engines.dask.rows`);
+3. the step, by the compiled loops of one machine; its parts of the loss and of the two sums go back to the client.
+
+A lost worker's arrays are made again by Dask, from the tasks that made them. The tasks are functions of their input
+alone, so the vectors come out the same.
+"""
+
+from __future__ import annotations
+
+import copy
+import sys
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from itertools import pairwise
+from operator import itemgetter
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from nearfar._core.checks import require
+from nearfar._core.threads import even_bounds, single_threaded_blas
+from nearfar._core.vector import empty_aligned
+from nearfar.contracts import FarField, Floats, Solver
+from nearfar.edrep.solver import Problem, State, Step
+from nearfar.engines.dask.rows import Parts, Products, bounds_of, kept, named, submit_large
+from nearfar.errors import InputError, NearfarWarning, NumericalError
+
+FAN_IN = 8  # moments that one task adds up
+
+
+def current_client() -> Any:
+    """Return the client in whose context the caller is, or None; None in a task of a worker too."""
+    distributed = sys.modules.get("distributed")
+    if distributed is None:
+        return None
+    try:
+        distributed.get_worker()
+    except (ValueError, AttributeError):
+        try:
+            return distributed.Client.current()
+        except ValueError:
+            return None
+    return None
+
+
+@contextmanager
+def client_of(owner: str) -> Iterator[Any]:
+    """Give the client in use, or that of a cluster of this machine's processors, which ends with the context.
+
+    Raises
+    ------
+    MissingDependencyError
+        Dask's ``distributed`` is not installed.
+    """
+    distributed = require(owner, "distributed", "cluster")
+    client = current_client()
+    if client is not None:
+        yield client
+        return
+    with distributed.LocalCluster(dashboard_address=":0") as cluster, distributed.Client(cluster) as client:
+        warnings.warn(
+            f"{owner}: engine='dask' found no client, so {len(cluster.workers)} workers were started on this machine;"
+            " they end with the fit. Run it within dask.distributed.Client(...) to use a cluster of your own.",
+            NearfarWarning,
+            stacklevel=4,
+        )
+        yield client
+
+
+class Workers:
+    """The engine of a cluster: vectors and relation in parts on its workers.
+
+    Parameters
+    ----------
+    problem : Problem
+    client : distributed.Client
+    """
+
+    def __init__(self, problem: Problem, client: Any) -> None:
+        if problem.gradient == "full":
+            raise InputError("EDRep", "gradient", "'paper' or 'forward' with engine='dask'", "full")
+        self.problem, self.client = problem, client
+        self._state: State | None = None
+        n, m = problem.P.shape
+        self._rows, self._columns = bounds_of(n), bounds_of(m)
+        self._X: Parts = []
+        self._Y: Parts | None = None
+        zeros = np.zeros(max(n, m))
+        both = not problem.two_sided and problem.gradient != "forward"
+        prior_of_rows = problem.p0 if both else zeros
+        weights = np.stack((problem.p0, problem.r)) if not problem.two_sided else problem.r[None]
+        self._of_rows = self._cut(self._rows, problem.r, prior_of_rows, weights)
+        self._of_columns = self._cut(self._columns, zeros, problem.p0, problem.p0[None]) if problem.two_sided else []
+        self._products: Products | None = None
+
+    def _cut(self, bounds: list[int], r: Any, p0: Any, weights: Any) -> Parts:
+        return [submit_large(self.client, kept, (r[a:b], p0[a:b], weights[:, a:b])) for a, b in pairwise(bounds)]
+
+    def sweep(self, state: State, far: FarField, solver: Solver, rate: float) -> float:
+        """Move every vector by one step against its gradient; return the loss before."""
+        problem, submit, temperature = self.problem, self.client.submit, self.problem.temperature
+        if state is not self._state:
+            self._take(state)
+        X, others = self._X, self._X if self._Y is None else self._Y
+        others_bounds = self._rows if self._Y is None else self._columns
+        assert self._products is not None
+        assert state.sums is not None
+        sums = (state.sums[0], state.sums[1])
+        if temperature < 0:
+            sums = (-sums[0], -sums[1])
+        prepared = self._far_field(far, others, others_bounds, state)
+        pull = problem.P.through(self._products, others)
+        if problem.gradient != "forward" and not problem.two_sided:
+            pull = problem.P.through(self._products, others, pull, transposed=True)
+        done = [
+            submit(
+                moved, X[q], pull[q], self._of_rows[q], prepared, solver, rate, sums, temperature,
+                pure=False, key=named("step", q),
+            )
+            for q in range(len(X))
+        ]  # fmt: skip
+        done_others = []
+        if self._Y is not None:
+            pull = problem.P.through(self._products, X, transposed=True)
+            done_others = [
+                submit(
+                    moved, y, pull[q], self._of_columns[q], None, solver, rate, sums, temperature,
+                    pure=False, key=named("step", q),
+                )
+                for q, y in enumerate(self._Y)
+            ]  # fmt: skip
+        self._X = [submit(itemgetter(0), part, pure=False) for part in done]
+        if self._Y is not None:
+            self._Y = [submit(itemgetter(0), part, pure=False) for part in done_others]
+        asked = [submit(itemgetter(1), part, pure=False) for part in (*done, *done_others)]
+        found = self._gather(asked)
+        losses = np.sum([losses for losses, _ in found[: len(X)]], axis=0)
+        products = np.sum([products for _, products in found[: len(X)]], axis=0)
+        if self._Y is not None:
+            of_others = np.sum([products for _, products in found[len(X) :]], axis=0)
+            products = np.concatenate((of_others, products))
+        state.sums = products.astype(state.sums.dtype)
+        near, far_sum, prior = losses
+        both = self._Y is None and problem.gradient != "forward"
+        return float(far_sum + prior / temperature - (near / 2 if both else near) / temperature)
+
+    def fetch(self, state: State) -> None:
+        """Bring the vectors to the client, a part at a time."""
+        if state is not self._state:
+            return
+        for array, parts, bounds in ((state.X, self._X, self._rows), (state.Y, self._Y, self._columns)):
+            if array is None or parts is None:
+                continue
+            for part, (a, b) in zip(parts, pairwise(bounds), strict=True):
+                array[a:b] = self._gather([part])[0]
+
+    def _take(self, state: State) -> None:
+        """Send the vectors of a state to the workers, in tasks that know them: they can be run again."""
+        cut = [
+            None if V is None else [submit_large(self.client, kept, V[a:b].copy()) for a, b in pairwise(bounds)]
+            for V, bounds in ((state.X, self._rows), (state.Y, self._columns))
+        ]
+        self._state, self._X, self._Y = state, cut[0] or [], cut[1]
+        if self._products is None:
+            self._products = Products(self.client, state.X.shape[1])
+        if state.sums is None:
+            p0, r, X, Y = self.problem.p0, self.problem.r, state.X, state.X if state.Y is None else state.Y
+            sums = [w.astype(X.dtype) @ V for w, V in ((p0, Y), (r, X))]
+            state.sums = np.stack(sums)
+
+    def _far_field(self, far: FarField, others: Parts, bounds: list[int], state: State) -> Any:
+        """Return the far field over all others, as a future: from sums of the parts, or on one worker from all rows."""
+        submit, n_active = self.client.submit, self.problem.n_active
+        if getattr(far, "takes_moments", False):
+            unprepared = submit_large(self.client, kept, far)
+            totals = [
+                submit(moments, unprepared, y, start, pure=False) for y, start in zip(others, bounds[:-1], strict=True)
+            ]
+            while len(totals) > 1:
+                totals = [submit(added, totals[i : i + FAN_IN], pure=False) for i in range(0, len(totals), FAN_IN)]
+            shape = (bounds[-1], state.X.shape[1])
+            return submit(far_of_moments, unprepared, totals[0], shape, state.X.dtype, n_active, pure=False)
+        prepared = submit(far_of_all, far, others, n_active, state.rng, pure=False)
+        state.rng.bit_generator.state = self._gather([submit(itemgetter(1), prepared, pure=False)])[0]
+        return submit(itemgetter(0), prepared, pure=False)
+
+    def _gather(self, futures: list[Any]) -> Any:
+        """Return the results; a part that no worker could hold is named."""
+        killed = require("EDRep", "distributed", "cluster").KilledWorker
+        try:
+            return self.client.gather(futures)
+        except killed as error:
+            part = str(error.task).partition("-of-part-")[2].partition("-")[0]
+            where = ""
+            if part.isdigit() and int(part) < len(self._rows) - 1:
+                where = f" at rows {self._rows[int(part)]} to {self._rows[int(part) + 1]}"
+            raise NumericalError(
+                f"EDRep.fit: workers of the cluster ended again and again{where} (task {error.task}). They may have too"
+                " little memory: give them more, or use more of them."
+            ) from error
+
+
+# What the tasks do.
+
+
+def moments(far: Any, Y: Floats, start: int) -> NDArray[np.float64]:
+    """Return the sums of a part."""
+    with single_threaded_blas():
+        return far.moments(aligned(Y), start)  # type: ignore[no-any-return]
+
+
+def added(totals: list[NDArray[np.float64]]) -> NDArray[np.float64]:
+    """Return the sum of sums, in order."""
+    return np.sum(totals, axis=0)  # type: ignore[no-any-return]
+
+
+def far_of_moments(far: Any, total: Any, shape: tuple[int, int], dtype: Any, n_active: int) -> Any:
+    """Return the far field of a total: none of the others is read, so none is there."""
+    made = copy.copy(far)
+    made.prepare(np.broadcast_to(np.zeros((), dtype), shape), n_active, np.random.default_rng(0), 1, total)
+    return made
+
+
+def far_of_all(far: Any, others: list[Floats], n_active: int, rng: np.random.Generator) -> tuple[Any, Any]:
+    """Return a far field that was given all others, and where its draws ended."""
+    made, rng = copy.copy(far), copy.deepcopy(rng)
+    with single_threaded_blas():
+        made.prepare(np.concatenate(others), n_active, rng, 1)
+    return made, rng.bit_generator.state
+
+
+def moved(
+    X: Floats, pull: Floats, constants: Any, far: Any, solver: Solver, rate: float, sums: Any, temperature: float
+) -> tuple[Floats, tuple[NDArray[np.float64], NDArray[np.float64]]]:
+    """Return a part after a step, and what it gives to loss and sums; without ``far`` it is one of the others."""
+    r, p0, weights = constants
+    X, pull = aligned(X), aligned(pull)
+    bounds = even_bounds(len(X), int(np.clip(2**16 // X.shape[1], 128, 8192)))
+    losses, products = np.zeros((len(bounds) - 1, 3)), np.zeros((len(bounds) - 1, len(weights), X.shape[1]))
+    step = Step(
+        X, lambda a, b: pull[a:b], r, p0, None, weights.astype(X.dtype), far, solver, rate, sums, temperature,
+        losses, products,
+    )  # fmt: skip
+    with single_threaded_blas():
+        for block, (start, stop) in enumerate(pairwise(bounds.tolist())):
+            (step.others if far is None else step.rows)(block, start, stop)
+    return X, (losses.sum(axis=0), products.sum(axis=0))
+
+
+def aligned(X: Floats) -> Floats:
+    """Return an array whose memory begins where arrays of this process do: BLAS sums in another order elsewhere."""
+    fresh: Floats = empty_aligned(X.shape, X.dtype)
+    fresh[:] = X
+    return fresh

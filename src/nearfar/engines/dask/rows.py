@@ -1,0 +1,239 @@
+"""Rows in parts on the workers, and products of sparse matrices with them.
+
+A part is a range of rows; ``bounds`` says which. The vectors of each part are one array on some worker, the rows of a
+sparse matrix are blocks in CSR form beside them. A block knows which rows of the others it reads, in order; in a
+product it gets these rows alone, from the part of each::
+
+    needed rows of part q for block p  =  X_q[rows_pq]         a task where X_q is, for each pair (p, q) that has some
+    out_p                              =  base_p + factor * A_p [X_0[rows_p0]; X_1[rows_p1]; ...]
+
+Columns keep their order within a row, so a product sums in the order of the compiled kernel of one machine.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+from itertools import pairwise
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from nearfar.contracts import Floats
+from nearfar.relations.kernels import NO_STORED_WEIGHTS, NO_WEIGHTS, ScaledCsr, product, vector_product
+from nearfar.relations.operators import Sparse, read_only
+
+Parts = list[Any]  # futures of arrays, one for each part
+
+
+ROWS = 65_536
+"""Rows of a part: its vectors are 32 MiB at d = 128."""
+FEWEST, MOST = 8, 256  # parts
+
+
+def bounds_of(n: int) -> list[int]:
+    """Return the bounds of the parts of n rows: they do not depend on the workers, so neither do the sums."""
+    n_parts = int(np.clip(-(-n // ROWS), FEWEST, MOST))
+    return (np.arange(n_parts + 1) * n // n_parts).tolist()
+
+
+def kept(value: Any) -> Any:
+    """Return what is given: the task from which a worker gets it, also a second time."""
+    return value
+
+
+def submit_large(client: Any, function: Any, *arguments: Any, key: str | None = None) -> Any:
+    """Submit a task that holds its data, so that they can be made again where a worker is lost.
+
+    Dask warns of that: scattered data would spare the scheduler their memory, and be lost with their worker.
+    """
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "Sending large graph", UserWarning)
+        return client.submit(function, *arguments, pure=False, key=key)
+
+
+class Rows(NamedTuple):
+    """Some rows of a sparse matrix in CSR form, with the factors of rows and columns that stand outside of it."""
+
+    indptr: NDArray[np.int64]
+    indices: NDArray[np.int32]
+    data: NDArray[np.float32] | None
+    row_scale: NDArray[np.float32] | None
+    column_scale: NDArray[np.float32] | None
+
+
+class Block(NamedTuple):
+    """Rows whose columns are numbered by the rows that they need; ``needed[q]`` are those of part q, from its start."""
+
+    matrix: ScaledCsr
+    needed: list[NDArray[np.int32]]
+
+
+def rows_of_sparse(A: Sparse, start: int, stop: int, *, transposed: bool) -> Rows:
+    """Return rows start..stop of a sparse matrix or of its transpose; views."""
+    indptr, indices, data, column_scale = A.indptr, A.indices, A.data, None
+    row_scale = A.row_scale
+    if transposed:
+        row_scale, column_scale = None, A.row_scale
+        if not A.symmetric:
+            indptr, indices, data = A._transposed
+    span = slice(int(indptr[start]), int(indptr[stop]))
+    return Rows(
+        np.asarray(indptr[start : stop + 1] - indptr[start], np.int64),
+        np.asarray(indices[span]),
+        None if data is None else np.asarray(data[span]),
+        None if row_scale is None else np.asarray(row_scale[start:stop]),
+        column_scale,
+    )
+
+
+def block_of(rows: Rows, bounds: Sequence[int]) -> Block:
+    """Return the rows with columns that are numbered anew, by the rows that are needed."""
+    needed, local = np.unique(rows.indices, return_inverse=True)
+    cuts = np.searchsorted(needed, bounds)
+    column_scale = None if rows.column_scale is None else rows.column_scale[needed]
+    matrix = ScaledCsr(
+        read_only(rows.indptr),
+        read_only(local.astype(np.int32)),
+        read_only(rows.data),
+        NO_WEIGHTS if rows.row_scale is None else rows.row_scale,
+        column_scale,
+    )
+    first = np.asarray(bounds[:-1])
+    parts = [(needed[a:b] - start).astype(np.int32) for (a, b), start in zip(pairwise(cuts), first, strict=True)]
+    return Block(matrix, parts)
+
+
+def n_needed(block: Block) -> list[int]:
+    """Return how many rows of each part the block needs."""
+    return [rows.size for rows in block.needed]
+
+
+def needed_of(block: Block, part: int) -> NDArray[np.int32]:
+    """Return which rows of one part the block needs."""
+    return block.needed[part]
+
+
+def taken(X: Floats, rows: NDArray[np.int32]) -> Floats:
+    """Return rows of a part: all of them without a copy."""
+    return X if rows.size == len(X) else X[rows]
+
+
+def multiplied(block: Block, base: Floats | None, factor: float, width: int, *pieces: Floats) -> Floats:
+    """Return ``base + factor * A X`` for the rows of a block, from the rows that it needs."""
+    V = pieces[0] if len(pieces) == 1 else np.concatenate(pieces) if pieces else np.zeros((0, width), np.float32)
+    n, dtype = len(block.matrix.indptr) - 1, V.dtype if base is None else base.dtype
+    out = np.zeros((n, width), dtype) if base is None else base.copy()
+    if not V.size:
+        return out
+    matrix, kernel = block.matrix, product
+    if width == 1:
+        kernel = vector_product
+        matrix = matrix._replace(
+            data=NO_STORED_WEIGHTS if matrix.data is None else matrix.data,
+            column_scale=NO_WEIGHTS if matrix.column_scale is None else matrix.column_scale,
+        )
+    kernel(matrix, np.ascontiguousarray(V), factor, out[:0] if base is None else out, out, (0, n))
+    return out
+
+
+def scaled(scale: NDArray[np.float32], X: Floats, base: Floats | None, factor: float) -> Floats:
+    """Return ``base + factor * diag(scale) X`` for a part."""
+    out = X * (scale[:, None] * factor).astype(X.dtype)
+    return out if base is None else out + base
+
+
+class Products:
+    """Products of operators with vectors in parts; what :meth:`LinearOperator.through` asks for.
+
+    Parameters
+    ----------
+    client : distributed.Client
+    width : int
+        d.
+    """
+
+    def __init__(self, client: Any, width: int) -> None:
+        self.client, self.width = client, width
+        self._blocks: dict[tuple[int, bool], tuple[Parts, list[list[int]], dict[Any, Any]]] = {}
+        self._kept: list[Any] = []  # so that no id is given twice
+        self._scales: dict[int, tuple[Any, Parts]] = {}
+
+    def sparse(self, A: Sparse, X: Parts, base: Parts | None, factor: float, *, transposed: bool) -> Parts:
+        """Return ``base + factor * A X``, of A or its transpose; its rows are sent to the workers the first time."""
+        if (id(A), transposed) not in self._blocks:
+            n, m = A.shape[::-1] if transposed else A.shape
+            rows = [rows_of_sparse(A, a, b, transposed=transposed) for a, b in pairwise(bounds_of(n))]
+            made = [
+                submit_large(self.client, block_of, part, bounds_of(m), key=named("block", p))
+                for p, part in enumerate(rows)
+            ]
+            self._keep(A, transposed, made)
+        return self._times(self._blocks[id(A), transposed], X, base, factor)
+
+    def stored(self, A: Any, rows: Parts, X: Parts, base: Parts | None, factor: float, *, transposed: bool) -> Parts:
+        """Return the same for a matrix whose rows (those of the transpose) are on the workers already."""
+        if (id(A), transposed) not in self._blocks:
+            bounds = bounds_of(A.shape[not transposed])
+            made = [
+                self.client.submit(block_of, part, bounds, pure=False, key=named("block", p))
+                for p, part in enumerate(rows)
+            ]
+            self._keep(A, transposed, made)
+        return self._times(self._blocks[id(A), transposed], X, base, factor)
+
+    def _keep(self, A: Any, transposed: bool, blocks: Parts) -> None:
+        """Find out which rows of which part each block needs."""
+        counts = self.client.gather([self.client.submit(n_needed, block, pure=False) for block in blocks])
+        needed = {
+            (p, q): self.client.submit(needed_of, blocks[p], q, pure=False)
+            for p, row in enumerate(counts)
+            for q, count in enumerate(row)
+            if count
+        }
+        self._blocks[id(A), transposed] = (blocks, counts, needed)
+        self._kept.append(A)
+
+    def _times(self, stored: tuple[Parts, Any, dict[Any, Any]], X: Parts, base: Parts | None, factor: float) -> Parts:
+        blocks, _, needed = stored
+        out = []
+        for p, block in enumerate(blocks):
+            pieces = [
+                self.client.submit(taken, X[q], needed[p, q], pure=False) for q in range(len(X)) if (p, q) in needed
+            ]
+            own = None if base is None else base[p]
+            key = named("product", p)
+            out.append(self.client.submit(multiplied, block, own, factor, self.width, *pieces, pure=False, key=key))
+        return out
+
+    def scaled(self, scale: NDArray[np.float32], X: Parts, base: Parts | None, factor: float) -> Parts:
+        """Return ``base + factor * diag(scale) X``."""
+        if id(scale) not in self._scales:
+            cut = [scale[a:b] for a, b in pairwise(bounds_of(len(scale)))]
+            self._scales[id(scale)] = (scale, [submit_large(self.client, kept, part) for part in cut])
+        parts = self._scales[id(scale)][1]
+        return [
+            self.client.submit(scaled, parts[p], x, None if base is None else base[p], factor, pure=False)
+            for p, x in enumerate(X)
+        ]
+
+    def rows_moved(self) -> int:
+        """Return how many rows of vectors the products of all blocks take from other parts, each block once."""
+        return sum(
+            count
+            for _, counts, _ in self._blocks.values()
+            for p, row in enumerate(counts)
+            for q, count in enumerate(row)
+            if p != q
+        )
+
+
+_count = 0
+
+
+def named(what: str, part: int) -> str:
+    """Return a new name of a task that says of which part it is."""
+    global _count
+    _count += 1
+    return f"nearfar-{what}-of-part-{part}-{_count}-{np.random.default_rng().integers(2**63):x}"
