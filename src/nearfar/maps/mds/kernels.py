@@ -92,7 +92,7 @@ def _unscaled(source, i, start, out):
     return source.flat[at : at + n]
 
 
-@jit(fastmath=FAST, error_model="numpy")
+@jit(fastmath=FAST, error_model="numpy", inline="always")
 def stress_rows(stress, first, last, source, points, gradient):
     """Return the cost of the pairs of rows first..last with all later ones, and add its gradient."""
     d, n = points.shape
@@ -153,7 +153,7 @@ def _two_rows(stress, i, start, r, s, scale, points, gradient):
     return cost
 
 
-@jit(fastmath=FAST, error_model="numpy")
+@jit(fastmath=FAST, error_model="numpy", inline="always")
 def stress_rows_in_plane(stress, first, last, source, points, gradient):
     """Do what ``stress_rows`` does, for d = 2 and an even ``first``: two rows at a time, three times as fast."""
     n = points.shape[1]
@@ -189,7 +189,7 @@ def _members(points, groups, g):
     return Source(flat, False, np.empty((0, size), points.dtype), groups.scale), positions
 
 
-@jit(fastmath=FAST, error_model="numpy")
+@jit(fastmath=FAST, error_model="numpy", inline="always")
 def stress_groups(functions, first, last, groups, points, weight, gradient):
     """Return the cost of the pairs within groups first..last, and add ``weight`` times its gradient, in float64.
 
@@ -206,7 +206,7 @@ def stress_groups(functions, first, last, groups, points, weight, gradient):
     return cost
 
 
-@jit(fastmath=FAST, error_model="numpy")
+@jit(fastmath=FAST, error_model="numpy", inline="always")
 def stress_near(stress, first, last, near, points, gradient):
     """Return the cost of the near pairs of rows first..last, half of each, and add its gradient, in float64."""
     number = points.dtype.type
@@ -252,7 +252,7 @@ def _moments(stress, i, start, r, scale, points, totals):
     totals[5] += cost
 
 
-@jit(fastmath=FAST, error_model="numpy")
+@jit(fastmath=FAST, error_model="numpy", inline="always")
 def measure_rows(stress, first, last, source, points, totals):
     """Add the moments of the pairs of rows first..last with all later ones."""
     n = points.shape[1]
@@ -263,7 +263,7 @@ def measure_rows(stress, first, last, source, points, totals):
             _moments(stress, i, start, r, source.scale, points, totals)
 
 
-@jit(fastmath=FAST, error_model="numpy")
+@jit(fastmath=FAST, error_model="numpy", inline="always")
 def measure_tile(stress, corner, tile, scale, points, totals):
     """Add the moments of the pairs i < j of a tile of distances, whose first row and column are the ``corner``."""
     first, start = corner
@@ -272,7 +272,7 @@ def measure_tile(stress, corner, tile, scale, points, totals):
             _moments(stress, first + k, start + low, tile[k, low : low + BLOCK], scale, points, totals)
 
 
-@jit(fastmath=FAST, error_model="numpy")
+@jit(fastmath=FAST, error_model="numpy", inline="always")
 def measure_groups(stress, first, last, groups, points, totals):
     """Add the moments of the pairs within groups first..last."""
     for g in range(first, last):
@@ -280,7 +280,7 @@ def measure_groups(stress, first, last, groups, points, totals):
         measure_rows(stress, 0, positions.shape[1], source, positions, totals)
 
 
-@jit(fastmath=FAST, error_model="numpy")
+@jit(fastmath=FAST, error_model="numpy", inline="always")
 def measure_near(stress, first, last, near, group, points, totals):
     """Add the moments of the near pairs of rows first..last to ``totals[0]``, and of those in one group to the next."""
     for i in range(first, last):
@@ -310,7 +310,7 @@ def squared_product_rows(first, last, source, vector, out):
         out[i] += here
 
 
-@jit(fastmath=FAST, error_model="numpy")
+@jit(fastmath=FAST, error_model="numpy", inline="always")
 def stress_of_point(stress, r, points, y, gradient):
     """Return the cost of a point at y, r from the others in the data, and write its gradient."""
     d, n = points.shape
