@@ -61,6 +61,15 @@ def test_nearly_all_are_found_and_scores_are_exact(emb, index):
 
 
 @pytest.mark.parametrize("kind", ["faiss", "lists"])
+def test_the_threads_of_other_libraries_stay_as_they_were(emb, kind):
+    faiss = pytest.importorskip("faiss")
+    before = faiss.omp_get_max_threads()
+    index = emb.index(kind, n_jobs=before + 1)
+    index.search(emb.vectors[:3].copy(), 2)
+    assert faiss.omp_get_max_threads() == before
+
+
+@pytest.mark.parametrize("kind", ["faiss", "lists"])
 def test_a_search_looks_as_far_as_the_recall_needs(kind):
     emb = nf.Embedding(np.random.default_rng(0).normal(size=(2_000, 50)).astype(np.float32))
     low, high = (0.6, 0.98) if kind == "lists" else (0.9, 0.998)

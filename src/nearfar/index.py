@@ -12,7 +12,8 @@ import errno
 import json
 import os
 import warnings
-from collections.abc import Callable, Hashable, Iterable
+from collections.abc import Callable, Hashable, Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -107,6 +108,17 @@ class Usearch:
         return np.packbits(X > 0, axis=1) if self._binary else np.ascontiguousarray(X, np.float32)
 
 
+@contextmanager
+def _threads(faiss: Any, n_jobs: int) -> Iterator[None]:
+    """Give faiss so many threads for a while; other libraries of the process, such as torch, share its setting."""
+    before = faiss.omp_get_max_threads()
+    faiss.omp_set_num_threads(n_jobs)
+    try:
+        yield
+    finally:
+        faiss.omp_set_num_threads(before)
+
+
 class Faiss:
     """A graph of near neighbours (HNSW) by faiss, float32; the effort is that of usearch."""
 
@@ -120,10 +132,10 @@ class Faiss:
         self._index: Any = None
 
     def build(self, X: Floats, storage: str, n_jobs: int) -> None:  # noqa: ARG002 - float32
-        self._faiss.omp_set_num_threads(n_jobs)
         self._index = self._faiss.IndexHNSWFlat(X.shape[1], 16, self._faiss.METRIC_INNER_PRODUCT)
         self._index.hnsw.efConstruction = 2 * self._expansion
-        self._add(X)
+        with _threads(self._faiss, n_jobs):
+            self._add(X)
 
     def _add(self, X: Floats) -> None:
         for start in range(0, len(X), _AT_ONCE):
@@ -133,9 +145,10 @@ class Faiss:
         return np.ascontiguousarray(unit_rows(X) if self._metric == "cosine" else X, np.float32)
 
     def search(self, Q: Floats, k: int, effort: int, n_jobs: int) -> NDArray[np.int64]:
-        self._faiss.omp_set_num_threads(n_jobs)
         self._index.hnsw.efSearch = max(effort, k)
-        return _padded(self._index.search(np.ascontiguousarray(Q, np.float32), min(k, self._index.ntotal))[1], k)
+        with _threads(self._faiss, n_jobs):
+            found = self._index.search(np.ascontiguousarray(Q, np.float32), min(k, self._index.ntotal))[1]
+        return _padded(found, k)
 
     def save(self, path: str) -> None:
         self._faiss.write_index(self._index, path)
@@ -153,7 +166,6 @@ class Lists(Faiss):
     margin, least = 10, 2
 
     def build(self, X: Floats, storage: str, n_jobs: int) -> None:  # noqa: ARG002 - codes, whatever the storage
-        self._faiss.omp_set_num_threads(n_jobs)
         n_lists = 2 ** round(np.log2(max(2 * len(X) ** 0.5, 1)))
         d = X.shape[1] + X.shape[1] % 2
         chosen = np.random.default_rng(0).choice(len(X), min(len(X), 64 * n_lists), replace=False)
@@ -161,17 +173,19 @@ class Lists(Faiss):
         for clustering in (self._index.cp, self._index.pq.cp):
             clustering.min_points_per_centroid = 1  # no message of faiss
         rows = self._rows(X[np.sort(chosen)])
-        self._index.train(np.resize(rows, (max(len(rows), n_lists, 16), d)))
-        self._add(X)
+        with _threads(self._faiss, n_jobs):
+            self._index.train(np.resize(rows, (max(len(rows), n_lists, 16), d)))
+            self._add(X)
 
     def _rows(self, X: Floats) -> NDArray[np.float32]:
         return np.pad(super()._rows(X), ((0, 0), (0, X.shape[1] % 2)))  # a code stands for two components
 
     def search(self, Q: Floats, k: int, effort: int, n_jobs: int) -> NDArray[np.int64]:
-        self._faiss.omp_set_num_threads(n_jobs)
         self._index.nprobe = min(effort, self._index.nlist)
         Q = np.pad(np.asarray(Q, np.float32), ((0, 0), (0, Q.shape[1] % 2)))
-        return _padded(self._index.search(Q, min(k, self._index.ntotal))[1], k)
+        with _threads(self._faiss, n_jobs):
+            found = self._index.search(Q, min(k, self._index.ntotal))[1]
+        return _padded(found, k)
 
 
 BACKENDS: dict[str, Callable[[str, str, int], Backend]] = {"usearch": Usearch, "faiss": Faiss, "lists": Lists}
