@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import argparse
 import ast
+import functools
 import io
 import sys
 import tokenize
@@ -77,13 +78,20 @@ def modules_of(source: Path) -> dict[str, Path]:
     return found
 
 
+@functools.cache
+def outline(path: Path) -> tuple[str | None, list[ast.Import | ast.ImportFrom]]:
+    """Return a module's docstring and its imports; the tree itself, millions of objects for a package, is not kept."""
+    tree = ast.parse(path.read_text("utf-8"))
+    return ast.get_docstring(tree), [node for node in ast.walk(tree) if isinstance(node, ast.Import | ast.ImportFrom)]
+
+
 def imports_of(path: Path, known: dict[str, Path]) -> set[str]:
     """Return the modules that a file imports anywhere, in functions and for types too."""
     found: set[str] = set()
-    for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+    for node in outline(path)[1]:
         if isinstance(node, ast.Import):
             found |= {alias.name for alias in node.names}
-        elif isinstance(node, ast.ImportFrom) and node.module:
+        elif node.module:
             inner = {f"{node.module}.{alias.name}" for alias in node.names}
             found |= {name if name in known else node.module for name in inner}
     return found & set(known)

@@ -223,11 +223,6 @@ MOST_MODULES = 166
 MODULES = hops.modules_of(SOURCE)
 
 
-@functools.cache
-def parsed(path: Path) -> ast.Module:
-    return ast.parse(path.read_text("utf-8"))
-
-
 def family(module: str) -> str:
     """``maps`` for ``nearfar.maps.solver``; a module of the package's own folder is a family by itself."""
     return module.removeprefix("nearfar.").partition(".")[0]
@@ -243,7 +238,7 @@ def test_a_family_uses_no_private_name_of_another():
     found = [
         f"{module} imports {node.module}.{alias.name}"
         for module, path in MODULES.items()
-        for node in ast.walk(parsed(path))
+        for node in hops.outline(path)[1]
         if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("nearfar.")
         for alias in node.names
         if alias.name.startswith("_") and not alias.name.endswith("__") and family(node.module) != family(module)
@@ -253,7 +248,7 @@ def test_a_family_uses_no_private_name_of_another():
 
 def test_modules_are_few_and_each_says_what_it_is():
     assert len(MODULES) <= MOST_MODULES
-    silent = [name for name, path in MODULES.items() if not ast.get_docstring(parsed(path))]
+    silent = [name for name, path in MODULES.items() if not hops.outline(path)[0]]
     assert silent == []
 
 
