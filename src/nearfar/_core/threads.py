@@ -9,9 +9,11 @@ range and added up in order is the same bit for bit on one worker and on many.
 from __future__ import annotations
 
 import os
+import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import lru_cache
 from queue import SimpleQueue
 from typing import Any
 
@@ -149,7 +151,7 @@ def single_threaded_blas() -> Iterator[None]:
         _blas_users += 1
         if _blas_users == 1:
             release(force=True)
-            _blas_limiter = threadpoolctl.threadpool_limits(limits=1, user_api="blas")
+            _blas_limiter = _controller(len(sys.modules)).limit(limits=1, user_api="blas")
     try:
         yield
     finally:
@@ -160,6 +162,14 @@ def single_threaded_blas() -> Iterator[None]:
                 _blas_limiter.restore_original_limits()
                 _blas_limiter = None
                 release(force=True)
+
+
+@lru_cache(maxsize=1)
+def _controller(_n_modules: int) -> Any:
+    """Find the BLAS libraries of this process: 10 ms where torch is loaded, so not again before one may be added."""
+    import threadpoolctl
+
+    return threadpoolctl.ThreadpoolController()
 
 
 def _after_fork_in_child() -> None:
