@@ -122,7 +122,7 @@ def test_infinitely_many_are_the_exponential_kernel_with_precision_one_half(blob
 
 @pytest.mark.parametrize("far", ["exact", pytest.param("fft", marks=pytest.mark.slow)])
 def test_learned_degrees_of_freedom_lower_the_cost(cloud, far):
-    options = {**SHORT, "max_iter": 250, "far": far}
+    options = {**SHORT, "max_iter": 150, "far": far}
     fixed, one, each = (nf.InhomogeneousTSNE(learn=learn, **options).fit(cloud) for learn in (False, "global", "point"))
     assert each.cost_ < one.cost_ < fixed.cost_
     nu = each.degrees_of_freedom_

@@ -32,7 +32,12 @@ DIVERGENCES = [
 slow = pytest.mark.slow
 # Each kernel and each divergence with one of the others: what a loop is compiled for.
 PAIRS = [(StudentT(), divergence) for divergence in DIVERGENCES] + [(kernel, NeRV(0.3, 0.02)) for kernel in KERNELS]
-every_pair = pytest.mark.parametrize(("kernel", "divergence"), PAIRS, ids=repr)
+every_pair = pytest.mark.parametrize(
+    ("kernel", "divergence"),
+    # Of heavy tails, as Student's t: the same branch of the loop.
+    [pytest.param(*pair, marks=slow) if isinstance(pair[0], HeavyTailed) else pair for pair in PAIRS],
+    ids=repr,
+)
 # The search takes seconds to compile for each; the cost of a row, the part of it that they change, is tested for all.
 QUICK = [(StudentT(), KL()), (Exponential(0.7), NeRV(0.3, 0.02))]
 LONG = [pair for pair in [*PAIRS, (Exponential(0.7), NeRV(1.0))] if pair not in QUICK]

@@ -143,7 +143,7 @@ def test_a_turned_and_moved_map_costs_the_same(affinities, divergence, normaliza
     assert np.linalg.norm(moved - G @ turn) < share * np.linalg.norm(G)
 
 
-@pytest.mark.parametrize("recipe", [nf.TSNE, nf.NeRV, nf.JSE])
+@pytest.mark.parametrize("recipe", [nf.TSNE, nf.NeRV, pytest.param(nf.JSE, marks=pytest.mark.slow)])
 def test_where_a_start_lies_and_which_axis_is_which_do_not_matter(affinities, recipe):
     """Gains go by coordinate, so that a start that is turned by another angle leads to another map."""
     plain = recipe(**SHORT, init=start()).fit(affinities).embedding_

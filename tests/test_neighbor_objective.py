@@ -39,12 +39,16 @@ def sparse_p(rng, normalization, n=N):
 
 
 # What a loop is compiled for is the kernel and the divergence: each with one of the others, not all with all.
-PAIRS = [(divergence, "student", 2) for divergence in DIVERGENCES]
-PAIRS += [("nerv", kernel, 2) for kernel in KERNELS if kernel != "student"] + [("js", "heavy", 2)]
+PAIRS = [(divergence, "student", 2, by) for divergence in DIVERGENCES for by in ("row", "pair")]
+PAIRS += [("nerv", "exponential", 2, "pair"), ("nerv", "heavy", 2, "row"), ("nerv", "one nu", 2, "row")]
+PAIRS += [("nerv", "student", 3, "row"), ("nerv", "student", 3, "pair")]
+slow = pytest.mark.slow
+LONG = [("nerv", "exponential", 2, "row"), ("nerv", "heavy", 2, "pair"), ("nerv", "one nu", 2, "pair")]
+PAIRS += [pytest.param(*pair, marks=slow) for pair in [*LONG, ("js", "heavy", 2, "row"), ("js", "heavy", 2, "pair")]]
+by_parts = ("divergence", "kernel", "d", "normalization")
 
 
-@pytest.mark.parametrize("normalization", ["row", "pair"])
-@pytest.mark.parametrize(("divergence", "kernel", "d"), [*PAIRS, *(("nerv", "student", d) for d in (1, 3, 5))])
+@pytest.mark.parametrize(by_parts, [*PAIRS, *(("nerv", "student", d, by) for d in (1, 5) for by in ("row", "pair"))])
 def test_near_and_far_are_the_master_equation(rng, divergence, kernel, normalization, d):
     divergence, kernel = DIVERGENCES[divergence], KERNELS[kernel]
     Y, P = rng.normal(size=(N, d)) * rng.uniform(0.5, 2, d), sparse_p(rng, normalization)
@@ -58,8 +62,7 @@ def test_near_and_far_are_the_master_equation(rng, divergence, kernel, normaliza
         assert objective.evaluate(Y, exaggeration)[1] is None
 
 
-@pytest.mark.parametrize("normalization", ["row", "pair"])
-@pytest.mark.parametrize(("divergence", "kernel", "d"), [*PAIRS, ("nerv", "student", 3)])
+@pytest.mark.parametrize(by_parts, PAIRS)
 def test_float32_is_close_to_float64(rng, divergence, kernel, normalization, d):
     divergence, kernel = DIVERGENCES[divergence], KERNELS[kernel]
     Y, P = (rng.normal(size=(N, d)) * 2).astype(np.float32), sparse_p(rng, normalization)
@@ -87,8 +90,7 @@ def test_same_bits_for_any_number_of_workers(rng, divergence, normalization):
     assert results[0][1] == results[1][1]
 
 
-@pytest.mark.parametrize("normalization", ["row", "pair"])
-@pytest.mark.parametrize(("divergence", "kernel", "d"), PAIRS)
+@pytest.mark.parametrize(by_parts, PAIRS)
 def test_points_that_coincide_or_are_far_apart_stay_finite(rng, divergence, kernel, normalization, d):
     divergence, kernel = DIVERGENCES[divergence], KERNELS[kernel]
     P = sparse_p(rng, normalization)

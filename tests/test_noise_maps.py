@@ -135,7 +135,9 @@ def test_points_that_coincide_or_are_far_apart_stay_finite(rng, kernel):
             assert np.isfinite(cost)
 
 
-@pytest.mark.parametrize("kernel", ["heavy", pytest.param("exponential", marks=pytest.mark.slow)])
+@pytest.mark.parametrize(
+    "kernel", ["student", *(pytest.param(k, marks=pytest.mark.slow) for k in ("exponential", "heavy"))]
+)
 def test_points_that_coincide_or_are_far_apart_stay_finite_in_float64(rng, kernel):
     P = sparse_p(rng)
     for noise in NOISE.values():

@@ -22,6 +22,7 @@ from nearfar.maps.per_point import (
 from test_neighbor_objective import DIVERGENCES, N, sparse_p
 
 EXPONENTIAL, STUDENT = FAMILIES
+slow = pytest.mark.slow
 NODE_ERROR, FINE_NODE_ERROR = KL.accuracy.nodes, NeRV.accuracy.nodes
 
 
@@ -35,8 +36,10 @@ def kernels(rng, n=N):
 
 
 KERNELS = list(kernels(np.random.default_rng(0)))
-PAIRS = [(divergence, "student") for divergence in DIVERGENCES] + [
-    pytest.param("nerv", "heavy", marks=pytest.mark.slow),
+# Reverse KL is NeRV at its end, and Jensen-Shannon has no fixed part either: what the loops do is in the others.
+PAIRS = [(divergence, "student") for divergence in DIVERGENCES if divergence != "reverse"] + [
+    pytest.param("reverse", "student", marks=slow),
+    pytest.param("nerv", "heavy", marks=slow),
     ("nerv", "exponential"),
     ("nerv", "few"),
 ]
@@ -136,10 +139,10 @@ def test_few_parameters_are_the_nodes():
 
 
 def test_more_nodes_for_a_smaller_error_and_a_wider_range():
-    counts = [len(nodes_between(EXPONENTIAL, 1 / r, r, 0.01).values) for r in (1.1, 2.0, 5.0, 20.0)]
+    counts = [len(nodes_between(EXPONENTIAL, 1 / r, r, 0.01).values) for r in (1.1, 2.0, 10.0)]
     assert counts == sorted(counts)
     assert counts[0] < counts[-1]
-    counts = [len(nodes_between(STUDENT, 0.5, 100.0, e).values) for e in (0.1, 0.01, 0.001, 0.0001)]
+    counts = [len(nodes_between(STUDENT, 0.5, 100.0, e).values) for e in (0.1, 0.01, 0.001)]
     assert counts == sorted(counts)
     assert counts[0] < counts[-1]
 
@@ -188,7 +191,10 @@ def clustered(rng, n):
 
 @pytest.mark.parametrize(
     ("divergence", "name"),
-    [(KL(), "exponential"), (KL(), "student"), (NeRV(0.5), "exponential"), (NeRV(0.5), "student"), (KL(), "heavy")],
+    [
+        *((divergence, name) for divergence in (KL(), NeRV(0.5)) for name in ("exponential", "student")),
+        pytest.param(KL(), "heavy", marks=slow),
+    ],
     ids=str,
 )
 def test_on_the_mesh_forces_are_within_one_percent(rng, divergence, name):
@@ -225,7 +231,7 @@ def test_same_bits_for_any_number_of_workers(rng, divergence, field):
     assert results[0][1] == results[1][1]
 
 
-@pytest.mark.parametrize("name", KERNELS)
+@pytest.mark.parametrize("name", ["student", "few", *(pytest.param(k, marks=slow) for k in ("exponential", "heavy"))])
 @pytest.mark.parametrize("field", [ExactField(), MeshField()], ids=["exact", "mesh"])
 def test_another_order_of_the_rows_is_the_same_map(rng, name, field):
     Y, P = rng.normal(size=(N, 2)), sparse_p(rng, "row")
@@ -298,9 +304,9 @@ def test_a_map_on_the_mesh_is_as_good_as_the_exact_one(rng):
 def test_equal_parameters_are_one_parameter(rng):
     X = rng.normal(size=(60, 4))
     short = {"perplexity": 10, "max_iter": 60, "random_state": 0}
-    for normalization in ("row", "pair"):
+    for by in ("row", "pair"):
         maps = [
-            nf.NeighborEmbedding(kernel=Exponential(beta), normalization=normalization, **short).fit(X)
+            nf.NeighborEmbedding(divergence="nerv", kernel=Exponential(beta), normalization=by, **short).fit(X)
             for beta in (0.7, np.full(60, 0.7))
         ]
         np.testing.assert_array_equal(maps[0].embedding_, maps[1].embedding_)
