@@ -288,18 +288,22 @@ def test_rate_zero_moves_nothing(adam):
 # ---------------------------------------------------------------- the estimator
 
 
-@pytest.fixture(scope="module")
-def text():
+def merged_text(n_sentences):
     """Four topics of 15 words that share a function word; the fifth words of two topics are one, twice."""
     rng = np.random.default_rng(0)
     words = [[f"{name}{k}" for k in range(15)] for name in ("sea", "sky", "tax", "ode")]
     words[0][5] = words[1][5] = "wave"
     words[2][5] = words[3][5] = "line"
     sentences = []
-    for _ in range(4000):
+    for _ in range(n_sentences):
         topic = words[rng.integers(4)]
         sentences.append([topic[k] if rng.random() < 0.85 else "the" for k in rng.integers(15, size=9)])
     return nf.Corpus(sentences).encode()
+
+
+@pytest.fixture(scope="module")
+def text():
+    return merged_text(4000)
 
 
 QUICK = {"n_components": 8, "n_epochs": 4, "sample": 0, "random_state": 0, "n_jobs": 1}
@@ -377,7 +381,8 @@ def test_what_a_fit_gives(text, parameters):
 
 
 @pytest.mark.parametrize("parameters", [QUICK, COLUMNS, {**QUICK, "optimizer": "adam", "learning_rate": 0.01}])
-def test_one_worker_gives_the_same_bits(text, parameters):
+def test_one_worker_gives_the_same_bits(parameters):
+    text = merged_text(1500)
     one, other = (nf.MultiSenseWord2DM(**parameters).fit(text) for _ in range(2))
     np.testing.assert_array_equal(one.sense_vectors_, other.sense_vectors_)
     np.testing.assert_array_equal(one.sense_counts_, other.sense_counts_)
@@ -392,8 +397,8 @@ def test_the_loss_does_not_depend_on_the_workers(text, parameters):
 
 
 @pytest.mark.parametrize("parameters", [QUICK, {**COLUMNS, "optimizer": "adam"}])
-def test_a_checkpoint_is_continued_with_the_same_bits(text, parameters, tmp_path):
-    path = tmp_path / "state"
+def test_a_checkpoint_is_continued_with_the_same_bits(parameters, tmp_path):
+    path, text = tmp_path / "state", merged_text(1000)
     model = nf.MultiSenseWord2DM(**parameters, validation_fraction=0.3)
     whole = clone(model).fit(text)
     clone(model).set_params(callbacks=[Checkpoint(path, every=1), lambda progress: progress.epoch == 2]).fit(text)

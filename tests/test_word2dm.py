@@ -330,7 +330,8 @@ def test_what_a_fit_leaves(text):
 
 
 @pytest.mark.parametrize("optimizer", ["sgd", "adam"])
-def test_one_worker_gives_the_same_bits_and_two_the_same_loss(text, optimizer):
+def test_one_worker_gives_the_same_bits_and_two_the_same_loss(optimizer):
+    text = ambiguous_text(2000)
     quick = {**QUICK, "optimizer": optimizer, "n_epochs": 2}
     one, other = (nf.Word2DM(**quick).fit(text) for _ in range(2))
     np.testing.assert_array_equal(one.factors_, other.factors_)
@@ -340,8 +341,8 @@ def test_one_worker_gives_the_same_bits_and_two_the_same_loss(text, optimizer):
     np.testing.assert_allclose(one.loss_curve_, two.loss_curve_, rtol=0.05)
 
 
-def test_a_checkpoint_goes_on_with_the_same_bits(text, tmp_path):
-    path = tmp_path / "run.safetensors"
+def test_a_checkpoint_goes_on_with_the_same_bits(tmp_path):
+    path, text = tmp_path / "run.safetensors", ambiguous_text(1000)
     whole = nf.Word2DM(**QUICK, optimizer="adam").fit(text)
     keep = nf.callbacks.Checkpoint(path, every=1)
     nf.Word2DM(**QUICK, optimizer="adam", callbacks=[keep, lambda p: p.epoch == 2]).fit(text)
