@@ -548,7 +548,7 @@ def test_whoever_opens_while_others_write_gets_one_of_them(folder):
     done = threading.Event()
 
     def write():
-        for k in range(30):
+        for k in range(14):
             nf.Relation.from_edges(kinds[("ann", "cem")[k % 2]], storage=folder)
         done.set()
 

@@ -298,13 +298,13 @@ def gaussians(information, n, d, seed, dtype=np.float64):
 
 def test_the_exact_critic_finds_the_information_within_its_interval() -> None:
     hits = {"js": 0, "nwj": 0, "dv": 0}
-    for seed in range(30):
+    for seed in range(15):
         x, y, log_ratio = gaussians(1.5, 4096, 20, seed, np.float32)
         critics = {"js": log_ratio, "nwj": lambda x, y, f=log_ratio: f(x, y) + 1, "dv": log_ratio}
         for bound, critic in critics.items():
             found = nn.estimate_mutual_information(x, y, critic=critic, bound=bound, batch_size=256, random_state=0)
             hits[bound] += found.interval[0] <= 1.5 <= found.interval[1]
-    assert min(hits.values()) >= 25  # 28 or 29 of 30 are expected
+    assert min(hits.values()) >= 12  # 14 of 15 are expected
 
 
 def test_info_nce_stays_below_the_information_and_the_ceiling() -> None:

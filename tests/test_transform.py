@@ -313,7 +313,7 @@ def cosines(est, P):
         pytest.param({"n_epochs": 150}, 0.999, 0.97, marks=pytest.mark.slow),
         ({"gradient": "paper"}, 0.99, 0.85),
         ({"two_sided": True}, 0.995, 0.9),
-        ({"far": "exact"}, 0.995, 0.9),
+        pytest.param({"far": "exact"}, 0.995, 0.9, marks=pytest.mark.slow),  # each new row is put so in quick tests
         ({"temperature": 0.5, "two_sided": True}, 0.995, 0.9),
     ],
 )
