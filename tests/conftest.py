@@ -12,7 +12,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from numba.core.dispatcher import Dispatcher
 
 BENCHMARKS = Path(__file__).resolve().parents[1] / "benchmarks"
 SHARED_DATA = Path(__file__).resolve().parents[2] / "shared" / "data"
@@ -33,7 +32,12 @@ def _untraced(compile_kernel):
     return compile_untraced
 
 
-Dispatcher.compile = _untraced(Dispatcher.compile)
+def pytest_collection_finish() -> None:
+    """Change numba in the processes that run tests: the one that hands them out need not wait for its import."""
+    from numba.core.dispatcher import Dispatcher
+
+    Dispatcher.compile = _untraced(Dispatcher.compile)
+
 
 # A forked child is not measured: another thread may have held the lock of the coverage, and the child would wait.
 # Called from C, before any function that is traced: nearfar's own hook is registered later.
