@@ -112,7 +112,22 @@ FAULTS = [
         "[:, None] * Y[rows] + k @ Y",
         "test_neighbor_objective",
     ),
+    Fault(
+        "map: 1/S of the other row",
+        "back = inverse_S[neighbors[t]] if kind[2] else scale",
+        "back = scale",
+        "test_neighbor_objective",
+    ),
+    Fault(
+        "map, per point: the force of the other",
+        "* g + scalar(s_back) * g_back",
+        "* g - scalar(s_back) * g_back",
+        "test_per_point",
+    ),
+    Fault("map, noise: the charge of the first", "w = charges[first + t]", "w = charges[start + t]", "test_noise_maps"),
+    Fault("map, new points: a sign of the entropy", "entropy += e[j]", "entropy -= e[j]", "test_map_transform"),
     # -- MDS
+    Fault("mds: the weight of a group", "+ k]] += weight * found[c, k]", "+ k]] += found[c, k]", "test_mds_scale"),
     Fault("mds: force on the other end", "target[j] -= force", "target[j] += force", "test_mds"),
     Fault("mds: Sammon's cost", "share * gap * gap, share", "share * gap, share", "test_mds"),
     # -- relations, affinities, neighbours
