@@ -172,6 +172,17 @@ def test_archives_that_unpack_without_a_bound(tmp_path, method):
     assert len(nf.Embedding.load(path)) == 3
 
 
+def test_an_archive_whose_files_begin_before_it(tmp_path):
+    path = tmp_path / "x.npz"
+    np.savez(path, vectors=np.eye(3))
+    content = bytearray(path.read_bytes())
+    at = content.rindex(b"PK\x05\x06") + 16  # where the directory begins
+    content[at : at + 4] = (int.from_bytes(content[at : at + 4], "little") + 9999).to_bytes(4, "little")
+    path.write_bytes(content)
+    with pytest.raises(FileFormatError, match=r"x\.npz: file must be a complete npz file; got"):
+        nf.Embedding.load(path)
+
+
 @pytest.mark.parametrize("text", [DEEP, "[]", "3", "{", "{}", '{"format":1e400}', '{"format":[]}'])
 def test_metadata_of_an_archive(tmp_path, text):
     path = tmp_path / "x.npz"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import resource
 
 import numpy as np
@@ -187,6 +188,24 @@ def test_a_saved_index_serves_its_embedding_alone(emb, index, tmp_path):
         with pytest.raises(FileFormatError):
             emb.open_index(tmp_path / "damaged.bin").search(["row 1"])
     assert sorted(file.name for file in tmp_path.iterdir()) == ["damaged.bin", "index.bin"]
+
+
+def test_an_altered_index_is_not_given_to_the_library_that_reads_it(emb, index, tmp_path, rng):
+    path = tmp_path / "index.bin"
+    index.save(path)
+    content = path.read_bytes()
+    facts = content.rindex(b'{"')
+    for place in [*rng.integers(0, facts, 8), content.index(b'"recall": ', facts) + 13]:
+        altered = bytearray(content)
+        altered[place] ^= 1
+        path.write_bytes(altered)
+        with pytest.raises(FileFormatError, match="must be what was written; got one that was altered"):
+            emb.open_index(path)
+    old = json.loads(content[facts:-24])
+    del old["checksum"]  # as earlier versions wrote it
+    old = json.dumps(old).encode()
+    path.write_bytes(content[:facts] + old + len(old).to_bytes(8, "little") + content[-16:])
+    assert emb.open_index(path).search(["row 1"], 3)[0].tolist() == index.search(["row 1"], 3)[0].tolist()
 
 
 def test_a_full_disk_leaves_the_index_from_before(emb, index, tmp_path):

@@ -12,6 +12,7 @@ import errno
 import json
 import os
 import warnings
+import zlib
 from collections.abc import Callable, Hashable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -20,7 +21,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from nearfar._core.atomic import atomic_write
+from nearfar._core.atomic import atomic_write, checksum, map_raw
 from nearfar._core.checks import (
     check_choice,
     check_integer,
@@ -474,14 +475,14 @@ class EmbeddingIndex:
             "recall": [self.recall, *self.recall_interval],
             "embedding": _digest(self.embedding),
         }
-        footer = json.dumps(facts).encode()
         with atomic_write(target, owner=owner) as file:
             try:
                 self._backend.save(file.name)
             except RuntimeError:  # what usearch and faiss make of the system's error
                 said = "the index could not be written whole; is the disk full?"
                 raise OSError(errno.EIO, said, str(target)) from None
-            file.seek(0, os.SEEK_END)
+            end = file.seek(0, os.SEEK_END)
+            footer = json.dumps({**facts, "checksum": _checksum(Path(file.name), end, facts)}).encode()
             file.write(footer + len(footer).to_bytes(8, "little") + _MAGIC)
 
     def _build(self, embedding: Embedding, n_jobs: int, recall: float | None = None) -> None:
@@ -580,7 +581,9 @@ def open_index(embedding: Embedding, path: str | os.PathLike[str]) -> EmbeddingI
     """Open an index beside its embedding; what :meth:`nearfar.Embedding.open_index` does."""
     owner = "Embedding.open_index"
     file = check_path(owner, "path", path, exists=True)
-    facts = _facts(file)
+    facts, end = _facts(file)
+    if facts.pop("checksum", None) not in (None, _checksum(file, end, facts)):  # earlier versions wrote none
+        raise FileFormatError(f"{file}: must be what was written; got one that was altered. Build it again.")
     if facts["embedding"] != _digest(embedding):
         hint = "Build the index of this embedding, or open it with the one that it was built from."
         raise InputError(owner, "path", "an index of this embedding", f"one of another, {str(file)!r}", hint)
@@ -595,8 +598,13 @@ def open_index(embedding: Embedding, path: str | os.PathLike[str]) -> EmbeddingI
     return index
 
 
-def _facts(file: Path) -> dict[str, Any]:
-    """Return what the end of a file says of the index in it."""
+def _checksum(file: Path, end: int, facts: dict[str, Any]) -> int:
+    """Return the CRC-32 of an index, which ends there, and of what stands behind it."""
+    return zlib.crc32(json.dumps(facts, sort_keys=True).encode(), checksum(map_raw(file, np.uint8)[:end]))
+
+
+def _facts(file: Path) -> tuple[dict[str, Any], int]:
+    """Return what the end of a file says of the index in it, and where the index ends."""
     refused = FileFormatError(
         f"{file}: must be an index that EmbeddingIndex.save wrote; got another file. Build it again."
     )
@@ -620,4 +628,4 @@ def _facts(file: Path) -> dict[str, Any]:
             raise refused from None
     if not known:
         raise refused
-    return facts
+    return facts, size - tail - length

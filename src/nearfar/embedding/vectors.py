@@ -795,6 +795,9 @@ class Embedding:
     def open_index(self, path: str | os.PathLike[str]) -> Any:
         """Open an index that was saved, without building it again.
 
+        Its checksum is compared first, which takes about a second for each GB. The library that reads the index trusts
+        it: open none that somebody may have made to do harm.
+
         Parameters
         ----------
         path : path-like

@@ -7,6 +7,7 @@ shows by the archive's own CRC-32.
 
 from __future__ import annotations
 
+import errno
 import json
 import zipfile
 from pathlib import Path
@@ -34,7 +35,12 @@ def read(path: Path) -> Content:
             if member.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):  # they unpack without a bound
                 got = f"another method for {member.filename}"
                 raise bad_file(path, "one that is packed as NumPy does, by deflate or not at all", got)
-        arrays = {name: archive[name] for name in archive.files}
+        try:
+            arrays = {name: archive[name] for name in archive.files}
+        except OSError as error:
+            if error.errno != errno.EINVAL:  # what a member leads to that begins before the file
+                raise
+            raise bad_file(path, "a complete npz file", str(error)) from error
     metadata = arrays.pop("metadata", None)
     if metadata is not None:
         return from_arrays(path, arrays, dict(json.loads(str(metadata))))
