@@ -205,6 +205,9 @@ def test_an_altered_index_is_not_given_to_the_library_that_reads_it(emb, index, 
     del old["checksum"]  # as earlier versions wrote it
     old = json.dumps(old).encode()
     path.write_bytes(content[:facts] + old + len(old).to_bytes(8, "little") + content[-16:])
+    with pytest.raises(FileFormatError, match="must be an index that"):
+        emb.open_index(path)
+    path.write_bytes(path.read_bytes()[:-16] + b"nearfar index 1\n")
     assert emb.open_index(path).search(["row 1"], 3)[0].tolist() == index.search(["row 1"], 3)[0].tolist()
 
 

@@ -43,7 +43,7 @@ __all__ = ["EmbeddingIndex"]
 METRICS = ("cosine", "dot")
 STORAGES = ("float32", "float16", "int8", "binary")
 _OWNER = "Embedding.index"
-_MAGIC = b"nearfar index 1\n"
+_MAGIC, _WITHOUT_CHECKSUM = b"nearfar index 2\n", b"nearfar index 1\n"
 _EXACT_BELOW = 5_000  # allowed rows that are searched one by one
 _MARGIN = {"float32": 1, "float16": 2, "int8": 3, "binary": 20}  # candidates of a graph for each answer
 _LISTS_FROM = 200_000  # rows from which lists are built sooner and searched faster than a graph
@@ -582,7 +582,7 @@ def open_index(embedding: Embedding, path: str | os.PathLike[str]) -> EmbeddingI
     owner = "Embedding.open_index"
     file = check_path(owner, "path", path, exists=True)
     facts, end = _facts(file)
-    if facts.pop("checksum", None) not in (None, _checksum(file, end, facts)):  # earlier versions wrote none
+    if "checksum" in facts and facts.pop("checksum") != _checksum(file, end, facts):
         raise FileFormatError(f"{file}: must be what was written; got one that was altered. Build it again.")
     if facts["embedding"] != _digest(embedding):
         hint = "Build the index of this embedding, or open it with the one that it was built from."
@@ -590,7 +590,7 @@ def open_index(embedding: Embedding, path: str | os.PathLike[str]) -> EmbeddingI
     backend = BACKENDS[facts["kind"]](facts["metric"], facts["storage"], 64)
     try:
         backend.view(str(file))
-    except (RuntimeError, ValueError, OSError) as error:
+    except (RuntimeError, ValueError, OSError, MemoryError) as error:
         raise FileFormatError(f"{file}: the index must be whole; got {error}. Build it again.") from None
     index = EmbeddingIndex(embedding, facts["kind"], facts["metric"], facts["storage"], backend, facts["effort"])
     index.recall, *interval = facts["recall"]
@@ -616,15 +616,15 @@ def _facts(file: Path) -> tuple[dict[str, Any], int]:
         opened.seek(size - tail)
         end = opened.read()
         length = int.from_bytes(end[:8], "little")
-        if end[8:] != _MAGIC or length > min(size - tail, 10_000):
+        if end[8:] not in (_MAGIC, _WITHOUT_CHECKSUM) or length > min(size - tail, 10_000):
             raise refused
         opened.seek(size - tail - length)
         try:
             facts: dict[str, Any] = json.loads(opened.read(length))
             known = facts["kind"] in BACKENDS and facts["metric"] in METRICS and facts["storage"] in STORAGES
             known &= len(facts["recall"]) == 3 and isinstance(facts["embedding"], str)
-            known &= isinstance(facts["effort"], int)
-        except (ValueError, LookupError, TypeError):
+            known &= isinstance(facts["effort"], int) and ("checksum" in facts or end[8:] == _WITHOUT_CHECKSUM)
+        except (ValueError, LookupError, TypeError, RecursionError):
             raise refused from None
     if not known:
         raise refused

@@ -1,0 +1,306 @@
+"""Kills at random moments of everything that writes: `make kills`. The old file or the new one is whole, always.
+
+A child process fits, saves, builds or reproduces, and is killed. What it left is read: it must be what was there before
+or what was to be written. A killed fit is resumed from its checkpoint, and may be killed again; its end must have the
+bits of a fit that was never killed. The next one that writes in the folder removes what was left there (what is older
+than an hour; here it is made older). A seed gives the same moments, as far as the machine is as fast.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import random
+import signal
+import statistics
+import sys
+import tempfile
+import time
+import traceback
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+
+import nearfar as nf
+from nearfar.callbacks import Checkpoint
+from nearfar.errors import FileFormatError, NearfarWarning
+
+AN_HOUR_AGO = 4000  # seconds
+SLOW = 60
+
+
+class Case(NamedTuple):
+    """Something that writes.
+
+    ``act`` is killed. ``state`` reads what is in the folder, and must return one of ``allowed``, which are made by
+    doing nothing and by acting to the end; another ``act`` must then lead to the last of them.
+    """
+
+    name: str
+    prepare: Callable[[Path], object]
+    act: Callable[[Path], object]
+    state: Callable[[Path], object]
+
+
+TEXT = [["the", "sea", "the", "ship"], ["a", "sea", "b", "c"], ["c", "d", "the", "e"]] * 400
+GRAPH = nf.Relation.from_edges([(k, k * k % 400) for k in range(400)] + [(k, (k + 1) % 400) for k in range(400)])
+EDGES = [(f"n{k}", f"n{k * k % 997}", 1.0 + k % 7) for k in range(3000)]
+WORDS = {"n_components": 8, "n_epochs": 6, "sample": 0, "min_count": 1, "random_state": 0, "n_jobs": 1}
+
+
+def nothing(_folder: Path) -> None:
+    """Leave the folder empty."""
+
+
+def bits(embedding: nf.Embedding) -> bytes:
+    return np.asarray(embedding.vectors).tobytes() + repr(embedding.ids.to_list()).encode()
+
+
+def fit(name: str, make: Callable[..., object], data: object) -> Case:
+    """A fit that writes a checkpoint in each epoch and its vectors at its end; where there is one it goes on."""
+
+    def act(folder: Path) -> None:
+        checkpoint = folder / "run.safetensors"
+        model = make(callbacks=[Checkpoint(checkpoint, every=1)])
+        model.fit(data, resume=checkpoint if checkpoint.exists() else None)
+        model.vectors_.save(folder / "x.npz")
+
+    def state(folder: Path) -> object:
+        if (folder / "run.safetensors").exists():
+            from nearfar._core import checkpoint
+
+            checkpoint.read(folder / "run.safetensors")
+        return bits(nf.Embedding.load(folder / "x.npz")) if (folder / "x.npz").exists() else None
+
+    return Case(f"fit, {name}", nothing, act, state)
+
+
+def save(suffix: str) -> Case:
+    """Vectors in place of others."""
+    rng = np.random.default_rng(0)
+    old, new = (
+        nf.Embedding(rng.standard_normal((n, 8)).astype(np.float32), [f"{n} {k}" for k in range(n)]) for n in (40, 900)
+    )
+    options = {"if_exists": "replace"} if suffix in (".sqlite",) else {}
+
+    def state(folder: Path) -> object:
+        try:
+            return bits(nf.Embedding.load(folder / f"x{suffix}"))
+        except FileFormatError as error:
+            if suffix == ".tsv" and "of one pair" in str(error):  # two files: a kill between them is told
+                return bits(old)
+            raise
+
+    path = f"x{suffix}"
+    return Case(f"save {suffix}", lambda f: old.save(f / path), lambda f: new.save(f / path, **options), state)
+
+
+def index(kind: str) -> Case:
+    rng = np.random.default_rng(0)
+    emb = nf.Embedding(rng.standard_normal((300, 8)).astype(np.float32))
+
+    def state(folder: Path) -> object:
+        opened = emb.open_index(folder / "x.index")
+        return opened.recall_interval, opened._effort, opened.search(range(20), 3)[1].shape
+
+    def make(effort: int) -> Callable[[Path], None]:
+        return lambda folder: emb.index(kind, expansion=effort, n_jobs=1).save(folder / "x.index")
+
+    return Case(f"index, {kind}", make(20), make(90), state)
+
+
+def relation(folder: Path) -> object:
+    found = nf.Relation.open(folder / "stored", verify=True)
+    found.matmat(np.ones((found.shape[1], 1), np.float32))
+    return found.shape, found.nnz, found.row_sums.tobytes(), found.row_ids.to_list()
+
+
+def transpose(folder: Path) -> None:
+    found = nf.Relation.open(folder / "stored")
+    found.rmatmat(np.ones((found.shape[0], 2), np.float32), n_jobs=1)
+
+
+def transposed(folder: Path) -> object:
+    """The product needs the transpose: what is there is used, what is not is made."""
+    found = nf.Relation.open(folder / "stored", verify=True)
+    return found.rmatmat(np.ones((found.shape[0], 2), np.float32), n_jobs=1).tobytes()
+
+
+def encoded(folder: Path) -> object:
+    text = nf.EncodedCorpus.open(folder / "stored")
+    return nf.Relation.from_corpus(text, window=2).row_sums.tobytes(), text.vocabulary.words.to_list()
+
+
+def reproduce(folder: Path) -> None:
+    from nearfar.cli import main
+
+    main(["reproduce", "nce-sampled-softmax", "--quick", "-o", str(folder)])
+
+
+def reproduced(folder: Path) -> object:
+    """Whole pages and pictures only; the page says how long it took, which differs."""
+    for path in folder.glob("nce*"):
+        text = path.read_text()
+        end = "s).\n" if path.suffix == ".md" else "</svg>\n"
+        if not text.endswith(end):
+            raise ValueError(f"half a file: {path.name}, {len(text)} bytes")
+    return len(list(folder.glob("nce*"))) == 2
+
+
+def cases() -> list[Case]:
+    """All of them, as far as what they need is installed."""
+    from importlib.util import find_spec
+
+    needs = {".parquet": "pyarrow", ".h5ad": "h5py", ".usearch": "usearch", ".sqlite": "sqlite_vec", ".faiss": "numpy"}
+    suffixes = [".safetensors", ".npz", ".vec.gz", ".bin", ".tsv", *needs]
+    found = [
+        fit("EDRep", lambda **more: nf.EDRep(8, n_epochs=12, random_state=0, n_jobs=1, **more), GRAPH),
+        fit("EDRep, two threads", lambda **more: nf.EDRep(4, n_epochs=9, random_state=0, n_jobs=2, **more), GRAPH),
+        fit("SkipGram", lambda **more: nf.SkipGram(**WORDS, **more), TEXT),
+        fit("Word2DM", lambda **more: nf.Word2DM(**WORDS, n_factors=2, optimizer="adam", **more), TEXT),
+        fit("MultiSenseWord2DM", lambda **more: nf.MultiSenseWord2DM(**WORDS, n_senses=2, **more), TEXT),
+        *(save(suffix) for suffix in suffixes if find_spec(needs.get(suffix, "numpy"))),
+        *(index(kind) for kind in ("faiss", "usearch", "lists") if find_spec("faiss" if kind == "lists" else kind)),
+        Case(
+            "relation",
+            lambda folder: nf.Relation.from_edges(EDGES[:99], storage=folder / "stored"),
+            lambda folder: nf.Relation.from_edges(EDGES, storage=folder / "stored"),
+            relation,
+        ),
+        Case(
+            "transpose",
+            lambda folder: nf.Relation.from_edges(EDGES, directed=True, storage=folder / "stored"),
+            transpose,
+            transposed,
+        ),
+        Case(
+            "encoded text",
+            lambda folder: nf.Corpus(TEXT[:9]).encode(min_count=1, folder=folder / "stored"),
+            lambda folder: nf.Corpus(TEXT).encode(min_count=1, folder=folder / "stored"),
+            encoded,
+        ),
+    ]
+    if find_spec("matplotlib"):
+        found.append(Case("reproduce", nothing, reproduce, reproduced))
+    return found
+
+
+class Ready(NamedTuple):
+    """A case with what it may leave, and how long it takes."""
+
+    case: Case
+    allowed: tuple[object, object]
+    seconds: float
+
+
+def act(case: Case, folder: Path, after: float | None = None) -> bool:
+    """Let a child act, and kill it after so many seconds; return whether that was before its end."""
+    sys.stdout.flush()
+    child = os.fork()
+    if child == 0:
+        code = 1
+        try:
+            signal.alarm(SLOW)
+            quiet = os.open(os.devnull, os.O_WRONLY)
+            os.dup2(quiet, 1)
+            if case.name == "reproduce":
+                os.dup2(quiet, 2)
+            case.act(folder)
+            code = 0
+        except BaseException:
+            traceback.print_exc()
+        finally:
+            os._exit(code)
+    if after is not None:
+        time.sleep(after)
+        os.kill(child, signal.SIGKILL)
+    _, status = os.waitpid(child, 0)
+    if os.WIFSIGNALED(status) and os.WTERMSIG(status) == signal.SIGKILL and after is not None:
+        return True
+    if status:
+        raise RuntimeError(f"{case.name}: the child ended by {status}")
+    return False
+
+
+def ready(case: Case, n_timed: int = 3) -> Ready:
+    """Find out what is there before and after, and how long it takes, in a child."""
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        case.prepare(folder)
+        before = case.state(folder)
+        case.act(folder)  # here, so that the children find everything imported and compiled
+        after = case.state(folder)
+    seconds = []
+    for _ in range(n_timed):
+        with tempfile.TemporaryDirectory() as name:
+            case.prepare(Path(name))
+            start = time.perf_counter()
+            act(case, Path(name))
+            seconds.append(time.perf_counter() - start)
+    return Ready(case, (before, after), statistics.median(seconds))
+
+
+def left_overs(folder: Path) -> list[Path]:
+    return sorted(folder.rglob(".nearfar-*"))
+
+
+def kill(made: Ready, rng: random.Random, most: int) -> tuple[int, int]:
+    """Kill up to ``most`` times in a folder, look each time, and come to the end; return kills, and left-overs seen."""
+    case, n_killed, n_left = made.case, 0, 0
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        case.prepare(folder)
+        for _ in range(rng.randint(1, most)):
+            n_killed += act(case, folder, rng.uniform(0, 1.1 * made.seconds))
+            n_left += len(left_overs(folder))
+            old = time.time() - AN_HOUR_AGO
+            for path in left_overs(folder):
+                os.utime(path, (old, old))
+            if (found := case.state(folder)) not in made.allowed:
+                raise ValueError(f"{case.name}: neither the old nor the new one: {found!r:.300}")
+        act(case, folder)
+        if case.state(folder) != made.allowed[1]:
+            raise ValueError(f"{case.name}: it did not go on to the same end")
+        if left := left_overs(folder):
+            raise ValueError(f"{case.name}: left over: {left}")
+    return n_killed, n_left
+
+
+def main(n: int, seed: int, only: str = "") -> int:
+    """Kill so many times, and say what came of it."""
+    warnings.simplefilter("ignore", NearfarWarning)
+    warnings.simplefilter("ignore", DeprecationWarning)  # of forks beside threads: there are none at work
+    rng = random.Random(seed)
+    every = [ready(case) for case in cases() if only in case.name]
+    counts = {made.case.name: [0, 0, 0] for made in every}
+    failed = 0
+    while sum(count[0] for count in counts.values()) < n and failed < 10:
+        made = every[min(range(len(every)), key=lambda k: counts[every[k].case.name][0])]
+        count = counts[made.case.name]
+        try:
+            killed, left = kill(made, rng, min(3, n))
+        except Exception:
+            failed += 1
+            killed, left = 1, 0
+            traceback.print_exc(file=sys.stdout)
+        count[0] += killed
+        count[1] += left
+        count[2] += 1
+    for name, (killed, left, runs) in counts.items():
+        sys.stdout.write(f"{name:30} {killed:4} killed in {runs:4} folders, {left:4} left-overs removed\n")
+    total = sum(count[0] for count in counts.values())
+    used = time.process_time() + sum(os.times()[2:4])
+    sys.stdout.write(f"{total} kills, {failed} failures; seed {seed}; {used:.0f} s of processor time\n")
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("-n", type=int, default=1000, help="how many kills")
+    parser.add_argument("--seed", type=int, default=int(time.time()))
+    parser.add_argument("--only", default="", help="cases whose name contains this")
+    options = parser.parse_args()
+    sys.exit(main(options.n, options.seed, options.only))
