@@ -106,11 +106,33 @@ def _content(path: Path, file: Any) -> Content:
     labels = labels.get("values") if hasattr(labels, "keys") else labels  # of a nullable array
     if not hasattr(vectors, "dtype") or vectors.dtype.kind != "f" or getattr(labels, "dtype", None) is None:
         raise bad_file(path, "one whose entry of obsm is a matrix of floats, and whose names are text", "others", hint)
+    for item in (vectors, labels):
+        _check_own(path, item)
+    _check_lengths(path, labels)
     ids = labels.asstr()[:].tolist()
-    about = json.loads(file["uns"][_ABOUT].asstr()[()]) if _ABOUT in file.get("uns", {}) else {}
+    about = {}
+    if _ABOUT in file.get("uns", {}):
+        _check_own(path, file["uns"][_ABOUT])
+        _check_lengths(path, file["uns"][_ABOUT])
+        about = json.loads(file["uns"][_ABOUT].asstr()[()])
     if about.get("ids") == "integers":
         ids = [int(key) for key in ids]
     return Content(vectors[:], ids, parameters=about.get("parameters"))
+
+
+def _check_own(path: Path, item: Any) -> None:
+    """Refuse what HDF5 would read from another file: a file from elsewhere must not show what is in yours."""
+    if item.file.filename != str(path) or item.external or item.is_virtual:
+        raise bad_file(path, "one that holds its own data", f"{item.name} in another file")
+
+
+def _check_lengths(path: Path, texts: Any) -> None:
+    """Refuse texts of more bytes than the file: HDF5 would take memory for what a damaged length says, up to 4 GB."""
+    start = texts.id.get_offset()  # None where they are in pieces, which anndata does on demand
+    if start is not None and texts.dtype.kind == "O":
+        kept = np.fromfile(path, [("length", "<u4"), ("place", "V12")], texts.size, offset=start)
+        if kept["length"].sum(dtype=np.int64) > path.stat().st_size:
+            raise bad_file(path, "one whose texts are no longer than the file", "a damaged length")
 
 
 register("h5ad", [".h5ad"], write=write, read=read, check=check, requires=("h5py", "anndata"))
