@@ -12,6 +12,7 @@ import math
 import numbers
 import os
 from collections.abc import Callable, Collection, Iterable
+from contextlib import suppress
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -242,6 +243,48 @@ def check_n_jobs(owner: str, value: object) -> int:
 def available_processors() -> int:
     """Return how many processors this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else (os.cpu_count() or 1)
+
+
+def check_memory(owner: str, name: str, nbytes: int, hint: str) -> None:
+    """Refuse work that would take ``nbytes`` where not even four fifths of them are free: figures may be a fifth off.
+
+    Raises
+    ------
+    InputError
+        About the argument ``name``: what is needed, what is free, and ``hint``, what to do.
+    """
+    free = available_memory()
+    if free is not None and 0.8 * nbytes > free:
+        expected = f"one that fits into memory, of which {free / 1e9:.3g} GB are free"
+        raise InputError(owner, name, expected, f"one that takes about {nbytes / 1e9:.3g} GB", hint)
+
+
+def available_memory() -> int | None:
+    """Return how many bytes this process may still take, by the machine, a container or a limit; None if unknown."""
+    page = os.sysconf("SC_PAGE_SIZE") if hasattr(os, "sysconf") else 4096
+    free = []
+    with suppress(OSError, ValueError, LookupError):
+        facts = dict(line.split()[:2] for line in Path("/proc/meminfo").read_text().splitlines())
+        free.append(1024 * (int(facts["MemAvailable:"]) + int(facts["SwapFree:"])))
+    for folder, limit, used, cache in _GROUPS:
+        with suppress(OSError, ValueError, LookupError):  # "max" is no number: no limit
+            most = int(Path(folder, limit).read_text())
+            facts = dict(line.split() for line in Path(folder, "memory.stat").read_text().splitlines())
+            free.append(most - int(Path(folder, used).read_text()) + int(facts[cache]))
+    with suppress(ImportError, OSError, ValueError):
+        import resource
+
+        most = resource.getrlimit(resource.RLIMIT_AS)[0]
+        if most != resource.RLIM_INFINITY:
+            free.append(most - page * int(Path("/proc/self/statm").read_text().split()[0]))
+    return max(0, min(free)) if free else None
+
+
+# Where a container, or a service, has its limit, what it uses, and how much of that are files, which may be dropped.
+_GROUPS = (
+    ("/sys/fs/cgroup", "memory.max", "memory.current", "inactive_file"),
+    ("/sys/fs/cgroup/memory", "memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file"),
+)
 
 
 def check_path(owner: str, name: str, value: object, *, exists: bool = False) -> Path:

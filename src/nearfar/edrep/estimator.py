@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import sys
 import warnings
-from contextlib import nullcontext
+from contextlib import nullcontext, suppress
 from functools import cache, partial
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
@@ -18,6 +18,7 @@ from nearfar._core.checks import (
     check_flag,
     check_integer,
     check_matrix,
+    check_memory,
     check_n_jobs,
     check_random_state,
     check_real,
@@ -307,6 +308,9 @@ class EDRep(RelationEmbedder):
         n_active = int(present[-1].sum())
         problem = Problem(P, two_sided, r, p0, n_active, gradient, float(self.temperature))
         on_cluster = _on_cluster(engine) if engine is not None or "distributed" in sys.modules else False
+        if not on_cluster:
+            hint = "Take fewer components, or keep the relation in files: Relation.from_edges(..., storage=folder)."
+            check_memory("EDRep", "relation", self._memory(rel, two_sided, gradient, P, kept) - rel.nbytes, hint)
         sphere = Sphere() if check_choice("EDRep", "constraint", self.constraint, CONSTRAINTS) == "sphere" else Ball()
         with (
             Trainer(
@@ -669,7 +673,8 @@ class EDRep(RelationEmbedder):
         """Return the bytes that a fit holds at its peak: the relation and the blocks of n x d numbers beside it.
 
         Numbers are float32, or float64 if ``init`` is. Where its transpose is needed it counts too. Blocks of a few
-        rows per worker, and interpreter and libraries (about 150 MB), come on top.
+        rows per worker, and interpreter and libraries (about 150 MB), come on top. A fit that would take more than is
+        free is refused.
 
         Parameters
         ----------
@@ -677,7 +682,12 @@ class EDRep(RelationEmbedder):
             What would be fitted.
         """
         rel = as_relation(relation)
-        two_sided, gradient, operator, kept = self._variant(rel)
+        return self._memory(rel, *self._variant(rel))
+
+    def _memory(
+        self, rel: Relation, two_sided: bool, gradient: str, operator: LinearOperator, kept: Rows | None
+    ) -> int:
+        """Return the bytes of a fit of this variant."""
         n, m = operator.shape
         if two_sided:
             blocks = 2 * (n + m) + 2 * operator.scratch_arrays() * max(n, m) + (m if gradient == "full" else 0)
@@ -691,7 +701,9 @@ class EDRep(RelationEmbedder):
         if kept is not None:  # in the end vectors are spread over all rows
             blocks = max(blocks, n + rel.shape[0])
         init = self.init[0] if isinstance(self.init, tuple) else self.init
-        is_double = not hasattr(init, "vectors") and np.asarray(init).dtype == np.float64
+        is_double = False
+        with suppress(ValueError):  # what is no array is refused by itself
+            is_double = not hasattr(init, "vectors") and np.asarray(init).dtype == np.float64
         nbytes = rel.nbytes + blocks * self.n_components * (8 if is_double else 4)
         if two_sided or gradient != "forward":
             nbytes += operator.transpose_nbytes()

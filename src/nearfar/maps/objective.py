@@ -290,6 +290,14 @@ def row_normalizer(field: Field, weights: Potential, of_error: float = _OF_ERROR
     return np.asarray(np.maximum(S, max(_LEAST_S, of_error * error * S.mean())))
 
 
+def memory_of_pattern(nnz: int, dtype: Any) -> int:
+    """Return the bytes of P with so many entries, and of :func:`union_pattern` of it: the peak of most fits.
+
+    Five arrays of complex numbers stand beside P then, each with column numbers of 8 bytes.
+    """
+    return nnz * (14 + 5 * (8 + np.result_type(dtype, np.complex64).itemsize))
+
+
 def union_pattern(P: Any, dtype: Any, *, symmetric: bool = False) -> tuple[NDArray[Any], ...]:
     """Return (indptr, columns, p_ij, p_ji) of where P or Pᵀ has an entry off the diagonal.
 

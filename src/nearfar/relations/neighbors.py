@@ -210,6 +210,17 @@ def check_k(owner: str, name: str, k: object, n: int) -> int:
     return k
 
 
+def memory_of_search(shape: tuple[int, int], k: int, n_jobs: int, *, exact: bool) -> int:
+    """Return about how many bytes :class:`VectorIndex` takes at its peak to find k neighbours of each row."""
+    n, d = shape
+    n_lists = 1 if n <= FLAT else round(2 * math.sqrt(n))
+    # How many lists are probed is found on a sample: fewer where there are few columns.
+    n_probes = n_lists if exact or n < _LARGE else min(n_lists, 4 * d)
+    probes = 8 * n_probes * min(n, max(1, _PROBES_AT_ONCE // n_probes))
+    work = n_jobs * _BLOCK * (20 * n_probes + 8 * (4 * k + 2 * LANES))
+    return 4 * n * d + 16 * n * k + probes + work  # the rows in lists, the answers as found and in order
+
+
 class VectorIndex:
     """Neighbours among the rows of a dense matrix, by the Euclidean distance or by the angle.
 

@@ -57,6 +57,7 @@ from nearfar._core.checks import (
     check_choice,
     check_flag,
     check_integer,
+    check_memory,
     check_n_jobs,
     check_path,
     check_random_state,
@@ -211,6 +212,8 @@ class WordModel(RelationEmbedder):
         n_jobs, rng = check_n_jobs(owner, self.n_jobs), check_random_state(owner, self.random_state)
         given = self._given_vectors() if resume is None else None
         source = self._windows_of(corpus, n_jobs)
+        hint = "Take fewer words (min_count=, max_size=) or fewer components."
+        check_memory(owner, "corpus", self._memory(len(source.ids), len(source.context_ids)), hint)
         trainer = self._trainer(source, lambda: self._fingerprint(source))
         if resume is None:
             arrays = self._start(source, rng)
@@ -447,6 +450,45 @@ class WordModel(RelationEmbedder):
         """
         return super().fit_transform(corpus, y)
 
+    def expected_memory(self, corpus: Any) -> int:
+        """Return the bytes that a fit holds at its peak, as far as they grow with the number of words.
+
+        They are those of the vectors, of clusters, of Adam's moments and of what is kept for :meth:`partial_fit`.
+        Interpreter and libraries (about 150 MB), windows (a few MB for each thread) and the words themselves come on
+        top; an encoded text is in a file. Of senses, the density matrices, ``vectors_`` and ``embedding_``, are made
+        when they are asked for: n (n + 1) / 2 float32 for each word. A fit that would take more than is free is
+        refused.
+
+        Parameters
+        ----------
+        corpus : EncodedCorpus, Corpus, what a Corpus can be made of, Relation, graph or AnnData
+            What would be fitted. Words of a text that is not encoded are counted, which takes as long as reading it.
+
+        Returns
+        -------
+        int
+
+        Examples
+        --------
+        >>> import nearfar as nf
+        >>> nf.SkipGram(16, min_count=1).expected_memory([["a", "b"], ["b", "c"]])
+        804
+        """
+        self._check()
+        corpus = text_or_relation(corpus)
+        if isinstance(corpus, Relation):
+            return self._memory(*corpus.shape)
+        if isinstance(corpus, EncodedCorpus):
+            n_words = len(corpus.vocabulary)
+        else:
+            text = corpus if isinstance(corpus, Corpus) else Corpus(corpus, n_jobs=self.n_jobs)
+            n_words = len(text.vocabulary(min_count=self.min_count, max_size=self.max_size))
+        return self._memory(n_words, n_words)
+
+    def _memory(self, n_inputs: int, n_words: int) -> int:
+        """Return the bytes that a fit of so many inputs and words holds at its peak."""
+        raise NotImplementedError
+
     def _fingerprint(self, source: WindowSource) -> dict[str, Any]:
         """Return what tells this fit from others."""
         return {"estimator": type(self).__name__, **source.fingerprint(), **parameters_of(self)}
@@ -495,6 +537,12 @@ def of_length(owner: str, given: Embedding, d: int) -> Embedding:
         got = f"vectors of length {given.n_components}"
         raise InputError(owner, "init", f"vectors of length {d}, the number of components", got)
     return given
+
+
+def memory_of_tables(n: int, width: int, optimizer: str) -> int:
+    """Return the bytes of n rows in tables that are padded, with the moments of Adam if it is used; float32."""
+    tables, steps = (3, 8) if optimizer == "adam" else (1, 0)
+    return n * (tables * 4 * LANES * -(-width // LANES) + steps)
 
 
 def padded(values: Floats) -> Floats:

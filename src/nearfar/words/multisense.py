@@ -42,11 +42,8 @@ from nearfar.embedding.density import DensityEmbedding
 from nearfar.embedding.vectors import Embedding, Sense, SenseEmbedding
 from nearfar.errors import InputError
 from nearfar.kernels import exp, ln1p
-from nearfar.relations.matrix import Relation
-from nearfar.text.corpus import Corpus
-from nearfar.text.encoded import EncodedCorpus
 from nearfar.words.adam import adam_row, adam_state, moments_of
-from nearfar.words.model import Known, WordModel, of_length, text_or_relation
+from nearfar.words.model import Known, WordModel, of_length
 from nearfar.words.training import Arrays, TrainingState, TrainWindows
 from nearfar.words.windows import Windows, WindowSource
 
@@ -378,38 +375,7 @@ class MultiSenseWord2DM(WordModel):
         self.sense_vectors_ = senses
         self.context_factors_ = np.ascontiguousarray(others.reshape(len(others), -1, n).swapaxes(1, 2))
 
-    def expected_memory(self, corpus: Any) -> int:
-        """Return the bytes that a fit holds at its peak, as far as they grow with the number of words.
-
-        They are those of the vectors, of clusters, of Adam's moments and of what is kept for :meth:`partial_fit`.
-        Interpreter and libraries (about 150 MB), windows (a few MB for each thread) and the words themselves come on
-        top; an encoded text is in a file. The density matrices, ``vectors_`` and ``embedding_``, are made when they are
-        asked for: n (n + 1) / 2 float32 for each word.
-
-        Parameters
-        ----------
-        corpus : EncodedCorpus, Corpus, what a Corpus can be made of, Relation, graph or AnnData
-            What would be fitted. Words of a text that is not encoded are counted, which takes as long as reading it.
-
-        Returns
-        -------
-        int
-
-        Examples
-        --------
-        >>> import nearfar as nf
-        >>> nf.MultiSenseWord2DM(10, n_senses=2, min_count=1).expected_memory([["a", "b"], ["b", "c"]])
-        960
-        """
-        self._check()
-        corpus = text_or_relation(corpus)
-        if isinstance(corpus, Relation):
-            n_inputs, n_words = corpus.shape
-        elif isinstance(corpus, EncodedCorpus):
-            n_inputs = n_words = len(corpus.vocabulary)
-        else:
-            text = corpus if isinstance(corpus, Corpus) else Corpus(corpus, n_jobs=self.n_jobs)
-            n_inputs = n_words = len(text.vocabulary(min_count=self.min_count, max_size=self.max_size))
+    def _memory(self, n_inputs: int, n_words: int) -> int:
         n, m = self._shape
         if self.variant == "columns":
             tables, beside = (n_inputs + n_words) * m, n_words * m

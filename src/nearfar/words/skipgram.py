@@ -38,7 +38,7 @@ from nearfar.embedding.vectors import Embedding
 from nearfar.errors import InputError
 from nearfar.kernels import exp, ln1p
 from nearfar.words.adam import adam_row, adam_state, moments_of
-from nearfar.words.model import Known, WordModel, of_length, padded
+from nearfar.words.model import Known, WordModel, memory_of_tables, of_length, padded
 from nearfar.words.training import Arrays, TrainingState, TrainWindows
 from nearfar.words.windows import WindowSource
 
@@ -241,6 +241,10 @@ class SkipGram(WordModel):
     def _recall(self, arrays: Arrays) -> None:
         for table, learned in zip(self._views(arrays), (self.embedding_, self.context_embedding_), strict=True):
             table[: len(learned)] = learned
+
+    def _memory(self, n_inputs: int, n_words: int) -> int:
+        n, d = n_inputs + n_words, self.n_components
+        return memory_of_tables(n, d, self.optimizer) + n * (4 * d + 6)  # the results; counts and noise
 
     def _finish(self, state: TrainingState) -> None:
         self.embedding_, self.context_embedding_ = np.ascontiguousarray(state.X), np.ascontiguousarray(state.Y)

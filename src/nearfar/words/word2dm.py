@@ -44,7 +44,7 @@ from nearfar.embedding.vectors import Embedding
 from nearfar.errors import InputError
 from nearfar.kernels import exp, ln1p
 from nearfar.words.adam import adam_row, adam_state, moments_of
-from nearfar.words.model import Known, WordModel, padded
+from nearfar.words.model import Known, WordModel, memory_of_tables, padded
 from nearfar.words.training import Arrays, TrainingState, TrainWindows
 from nearfar.words.windows import WindowSource
 
@@ -361,6 +361,14 @@ class Word2DM(WordModel):
     def _recall(self, arrays: Arrays) -> None:
         for table, learned in zip(self._views(arrays), (self.factors_, self.context_factors_), strict=True):
             table[: len(learned)] = learned.swapaxes(1, 2).reshape(len(learned), -1)
+
+    def _memory(self, n_inputs: int, n_words: int) -> int:
+        n, m = self.n_components, self.n_factors
+        both, width = n_inputs + n_words, n * m
+        # At the end factors and matrices stand beside the tables; some matrices at a time are made in float64.
+        rows = n_inputs + (n_words if n_inputs != n_words else 0)
+        made = 4 * width * both + 2 * n * (n + 1) * rows + 8 * min(n_inputs, 4096) * (5 * n * n // 2 + width)
+        return memory_of_tables(both, width, self.optimizer) + made + 6 * both
 
     def _finish(self, state: TrainingState) -> None:
         shape = (-1, self.n_factors, self.n_components)

@@ -19,6 +19,7 @@ from nearfar._core.checks import (
     check_finite,
     check_integer,
     check_matrix,
+    check_memory,
     check_n_jobs,
     check_random_state,
     check_real,
@@ -35,16 +36,19 @@ from nearfar.divergences.stress import Stress, as_stress
 from nearfar.errors import InputError, NumericalError
 from nearfar.maps.mds.kernels import stress_of_point
 from nearfar.maps.mds.pairs import (
+    DRAWS,
     EXACT_UP_TO,
     AllPairs,
     EuclideanRows,
     SampledPairs,
+    are_cheap,
     distances_between,
     kept_dtype,
     pairs_of_distances,
     pairs_of_rows,
     rows_of,
 )
+from nearfar.relations.neighbors import memory_of_search
 
 if TYPE_CHECKING:
     from nearfar.embedding.vectors import Embedding
@@ -402,12 +406,57 @@ class MDS(FrameOutput):
                 raise InputError("MDS", "pairs", "'all' or 'auto' with metric='precomputed'", "'sampled'")
             return _all_pairs("MDS", X, self.metric, n_jobs)
         data = _checked_rows("MDS", X, self.metric)
-        n = data.shape[0]
-        if pairs == "all" or n <= max(n_samples + 1, EXACT_UP_TO if pairs == "auto" else 1):
+        hint = "Take pairs='sampled', fewer of them (n_samples=), or a sample of the rows; transform places the others."
+        check_memory("MDS", "X", self._memory(data), hint)
+        if self._takes_all(data.shape[0]):
             return pairs_of_rows("MDS", data, self.metric, n_jobs), data
         dtype = kept_dtype(data)
         rows = rows_of("MDS", data, self.metric, dtype, n_jobs)
         return SampledPairs("MDS", rows, dtype, n_neighbors, n_samples, rng, n_jobs), data
+
+    def _takes_all(self, n: int) -> bool:
+        """Return whether all pairs of n rows are taken, unless they were sampled."""
+        return self.pairs == "all" or n <= max(self.n_samples + 1, EXACT_UP_TO if self.pairs == "auto" else 1)
+
+    def expected_memory(self, X: Any) -> int:
+        """Return the bytes that a fit takes at its peak, beside X.
+
+        For all pairs these are the distances, unless they are given or cheap to compute anew; for a sample those of the
+        sample, or the search for near pairs. From some thousand rows on the figure is within a fifth of what is
+        measured, for dense rows. Interpreter and libraries (about 150 MB) come on top. A fit that would take more than
+        is free is refused.
+
+        Parameters
+        ----------
+        X : as for :meth:`fit`
+            What would be fitted.
+
+        Returns
+        -------
+        int
+
+        Examples
+        --------
+        >>> import numpy as np, nearfar as nf
+        >>> nf.MDS().expected_memory(np.zeros((10_000, 50), np.float32)) // 10**6
+        210
+        """
+        rows = rows_and_ids("MDS.expected_memory", X)[0]
+        return self._memory(rows if hasattr(rows, "dtype") else np.asarray(rows))
+
+    def _memory(self, X: Any) -> int:
+        """Return the bytes of a fit to checked rows."""
+        n, p = int(X.shape[0]), int(X.shape[1])
+        size, euclidean = int(kept_dtype(X).itemsize), isinstance(X, np.ndarray) and self.metric == "euclidean"
+        descent = 400 * n * self.n_components  # ten steps of L-BFGS, the gradients of blocks
+        if self._given_distances():
+            return descent
+        rows = size * n * p if euclidean else 8 * 256 * n  # in another unit; some distances by scikit-learn
+        if self._takes_all(n):
+            return descent + rows + (0 if euclidean and are_cheap(n, p, size) else size * n * (n - 1) // 2)
+        sample, k = size * n * self.n_samples // DRAWS, min(self.n_neighbors, n - 1)
+        near = memory_of_search((n, p), k, check_n_jobs("MDS", self.n_jobs), exact=False) if euclidean and k else 0
+        return sample + rows + max(near, descent + 24 * n * k)
 
     @property
     def vectors_(self) -> Embedding:

@@ -215,7 +215,7 @@ def pairs_of_rows(owner: str, X: Any, metric: Any, n_jobs: int) -> AllPairs:
     n, dtype = X.shape[0], kept_dtype(X)
     fits = n * (n - 1) // 2 * dtype.itemsize <= MAX_BYTES
     rows = rows_of(owner, X, metric, dtype, n_jobs)
-    if isinstance(rows, EuclideanRows) and rows.X.shape[1] <= (FEW_COLUMNS if fits else MANY_COLUMNS):
+    if isinstance(rows, EuclideanRows) and are_cheap(n, rows.X.shape[1], dtype.itemsize):
         source = Source(np.empty(0, dtype), False, np.ascontiguousarray(rows.X.T), dtype.type(1))
     elif fits:
         source = Source(triangle(rows, dtype), False, np.empty((0, n), dtype), dtype.type(1))
@@ -224,6 +224,11 @@ def pairs_of_rows(owner: str, X: Any, metric: Any, n_jobs: int) -> AllPairs:
         most, expected = int(np.sqrt(2 * MAX_BYTES / dtype.itemsize)), "rows, whose distances are kept"
         raise InputError(owner, "X", f"of at most {most} {expected}", f"{n} rows", hint)
     return AllPairs(n, dtype, source, n_jobs, rows)
+
+
+def are_cheap(n: int, p: int, itemsize: int) -> bool:
+    """Return whether Euclidean distances of n rows of p numbers are computed anew each time, not kept."""
+    return p <= (FEW_COLUMNS if n * (n - 1) // 2 * itemsize <= MAX_BYTES else MANY_COLUMNS)
 
 
 def kept_dtype(X: Any) -> Any:
