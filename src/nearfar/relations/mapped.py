@@ -8,12 +8,16 @@ bit for bit the same.
 from __future__ import annotations
 
 import os
+import shutil
+import warnings
+import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass, field
 from functools import cached_property
 from itertools import pairwise
 from pathlib import Path
+from tempfile import mkdtemp
 from types import TracebackType
 from typing import Any
 
@@ -26,7 +30,7 @@ from nearfar._core.checks import available_processors
 from nearfar._core.ids import Ids
 from nearfar._core.progress import ProgressLine
 from nearfar._core.threads import even_bounds
-from nearfar.errors import FileFormatError, InputError
+from nearfar.errors import FileFormatError, InputError, NearfarWarning
 from nearfar.relations.edges import Edges
 from nearfar.relations.kernels import build_csr, count_entries
 from nearfar.relations.operators import PIECE, LinearOperator, Sparse, check_some_edge, check_sums, rows_of
@@ -448,6 +452,16 @@ class MappedSparse(Sparse):
             raise bad_folder(self.folder, "the relation that was opened", "another one in its place", "Open it again.")
         folder = self.folder / "transposed"
         shape = (self.shape[1], self.shape[0])
+        if not os.access(self.folder, os.W_OK) and not folder.exists():
+            elsewhere = mkdtemp(prefix="nearfar-")
+            weakref.finalize(self, shutil.rmtree, elsewhere, ignore_errors=True)
+            folder = Path(elsewhere) / "transposed"
+            warnings.warn(
+                f"Relation: the transpose of {self.folder}, which may not be written to, is made in {folder} and not "
+                "kept. Set TMPDIR to a folder with room, or copy the relation.",
+                NearfarWarning,
+                stacklevel=2,
+            )
         if not (folder / RELATION.header).exists():
             with RELATION.new("Relation", "the transpose's folder", folder, replace=False) as new:
                 pieces = pieces_of_transpose(self.indptr, self.indices, self.data)
