@@ -5,6 +5,8 @@
 #   make check      formatting, lint, types
 #   make test-all   the slow tests too, with new examples of each property
 #   make bounds     the tests with every index of compiled code checked: slow, for each night rather than each change
+#   make fuzz       damaged files for every reader; SECONDS=5 for each reader and engine
+#   make kills      N=1000 kills at random moments of everything that writes
 #   make coverage   which lines the tests of `make test` run; fails below the floor in pyproject.toml
 #   make mutants    faults put into copies of the code: fails if the tests miss one
 #   make bench      the benchmarks (see docs/benchmarks.md); make bench DATA=FOLDER says where their data are
@@ -25,7 +27,7 @@ PYTEST := $(KEEP) OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 $(BIN)/python -m pyte
 # The version is in the package's metadata, so a new one is a reason to install again.
 PACKAGE_FILES := pyproject.toml constraints.txt src/nearfar/_version.py
 
-.PHONY: help demo test check test-all bounds coverage mutants bench docs clean
+.PHONY: help demo test check test-all bounds fuzz kills coverage mutants bench docs clean
 .DELETE_ON_ERROR:
 
 help:
@@ -63,6 +65,14 @@ test-all: $(STAMP)-dev
 bounds: $(STAMP)-dev
 	NUMBA_BOUNDSCHECK=1 NEARFAR_CACHE_DIR=$${NEARFAR_CACHE_DIR:-$(CURDIR)/.bounds-cache} $(PYTEST)
 
+SECONDS ?= 5
+fuzz: $(STAMP)-fuzz
+	OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 $(BIN)/python tests/fuzz.py --seconds $(SECONDS)
+
+N ?= 1000
+kills: $(STAMP)-dev
+	OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 $(BIN)/python tests/kills.py -n $(N)
+
 coverage: $(STAMP)-dev
 	$(PYTEST) --cov --cov-report=term:skip-covered
 
@@ -82,5 +92,5 @@ docs: $(STAMP)-docs
 	@echo "docs/_build/html/index.html"
 
 clean:
-	rm -rf $(VENV) docs/_build docs/api/generated demo-output htmlcov .coverage .bounds-cache .pytest_cache .mypy_cache .ruff_cache
+	rm -rf $(VENV) docs/_build docs/api/generated demo-output htmlcov .coverage .bounds-cache fuzz-output .pytest_cache .mypy_cache .ruff_cache
 	find src -name __pycache__ -prune -exec rm -rf {} +

@@ -18,6 +18,7 @@ import io
 import os
 import re
 import resource
+import signal
 import struct
 import subprocess
 import sys
@@ -408,7 +409,6 @@ class Findings:
         self.path.unlink(missing_ok=True)
         self.path.write_bytes(data)
         (self.kept / f"{_file_name(self.reader.name)}.last").write_bytes(data)
-        faulthandler.dump_traceback_later(SLOW, exit=True)
         try:
             self.reader.read(self.folder)
             self.n_read += 1
@@ -416,7 +416,6 @@ class Findings:
             self.n_refused += 1
         except Exception as error:
             self.found(data, error)
-        faulthandler.cancel_dump_traceback_later()
         if (self.n_read + self.n_refused) % 50 == 0:  # atheris ends the process by itself
             told = f"{self.n_read} read, {self.n_refused} refused, {time.process_time():.1f} s of processor time"
             self.count.write_text(told)
@@ -559,25 +558,34 @@ def main() -> int:
 
 def run(options: argparse.Namespace, name: str, engine: str) -> bool:
     """Run one reader in a process of its own; return whether it came to its end."""
-    command = [sys.executable, __file__, "--reader", name, "--engine", engine, "--seconds", str(options.seconds)]
+    command = [sys.executable, sys.argv[0], "--reader", name, "--engine", engine, "--seconds", str(options.seconds)]
     command += ["--seed", str(options.seed), "--folder", str(options.folder)]
     command += ["--again", str(options.again.resolve())] if options.again else []
     last = options.folder / f"{_file_name(name)}.last"
-    done = subprocess.run(
-        command, capture_output=True, text=True, errors="replace", timeout=options.seconds + 300, check=False
-    )
+    told = last.with_suffix(".stderr")
+    with told.open("w") as errors:
+        process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=errors)
+        start = time.time()
+        while process.poll() is None:
+            time.sleep(0.2)
+            since = (
+                last.stat().st_mtime if last.exists() else start + 200
+            )  # to begin with, all is imported and compiled
+            if time.time() - since > SLOW or time.time() - start > options.seconds + 300:
+                process.send_signal(signal.SIGABRT)  # it says where it is
+                process.wait()
     count = last.with_suffix(".count")
-    told = count.read_text()
-    count.unlink()
-    sys.stdout.write(f"{name:40} {engine:10} {told if done.returncode == 0 else f'ended: {done.returncode}'}\n")
+    result = count.read_text() if process.returncode == 0 else f"ended: {process.returncode}"
+    sys.stdout.write(f"{name:40} {engine:10} {result}\n")
     sys.stdout.flush()
-    if done.returncode:
+    if process.returncode:
         kept = options.folder / f"{_file_name(name)}.ended.found"
         if last.exists():
             last.replace(kept)
-        kept.with_suffix(".txt").write_text(f"{name}: ended by {done.returncode}\n{done.stderr[-3000:]}")
-    last.unlink(missing_ok=True)
-    return done.returncode == 0
+        kept.with_suffix(".txt").write_text(f"{name}: ended by {process.returncode}\n{told.read_text()[-3000:]}")
+    for path in (last, told, count):
+        path.unlink(missing_ok=True)
+    return process.returncode == 0
 
 
 if __name__ == "__main__":
