@@ -13,6 +13,7 @@ import pytest
 import nearfar as nf
 from nearfar._core.arrays import read_arrays, write_arrays
 from nearfar.callbacks import Checkpoint
+from nearfar.cli import main
 from nearfar.errors import DataError, FileFormatError, InputError
 
 DEEP = "[" * 200_000
@@ -289,3 +290,18 @@ def test_arrays_that_were_written_are_read(tmp_path):
     path = tmp_path / "x.safetensors"
     write_arrays("test", path, {"a": np.arange(3.0)}, {"format": "test"})
     np.testing.assert_array_equal(read_arrays(path)[0]["a"], np.arange(3.0))
+
+
+def test_tables_of_numbers_with_other_line_ends_and_endless_fields(tmp_path, capsys):
+    from nearfar.cli.maps import read_table
+
+    path = tmp_path / "x.csv"
+    for ends in (b"\r", b"\r\n", b"\n"):
+        path.write_bytes(ends.join([b"name,a,b", b"ann,1,2", b"bob,3,4", b""]))
+        numbers, _ = read_table(str(path), None, None)
+        np.testing.assert_array_equal(numbers, [[1, 2], [3, 4]])
+    path.write_bytes(b'a,b\n1,2\n"' + b"3" * 200_000)
+    with pytest.raises(DataError, match=r"every line must be of fields that end; got field larger .* on line \d"):
+        read_table(str(path), None, None)
+    assert main(["map", str(path), "-o", str(tmp_path / "x.npz")]) == 2
+    assert "of fields that end" in capsys.readouterr().err

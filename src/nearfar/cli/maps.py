@@ -319,10 +319,14 @@ def read_table(file: str, names: str | None, labels: str | None, *, advise: bool
         text = raw.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         raise DataError(owner, "FILE", "text in UTF-8", f"{error.reason} at offset {error.start}") from None
+    text = text.replace("\r\n", "\n").replace("\r", "\n")
     first = text.partition("\n")[0]
     delimiter = max(",;\t", key=first.count)
     reader = csv.reader(io.StringIO(text), delimiter=delimiter)
-    lines = [(reader.line_num, row) for row in reader if any(field.strip() for field in row)]
+    try:
+        lines = [(reader.line_num, row) for row in reader if any(field.strip() for field in row)]
+    except csv.Error as error:  # a field without an end
+        raise DataError(owner, "every line", "of fields that end", f"{error} on line {reader.line_num}") from None
     width = len(lines[0][1]) if lines else 0
     for number, row in lines:
         if len(row) != width:
