@@ -39,7 +39,7 @@ import nearfar as nf
 from nearfar.callbacks import Checkpoint
 from nearfar.errors import NearfarError, NearfarWarning
 
-SLOW = 20  # seconds
+SLOW = 10  # seconds of processor time
 MUCH = 512 << 20  # bytes of memory beyond those that sound files take
 MOST = 1 << 16  # bytes of a damaged file
 
@@ -63,6 +63,9 @@ IDS = ["ann", "Zoë", "50%", "new york", "日本"]
 EDGES = "source,target,weight\nann,bob,1.5\nbob,cy,2\n# a remark\ncy,ann,0.5\ncy,dan,1e3\n"
 CONTACTS = "t i j\n20 1 2\n20 2 3\n40 1 3\n60 2 3\n60 1 4\n"
 TEXT = "the sea and the ship\nthe ship at sea\n\na sea of ships and the Meer öäü\n" * 4
+PAIRS = "word1\tword2\tscore\nann\tZoë\t3.5\nnew york\t日本\t0\n"
+QUESTIONS = ": towns\nann Zoë 日本 50%\nann Zoë a b\n"
+PHRASES = "verb,subject,object,landmark,score\nsee,ann,Zoë,like,3\nlike,日本,ann,see,1.5\n"
 SYNSETS = (
     "  1 licence\n"
     "00001740 03 n 02 ship 0 sea_boat 0 002 @ 00001930 n 0000 ! 00001930 n 0101 | a thing\n"
@@ -210,6 +213,16 @@ def read_metadata(path: Path) -> None:
     columns_of("fuzz", path, nf.Embedding(vectors(), IDS).ids, None)
 
 
+def read_phrases(path: Path) -> None:
+    nf.evaluate.phrases(nf.Embedding(vectors(), ["ann", "Zoë", "see", "like", "日本"]), path, method="add")
+
+
+def read_labels(path: Path) -> None:
+    from nearfar.cli.judge import _labels
+
+    _labels("fuzz", plain(), str(path))
+
+
 def command_line(path: Path) -> None:
     """The arguments of a command, one a line; it may end by 0 or 2, and may not show a traceback."""
     from nearfar.cli import main
@@ -257,6 +270,10 @@ def readers() -> list[Reader]:
         text_reader("vocabulary", "words.tsv", "word\tcount\nthe\t9\nsea\t4\n", nf.Vocabulary.load),
         text_reader("WordNet", "data.noun", SYNSETS, read_wordnet),
         text_reader("table", "table.csv", "name;a;b\nann;1;2.5\nbob;-3;1e3\n", read_table),
+        text_reader("pairs", "pairs.tsv", PAIRS, lambda path: nf.evaluate.word_similarity(plain(), path)),
+        text_reader("questions", "q.txt", QUESTIONS, lambda path: nf.evaluate.word_analogies(plain(), path)),
+        text_reader("phrases", "p.csv", PHRASES, read_phrases),
+        text_reader("labels", "labels.csv", "id,label\nann,a\nZoë,b\n50%,a\n", read_labels),
         text_reader("metadata", "meta.csv", "id,group,n\nann,1,2.5\nZoë,,x\n50%,2,\n", read_metadata),
         Reader("edges .gz", "edges.csv.gz", packed_edges, read_edges_gz),
         Reader("checkpoint", "run.safetensors", make_checkpoint, read_checkpoint),
@@ -564,13 +581,15 @@ def run(options: argparse.Namespace, name: str, engine: str) -> bool:
     told = last.with_suffix(".stderr")
     with told.open("w") as errors:
         process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=errors)
-        start = time.time()
+        seen, used, start = -1.0, 0.0, time.time()
         while process.poll() is None:
             time.sleep(0.2)
-            since = (
-                last.stat().st_mtime if last.exists() else start + 200
-            )  # to begin with, all is imported and compiled
-            if time.time() - since > SLOW or time.time() - start > options.seconds + 300:
+            now = last.stat().st_mtime if last.exists() else 0.0
+            if now != seen:
+                seen, used = now, seconds_of(process.pid)
+            # Of its own time: the disk or another process may keep it waiting. To begin with it imports and compiles.
+            slow = seconds_of(process.pid) - used > (SLOW if seen else 10 * SLOW)
+            if slow or time.time() - start > options.seconds + 600:
                 process.send_signal(signal.SIGABRT)  # it says where it is
                 process.wait()
     count = last.with_suffix(".count")
@@ -585,6 +604,15 @@ def run(options: argparse.Namespace, name: str, engine: str) -> bool:
     for path in (last, told, count):
         path.unlink(missing_ok=True)
     return process.returncode == 0
+
+
+def seconds_of(process: int) -> float:
+    """Return the processor time of a process so far."""
+    try:
+        fields = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
+    except OSError:  # it has ended
+        return 0.0
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 if __name__ == "__main__":

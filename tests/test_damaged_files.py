@@ -305,3 +305,8 @@ def test_tables_of_numbers_with_other_line_ends_and_endless_fields(tmp_path, cap
         read_table(str(path), None, None)
     assert main(["map", str(path), "-o", str(tmp_path / "x.npz")]) == 2
     assert "of fields that end" in capsys.readouterr().err
+    nf.Embedding(np.eye(4), range(4)).save(tmp_path / "x.npz")
+    for labels, told in ((path.read_bytes(), "of fields that end"), (b"1,a\n" + b"9" * 5000 + b",b", "999")):
+        path.write_bytes(labels)
+        assert main(["evaluate", "labels", str(tmp_path / "x.npz"), str(path)]) == 2
+        assert told in capsys.readouterr().err

@@ -13,6 +13,7 @@ from nearfar.cli.shared import (
     json_answer,
     print_json,
     print_table,
+    rows_of_csv,
     run_options,
     show_warning,
     shown,
@@ -392,15 +393,10 @@ def _score(value: Any) -> str:
 
 def _labels(owner: str, embedding: Embedding, file: str) -> dict[Any, list[str]]:
     """Return the labels of each id in a table of two columns; an id on several lines has several."""
-    import csv
-    import io
-
     from nearfar.errors import DataError
     from nearfar.evaluate.words import lines_of
 
-    lines = lines_of(owner, "labels", file)
-    delimiter = max(",;\t", key=lines[0].count) if lines else ","
-    rows = [row for row in csv.reader(io.StringIO("\n".join(lines)), delimiter=delimiter) if row]
+    rows = [row for _, row in rows_of_csv(owner, "\n".join(lines_of(owner, "labels", file)))]
     for number, row in enumerate(rows, 1):
         if len(row) != 2:
             raise DataError(owner, "every line", "an id and a label", f"{len(row)} fields on line {number}")
@@ -413,4 +409,4 @@ def _labels(owner: str, embedding: Embedding, file: str) -> dict[Any, list[str]]
 
 
 def _is_integer(text: str) -> bool:
-    return text.lstrip("+-").isdecimal()
+    return text.lstrip("+-").isdecimal() and len(text) < 20  # as far as ids go; Python refuses thousands of digits

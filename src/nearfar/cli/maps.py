@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
-from nearfar.cli.shared import report, run_options, side_option
+from nearfar.cli.shared import report, rows_of_csv, run_options, side_option
 from nearfar.cli.word_models import load_known
 
 if TYPE_CHECKING:
@@ -304,9 +304,6 @@ def read_table(file: str, names: str | None, labels: str | None, *, advise: bool
     InputError, DataError
         If there is no such file or column, a line has another number of fields, or a field is no number.
     """
-    import csv
-    import io
-
     import numpy as np
 
     from nearfar._core.streams import ByteStream
@@ -319,14 +316,7 @@ def read_table(file: str, names: str | None, labels: str | None, *, advise: bool
         text = raw.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         raise DataError(owner, "FILE", "text in UTF-8", f"{error.reason} at offset {error.start}") from None
-    text = text.replace("\r\n", "\n").replace("\r", "\n")
-    first = text.partition("\n")[0]
-    delimiter = max(",;\t", key=first.count)
-    reader = csv.reader(io.StringIO(text), delimiter=delimiter)
-    try:
-        lines = [(reader.line_num, row) for row in reader if any(field.strip() for field in row)]
-    except csv.Error as error:  # a field without an end
-        raise DataError(owner, "every line", "of fields that end", f"{error} on line {reader.line_num}") from None
+    lines = rows_of_csv(owner, text)
     width = len(lines[0][1]) if lines else 0
     for number, row in lines:
         if len(row) != width:

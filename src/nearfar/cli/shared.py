@@ -27,6 +27,27 @@ side_option = click.option(
 )
 
 
+def rows_of_csv(owner: str, text: str) -> list[tuple[int, list[str]]]:
+    """Return the rows of a table with something in them, each with the number of its line; it may end in any way.
+
+    Raises
+    ------
+    DataError
+        If a field has no end.
+    """
+    import csv
+    import io
+
+    from nearfar.errors import DataError
+
+    text = text.replace("\r\n", "\n").replace("\r", "\n")
+    reader = csv.reader(io.StringIO(text), delimiter=max(",;\t", key=text.partition("\n")[0].count))
+    try:
+        return [(reader.line_num, row) for row in reader if any(field.strip() for field in row)]
+    except csv.Error as error:
+        raise DataError(owner, "every line", "of fields that end", f"{error} on line {reader.line_num}") from None
+
+
 def json_answer(command: Command) -> Command:
     """Add the options of a command that answers with a table."""
 
