@@ -79,6 +79,14 @@ def place(request):
     return request.getfixturevalue(f"{request.param}_place")
 
 
+KNOWN = {
+    "genre": ["jazz", "rock", ""],
+    "year": [1999, -1, 2**62],
+    "score": [0.5, None, 2.0],
+    "ok": [True, False, True],
+}
+
+
 class TestContract:
     """What every database keeps to."""
 
@@ -211,6 +219,108 @@ class TestContract:
         assert main(["similar", place("t"), "ann", "--topn", "1"]) == 0
         assert main(["info", place("t")]) == 0
         assert "ann, bob, cem" in capsys.readouterr().out
+
+
+class TestMetadata:
+    """Columns beside id and vector."""
+
+    @staticmethod
+    def lines(place):
+        """Return the lines of the table t by the database's own program, without the vectors."""
+        names = ["id", "genre", "year", "score", "ok"]
+        if place("t").endswith(".lance"):
+            import lancedb
+
+            folder, _, _ = place("t").rpartition("/")
+            table = lancedb.connect(folder).open_table("t").to_arrow()
+            return sorted(zip(*(table[name].to_pylist() for name in names), strict=True))
+        base = place("t").rpartition("#")[0]
+        if base.startswith("postgres"):
+            import psycopg
+
+            with psycopg.connect(base) as server:
+                return sorted(server.execute(f"SELECT {', '.join(names)} FROM t").fetchall())
+        with TestSqlite().connect(base) as database:
+            return sorted(database.execute(f"SELECT {', '.join(names)} FROM t").fetchall())
+
+    def test_columns_are_there_for_others_and_can_be_added_to(self, rng, place):
+        emb = nf.Embedding(numbers(rng, 3, 4), ["a", "b", "c"], parameters={"seed": 1})
+        emb.save(place("t"), metadata=KNOWN)
+        assert nf.Embedding.load(place("t")).equals(emb)
+        assert self.lines(place) == sorted(zip("abc", *KNOWN.values(), strict=True))
+        more = nf.Embedding(numbers(rng, 2, 4), ["d", "e"])
+        added = {"ok": [False, True], "who": ["e", "d"], "year": [5, 6], "score": [None, 1], "genre": ["x", "y"]}
+        more.save(place("t"), metadata=added, id_column="who", if_exists="append")
+        assert self.lines(place)[3:] == [("d", "y", 6, 1.0, True), ("e", "x", 5, None, False)]
+        before = self.lines(place)
+        last = nf.Embedding(numbers(rng, 1, 4), ["f"])
+        whole = {"genre": ["z"], "year": [1], "score": [1.0], "ok": [True]}
+        for wrong in ({"year": ["soon"]}, {"extra": [1]}):
+            with pytest.raises(
+                InputError, match=r"metadata must be columns of .*, which has 'genre' \(text\), 'year'"
+            ):
+                last.save(place("t"), metadata=whole | wrong, if_exists="append")
+        assert self.lines(place) == before
+        emb.save(place("t"), metadata={"other": [1, 2, 3]}, if_exists="replace")
+        assert nf.Embedding.load(place("t")).equals(emb)
+
+    def test_rows_without_metadata_leave_gaps_or_are_refused(self, rng, place):
+        emb, more = (nf.Embedding(numbers(rng, len(ids), 4), ids) for ids in (["a", "b", "c"], ["d"]))
+        emb.save(place("t"), metadata=KNOWN)
+        if ".sqlite" in place("t"):
+            with pytest.raises(
+                InputError, match=r"metadata must be given for each column of .*t; got none for 'genre'"
+            ):
+                more.save(place("t"), if_exists="append")
+            with pytest.raises(InputError, match="metadata must be without gaps where the table has none"):
+                more.save(place("t"), metadata=KNOWN | {"id": ["d", 1, 2], "genre": [None] * 3}, if_exists="append")
+            assert nf.Embedding.load(place("t")).equals(emb)
+        else:
+            more.save(place("t"), if_exists="append")
+            assert self.lines(place)[3] == ("d", None, None, None, None)
+
+    def test_names_of_columns(self, rng, place):
+        emb = nf.Embedding(numbers(rng, 2, 3))
+        if ".sqlite" in place("t"):
+            for name in ("my genre", "größe", "a;b", "distance", "K"):
+                with pytest.raises(InputError, match=f"metadata must be columns whose names are letters.*got {name}"):
+                    emb.save(place("t"), metadata={name: [1, 2]})
+            with pytest.raises(InputError, match="distinct without case"):
+                emb.save(place("t"), metadata={"a": [1, 2], "A": [1, 2]})
+            with pytest.raises(InputError, match="at most 16 columns without gaps for this format; got 17"):
+                emb.save(place("t"), metadata={f"c{i}": [1, 2] for i in range(17)})
+            many = {f"c{i}": [1, 2] for i in range(16)} | {f"d{i}": [True, None] for i in range(16)}
+            emb.save(place("t"), metadata=many)
+            return
+        for name in ("my genre", "größe", 'a"b', "d", "select"):
+            emb.save(place("t"), metadata={name: [1, 2]}, if_exists="replace")
+            emb.side("vectors").subset([0]).save(place("u"), metadata={name: [1]}, if_exists="replace")
+            assert nf.Embedding.load(place("t")).equals(emb)
+        if place("t").startswith("postgres"):
+            with pytest.raises(InputError, match="metadata must be columns whose names have at most 63 bytes"):
+                emb.save(place("t"), metadata={"ö" * 32: [1, 2]}, if_exists="replace")
+            with pytest.raises(InputError, match="metadata must be text that the server can hold, without NUL"):
+                emb.save(place("t"), metadata={"t": ["a\0b", ""]}, if_exists="replace")
+            assert nf.Embedding.load(place("t")).equals(emb)
+
+    def test_sqlite_filters_by_them(self, rng, sqlite_place):
+        emb = nf.Embedding(rng.standard_normal((50, 8)), [f"w{i}" for i in range(50)])
+        emb.save(sqlite_place("t"), metadata={"group": [i % 5 for i in range(50)]})
+        query = emb.vectors[7].astype(np.float32).tobytes()
+        with TestSqlite().connect(sqlite_place("t").partition("#")[0]) as database:
+            found = database.execute(
+                'SELECT id FROM t WHERE vector MATCH ? AND k = 5 AND "group" = 3', (query,)
+            ).fetchall()
+        allowed = [f"w{i}" for i in range(3, 50, 5)]
+        assert [key for (key,) in found] == [key for key, _ in emb.subset(["w7", *allowed]).most_similar("w7", topn=5)]
+
+    def test_the_command_line(self, rng, place, tmp_path, capsys):
+        emb = nf.Embedding(numbers(rng, 3, 4), ["a", "b", "c"])
+        emb.save(tmp_path / "a.safetensors")
+        (tmp_path / "k.csv").write_text("gene,genre,year,score,ok\nb,x,2,,5\na,y,1,.5,6\nc,z,3,2,7\n")
+        assert main(["convert", f"{tmp_path}/a.safetensors", place("t"), "--metadata", f"{tmp_path}/k.csv"]) == 0
+        assert self.lines(place) == [("a", "y", 1, 0.5, 6), ("b", "x", 2, None, 5), ("c", "z", 3, 2.0, 7)]
+        assert main(["similar", place("t"), "a", "--topn", "1"]) == 0
 
 
 class TestSqlite:

@@ -81,6 +81,8 @@ def similar(
 @click.option(
     "--quantize", type=click.Choice(["int8", "int4"]), help="Keep 8 or 4 bits a number; OUT must be .safetensors."
 )
+@click.option("--metadata", metavar="CSV", help="What is known of the ids, as further columns of OUT.")
+@click.option("--id-column", metavar="NAME", help="Column of CSV with the ids. [default: where most are found]")
 @side_option
 @click.option(
     "--if-exists",
@@ -94,6 +96,8 @@ def convert(
     from_format: str | None,
     to_format: str | None,
     quantize: str | None,
+    metadata: str | None,
+    id_column: str | None,
     side: str | None,
     if_exists: str | None,
     as_json: bool,
@@ -108,6 +112,8 @@ def convert(
     Tables of databases are IN and OUT, too: .sqlite (sqlite-vec), FOLDER/NAME.lance (LanceDB) and postgresql://
     (pgvector). Behind a # stands the name of the table. A table that is there is kept, unless --if-exists says more.
 
+    --metadata joins a CSV file by id, as further columns; parquet, h5ad, projector and databases hold them.
+
     \b
     Examples:
       nearfar convert GoogleNews-vectors.bin.gz news.safetensors
@@ -117,6 +123,7 @@ def convert(
       nearfar convert words.safetensors words.sqlite#english --if-exists replace
       nearfar convert postgresql://ann@server/shop#items items.parquet
       nearfar convert news.safetensors small.safetensors --quantize int4
+      nearfar convert genes.safetensors genes.h5ad --metadata genes.csv --id-column symbol
     """
     from nearfar.embedding.files.registry import check_format, check_output
     from nearfar.embedding.vectors import Embedding
@@ -125,7 +132,7 @@ def convert(
     for option, name in (("--from", from_format), ("--to", to_format)):
         if name is not None:
             check_format("nearfar convert", option, name)
-    written = check_output("nearfar convert", target, to_format, if_exists)
+    written = check_output("nearfar convert", target, to_format, if_exists, columns=metadata is not None)
     if quantize is not None and written != "safetensors":
         hint = "Other formats hold 32 bits a number: the file would be no smaller, and the numbers rounded."
         raise InputError("nearfar convert", "--quantize", "left out unless OUT is .safetensors", quantize, hint)
@@ -134,7 +141,7 @@ def convert(
     chosen = embedding if side is None else embedding.side(side)
     if quantize is not None:
         chosen = chosen.quantize(quantize)
-    chosen.save(target, to_format, if_exists=if_exists)
+    chosen.save(target, to_format, metadata=metadata, id_column=id_column, if_exists=if_exists)
     summary = {"output": target, "n": len(chosen), "n_components": chosen.n_components}
     if quantize is not None:
         summary |= {"bytes": Path(target).stat().st_size, "quantize_error": chosen.parameters["quantize_error"]}

@@ -25,6 +25,7 @@ from nearfar._core.ids import Ids, rows_and_ids
 from nearfar._core.notebook import facts_table
 from nearfar.contracts import Floats
 from nearfar.embedding.files import FORMATS, Content, registry, text_ids
+from nearfar.embedding.metadata import facts_of
 from nearfar.embedding.mixtures import ComputedRows, Mixtures, heaviest
 from nearfar.embedding.quantized import KINDS, QuantizedRows
 from nearfar.embedding.search import nearest_rows, row_norms, unit_rows
@@ -1019,6 +1020,8 @@ class Embedding:
         path: str | os.PathLike[str],
         format: str | None = None,  # noqa: A002
         *,
+        metadata: Any = None,
+        id_column: str | None = None,
         quantize: str | None = None,
         if_exists: str | None = None,
     ) -> None:
@@ -1033,6 +1036,14 @@ class Embedding:
             Behind a ``#`` stands the name of the table: ``"words.sqlite#people"``.
         format : str, optional
             One of ``nearfar.embedding.files.FORMATS``, for a file with another suffix.
+        metadata : frame, mapping of str to sequence, or path of a CSV file, optional
+            What is known of the ids, joined by id as in :meth:`map`: further columns of ``.parquet``, ``.h5ad``
+            (``obs``), ``.tsv``, ``.sqlite``, ``.lance`` and ``postgresql://``. Each holds whole numbers, numbers,
+            truths or text, with gaps where nothing is known; other values, such as dates, become text. :meth:`load`
+            leaves them out: the other program reads them.
+        id_column : str, optional
+            The column of ``metadata`` with the ids. By default the index of a pandas frame, or the column in which most
+            ids are found.
         quantize : {"int8", "int4"}, optional
             Write what :meth:`quantize` makes of the embedding.
         if_exists : {"fail", "replace", "append"}, optional
@@ -1043,14 +1054,15 @@ class Embedding:
         ------
         InputError
             If the suffix is unknown, the folder does not exist, or the format cannot hold the ids; if a table is there
-            or a server does not answer.
+            or a server does not answer; if the format has no columns for metadata or cannot hold their names, or
+            metadata cannot be joined.
         OSError
             If the disk is full or fails; an old file of that name is left as it was.
 
         Warns
         -----
         NearfarWarning
-            If there is another side and the format does not keep it.
+            If there is another side and the format does not keep it, or nothing is known of some ids.
 
         Examples
         --------
@@ -1062,13 +1074,20 @@ class Embedding:
         ...     nf.Embedding.load(pathlib.Path(folder, "people.safetensors")).equals(emb)
         True
         """
+        known: Any = {"metadata": metadata, "id_column": id_column}
         if quantize is not None:
-            return self.quantize(quantize).save(path, format, if_exists=if_exists)
-        kind = FORMATS[registry.check_output("Embedding.save", path, format, if_exists)]
+            return self.quantize(quantize).save(path, format, **known, if_exists=if_exists)
+        owner = "Embedding.save"
+        kind = FORMATS[registry.check_output(owner, path, format, if_exists, columns=metadata is not None)]
+        if metadata is None and id_column is not None:
+            raise InputError(owner, "id_column", "given with metadata only", repr(id_column))
+        content = self._content()
+        if metadata is not None:
+            content.facts = facts_of(owner, metadata, self._ids, id_column)
         if self._context_vectors is not None and not kind.keeps_both_sides:
-            text = f"Embedding.save: the format {kind.name!r} keeps one side; the context vectors are left out"
+            text = f"{owner}: the format {kind.name!r} keeps one side; the context vectors are left out"
             warnings.warn(text, NearfarWarning, stacklevel=2)
-        return kind.write(self._content(), registry.target_of("Embedding.save", kind, path, if_exists))
+        return kind.write(content, registry.target_of(owner, kind, path, if_exists))
 
     @classmethod
     def load(cls, path: str | os.PathLike[str], format: str | None = None) -> Self:  # noqa: A002
@@ -1938,6 +1957,8 @@ class SenseEmbedding(Embedding):
         path: str | os.PathLike[str],
         format: str | None = None,  # noqa: A002
         *,
+        metadata: Any = None,
+        id_column: str | None = None,
         quantize: str | None = None,
         if_exists: str | None = None,
     ) -> None:
@@ -1949,6 +1970,8 @@ class SenseEmbedding(Embedding):
             ``.safetensors`` (with a checksum) or ``.npz``, which keep all that it holds.
         format : str, optional
             One of ``nearfar.embedding.files.FORMATS``, for a file with another suffix.
+        metadata, id_column : None
+            These files have no columns.
         quantize : None
             Senses are kept as they are.
         if_exists : {"fail", "replace"}, optional
@@ -1963,7 +1986,8 @@ class SenseEmbedding(Embedding):
         if not FORMATS[name].keeps_both_sides:
             hint = "DensityEmbedding.from_senses makes matrices of them, which any format holds."
             raise InputError("SenseEmbedding.save", "path", "a .safetensors or .npz file", repr(str(path)), hint)
-        super().save(path, format, quantize=quantize, if_exists=if_exists)
+        known: Any = {"metadata": metadata, "id_column": id_column}
+        super().save(path, format, **known, quantize=quantize, if_exists=if_exists)
 
     def _content(self) -> Content:
         content = super()._content()

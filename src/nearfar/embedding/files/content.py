@@ -6,8 +6,8 @@ import datetime
 import json
 import math
 import re
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
-from typing import Any
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -24,6 +24,24 @@ ROWS = 4096
 """Rows that are written at once."""
 
 
+class Fact(NamedTuple):
+    """One thing that is known of each row: a column of metadata.
+
+    Parameters
+    ----------
+    name : str
+        Name of the column.
+    kind : {"integer", "number", "flag", "text"}
+        What its values are: int of 64 bits, float, bool or str.
+    values : list
+        One for each row, None where nothing is known.
+    """
+
+    name: str
+    kind: str
+    values: list[Any]
+
+
 class Content:
     """The content of an embedding, on its way to or from a file.
 
@@ -37,6 +55,8 @@ class Content:
     parameters : mapping of str, optional
     weights : ndarray, shape (n,), optional
         Of senses, whose ids are (word, number), those of a word one after another: how often each is meant.
+    facts : sequence of Fact, optional
+        Columns of metadata, for a format that was registered with ``keeps_columns``.
     """
 
     def __init__(
@@ -47,12 +67,13 @@ class Content:
         context_ids: Iterable[Hashable] | None = None,
         parameters: Mapping[str, Any] | None = None,
         weights: Floats | None = None,
+        facts: Sequence[Fact] = (),
     ) -> None:
         self.vectors, self.ids = vectors, Ids(ids)
         self.context_vectors = context_vectors
         self.context_ids = None if context_ids is None else Ids(context_ids, name="context_ids")
         self.parameters: Mapping[str, Any] = parameters or {}
-        self.weights = weights
+        self.weights, self.facts = weights, facts
 
 
 def text_id(key: Any) -> str | None:

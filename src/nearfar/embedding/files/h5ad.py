@@ -1,13 +1,14 @@
 """AnnData: the ids are ``obs_names``, the vectors ``obsm["X_nearfar"]``, the parameters ``uns["nearfar"]``.
 
-Of a file by others the only entry of ``obsm`` is read. Such a file holds more than an embedding, so it is not replaced
-unless that is said; ``adata.obsm["X_nearfar"] = emb[list(adata.obs_names)]`` adds the vectors to it.
+Metadata are columns of ``obs``, text as categories. Of a file by others the only entry of ``obsm`` is read. Such a file
+holds more than an embedding, so it is not replaced unless that is said; ``adata.obsm["X_nearfar"] =
+emb[list(adata.obs_names)]`` adds the vectors to it.
 """
 
 from __future__ import annotations
 
-import io
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,7 @@ import numpy as np
 
 from nearfar._core.atomic import atomic_write
 from nearfar._core.checks import bad_file
-from nearfar.embedding.files.content import SAVE, Content, jsonable, text_ids
+from nearfar.embedding.files.content import SAVE, Content, Fact, jsonable, text_ids
 from nearfar.embedding.files.registry import register
 from nearfar.embedding.files.tables import Place, rows_of
 from nearfar.errors import InputError
@@ -45,12 +46,61 @@ def write(content: Content, path: Path) -> None:
 
     ids = text_ids(content.ids)
     about = {"ids": "integers" if content.ids.is_integer else "text", "parameters": jsonable(content.parameters)}
-    # In memory: on a full disk HDF5 does not give up but ends the process, sooner or later.
-    made = io.BytesIO()
-    with h5py.File(made, "w") as file:
-        _fill(file, content, ids, about)
-    with atomic_write(path) as opened:
-        opened.write(made.getbuffer())
+    with atomic_write(path) as opened, Path(opened.name).open("r+b", buffering=0) as both:  # HDF5 reads, too
+        target = _Deferred(both)
+        try:
+            with h5py.File(target, "w") as file:
+                _fill(file, content, ids, about)
+        except OSError:
+            target.check()
+            raise
+        target.check()
+
+
+class _Deferred:
+    """A file that keeps an error to itself until it is asked: of one HDF5 does not give up but ends the process.
+
+    Parameters
+    ----------
+    file : binary file without a buffer
+        What is written to.
+    """
+
+    def __init__(self, file: Any) -> None:
+        self._file = file
+        self._error: OSError | None = None
+        self.read, self.seek, self.tell = file.read, file.seek, file.tell
+
+    def check(self) -> None:
+        """Raise the first error that there was."""
+        if self._error is not None:
+            raise self._error
+
+    def write(self, data: Any) -> Any:
+        def whole() -> int:
+            left = memoryview(data)
+            while len(left):
+                left = left[self._file.write(left) :]
+            return len(data)
+
+        return self._tried(whole, len(data))
+
+    def truncate(self, size: int) -> Any:
+        return self._tried(lambda: self._file.truncate(size), size)
+
+    def flush(self) -> None:
+        self._tried(self._file.flush, None)
+
+    def readinto(self, buffer: Any) -> Any:
+        return self._tried(lambda: self._file.readinto(buffer), len(buffer))
+
+    def _tried(self, task: Callable[[], Any], otherwise: Any) -> Any:
+        if self._error is None:
+            try:
+                return task()
+            except OSError as error:
+                self._error = error
+        return otherwise
 
 
 def _fill(file: Any, content: Content, ids: list[str], about: dict[str, Any]) -> None:
@@ -62,7 +112,10 @@ def _fill(file: Any, content: Content, ids: list[str], about: dict[str, Any]) ->
         _encode(file.create_group(name), "dict", "0.1.0")
     for name, keys in (("obs", ids), ("var", [])):
         frame = _encode(file.create_group(name), "dataframe", "0.2.0")
-        frame.attrs.update({"_index": "_index", "column-order": np.array([], text)})
+        facts = content.facts if name == "obs" else ()
+        frame.attrs.update({"_index": "_index", "column-order": np.array([fact.name for fact in facts], text)})
+        for fact in facts:
+            _add_column(frame, fact)
         try:
             labels = frame.create_dataset("_index", data=np.array(keys, object), dtype=text)
         except (ValueError, UnicodeEncodeError) as error:
@@ -76,6 +129,41 @@ def _fill(file: Any, content: Content, ids: list[str], about: dict[str, Any]) ->
     for start, rows in rows_of(content, step):
         vectors[start : start + len(rows)] = rows
     _encode(vectors, "array", "0.2.0")
+
+
+def _add_column(frame: Any, fact: Fact) -> None:
+    """Add a column to a data frame of AnnData: text as categories, whole numbers and truths with a mask of the gaps."""
+    import h5py
+
+    gaps = np.array([value is None for value in fact.values], bool)
+    if fact.name == "_index" or "/" in fact.name or fact.name in (".", ".."):
+        expected = "columns whose names HDF5 takes: without /, and not _index"
+        raise InputError(SAVE, "metadata", expected, repr(fact.name), "Rename it for this format.")
+    if fact.kind == "number":
+        values = np.array([np.nan if value is None else value for value in fact.values])
+        _encode(frame.create_dataset(fact.name, data=values), "array", "0.2.0")
+        return
+    if fact.kind == "text":
+        group = _encode(frame.create_group(fact.name), "categorical", "0.2.0")
+        names = sorted({value for value in fact.values if value is not None})
+        code = {value: at for at, value in enumerate(names)} | {None: -1}
+        group.attrs["ordered"] = False
+        codes = np.array([code[value] for value in fact.values], np.min_scalar_type(-max(len(names), 1)))
+        _encode(group.create_dataset("codes", data=codes), "array", "0.2.0")
+        try:
+            categories = group.create_dataset("categories", data=np.array(names, object), dtype=h5py.string_dtype())
+        except ValueError as error:
+            raise InputError(SAVE, "metadata", "text without NUL for this format", f"{fact.name!r}: {error}") from None
+        _encode(categories, "string-array", "0.2.0")
+        return
+    values = np.array([value or 0 for value in fact.values], np.int64 if fact.kind == "integer" else bool)
+    if not gaps.any():
+        _encode(frame.create_dataset(fact.name, data=values), "array", "0.2.0")
+        return
+    kind = "nullable-integer" if fact.kind == "integer" else "nullable-boolean"
+    group = _encode(frame.create_group(fact.name), kind, "0.1.0")
+    for part, data in (("values", values), ("mask", gaps)):
+        _encode(group.create_dataset(part, data=data), "array", "0.2.0")
 
 
 def _encode(item: Any, kind: str, version: str) -> Any:
@@ -135,4 +223,4 @@ def _check_lengths(path: Path, texts: Any) -> None:
             raise bad_file(path, "one whose texts are no longer than the file", "a damaged length")
 
 
-register("h5ad", [".h5ad"], write=write, read=read, check=check, requires=("h5py", "anndata"))
+register("h5ad", [".h5ad"], write=write, read=read, check=check, requires=("h5py", "anndata"), keeps_columns=True)

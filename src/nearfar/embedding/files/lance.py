@@ -1,4 +1,4 @@
-"""LanceDB: the table of a database, with the columns ``id`` (int64 or text) and ``vector`` (a list of d numbers).
+"""LanceDB: the table of a database, with the columns ``id`` (int64 or text), ``vector`` (d numbers) and metadata.
 
 ``folder/people.lance`` is the table ``people`` of the database ``folder``, which ``lancedb.connect("folder")`` opens.
 float32 and float64 stay what they are; the parameters travel in the schema's metadata. A new version of the table is
@@ -55,6 +55,12 @@ def write(content: Content, place: Place) -> None:
             fields = [table.schema.field(name).type for name in ("id", "vector")]
             found = pyarrow.types.is_integer(fields[0]), getattr(fields[1], "list_size", 0)
             place.check_fits(content.ids.is_integer, content.vectors.shape[1], found)
+            kinds = {"int64": "integer", "double": "number", "bool": "flag", "string": "text"}
+            others = [field for field in table.schema if field.name not in ("id", "vector")]
+            known = {field.name: kinds.get(str(field.type), "") for field in others}
+            content.facts = place.fitting(content.facts, known)
+            batches = batches_of(content, ROWS)
+            reader = pyarrow.RecordBatchReader.from_batches(next(batches), batches)
             known = table.search().select(["id"]).limit(max(table.count_rows(), 1)).to_arrow().column("id")
             ids = pyarrow.array(content.ids.to_list(), known.type)
             again = compute.filter(ids, compute.is_in(ids, known.combine_chunks()))
@@ -113,4 +119,13 @@ def _opened(place: Place, folder: Path) -> Any:
         raise place.bad("one of LanceDB", " ".join(str(error).split())) from error
 
 
-register("lance", [".lance"], write=write, read=read, tables=True, check=check, requires=("lancedb", "lancedb"))
+register(
+    "lance",
+    [".lance"],
+    write=write,
+    read=read,
+    tables=True,
+    check=check,
+    requires=("lancedb", "lancedb"),
+    keeps_columns=True,
+)

@@ -1,7 +1,7 @@
 """Parquet: a table with the columns ``id`` (int64 or text) and ``vector`` (a list of d numbers).
 
-The parameters travel in the table's metadata under the key ``nearfar``. A table by others is read when it has these two
-columns. One table is one side: the context side of a two-sided model is not kept.
+Metadata are further columns. The parameters travel in the schema's own metadata under the key ``nearfar``. A table by
+others is read when it has these two columns. One table is one side: the context side of a two-sided model is not kept.
 """
 
 from __future__ import annotations
@@ -53,10 +53,15 @@ def batches_of(content: Content, n: int) -> Iterator[Any]:
     ids = column_of_ids(content.ids)
     vector = pyarrow.list_(pyarrow.from_numpy_dtype(content.vectors.dtype), content.vectors.shape[1])
     fields = {"id": pyarrow.int64() if content.ids.is_integer else pyarrow.string(), "vector": vector}
+    kinds = {"integer": "int64", "number": "float64", "flag": "bool", "text": "string"}
+    fields |= {fact.name: pyarrow.type_for_alias(kinds[fact.kind]) for fact in content.facts}
     yield pyarrow.schema(fields, metadata={_KEY: dump_parameters(content.parameters).encode()})
     for start, rows in rows_of(content, n):
         vectors = pyarrow.FixedSizeListArray.from_arrays(pyarrow.array(rows.reshape(-1)), type=vector)
-        yield pyarrow.record_batch({"id": pyarrow.array(ids[start : start + n], fields["id"]), "vector": vectors})
+        columns = {"id": pyarrow.array(ids[start : start + n], fields["id"]), "vector": vectors}
+        for name, _, values in content.facts:
+            columns[name] = pyarrow.array(values[start : start + n], fields[name])
+        yield pyarrow.record_batch(columns)
 
 
 def read(path: Path) -> Content:
@@ -117,4 +122,4 @@ def _vectors(bad: Bad, column: Any) -> np.ndarray[Any, np.dtype[np.floating[Any]
     return matrix
 
 
-register("parquet", [".parquet"], write=write, read=read, requires=("pyarrow", "parquet"))
+register("parquet", [".parquet"], write=write, read=read, requires=("pyarrow", "parquet"), keeps_columns=True)

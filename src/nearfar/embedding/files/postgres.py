@@ -1,21 +1,23 @@
 """PostgreSQL with pgvector: a table with the columns ``id`` (bigint or text, the primary key) and ``vector``, float32.
 
-An address is a connection string with the name of the table behind it: ``postgresql://user@server/shop#items``, or
-``#schema.items``. The parameters are the table's comment. A table is written by one COPY in one transaction: whole or
-not at all. Tables by others are read when they have the two columns.
+Columns of metadata are bigint, double precision, boolean or text. An address is a connection string with the name of
+the table behind it: ``postgresql://user@server/shop#items``, or ``#schema.items``. The parameters are the table's
+comment. A table is written by one COPY in one transaction: whole or not at all. Tables by others are read when they
+have the two columns.
 """
 
 from __future__ import annotations
 
 import errno
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from itertools import islice, repeat
 from typing import Any
 
 import numpy as np
 
-from nearfar.embedding.files.content import Content, dump_parameters, load_parameters
+from nearfar.embedding.files.content import SAVE, Content, Fact, dump_parameters, load_parameters
 from nearfar.embedding.files.registry import register
 from nearfar.embedding.files.tables import Place, float32_rows
 from nearfar.errors import InputError
@@ -24,6 +26,11 @@ PATIENCE = 10
 """Seconds that a server has to answer, where the address has no ``connect_timeout``."""
 
 _COMMENT = "nearfar "
+_LONGEST = 63
+_OURS = "id", "vector", ""
+_TYPES = {"integer": "bigint", "number": "double precision", "flag": "boolean", "text": "text"}
+_KINDS = {kind: name for name, kind in _TYPES.items()} | {"integer": "integer", "smallint": "integer"}
+_KINDS |= {"real": "number", "character varying": "text"}
 _INTEGERS, _TEXTS = ("smallint", "integer", "bigint"), ("text", "character varying")
 
 
@@ -38,29 +45,46 @@ def write(content: Content, place: Place) -> None:
     from psycopg import sql
 
     is_integer, d = content.ids.is_integer, content.vectors.shape[1]
-    blocks, name = float32_rows(content), sql.Identifier(*_name(place))
+    blocks, name, facts = float32_rows(content), sql.Identifier(*_name(place)), _checked(content.facts)
     with _opened(place) as server:
         there = _columns(server, place)
         place.check_new(bool(there))
         if there and place.if_exists == "append":
             place.check_fits(is_integer, d, _kind(place, there))
+            others = {column: kind for column, kind in there.items() if column not in _OURS}
+            facts = place.fitting(facts, {column: _KINDS.get(kind, "") for column, kind in others.items()})
         else:
             _check_pgvector(server, place)
             if there:
                 server.execute(sql.SQL("DROP TABLE {}").format(name))
             kind = sql.SQL("bigint" if is_integer else "text")
-            columns = sql.SQL("(id {} PRIMARY KEY, vector vector({}) NOT NULL)").format(kind, sql.Literal(d))
-            server.execute(sql.SQL("CREATE TABLE {} {}").format(name, columns))
+            columns = [sql.SQL("id {} PRIMARY KEY, vector vector({}) NOT NULL").format(kind, sql.Literal(d))]
+            columns += [sql.SQL("{} {}").format(sql.Identifier(f.name), sql.SQL(_TYPES[f.kind])) for f in facts]
+            server.execute(sql.SQL("CREATE TABLE {} ({})").format(name, sql.SQL(", ").join(columns)))
             comment = sql.Literal(_COMMENT + dump_parameters(content.parameters))
             server.execute(sql.SQL("COMMENT ON TABLE {} IS {}").format(name, comment))
         head = np.array([d, 0], ">i2").tobytes()  # how pgvector's binary form begins
-        into = sql.SQL("COPY {} (id, vector) FROM STDIN (FORMAT binary)").format(name)
-        kinds = [there["id"] if there and place.if_exists == "append" else "bigint" if is_integer else "text", "bytea"]
+        names = sql.SQL(", ").join(sql.Identifier(column) for column in ("id", "vector", *(f.name for f in facts)))
+        into = sql.SQL("COPY {} ({}) FROM STDIN (FORMAT binary)").format(name, names)
+        added = there if there and place.if_exists == "append" else {}
+        kinds = [added.get("id", "bigint" if is_integer else "text"), "bytea"]
+        kinds += [added.get(fact.name, _TYPES[fact.kind]) for fact in facts]
+        values = zip(*(fact.values for fact in facts), strict=True) if facts else repeat(())
         with server.cursor() as cursor, cursor.copy(into) as copy:
             copy.set_types(kinds)
             for ids, rows in blocks:
-                for key, row in zip(ids, rows.astype(">f4"), strict=True):
-                    copy.write_row((key, head + row.tobytes()))
+                for key, row, known in zip(ids, rows.astype(">f4"), islice(values, len(ids)), strict=True):
+                    copy.write_row((key, head + row.tobytes(), *known))
+
+
+def _checked(facts: Sequence[Fact]) -> list[Fact]:
+    """Return columns of metadata if PostgreSQL can have them."""
+    long = next((fact.name for fact in facts if len(fact.name.encode()) > _LONGEST), None)
+    if long is not None:
+        raise InputError(
+            SAVE, "metadata", f"columns whose names have at most {_LONGEST} bytes", repr(long), "Rename it."
+        )
+    return list(facts)
 
 
 def read(place: Place) -> Content:
@@ -80,7 +104,7 @@ def read(place: Place) -> Content:
         server.execute("SET LOCAL max_parallel_workers_per_gather = 0")
         query = sql.SQL("COPY (SELECT id::{}, vector::vector FROM {}) TO STDOUT (FORMAT binary)")
         ids: list[Any] = []
-        vectors = np.empty((n, columns["d"]), np.float32)
+        vectors = np.empty((n, columns[""]), np.float32)
         with server.cursor() as cursor, cursor.copy(query.format(sql.SQL(kind), name)) as copy:
             copy.set_types([kind, "bytea"])
             for key, blob in copy.rows():
@@ -124,7 +148,8 @@ def _opened(place: Place) -> Iterator[Any]:
     except errors.DependentObjectsStillExist as error:
         raise place.refused("a table that nothing else depends on", _line(error)) from None
     except (errors.CharacterNotInRepertoire, errors.UntranslatableCharacter) as error:
-        raise InputError(place.owner, "ids", "text that the server can hold, without NUL", _line(error)) from None
+        argument = "ids" if str(error).rstrip(". ").endswith("column id") else "metadata"
+        raise InputError(place.owner, argument, "text that the server can hold, without NUL", _line(error)) from None
     except psycopg.OperationalError as error:
         raise place.refused("the address of a server that stays there", _line(error)) from error
     except psycopg.Error as error:
@@ -132,7 +157,7 @@ def _opened(place: Place) -> Iterator[Any]:
 
 
 def _columns(server: Any, place: Place) -> dict[str, Any]:
-    """Return the types of the columns of a table, and as ``d`` the length of its vectors; nothing if there is none."""
+    """Return the types of the columns of a table, and as "" the length of its vectors; nothing if there is none."""
     found = server.execute(
         "SELECT attname, format_type(atttypid, NULL), atttypmod FROM pg_attribute"
         " WHERE attrelid = to_regclass(%s) AND attnum > 0 AND NOT attisdropped",
@@ -140,17 +165,17 @@ def _columns(server: Any, place: Place) -> dict[str, Any]:
     ).fetchall()
     columns: dict[str, Any] = {name: kind.rpartition(".")[2] for name, kind, _ in found}
     lengths = [length for name, _, length in found if name == "vector"]
-    return columns | {"d": max(lengths[0], 0) if lengths else 0} if columns else {}
+    return columns | {"": max(lengths[0], 0) if lengths else 0} if columns else {}
 
 
 def _kind(place: Place, columns: dict[str, Any]) -> tuple[bool, int]:
     """Return whether the ids of a table are integers, and the length of its vectors."""
     kinds = columns.get("id"), columns.get("vector")
     if kinds[0] not in _INTEGERS + _TEXTS or kinds[1] not in ("vector", "halfvec"):
-        got = ", ".join(f"{name} {kind}" for name, kind in columns.items() if name != "d")
+        got = ", ".join(f"{name} {kind}" for name, kind in columns.items() if name)
         hint = "Read it, and take Embedding.from_arrays."
         raise place.bad("one with a column 'id' of integers or text and a column 'vector' of pgvector", got, hint)
-    return kinds[0] in _INTEGERS, columns["d"]
+    return kinds[0] in _INTEGERS, columns[""]
 
 
 def _check_pgvector(server: Any, place: Place) -> None:
@@ -195,4 +220,5 @@ register(
     check=check,
     prefixes=["postgresql://", "postgres://"],
     requires=("psycopg", "postgres"),
+    keeps_columns=True,
 )

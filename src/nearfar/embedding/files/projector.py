@@ -1,8 +1,8 @@
 """A pair of tab-separated files, as embedding projectors read them.
 
 ``NAME.tsv`` holds a row of numbers for each vector, ``NAME.metadata.tsv`` the ids, one a line, without a heading (a
-projector takes a single column as it is). Of a metadata file by others with several columns the first is read, below
-its heading.
+projector takes a single column as it is). With metadata it has a heading and further columns. Of a file with several
+columns the first is read, below its heading.
 
 Two files cannot be replaced at once. So ``NAME.pair.json`` holds which belong together: BLAKE2b hashes, 128 bits, of
 the vectors and of the ids, those before beside the new ones. It is written first; new ids with old vectors are then
@@ -43,13 +43,20 @@ def metadata_path(path: Path) -> Path:
 def write(content: Content, path: Path) -> None:
     """Write both files; neither takes its place before both are complete."""
     ids = text_ids(content.ids)
+    columns = [["" if value is None else str(value) for value in fact.values] for fact in content.facts]
+    for fact, values in zip(content.facts, columns, strict=True):
+        unfit = next(filter(_UNFIT.search, [fact.name, *values]), None)
+        if unfit is not None:
+            expected = "free of tabs and line breaks for this format"
+            raise InputError(SAVE, "metadata", expected, f"{unfit!r} in column {fact.name!r}")
     unfit = next(filter(_UNFIT.search, ids), None)
     if unfit is not None:
         expected = "free of tabs and line breaks for this format"
         raise InputError(SAVE, "ids", expected, repr(unfit), "Save as .safetensors, which keeps them.")
     hashes = blake2b(digest_size=16), blake2b(digest_size=16)
     with atomic_write(path) as numbers, atomic_write(metadata_path(path)) as names:
-        text = "".join(key + "\n" for key in ids).encode()
+        head = ["\t".join(["id", *(fact.name for fact in content.facts)]) + "\n"] if columns else []
+        text = "".join([*head, *("\t".join(line) + "\n" for line in zip(ids, *columns, strict=True))]).encode()
         names.write(text)
         hashes[1].update(text)
         for lines in text_lines(content.vectors, "\t"):
@@ -158,4 +165,4 @@ def _read_names(path: Path) -> list[str]:
     return [line.partition("\t")[0] for line in lines[several:]]
 
 
-register("projector", [".tsv"], write=write, read=read)
+register("projector", [".tsv"], write=write, read=read, keeps_columns=True)

@@ -30,6 +30,7 @@ class Format(NamedTuple):
     tables: bool = False
     check: Callable[[Place], None] | None = None
     prefixes: tuple[str, ...] = ()
+    keeps_columns: bool = False
 
 
 FORMATS: dict[str, Format] = {}
@@ -47,6 +48,7 @@ def register(
     tables: bool = False,
     check: Callable[[Place], None] | None = None,
     prefixes: Iterable[str] = (),
+    keeps_columns: bool = False,
 ) -> None:
     """Make a file format known to ``Embedding.save`` and ``load``, and to the command line.
 
@@ -74,6 +76,8 @@ def register(
         ``check(place)`` raises InputError, before any work, where a place could not be written to.
     prefixes : iterable of str
         Beginnings of addresses, such as ``"postgresql://"``, for a database that is no file.
+    keeps_columns : bool
+        Whether ``write`` writes ``content.facts``, the columns of metadata. Without it ``save`` refuses metadata.
 
     Raises
     ------
@@ -86,7 +90,8 @@ def register(
         if not suffix.startswith(".") or suffix != suffix.lower() or taken:
             got = f"{suffix!r}, that of {taken[0]}" if taken else repr(suffix)
             raise InputError("register", "suffixes", "a dot and lower-case letters, and of no other format", got)
-    FORMATS[name] = Format(name, endings, write, read, keeps_both_sides, requires, tables, check, tuple(prefixes))
+    kept = keeps_both_sides, requires, tables, check, tuple(prefixes), keeps_columns
+    FORMATS[name] = Format(name, endings, write, read, *kept)
 
 
 def check_format(owner: str, name: str, value: str) -> str:
@@ -123,8 +128,12 @@ def check_output(
     path: str | os.PathLike[str],
     format: str | None = None,  # noqa: A002
     if_exists: str | None = None,
+    *,
+    columns: bool = False,
 ) -> str:
-    """Check, before any work, that an embedding could be written to ``path``; return the format.
+    """Check, before any work, that an embedding, with columns of metadata or without, could be written to ``path``.
+
+    The format is returned.
 
     Raises
     ------
@@ -137,6 +146,10 @@ def check_output(
     kind = FORMATS[format_of(owner, path, format)]
     if if_exists is not None:
         check_choice(owner, "if_exists", if_exists, IF_EXISTS)
+    if columns and not kind.keeps_columns:
+        hint = f"These hold columns: {', '.join(other.name for other in FORMATS.values() if other.keeps_columns)}."
+        got = f"some for the format {kind.name!r}, which holds ids and vectors alone"
+        raise InputError(owner, "metadata", "left out for a format without columns", got, hint)
     if kind.requires is not None:
         require(owner, *kind.requires)
     target = target_of(owner, kind, path, if_exists)

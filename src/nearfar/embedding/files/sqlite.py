@@ -1,6 +1,7 @@
 """SQLite with sqlite-vec: a virtual table ``vec0`` with the columns ``id`` and ``vector``, float32.
 
-``SELECT id, distance FROM embedding WHERE vector MATCH ? AND k = 10`` finds the nearest by the cosine distance. A table
+``SELECT id, distance FROM embedding WHERE vector MATCH ? AND k = 10`` finds the nearest by the cosine distance. Columns
+of metadata filter them, ``AND genre = 'jazz'``; one with gaps is an auxiliary column, which can only be read. A table
 ``nearfar`` of the same file holds the parameters. A table is written in one transaction: whole or not at all. Tables by
 others are read when they have the two columns and hold float32.
 """
@@ -11,8 +12,9 @@ import errno
 import importlib
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
+from itertools import islice, repeat
 from pathlib import Path
 from typing import Any
 
@@ -20,12 +22,16 @@ import numpy as np
 
 from nearfar._core.atomic import check_target
 from nearfar._core.checks import check_path
-from nearfar.embedding.files.content import ROWS, Content, dump_parameters, load_parameters
+from nearfar.embedding.files.content import ROWS, SAVE, Content, Fact, dump_parameters, load_parameters
 from nearfar.embedding.files.registry import register
 from nearfar.embedding.files.tables import Place, float32_rows
-from nearfar.errors import MissingDependencyError
+from nearfar.errors import InputError, MissingDependencyError
 
 _FULL = "disk is full", "Could not insert a new vector chunk"  # what SQLite says, and what sqlite-vec makes of it
+_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_OURS, _TAKEN, _MOST = ("id", "vector"), ("rowid", "distance", "k"), 16  # columns of each sort
+_KINDS = {"text": "text", "integer": "integer", "float": "number", "boolean": "flag", "int": "integer"}
+_COLUMN = re.compile(r"[(,]\s*(\+?)\s*([A-Za-z_]\w*)\s+([A-Za-z]\w*)")
 _WAIT = 10.0  # seconds for another process to finish
 
 
@@ -41,6 +47,7 @@ def check(place: Place) -> None:
 def write(content: Content, place: Place) -> None:
     """Write the table in one transaction."""
     d, new = content.vectors.shape[1], not Path(place.database).exists()
+    facts = _checked(content.facts)
     is_integer, name = content.ids.is_integer, _quoted(place.name)
     blocks = float32_rows(content)
     first = next(blocks, None)  # raises for ids that no table holds, before there is a file
@@ -52,24 +59,31 @@ def write(content: Content, place: Place) -> None:
                 place.check_new(there is not None)
                 if there is not None and place.if_exists == "append":
                     place.check_fits(is_integer, d, _kind(place, there))
+                    facts = _as_there(place, facts, there)
                 else:
                     if there is not None:
                         database.execute(f"DROP TABLE {name}")
                     kind = "integer" if is_integer else "text"
                     columns = f"id {kind} primary key, vector float[{d}] distance_metric=cosine"
+                    columns += "".join(f", {_declared(fact)}" for fact in facts)
                     database.execute(f"CREATE VIRTUAL TABLE {name} USING vec0({columns})")
                     database.execute("CREATE TABLE IF NOT EXISTS nearfar (name TEXT PRIMARY KEY, parameters TEXT)")
                     told = place.name, dump_parameters(content.parameters)
                     database.execute("INSERT OR REPLACE INTO nearfar VALUES (?, ?)", told)
-                insert = f"INSERT INTO {name} (id, vector) VALUES (?, ?)"
+                names = [_quoted(column) for column in ("id", "vector", *(fact.name for fact in facts))]
+                insert = f"INSERT INTO {name} ({', '.join(names)}) VALUES ({', '.join('?' * len(names))})"
+                values = zip(*(fact.values for fact in facts), strict=True) if facts else repeat(())
                 while first is not None:
                     ids, rows = first
-                    database.executemany(insert, ((key, row.data) for key, row in zip(ids, rows, strict=True)))
+                    lines = zip(ids, rows, islice(values, len(ids)), strict=True)
+                    database.executemany(insert, ((key, row.data, *known) for key, row, known in lines))
                     first = next(blocks, None)
                 database.execute("COMMIT")
             except module.Error as error:
                 if "UNIQUE constraint" in str(error):
                     raise place.repeated(error) from None
+                if "metadata column" in str(error):
+                    raise InputError(SAVE, "metadata", "without gaps where the table has none", error) from None
                 if "vec0 constructor" in str(error):
                     raise place.refused("a table that sqlite-vec can make", error) from None
                 if any(sign in str(error) for sign in _FULL):
@@ -119,6 +133,48 @@ def read(place: Place) -> Content:
     if not all(type(key) is int for key in ids) and not all(type(key) is str for key in ids):
         raise place.bad("one whose ids are all integers or all text", "others")
     return Content(vectors, ids, parameters=load_parameters(told[0]) if told else None)
+
+
+def _checked(facts: Sequence[Fact]) -> list[Fact]:
+    """Return columns of metadata as sqlite-vec can hold them."""
+    unfit = [fact.name for fact in facts if not _NAME.fullmatch(fact.name) or fact.name.lower() in _TAKEN]
+    names = [fact.name.lower() for fact in facts]
+    unfit += [fact.name for fact in facts if names.count(fact.name.lower()) > 1]
+    if unfit:
+        expected = (
+            f"columns whose names are letters, digits and _, distinct without case, and none of {', '.join(_TAKEN)}"
+        )
+        raise InputError(SAVE, "metadata", expected, unfit[0], "Rename it for this format.")
+    made = [Fact(fact.name, "integer", fact.values) if fact.kind == "flag" and _gaps(fact) else fact for fact in facts]
+    for what, some in (
+        ("without gaps", [f for f in made if not _gaps(f)]),
+        ("with gaps", [f for f in made if _gaps(f)]),
+    ):
+        if len(some) > _MOST:
+            raise InputError(
+                SAVE, "metadata", f"at most {_MOST} columns {what} for this format", len(some), "Give fewer."
+            )
+    return made
+
+
+def _as_there(place: Place, facts: list[Fact], definition: str) -> list[Fact]:
+    """Return columns of metadata as a table has them that rows are added to."""
+    there = {name: (kind.lower(), plus) for plus, name, kind in _COLUMN.findall(definition) if name not in _OURS}
+    made = place.fitting(facts, {name: _KINDS.get(kind, "") for name, (kind, _) in there.items()})
+    wanting = [name for name, (_, plus) in there.items() if not plus and name not in {fact.name for fact in made}]
+    if wanting:
+        raise InputError(SAVE, "metadata", f"given for each column of {place}", f"none for {wanting[0]!r}")
+    return made
+
+
+def _gaps(fact: Fact) -> bool:
+    return None in fact.values
+
+
+def _declared(fact: Fact) -> str:
+    """Return a column as it is declared: of metadata, or an auxiliary one, which may have gaps."""
+    kind = next(kind for kind, known in _KINDS.items() if known == fact.kind)
+    return f"{'+' * _gaps(fact)}{fact.name} {kind}"
 
 
 def _module(place: Place) -> Any:
@@ -180,4 +236,5 @@ register(
     tables=True,
     check=check,
     requires=("sqlite_vec", "sqlite-vec"),
+    keeps_columns=True,
 )

@@ -1,24 +1,31 @@
 """What formats that write a table of a database share: which table, its columns, and what they say when it fails.
 
-A table has the columns ``id`` (64-bit integers or text) and ``vector``. It is named after the database with a ``#``
-between: ``words.sqlite#people``, ``postgresql://server/shop#items``; without a name it is ``embedding``.
+A table has the columns ``id`` (64-bit integers or text) and ``vector``, and those of metadata. It is named after the
+database with a ``#`` between: ``words.sqlite#people``, ``postgresql://server/shop#items``; without a name it is
+``embedding``.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from nearfar._core.ids import Ids
-from nearfar.embedding.files.content import ROWS, SAVE, Content, text_ids
+from nearfar.embedding.files.content import ROWS, SAVE, Content, Fact, text_ids
 from nearfar.errors import FileFormatError, InputError
 
 TABLE = "embedding"
 IF_EXISTS = ("fail", "replace", "append")
+_FITS = {  # kinds of columns that hold values of a kind
+    "integer": ("integer", "number"),
+    "number": ("number",),
+    "flag": ("flag", "integer"),
+    "text": ("text",),
+}
 
 
 class Place(NamedTuple):
@@ -116,6 +123,37 @@ class Place(NamedTuple):
             expected = f"a table for ids that are {kinds[is_integer]} and vectors of {d} numbers"
             got = f"{self}, whose ids are {kinds[there[0]]} and whose vectors have {there[1]} numbers"
             raise self.refused(expected, got, 'if_exists="replace" replaces it; #NAME behind the path names another.')
+
+    def fitting(self, facts: Sequence[Fact], there: Mapping[str, str]) -> list[Fact]:
+        """Return columns of metadata as those of a table that rows are added to.
+
+        Parameters
+        ----------
+        facts : sequence of Fact
+            The columns of the rows.
+        there : mapping of str to str
+            Kinds of the columns of the table, without id and vector; "" for one of another kind.
+
+        Returns
+        -------
+        list of Fact
+            Whole numbers for a column of numbers are numbers.
+
+        Raises
+        ------
+        InputError
+            If the table does not have one of the columns, or has it for values of another kind.
+        """
+        made = []
+        for name, kind, values in facts:
+            known = any(value is not None for value in values)
+            if name not in there or (known and there[name] not in _FITS[kind]):
+                names = ", ".join(f"{other!r} ({kind})" for other, kind in there.items()) or "no others"
+                hint = 'if_exists="replace" replaces the table.'
+                raise InputError(SAVE, "metadata", f"columns of {self}, which has {names}", f"{name!r} ({kind})", hint)
+            cast: Any = {"number": float, "integer": int}.get(there[name], lambda value: value)
+            made.append(Fact(name, there[name], [None if value is None else cast(value) for value in values]))
+        return made
 
     def repeated(self, error: object) -> InputError:
         """Return the error for ids that the table has already.

@@ -1,0 +1,245 @@
+"""What is known of the rows of an embedding: the columns of a table, joined by id."""
+
+from __future__ import annotations
+
+import os
+import re
+import warnings
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from nearfar._core.ids import Ids
+from nearfar.embedding.files.content import Fact, name_of
+from nearfar.errors import InputError, NearfarWarning
+
+_IDS = ("id", "ids", "index", "row")
+_CODE = re.compile(r"[+-]?0\d")  # as a postal code begins
+_INT64 = -(2**63), 2**63 - 1
+_EXACT = 2**53  # whole numbers that a float holds
+
+
+class Joined(NamedTuple):
+    """A table and the rows of an embedding that its lines are of.
+
+    Parameters
+    ----------
+    columns : mapping of str to sequence
+        Those of the table, without that of the ids.
+    rows : ndarray of shape (number of lines,)
+        The row of each line; -1 for an id that is not there.
+    n : int
+        Number of rows of the embedding.
+    n_missing : int
+        Rows of which nothing is known.
+    """
+
+    columns: Mapping[str, Sequence[Any]]
+    rows: NDArray[np.int64]
+    n: int
+    n_missing: int
+
+    def values(self, name: str) -> list[Any]:
+        """Return the values of a column for each row of the embedding, None where nothing is known."""
+        given, found = self.columns[name], np.flatnonzero(self.rows >= 0)
+        values: list[Any] = [None] * self.n
+        for row, line in zip(self.rows[found].tolist(), found.tolist(), strict=True):
+            values[row] = None if _is_missing(given[line]) else given[line]
+        return values
+
+
+def joined(owner: str, metadata: Any, ids: Ids, id_column: str | None) -> Joined:
+    """Join a table to ids.
+
+    Parameters
+    ----------
+    owner : str
+        Named in errors.
+    metadata : frame, mapping of str to sequence, or path of a CSV file
+        A pandas frame is joined by ``id_column``, by its index where that holds ids, else by the column in which most
+        ids are found; a mapping without such a column has one value for each row of the embedding.
+    ids : Ids
+        Of the rows.
+    id_column : str or None
+        The column of the ids.
+
+    Returns
+    -------
+    Joined
+
+    Raises
+    ------
+    InputError
+        If it is no table, none of its ids is known, or an id is met twice.
+    """
+    table, index = _table(owner, metadata)
+    if id_column is not None and id_column not in table:
+        raise InputError(owner, "id_column", f"one of {', '.join(map(repr, table))}", repr(id_column))
+    size = len(next(iter(table.values()))) if table else 0
+    keys = [name_of(key) for key in ids]
+    row_of = {key: row for row, key in enumerate(keys)}
+    where = _rows_of(owner, table, index, row_of, id_column, ids.is_range)
+    if where is None:
+        if size != len(keys):
+            hint = "No column holds the ids; name it with id_column=."
+            raise InputError(owner, "metadata", f"{len(keys)} rows, or a column with the ids", f"{size} rows", hint)
+        where = None, np.arange(size)
+    name, rows = where
+    typed = _read if isinstance(metadata, str | os.PathLike) else _as_given
+    columns = {column: typed(values) for column, values in table.items() if column != name}
+    return Joined(columns, rows, len(keys), len(keys) - len(set(rows[rows >= 0].tolist())))
+
+
+def facts_of(owner: str, metadata: Any, ids: Ids, id_column: str | None) -> list[Fact]:
+    """Return the columns of a table as files hold them: whole numbers, numbers, truths or text, None for a gap.
+
+    Parameters
+    ----------
+    owner, metadata, ids, id_column
+        As for :func:`joined`.
+
+    Returns
+    -------
+    list of Fact
+
+    Raises
+    ------
+    InputError
+        As :func:`joined`; and if a column has the name of one that each file has, or none.
+
+    Warns
+    -----
+    NearfarWarning
+        If nothing is known of some ids.
+    """
+    found = joined(owner, metadata, ids, id_column)
+    if found.n_missing:
+        text = f"{owner}: nothing is known of {found.n_missing:,} of {found.n:,} ids; their columns are empty"
+        warnings.warn(text, NearfarWarning, stacklevel=3)
+    for name in found.columns:
+        if name.lower() in ("id", "vector") or not name.strip() or "\0" in name:
+            hint = "Rename it, or name the column of the ids with id_column=."
+            raise InputError(owner, "metadata", "columns with other names than 'id' and 'vector'", repr(name), hint)
+    return [_fact(owner, name, found.values(name)) for name in found.columns]
+
+
+def _fact(owner: str, name: str, values: list[Any]) -> Fact:
+    known = [value for value in values if value is not None]
+    if known and all(type(value) is bool for value in known):
+        return Fact(name, "flag", values)
+    if known and all(type(value) is int and _INT64[0] <= value <= _INT64[1] for value in known):
+        return Fact(name, "integer", values)
+    if known and all(type(value) is float or (type(value) is int and abs(value) <= _EXACT) for value in known):
+        return Fact(name, "number", [None if value is None else float(value) for value in values])
+    texts = [None if value is None else str(value) for value in values]
+    try:
+        "".join(text for text in texts if text is not None).encode()
+    except UnicodeEncodeError as error:
+        raise InputError(owner, "metadata", "text that UTF-8 can hold", f"column {name!r}: {error}") from None
+    return Fact(name, "text", texts)
+
+
+def _table(owner: str, metadata: Any) -> tuple[dict[str, Sequence[Any]], list[Any] | None]:
+    """Return the columns by name, those of a file as text, and the index of a pandas frame."""
+    if isinstance(metadata, str | os.PathLike):
+        return _file(owner, metadata), None
+    if isinstance(metadata, Mapping):
+        try:
+            table = {str(name): list(values) for name, values in metadata.items()}
+        except TypeError:
+            kinds = ", ".join(sorted({type(values).__name__ for values in metadata.values()}))
+            raise InputError(owner, "metadata", "a mapping of columns, each a list", f"one of {kinds}") from None
+        index: list[Any] | None = None
+    else:
+        try:
+            import narwhals as nw
+
+            frame = nw.from_native(metadata, eager_only=True)
+        except TypeError:
+            expected = "a frame, a mapping of columns, or the path of a CSV file"
+            raise InputError(owner, "metadata", expected, type(metadata).__name__) from None
+        table = {str(name): frame[name].to_list() for name in frame.columns}
+        index = list(metadata.index) if hasattr(metadata, "index") else None
+    lengths = {len(values) for values in table.values()}
+    if len(lengths) > 1:
+        raise InputError(owner, "metadata", "columns of one length", f"lengths {sorted(lengths)}")
+    return {**table}, index
+
+
+def _file(owner: str, metadata: str | os.PathLike[str]) -> dict[str, Sequence[Any]]:
+    import csv
+    from pathlib import Path
+
+    path = Path(metadata)
+    if not path.is_file():
+        raise InputError(owner, "metadata", "a CSV file that is there", repr(str(path)))
+    with path.open(encoding="utf-8-sig", newline="") as file:
+        try:
+            head, *lines = csv.reader(file, dialect="excel-tab" if path.suffix == ".tsv" else "excel")
+        except (csv.Error, UnicodeDecodeError, ValueError) as error:
+            raise InputError(owner, "metadata", "a CSV file with a line of names", f"{path}: {error}") from None
+    for number, line in enumerate(lines, 2):
+        if len(line) != len(head):
+            got = f"{len(line)} fields in line {number} of {path}"
+            raise InputError(owner, "metadata", f"{len(head)} fields in each line", got)
+    twice = next((name for name in head if head.count(name) > 1), None)
+    if twice is not None:
+        raise InputError(owner, "metadata", "a CSV file whose columns have distinct names", f"{twice!r} twice, {path}")
+    return {name: [line[at] for line in lines] for at, name in enumerate(head)}
+
+
+def _read(fields: Sequence[str]) -> list[Any]:
+    """Return a column of a CSV file as numbers if all of it can be read so, else as text; None for an empty field."""
+    known = [field for field in fields if field]
+    kinds: list[type] = [] if any(_CODE.match(field) or "_" in field for field in known) else [int, float]
+    for kind in kinds:
+        try:
+            return [kind(field) if field else None for field in fields]
+        except ValueError:
+            continue
+    return [field or None for field in fields]
+
+
+def _as_given(values: Sequence[Any]) -> list[Any]:
+    return [value.item() if isinstance(value, np.generic) else value for value in values]
+
+
+def _rows_of(
+    owner: str,
+    table: Mapping[str, Sequence[Any]],
+    index: list[Any] | None,
+    row_of: Mapping[str, int],
+    id_column: str | None,
+    is_range: bool,
+) -> tuple[str | None, NDArray[np.int64]] | None:
+    """Return the name of the column of ids (None for the index) and each line's row, -1 for an id that is not there."""
+    if id_column is not None:
+        candidates: dict[str | None, Sequence[Any]] = {id_column: table[id_column]}
+    else:
+        candidates = {} if index is None else {None: index}
+        # Where ids are row numbers, any column of small numbers would look like them: its name must say what it is.
+        candidates.update({name: table[name] for name in table if not is_range or name.lower() in _IDS})
+    best: tuple[int, str | None, NDArray[np.int64]] | None = None
+    for name, values in candidates.items():
+        rows = np.array([row_of.get(name_of(value), -1) for value in values], np.int64)
+        known = rows[rows >= 0]
+        hits = len(set(known.tolist()))
+        if hits and hits == len(known) and (best is None or hits > best[0]):  # an id occurs once
+            best = hits, name, rows
+        elif id_column is not None:
+            values = [name_of(value) for value in values]
+            if hits:
+                twice = next(value for value in values if value in row_of and values.count(value) > 1)
+                raise InputError(owner, "metadata", "one line for each id", f"several for {twice!r}")
+            got = f"none of them; {id_column!r} holds {', '.join(map(repr, values[:3]))}"
+            expected = f"ids of the embedding such as {', '.join(map(repr, list(row_of)[:3]))}"
+            raise InputError(owner, "metadata", expected, got)
+    return None if best is None else best[1:]
+
+
+def _is_missing(value: Any) -> bool:
+    return (
+        value is None or type(value).__name__ in ("NAType", "NaTType") or (isinstance(value, float) and value != value)
+    )

@@ -1,0 +1,216 @@
+"""Columns of metadata in files: joined by id, read by the programs that the files are for, refused where none fit."""
+
+from __future__ import annotations
+
+import datetime
+import json
+import math
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import nearfar as nf
+from nearfar.cli import main
+from nearfar.errors import InputError, NearfarWarning
+
+CSV = "symbol,genre,year,score,zip\nc,rock,1999,2.5,01234\na,,2001,,99999\nnobody,x,1,1,1\nb,jazz,1987,-1,00007\n"
+KNOWN = {
+    "genre": [None, "jazz", "rock"],
+    "year": [2001, 1987, 1999],
+    "score": [None, -1.0, 2.5],
+    "zip": ["99999", "00007", "01234"],
+}
+
+
+@pytest.fixture
+def emb(rng):
+    return nf.Embedding(rng.standard_normal((3, 2)).astype(np.float32), ["a", "b", "c"], parameters={"seed": 1})
+
+
+@pytest.fixture
+def csv(tmp_path):
+    path = tmp_path / "known.csv"
+    path.write_text(CSV)
+    return path
+
+
+def plain(frame):
+    """Return the columns of a frame without ids and vectors, None for a gap."""
+    columns = {name: frame[name].tolist() for name in frame.columns if name not in ("id", "vector")}
+    gap = lambda value: value is None or value is pd.NA or (isinstance(value, float) and math.isnan(value))  # noqa: E731
+    return {name: [None if gap(value) else value for value in values] for name, values in columns.items()}
+
+
+def test_parquet_has_them_as_columns(emb, csv, tmp_path):
+    pytest.importorskip("pyarrow")
+    emb.save(tmp_path / "x.parquet", metadata=csv)
+    frame = pd.read_parquet(tmp_path / "x.parquet", dtype_backend="numpy_nullable")
+    assert frame["id"].tolist() == ["a", "b", "c"]
+    assert plain(frame) == KNOWN
+    again = nf.Embedding.load(tmp_path / "x.parquet")
+    assert again.equals(emb)
+    assert again.parameters == {"seed": 1}
+
+
+def test_the_projector_has_them_below_a_heading(emb, csv, tmp_path):
+    emb.save(tmp_path / "x.tsv", metadata=csv, id_column="symbol")
+    lines = (tmp_path / "x.metadata.tsv").read_text().splitlines()
+    assert lines[:2] == ["id\tgenre\tyear\tscore\tzip", "a\t\t2001\t\t99999"]
+    assert lines[2:] == ["b\tjazz\t1987\t-1.0\t00007", "c\trock\t1999\t2.5\t01234"]
+    assert nf.Embedding.load(tmp_path / "x.tsv").equals(emb)
+    with pytest.raises(InputError, match=r"metadata must be free of tabs .*got 'a\\tb' in column 't'"):
+        emb.save(tmp_path / "x.tsv", metadata={"t": ["a\tb", "", ""]})
+    assert nf.Embedding.load(tmp_path / "x.tsv").equals(emb)
+
+
+def test_anndata_has_them_in_obs(emb, tmp_path):
+    h5py = pytest.importorskip("h5py")
+    known = {"genre": ["jazz", None, "jazz"], "year": [1, None, 3], "live": [True, None, False], "n": [4, 5, 2**62]}
+    known |= {"score": [0.5, None, 2], "ok": [True, False, True]}
+    path = tmp_path / "x.h5ad"
+    emb.save(path, metadata=known)
+    assert nf.Embedding.load(path).equals(emb)
+    with h5py.File(path) as file:
+        obs = file["obs"]
+        assert obs.attrs["column-order"].tolist() == list(known)
+        assert obs["genre/codes"][:].tolist() == [0, -1, 0]
+        assert obs["genre/categories"].asstr()[:].tolist() == ["jazz"]
+        for name, values in (("year", [1, 3]), ("live", [True, False])):
+            assert obs[name]["mask"][:].tolist() == [False, True, False]
+            assert obs[name]["values"][:][[0, 2]].tolist() == values
+        assert [obs[name][:].tolist() for name in ("n", "ok")] == [known["n"], known["ok"]]
+        np.testing.assert_array_equal(obs["score"][:], [0.5, np.nan, 2])
+    before = path.read_bytes()
+    for name in ("a/b", "_index"):
+        with pytest.raises(InputError, match=f"metadata must be columns whose names HDF5 takes.* got '{name}'"):
+            emb.save(path, metadata={name: [1, 2, 3]})
+    with pytest.raises(InputError, match="metadata must be text without NUL"):
+        emb.save(path, metadata={"t": ["a\0b", "", ""]})
+    assert path.read_bytes() == before
+    anndata = pytest.importorskip("anndata")
+    frame = anndata.read_h5ad(path).obs
+    assert list(frame.index) == ["a", "b", "c"]
+    assert plain(frame.astype({"genre": object})) == known
+
+
+@pytest.mark.parametrize("suffix", [".safetensors", ".npz", ".faiss", ".usearch", ".vec", ".bin"])
+def test_a_format_without_columns_refuses_them(emb, csv, suffix, tmp_path):
+    path = tmp_path / f"x{suffix}"
+    path.write_bytes(b"old")
+    with pytest.raises(InputError, match=r"save: metadata must be left out for .* These hold columns: .*parquet"):
+        emb.save(path, metadata=csv)
+    assert path.read_bytes() == b"old"
+
+
+def test_what_cannot_be_joined_is_refused_and_gaps_are_said(emb, csv, tmp_path):
+    path = tmp_path / "x.tsv"
+    with pytest.raises(InputError, match="save: metadata must be 3 rows, or a column with the ids; got 2 rows"):
+        emb.save(path, metadata={"t": [1, 2]})
+    with pytest.raises(InputError, match=r"save: id_column must be one of 'symbol', 'genre'.* got 'gene'"):
+        emb.save(path, metadata=csv, id_column="gene")
+    with pytest.raises(InputError, match="save: id_column must be given with metadata only"):
+        emb.save(path, id_column="gene")
+    for name in ("id", "Vector", " "):
+        with pytest.raises(InputError, match="columns with other names than 'id' and 'vector'"):
+            emb.save(path, metadata={name: [7, 8, 9], "t": [1, 2, 3]})
+    with pytest.raises(InputError, match="metadata must be a mapping of columns, each a list; got one of int"):
+        emb.save(path, metadata={"t": 1})
+    csv.write_text("symbol,t,t\na,1,2\n")
+    with pytest.raises(
+        InputError, match="metadata must be a CSV file whose columns have distinct names; got 't' twice"
+    ):
+        emb.save(path, metadata=csv)
+    assert not path.exists()
+    with pytest.warns(NearfarWarning, match="nothing is known of 2 of 3 ids; their columns are empty"):
+        emb.save(path, metadata={"who": ["b"], "t": [1.5]}, id_column="who")
+    assert (tmp_path / "x.metadata.tsv").read_text() == "id\tt\na\t\nb\t1.5\nc\t\n"
+
+
+def test_values_of_all_kinds(emb, tmp_path):
+    pytest.importorskip("pyarrow")
+    frame = pd.DataFrame(
+        {
+            "day": [datetime.date(2024, 5, 1), None, datetime.date(2024, 5, 2)],
+            "mixed": [1, "x", None],
+            "huge": [2**70, 1, 2],
+            "kind": pd.Categorical(["u", None, "v"]),
+            "small": np.array([1, 2, 3], np.int8),
+            "half": np.array([1.5, np.nan, 2], np.float16),
+            "truth": np.array([True, False, True]),
+            "nothing": [None, None, None],
+        },
+        index=["c", "b", "a"],
+    )
+    emb.save(tmp_path / "x.parquet", metadata=frame)
+    assert plain(pd.read_parquet(tmp_path / "x.parquet", dtype_backend="numpy_nullable")) == {
+        "day": ["2024-05-02", None, "2024-05-01"],
+        "mixed": [None, "x", "1"],
+        "huge": ["2", "1", str(2**70)],
+        "kind": ["v", None, "u"],
+        "small": [3, 2, 1],
+        "half": [2.0, None, 1.5],
+        "truth": [True, False, True],
+        "nothing": [None, None, None],
+    }
+
+
+def test_ids_that_are_pairs_integers_or_codes(tmp_path):
+    table = tmp_path / "t.csv"
+    table.write_text("node,t\n007,a\n7,b\n")
+    nf.Embedding(np.eye(2), ["7", "007"]).save(tmp_path / "x.tsv", metadata=table)
+    assert (tmp_path / "x.metadata.tsv").read_text() == "id\tt\n7\tb\n007\ta\n"
+    table.write_text("node,t\n5,a\n-3,b\n")
+    nf.Embedding(np.eye(2), [-3, 5]).save(tmp_path / "x.tsv", metadata=table)
+    assert (tmp_path / "x.metadata.tsv").read_text() == "id\tt\n-3\tb\n5\ta\n"
+    moving = nf.Embedding(np.eye(2), [("ann", 40), ("bob", 60)])
+    moving.save(tmp_path / "x.tsv", metadata={"who": ["bob@60", "ann@40"], "t": [1, 2]})
+    assert (tmp_path / "x.metadata.tsv").read_text() == "id\tt\nann@40\t2\nbob@60\t1\n"
+    frame = pd.DataFrame({"t": [1, 2]}, index=pd.MultiIndex.from_tuples([("bob", 60), ("ann", 40)]))
+    moving.save(tmp_path / "x.tsv", metadata=frame)
+    assert (tmp_path / "x.metadata.tsv").read_text() == "id\tt\nann@40\t2\nbob@60\t1\n"
+
+
+def test_the_other_side_and_small_numbers(rng, csv, tmp_path):
+    two = nf.Embedding(np.eye(2), ["u", "v"], context_vectors=rng.normal(size=(3, 2)), context_ids=["a", "b", "c"])
+    two.save(tmp_path / "two.safetensors")
+    arguments = ["convert", f"{tmp_path}/two.safetensors", f"{tmp_path}/x.tsv", "--side", "context"]
+    assert main([*arguments, "--metadata", str(csv)]) == 0
+    assert (tmp_path / "x.metadata.tsv").read_text().splitlines()[2] == "b\tjazz\t1987\t-1.0\t00007"
+    two.side("context").save(tmp_path / "y.tsv", metadata=csv, quantize="int8")
+    assert (tmp_path / "y.metadata.tsv").read_bytes() == (tmp_path / "x.metadata.tsv").read_bytes()
+
+
+def test_the_command_line_says_what_is_wrong(emb, csv, tmp_path, capsys):
+    emb.save(tmp_path / "a.safetensors")
+    arguments = ["convert", f"{tmp_path}/a.safetensors"]
+    assert main([*arguments, f"{tmp_path}/x.tsv", "--metadata", str(csv), "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["n"] == 3
+    for target, more, said in (
+        ("x.npz", [], "metadata must be left out for a format without columns"),
+        ("y.tsv", ["--id-column", "gene"], "'symbol', 'genre', 'year', 'score', 'zip'; got 'gene'"),
+        ("y.tsv", ["--id-column", "year"], "ids of the embedding such as 'a', 'b', 'c'; got none of them"),
+    ):
+        assert main([*arguments, f"{tmp_path}/{target}", "--metadata", str(csv), *more]) == 2
+        told = capsys.readouterr().err
+        assert said in told
+        assert not (tmp_path / target).exists()
+    assert main([*arguments, f"{tmp_path}/y.tsv", "--metadata", f"{tmp_path}/no.csv"]) == 2
+    assert "metadata must be a CSV file that is there" in capsys.readouterr().err
+    assert main([*arguments, f"{tmp_path}/y.tsv", "--id-column", "symbol"]) == 2
+    assert "given with" in capsys.readouterr().err
+
+
+def test_anndata_is_written_in_blocks(tmp_path):
+    pytest.importorskip("h5py")
+    import tracemalloc
+
+    emb = nf.Embedding(np.ones((50_000, 40), np.float32))  # 8 MB
+    emb.subset([1]).save(tmp_path / "x.h5ad")  # what is loaded at the first time
+    tracemalloc.start()
+    try:
+        emb.save(tmp_path / "x.h5ad")
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert peak < 12e6  # the ids as text are 7 MB of it
