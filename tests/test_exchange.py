@@ -10,6 +10,7 @@ import pandas as pd
 import pytest
 
 import nearfar as nf
+from nearfar.cli import main
 from nearfar.errors import FileFormatError, InputError, MissingDependencyError
 
 NAMES = ["ann", "Zoë", "new york", "日本", "50%"]
@@ -221,6 +222,23 @@ class TestIndexes:
             path.write_bytes(good[:at] + bytes([good[at] ^ 4]) + good[at + 1 :])
             with pytest.raises(FileFormatError, match=rf"x{suffix}: file must be"):
                 nf.Embedding.load(path)
+
+    def test_a_graph_that_memory_cannot_hold_is_refused_before_it_is_built(self, emb, tmp_path, monkeypatch, capsys):
+        pytest.importorskip("usearch")
+        path = tmp_path / "x.usearch"
+        path.write_bytes(b"old")
+        for there, ends in ((5 * (3 * 4 + 300) - 1, True), (5 * (3 * 4 + 300), False), (None, False)):
+            monkeypatch.setattr("nearfar.embedding.files.indexes.available_memory", lambda there=there: there)
+            if ends:
+                with pytest.raises(InputError, match=r"save: path must be .* fits into memory .*GB are free.*\.faiss"):
+                    emb.save(path)
+                emb.save(tmp_path / "x.safetensors")
+                assert main(["convert", f"{tmp_path}/x.safetensors", str(path)]) == 2
+                assert "needs 0.0 GB of memory" in capsys.readouterr().err
+                assert path.read_bytes() == b"old"
+            else:
+                emb.save(path)
+                assert nf.Embedding.load(path).equals(emb)
 
     def test_lengths_that_are_not_there(self, tmp_path):
         path = tmp_path / "x.faiss"

@@ -256,9 +256,7 @@ class TestMetadata:
         last = nf.Embedding(numbers(rng, 1, 4), ["f"])
         whole = {"genre": ["z"], "year": [1], "score": [1.0], "ok": [True]}
         for wrong in ({"year": ["soon"]}, {"extra": [1]}):
-            with pytest.raises(
-                InputError, match=r"metadata must be columns of .*, which has 'genre' \(text\), 'year'"
-            ):
+            with pytest.raises(InputError, match=r"metadata must be columns of .*, which has 'genre' \(text\), 'year'"):
                 last.save(place("t"), metadata=whole | wrong, if_exists="append")
         assert self.lines(place) == before
         emb.save(place("t"), metadata={"other": [1, 2, 3]}, if_exists="replace")

@@ -1032,8 +1032,9 @@ class Embedding:
         path : path-like
             Its suffix tells the format: ``.safetensors`` (keeps everything, with a checksum), ``.npz`` (everything),
             ``.parquet``, ``.txt`` or ``.vec`` (word2vec text), ``.bin`` (word2vec binary), ``.tsv`` (the pair of
-            files that projectors read). The word2vec formats may be packed: ``.vec.gz``. Databases: ``.sqlite``.
-            Behind a ``#`` stands the name of the table: ``"words.sqlite#people"``.
+            files that projectors read). The word2vec formats may be packed: ``.vec.gz``. ``.usearch`` is built in
+            memory: the vectors once more, and about 300 bytes a row. Databases: ``.sqlite``. Behind a ``#`` stands the
+            name of the table: ``"words.sqlite#people"``.
         format : str, optional
             One of ``nearfar.embedding.files.FORMATS``, for a file with another suffix.
         metadata : frame, mapping of str to sequence, or path of a CSV file, optional

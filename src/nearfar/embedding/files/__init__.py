@@ -17,7 +17,8 @@ lance              .lance                 ids (integers or text), vectors, param
 postgresql         postgresql://          ids (integers or text), vectors (float32), parameters: pgvector
 =================  =====================  ============================================================
 
-The last three are tables of databases: ``words.sqlite#people``.
+The last three are tables of databases: ``words.sqlite#people``. They, parquet, h5ad and projector hold columns of
+metadata, too.
 Nothing is pickled, and a file appears whole or not at all. For a format of one's own see :func:`register`.
 """
 

@@ -2,7 +2,8 @@
 
 ``.faiss`` is an ``IndexFlatIP`` of the vectors as they are, in an ``IndexIDMap2`` if ids are integers. It is written
 and read here without faiss; of files by others the flat kinds are read. ``.usearch`` is a graph of neighbours by the
-cosine, float32 or float64. Its keys are the ids if these are integers >= 0, else the numbers of the rows.
+cosine, float32 or float64, which is built in memory. Its keys are the ids if these are integers >= 0, else the numbers
+of the rows.
 
 Both programs stop where their index ends. Behind it are the ids and the parameters as JSON, with the CRC-32 of all
 before, the length of the JSON and a mark. So damage is found before a library sees it; a ``.usearch`` without that is
@@ -22,10 +23,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nearfar._core.atomic import atomic_write
-from nearfar._core.checks import bad_file
-from nearfar.embedding.files.content import Content, jsonable
+from nearfar._core.checks import available_memory, bad_file
+from nearfar.embedding.files.content import SAVE, Content, jsonable
 from nearfar.embedding.files.registry import register
 from nearfar.embedding.files.tables import column_of_ids, float32_rows, rows_of
+from nearfar.errors import InputError
 
 _MARK = b"nearfar rows 1\n\0"
 _TAIL = 4 + 8 + len(_MARK)  # checksum, length, mark
@@ -33,6 +35,7 @@ _PIECE = 1 << 20
 _HEADER = np.dtype([("d", "<i4"), ("n", "<i8"), ("unused", "<i8", 2), ("trained", "?"), ("metric", "<i4")])
 _FLAT, _MAPPED = (b"IxFI", b"IxF2", b"IxFl"), (b"IxMp", b"IxM2")
 _INNER_PRODUCT = 0
+_LINKS = 300  # bytes of a row of a graph beside its vector
 
 
 def write_faiss(content: Content, path: Path) -> None:
@@ -53,9 +56,19 @@ def write_faiss(content: Content, path: Path) -> None:
 
 
 def write_usearch(content: Content, path: Path) -> None:
-    """Build the graph, with one thread so that the same content gives the same bytes, and write it."""
+    """Build the graph, with one thread so that the same content gives the same bytes, and write it.
+
+    usearch builds in memory. That is the vectors once more and about 300 bytes a row; where so much is not there,
+    InputError says so before any work.
+    """
     from usearch.index import Index
 
+    n, d = content.vectors.shape
+    needed, there = n * (d * content.vectors.dtype.itemsize + _LINKS), available_memory()
+    if there is not None and needed > there:
+        got = f"'.usearch', which needs {needed / 1e9:,.1f} GB of memory where {there / 1e9:,.1f} GB are free"
+        hint = "Save as .faiss or .parquet, which are written some rows at a time."
+        raise InputError(SAVE, "path", "of a format whose file fits into memory while it is built", got, hint)
     ids = column_of_ids(content.ids)
     keys = np.arange(len(ids), dtype=np.uint64)
     if not isinstance(ids, list) and _are_keys(ids.tolist()):
