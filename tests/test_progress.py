@@ -183,3 +183,19 @@ def test_a_command_in_a_log_says_nothing_of_that(capsys, monkeypatch):
 @pytest.mark.parametrize("command", sorted(every_command(_cli)))
 def test_every_command_answers_in_json(command):
     assert "--json" in {option for parameter in every_command(_cli)[command].params for option in parameter.opts}
+
+
+@pytest.mark.parametrize("kind", ["usearch", "faiss", "lists"])
+def test_building_an_index_tells_how_far_it_is(kind, rng, terminal):
+    pytest.importorskip("faiss" if kind == "lists" else kind)
+    emb = nf.Embedding(rng.standard_normal((300, 4)))
+    stream = terminal()
+    quiet = emb.index(kind, n_jobs=1)
+    assert stream.getvalue() == ""
+    index = emb.index(kind, n_jobs=1, verbose=1)
+    assert "indexing" in stream.getvalue()
+    assert "300/300" in stream.getvalue()
+    assert all((a == b).all() for a, b in zip(index.search([3, 7]), quiet.search([3, 7]), strict=True))
+    stream = terminal()
+    index.add(nf.Embedding(rng.standard_normal((20, 4)), range(300, 320)), n_jobs=1, verbose=1)
+    assert "320/320" in stream.getvalue()

@@ -31,6 +31,7 @@ from nearfar._core.checks import (
     check_real,
     require,
 )
+from nearfar._core.progress import ProgressLine
 from nearfar._core.threads import even_bounds, run_blocks
 from nearfar.base import digest_of_ids, digest_of_pieces
 from nearfar.contracts import Floats
@@ -48,6 +49,7 @@ _EXACT_BELOW = 5_000  # allowed rows that are searched one by one
 _MARGIN = {"float32": 1, "float16": 2, "int8": 3, "binary": 20}  # candidates of a graph for each answer
 _LISTS_FROM = 200_000  # rows from which lists are built sooner and searched faster than a graph
 _AT_ONCE = 2**16  # rows that are normalised together
+_LINKED = 2**13  # rows that a graph takes in between two words about it
 _MOST = 4_000  # candidates for a query
 _CHECKED, _AT = 256, 10  # queries of a sample by which recall is measured, and answers to each
 _STEPS = 36  # how far to look is tried in steps of the fourth root of 2, at most so many
@@ -61,8 +63,8 @@ class Backend(Protocol):
     least: int
     """The effort that is tried first."""
 
-    def build(self, X: Floats, storage: str, n_jobs: int) -> None:
-        """Take in the rows."""
+    def build(self, X: Floats, storage: str, n_jobs: int, told: Callable[[int], None]) -> None:
+        """Take in the rows; ``told`` is called with the number of rows after some of them."""
 
     def search(self, Q: Floats, k: int, effort: int, n_jobs: int) -> NDArray[np.int64]:
         """Return candidate rows, shape (q, k); -1 where there are no more."""
@@ -84,12 +86,15 @@ class Usearch:
         self._index: Any = None
         self._binary = storage == "binary"
 
-    def build(self, X: Floats, storage: str, n_jobs: int) -> None:
+    def build(self, X: Floats, storage: str, n_jobs: int, told: Callable[[int], None]) -> None:
         dtype = {"float32": "f32", "float16": "f16", "int8": "i8", "binary": "b1"}[storage]
         metric = "hamming" if storage == "binary" else {"cosine": "cos", "dot": "ip"}[self._metric]
         options: Any = {"expansion_add": 2 * self._expansion, "expansion_search": self._expansion}
         self._index = self._usearch.Index(ndim=X.shape[1], metric=metric, dtype=dtype, **options)
-        self._index.add(np.arange(len(X), dtype=np.uint64), self._packed(X), threads=n_jobs)
+        for start in range(0, len(X), _LINKED):
+            rows = self._packed(X[start : start + _LINKED])
+            self._index.add(np.arange(start, start + len(rows), dtype=np.uint64), rows, threads=n_jobs)
+            told(len(rows))
 
     def search(self, Q: Floats, k: int, effort: int, n_jobs: int) -> NDArray[np.int64]:
         self._index.expansion_search = max(effort, k)
@@ -132,15 +137,17 @@ class Faiss:
         self._metric, self._expansion = metric, expansion
         self._index: Any = None
 
-    def build(self, X: Floats, storage: str, n_jobs: int) -> None:  # noqa: ARG002 - float32
+    def build(self, X: Floats, storage: str, n_jobs: int, told: Callable[[int], None]) -> None:  # noqa: ARG002
         self._index = self._faiss.IndexHNSWFlat(X.shape[1], 16, self._faiss.METRIC_INNER_PRODUCT)
         self._index.hnsw.efConstruction = 2 * self._expansion
         with _threads(self._faiss, n_jobs):
-            self._add(X)
+            self._add(X, _LINKED, told)
 
-    def _add(self, X: Floats) -> None:
-        for start in range(0, len(X), _AT_ONCE):
-            self._index.add(self._rows(X[start : start + _AT_ONCE]))
+    def _add(self, X: Floats, step: int, told: Callable[[int], None]) -> None:
+        for start in range(0, len(X), step):
+            rows = self._rows(X[start : start + step])
+            self._index.add(rows)
+            told(len(rows))
 
     def _rows(self, X: Floats) -> NDArray[np.float32]:
         return np.ascontiguousarray(unit_rows(X) if self._metric == "cosine" else X, np.float32)
@@ -166,7 +173,7 @@ class Lists(Faiss):
 
     margin, least = 10, 2
 
-    def build(self, X: Floats, storage: str, n_jobs: int) -> None:  # noqa: ARG002 - codes, whatever the storage
+    def build(self, X: Floats, storage: str, n_jobs: int, told: Callable[[int], None]) -> None:  # noqa: ARG002 - codes
         n_lists = 2 ** round(np.log2(max(2 * len(X) ** 0.5, 1)))
         d = X.shape[1] + X.shape[1] % 2
         chosen = np.random.default_rng(0).choice(len(X), min(len(X), 64 * n_lists), replace=False)
@@ -176,7 +183,7 @@ class Lists(Faiss):
         rows = self._rows(X[np.sort(chosen)])
         with _threads(self._faiss, n_jobs):
             self._index.train(np.resize(rows, (max(len(rows), n_lists, 16), d)))
-            self._add(X)
+            self._add(X, _AT_ONCE, told)
 
     def _rows(self, X: Floats) -> NDArray[np.float32]:
         return np.pad(super()._rows(X), ((0, 0), (0, X.shape[1] % 2)))  # a code stands for two components
@@ -404,7 +411,7 @@ class EmbeddingIndex:
                 found[query], best[query] = again[at, kept], values[at, kept]
         return self.embedding.ids.to_numpy()[found], best
 
-    def add(self, other: Embedding, n_jobs: int | None = None) -> None:
+    def add(self, other: Embedding, n_jobs: int | None = None, verbose: int = 0) -> None:
         """Take in more vectors; the index is built anew over all that are left.
 
         Parameters
@@ -413,6 +420,8 @@ class EmbeddingIndex:
             With other ids, and vectors of the same length.
         n_jobs : int, optional
             Number of threads; None means all processors.
+        verbose : int
+            1 shows the progress.
 
         Raises
         ------
@@ -428,7 +437,7 @@ class EmbeddingIndex:
             raise InputError(owner, "other", "of new ids", repr(ids[int(np.flatnonzero(known >= 0)[0])]))
         vectors = np.concatenate([emb.vectors[kept], other.vectors])
         joined = Embedding(vectors, [*ids, *other.ids], parameters=emb.parameters)
-        self._build(joined, check_n_jobs(owner, n_jobs))
+        self._build(joined, check_n_jobs(owner, n_jobs), verbose=verbose)
 
     def remove(self, ids: Iterable[Hashable]) -> None:
         """Leave ids out of all answers from now on.
@@ -485,10 +494,11 @@ class EmbeddingIndex:
             footer = json.dumps({**facts, "checksum": _checksum(Path(file.name), end, facts)}).encode()
             file.write(footer + len(footer).to_bytes(8, "little") + _MAGIC)
 
-    def _build(self, embedding: Embedding, n_jobs: int, recall: float | None = None) -> None:
+    def _build(self, embedding: Embedding, n_jobs: int, recall: float | None = None, verbose: int = 0) -> None:
         """Build the index; look as far as ``recall`` needs, None: as far as before."""
         self.embedding, self._removed = embedding, np.zeros(len(embedding), np.bool_)
-        self._backend.build(embedding.vectors, self.storage, n_jobs)
+        with ProgressLine("indexing", len(embedding), verbose, "row") as line:
+            self._backend.build(embedding.vectors, self.storage, n_jobs, line.update)
         n, rng = len(embedding), np.random.default_rng(0)
         if n < 2:
             self.recall, self.recall_interval = 1.0, (1.0, 1.0)
@@ -550,6 +560,7 @@ def build_index(
     recall: float,
     expansion: int | None,
     n_jobs: int | None,
+    verbose: int,
 ) -> EmbeddingIndex:
     """Build an index; what :meth:`nearfar.Embedding.index` does."""
     check_choice(_OWNER, "kind", kind, ("auto", *BACKENDS))
@@ -573,7 +584,7 @@ def build_index(
             if chosen == names[-1]:
                 raise
     index = EmbeddingIndex(embedding, chosen, metric, storage, made, expansion or 64)
-    index._build(embedding, check_n_jobs(_OWNER, n_jobs), None if expansion else recall)
+    index._build(embedding, check_n_jobs(_OWNER, n_jobs), None if expansion else recall, verbose)
     return index
 
 

@@ -746,6 +746,7 @@ class Embedding:
         recall: float = 0.95,
         expansion: int | None = None,
         n_jobs: int | None = None,
+        verbose: int = 0,
     ) -> Any:
         """Build an approximate index, which answers many queries among many vectors sooner than :meth:`search`.
 
@@ -768,6 +769,8 @@ class Embedding:
             while it is built, 128 by default), or lists that are read.
         n_jobs : int, optional
             Number of threads; None means all processors. With several the index differs from run to run.
+        verbose : int
+            1 shows the progress.
 
         Returns
         -------
@@ -791,7 +794,7 @@ class Embedding:
         import nearfar  # indexes stand above embeddings: they are reached by their public name
 
         options: Any = {"metric": metric, "storage": storage, "recall": recall, "expansion": expansion}
-        return nearfar.index.build_index(self, kind, **options, n_jobs=n_jobs)
+        return nearfar.index.build_index(self, kind, **options, n_jobs=n_jobs, verbose=verbose)
 
     def open_index(self, path: str | os.PathLike[str]) -> Any:
         """Open an index that was saved, without building it again.
