@@ -182,23 +182,3 @@ def test_an_optional_package_that_is_missing_says_how_to_get_it():
     with pytest.raises(MissingDependencyError, match=r"f needs no_such_package.*pip install 'nearfar\[plot\]'"):
         _checks.require("f", "no_such_package.part", "plot")
     assert _checks.require("f", "math", "plot").pi > 3
-
-
-def test_memory_is_what_the_system_and_the_container_leave(monkeypatch):
-    texts = {
-        "/proc/meminfo": "MemTotal: 9 kB\nMemAvailable:    5 kB\n",
-        "/sys/fs/cgroup/memory.max": "4000",
-        "/sys/fs/cgroup/memory.current": "1000",
-    }
-
-    def read(path, _encoding):
-        if str(path) not in texts:
-            raise FileNotFoundError(path)
-        return texts[str(path)]
-
-    monkeypatch.setattr(_checks.Path, "read_text", read)
-    assert _checks.available_memory() == 3000
-    texts["/sys/fs/cgroup/memory.max"] = "max"
-    assert _checks.available_memory() == 5 * 1024
-    texts.clear()
-    assert _checks.available_memory() is None

@@ -7,12 +7,15 @@ import numpy as np
 import pytest
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
-from sklearn.model_selection import GridSearchCV, ParameterGrid
+from sklearn.linear_model import LogisticRegression
+from sklearn.model_selection import GridSearchCV, ParameterGrid, train_test_split
 from sklearn.pipeline import Pipeline, make_pipeline
+from sklearn.preprocessing import StandardScaler
 from sklearn.utils import estimator_checks, get_tags
 from sklearn.utils.validation import check_is_fitted
 
 import nearfar as nf
+from nearfar.errors import InputError
 
 SMALL = {"n_components": 4, "n_epochs": 3, "random_state": 0}
 
@@ -80,3 +83,59 @@ def test_tags():
     tags = get_tags(nf.EDRep())
     assert tags.input_tags.sparse
     assert not tags.target_tags.required
+
+
+def test_grid_search_over_a_relation_by_labels_and_by_links():
+    graph = nf.datasets.dcsbm(60, 3, 10.0, alpha=4.5, random_state=0)
+    everything = [(np.arange(60), np.arange(60))]
+
+    def by_labels(estimator, relation, labels):
+        assert relation is graph.relation
+        return nf.evaluate.node_classification(
+            estimator.vectors_, labels, fractions=[0.5], n_repeats=1, random_state=0
+        ).micro[0.5]
+
+    grid = {"n_epochs": [1, 3]}
+    search = GridSearchCV(nf.EDRep(**SMALL), grid, scoring=by_labels, cv=everything, error_score="raise")
+    search.fit(graph.relation, graph.labels)
+    assert search.best_estimator_.vectors_.shape == (60, 4)
+    assert len(set(search.cv_results_["mean_test_score"])) == 2
+
+    def by_links(estimator, relation, _labels=None):
+        return nf.evaluate.link_prediction(relation, estimator, n_repeats=1, random_state=0).auc["hadamard"]
+
+    method = nf.EDRep(**SMALL)
+    search = GridSearchCV(method, {"n_components": [2, 4]}, scoring=by_links, cv=everything, error_score="raise")
+    assert 0 < search.fit(graph.relation).best_score_ < 1
+
+
+def test_a_relation_and_a_corpus_have_no_rows_to_split(club):
+    relation = nf.Relation.from_matrix(club)
+    told = r"Relation: rows must be all of them, .* got 17 of 34\. .*nf.evaluate.select .*cv=\[\(np.arange\(34\)"
+    search = GridSearchCV(nf.EDRep(**SMALL), {"n_epochs": [1, 2]}, scoring=lambda est, X, y=None: 0.0, cv=2)
+    with pytest.raises(InputError, match=told):
+        search.fit(relation)
+    with pytest.raises(InputError, match=told):
+        search.set_params(estimator=make_pipeline(nf.TSNE(), LogisticRegression()), param_grid={}).fit(
+            relation, np.arange(34) % 2
+        )
+    with pytest.raises(InputError, match="Relation: rows must be all of them"):
+        relation["alice"]
+    with pytest.raises(TypeError, match="not iterable"):
+        iter(relation)
+    told = r"Relation: relation must be given as it is; got a call for an array of numbers\. .*to_scipy\(\)"
+    with pytest.raises(InputError, match=told):
+        make_pipeline(StandardScaler(), nf.EDRep()).fit(relation)
+    corpus = nf.Corpus([["a", "b"], ["b", "c"]] * 5)
+    told = r"Corpus: corpus must be given as it is; got a call for an array, as .* ParameterGrid"
+    for scoring in (lambda est, X, y=None: 0.0,):
+        search = GridSearchCV(nf.SkipGram(2), {"window": [1, 2]}, scoring=scoring, cv=2)
+        with pytest.raises(InputError, match=told):
+            search.fit(corpus)
+
+
+def test_an_embedding_is_split_by_rows_whatever_its_ids_are(rng):
+    emb = nf.Embedding(rng.normal(size=(20, 3)), np.arange(20)[::-1] + 100)
+    one, other = train_test_split(emb, shuffle=False, test_size=5)
+    np.testing.assert_array_equal(one, emb.vectors[:15])
+    np.testing.assert_array_equal(other, emb.vectors[15:])

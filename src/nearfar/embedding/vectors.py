@@ -229,6 +229,8 @@ class Embedding:
         return key in self._ids
 
     def __getitem__(self, key: Any) -> Floats:
+        if type(key) is tuple and len(key) == 2 and key[1] is Ellipsis:  # rows, as scikit-learn takes them
+            return self._vectors[key[0]]
         several = isinstance(key, list) or (isinstance(key, np.ndarray) and key.ndim == 1 and key.dtype.kind in "iuUO")
         found: Floats = self._vectors[self._rows("Embedding", list(key)) if several else self._row("Embedding", key)]
         return found

@@ -567,6 +567,27 @@ class Relation:
         column_ids = self.row_ids if self.is_square else self.column_ids
         save(check_path("Relation.save", "folder", folder), self.operator, self.row_ids, column_ids)
 
+    # Among scikit-learn's tools, which take some rows of what they are given, or an array of it.
+
+    __iter__ = None
+
+    def __getitem__(self, rows: Any) -> Self:
+        n = self.shape[0]
+        chosen = rows[0] if isinstance(rows, tuple) and len(rows) == 2 and rows[1] is Ellipsis else rows
+        if isinstance(chosen, np.ndarray | list | range) and np.array_equal(chosen, np.arange(n)):
+            return self
+        got = f"{len(chosen)} of {n}" if isinstance(chosen, np.ndarray | list | range) else repr(chosen)
+        hint = (
+            "A part of a relation is another one. nf.evaluate.select chooses parameters by labels or hidden links;"
+            f" GridSearchCV does by your scoring, with cv=[(np.arange({n}), np.arange({n}))]."
+            " relation.neighbors(id) says who is related to an id."
+        )
+        raise InputError("Relation", "rows", "all of them, in their order", got, hint)
+
+    def __array__(self, *_args: Any, **_options: Any) -> NDArray[Any]:
+        hint = "relation.to_scipy() is the sparse matrix; estimators of nearfar take the relation itself."
+        raise InputError("Relation", "relation", "given as it is", "a call for an array of numbers", hint)
+
     # What it is.
 
     @property

@@ -253,6 +253,14 @@ class Corpus:
         known = {} if self._scan is None else {"words": len(self.vocabulary()), "tokens": self.vocabulary().n_tokens}
         return facts_table(repr(self), known)
 
+    def __array__(self, *_args: Any, **_options: Any) -> NDArray[Any]:
+        hint = (
+            "A text has no rows to split: fit to all of it for each setting of sklearn's ParameterGrid, and compare the"
+            " vectors by nf.evaluate.word_similarity or by what they are for."
+        )
+        got = "a call for an array, as by GridSearchCV"
+        raise InputError("Corpus", "corpus", "given as it is", got, hint)
+
     # What is asked of it.
 
     def vocabulary(self, *, min_count: int = 1, max_size: int | None = None) -> Vocabulary:
