@@ -128,9 +128,9 @@ def writers(records: list[Record]) -> Section:
             rows.append([kind, record["by"], *speeds, size])
     section.lines = [
         "100,000 vectors of 100 numbers in float32 (38 MiB), ids of text; medians of three, but one run of the text",
-        "formats and of PostgreSQL. Seconds are those of the processor, all threads together; those of PostgreSQL's",
-        "server are not in them. nearfar checks ids and vectors when it reads; the others do not. LanceDB's size is",
-        "that of three versions. usearch builds a graph, see approximate search.",
+        "formats, of PostgreSQL and of usearch, which builds a graph by one thread. Seconds are those of the",
+        "processor, all threads together; those of PostgreSQL's server are not in them. nearfar checks ids and",
+        "vectors when it reads; the others do not. LanceDB's size is that of three versions.",
         "",
         *table(["format", "by", "rows written per second", "rows read per second", "size"], rows),
     ]

@@ -181,6 +181,7 @@ def main() -> None:
     parser.add_argument("--components", type=int, default=100)
     parser.add_argument("--repeats", type=int, default=3)
     parser.add_argument("--formats", nargs="+", help="only these")
+    parser.add_argument("--by", nargs="+", help="only these writers: nearfar, usearch, ...")
     parser.add_argument("--postgres", metavar="ADDRESS")
     args = parser.parse_args()
     sys.argv = ["ADDRESS" if word == args.postgres else word for word in sys.argv]  # it may have a password
@@ -200,7 +201,7 @@ def main() -> None:
             pairs |= make(emb, folder) if importlib.util.find_spec(package) else {}
         pairs |= by_psycopg(emb, args.postgres) if args.postgres else {}
         for (kind, by), (write, read) in pairs.items():
-            if args.formats and kind not in args.formats:
+            if (args.formats and kind not in args.formats) or (args.by and by not in args.by):
                 continue
             speeds: dict[str, list[float]] = {"writing": [], "reading": []}
             for _ in range(1 if kind == "usearch" else args.repeats):  # it builds a graph each time

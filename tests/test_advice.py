@@ -207,6 +207,27 @@ class TestAdvise:
         assert main(["advise", str(files / "mixed.csv")]) == 2
         assert "nearfar advise: FILE must be a table with a column of numbers" in capsys.readouterr().err
 
+    def test_two_or_three_columns_may_be_pairs_or_numbers_and_that_is_said(self, files, capsys):
+        points = files / "points.csv"
+        for text, data in (
+            ("x,y\n" + "".join(f"{i},{i / 7}\n" for i in range(9)), "a table of 9 rows with 2 columns\n"),
+            ("0.5\t1\t2\n-3e2\t4\tnan\n1\t5\t6\n", "a table of"),
+            (
+                "1,2\n2,3\n",
+                "a graph of 3 nodes and 2 edges, 1.3 per node, 0 nodes without an edge; whole numbers in two",
+            ),
+            ("a,b,0.5\nb,c,0.7\n", "a graph of 3 nodes and 2 edges, 1.3 per node, 0 nodes without an edge\n"),
+            (
+                "1,2,0.5\n2,3,0.7\n",
+                "edge; whole numbers in two columns are taken for pairs (--kind table: for numbers)\n",
+            ),
+        ):
+            points.write_text(text)
+            assert main(["advise", str(points)]) == 0
+            assert data in capsys.readouterr().out
+        assert main(["advise", str(points), "--kind", "graph", "--json"]) == 0
+        assert "taken for" not in json.loads(capsys.readouterr().out)["data"]
+
     def test_refuses_in_one_line(self, files, capsys):
         assert main(["advise", "-"]) == 2
         assert "not standard input" in capsys.readouterr().err

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from scipy.sparse import csr_array
+from scipy.sparse import csr_array, eye_array, random_array
 from scipy.spatial.distance import cdist
 from sklearn.neighbors import kneighbors_graph
 
@@ -374,3 +374,30 @@ def test_any_numbers_give_a_finite_map(n, d, levels, scale, outlier, recipe, far
         warnings.simplefilter("ignore", NearfarWarning)
         est = recipe(**SHORT, perplexity=min(3, (n - 1) / 2), far=far).fit(X * scale)
     assert_finite_map(est, n)
+
+
+# -- graphs where rows of numbers are asked for ---------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("make", [nf.TSNE, nf.UMAP, nf.NeighborEmbedding, nf.MDS, nf.Affinities])
+def test_a_graph_that_looks_like_rows_is_refused_with_the_way_to_draw_it(make, rng):
+    sources, targets = np.arange(30), (np.arange(30) * 7 + 1) % 30
+    pair = np.array([sources, targets])
+    for edges in (pair, pair.astype(np.int32), pytest.importorskip("torch").from_numpy(pair)):
+        with pytest.raises(InputError, match=r"X must be rows .*; got 2 rows of 30 whole .*from_edges\(X.T\)"):
+            make().fit(edges)
+    matrix = csr_array((np.ones(30), (sources, targets)), shape=(30, 30))
+    told = r"X must be rows of numbers, .*; got a sparse matrix of 30 x 30, as a graph has. Relation.from_matrix\(X\)"
+    for graph in (matrix + matrix.T, matrix.tocoo(), (matrix + matrix.T + 2 * eye_array(30)).tocsr()):
+        with pytest.raises(InputError, match=told):
+            make().fit(graph)
+    assert nf.Relation.from_edges(pair.T).nnz == (matrix + matrix.T).nnz  # what the message advises
+
+
+def test_what_only_resembles_a_graph_is_taken(rng):
+    few = {"max_iter": 2, "perplexity": 3}
+    assert nf.TSNE(**few).fit(random_array((12, 12), density=0.9, random_state=0).tocsr()).embedding_.shape == (12, 2)
+    assert nf.TSNE(**few).fit(rng.integers(0, 5, size=(12, 2))).embedding_.shape == (12, 2)
+    assert nf.MDS(1, max_iter=2).fit(np.array([[0, 1], [2, 5]])).embedding_.shape == (2, 1)
+    near = csr_array((np.arange(1, 31.0), (np.arange(30), (np.arange(30) + 1) % 30)), shape=(30, 30))
+    assert nf.TSNE(max_iter=2, perplexity=1, metric="precomputed").fit(near + near.T).embedding_.shape == (30, 2)

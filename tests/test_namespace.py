@@ -102,6 +102,16 @@ def test_star_import_gives_the_public_names():
     assert set(nf.__all__) <= set(names)
 
 
+def test_star_import_without_torch_leaves_out_what_needs_it():
+    code = (
+        "import sys; sys.modules['torch'] = None\n"
+        "from nearfar import *\n"
+        "import nearfar\n"
+        "print('nn' in globals(), 'TSNE' in globals(), 'nn' in dir(nearfar))"
+    )
+    assert in_new_process(code).split() == ["False", "True", "True"]
+
+
 def test_import_loads_nothing_heavy():
     loaded = in_new_process(f"import sys, nearfar; print([m for m in {HEAVY!r} if m in sys.modules])")
     assert loaded.strip() == "[]"

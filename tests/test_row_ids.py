@@ -300,3 +300,44 @@ def test_scores_compare_rows_of_the_same_id():
     assert near(emb, emb.vectors[:, :2]).auc == near(emb, nf.Embedding(X[:, :2], WORDS)).auc
     with pytest.raises(InputError, match="labels must be one for each id; got an index with equal labels"):
         nf.evaluate.communities(emb, pd.Series(["a"] * 40, index=["w0"] * 40))
+
+
+# -- Series that go by id -------------------------------------------------------------------------------------------
+
+
+def test_a_series_of_priors_goes_by_id():
+    relation = nf.Relation.from_edges([("a", "b"), ("b", "c"), ("c", "d"), ("d", "a"), ("a", "c")])
+    weights = pd.Series({"d": 1.0, "b": 7.0, "a": 2.0, "c": 4.0})
+    small = {"n_components": 2, "n_epochs": 2, "random_state": 0}
+    by_row = nf.EDRep(**small, p0=[2.0, 7.0, 4.0, 1.0]).fit(relation).embedding_
+    for given in (weights, weights[list("abcd")], weights[list("abcd")].reset_index(drop=True), weights.to_frame()[0]):
+        np.testing.assert_array_equal(nf.EDRep(**small, p0=given).fit(relation).embedding_, by_row)
+    with pytest.raises(UnknownIdError, match=r"EDRep: p0: id .* got 'd'. Those that go by row .*: p0.to_numpy\(\)"):
+        nf.EDRep(**small, p0=weights.rename({"d": "x"})).fit(relation)
+    with pytest.raises(InputError, match="p0 must be one for each id; got an index with equal labels"):
+        nf.EDRep(**small, p0=weights.rename({"d": "a"})).fit(relation)
+    items = nf.Relation.from_edges([("u", "x"), ("v", "y"), ("v", "x"), ("w", "y")], bipartite=True)
+    fits = [
+        nf.EDRep(**small, p0=p0).fit(items).embedding_ for p0 in (pd.Series({"y": 3.0, "x": 1.0}), np.array([1.0, 3.0]))
+    ]
+    np.testing.assert_array_equal(*fits)
+
+
+def test_a_series_of_labels_or_values_goes_by_id_in_a_picture():
+    pytest.importorskip("matplotlib")
+    from nearfar.plots.scatter import check_values, groups_of
+    from nearfar.plots.small_multiples import Colours, panels_of
+
+    emb = nf.Embedding([[0, 1], [2, 3], [4, 5]], ["a", "b", "c"])
+    labels, values = pd.Series({"c": "z", "a": "x", "b": "y"}), pd.Series({"b": 2.0, "c": 3.0, "a": 1.0})
+    for given in (emb, emb.to_frame().set_index("id")):
+        shown, by_row = (nf.plots.scatter(given, values=v).collections[0] for v in (values, [1.0, 2.0, 3.0]))
+        np.testing.assert_array_equal(shown.get_facecolors(), by_row.get_facecolors())
+        with pytest.raises(UnknownIdError, match=r"plots.scatter: labels: id must be one that it holds; got 'c'"):
+            nf.plots.scatter(given, labels.rename({"c": "x"}))
+    assert groups_of("f", labels, 3, emb.ids).codes.tolist() == groups_of("f", ["x", "y", "z"], 3).codes.tolist()
+    assert check_values("f", values, 3, nf.Embedding(emb.vectors).ids).tolist() == [2.0, 3.0, 1.0]  # no ids: by row
+    panels = panels_of("f", "maps", [emb, emb], same_points=True)
+    assert Colours.of("f", None, values, panels[0]).values.tolist() == [1.0, 2.0, 3.0]
+    with pytest.raises(InputError, match=r"maps\[1\] must be one of the ids of the first, in their order.*subset"):
+        nf.plots.small_multiples([emb, emb.subset(["b", "a", "c"])], labels)

@@ -7,6 +7,7 @@ it is first used.
 from __future__ import annotations
 
 import importlib
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 from nearfar._version import __version__
@@ -160,6 +161,8 @@ __all__ = [  # noqa: RUF022 - in the order of sorted()
     "viewer",
     "warmup",
 ]
+if find_spec("torch") is None:  # `from nearfar import *` has all names of this list
+    __all__.remove("nn")
 
 
 def __getattr__(name: str) -> Any:
@@ -173,4 +176,4 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted(set(globals()) | set(__all__))
+    return sorted(set(globals()) | set(_HOMES))

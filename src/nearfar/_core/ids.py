@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from nearfar._core.checks import check_integer
-from nearfar.errors import InputError, NearfarWarning
+from nearfar.errors import InputError, NearfarWarning, UnknownIdError
 
 Rows = NDArray[np.int64]
 
@@ -260,6 +260,42 @@ def rows_and_ids(owner: str, X: Any) -> tuple[Any, Ids | None]:
         )
         return rows, None
     return rows, Ids(index)
+
+
+def in_order_of(owner: str, name: str, values: Any, ids: Ids | None) -> Any:
+    """Return what is given for each id, those of a pandas Series in the order of the ids.
+
+    Parameters
+    ----------
+    owner, name : str
+        For messages.
+    values : object
+        By row, unless it is a Series whose index holds ids.
+    ids : Ids or None
+        Of the rows; row numbers and None are none that a Series could go by.
+
+    Returns
+    -------
+    object
+
+    Raises
+    ------
+    InputError, UnknownIdError
+        If the index of a Series has equal labels, or does not have one of the ids.
+    """
+    index: Any = getattr(values, "index", None)
+    if ids is None or ids.is_range or not hasattr(index, "is_unique"):
+        return values
+    if not index.is_unique:
+        raise InputError(owner, name, "one for each id", "an index with equal labels")
+    known = Ids(index)
+    if known.is_range or known == ids:
+        return values
+    rows = known.rows(ids)
+    if (rows < 0).any():
+        hint = f"Those that go by row have no index: {name}.to_numpy()."
+        raise UnknownIdError(f"{owner}: {name}", [ids[int(row)] for row in np.flatnonzero(rows < 0)], hint)
+    return values.iloc[rows]
 
 
 def column_names(X: Any) -> NDArray[Any] | None:

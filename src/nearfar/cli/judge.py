@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import shlex
 import time
+from collections.abc import Callable
+from dataclasses import replace
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -155,7 +158,8 @@ def advise(file: str, kind: str | None, as_json: bool) -> None:
     """Say in five lines which method and which parameters suit what is in FILE, and why.
 
     FILE holds vectors, related pairs (two or three columns, or a folder that embed --storage makes), a table of numbers
-    (.csv with more columns), or text. The first line of the answer says what it was taken for.
+    (more columns, or two or three of numbers with fractions), or text. The first line of the answer says what it was
+    taken for.
 
     \b
     Examples:
@@ -167,8 +171,9 @@ def advise(file: str, kind: str | None, as_json: bool) -> None:
 
     if file == "-":
         raise click.UsageError("FILE is read twice: give the name of a file, not standard input.")
-    kind = kind or _kind_of(file)
-    found = choose(_read(file, kind), kind=kind)
+    taken, remark = (kind, "") if kind else _kind_of(file)
+    found = choose(_read(file, taken), kind=taken)
+    found = replace(found, data=found.data + remark)
     command = found.command.format(file=shlex.quote(file))
     if as_json:
         print_json({"file": file, **vars(found), "command": command})
@@ -179,18 +184,18 @@ def advise(file: str, kind: str | None, as_json: bool) -> None:
         click.echo(line)
 
 
-def _kind_of(file: str) -> str:
-    """Find out by the suffix, and for text by its first lines, what a file holds."""
+def _kind_of(file: str) -> tuple[str, str]:
+    """Find out by the suffix, and for text by its first lines, what a file holds; return it and a remark on it."""
     from nearfar._core.streams import ByteStream
 
     path = Path(file)
     if path.is_dir():
-        return "graph" if any(path.glob("*.json")) else "text"
+        return ("graph" if any(path.glob("*.json")) else "text"), ""
     name = path.name.lower()
     if name.endswith((".safetensors", ".npz", ".bin", ".bin.gz", ".vec", ".vec.gz")):
-        return "vectors"
+        return "vectors", ""
     if name.endswith(".parquet"):
-        return "graph"
+        return "graph", ""
     head = b""
     with ByteStream("nearfar advise", file, "FILE") as stream:
         while len(head) < _HEAD and (more := stream.read(_HEAD)):
@@ -198,14 +203,31 @@ def _kind_of(file: str) -> str:
     lines = head.decode("utf-8", "replace").splitlines()[:_LINES]
     rows = [line.split() for line in lines if line.strip() and not line.startswith("#")]
     if len(rows) > 1 and len(rows[0]) == 2 and rows[0][1].isdecimal() and len(rows[1]) == int(rows[0][1]) + 1 > 3:
-        return "vectors"  # word2vec text: the first line says how many, and of which length
+        return "vectors", ""  # word2vec text: the first line says how many, and of which length
     separator = max(",;\t", key=lines[0].count) if lines else ","
     if lines and separator in lines[0]:
         rows = [line.split(separator) for line in lines if line.strip() and not line.startswith("#")]
     widths = set(map(len, rows))
     if widths <= {2, 3} and len(widths) <= 1:
-        return "graph"
-    return "table" if len(widths) == 1 and separator in lines[0] else "text"
+        pairs = [row[:2] for row in rows]
+        whole, numbers = (all(map(_is(kind), chain(*pairs[1:]))) and len(pairs) > 1 for kind in (int, float))
+        if whole:
+            return "graph", "; whole numbers in two columns are taken for pairs (--kind table: for numbers)"
+        return ("table" if numbers else "graph"), ""
+    return ("table" if len(widths) == 1 and separator in lines[0] else "text"), ""
+
+
+def _is(kind: type) -> Callable[[str], bool]:
+    """Return what says whether a field is a number of this kind."""
+
+    def told(field: str) -> bool:
+        try:
+            kind(field)
+        except ValueError:
+            return False
+        return True
+
+    return told
 
 
 def _read(file: str, kind: str) -> Any:

@@ -24,7 +24,7 @@ from nearfar._core.checks import (
     check_real,
     check_rows_differ,
 )
-from nearfar._core.ids import rows_and_ids
+from nearfar._core.ids import in_order_of, rows_and_ids
 from nearfar._core.threads import even_bounds, run_blocks, single_threaded_blas
 from nearfar._core.vector import empty_aligned
 from nearfar.base import RelationEmbedder, identity_of
@@ -88,9 +88,9 @@ class EDRep(RelationEmbedder):
     far : str or FarField, default="gaussian-mixture"
         The normaliser: ``"gaussian-mixture"``, ``"exact"`` (quadratic time), ``"performer"``, ``"rfa"``, ``"noise"`` (a
         sample of the others), a name given to :func:`nearfar.far.register`, or a far field with its own parameters.
-    p0 : array-like of shape (m,), >= 0, or 0, optional
-        Prior over the columns, scaled to sum 1. By default uniform over those that have a relation. The number 0 leaves
-        the prior out.
+    p0 : array-like or pandas Series of shape (m,), >= 0, or 0, optional
+        Prior over the columns, scaled to sum 1; a Series whose index holds ids goes by id. By default uniform over
+        those that have a relation. The number 0 leaves the prior out.
     two_sided : bool, optional
         Whether rows and columns get vectors of their own. By default only where the relation is not square.
     constraint : {"sphere", "ball"}, default="sphere"
@@ -292,8 +292,9 @@ class EDRep(RelationEmbedder):
         if isinstance(prior, (int, float)) and prior == 0:
             p0 = np.zeros(P.shape[1])
         else:
+            given = in_order_of("EDRep", "p0", prior, rel.column_ids)
             try:
-                p0 = np.ones(m) if prior is None else np.asarray(prior, dtype=np.float64)
+                p0 = np.ones(m) if given is None else np.asarray(given, dtype=np.float64)
             except (TypeError, ValueError):
                 p0 = np.empty(())
             if p0.shape != (m,):

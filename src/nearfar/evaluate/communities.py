@@ -14,8 +14,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from nearfar._core import checks as _checks
-from nearfar._core.ids import Ids, rows_and_ids
-from nearfar.errors import InputError, NearfarWarning, UnknownIdError
+from nearfar._core.ids import in_order_of, rows_and_ids
+from nearfar.errors import InputError, NearfarWarning
 
 _OWNER = "evaluate.communities"
 
@@ -105,7 +105,7 @@ def communities(
     rows, ids = rows_and_ids(_OWNER, vectors)
     X = _checks.check_matrix(_OWNER, "vectors", rows)
     chosen = _chosen_rows(nodes, X.shape[0])
-    labels = in_order_of(_OWNER, labels, ids)
+    labels = in_order_of(_OWNER, "labels", labels, ids)
     codes = label_codes(_OWNER, labels, X.shape[0], chosen, "Leave these rows out with nodes=.")
     k = int(codes.max()) + 1 if n_clusters is None else n_clusters
     k = _checks.check_integer(_OWNER, "n_clusters", k, low=1, high=chosen.size)
@@ -159,23 +159,6 @@ def giant_component(relation: Any) -> NDArray[np.bool_]:
     _, component = csgraph.connected_components(matrix, directed=False)
     giant: NDArray[np.bool_] = component == np.bincount(component).argmax()
     return giant
-
-
-def in_order_of(owner: str, labels: Any, ids: Ids | None) -> Any:
-    """Return the labels of a pandas Series in the order of the ids; by row where either has row numbers alone."""
-    index: Any = getattr(labels, "index", None)
-    if ids is None or ids.is_range or not hasattr(index, "is_unique"):
-        return labels
-    if not index.is_unique:
-        raise InputError(owner, "labels", "one for each id", "an index with equal labels")
-    known = Ids(index)
-    if known.is_range or known == ids:
-        return labels
-    rows = known.rows(ids)
-    if (rows < 0).any():
-        hint = "Labels that go by row have no index: labels.to_numpy()."
-        raise UnknownIdError(f"{owner}: labels", [ids[int(row)] for row in np.flatnonzero(rows < 0)], hint)
-    return labels.iloc[rows]
 
 
 def label_codes(

@@ -19,13 +19,13 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from nearfar._core import checks as _checks
-from nearfar._core.ids import rows_and_ids
+from nearfar._core.ids import in_order_of, rows_and_ids
 from nearfar._core.jit import jit
 from nearfar._core.threads import even_bounds, run_blocks, single_threaded_blas
 from nearfar._core.vector import FAST
 from nearfar.contracts import Floats
 from nearfar.errors import InputError
-from nearfar.evaluate.communities import in_order_of, label_codes
+from nearfar.evaluate.communities import label_codes
 from nearfar.relations.neighbors import nearest_neighbors
 
 _OWNER = "evaluate.neighborhoods"
@@ -251,7 +251,7 @@ def neighborhoods(
     if not (ids is None or others is None or ids.is_range or others.is_range or ids == others):
         hint = "Put the rows in one order: Embedding.subset, or DataFrame.loc."
         raise InputError(_OWNER, "Y", "of the ids of X, in their order", f"{others!r}, not {ids!r}", hint)
-    codes = None if labels is None else label_codes(_OWNER, in_order_of(_OWNER, labels, ids), n)
+    codes = None if labels is None else label_codes(_OWNER, in_order_of(_OWNER, "labels", labels, ids), n)
     rng = _checks.check_random_state(_OWNER, random_state)
     rows = _sampled_rows(n_sample, n, rng)
     workers = _checks.check_n_jobs(_OWNER, n_jobs)

@@ -69,7 +69,7 @@ from nearfar.maps.start import matched, probabilities, start
 from nearfar.maps.transform import place
 from nearfar.relations.affinities import Affinities
 from nearfar.relations.matrix import Relation, as_relation
-from nearfar.relations.neighbors import are_neighbors
+from nearfar.relations.neighbors import are_neighbors, check_rows
 
 _OF_NEIGHBORS = ("perplexity", "n_neighbors", "metric", "metric_params")
 FAR = ("auto", "exact", "fft", "barnes-hut", "noise")
@@ -465,7 +465,9 @@ class NeighborEmbedding(FrameOutput):
                     self._check_memory(0, 0, X.relation_.nnz)
             else:
                 rows, ids = rows_and_ids(owner, X)
-                data = rows if are_neighbors(rows, self.metric) or issparse(rows) else check_matrix(owner, "X", rows)
+                given = are_neighbors(rows, self.metric)
+                check_rows(owner, rows, self.metric)
+                data = rows if given or issparse(rows) else check_matrix(owner, "X", rows)
                 made = self._affinities(data, int(rng.integers(2**31 - 1)))
                 if fits:
                     self._check_memory(*made._memory(owner, data))

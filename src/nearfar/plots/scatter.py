@@ -13,6 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from nearfar._core import checks as _checks
 from nearfar._core.atomic import atomic_write, check_target
+from nearfar._core.ids import Ids, in_order_of, rows_and_ids
 from nearfar.embedding.files.content import name_of
 from nearfar.errors import InputError
 
@@ -66,10 +67,11 @@ def scatter(
         Two columns are drawn as they are; more are first turned to their two principal components, each with its
         largest loading positive.
     labels : array-like of shape (n,), optional
-        Groups, of any type: the 21 largest get a colour each, the rest and those without a label (None, NaN) are grey.
+        Groups, of any type; those of a pandas Series whose index holds ids go by the ids of an Embedding or frame,
+        others by row. The 21 largest get a colour each, the rest and those without a label (None, NaN) are grey.
     values : array-like of shape (n,), optional
-        Numbers, in place of labels: colours, with a bar; NaN is grey. Of 100 values or more the outermost hundredth at
-        either end has the colour of the end.
+        Numbers, in place of labels, by id as these: colours, with a bar; NaN is grey. Of 100 values or more the
+        outermost hundredth at either end has the colour of the end.
     names : {"auto", "legend", "map", "none"}
         Where the groups are named: in a legend, on the map where each group is densest, or nowhere; by default in a
         legend up to 10 groups, else on the map.
@@ -111,8 +113,9 @@ def scatter(
         raise InputError(_OWNER, "vectors", "of at least one row and two columns", f"shape {X.shape}")
     if labels is not None and values is not None:
         raise InputError(_OWNER, "values", "None with labels", "both", "Draw two pictures.")
-    groups = None if labels is None else groups_of(_OWNER, labels, len(X))
-    numbers = None if values is None else check_values(_OWNER, values, len(X))
+    _, ids = rows_and_ids(_OWNER, vectors)
+    groups = None if labels is None else groups_of(_OWNER, labels, len(X), ids)
+    numbers = None if values is None else check_values(_OWNER, values, len(X), ids)
     names = _checks.check_choice(_OWNER, "names", names, ("auto", "legend", "map", "none"))
     texts = None if words is False else _texts(vectors, words, len(X))
     target = check_picture_path(_OWNER, path)
@@ -190,10 +193,10 @@ def _write_words(axes: Axes, xy: NDArray[np.float64], texts: list[str]) -> None:
         note.set_path_effects([withStroke(linewidth=2, foreground="white")])
 
 
-def check_values(owner: str, values: ArrayLike, n: int) -> NDArray[np.float64]:
-    """Return the numbers that colour n points."""
+def check_values(owner: str, values: ArrayLike, n: int, ids: Ids | None = None) -> NDArray[np.float64]:
+    """Return the numbers that colour n points; those of a Series are found by the ids."""
     try:
-        numbers = np.asarray(values, dtype=np.float64)
+        numbers = np.asarray(in_order_of(owner, "values", values, ids), dtype=np.float64)
     except (TypeError, ValueError) as error:
         raise InputError(owner, "values", "numbers", str(error), "Give names of groups as labels=.") from error
     if numbers.shape != (n,):
@@ -340,9 +343,10 @@ class Groups:
     rest: str
 
 
-def groups_of(owner: str, labels: ArrayLike, n: int) -> Groups:
-    """Check the labels of n points and find the groups."""
-    given = labels if hasattr(labels, "dtype") else np.array(labels, dtype=object)
+def groups_of(owner: str, labels: ArrayLike, n: int, ids: Ids | None = None) -> Groups:
+    """Check the labels of n points, those of a Series by the ids, and find the groups."""
+    labels = in_order_of(owner, "labels", labels, ids)
+    given: Any = labels if hasattr(labels, "dtype") else np.array(labels, dtype=object)
     given = np.asarray(given)
     if given.shape != (n,):
         raise InputError(owner, "labels", f"of shape ({n},), one per vector", f"shape {given.shape}")

@@ -18,6 +18,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from nearfar._core import checks as _checks
 from nearfar._core.atomic import atomic_write
+from nearfar._core.ids import Ids, rows_and_ids
 from nearfar.callbacks import Frame
 from nearfar.errors import InputError
 from nearfar.evaluate.neighborhoods import Neighborhoods
@@ -118,7 +119,7 @@ def small_multiples(
     _checks.require(_OWNER, "matplotlib", "plot")
     coloured = labels is not None or values is not None
     panels = panels_of(_OWNER, "maps", maps, same_points=coloured)
-    colours = Colours.of(_OWNER, labels, values, len(panels[0].xy))
+    colours = Colours.of(_OWNER, labels, values, panels[0])
     if columns is not None:
         columns = _checks.check_integer(_OWNER, "columns", columns, low=1)
     target = check_picture_path(_OWNER, path)
@@ -190,7 +191,7 @@ def animation(
     """
     _checks.require(_ANIMATION, "matplotlib", "plot")
     panels = panels_of(_ANIMATION, "frames", frames, same_points=True)
-    colours = Colours.of(_ANIMATION, labels, values, len(panels[0].xy))
+    colours = Colours.of(_ANIMATION, labels, values, panels[0])
     between = _checks.check_integer(_ANIMATION, "between", between, low=0)
     per_second = _checks.check_integer(_ANIMATION, "per_second", per_second, low=1)
     target = check_suffix(_ANIMATION, path, (".gif", ".mp4"))
@@ -268,6 +269,7 @@ class Panel:
 
     title: str
     xy: NDArray[np.float64]
+    ids: Ids | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -278,12 +280,13 @@ class Colours:
     values: NDArray[np.float64] | None
 
     @classmethod
-    def of(cls, owner: str, labels: ArrayLike | None, values: ArrayLike | None, n: int) -> Colours:
-        """Check labels or values of n points."""
+    def of(cls, owner: str, labels: ArrayLike | None, values: ArrayLike | None, first: Panel) -> Colours:
+        """Check labels or values of the points of a map."""
         if labels is not None and values is not None:
             raise InputError(owner, "values", "None with labels", "both", "Draw two pictures.")
-        groups = None if labels is None else groups_of(owner, labels, n)
-        return cls(groups, None if values is None else check_values(owner, values, n))
+        of = len(first.xy), first.ids
+        groups = None if labels is None else groups_of(owner, labels, *of)
+        return cls(groups, None if values is None else check_values(owner, values, *of))
 
 
 def panels_of(owner: str, argument: str, maps: Any, *, same_points: bool) -> list[Panel]:
@@ -299,6 +302,7 @@ def panels_of(owner: str, argument: str, maps: Any, *, same_points: bool) -> lis
     if not given:
         raise InputError(owner, argument, what, "none", "Frames are kept by a fit with callbacks=[frames].")
     checked: list[NDArray[Any]] = []
+    names: list[Ids | None] = []
     for number, (title, one) in enumerate(given):
         name = f"{argument}[{title!r}]" if named else f"{argument}[{number}]"
         X = _checks.check_matrix(owner, name, one.positions if isinstance(one, Frame) else one)
@@ -307,12 +311,17 @@ def panels_of(owner: str, argument: str, maps: Any, *, same_points: bool) -> lis
         if same_points and checked and len(X) != len(checked[0]):
             raise InputError(owner, name, f"of {len(checked[0])} rows, like the first", len(X))
         checked.append(X)
+        names.append(None if isinstance(one, Frame) else rows_and_ids(owner, one)[1])
+        if same_points and names[0] is not None and names[-1] not in (None, names[0]):
+            hint = "emb.subset(first.ids) brings the points of another into that order."
+            raise InputError(owner, name, "one of the ids of the first, in their order", repr(one), hint)
     frames = all(isinstance(one, Frame) for _, one in given)
     if frames and len({X.shape[1] for X in checked}) > 1:
         raise InputError(owner, argument, "frames of one fit", "different numbers of columns")
     titles = [_title(title, one) for title, one in given]
     planes = [checked[-1]] * len(checked) if frames else checked
-    return [Panel(title, in_plane(X, of)) for title, X, of in zip(titles, checked, planes, strict=True)]
+    parts = zip(titles, checked, planes, names, strict=True)
+    return [Panel(title, in_plane(X, of), ids) for title, X, of, ids in parts]
 
 
 def _title(title: Any, one: Any) -> str:

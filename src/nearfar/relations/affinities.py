@@ -31,6 +31,7 @@ from nearfar.relations.neighbors import (
     Neighbors,
     are_neighbors,
     check_k,
+    check_rows,
     memory_of_search,
     neighbor_index,
 )
@@ -176,7 +177,9 @@ class Affinities(Parameters):
             If the perplexity is more than a third of n - 1.
         """
         owner = type(self).__name__
-        self._fit(*rows_and_ids(owner, X), owner)
+        rows, ids = rows_and_ids(owner, X)
+        check_rows(owner, rows, self.metric)
+        self._fit(rows, ids, owner)
         names = column_names(X)
         vars(self).pop("feature_names_in_", None)
         if names is not None:

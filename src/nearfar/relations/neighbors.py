@@ -641,6 +641,40 @@ def are_neighbors(X: Any, metric: Any) -> bool:
     return there and all(np.ndim(part) == 2 for part in X)
 
 
+def check_rows(owner: str, X: Any, metric: Any) -> None:
+    """Refuse a graph where rows of numbers are asked for.
+
+    Parameters
+    ----------
+    owner : str
+    X : array, tensor or sparse matrix
+        Two rows of whole numbers are an ``edge_index`` of PyTorch Geometric; a sparse matrix that is square and
+        symmetric, or has an empty diagonal, holds weights of edges, as ``adata.obsp`` does.
+    metric : str or callable
+        With "precomputed" there are no rows of numbers.
+
+    Raises
+    ------
+    InputError
+        If it is one of these.
+    """
+    from scipy.sparse import issparse
+
+    n, m = shape if len(shape := tuple(getattr(X, "shape", ()))) == 2 else (0, 0)
+    if isinstance(metric, str) and metric == "precomputed":
+        return
+    rows = "rows of numbers, one for each point"
+    if n == 2 < m and "int" in str(getattr(X, "dtype", "")):
+        hint = "Relation.from_edges(X.T) is the graph, of which a map can be drawn."
+        raise InputError(owner, "X", rows, f"2 rows of {m} whole numbers, as an edge_index has", hint)
+    if n == m > 2 and issparse(X) and (not X.diagonal().any() or not (X != X.T).nnz):
+        hint = (
+            "Relation.from_matrix(X) takes it for affinities, metric='precomputed' for distances; X.toarray(), if its"
+            " rows are points and its columns coordinates."
+        )
+        raise InputError(owner, "X", rows, f"a sparse matrix of {n} x {n}, as a graph has", hint)
+
+
 class GivenIndex:
     """Neighbours that another search has found.
 

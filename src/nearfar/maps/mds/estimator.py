@@ -48,7 +48,7 @@ from nearfar.maps.mds.pairs import (
     pairs_of_rows,
     rows_of,
 )
-from nearfar.relations.neighbors import memory_of_search
+from nearfar.relations.neighbors import check_rows, memory_of_search
 
 if TYPE_CHECKING:
     from nearfar.embedding.vectors import Embedding
@@ -247,6 +247,7 @@ class MDS(FrameOutput):
             raise InputError("MDS", "callbacks", "functions of a Progress", "a Checkpoint", hint)
         rng = check_random_state("MDS", self.random_state)
         rows, ids = rows_and_ids("MDS", X)
+        check_rows("MDS", rows, self.metric)
         pairs, data = self._pairs(rows, rng)
         self._ids = Ids.of_rows(pairs.n, ids, owner="MDS")
         d = check_integer("MDS", "n_components", self.n_components, low=1, high=max(pairs.n - 1, 1))
