@@ -304,8 +304,8 @@ class EmbeddingIndex:
         if isinstance(Q, np.ndarray) and Q.dtype.kind == "f":
             queries = check_matrix(owner, "Q", np.atleast_2d(Q), columns=emb.n_components)
         else:
-            itself = emb.ids.rows(listed := list(as_list(owner, "Q", Q, "an array of shape (q, d) or a list of ids")))
-            queries = emb[listed]  # says which id is unknown
+            itself = emb._rows(owner, list(as_list(owner, "Q", Q, "an array of shape (q, d) or a list of ids")))
+            queries = emb.vectors[itself]
         queries = unit_rows(queries) if self.metric == "cosine" else np.asarray(queries, np.float64)
         allowed = self._allowed(owner, where)
         left_out: list[NDArray[np.int64]] = [np.empty(0, np.int64)] * len(queries)
@@ -337,10 +337,8 @@ class EmbeddingIndex:
                 raise InputError(owner, "where", f"of shape ({len(emb)},), or ids", f"shape {where.shape}")
             chosen = where
         else:
-            listed = list(as_list(owner, "where", where))
-            emb[listed]  # says which id is unknown
             chosen = np.zeros(len(emb), np.bool_)
-            chosen[emb.ids.rows(listed)] = True
+            chosen[emb._rows(f"{owner}: where", list(as_list(owner, "where", where)))] = True
         allowed = chosen & ~self._removed
         if not allowed.any():
             raise InputError(owner, "where", "at least one id", "none that is in the index")
@@ -429,6 +427,8 @@ class EmbeddingIndex:
             If an id is there already, or vectors have another length.
         """
         owner, emb = "EmbeddingIndex.add", self.embedding
+        if not isinstance(other, Embedding):
+            raise InputError(owner, "other", "an Embedding, with new ids", type(other).__name__)
         if other.n_components != emb.n_components:
             raise InputError(owner, "other", f"of {emb.n_components} components", other.n_components)
         kept = np.flatnonzero(~self._removed)
@@ -451,10 +451,8 @@ class EmbeddingIndex:
         UnknownIdError
             If an id is not there.
         """
-        listed = list(as_list("EmbeddingIndex.remove", "ids", ids))
-        if listed:
-            self.embedding[listed]  # says which id is unknown
-            self._removed[self.embedding.ids.rows(listed)] = True
+        owner = "EmbeddingIndex.remove"
+        self._removed[self.embedding._rows(owner, list(as_list(owner, "ids", ids)))] = True
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the index, without the vectors: :meth:`nearfar.Embedding.open_index` opens it beside them.

@@ -118,12 +118,14 @@ def check_matrix(
 
 def _instead(value: object) -> str:
     """Return what to give in place of an object that holds more than rows of numbers; nothing for others."""
-    if hasattr(value, "__array__"):  # a frame, too, whose columns are attributes
+    if hasattr(value, "columns"):  # of a frame, which are attributes
         return ""
     if hasattr(value, "obsm"):
         return "Give one of its matrices, such as obsm['X_pca'], and obs_names as the ids."
     if any(hasattr(value, name) for name in ("is_directed", "random_walk", "adjacency")):
         return "Graphs and relations go to EDRep and to maps such as TSNE; MDS takes distances, metric='precomputed'."
+    if hasattr(value, "vocabulary") and hasattr(value, "encode"):
+        return "A text goes to SkipGram, Word2DM or MultiSenseWord2DM, and to Relation.from_corpus."
     return ""
 
 

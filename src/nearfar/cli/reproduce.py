@@ -42,6 +42,7 @@ def reproduce(
     """
     from nearfar import reproduce as of_sources
     from nearfar._core.atomic import atomic_write
+    from nearfar._core.checks import check_n_jobs
     from nearfar.reproduce.experiment import bounds, shown
 
     every = of_sources.experiments()
@@ -55,9 +56,8 @@ def reproduce(
     for name in names:
         if name not in every:
             raise click.UsageError(f"there is no experiment {name!r}; nearfar reproduce --list names them.")
-    folder = None if output is None else Path(output)
-    if folder is not None:
-        folder.mkdir(parents=True, exist_ok=True)
+    folder = _folder(output)
+    check_n_jobs("nearfar reproduce", n_jobs)
     answers, all_hold = [], True
     for name in names:
         found = of_sources.run(name, quick=quick, data=data, n_jobs=n_jobs)
@@ -89,3 +89,17 @@ def reproduce(
     if as_json:
         print_json(answers)
     return 0 if all_hold else 1
+
+
+def _folder(output: str | None) -> Path | None:
+    """Return the folder of the pages, made if it is a new one."""
+    if output is None:
+        return None
+    from nearfar.errors import InputError
+
+    folder = Path(output)
+    if folder.exists() and not folder.is_dir():
+        expected = "a folder, or the name of a new one"
+        raise InputError("nearfar reproduce", "output", expected, f"{output!r} (a file)")
+    folder.mkdir(parents=True, exist_ok=True)
+    return folder

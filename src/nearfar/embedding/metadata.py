@@ -180,6 +180,9 @@ def _file(owner: str, metadata: str | os.PathLike[str]) -> dict[str, Sequence[An
             head, *lines = csv.reader(file, dialect="excel-tab" if path.suffix == ".tsv" else "excel")
         except (csv.Error, UnicodeDecodeError, ValueError) as error:
             raise InputError(owner, "metadata", "a CSV file with a line of names", f"{path}: {error}") from None
+    if len(head) == 1 and any(separator in head[0] for separator in ";\t"):
+        hint = "Tabs separate the fields of a .tsv file."
+        raise InputError(owner, "metadata", "a CSV file with commas between the fields", repr(head[0]), hint)
     for number, line in enumerate(lines, 2):
         if len(line) != len(head):
             got = f"{len(line)} fields in line {number} of {path}"

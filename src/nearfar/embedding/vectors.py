@@ -474,6 +474,8 @@ class Embedding:
         ------
         UnknownIdError
             If no id is a pair that begins with the node.
+        InputError
+            If no id is a pair, or its times have no order.
 
         Examples
         --------
@@ -484,12 +486,18 @@ class Embedding:
         ([0, 20], [[1.0, 1.0], [0.0, 1.0]])
         """
         owner = f"{type(self).__name__}.track"
-        rows = {
-            key[1]: row for row, key in enumerate(self._ids) if type(key) is tuple and len(key) == 2 and key[0] == node
-        }
+        pairs = [(row, key) for row, key in enumerate(self._ids) if type(key) is tuple and len(key) == 2]
+        if not pairs:
+            got = f"ids such as {self._ids[0]!r}" if len(self) else "no ids"
+            raise InputError(owner, "embedding", "of ids that are pairs (node, time)", got)
+        rows = {key[1]: row for row, key in pairs if key[0] == node}
         if not rows:
             raise UnknownIdError(owner, [node], "It takes the first part of ids that are pairs of a node and a time.")
-        times = sorted(rows)
+        try:
+            times = sorted(rows)
+        except TypeError:
+            got = f"{', '.join(map(repr, list(rows)[:3]))} of {node!r}"
+            raise InputError(owner, "embedding", "of times that have an order", got) from None
         return times, np.asarray(self._vectors[np.array([rows[at] for at in times])])
 
     def doesnt_match(self, ids: Iterable[Hashable]) -> Any:
@@ -666,7 +674,8 @@ class Embedding:
         Warns
         -----
         NearfarWarning
-            Without ``popularity``, of users with a vector of zeros: all items are equal for them.
+            Without ``popularity``, of users with a vector of zeros: all items are equal for them. If no id in
+            ``exclude`` is an item.
 
         Notes
         -----
@@ -691,7 +700,11 @@ class Embedding:
         'gin'
         """
         owner = f"{type(self).__name__}.recommend"
-        items = self.context
+        if self._context_vectors is None:
+            hint = "most_similar and search find what is near within one side."
+            raise InputError(owner, "embedding", "two-sided, users and items", f"one side of {len(self)} ids", hint)
+        items, topn = self.context, check_integer(owner, "topn", topn, low=1)
+        n_jobs = check_n_jobs(owner, n_jobs)
         if _is_vector(users):
             queries = check_matrix(owner, "users", np.atleast_2d(users), columns=self.n_components)
             single, names = users.ndim == 1, None
@@ -706,7 +719,16 @@ class Embedding:
             known = exclude.row_ids
             exclude = [[item for item, _ in exclude.neighbors(name)] if name in known else [] for name in names]
         elif exclude is not None and single:
-            exclude = [as_list(owner, "exclude", exclude)]
+            exclude = [list(as_list(owner, "exclude", exclude))]
+        if exclude is not None:
+            expected = f"lists of ids, one for each query ({len(queries)})"
+            exclude = [list(as_list(owner, "exclude", ids, expected)) for ids in as_list(owner, "exclude", exclude)]
+            if len(exclude) != len(queries):
+                raise InputError(owner, "exclude", expected, f"{len(exclude)}")
+            unmet = next((ids[0] for ids in exclude if ids), None)
+            if unmet is not None and len(items) and not any((items.ids.rows(ids) >= 0).any() for ids in exclude):
+                text = f"none of its ids is an item, such as {items.ids[0]!r}; got {unmet!r}"
+                warnings.warn(f"{owner}: exclude has no effect: {text}.", NearfarWarning, stacklevel=2)
         log_p = None if popularity is None else items._log_popularity(owner, popularity)
         unknown = np.flatnonzero(~queries.any(axis=1))
         if log_p is None and unknown.size:

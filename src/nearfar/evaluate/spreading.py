@@ -84,7 +84,7 @@ def reconstruct_spreading(
     ----------
     vectors : Embedding
         With ids (node, time).
-    states : mapping of (node, time) to state
+    states : mapping or pandas Series of (node, time) to state
         Known states, such as :func:`nearfar.datasets.simulate_sir` returns. Ids without a state are told too, and are
         not scored.
     observed : int or list of ids, optional
@@ -111,7 +111,7 @@ def reconstruct_spreading(
     Warns
     -----
     NearfarWarning
-        If all observed states are the same: every state is then told to be that one.
+        If all observed states are the same: every state is then told to be that one. If no state is ``infected``.
 
     Notes
     -----
@@ -136,7 +136,10 @@ def reconstruct_spreading(
     >>> found.accuracy > 0.8
     True
     """
-    known, labels, rows = _known(vectors, states)
+    states, known, labels, rows = _known(vectors, states)
+    if infected not in labels and len(labels) > 1:
+        text = f"infected={infected!r} is no known state ({', '.join(map(repr, labels))}): the curve counts nobody"
+        warnings.warn(f"{_OWNER}: {text}", NearfarWarning, stacklevel=2)
     rng = check_random_state(_OWNER, random_state)
     n_repeats = check_integer(_OWNER, "n_repeats", n_repeats, low=1)
     fixed = None
@@ -185,13 +188,15 @@ def reconstruct_spreading(
     )
 
 
-def _known(vectors: Any, states: Any) -> tuple[NDArray[np.int64], list[Any], NDArray[np.int64]]:
-    """Return the code of each known state, the states, and the rows that they belong to, in the order of ``states``."""
+def _known(vectors: Any, states: Any) -> tuple[Mapping[Any, Any], NDArray[np.int64], list[Any], NDArray[np.int64]]:
+    """Return the states by id, the code of each, the different ones, and their rows."""
     if not isinstance(vectors, Embedding):
         raise InputError(_OWNER, "vectors", "an Embedding, whose ids say which state belongs to which", type(vectors))
     odd = next((key for key in vectors if type(key) is not tuple or len(key) != 2), None)
     if odd is not None or not len(vectors):
         raise InputError(_OWNER, "vectors", "of ids that are pairs (node, time)", repr(odd))
+    if hasattr(states, "to_dict") and hasattr(states, "index"):  # a pandas Series
+        states = states.to_dict()
     if not isinstance(states, Mapping):
         raise InputError(_OWNER, "states", "a mapping from (node, time) to a state", type(states).__name__)
     if not states:
@@ -202,7 +207,7 @@ def _known(vectors: Any, states: Any) -> tuple[NDArray[np.int64], list[Any], NDA
         raise UnknownIdError(_OWNER, unknown, "Make states and vectors of the same contacts, window and step.")
     code_of: dict[Any, int] = {}
     codes = np.array([code_of.setdefault(state, len(code_of)) for state in states.values()])
-    return codes, list(code_of), rows
+    return states, codes, list(code_of), rows
 
 
 def _positions(states: Mapping[Any, Any], ids: Any) -> NDArray[np.int64]:

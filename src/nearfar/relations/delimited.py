@@ -116,7 +116,7 @@ def read_records(
         ProgressLine("reading", stream.size, verbose, "byte") as progress,
     ):
         buffer, at_end = _read_sample(stream, form)
-        _check_utf8(buffer, 1, owner, stream.name)
+        _check_utf8(buffer, 1, owner, argument, stream.name)
         layout = find_layout(stream.name, buffer, choose, form, named=named)
         if layout is None:
             if at_end and not buffer.strip():
@@ -124,7 +124,7 @@ def read_records(
             layout = Layout(
                 ord(form.delimiter or ","), 2, np.array([0, 1]), form.comment_bytes, 0, 1
             )  # the scan says what is wrong
-        scanner = _Scanner(owner, stream.name, layout)
+        scanner = _Scanner(owner, argument, stream.name, layout)
         n_raw = 0
         while True:
             yield from scanner.pieces(buffer)
@@ -160,8 +160,8 @@ def _last_newline(buffer: bytearray) -> bytes:
 class _Scanner:
     """Cuts buffers into edges, one after another, and keeps count of the lines; ``left`` belongs to the next buffer."""
 
-    def __init__(self, owner: str, name: str, layout: Layout) -> None:
-        self._owner, self._name, self._layout = owner, name, layout
+    def __init__(self, owner: str, argument: str, name: str, layout: Layout) -> None:
+        self._owner, self._argument, self._name, self._layout = owner, argument, name, layout
         self._position, self._line = layout.position, layout.line
         self._spans = np.empty((_ROWS, layout.picks.size, 2), np.int32)
         self._lines = np.empty(_ROWS, np.int64)
@@ -169,7 +169,7 @@ class _Scanner:
 
     def pieces(self, buffer: bytearray) -> Generator[Records, None, None]:
         """Yield the picked fields of all complete records."""
-        _check_utf8(buffer, self._line, self._owner, self._name, self._position)
+        _check_utf8(buffer, self._line, self._owner, self._argument, self._name, self._position)
         text: Bytes = np.frombuffer(buffer, np.uint8)
         position, rows = self._position, _ROWS
         while rows == _ROWS:
@@ -226,7 +226,7 @@ def parse_column(
     return values
 
 
-def _check_utf8(buffer: bytearray, line: int, owner: str, name: str, start: int = 0) -> None:
+def _check_utf8(buffer: bytearray, line: int, owner: str, argument: str, name: str, start: int = 0) -> None:
     if buffer.isascii():
         return
     try:
@@ -236,7 +236,7 @@ def _check_utf8(buffer: bytearray, line: int, owner: str, name: str, start: int 
         bad = line + buffer.count(b"\n", start, error.start)
         got = f"{error.reason} ({bytes(buffer[error.start : error.end])!r}) on line {bad} of {name}"
         hint = "Pass open(path, encoding=...) if the file is in another encoding."
-        raise DataError(owner, "edges", "text in UTF-8", got, hint) from None
+        raise DataError(owner, argument, "text in UTF-8", got, hint) from None
 
 
 def _shown(rest: bytearray) -> str:

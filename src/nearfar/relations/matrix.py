@@ -248,6 +248,9 @@ class Relation:
         if hasattr(A, "vectors") and hasattr(A, "ids"):
             hint = "Neighbours of vectors are a relation: nf.Affinities().fit(embedding). A fit starts from init=."
             raise InputError(owner, "A", "a matrix of relations", f"an Embedding of {len(A.ids)} vectors", hint)
+        if hasattr(A, "vocabulary") and hasattr(A, "encode"):
+            hint = "A text goes to Relation.from_corpus, to SkipGram, Word2DM or MultiSenseWord2DM."
+            raise InputError(owner, "A", "a matrix of relations", type(A).__name__, hint)
         if hasattr(A, "obsp") and hasattr(A, "obs_names"):
             if "connectivities" not in A.obsp:
                 got = f"one with {', '.join(map(repr, A.obsp)) or 'none'}"

@@ -23,7 +23,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nearfar._core.atomic import atomic_write
-from nearfar._core.checks import check_choice, check_integer, check_n_jobs, check_path, check_random_state
+from nearfar._core.checks import (
+    check_choice,
+    check_integer,
+    check_matrix,
+    check_n_jobs,
+    check_path,
+    check_random_state,
+)
 from nearfar._core.ids import Ids
 from nearfar.contracts import Floats
 from nearfar.embedding.density import DensityEmbedding
@@ -248,6 +255,8 @@ def map_page(
     if n_all < 3:
         raise InputError(_OWNER, "embedding", "of at least 3 vectors", n_all)
     remarks: list[str] = []
+    if metadata is None and id_column is not None:
+        raise InputError(_OWNER, "id_column", "given with metadata only", repr(id_column))
     columns, unknown = _known(embedding, metadata, id_column)
     placed = None if positions is None else _positions(positions, embedding)
     ids, vectors = embedding.ids, embedding.vectors
@@ -325,6 +334,9 @@ def _known(embedding: Embedding, metadata: Any, id_column: str | None) -> tuple[
 
 def _positions(positions: Any, embedding: Embedding) -> Floats:
     """Return a place for each row: of an array in the order of the rows, of an Embedding or estimator by ids."""
+    if hasattr(positions, "get_params") and not hasattr(positions, "embedding_"):
+        got = f"{type(positions).__name__}, which is not"
+        raise InputError(_OWNER, "positions", "a fitted map", got, "Call fit first.")
     given = getattr(positions, "vectors_", positions)
     if isinstance(given, Embedding):
         rows = given.ids.rows(embedding.ids)
@@ -333,7 +345,7 @@ def _positions(positions: Any, embedding: Embedding) -> Floats:
             raise InputError(_OWNER, "positions", "a place for every id", f"none for {absent!r}")
         found: Floats = given.vectors[rows]
     else:
-        found = np.asarray(given, np.float32)
+        found = check_matrix(_OWNER, "positions", given, finite=False).astype(np.float32)
     if found.shape != (len(embedding), 2):
         expected = f"of shape ({len(embedding)}, 2), a row for each id"
         raise InputError(_OWNER, "positions", expected, f"shape {found.shape}")
