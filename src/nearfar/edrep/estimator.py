@@ -292,7 +292,7 @@ class EDRep(RelationEmbedder):
         if isinstance(prior, (int, float)) and prior == 0:
             p0 = np.zeros(P.shape[1])
         else:
-            given = in_order_of("EDRep", "p0", prior, rel.column_ids)
+            given = in_order_of("EDRep", "p0", prior, rel.column_ids) if hasattr(prior, "iloc") else prior
             try:
                 p0 = np.ones(m) if given is None else np.asarray(given, dtype=np.float64)
             except (TypeError, ValueError):
