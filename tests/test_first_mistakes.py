@@ -113,6 +113,24 @@ class TestMap:
             with pytest.raises(InputError, match=r"metadata must be a CSV file with commas .*got 'name.+g'.*\.tsv"):
                 emb.map(metadata=table)
 
+    def test_what_is_wrong_is_said_before_a_map_is_drawn(self, rng, tmp_path, capsys, monkeypatch):
+        def drawn(*_args, **_options):
+            raise AssertionError("a map was drawn")
+
+        monkeypatch.setattr(nf.TSNE, "fit", drawn)
+        emb = nf.Embedding(rng.normal(size=(9, 4)), list("abcdefghi"))
+        emb.save(tmp_path / "e.npz")
+        (tmp_path / "k.csv").write_text("id,g\n" + "".join(f"{key},1\n" for key in "abcdefghi"))
+        for given in ({"color": "zz"}, {"n_neighbors": 0}, {"metadata": {"g": [1]}}):
+            with pytest.raises(InputError, match=next(iter(given))):
+                emb.map(**given)
+        for more, said in (
+            (["--metadata", f"{tmp_path}/no.csv"], "--metadata must be a CSV file that is there"),
+            (["--metadata", f"{tmp_path}/k.csv", "--color", "h"], "--color must be one of 'g', 'missing neighbours'"),
+        ):
+            assert main(["map", f"{tmp_path}/e.npz", "-o", f"{tmp_path}/m.html", *more]) == 2
+            assert said in capsys.readouterr().err
+
 
 class TestOthers:
     def test_contacts_in_another_encoding_and_a_text_for_a_matrix(self, tmp_path):

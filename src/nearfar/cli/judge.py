@@ -240,7 +240,7 @@ def _read(file: str, kind: str) -> Any:
     if kind == "text":
         return nf.Corpus(file)
     if kind == "table":
-        return read_table(file, None, None, advise=True)[0]
+        return read_table(file, None, None, owner="nearfar advise", advise=True)[0]
     if Path(file).is_dir():
         return nf.Relation.open(file)
     return nf.Relation.from_edges(file, bipartite=kind == "two kinds")

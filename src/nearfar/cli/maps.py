@@ -108,6 +108,9 @@ def map_(
     recorder = None if frames is None else Frames()
     started = time.perf_counter()
     vectors, table, others = _points(file, side, names, labels)
+    known = metadata or _known_of(table)
+    if page:
+        nf.viewer.page.check_known(vectors, known, color)
     estimator = getattr(nf, METHODS[method])()
     arguments = _known(method, arguments, set(estimator.get_params()))
     callbacks = None if recorder is None else [recorder]
@@ -118,7 +121,6 @@ def map_(
     drawn = nf.Embedding(estimator.embedding_, vectors.ids, parameters={"estimator": METHODS[method], **made})
     if page:
         metric = arguments.get("metric", "euclidean")
-        known = metadata or _known_of(table)
         vectors.map(drawn, metadata=known, color=color, metric=metric, title=file).save(output)
     elif output is not None:
         drawn.save(output)
@@ -200,14 +202,16 @@ def explore(
 
     started = time.perf_counter()
     listening = listen(port)  # what is wrong with it is said before a large map is drawn
-    vectors, table, others = _points(file, side, names, labels)
+    vectors, table, others = _points(file, side, names, labels, "nearfar explore")
+    known = metadata or _known_of(table)
+    nf.viewer.page.check_known(vectors, known, None if vectors.n_components == 2 and positions is None else color)
     placed = None if positions is None else nf.Embedding.load(positions)
     drawn = placed is None and vectors.n_components != 2
     if drawn and not quiet:
         click.echo(f"No --map: a t-SNE map of {len(vectors)} vectors is drawn.", err=True)
     page = vectors.map(
         placed,
-        metadata=metadata or _known_of(table),
+        metadata=known,
         color=color,
         metric=metric,
         title=file,
@@ -226,14 +230,16 @@ def explore(
     serve(page, listening, ready)
 
 
-def _points(file: str, side: str | None, names: str | None, labels: str | None) -> tuple[Embedding, Table, str]:
+def _points(
+    file: str, side: str | None, names: str | None, labels: str | None, owner: str = "nearfar map"
+) -> tuple[Embedding, Table, str]:
     """Return the vectors of a file or a table, what else the table holds, and a remark about the other side."""
     import nearfar as nf
 
     if file.lower().endswith(TABLES):
         if side is not None:
             raise click.UsageError("--side is for a file of vectors.")
-        X, table = read_table(file, names, labels)
+        X, table = read_table(file, names, labels, owner=owner)
         return nf.Embedding(X, table.names), table, ""
     if names is not None or labels is not None:
         raise click.UsageError(f"--names and --labels are for a table of numbers ({', '.join(TABLES)}).")
@@ -296,7 +302,9 @@ class Table(NamedTuple):
     colours: dict[str, Any]
 
 
-def read_table(file: str, names: str | None, labels: str | None, *, advise: bool = False) -> tuple[NDArray[Any], Table]:
+def read_table(
+    file: str, names: str | None, labels: str | None, *, owner: str, advise: bool = False
+) -> tuple[NDArray[Any], Table]:
     """Return the numbers of a table, and what else it holds; to advise, columns of text are passed over.
 
     Raises
@@ -309,7 +317,6 @@ def read_table(file: str, names: str | None, labels: str | None, *, advise: bool
     from nearfar._core.streams import ByteStream
     from nearfar.errors import DataError
 
-    owner = "nearfar advise" if advise else "nearfar map"
     with ByteStream(owner, file, "FILE") as stream:
         raw = b"".join(iter(lambda: stream.read(1 << 22), b""))
     try:

@@ -269,6 +269,10 @@ def map_page(
         remarks.append(said)
     n = len(ids)
     has_data = placed is not None or embedding.n_components != 2
+    usual = next(k for size, k in _NEIGHBORS if n <= size)
+    k = usual if n_neighbors is None else check_integer(_OWNER, "n_neighbors", n_neighbors, low=1, high=100)
+    columns = [*columns, *_own_columns(embedding, ids)]
+    chosen = _chosen(color, columns, has_data)  # what is wrong with it is said before a map is drawn
     if placed is None:
         placed = np.asarray(vectors, np.float32)
         if has_data:
@@ -289,8 +293,6 @@ def map_page(
         None,
     )
     if has_data:
-        usual = next(k for size, k in _NEIGHBORS if n <= size)
-        k = usual if n_neighbors is None else check_integer(_OWNER, "n_neighbors", n_neighbors, low=1, high=100)
         k = min(k, n - 2)
         wide = min(FAR * k, n - 1)
         found = nearest_neighbors(vectors, wide, metric=metric, n_jobs=workers, random_state=0)
@@ -303,8 +305,6 @@ def map_page(
         judged = neighborhoods(
             vectors, placed, metric=metric, n_neighbors=k, n_sample=min(n, sample), random_state=0, n_jobs=workers
         )
-    columns = [*columns, *_own_columns(embedding, ids)]
-    chosen = _chosen(color, columns, has_data)
     return MapPage(
         ids=ids,
         positions=np.asarray(placed, np.float32),
@@ -321,6 +321,20 @@ def map_page(
         labels=_labels(ids, vectors, np.asarray(placed, np.float64), columns, chosen),
         color=chosen,
     )
+
+
+def check_known(embedding: Embedding, metadata: Any, color: str | None) -> None:
+    """Refuse metadata that cannot be joined and a color that is no column, before a map is drawn for a page.
+
+    Parameters
+    ----------
+    embedding : Embedding
+    metadata, color : object
+        As for :meth:`nearfar.Embedding.map`.
+    """
+    columns, _ = _known(embedding, metadata, None)
+    if color is not None:
+        _chosen(color, [*columns, *_own_columns(embedding, embedding.ids)], has_data=True)
 
 
 def _known(embedding: Embedding, metadata: Any, id_column: str | None) -> tuple[list[Column], list[str]]:
