@@ -205,7 +205,7 @@ def test_anndata_is_written_in_blocks(tmp_path):
     pytest.importorskip("h5py")
     import tracemalloc
 
-    emb = nf.Embedding(np.ones((50_000, 40), np.float32))  # 8 MB
+    emb = nf.Embedding(np.ones((5_000, 400), np.float32))  # 8 MB
     emb.subset([1]).save(tmp_path / "x.h5ad")  # what is loaded at the first time
     tracemalloc.start()
     try:
@@ -213,4 +213,20 @@ def test_anndata_is_written_in_blocks(tmp_path):
         peak = tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()
-    assert peak < 12e6  # the ids as text are 7 MB of it
+    assert peak < 5e6
+
+
+def test_a_format_of_ones_own_gets_them_as_facts(emb, csv, tmp_path, monkeypatch):
+    from nearfar.embedding import files
+
+    monkeypatch.setattr(files.registry, "FORMATS", dict(files.FORMATS))
+    monkeypatch.setattr("nearfar.embedding.vectors.FORMATS", files.registry.FORMATS)
+    seen = []
+    options = {"write": lambda content, _path: seen.extend(content.facts), "read": lambda _path: None}
+    files.register("facts", [".facts"], **options, keeps_columns=True)
+    emb.save(tmp_path / "x.facts", metadata=csv)
+    assert seen[0] == files.Fact("genre", "text", [None, "jazz", "rock"])
+    assert [fact.kind for fact in seen] == ["text", "integer", "number", "text"]
+    files.register("facts", [".facts"], **options)
+    with pytest.raises(InputError, match="metadata must be left out for a format without columns"):
+        emb.save(tmp_path / "x.facts", metadata=csv)

@@ -35,8 +35,8 @@ from nearfar.embedding.files import (  # noqa: F401 - they register themselves
     sqlite,
     word2vec,
 )
-from nearfar.embedding.files.content import Content, text_ids
+from nearfar.embedding.files.content import Content, Fact, text_ids
 from nearfar.embedding.files.registry import FORMATS, register
 from nearfar.embedding.files.tables import Place
 
-__all__ = ["FORMATS", "Content", "Place", "atomic_write", "register", "text_ids"]
+__all__ = ["FORMATS", "Content", "Fact", "Place", "atomic_write", "register", "text_ids"]
