@@ -21,7 +21,7 @@ from sklearn.utils.estimator_checks import check_estimator
 import nearfar as nf
 from nearfar.errors import DataError, InputError, NearfarWarning, NotFittedError
 from nearfar.relations.affinities import calibrate
-from nearfar.relations.neighbors import nearest_neighbors
+from nearfar.relations.neighbors import Neighbors, nearest_neighbors
 
 
 def entropy(P):
@@ -437,3 +437,34 @@ def test_parameters_of_a_metric_go_to_the_search(rng, tmp_path):
     ):
         with pytest.raises(InputError, match=message):
             nf.TSNE(perplexity=5, metric=metric, metric_params=params).fit(X)
+
+
+@pytest.mark.parametrize(
+    "parameters",
+    [{"perplexity": 9}, {"perplexity": (20, 4), "n_neighbors": None}, {"perplexity": 7, "kernel": "uniform"}],
+    ids=["one", "several", "uniform"],
+)
+def test_probabilities_are_worked_out_when_they_are_asked_for(rng, parameters):
+    """A map reads them in blocks: nothing keeps all of them before somebody wants them at once."""
+    X = np.repeat(rng.normal(size=(60, 3)) * rng.uniform(0.1, 50, (60, 1)), rng.integers(1, 25, 60), axis=0)
+    affinities = nf.Affinities(**parameters).fit(X)
+    relation = affinities.relation_
+    k, before = affinities.indices_.shape[1], relation.nbytes
+    assert before < 8 * len(X) * (k + 3)  # neighbours and distances, no columns and values
+    nf.TSNE(max_iter=3, random_state=0, init="random").fit(affinities)
+    assert relation.nbytes == before
+    block, some = relation.operator.rows(11, 90), relation.operator.unsorted_rows(11, 90)
+    nnz, again = relation.nnz, pickle.loads(pickle.dumps(affinities)).relation_
+    P = relation.to_scipy()
+    assert relation.nbytes > before
+    assert nnz == P.nnz == relation.nnz
+    assert P.has_canonical_format
+    np.testing.assert_array_equal(block.toarray(), P[11:90].toarray())
+    np.testing.assert_array_equal(some.toarray(), block.toarray())
+    np.testing.assert_array_equal(again.to_scipy().toarray(), P.toarray())
+    np.testing.assert_allclose(P.sum(axis=1), 1, rtol=1e-6)
+    dense = np.zeros(P.shape)
+    np.put_along_axis(
+        dense, affinities.indices_, affinities._weights(Neighbors(affinities.indices_, affinities.distances_), 1)[0], 1
+    )
+    np.testing.assert_allclose(P.toarray(), dense, rtol=1e-6, atol=1e-12)

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import tracemalloc
+
 import numpy as np
 import pytest
 from scipy.sparse import csr_array
 
+import nearfar as nf
 from nearfar.divergences import KL, JensenShannon, NeRV, ReverseKL
 from nearfar.far.fields import ExactField
 from nearfar.kernels import Exponential, HeavyTailed, InhomogeneousStudentT, StudentT
 from nearfar.maps.objective import NeighborObjective, QuadraticObjective, union_pattern, value_and_gradient
+from nearfar.maps.start import probabilities
 
 DIVERGENCES = {
     "kl": KL(),
@@ -154,3 +158,31 @@ def test_the_first_phases_minimise_kl_and_maybe_by_pair_under_another_kernel(rng
         assert cost == pytest.approx(expected[0], rel=1e-10)
         np.testing.assert_allclose(G, expected[1], rtol=1e-9, atol=1e-10 * np.abs(expected[1]).max())
     assert objective.evaluate(Y[order], cost=True)[1] == pytest.approx(own_cost, rel=1e-12)
+
+
+def test_the_pattern_is_made_in_little_more_room_than_it_takes(rng, monkeypatch):
+    """A million points are drawn on small machines; also the same in another order, for any number of threads."""
+    for name, value in (("_AT_ONCE", 2**11), ("_LEAST_STRIP", 2**11), ("_ROWS", 64)):
+        monkeypatch.setattr(f"nearfar.maps.objective.{name}", value)
+    n, k = 1600, 40
+    distances = np.sort(rng.random((n, k)), axis=1)
+    neighbors = (np.arange(n)[:, None] + np.argsort(rng.random((n, 3 * k)), axis=1)[:, :k] + 1) % n
+    affinities = nf.Affinities(10, metric="precomputed", n_neighbors=k).fit((neighbors, distances))
+    P = probabilities("test", affinities.relation_, "row")
+    assert len(P.bounds) > 10
+    order = rng.permutation(n)
+    union_pattern(P, np.float32, order=order)  # compiled
+    tracemalloc.start()
+    made = union_pattern(P, np.float32, symmetric=True, order=order)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 1.8 * sum(values.nbytes for values in made[:3])
+    expected = P.to_csr()[order][:, order].toarray()
+    for n_jobs in (1, 3):
+        indptr, columns, p_ij, p_ji = union_pattern(P, np.float32, order=order, n_jobs=n_jobs)
+        for values, dense in ((p_ij, expected), (p_ji, expected.T)):
+            np.testing.assert_array_equal(csr_array((values, columns.astype(np.int32), indptr)).toarray(), dense)
+        original = order[columns]
+        assert (np.diff(original)[np.diff(np.repeat(np.arange(n), np.diff(indptr))) == 0] > 0).all()
+    np.testing.assert_array_equal(made[1], columns)
+    np.testing.assert_array_equal(made[2], (p_ij + p_ji) / 2)

@@ -422,7 +422,7 @@ class NeighborEmbedding(FrameOutput):
             relation = self._related(X, check_random_state(owner, self.random_state))[0]
         if self._noise() is not None:
             raise InputError(owner, "far", "another than 'noise'", repr(self.far), "Sampled pairs have another cost.")
-        P = probabilities(owner, relation, normalization)
+        P = probabilities(owner, relation, normalization).to_csr()
         Y = check_matrix(owner, "positions", positions, rows=P.shape[0]).astype(np.float64)
         kernel = self._kernel_for(self._learned_kernel(kernel) if X is None else kernel, len(Y))
         if normalization == "pair":
@@ -617,6 +617,7 @@ class NeighborEmbedding(FrameOutput):
             raise InputError(owner, "far", "'exact' for this divergence, kernel and normalization", self.far, hint)
         if n > MANY:
             _warn_of_pairs(owner, "This divergence, kernel and normalization", n)
+        P = P if issparse(P) else P.to_csr()
         return QuadraticObjective(
             csr_array((P + P.T) / 2) if normalization == "pair" else P, kernel, divergence, normalization
         )
@@ -674,10 +675,8 @@ class NeighborEmbedding(FrameOutput):
             longest, momentum = reach, LATE_MOMENTUM[formulas is not None and formulas.far_log > 0]
         else:
             longest, momentum = 0.3 * reach, EARLY_MOMENTUM
-            if (
-                formulas is not None
-            ):  # how strongly a typical pair is drawn together, in units of p, which is that of KL
-                typical = (P.data**2).sum(keepdims=True, dtype=np.float64) / P.data.sum(dtype=np.float64)
+            if formulas is not None:  # how strongly a typical pair is drawn together, in units of p, that of KL
+                typical = np.array([P.typical()])
                 late_rate /= float((strength_of(formulas, typical, typical) / typical)[0])
         early, late = float(self.early_exaggeration), float(self.exaggeration)
         rates = early_rate / early, late_rate / late
@@ -1131,7 +1130,7 @@ random_state, n_jobs, verbose
         owner = type(self).__name__
         if self._noise() is not None:
             raise InputError(owner, "far", "another than 'noise' for weighted points", repr(self.far))
-        self.weights_ = self._weights_of(P)
+        self.weights_ = self._weights_of(P.to_csr())
         field = self._field(P.shape[0], divergence)
         options: Any = {"dtype": dtype, "n_jobs": n_jobs, "weights": self.weights_}
         return NeighborObjective(P, kernel, divergence, normalization, field, **options)

@@ -137,6 +137,7 @@ class NoiseObjective(NeighborObjective):
 
     def gradient(self, Y: Floats, circle: Floats, steps: Steps, a: float, exaggeration: float = 1.0) -> Floats:
         """Return the gradient for given steps along the circle, a being held fixed; overwritten by the next call."""
+        self._prepare()
         if self._near.shape != Y.shape:
             self._near = np.empty(Y.shape, Y.dtype)
         scalar, out = Y.dtype.type, self._near
@@ -161,6 +162,7 @@ class NoiseObjective(NeighborObjective):
 
     def cost(self, Y: Floats, circle: Floats, steps: Steps, a: float) -> float:
         """Return the cost for given steps; "global" takes the first m of them."""
+        self._prepare()
         if self._ranking:
             self._sums[self._order] = self._noise_weights(circle, steps[: self._m])
         parts = np.zeros(len(self._bounds) - 1)

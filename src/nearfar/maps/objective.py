@@ -48,11 +48,13 @@ from __future__ import annotations
 import copy
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from functools import partial
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.sparse import csr_array, issparse
+from scipy.sparse import csr_array, diags_array, issparse
 from scipy.special import xlogy
 
 from nearfar._core.checks import check_choice
@@ -64,10 +66,14 @@ from nearfar.divergences.probability import KL, is_kl, linear_formulas, no_stren
 from nearfar.errors import InputError
 from nearfar.far.fields import Potential, Term
 from nearfar.kernels import compiled_kernel, exp, squared_distances
+from nearfar.relations.operators import Sparse
 
 NORMALIZATIONS = ("pair", "row", "none")
 _BLOCKS = 128  # of rows with equally many entries: enough for the slowest worker not to be waited for
-_ROWS = 2048  # of a block where the pattern is sorted anew
+_ROWS = 8192  # of a block where the pattern is made
+_AT_ONCE = 2**19  # entries of P that are read together, by each thread
+_TOGETHER = 8  # blocks whose pieces are in memory together
+_STRIPS, _LEAST_STRIP = 6, 2**20  # parts in which the pattern is made: how many, and of how many entries at least
 _OF_ERROR = 0.01  # what S_i may be of the mean, per error of the field
 _LEAST_S = 1e-20  # of a point so far from all others that its similarities vanish: its charges stay finite in float32
 
@@ -83,9 +89,9 @@ class NeighborObjective:
 
     Parameters
     ----------
-    P : csr_array of shape (n, n)
+    P : csr_array or RowBlocks of shape (n, n)
         For ``"pair"`` its total is 1, and (P + Pᵀ) / 2 is what counts; for ``"row"`` rows have sum 1 or are empty. The
-        diagonal does not count.
+        diagonal does not count. It is kept: the pattern is made from it anew for each order of the rows.
     kernel : Kernel
     divergence : Divergence
     normalization : {"row", "pair"}
@@ -118,10 +124,12 @@ class NeighborObjective:
         self._weights = None if weights is None else np.asarray(weights, dtype)
         self._field, self._n_jobs, self._n = field, n_jobs, P.shape[0]
         self._by_row, self._dtype = normalization == "row", np.dtype(dtype)
+        self._P = P if isinstance(P, RowBlocks) else RowBlocks(P)
+        self._row_order: NDArray[np.integer[Any]] | None = None
         self._set_kernel(kernel)
         self._near, self._mass = np.empty((self._n, 0), dtype), np.empty(self._n, dtype)
-        self._set_pattern(*union_pattern(P, self._dtype, symmetric=not self._by_row))
-        self._set_divergence(divergence)
+        self._divergence, self._ready = divergence, False
+        self._check_weights(divergence)
 
     def _set_kernel(self, kernel: Any) -> None:
         found = compiled_kernel(kernel)
@@ -130,6 +138,16 @@ class NeighborObjective:
         self._parameters = tuple(map(self._dtype.type, found.parameters))
         self._near_cost = near_cost
 
+    def _prepare(self) -> None:
+        """Make what the descent reads, if that has not happened yet: late, since the first order is known late."""
+        if not self._ready:
+            made = union_pattern(
+                self._P, self._dtype, symmetric=not self._by_row, order=self._row_order, n_jobs=self._n_jobs
+            )
+            self._set_pattern(*made)
+            self._set_divergence(self._divergence)
+            self._ready = True
+
     def _set_pattern(self, *pattern: NDArray[Any]) -> None:
         """Take (indptr, columns, p_ij, p_ji) of the pattern of P and Pᵀ, and cut it into blocks of equal work."""
         indptr = pattern[0]
@@ -137,10 +155,13 @@ class NeighborObjective:
         self._bounds = np.unique(np.concatenate([[0], cuts, [self._n]])).astype(np.int64)
         self._pattern = pattern
 
-    def _set_divergence(self, divergence: Any) -> None:
+    def _check_weights(self, divergence: Any) -> None:
         if self._weights is not None and (self._by_row or not is_kl(divergence)):
             wanted = "None for another cost than KL by pair"
             raise InputError("NeighborObjective", "weights", wanted, f"some with {divergence!r}")
+
+    def _set_divergence(self, divergence: Any) -> None:
+        self._check_weights(divergence)
         n, scalar = self._n, self._dtype.type
         found = linear_formulas(divergence, 1 / (n - 1) if self._by_row else 1 / (n * (n - 1)))
         assert found is not None
@@ -164,6 +185,7 @@ class NeighborObjective:
 
     def early(self, kernel: Any = None) -> NeighborObjective:
         """Return the objective with KL, over the same arrays; with a kernel given, under that, by pair."""
+        self._prepare()
         other = copy.copy(self)
         if kernel is not None:
             indptr, columns, p_ij, p_ji = self._pattern
@@ -177,22 +199,11 @@ class NeighborObjective:
 
     def reorder(self, order: NDArray[np.integer[Any]]) -> bool:
         """Let row r be what row ``order[r]`` was: of use where rows that are neighbours then lie side by side."""
-        indptr, columns, p_ij, p_ji = self._pattern
-        place = np.empty(self._n, np.uint32)
-        place[order] = np.arange(self._n, dtype=np.uint32)
-        new_indptr = np.zeros(self._n + 1, np.int64)
-        np.cumsum(np.diff(indptr)[order], out=new_indptr[1:])
-        given = (indptr, columns, p_ij, p_ji if self._by_row else p_ji[:0])
-        made = (new_indptr, *(np.empty_like(values) for values in given[1:]))
-        run_blocks(
-            lambda _block, start, stop: reordered_rows(given, order, place, made, start, stop),
-            even_bounds(self._n, _ROWS),
-            self._n_jobs,
-        )
+        self._row_order = order if self._row_order is None else self._row_order[order]
         if self._weights is not None:
             self._weights = self._weights[order]
-        self._set_pattern(*made[:3], made[3] if self._by_row else made[2])
-        self._set_divergence(self._divergence)
+        # The old arrays go before the new ones are made: both together would be what a fit takes most memory for.
+        self._pattern, self._strengths, self._mass_fixed, self._ready = (), (), 0.0, False
         return True
 
     def advance(self, Y: Floats, iteration: int) -> None:
@@ -200,6 +211,7 @@ class NeighborObjective:
 
     def evaluate(self, Y: Floats, exaggeration: float = 1.0, *, cost: bool = False) -> tuple[Floats, float | None]:
         """Return the gradient at Y, with P exaggerated (KL only), and the true cost if it is asked for."""
+        self._prepare()
         if self._near.shape != Y.shape:
             self._near = np.empty(Y.shape, Y.dtype)
         b, weights = self._formulas.far_log, self._weights
@@ -291,36 +303,164 @@ def row_normalizer(field: Field, weights: Potential, of_error: float = _OF_ERROR
 
 
 def memory_of_pattern(nnz: int, dtype: Any) -> int:
-    """Return the bytes of P with so many entries, and of :func:`union_pattern` of it: the peak of most fits.
+    """Return the bytes of P with so many entries, and of :func:`union_pattern` of it: the peak of most fits."""
+    return nnz * (8 + 2 * (4 + np.dtype(dtype).itemsize))
 
-    Five arrays of complex numbers stand beside P then, each with column numbers of 8 bytes.
+
+class RowBlocks:
+    """A square sparse matrix of numbers >= 0, read a block of rows at a time.
+
+    Parameters
+    ----------
+    source : csr_array, or operator with ``shape``, ``nnz`` and ``rows(start, stop)``, of shape (n, n)
+
+    Attributes
+    ----------
+    sums : ndarray of shape (n,), float64
+        Of the rows, without the diagonal.
+    out, back : ndarray of shape (n,), int64
+        Stored entries of each row and of each column.
+    factors : ndarray of shape (n,), float64, or float, or None
+        What rows are multiplied by when they are read: each by its own, or all by the same.
     """
-    return nnz * (14 + 5 * (8 + np.result_type(dtype, np.complex64).itemsize))
+
+    def __init__(self, source: Any) -> None:
+        if issparse(source):
+            P: Any = csr_array(source)  # type: ignore[call-overload]
+            if not P.has_canonical_format:  # rows must be sorted; the caller's stay as they are
+                P = P.copy()
+                P.sum_duplicates()
+            source = Sparse(P.indptr, P.indices, P.data, P.shape[1], symmetric=False)
+        self.shape, self._source = source.shape, source
+        self.factors: NDArray[np.float64] | float | None = None
+        n = self.shape[0]
+        # Blocks follow from the data alone; those of short rows are long, as each makes numbers for all columns.
+        self.bounds = even_bounds(n, max(64, (_AT_ONCE * n) // max(source.nnz, 1)))
+        self.sums, self.out, self.back = np.zeros(n), np.zeros(n, np.int64), np.zeros(n, np.int64)
+        for start, stop in pairwise(self.bounds.tolist()):
+            block = self.read(start, stop)
+            self.out[start:stop] = np.diff(block.indptr)
+            self.back += np.bincount(block.indices, minlength=n)
+            self.sums[start:stop] = row_sums(block.indptr, block.data) - block.diagonal(start)
+
+    def read(self, start: int, stop: int) -> Any:
+        """Return rows start..stop as a csr_array; the order within a row is any, its numbers may be changed."""
+        block = getattr(self._source, "unsorted_rows", self._source.rows)(start, stop)
+        if isinstance(self.factors, np.ndarray):
+            factors = self.factors[start:stop].astype(block.dtype)
+            block.data *= np.repeat(factors, np.diff(block.indptr))
+        elif self.factors is not None:
+            block.data *= block.dtype.type(self.factors)
+        return block
+
+    def typical(self) -> float:
+        """Return the mean of the entries, each weighted by itself."""
+        total = squares = 0.0
+        for start, stop in pairwise(self.bounds.tolist()):
+            data = self.read(start, stop).data
+            total += float(data.sum(dtype=np.float64))
+            squares += float((data**2).sum(dtype=np.float64))
+        return squares / total
+
+    def to_csr(self) -> Any:
+        """Return all rows, without the diagonal."""
+        P = self.read(0, self.shape[0])
+        P.sum_duplicates()
+        if not P.data.all():
+            P.eliminate_zeros()
+        if P.diagonal().any():
+            P = csr_array(P - diags_array(P.diagonal()))
+            P.eliminate_zeros()
+        return P
 
 
-def union_pattern(P: Any, dtype: Any, *, symmetric: bool = False) -> tuple[NDArray[Any], ...]:
-    """Return (indptr, columns, p_ij, p_ji) of where P or Pᵀ has an entry off the diagonal.
+def union_pattern(
+    P: Any,
+    dtype: Any,
+    *,
+    symmetric: bool = False,
+    order: NDArray[np.integer[Any]] | None = None,
+    n_jobs: int = 1,
+) -> tuple[NDArray[Any], ...]:
+    """Return (indptr, columns, p_ij, p_ji) of where P or Pᵀ has an entry off the diagonal, row r being ``order[r]``.
 
-    If symmetric, p_ij and p_ji are the same array, their mean.
+    If symmetric, p_ij and p_ji are the same array, their mean. P is a csr_array or RowBlocks, and is read several
+    times, so that beside the answer there is room for a part of it alone: the entries of some rows of P and of Pᵀ. The
+    entries of a row come in the order of the columns of P, whatever ``order`` is.
     """
-    P = csr_array(P)
-    kept = (np.repeat(np.arange(P.shape[0]), np.diff(P.indptr)) != P.indices) & (P.data != 0)
-    if not kept.all():
-        indptr = np.concatenate([[0], np.cumsum(kept)])[P.indptr]
-        P = csr_array((P.data[kept], P.indices[kept], indptr), shape=P.shape)
-    P = P.astype(np.result_type(dtype, np.complex64))
-    both = csr_array(P + 1j * P.T)  # p_ij as the real part, p_ji as the imaginary one
-    both.sort_indices()
-    p_ij, p_ji = (np.ascontiguousarray(part, dtype) for part in (both.data.real, both.data.imag))
+    P = P if isinstance(P, RowBlocks) else RowBlocks(P)
+    n, dtype = P.shape[0], np.dtype(dtype)
+    order = np.arange(n) if order is None else order
+    place = np.empty(n, np.uint32)
+    place[order] = np.arange(n, dtype=np.uint32)
+    out, back = P.out[order], P.back[order]
+    ends = np.cumsum(out + back)
+    most = int(ends[-1]) if n else 0
+    strips = np.unique(np.searchsorted(ends, np.arange(1, _STRIPS) * max(most // _STRIPS, _LEAST_STRIP)))
+    strips = np.unique([0, *(strips[strips < n] + 1), n]) if n else np.zeros(1, np.int64)
+    values = [np.empty(most, dtype) for _ in range(1 if symmetric else 2)]
+    columns, lengths, at = np.empty(most, np.uint32), np.zeros(n, np.int64), 0
+    for low, high in pairwise(strips.tolist()):
+        begins = np.append(0, np.cumsum(out[low:high] + back[low:high]))
+        begins_back = begins[:-1] + out[low:high]
+        limits = begins[:-1], begins[:-1].copy(), begins_back, begins_back.copy()
+        part = np.empty(begins[-1], np.uint32), np.empty(begins[-1], dtype)
+        _scatter(P, place, (low, high), limits[1::2], part, n_jobs)
+        merge = partial(_merge, limits, part, place, lengths[low:high], 1 if symmetric else 2)
+        bounds = even_bounds(high - low, _ROWS)
+        for some in range(0, len(bounds) - 1, _TOGETHER):
+            pieces: dict[int, Any] = {}
+            run_blocks(partial(merge, pieces), bounds[some : some + _TOGETHER + 1], n_jobs)
+            for block in sorted(pieces):
+                piece = pieces.pop(block)
+                for whole, made in zip((columns, *values), piece, strict=True):
+                    whole[at : at + len(made)] = made
+                at += len(piece[0])
+    for whole in (columns, *values):
+        whole.resize(at, refcheck=False)
     if symmetric:
-        p_ij += p_ji
-        p_ij *= p_ij.dtype.type(0.5)
-    return both.indptr.astype(np.int64), both.indices.astype(np.uint32), p_ij, p_ij if symmetric else p_ji
+        values[0] *= dtype.type(0.5)
+    return np.append(0, np.cumsum(lengths)), columns, values[0], values[-1]
+
+
+def _merge(
+    limits: Any, part: Any, place: Any, lengths: Any, n_values: int, pieces: Any, block: int, start: int, stop: int
+) -> None:
+    """Keep (columns, values) of some rows of the pattern as piece number ``block``."""
+    size = int(limits[-1][stop - 1] - limits[0][start])
+    made = np.empty(size, np.uint32), *(np.empty(size * (k < n_values), part[1].dtype) for k in range(2))
+    merge_rows(limits, part, place, lengths, made, start, stop)
+    pieces[block] = [some[: lengths[start:stop].sum()] for some in made[: 1 + n_values]]
+
+
+def _scatter(P: RowBlocks, place: Any, limits: Any, ends: Any, part: Any, n_jobs: int) -> None:
+    """Write the entries of P and of Pᵀ in some rows, in the order of P whatever the number of threads."""
+    dtype, bounds = part[1].dtype, P.bounds
+    for first in range(0, len(bounds) - 1, _TOGETHER):
+        some, blocks = bounds[first : first + _TOGETHER + 1], dict[int, Any]()
+
+        def read(number: int, start: int, stop: int, blocks: Any = blocks) -> None:
+            block = P.read(start, stop)
+            blocks[number] = (
+                np.asarray(block.indptr, np.int64),
+                np.asarray(block.indices, np.int32),
+                np.asarray(block.data, dtype),
+                start,
+            )
+
+        run_blocks(read, some, n_jobs)
+        for number in range(len(some) - 1):
+            scatter_rows(*blocks.pop(number), place, *limits, *ends, *part)
 
 
 def row_sums(indptr: NDArray[Any], values: NDArray[Any]) -> NDArray[np.float64]:
     """Return the sums of the rows of a sparse matrix, in float64."""
-    return np.add.reduceat(np.append(values, 0), indptr[:-1], dtype=np.float64) * (np.diff(indptr) > 0)
+    sums, filled = np.zeros(len(indptr) - 1), np.flatnonzero(np.diff(indptr))
+    for start in range(0, len(filled), _ROWS):  # in pieces, of which NumPy makes a copy in float64
+        rows = filled[start : start + _ROWS]
+        begin = indptr[rows[0]]
+        sums[rows] = np.add.reduceat(values[begin : indptr[rows[-1] + 1]], indptr[rows] - begin, dtype=np.float64)
+    return sums
 
 
 # Compiled: the forces between points that the data relate. Rows of the pattern of P and Pᵀ together are gathered,
@@ -437,18 +577,56 @@ def near_cost(functions, pattern, parameters, numbers, Y, start, stop):
 
 
 @jit
-def reordered_rows(graph, order, place, out, start, stop):
-    """Write rows order[start] .. of a pattern, their columns renamed by ``place``; an empty p_ji is left out."""
-    indptr, columns, p_ij, p_ji = graph
-    new_indptr, new_columns, new_p_ij, new_p_ji = out
+def scatter_rows(indptr, indices, data, start, place, low, high, ends, ends_back, columns, values):
+    """Add the entries of some rows of P to rows low .. high of the pattern: behind the last of P, or of Pᵀ, there.
+
+    Columns are those of P, not yet their places.
+    """
+    for i in range(indptr.size - 1):
+        r = place[start + i]
+        mine = low <= r < high
+        for e in range(indptr[i], indptr[i + 1]):
+            c = place[indices[e]]
+            if c == r or data[e] == 0:
+                continue
+            if mine:
+                at = ends[r - low]
+                ends[r - low] = at + 1
+                columns[at], values[at] = indices[e], data[e]
+            if low <= c < high:
+                at = ends_back[c - low]
+                ends_back[c - low] = at + 1
+                columns[at], values[at] = start + i, data[e]
+
+
+@jit
+def merge_rows(bounds, given, place, lengths, made, start, stop):
+    """Write rows in the order of the columns; those of Pᵀ have that already. An empty p_ji: the sum is wanted."""
+    begins, ends, begins_back, ends_back = bounds
+    columns, values = given
+    made_columns, p_ij, p_ji = made
+    at = begins[start] - begins[start]
     for r in range(start, stop):
-        at = new_indptr[r]
-        for e in range(indptr[order[r]], indptr[order[r] + 1]):
-            new_columns[at] = place[columns[e]]
-            new_p_ij[at] = p_ij[e]
+        for e in range(begins[r] + 1, ends[r]):  # by insertion: rows are short, or in order from the start
+            c, value, to = columns[e], values[e], e
+            while to > begins[r] and columns[to - 1] > c:
+                columns[to], values[to] = columns[to - 1], values[to - 1]
+                to -= 1
+            columns[to], values[to] = c, value
+        first, e, back = at, begins[r], begins_back[r]
+        while e < ends[r] or back < ends_back[r]:
+            here = e < ends[r] and (back >= ends_back[r] or columns[e] <= columns[back])
+            there = back < ends_back[r] and (e >= ends[r] or columns[back] <= columns[e])
+            made_columns[at] = place[columns[e if here else back]]
+            zero = values[begins[r]] - values[begins[r]]
+            p, q = values[e] if here else zero, values[back] if there else zero
             if p_ji.size:
-                new_p_ji[at] = p_ji[e]
+                p_ij[at], p_ji[at] = p, q
+            else:
+                p_ij[at] = p + q
             at += 1
+            e, back = e + here, back + there
+        lengths[r] = at - first
 
 
 @jit(fastmath=FAST, error_model="numpy")

@@ -180,6 +180,7 @@ class NodesObjective(PerPointObjective):
 
     def evaluate(self, Y: Floats, exaggeration: float = 1.0, *, cost: bool = False) -> tuple[Floats, float | None]:
         """Return the gradient at Y, with P exaggerated (KL only), and the true cost if it is asked for."""
+        self._prepare()
         if self._near.shape != Y.shape:
             self._near = np.empty(Y.shape, Y.dtype)
         b = self._formulas.far_log

@@ -99,8 +99,8 @@ class Descent:
         given: Any = {"callbacks": self.callbacks, "verbose": self.verbose, "unit": "iteration"}
         with Trainer(self.owner, total, **given) as trainer:
             for number, phase in enumerate(phases):
+                minimised, scale = objective, self.scale  # what the phase before minimised is no longer kept
                 _sort_by_place(state, objective)
-                minimised, scale = objective, self.scale
                 if phase.early:
                     minimised, scale = objective.early(phase.kernel), self.scale if phase.kernel is None else 1.0
                 solver = Momentum(phase.momentum, longest=phase.longest, n_jobs=self.n_jobs)

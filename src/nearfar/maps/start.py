@@ -6,13 +6,15 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.sparse import csr_array, diags_array, issparse
+from scipy.sparse import csr_array, issparse
 
 from nearfar._core.checks import check_matrix, check_rows_differ
 from nearfar._core.threads import even_bounds, run_blocks, single_threaded_blas
 from nearfar.contracts import Floats
 from nearfar.errors import InputError, UnknownIdError
+from nearfar.maps.objective import RowBlocks, union_pattern
 from nearfar.relations.matrix import Relation
+from nearfar.relations.operators import Sparse
 
 if TYPE_CHECKING:
     from nearfar._core.ids import Ids
@@ -24,7 +26,7 @@ _JITTER = 0.01  # of it, so that rows that are equal do not stay together by sym
 _WIDE = 2000  # columns, from which on the covariance matrix is not the quickest way to principal components
 
 
-def probabilities(owner: str, relation: Relation, normalization: str) -> Any:
+def probabilities(owner: str, relation: Relation, normalization: str) -> RowBlocks:
     """Return P of a map, without self-loops: rows of sum 1 for "row", total 1 for "pair", as it is for "none".
 
     Raises
@@ -35,21 +37,16 @@ def probabilities(owner: str, relation: Relation, normalization: str) -> Any:
     if not relation.is_square:
         hint = "A map shows objects of one kind."
         raise InputError(owner, "X", "a square relation, with the same ids on both sides", repr(relation), hint)
-    P = csr_array(relation.to_scipy())
-    if P.diagonal().any():
-        P = csr_array(P - diags_array(P.diagonal()))
-        P.eliminate_zeros()
-    sums = np.add.reduceat(np.append(P.data, 0), P.indptr[:-1], dtype=np.float64) * (np.diff(P.indptr) > 0)
-    if not sums.sum() > 0:
+    operator = relation.operator
+    P = RowBlocks(operator if isinstance(operator, Sparse) else relation.to_scipy())
+    total = P.sums.sum()
+    if not total > 0:
         raise InputError(owner, "X", "a relation between different objects", "self-loops alone")
-    if normalization == "none":
-        return P
     if normalization == "row":
-        factors = np.divide(1, sums, out=np.zeros_like(sums), where=sums > 0)
-    else:
-        factors = np.full(len(sums), 1 / sums.sum())
-    data = P.data * np.repeat(factors.astype(P.dtype), np.diff(P.indptr))
-    return csr_array((data, P.indices, P.indptr), shape=P.shape)
+        P.factors = np.divide(1, P.sums, out=np.zeros_like(P.sums), where=P.sums > 0)
+    elif normalization == "pair":
+        P.factors = np.full(len(P.sums), 1 / total)
+    return P
 
 
 def start(
@@ -63,7 +60,7 @@ def start(
         "auto" is PCA of the data, spectral for a relation. An array is taken as it is.
     X : ndarray or sparse matrix of shape (n, p), or None
         The data; None for a relation.
-    P : csr_array of shape (n, n)
+    P : RowBlocks of shape (n, n)
         For the spectral start.
     shape : tuple
         (n, d).
@@ -84,7 +81,7 @@ def start(
     if init == "random" or shape[1] >= shape[0]:
         return rng.normal(0, SPREAD, shape).astype(np.float32)
     with single_threaded_blas():  # the same bits for any number of workers
-        Y = _principal_components(X, shape[1], rng, n_jobs) if init == "pca" else _spectral(P, shape[1], rng)
+        Y = _principal_components(X, shape[1], rng, n_jobs) if init == "pca" else _spectral(P, shape[1], rng, n_jobs)
     spread = Y[:, 0].std()
     Y *= SPREAD / spread if spread > 0 else 0
     return np.ascontiguousarray(Y + rng.normal(0, SPREAD * _JITTER, shape), dtype=np.float32)
@@ -124,25 +121,30 @@ def _principal_components(X: Any, d: int, rng: np.random.Generator, n_jobs: int)
     return scores * np.where(scores[np.abs(scores).argmax(axis=0), np.arange(d)] < 0, -1, 1)
 
 
-def _spectral(P: Any, d: int, rng: np.random.Generator) -> NDArray[np.float64]:
+def _spectral(P: RowBlocks, d: int, rng: np.random.Generator, n_jobs: int) -> NDArray[np.float64]:
     """Eigenvectors of the symmetrically normalised P + Pᵀ after the first, as Laplacian eigenmaps has them."""
-    from scipy.sparse.linalg import ArpackNoConvergence, eigsh
+    from scipy.sparse.linalg import ArpackNoConvergence, LinearOperator, eigsh
 
-    A = csr_array(P + P.T)
-    degrees = np.asarray(A.sum(axis=1), np.float64)
+    n = P.shape[0]
+    indptr, columns, values, _ = union_pattern(P, np.float32, symmetric=True, n_jobs=n_jobs)
+    A = Sparse(indptr, columns.view(np.int32), values, n, symmetric=True)
+    degrees = A.matmat(np.ones((n, 1)), n_jobs=n_jobs)
     scale = np.divide(1, np.sqrt(degrees), out=np.zeros_like(degrees), where=degrees > 0)
-    A = csr_array(diags_array(scale) @ A @ diags_array(scale))
-    n = A.shape[0]
     if n <= 4 * (d + 1):
-        vectors = np.linalg.eigh(A.toarray())[1][:, ::-1][:, 1 : d + 1]
+        vectors = np.linalg.eigh(scale * A.rows(0, n).toarray() * scale.T)[1][:, ::-1][:, 1 : d + 1]
     else:
+
+        def times(v: Any) -> Any:
+            return scale * A.matmat(scale * v.reshape(n, 1), n_jobs=n_jobs)
+
+        normalized = LinearOperator((n, n), matvec=times, dtype=np.float64)
         try:
-            values, vectors = eigsh(A, d + 1, which="LA", v0=rng.random(n), tol=1e-4, maxiter=100)
+            values, vectors = eigsh(normalized, d + 1, which="LA", v0=rng.random(n), tol=1e-4, maxiter=100)
         except ArpackNoConvergence as error:
             values, vectors = error.eigenvalues, error.eigenvectors
         vectors = vectors[:, np.argsort(-values)][:, 1:]
     Y = np.zeros((n, d))
-    Y[:, : vectors.shape[1]] = vectors * scale[:, None]
+    Y[:, : vectors.shape[1]] = vectors * scale
     return Y * np.where(Y[np.abs(Y).argmax(axis=0), np.arange(d)] < 0, -1, 1)
 
 

@@ -14,12 +14,20 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Callable, Sequence
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-from nearfar._core.checks import check_choice, check_matrix, check_memory, check_n_jobs, check_real
+from nearfar._core.checks import (
+    available_processors,
+    check_choice,
+    check_matrix,
+    check_memory,
+    check_n_jobs,
+    check_real,
+)
 from nearfar._core.ids import Ids, check_columns, column_names, rows_and_ids
 from nearfar._core.parameters import Parameters
 from nearfar._core.threads import even_bounds, run_blocks
@@ -35,7 +43,7 @@ from nearfar.relations.neighbors import (
     memory_of_search,
     neighbor_index,
 )
-from nearfar.relations.operators import Sparse
+from nearfar.relations.operators import Sparse, read_only
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
@@ -222,9 +230,10 @@ class Affinities(Parameters):
         found = index.neighbors(k)
         self.indices_, self.distances_ = found
         weights, self.betas_, self.intrinsic_dimension_ = self._weights(found, workers)
+        nnz = int(np.count_nonzero(weights))
+        del weights  # as many bytes as the distances: the relation works them out again where they are asked for
         ids = Ids.of_rows(n, ids, owner=owner)
-        indptr, columns, values = _sorted_rows(found.indices, weights, workers)
-        self.relation_ = Relation(Sparse(indptr, columns, values, n, symmetric=False), ids, ids)
+        self.relation_ = Relation(CalibratedRows(found, self.betas_, self._used(k), nnz), ids, ids)
         self.n_features_in_ = n if are_neighbors(X, self.metric) else int(np.shape(X)[1])
         return self
 
@@ -358,6 +367,13 @@ class Affinities(Parameters):
                 f"{type(self).__name__}.{what}: the affinities must be fitted; got some that are not. Call fit first."
             )
 
+    def _used(self, k: int) -> list[int]:
+        """Return how many of k neighbours each perplexity takes."""
+        if self.n_neighbors is not None:
+            return [k] * len(self.perplexities_)
+        uniform = self.kernel == "uniform"
+        return [min(k, neighbors_of(perplexity, uniform=uniform)) for perplexity in self.perplexities_]
+
     def _weights(
         self, found: Neighbors, n_jobs: int
     ) -> tuple[NDArray[np.float32], NDArray[np.float64] | None, NDArray[np.float64] | None]:
@@ -366,8 +382,7 @@ class Affinities(Parameters):
         n, k = found.distances.shape
         weights = np.zeros((n, k), np.float32)
         betas, dimensions = [], []
-        for perplexity in scales:
-            nearest = k if self.n_neighbors is not None else min(k, neighbors_of(perplexity, uniform=uniform))
+        for perplexity, nearest in zip(scales, self._used(k), strict=True):
             if uniform:
                 weights[:, :nearest] += np.float32(1 / (nearest * len(scales)))
                 continue
@@ -398,6 +413,106 @@ def _sorted_rows(
     if indptr[-1] < values.size:
         columns, values = columns[kept], values[kept]
     return indptr, columns.ravel(), values.ravel()
+
+
+class CalibratedRows(Sparse):
+    """The probabilities of neighbours, worked out from their distances a block of rows at a time.
+
+    Where all are needed at once, as for products, they are kept from then on.
+
+    Parameters
+    ----------
+    found : Neighbors
+        Of all rows, nearest first.
+    betas : ndarray of shape (n,) or (n, s), float64, or None
+        Precisions, of each of s scales; None: all neighbours count the same.
+    used : sequence of int
+        How many neighbours each scale takes.
+    nnz : int
+        Probabilities that are above 0.
+    """
+
+    def __init__(self, found: Neighbors, betas: NDArray[np.float64] | None, used: Sequence[int], nnz: int) -> None:
+        n = len(found.indices)
+        self.shape, self.symmetric, self.is_undirected, self.row_scale = (n, n), False, False, None
+        self._found, self._used, self._stored = Neighbors(*map(read_only, found)), tuple(used), nnz
+        self._betas = None if betas is None else read_only(betas.reshape(n, -1))
+
+    @cached_property
+    def _csr(self) -> tuple[NDArray[np.int64], NDArray[np.int32], NDArray[np.float32]]:
+        found = self._found.indices, self._weights(0, len(self._found.indices), available_processors())
+        indptr, columns, values = map(read_only, _sorted_rows(*found, available_processors()))
+        return indptr, columns, values
+
+    indptr = property(lambda self: self._csr[0])
+    indices = property(lambda self: self._csr[1])
+    data = property(lambda self: self._csr[2])
+
+    @property
+    def nnz(self) -> int:
+        """Stored entries."""
+        return self._stored
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the neighbours, and of the matrix once it was made."""
+        kept: Any = () if "_csr" not in self.__dict__ else (*self._csr, *self.__dict__.get("_transposed", ()))
+        return sum(a.nbytes for a in (*self._found, self._betas, self.row_scale, *kept) if a is not None)
+
+    def transpose_nbytes(self) -> int:
+        """Return the bytes that products of the transpose add to ``nbytes``, once there was one."""
+        made = 0 if "_csr" in self.__dict__ else 8 * (self.shape[0] + 1 + self._stored)
+        return made + (0 if "_transposed" in self.__dict__ else 8 * (self.shape[1] + 1 + self._stored))
+
+    def rows(self, start: int, stop: int) -> csr_array[Any]:
+        """Return rows start..stop multiplied out."""
+        if "_csr" in self.__dict__ or (start == 0 and stop == self.shape[0]):
+            return super().rows(start, stop)
+        found = _sorted_rows(self._found.indices[start:stop], self._weights(start, stop), 1)
+        values = found[2]
+        if self.row_scale is not None:
+            values *= np.repeat(self.row_scale[start:stop], np.diff(found[0]))
+        from scipy.sparse import csr_array
+
+        return csr_array((values, found[1], found[0]), shape=(stop - start, self.shape[1]))
+
+    def unsorted_rows(self, start: int, stop: int) -> csr_array[Any]:
+        """Return rows start..stop, the nearest neighbours first, also of probability 0: several times as quick."""
+        from scipy.sparse import csr_array
+
+        values, columns = self._weights(start, stop), self._found.indices[start:stop]
+        if self.row_scale is not None:
+            values *= self.row_scale[start:stop, None]
+        indptr = np.arange(len(values) + 1) * values.shape[1]
+        return csr_array((values.ravel(), columns.ravel(), indptr), shape=(stop - start, self.shape[1]))
+
+    def _weights(self, start: int, stop: int, n_jobs: int = 1) -> NDArray[np.float32]:
+        """Return the probabilities of some rows, in the order of the neighbours."""
+        k = self._found.indices.shape[1]
+        weights = np.zeros((stop - start, k), np.float32)
+
+        def task(_block: int, first: int, last: int) -> None:
+            part, distances = weights[first:last], self._found.distances[start + first : start + last]
+            for scale, nearest in enumerate(self._used):
+                if self._betas is None:
+                    part[:, :nearest] += np.float32(1 / (nearest * len(self._used)))
+                    continue
+                p = probabilities_of(distances[:, :nearest], self._betas[start + first : start + last, scale])
+                part[:, :nearest] += p if len(self._used) == 1 else p * np.float32(1 / len(self._used))
+
+        run_blocks(task, even_bounds(stop - start, max(1, 2**17 // k)), n_jobs)
+        return weights
+
+
+def probabilities_of(distances: NDArray[np.float32], betas: NDArray[np.float64]) -> NDArray[np.float32]:
+    """Return exp(-beta r²), divided by its sum, row by row."""
+    weights = distances.astype(np.float64)
+    nearest = weights.min(axis=1, keepdims=True)
+    weights = (weights - nearest) * (weights + nearest)
+    weights *= -betas[:, None]
+    np.exp(weights, out=weights)
+    weights /= weights.sum(axis=1, keepdims=True)
+    return np.asarray(weights, np.float32)
 
 
 def perplexities_of(owner: str, perplexity: Any, n: int) -> tuple[float, ...]:

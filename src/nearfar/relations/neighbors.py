@@ -265,10 +265,7 @@ class VectorIndex:
     def neighbors(self, k: int) -> Neighbors:
         """Return the k nearest other rows of each row."""
         order = self.lists.arrays.members.astype(np.int64)  # rows of a list one after the other: they probe the same
-        found = self._search(self.X, order, k, skip_self=True)
-        indices, distances = np.empty_like(found.indices), np.empty_like(found.distances)
-        indices[order], distances[order] = found
-        return Neighbors(indices, distances * distances / 2 if self._cosine else distances)
+        return self._search(self.X, order, k, skip_self=True)
 
     def query(self, X: Any, k: int) -> Neighbors:
         """Return the k nearest rows to each row of X; each answer depends on its row alone."""
@@ -281,8 +278,7 @@ class VectorIndex:
         else:
             self._check_reach(Q)
         Q = np.ascontiguousarray(Q, self.X.dtype)
-        indices, distances = self._search(Q, np.arange(len(Q)), k, skip_self=False)
-        return Neighbors(indices, distances * distances / 2 if self._cosine else distances)
+        return self._search(Q, np.arange(len(Q)), k, skip_self=False)
 
     def probes_for(self, k: int) -> int:
         """Return how many lists a query must probe to find the wanted share of its k neighbours, on the average."""
@@ -302,25 +298,31 @@ class VectorIndex:
             self._n_probes[k] = int(needed[math.ceil((1.0 - permitted) * needed.size) - 1]) + 1
         return self._n_probes[k]
 
-    def _search(self, Q: Floats, rows: NDArray[np.int64], k: int, *, skip_self: bool, whole: bool = False) -> Neighbors:
-        """Return the k nearest rows to each of ``Q[rows]``; ``skip_self``: Q is X; ``whole``: all lists are probed."""
-        n_lists = len(self.lists.arrays.centers)
-        if n_lists == 1:
-            return self.lists.search(Q, rows, k, self._n_jobs, skip_self=skip_self)
-        n_probes = n_lists if whole else self.probes_for(k)
-        found = Neighbors(np.empty((len(rows), k), np.int32), np.empty((len(rows), k), np.float32))
-        at_once = max(1, _PROBES_AT_ONCE // n_probes)
-        for start in range(0, len(rows), at_once):
-            part = slice(start, start + at_once)
-            probes = self._centers.search(Q, rows[part], n_probes, self._n_jobs)
-            found.indices[part], found.distances[part] = self.lists.search(
-                Q, rows[part], k, self._n_jobs, probes, skip_self=skip_self
-            )
-        short = np.flatnonzero(found.indices[:, -1] < 0)
+    def _search(self, Q: Floats, order: NDArray[np.int64], k: int, *, skip_self: bool) -> Neighbors:
+        """Return the k nearest rows to each row of Q, searched in this order; ``skip_self``: Q is X."""
+        found = Neighbors(np.empty((len(Q), k), np.int32), np.empty((len(Q), k), np.float32))
+        n_lists, n_probes = len(self.lists.arrays.centers), self.probes_for(k)
+        self._search_lists(Q, order, n_probes, found, skip_self=skip_self)
+        short = order[found.indices[order, -1] < 0]
         if len(short) and n_probes < n_lists:  # their lists hold too few rows: look at all of them
-            every = self._search(Q, rows[short], k, skip_self=skip_self, whole=True)
-            found.indices[short], found.distances[short] = every
+            self._search_lists(Q, short, n_lists, found, skip_self=skip_self)
+        if self._cosine:
+            np.multiply(found.distances, found.distances, out=found.distances)
+            np.divide(found.distances, 2, out=found.distances)
         return found
+
+    def _search_lists(
+        self, Q: Floats, rows: NDArray[np.int64], n_probes: int, found: Neighbors, *, skip_self: bool
+    ) -> None:
+        """Write the neighbours of ``Q[rows]`` among the members of so many lists to the same rows of ``found``."""
+        k, probes = found.indices.shape[1], None
+        at_once = max(1, _PROBES_AT_ONCE // max(n_probes, k))
+        for start in range(0, len(rows), at_once):
+            part = rows[start : start + at_once]
+            if len(self.lists.arrays.centers) > 1:
+                probes = self._centers.search(Q, part, n_probes, self._n_jobs)
+            nearest = self.lists.search(Q, part, k, self._n_jobs, probes, skip_self=skip_self)
+            found.indices[part], found.distances[part] = nearest
 
     def _k_means(self, n_lists: int) -> Floats:
         """k-means on a sample, from rows drawn at random; a centre without rows moves to the row farthest from its."""
