@@ -88,9 +88,14 @@ def _true_kl(mine: list[Record]) -> Target:
     return target
 
 
+MOST_GIB, MOST_SECONDS = 2.5, 250  # of a map of a million points
+
+
 def maps_growth(records: list[Record]) -> Section:
     """Time and memory of t-SNE against the number of points."""
-    target = Target("t-SNE from 10,000 to 1,000,000 points", f"time linear (exponent ≤ {LINEAR}), within 12 GiB")
+    target = Target(
+        "t-SNE from 10,000 to 1,000,000 points", f"time linear (exponent ≤ {LINEAR}), within {MOST_GIB} GiB"
+    )
     sizes = sorted(distinct(records, "n"))
     if len(sizes) > 1:
         seconds = [(r["n"], r["neighbors_seconds"], r["seconds"]) for r in sorted(records, key=lambda r: r["n"])]
@@ -99,15 +104,22 @@ def maps_growth(records: list[Record]) -> Section:
         peak = max(r["peak_bytes"] for r in records) / 2**30
         growth = f"n^{whole:.2f} (neighbours n^{parts[0]:.2f}, map n^{parts[1]:.2f})"
         target.measured = f"{growth}; {peak:.1f} GiB at n = {sizes[-1]:,}"
-        target.met = whole <= LINEAR and peak <= 12 if sizes[-1] >= 1_000_000 else None
+        target.met = whole <= LINEAR and peak <= MOST_GIB if sizes[-1] >= 1_000_000 else None
+    time = Target("t-SNE of 1,000,000 points, the whole fit", f"within {MOST_SECONDS} s on two cores")
+    for record in records:
+        if record["n"] == 1_000_000:
+            seconds = record["processor_seconds"] / 2
+            time.measured = f"{duration(2 * seconds)} of processor time, {duration(seconds)} on each of two"
+            time.met = seconds <= MOST_SECONDS
     rows = [
         [f"{r['n']:,}", duration(r["neighbors_seconds"]), duration(r["seconds"]),
-         f"{1e3 * r['seconds'] / r['max_iter']:.1f} ms", f"{r['peak_bytes'] / 2**30:.2f} GiB"]
+         f"{1e3 * r['seconds'] / r['max_iter']:.1f} ms", duration(r["processor_seconds"]),
+         f"{r['peak_bytes'] / 2**30:.2f} GiB"]
         for r in sorted(records, key=lambda r: r["n"])
     ]  # fmt: skip
-    head = ["n", "neighbours and calibration", "map", "per iteration", "peak memory of the process"]
+    head = ["n", "before the first iteration", "iterations", "each", "processor time of the fit", "peak of the process"]
     lines = ["Synthetic clusters in 20 dimensions, perplexity 30, 750 iterations; one run of each size.", ""]
-    return Section([target], [*lines, *table(head, rows)])
+    return Section([target, time], [*lines, *table(head, rows)])
 
 
 def maps_quality(records: list[Record]) -> Section:

@@ -1,12 +1,16 @@
 """Skip-gram word vectors: nearfar against gensim, speed and quality, side by side.
 
     python benchmarks/words.py --n-epochs 1 5
+    python benchmarks/words.py --n-epochs 1 5 --deterministic
 
 The Wikipedia sample of 17 million words, a line per article; d = 100, window 5, 5 noise words, min_count 5, sample
 1e-3, rate .025, 2 workers, alike for all. gensim 4.4 from lists of words and from a file (``corpus_file``). Words per
 second are those of the text (rare ones left out) times the epochs, over the seconds of training alone, and with
 counting and encoding. Quality: Spearman's rho with its bootstrap interval on WordSim-353, SimLex-999 and MEN; share of
 the Google analogies that are solved (3CosAdd, among all words).
+
+``--deterministic`` fits from the file in turn with ``deterministic=True`` and without, and nothing else. Processor
+seconds are those of all threads in training, which other work on the machine does not change.
 """
 
 from __future__ import annotations
@@ -31,13 +35,14 @@ ANALOGIES = DATA / "word_analogy" / "questions-words.txt.gz"
 D, WINDOW, NEGATIVE, MIN_COUNT, SAMPLE, RATE, N_JOBS = 100, 5, 5, 5, 1e-3, 0.025, 2
 SENTENCE = 10_000  # words, beyond which gensim cuts off
 
-Result = tuple[nf.Embedding, float, float]  # vectors, seconds of counting and encoding, seconds of training
+Result = tuple[nf.Embedding, float, float, float]
+"""Vectors, seconds of counting and encoding, seconds of training, the same of all threads together."""
 
 
-def fit_nearfar(source: Any, n_epochs: int, seed: int, *, shared: bool) -> Result:
+def fit_nearfar(source: Any, n_epochs: int, seed: int, *, shared: bool = True, deterministic: bool = False) -> Result:
     started = time.perf_counter()
     encoded = nf.Corpus(source, n_jobs=N_JOBS).encode(min_count=MIN_COUNT)
-    encoding = time.perf_counter() - started
+    encoding, processor = time.perf_counter() - started, time.process_time()
     model = nf.SkipGram(
         D,
         window=WINDOW,
@@ -47,9 +52,10 @@ def fit_nearfar(source: Any, n_epochs: int, seed: int, *, shared: bool) -> Resul
         learning_rate=RATE,
         n_epochs=n_epochs,
         random_state=seed,
+        deterministic=deterministic,
         n_jobs=N_JOBS,
     ).fit(encoded)
-    return model.vectors_, encoding, time.perf_counter() - started - encoding
+    return model.vectors_, encoding, time.perf_counter() - started - encoding, time.process_time() - processor
 
 
 def fit_gensim(source: dict[str, Any], n_epochs: int, seed: int) -> Result:
@@ -67,10 +73,11 @@ def fit_gensim(source: dict[str, Any], n_epochs: int, seed: int) -> Result:
         epochs=n_epochs,
     )
     model.build_vocab(**source)
-    encoding = time.perf_counter() - started
+    encoding, processor = time.perf_counter() - started, time.process_time()
     counts = {"total_examples": model.corpus_count, "total_words": model.corpus_total_words}
     model.train(**source, **counts, epochs=n_epochs)
-    return nf.Embedding(model.wv.vectors, ids=model.wv.index_to_key), encoding, time.perf_counter() - started - encoding
+    training, processor = time.perf_counter() - started - encoding, time.process_time() - processor
+    return nf.Embedding(model.wv.vectors, ids=model.wv.index_to_key), encoding, training, processor
 
 
 def quality(vectors: nf.Embedding) -> dict[str, Any]:
@@ -86,10 +93,11 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--n-epochs", type=int, nargs="+", default=[1, 5])
     parser.add_argument("--runs", type=int, default=1)
+    parser.add_argument("--deterministic", action="store_true", help="with it and without, from the file")
     args = parser.parse_args()
     file = ResultFile("words", KEYS)
     for shared in (True, False):  # compiles
-        nf.SkipGram(D, sample=0, n_epochs=1, shared_negatives=shared).fit([["some", "words"]] * 9)
+        nf.SkipGram(D, sample=0, n_epochs=1, shared_negatives=shared, deterministic=shared).fit([["some", "words"]] * 9)
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder, "text.txt")
         path.write_bytes(lzma.decompress(PACKED.read_bytes()))
@@ -102,18 +110,24 @@ def main() -> None:
             ("gensim", "lists"): lambda k, s: fit_gensim({"corpus_iterable": lists}, k, s),
             ("nearfar, noise per pair", "file"): lambda k, s: fit_nearfar(path, k, s, shared=False),
         }
+        if args.deterministic:
+            tasks = {
+                ("nearfar, without locks", "file"): lambda k, s: fit_nearfar(path, k, s),
+                ("nearfar, deterministic", "file"): lambda k, s: fit_nearfar(path, k, s, deterministic=True),
+            }
         n_tokens = nf.Corpus(path).encode(min_count=MIN_COUNT).n_tokens
         for trial in range(args.runs):
             for n_epochs in args.n_epochs:
                 for (method, source), task in tasks.items():
                     reset_peak_memory()
                     before = resident_memory()
-                    vectors, encoding, training = task(n_epochs, trial)
+                    vectors, encoding, training, processor = task(n_epochs, trial)
                     key = {"method": method, "source": source, "n_epochs": n_epochs, "trial": trial}
                     memory = peak_memory() - before
                     record = {
                         "encoding_seconds": round(encoding, 3),
                         "seconds": round(training, 3),
+                        "processor_seconds": round(processor, 2),
                         "words_per_second": round(n_tokens * n_epochs / training),
                         "words_per_second_with_encoding": round(n_tokens * n_epochs / (training + encoding)),
                         "bytes": memory,

@@ -71,16 +71,27 @@ def test_one_bad_combination_is_enough(tmp_path) -> None:
 
 def test_growth_needs_the_largest_size(tmp_path) -> None:
     records = [
-        {"n": n, "max_iter": 750, "neighbors_seconds": n / 1e4, "seconds": n / 1e3, "peak_bytes": n * 8000}
-        for n in (10_000, 100_000)
+        {
+            "n": n,
+            "max_iter": 750,
+            "neighbors_seconds": n / 1e4,
+            "seconds": n / 1e3,
+            "processor_seconds": n / 2e3,
+            "peak_bytes": n * 2500,
+        }
+        for n in (10_000, 100_000, 1_000_000)
     ]
+    *records, largest = records
     write_results(tmp_path, "maps_growth", records)
     name = "t-SNE from 10,000 to 1,000,000 points"
     assert page(tmp_path)[1][name][2] == "–"
-    largest = {"n": 1_000_000, "max_iter": 750, "neighbors_seconds": 100.0, "seconds": 1e3, "peak_bytes": 8 * 2**30}
     write_results(tmp_path, "maps_growth", [*records, largest])
-    assert page(tmp_path)[1][name][1:] == ["n^1.00 (neighbours n^1.00, map n^1.00); 8.0 GiB at n = 1,000,000", "yes"]
-    write_results(tmp_path, "maps_growth", [*records, {**largest, "seconds": 3e3}])
+    assert page(tmp_path)[1][name][1:] == ["n^1.00 (neighbours n^1.00, map n^1.00); 2.3 GiB at n = 1,000,000", "yes"]
+    whole = "t-SNE of 1,000,000 points, the whole fit"
+    assert page(tmp_path)[1][whole][1:] == ["500 s of processor time, 250 s on each of two", "yes"]
+    write_results(tmp_path, "maps_growth", [*records, {**largest, "seconds": 3e3, "processor_seconds": 501.0}])
+    assert page(tmp_path)[1][name][2] == page(tmp_path)[1][whole][2] == "**no**"
+    write_results(tmp_path, "maps_growth", [*records, {**largest, "peak_bytes": 2.6 * 2**30}])
     assert page(tmp_path)[1][name][2] == "**no**"
 
 

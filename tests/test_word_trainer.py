@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from sklearn.base import clone
 
 import nearfar as nf
 from nearfar._core.random import alias_draw
-from nearfar.callbacks import EarlyStopping, Progress
+from nearfar.callbacks import Checkpoint, EarlyStopping, Progress
 from nearfar.errors import InputError
 from nearfar.words import windows as kernels
-from nearfar.words.training import TrainingState
+from nearfar.words.training import TrainingState, put_together
 from nearfar.words.windows import (
     SHRINK,
     SamplingOptions,
@@ -219,6 +220,63 @@ def test_what_is_held_out_is_not_trained_on():
     model = nf.SkipGram(**{**QUICK, "n_epochs": 1}, noise_exponent=0.75, validation_fraction=0.25).fit(text)
     still = np.abs(model.embedding_).max(axis=1) <= 0.5 / 8
     assert still.reshape(n, 5).all(axis=1).sum() == still.reshape(n, 5).any(axis=1).sum() == 12
+
+
+DETERMINISTIC = [
+    nf.SkipGram(8, n_epochs=4, sample=0, learning_rate=0.05),
+    nf.SkipGram(8, n_epochs=3, sample=0, optimizer="adam", shared_negatives=False),
+    nf.Word2DM(4, 3, n_epochs=4, sample=0, learning_rate=0.1),
+    nf.Word2DM(4, 3, n_epochs=3, sample=0, optimizer="adam", batch_size=8),
+]
+
+
+@pytest.mark.parametrize("model", DETERMINISTIC, ids=["skip-gram", "by Adam", "Word2DM", "Word2DM by Adam"])
+def test_deterministic_is_the_same_for_any_number_of_workers(model, monkeypatch, tmp_path):
+    """Also where a fit is interrupted, and where an odd number of blocks leaves one without a partner."""
+    monkeypatch.setattr("nearfar.words.windows.BLOCK", 250)
+    text = a_text(2000)
+    model = clone(model).set_params(random_state=3, deterministic=True, validation_fraction=0.2, n_jobs=1)
+    one, plain = clone(model).fit(text), clone(model).set_params(deterministic=False).fit(text)
+    stop = [Checkpoint(tmp_path / "run.safetensors", every=1), lambda p: p.epoch == 2]
+    clone(model).set_params(n_jobs=3, callbacks=stop).fit(text)
+    resumed = clone(model).set_params(n_jobs=2).fit(text, resume=tmp_path / "run.safetensors")
+    for n_jobs in (2, 3):
+        many = clone(model).set_params(n_jobs=n_jobs).fit(text)
+        for name in ("embedding_", "loss_curve_", "validation_curve_"):
+            np.testing.assert_array_equal(getattr(many, name), getattr(one, name))
+            np.testing.assert_array_equal(getattr(resumed, name), getattr(one, name))
+    assert not np.array_equal(one.embedding_, plain.embedding_)
+    np.testing.assert_allclose(one.loss_curve_[-1], plain.loss_curve_[-1], rtol=0.03)
+    assert one.n_pairs_ == plain.n_pairs_
+
+
+def test_deterministic_in_a_relation_and_with_more_text(monkeypatch):
+    monkeypatch.setattr("nearfar.words.windows.BLOCK", 250)
+    relation = nf.datasets.dcsbm(90, alpha=3.0, random_state=0).relation.random_walk(2)
+    found = []
+    for n_jobs in (1, 2):
+        model = nf.SkipGram(6, n_epochs=2, random_state=0, n_jobs=n_jobs, deterministic=True)
+        vectors = clone(model).fit(relation).embedding_
+        found.append((vectors, model.fit(a_text(900)).partial_fit(a_text(1500)).embedding_))
+    for one, two in zip(*found, strict=True):
+        np.testing.assert_array_equal(one, two)
+    with pytest.raises(InputError, match="deterministic must be True or False"):
+        nf.SkipGram(deterministic="yes").fit(a_text(200))
+
+
+def test_copies_are_put_together_like_steps_one_after_the_other():
+    """Along a parabola the sum of both is where twice the steps lead; rows that are not due stay where they are."""
+    rng = np.random.default_rng(0)
+    table, at, steps = rng.normal(size=(7, 5)), rng.normal(size=(7, 5)), np.array([0, 1, 3, 10, 40, 200, 9])
+    share = 1 - np.exp(-0.05 * steps)
+    one = table + share[:, None] * (at - table)
+    other, before = one.copy(), table.copy()
+    put_together(table, one, other, np.arange(6), 0.5 * (1 + np.exp(-0.05 * steps[:6])), 0, 6)
+    expected = before + (1 - np.exp(-0.1 * steps))[:, None] * (at - before)
+    np.testing.assert_allclose(table[:6], expected[:6], rtol=1e-12)
+    np.testing.assert_array_equal(table[6], before[6])
+    for copy in (one, other):
+        np.testing.assert_array_equal(copy[:6], table[:6])
 
 
 def test_sentences_of_one_word_are_passed_over():

@@ -70,10 +70,10 @@ from nearfar.relations.operators import Sparse
 
 NORMALIZATIONS = ("pair", "row", "none")
 _BLOCKS = 128  # of rows with equally many entries: enough for the slowest worker not to be waited for
-_ROWS = 8192  # of a block where the pattern is made
-_AT_ONCE = 2**19  # entries of P that are read together, by each thread
-_TOGETHER = 8  # blocks whose pieces are in memory together
-_STRIPS, _LEAST_STRIP = 6, 2**20  # parts in which the pattern is made: how many, and of how many entries at least
+_ROWS = 4096  # of a block where the pattern is made
+_AT_ONCE = 2**18  # entries of P that are read together, by each thread
+_TOGETHER = 4  # blocks whose pieces are in memory together
+_STRIPS, _LEAST_STRIP = 8, 2**20  # parts in which the pattern is made: how many, and of how many entries at least
 _OF_ERROR = 0.01  # what S_i may be of the mean, per error of the field
 _LEAST_S = 1e-20  # of a point so far from all others that its similarities vanish: its charges stay finite in float32
 
@@ -334,13 +334,13 @@ class RowBlocks:
         self.shape, self._source = source.shape, source
         self.factors: NDArray[np.float64] | float | None = None
         n = self.shape[0]
-        # Blocks follow from the data alone; those of short rows are long, as each makes numbers for all columns.
+        # Blocks follow from the data alone.
         self.bounds = even_bounds(n, max(64, (_AT_ONCE * n) // max(source.nnz, 1)))
         self.sums, self.out, self.back = np.zeros(n), np.zeros(n, np.int64), np.zeros(n, np.int64)
         for start, stop in pairwise(self.bounds.tolist()):
             block = self.read(start, stop)
             self.out[start:stop] = np.diff(block.indptr)
-            self.back += np.bincount(block.indices, minlength=n)
+            np.add.at(self.back, block.indices, 1)
             self.sums[start:stop] = row_sums(block.indptr, block.data) - block.diagonal(start)
 
     def read(self, start: int, stop: int) -> Any:

@@ -254,18 +254,26 @@ class VectorIndex:
             raise InputError(owner, "X", expected, f"{width:g}", "Multiply X by a constant.")
         self.scale = 2.0 ** -math.frexp(width)[1]  # brings the widest column to a width between 1/2 and 1
         self._n_probes: dict[int, int] = {}
-        if len(X) <= FLAT:
-            self.lists = Lists(X, self.scale, n_jobs)
-            return
-        centers = self._k_means(round(2 * math.sqrt(len(X))))
-        self._centers = Lists(centers, self.scale, 1)
-        labels = self._centers.search(X, np.arange(len(X)), 1, n_jobs).indices[:, 0]
-        self.lists = Lists(X, self.scale, n_jobs, centers, labels)
+        self._lists: Lists | None = None
+        self._labels: NDArray[np.int32] | None = None
+        if len(X) > FLAT:
+            self._centers = Lists(self._k_means(round(2 * math.sqrt(len(X)))), self.scale, 1)
+            self._labels = self._centers.search(X, np.arange(len(X)), 1, n_jobs).indices[:, 0]
+
+    @property
+    def lists(self) -> Lists:
+        """The rows in lists, as long as they are searched: a second copy of them."""
+        if self._lists is None:
+            centers = None if self._labels is None else self._centers.arrays.X
+            self._lists = Lists(self.X, self.scale, self._n_jobs, centers, self._labels)
+        return self._lists
 
     def neighbors(self, k: int) -> Neighbors:
         """Return the k nearest other rows of each row."""
         order = self.lists.arrays.members.astype(np.int64)  # rows of a list one after the other: they probe the same
-        return self._search(self.X, order, k, skip_self=True)
+        found = self._search(self.X, order, k, skip_self=True)
+        self._lists = None  # most often there is no further search
+        return found
 
     def query(self, X: Any, k: int) -> Neighbors:
         """Return the k nearest rows to each row of X; each answer depends on its row alone."""

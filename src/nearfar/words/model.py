@@ -77,7 +77,7 @@ from nearfar.text.corpus import Corpus
 from nearfar.text.encoded import EncodedCorpus, check_encoded, renumbered
 from nearfar.text.vocabulary import Vocabulary
 from nearfar.words.relation_pairs import KnownNodes, RelationWindows
-from nearfar.words.training import Arrays, Blocks, TrainingState, TrainWindows, held_out, run_epoch
+from nearfar.words.training import Arrays, Blocks, Copies, TrainingState, TrainWindows, held_out, run_epoch
 from nearfar.words.windows import SamplingOptions, TextWindows, WindowSource
 
 _USUAL_RATE = 0.025  # no larger one is recommended
@@ -116,6 +116,9 @@ class WordModel(RelationEmbedder):
     _kept: Arrays  # of a fit, for the next partial one, as is what follows
     _rng: np.random.Generator
     _shape_of_fit: dict[str, Any]
+
+    deterministic: bool = False
+    """Whether the bits are the same for any number of threads; False where a model has no such parameter."""
 
     n_components: int
     window: int
@@ -345,11 +348,16 @@ class WordModel(RelationEmbedder):
         last = min(self.min_learning_rate, first)
 
         state.X, state.Y = self._views(state.arrays)
-        train = self._train(state.arrays)
+        train, copies = self._train(state.arrays), None
+        if self.deterministic:
+            copies = Copies(state.arrays, self._tables[:2], self._train, source, blocks, state.split)
         trainer.callbacks = (*self._own_callbacks(source, state), *trainer.callbacks)
 
         def mean_loss(blocks: Blocks, seeds: NDArray[np.int64], rates: list[float]) -> float:
-            loss, n_pairs = run_epoch(source, blocks, seeds, rates, train, n_jobs, trainer.advance)
+            if copies is not None and any(rates):
+                loss, n_pairs = copies.run_epoch(blocks, seeds, rates, n_jobs, trainer.advance)
+            else:
+                loss, n_pairs = run_epoch(source, blocks, seeds, rates, train, n_jobs, trainer.advance)
             if not n_pairs:
                 hint = "In a text of few different words each of them is frequent: sample=0 keeps them all."
                 raise InputError(trainer.owner, "sample", "one that leaves pairs of words", "no pair", hint)
@@ -499,6 +507,7 @@ class WordModel(RelationEmbedder):
         for name in ("window", "n_negative", "min_count", "n_epochs"):
             check_integer(owner, name, getattr(self, name), low=1)
         check_flag(owner, "shared_negatives", self.shared_negatives)
+        check_flag(owner, "deterministic", self.deterministic)
         if self.shrink_window is not None:
             check_choice(owner, "shrink_window", self.shrink_window, ("word", "sentence"))
         check_real(owner, "sample", self.sample, low=0)

@@ -107,10 +107,13 @@ class Word2DM(WordModel):
         Called after every epoch with a :class:`nearfar.callbacks.Progress`, whose ``loss`` is that of the epoch; if one
         returns True, the fit ends.
     random_state : int, Generator or None, default=None
-        Seed. With ``n_jobs=1`` the same seed gives the same bits.
+        Seed. With ``n_jobs=1``, or ``deterministic``, the same seed gives the same bits.
+    deterministic : bool, default=False
+        Let the bits be the same for any number of threads: two copies of the tables train on every other block of the
+        text, and are put together again and again. More than two threads are of no use then.
     n_jobs : int, optional
-        Number of threads; None means all processors. Several threads write to the same matrices without locks
-        (Hogwild): results differ a little from run to run, losses only by noise.
+        Number of threads; None means all processors. Unless ``deterministic``, several threads write to the same
+        matrices without locks (Hogwild): results differ a little from run to run, losses only by noise.
     verbose : int, default=0
         1 shows progress: a bar on a terminal, a line in a notebook, a line every few seconds in a log.
 
@@ -230,6 +233,7 @@ class Word2DM(WordModel):
         validation_fraction: float = 0.0,
         callbacks: Any = None,
         random_state: Any = None,
+        deterministic: bool = False,
         n_jobs: int | None = None,
         verbose: int = 0,
     ) -> None:
@@ -255,6 +259,7 @@ class Word2DM(WordModel):
         self.validation_fraction = validation_fraction
         self.callbacks = callbacks
         self.random_state = random_state
+        self.deterministic = deterministic
         self.n_jobs = n_jobs
         self.verbose = verbose
 
