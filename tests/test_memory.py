@@ -15,6 +15,11 @@ from nearfar._core import checks
 from nearfar.errors import InputError
 
 
+@pytest.fixture(autouse=True)
+def _every_fit_looks(monkeypatch):
+    monkeypatch.setattr(checks, "SMALL", 0)
+
+
 def rows(n, p=50):
     return np.random.default_rng(0).standard_normal((n, p)).astype(np.float32)
 

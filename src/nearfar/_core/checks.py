@@ -247,6 +247,10 @@ def available_processors() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else (os.cpu_count() or 1)
 
 
+SMALL = 10_000_000
+"""Numbers that a fit may hold without a look at the memory: any machine has that of so few, about 200 MB."""
+
+
 def check_memory(owner: str, name: str, nbytes: int, hint: str) -> None:
     """Refuse work that would take ``nbytes`` where not even four fifths of them are free: figures may be a fifth off.
 

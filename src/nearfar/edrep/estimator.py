@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from nearfar._core import checks
 from nearfar._core.checkpoint import restoring
 from nearfar._core.checks import (
     check_choice,
     check_flag,
     check_integer,
     check_matrix,
-    check_memory,
     check_n_jobs,
     check_random_state,
     check_real,
@@ -309,9 +309,9 @@ class EDRep(RelationEmbedder):
         n_active = int(present[-1].sum())
         problem = Problem(P, two_sided, r, p0, n_active, gradient, float(self.temperature))
         on_cluster = _on_cluster(engine) if engine is not None or "distributed" in sys.modules else False
-        if not on_cluster:
+        if not on_cluster and (n + m) * d > checks.SMALL:
             hint = "Take fewer components, or keep the relation in files: Relation.from_edges(..., storage=folder)."
-            check_memory("EDRep", "relation", self._memory(rel, two_sided, gradient, P, kept) - rel.nbytes, hint)
+            checks.check_memory("EDRep", "relation", self._memory(rel, two_sided, gradient, P, kept) - rel.nbytes, hint)
         sphere = Sphere() if check_choice("EDRep", "constraint", self.constraint, CONSTRAINTS) == "sphere" else Ball()
         with (
             Trainer(

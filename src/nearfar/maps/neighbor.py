@@ -32,12 +32,12 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.sparse import csr_array, issparse
 
 from nearfar import divergences, kernels
+from nearfar._core import checks
 from nearfar._core.checks import (
     check_callbacks,
     check_choice,
     check_integer,
     check_matrix,
-    check_memory,
     check_n_jobs,
     check_random_state,
     check_real,
@@ -455,13 +455,13 @@ class NeighborEmbedding(FrameOutput):
         is_graph = hasattr(X, "number_of_edges") or hasattr(X, "edge_index")  # of networkx or PyTorch Geometric
         if isinstance(X, Relation) or is_graph:
             relation = as_relation(X)
-            if fits:
+            if fits and relation.nnz > checks.SMALL:
                 self._check_memory(0, 0, relation.nnz)
         else:
             if isinstance(X, Affinities):
                 X._check_fitted("relation_")
                 affinities = X
-                if fits:
+                if fits and X.relation_.nnz > checks.SMALL:
                     self._check_memory(0, 0, X.relation_.nnz)
             else:
                 rows, ids = rows_and_ids(owner, X)
@@ -469,7 +469,7 @@ class NeighborEmbedding(FrameOutput):
                 check_rows(owner, rows, self.metric)
                 data = rows if given or issparse(rows) else check_matrix(owner, "X", rows)
                 made = self._affinities(data, int(rng.integers(2**31 - 1)))
-                if fits:
+                if fits and 100 * data.shape[0] > checks.SMALL:
                     self._check_memory(*made._memory(owner, data))
                 affinities = made._fit(data, ids, owner)
                 if self.metric == "precomputed":
@@ -531,7 +531,7 @@ class NeighborEmbedding(FrameOutput):
     def _check_memory(self, peak: int, kept: int, nnz: int) -> None:
         """Refuse a fit that does not fit into memory."""
         hint = "Take fewer neighbours (a smaller perplexity, n_neighbors=), or a sample of the rows; transform places"
-        check_memory(type(self).__name__, "X", self._memory(peak, kept, nnz), f"{hint} the others.")
+        checks.check_memory(type(self).__name__, "X", self._memory(peak, kept, nnz), f"{hint} the others.")
 
     def _warn_of_unused(self, affinities: Affinities | None) -> None:
         """Warn of parameters of the neighbours that were set, where the neighbours are given."""

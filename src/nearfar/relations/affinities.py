@@ -20,11 +20,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from nearfar._core import checks
 from nearfar._core.checks import (
     available_processors,
     check_choice,
     check_matrix,
-    check_memory,
     check_n_jobs,
     check_real,
 )
@@ -223,9 +223,9 @@ class Affinities(Parameters):
                     stacklevel=3,
                 )
 
-        check_memory(
-            owner, "X", self._memory(owner, X)[0], "Take fewer neighbours: a smaller perplexity; or fewer rows."
-        )
+        if 100 * n > checks.SMALL:
+            hint = "Take fewer neighbours: a smaller perplexity; or fewer rows."
+            checks.check_memory(owner, "X", self._memory(owner, X)[0], hint)
         self._index: NeighborIndex = index
         found = index.neighbors(k)
         self.indices_, self.distances_ = found
