@@ -20,7 +20,7 @@ from scipy.sparse import csr_array, vstack
 from nearfar._core.checks import require
 from nearfar._core.ids import Ids
 from nearfar.contracts import Floats
-from nearfar.engines.dask.rows import Parts, Products, Rows, bounds_of, kept, named, submit_large
+from nearfar.engines.dask.rows import Owners, Parts, Products, Rows, bounds_of, kept
 from nearfar.errors import DataError, InputError
 from nearfar.relations.edges import Edges, read_edges
 from nearfar.relations.kernels import build_csr
@@ -50,7 +50,7 @@ class ClusterSparse(LinearOperator):
 
     def __init__(self, client: Any, shape: tuple[int, int], rows: Parts, columns: Parts, nnz: int) -> None:
         self.client, self.shape, self._nnz = client, shape, nnz
-        self._rows, self._columns, self._products = rows, columns, Products(client, 1)
+        self._rows, self._columns, self._products = rows, columns, Products(Owners(client), 1)
         self.symmetric = self.is_undirected = rows is columns
 
     @property
@@ -66,7 +66,8 @@ class ClusterSparse(LinearOperator):
     def apply(self, X: Floats, out: Floats, options: ProductOptions) -> None:
         """Send X to the workers and take the product back: for what the client does once, as sums of rows."""
         bounds = bounds_of(self.shape[not options.transposed])
-        parts = [submit_large(self.client, kept, X[a:b].copy()) for a, b in pairwise(bounds)]
+        cut = [X[a:b].copy() for a, b in pairwise(bounds)]
+        parts = [self._products.owners.submit(q, len(cut), kept, part) for q, part in enumerate(cut)]
         self._products.width = X.shape[1]
         found = self.through(self._products, parts, transposed=options.transposed)
         for part, (a, b) in zip(found, pairwise(bounds_of(self.shape[options.transposed])), strict=True):
@@ -115,9 +116,10 @@ def operator_of_frame(
     except ValueError as error:
         hint = "The edges stay on its workers: with dask.distributed.Client(...): relation = ..."
         raise InputError(OWNER, "edges", "a Dask frame in the context of a client", "no client", hint) from error
-    partitions = client.compute(frame.to_delayed())
+    owners, partitions = Owners(client), client.compute(frame.to_delayed())
+    n_read = len(partitions)
     read = [
-        client.submit(edges_of, part, i, asked, bipartite, self_loops, pure=False, key=named("edges", i))
+        owners.submit(i, n_read, edges_of, part, i, asked, bipartite, self_loops, what="edges")
         for i, part in enumerate(partitions)
     ]
     found = client.gather([client.submit(itemgetter(1), part, pure=False) for part in read])
@@ -141,21 +143,19 @@ def operator_of_frame(
         codes.append(maps)
     n, m = len(ids[0]), len(ids[-1])
     parts = [
-        submit_large(client, dealt, part, [maps[i] for maps in codes], (bounds_of(n), bounds_of(m)), mirror)
+        owners.submit(i, n_read, dealt, part, [maps[i] for maps in codes], (bounds_of(n), bounds_of(m)), mirror)
         for i, part in enumerate(read)
         if found[i] is not None
     ]
 
     def gathered(side: int, size: int) -> Parts:
+        bounds = list(pairwise(bounds_of(size)))
+        own = [
+            [owners.submit(i, len(parts), piece_of, part, side, p) for i, part in enumerate(parts)]
+            for p in range(len(bounds))
+        ]
         return [
-            client.submit(
-                rows_of_edges,
-                [client.submit(piece_of, part, side, p, pure=False) for part in parts],
-                (a, b),
-                pure=False,
-                key=named("rows", p),
-            )
-            for p, (a, b) in enumerate(pairwise(bounds_of(size)))
+            owners.submit(p, len(bounds), rows_of_edges, own[p], ends, what="rows") for p, ends in enumerate(bounds)
         ]
 
     rows = gathered(0, n)

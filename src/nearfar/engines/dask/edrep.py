@@ -29,7 +29,7 @@ from nearfar._core.threads import even_bounds, single_threaded_blas
 from nearfar._core.vector import empty_aligned
 from nearfar.contracts import FarField, Floats, Solver
 from nearfar.edrep.solver import Problem, State, Step
-from nearfar.engines.dask.rows import Parts, Products, bounds_of, kept, named, submit_large
+from nearfar.engines.dask.rows import Owners, Parts, Products, bounds_of, kept
 from nearfar.errors import InputError, NearfarWarning, NumericalError
 
 FAN_IN = 8  # moments that one task adds up
@@ -86,7 +86,7 @@ class Workers:
     def __init__(self, problem: Problem, client: Any) -> None:
         if problem.gradient == "full":
             raise InputError("EDRep", "gradient", "'paper' or 'forward' with engine='dask'", "full")
-        self.problem, self.client = problem, client
+        self.problem, self.client, self.owners = problem, client, Owners(client)
         self._state: State | None = None
         n, m = problem.P.shape
         self._rows, self._columns = bounds_of(n), bounds_of(m)
@@ -101,11 +101,12 @@ class Workers:
         self._products: Products | None = None
 
     def _cut(self, bounds: list[int], r: Any, p0: Any, weights: Any) -> Parts:
-        return [submit_large(self.client, kept, (r[a:b], p0[a:b], weights[:, a:b])) for a, b in pairwise(bounds)]
+        parts = [(r[a:b], p0[a:b], weights[:, a:b]) for a, b in pairwise(bounds)]
+        return [self.owners.submit(q, len(parts), kept, part) for q, part in enumerate(parts)]
 
     def sweep(self, state: State, far: FarField, solver: Solver, rate: float) -> float:
         """Move every vector by one step against its gradient; return the loss before."""
-        problem, submit, temperature = self.problem, self.client.submit, self.problem.temperature
+        problem, submit, temperature = self.problem, self.owners.submit, self.problem.temperature
         if state is not self._state:
             self._take(state)
         X, others = self._X, self._X if self._Y is None else self._Y
@@ -121,25 +122,33 @@ class Workers:
             pull = problem.P.through(self._products, others, pull, transposed=True)
         done = [
             submit(
-                moved, X[q], pull[q], self._of_rows[q], prepared, solver, rate, sums, temperature,
-                pure=False, key=named("step", q),
+                q,
+                len(X),
+                moved,
+                X[q],
+                pull[q],
+                self._of_rows[q],
+                prepared,
+                solver,
+                rate,
+                sums,
+                temperature,
+                what="step",
             )
             for q in range(len(X))
-        ]  # fmt: skip
+        ]
         done_others = []
         if self._Y is not None:
             pull = problem.P.through(self._products, X, transposed=True)
+            n = len(self._Y)
             done_others = [
-                submit(
-                    moved, y, pull[q], self._of_columns[q], None, solver, rate, sums, temperature,
-                    pure=False, key=named("step", q),
-                )
+                submit(q, n, moved, y, pull[q], self._of_columns[q], None, solver, rate, sums, temperature, what="step")
                 for q, y in enumerate(self._Y)
-            ]  # fmt: skip
-        self._X = [submit(itemgetter(0), part, pure=False) for part in done]
+            ]
+        self._X = [submit(q, len(done), itemgetter(0), part) for q, part in enumerate(done)]
         if self._Y is not None:
-            self._Y = [submit(itemgetter(0), part, pure=False) for part in done_others]
-        asked = [submit(itemgetter(1), part, pure=False) for part in (*done, *done_others)]
+            self._Y = [submit(q, len(done_others), itemgetter(0), part) for q, part in enumerate(done_others)]
+        asked = [submit(q, len(p), itemgetter(1), part) for p in (done, done_others) for q, part in enumerate(p)]
         found = self._gather(asked)
         losses = np.sum([losses for losses, _ in found[: len(X)]], axis=0)
         products = np.sum([products for _, products in found[: len(X)]], axis=0)
@@ -163,13 +172,14 @@ class Workers:
 
     def _take(self, state: State) -> None:
         """Send the vectors of a state to the workers, in tasks that know them: they can be run again."""
-        cut = [
-            None if V is None else [submit_large(self.client, kept, V[a:b].copy()) for a, b in pairwise(bounds)]
-            for V, bounds in ((state.X, self._rows), (state.Y, self._columns))
-        ]
+        cut: list[Parts | None] = []
+        for V, bounds in ((state.X, self._rows), (state.Y, self._columns)):
+            parts = [] if V is None else [V[a:b].copy() for a, b in pairwise(bounds)]
+            sent = [self.owners.submit(q, len(parts), kept, part) for q, part in enumerate(parts)]
+            cut.append(None if V is None else sent)
         self._state, self._X, self._Y = state, cut[0] or [], cut[1]
         if self._products is None:
-            self._products = Products(self.client, state.X.shape[1])
+            self._products = Products(self.owners, state.X.shape[1])
         if state.sums is None:
             p0, r, X, Y = self.problem.p0, self.problem.r, state.X, state.X if state.Y is None else state.Y
             sums = [w.astype(X.dtype) @ V for w, V in ((p0, Y), (r, X))]
@@ -177,19 +187,19 @@ class Workers:
 
     def _far_field(self, far: FarField, others: Parts, bounds: list[int], state: State) -> Any:
         """Return the far field over all others, as a future: from sums of the parts, or on one worker from all rows."""
-        submit, n_active = self.client.submit, self.problem.n_active
+        submit, n_active = self.owners.submit, self.problem.n_active
         if getattr(far, "takes_moments", False):
-            unprepared = submit_large(self.client, kept, far)
-            totals = [
-                submit(moments, unprepared, y, start, pure=False) for y, start in zip(others, bounds[:-1], strict=True)
-            ]
+            n = len(others)
+            unprepared = submit(0, n, kept, far)
+            totals = [submit(q, n, moments, unprepared, y, bounds[q]) for q, y in enumerate(others)]
             while len(totals) > 1:
-                totals = [submit(added, totals[i : i + FAN_IN], pure=False) for i in range(0, len(totals), FAN_IN)]
+                groups = [totals[i : i + FAN_IN] for i in range(0, len(totals), FAN_IN)]
+                totals = [submit(i * FAN_IN, n, added, group) for i, group in enumerate(groups)]
             shape = (bounds[-1], state.X.shape[1])
-            return submit(far_of_moments, unprepared, totals[0], shape, state.X.dtype, n_active, pure=False)
-        prepared = submit(far_of_all, far, others, n_active, state.rng, pure=False)
-        state.rng.bit_generator.state = self._gather([submit(itemgetter(1), prepared, pure=False)])[0]
-        return submit(itemgetter(0), prepared, pure=False)
+            return submit(0, n, far_of_moments, unprepared, totals[0], shape, state.X.dtype, n_active)
+        prepared = submit(0, len(others), far_of_all, far, others, n_active, state.rng)
+        state.rng.bit_generator.state = self._gather([submit(0, len(others), itemgetter(1), prepared)])[0]
+        return submit(0, len(others), itemgetter(0), prepared)
 
     def _gather(self, futures: list[Any]) -> Any:
         """Return the results; a part that no worker could hold is named."""

@@ -43,14 +43,29 @@ def kept(value: Any) -> Any:
     return value
 
 
-def submit_large(client: Any, function: Any, *arguments: Any, key: str | None = None) -> Any:
-    """Submit a task that holds its data, so that they can be made again where a worker is lost.
+class Owners:
+    """Which worker each part belongs to: neighbouring parts to the same one. Tasks of a part run there if they can.
 
-    Dask warns of that: scattered data would spare the scheduler their memory, and be lost with their worker.
+    So only rows move that one part needs of another. Another worker may take a task where the owner is lost or busy.
     """
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", "Sending large graph", UserWarning)
-        return client.submit(function, *arguments, pure=False, key=key)
+
+    def __init__(self, client: Any) -> None:
+        self.client = client
+        self.workers = sorted(client.scheduler_info(n_workers=-1)["workers"])
+
+    def of(self, part: int, n_parts: int) -> str:
+        """Return the address of the owner of a part."""
+        return str(self.workers[part * len(self.workers) // n_parts])
+
+    def submit(self, part: int, n_parts: int, function: Any, *arguments: Any, what: str = "task") -> Any:
+        """Submit a task of a part. It may hold its data, so that they can be made again where a worker is lost.
+
+        Dask warns of large ones: scattered data would spare the scheduler their memory, and be lost with their worker.
+        """
+        where = {"workers": [self.of(part, n_parts)], "allow_other_workers": True} if self.workers else {}
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", "Sending large graph", UserWarning)
+            return self.client.submit(function, *arguments, pure=False, key=named(what, part), **where)
 
 
 class Rows(NamedTuple):
@@ -149,13 +164,13 @@ class Products:
 
     Parameters
     ----------
-    client : distributed.Client
+    owners : Owners
     width : int
         d.
     """
 
-    def __init__(self, client: Any, width: int) -> None:
-        self.client, self.width = client, width
+    def __init__(self, owners: Owners, width: int) -> None:
+        self.owners, self.width = owners, width
         self._blocks: dict[tuple[int, bool], tuple[Parts, list[list[int]], dict[Any, Any]]] = {}
         self._kept: list[Any] = []  # so that no id is given twice
         self._scales: dict[int, tuple[Any, Parts]] = {}
@@ -163,31 +178,24 @@ class Products:
     def sparse(self, A: Sparse, X: Parts, base: Parts | None, factor: float, *, transposed: bool) -> Parts:
         """Return ``base + factor * A X``, of A or its transpose; its rows are sent to the workers the first time."""
         if (id(A), transposed) not in self._blocks:
-            n, m = A.shape[::-1] if transposed else A.shape
-            rows = [rows_of_sparse(A, a, b, transposed=transposed) for a, b in pairwise(bounds_of(n))]
-            made = [
-                submit_large(self.client, block_of, part, bounds_of(m), key=named("block", p))
-                for p, part in enumerate(rows)
-            ]
-            self._keep(A, transposed, made)
+            bounds = bounds_of(A.shape[transposed])
+            self._keep(A, [rows_of_sparse(A, a, b, transposed=transposed) for a, b in pairwise(bounds)], transposed)
         return self._times(self._blocks[id(A), transposed], X, base, factor)
 
     def stored(self, A: Any, rows: Parts, X: Parts, base: Parts | None, factor: float, *, transposed: bool) -> Parts:
         """Return the same for a matrix whose rows (those of the transpose) are on the workers already."""
         if (id(A), transposed) not in self._blocks:
-            bounds = bounds_of(A.shape[not transposed])
-            made = [
-                self.client.submit(block_of, part, bounds, pure=False, key=named("block", p))
-                for p, part in enumerate(rows)
-            ]
-            self._keep(A, transposed, made)
+            self._keep(A, rows, transposed)
         return self._times(self._blocks[id(A), transposed], X, base, factor)
 
-    def _keep(self, A: Any, transposed: bool, blocks: Parts) -> None:
-        """Find out which rows of which part each block needs."""
-        counts = self.client.gather([self.client.submit(n_needed, block, pure=False) for block in blocks])
+    def _keep(self, A: Any, rows: list[Any], transposed: bool) -> None:
+        """Keep blocks whose columns are numbered by the rows that they need, and which rows these are."""
+        submit, n = self.owners.submit, len(rows)
+        bounds = bounds_of(A.shape[not transposed])
+        blocks = [submit(p, n, block_of, part, bounds, what="block") for p, part in enumerate(rows)]
+        counts = self.owners.client.gather([submit(p, n, n_needed, block) for p, block in enumerate(blocks)])
         needed = {
-            (p, q): self.client.submit(needed_of, blocks[p], q, pure=False)
+            (p, q): submit(q, len(row), needed_of, blocks[p], q)
             for p, row in enumerate(counts)
             for q, count in enumerate(row)
             if count
@@ -197,35 +205,31 @@ class Products:
 
     def _times(self, stored: tuple[Parts, Any, dict[Any, Any]], X: Parts, base: Parts | None, factor: float) -> Parts:
         blocks, _, needed = stored
-        out = []
+        submit, out = self.owners.submit, []
         for p, block in enumerate(blocks):
-            pieces = [
-                self.client.submit(taken, X[q], needed[p, q], pure=False) for q in range(len(X)) if (p, q) in needed
-            ]
+            pieces = [submit(q, len(X), taken, X[q], needed[p, q]) for q in range(len(X)) if (p, q) in needed]
             own = None if base is None else base[p]
-            key = named("product", p)
-            out.append(self.client.submit(multiplied, block, own, factor, self.width, *pieces, pure=False, key=key))
+            out.append(submit(p, len(blocks), multiplied, block, own, factor, self.width, *pieces, what="product"))
         return out
 
     def scaled(self, scale: NDArray[np.float32], X: Parts, base: Parts | None, factor: float) -> Parts:
         """Return ``base + factor * diag(scale) X``."""
+        submit, n = self.owners.submit, len(X)
         if id(scale) not in self._scales:
             cut = [scale[a:b] for a, b in pairwise(bounds_of(len(scale)))]
-            self._scales[id(scale)] = (scale, [submit_large(self.client, kept, part) for part in cut])
+            self._scales[id(scale)] = (scale, [submit(p, n, kept, part) for p, part in enumerate(cut)])
         parts = self._scales[id(scale)][1]
-        return [
-            self.client.submit(scaled, parts[p], x, None if base is None else base[p], factor, pure=False)
-            for p, x in enumerate(X)
-        ]
+        return [submit(p, n, scaled, parts[p], x, None if base is None else base[p], factor) for p, x in enumerate(X)]
 
     def rows_moved(self) -> int:
-        """Return how many rows of vectors the products of all blocks take from other parts, each block once."""
+        """Return how many rows of vectors go from one worker to another when each block is multiplied with once."""
+        of = self.owners.of
         return sum(
             count
             for _, counts, _ in self._blocks.values()
             for p, row in enumerate(counts)
             for q, count in enumerate(row)
-            if p != q
+            if of(p, len(counts)) != of(q, len(row))
         )
 
 
