@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import atexit
 import gc
 import importlib.util
+import os
 import re
 from collections.abc import Generator
 from pathlib import Path
@@ -19,6 +21,17 @@ def pytest_configure(config: pytest.Config) -> None:
     n_examples = 20 if quick else 100
     settings.register_profile("nearfar", deadline=None, print_blob=True, derandomize=quick, max_examples=n_examples)
     settings.load_profile("nearfar")
+
+
+def _leave() -> None:
+    """End a worker once all is said and cleaned up: nobody waits for its millions of objects to be taken apart."""
+    atexit.unregister(_leave)
+    atexit._run_exitfuncs()  # those that were registered before
+    os._exit(0)
+
+
+if "PYTEST_XDIST_WORKER" in os.environ:
+    atexit.register(_leave)
 
 
 @pytest.hookimpl(wrapper=True)
