@@ -285,7 +285,7 @@ def measure_near(stress, first, last, near, group, points, totals):
     """Add the moments of the near pairs of rows first..last to ``totals[0]``, and of those in one group to the next."""
     for i in range(first, last):
         for at in range(near.indptr[i], near.indptr[i + 1]):
-            j = near.others[at]
+            j = np.int64(near.others[at])
             if j > i:
                 r = near.lengths[at : at + 1]
                 for k in range(2 if group[i] == group[j] else 1):

@@ -386,8 +386,9 @@ class SampledPairs(_Pairs):
 
         rows, one = self.rows, self.dtype.type(1)
         if k == 0:
-            empty = np.empty(0, self.dtype)
-            return Near(np.zeros(self.n + 1, np.int64), np.empty(0, np.int32), empty, empty, one)
+            lengths, weights = np.empty((2, 0), self.dtype)
+            lengths.flags.writeable = False
+            return Near(np.zeros(self.n + 1, np.int64), np.empty(0, np.int32), lengths, weights, one)
         index = neighbor_index(
             owner, rows.X, metric=rows.metric, method="auto", n_jobs=self.n_jobs, random_state=self.rng
         )
@@ -406,6 +407,7 @@ class SampledPairs(_Pairs):
         order = np.lexsort((others, first_of))
         indptr = np.concatenate([[0], np.cumsum(np.bincount(first_of, minlength=self.n))])
         lengths, weights = (np.tile(part, 2)[order].astype(self.dtype) for part in (lengths, weights))
+        lengths.flags.writeable = False
         return Near(indptr, others[order].astype(np.int32), lengths, weights, one)
 
 
@@ -431,6 +433,7 @@ def draw(rows: Rows, size: int, dtype: Any, rng: np.random.Generator, scale: flo
 
     with single_threaded_blas():
         run_blocks(fill, even_bounds(count, 8), rows.n_jobs)
+    flat.flags.writeable = False  # as the distances of all pairs: the loops are compiled for one kind of array
     return Groups(order, bounds, offsets, flat, group, np.dtype(dtype).type(scale))
 
 
