@@ -258,7 +258,8 @@ def _meet(kernel, tree, bodies, points, parameters, limits, leaf, walk, buffer, 
     starts, ends, skip, middles, halves, sides = tree
     Y, _, charges, _ = points
     cell, point = walk
-    m, own = 0, BUFFER
+    m: Any = np.int64(0)  # no literal: _copy_bodies would be compiled for its type, too
+    own = BUFFER
     while cell < starts.size:
         seen = NEAR
         if starts[leaf] < starts[cell] or starts[leaf] >= ends[cell]:  # another one than those that hold the leaf
@@ -487,10 +488,9 @@ def _bodies(points: Floats, charges: Floats, tree: tuple[NDArray[Any], ...]) -> 
     """Return the bodies of each cell, positions and charge: d + 1 of them for each sign that occurs."""
     d = len(points)
     signs = [sign for sign in (1, -1) if (sign * charges > 0).any()] or [1]
-    bodies = np.empty((len(tree[0]), len(signs) * (d + 1), d + 1), points.dtype)
+    bodies = [np.empty((len(tree[0]), d + 1, d + 1), points.dtype) for _ in signs]
     low = points.min(axis=1).astype(np.float64)
-    for k, sign in enumerate(signs):
-        own = bodies[:, k * (d + 1) : (k + 1) * (d + 1)]
+    for sign, own in zip(signs, bodies, strict=True):
         fill: Any = bodies_of
         fill(points, charges, low, *tree[:3], sign, _SIMPLEX[d], own)
-    return bodies
+    return bodies[0] if len(bodies) == 1 else np.concatenate(bodies, axis=1)
