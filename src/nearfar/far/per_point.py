@@ -105,7 +105,7 @@ def pair_sums(kernel, Y, parameters, shares, by_row, charges, out, start, stop):
     sums, buffers = np.empty(1 + d), np.empty((2, CHUNK), Y.dtype)
     for i in range(start, stop):
         sums[:] = 0.0
-        first = 0
+        first: Any = np.int64(0)  # a literal has a type of its own, for which _add_chunk would be compiled once more
         while first < n:  # the point itself is stepped over
             if first == i:
                 first += 1
