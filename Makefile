@@ -7,6 +7,9 @@
 #   make bounds     the tests with every index of compiled code checked: slow, for each night rather than each change
 #   make fuzz       damaged files for every reader; SECONDS=5 for each reader and engine
 #   make kills      N=1000 kills at random moments of everything that writes
+#   make test-oldest, make test-newest   the tests with the oldest versions that pyproject.toml allows, and the latest
+#   make dist       sdist and wheel in dist/, the wheel tested in an environment of its own; make dist SMOKE=tests: by all
+#   make sbom       what the wheel is installed with, and its licences: dist/nearfar.cdx.json (CycloneDX)
 #   make coverage   which lines the tests of `make test` run; fails below the floor in pyproject.toml
 #   make mutants    faults put into copies of the code: fails if the tests miss one
 #   make bench      the benchmarks (see docs/benchmarks.md); make bench DATA=FOLDER says where their data are
@@ -18,6 +21,8 @@ VENV   ?= .venv
 BIN    := $(VENV)/bin
 PIP    := $(BIN)/python -m pip --disable-pip-version-check
 STAMP  := $(VENV)/.installed
+# The file with exact versions; none: the latest of all.
+CONSTRAINTS ?= constraints.txt
 # Two workers, each with one thread of its own, and with files that share compiled functions (see conftest.py). They keep
 # the memory that is freed: tests of fields took a quarter longer without. And they keep bytecode, also where
 # the environment forbids it: many tests start Python anew.
@@ -25,9 +30,9 @@ KEEP   := MALLOC_MMAP_THRESHOLD_=33554432 MALLOC_TRIM_THRESHOLD_=1073741824 MALL
 PYTEST := $(KEEP) OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist loadfile
 
 # The version is in the package's metadata, so a new one is a reason to install again.
-PACKAGE_FILES := pyproject.toml constraints.txt src/nearfar/_version.py
+PACKAGE_FILES := pyproject.toml $(CONSTRAINTS) src/nearfar/_version.py
 
-.PHONY: help demo test check test-all bounds fuzz kills coverage mutants bench docs clean
+.PHONY: help demo test check test-all test-oldest test-newest bounds fuzz kills dist sbom coverage mutants bench docs clean
 .DELETE_ON_ERROR:
 
 help:
@@ -41,7 +46,7 @@ $(BIN)/python:
 # One stamp for each extra. A pattern rule: .venv/.installed-docs installs the extra [docs]. Python compiles a module
 # when it is first imported; pip would compile all of them.
 $(STAMP)-%: $(PACKAGE_FILES) | $(BIN)/python
-	$(PIP) install --quiet --no-compile --constraint constraints.txt --editable ".[$*]"
+	$(PIP) install --quiet --no-compile $(addprefix --constraint ,$(CONSTRAINTS)) --editable ".[$*]"
 	@touch $@
 
 # Two installs at once into one environment would trip over each other under `make -j`.
@@ -73,6 +78,31 @@ N ?= 1000
 kills: $(STAMP)-dev
 	OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 $(BIN)/python tests/kills.py -n $(N)
 
+test-oldest:
+	$(MAKE) test PYTHON=python3.11 VENV=.venv-oldest CONSTRAINTS=constraints-oldest.txt
+
+test-newest:
+	$(MAKE) test VENV=.venv-newest CONSTRAINTS=
+
+# What the tests of SMOKE need is installed beside the wheel; the tests find no other nearfar: src/ is on no path.
+SMOKE := tests/test_embedding.py tests/test_storage.py tests/test_edges.py tests/test_edrep.py tests/test_text.py \
+         tests/test_skipgram.py tests/test_mds.py tests/test_old_files.py tests/test_damaged_files.py tests/test_cli.py
+dist: $(STAMP)-release
+	rm -rf dist .venv-dist
+	$(BIN)/python -m build --outdir dist .
+	$(PYTHON) -m venv .venv-dist
+	.venv-dist/bin/python -m pip --disable-pip-version-check install --quiet --constraint constraints.txt \
+	  "$$(ls dist/*.whl)[parquet,zstd,index,plot]" pytest pytest-xdist hypothesis pandas polars networkx h5py
+	cd dist && ../.venv-dist/bin/python -c "import nearfar, sys; sys.exit('.venv-dist' not in nearfar.__file__)"
+	$(KEEP) OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 .venv-dist/bin/python -m pytest -n 2 --dist loadfile $(SMOKE)
+
+sbom: $(STAMP)-release
+	$(BIN)/python -m build --wheel --outdir dist .
+	rm -rf .venv-sbom && $(PYTHON) -m venv --without-pip .venv-sbom
+	$(PIP) --python .venv-sbom/bin/python install --quiet --no-compile --constraint constraints.txt dist/*.whl
+	$(BIN)/cyclonedx-py environment --pyproject pyproject.toml --mc-type library --of JSON -o dist/nearfar.cdx.json .venv-sbom/bin/python
+	$(BIN)/python .ci/licences.py dist/nearfar.cdx.json
+
 coverage: $(STAMP)-dev
 	$(PYTEST) --cov --cov-report=term:skip-covered
 
@@ -92,5 +122,5 @@ docs: $(STAMP)-docs
 	@echo "docs/_build/html/index.html"
 
 clean:
-	rm -rf $(VENV) docs/_build docs/api/generated demo-output htmlcov .coverage .bounds-cache fuzz-output .pytest_cache .mypy_cache .ruff_cache
+	rm -rf $(VENV) .venv-oldest .venv-newest .venv-dist .venv-sbom dist docs/_build docs/api/generated demo-output htmlcov .coverage .bounds-cache fuzz-output .pytest_cache .mypy_cache .ruff_cache
 	find src -name __pycache__ -prune -exec rm -rf {} +
