@@ -142,3 +142,21 @@ def test_the_command_says_where_data_belong(capsys, tmp_path):
 def test_lines_are_frozen():
     with pytest.raises(AttributeError):
         Line("a", (1.0,), (0, 1)).what = "b"
+
+
+def test_figures_that_were_not_measured_leave_the_ranges_of_quick_runs(monkeypatch):
+    from types import SimpleNamespace
+
+    from nearfar.reproduce import words
+
+    monkeypatch.setattr(words, "_text", lambda _setting: None)
+    fitted = SimpleNamespace(fit=lambda _text: SimpleNamespace(vectors_=None))
+    models = dict.fromkeys(words._models(Setting(quick=True)), lambda _seed: fitted)
+    monkeypatch.setattr(words, "_models", lambda _setting: models)
+    for rho in (-0.4, 0.4):
+        monkeypatch.setattr(nf.evaluate, "word_similarity", lambda *_, rho=rho: SimpleNamespace(rho=rho))
+        monkeypatch.setattr(nf.evaluate, "phrases", lambda *_, rho=rho, **__: SimpleNamespace(rho=rho))
+        for run in (words._similarity, words._phrases):
+            lines = run(Setting(quick=True)).lines
+            assert len(lines) > 6
+            assert not any(one.holds for one in lines)

@@ -139,6 +139,26 @@ def line(what: str, ours: ArrayLike, within: tuple[float, float], published: str
     return Line(what, tuple(float(value) for value in np.ravel(np.asarray(ours))), within, published)
 
 
+def around(mean: float, spread: float) -> tuple[float, float]:
+    """Return a range: what was measured with several seeds, and three of their standard deviations to either side.
+
+    Parameters
+    ----------
+    mean, spread : float
+        Mean and standard deviation over the seeds.
+
+    Returns
+    -------
+    (float, float)
+
+    Examples
+    --------
+    >>> around(0.5, 0.125)
+    (0.125, 0.875)
+    """
+    return mean - 3 * spread, mean + 3 * spread
+
+
 @dataclass(frozen=True)
 class Panel:
     """A part of a figure: curves, or a map.
