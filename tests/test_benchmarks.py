@@ -105,7 +105,7 @@ def speed_records(n: int, ours: float, theirs: float, nmi: float = 0.6) -> list[
 def test_without_results_nothing_is_claimed(tmp_path) -> None:
     text, bars = page(tmp_path)
     assert text.startswith("# Benchmarks\n")
-    assert len(bars) == 82
+    assert len(bars) == 86
     assert all(row[1:] == ["not measured", "–"] for row in bars.values())
     assert text.count("Not measured yet.") == text.count("Run `python benchmarks/") == 49
     assert "Nothing is measured yet." in text
@@ -268,6 +268,22 @@ def test_growth_bars(tmp_path) -> None:
     _, bars = page(tmp_path)
     assert bars["Growth of time and memory, n = 10k .. 10M, mean degree 10, d = 32"][2] == "–"
     assert bars["10M nodes, 50M edges: peak memory of the whole process"][2] == "–"
+
+
+def test_wide_fits_are_held_against_time_and_memory(tmp_path) -> None:
+    common = {"n_components": 128, "seconds": 99.0, "seconds_per_epoch": 3.3, "peak_bytes": 2 * 2**30}
+    small = {**common, "n_nodes": 1_100_000, "n_edges": 4_900_000, "n_epochs": 30, "stored": False}
+    large = {**common, "n_nodes": 10_000_000, "n_edges": 50_000_000, "n_epochs": 3, "stored": True}
+    time = "1.1M nodes, 4.9M edges, d = 128: the whole fit of 30 epochs"
+    memory = "10M nodes, 50M edges, d = 128, vectors in files: memory of the process"
+    for seconds, gib, verdict in ((80.0, 7.5, "yes"), (81.0, 8.5, "**no**")):
+        one = {**small, "processor_seconds": seconds}
+        many = {**large, "processor_seconds": 150.0, "anonymous_bytes": gib * 2**30}
+        write_results(tmp_path, "growth", [one, many])
+        bars = page(tmp_path)[1]
+        assert bars[time][1] == f"{seconds:.0f} s of processor time, {seconds / 2:.2f} s on each of two"
+        assert bars[memory][1] == f"{gib:.2f} GiB, that of mapped files not counted"
+        assert bars[time][2] == bars[memory][2] == verdict
 
 
 def test_every_size_of_a_product_counts(tmp_path) -> None:

@@ -596,3 +596,44 @@ def test_the_example_in_60_lines_has_the_same_bits():
     relation = nf.Relation.from_edges(nx.les_miserables_graph()).random_walk(3)
     fit = nf.EDRep(16, random_state=0, n_jobs=1).fit(relation)
     np.testing.assert_array_equal(example["edrep"](relation, 16), fit.embedding_)
+
+
+@pytest.mark.parametrize("steps", [1, 2, 4])
+def test_vectors_in_files_have_the_same_bits(steps, tmp_path):
+    """Of any number of columns, also resumed, and with a start."""
+    rng, n = np.random.default_rng(2), 300
+    A = np.triu(rng.random((n, n)) < 0.02, 1)
+    A[7], A[:, 7] = 0, 0  # an isolate
+    rel = nf.Relation.from_matrix(sp.csr_array((A + A.T).astype(np.float32)))
+    walk = rel.normalized() if steps == 1 else rel.random_walk(steps)
+    est = nf.EDRep(n_components=41, n_epochs=5, random_state=0, n_jobs=2)
+    plain = clone(est).fit(walk)
+    stop = [nf.callbacks.Checkpoint(tmp_path / "run", every=1), lambda progress: progress.epoch == 2]
+    clone(est).set_params(storage=tmp_path / "first", callbacks=stop, n_jobs=1).fit(walk)
+    for fitted in (
+        clone(est).set_params(storage=tmp_path / "vectors").fit(walk),
+        clone(est).set_params(storage=str(tmp_path / "again")).fit(walk, resume=tmp_path / "run"),
+    ):
+        np.testing.assert_array_equal(fitted.loss_curve_[-1:], plain.loss_curve_[-1:])
+        np.testing.assert_array_equal(fitted.embedding_, plain.embedding_)
+        assert [path.name for path in Path(fitted.storage).iterdir()] == ["vectors.npy"]
+        assert isinstance(fitted.embedding_.base, np.memmap)
+        np.testing.assert_array_equal(fitted.transform(walk.to_scipy()[:3]), plain.transform(walk.to_scipy()[:3]))
+    np.testing.assert_array_equal(np.load(tmp_path / "vectors" / "vectors.npy"), plain.embedding_)
+    small, start = clone(est).set_params(n_components=7, n_epochs=2), rng.normal(size=(n, 7))
+    stored = clone(small).set_params(storage=tmp_path / "start", init=start).fit(walk)
+    assert stored.embedding_.dtype == np.float64
+    np.testing.assert_allclose(stored.embedding_, small.set_params(init=start).fit(walk).embedding_, atol=1e-12)
+    needed = [clone(est).set_params(storage=where).expected_memory(walk) for where in (None, tmp_path)]
+    assert needed[0] - needed[1] == 4 * n * (41 * (2 if steps < 3 else 3) - 32 * min(steps, 3))
+
+
+def test_what_cannot_be_stored_in_files_is_refused(tmp_path):
+    edges = [("a", "x"), ("b", "x"), ("b", "y"), ("c", "y"), ("c", "z"), ("a", "z")]
+    two_sided = nf.Relation.from_edges(edges, bipartite=True)
+    directed = nf.Relation.from_edges(edges, directed=True).random_walk(3)
+    for relation in (two_sided, directed):
+        with pytest.raises(InputError, match=r"EDRep: storage must be None"):
+            nf.EDRep(2, storage=tmp_path).fit(relation)
+    with pytest.raises(InputError, match=r"EDRep: storage must be a path"):
+        nf.EDRep(2, storage=3).fit(nf.Relation.from_edges(edges).random_walk(3))

@@ -7,6 +7,7 @@ import sys
 import warnings
 from contextlib import nullcontext, suppress
 from functools import cache, partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
@@ -20,6 +21,7 @@ from nearfar._core.checks import (
     check_integer,
     check_matrix,
     check_n_jobs,
+    check_path,
     check_random_state,
     check_real,
     check_rows_differ,
@@ -38,7 +40,7 @@ from nearfar.far.exact import Exact
 from nearfar.far.gaussian_mixture import GaussianMixture, spherical_kmeans
 from nearfar.far.softmax import far_field
 from nearfar.relations.matrix import Relation, as_relation
-from nearfar.relations.near import near_field
+from nearfar.relations.near import SLICE, NearField, NearSlices, near_field
 
 if TYPE_CHECKING:
     from nearfar._core.ids import Ids
@@ -116,6 +118,12 @@ class EDRep(RelationEmbedder):
         Number of threads; None means all processors.
     verbose : int, default=0
         1 shows progress: a bar on a terminal, a line in a notebook, a line every few seconds in a log.
+    storage : path, optional
+        Folder for vectors that are too large for memory: they stay in its file ``vectors.npy``, which ``embedding_`` is
+        mapped from (so do not fit there again while it is in use), and three blocks of n x 32 numbers are in memory in
+        place of three of n x d. For undirected relations in one embedding: their walks, their row normalisation. Some
+        n x d numbers more are in the folder while the fit runs. The result has the same bits as without, but where
+        isolates are so many that a fit in memory leaves them out.
 
     Attributes
     ----------
@@ -202,6 +210,7 @@ class EDRep(RelationEmbedder):
         random_state: Any = None,
         n_jobs: int | None = None,
         verbose: int = 0,
+        storage: Any = None,
     ) -> None:
         self.n_components = n_components
         self.n_epochs = n_epochs
@@ -220,6 +229,7 @@ class EDRep(RelationEmbedder):
         self.random_state = random_state
         self.n_jobs = n_jobs
         self.verbose = verbose
+        self.storage = storage
 
     # C901: it is one algorithm, read from top to bottom. ARG002: scikit-learn passes y.
     def fit(self, relation: Any, y: None = None, *, resume: Any = None, engine: str | None = None) -> Self:  # noqa: ARG002, C901
@@ -306,6 +316,7 @@ class EDRep(RelationEmbedder):
             p0 /= p0.max()  # the sum of large numbers may be infinite
             p0 /= p0.sum()
 
+        near = None if self.storage is None else self._near(P, gradient, n_jobs)
         n_active = int(present[-1].sum())
         problem = Problem(P, two_sided, r, p0, n_active, gradient, float(self.temperature))
         on_cluster = _on_cluster(engine) if engine is not None or "distributed" in sys.modules else False
@@ -325,7 +336,7 @@ class EDRep(RelationEmbedder):
             single_threaded_blas(),
             client_of("EDRep.fit") if on_cluster else nullcontext() as client,
         ):
-            sweeper: Engine = Workers(problem, client) if on_cluster else Threads(problem, n_jobs)
+            sweeper: Engine = Workers(problem, client) if on_cluster else Threads(problem, n_jobs, near)
             if resume is None:
                 rng = check_random_state("EDRep", self.random_state)
                 state = self._start(rel, kept, present, sphere, rng, n_jobs)
@@ -333,6 +344,10 @@ class EDRep(RelationEmbedder):
                 with restoring(resume):
                     sizes = [len(related) for related in present]
                     state = State.restored(*trainer.resume(resume, _HINT), sizes, self.n_components, self.n_clusters)
+                    if self.storage is not None:
+                        stored = self._room("vectors", state.X.shape, state.X.dtype)
+                        stored[...] = state.X
+                        state.X = stored
             while True:  # with several clusters twice: the second time with a mixture over the clusters of the first
                 far = far if state.labels is None else GaussianMixture(int(state.labels.max()) + 1, state.labels)
                 for epoch in range(state.epoch, self.n_epochs):
@@ -361,7 +376,10 @@ class EDRep(RelationEmbedder):
                 del state, others  # their memory, before the new vectors come
                 state = self._start(rel, kept, present, sphere, rng, n_jobs)
                 state.labels = np.where(present[-1], labels, -1)
-            del sweeper, problem, r  # their memory, before the vectors are spread over all rows
+            del sweeper, near, problem, r  # their memory, before the vectors are spread over all rows
+            if self.storage is not None:
+                for path in Path(self.storage).glob("pull-*.npy"):
+                    path.unlink()
 
             # What is learned. far_check_ compares log Z of some rows with the exact one.
             has_relation = present[-1]
@@ -426,6 +444,9 @@ class EDRep(RelationEmbedder):
             if not two_sided and not rel.is_square:
                 got = f"False for {rel.shape[0]} rows and {rel.shape[1]} columns of different ids"
                 raise InputError("EDRep", "two_sided", "True or None where the relation is not square", got)
+        if two_sided and self.storage is not None:
+            hint = "It is for one embedding, whose vectors are the largest part by far."
+            raise InputError("EDRep", "storage", "None with two sides", repr(str(self.storage)), hint)
         if abs(check_real("EDRep", "temperature", self.temperature)) < COLDEST:
             hint = "The score is the scalar product divided by it."
             raise InputError("EDRep", "temperature", f"at least {COLDEST} in size", self.temperature, hint)
@@ -439,6 +460,7 @@ class EDRep(RelationEmbedder):
         saved = rel.isolates.size * self.n_components * 4 * 3  # three blocks at least
         if (
             saved
+            and self.storage is None
             and not two_sided
             and saved >= P.nnz * 4 + P.shape[0] * 24
             and getattr(self.far, "labels", None) is None
@@ -447,6 +469,25 @@ class EDRep(RelationEmbedder):
             if smaller is not None:
                 return two_sided, gradient, smaller, np.delete(np.arange(P.shape[0]), rel.isolates)
         return two_sided, gradient, P, None
+
+    def _near(self, P: LinearOperator, gradient: str, n_jobs: int) -> NearField:
+        """Return the near field whose arrays are files of the storage."""
+        walk = P.as_walk()
+        if walk is None or gradient != "forward":
+            hint = "An undirected relation's random_walk or normalized() is one, with gradient='auto'."
+            got = f"a folder for gradient {gradient!r} of {type(P).__name__}"
+            raise InputError(
+                "EDRep", "storage", "None unless the relation is a walk with gradient='forward'", got, hint
+            )
+        return NearSlices(*walk, self._room, n_jobs=n_jobs)
+
+    def _room(self, name: str, shape: tuple[int, int], dtype: Any) -> Floats:
+        """Return an array in a file of the storage; an older file is replaced, not written to."""
+        folder = check_path("EDRep", "storage", self.storage)
+        folder.mkdir(parents=True, exist_ok=True)
+        path = folder / f"{name}.npy"
+        path.unlink(missing_ok=True)
+        return np.asarray(np.lib.format.open_memmap(path, mode="w+", dtype=dtype, shape=shape))
 
     def _start(
         self,
@@ -468,11 +509,14 @@ class EDRep(RelationEmbedder):
         for init, ids, related in zip(inits, (rel.row_ids, rel.column_ids), present, strict=False):
             n, d = len(related), self.n_components
             if init is None or hasattr(init, "vectors"):
-                X: Floats = Sphere().start(n, d, rng, n_jobs)
+                out = None if self.storage is None else self._room("vectors", (n, d), np.float32)
+                X: Floats = Sphere().start(n, d, rng, n_jobs, out)
             else:
                 array = check_matrix("EDRep", "init", init, rows=len(ids), columns=d)
                 rows = np.arange(n) if kept is None else kept
-                X = np.take(array, rows, axis=0, out=empty_aligned((n, d), array.dtype), mode="clip")
+                stored = self.storage is not None
+                out = self._room("vectors", (n, d), array.dtype) if stored else empty_aligned((n, d), array.dtype)
+                X = np.take(array, rows, axis=0, out=out, mode="clip")
                 unknown = np.flatnonzero(~X.any(axis=1))
                 X[unknown] = Sphere().start(unknown.size, d, rng, n_jobs)
             if hasattr(init, "vectors"):
@@ -673,9 +717,9 @@ class EDRep(RelationEmbedder):
     def expected_memory(self, relation: Relation) -> int:
         """Return the bytes that a fit holds at its peak: the relation and the blocks of n x d numbers beside it.
 
-        Numbers are float32, or float64 if ``init`` is. Where its transpose is needed it counts too. Blocks of a few
-        rows per worker, and interpreter and libraries (about 150 MB), come on top. A fit that would take more than is
-        free is refused.
+        What is in the files of ``storage`` does not count. Numbers are float32, or float64 if ``init`` is. Where its
+        transpose is needed it counts too. Blocks of a few rows per worker, and interpreter and libraries (about
+        150 MB), come on top. A fit that would take more than is free is refused.
 
         Parameters
         ----------
@@ -689,12 +733,17 @@ class EDRep(RelationEmbedder):
         self, rel: Relation, two_sided: bool, gradient: str, operator: LinearOperator, kept: Rows | None
     ) -> int:
         """Return the bytes of a fit of this variant."""
-        n, m = operator.shape
+        (n, m), numbers = operator.shape, 0
         if two_sided:
             blocks = 2 * (n + m) + 2 * operator.scratch_arrays() * max(n, m) + (m if gradient == "full" else 0)
         else:
-            near = near_field(operator, both=gradient != "forward", n_jobs=1, scratch=gradient == "full")
+            if self.storage is None:
+                near = near_field(operator, both=gradient != "forward", n_jobs=1, scratch=gradient == "full")
+            else:
+                near = self._near(operator, gradient, 1)
             blocks = n * (1 + near.n_arrays)
+            if self.storage is not None:
+                blocks, numbers = 0, n * near.n_arrays * min(SLICE, self.n_components)
             blocks += n * (self.far == "exact")
         blocks += n * (gradient == "full" and self.temperature != 1)  # the rows over the temperature
         if self.n_clusters > 1:
@@ -705,7 +754,7 @@ class EDRep(RelationEmbedder):
         is_double = False
         with suppress(ValueError):  # what is no array is refused by itself
             is_double = not hasattr(init, "vectors") and np.asarray(init).dtype == np.float64
-        nbytes = rel.nbytes + blocks * self.n_components * (8 if is_double else 4)
+        nbytes = rel.nbytes + (numbers + blocks * self.n_components) * (8 if is_double else 4)
         if two_sided or gradient != "forward":
             nbytes += operator.transpose_nbytes()
         if kept is not None:  # columns have other numbers then

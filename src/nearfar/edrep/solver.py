@@ -316,7 +316,9 @@ class Sphere:
     Dall'Amico & Belliardo, "Efficient distributed representations beyond negative sampling" (EDRep), algorithm 1.
     """
 
-    def start(self, n: int, d: int, rng: np.random.Generator, n_jobs: int = 1) -> NDArray[np.float32]:
+    def start(
+        self, n: int, d: int, rng: np.random.Generator, n_jobs: int = 1, out: Floats | None = None
+    ) -> NDArray[np.float32]:
         """Return independent vectors, uniform on the sphere.
 
         Parameters
@@ -326,12 +328,14 @@ class Sphere:
         rng : numpy.random.Generator
         n_jobs : int, default=1
             Number of threads. It does not change the result.
+        out : ndarray of shape (n, d), float32, optional
+            Where they are written; a new array by default.
 
         Returns
         -------
         ndarray of shape (n, d), float32
         """
-        X: NDArray[np.float32] = empty_aligned((n, d), np.float32)
+        X: NDArray[np.float32] = empty_aligned((n, d), np.float32) if out is None else out
         bounds = even_bounds(n, max(1, 2**18 // d))
         seeds = rng.integers(2**63, size=len(bounds) - 1)
 

@@ -1,5 +1,7 @@
 """The near field: the rows of ``(P + Pᵀ) X`` (or of ``P X``), a block at a time.
 
+Where X is too large for memory, :class:`NearSlices` takes a few of its columns at a time.
+
 ``prepare(X)`` is called once per sweep, ``block`` then from several threads. X may change between the blocks of one
 sweep: what later blocks need was copied or computed in ``prepare``.
 """
@@ -13,11 +15,14 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from nearfar._core.threads import run_blocks
+from nearfar._core.threads import even_bounds, run_blocks
 from nearfar._core.vector import empty_aligned
 from nearfar.contracts import Floats
 from nearfar.relations.kernels import NO_WEIGHTS, ScaledCsr, pair_finish, pair_start, pair_step, product
 from nearfar.relations.operators import LinearOperator, ProductOptions, Sparse, Workspace, blocks_of
+
+Room = Callable[[str, tuple[int, int], Any], Floats]
+"""Returns an array in a file, by the name, the shape and the dtype."""
 
 
 class NearField(Protocol):
@@ -138,3 +143,72 @@ class NearWalk:
     def scratch(self, shape: tuple[int, int]) -> Floats:
         n, d = shape
         return self._spare.reshape(-1)[: n * d].reshape(n, d)
+
+
+SLICE = 32
+"""Columns that are in memory together where vectors are in files: two cache lines of float32."""
+_ROWS = 2**15  # of X that are read at a time
+
+
+class NearSlices:
+    """``P X`` of such a walk for X in a file: a few columns at a time are in memory, the result is in files again.
+
+    Every number is the same to the bit. In memory are at most three blocks of n x SLICE numbers.
+
+    Parameters
+    ----------
+    base : Sparse
+    steps : int
+    room : callable
+        Returns an array in a file: ``room(name, shape, dtype)``.
+    n_jobs : int
+    """
+
+    def __init__(self, base: Sparse, steps: int, room: Room, *, n_jobs: int) -> None:
+        self._steps, self._room, self._n_jobs = steps, room, n_jobs
+        scale = NO_WEIGHTS if base.row_scale is None else base.row_scale
+        self._matrix = ScaledCsr(base.indptr, base.indices, base.data, scale, None)
+        self._bounds = blocks_of(base.shape[0])
+        self._pull: list[Floats] = []
+
+    @property
+    def n_arrays(self) -> int:
+        """How many arrays of n x SLICE it holds in memory."""
+        return min(self._steps, 3)
+
+    def prepare(self, X: Floats) -> None:
+        """Take in the vectors, shape (n, d)."""
+        (n, d), matrix = X.shape, self._matrix
+        if not self._pull:
+            widths = [min(SLICE, d - first) for first in range(0, d, SLICE)]
+            self._pull = [self._room(f"pull-{k}", (n, width), X.dtype) for k, width in enumerate(widths)]
+        workspace = Workspace()
+        for k, pull in enumerate(self._pull):
+            blocks = [workspace.take(n, pull[:0]) for _ in range(self.n_arrays)]
+            columns, spare = blocks[0], blocks[1:]
+
+            def read(_block: int, start: int, stop: int, out: Any = columns, first: int = k * SLICE) -> None:
+                out[start:stop] = X[start:stop, first : first + out.shape[1]]
+
+            run_blocks(read, even_bounds(n, _ROWS), self._n_jobs)
+            T = columns
+            for _ in range(self._steps - 1):  # T <- X + B T
+                out = spare.pop()
+                self._run(product, matrix, T, 1.0, columns, out)
+                if T is not columns:
+                    spare.append(T)
+                T = out
+            self._run(product, matrix, T, 1.0 / self._steps, columns[:0], pull)
+            for block in blocks:
+                workspace.give(block)
+
+    def _run(self, kernel: Callable[..., None], *arguments: Any) -> None:
+        run_blocks(lambda _block, start, stop: kernel(*arguments, (start, stop)), self._bounds, self._n_jobs)
+
+    def block(self, start: int, stop: int) -> Floats:
+        """Return rows start..stop of the pull, shape (stop - start, d); the caller may overwrite them."""
+        return np.concatenate([pull[start:stop] for pull in self._pull], axis=1)
+
+    def scratch(self, shape: tuple[int, int]) -> Floats:
+        """Return an array that the caller may use until the next ``prepare``."""
+        return self._room("scratch", shape, self._pull[0].dtype)
