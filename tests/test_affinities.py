@@ -468,3 +468,29 @@ def test_probabilities_are_worked_out_when_they_are_asked_for(rng, parameters):
         dense, affinities.indices_, affinities._weights(Neighbors(affinities.indices_, affinities.distances_), 1)[0], 1
     )
     np.testing.assert_allclose(P.toarray(), dense, rtol=1e-6, atol=1e-12)
+
+
+def test_neighbours_mapped_from_files_are_not_copied(rng, tmp_path, monkeypatch):
+    monkeypatch.setattr("nearfar.relations.neighbors._AT_ONCE", 64)
+    X = rng.integers(0, 4, (230, 3)).astype(float)  # with many ties
+    found = nearest_neighbors(X, 21)
+    for name, array in zip(("indices", "distances"), found, strict=True):
+        np.save(tmp_path / name, array)
+    mapped = [np.load(tmp_path / f"{name}.npy", mmap_mode="r") for name in ("indices", "distances")]
+    affinities = nf.Affinities(7, metric="precomputed", n_neighbors=21).fit(mapped := tuple(mapped))
+    for ours, theirs in zip((affinities.indices_, affinities.distances_), mapped, strict=True):
+        assert np.shares_memory(ours, theirs)
+    shuffled = rng.permuted(np.arange(21)[None].repeat(len(X), 0), axis=1)
+    itself = np.arange(len(X))[:, None], np.zeros((len(X), 1))
+    for given_ in (
+        tuple(np.take_along_axis(array, shuffled, 1) for array in found),
+        (found.indices.astype(np.int64), found.distances.astype(float)),
+        tuple(np.hstack([array, own]).astype(array.dtype) for array, own in zip(found, itself, strict=True)),
+    ):
+        again = nf.Affinities(7, metric="precomputed", n_neighbors=21).fit(given_)
+        np.testing.assert_array_equal(again.indices_, found.indices)
+        np.testing.assert_array_equal(again.relation_.to_scipy().toarray(), affinities.relation_.to_scipy().toarray())
+    wrong = found.indices.copy()
+    wrong[200, 3] = 230
+    with pytest.raises(DataError, match=r"230 in row 200 \(1 such entries\)"):
+        nf.Affinities(7, metric="precomputed", n_neighbors=21).fit((wrong, found.distances))

@@ -165,6 +165,7 @@ class Affinities(Parameters):
             pair (indices, distances) in any order, where a row among its own neighbours is passed over. Constant
             columns and copies of rows do no harm: where m >= perplexity neighbours are at the smallest distance they
             get 1/m each. X is kept for :meth:`transform`, without a copy where that is possible: leave it as it is.
+            Neighbours in int32 and float32, nearest first, are not copied either: they may be mapped from files.
         y : None
             Ignored.
 

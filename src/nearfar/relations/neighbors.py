@@ -698,13 +698,23 @@ class GivenIndex:
     def __init__(self, owner: str, X: Any) -> None:
         self._owner = owner
         indices, distances = self._checked(X, len(X[0]))
-        self.n_rows = len(indices)
-        own = indices == np.arange(self.n_rows)[:, None]
-        self.most = indices.shape[1] - int(own.any())
+        self.n_rows, k = indices.shape
+        blocks = [slice(start, start + _AT_ONCE) for start in range(0, self.n_rows, _AT_ONCE)]
+        rows = np.arange(self.n_rows)[:, None]
+        owned = any((indices[block] == rows[block]).any() for block in blocks)
+        self.most = k - owned
         if self.most == 0:
             raise InputError(owner, "X", "neighbours beside the row itself", f"indices of shape {indices.shape}")
-        found = _by_distance(indices, np.where(own, np.inf, distances))
-        self._found = Neighbors(found.indices[:, : self.most], found.distances[:, : self.most])
+        as_wanted = indices.dtype == np.int32 and distances.dtype == np.float32 and indices.flags.c_contiguous
+        if as_wanted and not owned and all(_in_order(indices[block], distances[block]) for block in blocks):
+            self._found = Neighbors(indices, distances)  # also where they are mapped from a file
+            return
+        self._found = Neighbors(*(np.empty((self.n_rows, self.most), kind) for kind in (np.int32, np.float32)))
+        for block in blocks:
+            others = np.where(indices[block] == rows[block], np.inf, distances[block])
+            found = _by_distance(indices[block], others)
+            self._found.indices[block] = found.indices[:, : self.most]
+            self._found.distances[block] = found.distances[:, : self.most]
 
     def neighbors(self, k: int) -> Neighbors:
         """Return the k nearest other rows of each row."""
@@ -725,7 +735,7 @@ class GivenIndex:
             raise InputError(self._owner, "X", f"{k} neighbours of each row at least", there, hint)
         return k
 
-    def _checked(self, X: Any, n: int) -> tuple[NDArray[np.int64], Floats]:
+    def _checked(self, X: Any, n: int) -> tuple[NDArray[np.integer[Any]], Floats]:
         """Return indices and distances; refuse what cannot be neighbours among n rows."""
         indices, distances = np.asarray(X[0]), check_matrix(self._owner, "X[1], the distances", X[1])
         _check_distances(self._owner, distances, distances)
@@ -735,18 +745,22 @@ class GivenIndex:
         if indices.dtype.kind not in "iu":
             hint = "They come first: X = (indices, distances)."
             raise InputError(self._owner, "X", "indices that are whole numbers", str(indices.dtype), hint)
-        bad = np.argwhere((indices < 0) | (indices >= n))
-        if len(bad):
-            row, column = bad[0]
-            got = f"{indices[row, column]} in row {row} ({len(bad)} such entries)"
+        bad, twice = [], []
+        for start in range(0, len(indices), _AT_ONCE):
+            block = indices[start : start + _AT_ONCE]
+            bad.append(np.argwhere((block < 0) | (block >= n)) + np.array([start, 0]))
+            ordered = np.sort(block, axis=1)
+            twice.append(np.flatnonzero((ordered[:, 1:] == ordered[:, :-1]).any(axis=1)) + start)
+        entries, rows = np.concatenate([np.empty((0, 2), int), *bad]), np.concatenate([np.empty(0, int), *twice])
+        if len(entries):
+            row, column = entries[0]
+            got = f"{indices[row, column]} in row {row} ({len(entries)} such entries)"
             hint = "A search that finds too few often says so by -1: search for more, or fewer neighbours."
             raise DataError(self._owner, "X", f"indices from 0 to {n - 1}", got, hint)
-        ordered = np.sort(indices, axis=1)
-        twice = np.flatnonzero((ordered[:, 1:] == ordered[:, :-1]).any(axis=1))
-        if len(twice):
-            got = f"one twice in row {twice[0]} ({len(twice)} such rows)"
+        if len(rows):
+            got = f"one twice in row {rows[0]} ({len(rows)} such rows)"
             raise DataError(self._owner, "X", "indices that are different in each row", got)
-        return indices.astype(np.int64, copy=False), distances
+        return indices, distances
 
 
 def _rows(owner: str, X: Any, columns: int | None = None) -> Any:
@@ -761,6 +775,12 @@ def _by_distance(indices: NDArray[Any], distances: NDArray[Any]) -> Neighbors:
     order = np.lexsort((indices, distances), axis=1)
     taken = np.take_along_axis(indices, order, 1), np.take_along_axis(distances, order, 1)
     return Neighbors(taken[0].astype(np.int32), taken[1].astype(np.float32))
+
+
+def _in_order(indices: NDArray[Any], distances: NDArray[Any]) -> bool:
+    """Return whether neighbours are in the order of distance, then of rows."""
+    steps = np.diff(distances, axis=1)
+    return bool(((steps > 0) | ((steps == 0) & (np.diff(indices, axis=1) > 0))).all())
 
 
 def _smallest(distances: NDArray[Any], k: int, *, skip_self: bool) -> Neighbors:
