@@ -96,29 +96,29 @@ def maps_growth(records: list[Record]) -> Section:
     target = Target(
         "t-SNE from 10,000 to 1,000,000 points", f"time linear (exponent ≤ {LINEAR}), within {MOST_GIB} GiB"
     )
-    sizes = sorted(distinct(records, "n"))
-    if len(sizes) > 1:
-        seconds = [(r["n"], r["neighbors_seconds"], r["seconds"]) for r in sorted(records, key=lambda r: r["n"])]
-        whole = exponent([(n, a + b) for n, a, b in seconds])
-        parts = exponent([(n, a) for n, a, _ in seconds]), exponent([(n, b) for n, _, b in seconds])
-        peak = max(r["peak_bytes"] for r in records) / 2**30
-        growth = f"n^{whole:.2f} (neighbours n^{parts[0]:.2f}, map n^{parts[1]:.2f})"
-        target.measured = f"{growth}; {peak:.1f} GiB at n = {sizes[-1]:,}"
-        target.met = whole <= LINEAR and peak <= MOST_GIB if sizes[-1] >= 1_000_000 else None
+    mine = sorted(records, key=lambda r: r["n"])
+    if len(mine) > 1:
+        whole = exponent([(r["n"], r["processor_seconds"]) for r in mine])
+        peak = max(r["peak_bytes"] for r in mine) / 2**30
+        target.measured = f"n^{whole:.2f}; {peak:.2f} GiB at n = {mine[-1]['n']:,}"
+        target.met = whole <= LINEAR and peak <= MOST_GIB if mine[-1]["n"] >= 1_000_000 else None
     time = Target("t-SNE of 1,000,000 points, the whole fit", f"within {MOST_SECONDS} s on two cores")
-    for record in records:
+    for record in mine:
         if record["n"] == 1_000_000:
             seconds = record["processor_seconds"] / 2
             time.measured = f"{duration(2 * seconds)} of processor time, {duration(seconds)} on each of two"
             time.met = seconds <= MOST_SECONDS
     rows = [
-        [f"{r['n']:,}", duration(r["neighbors_seconds"]), duration(r["seconds"]),
-         f"{1e3 * r['seconds'] / r['max_iter']:.1f} ms", duration(r["processor_seconds"]),
-         f"{r['peak_bytes'] / 2**30:.2f} GiB"]
-        for r in sorted(records, key=lambda r: r["n"])
+        [f"{r['n']:,}", duration(r["processor_seconds"]), f"{1e6 * r['processor_seconds'] / r['n']:.0f} µs",
+         f"{r['kl']:.3f}", f"{r['peak_bytes'] / 2**30:.2f} GiB"]
+        for r in mine
     ]  # fmt: skip
-    head = ["n", "before the first iteration", "iterations", "each", "processor time of the fit", "peak of the process"]
-    lines = ["Synthetic clusters in 20 dimensions, perplexity 30, 750 iterations; one run of each size.", ""]
+    head = ["n", "processor time of the whole fit", "of a point", "cost", "peak memory of the process"]
+    lines = [
+        "Synthetic clusters in 20 dimensions, perplexity 30, 750 iterations, two threads; one run of each size.",
+        "Processor time is that of both threads, neighbours and start included: there was other work on the machine.",
+        "",
+    ]
     return Section([target, time], [*lines, *table(head, rows)])
 
 
