@@ -185,7 +185,7 @@ def framed(Y: Floats, X: Any, ids: Callable[[], Ids | None], names: NDArray[Any]
 
 # What tells a fit from others: its parameters and its relation, as plain values that can be stored and compared.
 
-WITHOUT_EFFECT = ("callbacks", "n_jobs", "storage", "verbose")
+WITHOUT_EFFECT = ("callbacks", "device", "n_jobs", "storage", "verbose")
 _PIECE = 1 << 20  # numbers
 
 

@@ -25,6 +25,7 @@ from nearfar._core.checks import (
     check_random_state,
     check_real,
     check_rows_differ,
+    require,
 )
 from nearfar._core.ids import in_order_of, rows_and_ids
 from nearfar._core.threads import even_bounds, run_blocks, single_threaded_blas
@@ -116,6 +117,10 @@ class EDRep(RelationEmbedder):
         Seed of the start. The same seed gives the same bits, for any number of workers.
     n_jobs : int, optional
         Number of threads; None means all processors.
+    device : str, optional
+        Where the sweeps run: None on the threads of this machine; ``"cuda"``, ``"cuda:1"`` or ``"cpu"`` by torch (the
+        extra ``torch``), with the same result to the rounding of float32. For ``far="gaussian-mixture"`` and
+        ``"exact"``.
     verbose : int, default=0
         1 shows progress: a bar on a terminal, a line in a notebook, a line every few seconds in a log.
     storage : path, optional
@@ -209,6 +214,7 @@ class EDRep(RelationEmbedder):
         callbacks: Any = None,
         random_state: Any = None,
         n_jobs: int | None = None,
+        device: str | None = None,
         verbose: int = 0,
         storage: Any = None,
     ) -> None:
@@ -228,6 +234,7 @@ class EDRep(RelationEmbedder):
         self.callbacks = callbacks
         self.random_state = random_state
         self.n_jobs = n_jobs
+        self.device = device
         self.verbose = verbose
         self.storage = storage
 
@@ -317,9 +324,13 @@ class EDRep(RelationEmbedder):
             p0 /= p0.sum()
 
         near = None if self.storage is None else self._near(P, gradient, n_jobs)
+        if self.storage is not None and self.device is not None:
+            raise InputError("EDRep", "storage", "None with a device", repr(str(self.storage)))
         n_active = int(present[-1].sum())
         problem = Problem(P, two_sided, r, p0, n_active, gradient, float(self.temperature))
         on_cluster = _on_cluster(engine) if engine is not None or "distributed" in sys.modules else False
+        if on_cluster and self.device is not None:
+            raise InputError("EDRep", "device", "None on a cluster, whose workers use their threads", self.device)
         if not on_cluster and (n + m) * d > checks.SMALL:
             hint = "Take fewer components, or keep the relation in files: Relation.from_edges(..., storage=folder)."
             checks.check_memory("EDRep", "relation", self._memory(rel, two_sided, gradient, P, kept) - rel.nbytes, hint)
@@ -336,7 +347,10 @@ class EDRep(RelationEmbedder):
             single_threaded_blas(),
             client_of("EDRep.fit") if on_cluster else nullcontext() as client,
         ):
-            sweeper: Engine = Workers(problem, client) if on_cluster else Threads(problem, n_jobs, near)
+            if on_cluster:
+                sweeper: Engine = Workers(problem, client)
+            else:
+                sweeper = Threads(problem, n_jobs, near) if self.device is None else self._on_device(problem, far)
             if resume is None:
                 rng = check_random_state("EDRep", self.random_state)
                 state = self._start(rel, kept, present, sphere, rng, n_jobs)
@@ -424,6 +438,13 @@ class EDRep(RelationEmbedder):
                 float(self.temperature),
             )
         return self
+
+    def _on_device(self, problem: Problem, far: FarField) -> Engine:
+        """Return the engine of the device that was asked for."""
+        require("EDRep(device=)", "torch", "torch")
+        from nearfar.engines.torch.edrep import Device
+
+        return Device.of(problem, self.device, far)
 
     def _variant(self, rel: Relation) -> tuple[bool, str, LinearOperator, Rows | None]:
         """Return what parameters leave open until the relation is known.
@@ -719,7 +740,8 @@ class EDRep(RelationEmbedder):
 
         What is in the files of ``storage`` does not count. Numbers are float32, or float64 if ``init`` is. Where its
         transpose is needed it counts too. Blocks of a few rows per worker, and interpreter and libraries (about
-        150 MB), come on top. A fit that would take more than is free is refused.
+        150 MB), come on top. A fit that would take more than is free is refused. With ``device`` this is the memory of
+        the device, but for the relation, whose entries take 8 bytes there; the machine then holds relation and vectors.
 
         Parameters
         ----------

@@ -26,7 +26,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -316,6 +316,8 @@ class Sphere:
     Dall'Amico & Belliardo, "Efficient distributed representations beyond negative sampling" (EDRep), algorithm 1.
     """
 
+    torch_form: ClassVar[str | None] = "nearfar.engines.torch.edrep:sphere_step"
+
     def start(
         self, n: int, d: int, rng: np.random.Generator, n_jobs: int = 1, out: Floats | None = None
     ) -> NDArray[np.float32]:
@@ -391,6 +393,8 @@ class Ball(Sphere):
     ----------
     Dall'Amico & Belliardo, "Efficient distributed representations beyond negative sampling" (EDRep).
     """
+
+    torch_form: ClassVar[str | None] = "nearfar.engines.torch.edrep:ball_step"
 
     def project(self, X: Floats) -> Floats:
         """Scale rows longer than 1 to unit length, in place.

@@ -1,1 +1,1 @@
-"""Engines beside the threads of one machine: the workers of a cluster."""
+"""Where the arithmetic of an estimator runs, beside the threads of this machine: one folder per backend."""

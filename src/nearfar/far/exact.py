@@ -33,6 +33,9 @@ class FarPart(Part):
     force_is_optional: ClassVar[bool] = True
     """Whether ``evaluate`` takes None in place of ``force``, and then leaves the gradient out."""
 
+    torch_form: ClassVar[str | None] = None
+    """Its class in torch, "module:name", for ``device=``; a subclass does not inherit it."""
+
     _state: Any = None
 
     def _remember(self, state: object) -> None:
@@ -68,6 +71,7 @@ class Exact(FarPart):
     """
 
     keeps_others: ClassVar[bool] = True
+    torch_form: ClassVar[str | None] = "nearfar.engines.torch.softmax:Exact"
 
     def prepare(self, Y: Floats, n_active: int, rng: np.random.Generator, n_jobs: int) -> None:  # noqa: ARG002
         """Take in the others.

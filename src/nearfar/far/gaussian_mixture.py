@@ -15,7 +15,7 @@ import math
 import warnings
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -67,6 +67,8 @@ class GaussianMixture(FarPart):
     Source: Dall'Amico & Belliardo (2024), arXiv 2303.17475, eqs. (2)-(3); differs in using counts for pi (Z, not Z / m)
     and covariance 0 where eq. (3) would divide by zero.
     """
+
+    torch_form: ClassVar[str | None] = "nearfar.engines.torch.softmax:GaussianMixture"
 
     n_clusters: int = 1
     labels: Labels | None = field(default=None, repr=False)

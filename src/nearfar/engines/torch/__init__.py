@@ -1,0 +1,74 @@
+"""Torch: the arithmetic of an estimator on one device, ``"cuda"`` or the processor (``"cpu"``).
+
+A part of a method that has a form in torch names it in its class, ``torch_form = "module:name"``. What a subclass
+changes is unknown, so it names its own form, or has none.
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from nearfar.errors import InputError
+
+_ROOM = "Leave device=None, which needs memory of this machine alone, or take fewer n_components."
+
+
+def device_of(owner: str, device: Any) -> torch.device:
+    """Return the device of this name: "cpu", "cuda" or "cuda:1".
+
+    Raises
+    ------
+    InputError
+        Another name, or a device that is not there.
+    """
+    expected = "'cpu', 'cuda', the number of a CUDA device such as 'cuda:1', or None"
+    try:
+        found: torch.device = torch.device(device)
+    except (RuntimeError, TypeError, ValueError) as error:
+        raise InputError(owner, "device", expected, repr(device)) from error
+    if isinstance(device, int) or found.type not in ("cpu", "cuda"):
+        raise InputError(owner, "device", expected, repr(device))
+    n_devices = torch.cuda.device_count() if found.type == "cuda" else 1
+    if (found.index or 0) >= n_devices:
+        got = f"{str(device)!r} where torch {torch.__version__} finds {n_devices}"
+        hint = "Leave device=None, or install a build of torch for the machine's driver."
+        raise InputError(owner, "device", "a device of this machine", got, hint)
+    return found
+
+
+def form_of(owner: str, argument: str, part: Any) -> Any:
+    """Return the class or function that does in torch what a part does.
+
+    Raises
+    ------
+    InputError
+        If its class names none.
+    """
+    name = vars(type(part)).get("torch_form")  # its own, not that of a base
+    if name is None:
+        hint = "Leave device=None, or see the guide on devices for those that do."
+        raise InputError(owner, argument, "one that runs on a device", type(part).__name__, hint)
+    module, _, attribute = name.partition(":")
+    return getattr(importlib.import_module(module), attribute)
+
+
+def to_device(array: NDArray[Any], device: torch.device, dtype: Any = None) -> torch.Tensor:
+    """Return a copy of an array on the device; the array may be read-only."""
+    return torch.tensor(array if dtype is None else np.asarray(array, dtype), device=device)
+
+
+@contextmanager
+def room(owner: str, device: torch.device) -> Iterator[None]:
+    """Say what to do where the memory of the device is too small."""
+    try:
+        yield
+    except torch.OutOfMemoryError as error:
+        got = f"{str(device)!r}, whose memory is full"
+        raise InputError(owner, "device", "one that holds the relation and the vectors", got, _ROOM) from error

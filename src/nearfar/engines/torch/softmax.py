@@ -1,0 +1,173 @@
+"""Far fields of the softmax in torch: the normalisers of :mod:`nearfar.far`, for blocks of rows on a device."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from nearfar.engines.torch import to_device
+from nearfar.errors import InputError
+
+BLOCK = 1 << 22  # numbers of a block of rows, 16 MiB in float32: enough to fill a device, little beside n x d
+_TILE = 1 << 24  # scores that are held together
+
+
+def block_rows(d: int) -> int:
+    """Return the number of rows of d numbers that are worked on together."""
+    return max(1, BLOCK // d)
+
+
+class GaussianMixture:
+    """The mixture of :class:`nearfar.far.GaussianMixture`, its clusters given by labels.
+
+    Others are read in the order of their clusters, which is found once: no step asks the device who is in one.
+    """
+
+    def __init__(self, owner: str, far: Any, device: torch.device) -> None:
+        if far.n_clusters > 1 and far.labels is None:
+            hint = "Give its labels: nf.far.spherical_kmeans finds some. In EDRep, n_clusters does so by itself."
+            raise InputError(owner, "far", "a mixture with labels on a device", far, hint)
+        self.order: Tensor | None = None
+        if far.labels is not None:
+            labels = np.asarray(far.labels)
+            counts = np.bincount(labels[labels >= 0])
+            self.order = to_device(np.argsort(labels, kind="stable")[np.count_nonzero(labels < 0) :], device)
+            self.counts = counts[counts > 0].tolist()
+            self.n_labels, self.n_present = len(labels), int(counts.sum())
+
+    def prepare(self, Y: Tensor, n_active: int) -> None:
+        """Gather the moments of the others, products in their dtype, sums in float64."""
+        if self.order is None:
+            self.counts = [n_active]
+        elif self.n_labels != len(Y) or self.n_present != n_active:
+            got = f"{self.n_labels}, of which {self.n_present} are not -1"
+            raise InputError("GaussianMixture.prepare", "labels", f"{len(Y)}, {n_active} of them not -1", got)
+        means, covariances = [], []
+        for count, blocks in self._clusters(Y):
+            total = Y.new_zeros(Y.shape[1], dtype=torch.float64)
+            outer = Y.new_zeros((Y.shape[1], Y.shape[1]), dtype=torch.float64)
+            for rows in blocks:
+                members = Y[rows]
+                total += members.sum(0)
+                outer += members.T @ members
+            mean = total / count
+            means.append(mean)
+            covariances.append(torch.zeros_like(outer) if count == 1 else (outer / count).addr_(mean, mean, alpha=-1))
+        self.means = torch.stack(means).to(Y.dtype)
+        self.covariances = torch.stack(covariances).to(Y.dtype)
+
+    def _clusters(self, Y: Tensor) -> list[tuple[int, list[Any]]]:
+        """Return the size of each cluster and its rows, in blocks."""
+        size = block_rows(Y.shape[1])
+        if self.order is None:  # absent ones are zero, and add nothing
+            return [(self.counts[0], [slice(start, start + size) for start in range(0, len(Y), size)])]
+        return [
+            (len(rows), list(rows.split(size)))
+            for rows in self.order.split(self.counts)  # type: ignore[no-untyped-call]
+        ]
+
+    def evaluate(self, X: Tensor) -> tuple[Tensor, Tensor]:
+        """Return log Z, float64, and its gradient for a block of rows: a streaming log-sum-exp over the clusters."""
+        log_z, force, total = None, None, None
+        for count, mean, covariance in zip(self.counts, self.means, self.covariances, strict=True):
+            pull = X @ covariance
+            energy = math.log(count) + (X * (mean + pull / 2)).sum(1).double()
+            pull += mean
+            if log_z is None or force is None or total is None:
+                log_z, force, total = energy, pull, torch.ones_like(energy)
+                continue
+            top = torch.maximum(log_z, energy)
+            kept, added = (log_z - top).exp(), (energy - top).exp()
+            total = total * kept + added
+            force = force * kept.to(X.dtype)[:, None] + pull * added.to(X.dtype)[:, None]
+            log_z = top
+        assert log_z is not None  # there is a cluster
+        assert force is not None
+        assert total is not None
+        if len(self.counts) > 1:
+            log_z, force = log_z + total.log(), force / total.to(X.dtype)[:, None]
+        return log_z, force
+
+    def other_side(self, X: Tensor, r: Tensor, Y: Tensor) -> Tensor:
+        """Return the gradient of ``sum_i r_i log Z_i`` in each y_a, as :class:`nearfar.far.GaussianMixture`."""
+        k, d = self.means.shape
+        sums = X.new_zeros((k, d), dtype=torch.float64)
+        outer = X.new_zeros((k, d, d), dtype=torch.float64)
+        size = block_rows(d)
+        for start in range(0, len(X), size):
+            x = X[start : start + size]
+            energies = [
+                math.log(count) + (x * (mean + x @ covariance / 2)).sum(1).double()
+                for count, mean, covariance in zip(self.counts, self.means, self.covariances, strict=True)
+            ]
+            shares = torch.stack(energies).softmax(0) * r[start : start + size]
+            for c, root in enumerate(shares.sqrt().to(X.dtype)):
+                scaled = x * root[:, None]
+                sums[c] += root @ scaled
+                outer[c] += scaled.T @ scaled
+        sums -= (outer @ self.means.double()[:, :, None])[:, :, 0]
+        out = torch.zeros_like(Y)
+        for c, (count, blocks) in enumerate(self._clusters(Y)):
+            matrix, offset = (outer[c] / count).to(Y.dtype), (sums[c] / count).to(Y.dtype)
+            for rows in blocks:
+                members = Y[rows]
+                gradient = members @ matrix + offset
+                if self.order is None and count < len(Y):  # absent ones stay as they are
+                    gradient *= members.any(1)[:, None]
+                out[rows] = gradient
+        return out
+
+
+class Exact:
+    """All scores, one tile at a time."""
+
+    def __init__(self, owner: str, far: Any, device: torch.device) -> None:  # noqa: ARG002 - as its peers
+        self.rows: Tensor | None = None
+
+    def prepare(self, Y: Tensor, n_active: int) -> None:
+        """Take in the others, which stay as they are until the next call; rows of zeros are absent if any are."""
+        if n_active < len(Y):
+            if self.rows is None or len(self.rows) != n_active:  # the same in each sweep
+                self.rows = Y.any(1).nonzero()[:, 0]
+            Y = Y[self.rows]
+        self.others = Y
+
+    def evaluate(self, X: Tensor) -> tuple[Tensor, Tensor]:
+        """Return log Z, float64, and its gradient for a block of rows."""
+        log_z = X.new_empty(len(X), dtype=torch.float64)
+        force = torch.empty_like(X)
+        size = max(1, min(4096, BLOCK // X.shape[1]))
+        for start in range(0, len(X), size):
+            rows = slice(start, start + size)
+            log_z[rows], force[rows] = self._tile(X[rows])
+        return log_z, force
+
+    def _tile(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        top = x.new_full((len(x),), -torch.inf)
+        total = x.new_zeros(len(x), dtype=torch.float64)
+        pull = x.new_zeros(x.shape, dtype=torch.float64)
+        for Y in self.others.split(max(1, _TILE // len(x))):  # type: ignore[no-untyped-call]
+            scores = x @ Y.T
+            new_top = torch.maximum(top, scores.amax(1))
+            scores = scores.sub_(new_top[:, None]).exp_()
+            shrink = (top.double() - new_top.double()).exp()
+            total = total * shrink + scores.sum(1, dtype=torch.float64)
+            pull = pull * shrink[:, None] + scores @ Y
+            top = new_top
+        return total.log() + top, (pull / total[:, None]).to(x.dtype)
+
+    def other_side(self, X: Tensor, r: Tensor, Y: Tensor) -> Tensor:
+        """Return the gradient of ``sum_i r_i log Z_i`` in each y_a: ``sum_i r_i S_ia x_i``, in two passes."""
+        out = torch.zeros_like(self.others)
+        size = max(1, _TILE // len(out))
+        for start in range(0, len(X), size):
+            x = X[start : start + size]
+            log_z, _ = self._tile(x)
+            shares = (x @ self.others.T).sub_(log_z.to(x.dtype)[:, None]).exp_()
+            shares *= r[start : start + size].to(x.dtype)[:, None]
+            out += shares.T @ x
+        return out if self.rows is None else torch.zeros_like(Y).index_copy_(0, self.rows, out)

@@ -1,0 +1,198 @@
+"""Estimators on a device give what the threads of this machine give, to rounding.
+
+Every test runs on torch's processor device, and on CUDA where there is one.
+"""
+
+from __future__ import annotations
+
+import sys
+
+import numpy as np
+import pytest
+
+import nearfar as nf
+from nearfar.errors import InputError, MissingDependencyError
+
+torch = pytest.importorskip("torch")
+
+CUDA = pytest.param("cuda", marks=pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device"))
+each_device = pytest.mark.parametrize("device", ["cpu", CUDA])
+
+
+def graph(n: int = 60, seed: int = 0) -> nf.Relation:
+    """A graph of two groups with two isolates."""
+    A = nf.datasets.dcsbm(n, 2, alpha=2.0, mean_degree=6, random_state=seed).adjacency.tolil()
+    A[[3, 17]] = 0
+    A[:, [3, 17]] = 0
+    return nf.Relation.from_matrix(A.tocsr())
+
+
+def directed(n: int = 40, m: int | None = None) -> nf.Relation:
+    rng = np.random.default_rng(1)
+    A = (rng.random((n, m or n)) < 0.15) * rng.random((n, m or n))
+    A[5] = 0
+    return nf.Relation.from_matrix(A)
+
+
+CASES = {
+    "walk": (lambda: graph().random_walk(3), {}),
+    "walk, both": (lambda: graph().random_walk(2), {"gradient": "paper"}),
+    "plain": (graph, {"gradient": "paper"}),
+    "directed": (lambda: directed().random_walk(2), {}),
+    "full": (lambda: directed().normalized(), {"gradient": "full"}),
+    "full, cold": (lambda: directed().random_walk(2), {"gradient": "full", "temperature": 0.5}),
+    "full, exact": (lambda: directed(), {"gradient": "full", "far": "exact"}),
+    "exact, isolates": (graph, {"far": "exact"}),
+    "two sides": (lambda: directed(30, 45), {}),
+    "two sides, full": (lambda: directed(30, 45).normalized(), {"gradient": "full"}),
+    "two sides, no prior": (lambda: directed(45, 30), {"p0": 0, "far": "exact", "gradient": "full"}),
+    "ball": (lambda: graph().random_walk(2), {"constraint": "ball"}),
+    "cold": (lambda: graph().random_walk(2), {"temperature": 0.5}),
+    "negative": (lambda: graph().random_walk(1), {"temperature": -1.0}),
+    "clusters": (lambda: graph().random_walk(2), {"n_clusters": 2}),
+    "labels": (lambda: directed(), {"far": nf.far.GaussianMixture(labels=np.arange(40) % 3), "gradient": "full"}),
+    "projection": (lambda: directed(30, 45) @ directed(30, 45).T, {"gradient": "paper"}),
+    "sum": (lambda: 0.7 * directed().T + 0.3 * directed(), {"gradient": "paper"}),
+    "product": (lambda: directed() @ directed().random_walk(2), {"gradient": "paper"}),
+    "cosine": (lambda: graph(), {"schedule": "cosine", "callbacks": [lambda progress: None]}),
+}
+
+
+def fits(case: str, device: str, double: bool) -> list[nf.EDRep]:
+    make, parameters = CASES[case]
+    rel = make()
+    init = None
+    if double:
+        rng = np.random.default_rng(3)
+        init = rng.standard_normal((rel.shape[0], 4))
+        if not rel.is_square:
+            init = (init, rng.standard_normal((rel.shape[1], 4)))
+    common = {"n_epochs": 5, "random_state": 0, "n_jobs": 1, "init": init, **parameters}
+    return [nf.EDRep(4, **common, device=where).fit(rel) for where in (None, device)]
+
+
+@each_device
+@pytest.mark.parametrize("case", CASES)
+def test_a_device_gives_what_threads_give(case, device):
+    here, there = fits(case, device, double=True)
+    assert there.embedding_.dtype == np.float64
+    np.testing.assert_allclose(
+        there.loss_curve_, here.loss_curve_, rtol=1e-8
+    )  # scaled weights are products in float32 there
+    np.testing.assert_allclose(there.embedding_, here.embedding_, atol=1e-6)
+    if here.context_embedding_ is not None:
+        np.testing.assert_allclose(there.context_embedding_, here.context_embedding_, atol=1e-6)
+    if here.cluster_labels_ is not None:
+        np.testing.assert_array_equal(there.cluster_labels_, here.cluster_labels_)
+
+
+@each_device
+@pytest.mark.parametrize("case", ["walk, both", "full", "two sides", "clusters", "ball"])
+def test_and_in_float32(case, device):
+    here, there = fits(case, device, double=False)
+    assert there.embedding_.dtype == np.float32
+    np.testing.assert_allclose(there.loss_curve_, here.loss_curve_, rtol=1e-5)
+    np.testing.assert_allclose(there.embedding_, here.embedding_, atol=2e-4)
+
+
+@each_device
+def test_a_fit_goes_on_from_a_checkpoint_on_another_device(device, tmp_path):
+    rel, file = graph().random_walk(2), tmp_path / "state.npz"
+    whole = nf.EDRep(4, n_epochs=6, random_state=0, device=device).fit(rel)
+    stop = [nf.callbacks.Checkpoint(file, every=1), lambda progress: progress.epoch == 3]
+    for first, second in ((device, None), (None, device), (device, device)):
+        nf.EDRep(4, n_epochs=6, random_state=0, device=first, callbacks=stop).fit(rel)
+        resumed = nf.EDRep(4, n_epochs=6, random_state=0, device=second).fit(rel, resume=file)
+        np.testing.assert_allclose(resumed.loss_curve_, whole.loss_curve_, rtol=1e-5)
+        np.testing.assert_allclose(resumed.embedding_, whole.embedding_, atol=2e-4)
+    np.testing.assert_array_equal(resumed.embedding_, whole.embedding_)  # the same device throughout
+
+
+@each_device
+def test_what_follows_a_fit_is_the_same(device, tmp_path):
+    graph().save(tmp_path / "relation")
+    rel = graph().random_walk(2)
+    here = nf.EDRep(4, n_epochs=3, random_state=0).fit(rel)
+    there = nf.EDRep(4, n_epochs=3, random_state=0, device=device).fit(
+        nf.Relation.open(tmp_path / "relation").random_walk(2)
+    )
+    rows = rel.to_scipy()[:5]
+    np.testing.assert_allclose(there.transform(rows), here.transform(rows), atol=2e-3)
+    assert there.far_check_["relative_error"] == pytest.approx(here.far_check_["relative_error"], rel=1e-3)
+    there.vectors_.save(tmp_path / "vectors.npz")
+    assert nf.Embedding.load(tmp_path / "vectors.npz").parameters["device"] == device
+    grown = there.grow(rel)
+    assert grown.device == device
+    assert grown.embedding_.shape == (60, 4)
+
+
+def test_on_the_processor_no_copy_of_the_vectors_is_made():
+    seen = []
+    nf.EDRep(4, n_epochs=2, device="cpu", callbacks=[lambda progress: seen.append(progress.state.X)]).fit(graph())
+    assert seen[0] is seen[1]
+
+    from nearfar.edrep.solver import Problem, Sphere, State
+    from nearfar.engines.torch.edrep import Device
+    from nearfar.far import Exact
+
+    rel = directed()
+    problem = Problem(rel.operator, False, rel.row_sums, np.zeros(40), 40, "forward")
+    engine = Device.of(problem, "cpu", Exact())
+    assert isinstance(engine, nf.contracts.Engine)
+    X = Sphere().start(40, 4, np.random.default_rng(0))
+    state, before = State(X, None, np.random.default_rng(0)), X.copy()
+    engine.sweep(state, Exact(), Sphere(), 0.5)
+    assert state.X is X
+    assert not np.allclose(X[0], before[0])  # moved, in the array of the caller
+    np.testing.assert_allclose(np.linalg.norm(X, axis=1), 1, atol=1e-6)
+
+
+class OwnExact(nf.far.Exact):
+    """Another far field: what it changes is not known to the device."""
+
+
+@pytest.mark.parametrize(
+    ("parameters", "message"),
+    [
+        ({"device": "gpu"}, "device must be 'cpu', 'cuda', .* got 'gpu'"),
+        ({"device": 0}, "device must be 'cpu', 'cuda', .* got 0"),
+        ({"device": "meta"}, "device must be 'cpu', 'cuda', .* got 'meta'"),
+        ({"device": "cuda:99"}, "device must be a device of this machine; got 'cuda:99' where torch"),
+        ({"device": "cpu", "far": "rfa"}, "far must be one that runs on a device; got RFA"),
+        ({"device": "cpu", "far": OwnExact()}, "far must be one that runs on a device; got OwnExact"),
+        ({"device": "cpu", "far": nf.far.GaussianMixture(3)}, "far must be a mixture with labels on a device"),
+    ],
+)
+def test_refusals_of_a_device(parameters, message):
+    with pytest.raises(InputError, match=message):
+        nf.EDRep(4, n_epochs=1, **parameters).fit(graph())
+
+
+def test_cuda_where_there_is_none():
+    if torch.cuda.is_available():
+        pytest.skip("there is one")
+    with pytest.raises(InputError, match=r"device must be a device of this machine; got 'cuda' where .* finds 0"):
+        nf.EDRep(4, device="cuda").fit(graph())
+
+
+def test_without_torch_the_error_names_the_extra(monkeypatch):
+    monkeypatch.setitem(sys.modules, "torch", None)
+    with pytest.raises(MissingDependencyError, match=r"pip install 'nearfar\[torch\]'"):
+        nf.EDRep(4, device="cpu").fit(graph())
+
+
+def test_a_full_device_says_what_to_do_and_leaves_the_estimator_as_it_was(monkeypatch):
+    from nearfar.engines.torch import operators
+
+    est = nf.EDRep(4, n_epochs=2, random_state=0, device="cpu").fit(graph())
+    before = est.embedding_.copy()
+
+    def full(*parts, **named):
+        raise torch.OutOfMemoryError("CUDA out of memory")
+
+    monkeypatch.setattr(operators.Sparse, "product", full)
+    with pytest.raises(
+        InputError, match="device must be one that holds the relation and the vectors; got 'cpu', whose"
+    ):
+        est.fit(graph())
+    np.testing.assert_array_equal(est.embedding_, before)
