@@ -196,3 +196,35 @@ def test_a_full_device_says_what_to_do_and_leaves_the_estimator_as_it_was(monkey
     ):
         est.fit(graph())
     np.testing.assert_array_equal(est.embedding_, before)
+
+
+# -- log-normalisers -----------------------------------------------------------------------------------------------
+
+
+@each_device
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("method", ["gaussian-mixture", "labels", "exact"])
+def test_log_normalizers_on_a_device(method, dtype, device, rng):
+    X, Y = (rng.normal(size=(n, 5)).astype(dtype) / 2 for n in (70, 45))
+    Y[3] = 0  # a vector like any other here
+    parameters = {"method": method}
+    if method == "labels":
+        labels = np.arange(45) % 3
+        labels[7] = 5  # alone, and no label 3 or 4
+        parameters = {"labels": labels}
+    for more in ({}, {"temperature": -0.5}, {"rows": [5, 2, 5]}):
+        here = nf.log_normalizers(X, Y, **parameters, **more)
+        there = nf.log_normalizers(X, Y, **parameters, **more, device=device)
+        assert there.dtype == np.float64
+        np.testing.assert_allclose(there, here, rtol=1e-12 if dtype == np.float64 else 1e-5)
+    assert nf.log_normalizers(X, Y, rows=[], device=device, **parameters).shape == (0,)
+
+
+def test_log_normalizers_say_what_does_not_run_on_a_device():
+    X = np.eye(4)
+    with pytest.raises(InputError, match="log_normalizers: method must be one that runs on a device; got Performer"):
+        nf.log_normalizers(X, method="performer", device="cpu")
+    with pytest.raises(InputError, match="log_normalizers: method must be a mixture with labels on a device"):
+        nf.log_normalizers(X, n_clusters=2, device="cpu")
+    with pytest.raises(InputError, match="log_normalizers: device must be 'cpu'"):
+        nf.log_normalizers(X, device="tpu")

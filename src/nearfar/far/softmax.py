@@ -9,7 +9,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from nearfar._core.checks import check_choice, check_integer, check_matrix, check_n_jobs, check_random_state, check_real
+from nearfar._core.checks import (
+    check_choice,
+    check_integer,
+    check_matrix,
+    check_n_jobs,
+    check_random_state,
+    check_real,
+    require,
+)
 from nearfar._core.parameters import Part
 from nearfar._core.threads import even_bounds, run_blocks, single_threaded_blas
 from nearfar.contracts import FarField, Floats
@@ -32,6 +40,7 @@ def log_normalizers(
     temperature: float | None = None,
     random_state: object = None,
     n_jobs: int | None = None,
+    device: str | None = None,
 ) -> NDArray[np.float64]:
     """Log-normalisers ``log Z_i = log sum_a exp(x_i . y_a / temperature)``, natural log, a over all rows of Y.
 
@@ -68,6 +77,9 @@ def log_normalizers(
         Seed of clustering, directions and samples.
     n_jobs : int or None
         Threads; None means all processors. The result has the same bits for any number.
+    device : str, optional
+        None: the threads of this machine. ``"cuda"``, ``"cuda:1"`` or ``"cpu"``: by torch (the extra ``torch``), for
+        ``"exact"`` and ``"gaussian-mixture"`` with one cluster or labels.
 
     Returns
     -------
@@ -77,7 +89,8 @@ def log_normalizers(
     ------
     InputError
         Not finite, not two-dimensional, without rows or columns, X and Y of different width; a row that is not there;
-        more clusters than others; labels of another length, negative or too large.
+        more clusters than others; labels of another length, negative or too large; a device that is not there, or a
+        method that does not run on it.
 
     Examples
     --------
@@ -113,10 +126,17 @@ def log_normalizers(
         far = far_field(method, owner=owner, argument="method")
     workers = check_n_jobs(owner, n_jobs)
     rng = check_random_state(owner, random_state)
+    asking = X if chosen is None else X[chosen]
+    if temperature != 1:
+        asking = asking / temperature
+    if device is not None:
+        require("log_normalizers(device=)", "torch", "torch")
+        from nearfar.engines.torch.softmax import log_normalizers_on
+
+        return log_normalizers_on(device, far, asking, Y)
     with single_threaded_blas():
         far.prepare(Y, len(Y), rng, workers)
-        asking = X if chosen is None else X[chosen]
-        return evaluate_rows(far, asking if temperature == 1 else asking / temperature, workers)
+        return evaluate_rows(far, asking, workers)
 
 
 def evaluate_rows(far: FarField, X: Floats, n_jobs: int) -> NDArray[np.float64]:

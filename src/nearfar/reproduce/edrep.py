@@ -52,7 +52,7 @@ def _figure_1(setting: Setting) -> Findings:
         rows = np.sort(np.random.default_rng(0).choice(len(X), min(n_rows, len(X)), replace=False))
         exact = nf.log_normalizers(X.astype(np.float64), rows=rows, method="exact", n_jobs=setting.n_jobs)
 
-        def errors(method: str, X: Any = X, rows: Any = rows, exact: Any = exact, **options: int) -> list[float]:
+        def errors(method: str, X: Any = X, rows: Any = rows, exact: Any = exact, **options: Any) -> list[float]:
             return [
                 float(np.median(np.abs(np.expm1(
                     nf.log_normalizers(X, rows=rows, method=method, random_state=seed, n_jobs=setting.n_jobs, **options)

@@ -79,7 +79,7 @@ class Device:
             if state is not self._state or relations is None:
                 relations = self._take(state)
             if self._far is None or self._far[0] is not far:
-                self._far = (far, form_of(OWNER, "far", far)(OWNER, far, self.device))
+                self._far = (far, form_of(OWNER, "far", far)(OWNER, "far", far, self.device))
             return self._sweep(
                 state, relations.of(self.problem.P), self._far[1], form_of(OWNER, "constraint", solver), rate
             )

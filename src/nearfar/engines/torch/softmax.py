@@ -7,9 +7,10 @@ from typing import Any
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
-from nearfar.engines.torch import to_device
+from nearfar.engines.torch import device_of, form_of, room, to_device
 from nearfar.errors import InputError
 
 BLOCK = 1 << 22  # numbers of a block of rows, 16 MiB in float32: enough to fill a device, little beside n x d
@@ -21,16 +22,31 @@ def block_rows(d: int) -> int:
     return max(1, BLOCK // d)
 
 
+def log_normalizers_on(device: object, far: Any, X: NDArray[Any], Y: NDArray[Any]) -> NDArray[np.float64]:
+    """Return log Z of the rows of X among all rows of Y, as :func:`nearfar.log_normalizers` asks for them."""
+    owner, argument = "log_normalizers", "method"
+    place = device_of(owner, device)
+    form = form_of(owner, argument, far)(owner, argument, far, place)
+    log_z: NDArray[np.float64] = np.empty(len(X))
+    with room(owner, place), torch.no_grad():
+        form.prepare(to_device(Y, place), len(Y))
+        size = block_rows(X.shape[1])
+        for start in range(0, len(X), size):
+            rows = slice(start, start + size)
+            log_z[rows] = form.evaluate(to_device(X[rows], place))[0].cpu().numpy()
+    return log_z
+
+
 class GaussianMixture:
     """The mixture of :class:`nearfar.far.GaussianMixture`, its clusters given by labels.
 
     Others are read in the order of their clusters, which is found once: no step asks the device who is in one.
     """
 
-    def __init__(self, owner: str, far: Any, device: torch.device) -> None:
+    def __init__(self, owner: str, argument: str, far: Any, device: torch.device) -> None:
         if far.n_clusters > 1 and far.labels is None:
             hint = "Give its labels: nf.far.spherical_kmeans finds some. In EDRep, n_clusters does so by itself."
-            raise InputError(owner, "far", "a mixture with labels on a device", far, hint)
+            raise InputError(owner, argument, "a mixture with labels on a device", far, hint)
         self.order: Tensor | None = None
         if far.labels is not None:
             labels = np.asarray(far.labels)
@@ -125,7 +141,7 @@ class GaussianMixture:
 class Exact:
     """All scores, one tile at a time."""
 
-    def __init__(self, owner: str, far: Any, device: torch.device) -> None:  # noqa: ARG002 - as its peers
+    def __init__(self, owner: str, argument: str, far: Any, device: torch.device) -> None:  # noqa: ARG002 - as its peers
         self.rows: Tensor | None = None
 
     def prepare(self, Y: Tensor, n_active: int) -> None:
