@@ -5,6 +5,7 @@ Every test runs on torch's processor device, and on CUDA where there is one.
 
 from __future__ import annotations
 
+import contextlib
 import sys
 
 import numpy as np
@@ -228,3 +229,132 @@ def test_log_normalizers_say_what_does_not_run_on_a_device():
         nf.log_normalizers(X, n_clusters=2, device="cpu")
     with pytest.raises(InputError, match="log_normalizers: device must be 'cpu'"):
         nf.log_normalizers(X, device="tpu")
+
+
+# -- a training step does not read values ---------------------------------------------------------------------------
+
+
+class NoReads(torch.utils._python_dispatch.TorchDispatchMode):
+    """Fail where a number of a tensor is brought to Python: on CUDA, that waits for the device."""
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        assert func is not torch.ops.aten._local_scalar_dense.default, "a value was read"
+        return func(*args, **(kwargs or {}))
+
+
+def in_batch(queries, keys, ids):
+    return nf.nn.in_batch_nce(queries, keys, temperature=0.5)
+
+
+def in_batch_ids(queries, keys, ids):
+    log_q = torch.full((len(ids),), -2.0, device=ids.device)
+    return nf.nn.in_batch_nce(queries, keys, ids=ids, log_q=log_q, temperature=0.5)
+
+
+def on_scores(loss, **named):
+    def call(queries, keys, ids):
+        scores, target = nf.nn.in_batch_scores(queries, keys)
+        return loss(torch.tanh(scores), target, **named)
+
+    return call
+
+
+def sampled(queries, keys, ids):
+    noise = torch.full((len(keys),), -3.0, device=keys.device)
+    return nf.nn.sampled_softmax((queries * keys).sum(1), queries @ keys.T, noise, ids, ids)
+
+
+def ignoring(loss, with_log_q):
+    def call(queries, keys, ids):
+        scores, target = nf.nn.in_batch_scores(queries, keys)
+        target = torch.where(ids == 2, -100, target)
+        log_q = {"log_q": torch.full_like(scores, -2.0)} if with_log_q else {}
+        return loss(scores, target, **log_q)
+
+    return call
+
+
+STEPS = {
+    "in_batch_nce": in_batch,
+    "in_batch_nce, ids": in_batch_ids,
+    "global_nce": on_scores(nf.nn.global_nce),
+    "local_nce": on_scores(nf.nn.local_nce),
+    "hinge": on_scores(nf.nn.hinge),
+    "debiased_nce": on_scores(nf.nn.debiased_nce),
+    "full_softmax": on_scores(nf.nn.full_softmax),
+    "sampled_softmax": sampled,
+    "ignored, global": ignoring(nf.nn.global_nce, True),
+    "ignored, local": ignoring(nf.nn.local_nce, True),
+    "ignored, softmax": ignoring(nf.nn.full_softmax, False),
+    "info_nce_bound": lambda queries, keys, ids: -nf.nn.info_nce_bound(queries @ keys.T),
+    "smile_bound": lambda queries, keys, ids: -nf.nn.smile_bound(queries @ keys.T),
+}
+
+
+def batch(device="cpu"):
+    generator = torch.Generator().manual_seed(0)
+    queries, keys = (torch.randn(7, 3, generator=generator).to(device).requires_grad_() for _ in range(2))
+    return queries, keys, torch.tensor([1, 2, 1, 3, 2, 2, 9], device=device)
+
+
+@pytest.mark.parametrize("name", STEPS)
+def test_a_loss_reads_no_value_on_a_device(name, monkeypatch):
+    expected = STEPS[name](*(parts := batch()))
+    slopes = torch.autograd.grad(expected, parts[:2])
+    monkeypatch.setattr("nearfar._core.tensors.READ_ON", ())
+    with NoReads():
+        loss = STEPS[name](*(parts := batch()))
+        found = torch.autograd.grad(loss, parts[:2])
+    torch.testing.assert_close(loss, expected)
+    torch.testing.assert_close(found, slopes)
+
+
+@pytest.mark.parametrize("name", STEPS)
+def test_every_tensor_of_a_loss_is_on_its_device(name, monkeypatch):
+    # The meta device has shapes and no numbers: what reads one, or makes a tensor elsewhere, fails. It has no autocast.
+    monkeypatch.setattr("nearfar.contrastive.in_batch._without_autocast", lambda like: contextlib.nullcontext())
+    queries, keys, ids = batch("meta")
+    loss = STEPS[name](queries, keys, ids)
+    loss.backward()
+    assert loss.is_meta
+    assert queries.grad.is_meta
+    assert keys.grad.is_meta
+
+
+@each_device
+@pytest.mark.parametrize("name", STEPS)
+def test_a_loss_on_a_device(name, device):
+    expected = STEPS[name](*batch())
+    torch.testing.assert_close(STEPS[name](*batch(device)).cpu(), expected)
+
+
+def test_values_are_looked_at_under_detect_anomaly(monkeypatch):
+    monkeypatch.setattr("nearfar._core.tensors.READ_ON", ())
+    queries, keys, _ = batch()
+    with torch.no_grad():
+        keys[2, 1] = torch.nan
+    assert nf.nn.in_batch_nce(queries, keys).isnan()  # nobody looks, the loss shows it
+    monkeypatch.setattr(torch, "is_anomaly_enabled", lambda: True)
+    with pytest.raises(InputError, match="keys must be finite; got NaN"):
+        nf.nn.in_batch_nce(queries, keys)
+
+
+@pytest.mark.parametrize("sparse", [True, False])
+@pytest.mark.parametrize("optimizer", ["ProxAdam", "ProxYogi", "ProxSGD"])
+def test_a_step_of_a_table_reads_no_value_on_a_device(optimizer, sparse, monkeypatch):
+    def train(reads):
+        torch.manual_seed(3)
+        table = nf.nn.AnchorEmbedding(30, 4, n_anchors=6, penalty=1e-3, sparse=sparse)
+        optim = getattr(nf.nn, optimizer)(table.parameters(), lr=0.05)
+        ids, goal = torch.tensor([[3, 5, 3], [8, 9, 5]]), torch.randn(2, 3, 4)
+        for step in range(4):
+            with contextlib.nullcontext() if step == 0 else reads():  # the first looks for negative entries
+                optim.zero_grad()
+                loss = (table(ids) - goal).square().sum()
+                loss.backward()
+                optim.step()
+        return loss.detach(), table.weight.detach() if hasattr(table, "weight") else table(torch.arange(30)).detach()
+
+    expected = train(contextlib.nullcontext)
+    monkeypatch.setattr("nearfar._core.tensors.READ_ON", ())
+    torch.testing.assert_close(train(NoReads), expected)

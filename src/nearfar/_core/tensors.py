@@ -19,6 +19,17 @@ from nearfar._core.checks import check_choice, check_integer
 from nearfar.errors import InputError
 
 REDUCTIONS = ("mean", "sum", "none")
+READ_ON = ("cpu",)
+"""Devices on which checks look at values at no cost. Elsewhere a look is a copy to the host, for which each step of a
+training would wait."""
+
+
+def reads_values(tensor: Tensor) -> bool:
+    """Return whether checks look at the values of a tensor: where it costs nothing, and where faults are looked for.
+
+    Elsewhere NaN and infinity show in the loss, and torch itself refuses an index that is out of range.
+    """
+    return tensor.device.type in READ_ON or torch.is_anomaly_enabled()
 
 
 def working_dtype(tensor: Tensor) -> torch.dtype:
@@ -27,7 +38,10 @@ def working_dtype(tensor: Tensor) -> torch.dtype:
 
 
 class TargetRows(NamedTuple):
-    """Which rows of a matrix have a target; the others are ignored."""
+    """Which rows of a matrix have a target; the others are ignored.
+
+    Their numbers, where the others were taken out; a mask of all rows, where values are not looked at.
+    """
 
     rows: Tensor
     n_rows: int
@@ -35,6 +49,9 @@ class TargetRows(NamedTuple):
 
 def reduce(values: Tensor, reduction: str, kept: TargetRows | None = None) -> Tensor:
     """Return the mean or the sum of ``values``, or the values themselves, with 0 for rows that are ignored."""
+    if kept is not None and kept.rows.dtype == torch.bool:
+        values = torch.where(kept.rows, values, 0)
+        return values.sum() / kept.rows.sum() if reduction == "mean" else reduce(values, reduction)
     if reduction == "none":
         return values if kept is None else values.new_zeros(kept.n_rows).index_copy(0, kept.rows, values)
     return values.mean() if reduction == "mean" else values.sum()
@@ -86,7 +103,9 @@ def check_ids(owner: str, value: object, device: torch.device, of: str = "table"
 
 def check_within(owner: str, name: str, ids: Tensor, n: int) -> None:
     """Refuse ids that are not of one of ``n`` objects; there may be none."""
-    low, high = (int(end) for end in ids.aminmax()) if ids.numel() else (0, 0)
+    if not ids.numel() or not reads_values(ids):
+        return
+    low, high = (int(end) for end in ids.aminmax())
     if low < 0 or high >= n:
         raise InputError(owner, name, f"in 0 .. {n - 1}", f"ids from {low} to {high}")
 
@@ -111,7 +130,13 @@ def check_same_kind(owner: str, name: str, value: Tensor, like_name: str, like: 
         raise InputError(owner, name, expected, str(value.dtype), f"Convert it: {name} = {name}.to({like_name}.dtype).")
 
 
-def check_finite(owner: str, name: str, value: Tensor, hint: str = "") -> tuple[float, float]:
+def check_finite(owner: str, name: str, value: Tensor, hint: str = "") -> None:
+    """Refuse NaN and infinities."""
+    if reads_values(value):
+        _finite_ends(owner, name, value, hint)
+
+
+def _finite_ends(owner: str, name: str, value: Tensor, hint: str) -> tuple[float, float]:
     """Refuse NaN and infinities; return the smallest and the largest number."""
     low, high = (float(end) for end in torch.aminmax(value.detach()))  # NaN, if there is one, is both
     if not (math.isfinite(low) and math.isfinite(high)):
@@ -128,6 +153,8 @@ def check_scores(owner: str, name: str, value: object, shape: Sequence[int | Non
 
 def check_no_nan(owner: str, name: str, scores: Tensor) -> None:
     """Refuse NaN and +inf; -inf masks a candidate."""
+    if not reads_values(scores):
+        return
     high = float(scores.detach().amax())
     if math.isnan(high) or high == math.inf:
         hint = "Only -inf has a meaning: the candidate is left out."
@@ -149,6 +176,9 @@ def check_candidates(
     columns = check_integers(owner, "target", target, (n_rows,))
     check_device(owner, "target", columns, "scores", checked)
     ignored, kept = check_integer(owner, "ignore_index", ignore_index), None
+    if not reads_values(checked):
+        has_target = columns != ignored
+        return checked, columns.where(has_target, 0), TargetRows(has_target, n_rows)
     low, high = (int(end) for end in torch.aminmax(columns))
     if low <= ignored <= high and bool((columns == ignored).any()):
         kept = TargetRows((columns != ignored).nonzero()[:, 0], n_rows)
@@ -178,7 +208,9 @@ def check_log_q(owner: str, name: str, value: object, scores: Tensor, scores_nam
 
 def check_log_probabilities(owner: str, name: str, value: Tensor, hint: str) -> None:
     """Refuse what cannot be logs of probabilities: NaN and infinities, probabilities themselves, counts."""
-    low, high = check_finite(owner, name, value, hint)
+    if not reads_values(value):
+        return
+    low, high = _finite_ends(owner, name, value, hint)
     rounding = max(1e-6, 8 * torch.finfo(value.dtype).eps)
     if high <= rounding and (low < 0 or high <= 0):  # probabilities of many ids may all be below the rounding
         return
@@ -195,7 +227,7 @@ def check_log_probabilities(owner: str, name: str, value: Tensor, hint: str) -> 
 def check_probabilities(owner: str, name: str, value: object) -> Tensor:
     """Return probabilities (n,) in float64: none below 0, sum 1 within the rounding of their type."""
     checked = check_floats(owner, name, value, (None,))
-    check_finite(owner, name, checked)
+    _finite_ends(owner, name, checked, "")
     p = checked.double()
     if float(p.min()) < 0:
         raise InputError(owner, name, "probabilities, none below 0", f"{float(p.min()):.6g}")

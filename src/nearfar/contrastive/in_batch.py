@@ -24,6 +24,7 @@ from nearfar._core.tensors import (
     check_log_probabilities,
     check_reduction,
     check_same_kind,
+    reads_values,
     reduce,
     working_dtype,
 )
@@ -215,7 +216,7 @@ def in_batch_nce(
     check_reduction(owner, reduction)
     scale, batch = _check_batch(owner, queries, keys, log_q, ids, temperature, gather)
     losses: Tensor = _InBatch.apply(queries, scale, *batch)  # type: ignore[no-untyped-call]
-    if not bool(losses.detach().isfinite().all()):
+    if reads_values(losses) and not bool(losses.detach().isfinite().all()):
         raise NumericalError(f"{owner}: a scalar product of queries and keys is too large. Normalise the vectors.")
     return reduce(losses, reduction)
 
@@ -260,8 +261,10 @@ def _check_batch(
         log_q, ids = (None if rows is None else join_rows(rows) for rows in (log_q, ids))
     if ids is None:
         return scale, _Batch(keys, target, log_q, None, None)
-    _, which, count = ids.unique(return_inverse=True, return_counts=True)
-    return scale, _Batch(keys, target, log_q, ids, count.log()[which])
+    ids = ids.contiguous()
+    ascending = ids.sort().values  # how often each comes, without its number of values, for which a device would wait
+    count = torch.searchsorted(ascending, ids, right=True) - torch.searchsorted(ascending, ids)
+    return scale, _Batch(keys, target, log_q, ids, count.log())
 
 
 def _accidental_hits(batch: _Batch, rows: slice) -> Tensor | None:
@@ -287,7 +290,7 @@ class _InBatch(torch.autograd.Function):
         log_z = torch.empty_like(losses)
         with _without_autocast(queries):
             keys = batch.keys.to(losses.dtype)
-            for rows in row_blocks(len(queries), len(keys)):
+            for rows in row_blocks(len(queries), len(keys), queries.device):
                 logits = _logits(queries[rows].to(losses.dtype) * scale, keys, batch, rows)
                 losses[rows], log_z[rows] = RANKING.value(logits, batch.target[rows])
         ctx.save_for_backward(queries, log_z, *parts)
@@ -303,7 +306,7 @@ class _InBatch(torch.autograd.Function):
         with _without_autocast(queries):
             keys = batch.keys.to(log_z.dtype)
             keys_slope = torch.zeros_like(keys)
-            for rows in row_blocks(len(queries), len(keys)):
+            for rows in row_blocks(len(queries), len(keys), queries.device):
                 scaled = queries[rows].to(log_z.dtype) * ctx.scale
                 slope = _logits(scaled, keys, batch, rows)
                 RANKING.slope(slope, batch.target[rows], log_z[rows])

@@ -41,6 +41,7 @@ from nearfar._core.tensors import (
     check_reduction,
     check_same_kind,
     check_scores,
+    reads_values,
     reduce,
     working_dtype,
 )
@@ -167,7 +168,7 @@ def _ln_n_noise(owner: str, scores: Tensor) -> Shift:
     left = _n_left(scores)
     if left is None:
         return math.log(scores.shape[1] - 1)
-    if int(left.amin()) < 2:
+    if reads_values(left) and int(left.amin()) < 2:
         got = f"row {int(left.argmin())} with all noise masked"
         hint = "Set the target of such a row to ignore_index."
         raise InputError(owner, "scores", "of noise that is not masked in every row", got, hint)
@@ -177,9 +178,9 @@ def _ln_n_noise(owner: str, scores: Tensor) -> Shift:
 def _n_left(scores: Tensor) -> Tensor | None:
     """Return how many candidates of each row are not masked, in the working type; None if all are left."""
     scores = scores.detach()
-    if float(scores.amin()) > -math.inf:
+    if reads_values(scores) and float(scores.amin()) > -math.inf:
         return None
-    counts = [(scores[rows] > -math.inf).sum(1) for rows in row_blocks(*scores.shape)]
+    counts = [(scores[rows] > -math.inf).sum(1) for rows in row_blocks(len(scores), scores.shape[1], scores.device)]
     return torch.cat(counts).to(working_dtype(scores))
 
 
@@ -290,7 +291,7 @@ def sampled_softmax(
     noise = check_scores(owner, "noise_scores", noise_scores, (None, None))
     true = check_scores(owner, "true_scores", true_scores, (len(noise),))
     check_same_kind(owner, "true_scores", true, "noise_scores", noise)
-    if float(true.detach().amin()) == -math.inf:
+    if reads_values(true) and float(true.detach().amin()) == -math.inf:
         raise InputError(owner, "true_scores", "finite", "-inf", "A true class cannot be masked.")
     check_reduction(owner, reduction)
     log_q = check_log_q(owner, "noise_log_q", noise_log_q, noise, "noise_scores")
@@ -465,9 +466,9 @@ def debiased_nce(
     true, noise = (part / temperature for part in _split(scores, target))
     masked = noise == -math.inf
     n_noise = (~masked).sum(1).to(noise.dtype)
-    if float(n_noise.min()) == 0:
+    if reads_values(n_noise) and float(n_noise.min()) == 0:
         raise InputError(owner, "scores", "noise that is not masked in every row", "a row with all noise masked")
-    if prior > 0:
+    if prior > 0 and reads_values(scores):
         _check_cosines(owner, scores)
     weights = (concentration * noise).masked_fill(masked, -math.inf)  # 0 * -inf is NaN
     log_r = torch.logsumexp(noise + weights, 1) - torch.logsumexp(weights, 1) + n_noise.log()
@@ -654,6 +655,7 @@ def _with_log_q(owner: str, scores: Tensor, log_q: Tensor | None) -> Tensor:
 #     binary    -ln sigma(l_true) - sum over others ln sigma(-l)  slope: sigma(l), at the true one less 1
 
 BLOCK = 2**20  # entries of a block: 4 MiB in float32
+BLOCK_ON_DEVICE = 2**26  # 256 MiB
 
 
 class RowLoss(NamedTuple):
@@ -691,9 +693,9 @@ RANKING = RowLoss(_ranking_value, _ranking_slope)
 BINARY = RowLoss(_binary_value, _binary_slope)
 
 
-def row_blocks(n_rows: int, n_columns: int) -> Iterator[slice]:
-    """Cut the rows of a matrix into blocks of about ``BLOCK`` entries."""
-    step = max(1, BLOCK // n_columns)
+def row_blocks(n_rows: int, n_columns: int, device: torch.device | None = None) -> Iterator[slice]:
+    """Cut the rows of a matrix into blocks of about ``BLOCK`` entries, of more on a device, which few leave idle."""
+    step = max(1, (BLOCK if device is None or device.type == "cpu" else BLOCK_ON_DEVICE) // n_columns)
     for start in range(0, n_rows, step):
         yield slice(start, min(start + step, n_rows))
 
@@ -716,7 +718,7 @@ class _RowLoss(torch.autograd.Function):
     def forward(ctx: Any, scores: Tensor, target: Tensor, log_q: Tensor | None, loss: RowLoss, shift: Shift) -> Tensor:
         values = torch.empty(len(scores), dtype=working_dtype(scores), device=scores.device)
         state = torch.empty_like(values)
-        for rows in row_blocks(*scores.shape):
+        for rows in row_blocks(len(scores), scores.shape[1], scores.device):
             logits = _logits(scores, log_q, shift, rows)
             values[rows], state[rows] = loss.value(logits, target[rows])
         ctx.save_for_backward(scores, target, log_q, state)
@@ -729,7 +731,7 @@ class _RowLoss(torch.autograd.Function):
         scores, target, log_q, state = ctx.saved_tensors
         slope = torch.empty_like(scores, memory_format=torch.contiguous_format)
         slope_q = torch.zeros_like(log_q) if ctx.needs_input_grad[2] else None
-        for rows in row_blocks(*scores.shape):
+        for rows in row_blocks(len(scores), scores.shape[1], scores.device):
             part = slope[rows]
             logits = _logits(scores, log_q, ctx.shift, rows, part if part.dtype == state.dtype else None)
             ctx.loss.slope(logits, target[rows], state[rows])
@@ -764,5 +766,6 @@ def _check_row_loss(
     check_reduction(owner, reduction)
     if log_q is not None:
         log_q = check_log_q(owner, "log_q", log_q, scores)
-        log_q = log_q[kept.rows] if kept is not None and log_q.ndim == 2 else log_q
+        if kept is not None and log_q.ndim == 2 and len(candidates) < kept.n_rows:
+            log_q = log_q[kept.rows]
     return candidates, target, log_q, kept

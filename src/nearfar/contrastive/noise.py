@@ -18,7 +18,7 @@ from torch import Tensor
 
 from nearfar._core.checks import check_integer, check_real
 from nearfar._core.random import alias_table
-from nearfar._core.tensors import check_counts, check_ids, check_probabilities, check_vector, check_within
+from nearfar._core.tensors import check_counts, check_ids, check_probabilities, check_vector, check_within, reads_values
 from nearfar.errors import InputError
 
 Shape = int | tuple[int, ...]
@@ -459,7 +459,7 @@ class AdaptiveNoise:
             expected = "a function that returns a float tensor of shape (n,) or (B, n)"
             raise InputError("AdaptiveNoise", "score_function", expected, got)
         log_q = scores.float().log_softmax(-1)
-        if log_q.isnan().any():  # of NaN, +inf, or nothing but -inf
+        if reads_values(log_q) and log_q.isnan().any():  # of NaN, +inf, or nothing but -inf
             expected = "a function that returns numbers or -inf, a number in each row"
             raise InputError("AdaptiveNoise", "score_function", expected, "NaN, +inf or a row of -inf")
         return log_q

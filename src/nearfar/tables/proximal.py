@@ -22,6 +22,7 @@ from torch.optim.optimizer import register_optimizer_step_pre_hook
 
 from nearfar._core.checks import check_real
 from nearfar._core.processes import check_same_gradient, n_processes
+from nearfar._core.tensors import reads_values
 from nearfar.errors import InputError, NearfarWarning, NumericalError
 from nearfar.tables.slots import Metric, Rows, put, take
 
@@ -195,7 +196,7 @@ class ProximalOptimizer(torch.optim.Optimizer):
         for who, slots in assigned:
             for name, start in self._starts(group).items():
                 state[name][who, slots] = start
-        if new.numel() and not assigned and not new[0].any() and not new.any():
+        if new.numel() and reads_values(new) and not assigned and not new[0].any() and not new.any():
             self._warn_if_all_zero(state, layer)
 
     def _warn_if_all_zero(self, state: dict[str, Any], layer: SparseMixtures) -> None:
@@ -213,7 +214,9 @@ class ProximalOptimizer(torch.optim.Optimizer):
         grad = p.grad
         assert grad is not None
         values = grad._values() if grad.is_sparse else grad
-        if not math.isfinite(values.sum()) and not values.isfinite().all():  # a sum is quick, and may overflow
+        if (
+            reads_values(values) and not math.isfinite(values.sum()) and not values.isfinite().all()
+        ):  # a sum is quick, and may overflow
             step = self.state[p].get("step", 0) + 1 if p in self.state else 1
             raise NumericalError(
                 f"{type(self).__name__}: the gradient of T is NaN or infinite at step {step}; nothing was changed. "
@@ -235,10 +238,12 @@ def _gradient_rows(p: Tensor) -> tuple[Rows, Tensor]:
         rows: Rows = slice(layer.n_active) if layer is not None and layer.anchors is p else slice(None)
         if layer is not None and layer.values is p and not layer.sparse:
             met = grad.any(1)
-            rows = slice(None) if met.all() else torch.nonzero(met)[:, 0]
+            rows = slice(None) if reads_values(met) and met.all() else torch.nonzero(met)[:, 0]
         return rows, take(grad, rows)
     found, slope = grad._indices()[0], grad._values()
-    if grad.sparse_dim() == 1 and bool((found[1:] > found[:-1]).all()):  # as TakeRows makes it: torch has forgotten
+    if (
+        grad.sparse_dim() == 1 and reads_values(found) and bool((found[1:] > found[:-1]).all())
+    ):  # as TakeRows makes it: torch has forgotten
         return found, slope
     grad = grad.coalesce()
     return grad.indices()[0], grad.values()
