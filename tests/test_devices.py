@@ -191,7 +191,7 @@ def test_a_full_device_says_what_to_do_and_leaves_the_estimator_as_it_was(monkey
     def full(*parts, **named):
         raise torch.OutOfMemoryError("CUDA out of memory")
 
-    monkeypatch.setattr(operators.Sparse, "product", full)
+    monkeypatch.setattr(operators.Products, "sparse", full)
     with pytest.raises(
         InputError, match="device must be one that holds the relation and the vectors; got 'cpu', whose"
     ):

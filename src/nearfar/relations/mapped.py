@@ -397,8 +397,6 @@ class MappedSparse(Sparse):
         If it is none, of another version, or a file is missing or was cut short.
     """
 
-    torch_form = "nearfar.engines.torch.operators:Sparse"
-
     def __init__(self, folder: Path) -> None:
         self.folder = Path(os.path.realpath(folder))
         self.header, arrays, self._identity = _of_one_relation(self.folder)

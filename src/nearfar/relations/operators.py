@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
 from itertools import pairwise
 from math import isfinite
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -101,7 +101,6 @@ class LinearOperator(ABC):
 
     shape: tuple[int, int]
     parts: tuple[LinearOperator, ...] = ()  # the operators that it is made of
-    torch_form: ClassVar[str | None] = None  # its class in torch, "module:name", which a subclass does not inherit
     is_undirected = False
     """Whether it is known to be symmetric up to a scaling of the rows, or a mean of powers of such."""
 
@@ -109,11 +108,17 @@ class LinearOperator(ABC):
     def apply(self, X: Floats, out: Floats, options: ProductOptions) -> None:
         """Write ``base + factor * P X`` (``Pᵀ X`` if transposed) to ``out``; ``base`` may be ``out``, X may not."""
 
-    @abstractmethod
     def through(
-        self, engine: Products, X: Any, base: Any = None, factor: float = 1.0, *, transposed: bool = False
+        self,
+        engine: Products,  # noqa: ARG002
+        X: Any,  # noqa: ARG002
+        base: Any = None,  # noqa: ARG002
+        factor: float = 1.0,  # noqa: ARG002
+        *,
+        transposed: bool = False,  # noqa: ARG002
     ) -> Any:
         """Return ``base + factor * P X`` by an engine's products with what P is made of; X is as the engine has it."""
+        raise InputError("EDRep", "relation", "one made of sparse matrices on a device or cluster", type(self).__name__)
 
     @abstractmethod
     def rows(self, start: int, stop: int) -> csr_array[Any]:
@@ -228,8 +233,6 @@ class Sparse(LinearOperator):
         Whether A is symmetric; its transpose is then never built.
     row_scale : ndarray of shape (n,), float32, >= 0, or None
     """
-
-    torch_form: ClassVar[str | None] = "nearfar.engines.torch.operators:Sparse"
 
     def __init__(
         self,
@@ -363,8 +366,6 @@ class Sparse(LinearOperator):
 class Product(LinearOperator):
     """``factors[0] @ factors[1] @ ...``, applied from the right."""
 
-    torch_form: ClassVar[str | None] = "nearfar.engines.torch.operators:Product"
-
     def __init__(self, factors: Sequence[LinearOperator]) -> None:
         self.factors = self.parts = tuple(factors)
         self.shape = (factors[0].shape[0], factors[-1].shape[1])
@@ -405,8 +406,6 @@ class Product(LinearOperator):
 class WeightedSum(LinearOperator):
     """``sum_k weights[k] * terms[k]``."""
 
-    torch_form: ClassVar[str | None] = "nearfar.engines.torch.operators:WeightedSum"
-
     def __init__(self, weights: Sequence[float], terms: Sequence[LinearOperator]) -> None:
         self.weights, self.terms = tuple(weights), tuple(terms)
         self.parts, self.shape = self.terms, terms[0].shape
@@ -435,8 +434,6 @@ class WeightedSum(LinearOperator):
 
 class RowScaled(LinearOperator):
     """``diag(scale) inner``, for an inner operator that is not one sparse matrix."""
-
-    torch_form: ClassVar[str | None] = "nearfar.engines.torch.operators:RowScaled"
 
     def __init__(self, scale: NDArray[np.float32], inner: LinearOperator) -> None:
         self.scale, self.inner, self.parts, self.shape = scale, inner, (inner,), inner.shape
@@ -475,8 +472,6 @@ class RowScaled(LinearOperator):
 class Transposed(LinearOperator):
     """``innerᵀ``."""
 
-    torch_form: ClassVar[str | None] = "nearfar.engines.torch.operators:Transposed"
-
     def __init__(self, inner: LinearOperator) -> None:
         self.inner, self.parts, self.shape = inner, (inner,), (inner.shape[1], inner.shape[0])
 
@@ -498,8 +493,6 @@ class Transposed(LinearOperator):
 
 class Walk(LinearOperator):
     """Mean of the first ``steps`` powers of a square operator B, by Horner's rule: one product per power."""
-
-    torch_form: ClassVar[str | None] = "nearfar.engines.torch.operators:Walk"
 
     def __init__(self, base: LinearOperator, steps: int) -> None:
         self.base, self.steps, self.parts, self.shape = base, steps, (base,), base.shape

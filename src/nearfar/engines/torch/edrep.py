@@ -16,7 +16,7 @@ from torch import Tensor
 from nearfar.contracts import FarField, Solver
 from nearfar.edrep.solver import Problem, State
 from nearfar.engines.torch import device_of, form_of, room, to_device
-from nearfar.engines.torch.operators import Relations
+from nearfar.engines.torch.operators import Products
 from nearfar.engines.torch.softmax import block_rows
 
 OWNER = "EDRep"
@@ -33,7 +33,7 @@ class Device:
     problem: Problem
     device: torch.device
     _state: State | None = field(default=None, init=False)  # whose vectors are on the device
-    _relations: Relations | None = field(default=None, init=False)
+    _products: Products | None = field(default=None, init=False)
     _far: Any = field(default=None, init=False)  # the far field, and its form
 
     @classmethod
@@ -43,14 +43,9 @@ class Device:
         Raises
         ------
         InputError
-            No such device; an operator of the relation or a far field that does not run there.
+            No such device; a far field that does not run there.
         """
         form_of(OWNER, "far", far)
-        parts = [problem.P]
-        while parts:
-            part = parts.pop()
-            form_of(OWNER, "relation", part)
-            parts += part.parts
         return cls(problem, device_of(OWNER, device))
 
     def fetch(self, state: State) -> None:
@@ -60,40 +55,39 @@ class Device:
                 if host is not None:
                     torch.from_numpy(host).copy_(moved)
 
-    def _take(self, state: State) -> Relations:
+    def _take(self, state: State) -> Products:
         """Bring a state that was not seen before; return the relation, which is brought once."""
         self._sides = []  # those of another state, before the new ones come
         sides = (state.X,) if state.Y is None else (state.X, state.Y)
         self._sides = [torch.from_numpy(side).to(self.device) for side in sides]
         dtype = self._sides[0].dtype
-        if self._relations is None or self._relations.dtype != dtype:
-            self._relations = Relations(OWNER, self.device, dtype)
+        if self._products is None or self._products.dtype != dtype:
+            self._products = Products(OWNER, self.device, dtype)
             self._r, self._p0 = (to_device(numbers, self.device) for numbers in (self.problem.r, self.problem.p0))
         self._state = state
-        return self._relations
+        return self._products
 
     def sweep(self, state: State, far: FarField, solver: Solver, rate: float) -> float:
         """Move every vector by one step against its gradient; return the loss before. See :class:`Threads`."""
         with room(OWNER, self.device), torch.no_grad():
-            relations = self._relations
-            if state is not self._state or relations is None:
-                relations = self._take(state)
+            products = self._products
+            if state is not self._state or products is None:
+                products = self._take(state)
             if self._far is None or self._far[0] is not far:
                 self._far = (far, form_of(OWNER, "far", far)(OWNER, "far", far, self.device))
-            return self._sweep(
-                state, relations.of(self.problem.P), self._far[1], form_of(OWNER, "constraint", solver), rate
-            )
+            return self._sweep(state, products, self._far[1], form_of(OWNER, "constraint", solver), rate)
 
-    def _sweep(self, state: State, P: Any, far: Any, step: Any, rate: float) -> float:
+    def _sweep(self, state: State, products: Products, far: Any, step: Any, rate: float) -> float:
         problem, r, p0, temperature = self.problem, self._r, self._p0, self.problem.temperature
         X, others, two_sided = self._sides[0], self._sides[-1], len(self._sides) == 2
         moving = not two_sided and getattr(self._far[0], "keeps_others", True)  # while rows still ask about them
         far.prepare(others.clone() if moving else others, problem.n_active)
-        pull = P.product(others)
+        P = self.problem.P
+        pull = P.through(products, others)
         both = not two_sided and problem.gradient != "forward"
         if both:
-            pull = P.product(others, pull, transposed=True)
-        pull_others = P.product(X, transposed=True) if two_sided else None
+            pull = P.through(products, others, pull, transposed=True)
+        pull_others = P.through(products, X, transposed=True) if two_sided else None
         if state.sums is None:
             sums = torch.stack((_weighted(p0, others), _weighted(r, X))).to(X.dtype)
         else:
