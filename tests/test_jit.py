@@ -340,3 +340,23 @@ def test_arrays_of_constants_are_seen(write):
     before = source_digest(outer.total)
     outer.SCALE = np.array([1.0, 3.0])
     assert source_digest(outer.total) != before
+
+
+def test_options_are_compared_as_numba_compares_them():
+    from numba.core.compiler import Flags
+
+    def options(kind, **given):
+        flags = Flags()
+        for name, value in given.items():
+            setattr(flags, name, value)
+        return kind(flags)
+
+    given = [{}, {"nrt": False}, {"nrt": True}, {"nrt": True, "release_gil": True}]
+    for mine in given:
+        assert hash(options(machine_code._Flags, **mine)) == hash(options(Flags, **mine))
+        assert options(machine_code._Flags, **mine).get_mangle_string() == options(Flags, **mine).get_mangle_string()
+        for other in given:
+            same = options(Flags, **mine) == options(Flags, **other)
+            for kind in (Flags, machine_code._Flags):
+                assert (options(machine_code._Flags, **mine) == options(kind, **other)) is same
+    assert isinstance(machine_code.jit(lambda x: x)._compiler._customize_flags(Flags()), machine_code._Flags)

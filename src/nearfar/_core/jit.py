@@ -34,7 +34,7 @@ from llvmlite import __version__ as llvmlite_version
 from numba import njit
 from numba.core import config
 from numba.core.caching import _Cache
-from numba.core.compiler import CompileResult
+from numba.core.compiler import CompileResult, Flags
 from numba.core.dispatcher import Dispatcher
 
 from nearfar._core.vector import FAST
@@ -70,7 +70,33 @@ def _dispatcher(function: Callable[..., Any], options: dict[str, Any]) -> Any:
     dispatcher = compile_later(nogil=True, no_cfunc_wrapper=True, **options)(function)
     dispatcher._cache = MachineCode(dispatcher)
     dispatcher._compiler.compile = _without_collections(dispatcher._compiler.compile)
+    dispatcher._compiler._customize_flags = _Flags  # a copy
     return dispatcher
+
+
+class _Flags(Flags):
+    """Options of a function as numba has them, compared by those that were set.
+
+    numba looks them up some hundred times for each function, and makes a list of all options each time: a fifteenth of
+    the time to compile.
+    """
+
+    __slots__ = ()
+    _NAMES = hash(tuple(sorted(Flags.options)))
+
+    def __hash__(self) -> int:
+        return self._NAMES  # as numba's: of the names alone
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Flags):
+            return False
+        mine, others = self._values, other._values
+        if mine == others:
+            return True
+        return all(getattr(self, name) == getattr(other, name) for name in mine.keys() | others.keys())
+
+
+_Flags.__name__ = Flags.__name__  # it is in the names of compiled functions
 
 
 def _without_collections(compile_types: Callable[..., Any]) -> Callable[..., Any]:
