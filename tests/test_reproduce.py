@@ -160,3 +160,21 @@ def test_figures_that_were_not_measured_leave_the_ranges_of_quick_runs(monkeypat
             lines = run(Setting(quick=True)).lines
             assert len(lines) > 6
             assert not any(one.holds for one in lines)
+
+
+@pytest.mark.parametrize("quick", [True, False])
+def test_an_area_that_was_not_measured_leaves_the_ranges_of_the_gallery(monkeypatch, quick):
+    from types import SimpleNamespace
+
+    from nearfar.reproduce import maps
+
+    sets = ["iris", "s1k"] if quick else ["iris", "s1k", "digits", "swiss roll"]
+    stub = SimpleNamespace(fit_transform=lambda X: X)
+    monkeypatch.setattr(maps, "_data", lambda _setting: dict.fromkeys(sets, (np.zeros((3, 2)), np.zeros(3))))
+    methods = dict.fromkeys(maps._methods(), lambda **_: stub)
+    monkeypatch.setattr(maps, "_methods", lambda: methods)
+    for auc in (0.05, 0.85):
+        monkeypatch.setattr(nf.evaluate, "neighborhoods", lambda *_, auc=auc, **__: SimpleNamespace(auc=auc))
+        lines = maps._gallery(Setting(quick=quick)).lines
+        assert len(lines) == 14 * len(sets)
+        assert not any(one.holds for one in lines)
