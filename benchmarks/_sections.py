@@ -349,13 +349,12 @@ def growth(records: list[Record]) -> Section:
          f"{r['anonymous_bytes'] / 2**30:.2f} GiB" if r["stored"] else f"{r['peak_bytes'] / 2**30:.2f} GiB"]
         for r in wide
     ]  # fmt: skip
-    head = ["nodes", "edges", "vectors", "epochs", "per epoch", "fit", "processor time", "memory of the process"]
-    lines += [
-        "",
-        "128 components. Where vectors are in files (`storage`), pages of files are not counted as memory.",
-        "",
-    ]
-    return Section([slope, peak, fast, room], lines + table(head, rows))
+    if wide:
+        head = ["nodes", "edges", "vectors", "epochs", "per epoch", "fit", "processor time", "memory of the process"]
+        what = "128 components; other work on the machine made the fits longer, but not their processor time. Where"
+        lines += ["", what, "vectors are in files (`storage`), pages of files are not counted as memory.", ""]
+        lines += table(head, rows)
+    return Section([slope, peak, fast, room], lines)
 
 
 def matmul(records: list[Record]) -> Section:

@@ -48,6 +48,16 @@ def test_speed_and_quality_of_word_vectors(tmp_path) -> None:
     one = "wordsim 0.300 / 0.310, simlex 0.300 / 0.310, men 0.300 / 0.310, analogies 0.100 / 0.100"
     assert bars["skip-gram quality, 1 epoch"][1:] == [one, "yes"]
     assert bars["skip-gram quality, 5 epochs"][2] == "**no**"
+    ways = {"deterministic": 12.0, "without locks": 10.0}
+    records += [{**record(f"nearfar, {way}", 1, 1.0, 0.3), "processor_seconds": s} for way, s in ways.items()]
+    write_results(tmp_path, "words", records)
+    text, bars = page(tmp_path)
+    assert bars["skip-gram, deterministic"][1:] == ["1.20 times, MEN 0.300 / 0.300, 1 epoch", "yes"]
+    assert "| 1 | deterministic | 12.00 s | 0.300 | 0.300 | 0.300 | 0.100 |" in text
+    assert "| 1 | file | nearfar, deterministic |" not in text
+    records[-2]["processor_seconds"] = 13.5
+    write_results(tmp_path, "words", records)
+    assert page(tmp_path)[1]["skip-gram, deterministic"][2] == "**no**"
     assert "| 5 | file | gensim | 1.00 M | 0.50 M | 0.430 | 0.430 | 0.430 | 0.100 | 2 MiB |" in text
 
 
