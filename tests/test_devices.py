@@ -358,3 +358,70 @@ def test_a_step_of_a_table_reads_no_value_on_a_device(optimizer, sparse, monkeyp
     expected = train(contextlib.nullcontext)
     monkeypatch.setattr("nearfar._core.tensors.READ_ON", ())
     torch.testing.assert_close(train(NoReads), expected)
+
+
+# -- maps ---------------------------------------------------------------------------------------------------------
+
+
+def points(n: int = 60) -> np.ndarray:
+    rng = np.random.default_rng(5)
+    return np.concatenate([rng.normal(size=(n // 2, 4)), rng.normal(size=(n - n // 2, 4)) + 3])
+
+
+MAPS = {
+    "t-SNE": (nf.TSNE, {}),
+    "heavy tails": (nf.TSNE, {"dof": 0.5}),
+    "SSNE": (nf.SSNE, {}),
+    "NeRV": (nf.NeRV, {}),
+    "JSE": (nf.JSE, {}),
+    "WSSNE": (nf.WSSNE, {}),
+    "three components": (nf.TSNE, {"n_components": 3}),
+    "one component": (nf.TSNE, {"n_components": 1}),
+}
+
+
+@each_device
+@pytest.mark.parametrize("name", MAPS)
+def test_the_field_of_a_map_on_a_device(name, device):
+    # The first 50 iterations, in float64: nothing but rounding may differ.
+    make, parameters = MAPS[name]
+    X = points()
+    common = {"perplexity": 8, "max_iter": 50, "random_state": 0, "n_jobs": 1, "far": "exact", **parameters}
+    start = np.random.default_rng(2).normal(size=(60, common.get("n_components", 2))) * 1e-2
+    here, there = (make(**common, init=start, device=where).fit(X) for where in (None, device))
+    np.testing.assert_allclose(there.embedding_, here.embedding_, atol=1e-4 * np.abs(here.embedding_).max())
+    assert there.cost_ == pytest.approx(here.cost_, rel=1e-5)
+
+
+@each_device
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_potentials_on_a_device(device, dtype, rng, monkeypatch):
+    from nearfar.engines.torch import device_of, fields
+
+    monkeypatch.setattr(fields, "_TILE", 200)  # some rows at a time
+    here, there = nf.far.ExactField(), fields.ExactField("ExactField", None, device_of("test", device))
+    Y, charges = rng.normal(size=(31, 2)).astype(dtype), rng.normal(size=31)
+    terms = [nf.far.Term("weight"), nf.far.Term("entropy", charges), nf.far.Term("weight", charges)]
+    for kernel in (nf.kernels.StudentT(), nf.kernels.Exponential(0.7), nf.kernels.HeavyTailed(0.5, 2.0)):
+        for field in (here, there):
+            field.place(Y, kernel, n_jobs=1)
+        for one, other in zip(here.evaluate(terms), there.evaluate(terms), strict=True):
+            assert other.value.dtype == other.gradient.dtype == dtype
+            np.testing.assert_allclose(other.value, one.value, rtol=1e-4 if dtype == np.float32 else 1e-11, atol=1e-5)
+            np.testing.assert_allclose(other.gradient, one.gradient, atol=2e-5 if dtype == np.float32 else 1e-11)
+    assert there.total(terms).value.shape == (31,)
+
+
+@pytest.mark.parametrize(
+    ("make", "parameters", "message"),
+    [
+        (nf.TSNE, {"far": "fft"}, "TSNE: far must be 'exact' or 'auto' on a device; got 'fft'"),
+        (nf.TSNE, {"far": "noise"}, "TSNE: far must be 'exact' or 'auto' on a device; got 'noise'"),
+        (nf.TSNE, {"far": nf.far.MeshField()}, "TSNE: far must be one that runs on a device; got MeshField"),
+        (nf.TSNE, {"device": "tpu"}, "TSNE: device must be 'cpu', 'cuda'"),
+        (nf.InhomogeneousTSNE, {}, "InhomogeneousTSNE: device must be None for a kernel with a parameter for each"),
+    ],
+)
+def test_what_maps_do_not_do_on_a_device_is_refused(make, parameters, message):
+    with pytest.raises(InputError, match=message):
+        make(perplexity=8, max_iter=5, **{"device": "cpu", **parameters}).fit(points(40))

@@ -26,7 +26,7 @@ from nearfar._core.vector import FAST
 from nearfar.contracts import Floats
 from nearfar.errors import InputError
 
-# Exponential and logarithms that vectorise in compiled code. On arrays they are NumPy's.
+# Exponential and logarithms that vectorise in compiled code. On arrays they are NumPy's, on tensors torch's.
 
 
 def exp(x: Any) -> Any:
@@ -47,7 +47,7 @@ def exp(x: Any) -> Any:
     >>> float(nf.kernels.exp(0.0))
     1.0
     """
-    return np.exp(x)
+    return x.exp() if hasattr(x, "exp") else np.exp(x)
 
 
 def ln(x: Any) -> Any:
@@ -68,7 +68,7 @@ def ln(x: Any) -> Any:
     >>> float(nf.kernels.ln(1.0))
     0.0
     """
-    return np.log(x)
+    return x.log() if hasattr(x, "log") else np.log(x)
 
 
 def ln1p(x: Any) -> Any:
@@ -89,7 +89,7 @@ def ln1p(x: Any) -> Any:
     >>> float(nf.kernels.ln1p(0.0))
     0.0
     """
-    return np.log1p(x)
+    return x.log1p() if hasattr(x, "log1p") else np.log1p(x)
 
 
 @overload(exp)

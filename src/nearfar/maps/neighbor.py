@@ -41,6 +41,7 @@ from nearfar._core.checks import (
     check_n_jobs,
     check_random_state,
     check_real,
+    require,
 )
 from nearfar._core.ids import Ids, check_columns, rows_and_ids
 from nearfar._core.parameters import Part
@@ -154,6 +155,9 @@ class NeighborEmbedding(FrameOutput):
         Seed of start and neighbour search. The same seed gives the same bits, for any number of workers.
     n_jobs : int, optional
         Number of threads; None means all processors.
+    device : str, optional
+        Where the far field is summed: None on the threads of this machine; ``"cuda"``, ``"cuda:1"`` or ``"cpu"`` by
+        torch (the extra ``torch``), pair by pair: for ``far="exact"``, which ``"auto"`` then is.
     verbose : int, default=0
         1 shows progress: a bar on a terminal, a line in a notebook, a line every few seconds in a log.
 
@@ -243,6 +247,7 @@ class NeighborEmbedding(FrameOutput):
         callbacks: Any = None,
         random_state: Any = None,
         n_jobs: int | None = None,
+        device: str | None = None,
         verbose: int = 0,
     ) -> None:
         self.n_components = n_components
@@ -265,6 +270,7 @@ class NeighborEmbedding(FrameOutput):
         self.callbacks = callbacks
         self.random_state = random_state
         self.n_jobs = n_jobs
+        self.device = device
         self.verbose = verbose
 
     def fit(self, X: Any, y: None = None) -> Self:  # noqa: ARG002 - scikit-learn passes y
@@ -596,6 +602,8 @@ class NeighborEmbedding(FrameOutput):
         """Return what is minimised: in linear time if there is a way for these parts, else pair by pair."""
         owner, n = type(self).__name__, P.shape[0]
         noise = self._noise()
+        if self.device is not None and (noise is not None or compiled_kernel(kernel) is None):
+            self._field_on_device(noise is None)  # which refuses it
         if noise is not None:
             hint = "Sampled pairs are for KL by pair and kernels with formulas; other maps take 'auto'."
             for what, known, part in (
@@ -612,6 +620,9 @@ class NeighborEmbedding(FrameOutput):
         if is_per_point(kernel, divergence, normalization):
             field = self._field(n, divergence, per_point=True)
             return per_point_objective(P, kernel, divergence, field, dtype=dtype, n_jobs=n_jobs)
+        if self.device is not None:
+            expected = "None for this divergence, kernel and normalization"
+            raise InputError(owner, "device", expected, repr(self.device), "They have no formulas.")
         if self.far not in ("auto", "exact"):
             hint = "Linear time takes a divergence and a kernel with formulas, and probabilities."
             raise InputError(owner, "far", "'exact' for this divergence, kernel and normalization", self.far, hint)
@@ -632,6 +643,8 @@ class NeighborEmbedding(FrameOutput):
     def _field(self, n: int, divergence: Any, *, per_point: bool = False) -> Field:
         """Return the far field that ``far`` names, or a fresh copy of the one given."""
         owner, far, d = type(self).__name__, self.far, self.n_components
+        if self.device is not None:
+            return self._field_on_device(per_point)
         if not isinstance(far, str):
             if not all(hasattr(far, name) for name in ("place", "evaluate", "total")):
                 raise InputError(
@@ -653,6 +666,21 @@ class NeighborEmbedding(FrameOutput):
         if far == "auto" and n > MANY:
             _warn_of_pairs(owner, f"{d} components", n)
         return ExactField()
+
+    def _field_on_device(self, per_point: bool) -> Field:
+        """Return the far field of the device that was asked for."""
+        owner = type(self).__name__
+        require(f"{owner}(device=)", "torch", "torch")
+        from nearfar.engines.torch import device_of, form_of
+
+        device = device_of(owner, self.device)
+        if per_point:
+            raise InputError(owner, "device", "None for a kernel with a parameter for each point", repr(self.device))
+        far: Any = ExactField() if isinstance(self.far, str) and self.far in ("auto", "exact") else self.far
+        if isinstance(far, str):
+            raise InputError(owner, "far", "'exact' or 'auto' on a device", repr(far), "Or leave device=None.")
+        field: Field = form_of(owner, "far", far)(owner, far, device)
+        return field
 
     def _phases(self, P: Any, divergence: Any, kernel: Any, normalization: str) -> list[Phase]:
         """Return what is minimised when: exaggerated KL first, then the divergence itself.
@@ -778,7 +806,7 @@ class TSNE(Recipe):
         and clusters show finer structure; with many it is symmetric SNE.
     n_components, perplexity, n_neighbors, metric, metric_params, far, init, learning_rate, max_iter, \
 early_exaggeration, early_exaggeration_iter, exaggeration, min_grad_norm, n_iter_without_progress, callbacks, \
-random_state, n_jobs, verbose
+random_state, n_jobs, device, verbose
         As for :class:`NeighborEmbedding`, like methods and attributes.
 
     References
@@ -812,7 +840,7 @@ class SSNE(Recipe):
     ----------
     n_components, perplexity, n_neighbors, metric, metric_params, far, init, learning_rate, max_iter, \
 early_exaggeration, early_exaggeration_iter, exaggeration, min_grad_norm, n_iter_without_progress, callbacks, \
-random_state, n_jobs, verbose
+random_state, n_jobs, device, verbose
         As for :class:`NeighborEmbedding`, like methods and attributes.
 
     References
@@ -837,7 +865,7 @@ class ASNE(Recipe):
     ----------
     n_components, perplexity, n_neighbors, metric, metric_params, far, init, learning_rate, max_iter, \
 early_exaggeration, early_exaggeration_iter, exaggeration, min_grad_norm, n_iter_without_progress, callbacks, \
-random_state, n_jobs, verbose
+random_state, n_jobs, device, verbose
         As for :class:`NeighborEmbedding`, like methods and attributes.
 
     References
@@ -862,7 +890,7 @@ class TASNE(Recipe):
     ----------
     n_components, perplexity, n_neighbors, metric, metric_params, far, init, learning_rate, max_iter, \
 early_exaggeration, early_exaggeration_iter, exaggeration, min_grad_norm, n_iter_without_progress, callbacks, \
-random_state, n_jobs, verbose
+random_state, n_jobs, device, verbose
         As for :class:`NeighborEmbedding`, like methods and attributes.
 
     References
@@ -889,7 +917,7 @@ class HSSNE(Recipe):
         Heaviness of the kernel's tail, >= 0, see :class:`nearfar.kernels.HeavyTailed`.
     n_components, perplexity, n_neighbors, metric, metric_params, far, init, learning_rate, max_iter, \
 early_exaggeration, early_exaggeration_iter, exaggeration, min_grad_norm, n_iter_without_progress, callbacks, \
-random_state, n_jobs, verbose
+random_state, n_jobs, device, verbose
         As for :class:`NeighborEmbedding`, like methods and attributes.
 
     References
@@ -925,7 +953,7 @@ class NeRV(Recipe):
         What the reverse divergence takes p to be at least, as a share of the uniform distribution, in (0, 1).
     n_components, perplexity, n_neighbors, metric, metric_params, far, init, learning_rate, max_iter, \
 early_exaggeration, early_exaggeration_iter, exaggeration, min_grad_norm, n_iter_without_progress, callbacks, \
-random_state, n_jobs, verbose
+random_state, n_jobs, device, verbose
         As for :class:`NeighborEmbedding`, like methods and attributes.
 
     References
@@ -963,7 +991,7 @@ class JSE(Recipe):
         As for :class:`NeRV`; of use at kappa = 1 only.
     n_components, perplexity, n_neighbors, metric, metric_params, far, init, learning_rate, max_iter, \
 early_exaggeration, early_exaggeration_iter, exaggeration, min_grad_norm, n_iter_without_progress, callbacks, \
-random_state, n_jobs, verbose
+random_state, n_jobs, device, verbose
         As for :class:`NeighborEmbedding`, like methods and attributes.
 
     References
@@ -1012,7 +1040,8 @@ class UMAP(Recipe):
     n_samples : int, default=15
         Pairs of noise for each pair of neighbours, see :class:`nearfar.far.NoisePairs`.
     n_components, metric, metric_params, init, learning_rate, max_iter, early_exaggeration, \
-early_exaggeration_iter, exaggeration, min_grad_norm, n_iter_without_progress, callbacks, random_state, n_jobs, verbose
+early_exaggeration_iter, exaggeration, min_grad_norm, n_iter_without_progress, callbacks, random_state, n_jobs, \
+device, verbose
         As for :class:`NeighborEmbedding`, like methods and attributes.
 
     Notes
@@ -1085,7 +1114,7 @@ class WSSNE(Recipe):
         centrality). With the same for all points the map is that of :class:`TSNE`.
     n_components, perplexity, n_neighbors, metric, metric_params, far, init, learning_rate, max_iter, \
 early_exaggeration, early_exaggeration_iter, exaggeration, min_grad_norm, n_iter_without_progress, callbacks, \
-random_state, n_jobs, verbose
+random_state, n_jobs, device, verbose
         As for :class:`NeighborEmbedding`, like methods and attributes; ``far="noise"`` is not for this map.
 
     Attributes
@@ -1183,7 +1212,7 @@ class InhomogeneousTSNE(Recipe):
         stays between 0.5 and 100, where nothing is gained by more.
     n_components, perplexity, n_neighbors, metric, metric_params, far, init, learning_rate, max_iter, \
 early_exaggeration, early_exaggeration_iter, exaggeration, min_grad_norm, n_iter_without_progress, callbacks, \
-random_state, n_jobs, verbose
+random_state, n_jobs, device, verbose
         As for :class:`NeighborEmbedding`, like methods and attributes.
 
     Attributes
