@@ -5,7 +5,7 @@ from __future__ import annotations
 from statistics import median
 
 from _sections import Section, Target
-from _tables import Record, distinct, middle, number, pick, table
+from _tables import Record, distinct, duration, middle, number, pick, table
 
 FITS = {
     "edrep": "EDRep, 77 nodes",
@@ -133,5 +133,38 @@ def writers(records: list[Record]) -> Section:
         "vectors when it reads; the others do not. LanceDB's size is that of three versions.",
         "",
         *table(["format", "by", "rows written per second", "rows read per second", "size"], rows),
+    ]
+    return section
+
+
+def cluster(records: list[Record]) -> Section:
+    """EDRep on the workers of a cluster."""
+    several = [r for r in records if r["n_workers"] > 1]
+    section = Section()
+    target = Target("bytes between workers in an epoch of EDRep, against the formula", "within 10 %")
+    if several:
+        off = max(abs(r["megabytes"] / r["expected_megabytes"] - 1) for r in several)
+        target.measured, target.met = f"{off:.1%} off at most", off <= 0.1
+    section.targets.append(target)
+    section.lines = [
+        "One epoch, walks of one step, workers with one thread each, all on one machine: they share its processors,",
+        "so that more of them are not faster here. The formula is in the guide on clusters.",
+        "",
+        *table(
+            ["nodes", "entries", "d", "workers", "time", "two threads, one process", "MB between workers", "formula"],
+            [
+                [
+                    f"{r['n_nodes']:,}",
+                    f"{r['nnz']:,}",
+                    r["n_components"],
+                    r["n_workers"],
+                    duration(r["seconds_per_epoch"]),
+                    duration(r["threads_seconds_per_epoch"]),
+                    number(r["megabytes"], 1),
+                    number(r["expected_megabytes"], 1),
+                ]
+                for r in records
+            ],
+        ),
     ]
     return section

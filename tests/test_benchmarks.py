@@ -107,7 +107,7 @@ def test_without_results_nothing_is_claimed(tmp_path) -> None:
     assert text.startswith("# Benchmarks\n")
     assert len(bars) == 86
     assert all(row[1:] == ["not measured", "–"] for row in bars.values())
-    assert text.count("Not measured yet.") == text.count("Run `python benchmarks/") == 49
+    assert text.count("Not measured yet.") == text.count("Run `python benchmarks/") == 50
     assert "Nothing is measured yet." in text
 
 

@@ -475,7 +475,7 @@ class NeighborEmbedding(FrameOutput):
                 check_rows(owner, rows, self.metric)
                 data = rows if given or issparse(rows) else check_matrix(owner, "X", rows)
                 made = self._affinities(data, int(rng.integers(2**31 - 1)))
-                if fits and 100 * data.shape[0] > checks.SMALL:
+                if fits and (given or 100 * data.shape[0] > checks.SMALL):
                     self._check_memory(*made._memory(owner, data))
                 affinities = made._fit(data, ids, owner)
                 if self.metric == "precomputed":

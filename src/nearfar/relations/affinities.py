@@ -15,6 +15,7 @@ import math
 import warnings
 from collections.abc import Callable, Sequence
 from functools import cached_property
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 import numpy as np
@@ -441,8 +442,14 @@ class CalibratedRows(Sparse):
 
     @cached_property
     def _csr(self) -> tuple[NDArray[np.int64], NDArray[np.int32], NDArray[np.float32]]:
-        found = self._found.indices, self._weights(0, len(self._found.indices), available_processors())
-        indptr, columns, values = map(read_only, _sorted_rows(*found, available_processors()))
+        (n, k), n_jobs = self._found.indices.shape, available_processors()
+        weights = np.empty((n, k), np.float32)
+
+        def fill(_block: int, start: int, stop: int) -> None:
+            weights[start:stop] = self._weights(start, stop)
+
+        run_blocks(fill, even_bounds(n, max(1, 2**17 // k)), n_jobs)
+        indptr, columns, values = map(read_only, _sorted_rows(self._found.indices, weights, n_jobs))
         return indptr, columns, values
 
     indptr = property(lambda self: self._csr[0])
@@ -487,12 +494,11 @@ class CalibratedRows(Sparse):
         indptr = np.arange(len(values) + 1) * values.shape[1]
         return csr_array((values.ravel(), columns.ravel(), indptr), shape=(stop - start, self.shape[1]))
 
-    def _weights(self, start: int, stop: int, n_jobs: int = 1) -> NDArray[np.float32]:
+    def _weights(self, start: int, stop: int) -> NDArray[np.float32]:
         """Return the probabilities of some rows, in the order of the neighbours."""
         k = self._found.indices.shape[1]
         weights = np.zeros((stop - start, k), np.float32)
-
-        def task(_block: int, first: int, last: int) -> None:
+        for first, last in pairwise(even_bounds(stop - start, max(1, 2**17 // k)).tolist()):
             part, distances = weights[first:last], self._found.distances[start + first : start + last]
             for scale, nearest in enumerate(self._used):
                 if self._betas is None:
@@ -500,8 +506,6 @@ class CalibratedRows(Sparse):
                     continue
                 p = probabilities_of(distances[:, :nearest], self._betas[start + first : start + last, scale])
                 part[:, :nearest] += p if len(self._used) == 1 else p * np.float32(1 / len(self._used))
-
-        run_blocks(task, even_bounds(stop - start, max(1, 2**17 // k)), n_jobs)
         return weights
 
 
