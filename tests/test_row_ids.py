@@ -330,9 +330,10 @@ def test_a_series_of_labels_or_values_goes_by_id_in_a_picture():
 
     emb = nf.Embedding([[0, 1], [2, 3], [4, 5]], ["a", "b", "c"])
     labels, values = pd.Series({"c": "z", "a": "x", "b": "y"}), pd.Series({"b": 2.0, "c": 3.0, "a": 1.0})
-    for given in (emb, emb.to_frame().set_index("id")):
-        shown, by_row = (nf.plots.scatter(given, values=v).collections[0] for v in (values, [1.0, 2.0, 3.0]))
-        np.testing.assert_array_equal(shown.get_facecolors(), by_row.get_facecolors())
+    frame = emb.to_frame().set_index("id")
+    shown, by_row = (nf.plots.scatter(*given).collections[0] for given in ((frame, labels), (emb, ["x", "y", "z"])))
+    np.testing.assert_array_equal(shown.get_facecolors(), by_row.get_facecolors())
+    for given in (emb, frame):
         with pytest.raises(UnknownIdError, match=r"plots.scatter: labels: id must be one that it holds; got 'c'"):
             nf.plots.scatter(given, labels.rename({"c": "x"}))
     assert groups_of("f", labels, 3, emb.ids).codes.tolist() == groups_of("f", ["x", "y", "z"], 3).codes.tolist()
