@@ -484,7 +484,12 @@ def by_atheris(findings: Findings, seconds: float, start: int) -> None:
         Path(corpus, "sound").write_bytes(findings.sound)
         Path(corpus, "words").write_text("".join(f'"{"".join(f"{chr(92)}x{b:02x}" for b in o)}"\n' for o in ODD if o))
         options = [f"-max_total_time={seconds:.0f}", f"-seed={start + 1}", f"-max_len={MOST}", "-rss_limit_mb=0"]
-        options += ["-verbosity=0", f"-dict={corpus}/words", f"-artifact_prefix={corpus}/", "-timeout=0"]
+        options += [
+            "-verbosity=0",
+            f"-dict={corpus}/words",
+            f"-artifact_prefix={corpus}/",
+            "-timeout=3600",
+        ]  # the parent watches
         atheris.Setup([sys.argv[0], *options, corpus], findings.case)
         with contextlib.suppress(SystemExit):
             atheris.Fuzz()

@@ -265,8 +265,8 @@ class Affinities(Parameters):
         Examples
         --------
         >>> import numpy as np, nearfar as nf
-        >>> nf.Affinities(perplexity=30).expected_memory(np.zeros((100_000, 50), np.float32)) // 10**6
-        201
+        >>> nf.Affinities(perplexity=30, n_jobs=1).expected_memory(np.zeros((100_000, 50), np.float32)) // 10**6
+        216
         """
         owner = f"{type(self).__name__}.expected_memory"
         return self._memory(owner, rows_and_ids(owner, X)[0])[0]

@@ -440,7 +440,7 @@ class MDS(FrameOutput):
         --------
         >>> import numpy as np, nearfar as nf
         >>> nf.MDS().expected_memory(np.zeros((10_000, 50), np.float32)) // 10**6
-        210
+        209
         """
         rows = rows_and_ids("MDS.expected_memory", X)[0]
         return self._memory(rows if hasattr(rows, "dtype") else np.asarray(rows))
