@@ -425,3 +425,46 @@ def test_potentials_on_a_device(device, dtype, rng, monkeypatch):
 def test_what_maps_do_not_do_on_a_device_is_refused(make, parameters, message):
     with pytest.raises(InputError, match=message):
         make(perplexity=8, max_iter=5, **{"device": "cpu", **parameters}).fit(points(40))
+
+
+# -- neighbours ---------------------------------------------------------------------------------------------------
+
+
+@each_device
+@pytest.mark.parametrize("metric", ["euclidean", "cosine"])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_neighbors_on_a_device(metric, dtype, device, rng, monkeypatch):
+    from nearfar.engines.torch import neighbors
+    from nearfar.relations.neighbors import nearest_neighbors
+
+    monkeypatch.setattr(neighbors, "_TILE", 1000)  # some rows at a time
+    X = (rng.normal(size=(70, 5)) + 100).astype(dtype)  # far from the origin
+    X[9] = X[4]
+    for k in (1, 6, 69):
+        here = nearest_neighbors(X, k, metric=metric, method="exact")
+        there = nearest_neighbors(X, k, metric=metric, device=device)
+        assert [part.dtype for part in there] == [np.int32, np.float32]
+        np.testing.assert_array_equal(there.indices, here.indices)
+        np.testing.assert_allclose(there.distances, here.distances, rtol=1e-5, atol=1e-7)
+    made = nf.TSNE(metric="precomputed", perplexity=8, max_iter=20, random_state=0, device=device).fit(
+        nearest_neighbors(X, 30, metric=metric, device=device)
+    )
+    assert made.embedding_.shape == (70, 2)
+
+
+@pytest.mark.parametrize(
+    ("parameters", "message"),
+    [
+        ({"metric": "manhattan"}, "metric must be 'euclidean' or 'cosine' of dense X on a device; got metric"),
+        ({"method": "inverted-lists"}, "method must be 'auto' or 'exact' on a device; got 'inverted-lists'"),
+        ({"device": "gpu"}, "device must be 'cpu', 'cuda'"),
+        ({"k": 5}, "k must be at most 4"),
+        ({"metric": "cosine", "X": np.zeros((5, 2))}, "X must be without rows of zeros"),
+        ({"X": np.array([[1e200], [-1e200], [0], [1]])}, "X must be of numbers whose squares are finite"),
+    ],
+)
+def test_neighbors_that_a_device_does_not_find(parameters, message):
+    from nearfar.relations.neighbors import nearest_neighbors
+
+    with pytest.raises(InputError, match=message):
+        nearest_neighbors(**{"X": np.eye(5), "k": 2, "device": "cpu", **parameters})

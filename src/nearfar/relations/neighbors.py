@@ -37,6 +37,7 @@ from nearfar._core.checks import (
     check_n_jobs,
     check_random_state,
     check_sparse,
+    require,
 )
 from nearfar._core.jit import jit
 from nearfar._core.threads import even_bounds, run_blocks
@@ -104,6 +105,7 @@ def nearest_neighbors(
     method: str = "auto",
     n_jobs: int | None = None,
     random_state: Any = None,
+    device: str | None = None,
 ) -> Neighbors:
     """Find the k nearest other rows of each row.
 
@@ -128,6 +130,10 @@ def nearest_neighbors(
         Number of threads; None means all processors. The result does not depend on it.
     random_state : int, Generator or None
         For inverted lists: where their centres start.
+    device : str, optional
+        None: the threads of this machine. ``"cuda"``, ``"cuda:1"`` or ``"cpu"``: every row against every other by torch
+        (the extra ``torch``), exactly, for dense X and the Euclidean or cosine metric. Of many rows that are equally
+        near, others may be taken.
 
     Returns
     -------
@@ -138,7 +144,7 @@ def nearest_neighbors(
     ------
     InputError
         If k is not in [1, n - 1], or X holds NaN (which rows), or precomputed distances are negative, not symmetric or
-        too few.
+        too few; a device that is not there, or that does not know the metric or the method.
 
     Examples
     --------
@@ -158,8 +164,36 @@ def nearest_neighbors(
     """
     owner = "nearest_neighbors"
     search: Any = {"metric": metric, "metric_params": metric_params, "method": method, "n_jobs": n_jobs}
+    if device is not None:
+        return _on_device(owner, X, k, device, **search)
     index = neighbor_index(owner, X, **search, random_state=random_state)
     return index.neighbors(check_k(owner, "k", k, index.n_rows))
+
+
+def _on_device(
+    owner: str, X: Any, k: int, device: str, *, metric: Any, metric_params: Any, method: str, n_jobs: int | None
+) -> Neighbors:
+    """Return the nearest neighbours that a device finds."""
+    from scipy.sparse import issparse
+
+    check_choice(owner, "method", method, METHODS)
+    check_n_jobs(owner, n_jobs)
+    if issparse(X) or metric not in ("euclidean", "cosine") or metric_params is not None:
+        got = "sparse X" if issparse(X) else f"metric {metric!r}"
+        raise InputError(owner, "metric", "'euclidean' or 'cosine' of dense X on a device", got)
+    if method == "inverted-lists":
+        raise InputError(owner, "method", "'auto' or 'exact' on a device", repr(method))
+    require(f"{owner}(device=)", "torch", "torch")
+    from nearfar.engines.torch.neighbors import nearest
+
+    matrix = check_matrix(owner, "X", X)
+    k = check_k(owner, "k", k, len(matrix))
+    searched = directions(owner, matrix) if metric == "cosine" else matrix
+    indices, squares = nearest(owner, device, searched, k)
+    if not np.isfinite(squares).all():
+        raise InputError(owner, "X", "of numbers whose squares are finite", "larger ones", "Multiply X by a constant.")
+    found = _by_distance(indices, squares / 2 if metric == "cosine" else np.sqrt(squares))
+    return Neighbors(np.ascontiguousarray(found.indices[:, :k]), np.ascontiguousarray(found.distances[:, :k]))
 
 
 def neighbor_index(
@@ -245,7 +279,7 @@ class VectorIndex:
         if X.shape[1] == 0:
             got = f"0 feature(s) (shape={X.shape}) while a minimum of 1 is required"
             raise InputError(owner, "X", "of one column at least", got)
-        self.X = X = self._directions(X) if cosine else X
+        self.X = X = directions(self._owner, X) if cosine else X
         self.n_rows, self.most = len(X), len(X) - 1
         with np.errstate(over="ignore"):
             width = float((X.max(axis=0) - X.min(axis=0)).max()) if len(X) else 0.0
@@ -282,7 +316,7 @@ class VectorIndex:
             hint = f"X has {Q.shape[1]} features, but {self._owner} is expecting {columns} features as input."
             raise InputError(self._owner, "X", f"of {columns} columns", f"{Q.shape[1]} (shape {Q.shape})", hint)
         if self._cosine:
-            Q = self._directions(Q)
+            Q = directions(self._owner, Q)
         else:
             self._check_reach(Q)
         Q = np.ascontiguousarray(Q, self.X.dtype)
@@ -360,15 +394,17 @@ class VectorIndex:
             got = f"{beyond.size} row(s) beyond, first {beyond[:5].tolist()}"
             raise InputError(self._owner, "X", expected, got, "Single precision cannot tell their distances apart.")
 
-    def _directions(self, X: Floats) -> Floats:
-        peak = np.abs(X).max(axis=1, initial=0.0)
-        zero = np.flatnonzero(peak == 0)
-        if zero.size:
-            got = f"{zero.size} row(s) of zeros, first {zero[:5].tolist()}"
-            raise InputError(self._owner, "X", "without rows of zeros under metric='cosine'", got)
-        scaled: Floats = X / peak[:, None]  # large numbers would overflow in the squares
-        scaled /= np.sqrt(np.einsum("ij,ij->i", scaled, scaled))[:, None]
-        return scaled
+
+def directions(owner: str, X: Floats) -> Floats:
+    """Return rows of length 1; a row of zeros has no direction and is refused."""
+    peak = np.abs(X).max(axis=1, initial=0.0)
+    zero = np.flatnonzero(peak == 0)
+    if zero.size:
+        got = f"{zero.size} row(s) of zeros, first {zero[:5].tolist()}"
+        raise InputError(owner, "X", "without rows of zeros under metric='cosine'", got)
+    scaled: Floats = X / peak[:, None]  # large numbers would overflow in the squares
+    scaled /= np.sqrt(np.einsum("ij,ij->i", scaled, scaled))[:, None]
+    return scaled
 
 
 def _chain(centers: Floats) -> NDArray[np.int64]:
