@@ -468,3 +468,10 @@ def test_neighbors_that_a_device_does_not_find(parameters, message):
 
     with pytest.raises(InputError, match=message):
         nearest_neighbors(**{"X": np.eye(5), "k": 2, "device": "cpu", **parameters})
+
+
+def test_a_large_map_on_a_device_warns_of_all_pairs(monkeypatch):
+    monkeypatch.setattr("nearfar.maps.neighbor.MANY", 30)
+    with pytest.warns(nf.errors.NearfarWarning, match="Maps with device='cpu' of 40 points take all pairs"):
+        nf.TSNE(perplexity=8, max_iter=5, device="cpu").fit(points(40))
+    nf.TSNE(perplexity=8, max_iter=5, device="cpu", far="exact").fit(points(40))  # asked for: nothing to say

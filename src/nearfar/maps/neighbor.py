@@ -644,6 +644,8 @@ class NeighborEmbedding(FrameOutput):
         """Return the far field that ``far`` names, or a fresh copy of the one given."""
         owner, far, d = type(self).__name__, self.far, self.n_components
         if self.device is not None:
+            if far == "auto" and n > MANY:
+                _warn_of_pairs(owner, f"Maps with device={self.device!r}", n)
             return self._field_on_device(per_point)
         if not isinstance(far, str):
             if not all(hasattr(far, name) for name in ("place", "evaluate", "total")):
