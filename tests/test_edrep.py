@@ -628,6 +628,21 @@ def test_vectors_in_files_have_the_same_bits(steps, tmp_path):
     assert needed[0] - needed[1] == 4 * n * (41 * (2 if steps < 3 else 3) - 32 * min(steps, 3))
 
 
+def test_a_fit_that_breaks_off_leaves_the_file_of_the_one_before(tmp_path):
+    def broken(_progress):
+        raise RuntimeError("enough")
+
+    walk = nf.Relation.from_edges(nx.karate_club_graph()).random_walk(2)
+    first = nf.EDRep(4, n_epochs=2, storage=tmp_path, random_state=0).fit(walk)
+    kept = first.embedding_.copy()
+    with pytest.raises(RuntimeError, match="enough"):
+        nf.EDRep(4, n_epochs=2, storage=tmp_path, random_state=1, callbacks=[broken]).fit(walk)
+    np.testing.assert_array_equal(np.load(tmp_path / "vectors.npy"), kept)
+    second = nf.EDRep(4, n_epochs=2, storage=tmp_path, random_state=1).fit(walk)
+    np.testing.assert_array_equal(first.embedding_, kept)  # it is mapped from the file that was replaced
+    np.testing.assert_array_equal(np.load(tmp_path / "vectors.npy"), second.embedding_)
+
+
 def test_what_cannot_be_stored_in_files_is_refused(tmp_path):
     edges = [("a", "x"), ("b", "x"), ("b", "y"), ("c", "y"), ("c", "z"), ("a", "z")]
     two_sided = nf.Relation.from_edges(edges, bipartite=True)

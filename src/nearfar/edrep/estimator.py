@@ -125,10 +125,10 @@ class EDRep(RelationEmbedder):
         1 shows progress: a bar on a terminal, a line in a notebook, a line every few seconds in a log.
     storage : path, optional
         Folder for vectors that are too large for memory: they stay in its file ``vectors.npy``, which ``embedding_`` is
-        mapped from (so do not fit there again while it is in use), and three blocks of n x 32 numbers are in memory in
-        place of three of n x d. For undirected relations in one embedding: their walks, their row normalisation. Some
-        n x d numbers more are in the folder while the fit runs. The result has the same bits as without, but where
-        isolates are so many that a fit in memory leaves them out.
+        mapped from, and three blocks of n x 32 numbers are in memory in place of three of n x d. A file of an earlier
+        fit is replaced when the fit has ended. For undirected relations in one embedding: their walks, their row
+        normalisation. Some n x d numbers more are in the folder while the fit runs. The result has the same bits as
+        without, but where isolates are so many that a fit in memory leaves them out.
 
     Attributes
     ----------
@@ -359,7 +359,7 @@ class EDRep(RelationEmbedder):
                     sizes = [len(related) for related in present]
                     state = State.restored(*trainer.resume(resume, _HINT), sizes, self.n_components, self.n_clusters)
                     if self.storage is not None:
-                        stored = self._room("vectors", state.X.shape, state.X.dtype)
+                        stored = self._room("vectors.partial", state.X.shape, state.X.dtype)
                         stored[...] = state.X
                         state.X = stored
             while True:  # with several clusters twice: the second time with a mixture over the clusters of the first
@@ -394,6 +394,8 @@ class EDRep(RelationEmbedder):
             if self.storage is not None:
                 for path in Path(self.storage).glob("pull-*.npy"):
                     path.unlink()
+                partial_file = Path(self.storage, "vectors.partial.npy")  # an earlier fit's file stays until now
+                partial_file.replace(partial_file.with_name("vectors.npy"))
 
             # What is learned. far_check_ compares log Z of some rows with the exact one.
             has_relation = present[-1]
@@ -530,13 +532,15 @@ class EDRep(RelationEmbedder):
         for init, ids, related in zip(inits, (rel.row_ids, rel.column_ids), present, strict=False):
             n, d = len(related), self.n_components
             if init is None or hasattr(init, "vectors"):
-                out = None if self.storage is None else self._room("vectors", (n, d), np.float32)
+                out = None if self.storage is None else self._room("vectors.partial", (n, d), np.float32)
                 X: Floats = Sphere().start(n, d, rng, n_jobs, out)
             else:
                 array = check_matrix("EDRep", "init", init, rows=len(ids), columns=d)
                 rows = np.arange(n) if kept is None else kept
                 stored = self.storage is not None
-                out = self._room("vectors", (n, d), array.dtype) if stored else empty_aligned((n, d), array.dtype)
+                out = (
+                    self._room("vectors.partial", (n, d), array.dtype) if stored else empty_aligned((n, d), array.dtype)
+                )
                 X = np.take(array, rows, axis=0, out=out, mode="clip")
                 unknown = np.flatnonzero(~X.any(axis=1))
                 X[unknown] = Sphere().start(unknown.size, d, rng, n_jobs)
