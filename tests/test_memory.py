@@ -41,7 +41,7 @@ MAP = {**QUICK, "max_iter": 3, "early_exaggeration_iter": 1}
 # An estimator, its data, how many rows or words are enough to be measured, and to compile.
 CASES = {
     "Affinities": (lambda: nf.Affinities(**QUICK), rows, 20_000),
-    "Affinities, wide": (lambda: nf.Affinities(5, **QUICK), lambda n: rows(n, 300), 15_000),
+    "Affinities, wide": (lambda: nf.Affinities(5, **QUICK), lambda n: rows(n, 300), 30_000),
     "TSNE": (lambda: nf.TSNE(**MAP), lambda n: rows(n, 10), 10_000),
     "TSNE of a relation": (lambda: nf.TSNE(**MAP), lambda n: graph(15 * n), 4_000),
     "SSNE": (lambda: nf.SSNE(**MAP), lambda n: rows(n, 10), 10_000),
@@ -115,7 +115,8 @@ def test_the_system_measures_the_same_in_a_process_of_its_own(name):
     done = subprocess.run([sys.executable, "-c", MEASURE, name], capture_output=True, text=True, check=False)
     assert not done.returncode, done.stderr
     expected, peak = map(int, done.stdout.split())
-    assert 0.8 * peak < expected < 1.2 * peak
+    spare = 1 << 24  # what the allocator keeps between arrays, and pages of them that are never touched
+    assert 0.8 * peak - spare < expected < 1.2 * peak + spare
 
 
 def test_every_estimator_says_what_it_takes():
