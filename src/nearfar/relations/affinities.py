@@ -250,9 +250,9 @@ class Affinities(Parameters):
     def expected_memory(self, X: Any) -> int:
         """Return the bytes that a fit takes at its peak, beside X.
 
-        From some 20,000 rows on they are within a fifth of what is measured, for dense rows and the Euclidean metric; of
-        fewer the search may take some MB less.
-        Interpreter and libraries (about 150 MB) come on top. A fit that would take more than is free is refused.
+        From some 20,000 rows on they are within a fifth of what is measured, for dense rows and the Euclidean metric;
+        of fewer the search may take some MB less. Interpreter and libraries (about 150 MB) come on top. A fit that
+        would take more than is free is refused.
 
         Parameters
         ----------
