@@ -8,6 +8,7 @@ emb[list(adata.obs_names)]`` adds the vectors to it.
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -46,35 +47,55 @@ def write(content: Content, path: Path) -> None:
 
     ids = text_ids(content.ids)
     about = {"ids": "integers" if content.ids.is_integer else "text", "parameters": jsonable(content.parameters)}
+    # HDF5 ends the process where it may write no more, so the room is taken before: also what it keeps beside text.
+    texts = [ids, *([str(value) for value in fact.values] for fact in content.facts)]
+    size = int(np.prod(content.vectors.shape)) * content.vectors.dtype.itemsize
+    size += sum(4 * len(text) + 64 for column in texts for text in column) + size // 4 + (1 << 20)
     with atomic_write(path) as opened, Path(opened.name).open("r+b", buffering=0) as both:  # HDF5 reads, too
-        target = _Deferred(both)
+        target = _Reserved(both, size)
         try:
             with h5py.File(target, "w") as file:
                 _fill(file, content, ids, about)
         except OSError:
-            target.check()
+            target.finish()
             raise
-        target.check()
+        target.finish()
 
 
-class _Deferred:
-    """A file that keeps an error to itself until it is asked: of one HDF5 does not give up but ends the process.
+class _Reserved:
+    """A file whose room on the disk is taken first, and which keeps an error to itself until the end.
 
     Parameters
     ----------
     file : binary file without a buffer
         What is written to.
+    size : int
+        Bytes that will do.
+
+    Raises
+    ------
+    OSError
+        The disk, or the limit of the process, does not have so many.
     """
 
-    def __init__(self, file: Any) -> None:
-        self._file = file
+    def __init__(self, file: Any, size: int) -> None:
+        if hasattr(os, "posix_fallocate"):
+            os.posix_fallocate(file.fileno(), 0, size)
+        self._file, self._end = file, 0
         self._error: OSError | None = None
-        self.read, self.seek, self.tell = file.read, file.seek, file.tell
+        self.tell = file.tell
 
-    def check(self) -> None:
-        """Raise the first error that there was."""
+    def finish(self) -> None:
+        """Give back the room that was not needed; raise the first error that there was."""
+        self._file.truncate(self._end)
         if self._error is not None:
             raise self._error
+
+    def seek(self, offset: int, whence: int = 0) -> Any:
+        return self._file.seek(offset + self._end, 0) if whence == 2 else self._file.seek(offset, whence)
+
+    def read(self, size: int = -1) -> Any:
+        return self._file.read(size)
 
     def write(self, data: Any) -> Any:
         def whole() -> int:
@@ -83,10 +104,13 @@ class _Deferred:
                 left = left[self._file.write(left) :]
             return len(data)
 
-        return self._tried(whole, len(data))
+        written = self._tried(whole, len(data))
+        self._end = max(self._end, self._file.tell())
+        return written
 
     def truncate(self, size: int) -> Any:
-        return self._tried(lambda: self._file.truncate(size), size)
+        self._end = size
+        return size
 
     def flush(self) -> None:
         self._tried(self._file.flush, None)
