@@ -298,11 +298,11 @@ def test_tables_of_numbers_with_other_line_ends_and_endless_fields(tmp_path, cap
     path = tmp_path / "x.csv"
     for ends in (b"\r", b"\r\n", b"\n"):
         path.write_bytes(ends.join([b"name,a,b", b"ann,1,2", b"bob,3,4", b""]))
-        numbers, _ = read_table(str(path), None, None)
+        numbers, _ = read_table(str(path), None, None, owner="nearfar map")
         np.testing.assert_array_equal(numbers, [[1, 2], [3, 4]])
     path.write_bytes(b'a,b\n1,2\n"' + b"3" * 200_000)
     with pytest.raises(DataError, match=r"every line must be of fields that end; got field larger .* on line \d"):
-        read_table(str(path), None, None)
+        read_table(str(path), None, None, owner="nearfar map")
     assert main(["map", str(path), "-o", str(tmp_path / "x.npz")]) == 2
     assert "of fields that end" in capsys.readouterr().err
     nf.Embedding(np.eye(4), range(4)).save(tmp_path / "x.npz")

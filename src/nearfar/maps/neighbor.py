@@ -514,7 +514,7 @@ class NeighborEmbedding(FrameOutput):
         --------
         >>> import numpy as np, nearfar as nf
         >>> nf.TSNE(perplexity=30, n_jobs=1).expected_memory(np.zeros((100_000, 50), np.float32)) // 10**6
-        1011
+        381
         """
         owner = f"{type(self).__name__}.expected_memory"
         if isinstance(X, Affinities):

@@ -51,7 +51,7 @@ class Owners:
 
     def __init__(self, client: Any) -> None:
         self.client = client
-        self.workers = sorted(client.scheduler_info(n_workers=-1)["workers"])
+        self.workers = sorted(client.ncores())
 
     def of(self, part: int, n_parts: int) -> str:
         """Return the address of the owner of a part."""
