@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -55,7 +57,7 @@ def test_what_no_reader_may_do_is_found(tmp_path, what, told):
     script.write_text(BROKEN.format(what=what))
     done = subprocess.run(
         [sys.executable, script, "--engine", "hypothesis", "--seconds", "1", "--folder", tmp_path / "found"],
-        capture_output=True, text=True, check=False,
+        capture_output=True, text=True, check=False, env={**os.environ, "PYTHONPATH": str(Path(__file__).parent)},
     )  # fmt: skip
     assert told in done.stdout
     assert done.returncode == (1 if told else 0), done.stdout

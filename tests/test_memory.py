@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 import tracemalloc
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -112,7 +113,8 @@ print(expected, now("VmHWM") - before)
 @pytest.mark.skipif(sys.platform != "linux", reason="the system tells the peak")
 @pytest.mark.parametrize("name", [name for name in CASES if name != "TSNE, float64"])
 def test_the_system_measures_the_same_in_a_process_of_its_own(name):
-    done = subprocess.run([sys.executable, "-c", MEASURE, name], capture_output=True, text=True, check=False)
+    there = Path(__file__).parent  # test_memory is imported
+    done = subprocess.run([sys.executable, "-c", MEASURE, name], capture_output=True, text=True, check=False, cwd=there)
     assert not done.returncode, done.stderr
     expected, peak = map(int, done.stdout.split())
     spare = 1 << 24  # what the allocator keeps between arrays, and pages of them that are never touched

@@ -481,3 +481,14 @@ def test_the_order_in_memory_does_not_show(blobs, monkeypatch, parts):
     np.testing.assert_allclose(moved.embedding_, plain.embedding_, rtol=1e-6, atol=1e-6)
     np.testing.assert_array_equal(seen[-1], moved.embedding_)
     np.testing.assert_allclose(seen[0], start)
+
+
+def test_parts_that_are_not_connected_start_apart():
+    rng = np.random.default_rng(0)
+    X = np.concatenate([rng.normal(size=(60, 3)) + 1000 * np.eye(3)[part] for part in range(3)])
+    relation = nf.Affinities(5, random_state=0).fit(X).relation_
+    for seed in range(5):
+        start = nf.TSNE(1, max_iter=1, early_exaggeration_iter=0, learning_rate=1e-9, random_state=seed).fit(relation)
+        places = start.embedding_.reshape(3, 60)
+        gaps = np.diff(np.sort(places.mean(axis=1)))
+        assert gaps.min() > places.std(axis=1).max(), seed

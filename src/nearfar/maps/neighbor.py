@@ -514,7 +514,7 @@ class NeighborEmbedding(FrameOutput):
         --------
         >>> import numpy as np, nearfar as nf
         >>> nf.TSNE(perplexity=30, n_jobs=1).expected_memory(np.zeros((100_000, 50), np.float32)) // 10**6
-        381
+        304
         """
         owner = f"{type(self).__name__}.expected_memory"
         if isinstance(X, Affinities):
@@ -528,10 +528,13 @@ class NeighborEmbedding(FrameOutput):
     def _memory(self, peak: int, kept: int, nnz: int) -> int:
         """Return the bytes of a fit whose affinities take and keep so many, and have so many entries."""
         given = None if isinstance(self.init, str) else getattr(self.init, "dtype", np.float64)
-        needed = memory_of_pattern(nnz, np.float64 if given == np.float64 else np.float32)
+        by_row = self.normalization == "row"
+        needed = memory_of_pattern(nnz, np.float64 if given == np.float64 else np.float32, by_row)
         formulas = linear_formulas(as_divergence(type(self).__name__, self.divergence), 1.0)
         if formulas is not None and formulas.prepared is not None:  # strengths are prepared for either direction
             needed = needed * 6 // 5
+        if isinstance(self.init, str) and (self.init == "spectral" or (self.init == "auto" and not peak)):
+            needed = max(needed, 90 * nnz)  # of the eigenvectors of a relation
         return max(peak, kept + needed)
 
     def _check_memory(self, peak: int, kept: int, nnz: int) -> None:

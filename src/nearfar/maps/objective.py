@@ -302,9 +302,14 @@ def row_normalizer(field: Field, weights: Potential, of_error: float = _OF_ERROR
     return np.asarray(np.maximum(S, max(_LEAST_S, of_error * error * S.mean())))
 
 
-def memory_of_pattern(nnz: int, dtype: Any) -> int:
-    """Return the bytes of P with so many entries, and of :func:`union_pattern` of it: the peak of most fits."""
-    return nnz * (8 + 2 * (4 + np.dtype(dtype).itemsize))
+def memory_of_pattern(nnz: int, dtype: Any, by_row: bool) -> int:
+    """Return the bytes that :func:`union_pattern` takes for P with so many entries: the peak of most fits.
+
+    Those of the pattern, which has about 1.45 times as many entries as P, of a part of it, and of some rows of P.
+    """
+    of_number = np.dtype(dtype).itemsize
+    part = min(2 * nnz, max(2 * nnz // _STRIPS, _LEAST_STRIP)) * (4 + of_number)
+    return nnz * 29 * (4 + of_number * (1 + by_row)) // 20 + part + min(nnz, _TOGETHER * _AT_ONCE) * (12 + of_number)
 
 
 class RowBlocks:

@@ -133,16 +133,20 @@ def _spectral(P: RowBlocks, d: int, rng: np.random.Generator, n_jobs: int) -> ND
     if n <= 4 * (d + 1):
         vectors = np.linalg.eigh(scale * A.rows(0, n).toarray() * scale.T)[1][:, ::-1][:, 1 : d + 1]
     else:
+        first = np.sqrt(degrees / degrees.sum())
 
+        # Without the first eigenvector: where parts are not connected there are several of its eigenvalue, of which the
+        # iteration would find a second one by rounding alone, and lay some parts upon each other.
         def times(v: Any) -> Any:
-            return scale * A.matmat(scale * v.reshape(n, 1), n_jobs=n_jobs)
+            v = v.reshape(n, 1)
+            return scale * A.matmat(scale * v, n_jobs=n_jobs) - first * (first.T @ v)
 
         normalized = LinearOperator((n, n), matvec=times, dtype=np.float64)
         try:
-            values, vectors = eigsh(normalized, d + 1, which="LA", v0=rng.random(n), tol=1e-4, maxiter=100)
+            values, vectors = eigsh(normalized, d, which="LA", v0=rng.standard_normal(n), tol=1e-4, maxiter=100)
         except ArpackNoConvergence as error:
             values, vectors = error.eigenvalues, error.eigenvectors
-        vectors = vectors[:, np.argsort(-values)][:, 1:]
+        vectors = vectors[:, np.argsort(-values)]
     Y = np.zeros((n, d))
     Y[:, : vectors.shape[1]] = vectors * scale
     return Y * np.where(Y[np.abs(Y).argmax(axis=0), np.arange(d)] < 0, -1, 1)
