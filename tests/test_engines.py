@@ -263,3 +263,13 @@ def test_partitions_that_do_not_fit_are_refused(cluster):
         with pytest.raises(InputError, match="storage must be left out for a Dask frame"):
             nf.Relation.from_edges(joined(first), storage="somewhere")
     assert isinstance(first, pandas.DataFrame)
+
+
+def test_partitions_that_look_like_two_kinds_are_warned_of(cluster):
+    pandas, dataframe = pytest.importorskip("pandas"), pytest.importorskip("dask.dataframe")
+    frame = pandas.DataFrame({"user": [1, 2, 3, 4] * 3, "item": [1, 1, 2, 3] * 3})
+    with cluster.as_current():
+        edges = dataframe.from_pandas(frame, npartitions=2)
+        with pytest.warns(nf.errors.NearfarWarning, match="bipartite"):
+            nf.Relation.from_edges(edges)
+        assert nf.Relation.from_edges(edges, bipartite=True).shape == (4, 3)

@@ -176,11 +176,11 @@ class Relation:
 
             if storage is not None:
                 raise InputError(owner, "storage", "left out for a Dask frame, which stays on the workers", storage)
-            mirror, two_kinds = not (directed or bipartite), bool(bipartite)
+            mirror = not (directed or bipartite)
             made = cls(
-                *operator_of_frame(edges, asked, taken, mirror=mirror, bipartite=two_kinds, self_loops=self_loops)
+                *operator_of_frame(edges, asked, taken, mirror=mirror, bipartite=bipartite, self_loops=self_loops)
             )
-            made._taken, made._two_kinds = taken, two_kinds
+            made._taken, made._two_kinds = taken, bool(bipartite)
             return made
         read = partial(
             reader.read_edges,

@@ -99,7 +99,7 @@ def is_dask_frame(edges: object) -> bool:
 
 
 def operator_of_frame(
-    frame: Any, asked: dict[str, Any], taken: dict[str, Any], *, mirror: bool, bipartite: bool, self_loops: bool
+    frame: Any, asked: dict[str, Any], taken: dict[str, Any], *, mirror: bool, bipartite: bool | None, self_loops: bool
 ) -> tuple[LinearOperator, Ids, Ids]:
     """Return the matrix of the edges in a Dask frame, on the workers of the client in use, and the ids.
 
@@ -119,7 +119,7 @@ def operator_of_frame(
     owners, partitions = Owners(client), client.compute(frame.to_delayed())
     n_read = len(partitions)
     read = [
-        owners.submit(i, n_read, edges_of, part, i, asked, bipartite, self_loops, what="edges")
+        owners.submit(i, n_read, edges_of, part, i, asked, bool(bipartite), self_loops, what="edges")
         for i, part in enumerate(partitions)
     ]
     found = client.gather([client.submit(itemgetter(1), part, pure=False) for part in read])
@@ -135,7 +135,11 @@ def operator_of_frame(
                 f"{facts['columns']} in partition {i}",
             )
     taken.update(first["taken"])
-    n_sides = 1 + bipartite
+    if bipartite is None:  # a few edges, read here for the warning that names of columns tell of two kinds
+        read_edges(
+            owners.submit(0, n_read, first_rows, partitions[found.index(first)]).result(), **asked, bipartite=None
+        )
+    n_sides = 1 + bool(bipartite)
     ids, codes = [], []
     for side in range(n_sides):
         whole, maps = numbered([None if facts is None else facts["ids"][side] for facts in found])
@@ -217,6 +221,11 @@ def edges_of(
         weights = None if edges.weights is None else edges.weights[keep]
         edges = Edges(edges.rows[keep], edges.columns[keep], weights, edges.row_ids, edges.column_ids)
     return edges, facts
+
+
+def first_rows(frame: Any) -> Any:
+    """Return a few rows."""
+    return frame.head(20)
 
 
 def dealt(
