@@ -20,18 +20,20 @@ from nearfar.far.barnes_hut import _SIMPLEX
 from nearfar.kernels import Exponential, HeavyTailed, InhomogeneousStudentT, Kernel, StudentT
 
 KERNELS = [Exponential(), Exponential(beta=3.0), StudentT(), HeavyTailed(0.5), InhomogeneousStudentT(nu=5.0)]
-# What is compiled anew for every kind of kernel, d and type takes seconds: few of them are combined in a quick run.
+# What is compiled anew for every kind of kernel, d and type takes seconds: a quick run has one of them, the one of maps
+# in three components, which is where a tree is the default.
 CASES = [
-    (StudentT(), 3, np.float64),
+    (StudentT(), 3, np.float32),
+    pytest.param(StudentT(), 3, np.float64, marks=pytest.mark.slow),
     pytest.param(Exponential(beta=3.0), 3, np.float64, marks=pytest.mark.slow),
     *(pytest.param(kernel, 2, np.float64, marks=pytest.mark.slow) for kernel in KERNELS),
     pytest.param(StudentT(), 1, np.float64, marks=pytest.mark.slow),
 ]
-IN_FLOAT32 = [(StudentT(), 2, np.float32), pytest.param(StudentT(), 3, np.float32, marks=pytest.mark.slow)]
+IN_FLOAT32 = [pytest.param(StudentT(), 2, np.float32, marks=pytest.mark.slow)]
 DIMENSIONS = [pytest.param(2, marks=pytest.mark.slow), 3]
 
 
-def cloud(n: int, d: int, span: float = 30.0, seed: int = 0, dtype: type = np.float64) -> np.ndarray:
+def cloud(n: int, d: int, span: float = 30.0, seed: int = 0, dtype: type = np.float32) -> np.ndarray:
     """Irregular points in groups: off the centre, of unequal spread, the longest side of length ``span``."""
     rng = np.random.default_rng(seed)
     Y = (rng.normal(size=(20, d))[rng.integers(20, size=n)] + rng.normal(size=(n, d)) / 4) * np.linspace(1.0, 0.6, d)
@@ -59,9 +61,12 @@ def test_angle_zero_is_the_sum_over_all_pairs(kernel: Kernel, d: int, dtype: typ
     Y = cloud(700, d, dtype=dtype)
     terms = [Term(name, c) for name in ("weight", "entropy") for c in charges(700).values()]  # type: ignore[arg-type]
     pairs = zip(ask(BarnesHutField(0.0), Y, kernel, terms), ask(ExactField(), Y, kernel, terms), strict=True)
+    tolerance = 1e-11 if dtype == np.float64 else 1e-4
     for found, expected in pairs:
-        np.testing.assert_allclose(found.value, expected.value, rtol=1e-12, atol=1e-12)
-        np.testing.assert_allclose(found.gradient, expected.gradient, rtol=1e-11, atol=1e-12)
+        largest = max(np.abs(expected.value).max(), np.abs(expected.gradient).max())
+        limits = {"rtol": tolerance, "atol": tolerance / 10 * largest}
+        np.testing.assert_allclose(found.value, expected.value, **limits)
+        np.testing.assert_allclose(found.gradient, expected.gradient, **limits)
 
 
 @pytest.mark.parametrize("span", [1e-4, 30.0, 200.0])
@@ -92,7 +97,8 @@ def test_charges_of_both_signs(d: int) -> None:
         # The same as the charges of each sign asked for apart, but for the walk: cells are the same
         apart = [Term("weight", np.maximum(sign * given["mixed"], 0)) for sign in (1, -1)]
         plus, minus = ask(BarnesHutField(), Y, kernel, apart)
-        np.testing.assert_allclose(found.gradient, plus.gradient - minus.gradient, rtol=1e-9, atol=1e-9)
+        limit = 1e-5 * np.abs(plus.gradient).max()
+        np.testing.assert_allclose(found.gradient, plus.gradient - minus.gradient, rtol=1e-5, atol=limit)
 
 
 @pytest.mark.parametrize("d", DIMENSIONS)
@@ -119,7 +125,7 @@ def test_mesh_and_tree_agree() -> None:
 
 
 def test_total_is_the_sum_of_the_terms() -> None:
-    Y, given = cloud(1500, 2, dtype=np.float32), charges(1500)
+    Y, given = cloud(1500, 3), charges(1500)
     terms = [Term("weight", given["positive"]), Term("entropy", given["mixed"]), Term("weight")]
     field = BarnesHutField()
     parts = ask(field, Y, StudentT(), terms)
@@ -128,7 +134,7 @@ def test_total_is_the_sum_of_the_terms() -> None:
     np.testing.assert_allclose(total.gradient, sum(p.gradient for p in parts), rtol=1e-6)
 
 
-@pytest.mark.parametrize("d", [2, pytest.param(3, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("d", DIMENSIONS)
 def test_the_number_of_threads_and_the_order_of_points(d: int) -> None:
     Y = cloud(5000, d, dtype=np.float32)
     terms = [Term("weight", charges(5000)["mixed"]), Term("entropy")]
@@ -163,6 +169,7 @@ ODD = {
 def test_odd_maps(Y: np.ndarray, kernel: Kernel) -> None:
     """Where points are close together against the kernel, forces of the entropy are small beside those of w."""
     terms = [Term("weight"), Term("entropy")]
+    Y = Y.astype(np.float32)
     right = ask(ExactField(), Y, kernel, terms)
     for found, expected in zip(ask(BarnesHutField(), Y, kernel, terms), right, strict=True):
         force = max(np.sqrt(np.mean(each.gradient**2)) for each in right)
@@ -265,7 +272,7 @@ def test_what_it_refuses() -> None:
             BarnesHutField(angle)  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize("d", [2, pytest.param(3, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("d", DIMENSIONS)
 def test_a_map_by_its_name(d: int) -> None:
     X, _ = load_iris(return_X_y=True)
     X = X[np.unique(X, axis=0, return_index=True)[1]]

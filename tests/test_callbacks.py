@@ -8,6 +8,7 @@ import pickle
 
 import numpy as np
 import pytest
+from scipy.sparse import csr_array, random_array
 from sklearn.base import clone
 
 import nearfar as nf
@@ -17,7 +18,11 @@ from nearfar.edrep import Sphere
 from nearfar.edrep import estimator as setup
 from nearfar.errors import FileFormatError, InputError
 
-GRAPH = nf.datasets.dcsbm(2500, 3, 6.0, alpha=3.0, random_state=0).relation  # with isolates, and several blocks of rows
+# With many isolates, and several blocks of rows. By SciPy: what a module compiles on import is compiled by both workers.
+ADJACENCY = csr_array(random_array((2500, 2500), density=0.002, rng=np.random.default_rng(0), dtype=np.float32))
+ADJACENCY = csr_array(ADJACENCY + ADJACENCY.T)
+ADJACENCY = csr_array(ADJACENCY * np.outer(*[np.arange(2500) % 5 < 3] * 2))
+GRAPH = nf.Relation.from_matrix(ADJACENCY)
 WALK = GRAPH.random_walk(2)
 
 
@@ -163,9 +168,6 @@ def kept(tmp_path):
     path = tmp_path / "run.safetensors"
     fit(callbacks=[Checkpoint(path), After(5, lambda: True)])
     return path
-
-
-ADJACENCY = GRAPH.to_scipy()
 
 
 def changed(entry, ids=None):

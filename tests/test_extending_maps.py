@@ -69,7 +69,7 @@ class Bell(nf.kernels.Kernel):
     [
         (RationalQuadratic(), MeshField()),
         pytest.param(RationalQuadratic(), BarnesHutField(), marks=pytest.mark.slow),
-        (Bell(), MeshField()),
+        pytest.param(Bell(), MeshField(), marks=pytest.mark.slow),
         pytest.param(Bell(), BarnesHutField(), marks=pytest.mark.slow),
     ],
     ids=lambda part: type(part).__name__,

@@ -393,7 +393,8 @@ def draw_likely_pairs(
                 if found == capacity:
                     capacity *= 2
                     grown = np.empty(capacity, np.int64)
-                    grown[:found] = keys
+                    for t in range(found):  # the assignment of slices would take seconds to compile
+                        grown[t] = keys[t]
                     keys = grown
                 keys[found] = np.int64(min(i, j)) * n_nodes + max(i, j)
                 found += 1
