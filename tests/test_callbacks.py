@@ -18,7 +18,7 @@ from nearfar.edrep import Sphere
 from nearfar.edrep import estimator as setup
 from nearfar.errors import FileFormatError, InputError
 
-# With many isolates, and several blocks of rows. By SciPy: what a module compiles on import is compiled by both workers.
+# With many isolates, and several blocks of rows. By SciPy: both workers would compile what a module needs on import.
 ADJACENCY = csr_array(random_array((2500, 2500), density=0.002, rng=np.random.default_rng(0), dtype=np.float32))
 ADJACENCY = csr_array(ADJACENCY + ADJACENCY.T)
 ADJACENCY = csr_array(ADJACENCY * np.outer(*[np.arange(2500) % 5 < 3] * 2))

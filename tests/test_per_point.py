@@ -195,7 +195,10 @@ def clustered(rng, n):
     [
         (KL(), "exponential"),
         (NeRV(0.5), "student"),
-        *(pytest.param(*parts, marks=slow) for parts in ((KL(), "heavy"), (KL(), "student"), (NeRV(0.5), "exponential"))),
+        *(
+            pytest.param(*parts, marks=slow)
+            for parts in ((KL(), "heavy"), (KL(), "student"), (NeRV(0.5), "exponential"))
+        ),
     ],
     ids=str,
 )

@@ -239,6 +239,21 @@ def test_other_bad_input():
         rel.random_walk(0)
 
 
+def test_a_pickled_relation_runs_the_same_machine_code():
+    """Arrays from a pickle can be written to: for compiled code another type."""
+    from nearfar.relations.kernels import product
+
+    weighted = nf.Relation.from_edges([(0, 1, 2.0), (1, 2, 0.5)], directed=True)
+    near = nf.Affinities(1, n_neighbors=2).fit(np.arange(8.0).reshape(4, 2)).relation_
+    near.operator.matmat(np.ones((4, 3), np.float32), n_jobs=1)  # worked out, and kept
+    for rel in (weighted, weighted.T, weighted.random_walk(2), near):
+        X = np.ones((rel.shape[1], 3), np.float32)
+        found = rel.operator.matmat(X, n_jobs=1)
+        compiled = set(product.signatures)
+        np.testing.assert_array_equal(pickle.loads(pickle.dumps(rel)).operator.matmat(X, n_jobs=1), found)
+        assert set(product.signatures) == compiled
+
+
 def test_two_kinds_with_equal_ids_stay_two(tmp_path):
     edges = [(1, 1), (1, 2), (2, 1)]  # users 1 and 2, items 1 and 2
     rel = nf.Relation.from_edges(edges, bipartite=True)

@@ -274,6 +274,16 @@ def prefetch_row(typingctx: Any, array: Any, at: Any, n: Any, vectors: Any) -> A
     return types.none(array, types.int64, types.int64, vectors), codegen
 
 
+def read_only(value: Any) -> Any:
+    """Return a view that cannot be written, also of a tuple's arrays, so that none is compiled for twice."""
+    if isinstance(value, tuple):
+        return value._make(map(read_only, value)) if hasattr(value, "_make") else tuple(map(read_only, value))
+    if isinstance(value, np.ndarray):
+        value = value.view()
+        value.flags.writeable = False
+    return value
+
+
 def empty_aligned(shape: tuple[int, ...], dtype: Any) -> Any:
     """Return an uninitialised array that begins with a cache line, as those of NumPy need not.
 

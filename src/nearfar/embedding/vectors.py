@@ -23,6 +23,7 @@ from nearfar._core.checks import (
 )
 from nearfar._core.ids import Ids, rows_and_ids
 from nearfar._core.notebook import facts_table
+from nearfar._core.vector import read_only
 from nearfar.contracts import Floats
 from nearfar.embedding.files import FORMATS, Content, registry, text_ids
 from nearfar.embedding.metadata import facts_of
@@ -106,7 +107,7 @@ class Embedding:
         matrix = check_matrix("Embedding", "vectors", rows)
         if not matrix.shape[1]:
             raise InputError("Embedding", "vectors", "of at least one column", f"shape {matrix.shape}")
-        self._label(_read_only(matrix), labels, parameters)
+        self._label(read_only(matrix), labels, parameters)
         self._check_rows("vectors", self._vectors, self._ids)
         if context_vectors is not None:
             if context_ids is None:
@@ -114,7 +115,7 @@ class Embedding:
             context = check_matrix("Embedding", "context_vectors", context_vectors, columns=self.n_components)
             if context_ids is None and len(context) == len(self):
                 context_ids = self._ids
-            self._context_vectors = _read_only(context)
+            self._context_vectors = read_only(context)
             self._context_ids = Ids.of_rows(len(context), context_ids, owner="Embedding", name="context_ids")
             self._check_rows("context_vectors", context, self._context_ids)
         elif context_ids is not None:
@@ -277,7 +278,7 @@ class Embedding:
         self.__dict__.update(state)
         for name in ("_vectors", "_context_vectors"):
             if isinstance(state.get(name), np.ndarray):
-                setattr(self, name, _read_only(state[name]))
+                setattr(self, name, read_only(state[name]))
 
     def equals(self, other: Embedding) -> bool:
         """Whether another embedding has the same ids and, bit for bit, the same vectors on both sides.
@@ -1201,7 +1202,7 @@ class Embedding:
         vectors: Any = self._vectors
         if isinstance(vectors, ComputedRows):
             return cast("Floats", vectors.subset(rows))
-        return _read_only(self._vectors[rows])
+        return cast("Floats", read_only(self._vectors[rows]))
 
     def _as_vectors(self, owner: str, name: str, items: Any) -> Any:  # noqa: ARG002 - for subclasses
         """Return other forms of vectors, such as matrices, as vectors; anything else unchanged."""
@@ -1657,7 +1658,7 @@ class SenseEmbedding(Embedding):
             row = int(np.argmax(wrong)) if not (found < 0).any() else None
             got = "a negative one" if row is None else f"{sums[row]:.6g} for {self._words[row]!r}"
             raise InputError(owner, "weights", "at least 0, with a sum of 1 for each word", got)
-        self._weights = cast("NDArray[np.float32]", _read_only(found.astype(np.float32)))
+        self._weights = cast("NDArray[np.float32]", read_only(found.astype(np.float32)))
 
     # -- what it holds ---------------------------------------------------------------------------------------------
 
@@ -2061,12 +2062,6 @@ _ROUNDED = 1e-3  # what sums of weights may differ from 1 by
 
 def _is_number(value: Any) -> bool:
     return isinstance(value, (int, np.integer)) and not isinstance(value, bool) and int(value) >= 0
-
-
-def _read_only(array: Floats) -> Floats:
-    view = array.view()
-    view.flags.writeable = False
-    return view
 
 
 def _as_rows(owner: str, name: str, vectors: Any) -> Any:

@@ -32,6 +32,7 @@ from nearfar._core.checks import (
 from nearfar._core.ids import Ids, check_columns, column_names, rows_and_ids
 from nearfar._core.parameters import Parameters
 from nearfar._core.threads import even_bounds, run_blocks
+from nearfar._core.vector import read_only
 from nearfar.contracts import Floats
 from nearfar.errors import DataError, InputError, NearfarWarning
 from nearfar.relations.matrix import Relation
@@ -44,7 +45,7 @@ from nearfar.relations.neighbors import (
     memory_of_search,
     neighbor_index,
 )
-from nearfar.relations.operators import Sparse, read_only
+from nearfar.relations.operators import Sparse
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_array

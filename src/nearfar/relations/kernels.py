@@ -25,6 +25,7 @@ from nearfar._core.vector import (
     multiply_add,
     prefetch,
     prefetch_row,
+    read_only,
     store,
     zeros_like,
 )
@@ -277,7 +278,8 @@ def transpose(
     np.cumsum(np.bincount(indices, minlength=n_columns), out=starts[1:])
     new_indices = np.empty_like(indices)
     new_data = NO_WEIGHTS if data is None else np.empty_like(data)
-    _transpose_fill(indptr, indices, NO_WEIGHTS if data is None else data, starts[:-1].copy(), new_indices, new_data)
+    stored = NO_STORED_WEIGHTS if data is None else data
+    _transpose_fill(*map(read_only, (indptr, indices, stored)), starts[:-1].copy(), new_indices, new_data)
     return starts, new_indices, None if data is None else new_data
 
 

@@ -41,10 +41,9 @@ from nearfar._core.checks import (
 )
 from nearfar._core.jit import jit
 from nearfar._core.threads import even_bounds, run_blocks
-from nearfar._core.vector import FAST, LANES, at_most, load, multiply_add, store, zeros_like
+from nearfar._core.vector import FAST, LANES, at_most, load, multiply_add, read_only, store, zeros_like
 from nearfar.contracts import Floats
 from nearfar.errors import DataError, InputError
-from nearfar.relations.operators import read_only
 
 METHODS = ("auto", "exact", "inverted-lists")
 RECALL = 0.99

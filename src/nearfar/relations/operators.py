@@ -23,7 +23,7 @@ from scipy.sparse import csr_array, diags_array, issparse
 from nearfar._core.checks import available_processors, check_csr
 from nearfar._core.ids import Ids
 from nearfar._core.threads import even_bounds, run_blocks
-from nearfar._core.vector import empty_aligned
+from nearfar._core.vector import empty_aligned, read_only
 from nearfar.contracts import Floats
 from nearfar.errors import DataError, InputError
 from nearfar.relations.kernels import (
@@ -207,14 +207,6 @@ def rows_of(indptr: NDArray[Any], start: int, stop: int) -> NDArray[np.int32]:
     return np.repeat(np.arange(first, last + 1, dtype=np.int32), lengths)
 
 
-def read_only(value: Any) -> Any:
-    """Return a view that cannot be written: of all arrays, so that none is compiled for twice. Numbers stay."""
-    if isinstance(value, np.ndarray):
-        value = value.view()
-        value.flags.writeable = False
-    return value
-
-
 class Sparse(LinearOperator):
     """``diag(row_scale) A`` for a CSR matrix A.
 
@@ -251,6 +243,10 @@ class Sparse(LinearOperator):
         self.shape = (len(indptr) - 1, n_columns)
         self.symmetric = self.is_undirected = symmetric
         self.row_scale = row_scale
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        # Arrays from a pickle can be written to: for compiled code another type, and for all its kernels another wait.
+        self.__dict__.update({k: v if k == "row_scale" else read_only(v) for k, v in state.items()})
 
     def scaled(self, row_scale: NDArray[np.float32] | None) -> Sparse:
         """Return ``diag(row_scale) A``, sharing A; an earlier scale is replaced."""

@@ -21,6 +21,7 @@ from nearfar._core.ids import Ids
 from nearfar._core.jit import jit
 from nearfar._core.random import STEP, alias_draw, below, packed_alias_table, splitmix, unit_of
 from nearfar._core.threads import even_bounds
+from nearfar._core.vector import read_only
 from nearfar.base import digest_of_ids, digest_of_pieces
 from nearfar.errors import InputError
 from nearfar.text.encoded import EncodedCorpus
@@ -228,13 +229,6 @@ def alias_table(weights: ArrayLike) -> tuple[NDArray[np.float64], NDArray[np.int
         raise InputError("alias_table", "weights", "numbers of at least 0, not all 0", f"shape {given.shape}")
     threshold, alias = random.alias_table(given)
     return threshold, alias
-
-
-def read_only(array: NDArray[Any]) -> NDArray[Any]:
-    """Return a view that cannot be written to, of which alone kernels are compiled."""
-    view = array.view()
-    view.flags.writeable = False
-    return view
 
 
 def pieces_of(ends: NDArray[np.int64], size: int, batch_size: int) -> Iterator[tuple[int, int]]:

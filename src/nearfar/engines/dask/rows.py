@@ -20,9 +20,10 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from nearfar._core.vector import read_only
 from nearfar.contracts import Floats
 from nearfar.relations.kernels import NO_STORED_WEIGHTS, NO_WEIGHTS, ScaledCsr, product, vector_product
-from nearfar.relations.operators import Sparse, read_only
+from nearfar.relations.operators import Sparse
 
 Parts = list[Any]  # futures of arrays, one for each part
 
