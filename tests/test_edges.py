@@ -161,12 +161,15 @@ def test_a_file_of_many_columns():
     assert listed(from_text(text, source="c399", target="c0")) == [(399, 0)]
 
 
-def test_what_was_found_out_is_logged(caplog):
-    with caplog.at_level(logging.INFO, logger="nearfar"):
-        from_text("a\tb\t3\n")
-        read_edges(pd.DataFrame({"source": [1], "target": [2], "weight": [3.0]}))
-    assert "without a header; source 0, target 1, weight 2" in caplog.text
-    assert "source 'source', target 'target', weight 'weight'" in caplog.text
+def test_what_was_found_out_is_logged(monkeypatch):
+    written, logger = io.StringIO(), logging.getLogger("nearfar")
+    monkeypatch.setattr(logger, "handlers", [logging.StreamHandler(written)])
+    monkeypatch.setattr(logger, "level", logging.INFO)
+    logger.manager._clear_cache()
+    from_text("a\tb\t3\n")
+    read_edges(pd.DataFrame({"source": [1], "target": [2], "weight": [3.0]}))
+    assert "without a header; source 0, target 1, weight 2" in written.getvalue()
+    assert "source 'source', target 'target', weight 'weight'" in written.getvalue()
 
 
 # --- where text comes from ------------------------------------------------------------------------------------------
