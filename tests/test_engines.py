@@ -91,7 +91,7 @@ CASES = {
 }
 
 
-QUICK = {"directed walk", "rectangular, normalized", "clusters", "product", "ball, float64"}
+QUICK = {"directed walk", "rectangular, normalized", "clusters", "ball, float64"}
 
 
 @pytest.mark.parametrize(
@@ -211,7 +211,7 @@ def edges_frame(n_edges: int = 300, seed: int = 0, *, weights: bool = True):
         ({}, False),
         ({"directed": True, "weight": False}, True),
         ({"bipartite": True}, True),
-        ({"self_loops": False}, False),
+        pytest.param({"self_loops": False}, False, marks=pytest.mark.slow),
     ],
     ids=["undirected", "directed, names, no weights", "bipartite", "no self-loops"],
 )

@@ -171,7 +171,7 @@ CASES = {
 }
 
 
-SLOW = ("heavy-tailed", "heavy-tailed columns", "heavy-tailed against unit")
+SLOW = ("unit, clustered", "heavy-tailed", "heavy-tailed columns", "heavy-tailed against unit")
 
 
 @pytest.mark.parametrize(
