@@ -381,44 +381,160 @@ MAPS = {
 
 
 @each_device
+@pytest.mark.parametrize("far", ["exact", pytest.param("fft", marks=pytest.mark.slow)])
 @pytest.mark.parametrize("name", MAPS)
-def test_the_field_of_a_map_on_a_device(name, device):
+def test_a_map_on_a_device(name, far, device):
     # The first 50 iterations, in float64: nothing but rounding may differ.
     make, parameters = MAPS[name]
+    if far == "fft" and parameters.get("n_components") == 3:
+        pytest.skip("no mesh")
     X = points()
-    common = {"perplexity": 8, "max_iter": 50, "random_state": 0, "n_jobs": 1, "far": "exact", **parameters}
+    common = {"perplexity": 8, "max_iter": 50, "random_state": 0, "n_jobs": 1, "far": far, **parameters}
     start = np.random.default_rng(2).normal(size=(60, common.get("n_components", 2))) * 1e-2
     here, there = (make(**common, init=start, device=where).fit(X) for where in (None, device))
+    assert there.embedding_.dtype == np.float64
     np.testing.assert_allclose(there.embedding_, here.embedding_, atol=1e-4 * np.abs(here.embedding_).max())
-    assert there.cost_ == pytest.approx(here.cost_, rel=1e-5)
+    np.testing.assert_allclose(there.cost_curve_, here.cost_curve_, rtol=1e-5)
 
 
 @each_device
+@pytest.mark.parametrize("name", ["t-SNE", "NeRV", "JSE", "WSSNE"])
+def test_cost_and_gradient_of_a_map_on_a_device(name, device, monkeypatch):
+    # In float32, as maps are by default, with pairs of neighbours and of points in several tiles.
+    from nearfar.engines.torch import device_of, fields, maps
+
+    monkeypatch.setattr(maps, "_TILE", 300)
+    monkeypatch.setattr(fields, "_TILE", 1000)
+    make, parameters = MAPS[name]
+    X, Y = points(), np.random.default_rng(2).normal(size=(60, 2)).astype(np.float32)
+    Y[7] = [40, -3]  # far from all others, beyond the reach of the fine mesh
+    for far in ("exact", "fft"):
+        est = make(perplexity=8, far=far, **parameters)
+        divergence, kernel, normalization = est._checked()
+        relation = nf.Affinities(8).fit(X).relation_
+        P = nf.maps.start.probabilities("test", relation, normalization)
+        parts = (P, divergence, kernel, normalization, np.float32, np.random.default_rng(0), 1)
+        here = est._objective(*parts)
+        there = maps.NeighborObjective("test", est._objective(*parts), device_of("test", device))
+        for one, other in ((here, there), (here.early(), there.early())):
+            gradient, cost = one.evaluate(Y, 4.0 if name == "t-SNE" else 1.0, cost=True)
+            found, found_cost = other.evaluate(
+                torch.from_numpy(Y).to(device), 4.0 if name == "t-SNE" else 1.0, cost=True
+            )
+            assert found.dtype == torch.float32
+            assert len(there._blocks) > 3
+            np.testing.assert_allclose(found.cpu().numpy(), gradient, atol=2e-4 * np.abs(gradient).max())
+            assert found_cost == pytest.approx(cost, rel=1e-5)
+
+
+@pytest.mark.slow
+@each_device
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
-def test_potentials_on_a_device(device, dtype, rng, monkeypatch):
+@pytest.mark.parametrize("d", [1, 2, 3])
+@pytest.mark.parametrize(
+    "far", [nf.far.ExactField(), nf.far.MeshField(), nf.far.MeshField(1e-3)], ids=["exact", "mesh", "fine mesh"]
+)
+def test_potentials_on_a_device(far, d, device, dtype, rng, monkeypatch):
+    from nearfar.engines.torch import device_of, fields, form_of
+
+    if d == 3 and "tolerance" in far.get_params():
+        pytest.skip("no mesh")
+    monkeypatch.setattr(fields, "_TILE", 200)  # some rows at a time
+    there = form_of("test", "far", far)("test", far, device_of("test", device))
+    charges = rng.normal(size=90).astype(dtype)
+    q = torch.from_numpy(charges).to(device)
+    terms = [("weight", None, None), ("entropy", charges, q), ("weight", charges, q)]
+    for width in (5.0, 90.0) if dtype == np.float32 else (1e-3, 5.0, 90.0):  # the widest has a second level
+        Y = (rng.normal(size=(90, d)) * width / 5).astype(dtype)
+        for kernel in (nf.kernels.StudentT(), nf.kernels.Exponential(0.7), nf.kernels.HeavyTailed(0.5, 2.0)):
+            far.place(Y, kernel, n_jobs=1)
+            there.place(torch.from_numpy(Y).to(device), kernel, n_jobs=1)
+            assert getattr(there, "expected_error", 0) == getattr(far, "expected_error", 0)
+            here = far.evaluate([nf.far.Term(name, c) for name, c, _ in terms])
+            found = there.evaluate([nf.far.Term(name, c) for name, _, c in terms])
+            here = [(one.value.copy(), one.gradient.copy()) for one in here]
+            total = far.total([nf.far.Term(name, c) for name, c, _ in terms])
+            here.append((total.value, total.gradient))
+            found.append(there.total([nf.far.Term(name, c) for name, _, c in terms]))
+            rounding = 1e-4 if dtype == np.float32 else 1e-9
+            for (value, gradient), other in zip(here, found, strict=True):
+                assert str(other.value.dtype) == str(other.gradient.dtype) == f"torch.{np.dtype(dtype)}"
+                for one, two in ((value, other.value), (gradient, other.gradient)):
+                    np.testing.assert_allclose(two.cpu().numpy(), one, atol=rounding * np.abs(one).max())
+
+
+@each_device
+def test_a_large_map_on_a_device_takes_the_mesh(device, monkeypatch):
+    monkeypatch.setattr("nearfar.maps.neighbor.EXACT_UP_TO", 30)
+    seen = []
+    common = {"perplexity": 8, "max_iter": 60, "random_state": 0}
+    auto, mesh, exact = (
+        nf.TSNE(**common, far=far, device=device, callbacks=[lambda progress: seen.append(progress.state.X)]).fit(
+            points()
+        )
+        for far in ("auto", nf.far.MeshField(), "exact")
+    )
+    np.testing.assert_array_equal(auto.embedding_, mesh.embedding_)
+    assert not np.array_equal(auto.embedding_, exact.embedding_)
+    assert all(isinstance(X, np.ndarray) for X in seen)
+    assert auto.embedding_.dtype == np.float32
+    np.testing.assert_allclose(auto.transform(points())[:5], auto.embedding_[:5], atol=3)  # on the threads
+
+
+@each_device
+def test_an_iteration_of_a_map_brings_back_its_corners_alone(device, monkeypatch):
+    from nearfar.engines.torch import device_of, maps
+
+    est, brought = nf.TSNE(perplexity=8, far="fft"), []
+    P = nf.maps.start.probabilities("test", nf.Affinities(8).fit(points()).relation_, "pair")
+    made = est._objective(P, *est._checked(), np.float64, np.random.default_rng(0), 1)
+    objective, solver = maps.NeighborObjective("test", made, device_of("test", device)), maps.Momentum()
+    Y = torch.randn(60, 2, device=device, dtype=torch.float64)
+    objective.evaluate(Y)  # brings the pattern
+    monkeypatch.setattr(torch.Tensor, "cpu", lambda self: brought.append(self.numel()) or self.detach().to("cpu"))
+    with NoReads():
+        gradient, _ = objective.evaluate(Y)
+        solver.step(Y, gradient, 1.0)
+    assert brought == [4]
+
+
+def test_a_full_device_leaves_a_map_as_it_was(monkeypatch):
+    est = nf.TSNE(perplexity=8, max_iter=20, random_state=0, device="cpu").fit(points())
+    before, cost = est.embedding_.copy(), est.cost_
+
+    def full(*parts, **named):
+        raise torch.OutOfMemoryError("CUDA out of memory")
+
+    monkeypatch.setattr(torch, "segment_reduce", full)
+    with pytest.raises(InputError, match=r"TSNE: device must be one that holds .* got 'cpu', whose memory is full"):
+        est.fit(points())
+    np.testing.assert_array_equal(est.embedding_, before)
+    assert est.cost_ == cost
+
+
+@each_device
+@pytest.mark.parametrize("bad", [np.nan, np.inf, 3e38])
+def test_positions_that_are_not_finite_are_refused_by_the_mesh(bad, device):
     from nearfar.engines.torch import device_of, fields
 
-    monkeypatch.setattr(fields, "_TILE", 200)  # some rows at a time
-    here, there = nf.far.ExactField(), fields.ExactField("ExactField", None, device_of("test", device))
-    Y, charges = rng.normal(size=(31, 2)).astype(dtype), rng.normal(size=31)
-    terms = [nf.far.Term("weight"), nf.far.Term("entropy", charges), nf.far.Term("weight", charges)]
-    for kernel in (nf.kernels.StudentT(), nf.kernels.Exponential(0.7), nf.kernels.HeavyTailed(0.5, 2.0)):
-        for field in (here, there):
-            field.place(Y, kernel, n_jobs=1)
-        for one, other in zip(here.evaluate(terms), there.evaluate(terms), strict=True):
-            assert other.value.dtype == other.gradient.dtype == dtype
-            np.testing.assert_allclose(other.value, one.value, rtol=1e-4 if dtype == np.float32 else 1e-11, atol=1e-5)
-            np.testing.assert_allclose(other.gradient, one.gradient, atol=2e-5 if dtype == np.float32 else 1e-11)
-    assert there.total(terms).value.shape == (31,)
+    Y = torch.tensor([[0.0, 1.0], [bad, 2.0], [-bad, 0.0]], device=device)
+    with pytest.raises(nf.errors.NumericalError, match="TSNE: positions are NaN, infinite or too far apart"):
+        fields.MeshField("TSNE", nf.far.MeshField(), device_of("test", device)).place(Y, nf.kernels.StudentT(), 1)
+
+
+class OwnField(nf.far.ExactField):
+    """Another field: what it changes is not known to the device."""
 
 
 @pytest.mark.parametrize(
     ("make", "parameters", "message"),
     [
-        (nf.TSNE, {"far": "fft"}, "TSNE: far must be 'exact' or 'auto' on a device; got 'fft'"),
-        (nf.TSNE, {"far": "noise"}, "TSNE: far must be 'exact' or 'auto' on a device; got 'noise'"),
-        (nf.TSNE, {"far": nf.far.MeshField()}, "TSNE: far must be one that runs on a device; got MeshField"),
+        (nf.TSNE, {"far": "barnes-hut"}, "TSNE: far must be one that runs on a device; got BarnesHutField"),
+        (nf.TSNE, {"far": OwnField()}, "TSNE: far must be one that runs on a device; got OwnField"),
+        (nf.TSNE, {"far": "fft", "n_components": 3}, "TSNE: far must be 'exact' for more than two components"),
+        (nf.TSNE, {"far": nf.far.MeshField(), "n_components": 3}, "MeshField: Y must be of one or two components"),
         (nf.TSNE, {"device": "tpu"}, "TSNE: device must be 'cpu', 'cuda'"),
+        (nf.TSNE, {"device": "cuda:99"}, "TSNE: device must be a device of this machine"),
         (nf.InhomogeneousTSNE, {}, "InhomogeneousTSNE: device must be None for a kernel with a parameter for each"),
     ],
 )
@@ -472,6 +588,6 @@ def test_neighbors_that_a_device_does_not_find(parameters, message):
 
 def test_a_large_map_on_a_device_warns_of_all_pairs(monkeypatch):
     monkeypatch.setattr("nearfar.maps.neighbor.MANY", 30)
-    with pytest.warns(nf.errors.NearfarWarning, match="Maps with device='cpu' of 40 points take all pairs"):
-        nf.TSNE(perplexity=8, max_iter=5, device="cpu").fit(points(40))
-    nf.TSNE(perplexity=8, max_iter=5, device="cpu", far="exact").fit(points(40))  # asked for: nothing to say
+    with pytest.warns(nf.errors.NearfarWarning, match="3 components of 40 points take all pairs"):
+        nf.TSNE(3, perplexity=8, max_iter=5, device="cpu").fit(points(40))
+    nf.TSNE(3, perplexity=8, max_iter=5, device="cpu", far="exact").fit(points(40))  # asked for: nothing to say

@@ -16,7 +16,7 @@ import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache, partial
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 import scipy.fft
@@ -829,6 +829,18 @@ def read(
     return Potential(value, gradient)
 
 
+def too_many_components(d: int) -> InputError:
+    """Return the error of positions that are neither on a line nor in a plane."""
+    hint = "ExactField takes any number of components."
+    return InputError("MeshField", "Y", "of one or two components", f"{d}", hint)
+
+
+def warn_of_width(width: float, error: float) -> None:
+    """Warn of a map that is wider than a mesh covers; the caller of the field's ``place`` is named."""
+    much = f"MeshField: the map is {width:.3g} wide, more than a mesh of its step can cover."
+    warnings.warn(f"{much} Errors of forces may now reach {error:.0%}.", NearfarWarning, stacklevel=3)
+
+
 _KEPT = 4  # influences: of two potentials, before and after a change of the step
 
 
@@ -891,6 +903,8 @@ class MeshField(FieldPart):
 
     tolerance: float = 0.01
 
+    torch_form: ClassVar[str | None] = "nearfar.engines.torch.fields:MeshField"
+
     def __post_init__(self) -> None:
         check_real("MeshField", "tolerance", self.tolerance, low=0, high=0.1, open_low=True)
 
@@ -916,8 +930,7 @@ class MeshField(FieldPart):
         check_positions("MeshField", Y)
         Y = np.ascontiguousarray(Y)
         if Y.shape[1] > 2:
-            hint = "ExactField takes any number of components."
-            raise InputError("MeshField", "Y", "of one or two components", f"{Y.shape[1]}", hint)
+            raise too_many_components(Y.shape[1])
         compiled = linear_kernel("MeshField", kernel)
         low, high = bounding_box("MeshField", Y, n_jobs)
         order, step = wanted_mesh(compiled, self.tolerance)
@@ -926,12 +939,7 @@ class MeshField(FieldPart):
         object.__setattr__(self, "_placed", (points, mesh, compiled, n_jobs))
         if mesh.coarser > 1 and not hasattr(self, "_warned"):
             object.__setattr__(self, "_warned", True)  # one warning per field, not one per iteration
-            width = (
-                f"MeshField: the map is {float((high - low).max()):.3g} wide, more than a mesh of its step can cover."
-            )
-            warnings.warn(
-                f"{width} Errors of forces may now reach {self.expected_error:.0%}.", NearfarWarning, stacklevel=2
-            )
+            warn_of_width(float((high - low).max()), self.expected_error)
 
     def evaluate(self, terms: Sequence[Term]) -> list[Potential]:
         """Sum the potentials; terms with the same charges share their spreading and its transform.

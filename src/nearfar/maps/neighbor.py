@@ -156,8 +156,9 @@ class NeighborEmbedding(FrameOutput):
     n_jobs : int, optional
         Number of threads; None means all processors.
     device : str, optional
-        Where the far field is summed: None on the threads of this machine; ``"cuda"``, ``"cuda:1"`` or ``"cpu"`` by
-        torch (the extra ``torch``), pair by pair: for ``far="exact"``, which ``"auto"`` then is.
+        Where the map is drawn: None on the threads of this machine; ``"cuda"``, ``"cuda:1"`` or ``"cpu"`` by torch (the
+        extra ``torch``), positions, forces and steps; for ``far="exact"`` and ``"fft"``, one of which ``"auto"`` then
+        is.
     verbose : int, default=0
         1 shows progress: a bar on a terminal, a line in a notebook, a line every few seconds in a log.
 
@@ -301,6 +302,7 @@ class NeighborEmbedding(FrameOutput):
         owner = type(self).__name__
         divergence, kernel, normalization = self._checked()
         n_jobs, rng = check_n_jobs(owner, self.n_jobs), check_random_state(owner, self.random_state)
+        device = None if self.device is None else self._place()
         relation, affinities, data = self._related(X, rng, fits=True)
         n = relation.shape[0]
         check_integer(owner, "n_components", self.n_components, low=1, high=max(n - 1, 1))
@@ -311,7 +313,7 @@ class NeighborEmbedding(FrameOutput):
         kernel = self._kernel_for(kernel, n)
         objective = self._objective(P, divergence, kernel, normalization, Y.dtype, rng, n_jobs)
         phases = self._phases(P, divergence, kernel, normalization)
-        state = Descent(
+        descent = Descent(
             owner=owner,
             scale=1.0 if normalization == "pair" else 1 / n,
             min_grad_norm=self.min_grad_norm,
@@ -319,7 +321,13 @@ class NeighborEmbedding(FrameOutput):
             callbacks=self.callbacks,
             n_jobs=n_jobs,
             verbose=self.verbose,
-        ).run(Y, objective, phases)
+        )
+        if device is None:
+            state = descent.run(Y, objective, phases)
+        else:
+            from nearfar.engines.torch.maps import descend
+
+            state = descend(owner, descent, Y, objective, phases, device)
 
         self.embedding_ = state.X
         self.affinities_, self.relation_ = affinities, relation
@@ -606,8 +614,6 @@ class NeighborEmbedding(FrameOutput):
         """Return what is minimised: in linear time if there is a way for these parts, else pair by pair."""
         owner, n = type(self).__name__, P.shape[0]
         noise = self._noise()
-        if self.device is not None and (noise is not None or compiled_kernel(kernel) is None):
-            self._field_on_device(noise is None)  # which refuses it
         if noise is not None:
             hint = "Sampled pairs are for KL by pair and kernels with formulas; other maps take 'auto'."
             for what, known, part in (
@@ -647,10 +653,8 @@ class NeighborEmbedding(FrameOutput):
     def _field(self, n: int, divergence: Any, *, per_point: bool = False) -> Field:
         """Return the far field that ``far`` names, or a fresh copy of the one given."""
         owner, far, d = type(self).__name__, self.far, self.n_components
-        if self.device is not None:
-            if far == "auto" and n > MANY:
-                _warn_of_pairs(owner, f"Maps with device={self.device!r}", n)
-            return self._field_on_device(per_point)
+        if per_point and self.device is not None:
+            raise InputError(owner, "device", "None for a kernel with a parameter for each point", repr(self.device))
         if not isinstance(far, str):
             if not all(hasattr(far, name) for name in ("place", "evaluate", "total")):
                 raise InputError(
@@ -667,26 +671,19 @@ class NeighborEmbedding(FrameOutput):
         if far == "fft" or (far == "auto" and d <= 2 and n > EXACT_UP_TO):
             tolerance = accuracy.few if n < accuracy.many_from else accuracy.many
             return MeshField(min(tolerance, PER_POINT_TOLERANCE) if per_point and n < FEW_POINTS else tolerance)
-        if far == "barnes-hut" or (far == "auto" and d == 3 and n > TREE_FROM):
+        if far == "barnes-hut" or (far == "auto" and d == 3 and n > TREE_FROM and self.device is None):
             return BarnesHutField(accuracy.angle)
         if far == "auto" and n > MANY:
             _warn_of_pairs(owner, f"{d} components", n)
         return ExactField()
 
-    def _field_on_device(self, per_point: bool) -> Field:
-        """Return the far field of the device that was asked for."""
+    def _place(self) -> Any:
+        """Return the device that was asked for."""
         owner = type(self).__name__
         require(f"{owner}(device=)", "torch", "torch")
-        from nearfar.engines.torch import device_of, form_of
+        from nearfar.engines.torch import device_of
 
-        device = device_of(owner, self.device)
-        if per_point:
-            raise InputError(owner, "device", "None for a kernel with a parameter for each point", repr(self.device))
-        far: Any = ExactField() if isinstance(self.far, str) and self.far in ("auto", "exact") else self.far
-        if isinstance(far, str):
-            raise InputError(owner, "far", "'exact' or 'auto' on a device", repr(far), "Or leave device=None.")
-        field: Field = form_of(owner, "far", far)(owner, far, device)
-        return field
+        return device_of(owner, self.device)
 
     def _phases(self, P: Any, divergence: Any, kernel: Any, normalization: str) -> list[Phase]:
         """Return what is minimised when: exaggerated KL first, then the divergence itself.
@@ -757,8 +754,8 @@ class NeighborEmbedding(FrameOutput):
 
 def _warn_of_pairs(owner: str, what: str, n: int) -> None:
     warnings.warn(
-        f"{owner}: {what} of {n} points take all pairs of points in every iteration. One to three components, and "
-        "divergences and kernels with formulas, take (next to) linear time.",
+        f"{owner}: {what} of {n} points take all pairs of points in every iteration. One to three components (on a "
+        "device one or two), and divergences and kernels with formulas, take (next to) linear time.",
         NearfarWarning,
         stacklevel=5,
     )

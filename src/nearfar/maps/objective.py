@@ -50,7 +50,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import pairwise
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -74,8 +74,8 @@ _ROWS = 4096  # of a block where the pattern is made
 _AT_ONCE = 2**18  # entries of P that are read together, by each thread
 _TOGETHER = 4  # blocks whose pieces are in memory together
 _STRIPS, _LEAST_STRIP = 8, 2**20  # parts in which the pattern is made: how many, and of how many entries at least
-_OF_ERROR = 0.01  # what S_i may be of the mean, per error of the field
-_LEAST_S = 1e-20  # of a point so far from all others that its similarities vanish: its charges stay finite in float32
+OF_ERROR = 0.01  # what S_i may be of the mean, per error of the field
+LEAST_S = 1e-20  # of a point so far from all others that its similarities vanish: its charges stay finite in float32
 
 
 def is_linear_time(kernel: Any, divergence: Any, normalization: str) -> bool:
@@ -105,6 +105,8 @@ class NeighborObjective:
     weights : ndarray of shape (n,), optional
         Importance s_i >= 0 of the points, for KL by pair: s_i s_j w_ij stands for w_ij.
     """
+
+    torch_form: ClassVar[str | None] = "nearfar.engines.torch.maps:NeighborObjective"
 
     _per_point = False
     """Whether pairs (i, j) and (j, i) have kernels of their own, so that s_ij and s_ji are kept apart."""
@@ -223,7 +225,7 @@ class NeighborObjective:
         if self._by_row:
             S = self._S = row_normalizer(self._field, potentials[0])
         else:
-            S = np.maximum(potentials[0].value.sum(dtype=np.float64, keepdims=True), _LEAST_S)
+            S = np.maximum(potentials[0].value.sum(dtype=np.float64, keepdims=True), LEAST_S)
         self._attract(Y, S, exaggeration)
         q_ln_q = self._q_ln_q(potentials, S) if b else np.zeros(1)
         if self._by_row:
@@ -291,7 +293,7 @@ class NeighborObjective:
         return float(cost)
 
 
-def row_normalizer(field: Field, weights: Potential, of_error: float = _OF_ERROR) -> NDArray[np.float64]:
+def row_normalizer(field: Field, weights: Potential, of_error: float = OF_ERROR) -> NDArray[np.float64]:
     """Return S_i of each row, from the potential of w.
 
     1/S_i is a charge: that of a point far from all others would be huge, and its errors on a mesh would drown the
@@ -299,7 +301,7 @@ def row_normalizer(field: Field, weights: Potential, of_error: float = _OF_ERROR
     """
     S = weights.value.astype(np.float64)
     error = float(getattr(field, "expected_error", 0.0))
-    return np.asarray(np.maximum(S, max(_LEAST_S, of_error * error * S.mean())))
+    return np.asarray(np.maximum(S, max(LEAST_S, of_error * error * S.mean())))
 
 
 def memory_of_pattern(nnz: int, dtype: Any, by_row: bool) -> int:

@@ -57,7 +57,8 @@ class Phase:
 class MapState:
     """Where a map stands; callbacks may look at ``X``.
 
-    ``Y`` holds the positions in the order in which the solver has them, row r being point ``order[r]``.
+    ``Y`` holds the positions in the order in which the solver has them, row r being point ``order[r]``: an array, or a
+    tensor on a device, which is copied when somebody looks at ``X``.
     """
 
     Y: Floats
@@ -71,7 +72,7 @@ class MapState:
     def X(self) -> Floats:  # noqa: N802 - as in every state of a solver
         """The positions, a row per point."""
         if self.order is None:
-            return self.Y
+            return self.Y if isinstance(self.Y, np.ndarray) else self.Y.cpu().numpy()
         X = np.empty_like(self.Y)
         X[self.order] = self.Y
         return X
@@ -82,6 +83,7 @@ class Descent:
     """How to descend: everything that is the same in all phases.
 
     ``scale`` turns the objective's cost and gradient into those that are reported: the mean over rows for "row".
+    ``solver`` makes the solver of a phase, :class:`Momentum` unless another is given.
     """
 
     owner: str
@@ -91,6 +93,7 @@ class Descent:
     callbacks: Sequence[Callable[[Progress], bool | None]] | None
     n_jobs: int
     verbose: int
+    solver: Callable[..., Any] | None = None
 
     def run(self, Y: Floats, objective: Objective, phases: Sequence[Phase]) -> MapState:
         """Return the state after all phases; ``Y`` may be moved in place."""
@@ -103,7 +106,7 @@ class Descent:
                 _sort_by_place(state, objective)
                 if phase.early:
                     minimised, scale = objective.early(phase.kernel), self.scale if phase.kernel is None else 1.0
-                solver = Momentum(phase.momentum, longest=phase.longest, n_jobs=self.n_jobs)
+                solver = (self.solver or Momentum)(phase.momentum, longest=phase.longest, n_jobs=self.n_jobs)
                 best, best_at = math.inf, state.n_iter
                 for t in range(phase.n_iter):
                     look = state.n_iter % LOOK_EVERY == 0
@@ -134,7 +137,7 @@ class Descent:
 
     def _look(self, state: MapState, cost: float | None, phase: Phase, trainer: Trainer) -> bool:
         """Keep the cost and call the callbacks; return whether one of them said stop."""
-        if cost is None or not (np.isfinite(cost) and np.isfinite(state.Y).all()):
+        if cost is None or not (np.isfinite(cost) and (abs(state.Y) < math.inf).all()):
             raise NumericalError(
                 f"{self.owner}: the map left the finite numbers within {state.n_iter} iterations. "
                 "Take a smaller learning_rate."
@@ -146,13 +149,13 @@ class Descent:
 
 def _resized(Y: Floats, objective: Objective) -> Floats:
     """Return a map in half the size, of some, at which it costs least: in that size points hardly pass each other."""
-    costs: Any = [objective.evaluate(Y * Y.dtype.type(size), cost=True)[1] for size in _SIZES]
-    return Y * Y.dtype.type(_SIZES[int(np.argmin(costs))] / 2)
+    costs: Any = [objective.evaluate(Y * float(size), cost=True)[1] for size in _SIZES]
+    return Y * float(_SIZES[int(np.argmin(costs))] / 2)
 
 
 def _sort_by_place(state: MapState, objective: Objective) -> None:
     """Sort the points along a curve through the map, so that neighbours are near each other in memory too."""
-    if len(state.Y) < _SORT_FROM:
+    if len(state.Y) < _SORT_FROM or not isinstance(state.Y, np.ndarray):
         return
     order = z_order(state.Y)
     if objective.reorder(order):
@@ -178,7 +181,7 @@ def _spread_bits(v: NDArray[np.uint32]) -> NDArray[np.uint32]:
     return v
 
 
-_UP, _DOWN, _LEAST = 0.2, 0.8, 0.01
+UP, DOWN, LEAST = 0.2, 0.8, 0.01
 _ROWS = 2**14  # of a block
 
 
@@ -226,7 +229,7 @@ class Momentum:
         if self._velocity.shape != X.shape:
             self._velocity, self._gains = np.zeros_like(X), np.ones_like(X)
         scalar, bounds = X.dtype.type, even_bounds(len(X), _ROWS)
-        constants = tuple(scalar(c) for c in (learning_rate, self.momentum, _UP, _DOWN, _LEAST, self.longest))
+        constants = tuple(scalar(c) for c in (learning_rate, self.momentum, UP, DOWN, LEAST, self.longest))
         sums = np.zeros((len(bounds) - 1, X.shape[1] + 1))
         state = X, gradient, self._velocity, self._gains, constants
         run_blocks(lambda block, start, stop: momentum_step(*state, sums[block], start, stop), bounds, self._n_jobs)

@@ -59,6 +59,11 @@ def form_of(owner: str, argument: str, part: Any) -> Any:
     return getattr(importlib.import_module(module), attribute)
 
 
+def plain(function: Any) -> Any:
+    """Return a formula as plain Python, which takes tensors too; None where there is none."""
+    return getattr(function, "py_func", function)
+
+
 def to_device(array: NDArray[Any], device: torch.device, dtype: Any = None) -> torch.Tensor:
     """Return a copy of an array on the device; the array may be read-only."""
     return torch.tensor(array if dtype is None else np.asarray(array, dtype), device=device)

@@ -1,0 +1,224 @@
+"""Maps in torch: cost, gradient and descent of :mod:`nearfar.maps`, with the positions on a device throughout.
+
+Per iteration a field on a mesh asks for the corners of the map, 2 d numbers; nothing else comes back but the cost, and
+the positions where a callback asks for them.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from nearfar.contracts import Objective
+from nearfar.engines.torch import form_of, plain, room
+from nearfar.far.fields import Potential, Term
+from nearfar.maps import objective as threads
+from nearfar.maps.solver import DOWN, LEAST, UP, Descent, MapState, Phase
+
+_TILE = 1 << 24  # pairs of neighbours that are worked on together
+
+
+def descend(
+    owner: str, descent: Descent, Y: NDArray[Any], objective: Objective, phases: Sequence[Phase], device: torch.device
+) -> MapState:
+    """Run a descent on a device; the positions in the state that is returned are there.
+
+    Raises
+    ------
+    InputError
+        The objective, or its field, does not run on a device; the memory of the device is full.
+    """
+    with room(owner, device):
+        there = form_of(owner, "device", objective)(owner, objective, device)
+        positions: Any = torch.from_numpy(Y).to(device)
+        return replace(descent, solver=Momentum).run(positions, there, phases)
+
+
+class NeighborObjective(threads.NeighborObjective):
+    """The objective of the threads, its pattern copied to the device; the formulas are evaluated on tensors.
+
+    What is made once, the pattern and what divergences make of p, is made on the processor.
+    """
+
+    def __init__(self, owner: str, objective: threads.NeighborObjective, device: torch.device) -> None:
+        vars(self).update(vars(objective))
+        self._device = device
+        self._copies: dict[int, Tensor] = {}  # of the arrays of the pattern
+        self._field = form_of(owner, "far", self._field)(owner, self._field, device)
+        self._s = None if self._weights is None else self._copy(self._weights)
+        self._set_kernel(self.kernel)
+
+    def _copy(self, array: NDArray[Any]) -> Tensor:
+        """Return the copy of an array on the device; those of the pattern are made once."""
+        if id(array) in self._copies:
+            return self._copies[id(array)]
+        whole: Any = array.view(np.int32) if array.dtype == np.uint32 else array
+        return torch.from_numpy(np.ascontiguousarray(whole)).to(self._device)
+
+    def _set_kernel(self, kernel: Any) -> None:
+        super()._set_kernel(kernel)
+        formulas = kernel.formulas()
+        self._log_weight, self._slope, self._weight = map(plain, (*formulas[:2], formulas.weight))
+        self._numbers = tuple(map(float, self._parameters))
+
+    def _set_divergence(self, divergence: Any) -> None:
+        super()._set_divergence(divergence)
+        self._copies = {id(array): self._copy(array) for array in self._pattern[:3]}
+        self._fixed_mass = self._copy(np.broadcast_to(self._mass_fixed, self._n).astype(self._dtype))
+        self._there = [self._copy(array) for array in self._strengths]
+        if hasattr(self, "_blocks"):
+            return
+        indptr = self._pattern[0]
+        lengths, points = self._copy(np.diff(indptr)), torch.arange(self._n, dtype=torch.int32, device=self._device)
+        self._rows = torch.repeat_interleave(points, lengths, output_size=int(indptr[-1]))
+        cuts = np.searchsorted(indptr, np.arange(_TILE, indptr[-1], _TILE), side="right") - 1
+        self._blocks = [*pairwise(np.unique([0, *cuts, self._n]).tolist())]
+        if self._s is not None:
+            self._shares = self._copy(threads.row_sums(indptr, self._pattern[2]))
+
+    def evaluate(self, Y: Any, exaggeration: float = 1.0, *, cost: bool = False) -> tuple[Any, float | None]:
+        """Return the gradient at Y, a tensor, and the true cost if it is asked for. See the base."""
+        self._prepare()
+        b, s = self._formulas.far_log, self._s
+        self._field.place(Y, self.kernel, self._n_jobs)
+        names: Any = ("weight", "entropy") if b else ("weight",)
+        charges: Any = s
+        potentials: Any = self._field.evaluate([Term(name, charges) for name in names])
+        if s is not None:
+            potentials = [Potential(s * each.value, s[:, None] * each.gradient) for each in potentials]
+        S = self._normalizer(potentials[0].value)
+        gradient, mass = self._attracted(Y, S, exaggeration)
+        q_ln_q = self._entropies(potentials, S) if b else S.new_zeros(1)
+        if self._by_row:
+            self._add_repulsion(gradient, mass, potentials, S, q_ln_q)
+        else:
+            M = b * q_ln_q - mass.sum(dtype=torch.float64)
+            gradient += (-2 * (b * S.log() + M) / S).to(Y.dtype) * potentials[0].gradient
+            if b:
+                gradient += (2 * b / S).to(Y.dtype) * potentials[1].gradient
+        return gradient, self._total_cost(Y, S, q_ln_q) if cost else None
+
+    def _normalizer(self, values: Tensor) -> Tensor:
+        """Return S_i of each row, held up as :func:`nearfar.maps.objective.row_normalizer` does, or S, one number."""
+        if not self._by_row:
+            return torch.clamp(values.sum(0, keepdim=True, dtype=torch.float64), min=threads.LEAST_S)
+        S, error = values.double(), float(getattr(self._field, "expected_error", 0.0))
+        return torch.maximum(S, (threads.OF_ERROR * error * S.mean()).clamp(min=threads.LEAST_S))
+
+    def _entropies(self, potentials: Any, S: Tensor) -> Tensor:
+        """sum_l q ln q, of each row or of all."""
+        w_ln_w = potentials[0].value.double() + potentials[1].value
+        found: Tensor = (w_ln_w if self._by_row else w_ln_w.sum()) / S - S.log()
+        return found.clamp(-2 * math.log(self._n), 0)
+
+    def _add_repulsion(self, gradient: Tensor, mass: Tensor, potentials: Any, S: Tensor, q_ln_q: Tensor) -> None:
+        """Add the far part of the gradient by row."""
+        b, dtype = self._formulas.far_log, gradient.dtype
+        c0: Any = ((mass - b * (S.log() + q_ln_q)) / S).to(dtype)
+        gradient += c0[:, None] * potentials[0].gradient
+        terms = [Term("weight", c0)]
+        if b:
+            c1: Any = (b / S).to(dtype)
+            gradient += c1[:, None] * potentials[1].gradient
+            terms.append(Term("entropy", c1))
+        gradient += self._field.total(terms).gradient
+
+    # Near: pairs of neighbours, some rows at a time.
+
+    def _pairs(self, Y: Tensor) -> Iterator[tuple[slice, slice, Tensor, Tensor, Tensor, Tensor, Tensor]]:
+        """Yield rows, their entries, where rows begin, first and second points, y_i - y_j and its square."""
+        indptr, columns = (self._copy(array) for array in self._pattern[:2])
+        for start, stop in self._blocks:
+            begin, end = int(self._pattern[0][start]), int(self._pattern[0][stop])
+            entries = slice(begin, end)
+            first, second = self._rows[entries], columns[entries]
+            offsets = Y.index_select(0, first) - Y.index_select(0, second)
+            square = (offsets * offsets).sum(1)
+            yield slice(start, stop), entries, indptr[start : stop + 1] - begin, first, second, offsets, square
+
+    def _weights_at(self, f: Tensor) -> Tensor:
+        """Return w of squared distances."""
+        w: Tensor = (
+            self._log_weight(f, *self._numbers).exp() if self._weight is None else self._weight(f, *self._numbers)
+        )
+        return w
+
+    def _attracted(self, Y: Tensor, S: Tensor, exaggeration: float) -> tuple[Tensor, Tensor]:
+        """Return the near part of the gradient, and per row the mass sum_j s_ij."""
+        gradient, mass = torch.zeros_like(Y), Y.new_zeros(self._n)
+        fixed, u_ij, u_ji = self._there
+        has_fixed, moves = self._kind
+        strength, of_divergence = plain(self._formulas.strength), tuple(map(float, self._cost_parameters))
+        inverse, least = (1 / S).to(Y.dtype), float(self._smallest)
+        for rows, entries, begins, first, second, offsets, f in self._pairs(Y):
+            both: Any = 0.0
+            if moves:
+                w = self._weights_at(f)
+                q = (w * (inverse.index_select(0, first) if self._by_row else inverse)).clamp(min=least)
+                both = strength(u_ij[entries], q, *of_divergence)
+                mass[rows] = _row_sums(both, begins)
+                if self._by_row:
+                    q = (w * inverse.index_select(0, second)).clamp(min=least)
+                    both = both + strength(u_ji[entries], q, *of_divergence)
+            if has_fixed:
+                both = both + fixed[entries]
+            k = both * self._slope(f, *self._numbers)
+            gradient[rows] = _row_sums(k[:, None] * offsets, begins)
+        gradient *= 2 * exaggeration * (1 if self._by_row else 2)
+        return gradient, mass.add_(self._fixed_mass)
+
+    def _total_cost(self, Y: Tensor, S: Tensor, q_ln_q: Tensor) -> float:
+        formulas, least = self._formulas, float(self._smallest)
+        entry_cost, of_divergence = plain(formulas.entry_cost), tuple(map(float, self._cost_parameters))
+        p_ij, log_S = self._copy(self._pattern[2]), S.log().to(Y.dtype)
+        total = formulas.far_log * q_ln_q.sum() + formulas.constant * len(S)
+        for _, entries, _, first, _, _, f in self._pairs(Y):
+            p = p_ij[entries]
+            log_q = self._log_weight(f, *self._numbers) - (log_S.index_select(0, first) if self._by_row else log_S)
+            costs = entry_cost(p.clamp(min=least), log_q.exp().clamp(min=least), log_q, *of_divergence)
+            total = total + torch.where(p > 0, costs, 0).sum(dtype=torch.float64)
+        if self._s is not None:  # - sum p ln(s_i s_j), where p is symmetric
+            total = total - 2 * torch.xlogy(self._shares, self._s.double()).sum()
+        return float(total)
+
+
+def _row_sums(values: Tensor, begins: Tensor) -> Tensor:
+    """Return the sums of rows that begin, and end, there."""
+    return torch.segment_reduce(values, "sum", offsets=begins, axis=0, unsafe=True)
+
+
+class Momentum:
+    """The solver of :class:`nearfar.maps.solver.Momentum`, all on the device."""
+
+    def __init__(self, momentum: float = 0.8, *, longest: float = math.inf, n_jobs: int = 1) -> None:  # noqa: ARG002
+        self.momentum, self.longest = momentum, longest
+        self._state: tuple[Tensor, Tensor] | None = None
+        self._square: Any = math.nan
+
+    @property
+    def gradient_norm(self) -> float:
+        """Length of the last gradient: one number that is brought back where it is asked for."""
+        return math.sqrt(float(self._square))
+
+    def step(self, X: Tensor, gradient: Tensor, learning_rate: float) -> None:
+        """Move the positions in place, and centre them."""
+        if self._state is None:
+            self._state = torch.zeros_like(X), torch.ones_like(X)
+        velocity, gains = self._state
+        opposed = (velocity > 0) & (gradient < 0) | (velocity < 0) & (gradient > 0)
+        gains.copy_(torch.where(opposed, gains + UP, (gains * DOWN).clamp(min=LEAST)))
+        velocity.mul_(self.momentum).sub_(gains * gradient, alpha=learning_rate)
+        if self.longest < math.inf:
+            length = (velocity * velocity).sum(1, keepdim=True).sqrt()
+            velocity *= torch.where(length > self.longest, self.longest / length, 1)
+        X += velocity
+        X -= X.mean(0, dtype=torch.float64).to(X.dtype)
+        self._square = gradient.double().square().sum()
