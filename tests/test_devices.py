@@ -586,6 +586,92 @@ def test_neighbors_that_a_device_does_not_find(parameters, message):
         nearest_neighbors(**{"X": np.eye(5), "k": 2, "device": "cpu", **parameters})
 
 
+# -- affinities ---------------------------------------------------------------------------------------------------
+
+
+@each_device
+def test_rows_are_calibrated_on_a_device(device, rng, monkeypatch):
+    from nearfar.engines.torch import neighbors
+    from nearfar.relations.affinities import calibrate
+
+    monkeypatch.setattr(neighbors, "_TILE", 100)  # some rows at a time
+    distances = rng.gamma(2, size=(60, 12))
+    distances[3] = 2.5  # all alike
+    distances[4, :7] = 0  # more at the smallest distance than the perplexity
+    distances[5, :5] = 0  # as many
+    distances[6, 2:] = 1e6
+    distances[7] *= 1e-150
+    distances[8] = 1e3 + np.arange(12) * 1e-9
+    for perplexity in (1.0, 1.5, 5.0, 11.9, 12.0):
+        for given in (distances, distances.astype(np.float32)):
+            here, there = (calibrate(given, perplexity, device=where) for where in (None, device))
+            assert [part.dtype for part in there] == [np.float32, np.float64, np.float64]
+            np.testing.assert_allclose(there.weights, here.weights, rtol=1e-5, atol=1e-7)
+            np.testing.assert_allclose(there.betas, here.betas, rtol=1e-8)
+            np.testing.assert_allclose(there.dimensions, here.dimensions, rtol=1e-6, atol=1e-9)
+    assert calibrate(distances[:0], 5.0, device=device).weights.shape == (0, 12)
+
+
+@each_device
+@pytest.mark.parametrize(
+    "parameters",
+    [{}, {"metric": "cosine"}, {"perplexity": [4, 9]}, {"kernel": "uniform"}, {"n_neighbors": "all"}],
+    ids=str,
+)
+def test_affinities_on_a_device(parameters, device):
+    X = points() + 2
+    here, there = (nf.Affinities(**{"perplexity": 8, **parameters, "device": where}).fit(X) for where in (None, device))
+    np.testing.assert_array_equal(there.indices_, here.indices_)
+    np.testing.assert_allclose(there.distances_, here.distances_, rtol=1e-5)
+    if here.betas_ is not None:
+        np.testing.assert_allclose(there.betas_, here.betas_, rtol=1e-5)
+    P, Q = here.relation_.to_scipy(), there.relation_.to_scipy()
+    np.testing.assert_array_equal(Q.indices, P.indices)
+    np.testing.assert_allclose(Q.data, P.data, rtol=1e-4)
+    np.testing.assert_allclose(
+        there.transform(X[:5] + 0.1).toarray(), here.transform(X[:5] + 0.1).toarray(), rtol=1e-3, atol=1e-6
+    )
+    for given in (here.indices_, here.distances_), nf.Embedding(X):  # neighbours of another search, and ids
+        given_there = nf.Affinities(
+            metric="precomputed" if isinstance(given, tuple) else "euclidean", perplexity=8, device=device
+        ).fit(given)
+        assert given_there.relation_.shape == (60, 60)
+    made = nf.TSNE(max_iter=20, random_state=0, device=device).fit(there)
+    assert made.affinities_ is there
+
+
+@pytest.mark.parametrize(
+    ("parameters", "message"),
+    [
+        ({"device": "gpu"}, "Affinities: device must be 'cpu', 'cuda'"),
+        ({"device": "cuda:99", "metric": "precomputed"}, "Affinities: device must be a device of this machine"),
+        ({"metric": "manhattan"}, "Affinities: metric must be 'euclidean' or 'cosine' of dense X on a device"),
+        ({"method": "inverted-lists"}, "Affinities: method must be 'auto' or 'exact' on a device"),
+    ],
+)
+def test_affinities_that_a_device_does_not_make(parameters, message):
+    with pytest.raises(InputError, match=message):
+        nf.Affinities(2, **{"device": "cpu", **parameters}).fit(np.eye(9))
+    with pytest.raises(InputError, match="Affinities: X must be of one column at least"):
+        nf.Affinities(2, device="cpu").fit(np.zeros((9, 0)))
+
+
+def test_a_full_device_leaves_affinities_as_they_were(monkeypatch):
+    from nearfar.engines.torch import neighbors
+
+    made = nf.Affinities(8, device="cpu").fit(points())
+    before = made.betas_.copy()
+
+    def full(*parts, **named):
+        raise torch.OutOfMemoryError("CUDA out of memory")
+
+    monkeypatch.setattr(neighbors, "to_device", full)
+    with pytest.raises(InputError, match=r"Affinities: device must be one that holds .* got 'cpu', whose memory"):
+        made.fit(points(80))
+    np.testing.assert_array_equal(made.betas_, before)
+    assert made.relation_.shape == (60, 60)
+
+
 def test_a_large_map_on_a_device_warns_of_all_pairs(monkeypatch):
     monkeypatch.setattr("nearfar.maps.neighbor.MANY", 30)
     with pytest.warns(nf.errors.NearfarWarning, match="3 components of 40 points take all pairs"):

@@ -28,6 +28,7 @@ from nearfar._core.checks import (
     check_matrix,
     check_n_jobs,
     check_real,
+    require,
 )
 from nearfar._core.ids import Ids, check_columns, column_names, rows_and_ids
 from nearfar._core.parameters import Parameters
@@ -95,6 +96,10 @@ class Affinities(Parameters):
         Number of threads; None means all processors. Results do not depend on it.
     random_state : int, Generator or None
         For the search by inverted lists.
+    device : str, optional
+        Where neighbours are searched and calibrated: None on the threads of this machine; ``"cuda"``, ``"cuda:1"`` or
+        ``"cpu"`` by torch (the extra ``torch``), every row against every other, for dense X and the Euclidean or cosine
+        metric, or neighbours or distances that are given. :meth:`transform` searches on the threads.
 
     Attributes
     ----------
@@ -152,10 +157,11 @@ class Affinities(Parameters):
         method: str = "auto",
         n_jobs: int | None = None,
         random_state: Any = None,
+        device: str | None = None,
     ) -> None:
         self.perplexity, self.n_neighbors, self.metric, self.kernel = perplexity, n_neighbors, metric, kernel
         self.metric_params, self.method = metric_params, method
-        self.n_jobs, self.random_state = n_jobs, random_state
+        self.n_jobs, self.random_state, self.device = n_jobs, random_state, device
 
     def fit(self, X: Any, y: None = None) -> Self:  # noqa: ARG002
         """Find the neighbours of the rows of X and calibrate their probabilities.
@@ -203,7 +209,8 @@ class Affinities(Parameters):
         check_choice(owner, "kernel", self.kernel, KERNELS)
         workers = check_n_jobs(owner, self.n_jobs)
         search: Any = {"metric": self.metric, "metric_params": self.metric_params, "method": self.method}
-        index = neighbor_index(owner, X, **search, n_jobs=self.n_jobs, random_state=self.random_state)
+        search |= {"n_jobs": self.n_jobs, "random_state": self.random_state, "device": self.device}
+        index = neighbor_index(owner, X, **search)
         n = index.n_rows
         self.perplexities_ = perplexities_of(owner, self.perplexity, n)
         check_k(owner, "n_neighbors", 1, n)
@@ -390,7 +397,7 @@ class Affinities(Parameters):
             if uniform:
                 weights[:, :nearest] += np.float32(1 / (nearest * len(scales)))
                 continue
-            calibration = calibrate(found.distances[:, :nearest], perplexity, n_jobs=n_jobs)
+            calibration = calibrate(found.distances[:, :nearest], perplexity, n_jobs=n_jobs, device=self.device)
             betas.append(calibration.betas)
             dimensions.append(calibration.dimensions)
             if len(scales) == 1:
@@ -566,7 +573,9 @@ class Calibration(NamedTuple):
     dimensions: NDArray[np.float64]
 
 
-def calibrate(distances: Floats, perplexity: float, *, n_jobs: int | None = None) -> Calibration:
+def calibrate(
+    distances: Floats, perplexity: float, *, n_jobs: int | None = None, device: str | None = None
+) -> Calibration:
     """Return Gaussian weights of the given perplexity for each row of distances.
 
     Parameters
@@ -577,6 +586,9 @@ def calibrate(distances: Floats, perplexity: float, *, n_jobs: int | None = None
         The exponential of the entropy (in nats) of each row of weights.
     n_jobs : int, optional
         Number of threads; None means all processors. The result does not depend on it.
+    device : str, optional
+        None: the threads of this machine; ``"cuda"``, ``"cuda:1"`` or ``"cpu"``: by torch (the extra ``torch``), which
+        gives the same numbers to rounding.
 
     Returns
     -------
@@ -588,7 +600,7 @@ def calibrate(distances: Floats, perplexity: float, *, n_jobs: int | None = None
     Raises
     ------
     InputError, DataError
-        If a distance is NaN, infinite or negative, or the perplexity not in [1, k].
+        If a distance is NaN, infinite or negative, or the perplexity not in [1, k]; a device that is not there.
 
     Examples
     --------
@@ -610,6 +622,11 @@ def calibrate(distances: Floats, perplexity: float, *, n_jobs: int | None = None
         row = int(np.flatnonzero((distances < 0).any(axis=1))[0])
         raise DataError(owner, "distances", "not negative", f"{distances[row].min()} in row {row}")
     perplexity = check_real(owner, "perplexity", perplexity, low=1.0, high=float(k))
+    if device is not None:
+        require(f"{owner}(device=)", "torch", "torch")
+        from nearfar.engines.torch.neighbors import calibrated
+
+        return Calibration(*calibrated(owner, device, distances, perplexity, (_STEPS, _VANISHES)))
     found = Calibration(np.empty((n, k), np.float32), np.empty(n), np.empty(n))
 
     def task(_block: int, start: int, stop: int) -> None:

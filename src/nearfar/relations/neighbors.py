@@ -163,36 +163,57 @@ def nearest_neighbors(
     """
     owner = "nearest_neighbors"
     search: Any = {"metric": metric, "metric_params": metric_params, "method": method, "n_jobs": n_jobs}
-    if device is not None:
-        return _on_device(owner, X, k, device, **search)
-    index = neighbor_index(owner, X, **search, random_state=random_state)
+    index = neighbor_index(owner, X, **search, random_state=random_state, device=device)
     return index.neighbors(check_k(owner, "k", k, index.n_rows))
 
 
-def _on_device(
-    owner: str, X: Any, k: int, device: str, *, metric: Any, metric_params: Any, method: str, n_jobs: int | None
-) -> Neighbors:
-    """Return the nearest neighbours that a device finds."""
-    from scipy.sparse import issparse
+class DeviceIndex:
+    """Neighbours among the rows of a dense matrix, every row against every other on a device; new rows on threads.
 
-    check_choice(owner, "method", method, METHODS)
-    check_n_jobs(owner, n_jobs)
-    if issparse(X) or metric not in ("euclidean", "cosine") or metric_params is not None:
-        got = "sparse X" if issparse(X) else f"metric {metric!r}"
-        raise InputError(owner, "metric", "'euclidean' or 'cosine' of dense X on a device", got)
-    if method == "inverted-lists":
-        raise InputError(owner, "method", "'auto' or 'exact' on a device", repr(method))
-    require(f"{owner}(device=)", "torch", "torch")
-    from nearfar.engines.torch.neighbors import nearest
+    Parameters
+    ----------
+    owner : str
+    X : array-like of shape (n, d)
+    metric : {"euclidean", "cosine"}
+    method : {"auto", "exact"}
+    device : str
+    n_jobs : int
+        Threads of :meth:`query`.
+    """
 
-    matrix = check_matrix(owner, "X", X)
-    k = check_k(owner, "k", k, len(matrix))
-    searched = directions(owner, matrix) if metric == "cosine" else matrix
-    indices, squares = nearest(owner, device, searched, k)
-    if not np.isfinite(squares).all():
-        raise InputError(owner, "X", "of numbers whose squares are finite", "larger ones", "Multiply X by a constant.")
-    found = _by_distance(indices, squares / 2 if metric == "cosine" else np.sqrt(squares))
-    return Neighbors(np.ascontiguousarray(found.indices[:, :k]), np.ascontiguousarray(found.distances[:, :k]))
+    def __init__(self, owner: str, X: Any, *, metric: Any, method: str, device: str, n_jobs: int) -> None:
+        from scipy.sparse import issparse
+
+        if issparse(X) or metric not in ("euclidean", "cosine"):
+            got = "sparse X" if issparse(X) else f"metric {metric!r}"
+            raise InputError(owner, "metric", "'euclidean' or 'cosine' of dense X on a device", got)
+        if method == "inverted-lists":
+            raise InputError(owner, "method", "'auto' or 'exact' on a device", repr(method))
+        self._given = matrix = check_matrix(owner, "X", X)
+        if matrix.shape[1] == 0:
+            raise InputError(owner, "X", "of one column at least", f"shape {matrix.shape}")
+        self._owner, self._cosine, self._device, self._n_jobs = owner, metric == "cosine", device, n_jobs
+        self.X = directions(owner, matrix) if self._cosine else matrix
+        self.n_rows, self.most = len(matrix), len(matrix) - 1
+        self._threads: VectorIndex | None = None
+
+    def neighbors(self, k: int) -> Neighbors:
+        """Return the k nearest other rows of each row."""
+        from nearfar.engines.torch.neighbors import nearest
+
+        indices, squares = nearest(self._owner, self._device, self.X, k)
+        if not np.isfinite(squares).all():
+            expected, hint = "of numbers whose squares are finite", "Multiply X by a constant."
+            raise InputError(self._owner, "X", expected, "larger ones", hint)
+        found = _by_distance(indices, squares / 2 if self._cosine else np.sqrt(squares))
+        return Neighbors(np.ascontiguousarray(found.indices[:, :k]), np.ascontiguousarray(found.distances[:, :k]))
+
+    def query(self, X: Any, k: int) -> Neighbors:
+        """Return the k nearest rows to each row of X, found by :class:`VectorIndex`, exactly."""
+        if self._threads is None:
+            options: Any = {"cosine": self._cosine, "recall": 1.0, "n_jobs": self._n_jobs}
+            self._threads = VectorIndex(self._owner, self._given, rng=np.random.default_rng(0), **options)
+        return self._threads.query(X, k)
 
 
 def neighbor_index(
@@ -204,6 +225,7 @@ def neighbor_index(
     n_jobs: int | None,
     random_state: Any,
     metric_params: dict[str, Any] | None = None,
+    device: str | None = None,
 ) -> NeighborIndex:
     """Return what searches X by this metric; X is checked, ``owner`` is named in messages."""
     from scipy.sparse import issparse
@@ -211,6 +233,11 @@ def neighbor_index(
     check_choice(owner, "method", method, METHODS)
     workers = check_n_jobs(owner, n_jobs)
     rng = check_random_state(owner, random_state)
+    if device is not None:
+        require(f"{owner}(device=)", "torch", "torch")
+        from nearfar.engines.torch import device_of
+
+        device_of(owner, device)
     if metric_params is not None:
         if not isinstance(metric_params, dict):
             raise InputError(owner, "metric_params", "None or a dict of the metric's parameters", repr(metric_params))
@@ -220,6 +247,8 @@ def neighbor_index(
         return GivenIndex(owner, X)
     if metric == "precomputed":
         return PrecomputedIndex(owner, X)
+    if device is not None:
+        return DeviceIndex(owner, X, metric=metric, method=method, device=device, n_jobs=workers)
     if issparse(X) or metric not in ("euclidean", "cosine"):
         if method == "inverted-lists":
             what = "sparse X" if issparse(X) else f"metric {metric!r}"
