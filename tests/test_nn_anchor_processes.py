@@ -9,8 +9,8 @@ import pytest
 torch = pytest.importorskip("torch")
 
 from hazards import leave_group  # noqa: E402
-from nearfar.errors import InputError  # noqa: E402
-from nearfar.nn import AnchorEmbedding, ProxAdam  # noqa: E402
+from nearfar.errors import InputError, NumericalError  # noqa: E402
+from nearfar.nn import NBANT, AnchorEmbedding, ProxAdam  # noqa: E402
 
 V, D, K = 30, 4, 6
 STEPS = 14
@@ -72,6 +72,23 @@ def save_alone(step, table, rank):
         table.n_active = 4 if step == 8 else K
 
 
+LOSSES = [(5, 3), (4, 4.5), (6, 1), (3, 5), (9, 1), (2, 9), (9, 9), (1, 9)]  # apart they would decide otherwise
+
+
+def search(model, rank):
+    """Find a number of anchors by losses that differ between the processes; return what each epoch was."""
+    layer = model.table if rank is None else model.module.table
+    nbant = NBANT(layer, anchor_price=0.05, penalty=0, initial=2)
+    optimizer = ProxAdam(model.parameters(), lr=0.05)
+    for epoch, losses in enumerate(LOSSES):
+        optimizer.zero_grad()
+        loss = (model(batch(epoch, rank, True)) - 1).square().sum() / 6
+        (loss / 2 if rank is None else loss).backward()
+        optimizer.step()
+        nbant.step(sum(losses) / 2 if rank is None else losses[rank])
+    return nbant
+
+
 def process(rank: int, init: str, folder: str) -> None:
     """Store what one of two processes finds, or why it stopped."""
     torch.set_num_threads(1)
@@ -89,6 +106,14 @@ def process(rank: int, init: str, folder: str) -> None:
             train(Model(2), rank, True)
         except InputError as error:
             found["unwrapped"] = str(error)
+        nbant = search(wrap(Model(K, sparse=False)), rank)
+        found["nbant"], found["n_active"] = nbant.history, nbant.layers[0].n_active
+        for bad in (torch.nan, "high"):
+            try:
+                nbant.step(bad if rank == 0 else torch.tensor(1.0))
+            except (InputError, NumericalError) as error:
+                found[f"nbant, {bad}"] = str(error)
+        found["then"] = len(nbant.history)
         found["many"] = wrap(Model(2, k=V)).module.table.columns  # of another type
         found["state"] = wrap(Model(2)).state_dict()
     except Exception:
@@ -119,6 +144,20 @@ def test_two_processes_are_one_with_the_joined_batch(two_processes, way, r):
     torch.testing.assert_close(two_processes[0][way], joined)
 
 
+def test_the_number_of_anchors_is_found_alike_in_all_processes(two_processes):
+    alone = search(Model(K), None)
+    for result in two_processes:
+        assert [record["n_anchors"] for record in result["nbant"]] == [record["n_anchors"] for record in alone.history]
+        assert [record["loss"] for record in result["nbant"]] == [record["loss"] for record in alone.history]
+        assert [record["nnz"] for record in result["nbant"]] == [record["nnz"] for record in alone.history]
+        assert result["n_active"] == alone.layers[0].n_active
+        assert "the validation loss is nan after epoch 9" in result["nbant, nan"]
+        assert result["then"] == 8  # nothing was recorded
+    assert "validation_loss must be a finite number" in two_processes[0]["nbant, high"]
+    assert "the validation loss is nan after epoch 9" in two_processes[1]["nbant, high"]
+    assert len({tuple(record["n_anchors"]) for record in alone.history}) > 2
+
+
 def test_models_that_are_not_wrapped_are_refused_in_all_processes(two_processes):
     for result in two_processes:
         assert "the gradient of T must be the same in all processes" in result["unwrapped"]
@@ -133,3 +172,17 @@ def test_a_state_saved_by_a_wrapped_model(two_processes):
     torch.nn.modules.utils.consume_prefix_in_state_dict_if_present(state, "module.")
     model.load_state_dict(state)
     assert torch.equal(model.table.values, state["table.slots.values"])
+
+
+def test_sparse_gradients_are_refused_under_nccl(monkeypatch):
+    monkeypatch.setattr("nearfar._core.processes.n_processes", lambda: 2)
+    monkeypatch.setattr(torch.distributed, "get_backend", lambda: "nccl")
+    table, ids = AnchorEmbedding(V, D, K), torch.tensor([3, 4])
+    with pytest.raises(InputError, match="AnchorEmbedding: sparse must be False where processes are joined by NCCL"):
+        table(ids)
+    with pytest.raises(InputError, match="AnchorEmbedding: sparse must be False"):
+        table.logits(torch.ones(2, D))
+    with torch.no_grad():
+        assert table(ids).shape == (2, D)
+    assert AnchorEmbedding(V, D, K, sparse=False)(ids).requires_grad
+    assert table.requires_grad_(False)(ids).shape == (2, D)

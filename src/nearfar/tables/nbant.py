@@ -13,9 +13,11 @@ import warnings
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+import torch
 from torch import Tensor
 
 from nearfar._core.checks import check_flag, check_integer, check_real
+from nearfar._core.processes import all_gather, n_processes
 from nearfar.errors import InputError, NearfarWarning, NumericalError
 from nearfar.tables.anchors import AnchorEmbedding
 
@@ -128,7 +130,8 @@ class NBANT:
     and rows start from the anchors that are active; not if the layer starts from vectors that are to be kept. With
     fewer slots than anchors a row may give up the entry of an anchor that is off: that one does not come back.
 
-    **Several processes** must all pass the same loss.
+    **Several processes** all call ``step`` after each epoch, each with the loss on its part of the validation data, of
+    equal size: the mean of the losses counts in all of them, so that all decide alike.
 
     References
     ----------
@@ -189,12 +192,12 @@ class NBANT:
         Parameters
         ----------
         validation_loss : float or Tensor of one element
-            Loss on validation data after the epoch, a mean over examples.
+            Loss on validation data after the epoch, a mean over examples. Of several processes the mean is taken.
 
         Raises
         ------
         NumericalError
-            The loss is NaN or infinite; nothing has been changed then.
+            The loss, that of any process, is NaN or infinite; nothing has been changed then.
 
         Warns
         -----
@@ -202,7 +205,7 @@ class NBANT:
             All of the T of a table is 0.
         """
         epoch = len(self.history) + 1
-        loss = _check_loss(validation_loss, epoch)
+        loss = _joined_loss(validation_loss, epoch, self.layers[0].values.device)
         counts = [layer.nnz for layer in self.layers]
         active = [layer.n_active for layer in self.layers]
         objective = loss
@@ -313,9 +316,19 @@ def _check_price(owner: str, anchor_price: Any, penalty: float) -> float:
     return price
 
 
-def _check_loss(value: Any, epoch: int) -> float:
+def _joined_loss(value: Any, epoch: int, device: torch.device) -> float:
+    """Return the mean of the losses of all processes; what is none in one of them is refused in all."""
     if isinstance(value, Tensor) and value.numel() == 1 and not value.is_complex():
         value = value.item()
+    if n_processes() == 1:
+        return _check_loss(value, epoch)
+    mine = float(value) if isinstance(value, numbers.Real) else math.nan
+    losses = all_gather(torch.tensor([mine], dtype=torch.float64, device=device))
+    _check_loss(value, epoch)
+    return _check_loss(losses.mean().item(), epoch)
+
+
+def _check_loss(value: Any, epoch: int) -> float:
     if isinstance(value, numbers.Real) and not math.isfinite(value):
         raise NumericalError(
             f"NBANT: the validation loss is {value} after epoch {epoch}; the numbers of anchors were not changed. "
