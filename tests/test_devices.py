@@ -234,11 +234,33 @@ def test_log_normalizers_say_what_does_not_run_on_a_device():
 # -- a training step does not read values ---------------------------------------------------------------------------
 
 
+aten = torch.ops.aten
+
+
 class NoReads(torch.utils._python_dispatch.TorchDispatchMode):
-    """Fail where a number of a tensor is brought to Python: on CUDA, that waits for the device."""
+    """Fail where a number of a tensor, or how many there are, is brought to Python: CUDA then waits for the device."""
+
+    def __init__(self, *allowed):
+        super().__init__()
+        self.allowed, self.met = allowed, []
 
     def __torch_dispatch__(self, func, types, args=(), kwargs=None):
-        assert func is not torch.ops.aten._local_scalar_dense.default, "a value was read"
+        counting = func.overloadpacket in (
+            aten._local_scalar_dense,
+            aten.nonzero,
+            aten.masked_select,
+            aten._unique2,
+            aten.unique_dim,
+            aten.unique_consecutive,
+            aten.is_nonzero,
+            aten.equal,
+            aten._coalesce,
+        ) or (func is aten.repeat_interleave.Tensor and not (kwargs or {}).get("output_size"))
+        if func.overloadpacket in (aten.index, aten.index_put, aten.index_put_):
+            counting = any(index is not None and index.dtype in (torch.bool, torch.uint8) for index in args[1])
+        if counting:
+            self.met.append(func.overloadpacket)
+            assert func.overloadpacket in self.allowed, f"{func}: a value was read"
         return func(*args, **(kwargs or {}))
 
 
@@ -339,25 +361,29 @@ def test_values_are_looked_at_under_detect_anomaly(monkeypatch):
         nf.nn.in_batch_nce(queries, keys)
 
 
+@pytest.mark.parametrize("slots", [2, 6])
 @pytest.mark.parametrize("sparse", [True, False])
 @pytest.mark.parametrize("optimizer", ["ProxAdam", "ProxYogi", "ProxSGD"])
-def test_a_step_of_a_table_reads_no_value_on_a_device(optimizer, sparse, monkeypatch):
+def test_a_step_of_a_table_reads_lengths_alone_on_a_device(optimizer, sparse, slots, monkeypatch):
+    waits = [aten._unique2, *[aten.nonzero] * (slots < 6), *[aten.nonzero] * (not sparse)]
+
     def train(reads):
         torch.manual_seed(3)
-        table = nf.nn.AnchorEmbedding(30, 4, n_anchors=6, penalty=1e-3, sparse=sparse)
+        table = nf.nn.AnchorEmbedding(30, 4, n_anchors=6, nnz_per_row=slots, penalty=1e-3, sparse=sparse)
         optim = getattr(nf.nn, optimizer)(table.parameters(), lr=0.05)
         ids, goal = torch.tensor([[3, 5, 3], [8, 9, 5]]), torch.randn(2, 3, 4)
         for step in range(4):
-            with contextlib.nullcontext() if step == 0 else reads():  # the first looks for negative entries
+            with contextlib.nullcontext() if step == 0 else reads() as looks:  # the first looks for negative entries
                 optim.zero_grad()
                 loss = (table(ids) - goal).square().sum()
                 loss.backward()
                 optim.step()
-        return loss.detach(), table.weight.detach() if hasattr(table, "weight") else table(torch.arange(30)).detach()
+            assert looks is None or looks.met in (waits, [*waits, aten.nonzero])  # and of slots that are given
+        return loss.detach(), table.weight
 
     expected = train(contextlib.nullcontext)
     monkeypatch.setattr("nearfar._core.tensors.READ_ON", ())
-    torch.testing.assert_close(train(NoReads), expected)
+    torch.testing.assert_close(train(lambda: NoReads(aten._unique2, aten.nonzero)), expected)
 
 
 # -- maps ---------------------------------------------------------------------------------------------------------

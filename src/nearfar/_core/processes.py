@@ -23,6 +23,11 @@ def rank() -> int:
     return dist.get_rank()
 
 
+def joins_sparse() -> bool:
+    """Return whether the processes, if there are several, can join sparse gradients: NCCL cannot."""
+    return n_processes() == 1 or dist.get_backend() != "nccl"
+
+
 def all_gather(rows: Tensor) -> Tensor:
     """Return the rows of all processes, of one shape in all, in the order of their ranks."""
     rows = rows.detach().contiguous()
@@ -72,8 +77,8 @@ def check_alike(owner: str, name: str, rows: Tensor, **others: object) -> None:
 def check_same_gradient(owner: str, rows: Tensor | slice, slope: Tensor, columns: Tensor) -> None:
     """Raise in all processes when the gradient of T, in these rows, is not the same, to the bit, in all of them."""
     parts = (slope, columns) if isinstance(rows, slice) else (slope, columns, rows)
-    sums = [int(part.double().sum().view(torch.int64)) for part in parts]
-    gathered = all_gather(torch.tensor([[len(slope), *sums]], device=slope.device))
+    sums = torch.stack([part.double().sum() for part in parts]).view(torch.int64)
+    gathered = all_gather(torch.cat((sums.new_full((1,), len(slope)), sums))[None])
     if (gathered != gathered[0]).any():
         hint = "Wrap the model in torch.nn.parallel.DistributedDataParallel: it joins gradients, and starts all alike."
         raise InputError(owner, "the gradient of T", "the same in all processes", "different ones", hint)

@@ -27,8 +27,15 @@ from torch.nn.functional import embedding, embedding_bag, pad
 
 from nearfar._core.checks import check_flag, check_integer, check_real
 from nearfar._core.ids import Ids, check_names
-from nearfar._core.processes import n_processes
-from nearfar._core.tensors import check_floats, check_ids, check_integers, check_padding_idx, check_within
+from nearfar._core.processes import joins_sparse, n_processes
+from nearfar._core.tensors import (
+    check_floats,
+    check_ids,
+    check_integers,
+    check_padding_idx,
+    check_within,
+    reads_values,
+)
 from nearfar.embedding.files.registry import check_output
 from nearfar.embedding.mixtures import Mixtures, heaviest, unsigned_dtype
 from nearfar.embedding.vectors import AnchoredEmbedding
@@ -379,6 +386,9 @@ class AnchorEmbedding(torch.nn.Module):
         if layer_of(self.values) not in (self, None):
             hint = "Rows owe shrinkage that only their own layer knows: share the layer itself, or use TiedLogits."
             raise InputError("AnchorEmbedding", "slots", "its own", "those of another layer", hint)
+        if self.sparse and torch.is_grad_enabled() and self.values.requires_grad and not joins_sparse():
+            hint = "Its gradients are then dense arrays. Or join the processes by gloo."
+            raise InputError("AnchorEmbedding", "sparse", "False where processes are joined by NCCL", "True", hint)
         if self.values.grad is None:
             self._requests.clear()  # those of gradients that were thrown away
         if self._seen_version is not None and self.values._version != self._seen_version:
@@ -510,7 +520,8 @@ class AnchorEmbedding(torch.nn.Module):
         frozen = self._frozen(rows)
         if self._last_read is not None and not isinstance(rows, slice):
             last_rows, entries, then = self._last_read
-            if then == self._state_of_values() and torch.equal(last_rows, rows):
+            # Elsewhere to compare would wait for the device, which reading again does not.
+            if then == self._state_of_values() and reads_values(rows) and torch.equal(last_rows, rows):
                 return entries, frozen
         return self._read(rows), frozen
 
@@ -549,14 +560,15 @@ class AnchorEmbedding(torch.nn.Module):
             self._seen_version = self.values._version
         if self._zeros_fixed:
             return
+        if self.padding_idx is not None:  # asks for nothing
+            slope = slope.masked_fill((rows == self._padding_row)[:, None], 0)
         penalty = self.penalty * n_processes()  # gradients will be averaged; this is the slope of one process
         if self._unpenalized is not None:
             slope = slope + row_penalties(self._unpenalized, rows, slope, penalty)
             penalty = 0.0
         requests = request_slots(slope, entries, columns, rows, penalty, self._n_active)
         if requests is not None:
-            real = requests.rows != self._padding_row
-            self._requests.append(SlotRequests(*(part[real] for part in requests)))
+            self._requests.append(requests)
 
     def _accept_values(self) -> None:
         """Take the values as they are now: it was not another optimiser that changed them."""

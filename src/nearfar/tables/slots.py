@@ -235,9 +235,9 @@ def assign(requests: SlotRequests, values: Tensor, columns: Tensor, n_active: in
     rows, slots, wanted = requests
     held = (columns[rows].long() == wanted[:, None]).any(1)
     free = (values.detach()[rows, slots] == 0) | (columns[rows, slots] >= n_active)
-    ok = free & ~held
-    rows, slots = rows[ok], slots[ok]
-    columns[rows, slots] = wanted[ok].to(columns.dtype)
+    ok = torch.nonzero(free & ~held)[:, 0]
+    rows, slots, wanted = (take(part, ok) for part in requests)
+    columns[rows, slots] = wanted.to(columns.dtype)
     values[rows, slots] = 0
     return rows, slots
 
