@@ -703,3 +703,264 @@ def test_a_large_map_on_a_device_warns_of_all_pairs(monkeypatch):
     with pytest.warns(nf.errors.NearfarWarning, match="3 components of 40 points take all pairs"):
         nf.TSNE(3, perplexity=8, max_iter=5, device="cpu").fit(points(40))
     nf.TSNE(3, perplexity=8, max_iter=5, device="cpu", far="exact").fit(points(40))  # asked for: nothing to say
+
+
+# -- words --------------------------------------------------------------------------------------------------------
+
+
+def sentences(n: int = 400, seed: int = 0) -> list[list[str]]:
+    """Two topics of words, and some that are common to both."""
+    rng = np.random.default_rng(seed)
+    texts = []
+    for _ in range(n):
+        topic = rng.integers(2)
+        texts.append([f"{'ab'[topic]}{k}" if k < 12 else f"c{k}" for k in rng.integers(16, size=rng.integers(1, 14))])
+    return texts
+
+
+WORDS = {
+    "SkipGram": (nf.SkipGram, {}),
+    "Word2DM": (nf.Word2DM, {"n_factors": 3}),
+}
+
+
+def windows_apart(n_words: int = 60, n_windows: int = 12):
+    """Windows in each of which no word is twice."""
+    from nearfar.words.windows import Windows
+
+    rng = np.random.default_rng(3)
+    sizes = rng.integers(1, 6, n_windows)
+    inputs = np.concatenate([rng.permutation(n_words)[:size] for size in sizes]).astype(np.int32)
+    outs = np.array([rng.permutation(n_words)[:5] for _ in sizes], np.int32)
+    outs[3, 2] = outs[3, 0]  # noise that is the centre
+    return Windows(inputs, np.append(0, np.cumsum(sizes)), outs, np.array([0, n_windows]))
+
+
+class Source:
+    """Windows that are given."""
+
+    def __init__(self, windows):
+        self.given = windows
+
+    def windows(self, start, stop, seed):
+        yield self.given
+
+
+@each_device
+@pytest.mark.parametrize("name", WORDS)
+def test_batches_of_one_window_are_the_steps_of_the_threads(name, device):
+    from nearfar.engines.torch import form_of, to_device, words
+
+    make, more = WORDS[name]
+    model = make(4, **more)
+    windows = windows_apart()
+    rng = np.random.default_rng(1)
+    here = dict(zip(model._tables, rng.normal(size=(2, 60, 16)).astype(np.float32) / 3, strict=False))
+    used = 4 * more.get("n_factors", 1)
+    for table in here.values():
+        table[:, used:] = 0
+    there = [to_device(table, device) for table in here.values()]
+    sums, found = np.zeros(2), 0.0
+    model._train(here)(windows, 0.3, sums)
+    for batch in words.Drawn(Source(windows), torch.device(device)).batches(0, 12, 0, size=1):
+        found = found + words.train_batch(batch, 0.3, *there, form_of("test", "device", model)(model))
+    for table, moved in zip(here.values(), there, strict=True):
+        np.testing.assert_allclose(moved.cpu().numpy(), table, atol=2e-5)
+        assert not moved[:, used:].any()
+    np.testing.assert_allclose(found.cpu().numpy(), sums, rtol=1e-6)
+
+
+def steepness(name, x, y, counts):
+    """What stands for the second derivative of a window's loss, in its inputs (m, ..) and outs (1 + K, ..)."""
+    if name == "SkipGram":
+        scores, sizes = x @ y.T, [(side**2).sum(1) for side in (x, y)]
+        slopes = counts / (2 + np.exp(scores) + np.exp(-scores))
+        return slopes @ sizes[1], slopes.T @ sizes[0]
+    A, D = (np.einsum("ikp,ikq->ipq", *[side[:, :12].reshape(-1, 3, 4)] * 2) for side in (x, y))
+    raw, sizes = np.einsum("apq,opq->ao", A, D), [np.linalg.norm(side, axis=(1, 2)) for side in (A, D)]
+    sigma = 1 / (1 + np.exp(np.log(5) - raw))
+    error = abs((np.arange(len(y)) == 0) - sigma)
+    steep = counts * (4 * sigma * (1 - sigma) * raw + 2 * error)
+    return steep @ sizes[1], steep.T @ sizes[0]
+
+
+@each_device
+@pytest.mark.parametrize("name", WORDS)
+def test_a_batch_adds_up_the_changes_of_its_windows(name, device):
+    """Against the threads, window by window from the same tables; rows that are met often move by a share of that."""
+    from nearfar.engines.torch import form_of, to_device, words
+    from nearfar.words.windows import Windows
+
+    make, more = WORDS[name]
+    model, rate, windows = make(4, **more), 0.3, windows_apart(9)
+    start = np.random.default_rng(1).normal(size=(2, 9, 16)).astype(np.float32) / 3
+    start[:, :, 4 * more.get("n_factors", 1) :] = 0
+    total, (z, alone) = np.zeros_like(start), np.zeros((2, 2, 9))
+    for w, outs in enumerate(windows.outs):
+        inputs = windows.inputs[windows.starts[w] : windows.starts[w + 1]]
+        one = Windows(inputs, np.array([0, len(inputs)]), outs[None], np.array([0, 1]))
+        arrays = dict(zip(model._tables, start.copy(), strict=False))
+        model._train(arrays)(one, rate, np.zeros(2))
+        total += np.stack(list(arrays.values())) - start
+        counts = (outs != outs[0]) | (np.arange(5) == 0)
+        steep = steepness(name, start[0, inputs].astype(float), start[1, outs].astype(float), counts)
+        for side, rows in enumerate((inputs, outs)):
+            np.add.at(z[side], rows, rate * steep[side])
+            np.add.at(alone[side], rows, 1 - np.exp(-rate * steep[side]))
+    share = (1 - np.exp(-z)) / np.where(alone > 0, alone, 1)
+    there = [to_device(table, device) for table in start]
+    for batch in words.Drawn(Source(windows), torch.device(device)).batches(0, 12, 0, size=100):
+        words.train_batch(batch, rate, *there, form_of("test", "device", model)(model))
+    for table, moved, part, before in zip(there, total, share, start, strict=True):
+        np.testing.assert_allclose(table.cpu().numpy(), before + part[:, None] * moved, atol=3e-6)
+    assert 0 < share[alone > 0].min() < 0.98
+
+
+def test_no_batch_is_too_large():
+    from nearfar.engines.torch import words
+
+    windows = windows_apart(9)
+    many = windows._replace(inputs=np.tile(windows.inputs, 60), outs=np.tile(windows.outs, (60, 1)))
+    many = many._replace(starts=np.append(0, np.cumsum(np.tile(np.diff(windows.starts), 60))))
+    for name, (make, more) in WORDS.items():
+        model = make(4, **more)
+        tables = [torch.from_numpy(np.random.default_rng(k).normal(size=(9, 16)).astype(np.float32)) for k in range(2)]
+        [batch] = words.Drawn(Source(many), torch.device("cpu")).batches(0, 1, 0, size=10**6)
+        losses = [words.train_batch(batch, 0.05, *tables, getattr(words, name)(model))[0] for _ in range(30)]
+        assert losses == sorted(losses, reverse=True)
+        assert losses[-1] < 0.3 * losses[0]
+
+
+@pytest.mark.slow
+@each_device
+@pytest.mark.parametrize("shared", [True, False])
+@pytest.mark.parametrize("shrink", ["word", "sentence", None])
+def test_windows_are_drawn_on_a_device_as_on_threads(shrink, shared, device):
+    """How often each pair of words meets, true and noise, and how often a word is kept: their expectations agree."""
+    from nearfar.engines.torch import device_of, words
+    from nearfar.words.windows import SamplingOptions, TextWindows
+
+    corpus = nf.Corpus(sentences(300)).encode(min_count=1)
+    source = TextWindows(corpus, SamplingOptions(3, shrink, 4, shared, 0.02, 0.75))
+    place = device_of("test", device)
+    n = len(corpus.vocabulary)
+    here, there = np.zeros((2, 2, n, n))
+    start, stop = 5, corpus.n_tokens - 3
+    for seed in range(12):
+        for windows in source.windows(start, stop, seed):
+            np.add.at(here[0], (windows.inputs, np.repeat(windows.outs[:, 0], np.diff(windows.starts))), 1)
+            np.add.at(here[1], (windows.outs[:, :1], windows.outs[:, 1:]), 1)
+        for batch in words.TextDraws(source, place).batches(start, stop, seed, size=700):
+            inputs, inside, outs = (part.cpu().numpy() for part in batch)
+            np.add.at(there[0], (inputs[inside], np.repeat(outs[:, 0], inside.sum(1))), 1)
+            outs = outs[inside.any(1)]  # a word alone has no window
+            np.add.at(there[1], (outs[:, :1], outs[:, 1:]), 1)
+    for one, other in zip(here, there, strict=True):
+        assert abs(other.sum() / one.sum() - 1) < 0.04
+        big = one > 50
+        assert abs((other[big] - one[big]) / np.sqrt(one[big])).mean() < 2.0
+        assert not other[(one == 0) & (other > 40)].any()
+
+
+@pytest.mark.slow
+@each_device
+@pytest.mark.parametrize("name", WORDS)
+@pytest.mark.parametrize("kind", ["text", "pairs", "relation"])
+def test_word_models_learn_on_a_device_what_they_learn_on_threads(kind, name, device):
+    make, more = WORDS[name]
+    corpus = graph(60) if kind == "relation" else sentences()
+    more = {**more, "shared_negatives": kind != "pairs", "validation_fraction": 0.1}
+    losses = [
+        [
+            make(
+                4,
+                min_count=1,
+                sample=0,
+                n_epochs=6,
+                learning_rate=0.05,
+                random_state=seed,
+                n_jobs=1,
+                **more,
+                device=where,
+            )
+            .fit(corpus)
+            .loss_curve_[-1]
+            for seed in range(2)
+        ]
+        for where in (None, device)
+    ]
+    assert abs(np.mean(losses[1]) - np.mean(losses[0])) < 0.03
+    assert np.mean(losses[1]) < 0.6  # ln 2 is where it starts
+
+
+@each_device
+def test_what_goes_with_word_models_goes_with_a_device(device, tmp_path):
+    common = {"min_count": 1, "sample": 0, "n_epochs": 4, "random_state": 0, "n_jobs": 1}
+    file, seen = tmp_path / "state.npz", []
+    stop = [nf.callbacks.Checkpoint(file, every=1), lambda progress: progress.epoch == 2]
+    look = [lambda progress: seen.append(progress.state.X.copy())]
+    whole = nf.SkipGram(4, **common, device=device, callbacks=look).fit(sentences())
+    np.testing.assert_array_equal(seen[-1], whole.embedding_)  # what callbacks see came back
+    assert len({part.tobytes() for part in seen}) == 4
+    nf.SkipGram(4, **common, device=device, callbacks=stop).fit(sentences())
+    resumed = nf.SkipGram(4, **common, device=device).fit(sentences(), resume=file)
+    np.testing.assert_allclose(resumed.embedding_, whole.embedding_, atol=1e-5)
+    elsewhere = nf.SkipGram(4, **common).fit(sentences(), resume=file)  # a checkpoint does not know its device
+    assert elsewhere.loss_curve_[-1] == pytest.approx(whole.loss_curve_[-1], abs=0.03)
+    whole.vectors_.save(tmp_path / "vectors.npz")
+    assert nf.Embedding.load(tmp_path / "vectors.npz").parameters["device"] == device
+    before = len(whole.vocabulary_)
+    whole.partial_fit([["a1", "new", "b3", "newer"]] * 50)
+    assert len(whole.vocabulary_) == before + 2
+    bipartite = directed(30, 45)
+    two = nf.SkipGram(4, n_epochs=1, device=device, init=whole.vectors_, random_state=0)
+    with pytest.raises(InputError, match="SkipGram: init must be vectors of some words"):
+        two.fit(bipartite)
+    two = nf.SkipGram(4, n_epochs=2, device=device, random_state=0).fit(bipartite)
+    assert two.embedding_.shape == (30, 4)
+    assert two.context_embedding_.shape == (45, 4)
+    two.partial_fit(bipartite)
+    assert two.n_epochs_ == 4
+    states = nf.Word2DM(4, 2, **common, device=device, init=whole.vectors_).fit(sentences())
+    assert np.isfinite(states.pull_.norm).any()
+
+
+@pytest.mark.parametrize("make", [nf.SkipGram, nf.Word2DM])
+@pytest.mark.parametrize(
+    ("parameters", "message"),
+    [
+        ({"device": "tpu"}, "device must be 'cpu', 'cuda'"),
+        ({"device": "cuda:99"}, "device must be a device of this machine; got 'cuda:99'"),
+        ({"optimizer": "adam"}, "optimizer must be 'sgd' on a device; got 'adam'"),
+        ({"deterministic": True}, "deterministic must be False on a device; got True"),
+    ],
+)
+def test_what_word_models_do_not_do_on_a_device(make, parameters, message):
+    with pytest.raises(InputError, match=f"{make.__name__}: {message}"):
+        make(4, **{"min_count": 1, "device": "cpu", **parameters}).fit(sentences(20))
+
+
+class OwnSkipGram(nf.SkipGram):
+    """Another model: what it changes is not known to the device."""
+
+
+def test_a_word_model_of_ones_own_names_its_form():
+    with pytest.raises(InputError, match="device must be one that runs on a device; got OwnSkipGram"):
+        OwnSkipGram(4, min_count=1, device="cpu").fit(sentences(20))
+
+
+def test_a_full_device_leaves_a_word_model_as_it_was(monkeypatch):
+    from nearfar.engines.torch import words
+
+    est = nf.SkipGram(4, min_count=1, n_epochs=1, random_state=0, device="cpu").fit(sentences(60))
+    before = est.embedding_.copy()
+
+    def full(*parts, **named):
+        raise torch.OutOfMemoryError("CUDA out of memory")
+
+    monkeypatch.setattr(words, "train_batch", full)
+    for again in (est.fit, est.partial_fit):
+        with pytest.raises(InputError, match=r"SkipGram: device must be one that holds .* got 'cpu', whose memory"):
+            again(sentences(60))
+        np.testing.assert_array_equal(est.embedding_, before)
+        assert est.n_epochs_ == 1

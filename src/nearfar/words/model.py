@@ -62,6 +62,7 @@ from nearfar._core.checks import (
     check_path,
     check_random_state,
     check_real,
+    require,
 )
 from nearfar._core.ids import Ids
 from nearfar._core.vector import LANES, empty_aligned
@@ -119,6 +120,9 @@ class WordModel(RelationEmbedder):
 
     deterministic: bool = False
     """Whether the bits are the same for any number of threads; False where a model has no such parameter."""
+
+    device: str | None = None
+    """Where it is trained; None, the threads of this machine, where a model has no such parameter."""
 
     n_components: int
     window: int
@@ -348,14 +352,20 @@ class WordModel(RelationEmbedder):
         last = min(self.min_learning_rate, first)
 
         state.X, state.Y = self._views(state.arrays)
-        train, copies = self._train(state.arrays), None
+        train = self._train(state.arrays)
+        trained: Any = None  # what trains in place of threads that write to the same tables
         if self.deterministic:
-            copies = Copies(state.arrays, self._tables[:2], self._train, source, blocks, state.split)
+            trained = Copies(state.arrays, self._tables[:2], self._train, source, blocks, state.split)
+        elif self.device is not None:
+            from nearfar.engines.torch.words import Batches
+
+            inputs, outputs = (state.arrays[name] for name in self._tables[:2])
+            trained = Batches(trainer.owner, self, (inputs, outputs), source, blocks, first, state.split)
         trainer.callbacks = (*self._own_callbacks(source, state), *trainer.callbacks)
 
         def mean_loss(blocks: Blocks, seeds: NDArray[np.int64], rates: list[float]) -> float:
-            if copies is not None and any(rates):
-                loss, n_pairs = copies.run_epoch(blocks, seeds, rates, n_jobs, trainer.advance)
+            if trained is not None and any(rates):
+                loss, n_pairs = trained.run_epoch(blocks, seeds, rates, n_jobs, trainer.advance)
             else:
                 loss, n_pairs = run_epoch(source, blocks, seeds, rates, train, n_jobs, trainer.advance)
             if not n_pairs:
@@ -363,7 +373,7 @@ class WordModel(RelationEmbedder):
                 raise InputError(trainer.owner, "sample", "one that leaves pairs of words", "no pair", hint)
             if any(rates):  # else they are held out
                 state.n_pairs = n_pairs
-            return loss / n_pairs
+            return float(loss / n_pairs)
 
         with trainer:
             trainer.advance(len(state.losses) * source.blocks[-1][1])
@@ -508,6 +518,8 @@ class WordModel(RelationEmbedder):
             check_integer(owner, name, getattr(self, name), low=1)
         check_flag(owner, "shared_negatives", self.shared_negatives)
         check_flag(owner, "deterministic", self.deterministic)
+        if self.device is not None:
+            self._check_device(owner)
         if self.shrink_window is not None:
             check_choice(owner, "shrink_window", self.shrink_window, ("word", "sentence"))
         check_real(owner, "sample", self.sample, low=0)
@@ -518,6 +530,18 @@ class WordModel(RelationEmbedder):
         check_real(owner, "min_learning_rate", self.min_learning_rate, low=0)
         check_real(owner, "validation_fraction", self.validation_fraction, low=0, high=0.9)
         check_callbacks(owner, self.callbacks)
+
+    def _check_device(self, owner: str) -> None:
+        """Refuse a device that is not there, and what does not run on one."""
+        require(f"{owner}(device=)", "torch", "torch")
+        from nearfar.engines.torch import device_of
+
+        device_of(owner, self.device)
+        if self.optimizer != "sgd":
+            raise InputError(owner, "optimizer", "'sgd' on a device", repr(self.optimizer), "Or leave device=None.")
+        if self.deterministic:
+            hint = "On device='cpu' the same seed gives the same bits without it."
+            raise InputError(owner, "deterministic", "False on a device", "True", hint)
 
     # The result.
 

@@ -129,6 +129,9 @@ def run_epoch(
     return float(loss), int(pairs)
 
 
+LONGEST = 0.5
+"""How much of its norm a density matrix' factor may change in a step of SGD: scores are of fourth order in it, and no
+fixed rate is safe."""
 N_COPIES = 2
 """Of the tables, whatever the number of threads: with four the vectors are worse."""
 CURVATURE = 0.03

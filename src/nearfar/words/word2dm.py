@@ -45,7 +45,7 @@ from nearfar.errors import InputError
 from nearfar.kernels import exp, ln1p
 from nearfar.words.adam import adam_row, adam_state, moments_of
 from nearfar.words.model import Known, WordModel, memory_of_tables, padded
-from nearfar.words.training import Arrays, TrainingState, TrainWindows
+from nearfar.words.training import LONGEST, Arrays, TrainingState, TrainWindows
 from nearfar.words.windows import WindowSource
 
 _MOST_ROWS = 2**14  # of a table in a batch: 20 MB of sums for each thread at 17 x 17
@@ -114,6 +114,9 @@ class Word2DM(WordModel):
     n_jobs : int, optional
         Number of threads; None means all processors. Unless ``deterministic``, several threads write to the same
         matrices without locks (Hogwild): results differ a little from run to run, losses only by noise.
+    device : str, optional
+        Where matrices are trained: None on the threads of this machine; ``"cuda"``, ``"cuda:1"`` or ``"cpu"`` by torch
+        (the extra ``torch``), in batches of windows, by ``optimizer="sgd"``. See :class:`SkipGram`.
     verbose : int, default=0
         1 shows progress: a bar on a terminal, a line in a notebook, a line every few seconds in a log.
 
@@ -199,6 +202,8 @@ class Word2DM(WordModel):
 
     _capabilities = WordModel._capabilities | {"two-sided"}
     _tables = ("B", "C", "pull")
+    torch_form: ClassVar[str] = "nearfar.engines.torch.words:Word2DM"
+
     _one_space = True  # of both tables the products with themselves, A, live in one space
     _shaped_by = (*WordModel._shaped_by, "n_factors")
     _rates: ClassVar[dict[str, float]] = {"sgd": 0.05, "adam": 0.001}
@@ -235,6 +240,7 @@ class Word2DM(WordModel):
         random_state: Any = None,
         deterministic: bool = False,
         n_jobs: int | None = None,
+        device: str | None = None,
         verbose: int = 0,
     ) -> None:
         self.n_components = n_components
@@ -261,6 +267,7 @@ class Word2DM(WordModel):
         self.random_state = random_state
         self.deterministic = deterministic
         self.n_jobs = n_jobs
+        self.device = device
         self.verbose = verbose
 
     @classmethod
@@ -527,10 +534,6 @@ def measure(B: Floats, C: Floats, offset: float) -> NDArray[np.float64]:
     total = np.bincount(bins, pull, minlength=len(EDGES) - 1)
     norm = np.divide(total, counts, out=np.full(len(counts), np.nan), where=counts > 0)
     return np.concatenate([[(alike < EDGES[1]).mean(), (sizes < TINY).mean()], counts / len(B), norm])
-
-
-LONGEST = 0.5
-"""How much of its norm a B may change in a step of SGD. The scores are of fourth order, and no fixed rate is safe."""
 
 
 class Room(NamedTuple):
