@@ -453,6 +453,39 @@ def test_cost_and_gradient_of_a_map_on_a_device(name, device, monkeypatch):
             assert found_cost == pytest.approx(cost, rel=1e-5)
 
 
+@each_device
+@pytest.mark.parametrize(
+    "noise",
+    [{}, {"normalizer": "umap"}, {"normalizer": 900.0, "n_samples": 59}, {"objective": "global", "n_samples": 4}],
+    ids=str,
+)
+def test_sampled_pairs_on_a_device(noise, device, monkeypatch):
+    from nearfar.engines.torch import device_of, maps
+
+    monkeypatch.setattr(maps, "_TILE", 900)
+    P = nf.maps.start.probabilities("test", nf.Affinities(8).fit(points()).relation_, "pair")
+    for d in (2, 3):
+        est = nf.TSNE(d, perplexity=8, far=nf.far.NoisePairs(**noise))
+        here, made = (est._objective(P, *est._checked(), np.float64, np.random.default_rng(4), 1) for _ in range(2))
+        there = maps.NoiseObjective("test", made, device_of("test", device))
+        Y = np.random.default_rng(2).normal(size=(60, d))
+        for exaggeration in (1.0, 4.0):  # fresh noise, the same for both
+            gradient, cost = here.evaluate(Y, exaggeration, cost=True)
+            found, found_cost = there.evaluate(torch.from_numpy(Y).to(device), exaggeration, cost=True)
+            np.testing.assert_allclose(found.cpu().numpy(), gradient, atol=1e-10 * np.abs(gradient).max())
+            assert found_cost == pytest.approx(cost, rel=1e-10)
+
+
+@pytest.mark.slow
+@each_device
+def test_maps_of_sampled_pairs_are_drawn_on_a_device(device):
+    X = points(200)
+    for make in (nf.UMAP, lambda **given: nf.TSNE(5, perplexity=8, far="noise", **given)):
+        here, there = (make(max_iter=200, random_state=0, device=where).fit(X) for where in (None, device))
+        assert there.cost_ == pytest.approx(here.cost_, rel=0.05)
+        assert there.embedding_.shape == here.embedding_.shape
+
+
 @pytest.mark.slow
 @each_device
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])

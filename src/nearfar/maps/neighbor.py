@@ -158,7 +158,7 @@ class NeighborEmbedding(FrameOutput):
     device : str, optional
         Where the map is drawn: None on the threads of this machine; ``"cuda"``, ``"cuda:1"`` or ``"cpu"`` by torch (the
         extra ``torch``), positions, forces and steps; for ``far="exact"`` and ``"fft"``, one of which ``"auto"`` then
-        is.
+        is, and ``"noise"``.
     verbose : int, default=0
         1 shows progress: a bar on a terminal, a line in a notebook, a line every few seconds in a log.
 

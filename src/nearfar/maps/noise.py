@@ -17,7 +17,7 @@ how exactly its mean over the noise is known is another matter, so in a small ma
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -34,7 +34,7 @@ from nearfar.maps.objective import NeighborObjective, buffers, first_of, second_
 _ROWS = 2048  # of a block of the circle: what is read and written of it stays in the nearest cache
 _PAIRS = 2**19  # of noise at least, in each evaluation of "local"
 _WIDE = 10  # components from which on neighbours are read one by one
-_LEAST_A = 1e-20  # of a map torn so far apart that all of w vanishes
+LEAST_A = 1e-20  # of a map torn so far apart that all of w vanishes
 
 Steps = NDArray[np.int64]
 
@@ -59,6 +59,8 @@ class NoiseObjective(NeighborObjective):
     n_jobs : int
         Threads; no result depends on it.
     """
+
+    torch_form: ClassVar[str | None] = "nearfar.engines.torch.maps:NoiseObjective"
 
     def __init__(
         self,
@@ -122,7 +124,7 @@ class NoiseObjective(NeighborObjective):
         if zbar == "umap":
             return 1.0
         sums = self._noise_weights(circle, steps)
-        return max(self._m * float(sums.sum(dtype=np.float64)) / (n * len(steps)), _LEAST_A)
+        return max(self._m * float(sums.sum(dtype=np.float64)) / (n * len(steps)), LEAST_A)
 
     def _noise_weights(self, circle: Floats, steps: Steps) -> Floats:
         sums = np.empty(self._n, circle.dtype)

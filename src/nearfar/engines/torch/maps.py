@@ -18,9 +18,10 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from nearfar.contracts import Objective
-from nearfar.engines.torch import form_of, plain, room
+from nearfar.engines.torch import form_of, plain, room, to_device
 from nearfar.far.fields import Potential, Term
 from nearfar.maps import objective as threads
+from nearfar.maps.noise import LEAST_A
 from nearfar.maps.solver import DOWN, LEAST, UP, Descent, MapState, Phase
 
 _TILE = 1 << 24  # pairs of neighbours that are worked on together
@@ -187,6 +188,82 @@ class NeighborObjective(threads.NeighborObjective):
             total = total + torch.where(p > 0, costs, 0).sum(dtype=torch.float64)
         if self._s is not None:  # - sum p ln(s_i s_j), where p is symmetric
             total = total - 2 * torch.xlogy(self._shares, self._s.double()).sum()
+        return float(total)
+
+
+class NoiseObjective(NeighborObjective):
+    """The objective of sampled pairs, see :mod:`nearfar.maps.noise`: the steps along the circle are drawn there."""
+
+    def __init__(self, owner: str, objective: Any, device: torch.device) -> None:
+        super().__init__(owner, objective, device)
+        self._drawn_by = objective
+        self._circle = self._copy(objective._order)
+
+    def evaluate(self, Y: Any, exaggeration: float = 1.0, *, cost: bool = False) -> tuple[Any, float | None]:
+        """Return the gradient for fresh noise, and the cost for that of all reports if it is asked for."""
+        self._prepare()
+        noise = self._drawn_by
+        steps = noise._steps(noise._drawn, noise._evaluations)
+        noise._evaluations += 1
+        gradient = self._gradient(Y, steps, exaggeration)
+        return gradient, self._cost_of(Y, noise._reported) if cost else None
+
+    def _gradient(self, Y: Tensor, steps: NDArray[np.int64], exaggeration: float) -> Tensor:
+        noise, p_ij = self._drawn_by, self._copy(self._pattern[2])
+        a, W = self._level(Y, steps)
+        gradient, charges = torch.zeros_like(Y), Y.new_zeros(self._n)
+        for rows, entries, begins, first, second, offsets, f in self._pairs(Y):
+            w, p = self._weights_at(f), p_ij[entries]
+            share = p / (w + (a if W is None else W.index_select(0, first)))
+            if W is None:
+                k = exaggeration * a * share
+            else:
+                k = 2 * exaggeration * p - w * (share + p / (w + W.index_select(0, second)))
+                charges[rows] = _row_sums(share, begins)
+            gradient[rows] = _row_sums((k * self._slope(f, *self._numbers))[:, None] * offsets, begins)
+        gradient *= 4 if W is None else 2
+        circle, own = Y[self._circle], charges[self._circle]
+        push = torch.zeros_like(circle)
+        for back, ways, f in self._noise_pairs(circle, steps):
+            w = self._weights_at(f)
+            k = (w / (w + a) if W is None else own * w) * self._slope(f, *self._numbers)
+            forces = k[:, :, None] * ways
+            # A point is the second of a pair where the one a step back is the first.
+            push += forces.sum(0) - forces.gather(1, back[:, :, None].expand_as(forces)).sum(0)
+        push *= 2 if W is not None else 2 * noise._m / (self._n * len(steps))
+        return gradient.index_add_(0, self._circle, push, alpha=-1)
+
+    def _noise_pairs(self, circle: Tensor, steps: NDArray[np.int64]) -> Iterator[tuple[Tensor, Tensor, Tensor]]:
+        """Yield for some steps who is that far behind each point, the way from who is ahead, and its square."""
+        n, points = self._n, torch.arange(self._n, device=circle.device)
+        for some in to_device(steps, circle.device).split(max(1, _TILE // circle.numel())):  # type: ignore[no-untyped-call]
+            ways = circle - circle[(points + some[:, None]) % n]
+            yield (points - some[:, None]) % n, ways, (ways * ways).sum(2)
+
+    def _level(self, Y: Tensor, steps: NDArray[np.int64]) -> tuple[Any, Tensor | None]:
+        """Return a of "local", or W_i of "global"."""
+        noise, zbar = self._drawn_by, self._drawn_by._noise.normalizer
+        if not noise._ranking and zbar != "t-sne":
+            return noise.level(None, steps), None
+        sums = Y.new_zeros(self._n)
+        for _, _, f in self._noise_pairs(Y[self._circle], steps):
+            sums += self._weights_at(f).sum(0)
+        if noise._ranking:
+            return 0.0, torch.empty_like(sums).index_copy_(0, self._circle, sums)
+        mean = sums.sum(dtype=torch.float64) / (self._n * len(steps))
+        return (noise._m * mean).clamp(min=LEAST_A).to(Y.dtype), None
+
+    def _cost_of(self, Y: Tensor, steps: NDArray[np.int64]) -> float:
+        noise, p_ij = self._drawn_by, self._copy(self._pattern[2])
+        a, W = self._level(Y, steps[: noise._m] if noise._ranking else steps)
+        total = Y.new_zeros((), dtype=torch.float64)
+        for _, entries, _, first, _, _, f in self._pairs(Y):
+            w = self._weights_at(f) + (a if W is None else W.index_select(0, first))
+            total += (p_ij[entries] * (w.log() - self._log_weight(f, *self._numbers))).sum(dtype=torch.float64)
+        if W is None:
+            for _, _, f in self._noise_pairs(Y[self._circle], steps):
+                part = (self._weights_at(f) / a).log1p().sum(dtype=torch.float64)
+                total += noise._m / (self._n * len(steps)) * part
         return float(total)
 
 
