@@ -1,11 +1,13 @@
-"""What runs on a device, timed there: EDRep, exact t-SNE, in-batch NCE.
+"""What runs on a device, timed there: EDRep, t-SNE exact and on a mesh, affinities, skip-gram, Word2DM, in-batch NCE.
 
     python benchmarks/devices.py --device cuda
     python benchmarks/devices.py --device cpu --divide 1000    a trial
 
 At full size: EDRep of 10 million nodes and 1 billion stored entries, d = 128, 30 epochs of a walk of one step; 250
-iterations of t-SNE of 50,000 points with the exact far field; forward and backward of in-batch NCE, B = 2^17, d = 256.
-``--divide`` makes all of them so many times smaller. Records say on which device they were taken.
+iterations of t-SNE of 50,000 points with the exact far field; affinities of 100,000 points; 750 iterations of t-SNE of
+a million points on the mesh, after the neighbours; an epoch of skip-gram, d = 100, and of Word2DM, of 100 and 10
+million words drawn by Zipf's law; forward and backward of in-batch NCE, B = 2^17, d = 256. ``--divide`` makes all of
+them so many times smaller. Records say on which device they were taken.
 """
 
 from __future__ import annotations
@@ -44,6 +46,44 @@ def tsne(device: str, divide: int) -> dict[str, Any]:
     return {"n": n, "seconds": timed(lambda: est.fit(X))[1], "cost": est.cost_}
 
 
+def affinities(device: str, divide: int) -> dict[str, Any]:
+    """Time neighbours, all rows against all, and their calibration."""
+    n = max(200, 100_000 // divide)
+    X = np.random.default_rng(0).normal(size=(n, 50)).astype(np.float32)
+    return {"n": n, "seconds": timed(lambda: nf.Affinities(30, device=device).fit(X))[1]}
+
+
+def tsne_mesh(device: str, divide: int) -> dict[str, Any]:
+    """Time a map after its neighbours, which are found on threads."""
+    n, rng = max(200, 1_000_000 // divide), np.random.default_rng(0)
+    X = (rng.normal(size=(n, 50)) + 6 * rng.normal(size=(20, 50))[rng.integers(20, size=n)]).astype(np.float32)
+    found = nf.Affinities(30, random_state=0).fit(X)
+    est = nf.TSNE(far="fft", random_state=0, device=device)
+    return {"n": n, "seconds": timed(lambda: est.fit(found))[1], "cost": est.cost_}
+
+
+def skipgram(device: str, divide: int) -> dict[str, Any]:
+    """Time an epoch over a text without structure."""
+    return _words(nf.SkipGram(100, n_epochs=1, random_state=0, device=device), 100_000_000 // divide)
+
+
+def word2dm(device: str, divide: int) -> dict[str, Any]:
+    """Time an epoch of density matrices over a text without structure."""
+    return _words(nf.Word2DM(n_epochs=1, random_state=0, device=device), 10_000_000 // divide)
+
+
+def _words(model: Any, n: int) -> dict[str, Any]:
+    rng, n_words = np.random.default_rng(0), max(100, n // 1000)
+    ranks = (n_words ** rng.random(n) - 1).astype(np.int32)  # as likely as 1 / (rank + 1)
+    counts = np.bincount(ranks, minlength=n_words)
+    words = nf.Vocabulary([f"w{k}" for k in np.flatnonzero(counts)], counts[counts > 0])
+    numbers = np.full(n_words, -1, np.int32)
+    numbers[[int(word[1:]) for word in words]] = np.arange(len(words))
+    corpus = nf.EncodedCorpus(numbers[ranks], np.append(np.arange(20, n, 20), n), words)
+    seconds = timed(lambda: model.fit(corpus))[1]
+    return {"n": n, "seconds": seconds, "words_per_s": n / seconds, "loss": float(model.loss_curve_[-1])}
+
+
 def in_batch_nce(device: str, divide: int) -> dict[str, Any]:
     """Time a step, and the memory that it takes beside the vectors."""
     batch, d = max(64, 2**17 // divide), 256
@@ -65,7 +105,9 @@ def in_batch_nce(device: str, divide: int) -> dict[str, Any]:
     return {"n": batch, "seconds": seconds, "loss": loss, "bytes_above": above}
 
 
-TASKS: dict[str, Callable[[str, int], dict[str, Any]]] = {"edrep": edrep, "tsne": tsne, "in_batch_nce": in_batch_nce}
+TASKS: dict[str, Callable[[str, int], dict[str, Any]]] = {
+    task.__name__: task for task in (edrep, tsne, affinities, tsne_mesh, skipgram, word2dm, in_batch_nce)
+}
 
 
 def main() -> None:

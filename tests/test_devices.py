@@ -581,6 +581,41 @@ def test_positions_that_are_not_finite_are_refused_by_the_mesh(bad, device):
         fields.MeshField("TSNE", nf.far.MeshField(), device_of("test", device)).place(Y, nf.kernels.StudentT(), 1)
 
 
+class OwnKernel(nf.kernels.Kernel):
+    """As the exponential one, with formulas in plain Python and no weight of its own."""
+
+    def formulas(self):
+        return nf.kernels.Formulas(lambda f, rate: -rate * f, lambda f, rate: rate + 0 * f, (0.7,))
+
+
+class OwnDivergence(nf.divergences.Divergence):
+    """As reverse KL with a floor; with a strength that depends on q."""
+
+    floor = 0.1
+
+    def formulas(self, uniform):
+        return nf.divergences.ReverseKL(self.floor).formulas(uniform)
+
+    def value(self, p, q, uniform=0.0):
+        return nf.divergences.ReverseKL(self.floor).value(p, q, uniform)
+
+    def derivative(self, p, q, uniform=0.0):
+        return nf.divergences.ReverseKL(self.floor).derivative(p, q, uniform)
+
+    def limit(self):
+        return self
+
+
+@each_device
+def test_formulas_of_ones_own_are_evaluated_on_a_device(device):
+    common = {"kernel": OwnKernel(), "divergence": OwnDivergence(), "normalization": "row", "perplexity": 8}
+    common |= {"max_iter": 60, "early_exaggeration_iter": 20, "random_state": 0, "n_jobs": 1}
+    start = np.random.default_rng(2).normal(size=(60, 2)) * 1e-2
+    here, there = (nf.NeighborEmbedding(**common, init=start, device=where).fit(points()) for where in (None, device))
+    np.testing.assert_allclose(there.cost_curve_, here.cost_curve_, rtol=1e-5)
+    np.testing.assert_allclose(there.embedding_, here.embedding_, atol=1e-4 * np.abs(here.embedding_).max())
+
+
 class OwnField(nf.far.ExactField):
     """Another field: what it changes is not known to the device."""
 
