@@ -241,6 +241,28 @@ FAULTS = [
         "float((units @ units - len(X))",
         "test_report",
     ),
+    Fault(
+        "device: what a point finds of itself on the mesh", "gx -= share * own_x", "gx += share * own_x", "test_devices"
+    ),
+    Fault(
+        "device: a map that is not centred", "X -= X.mean(0, dtype=torch.float64).to(X.dtype)", "pass", "test_devices"
+    ),
+    Fault(
+        "device: the changes of a batch in full",
+        "torch.where(alone > 0, -torch.expm1(-all_z) / alone, 1)",
+        "torch.ones_like(alone)",
+        "test_devices",
+    ),
+    Fault("device: noise that is the centre", "counts = outs != outs[:, :1]", "counts = outs == outs", "test_devices"),
+    Fault(
+        "device: rows of ties but one", "alone, between = (ties < k) &", "alone, between = (ties < k - 1) &", "test_devices"
+    ),
+    Fault(
+        "nbant: each process by its own loss",
+        "return _check_loss(losses.mean().item(), epoch)",
+        "return _check_loss(value, epoch)",
+        "test_nn_anchor_processes",
+    ),
     Fault("report: variances, not their squares", "1 / (shares**2).sum()", "1 / shares.sum()", "test_report"),
 ]
 

@@ -693,6 +693,7 @@ def test_rows_are_calibrated_on_a_device(device, rng, monkeypatch):
     distances[3] = 2.5  # all alike
     distances[4, :7] = 0  # more at the smallest distance than the perplexity
     distances[5, :5] = 0  # as many
+    distances[9, :11] = 0  # all but one
     distances[6, 2:] = 1e6
     distances[7] *= 1e-150
     distances[8] = 1e3 + np.arange(12) * 1e-9

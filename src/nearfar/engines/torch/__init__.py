@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from nearfar.errors import InputError
 
-_ROOM = "Leave device=None, which needs memory of this machine alone, or take fewer n_components."
+_ROOM = "Leave device=None, which needs memory of this machine alone, or take fewer components, neighbours or words."
 
 
 def device_of(owner: str, device: Any) -> torch.device:
