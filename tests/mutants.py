@@ -255,7 +255,10 @@ FAULTS = [
     ),
     Fault("device: noise that is the centre", "counts = outs != outs[:, :1]", "counts = outs == outs", "test_devices"),
     Fault(
-        "device: rows of ties but one", "alone, between = (ties < k) &", "alone, between = (ties < k - 1) &", "test_devices"
+        "device: rows of ties but one",
+        "alone, between = (ties < k) &",
+        "alone, between = (ties < k - 1) &",
+        "test_devices",
     ),
     Fault(
         "nbant: each process by its own loss",

@@ -423,8 +423,11 @@ def test_a_map_on_a_device(name, far, device):
     np.testing.assert_allclose(there.cost_curve_, here.cost_curve_, rtol=1e-5)
 
 
+SLOW = {"marks": pytest.mark.slow}
+
+
 @each_device
-@pytest.mark.parametrize("name", ["t-SNE", "NeRV", "JSE", "WSSNE"])
+@pytest.mark.parametrize("name", ["t-SNE", "NeRV", pytest.param("JSE", **SLOW), pytest.param("WSSNE", **SLOW)])
 def test_cost_and_gradient_of_a_map_on_a_device(name, device, monkeypatch):
     # In float32, as maps are by default, with pairs of neighbours and of points in several tiles.
     from nearfar.engines.torch import device_of, fields, maps
@@ -454,26 +457,26 @@ def test_cost_and_gradient_of_a_map_on_a_device(name, device, monkeypatch):
 
 
 @each_device
+@pytest.mark.parametrize("d", [2, pytest.param(3, **SLOW)])
 @pytest.mark.parametrize(
     "noise",
     [{}, {"normalizer": "umap"}, {"normalizer": 900.0, "n_samples": 59}, {"objective": "global", "n_samples": 4}],
     ids=str,
 )
-def test_sampled_pairs_on_a_device(noise, device, monkeypatch):
+def test_sampled_pairs_on_a_device(noise, d, device, monkeypatch):
     from nearfar.engines.torch import device_of, maps
 
     monkeypatch.setattr(maps, "_TILE", 900)
     P = nf.maps.start.probabilities("test", nf.Affinities(8).fit(points()).relation_, "pair")
-    for d in (2, 3):
-        est = nf.TSNE(d, perplexity=8, far=nf.far.NoisePairs(**noise))
-        here, made = (est._objective(P, *est._checked(), np.float64, np.random.default_rng(4), 1) for _ in range(2))
-        there = maps.NoiseObjective("test", made, device_of("test", device))
-        Y = np.random.default_rng(2).normal(size=(60, d))
-        for exaggeration in (1.0, 4.0):  # fresh noise, the same for both
-            gradient, cost = here.evaluate(Y, exaggeration, cost=True)
-            found, found_cost = there.evaluate(torch.from_numpy(Y).to(device), exaggeration, cost=True)
-            np.testing.assert_allclose(found.cpu().numpy(), gradient, atol=1e-10 * np.abs(gradient).max())
-            assert found_cost == pytest.approx(cost, rel=1e-10)
+    est = nf.TSNE(d, perplexity=8, far=nf.far.NoisePairs(**noise))
+    here, made = (est._objective(P, *est._checked(), np.float64, np.random.default_rng(4), 1) for _ in range(2))
+    there = maps.NoiseObjective("test", made, device_of("test", device))
+    Y = np.random.default_rng(2).normal(size=(60, d))
+    for exaggeration in (1.0, 4.0):  # fresh noise, the same for both
+        gradient, cost = here.evaluate(Y, exaggeration, cost=True)
+        found, found_cost = there.evaluate(torch.from_numpy(Y).to(device), exaggeration, cost=True)
+        np.testing.assert_allclose(found.cpu().numpy(), gradient, atol=1e-10 * np.abs(gradient).max())
+        assert found_cost == pytest.approx(cost, rel=1e-10)
 
 
 @pytest.mark.slow
@@ -606,6 +609,7 @@ class OwnDivergence(nf.divergences.Divergence):
         return self
 
 
+@pytest.mark.slow
 @each_device
 def test_formulas_of_ones_own_are_evaluated_on_a_device(device):
     common = {"kernel": OwnKernel(), "divergence": OwnDivergence(), "normalization": "row", "perplexity": 8}
@@ -962,6 +966,7 @@ def test_word_models_learn_on_a_device_what_they_learn_on_threads(kind, name, de
     assert np.mean(losses[1]) < 0.6  # ln 2 is where it starts
 
 
+@pytest.mark.slow
 @each_device
 def test_what_goes_with_word_models_goes_with_a_device(device, tmp_path):
     common = {"min_count": 1, "sample": 0, "n_epochs": 4, "random_state": 0, "n_jobs": 1}
