@@ -508,7 +508,7 @@ class NeighborEmbedding(FrameOutput):
         beside the neighbours, and about 90 where a relation starts from its eigenvectors.
         From some 10,000 points on the figure is within a fifth of what is measured, for dense rows and the Euclidean
         metric, and for relations. Interpreter and libraries (about 150 MB) come on top. A fit that would take more than
-        is free is refused.
+        is free is refused. With ``device`` this is the memory of this machine.
 
         Parameters
         ----------
