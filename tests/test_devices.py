@@ -1005,13 +1005,64 @@ def test_what_goes_with_word_models_goes_with_a_device(device, tmp_path):
     [
         ({"device": "tpu"}, "device must be 'cpu', 'cuda'"),
         ({"device": "cuda:99"}, "device must be a device of this machine; got 'cuda:99'"),
-        ({"optimizer": "adam"}, "optimizer must be 'sgd' on a device; got 'adam'"),
         ({"deterministic": True}, "deterministic must be False on a device; got True"),
     ],
 )
 def test_what_word_models_do_not_do_on_a_device(make, parameters, message):
     with pytest.raises(InputError, match=f"{make.__name__}: {message}"):
         make(4, **{"min_count": 1, "device": "cpu", **parameters}).fit(sentences(20))
+
+
+def test_skipgram_by_adam_is_not_for_a_device():
+    with pytest.raises(InputError, match="SkipGram: optimizer must be 'sgd' on a device; got 'adam'"):
+        nf.SkipGram(4, min_count=1, device="cpu", optimizer="adam").fit(sentences(20))
+
+
+@each_device
+@pytest.mark.parametrize("batch_size", [pytest.param(1, **SLOW), 3, pytest.param(20, **SLOW)])
+def test_batches_of_adam_are_those_of_the_threads(batch_size, device):
+    from nearfar.engines.torch import to_device, words
+    from nearfar.words.adam import adam_state
+
+    model = nf.Word2DM(4, 3, optimizer="adam", batch_size=batch_size)
+    windows = windows_apart(9)._replace(sentences=np.array([0, 2, 3, 3, 7, 8, 10, 12]))
+    start = np.random.default_rng(1).normal(size=(2, 9, 16)).astype(np.float32) / 3
+    start[:, :, 12:] = 0
+    here = {"B": start[0], "C": start[1]}
+    here |= adam_state(here)
+    there = {name: to_device(array, device) for name, array in here.items()}
+    sides = [(there[name], *(there[f"{name}.{what}"] for what in words.MOMENTS)) for name in "BC"]
+    for _ in range(3):
+        sums, found = np.zeros(2), 0.0
+        model._train(here)(windows, 0.02, sums)
+        for batch in words.Drawn(Source(windows), torch.device(device)).batches(0, 12, 0, sentences=batch_size):
+            found = found + words.adam_batch(batch, 0.02, *sides, words.Word2DM(model))
+        np.testing.assert_allclose(found.cpu().numpy(), sums, rtol=1e-5)
+    for name, array in here.items():
+        np.testing.assert_allclose(there[name].cpu().numpy(), array, atol=1e-4, err_msg=name)
+    np.testing.assert_array_equal(there["B.steps"].cpu(), here["B.steps"])
+
+
+@pytest.mark.slow
+@each_device
+def test_batches_of_sentences_are_cut_between_sentences(device):
+    from nearfar.engines.torch import device_of, words
+    from nearfar.words.windows import SamplingOptions, TextWindows
+
+    corpus = nf.Corpus(sentences(40)).encode(min_count=1)
+    source = TextWindows(corpus, SamplingOptions(3, None, 2, True, 0, 0.75))
+    draws = words.TextDraws(source, device_of("test", device))
+    found = [batch[2][:, 0].tolist() for batch in draws.batches(0, corpus.n_tokens, 0, sentences=5)]
+    assert [word for part in found for word in part] == corpus.tokens.tolist()
+    ends, long = [0, *corpus.ends.tolist()], np.flatnonzero(np.diff(corpus.ends, prepend=0) > 1)
+    assert np.cumsum([len(part) for part in found])[:-1].tolist() == [ends[k + 1] for k in long[4::5]][: len(found) - 1]
+    made = [
+        nf.Word2DM(3, 3, min_count=1, optimizer="adam", n_epochs=3, random_state=0, n_jobs=1, device=where)
+        .fit(corpus)
+        .loss_curve_[-1]
+        for where in (None, device)
+    ]
+    assert made[1] == pytest.approx(made[0], abs=0.02)
 
 
 class OwnSkipGram(nf.SkipGram):

@@ -29,8 +29,8 @@ and may have
     Parameters that say what the arrays are: those of a fitted model cannot be trained with others.
 ``_check()``
     Checks of its own parameters, before or after ``super()._check()``.
-``_rates``
-    Default learning rate of each optimiser that it has: ``optimizer`` is one of its keys.
+``_rates``, ``_on_device``
+    Default learning rate of each optimiser that it has, ``optimizer`` is one of its keys; those it has on a device.
 ``_sentences_per_step``
     Sentences that make one step of its optimiser (a property, where it depends on parameters).
 ``_own_callbacks(source, state)``
@@ -109,6 +109,7 @@ class WordModel(RelationEmbedder):
 
     _capabilities: ClassVar[frozenset[str]] = frozenset({"relation-input", "deterministic", "resume"})
     _rates: ClassVar[dict[str, float]] = {"sgd": 0.025}
+    _on_device: ClassVar[tuple[str, ...]] = ("sgd",)
     _sentences_per_step: int = 1
     _one_space: ClassVar[bool] = False
     _tables: ClassVar[tuple[str, ...]] = ()
@@ -359,8 +360,8 @@ class WordModel(RelationEmbedder):
         elif self.device is not None:
             from nearfar.engines.torch.words import Batches
 
-            inputs, outputs = (state.arrays[name] for name in self._tables[:2])
-            trained = Batches(trainer.owner, self, (inputs, outputs), source, blocks, first, state.split)
+            tables = state.arrays, self._tables[:2]
+            trained = Batches(trainer.owner, self, *tables, source, blocks, first, state.split)
         trainer.callbacks = (*self._own_callbacks(source, state), *trainer.callbacks)
 
         def mean_loss(blocks: Blocks, seeds: NDArray[np.int64], rates: list[float]) -> float:
@@ -537,8 +538,9 @@ class WordModel(RelationEmbedder):
         from nearfar.engines.torch import device_of
 
         device_of(owner, self.device)
-        if self.optimizer != "sgd":
-            raise InputError(owner, "optimizer", "'sgd' on a device", repr(self.optimizer), "Or leave device=None.")
+        if self.optimizer not in self._on_device:
+            expected = f"{' or '.join(map(repr, self._on_device))} on a device"
+            raise InputError(owner, "optimizer", expected, repr(self.optimizer), "Or leave device=None.")
         if self.deterministic:
             hint = "On device='cpu' the same seed gives the same bits without it."
             raise InputError(owner, "deterministic", "False on a device", "True", hint)

@@ -116,7 +116,7 @@ class Word2DM(WordModel):
         matrices without locks (Hogwild): results differ a little from run to run, losses only by noise.
     device : str, optional
         Where matrices are trained: None on the threads of this machine; ``"cuda"``, ``"cuda:1"`` or ``"cpu"`` by torch
-        (the extra ``torch``), in batches of windows, by ``optimizer="sgd"``. See :class:`SkipGram`.
+        (the extra ``torch``): SGD in batches of windows, see :class:`SkipGram`, Adam in those of ``batch_size``.
     verbose : int, default=0
         1 shows progress: a bar on a terminal, a line in a notebook, a line every few seconds in a log.
 
@@ -203,6 +203,7 @@ class Word2DM(WordModel):
     _capabilities = WordModel._capabilities | {"two-sided"}
     _tables = ("B", "C", "pull")
     torch_form: ClassVar[str] = "nearfar.engines.torch.words:Word2DM"
+    _on_device = ("sgd", "adam")
 
     _one_space = True  # of both tables the products with themselves, A, live in one space
     _shaped_by = (*WordModel._shaped_by, "n_factors")

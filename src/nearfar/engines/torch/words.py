@@ -14,6 +14,7 @@ of tables on threads are put together likewise, see :mod:`nearfar.words.training
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -23,12 +24,14 @@ from torch import Tensor
 from torch.nn.functional import pad, softplus
 
 from nearfar.engines.torch import device_of, form_of, room, to_device
-from nearfar.words.training import LONGEST, Blocks, how_often
+from nearfar.words.adam import BETAS, CORRECTIONS, EPS
+from nearfar.words.training import LONGEST, Arrays, Blocks, how_often
 from nearfar.words.windows import WindowSource
 
 MET = 3.0
 """In how many pairs a row is met in a batch, times the rate, on the average over the pairs. With more a short text is
 learned slowly, with less a device waits for the next batch."""
+MOMENTS = ("first", "second", "steps")
 LEAST, MOST = 16, 8192
 """Centres of a batch."""
 
@@ -48,8 +51,10 @@ class Batches:
     owner : str
     model : WordModel
         Of a class with a form.
-    tables : (ndarray, ndarray)
-        Of inputs and of outputs. They are brought to the device for an epoch, and then hold its result.
+    arrays : dict of ndarray
+        Tables of inputs and of outputs, ``names``, and their moments for Adam, as a model has them. They are brought to
+        the device for an epoch, and then hold its result.
+    names : sequence of str
     source : WindowSource
     blocks : sequence of (int, int)
     rate : float
@@ -62,18 +67,23 @@ class Batches:
         self,
         owner: str,
         model: Any,
-        tables: tuple[NDArray[Any], NDArray[Any]],
+        arrays: Arrays,
+        names: Sequence[str],
         source: WindowSource,
         blocks: Blocks,
         rate: float,
         seed: int,
     ) -> None:
-        self._owner, self._device = owner, device_of(owner, model.device)
-        self._change: Change = form_of(owner, "device", model)(model)
+        self._owner, self._device, self._names = owner, device_of(owner, model.device), names
+        self._form = form_of(owner, "device", model)(model)
         self._draws: Any = form_of(owner, "corpus", source)(source, self._device)
-        self._tables = tables
-        met = how_often(source, blocks, [len(table) for table in tables], seed)
-        self._size = batch_size(met, 1 + model.n_negative, rate)
+        self._arrays = {name: array for name, array in arrays.items() if name.split(".")[0] in names}
+        self._adam = model.optimizer == "adam"
+        if self._adam:
+            self._size = {"sentences": model.batch_size}
+        else:
+            met = how_often(source, blocks, [len(arrays[name]) for name in names], seed)
+            self._size = {"size": batch_size(met, 1 + model.n_negative, rate)}
 
     def run_epoch(
         self,
@@ -85,14 +95,18 @@ class Batches:
     ) -> tuple[float, int]:
         """Do what :func:`nearfar.words.training.run_epoch` does."""
         with room(self._owner, self._device), torch.no_grad():
-            X, Y = (torch.from_numpy(table).to(self._device) for table in self._tables)
+            there = {name: torch.from_numpy(array).to(self._device) for name, array in self._arrays.items()}
+            sides: Any = [there[name] for name in self._names]
+            if self._adam:
+                sides = [(there[name], *(there[f"{name}.{what}"] for what in MOMENTS)) for name in self._names]
+            train: Any = adam_batch if self._adam else train_batch
             sums = torch.zeros(2, dtype=torch.float64, device=self._device)
             for (start, stop), seed, rate in zip(blocks, seeds, rates, strict=True):
                 advance(stop - start)
-                for batch in self._draws.batches(start, stop, int(seed), self._size):
-                    sums += train_batch(batch, rate, X, Y, self._change)
-            for table, moved in zip(self._tables, (X, Y), strict=True):
-                torch.from_numpy(table).copy_(moved)
+                for batch in self._draws.batches(start, stop, int(seed), **self._size):
+                    sums += train(batch, rate, *sides, self._form)
+            for name, array in self._arrays.items():
+                torch.from_numpy(array).copy_(there[name])
             loss, pairs = sums.tolist()
         return loss, int(pairs)
 
@@ -107,9 +121,7 @@ def batch_size(met: Any, n_outs: int, rate: float) -> int:
 def train_batch(batch: Batch, rate: float, X: Tensor, Y: Tensor, change: Change) -> Tensor:
     """Train on a batch, in place; return the loss and the number of pairs, those of noise included."""
     inputs, there, outs = batch
-    counts = outs != outs[:, :1]  # noise that is the centre does not count
-    counts[:, 0] = True
-    pairs = there[:, :, None] & counts[:, None]
+    pairs = there[:, :, None] & _counts(outs)[:, None]
     dx, dy, loss = change(X[inputs], Y[outs], pairs, rate)
     for table, rows, (added, steepness) in ((X, inputs, dx), (Y, outs, dy)):
         flat, z = rows.flatten(), rate * steepness.flatten()
@@ -118,6 +130,36 @@ def train_batch(batch: Batch, rate: float, X: Tensor, Y: Tensor, change: Change)
         share = torch.where(alone > 0, -torch.expm1(-all_z) / alone, 1)
         table.index_add_(0, flat, added.flatten(0, 1) * share[:, None])
     return torch.stack((loss, pairs.sum().double()))
+
+
+def adam_batch(batch: Batch, rate: float, inputs_side: Any, outs_side: Any, form: Any) -> Tensor:
+    """Make one step of Adam for each row of a batch, in place, along its mean gradient; see ``train_batch``.
+
+    A side is a table, its first and second moments, and the steps of each row.
+    """
+    inputs, there, outs = batch
+    counts = _counts(outs)
+    pairs = there[:, :, None] & counts[:, None]
+    dx, dy, loss = form.gradients(inputs_side[0][inputs], outs_side[0][outs], pairs)
+    n_pairs = there.sum().clamp(min=1)
+    met = counts & there.any(1, keepdim=True)
+    for side, rows, gradients, which in ((inputs_side, inputs, dx, there), (outs_side, outs, dy, met)):
+        table, first, second, steps = side
+        row, place = torch.unique(rows[which], return_inverse=True)
+        change = table.new_zeros((len(row), table.shape[1])).index_add_(0, place, gradients[which]) / n_pairs
+        corrections = torch.from_numpy(CORRECTIONS).to(table)[steps[row].clamp(max=len(CORRECTIONS) - 1)]
+        steps[row] += 1
+        first[row] = m = BETAS[0] * first[row] + (1 - BETAS[0]) * change
+        second[row] = v = BETAS[1] * second[row] + (1 - BETAS[1]) * change * change
+        table[row] += rate * corrections[:, None] * m / (v.sqrt() + EPS)
+    return torch.stack((loss, pairs.sum().double()))
+
+
+def _counts(outs: Tensor) -> Tensor:
+    """Return which outs count: noise that is the centre does not."""
+    counts = outs != outs[:, :1]
+    counts[:, 0] = True
+    return counts
 
 
 class SkipGram:
@@ -135,7 +177,7 @@ class SkipGram:
 
 
 class Word2DM:
-    """The changes of :class:`nearfar.Word2DM` by SGD: Bᵀ (sum of g A) for each word.
+    """The changes of :class:`nearfar.Word2DM`: Bᵀ (sum of g A) for each word.
 
     The second derivative of a pair in B_t is at most 4 sigma' s |A_o| + 2 |g| |A_o|.
     """
@@ -146,29 +188,44 @@ class Word2DM:
         self._offset = model._offset
 
     def __call__(self, x: Tensor, y: Tensor, pairs: Tensor, rate: float) -> tuple[Moved, Moved, Tensor]:
-        """Return both changes, and the loss without the ridge."""
+        """Return both changes by SGD, and the loss without the ridge.
+
+        A step is shortened where B would change by more than half of its norm.
+        """
+        sides, scores, (errors, slopes, loss) = self._mixed(x, y, pairs)
+        steep = 4 * slopes * scores + 2 * errors.abs()
+        (_, A, _), (_, D, _) = sides
+        of_inputs, of_outs = (steep * D.norm(dim=2)[:, None]).sum(2), (steep * A.norm(dim=2)[:, :, None]).sum(1)
+        dx, dy = (
+            self._times(turned, (LONGEST / mixed.norm(dim=2, keepdim=True)).clamp(max=2 * rate) * mixed, x.shape[2])
+            for turned, _, mixed in sides
+        )
+        return (dx, of_inputs), (dy, of_outs), loss
+
+    def gradients(self, x: Tensor, y: Tensor, pairs: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """Return minus the gradients of the sum over the pairs, and the loss without the ridge."""
+        sides, _, (_, _, loss) = self._mixed(x, y, pairs)
+        dx, dy = (self._times(turned, 2 * mixed, x.shape[2]) for turned, _, mixed in sides)
+        return dx, dy, loss
+
+    def _mixed(self, x: Tensor, y: Tensor, pairs: Tensor) -> tuple[Any, Tensor, tuple[Tensor, Tensor, Tensor]]:
+        """Return Bᵀ, A and the sum of g A less the ridge of both sides, the scores, and what ``_errors`` says."""
         (factors, A), (others, D) = self._matrices(x), self._matrices(y)
         scores = A @ D.mT
         errors, slopes, loss = _errors(scores - self._offset, pairs)
         times = pairs.any(2), pairs.sum(1)  # how often the ridge counts
         of_inputs = errors @ D - self._ridge * times[0][:, :, None] * A
         of_outs = errors.mT @ A - self._ridge * times[1][:, :, None] * D
-        steep = 4 * slopes * scores + 2 * errors.abs()
-        return (
-            (self._moved(factors, of_inputs, rate, x.shape[2]), (steep * D.norm(dim=2)[:, None]).sum(2)),
-            (self._moved(others, of_outs, rate, x.shape[2]), (steep * A.norm(dim=2)[:, :, None]).sum(1)),
-            loss,
-        )
+        return ((factors, A, of_inputs), (others, D, of_outs)), scores, (errors, slopes, loss)
 
     def _matrices(self, rows: Tensor) -> tuple[Tensor, Tensor]:
         """Return the Bᵀ of rows of a table, and A = B Bᵀ, flat."""
         turned = rows[..., : self._n * self._m].reshape(*rows.shape[:2], self._m, self._n)
         return turned, (turned.mT @ turned).flatten(2)
 
-    def _moved(self, turned: Tensor, mixed: Tensor, rate: float, width: int) -> Tensor:
-        """Return (A B)ᵀ times a step, shortened where B would change by more than half of its norm."""
-        step = (LONGEST / mixed.norm(dim=2, keepdim=True)).clamp(max=2 * rate)
-        change = (turned @ (step * mixed).reshape(*mixed.shape[:2], self._n, self._n)).flatten(2)
+    def _times(self, turned: Tensor, mixed: Tensor, width: int) -> Tensor:
+        """Return (A B)ᵀ as rows of a table."""
+        change = (turned @ mixed.reshape(*mixed.shape[:2], self._n, self._n)).flatten(2)
         return pad(change, (0, width - change.shape[2]))
 
 
@@ -201,8 +258,8 @@ class TextDraws:
         self._threshold = to_device((source.noise >> np.uint64(32)) / 2.0**32, device, np.float32)
         self._alias = to_device(source.noise & np.uint64(0xFFFFFFFF), device, np.int64)
 
-    def batches(self, start: int, stop: int, seed: int, size: int) -> Iterator[Batch]:
-        """Yield the windows of a block, of so many centres at a time."""
+    def batches(self, start: int, stop: int, seed: int, size: int = 0, sentences: int = 0) -> Iterator[Batch]:
+        """Yield the windows of a block, of so many centres at a time, or of so many sentences."""
         options, device = self._options, self._device
         generator = torch.Generator(device).manual_seed(seed)
         words = to_device(self._corpus.tokens[start:stop], device, np.int64)
@@ -215,6 +272,7 @@ class TextDraws:
             kept = kept.nonzero()[:, 0]
             words, sentence = words[kept], sentence[kept]
         n, window = len(words), options.window
+        cuts = [*range(0, n, size), n] if size else _sentence_cuts(sentence, sentences)
         reach = torch.full((n,), window, device=device)
         if options.shrink_window is not None:
             by_word = options.shrink_window == "word"
@@ -222,8 +280,8 @@ class TextDraws:
             reach -= less if by_word else less[sentence]
         around = torch.arange(-window, window + 1, device=device)
         around = around[around != 0]
-        for begin in range(0, n, size):
-            here = slice(begin, begin + size)
+        for begin, end in pairwise(cuts):
+            here = slice(begin, end)
             at = torch.arange(n, device=device)[here, None] + around
             inside = at.clamp(0, n - 1)
             there = (at == inside) & (sentence[inside] == sentence[here, None]) & (around.abs() <= reach[here, None])
@@ -240,22 +298,30 @@ class TextDraws:
         return inputs, there, torch.cat((centres[:, None], torch.where(keeps, cells, self._alias[cells])), 1)
 
 
+def _sentence_cuts(sentence: Tensor, n: int) -> list[int]:
+    """Return where batches of n sentences of two words or more begin and end, given the sentence of each word."""
+    lengths = torch.unique_consecutive(sentence, return_counts=True)[1].cpu().numpy()
+    ends = np.cumsum(lengths)
+    return sorted({0, *ends[lengths > 1][n - 1 :: n].tolist(), len(sentence)})
+
+
 class Drawn:
     """Windows that are drawn on the processor, the same as those of the threads, and brought to the device."""
 
     def __init__(self, source: WindowSource, device: torch.device) -> None:
         self._source, self._device = source, device
 
-    def batches(self, start: int, stop: int, seed: int, size: int) -> Iterator[Batch]:
-        """Yield the windows of a block, so many at a time."""
+    def batches(self, start: int, stop: int, seed: int, size: int = 0, sentences: int = 0) -> Iterator[Batch]:
+        """Yield the windows of a block, so many at a time, or those of so many sentences."""
         for windows in self._source.windows(start, stop, seed):
             lengths = np.diff(windows.starts)
             places = np.arange(lengths.max(initial=0))
             there = places < lengths[:, None]
             inputs = np.zeros(there.shape, np.int64)
             inputs[there] = windows.inputs
-            for first in range(0, len(lengths), size):
-                some = slice(first, first + size)
+            cuts = range(0, len(lengths), size) if size else windows.sentences[:-1:sentences]
+            for first, last in pairwise([*cuts, len(lengths)]):
+                some = slice(first, last)
                 yield (
                     to_device(inputs[some], self._device),
                     to_device(there[some], self._device),
