@@ -143,7 +143,8 @@ class SkipGram(WordModel):
 
     With ``device`` some thousands of windows, fewer in a small vocabulary, take their steps from the same vectors, and
     the changes of each vector are added up, less where there are many of them. An epoch learns a little less than
-    window by window: in five epochs of 54,000 words the loss on words held out came to 0.478, on threads to 0.476.
+    window by window: in three epochs of 3 million words, d = 64, the loss on words held out came to 0.427 either way,
+    the rank correlation with human judgements (MEN) to 0.31, on threads to 0.33.
     Windows and noise of a text are drawn on the device, as likely as on threads; those of a relation on the processor,
     and brought. The vectors come back after each epoch. On CUDA sums are in no fixed order, so that bits differ.
 
