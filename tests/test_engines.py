@@ -1,4 +1,4 @@
-"""Engines of EDRep: each gives the vectors that the threads of this machine give, to the rounding of float32."""
+"""Engines of EDRep and of maps: each gives what the threads of this machine give, to the rounding of float32."""
 
 from __future__ import annotations
 
@@ -273,3 +273,130 @@ def test_partitions_that_look_like_two_kinds_are_warned_of(cluster):
         with pytest.warns(nf.errors.NearfarWarning, match="bipartite"):
             nf.Relation.from_edges(edges)
         assert nf.Relation.from_edges(edges, bipartite=True).shape == (4, 3)
+
+
+# -- maps -------------------------------------------------------------------------------------------------------------
+
+
+def groups(n: int = 90, dtype: type = np.float32) -> dict:
+    """Affinities with names of an irregular cloud of three groups, and parameters of a short fit of them."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(n, 4)) + 5 * np.repeat(np.eye(3, 4), [n // 2, n // 3, n - n // 2 - n // 3], axis=0)
+    names = [f"p{i}" for i in range(n)]
+    affinities = nf.Affinities(perplexity=8, random_state=0).fit(nf.Embedding(X, ids=names))
+    init = rng.normal(size=(n, 2)).astype(dtype)
+    return {"X": affinities, "max_iter": 5, "early_exaggeration_iter": 2, "init": init, "far": "fft", "n_jobs": 1}
+
+
+def drawn(make, engine: str | None, *, X, **parameters):
+    """Return a map, and what a callback saw of it."""
+    seen = []
+    callback = lambda progress: seen.append((progress.epoch, progress.loss, progress.state.X.copy()))  # noqa: E731
+    est = make(**parameters, random_state=0, callbacks=[callback]).fit(X, engine=engine)
+    return est, seen
+
+
+MAPS = {
+    "t-SNE": (nf.TSNE, {}),
+    "NeRV": (nf.NeRV, {}),
+    "weighted": (nf.WSSNE, {}),
+    "by row": (nf.TASNE, {}),
+    "exponential": (nf.SSNE, {"exaggeration": 1.5}),
+    "Jensen-Shannon": (nf.JSE, {"kappa": 0.3}),
+    "reverse KL by pair": (nf.NeighborEmbedding, {"divergence": "reverse-kl"}),
+    "Jensen-Shannon by pair": (nf.NeighborEmbedding, {"divergence": "jensen-shannon", "kernel": "exponential"}),
+    "a line": (nf.HSSNE, {"n_components": 1, "init": "random"}),
+    "a relation": (nf.TSNE, {"X": directed(), "init": np.random.default_rng(0).normal(size=(50, 2))}),
+    "its own mesh": (nf.TSNE, {"far": nf.far.MeshField(0.001), "init": "spectral"}),
+}
+
+
+@pytest.fixture
+def busy(monkeypatch):
+    """Looks at every second iteration, and points that are sorted by place however few they are."""
+    from nearfar.maps import solver
+
+    monkeypatch.setattr(solver, "LOOK_EVERY", 2)
+    monkeypatch.setattr(solver, "_SORT_FROM", 10)
+
+
+@pytest.mark.usefixtures("few_parts", "busy")
+@pytest.mark.parametrize(
+    "case", [name if name in ("t-SNE", "by row") else pytest.param(name, marks=pytest.mark.slow) for name in MAPS]
+)
+def test_workers_draw_the_map_of_threads(cluster, case):
+    make, changed = MAPS[case]
+    parameters = {**groups(), **changed}
+    here, seen_here = drawn(make, "threads", **parameters)
+    with cluster.as_current():
+        there, seen_there = drawn(make, None, **parameters)
+    rounding = 2e-4 * np.abs(here.embedding_).max()
+    np.testing.assert_allclose(there.embedding_, here.embedding_, atol=rounding)
+    np.testing.assert_allclose(there.cost_curve_, here.cost_curve_, rtol=2e-6)
+    assert there.vectors_.ids == here.vectors_.ids
+    assert [epoch for epoch, _, _ in seen_there] == [epoch for epoch, _, _ in seen_here] == [0, 2, 4, 5]
+    for (_, _, X), (_, _, expected) in zip(seen_there, seen_here, strict=True):
+        np.testing.assert_allclose(X, expected, atol=rounding)
+
+
+OF_PROGRAM = {
+    "far": "fft",
+    "perplexity": 15,
+    "max_iter": 52,
+    "early_exaggeration_iter": 26,
+    "random_state": 0,
+    "n_jobs": 1,
+}
+MAP_PROGRAM = """
+import os, signal, sys
+import numpy as np
+import distributed
+import nearfar as nf
+
+if __name__ == "__main__":
+    n_workers, out, what = int(sys.argv[1]), sys.argv[2], sys.argv[3]
+    X = np.random.default_rng(0).normal(size=(1500, 8)) + 6 * np.repeat(np.eye(5, 8), 300, axis=0)
+    with (
+        distributed.LocalCluster(n_workers=n_workers, threads_per_worker=1, dashboard_address=":0") as cluster,
+        distributed.Client(cluster) as client,
+    ):
+        def trouble():
+            os.kill(next(iter(client.run(os.getpid).values())), signal.SIGKILL)
+
+        from nearfar.engines.dask.maps import ClusterMomentum
+        step, steps = ClusterMomentum.step, []
+
+        def counted(*parts):
+            steps.append(step(*parts))
+            if what == "worker" and len(steps) == 20:
+                trouble()
+
+        ClusterMomentum.step = counted
+        est = nf.TSNE(**{parameters!r}, init=1e-4 * X[:, :2]).fit(X)
+        assert len(steps) == 52
+    np.savez(out, X=est.embedding_, costs=est.cost_curve_)
+"""
+
+
+def run_map(folder, n_workers: int, what: str) -> dict[str, np.ndarray]:
+    (folder / "map.py").write_text(MAP_PROGRAM.replace("{parameters!r}", repr(OF_PROGRAM)))
+    arguments = [sys.executable, str(folder / "map.py"), str(n_workers), str(folder / "map.npz"), what]
+    done = subprocess.run(arguments, check=False, timeout=300, capture_output=True)
+    assert done.returncode == 0, (n_workers, what, done.stderr.decode()[-2000:])
+    with np.load(folder / "map.npz") as found:
+        return dict(found)
+
+
+@pytest.mark.slow
+def test_maps_have_the_same_bits_for_any_number_of_processes_and_any_that_are_killed(tmp_path):
+    pytest.importorskip("distributed")
+    X = np.random.default_rng(0).normal(size=(1500, 8)) + 6 * np.repeat(np.eye(5, 8), 300, axis=0)
+    here = nf.TSNE(**OF_PROGRAM, init=1e-4 * X[:, :2]).fit(X)
+    one = run_map(tmp_path, 1, "nothing")
+    # In float64: of two fits in float32 that begin one rounding apart, on threads too, nothing alike is left by now.
+    np.testing.assert_allclose(one["X"], here.embedding_, atol=1e-6 * np.abs(here.embedding_).max())
+    np.testing.assert_allclose(one["costs"], here.cost_curve_, rtol=1e-9)
+    for n_workers, what in ((2, "nothing"), (4, "nothing"), (2, "worker")):
+        found = run_map(tmp_path, n_workers, what)
+        assert (found["X"] == one["X"]).all(), (n_workers, what)
+        assert (found["costs"] == one["costs"]).all()

@@ -22,9 +22,11 @@ from __future__ import annotations
 
 import inspect
 import math
+import sys
 import warnings
 from collections.abc import Callable, Sequence
-from functools import cache
+from dataclasses import replace
+from functools import cache, partial
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -65,7 +67,7 @@ from nearfar.maps.objective import (
     value_and_gradient,
 )
 from nearfar.maps.per_point import Learner, is_per_point, per_point_objective
-from nearfar.maps.solver import Descent, MapState, Phase
+from nearfar.maps.solver import Descent, MapState, Momentum, Phase
 from nearfar.maps.start import matched, probabilities, start
 from nearfar.maps.transform import place
 from nearfar.relations.affinities import Affinities
@@ -273,7 +275,7 @@ class NeighborEmbedding(FrameOutput):
         self.device = device
         self.verbose = verbose
 
-    def fit(self, X: Any, y: None = None) -> Self:  # noqa: ARG002 - scikit-learn passes y
+    def fit(self, X: Any, y: None = None, *, engine: str | None = None) -> Self:  # noqa: ARG002 - scikit-learn passes y
         """Draw the map.
 
         Parameters
@@ -285,6 +287,12 @@ class NeighborEmbedding(FrameOutput):
             as it is.
         y : None
             Ignored.
+        engine : {"threads", "dask"}, optional
+            Where the iterations run: on threads of this process, or on the workers of a Dask cluster, that of the
+            ``dask.distributed.Client`` in use, else one of this machine that ends with the fit. Workers do maps whose
+            far field is the mesh, under a kernel that is the same for all points. By default such maps are drawn on a
+            cluster within the context of a client, all others on threads. The map is the same to the rounding of its
+            numbers, and has the same bits for any number of workers.
 
         Returns
         -------
@@ -292,18 +300,25 @@ class NeighborEmbedding(FrameOutput):
 
         Raises
         ------
+        MissingDependencyError
+            ``engine="dask"`` without the extra ``[cluster]``.
         InputError, DataError
-            A parameter that cannot be used, or data that cannot: too few points for the perplexity, NaN (which rows),
-            a relation that is not square or has no entry.
+            A parameter that cannot be used, also with ``engine="dask"``; or data that cannot: too few points for the
+            perplexity, NaN (which rows), a relation that is not square or has no entry.
         NumericalError
             The map left the finite numbers.
         """
         owner = type(self).__name__
         divergence, kernel, normalization = self._checked()
+        on_cluster = False
+        if engine is not None or "distributed" in sys.modules:
+            on_cluster = self._on_cluster(engine, divergence, kernel, normalization)
         n_jobs, rng = check_n_jobs(owner, self.n_jobs), check_random_state(owner, self.random_state)
         relation, affinities, data = self._related(X, rng, fits=True)
         n = relation.shape[0]
         check_integer(owner, "n_components", self.n_components, low=1, high=max(n - 1, 1))
+        if on_cluster:
+            on_cluster = self._on_cluster(engine, divergence, kernel, normalization, n)
 
         P = probabilities(owner, relation, normalization)
         rows = affinities.rows_ if affinities is not None and np.array_equal(self.init, "pca") else data
@@ -311,7 +326,7 @@ class NeighborEmbedding(FrameOutput):
         kernel = self._kernel_for(kernel, n)
         objective = self._objective(P, divergence, kernel, normalization, Y.dtype, rng, n_jobs)
         phases = self._phases(P, divergence, kernel, normalization)
-        state = Descent(
+        descent = Descent(
             owner=owner,
             scale=1.0 if normalization == "pair" else 1 / n,
             min_grad_norm=self.min_grad_norm,
@@ -319,7 +334,11 @@ class NeighborEmbedding(FrameOutput):
             callbacks=self.callbacks,
             n_jobs=n_jobs,
             verbose=self.verbose,
-        ).run(Y, objective, phases)
+            solver=Momentum,
+        )
+        state = (
+            self._descend_on_cluster(descent, Y, objective, phases) if on_cluster else descent.run(Y, objective, phases)
+        )
 
         self.embedding_ = state.X
         self.affinities_, self.relation_ = affinities, relation
@@ -636,6 +655,54 @@ class NeighborEmbedding(FrameOutput):
         return QuadraticObjective(
             csr_array((P + P.T) / 2) if normalization == "pair" else P, kernel, divergence, normalization
         )
+
+    def _on_cluster(
+        self, engine: str | None, divergence: Any, kernel: Any, normalization: str, n: int = EXACT_UP_TO + 1
+    ) -> bool:
+        """Return whether the iterations run on a cluster: by name, or in the context of a client if workers can.
+
+        Workers sum charges on a mesh. What they cannot do is refused where they were asked for by name.
+        """
+        owner = type(self).__name__
+        if engine is not None and check_choice(f"{owner}.fit", "engine", engine, ("threads", "dask")) == "threads":
+            return False
+        from nearfar.engines.dask.rows import current_client
+
+        if engine is None and current_client() is None:
+            return False
+        with_formulas = is_linear_time(kernel, divergence, normalization)
+        parts = f"{divergence!r}, {kernel!r} and normalization={normalization!r}"
+        in_parts = self.far == "fft" if isinstance(self.far, str) else getattr(self.far, "in_parts", False)
+        on_mesh = in_parts or (isinstance(self.far, str) and self.far == "auto" and n > EXACT_UP_TO)
+        far = repr(self.far) if n > EXACT_UP_TO else f"{self.far!r}, which sums pair by pair up to {EXACT_UP_TO} points"
+        one_kernel = family_of(kernel) is None and not hasattr(self, "learn")
+        for argument, fine, expected, got in (
+            ("device", self.device is None, "None on a cluster, whose workers use their threads", repr(self.device)),
+            (
+                "n_components",
+                self.n_components in (1, 2),
+                "1 or 2 on a cluster, as for the mesh",
+                repr(self.n_components),
+            ),
+            ("far", self._noise() is None and on_mesh, "'fft', or 'auto' where that is the mesh, on a cluster", far),
+            ("kernel", one_kernel, "the same for all points on a cluster", repr(kernel)),
+            ("divergence", with_formulas, "with a kernel and a normalization of linear time on a cluster", parts),
+        ):
+            if not fine and engine is None:
+                return False
+            if not fine:
+                raise InputError(owner, argument, expected, got, "Or leave engine='threads'.")
+        return True
+
+    def _descend_on_cluster(self, descent: Descent, Y: Any, objective: Any, phases: list[Phase]) -> MapState:
+        """Return the state after all phases, whose iterations run on the workers of a cluster."""
+        from nearfar.engines.dask.maps import ClusterMomentum, ClusterObjective, Positions
+        from nearfar.engines.dask.rows import client_of
+
+        with client_of(f"{descent.owner}.fit") as client:
+            positions = Positions(client, descent.owner, len(Y))
+            there = ClusterObjective(objective, positions)
+            return replace(descent, solver=partial(ClusterMomentum, positions)).run(Y, there, phases)
 
     def _noise(self) -> NoisePairs | None:
         """Return what ``far`` says about sampled pairs, None if it says another thing."""
