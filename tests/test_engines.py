@@ -11,7 +11,7 @@ import pytest
 import nearfar as nf
 from nearfar.contracts import Engine
 from nearfar.edrep.solver import Problem, Threads
-from nearfar.errors import DataError, InputError, MissingDependencyError
+from nearfar.errors import DataError, InputError, MissingDependencyError, NumericalError
 
 
 def graph(n: int = 60) -> nf.Relation:
@@ -192,6 +192,11 @@ def test_processes_any_number_of_workers_and_any_that_are_killed_give_the_same_b
 @pytest.mark.slow
 def test_without_a_client_a_cluster_is_made_and_said():
     pytest.importorskip("distributed")
+    parameters = groups(dtype=float)
+    X = parameters.pop("X")
+    with pytest.warns(nf.errors.NearfarWarning, match=r"TSNE.fit: engine='dask' found no client, so .* workers"):
+        there = nf.TSNE(**parameters).fit(X, engine="dask")
+    np.testing.assert_allclose(there.embedding_, nf.TSNE(**parameters).fit(X).embedding_, atol=1e-9)
     here = nf.EDRep(4, n_epochs=3, random_state=0).fit(graph())
     with pytest.warns(nf.errors.NearfarWarning, match="found no client, so .* workers were started on this machine"):
         there = nf.EDRep(4, n_epochs=3, random_state=0).fit(graph(), engine="dask")
@@ -285,7 +290,7 @@ def groups(n: int = 90, dtype: type = np.float32) -> dict:
     names = [f"p{i}" for i in range(n)]
     affinities = nf.Affinities(perplexity=8, random_state=0).fit(nf.Embedding(X, ids=names))
     init = rng.normal(size=(n, 2)).astype(dtype)
-    return {"X": affinities, "max_iter": 5, "early_exaggeration_iter": 2, "init": init, "far": "fft", "n_jobs": 1}
+    return {"X": affinities, "max_iter": 3, "early_exaggeration_iter": 1, "init": init, "far": "fft", "n_jobs": 1}
 
 
 def drawn(make, engine: str | None, *, X, **parameters):
@@ -334,9 +339,92 @@ def test_workers_draw_the_map_of_threads(cluster, case):
     np.testing.assert_allclose(there.embedding_, here.embedding_, atol=rounding)
     np.testing.assert_allclose(there.cost_curve_, here.cost_curve_, rtol=2e-6)
     assert there.vectors_.ids == here.vectors_.ids
-    assert [epoch for epoch, _, _ in seen_there] == [epoch for epoch, _, _ in seen_here] == [0, 2, 4, 5]
+    assert [epoch for epoch, _, _ in seen_there] == [epoch for epoch, _, _ in seen_here] == [0, 2, 3]
     for (_, _, X), (_, _, expected) in zip(seen_there, seen_here, strict=True):
         np.testing.assert_allclose(X, expected, atol=rounding)
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("few_parts")
+def test_a_whole_map_costs_what_that_of_threads_costs(cluster):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(300, 5)) + 4 * np.repeat(np.eye(3, 5), 100, axis=0)
+    parameters = {"far": "fft", "perplexity": 20, "max_iter": 200, "early_exaggeration_iter": 60, "n_jobs": 1}
+    here = nf.TSNE(**parameters, random_state=0).fit(X)
+    with cluster.as_current():
+        there = nf.TSNE(**parameters, random_state=0).fit(X)
+    np.testing.assert_allclose(there.cost_, here.cost_, rtol=2e-3)
+    assert there.transform(X[:5]).shape == (5, 2)
+
+
+class Plain:
+    """A kernel without formulas: that of Student."""
+
+    weight = staticmethod(lambda f: 1 / (1 + f))
+    slope = staticmethod(lambda f: -1 / (1 + f) ** 2)
+
+
+REFUSED = {
+    "engine must be one of": (nf.TSNE(), "spark"),
+    "device must be None on a cluster": (nf.TSNE(device="cpu"), "dask"),
+    "n_components must be 1 or 2 on a cluster": (nf.TSNE(3), "dask"),
+    "far must be 'fft', or 'auto' where that is the mesh, on a cluster; got 'exact'": (nf.TSNE(far="exact"), "dask"),
+    "got 'auto', which sums pair by pair up to 4000 points": (nf.TSNE(), "dask"),
+    "got 'noise'": (nf.TSNE(far="noise"), "dask"),
+    "got BarnesHutField": (nf.TSNE(far=nf.far.BarnesHutField()), "dask"),
+    "got NoisePairs": (nf.UMAP(), "dask"),
+    "kernel must be the same for all points": (nf.InhomogeneousTSNE(far="fft"), "dask"),
+    "divergence must be with a kernel and a normalization of linear time": (
+        nf.NeighborEmbedding(far="fft", kernel=Plain()),
+        "dask",
+    ),
+}
+
+
+@pytest.mark.parametrize("message", REFUSED)
+def test_maps_that_workers_cannot_draw_are_refused(cluster, message):
+    est, engine = REFUSED[message]
+    with cluster.as_current(), pytest.raises(InputError) as refused:
+        est.fit(groups()["X"], engine=engine)
+    assert message in str(refused.value)
+
+
+def test_in_the_context_of_a_client_maps_are_drawn_where_they_can_be(cluster, monkeypatch):
+    there = []
+    monkeypatch.setattr(
+        nf.TSNE, "_descend_on_cluster", lambda *parts: there.append("there") or parts[1].run(*parts[2:])
+    )
+    parameters = groups()
+    X = parameters.pop("X")
+    with cluster.as_current():
+        for far, engine in (("exact", None), ("auto", None), ("fft", "threads"), ("barnes-hut", None)):
+            nf.TSNE(**{**parameters, "far": far}).fit(X, engine=engine)
+        assert not there
+        nf.TSNE(**parameters).fit(X)
+        assert there == ["there"]
+    nf.TSNE(**parameters).fit(X)  # no client
+    assert there == ["there"]
+
+
+def test_a_map_needs_the_extra_for_a_cluster(monkeypatch):
+    parameters = groups()
+    monkeypatch.setitem(sys.modules, "distributed", None)
+    with pytest.raises(MissingDependencyError, match=r"TSNE.fit.*needs distributed, .* 'nearfar\[cluster\]'"):
+        nf.TSNE(far="fft").fit(parameters["X"], engine="dask")
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("few_parts")
+def test_a_map_that_leaves_the_numbers_or_its_mesh_says_so(cluster):
+    parameters = groups()
+    X = parameters.pop("X")
+    with cluster.as_current():
+        with pytest.raises(NumericalError, match=r"TSNE: .* positions are NaN or infinite"):
+            nf.TSNE(**{**parameters, "learning_rate": 1e38}).fit(X)
+        far_off = parameters["init"].copy()
+        far_off[7] = 1e6
+        with pytest.warns(nf.errors.NearfarWarning, match="TSNE: the map is .* wide, more than a mesh of its step"):
+            nf.TSNE(**{**parameters, "init": far_off}).fit(X)
 
 
 OF_PROGRAM = {

@@ -670,12 +670,13 @@ class NeighborEmbedding(FrameOutput):
 
         if engine is None and current_client() is None:
             return False
+        require(f"{owner}.fit", "distributed", "cluster")
         with_formulas = is_linear_time(kernel, divergence, normalization)
         parts = f"{divergence!r}, {kernel!r} and normalization={normalization!r}"
-        in_parts = self.far == "fft" if isinstance(self.far, str) else getattr(self.far, "in_parts", False)
+        in_parts = self.far == "fft" if isinstance(self.far, str) else vars(type(self.far)).get("in_parts", False)
         on_mesh = in_parts or (isinstance(self.far, str) and self.far == "auto" and n > EXACT_UP_TO)
         far = repr(self.far) if n > EXACT_UP_TO else f"{self.far!r}, which sums pair by pair up to {EXACT_UP_TO} points"
-        one_kernel = family_of(kernel) is None and not hasattr(self, "learn")
+        one_kernel = family_of(kernel) is None and getattr(self, "learn", False) is False
         for argument, fine, expected, got in (
             ("device", self.device is None, "None on a cluster, whose workers use their threads", repr(self.device)),
             (

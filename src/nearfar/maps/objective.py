@@ -106,8 +106,6 @@ class NeighborObjective:
         Importance s_i >= 0 of the points, for KL by pair: s_i s_j w_ij stands for w_ij.
     """
 
-    in_parts = True
-    """Whether the workers of a cluster may each do their rows."""
     _per_point = False
     """Whether pairs (i, j) and (j, i) have kernels of their own, so that s_ij and s_ji are kept apart."""
 

@@ -122,7 +122,6 @@ class PerPointObjective(NeighborObjective):
 
     _field: Any  # one that knows of parameters per point
     _per_point = True
-    in_parts = False
 
     def __init__(
         self, P: Any, kernel: Any, divergence: Any, field: Any, *, dtype: Any, n_jobs: int, learner: Learner | None

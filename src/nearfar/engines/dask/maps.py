@@ -102,8 +102,8 @@ class Positions:
     ----------
     gradient_norm : float
         Length of the gradient of the last step before ``fetch``.
-    mesh : Mesh or None
-        That of the last iteration that has surely ended.
+    homes : list of str
+        The worker that each part belongs to.
     """
 
     def __init__(self, client: Any, owner: str, n: int) -> None:
@@ -112,7 +112,7 @@ class Positions:
         self.n_parts = len(self.bounds) - 1
         self.homes = [self.owners.of(q, self.n_parts) if self.owners.workers else "" for q in range(self.n_parts)]
         self.n, self.parts, self.gradient_norm = n, Parts(), math.nan
-        self.mesh: Mesh | None = None
+        self.threads = client.ncores().get(self.homes[0], 1)  # of the worker that convolves
         self._Y: Floats | None = None
         self._ahead: deque[Any] = deque()
         self._moved, self._warned = False, False
@@ -147,7 +147,8 @@ class Positions:
         if Y is not self._Y or not self._moved:
             return
         places: list[Place] = [self.gather([part])[0] for part in self.parts]
-        self._ahead.clear()
+        while self._ahead:
+            self._wait(self._ahead.popleft())
         totals = np.sum([place.sums for place in places], axis=0)
         mean = (totals[:-1] / self.n).astype(Y.dtype)
         cut = [place._replace(X=place.X - mean, sums=np.zeros_like(totals)) for place in places]
@@ -171,7 +172,6 @@ class Positions:
 
     def _wait(self, plan: Any) -> None:
         found: Plan = self.gather([plan])[0]
-        self.mesh = found.mesh
         if found.mesh.coarser > 1 and not self._warned:
             self._warned = True
             warn_of_width(self.owner, found.width, found.expected_error)
@@ -247,8 +247,8 @@ class ClusterObjective:
         mass: Any = self._mass
         far: Any = None
         if facts.by_row:
-            asked = [[(k, name) for k, name in enumerate(["weight", "entropy"] if facts.far_log else ["weight"])]]
-            far = self._potentials(plan, each(charges_of, pulls), asked, 0.0)
+            asked = [list(enumerate(["weight", "entropy"] if facts.far_log else ["weight"]))]
+            far = self._potentials(plan, each(charges_of, pulls), asked, 0.0)  # only their gradients are read
         elif facts.depends:
             mass = self.positions.submit(0, summed, each(mass_of, pulls))
         return each(stepped, rows, places, plan, pulls, potentials, total, mass, far, solver, rate, what="step")
@@ -311,8 +311,8 @@ class ClusterObjective:
         """Return for each part the sums of potentials that are asked for."""
         positions = self.positions
         meshes = positions.each(spread_charges, positions.parts, plan, charges, what="mesh")
-        threads = positions.client.ncores().get(positions.homes[0], 1)
-        field = positions.submit(0, convolved, positions.summed(meshes), plan, asked, self._inner.kernel, threads)
+        total_mesh, kernel = positions.summed(meshes), self._inner.kernel
+        field = positions.submit(0, convolved, total_mesh, plan, asked, kernel, positions.threads)
         return positions.each(potentials_of, positions.parts, plan, charges, field, total)
 
 
