@@ -63,18 +63,18 @@ def main() -> None:
 
     plans: list[Any] = []
     seen: dict[str, Any] = {}
-    move, send = Positions.move, ClusterObjective._send
+    move, prepare = Positions.move, ClusterObjective._prepare
 
     def moved(positions: Positions, parts: Any, plan: Any) -> None:
         plans.append(plan)
         move(positions, parts, plan)
         seen["meshes"] = [positions.gather([one])[0].mesh for one in plans] if len(plans) == N_ITER else []
 
-    def sending(objective: ClusterObjective) -> None:
-        send(objective)
+    def preparing(objective: ClusterObjective) -> None:
+        prepare(objective)
         seen["rows"], seen["homes"] = objective.rows_moved, objective.positions.homes
 
-    Positions.move, ClusterObjective._send = moved, sending  # type: ignore[method-assign]
+    Positions.move, ClusterObjective._prepare = moved, preparing  # type: ignore[method-assign]
     file = ResultFile("cluster_maps", KEYS)
     for n in args.points:
         missing = [k for k in args.workers if not file.find(n_points=n, n_workers=k)]

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from itertools import pairwise
 
 import numpy as np
 import pytest
+import scipy.sparse
 
 import nearfar as nf
 from nearfar.contracts import Engine
@@ -342,6 +344,34 @@ def test_workers_draw_the_map_of_threads(cluster, case):
     assert [epoch for epoch, _, _ in seen_there] == [epoch for epoch, _, _ in seen_here] == [0, 2, 3]
     for (_, _, X), (_, _, expected) in zip(seen_there, seen_here, strict=True):
         np.testing.assert_allclose(X, expected, atol=rounding)
+
+
+@pytest.mark.parametrize("by_row", [True, False])
+def test_parts_make_the_pattern_that_one_machine_makes(by_row):
+    pytest.importorskip("distributed")
+    from nearfar.engines.dask import maps
+    from nearfar.maps.objective import RowBlocks, union_pattern
+
+    rng = np.random.default_rng(0)
+    dense = rng.random((23, 23)) * (rng.random((23, 23)) < 0.2)
+    dense[4], dense[:, 4] = 0, 0  # an isolate
+    P, order, bounds = RowBlocks(scipy.sparse.csr_array(dense)), rng.permutation(23), [0, 5, 6, 16, 23]
+    place = np.empty(23, np.uint32)
+    place[order] = np.arange(23)
+    facts = maps.Facts(nf.kernels.StudentT(), nf.divergences.KL(), by_row, 23, np.dtype(np.float32), 0.01)
+    dealt = [maps.dealt(maps.entries_of(P.read(a, b)), place, bounds, a) for a, b in pairwise(bounds)]
+    indptr, columns, *expected = union_pattern(P, np.float32, symmetric=not by_row, order=order)
+    for q, (a, b) in enumerate(pairwise(bounds)):
+        made = maps.pattern_of([one[q] for one in dealt], place, (a, b), facts)
+        span = slice(indptr[a], indptr[b])
+        assert (made[0] == indptr[a : b + 1] - indptr[a]).all()
+        assert (made[1] == columns[span]).all()
+        for one, other in zip(made[2:], expected, strict=False):
+            assert (one == other[span]).all()
+        (_, local, *_), needed = maps.localized(made, (a, b), bounds)
+        around = np.concatenate([np.arange(a, b), *(rows + first for rows, first in zip(needed, bounds, strict=False))])
+        assert (around[local] == made[1]).all()
+        assert needed[q].size == 0
 
 
 @pytest.mark.slow

@@ -314,7 +314,7 @@ class NeighborEmbedding(FrameOutput):
         if engine is not None or "distributed" in sys.modules:
             on_cluster = self._on_cluster(engine, divergence, kernel, normalization)
         n_jobs, rng = check_n_jobs(owner, self.n_jobs), check_random_state(owner, self.random_state)
-        relation, affinities, data = self._related(X, rng, fits=True)
+        relation, affinities, data = self._related(X, rng, fits=True, on_cluster=on_cluster)
         n = relation.shape[0]
         check_integer(owner, "n_components", self.n_components, low=1, high=max(n - 1, 1))
         if on_cluster:
@@ -468,11 +468,11 @@ class NeighborEmbedding(FrameOutput):
     # The steps of a fit.
 
     def _related(
-        self, X: Any, rng: np.random.Generator, *, fits: bool = False
+        self, X: Any, rng: np.random.Generator, *, fits: bool = False, on_cluster: bool = False
     ) -> tuple[Relation, Affinities | None, Any]:
         """Return the relation behind X, its affinities unless X is a relation, and the rows of numbers, if any.
 
-        ``fits`` says that a fit will follow, which must fit into memory.
+        ``fits`` says that a fit will follow, which must fit into memory; ``on_cluster``, that workers make the pattern.
         """
         owner = type(self).__name__
         data: Any = None  # the rows of numbers, if there are any
@@ -481,13 +481,13 @@ class NeighborEmbedding(FrameOutput):
         if isinstance(X, Relation) or is_graph:
             relation = as_relation(X)
             if fits and relation.nnz > checks.SMALL:
-                self._check_memory(0, 0, relation.nnz)
+                self._check_memory(0, 0, relation.nnz, on_cluster)
         else:
             if isinstance(X, Affinities):
                 X._check_fitted("relation_")
                 affinities = X
                 if fits and X.relation_.nnz > checks.SMALL:
-                    self._check_memory(0, 0, X.relation_.nnz)
+                    self._check_memory(0, 0, X.relation_.nnz, on_cluster)
             else:
                 rows, ids = rows_and_ids(owner, X)
                 given = are_neighbors(rows, self.metric)
@@ -495,7 +495,7 @@ class NeighborEmbedding(FrameOutput):
                 data = rows if given or issparse(rows) else check_matrix(owner, "X", rows)
                 made = self._affinities(data, int(rng.integers(2**31 - 1)))
                 if fits and (given or 100 * data.shape[0] > checks.SMALL):
-                    self._check_memory(*made._memory(owner, data))
+                    self._check_memory(*made._memory(owner, data), on_cluster)
                 affinities = made._fit(data, ids, owner)
                 if self.metric == "precomputed":
                     data = None
@@ -545,11 +545,13 @@ class NeighborEmbedding(FrameOutput):
         rows = rows_and_ids(owner, X)[0]
         return self._memory(*self._affinities(rows, None)._memory(owner, rows))
 
-    def _memory(self, peak: int, kept: int, nnz: int) -> int:
+    def _memory(self, peak: int, kept: int, nnz: int, on_cluster: bool = False) -> int:
         """Return the bytes of a fit whose affinities take and keep so many, and have so many entries."""
         given = None if isinstance(self.init, str) else getattr(self.init, "dtype", np.float64)
         by_row = self.normalization == "row"
         needed = memory_of_pattern(nnz, np.float64 if given == np.float64 else np.float32, by_row)
+        if on_cluster:  # P alone, as it is sent
+            needed = 8 * nnz
         formulas = linear_formulas(as_divergence(type(self).__name__, self.divergence), 1.0)
         if formulas is not None and formulas.prepared is not None:  # strengths are prepared for either direction
             needed = needed * 6 // 5
@@ -557,10 +559,10 @@ class NeighborEmbedding(FrameOutput):
             needed = max(needed, 90 * nnz)  # of the eigenvectors of a relation
         return max(peak, kept + needed)
 
-    def _check_memory(self, peak: int, kept: int, nnz: int) -> None:
+    def _check_memory(self, peak: int, kept: int, nnz: int, on_cluster: bool) -> None:
         """Refuse a fit that does not fit into memory."""
         hint = "Take fewer neighbours (a smaller perplexity, n_neighbors=), or a sample of the rows; transform places"
-        checks.check_memory(type(self).__name__, "X", self._memory(peak, kept, nnz), f"{hint} the others.")
+        checks.check_memory(type(self).__name__, "X", self._memory(peak, kept, nnz, on_cluster), f"{hint} the others.")
 
     def _warn_of_unused(self, affinities: Affinities | None) -> None:
         """Warn of parameters of the neighbours that were set, where the neighbours are given."""

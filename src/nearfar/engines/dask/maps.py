@@ -20,14 +20,16 @@ from __future__ import annotations
 import copy
 import math
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from itertools import pairwise
+from operator import itemgetter
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from nearfar.contracts import Floats
+from nearfar.divergences.probability import KL, Formulas, linear_formulas
 from nearfar.engines.dask.rows import Owners, Parts, bounds_of, gathered, kept, taken
 from nearfar.errors import NumericalError
 from nearfar.far.fields import Potential, linear_kernel
@@ -46,7 +48,7 @@ from nearfar.far.mesh import (
     wanted_reach,
     warn_of_width,
 )
-from nearfar.maps.objective import LEAST_S, NeighborObjective, row_normalizer, weighted
+from nearfar.maps.objective import LEAST_S, NeighborObjective, RowBlocks, row_normalizer, weighted
 from nearfar.maps.solver import Momentum
 
 AHEAD = 3  # iterations whose tasks are handed out before the first of them is waited for
@@ -194,7 +196,7 @@ class ClusterObjective:
     Parameters
     ----------
     objective : NeighborObjective
-        The same on one machine: its pattern is cut into rows.
+        The same on one machine: what is in it, not what it would make of P.
     positions : Positions
 
     Attributes
@@ -205,9 +207,9 @@ class ClusterObjective:
 
     def __init__(self, objective: NeighborObjective, positions: Positions) -> None:
         self._inner, self.positions = objective, positions
+        self.facts, self._P = RowsObjective.facts_of(objective)
+        self._entries: Parts = []
         self._rows: Parts = []
-        self._index: Parts = []
-        self._parcels: dict[tuple[str, int], Any] = {}
         self.rows_moved = 0
 
     def evaluate(self, Y: Floats, exaggeration: float = 1.0, *, cost: bool = False) -> tuple[Any, float | None]:
@@ -216,9 +218,8 @@ class ClusterObjective:
         if cost:
             positions.fetch(Y)
         positions.take(Y)
-        if not self._rows:
-            self._send()
-        compiled = linear_kernel(positions.owner, self._inner.kernel)
+        self._prepare()
+        compiled = linear_kernel(positions.owner, self.facts.kernel)
         tolerance = self.facts.tolerance
         wanted = *wanted_mesh(compiled, tolerance), wanted_reach(compiled, tolerance), tolerance
         each, places, rows = positions.each, positions.parts, self._rows
@@ -254,8 +255,15 @@ class ClusterObjective:
         return each(stepped, rows, places, plan, pulls, potentials, total, mass, far, solver, rate, what="step")
 
     def early(self, kernel: Any = None) -> ClusterObjective:
-        """Return the same with KL; with a kernel, under that, by pair."""
-        return ClusterObjective(self._inner.early(kernel), self.positions)
+        """Return the same with KL; with a kernel, under that, by pair. The workers make it of the rows they have."""
+        self._prepare()
+        other, total = copy.copy(self), 1.0
+        other.facts = self.facts.early(kernel)
+        if other.facts.by_row != self.facts.by_row:
+            total = float(np.sum(self.positions.gather(self.positions.each(sum_of_both, self._rows))))
+        other._rows = self.positions.each(early_of, self._rows, other.facts, total, what="rows")
+        other._mass = other._fixed_mass()
+        return other
 
     def reorder(self, order: NDArray[np.integer[Any]]) -> bool:
         """Let row r be what row ``order[r]`` was: rows that are neighbours then are on the same worker."""
@@ -265,39 +273,48 @@ class ClusterObjective:
     def advance(self, Y: Floats, iteration: int) -> None:
         """Nothing is learned beside the positions."""
 
-    def _send(self) -> None:
-        """Send the rows of the pattern, and which rows of other parts they need."""
-        positions = self.positions
-        self.facts, self._mass, weights = RowsObjective.facts_of(self._inner)
-        cuts, homes, needed = list(pairwise(positions.bounds)), positions.homes, []
-        for p, (pattern, rows) in enumerate(RowsObjective.cut(self._inner, positions.bounds)):
-            a, b = cuts[p]
-            own = None if weights is None else weights[a:b].copy()
-            self._rows.append(positions.submit(p, RowsObjective, self.facts, pattern, own, what="rows"))
-            needed.append(rows)
+    def _prepare(self) -> None:
+        """Let the workers make the rows of the pattern, in the order of the positions, if they have not yet."""
+        if self._rows:
+            return
+        positions, facts, n = self.positions, self.facts, self.positions.n
+        submit, each, bounds, homes = positions.submit, positions.each, positions.bounds, positions.homes
+        cuts, every = list(pairwise(bounds)), [bounds] * positions.n_parts
+        if not self._entries:
+            self._entries = each(kept, [entries_of(self._P.read(a, b)) for a, b in cuts], what="entries")
+        order, weights = RowsObjective.order_of(self._inner)
+        places = np.arange(n, dtype=np.uint32)
+        if order is not None:
+            places[order] = np.arange(n, dtype=np.uint32)
+        place = submit(0, kept, places)
+        dealt_out = each(dealt, self._entries, place, every, bounds[:-1])
+        given = [[submit(p, itemgetter(q), one) for p, one in enumerate(dealt_out)] for q in range(len(cuts))]
+        patterns = each(pattern_of, given, place, cuts, facts, what="pattern")
+        local = each(localized, patterns, cuts, every)
+        own = [None if weights is None else weights[a:b].copy() for a, b in cuts]
+        self._rows = each(rows_of_map, local, facts, own, what="rows")
+        needed = each(itemgetter(1), local)
         # Of a part elsewhere a worker gets, once, the rows that any of its parts needs.
+        same = {home: [one for one, at in zip(needed, homes, strict=True) if at == home] for home in homes}
         parcels = {
-            (home, q): np.unique(
-                np.concatenate([rows[q] for rows, at in zip(needed, homes, strict=True) if at == home])
-            )
-            for home in dict.fromkeys(homes)
-            for q in range(positions.n_parts)
-            if homes[q] != home
+            (home, q): submit(q, united, same[home], q) for home in same for q in range(len(cuts)) if homes[q] != home
         }
-        index = [
-            [
-                np.searchsorted(parcels[home, q], one).astype(np.int32) if homes[q] != home else one
-                for q, one in enumerate(rows)
-                if one.size
-            ]
-            for rows, home in zip(needed, homes, strict=True)
-        ]
-        self._sources = [[q for q, one in enumerate(rows) if one.size] for rows in needed]
-        self._index = positions.each(kept, index)
-        self.rows_moved = sum(rows.size for rows in parcels.values())
-        self._parcels = {at: positions.submit(at[1], kept, rows) for at, rows in parcels.items() if rows.size}
-        self._charges: Any = None if weights is None else positions.each(kept, [[weights[a:b].copy()] for a, b in cuts])
-        self._n_charges = float(positions.n if weights is None else weights.sum(dtype=np.float64))
+        elsewhere = [[parcels.get((home, q)) for q in range(len(cuts))] for home in homes]
+        self._index = each(indexed, needed, elsewhere)
+        counts = positions.gather(each(sizes_of, needed))
+        sizes = dict(
+            zip(parcels, positions.gather([submit(at[1], len, one) for at, one in parcels.items()]), strict=True)
+        )
+        self._sources = [[q for q, count in enumerate(row) if count] for row in counts]
+        self._parcels = {at: one for at, one in parcels.items() if sizes[at]}
+        self.rows_moved = sum(sizes[at] for at in self._parcels)
+        self._mass = self._fixed_mass()
+        self._charges: Any = None if weights is None else each(kept, [[one] for one in own])
+        self._n_charges = float(n if weights is None else weights.sum(dtype=np.float64))
+
+    def _fixed_mass(self) -> float:
+        """Return the mass of all rows, as far as it does not depend on q."""
+        return float(np.sum(self.positions.gather(self.positions.each(fixed_mass_of, self._rows))))
 
     def _pieces(self, function: Any, parts: Parts) -> list[Parts]:
         """Return for each part what it needs other parts for: these, or rows of them that its worker gets."""
@@ -311,7 +328,7 @@ class ClusterObjective:
         """Return for each part the sums of potentials that are asked for."""
         positions = self.positions
         meshes = positions.each(spread_charges, positions.parts, plan, charges, what="mesh")
-        total_mesh, kernel = positions.summed(meshes), self._inner.kernel
+        total_mesh, kernel = positions.summed(meshes), self.facts.kernel
         field = positions.submit(0, convolved, total_mesh, plan, asked, kernel, positions.threads)
         return positions.each(potentials_of, positions.parts, plan, charges, field, total)
 
@@ -359,10 +376,29 @@ class Facts(NamedTuple):
     by_row: bool
     n: int
     dtype: Any
-    depends: bool
-    """Whether the strengths of pairs depend on q."""
-    far_log: float
     tolerance: float
+
+    @property
+    def formulas(self) -> Formulas:
+        """Of the divergence."""
+        found = linear_formulas(self.divergence, 1 / ((self.n - 1) * (1 if self.by_row else self.n)))
+        assert found is not None
+        return found
+
+    @property
+    def far_log(self) -> float:
+        """Whether, and how much, the far part asks for the entropy."""
+        return self.formulas.far_log
+
+    @property
+    def depends(self) -> bool:
+        """Whether the strengths of pairs depend on q."""
+        return self.formulas.strength is not None
+
+    def early(self, kernel: Any = None) -> Facts:
+        """Return those with KL; with a kernel, by pair."""
+        other = self._replace(divergence=KL())
+        return other if kernel is None else other._replace(kernel=kernel, by_row=False)
 
 
 class RowsObjective(NeighborObjective):
@@ -372,63 +408,42 @@ class RowsObjective(NeighborObjective):
     ----------
     facts : Facts
     pattern : tuple of ndarray
-        (indptr, columns, p_ij, p_ji), columns numbered as the positions are.
+        (indptr, columns, p_ij, p_ji), columns numbered as the positions are; without p_ji where that is the same.
     weights : ndarray, optional
         Importance of these rows.
     """
 
     def __init__(self, facts: Facts, pattern: tuple[NDArray[Any], ...], weights: Floats | None = None) -> None:
-        self._given = facts, pattern, weights
+        indptr, columns, *both = (usable(one) for one in pattern)
+        self.given = facts, (indptr, columns, *both), weights
         self._weights, self._n, self._n_jobs = weights, facts.n, 1
         self._by_row, self._dtype, self._ready = facts.by_row, facts.dtype, False
         self._set_kernel(facts.kernel)
         self._divergence = facts.divergence
-        self._prepare(tuple(usable(one) for one in pattern))
+        self._prepare((indptr, columns, both[0], both[-1]))
 
     def __reduce__(self) -> Any:
-        return RowsObjective, self._given
+        return RowsObjective, self.given
 
     def __sizeof__(self) -> int:
         """Return the bytes, by which Dask knows that it is not to be moved."""
         return sum(one.nbytes for one in (*self._pattern, *self._strengths))
 
     @staticmethod
-    def facts_of(objective: NeighborObjective) -> tuple[Facts, np.float64, Floats | None]:
-        """Return the facts of an objective, the mass of all its rows that does not depend on q, and its weights."""
-        objective._prepare()
-        kernel, divergence, by_row = objective.kernel, objective._divergence, objective._by_row
-        facts = Facts(
-            kernel,
-            divergence,
-            by_row,
-            objective._n,
-            objective._dtype,
-            objective._kind[1],
-            objective._formulas.far_log,
-            objective._field.tolerance,  # type: ignore[attr-defined] # it is a mesh
-        )
-        return facts, np.sum(objective._mass_fixed, dtype=np.float64), objective._weights
+    def facts_of(objective: NeighborObjective) -> tuple[Facts, RowBlocks]:
+        """Return the facts of an objective, and its P."""
+        one = objective
+        tolerance = one._field.tolerance  # type: ignore[attr-defined] # it is a mesh
+        return Facts(one.kernel, one._divergence, one._by_row, one._n, one._dtype, tolerance), one._P
 
     @staticmethod
-    def cut(objective: NeighborObjective, bounds: Sequence[int]) -> Iterator[tuple[Any, list[NDArray[np.int32]]]]:
-        """Yield the pattern of each part, and which rows of each other part it needs, from the start of that part."""
-        indptr, columns, p_ij, p_ji = objective._pattern
-        for a, b in pairwise(bounds):
-            span = slice(int(indptr[a]), int(indptr[b]))
-            own = columns[span] - np.uint32(a)  # others wrap around, or are beyond the last
-            others = own >= b - a
-            needed, numbers = np.unique(columns[span][others], return_inverse=True)
-            own[others] = (numbers + (b - a)).astype(np.uint32)
-            mine = p_ij[span].copy()
-            pattern = indptr[a : b + 1] - indptr[a], own, mine, mine if p_ji is p_ij else p_ji[span].copy()
-            cuts = np.searchsorted(needed, bounds)
-            yield (
-                pattern,
-                [
-                    needed[low:high].astype(np.int32) - np.int32(start)
-                    for (low, high), start in zip(pairwise(cuts), bounds[:-1], strict=True)
-                ],
-            )
+    def order_of(objective: NeighborObjective) -> tuple[NDArray[np.integer[Any]] | None, Floats | None]:
+        """Return the order of the rows of an objective, and their importance in that order."""
+        return objective._row_order, objective._weights
+
+    def fixed_mass(self) -> float:
+        """Return the mass of the rows, as far as it does not depend on q."""
+        return float(np.sum(self._mass_fixed, dtype=np.float64))
 
     def for_task(self, X: Floats) -> RowsObjective:
         """Return the same with arrays of its own to write to."""
@@ -475,6 +490,109 @@ class RowsObjective(NeighborObjective):
         if self._by_row:
             return self._cost(V, S, q_ln_q, n)
         return self._cost(V, S, q_ln_q * first, int(first))
+
+
+Entries = tuple[NDArray[Any], NDArray[Any], NDArray[Any]]
+"""Some rows of P: indptr, columns, probabilities."""
+
+
+def entries_of(rows: Any) -> Entries:
+    """Return the arrays of some rows."""
+    return rows.indptr, rows.indices, rows.data
+
+
+def dealt(entries: Entries, place: NDArray[np.uint32], bounds: list[int], start: int) -> list[list[Any]]:
+    """Return for each part what some rows of P have for its rows of the pattern: of P, and of Pᵀ.
+
+    Each is (rows, columns before they were placed, probabilities).
+    """
+    indptr, indices, data = entries
+    rows = np.repeat(np.arange(start, start + len(indptr) - 1), np.diff(indptr))
+    keep = (indices != rows) & (data != 0)
+    ends, data = (rows[keep], indices[keep].astype(np.int64)), data[keep]
+    found = []
+    for own, other in (ends, ends[::-1]):
+        here = place[own].astype(np.int64)
+        part = np.searchsorted(bounds[1:], here, side="right")
+        order = np.argsort(part, kind="stable")
+        at = np.searchsorted(part[order], np.arange(len(bounds)))
+        found.append([(here[some], other[some], data[some]) for some in (order[a:b] for a, b in pairwise(at))])
+    return [list(both) for both in zip(*found, strict=True)]
+
+
+def pattern_of(pieces: list[list[Any]], place: NDArray[np.uint32], where: tuple[int, int], facts: Facts) -> Any:
+    """Return (indptr, columns, p_ij, p_ji) of a part of the pattern, as ``union_pattern`` does; by pair no p_ji."""
+    keys, values = [], []
+    for side in range(2):
+        rows, columns, data = (np.concatenate([piece[side][k] for piece in pieces]) for k in range(3))
+        keys.append((rows - where[0]) * facts.n + columns)
+        values.append(data.astype(facts.dtype))
+    both, number = np.unique(np.concatenate(keys), return_inverse=True)
+    p = np.zeros((2, len(both)), facts.dtype)
+    p[0][number[: len(keys[0])]] = values[0]
+    p[1][number[len(keys[0]) :]] = values[1]
+    lengths = np.bincount(both // facts.n, minlength=where[1] - where[0])
+    both_ways = p if facts.by_row else [(p[0] + p[1]) * facts.dtype.type(0.5)]
+    return np.append(0, np.cumsum(lengths)), place[both % facts.n], *both_ways
+
+
+def localized(pattern: Any, where: tuple[int, int], bounds: list[int]) -> Any:
+    """Return the pattern of a part with columns numbered as its positions are, and which rows of each part it needs."""
+    indptr, columns, *p = pattern
+    a, b = where
+    own = columns - np.uint32(a)  # others wrap around, or are beyond the last
+    others = own >= b - a
+    needed, numbers = np.unique(columns[others], return_inverse=True)
+    own[others] = (numbers + (b - a)).astype(np.uint32)
+    cuts = pairwise(np.searchsorted(needed, bounds))
+    rows = [
+        needed[low:high].astype(np.int32) - np.int32(first)
+        for (low, high), first in zip(cuts, bounds[:-1], strict=True)
+    ]
+    return (indptr, own, *p), rows
+
+
+def rows_of_map(local: Any, facts: Facts, weights: Floats | None) -> RowsObjective:
+    """Return the rows of a part."""
+    return RowsObjective(facts, local[0], weights)
+
+
+def sizes_of(needed: list[NDArray[np.int32]]) -> list[int]:
+    """Return how many rows of each part are needed."""
+    return [rows.size for rows in needed]
+
+
+def united(needed: list[list[NDArray[np.int32]]], q: int) -> NDArray[np.int32]:
+    """Return the rows of a part that any of some parts needs."""
+    return np.unique(np.concatenate([rows[q] for rows in needed]))
+
+
+def indexed(needed: list[NDArray[np.int32]], parcels: list[NDArray[np.int32] | None]) -> list[NDArray[np.int32]]:
+    """Return where the needed rows are: in the parcel of each part, or, where there is none, in the part."""
+    return [
+        rows if parcel is None else np.searchsorted(parcel, rows).astype(np.int32)
+        for rows, parcel in zip(needed, parcels, strict=True)
+        if rows.size
+    ]
+
+
+def early_of(rows: RowsObjective, facts: Facts, total: float) -> RowsObjective:
+    """Return the rows with the facts of an earlier phase; where they were by row and are by pair, ``total`` is of P."""
+    _, (indptr, columns, *p), weights = rows.given
+    if len(p) > 1 and not facts.by_row:
+        p = [((p[0] + p[1]) / total).astype(facts.dtype)]
+    return RowsObjective(facts, (indptr, columns, *p), weights)
+
+
+def sum_of_both(rows: RowsObjective) -> float:
+    """Return the sum of P and Pᵀ in the rows of a part."""
+    p_ij, p_ji = rows.given[1][2:]
+    return float((p_ij + p_ji).sum(dtype=np.float64))
+
+
+def fixed_mass_of(rows: RowsObjective) -> float:
+    """Return the mass of a part that does not depend on q."""
+    return rows.fixed_mass()
 
 
 def usable(array: Any) -> Any:
