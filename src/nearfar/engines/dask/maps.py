@@ -281,7 +281,8 @@ class ClusterObjective:
         submit, each, bounds, homes = positions.submit, positions.each, positions.bounds, positions.homes
         cuts, every = list(pairwise(bounds)), [bounds] * positions.n_parts
         if not self._entries:
-            self._entries = each(kept, [entries_of(self._P.read(a, b)) for a, b in cuts], what="entries")
+            for p, (a, b) in enumerate(cuts):
+                self._entries.append(submit(p, kept, entries_of(self._P.read(a, b)), what="entries"))
         order, weights = RowsObjective.order_of(self._inner)
         places = np.arange(n, dtype=np.uint32)
         if order is not None:
