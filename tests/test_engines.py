@@ -375,6 +375,22 @@ def test_parts_make_the_pattern_that_one_machine_makes(by_row):
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("few_parts", "busy")
+@pytest.mark.parametrize("make", [nf.TSNE, nf.TASNE])
+def test_a_map_of_edges_on_the_workers_leaves_them_there(cluster, monkeypatch, make):
+    dataframe = pytest.importorskip("dask.dataframe")
+    frame = edges_frame(weights=True)
+    parameters = {"init": np.random.default_rng(0).normal(size=(40, 2)), "far": "fft", "max_iter": 5, "n_jobs": 1}
+    here = make(**parameters).fit(nf.Relation.from_edges(frame))
+    with cluster.as_current():
+        relation = nf.Relation.from_edges(dataframe.from_pandas(frame, npartitions=4, sort=False))
+        monkeypatch.setattr(nf.Relation, "to_scipy", lambda self: pytest.fail("the client has all edges"))
+        there = make(**parameters).fit(relation)
+    np.testing.assert_allclose(there.embedding_, here.embedding_, atol=1e-9)
+    assert there.vectors_.ids == here.vectors_.ids
+
+
+@pytest.mark.slow
 @pytest.mark.usefixtures("few_parts")
 def test_a_whole_map_costs_what_that_of_threads_costs(cluster):
     rng = np.random.default_rng(0)

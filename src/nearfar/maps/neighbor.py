@@ -320,7 +320,7 @@ class NeighborEmbedding(FrameOutput):
         if on_cluster:
             on_cluster = self._on_cluster(engine, divergence, kernel, normalization, n)
 
-        P = probabilities(owner, relation, normalization)
+        P = probabilities(owner, relation, normalization, on_cluster=on_cluster)
         rows = affinities.rows_ if affinities is not None and np.array_equal(self.init, "pca") else data
         Y = start(owner, self.init, rows, P, (n, self.n_components), rng, n_jobs)
         kernel = self._kernel_for(kernel, n)

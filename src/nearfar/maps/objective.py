@@ -331,6 +331,8 @@ class RowBlocks:
 
     Attributes
     ----------
+    source : operator
+        What is read.
     sums : ndarray of shape (n,), float64
         Of the rows, without the diagonal.
     out, back : ndarray of shape (n,), int64
@@ -346,7 +348,7 @@ class RowBlocks:
                 P = P.copy()
                 P.sum_duplicates()
             source = Sparse(P.indptr, P.indices, P.data, P.shape[1], symmetric=False)
-        self.shape, self._source = source.shape, source
+        self.shape, self.source = source.shape, source
         self.factors: NDArray[np.float64] | float | None = None
         n = self.shape[0]
         # Blocks follow from the data alone.
@@ -360,7 +362,7 @@ class RowBlocks:
 
     def read(self, start: int, stop: int) -> Any:
         """Return rows start..stop as a csr_array; the order within a row is any, its numbers may be changed."""
-        block = getattr(self._source, "unsorted_rows", self._source.rows)(start, stop)
+        block = getattr(self.source, "unsorted_rows", self.source.rows)(start, stop)
         if isinstance(self.factors, np.ndarray):
             factors = self.factors[start:stop].astype(block.dtype)
             block.data *= np.repeat(factors, np.diff(block.indptr))

@@ -1,7 +1,7 @@
 """Maps on the workers of a Dask cluster: charges on meshes move, and rows of neighbours, never all points.
 
-Each part of the rows of a map stays on one worker: positions, velocities, and its rows of the pattern of P and Pᵀ. The
-tasks of an iteration:
+Each part of the rows of a map stays on one worker: positions, velocities, and its rows of the pattern of P and Pᵀ. To
+make it, workers deal the entries of P out to the parts of their rows and of their columns. The tasks of an iteration:
 
 1. the bounding box and the mean of all positions, from those of each part: they choose the mesh;
 2. each part spreads its charges on a mesh of its own, and these are added up in a tree of pairs;
@@ -30,7 +30,7 @@ from numpy.typing import NDArray
 
 from nearfar.contracts import Floats
 from nearfar.divergences.probability import KL, Formulas, linear_formulas
-from nearfar.engines.dask.rows import Owners, Parts, bounds_of, gathered, kept, taken
+from nearfar.engines.dask.rows import Owners, Parts, Rows, bounds_of, gathered, kept, taken
 from nearfar.errors import NumericalError
 from nearfar.far.fields import Potential, linear_kernel
 from nearfar.far.mesh import (
@@ -281,8 +281,7 @@ class ClusterObjective:
         submit, each, bounds, homes = positions.submit, positions.each, positions.bounds, positions.homes
         cuts, every = list(pairwise(bounds)), [bounds] * positions.n_parts
         if not self._entries:
-            for p, (a, b) in enumerate(cuts):
-                self._entries.append(submit(p, kept, entries_of(self._P.read(a, b)), what="entries"))
+            self._send()
         order, weights = RowsObjective.order_of(self._inner)
         places = np.arange(n, dtype=np.uint32)
         if order is not None:
@@ -312,6 +311,20 @@ class ClusterObjective:
         self._mass = self._fixed_mass()
         self._charges: Any = None if weights is None else each(kept, [[one] for one in own])
         self._n_charges = float(n if weights is None else weights.sum(dtype=np.float64))
+
+    def _send(self) -> None:
+        """Send P in parts of its rows, or take them where they are on the workers."""
+        bounds, factors = self.positions.bounds, self._P.factors
+        there = getattr(self._P.source, "row_parts", None)
+        if there is None:
+            for p, (a, b) in enumerate(pairwise(bounds)):
+                self._entries.append(self.positions.submit(p, kept, entries_of(self._P.read(a, b)), what="entries"))
+            return
+        whole = pairwise(bounds_of(self.positions.n))
+        parts = [part for part, (a, b) in zip(there, whole, strict=True) if a < b]
+        scales = np.broadcast_to(1.0 if factors is None else factors, self.positions.n)
+        cut = [scales[a:b].copy() for a, b in pairwise(bounds)]
+        self._entries = self.positions.each(entries_of_rows, parts, cut, what="entries")
 
     def _fixed_mass(self) -> float:
         """Return the mass of all rows, as far as it does not depend on q."""
@@ -500,6 +513,12 @@ Entries = tuple[NDArray[Any], NDArray[Any], NDArray[Any]]
 def entries_of(rows: Any) -> Entries:
     """Return the arrays of some rows."""
     return rows.indptr, rows.indices, rows.data
+
+
+def entries_of_rows(rows: Rows, factors: NDArray[np.float64]) -> Entries:
+    """Return the entries of rows that were made on a worker, multiplied by their factors."""
+    data = np.ones(rows.indices.size, np.float32) if rows.data is None else rows.data
+    return rows.indptr, rows.indices, data * np.repeat(factors.astype(data.dtype), np.diff(rows.indptr))
 
 
 def dealt(entries: Entries, place: NDArray[np.uint32], bounds: list[int], start: int) -> list[list[Any]]:
