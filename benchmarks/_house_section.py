@@ -168,3 +168,39 @@ def cluster(records: list[Record]) -> Section:
         ),
     ]
     return section
+
+
+def cluster_maps(records: list[Record]) -> Section:
+    """Maps on the workers of a cluster."""
+    several = [r for r in records if r["n_workers"] > 1]
+    section = Section()
+    target = Target("bytes between workers in an iteration of t-SNE, against the formula", "within 10 %")
+    if several:
+        off = max(abs(r["megabytes"] / r["expected_megabytes"] - 1) for r in several)
+        target.measured, target.met = f"{off:.1%} off at most", off <= 0.1
+    section.targets.append(target)
+    section.lines = [
+        "Fifty iterations that go on from a map, workers with one thread each, all on one machine: they share its",
+        "processors, so that more of them are not faster here. Cost: after these, and by how much that of threads is",
+        "another. The formula is in the guide on clusters.",
+        "",
+        *table(
+            ["points", "workers", "iteration", "two threads, one process", "rows of neighbours", "mesh (MB)",
+             "MB moved", "formula", "cost"],
+            [
+                [
+                    f"{r['n_points']:,}",
+                    r["n_workers"],
+                    duration(r["seconds_per_iteration"]),
+                    duration(r["threads_seconds_per_iteration"]),
+                    f"{r['rows_moved']:,}",
+                    number(r["mesh_megabytes"], 2),
+                    number(r["megabytes"], 2),
+                    number(r["expected_megabytes"], 2),
+                    f"{r['cost']:.4f} ({r['cost'] / r['threads_cost'] - 1:+.2%})",
+                ]
+                for r in records
+            ],
+        ),
+    ]  # fmt: skip
+    return section

@@ -22,7 +22,7 @@ from _edrep_sections import recommend, temperature, temperature_choice
 from _figures import figure1, figure2
 from _frontier_section import frontier
 from _graph_section import graphs
-from _house_section import against, cluster, cold_start, hops, writers
+from _house_section import against, cluster, cluster_maps, cold_start, hops, writers
 from _map_sections import (
     index,
     map_page,
@@ -81,6 +81,7 @@ PAGES = (
     Page("Spreading on contacts with times", "spreading", "spreading.py", spreading),
     Page("Pairs of genes", "genes", "genes.py", genes),
     Page("EDRep on a cluster", "cluster", "cluster.py", cluster),
+    Page("Maps on a cluster", "cluster_maps", "cluster_maps.py", cluster_maps),
     Page("Scaling of EDRep", "growth", "growth.py", growth),
     Page("Products of a relation and a matrix", "matmul", "matmul.py", matmul),
     Page("The far field on real vectors (figure 1)", "figure1", "figure1.py", figure1),

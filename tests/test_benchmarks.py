@@ -105,9 +105,9 @@ def speed_records(n: int, ours: float, theirs: float, nmi: float = 0.6) -> list[
 def test_without_results_nothing_is_claimed(tmp_path) -> None:
     text, bars = page(tmp_path)
     assert text.startswith("# Benchmarks\n")
-    assert len(bars) == 87
+    assert len(bars) == 88
     assert all(row[1:] == ["not measured", "–"] for row in bars.values())
-    assert text.count("Not measured yet.") == text.count("Run `python benchmarks/") == 50
+    assert text.count("Not measured yet.") == text.count("Run `python benchmarks/") == 51
     assert "Nothing is measured yet." in text
 
 
@@ -120,6 +120,32 @@ def test_speed_is_a_ratio_of_medians(tmp_path) -> None:
     assert "| 30,000 | 32 | 3 | 0.20 s (0.10 s – 0.30 s) | 5.00 s (2.50 s – 7.50 s) | **25.0x** |" in text
     assert "1. Toy CPU, 2 processors, 8.0 GiB, Linux; Python 3.12.1, numpy 2.0." in text
     assert "Measured 2025-01-02 by `python x` (machine 1)." in text
+
+
+def test_bytes_of_maps_on_a_cluster_are_held_against_the_formula(tmp_path) -> None:
+    alone = {
+        "n_points": 20_000, "n_workers": 1, "seconds_per_iteration": 0.2, "threads_seconds_per_iteration": 0.01,
+        "rows_moved": 0, "mesh_megabytes": 0.2, "megabytes": 0.005, "expected_megabytes": 0.01, "cost": 2.02,
+        "threads_cost": 2.0,
+    }  # fmt: skip
+    two = {**alone, "n_workers": 2, "rows_moved": 1200, "megabytes": 0.48, "expected_megabytes": 0.5}
+    write_results(tmp_path, "cluster_maps", [alone, two])
+    text, bars = page(tmp_path)
+    assert bars["bytes between workers in an iteration of t-SNE, against the formula"][1:] == [
+        "4.0% off at most",
+        "yes",
+    ]
+    assert "| 20,000 | 2 | 0.20 s | 10.0 ms | 1,200 | 0.20 | 0.48 | 0.50 | 2.0200 (+1.00%) |" in text
+
+
+def test_meshes_cross_between_workers_in_a_tree_of_pairs() -> None:
+    from cluster_maps import crossings
+
+    assert crossings(list("aaaaaaaa")) == 0
+    assert crossings(list("aaaabbbb")) == 1
+    assert crossings(list("aabbccdd")) == 3
+    assert crossings(list("aaabbbcc")) == 3  # one more than workers - 1
+    assert crossings(list("abcde")) == 4
 
 
 def test_one_slow_run_does_not_count(tmp_path) -> None:

@@ -1,17 +1,19 @@
-"""Engines of EDRep: each gives the vectors that the threads of this machine give, to the rounding of float32."""
+"""Engines of EDRep and of maps: each gives what the threads of this machine give, to the rounding of float32."""
 
 from __future__ import annotations
 
 import subprocess
 import sys
+from itertools import pairwise
 
 import numpy as np
 import pytest
+import scipy.sparse
 
 import nearfar as nf
 from nearfar.contracts import Engine
 from nearfar.edrep.solver import Problem, Threads
-from nearfar.errors import DataError, InputError, MissingDependencyError
+from nearfar.errors import DataError, InputError, MissingDependencyError, NumericalError
 
 
 def graph(n: int = 60) -> nf.Relation:
@@ -192,6 +194,11 @@ def test_processes_any_number_of_workers_and_any_that_are_killed_give_the_same_b
 @pytest.mark.slow
 def test_without_a_client_a_cluster_is_made_and_said():
     pytest.importorskip("distributed")
+    parameters = groups(dtype=float)
+    X = parameters.pop("X")
+    with pytest.warns(nf.errors.NearfarWarning, match=r"TSNE.fit: engine='dask' found no client, so .* workers"):
+        there = nf.TSNE(**parameters).fit(X, engine="dask")
+    np.testing.assert_allclose(there.embedding_, nf.TSNE(**parameters).fit(X).embedding_, atol=1e-9)
     here = nf.EDRep(4, n_epochs=3, random_state=0).fit(graph())
     with pytest.warns(nf.errors.NearfarWarning, match="found no client, so .* workers were started on this machine"):
         there = nf.EDRep(4, n_epochs=3, random_state=0).fit(graph(), engine="dask")
@@ -273,3 +280,257 @@ def test_partitions_that_look_like_two_kinds_are_warned_of(cluster):
         with pytest.warns(nf.errors.NearfarWarning, match="bipartite"):
             nf.Relation.from_edges(edges)
         assert nf.Relation.from_edges(edges, bipartite=True).shape == (4, 3)
+
+
+# -- maps -------------------------------------------------------------------------------------------------------------
+
+
+def groups(n: int = 90, dtype: type = np.float32) -> dict:
+    """Affinities with names of an irregular cloud of three groups, and parameters of a short fit of them."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(n, 4)) + 5 * np.repeat(np.eye(3, 4), [n // 2, n // 3, n - n // 2 - n // 3], axis=0)
+    names = [f"p{i}" for i in range(n)]
+    affinities = nf.Affinities(perplexity=8, random_state=0).fit(nf.Embedding(X, ids=names))
+    init = rng.normal(size=(n, 2)).astype(dtype)
+    return {"X": affinities, "max_iter": 3, "early_exaggeration_iter": 1, "init": init, "far": "fft", "n_jobs": 1}
+
+
+def drawn(make, engine: str | None, *, X, **parameters):
+    """Return a map, and what a callback saw of it."""
+    seen = []
+    callback = lambda progress: seen.append((progress.epoch, progress.loss, progress.state.X.copy()))  # noqa: E731
+    est = make(**parameters, random_state=0, callbacks=[callback]).fit(X, engine=engine)
+    return est, seen
+
+
+MAPS = {
+    "t-SNE": (nf.TSNE, {}),
+    "NeRV": (nf.NeRV, {}),
+    "weighted": (nf.WSSNE, {}),
+    "by row": (nf.TASNE, {}),
+    "exponential": (nf.SSNE, {"exaggeration": 1.5}),
+    "Jensen-Shannon": (nf.JSE, {"kappa": 0.3}),
+    "reverse KL by pair": (nf.NeighborEmbedding, {"divergence": "reverse-kl"}),
+    "Jensen-Shannon by pair": (nf.NeighborEmbedding, {"divergence": "jensen-shannon", "kernel": "exponential"}),
+    "a line": (nf.HSSNE, {"n_components": 1, "init": "random"}),
+    "a relation": (nf.TSNE, {"X": directed(), "init": np.random.default_rng(0).normal(size=(50, 2))}),
+    "its own mesh": (nf.TSNE, {"far": nf.far.MeshField(0.001), "init": "spectral"}),
+}
+
+
+@pytest.fixture
+def busy(monkeypatch):
+    """Looks at every second iteration, and points that are sorted by place however few they are."""
+    from nearfar.maps import solver
+
+    monkeypatch.setattr(solver, "LOOK_EVERY", 2)
+    monkeypatch.setattr(solver, "_SORT_FROM", 10)
+
+
+@pytest.mark.usefixtures("few_parts", "busy")
+@pytest.mark.parametrize(
+    "case", [name if name in ("t-SNE", "by row") else pytest.param(name, marks=pytest.mark.slow) for name in MAPS]
+)
+def test_workers_draw_the_map_of_threads(cluster, case):
+    make, changed = MAPS[case]
+    parameters = {**groups(), **changed}
+    here, seen_here = drawn(make, "threads", **parameters)
+    with cluster.as_current():
+        there, seen_there = drawn(make, None, **parameters)
+    rounding = 2e-4 * np.abs(here.embedding_).max()
+    np.testing.assert_allclose(there.embedding_, here.embedding_, atol=rounding)
+    np.testing.assert_allclose(there.cost_curve_, here.cost_curve_, rtol=2e-6)
+    assert there.vectors_.ids == here.vectors_.ids
+    assert [epoch for epoch, _, _ in seen_there] == [epoch for epoch, _, _ in seen_here] == [0, 2, 3]
+    for (_, _, X), (_, _, expected) in zip(seen_there, seen_here, strict=True):
+        np.testing.assert_allclose(X, expected, atol=rounding)
+
+
+@pytest.mark.parametrize("by_row", [True, False])
+def test_parts_make_the_pattern_that_one_machine_makes(by_row):
+    pytest.importorskip("distributed")
+    from nearfar.engines.dask import maps
+    from nearfar.maps.objective import RowBlocks, union_pattern
+
+    rng = np.random.default_rng(0)
+    dense = rng.random((23, 23)) * (rng.random((23, 23)) < 0.2)
+    dense[4], dense[:, 4] = 0, 0  # an isolate
+    P, order, bounds = RowBlocks(scipy.sparse.csr_array(dense)), rng.permutation(23), [0, 5, 6, 16, 23]
+    place = np.empty(23, np.uint32)
+    place[order] = np.arange(23)
+    facts = maps.Facts(nf.kernels.StudentT(), nf.divergences.KL(), by_row, 23, np.dtype(np.float32), 0.01)
+    dealt = [maps.dealt(maps.entries_of(P.read(a, b)), place, bounds, a) for a, b in pairwise(bounds)]
+    indptr, columns, *expected = union_pattern(P, np.float32, symmetric=not by_row, order=order)
+    for q, (a, b) in enumerate(pairwise(bounds)):
+        made = maps.pattern_of([one[q] for one in dealt], place, (a, b), facts)
+        span = slice(indptr[a], indptr[b])
+        assert (made[0] == indptr[a : b + 1] - indptr[a]).all()
+        assert (made[1] == columns[span]).all()
+        for one, other in zip(made[2:], expected, strict=False):
+            assert (one == other[span]).all()
+        (_, local, *_), needed = maps.localized(made, (a, b), bounds)
+        around = np.concatenate([np.arange(a, b), *(rows + first for rows, first in zip(needed, bounds, strict=False))])
+        assert (around[local] == made[1]).all()
+        assert needed[q].size == 0
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("few_parts", "busy")
+@pytest.mark.parametrize("make", [nf.TSNE, nf.TASNE])
+def test_a_map_of_edges_on_the_workers_leaves_them_there(cluster, monkeypatch, make):
+    dataframe = pytest.importorskip("dask.dataframe")
+    frame = edges_frame(weights=True)
+    parameters = {"init": np.random.default_rng(0).normal(size=(40, 2)), "far": "fft", "max_iter": 5, "n_jobs": 1}
+    here = make(**parameters).fit(nf.Relation.from_edges(frame))
+    with cluster.as_current():
+        relation = nf.Relation.from_edges(dataframe.from_pandas(frame, npartitions=4, sort=False))
+        monkeypatch.setattr(nf.Relation, "to_scipy", lambda self: pytest.fail("the client has all edges"))
+        there = make(**parameters).fit(relation)
+    np.testing.assert_allclose(there.embedding_, here.embedding_, atol=1e-9)
+    assert there.vectors_.ids == here.vectors_.ids
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("few_parts")
+def test_a_whole_map_costs_what_that_of_threads_costs(cluster):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(300, 5)) + 4 * np.repeat(np.eye(3, 5), 100, axis=0)
+    parameters = {"far": "fft", "perplexity": 20, "max_iter": 200, "early_exaggeration_iter": 60, "n_jobs": 1}
+    here = nf.TSNE(**parameters, random_state=0).fit(X)
+    with cluster.as_current():
+        there = nf.TSNE(**parameters, random_state=0).fit(X)
+    np.testing.assert_allclose(there.cost_, here.cost_, rtol=2e-3)
+    assert there.transform(X[:5]).shape == (5, 2)
+
+
+class Plain:
+    """A kernel without formulas: that of Student."""
+
+    weight = staticmethod(lambda f: 1 / (1 + f))
+    slope = staticmethod(lambda f: -1 / (1 + f) ** 2)
+
+
+REFUSED = {
+    "engine must be one of": (nf.TSNE(), "spark"),
+    "device must be None on a cluster": (nf.TSNE(device="cpu"), "dask"),
+    "n_components must be 1 or 2 on a cluster": (nf.TSNE(3), "dask"),
+    "far must be 'fft', or 'auto' where that is the mesh, on a cluster; got 'exact'": (nf.TSNE(far="exact"), "dask"),
+    "got 'auto', which sums pair by pair up to 4000 points": (nf.TSNE(), "dask"),
+    "got 'noise'": (nf.TSNE(far="noise"), "dask"),
+    "got BarnesHutField": (nf.TSNE(far=nf.far.BarnesHutField()), "dask"),
+    "got NoisePairs": (nf.UMAP(), "dask"),
+    "kernel must be the same for all points": (nf.InhomogeneousTSNE(far="fft"), "dask"),
+    "divergence must be with a kernel and a normalization of linear time": (
+        nf.NeighborEmbedding(far="fft", kernel=Plain()),
+        "dask",
+    ),
+}
+
+
+@pytest.mark.parametrize("message", REFUSED)
+def test_maps_that_workers_cannot_draw_are_refused(cluster, message):
+    est, engine = REFUSED[message]
+    with cluster.as_current(), pytest.raises(InputError) as refused:
+        est.fit(groups()["X"], engine=engine)
+    assert message in str(refused.value)
+
+
+def test_in_the_context_of_a_client_maps_are_drawn_where_they_can_be(cluster, monkeypatch):
+    there = []
+    monkeypatch.setattr(
+        nf.TSNE, "_descend_on_cluster", lambda *parts: there.append("there") or parts[1].run(*parts[2:])
+    )
+    parameters = groups()
+    X = parameters.pop("X")
+    with cluster.as_current():
+        for far, engine in (("exact", None), ("auto", None), ("fft", "threads"), ("barnes-hut", None)):
+            nf.TSNE(**{**parameters, "far": far}).fit(X, engine=engine)
+        assert not there
+        nf.TSNE(**parameters).fit(X)
+        assert there == ["there"]
+    nf.TSNE(**parameters).fit(X)  # no client
+    assert there == ["there"]
+
+
+def test_a_map_needs_the_extra_for_a_cluster(monkeypatch):
+    parameters = groups()
+    monkeypatch.setitem(sys.modules, "distributed", None)
+    with pytest.raises(MissingDependencyError, match=r"TSNE.fit.*needs distributed, .* 'nearfar\[cluster\]'"):
+        nf.TSNE(far="fft").fit(parameters["X"], engine="dask")
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("few_parts")
+def test_a_map_that_leaves_the_numbers_or_its_mesh_says_so(cluster):
+    parameters = groups()
+    X = parameters.pop("X")
+    with cluster.as_current():
+        with pytest.raises(NumericalError, match=r"TSNE: .* positions are NaN or infinite"):
+            nf.TSNE(**{**parameters, "learning_rate": 1e38}).fit(X)
+        far_off = parameters["init"].copy()
+        far_off[7] = 1e6
+        with pytest.warns(nf.errors.NearfarWarning, match="TSNE: the map is .* wide, more than a mesh of its step"):
+            nf.TSNE(**{**parameters, "init": far_off}).fit(X)
+
+
+OF_PROGRAM = {
+    "far": "fft",
+    "perplexity": 15,
+    "max_iter": 52,
+    "early_exaggeration_iter": 26,
+    "random_state": 0,
+    "n_jobs": 1,
+}
+MAP_PROGRAM = """
+import os, signal, sys
+import numpy as np
+import distributed
+import nearfar as nf
+
+if __name__ == "__main__":
+    n_workers, out, what = int(sys.argv[1]), sys.argv[2], sys.argv[3]
+    X = np.random.default_rng(0).normal(size=(1500, 8)) + 6 * np.repeat(np.eye(5, 8), 300, axis=0)
+    with (
+        distributed.LocalCluster(n_workers=n_workers, threads_per_worker=1, dashboard_address=":0") as cluster,
+        distributed.Client(cluster) as client,
+    ):
+        def trouble():
+            os.kill(next(iter(client.run(os.getpid).values())), signal.SIGKILL)
+
+        from nearfar.engines.dask.maps import ClusterMomentum
+        step, steps = ClusterMomentum.step, []
+
+        def counted(*parts):
+            steps.append(step(*parts))
+            if what == "worker" and len(steps) == 20:
+                trouble()
+
+        ClusterMomentum.step = counted
+        est = nf.TSNE(**{parameters!r}, init=1e-4 * X[:, :2]).fit(X)
+        assert len(steps) == 52
+    np.savez(out, X=est.embedding_, costs=est.cost_curve_)
+"""
+
+
+def run_map(folder, n_workers: int, what: str) -> dict[str, np.ndarray]:
+    (folder / "map.py").write_text(MAP_PROGRAM.replace("{parameters!r}", repr(OF_PROGRAM)))
+    arguments = [sys.executable, str(folder / "map.py"), str(n_workers), str(folder / "map.npz"), what]
+    done = subprocess.run(arguments, check=False, timeout=300, capture_output=True)
+    assert done.returncode == 0, (n_workers, what, done.stderr.decode()[-2000:])
+    with np.load(folder / "map.npz") as found:
+        return dict(found)
+
+
+@pytest.mark.slow
+def test_maps_have_the_same_bits_for_any_number_of_processes_and_any_that_are_killed(tmp_path):
+    pytest.importorskip("distributed")
+    X = np.random.default_rng(0).normal(size=(1500, 8)) + 6 * np.repeat(np.eye(5, 8), 300, axis=0)
+    here = nf.TSNE(**OF_PROGRAM, init=1e-4 * X[:, :2]).fit(X)
+    one = run_map(tmp_path, 1, "nothing")
+    # In float64: of two fits in float32 that begin one rounding apart, on threads too, nothing alike is left by now.
+    np.testing.assert_allclose(one["X"], here.embedding_, atol=1e-6 * np.abs(here.embedding_).max())
+    np.testing.assert_allclose(one["costs"], here.cost_curve_, rtol=1e-9)
+    for n_workers, what in ((2, "nothing"), (4, "nothing"), (2, "worker")):
+        found = run_map(tmp_path, n_workers, what)
+        assert (found["X"] == one["X"]).all(), (n_workers, what)
+        assert (found["costs"] == one["costs"]).all()

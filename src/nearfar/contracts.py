@@ -123,7 +123,10 @@ class Field(Protocol):
 
 @runtime_checkable
 class Objective(Protocol):
-    """What a map minimises."""
+    """What a map minimises.
+
+    On a cluster positions and gradient stay on the workers: the gradient is for the solver of that cluster alone.
+    """
 
     def evaluate(self, Y: Floats, exaggeration: float = 1.0, *, cost: bool = False) -> tuple[Floats, float | None]:
         """Return the gradient, shape (n, d), which the next call may overwrite, and if asked for the true cost."""

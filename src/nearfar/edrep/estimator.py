@@ -35,7 +35,8 @@ from nearfar.callbacks import Trainer
 from nearfar.contracts import Engine, FarField, Floats
 from nearfar.edrep.solver import SCHEDULES, Ball, Problem, Sphere, State, Threads, has_converged, learning_rate
 from nearfar.edrep.transform import FittedColumns, weights_of
-from nearfar.engines.dask.edrep import Workers, client_of, current_client
+from nearfar.engines.dask.edrep import Workers
+from nearfar.engines.dask.rows import client_of, current_client
 from nearfar.errors import InputError, NearfarWarning, NumericalError
 from nearfar.far.exact import Exact
 from nearfar.far.gaussian_mixture import GaussianMixture, spherical_kmeans

@@ -560,15 +560,13 @@ Product = tuple[int, Floats, float]
 """Which charges, transform of the influence, factor."""
 
 
-def convolve(
-    points: Points, mesh: Mesh, charges: list[Floats], sums: list[Sum], n_jobs: int, buffers: Buffers
-) -> list[Floats]:
-    """Return the sums of potentials on the mesh, shape (rows, padded columns), in units of their first influence."""
-    shape, dtype = mesh.shape, points.columns.dtype
-    rho = [buffers.take(("rho", k), (mesh.rows, shape.columns), dtype) for k in range(len(charges))]
+def convolve(rho: list[Floats], mesh: Mesh, sums: list[Sum], n_jobs: int, buffers: Buffers) -> list[Floats]:
+    """Return the sums of potentials on the mesh, shape (rows, padded columns), in units of their first influence.
+
+    ``rho`` are the charges on the mesh, of the same shape.
+    """
+    shape, dtype = mesh.shape, rho[0].dtype
     fields = [buffers.take(("field", k), (mesh.rows, shape.columns), dtype) for k in range(len(sums))]
-    for given, spread_out in zip(charges, rho, strict=True):
-        spread(points, mesh, given, spread_out, n_jobs)
     products = [[(k, one.transform, one.scale / terms[0][1].scale) for k, one in terms] for terms in sums]
     _through_waves(rho, products, shape.rows, fields, n_jobs, buffers)
     products = [
@@ -666,6 +664,10 @@ class Mesh(NamedTuple):
     wide_columns: int
     coarser: float
 
+    def error(self, tolerance: float) -> float:
+        """Return the error of forces where the tolerance was meant, which a wide map exceeds."""
+        return min(1.0, tolerance * self.coarser**self.shape.order)
+
 
 class Points(NamedTuple):
     """Points sorted by mesh row: where rows start, which points, positions in steps along and across the row."""
@@ -754,6 +756,12 @@ def _padded(sizes: list[int], spared: list[float], order: int) -> tuple[int, int
     return 16 * int(scipy.fft.next_fast_len(rows)), 16 * int(scipy.fft.next_fast_len(columns, real=True))
 
 
+def warn_of_width(owner: str, width: float, error: float) -> None:
+    """Warn of a map that is too wide for its mesh."""
+    what = f"{owner}: the map is {width:.3g} wide, more than a mesh of its step can cover."
+    warnings.warn(f"{what} Errors of forces may now reach {error:.0%}.", NearfarWarning, stacklevel=3)
+
+
 def sort_points(Y: Floats, low: Floats, mesh: Mesh, n_jobs: int, buffers: Buffers) -> Points:
     """Sort by mesh row, a counting sort in pieces: the order is that of one piece, whatever the number of threads."""
     n, scale = len(Y), Y.dtype.type(1 / mesh.shape.step)
@@ -805,10 +813,12 @@ def read(
     n_jobs: int,
     buffers: Buffers,
     name: object,
+    totals: Sequence[float] = (),
 ) -> Potential:
     """Return value and gradient at the points, in the order they came.
 
-    ``parts`` are the charges (none given: ones) and influences whose potentials were added in ``field``.
+    ``parts`` are the charges (none given: ones) and influences whose potentials were added in ``field``; ``totals`` are
+    the sums of the charges, of all points where these are some of them.
     """
     n, dtype, (first, order, step) = len(points.order), field.dtype, (parts[0][1], *mesh.shape[:2])
     value = buffers.take(("value", name), (n,), dtype)
@@ -817,7 +827,8 @@ def read(
     charges = np.stack([q for q, _ in parts])
     own = np.stack([one.own * (one.scale / first.scale) for _, one in parts])
     own[:, -1, -1] += [one.constant / first.scale for _, one in parts]  # a constant of the others, not of the point
-    constant = sum(one.constant * float(q.sum(dtype=np.float64) if q.size else n) for q, one in parts)
+    totals = totals or [float(q.sum(dtype=np.float64) if q.size else n) for q, _ in parts]
+    constant = sum(one.constant * total for total, (_, one) in zip(totals, parts, strict=True))
     factors = dtype.type(first.scale), dtype.type(first.scale / step), constant
 
     def task(_block: int, start: int, stop: int) -> None:
@@ -833,12 +844,6 @@ def too_many_components(d: int) -> InputError:
     """Return the error of positions that are neither on a line nor in a plane."""
     hint = "ExactField takes any number of components."
     return InputError("MeshField", "Y", "of one or two components", f"{d}", hint)
-
-
-def warn_of_width(width: float, error: float) -> None:
-    """Warn of a map that is wider than a mesh covers; the caller of the field's ``place`` is named."""
-    much = f"MeshField: the map is {width:.3g} wide, more than a mesh of its step can cover."
-    warnings.warn(f"{much} Errors of forces may now reach {error:.0%}.", NearfarWarning, stacklevel=3)
 
 
 _KEPT = 4  # influences: of two potentials, before and after a change of the step
@@ -905,6 +910,9 @@ class MeshField(FieldPart):
 
     torch_form: ClassVar[str | None] = "nearfar.engines.torch.fields:MeshField"
 
+    in_parts: ClassVar[bool] = True
+    """So that the workers of a cluster may each spread their own points."""
+
     def __post_init__(self) -> None:
         check_real("MeshField", "tolerance", self.tolerance, low=0, high=0.1, open_low=True)
 
@@ -939,7 +947,7 @@ class MeshField(FieldPart):
         object.__setattr__(self, "_placed", (points, mesh, compiled, n_jobs))
         if mesh.coarser > 1 and not hasattr(self, "_warned"):
             object.__setattr__(self, "_warned", True)  # one warning per field, not one per iteration
-            warn_of_width(float((high - low).max()), self.expected_error)
+            warn_of_width("MeshField", float((high - low).max()), self.expected_error)
 
     def evaluate(self, terms: Sequence[Term]) -> list[Potential]:
         """Sum the potentials; terms with the same charges share their spreading and its transform.
@@ -995,7 +1003,10 @@ class MeshField(FieldPart):
             [(place[id(term.charges)], self._influence(kernel, term.potential, mesh.shape, dtype)) for term in terms]
             for terms in sums
         ]
-        fields = convolve(points, mesh, charges, wanted, n_jobs, buffers)
+        rho = [buffers.take(("rho", k), (mesh.rows, mesh.shape.columns), dtype) for k in range(len(charges))]
+        for one, spread_out in zip(charges, rho, strict=True):
+            spread(points, mesh, one, spread_out, n_jobs)
+        fields = convolve(rho, mesh, wanted, n_jobs, buffers)
         return [
             read(points, mesh, field, [(charges[k], one) for k, one in parts], n_jobs, buffers, name)
             for name, (field, parts) in enumerate(zip(fields, wanted, strict=True))
@@ -1005,7 +1016,7 @@ class MeshField(FieldPart):
     def expected_error(self) -> float:
         """Tolerance of the mesh that was placed last: ``tolerance``, or more where the map is too wide for it."""
         mesh: Mesh = self._placed_state()[1]
-        return min(1.0, self.tolerance * mesh.coarser**mesh.shape.order)
+        return mesh.error(self.tolerance)
 
     def _influence(self, *of: Any) -> Influence:
         """Return an influence; each field keeps its last ones, as there may be many fields of different kernels."""

@@ -22,9 +22,11 @@ from __future__ import annotations
 
 import inspect
 import math
+import sys
 import warnings
 from collections.abc import Callable, Sequence
-from functools import cache
+from dataclasses import replace
+from functools import cache, partial
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -65,7 +67,7 @@ from nearfar.maps.objective import (
     value_and_gradient,
 )
 from nearfar.maps.per_point import Learner, is_per_point, per_point_objective
-from nearfar.maps.solver import Descent, MapState, Phase
+from nearfar.maps.solver import Descent, MapState, Momentum, Phase
 from nearfar.maps.start import matched, probabilities, start
 from nearfar.maps.transform import place
 from nearfar.relations.affinities import Affinities
@@ -274,7 +276,7 @@ class NeighborEmbedding(FrameOutput):
         self.device = device
         self.verbose = verbose
 
-    def fit(self, X: Any, y: None = None) -> Self:  # noqa: ARG002 - scikit-learn passes y
+    def fit(self, X: Any, y: None = None, *, engine: str | None = None) -> Self:  # noqa: ARG002 - scikit-learn passes y
         """Draw the map.
 
         Parameters
@@ -286,6 +288,12 @@ class NeighborEmbedding(FrameOutput):
             as it is.
         y : None
             Ignored.
+        engine : {"threads", "dask"}, optional
+            Where the iterations run: on threads of this process, or on the workers of a Dask cluster, that of the
+            ``dask.distributed.Client`` in use, else one of this machine that ends with the fit. Workers do maps whose
+            far field is the mesh, under a kernel that is the same for all points. By default such maps are drawn on a
+            cluster within the context of a client, all others on threads. The map is the same to the rounding of its
+            numbers, and has the same bits for any number of workers.
 
         Returns
         -------
@@ -293,21 +301,28 @@ class NeighborEmbedding(FrameOutput):
 
         Raises
         ------
+        MissingDependencyError
+            ``engine="dask"`` without the extra ``[cluster]``.
         InputError, DataError
-            A parameter that cannot be used, or data that cannot: too few points for the perplexity, NaN (which rows),
-            a relation that is not square or has no entry.
+            A parameter that cannot be used, also with ``engine="dask"``; or data that cannot: too few points for the
+            perplexity, NaN (which rows), a relation that is not square or has no entry.
         NumericalError
             The map left the finite numbers.
         """
         owner = type(self).__name__
         divergence, kernel, normalization = self._checked()
+        on_cluster = False
+        if engine is not None or "distributed" in sys.modules:
+            on_cluster = self._on_cluster(engine, divergence, kernel, normalization)
         n_jobs, rng = check_n_jobs(owner, self.n_jobs), check_random_state(owner, self.random_state)
         device = None if self.device is None else self._place()
-        relation, affinities, data = self._related(X, rng, fits=True)
+        relation, affinities, data = self._related(X, rng, fits=True, on_cluster=on_cluster)
         n = relation.shape[0]
         check_integer(owner, "n_components", self.n_components, low=1, high=max(n - 1, 1))
+        if on_cluster:
+            on_cluster = self._on_cluster(engine, divergence, kernel, normalization, n)
 
-        P = probabilities(owner, relation, normalization)
+        P = probabilities(owner, relation, normalization, on_cluster=on_cluster)
         rows = affinities.rows_ if affinities is not None and np.array_equal(self.init, "pca") else data
         Y = start(owner, self.init, rows, P, (n, self.n_components), rng, n_jobs)
         kernel = self._kernel_for(kernel, n)
@@ -321,13 +336,16 @@ class NeighborEmbedding(FrameOutput):
             callbacks=self.callbacks,
             n_jobs=n_jobs,
             verbose=self.verbose,
+            solver=Momentum,
         )
-        if device is None:
-            state = descent.run(Y, objective, phases)
-        else:
+        if on_cluster:
+            state = self._descend_on_cluster(descent, Y, objective, phases)
+        elif device is not None:
             from nearfar.engines.torch.maps import descend
 
             state = descend(owner, descent, Y, objective, phases, device)
+        else:
+            state = descent.run(Y, objective, phases)
 
         self.embedding_ = state.X
         self.affinities_, self.relation_ = affinities, relation
@@ -457,11 +475,11 @@ class NeighborEmbedding(FrameOutput):
     # The steps of a fit.
 
     def _related(
-        self, X: Any, rng: np.random.Generator, *, fits: bool = False
+        self, X: Any, rng: np.random.Generator, *, fits: bool = False, on_cluster: bool = False
     ) -> tuple[Relation, Affinities | None, Any]:
         """Return the relation behind X, its affinities unless X is a relation, and the rows of numbers, if any.
 
-        ``fits`` says that a fit will follow, which must fit into memory.
+        ``fits`` says that a fit will follow, which must fit into memory; ``on_cluster``, that workers make the pattern.
         """
         owner = type(self).__name__
         data: Any = None  # the rows of numbers, if there are any
@@ -470,13 +488,13 @@ class NeighborEmbedding(FrameOutput):
         if isinstance(X, Relation) or is_graph:
             relation = as_relation(X)
             if fits and relation.nnz > checks.SMALL:
-                self._check_memory(0, 0, relation.nnz)
+                self._check_memory(0, 0, relation.nnz, on_cluster)
         else:
             if isinstance(X, Affinities):
                 X._check_fitted("relation_")
                 affinities = X
                 if fits and X.relation_.nnz > checks.SMALL:
-                    self._check_memory(0, 0, X.relation_.nnz)
+                    self._check_memory(0, 0, X.relation_.nnz, on_cluster)
             else:
                 rows, ids = rows_and_ids(owner, X)
                 given = are_neighbors(rows, self.metric)
@@ -484,7 +502,7 @@ class NeighborEmbedding(FrameOutput):
                 data = rows if given or issparse(rows) else check_matrix(owner, "X", rows)
                 made = self._affinities(data, int(rng.integers(2**31 - 1)))
                 if fits and (given or 100 * data.shape[0] > checks.SMALL):
-                    self._check_memory(*made._memory(owner, data))
+                    self._check_memory(*made._memory(owner, data), on_cluster)
                 affinities = made._fit(data, ids, owner)
                 if self.metric == "precomputed":
                     data = None
@@ -534,11 +552,13 @@ class NeighborEmbedding(FrameOutput):
         rows = rows_and_ids(owner, X)[0]
         return self._memory(*self._affinities(rows, None)._memory(owner, rows))
 
-    def _memory(self, peak: int, kept: int, nnz: int) -> int:
+    def _memory(self, peak: int, kept: int, nnz: int, on_cluster: bool = False) -> int:
         """Return the bytes of a fit whose affinities take and keep so many, and have so many entries."""
         given = None if isinstance(self.init, str) else getattr(self.init, "dtype", np.float64)
         by_row = self.normalization == "row"
         needed = memory_of_pattern(nnz, np.float64 if given == np.float64 else np.float32, by_row)
+        if on_cluster:  # P alone, as it is sent
+            needed = 8 * nnz
         formulas = linear_formulas(as_divergence(type(self).__name__, self.divergence), 1.0)
         if formulas is not None and formulas.prepared is not None:  # strengths are prepared for either direction
             needed = needed * 6 // 5
@@ -546,10 +566,10 @@ class NeighborEmbedding(FrameOutput):
             needed = max(needed, 90 * nnz)  # of the eigenvectors of a relation
         return max(peak, kept + needed)
 
-    def _check_memory(self, peak: int, kept: int, nnz: int) -> None:
+    def _check_memory(self, peak: int, kept: int, nnz: int, on_cluster: bool) -> None:
         """Refuse a fit that does not fit into memory."""
         hint = "Take fewer neighbours (a smaller perplexity, n_neighbors=), or a sample of the rows; transform places"
-        checks.check_memory(type(self).__name__, "X", self._memory(peak, kept, nnz), f"{hint} the others.")
+        checks.check_memory(type(self).__name__, "X", self._memory(peak, kept, nnz, on_cluster), f"{hint} the others.")
 
     def _warn_of_unused(self, affinities: Affinities | None) -> None:
         """Warn of parameters of the neighbours that were set, where the neighbours are given."""
@@ -642,6 +662,55 @@ class NeighborEmbedding(FrameOutput):
         return QuadraticObjective(
             csr_array((P + P.T) / 2) if normalization == "pair" else P, kernel, divergence, normalization
         )
+
+    def _on_cluster(
+        self, engine: str | None, divergence: Any, kernel: Any, normalization: str, n: int = EXACT_UP_TO + 1
+    ) -> bool:
+        """Return whether the iterations run on a cluster: by name, or in the context of a client if workers can.
+
+        Workers sum charges on a mesh. What they cannot do is refused where they were asked for by name.
+        """
+        owner = type(self).__name__
+        if engine is not None and check_choice(f"{owner}.fit", "engine", engine, ("threads", "dask")) == "threads":
+            return False
+        from nearfar.engines.dask.rows import current_client
+
+        if engine is None and current_client() is None:
+            return False
+        require(f"{owner}.fit", "distributed", "cluster")
+        with_formulas = is_linear_time(kernel, divergence, normalization)
+        parts = f"{divergence!r}, {kernel!r} and normalization={normalization!r}"
+        in_parts = self.far == "fft" if isinstance(self.far, str) else vars(type(self.far)).get("in_parts", False)
+        on_mesh = in_parts or (isinstance(self.far, str) and self.far == "auto" and n > EXACT_UP_TO)
+        far = repr(self.far) if n > EXACT_UP_TO else f"{self.far!r}, which sums pair by pair up to {EXACT_UP_TO} points"
+        one_kernel = family_of(kernel) is None and getattr(self, "learn", False) is False
+        for argument, fine, expected, got in (
+            ("device", self.device is None, "None on a cluster, whose workers use their threads", repr(self.device)),
+            (
+                "n_components",
+                self.n_components in (1, 2),
+                "1 or 2 on a cluster, as for the mesh",
+                repr(self.n_components),
+            ),
+            ("far", self._noise() is None and on_mesh, "'fft', or 'auto' where that is the mesh, on a cluster", far),
+            ("kernel", one_kernel, "the same for all points on a cluster", repr(kernel)),
+            ("divergence", with_formulas, "with a kernel and a normalization of linear time on a cluster", parts),
+        ):
+            if not fine and engine is None:
+                return False
+            if not fine:
+                raise InputError(owner, argument, expected, got, "Or leave engine='threads'.")
+        return True
+
+    def _descend_on_cluster(self, descent: Descent, Y: Any, objective: Any, phases: list[Phase]) -> MapState:
+        """Return the state after all phases, whose iterations run on the workers of a cluster."""
+        from nearfar.engines.dask.maps import ClusterMomentum, ClusterObjective, Positions
+        from nearfar.engines.dask.rows import client_of
+
+        with client_of(f"{descent.owner}.fit") as client:
+            positions = Positions(client, descent.owner, len(Y))
+            there = ClusterObjective(objective, positions)
+            return replace(descent, solver=partial(ClusterMomentum, positions)).run(Y, there, phases)
 
     def _noise(self) -> NoisePairs | None:
         """Return what ``far`` says about sampled pairs, None if it says another thing."""

@@ -140,22 +140,21 @@ class NeighborObjective:
         self._parameters = tuple(map(self._dtype.type, found.parameters))
         self._near_cost = near_cost
 
-    def _prepare(self) -> None:
-        """Make what the descent reads, if that has not happened yet: late, since the first order is known late."""
+    def _prepare(self, pattern: tuple[NDArray[Any], ...] = ()) -> None:
+        """Make what the descent reads, if that has not happened yet: late, since the first order is known late.
+
+        That is (indptr, columns, p_ij, p_ji) of the pattern of P and Pᵀ, unless given, and blocks of equal work.
+        """
         if not self._ready:
-            made = union_pattern(
+            self._pattern = pattern or union_pattern(
                 self._P, self._dtype, symmetric=not self._by_row, order=self._row_order, n_jobs=self._n_jobs
             )
-            self._set_pattern(*made)
+            indptr = self._pattern[0]
+            n = len(indptr) - 1
+            cuts = np.searchsorted(indptr, np.linspace(0, indptr[-1], _BLOCKS + 1)).clip(0, n)
+            self._bounds = np.unique(np.concatenate([[0], cuts, [n]])).astype(np.int64)
             self._set_divergence(self._divergence)
             self._ready = True
-
-    def _set_pattern(self, *pattern: NDArray[Any]) -> None:
-        """Take (indptr, columns, p_ij, p_ji) of the pattern of P and Pᵀ, and cut it into blocks of equal work."""
-        indptr = pattern[0]
-        cuts = np.searchsorted(indptr, np.linspace(0, indptr[-1], _BLOCKS + 1)).clip(0, self._n)
-        self._bounds = np.unique(np.concatenate([[0], cuts, [self._n]])).astype(np.int64)
-        self._pattern = pattern
 
     def _check_weights(self, divergence: Any) -> None:
         if self._weights is not None and (self._by_row or not is_kl(divergence)):
@@ -221,7 +220,7 @@ class NeighborObjective:
         names: Any = ("weight", "entropy") if b else ("weight",)
         potentials = self._field.evaluate([Term(name, weights) for name in names])
         if weights is not None:
-            potentials = [Potential(weights * each.value, weights[:, None] * each.gradient) for each in potentials]
+            potentials = weighted(potentials, weights)
         if self._by_row:
             S = self._S = row_normalizer(self._field, potentials[0])
         else:
@@ -229,12 +228,9 @@ class NeighborObjective:
         self._attract(Y, S, exaggeration)
         q_ln_q = self._q_ln_q(potentials, S) if b else np.zeros(1)
         if self._by_row:
-            self._repel_by_row(self._field, potentials, S, q_ln_q)
+            self._near += self._field.total(self._repel_by_row(potentials, S, q_ln_q)).gradient
         else:
-            M = b * q_ln_q[0] - self._mass.sum(dtype=np.float64)
-            self._near += Y.dtype.type(-2 * (b * np.log(S[0]) + M) / S[0]) * potentials[0].gradient
-            if b:
-                self._near += Y.dtype.type(2 * b / S[0]) * potentials[1].gradient
+            self._repel_by_pair(potentials, S, q_ln_q, self._mass.sum(dtype=np.float64))
         return self._near, self._cost(Y, S, q_ln_q) if cost else None
 
     def _attract(self, Y: Floats, S: NDArray[np.float64], exaggeration: float) -> None:
@@ -249,15 +245,20 @@ class NeighborObjective:
         run_blocks(lambda _block, start, stop: near(*shared, out, start, stop), self._bounds, self._n_jobs)
         self._mass += self._mass_fixed
 
-    def _repel_by_row(
-        self,
-        field: Field,
-        potentials: list[Potential],
-        S: NDArray[np.float64],
-        q_ln_q: NDArray[np.float64],
-        share: Any = 1.0,
+    def _repel_by_pair(
+        self, potentials: list[Potential], S: NDArray[np.float64], q_ln_q: NDArray[np.float64], mass: np.float64
     ) -> None:
-        """Add the far part of the gradient, each row counting as much as its share."""
+        """Add the far part of the gradient, from the sums over all pairs."""
+        b, scalar = self._formulas.far_log, self._dtype.type
+        M = b * q_ln_q[0] - mass
+        self._near += scalar(-2 * (b * np.log(S[0]) + M) / S[0]) * potentials[0].gradient
+        if b:
+            self._near += scalar(2 * b / S[0]) * potentials[1].gradient
+
+    def _repel_by_row(
+        self, potentials: list[Potential], S: NDArray[np.float64], q_ln_q: NDArray[np.float64], share: Any = 1.0
+    ) -> list[Term]:
+        """Add the far part of the gradient but for the sum of some terms, each row counting as much as its share."""
         b, dtype = self._formulas.far_log, self._near.dtype
         c0 = (share * (self._mass - b * (np.log(S) + q_ln_q)) / S).astype(dtype)
         self._near += c0[:, None] * potentials[0].gradient
@@ -266,7 +267,7 @@ class NeighborObjective:
             c1 = (b * share / S).astype(dtype)
             self._near += c1[:, None] * potentials[1].gradient
             terms.append(Term("entropy", c1))
-        self._near += field.total(terms).gradient
+        return terms
 
     # Cost.
 
@@ -277,7 +278,8 @@ class NeighborObjective:
             w_ln_w = w_ln_w.sum(keepdims=True)
         return np.clip(w_ln_w / S - np.log(S), -2 * np.log(self._n), 0)
 
-    def _cost(self, Y: Floats, S: NDArray[np.float64], q_ln_q: NDArray[np.float64]) -> float:
+    def _cost(self, Y: Floats, S: NDArray[np.float64], q_ln_q: NDArray[np.float64], n_sums: int | None = None) -> float:
+        """Return the cost of the rows, and that of so many sums of all q: one by pair, one for each row."""
         formulas, parts = self._formulas, np.zeros(len(self._bounds) - 1)
         numbers = np.log(S).astype(Y.dtype), self._cost_parameters, self._smallest
         total = bind(self._near_cost, (self._functions, compiled(formulas.entry_cost)))
@@ -286,22 +288,30 @@ class NeighborObjective:
             parts[block] = total(self._pattern[:3], self._parameters, numbers, Y, start, stop)
 
         run_blocks(task, self._bounds, self._n_jobs)
-        cost = parts.sum() + formulas.far_log * q_ln_q.sum() + formulas.constant * len(S)
+        n_sums = len(S) if n_sums is None else n_sums
+        cost = parts.sum() + formulas.far_log * q_ln_q.sum() + formulas.constant * n_sums
         if self._weights is not None:  # - sum p ln(s_i s_j), where p is symmetric
             mass = row_sums(self._pattern[0], self._pattern[2])
             cost -= 2 * xlogy(mass, self._weights.astype(np.float64)).sum()
         return float(cost)
 
 
-def row_normalizer(field: Field, weights: Potential, of_error: float = OF_ERROR) -> NDArray[np.float64]:
-    """Return S_i of each row, from the potential of w.
+def weighted(potentials: list[Potential], weights: Floats) -> list[Potential]:
+    """Return the potentials of points of importance: that of a point is multiplied by its own."""
+    return [Potential(weights * each.value, weights[:, None] * each.gradient) for each in potentials]
+
+
+def row_normalizer(
+    field: Field, weights: Potential, of_error: float = OF_ERROR, mean: float | None = None
+) -> NDArray[np.float64]:
+    """Return S_i of each row, from the potential of w; the mean is that of these rows, unless given.
 
     1/S_i is a charge: that of a point far from all others would be huge, and its errors on a mesh would drown the
     rest. So S_i is held above what a field's error lets it be known by.
     """
     S = weights.value.astype(np.float64)
     error = float(getattr(field, "expected_error", 0.0))
-    return np.asarray(np.maximum(S, max(LEAST_S, of_error * error * S.mean())))
+    return np.asarray(np.maximum(S, max(LEAST_S, of_error * error * (S.mean() if mean is None else mean))))
 
 
 def memory_of_pattern(nnz: int, dtype: Any, by_row: bool) -> int:
@@ -323,6 +333,8 @@ class RowBlocks:
 
     Attributes
     ----------
+    source : operator
+        What is read.
     sums : ndarray of shape (n,), float64
         Of the rows, without the diagonal.
     out, back : ndarray of shape (n,), int64
@@ -338,7 +350,7 @@ class RowBlocks:
                 P = P.copy()
                 P.sum_duplicates()
             source = Sparse(P.indptr, P.indices, P.data, P.shape[1], symmetric=False)
-        self.shape, self._source = source.shape, source
+        self.shape, self.source = source.shape, source
         self.factors: NDArray[np.float64] | float | None = None
         n = self.shape[0]
         # Blocks follow from the data alone.
@@ -352,7 +364,7 @@ class RowBlocks:
 
     def read(self, start: int, stop: int) -> Any:
         """Return rows start..stop as a csr_array; the order within a row is any, its numbers may be changed."""
-        block = getattr(self._source, "unsorted_rows", self._source.rows)(start, stop)
+        block = getattr(self.source, "unsorted_rows", self.source.rows)(start, stop)
         if isinstance(self.factors, np.ndarray):
             factors = self.factors[start:stop].astype(block.dtype)
             block.data *= np.repeat(factors, np.diff(block.indptr))

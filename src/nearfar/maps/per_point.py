@@ -194,7 +194,7 @@ class NodesObjective(PerPointObjective):
         S = np.exp((coefficients * self._log_S).sum(axis=0))
         self._attract(Y, S, exaggeration)
         for node in zip(self._field.fields, found, normalizers, sums, coefficients, strict=True):
-            self._repel_by_row(*node)
+            self._near += node[0].total(self._repel_by_row(*node[1:])).gradient
         return self._near, self._cost(Y, S, (coefficients * sums).sum(axis=0)) if cost else None
 
     def _slope_of_log_s(self) -> NDArray[np.float64]:

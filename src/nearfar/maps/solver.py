@@ -58,7 +58,7 @@ class MapState:
     """Where a map stands; callbacks may look at ``X``.
 
     ``Y`` holds the positions in the order in which the solver has them, row r being point ``order[r]``: an array, or a
-    tensor on a device, which is copied when somebody looks at ``X``.
+    tensor on a device, which is copied when somebody looks at ``X``. On a cluster they are those of the last look.
     """
 
     Y: Floats
@@ -83,7 +83,9 @@ class Descent:
     """How to descend: everything that is the same in all phases.
 
     ``scale`` turns the objective's cost and gradient into those that are reported: the mean over rows for "row".
-    ``solver`` makes the solver of a phase, :class:`Momentum` unless another is given.
+    ``solver`` makes the solver of a phase. The gradient is for it alone: an objective and a solver that keep positions
+    elsewhere, as on the workers of a cluster, bring those given up to date where the cost is asked for, and in
+    ``fetch``.
     """
 
     owner: str
@@ -93,7 +95,7 @@ class Descent:
     callbacks: Sequence[Callable[[Progress], bool | None]] | None
     n_jobs: int
     verbose: int
-    solver: Callable[..., Any] | None = None
+    solver: Callable[..., Any]
 
     def run(self, Y: Floats, objective: Objective, phases: Sequence[Phase]) -> MapState:
         """Return the state after all phases; ``Y`` may be moved in place."""
@@ -106,7 +108,7 @@ class Descent:
                 _sort_by_place(state, objective)
                 if phase.early:
                     minimised, scale = objective.early(phase.kernel), self.scale if phase.kernel is None else 1.0
-                solver = (self.solver or Momentum)(phase.momentum, longest=phase.longest, n_jobs=self.n_jobs)
+                solver = self.solver(phase.momentum, longest=phase.longest, n_jobs=self.n_jobs)
                 best, best_at = math.inf, state.n_iter
                 for t in range(phase.n_iter):
                     look = state.n_iter % LOOK_EVERY == 0
@@ -127,6 +129,8 @@ class Descent:
                     solver.step(state.Y, gradient, rate * scale)
                     state.n_iter += 1
                     trainer.advance()
+                if solver.elsewhere:
+                    solver.fetch(state.Y)
                 if state.stopped:
                     break
                 if phase.kernel is not None and (phase is phases[-1] or phases[number + 1].kernel is None):
@@ -196,11 +200,15 @@ class Momentum:
         Longest step of a point. In a map a step beyond the reach of the kernel's forces may have no way back.
     n_jobs : int, default=1
         Threads; the result does not depend on it.
+    centred : bool, default=True
+        Whether the mean of the positions is kept at 0; not where they are some of the rows of a map.
 
     Attributes
     ----------
     gradient_norm : float
         Length of the last gradient.
+    sums : ndarray of shape (d + 1,), float64
+        Of the positions after the last step, before they were centred, and of the squares of its gradient.
 
     References
     ----------
@@ -218,14 +226,19 @@ class Momentum:
     True
     """
 
-    def __init__(self, momentum: float = 0.8, *, longest: float = math.inf, n_jobs: int = 1) -> None:
-        self.momentum, self.longest, self._n_jobs = momentum, longest, n_jobs
-        self.gradient_norm = math.nan
+    elsewhere = False
+    """Whether positions may be elsewhere until ``fetch``."""
+
+    def __init__(
+        self, momentum: float = 0.8, *, longest: float = math.inf, n_jobs: int = 1, centred: bool = True
+    ) -> None:
+        self.momentum, self.longest, self._n_jobs, self.centred = momentum, longest, n_jobs, centred
+        self.gradient_norm, self.sums = math.nan, np.zeros(0)
         self._velocity: Floats = np.empty((0, 0))
         self._gains: Floats = np.empty((0, 0))
 
     def step(self, X: Floats, gradient: Floats, learning_rate: float) -> None:
-        """Move the positions in place, shape (n, d), and centre them."""
+        """Move the positions in place, shape (n, d)."""
         if self._velocity.shape != X.shape:
             self._velocity, self._gains = np.zeros_like(X), np.ones_like(X)
         scalar, bounds = X.dtype.type, even_bounds(len(X), _ROWS)
@@ -233,10 +246,11 @@ class Momentum:
         sums = np.zeros((len(bounds) - 1, X.shape[1] + 1))
         state = X, gradient, self._velocity, self._gains, constants
         run_blocks(lambda block, start, stop: momentum_step(*state, sums[block], start, stop), bounds, self._n_jobs)
-        totals = sums.sum(axis=0)
+        totals = self.sums = sums.sum(axis=0)
         self.gradient_norm = math.sqrt(totals[-1]) if totals[-1] >= 0 else math.nan
-        for column, mean in zip(X.T, totals[:-1] / len(X), strict=True):
-            column -= X.dtype.type(mean)
+        if self.centred:
+            for column, mean in zip(X.T, totals[:-1] / len(X), strict=True):
+                column -= X.dtype.type(mean)
 
 
 @jit(fastmath=FAST, error_model="numpy")

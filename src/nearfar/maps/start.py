@@ -26,8 +26,10 @@ _JITTER = 0.01  # of it, so that rows that are equal do not stay together by sym
 _WIDE = 2000  # columns, from which on the covariance matrix is not the quickest way to principal components
 
 
-def probabilities(owner: str, relation: Relation, normalization: str) -> RowBlocks:
+def probabilities(owner: str, relation: Relation, normalization: str, *, on_cluster: bool = False) -> RowBlocks:
     """Return P of a map, without self-loops: rows of sum 1 for "row", total 1 for "pair", as it is for "none".
+
+    ``on_cluster`` says that rows which are on the workers of a cluster may stay there.
 
     Raises
     ------
@@ -38,7 +40,8 @@ def probabilities(owner: str, relation: Relation, normalization: str) -> RowBloc
         hint = "A map shows objects of one kind."
         raise InputError(owner, "X", "a square relation, with the same ids on both sides", repr(relation), hint)
     operator = relation.operator
-    P = RowBlocks(operator if isinstance(operator, Sparse) else relation.to_scipy())
+    stays = isinstance(operator, Sparse) or (on_cluster and hasattr(operator, "row_parts"))
+    P = RowBlocks(operator if stays else relation.to_scipy())
     total = P.sums.sum()
     if not total > 0:
         raise InputError(owner, "X", "a relation between different objects", "self-loops alone")

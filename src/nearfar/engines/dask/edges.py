@@ -51,12 +51,18 @@ class ClusterSparse(LinearOperator):
     def __init__(self, client: Any, shape: tuple[int, int], rows: Parts, columns: Parts, nnz: int) -> None:
         self.client, self.shape, self._nnz = client, shape, nnz
         self._rows, self._columns, self._products = rows, columns, Products(Owners(client), 1)
+        self._last: tuple[int, Any] = (-1, None)
         self.symmetric = self.is_undirected = rows is columns
 
     @property
     def nnz(self) -> int:
         """Stored entries."""
         return self._nnz
+
+    @property
+    def row_parts(self) -> Parts:
+        """The rows, in parts on the workers."""
+        return self._rows
 
     def through(self, engine: Any, X: Any, base: Any = None, factor: float = 1.0, *, transposed: bool = False) -> Any:
         """Return ``base + factor * A X`` for vectors in parts on the workers."""
@@ -81,12 +87,14 @@ class ClusterSparse(LinearOperator):
         return made
 
     def rows(self, start: int, stop: int) -> csr_array[Any]:
-        """Bring some rows to the client."""
+        """Bring some rows to the client; the last part stays, for those who read one after the other."""
         parts = []
-        for future, (a, b) in zip(self._rows, pairwise(bounds_of(self.shape[0])), strict=True):
+        for number, (a, b) in enumerate(pairwise(bounds_of(self.shape[0]))):
             low, high = max(a, start), min(b, stop)
             if low < high:
-                part: Rows = future.result()
+                if self._last[0] != number:
+                    self._last = (number, self._rows[number].result())
+                part: Rows = self._last[1]
                 data = np.ones(part.indices.size, np.float32) if part.data is None else part.data
                 whole = csr_array((data, part.indices, part.indptr), shape=(b - a, self.shape[1]))
                 parts.append(whole[low - a : high - a])

@@ -13,10 +13,6 @@ alone, so the vectors come out the same.
 from __future__ import annotations
 
 import copy
-import sys
-import warnings
-from collections.abc import Iterator
-from contextlib import contextmanager
 from itertools import pairwise
 from operator import itemgetter
 from typing import Any
@@ -24,54 +20,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from nearfar._core.checks import require
 from nearfar._core.threads import even_bounds, single_threaded_blas
 from nearfar._core.vector import empty_aligned
 from nearfar.contracts import FarField, Floats, Solver
 from nearfar.edrep.solver import Problem, State, Step
-from nearfar.engines.dask.rows import Owners, Parts, Products, bounds_of, kept
-from nearfar.errors import InputError, NearfarWarning, NumericalError
+from nearfar.engines.dask.rows import Owners, Parts, Products, bounds_of, gathered, kept
+from nearfar.errors import InputError
 
 FAN_IN = 8  # moments that one task adds up
-
-
-def current_client() -> Any:
-    """Return the client in whose context the caller is, or None; None in a task of a worker too."""
-    distributed = sys.modules.get("distributed")
-    if distributed is None:
-        return None
-    try:
-        distributed.get_worker()
-    except (ValueError, AttributeError):
-        try:
-            return distributed.Client.current()
-        except ValueError:
-            return None
-    return None
-
-
-@contextmanager
-def client_of(owner: str) -> Iterator[Any]:
-    """Give the client in use, or that of a cluster of this machine's processors, which ends with the context.
-
-    Raises
-    ------
-    MissingDependencyError
-        Dask's ``distributed`` is not installed.
-    """
-    distributed = require(owner, "distributed", "cluster")
-    client = current_client()
-    if client is not None:
-        yield client
-        return
-    with distributed.LocalCluster(dashboard_address=":0") as cluster, distributed.Client(cluster) as client:
-        warnings.warn(
-            f"{owner}: engine='dask' found no client, so {len(cluster.workers)} workers were started on this machine;"
-            " they end with the fit. Run it within dask.distributed.Client(...) to use a cluster of your own.",
-            NearfarWarning,
-            stacklevel=4,
-        )
-        yield client
 
 
 class Workers:
@@ -202,19 +158,7 @@ class Workers:
         return submit(0, len(others), itemgetter(0), prepared)
 
     def _gather(self, futures: list[Any]) -> Any:
-        """Return the results; a part that no worker could hold is named."""
-        killed = require("EDRep", "distributed", "cluster").KilledWorker
-        try:
-            return self.client.gather(futures)
-        except killed as error:
-            part = str(error.task).partition("-of-part-")[2].partition("-")[0]
-            where = ""
-            if part.isdigit() and int(part) < len(self._rows) - 1:
-                where = f" at rows {self._rows[int(part)]} to {self._rows[int(part) + 1]}"
-            raise NumericalError(
-                f"EDRep.fit: workers of the cluster ended again and again{where} (task {error.task}). They may have too"
-                " little memory: give them more, or use more of them."
-            ) from error
+        return gathered("EDRep", self.client, futures, self._rows)
 
 
 # What the tasks do.

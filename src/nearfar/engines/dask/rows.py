@@ -12,20 +12,79 @@ Columns keep their order within a row, so a product sums in the order of the com
 
 from __future__ import annotations
 
+import sys
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from nearfar._core.checks import require
 from nearfar._core.vector import read_only
 from nearfar.contracts import Floats
+from nearfar.errors import NearfarWarning, NumericalError
 from nearfar.relations.kernels import NO_STORED_WEIGHTS, NO_WEIGHTS, ScaledCsr, product, vector_product
 from nearfar.relations.operators import Sparse
 
 Parts = list[Any]  # futures of arrays, one for each part
+
+
+def current_client() -> Any:
+    """Return the client in whose context the caller is, or None; None in a task of a worker too."""
+    distributed = sys.modules.get("distributed")
+    if distributed is None:
+        return None
+    try:
+        distributed.get_worker()
+    except (ValueError, AttributeError):
+        try:
+            return distributed.Client.current()
+        except ValueError:
+            return None
+    return None
+
+
+@contextmanager
+def client_of(owner: str) -> Iterator[Any]:
+    """Give the client in use, or that of a cluster of this machine's processors, which ends with the context.
+
+    Raises
+    ------
+    MissingDependencyError
+        Dask's ``distributed`` is not installed.
+    """
+    distributed = require(owner, "distributed", "cluster")
+    client = current_client()
+    if client is not None:
+        yield client
+        return
+    with distributed.LocalCluster(dashboard_address=":0") as cluster, distributed.Client(cluster) as client:
+        warnings.warn(
+            f"{owner}: engine='dask' found no client, so {len(cluster.workers)} workers were started on this machine;"
+            " they end with the fit. Run it within dask.distributed.Client(...) to use a cluster of your own.",
+            NearfarWarning,
+            stacklevel=4,
+        )
+        yield client
+
+
+def gathered(owner: str, client: Any, futures: list[Any], bounds: Sequence[int]) -> Any:
+    """Return the results; a part that no worker could hold is named."""
+    killed = require(owner, "distributed", "cluster").KilledWorker
+    try:
+        return client.gather(futures)
+    except killed as error:
+        part = str(error.task).partition("-of-part-")[2].partition("-")[0]
+        where = ""
+        if part.isdigit() and int(part) < len(bounds) - 1:
+            where = f" at rows {bounds[int(part)]} to {bounds[int(part) + 1]}"
+        raise NumericalError(
+            f"{owner}.fit: workers of the cluster ended again and again{where} (task {error.task}). They may have too"
+            " little memory: give them more, or use more of them."
+        ) from error
 
 
 ROWS = 65_536

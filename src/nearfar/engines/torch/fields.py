@@ -85,7 +85,7 @@ class MeshField(FieldPart):
     def expected_error(self) -> float:
         """Tolerance of the mesh that was placed last, see :class:`nearfar.far.MeshField`."""
         mesh: threads.Mesh = self._placed_state().mesh
-        return min(1.0, float(self._far.tolerance) * mesh.coarser**mesh.shape.order)
+        return mesh.error(float(self._far.tolerance))
 
     def place(self, Y: Any, kernel: Any, n_jobs: int) -> None:  # noqa: ARG002 - torch has its own threads
         """Take in positions, a tensor, and a kernel with formulas: choose the mesh, find the cell of each point."""
@@ -112,7 +112,7 @@ class MeshField(FieldPart):
         self._placed = _Placed(mesh, found, Y.shape[1], u, at, _horner(table, u[:, 0]), _horner(table, u[:, 1]))
         if mesh.coarser > 1 and not self._warned:
             self._warned = True
-            threads.warn_of_width(float(extent.max()), self.expected_error)
+            threads.warn_of_width(self._owner, float(extent.max()), self.expected_error)
 
     def evaluate(self, terms: Sequence[Term]) -> list[Potential]:
         """Return the potentials of the terms, in their order."""

@@ -275,6 +275,8 @@ def _row_sums(values: Tensor, begins: Tensor) -> Tensor:
 class Momentum:
     """The solver of :class:`nearfar.maps.solver.Momentum`, all on the device."""
 
+    elsewhere = False  # the positions that are given are those on the device
+
     def __init__(self, momentum: float = 0.8, *, longest: float = math.inf, n_jobs: int = 1) -> None:  # noqa: ARG002
         self.momentum, self.longest = momentum, longest
         self._state: tuple[Tensor, Tensor] | None = None

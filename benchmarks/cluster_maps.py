@@ -1,0 +1,111 @@
+"""Maps on a Dask cluster of this machine: bytes between workers, against a formula; time of an iteration; cost.
+
+    python benchmarks/cluster_maps.py
+    python benchmarks/cluster_maps.py --points 20000 --workers 1 2
+
+Fifty iterations of t-SNE that go on from a map, as it is after 300 iterations on threads. Workers are processes with
+one thread each. Bytes are those that the workers say they have sent, to each other and to the client. The formula is
+that of the guide "On a cluster": for each iteration the positions that one worker needs of another, the meshes that
+are added up on another worker, and the potentials; and once, for all fifty, positions, velocities and gains to the
+client. Peer: the same on two threads of one process.
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+from typing import Any
+
+import numpy as np
+
+import nearfar as nf
+from _common import ResultFile, say
+from _map_data import clusters
+from cluster import sent
+from nearfar.engines.dask.maps import ClusterObjective, Positions
+
+KEYS = ("n_points", "n_workers")
+N_ITER, PERPLEXITY = 50, 15
+
+
+def crossings(homes: list[str]) -> int:
+    """Return how many meshes go to another worker while they are added up, in a tree of pairs."""
+    count, width = 0, 1
+    while width < len(homes):
+        ends = range(0, len(homes) - width, 2 * width)
+        count += sum(homes[i] != homes[i + width] for i in ends)
+        width *= 2
+    return count
+
+
+def fit(affinities: nf.Affinities, init: Any, client: Any = None, n_jobs: int = 1) -> tuple[float, float, Any]:
+    """Go on from a map; return seconds of an iteration, bytes of one, and the estimator."""
+    looks: list[tuple[float, int]] = []
+
+    def look(_: Any) -> None:
+        looks.append((time.perf_counter(), 0 if client is None else sent(client)))
+
+    est = nf.TSNE(
+        far="fft", init=init, max_iter=N_ITER, early_exaggeration_iter=0, random_state=0, n_jobs=n_jobs,
+        callbacks=[look],
+    )  # fmt: skip
+    est.fit(affinities, engine="threads" if client is None else "dask")
+    (begun, before), (ended, after) = looks[0], looks[-1]
+    return (ended - begun) / N_ITER, (after - before) / N_ITER, est
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--points", type=int, nargs="+", default=[20_000, 60_000])
+    parser.add_argument("--workers", type=int, nargs="+", default=[1, 2, 4])
+    args = parser.parse_args()
+    import distributed
+
+    plans: list[Any] = []
+    seen: dict[str, Any] = {}
+    move, prepare = Positions.move, ClusterObjective._prepare
+
+    def moved(positions: Positions, parts: Any, plan: Any) -> None:
+        plans.append(plan)
+        move(positions, parts, plan)
+        seen["meshes"] = [positions.gather([one])[0].mesh for one in plans] if len(plans) == N_ITER else []
+
+    def preparing(objective: ClusterObjective) -> None:
+        prepare(objective)
+        seen["rows"], seen["homes"] = objective.rows_moved, objective.positions.homes
+
+    Positions.move, ClusterObjective._prepare = moved, preparing  # type: ignore[method-assign]
+    file = ResultFile("cluster_maps", KEYS)
+    for n in args.points:
+        missing = [k for k in args.workers if not file.find(n_points=n, n_workers=k)]
+        if not missing:
+            continue
+        affinities = nf.Affinities(PERPLEXITY, random_state=0).fit(clusters(n)[0])
+        init = nf.TSNE(far="fft", max_iter=300, random_state=0).fit(affinities, engine="threads").embedding_
+        seconds, _, here = fit(affinities, init, n_jobs=2)
+        for k in missing:
+            plans.clear()
+            with (
+                distributed.LocalCluster(n_workers=k, threads_per_worker=1, dashboard_address=":0") as cluster,
+                distributed.Client(cluster) as client,
+            ):
+                there, measured, est = fit(affinities, init, client)
+            mesh_bytes = [4 * mesh.rows * mesh.columns for mesh in seen["meshes"]]
+            d, of_mesh = init.shape[1], float(np.mean(mesh_bytes))
+            expected = seen["rows"] * 4 * d + of_mesh * (crossings(seen["homes"]) + k - 1) + 3 * 4 * d * n / N_ITER
+            found = {
+                "seconds_per_iteration": round(there, 4),
+                "threads_seconds_per_iteration": round(seconds, 4),
+                "megabytes": round(measured / 1e6, 3),
+                "expected_megabytes": round(expected / 1e6, 3),
+                "mesh_megabytes": round(of_mesh / 1e6, 3),
+                "rows_moved": seen["rows"],
+                "cost": est.cost_,
+                "threads_cost": here.cost_,
+            }
+            file.add({"n_points": n, "n_workers": k, **found})
+            say(f"{n} points, {k} workers: {found}")
+
+
+if __name__ == "__main__":
+    main()
