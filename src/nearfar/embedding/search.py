@@ -64,7 +64,7 @@ def nearest_rows(
     ----------
     Q : ndarray, shape (q, d)
         The queries.
-    Y : ndarray, shape (n, d), float32 or float64, or Mixtures
+    Y : ndarray, shape (n, d), float32 or float64, or Mixtures, or rows in parts
         The rows that are searched.
     k : int
         How many, at least 1 and at most n, or n - 1 with ``skip``.
@@ -85,7 +85,7 @@ def nearest_rows(
         Best first, ties in the order of the rows. O(q n d) time, 8 MiB and the k best for each thread.
     """
     known = norms if norms is not None else lengths
-    search = Search(Q, Y, k, norms, skip, known) if isinstance(Y, np.ndarray) else Y.search(Q, k, norms, skip, known)
+    search = Y.search(Q, k, norms, skip, known) if hasattr(Y, "search") else Search(Q, Y, k, norms, skip, known)
     count = max(-(-len(Q) // _QUERIES), min(n_jobs, len(Q) // _FEW))
     if count > 1:
         count = -(-count // n_jobs) * n_jobs  # every thread has as many queries

@@ -23,6 +23,7 @@ from nearfar._core.checks import (
 )
 from nearfar._core.ids import Ids, rows_and_ids
 from nearfar._core.notebook import facts_table
+from nearfar._core.parts import RowsInParts
 from nearfar._core.vector import read_only
 from nearfar.contracts import Floats
 from nearfar.embedding.files import FORMATS, Content, registry, text_ids
@@ -104,7 +105,7 @@ class Embedding:
         parameters: Mapping[str, Any] | None = None,
     ) -> None:
         rows, labels = (vectors, ids) if ids is not None else rows_and_ids("Embedding", vectors)
-        matrix = check_matrix("Embedding", "vectors", rows)
+        matrix: Any = rows if isinstance(rows, RowsInParts) else check_matrix("Embedding", "vectors", rows)
         if not matrix.shape[1]:
             raise InputError("Embedding", "vectors", "of at least one column", f"shape {matrix.shape}")
         self._label(read_only(matrix), labels, parameters)
@@ -112,7 +113,9 @@ class Embedding:
         if context_vectors is not None:
             if context_ids is None:
                 context_vectors, context_ids = rows_and_ids("Embedding", context_vectors)
-            context = check_matrix("Embedding", "context_vectors", context_vectors, columns=self.n_components)
+            context: Any = context_vectors
+            if not isinstance(context, RowsInParts):
+                context = check_matrix("Embedding", "context_vectors", context_vectors, columns=self.n_components)
             if context_ids is None and len(context) == len(self):
                 context_ids = self._ids
             self._context_vectors = read_only(context)
@@ -1125,7 +1128,8 @@ class Embedding:
         Parameters
         ----------
         path : path-like
-            The file; its suffix tells the format.
+            The file; its suffix tells the format. Or the folder that a fit on a cluster has written: vectors stay in
+            its parts, and a search reads them one after the other.
         format : str, optional
             The format of a file with another suffix.
 
@@ -1182,7 +1186,7 @@ class Embedding:
         if cls is Embedding and content.weights is not None:
             return SenseEmbedding._from_content(content)  # type: ignore[return-value]
         vectors: Any = content.vectors
-        if cls is Embedding and isinstance(vectors, ComputedRows):
+        if cls is Embedding and isinstance(vectors, ComputedRows | RowsInParts):
             made = cls.__new__(cls)
             made._label(vectors, content.ids, content.parameters)
             made._context_vectors, made._context_ids = cast("Any", content.context_vectors), content.context_ids

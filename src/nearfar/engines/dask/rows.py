@@ -13,15 +13,17 @@ Columns keep their order within a row, so a product sums in the order of the com
 from __future__ import annotations
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from nearfar._core.checks import require
 from nearfar._core.vector import read_only
 from nearfar.contracts import Floats
+from nearfar.errors import NumericalError
 from nearfar.relations.kernels import NO_STORED_WEIGHTS, NO_WEIGHTS, ScaledCsr, product, vector_product
 from nearfar.relations.operators import Sparse
 
@@ -67,6 +69,26 @@ class Owners:
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", "Sending large graph", UserWarning)
             return self.client.submit(function, *arguments, pure=False, key=named(what, part), **where)
+
+
+def gathered(owner: str, client: Any, futures: list[Any], where: Callable[[int], str] = "part {}".format) -> list[Any]:
+    """Return results; where no worker could hold a part, it is named by ``where``.
+
+    Raises
+    ------
+    NumericalError
+        Workers ended again and again.
+    """
+    killed = require(owner, "distributed", "cluster").KilledWorker
+    try:
+        return client.gather(futures)  # type: ignore[no-any-return]
+    except killed as error:
+        part = str(error.task).partition("-of-part-")[2].partition("-")[0]
+        place = f" at {where(int(part))}" if part.isdigit() else ""
+        raise NumericalError(
+            f"{owner}: workers of the cluster ended again and again{place} (task {error.task}). They may have too"
+            " little memory: give them more, or use more of them."
+        ) from error
 
 
 class Rows(NamedTuple):
