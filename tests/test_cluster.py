@@ -141,3 +141,78 @@ def test_storage_that_parts_cannot_go_to_is_refused(cluster, tmp_path):  # noqa:
 
     with pytest.raises(InputError, match=r"in a folder that all workers see; got '/a/b', not seen by w2"):
         check_seen("EDRep", "storage", "/a/b", {"w1": True, "w2": False})
+
+
+def vectors(n: int = 40, d: int = 5) -> nf.Embedding:
+    """Vectors with equal rows and a row of zeros, so that ties and norms show."""
+    X = np.random.default_rng(3).integers(-2, 3, size=(n, d)).astype(np.float32)
+    X[n // 5] = 0
+    return nf.Embedding(X, [f"row {i}" for i in range(n)])
+
+
+@pytest.mark.parametrize("n", [40, 5])  # of 5 rows some parts are empty
+@pytest.mark.parametrize("metric", ["cosine", "dot"])
+def test_a_search_on_workers_finds_what_threads_find(cluster, n, metric):  # noqa: F811
+    emb = vectors(n)
+    queries = np.random.default_rng(4).normal(size=(3, 5))
+    cases = [
+        (queries, {"topn": 4}),
+        (queries, {"topn": 100}),
+        (["row 3", "row 1", "row 4"], {"topn": 3}),
+        (["row 3", "row 1"], {"topn": 2, "exclude": [["row 1", "row 3"], ["row 0", "elsewhere"]]}),
+    ]
+    for Q, options in cases:
+        here = emb.search(Q, **options, metric=metric)
+        with cluster.as_current():
+            there = emb.search(Q, **options, metric=metric, engine="dask")
+        assert there[0].tolist() == here[0].tolist()
+        assert there[1].tolist() == here[1].tolist()
+    with pytest.raises(InputError, match="engine must be one of 'threads', 'dask'"):
+        emb.search(queries, engine="gpu")
+
+
+def test_a_search_on_workers_refuses_what_threads_refuse(cluster):  # noqa: F811
+    emb = nf.Embedding(np.full((30, 2), 1e300))
+    with cluster.as_current():
+        with pytest.raises(InputError, match=r"Embedding.search: Q must be of vectors whose scalar products are in"):
+            emb.search(np.full((1, 2), 1e300), metric="dot", engine="dask")
+        with pytest.raises(nf.errors.UnknownIdError):
+            emb.search([99], engine="dask")
+
+
+@pytest.mark.usefixtures("few_parts")
+def test_new_rows_are_placed_on_workers_as_on_threads(cluster):  # noqa: F811
+    est = nf.EDRep(4, n_epochs=5, random_state=0).fit(directed(), engine="threads")
+    rng = np.random.default_rng(5)
+    matrix = (rng.random((20, 50)) < 0.2) * 1.0
+    matrix[4] = 0
+    order = rng.permutation(50)[:30]
+    some = nf.Relation.from_matrix(matrix[:, :30], [f"new {i}" for i in range(20)], column_ids=order)
+    for given in (matrix, some, some.normalized()):
+        here = est.transform(given)
+        with cluster.as_current():
+            there = est.transform(given, engine="dask")
+        assert there.tobytes() == here.tobytes()
+        assert not there[4].any()
+    with pytest.raises(nf.errors.UnknownIdError), cluster.as_current():
+        est.transform(nf.Relation.from_edges([("new", 77)], bipartite=True), engine="dask")
+
+
+@pytest.mark.usefixtures("few_parts")
+def test_vectors_in_parts_are_searched_and_placed_before_where_they_are(cluster, tmp_path, nobody_asks_for_all):  # noqa: F811
+    relation = likes()
+    new = nf.Relation.from_edges([("new", "i3"), ("new", "i9"), ("other", "i3")], bipartite=True)
+    with cluster.as_current():
+        est = nf.EDRep(4, n_epochs=3, random_state=0, storage=tmp_path / "v").fit(relation)
+        placed = est.transform(new)
+        found = nf.Embedding.load(tmp_path / "v").search(["u3", "u0"], topn=4)
+        items = est.vectors_.context.search(placed, topn=3)
+        sparse = est.transform(relation)
+    nobody_asks_for_all.undo()
+    here = nf.EDRep(4, n_epochs=3, random_state=0).fit(relation, engine="threads")
+    np.testing.assert_allclose(placed, here.transform(new), atol=2e-5)
+    np.testing.assert_allclose(sparse, here.transform(relation), atol=2e-5)
+    emb = nf.Embedding.load(tmp_path / "v")
+    assert found[0].tolist() == emb.search(["u3", "u0"], topn=4)[0].tolist()  # without a client: here, part by part
+    assert items[1].tolist() == emb.context.search(placed, topn=3, engine="threads")[1].tolist()
+    assert est.transform(new, engine="threads").tobytes() == placed.tobytes()

@@ -28,6 +28,7 @@ from nearfar._core.checks import (
     require,
 )
 from nearfar._core.ids import in_order_of, rows_and_ids
+from nearfar._core.parts import RowsInParts
 from nearfar._core.threads import even_bounds, run_blocks, single_threaded_blas
 from nearfar._core.vector import empty_aligned
 from nearfar.base import RelationEmbedder, identity_of
@@ -35,7 +36,7 @@ from nearfar.callbacks import Trainer
 from nearfar.contracts import Engine, FarField, Floats
 from nearfar.edrep.solver import SCHEDULES, Ball, Problem, Sphere, State, Threads, has_converged, learning_rate
 from nearfar.edrep.transform import FittedColumns, weights_of
-from nearfar.engines.dask.edrep import Workers, client_of, current_client
+from nearfar.engines.dask.edrep import Workers, client_of, on_a_cluster, placed_on_workers
 from nearfar.errors import InputError, NearfarWarning, NumericalError
 from nearfar.far.exact import Exact
 from nearfar.far.gaussian_mixture import GaussianMixture, spherical_kmeans
@@ -330,7 +331,7 @@ class EDRep(RelationEmbedder):
             raise InputError("EDRep", "storage", "None with a device", repr(str(self.storage)))
         n_active = int(present[-1].sum())
         problem = Problem(P, two_sided, r, p0, n_active, gradient, float(self.temperature))
-        on_cluster = _on_cluster(engine) if engine is not None or "distributed" in sys.modules else False
+        on_cluster = on_a_cluster("EDRep.fit", engine) if engine is not None or "distributed" in sys.modules else False
         if on_cluster and self.device is not None:
             raise InputError("EDRep", "device", "None on a cluster, whose workers use their threads", self.device)
         near = None if self.storage is None or on_cluster else self._near(P, gradient, n_jobs, two_sided=two_sided)
@@ -603,7 +604,7 @@ class EDRep(RelationEmbedder):
         X, Y = sides[0], sides[1].astype(sides[0].dtype, copy=False) if len(sides) == 2 else None
         return State(X=X, Y=Y, rng=rng)
 
-    def transform(self, P_new: Any) -> Any:
+    def transform(self, P_new: Any, *, engine: str | None = None) -> Any:
         """Return vectors for new rows; everything that was fitted stays as it is.
 
         Each row is placed by itself where its own part of the loss is lowest, to rounding, given its relations to the
@@ -616,6 +617,9 @@ class EDRep(RelationEmbedder):
             found by their ids, those of a frame by their labels (unless these are the default, 0 to m - 1), in any
             order and not necessarily all; those of a matrix are in the order of the fit. Only the proportions within a
             row count.
+        engine : {"threads", "dask"}, optional
+            Where rows are placed: on threads of this process, or, a block of rows each, on the workers of a Dask
+            cluster, as in :meth:`fit`. By default on a cluster where the vectors are in parts and a client is in use.
 
         Returns
         -------
@@ -645,8 +649,13 @@ class EDRep(RelationEmbedder):
         ['a', 'b', 'c']
         """
         self._check_fitted("transform")
-        others = np.asarray(self._others)
-        placed = self._fitted_columns.transform(P_new, self._ids[1], others, check_n_jobs("EDRep", self.n_jobs))
+        what = P_new, self._ids[1], self._others, check_n_jobs("EDRep", self.n_jobs)
+        if on_a_cluster("EDRep.transform", engine, by_default=isinstance(self._others, RowsInParts)):
+            with client_of("EDRep.transform") as client:
+                elsewhere = partial(placed_on_workers, client, self._fitted_columns)
+                placed = self._fitted_columns.transform(*what, elsewhere)
+        else:
+            placed = self._fitted_columns.transform(*what)
         known = isinstance(P_new, Relation)
         return self._output(placed, P_new, lambda: P_new.row_ids if known else rows_and_ids("EDRep", P_new)[1])
 
@@ -831,13 +840,6 @@ class EDRep(RelationEmbedder):
         if kept is not None:  # columns have other numbers then
             nbytes += operator.nnz * 4 + n * 8
         return nbytes
-
-
-def _on_cluster(engine: str | None) -> bool:
-    """Return whether the sweeps run on a cluster: by name, or in the context of a client."""
-    if engine is None:
-        return current_client() is not None
-    return check_choice("EDRep.fit", "engine", engine, ("threads", "dask")) == "dask"
 
 
 def _spread(values: NDArray[Any], kept: NDArray[np.int64], n: int, missing: float = 0) -> NDArray[Any]:

@@ -30,7 +30,7 @@ from nearfar.embedding.files import FORMATS, Content, registry, text_ids
 from nearfar.embedding.metadata import facts_of
 from nearfar.embedding.mixtures import ComputedRows, Mixtures, heaviest
 from nearfar.embedding.quantized import KINDS, QuantizedRows
-from nearfar.embedding.search import nearest_rows, row_norms, unit_rows
+from nearfar.embedding.search import best_rows, nearest_rows, row_norms, unit_rows
 from nearfar.errors import InputError, NearfarWarning, UnknownIdError
 
 __all__ = ["AnchoredEmbedding", "Embedding", "Sense", "SenseEmbedding"]
@@ -549,6 +549,7 @@ class Embedding:
         metric: str = "cosine",
         exclude: Iterable[Iterable[Hashable]] | None = None,
         n_jobs: int | None = None,
+        engine: str | None = None,
     ) -> tuple[NDArray[Any], NDArray[np.float64]]:
         """Return the nearest ids of many queries at once, exactly.
 
@@ -565,6 +566,10 @@ class Embedding:
             embedding count for nothing. The answers are as long as the longest list leaves.
         n_jobs : int, optional
             Number of threads; all processors by default. The result does not depend on it.
+        engine : {"threads", "dask"}, optional
+            Where vectors are searched: on threads of this process, or in parts on the workers of a Dask cluster, that
+            of the ``dask.distributed.Client`` in use, else one of this machine that ends with the search. By default on
+            a cluster where the vectors are in parts and a client is in use. The result does not depend on it.
 
         Returns
         -------
@@ -608,15 +613,19 @@ class Embedding:
         if k < 1 or not len(queries):
             shape = len(queries), max(k, 0)
             return self._ids.to_numpy()[np.empty(shape, np.int64)], np.empty(shape)
-        lengths = self._row_norms()
-        if metric == "cosine":
-            queries = unit_rows(queries)
-        elif not row_norms(queries).max() <= np.finfo(np.float64).max / max(lengths.max(), 1.0):
-            got = f"lengths up to {row_norms(queries).max():.3g} and {lengths.max():.3g}"
-            hint = "Take metric='cosine', or vectors in another unit."
-            raise InputError(owner, "Q", "of vectors whose scalar products are in the range of float64", got, hint)
-        norms: Any = {"norms" if metric == "cosine" else "lengths": lengths}
-        rows, scores = nearest_rows(queries, self._vectors, k + most, **norms, skip=skip, n_jobs=workers)
+        found = None
+        if engine is not None or isinstance(self._vectors, RowsInParts):
+            from nearfar.engines.dask.search import search_elsewhere
+
+            wanted = k + most + (skip is not None)
+            found = search_elsewhere(owner, engine, queries, self._vectors, wanted, metric)
+        if found is None:
+            how: Any = {"skip": skip, "n_jobs": workers}
+            found = best_rows(owner, queries, self._vectors, k + most, metric, self._row_norms(), **how)
+        elif skip is not None:
+            kept = np.argsort(found[0] == skip[:, None], axis=1, kind="stable")[:, :-1]
+            found = np.take_along_axis(found[0], kept, axis=1), np.take_along_axis(found[1], kept, axis=1)
+        rows, scores = found
         if left_out is not None:
             kept = np.stack([np.flatnonzero(~np.isin(row, out))[:k] for row, out in zip(rows, left_out, strict=True)])
             rows, scores = np.take_along_axis(rows, kept, axis=1), np.take_along_axis(scores, kept, axis=1)

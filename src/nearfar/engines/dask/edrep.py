@@ -26,14 +26,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from nearfar._core.checks import require
+from nearfar._core.checks import check_choice, check_finite, require
 from nearfar._core.parts import RowsInParts, check_seen, part_name, write_part
 from nearfar._core.threads import even_bounds, single_threaded_blas
 from nearfar._core.vector import empty_aligned
 from nearfar.contracts import FarField, Floats, Solver
 from nearfar.edrep.solver import Problem, Sphere, State, Step
-from nearfar.engines.dask.rows import Owners, Parts, Products, bounds_of, gathered, kept
+from nearfar.engines.dask.rows import Owners, Parts, Products, bounds_of, gathered, kept, sent
 from nearfar.errors import InputError, NearfarWarning
+from nearfar.relations.operators import LinearOperator, Sparse
 
 FAN_IN = 8  # moments that one task adds up
 
@@ -53,6 +54,13 @@ def current_client() -> Any:
     return None
 
 
+def on_a_cluster(owner: str, engine: str | None, *, by_default: bool = True) -> bool:
+    """Return whether something runs on a cluster: by name, or by default in the context of a client."""
+    if engine is None:
+        return by_default and current_client() is not None
+    return check_choice(owner, "engine", engine, ("threads", "dask")) == "dask"
+
+
 @contextmanager
 def client_of(owner: str) -> Iterator[Any]:
     """Give the client in use, or that of a cluster of this machine's processors, which ends with the context.
@@ -70,7 +78,7 @@ def client_of(owner: str) -> Iterator[Any]:
     with distributed.LocalCluster(dashboard_address=":0") as cluster, distributed.Client(cluster) as client:
         warnings.warn(
             f"{owner}: engine='dask' found no client, so {len(cluster.workers)} workers were started on this machine;"
-            " they end with the fit. Run it within dask.distributed.Client(...) to use a cluster of your own.",
+            " they end with it. Run it within dask.distributed.Client(...) to use a cluster of your own.",
             NearfarWarning,
             stacklevel=4,
         )
@@ -251,12 +259,7 @@ class Workers:
 
     def _sent(self, V: Any, bounds: list[int]) -> Parts:
         """Return the parts of vectors on the workers, which read themselves what is in files."""
-        if isinstance(V, RowsOnWorkers):
-            return V.parts
-        submit, n, ends = self.owners.submit, len(bounds) - 1, list(enumerate(pairwise(bounds)))
-        if isinstance(V, RowsInParts):
-            return [submit(q, n, rows_between, V, a, b, what="file") for q, (a, b) in ends]
-        return [submit(q, n, kept, V[a:b].copy()) for q, (a, b) in ends]
+        return V.parts if isinstance(V, RowsOnWorkers) else sent(self.owners, V, bounds)
 
     def _far_field(self, far: FarField, others: Parts, bounds: list[int], state: State) -> Any:
         """Return the far field over all others, as a future: from sums of the parts, or on one worker from all rows."""
@@ -284,7 +287,34 @@ class Workers:
         return gathered("EDRep.fit", self.client, futures, where)
 
 
+def placed_on_workers(
+    client: Any, fitted: Any, P: LinearOperator, columns: Any, weights: NDArray[np.float64], others: Any
+) -> tuple[Floats, int]:
+    """Return the vectors of new rows, and how many still moved; see :class:`nearfar.edrep.transform.FittedColumns`."""
+    owners, bounds = Owners(client), bounds_of(P.shape[0])
+    products, n = Products(owners, others.shape[1]), len(bounds) - 1
+    Y = sent(owners, others, bounds_of(len(others)))
+    if columns is not None:  # what is chosen of the others, in another order: a product with a matrix of ones
+        ends = np.arange(len(columns) + 1)
+        Y = Sparse(ends, columns.astype(np.int32), None, len(others), symmetric=False).through(products, Y)
+    pull, far = P.through(products, Y), owners.submit(0, n, kept, fitted)
+    done = [
+        owners.submit(q, n, placed, far, pull[q], weights[a:b], what="placing")
+        for q, (a, b) in enumerate(pairwise(bounds))
+    ]
+    found = gathered("EDRep.transform", client, done, lambda q: f"rows {bounds[q]} to {bounds[q + 1]}")
+    vectors = np.concatenate([part for part, _ in found])
+    if not np.isfinite(vectors.sum()):
+        check_finite("EDRep.transform", "the fitted vectors", np.asarray(others))
+    return vectors, sum(unfinished for _, unfinished in found)
+
+
 # What the tasks do.
+
+
+def placed(fitted: Any, pull: Floats, weights: NDArray[np.float64]) -> tuple[Floats, int]:
+    """Return the vectors of some new rows, and how many still moved."""
+    return fitted.placed(pull, weights, 1)  # type: ignore[no-any-return]
 
 
 def drawn(own: tuple[Any, Any, int, int], d: int, related: NDArray[np.bool_], solver: Any) -> Floats:
@@ -293,11 +323,6 @@ def drawn(own: tuple[Any, Any, int, int], d: int, related: NDArray[np.bool_], so
     solver.project(X)
     X[~related] = 0
     return X
-
-
-def rows_between(V: RowsInParts, start: int, stop: int) -> Floats:
-    """Return rows out of files."""
-    return np.array(V[start:stop])
 
 
 def weighted(X: Floats, constants: Any) -> NDArray[np.float64]:

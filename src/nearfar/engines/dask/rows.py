@@ -21,6 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nearfar._core.checks import require
+from nearfar._core.parts import RowsInParts
 from nearfar._core.vector import read_only
 from nearfar.contracts import Floats
 from nearfar.errors import NumericalError
@@ -69,6 +70,19 @@ class Owners:
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", "Sending large graph", UserWarning)
             return self.client.submit(function, *arguments, pure=False, key=named(what, part), **where)
+
+
+def sent(owners: Owners, V: Any, bounds: Sequence[int]) -> Parts:
+    """Return the parts of a matrix on the workers, which read themselves what is in files."""
+    n, ends = len(bounds) - 1, list(enumerate(pairwise(bounds)))
+    if isinstance(V, RowsInParts):
+        return [owners.submit(q, n, rows_between, V, a, b, what="file") for q, (a, b) in ends]
+    return [owners.submit(q, n, kept, np.array(V[a:b])) for q, (a, b) in ends]
+
+
+def rows_between(V: RowsInParts, start: int, stop: int) -> Floats:
+    """Return rows out of files."""
+    return np.array(V[start:stop])
 
 
 def gathered(owner: str, client: Any, futures: list[Any], where: Callable[[int], str] = "part {}".format) -> list[Any]:
