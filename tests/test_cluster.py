@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import pickle
+import re
+import subprocess
+import sys
 
 import numpy as np
 import pytest
 
 import nearfar as nf
 from nearfar._core.parts import RowsInParts
-from nearfar.errors import FileFormatError, InputError
+from nearfar.engines.dask.rows import gathered
+from nearfar.errors import DataError, FileFormatError, InputError, NumericalError
 from test_engines import cluster, directed, few_parts, graph, likes  # noqa: F401 - two of them are fixtures
 
 RELATIONS = {"walk": graph().random_walk(2), "directed": directed(), "two sides": likes()}
@@ -216,3 +221,182 @@ def test_vectors_in_parts_are_searched_and_placed_before_where_they_are(cluster,
     assert found[0].tolist() == emb.search(["u3", "u0"], topn=4)[0].tolist()  # without a client: here, part by part
     assert items[1].tolist() == emb.context.search(placed, topn=3, engine="threads")[1].tolist()
     assert est.transform(new, engine="threads").tobytes() == placed.tobytes()
+
+
+SENTENCES = ["the sea the ship", "a ship  at sea\n", "", "the the wind", "no port", "wind and wind and the sea", "x"]
+
+
+def shards(folder, n: int = 4, seed: int = 0) -> list:
+    """Files of text: one is empty, one has no line end at its end, one is packed."""
+    rng = np.random.default_rng(seed)
+    words = np.array([f"w{i}" for i in range(60)])
+    paths = [folder / f"part-{i}.txt" for i in range(n)]
+    for i, path in enumerate(paths):
+        lines = [" ".join(words[np.minimum(rng.geometric(0.06, rng.integers(0, 9)), 60) - 1]) for _ in range(30)]
+        path.write_text("" if i == 2 else "\n".join(lines) + ("" if i == 1 else "\n"))
+    packed = folder / "part-9.txt.gz"
+    packed.write_bytes(gzip.compress(b"w3 w3 w1 w999\nw1 w2"))
+    return [*paths, packed]
+
+
+@pytest.mark.usefixtures("few_parts")
+def test_words_of_files_are_counted_on_workers_as_here(cluster, tmp_path):  # noqa: F811
+    paths = shards(tmp_path)
+    here, there = nf.Corpus(paths), nf.Corpus(paths)
+    with cluster.as_current():
+        for limits in ({}, {"min_count": 3}, {"max_size": 10}):
+            assert there.vocabulary(**limits, engine="dask") == here.vocabulary(**limits)
+        with pytest.raises(InputError, match="min_count must be a count that at least one word reaches; got 9999; 'w"):
+            there.vocabulary(min_count=9999, engine="dask")
+    url = f"file://{tmp_path}/part-*.txt*"
+    assert nf.Corpus(url).vocabulary() == here.vocabulary()  # without a cluster, too
+    with pytest.raises(InputError, match="source must be the URL of a file that exists; got 'file:///nowhere/x'"):
+        nf.Corpus("file:///nowhere/x")
+
+
+COUNTINGS = [
+    {"window": 2, "min_count": 1},
+    {"window": 5, "decay": "harmonic", "weighting": "ppmi", "min_count": 2},
+    {"window": 3, "decay": "flat", "weighting": "conditional", "max_size": 20},
+]
+
+
+@pytest.mark.parametrize("how", COUNTINGS)
+@pytest.mark.usefixtures("few_parts")
+def test_words_that_come_together_are_counted_on_workers_as_here(cluster, tmp_path, how):  # noqa: F811
+    paths = shards(tmp_path)
+    here = nf.Relation.from_corpus(paths, **how)
+    with cluster.as_current():
+        there = nf.Relation.from_corpus(f"file://{tmp_path}/part-*", **how, engine="dask")
+        assert there.row_ids == here.row_ids
+        np.testing.assert_allclose(there.to_scipy().toarray(), here.to_scipy().toarray(), rtol=2e-6)
+        assert there.nnz == here.nnz
+        fitted = nf.EDRep(4, n_epochs=2, random_state=0).fit(there.normalized())
+    expected = nf.EDRep(4, n_epochs=2, random_state=0).fit(here.normalized())
+    np.testing.assert_allclose(fitted.embedding_, expected.embedding_, atol=2e-5)
+    assert fitted.vectors_.ids == expected.vectors_.ids
+
+
+@pytest.mark.usefixtures("few_parts")
+def test_bags_are_read_on_their_cluster(cluster, tmp_path):  # noqa: F811
+    bag = pytest.importorskip("dask.bag")
+    options = {"window": 2, "min_count": 1}
+    made = bag.from_sequence(SENTENCES, npartitions=3)
+    files = shards(tmp_path)
+    given = [made, made.map(str.split), bag.read_text([str(path) for path in files])]
+    given.append(nf.Corpus(made, tokenizer=re.compile(r"\w+"), lowercase=True))
+    sources = [SENTENCES, [sentence.split() for sentence in SENTENCES], files, SENTENCES]
+    for source, of in zip(given, sources, strict=True):
+        expected = nf.Relation.from_corpus(of, **options)
+        with cluster.as_current():
+            relation = nf.Relation.from_corpus(source, **options)
+            assert type(relation.operator).__name__ == "ClusterSparse"
+            assert relation.row_ids == expected.row_ids
+            np.testing.assert_allclose(relation.to_scipy().toarray(), expected.to_scipy().toarray(), rtol=2e-6)
+
+
+def test_text_that_does_not_fit_is_refused(cluster, tmp_path):  # noqa: F811
+    bag = pytest.importorskip("dask.bag")
+    made = bag.from_sequence(["a b", "b c", "c d"], npartitions=3)
+    with cluster.as_current():
+        with pytest.raises(InputError, match=r"one kind: lists of words in partition 0; got strings in partition 1"):
+            nf.Corpus(bag.from_sequence([["a", "b"], "b c"], npartitions=2)).vocabulary()
+        with pytest.raises(InputError, match=r"strings, one per sentence; got int among them: 7 of partition 2"):
+            nf.Corpus(bag.from_sequence(["a", "b", 7], npartitions=3)).vocabulary()
+        with pytest.raises(InputError, match=r"a Dask bag with engine='dask'; got Python objects. dask.bag"):
+            nf.Corpus(["a b"]).vocabulary(engine="dask")
+        with pytest.raises(InputError, match="storage must be left out on a cluster"):
+            nf.Relation.from_corpus(made, storage=tmp_path / "r")
+        with pytest.raises(InputError, match="text with at least one word; got none"):
+            nf.Relation.from_corpus(bag.from_sequence(["", " "], npartitions=2))
+        with pytest.raises(InputError, match="one with sentences of at least two words; got none"):
+            nf.Relation.from_corpus(bag.from_sequence(["a", "b"], npartitions=2), min_count=1)
+        with pytest.raises(InputError, match="shift must be smaller; got 50"):
+            nf.Relation.from_corpus(made, min_count=1, weighting="ppmi", shift=50)
+        with pytest.raises(InputError, match="corpus must be a text that is not encoded with engine='dask'"):
+            nf.Relation.from_corpus(nf.Corpus(["a b"]).encode(min_count=1), engine="dask")
+        (tmp_path / "bad.txt").write_bytes(b"ab \xff")
+        with pytest.raises(DataError, match=r"bad.txt', which has bytes that are no UTF-8 at offset 3"):
+            nf.Corpus(tmp_path / "bad.txt").vocabulary(engine="dask")
+    with pytest.raises(InputError, match="engine must be 'dask' in the context of a client; got no client"):
+        nf.Relation.from_corpus(shards(tmp_path), engine="dask")
+
+
+@pytest.mark.parametrize(("task", "where"), [("nearfar-text-of-part-2-17-ab", " at partition 2"), ("sum-12", "")])
+def test_a_part_that_no_worker_could_hold_is_named(task, where):
+    distributed = pytest.importorskip("distributed")
+
+    class Client:
+        def gather(self, _futures):
+            raise distributed.KilledWorker(task, distributed.scheduler.WorkerState, 3)
+
+    with pytest.raises(
+        NumericalError, match=rf"Here: workers of the cluster ended again and again{where} \(task {task}"
+    ):
+        gathered("Here", Client(), [], "partition {}".format)
+
+
+PROGRAM = """
+import os, pathlib, signal, sys
+import numpy as np
+import distributed
+import nearfar as nf
+
+def cut(sentence):
+    if "w999" in sentence:
+        os._exit(1)  # as a worker ends that has too little memory
+    return sentence.split()
+
+if __name__ == "__main__":
+    n_workers, folder, what = int(sys.argv[1]), pathlib.Path(sys.argv[2]), sys.argv[3]
+    with (
+        distributed.LocalCluster(n_workers=n_workers, threads_per_worker=1, dashboard_address=":0") as cluster,
+        distributed.Client(cluster) as client,
+    ):
+        def kill():
+            if what == "worker":
+                os.kill(next(iter(client.run(os.getpid).values())), signal.SIGKILL)
+
+        files = sorted(folder.glob("part-*"))
+        if what == "memory":
+            client.amm.stop()
+            try:
+                nf.Corpus(files, tokenizer=cut).vocabulary(engine="dask")
+            except nf.errors.NumericalError as error:
+                (folder / "error").write_text(str(error))
+            sys.exit()
+        relation = nf.Relation.from_corpus(files, window=3, min_count=1, engine="dask")
+        kill()
+        out = folder / f"out-{n_workers}-{what}"
+        est = nf.EDRep(8, n_epochs=4, random_state=0, storage=out).fit(relation.random_walk(2))
+        kill()
+        placed = est.transform(relation)
+        ids, scores = est.vectors_.search(placed, topn=5)
+    found = {"words": relation.row_ids.to_list(), "X": np.asarray(est.embedding_), "placed": placed}
+    np.savez(str(out) + ".npz", ids=ids.astype(str), scores=scores, **found)
+"""
+
+
+@pytest.mark.slow
+def test_processes_any_number_of_workers_and_any_that_are_killed_give_the_same_words_and_answers(tmp_path):
+    pytest.importorskip("distributed")
+    shards(tmp_path)
+    (tmp_path / "program.py").write_text(PROGRAM)
+
+    def run(n_workers, what):
+        arguments = [sys.executable, str(tmp_path / "program.py"), str(n_workers), str(tmp_path), what]
+        done = subprocess.run(arguments, check=False, timeout=300, capture_output=True)
+        assert done.returncode == 0, done.stderr.decode()[-3000:]
+        path = tmp_path / f"out-{n_workers}-{what}.npz"
+        return dict(np.load(path)) if path.exists() else {}
+
+    expected = run(1, "nothing")
+    for n_workers, what in ((2, "nothing"), (4, "nothing"), (3, "worker")):
+        found = run(n_workers, what)
+        assert {name: array.tolist() for name, array in found.items()} == {k: a.tolist() for k, a in expected.items()}
+    here = nf.Relation.from_corpus(sorted(tmp_path.glob("part-*")), window=3, min_count=1)
+    assert here.row_ids.to_list() == expected["words"].tolist()
+    est = nf.EDRep(8, n_epochs=4, random_state=0).fit(here.random_walk(2))
+    np.testing.assert_allclose(expected["X"], est.embedding_, atol=2e-5)
+    run(2, "memory")
+    assert re.search(r"Corpus.vocabulary: workers .* again and again at partition 4 ", (tmp_path / "error").read_text())
