@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import gzip
 import json
 import pickle
@@ -30,13 +31,17 @@ def nobody_asks_for_all(monkeypatch):
     return monkeypatch
 
 
-@pytest.mark.parametrize("case", [pytest.param(c, marks=pytest.mark.slow) if c == "walk" else c for c in RELATIONS])
+def slow(*parameters):
+    return pytest.param(*parameters, marks=pytest.mark.slow)
+
+
+@pytest.mark.parametrize("case", ["two sides", slow("walk"), slow("directed")])
 @pytest.mark.usefixtures("few_parts")
 def test_storage_on_a_cluster_holds_the_vectors_in_parts(cluster, tmp_path, case, nobody_asks_for_all):  # noqa: F811
     relation, folder = RELATIONS[case], tmp_path / "nodes"
     with cluster.as_current():
-        whole = nf.EDRep(4, n_epochs=3, random_state=0).fit(relation)
-        est = nf.EDRep(4, n_epochs=3, random_state=0, storage=folder).fit(relation)
+        whole = nf.EDRep(4, n_epochs=2, random_state=0).fit(relation)
+        est = nf.EDRep(4, n_epochs=2, random_state=0, storage=folder).fit(relation)
     check = est.far_check_  # reads some rows of each part at a time
     nobody_asks_for_all.undo()
     assert isinstance(est.embedding_, RowsInParts)
@@ -60,6 +65,7 @@ def test_storage_on_a_cluster_holds_the_vectors_in_parts(cluster, tmp_path, case
     assert pickle.loads(pickle.dumps(emb)).equals(emb)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("few_parts")
 def test_a_checkpoint_in_parts_is_resumed_anywhere(cluster, tmp_path, nobody_asks_for_all):  # noqa: F811
     relation, path = likes(), tmp_path / "state"
@@ -96,6 +102,7 @@ def test_a_resumed_fit_in_parts_has_the_same_bits(cluster, tmp_path):  # noqa: F
     assert [X.tobytes() for X in fits] == [whole.embedding_.tobytes()] * 2
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("few_parts")
 def test_start_in_parts_is_that_of_memory(cluster, tmp_path):  # noqa: F811
     start = np.random.default_rng(0).normal(size=(60, 4))
@@ -155,8 +162,10 @@ def vectors(n: int = 40, d: int = 5) -> nf.Embedding:
     return nf.Embedding(X, [f"row {i}" for i in range(n)])
 
 
-@pytest.mark.parametrize("n", [40, 5])  # of 5 rows some parts are empty
-@pytest.mark.parametrize("metric", ["cosine", "dot"])
+@pytest.mark.parametrize(
+    ("n", "metric"),
+    [(40, "dot"), slow(40, "cosine"), slow(5, "dot"), slow(5, "cosine")],  # of 5 rows some parts are empty
+)
 def test_a_search_on_workers_finds_what_threads_find(cluster, n, metric):  # noqa: F811
     emb = vectors(n)
     queries = np.random.default_rng(4).normal(size=(3, 5))
@@ -176,6 +185,7 @@ def test_a_search_on_workers_finds_what_threads_find(cluster, n, metric):  # noq
         emb.search(queries, engine="gpu")
 
 
+@pytest.mark.slow
 def test_a_search_on_workers_refuses_what_threads_refuse(cluster):  # noqa: F811
     emb = nf.Embedding(np.full((30, 2), 1e300))
     with cluster.as_current():
@@ -185,6 +195,7 @@ def test_a_search_on_workers_refuses_what_threads_refuse(cluster):  # noqa: F811
             emb.search([99], engine="dask")
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("few_parts")
 def test_new_rows_are_placed_on_workers_as_on_threads(cluster):  # noqa: F811
     est = nf.EDRep(4, n_epochs=5, random_state=0).fit(directed(), engine="threads")
@@ -203,6 +214,7 @@ def test_new_rows_are_placed_on_workers_as_on_threads(cluster):  # noqa: F811
         est.transform(nf.Relation.from_edges([("new", 77)], bipartite=True), engine="dask")
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("few_parts")
 def test_vectors_in_parts_are_searched_and_placed_before_where_they_are(cluster, tmp_path, nobody_asks_for_all):  # noqa: F811
     relation = likes()
@@ -261,7 +273,7 @@ COUNTINGS = [
 ]
 
 
-@pytest.mark.parametrize("how", COUNTINGS)
+@pytest.mark.parametrize("how", [slow(COUNTINGS[0]), COUNTINGS[1], slow(COUNTINGS[2])])
 @pytest.mark.usefixtures("few_parts")
 def test_words_that_come_together_are_counted_on_workers_as_here(cluster, tmp_path, how):  # noqa: F811
     paths = shards(tmp_path)
@@ -271,12 +283,15 @@ def test_words_that_come_together_are_counted_on_workers_as_here(cluster, tmp_pa
         assert there.row_ids == here.row_ids
         np.testing.assert_allclose(there.to_scipy().toarray(), here.to_scipy().toarray(), rtol=2e-6)
         assert there.nnz == here.nnz
+        if how is COUNTINGS[1]:
+            return
         fitted = nf.EDRep(4, n_epochs=2, random_state=0).fit(there.normalized())
     expected = nf.EDRep(4, n_epochs=2, random_state=0).fit(here.normalized())
     np.testing.assert_allclose(fitted.embedding_, expected.embedding_, atol=2e-5)
     assert fitted.vectors_.ids == expected.vectors_.ids
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("few_parts")
 def test_bags_are_read_on_their_cluster(cluster, tmp_path):  # noqa: F811
     bag = pytest.importorskip("dask.bag")
@@ -295,6 +310,7 @@ def test_bags_are_read_on_their_cluster(cluster, tmp_path):  # noqa: F811
             np.testing.assert_allclose(relation.to_scipy().toarray(), expected.to_scipy().toarray(), rtol=2e-6)
 
 
+@pytest.mark.slow
 def test_text_that_does_not_fit_is_refused(cluster, tmp_path):  # noqa: F811
     bag = pytest.importorskip("dask.bag")
     made = bag.from_sequence(["a b", "b c", "c d"], npartitions=3)
@@ -323,23 +339,48 @@ def test_text_that_does_not_fit_is_refused(cluster, tmp_path):  # noqa: F811
 
 
 @pytest.mark.parametrize(("task", "where"), [("nearfar-text-of-part-2-17-ab", " at partition 2"), ("sum-12", "")])
-def test_a_part_that_no_worker_could_hold_is_named(task, where):
+def test_a_part_that_no_worker_could_hold_is_named(monkeypatch, task, where):
     distributed = pytest.importorskip("distributed")
 
     class Client:
+        def as_current(self):
+            return contextlib.nullcontext()
+
         def gather(self, _futures):
             raise distributed.KilledWorker(task, distributed.scheduler.WorkerState, 3)
 
-    with pytest.raises(
-        NumericalError, match=rf"Here: workers of the cluster ended again and again{where} \(task {task}"
-    ):
+    monkeypatch.setattr(distributed, "wait", lambda *_given, **_options: None)
+    with pytest.raises(NumericalError, match=rf"Here: workers .* ended again and again{where} \(task {task}"):
         gathered("Here", Client(), [], "partition {}".format)
+
+
+def test_tasks_that_wait_for_workers_that_are_gone_are_told_of(monkeypatch):
+    distributed = pytest.importorskip("distributed")
+    looks = []
+
+    class Client:
+        as_current = contextlib.nullcontext
+
+        def ncores(self):
+            return {"w": 1} if len(looks) > 1 else {}  # first the new worker is not there yet
+
+        def processing(self):
+            return {"w": ["task"] if len(looks) == 3 else []}
+
+    def wait(*_given, **_options):
+        looks.append(1)
+        raise TimeoutError
+
+    monkeypatch.setattr(distributed, "wait", wait)
+    with pytest.raises(NumericalError, match="all workers of the cluster ended at once"):
+        gathered("Here", Client(), [])
+    assert len(looks) == 6
 
 
 PROGRAM = """
 import os, pathlib, signal, sys
 import numpy as np
-import distributed
+import dask, distributed
 import nearfar as nf
 
 def cut(sentence):
@@ -349,6 +390,7 @@ def cut(sentence):
 
 if __name__ == "__main__":
     n_workers, folder, what = int(sys.argv[1]), pathlib.Path(sys.argv[2]), sys.argv[3]
+    dask.config.set({"distributed.scheduler.allowed-failures": 1})
     with (
         distributed.LocalCluster(n_workers=n_workers, threads_per_worker=1, dashboard_address=":0") as cluster,
         distributed.Client(cluster) as client,
@@ -359,7 +401,6 @@ if __name__ == "__main__":
 
         files = sorted(folder.glob("part-*"))
         if what == "memory":
-            client.amm.stop()
             try:
                 nf.Corpus(files, tokenizer=cut).vocabulary(engine="dask")
             except nf.errors.NumericalError as error:
@@ -391,12 +432,12 @@ def test_processes_any_number_of_workers_and_any_that_are_killed_give_the_same_w
         return dict(np.load(path)) if path.exists() else {}
 
     expected = run(1, "nothing")
-    for n_workers, what in ((2, "nothing"), (4, "nothing"), (3, "worker")):
+    for n_workers, what in ((2, "nothing"), (4, "nothing"), (3, "worker"), (1, "worker")):
         found = run(n_workers, what)
         assert {name: array.tolist() for name, array in found.items()} == {k: a.tolist() for k, a in expected.items()}
     here = nf.Relation.from_corpus(sorted(tmp_path.glob("part-*")), window=3, min_count=1)
     assert here.row_ids.to_list() == expected["words"].tolist()
     est = nf.EDRep(8, n_epochs=4, random_state=0).fit(here.random_walk(2))
     np.testing.assert_allclose(expected["X"], est.embedding_, atol=2e-5)
-    run(2, "memory")
+    run(1, "memory")
     assert re.search(r"Corpus.vocabulary: workers .* again and again at partition 4 ", (tmp_path / "error").read_text())

@@ -34,6 +34,8 @@ Parts = list[Any]  # futures of arrays, one for each part
 ROWS = 65_536
 """Rows of a part: its vectors are 32 MiB at d = 128."""
 FEWEST, MOST = 8, 256  # parts
+PATIENCE, LOOKS = 10.0, 3
+"""Seconds between two looks at workers that have not answered, and looks at which none of them did anything."""
 
 
 def bounds_of(n: int) -> list[int]:
@@ -66,7 +68,7 @@ class Owners:
 
         Dask warns of large ones: scattered data would spare the scheduler their memory, and be lost with their worker.
         """
-        where = {"workers": [self.of(part, n_parts)], "allow_other_workers": True} if self.workers else {}
+        where = {"workers": [self.of(part, n_parts)], "allow_other_workers": True} if len(self.workers) > 1 else {}
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", "Sending large graph", UserWarning)
             return self.client.submit(function, *arguments, pure=False, key=named(what, part), **where)
@@ -88,15 +90,30 @@ def rows_between(V: RowsInParts, start: int, stop: int) -> Floats:
 def gathered(owner: str, client: Any, futures: list[Any], where: Callable[[int], str] = "part {}".format) -> list[Any]:
     """Return results; where no worker could hold a part, it is named by ``where``.
 
+    Tasks that prefer a worker wait for it for ever if all workers end at once: Dask looks for another only where one is
+    there when the task comes up. That is said, after a while in which nobody worked.
+
     Raises
     ------
     NumericalError
-        Workers ended again and again.
+        Workers ended again and again, or all at once.
     """
-    killed = require(owner, "distributed", "cluster").KilledWorker
+    distributed, idle = require(owner, "distributed", "cluster"), 0
+    while idle < LOOKS:
+        try:
+            with client.as_current():
+                distributed.wait(futures, timeout=PATIENCE)
+            break
+        except TimeoutError:
+            idle = idle + 1 if client.ncores() and not any(client.processing().values()) else 0
+    else:
+        raise NumericalError(
+            f"{owner}: all workers of the cluster ended at once, and Dask does not give their tasks to the new ones."
+            " Start again, from a checkpoint where there is one."
+        )
     try:
         return client.gather(futures)  # type: ignore[no-any-return]
-    except killed as error:
+    except distributed.KilledWorker as error:
         part = str(error.task).partition("-of-part-")[2].partition("-")[0]
         place = f" at {where(int(part))}" if part.isdigit() else ""
         raise NumericalError(
