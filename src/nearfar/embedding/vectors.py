@@ -613,8 +613,8 @@ class Embedding:
         if k < 1 or not len(queries):
             shape = len(queries), max(k, 0)
             return self._ids.to_numpy()[np.empty(shape, np.int64)], np.empty(shape)
-        found = None
-        if engine is not None or isinstance(self._vectors, RowsInParts):
+        found, kept_rows = None, cast("Any", self._vectors)
+        if engine is not None or isinstance(kept_rows, RowsInParts):
             from nearfar.engines.dask.search import search_elsewhere
 
             wanted = k + most + (skip is not None)

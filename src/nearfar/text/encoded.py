@@ -374,7 +374,8 @@ class WordTable:
     def of(cls, words: Packed) -> WordTable:
         """Return a table from which :meth:`take_in` takes words that :meth:`packed` packed."""
         made, n = cls.__new__(cls), len(words.hashes)
-        made.hashes, made.begins, made.counts, made.letters = (np.array(array) for array in words)
+        made.hashes, made.begins = words.hashes.copy(), words.begins.copy()
+        made.counts, made.letters = words.counts.copy(), words.letters.copy()
         made.state, made.slots, made.firsts = np.array([n]), np.zeros(1, np.int32), np.zeros(n, np.int64)
         return made
 

@@ -122,8 +122,8 @@ def operator_of_frame(
         owners.submit(i, n_read, edges_of, part, i, asked, bool(bipartite), self_loops, what="edges")
         for i, part in enumerate(partitions)
     ]
-    asked = [client.submit(itemgetter(1), part, pure=False) for part in read]
-    found = gathered(OWNER, client, asked, "partition {}".format)
+    known = [client.submit(itemgetter(1), part, pure=False) for part in read]
+    found = gathered(OWNER, client, known, "partition {}".format)
     if all(facts is None for facts in found):
         raise DataError(OWNER, "edges", "at least one edge", f"{len(found)} empty partitions")
     first = next(facts for facts in found if facts is not None)

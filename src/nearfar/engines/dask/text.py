@@ -253,7 +253,7 @@ def sums_of_rows(rows: Rows) -> NDArray[np.float64]:
     """Return the sum of each row."""
     assert rows.data is not None
     lengths = np.diff(rows.indptr)
-    return np.add.reduceat(np.append(rows.data, 0), rows.indptr[:-1], dtype=np.float64) * (lengths > 0)  # type: ignore[no-any-return]
+    return np.add.reduceat(np.append(rows.data, 0), rows.indptr[:-1], dtype=np.float64) * (lengths > 0)
 
 
 def informed(rows: Rows, sums: NDArray[np.float64], where: tuple[int, int], shift: float) -> Rows:
