@@ -264,6 +264,8 @@ def test_words_of_files_are_counted_on_workers_as_here(cluster, tmp_path):  # no
     assert nf.Corpus(url).vocabulary() == here.vocabulary()  # without a cluster, too
     with pytest.raises(InputError, match="source must be the URL of a file that exists; got 'file:///nowhere/x'"):
         nf.Corpus("file:///nowhere/x")
+    with pytest.raises(InputError, match=r"source must be a URL that fsspec can open; got 'nosuch://x' \(Protocol"):
+        nf.Corpus("nosuch://x")
 
 
 COUNTINGS = [

@@ -501,8 +501,13 @@ def _is_remote(file: object) -> bool:
 def _files(source: object) -> list[Any] | None:
     """Return what can be opened; None for Python objects."""
     if isinstance(source, str) and "://" in source and not source.strip().count(" "):
-        found = list(require("Corpus", "fsspec", "cluster").open_files(source, "rb"))
-        if not found or not found[0].fs.exists(found[0].path):
+        fsspec = require("Corpus", "fsspec", "cluster")
+        try:
+            found = list(fsspec.open_files(source, "rb"))
+            there = bool(found) and found[0].fs.exists(found[0].path)
+        except (ImportError, OSError, ValueError) as error:
+            raise InputError("Corpus", "source", "a URL that fsspec can open", f"{source!r} ({error})") from error
+        if not there:
             raise InputError("Corpus", "source", "the URL of a file that exists", repr(source))
         return found
     if isinstance(source, (list, tuple)) and source and all(map(_is_remote, source)):
