@@ -300,6 +300,9 @@ def has_converged(losses: Sequence[float], tol: float) -> bool:
     return before - min(losses[-PATIENCE:]) < tol * abs(before)
 
 
+_DRAWN = 2**18  # numbers of a random start that are drawn together
+
+
 class Sphere:
     """Unit vectors and their step, see the module.
 
@@ -338,8 +341,14 @@ class Sphere:
         ndarray of shape (n, d), float32
         """
         X: NDArray[np.float32] = empty_aligned((n, d), np.float32) if out is None else out
-        bounds, seeds = self.seeds(n, d, rng)
-        run_blocks(lambda block, start, stop: self._draw(seeds[block], X[start:stop]), bounds, n_jobs)
+        bounds = even_bounds(n, max(1, _DRAWN // d))
+        seeds = rng.integers(2**63, size=len(bounds) - 1)
+
+        def task(block: int, start: int, stop: int) -> None:
+            np.random.default_rng(seeds[block]).standard_normal(out=X[start:stop], dtype=np.float32)
+            self.project(X[start:stop])
+
+        run_blocks(task, bounds, n_jobs)
         return X
 
     @staticmethod
@@ -355,7 +364,7 @@ class Sphere:
         -------
         (ndarray, ndarray)
         """
-        bounds = even_bounds(n, max(1, 2**18 // d))
+        bounds = even_bounds(n, max(1, _DRAWN // d))
         return bounds, rng.integers(2**63, size=len(bounds) - 1)
 
     def drawn(
@@ -379,12 +388,10 @@ class Sphere:
         first = int(bounds[blocks[0]]) if blocks else start
         X: NDArray[np.float32] = empty_aligned((int(bounds[blocks[-1] + 1]) - first if blocks else 0, d), np.float32)
         for k in blocks:
-            self._draw(seeds[k], X[int(bounds[k]) - first : int(bounds[k + 1]) - first])
+            own = X[int(bounds[k]) - first : int(bounds[k + 1]) - first]
+            np.random.default_rng(seeds[k]).standard_normal(out=own, dtype=np.float32)
+            self.project(own)
         return X[start - first : stop - first]
-
-    def _draw(self, seed: int, out: NDArray[np.float32]) -> None:
-        np.random.default_rng(seed).standard_normal(out=out, dtype=np.float32)
-        self.project(out)
 
     def project(self, X: Floats) -> Floats:
         """Scale rows to unit length, in place; rows of zeros stay.

@@ -251,6 +251,7 @@ class Corpus:
         self._n_jobs = check_n_jobs("Corpus", n_jobs)
         self._files = _files(source)
         self._items: Iterable[object] | None = None if self._files is not None else _items(source)
+        self.is_bag = type(self._items).__module__.startswith("dask.") and hasattr(self._items, "to_delayed")
         # What an error leaves of these is not the whole text.
         streams = any(file == "-" or isinstance(file, io.IOBase) for file in self._files or ())
         self._once, self._broken = streams or isinstance(self._items, Iterator), False
@@ -310,11 +311,6 @@ class Corpus:
             if found is not None:
                 return found
         return self._restricted(owner, min_count, max_size)
-
-    @property
-    def is_bag(self) -> bool:
-        """Whether the source is a Dask bag."""
-        return type(self._items).__module__.partition(".")[0] == "dask" and hasattr(self._items, "to_delayed")
 
     def partitions(self, owner: str) -> tuple[Any, bool, Callable[[Any], Iterator[tuple[Bytes, Bytes]]]]:
         """Return what workers of a cluster read one by one: files, or a Dask bag; which of them, and what reads one.
@@ -437,10 +433,8 @@ def texts_of(files: Iterable[Any], items: Iterable[object], reading: Reading) ->
     """Yield pieces of the text of files, then of Python objects, each with the table of what its bytes are."""
     lower, tokenizer = reading.lowercase, reading.tokenizer
     for file in files:
-        with (
-            file if _is_remote(file) else nullcontext(file) as source,
-            ByteStream("Corpus", source, "source") as stream,
-        ):
+        opened: Any = file if hasattr(file, "fs") else nullcontext(file)  # one of fsspec opens itself
+        with opened as source, ByteStream("Corpus", source, "source") as stream:
             texts = pieces_of_stream("Corpus", stream, lowercase=lower, errors=reading.errors)
             if tokenizer is not None:
                 lines = _lines("Corpus", texts, stream.name)
@@ -493,11 +487,6 @@ def _lines(owner: str, texts: Iterator[NDArray[np.uint8]], name: str) -> Iterato
         yield held
 
 
-def _is_remote(file: object) -> bool:
-    """Return whether a file is one that fsspec opens."""
-    return hasattr(file, "fs") and hasattr(file, "__enter__")
-
-
 def _files(source: object) -> list[Any] | None:
     """Return what can be opened; None for Python objects."""
     if isinstance(source, str) and "://" in source and not source.strip().count(" "):
@@ -510,7 +499,7 @@ def _files(source: object) -> list[Any] | None:
         if not there:
             raise InputError("Corpus", "source", "the URL of a file that exists", repr(source))
         return found
-    if isinstance(source, (list, tuple)) and source and all(map(_is_remote, source)):
+    if isinstance(source, (list, tuple)) and source and hasattr(source[0], "fs"):  # of fsspec
         return list(source)
     if isinstance(source, (str, PathLike)):
         if str(source) == "-":
