@@ -2,7 +2,7 @@
 
 Of an epoch over n rows and E stored entries in p parts, d numbers a vector, s products::
 
-    N = tasks                             p (8 + 2/7) + s * pairs, pairs of parts of which one needs rows of the other
+    N = tasks                             about (4 + 1/7 + s) p + s * pairs: parts of which one needs rows of another
     R = rows that parts take of others    once per product; M of them from another worker
     bytes = 4 d s M + the moments and the far field
 
@@ -79,9 +79,12 @@ def far_run(n: float, entries: float, d: int, steps: int, n_workers: int, elsewh
 
 
 def tasks_of(p: int, steps: int, pairs: int) -> float:
-    """Return the tasks of an epoch: moments, their tree, far field; products of scaled rows; step and three looks."""
+    """Return the tasks of an epoch: far field, moments and their tree; products; the step and what is taken of it.
+
+    Products of a relation that was made on the cluster and normalised have p more each.
+    """
     tree, left = 0, p
     while left > 1:
         left = -(-left // 8)
         tree += left
-    return 2 + p + tree + steps * (pairs + 2 * p) + 3 * p
+    return 2 + p + tree + steps * (pairs + p) + 3 * p

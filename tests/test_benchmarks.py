@@ -877,3 +877,44 @@ def test_every_set_of_data_is_described() -> None:
     text = "".join(path.read_text() for path in (ROOT / "benchmarks").glob("*.py"))
     used = set(re.findall(r"DATA / \"([^\"]+)\"", text))
     assert used == set(SOURCES)
+
+
+def test_the_model_of_a_cluster_finds_its_constants_again() -> None:
+    from _cluster_model import CLIENT, MEMORY, WORKERS, far_run, fitted, predicted, tasks_of, terms
+
+    # As many tasks as were counted in runs on 8, 24 and 48 parts, of which each needs rows of each.
+    assert [tasks_of(p, 1, p * p) for p in (8, 24, 48)] == [107, 702, 2553]
+    constants = {CLIENT: [0.1, 1e-3], WORKERS: [5e-4, 2e-9, 0.0, 3e-9, 1e-9, 2e-9], MEMORY: [1.5, 4.0, 0.5]}
+    rng = np.random.default_rng(0)
+    records = []
+    for _ in range(20):
+        n, degree, d, k = rng.integers([10_000, 5, 16, 1], [500_000, 40, 200, 5])
+        record = far_run(float(n), float(n * degree), int(d), int(rng.integers(1, 4)), int(k), 1 - 1 / k)
+        records.append({**record, **{name: np.dot(of, terms(record)[name]) for name, of in constants.items()}})
+    found = fitted(records)
+    for name, of in constants.items():
+        np.testing.assert_allclose(found[name], of, rtol=1e-6, atol=1e-15)
+    assert predicted(found, records[0])[MEMORY] == pytest.approx(records[0][MEMORY])
+
+
+def test_the_guide_on_the_size_of_a_cluster_says_what_the_model_says() -> None:
+    from _cluster_model import CLIENT, MEMORY, WORKERS, far_run, fitted, predicted
+
+    records = json.loads((ROOT / "benchmarks" / "results" / "cluster.json").read_text())["records"]
+    constants = fitted([r for r in records if r.get("what") == "model"])
+    page = (ROOT / "docs" / "guide" / "cluster-size.md").read_text()
+    for k in (10, 100, 1000):
+        run = far_run(1e9, 2e11, 128, 1, k, 1 - 1 / k)
+        of = predicted(constants, run)
+        row = next(line for line in page.splitlines() if line.startswith(f"| {k:,} |"))
+        cells = [cell.strip() for cell in row.strip("|").split("|")]
+        busy = min(16 * k, run["n_parts"])
+        expected = [of[CLIENT], of[WORKERS] / busy, run["bytes"] / k / 1.25e9, of[MEMORY] / 1e9]
+        assert [float(cell.split()[0].replace(",", "")) for cell in cells[1:5]] == pytest.approx(expected, rel=0.06)
+    worst = {
+        name: max(abs(predicted(constants, r)[name] / r[name] - 1) for r in records if r.get("what") == "check")
+        for name in constants
+    }
+    for name, said in ((CLIENT, "client and scheduler"), (WORKERS, "all workers"), (MEMORY, "memory of a worker")):
+        line = next(line for line in page.splitlines() if line.startswith(f"| {said} |"))
+        assert f"{worst[name]:.0%}" in line
