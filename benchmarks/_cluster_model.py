@@ -6,10 +6,11 @@ Of an epoch over n rows and E stored entries in p parts, d numbers a vector, s p
     R = rows that parts take of others    once per product; M of them from another worker
     bytes = 4 d s M + the moments and the far field
 
-    processor time of client and scheduler   = c0 + c1 N                                        not divided by anything
-    processor time of all workers            = w1 N + w2 s E d + w3 n d² + w4 n d + w5 s R d + w6 bytes
-    peak of a worker's memory above its start = (m1 4 E + m2 4 n d + m3 4 R d) / workers
+    processor time of client and scheduler = c1 N + c2 * that of all workers
+    processor time of all workers          = w1 N + w2 s E d + w3 n d² + w4 n d + w5 s R d + w6 bytes
+    growth of a worker's memory            = m0 + (m1 4 E + m2 4 n d + m3 4 R d + m4 4 M d) / workers
 
+On one machine the process of the client also watches the workers; c2 is what that takes, and not there on a cluster.
 Times are those of the processor, as other work may share the machine. Constants are not negative and minimise the sum
 of squared relative errors.
 """
@@ -32,10 +33,11 @@ def terms(record: Record) -> dict[str, list[float]]:
     """Return what each constant of each of the three is multiplied with."""
     n, d, s, k = (record[name] for name in ("n_nodes", "n_components", "steps", "n_workers"))
     entries, needed, tasks = record["nnz"], record["rows_needed"], record["tasks"]
+    moved = record["rows_moved"]
     return {
-        CLIENT: [1.0, tasks],
+        CLIENT: [tasks, record[WORKERS]],
         WORKERS: [tasks, s * entries * d, n * d * d, n * d, s * needed * d, record["bytes"]],
-        MEMORY: [4 * entries / k, 4 * n * d / k, 4 * needed * d / k],
+        MEMORY: [1.0, 4 * entries / k, 4 * n * d / k, 4 * needed * d / k, 4 * moved * d / k],
     }
 
 
@@ -55,15 +57,16 @@ def predicted(constants: dict[str, list[float]], record: Record) -> dict[str, fl
     return {name: float(np.dot(constants[name], of[name])) for name in constants}
 
 
-def far_run(n: float, entries: float, d: int, steps: int, n_workers: int, elsewhere: float) -> Record:
-    """Return what a run would have to do on a graph without structure, the worst case.
+def far_run(n: float, entries: float, d: int, steps: int, n_workers: int, within: float = 0.0) -> Record:
+    """Return what a run would have to do on a graph of which a share of the entries stays ``within`` a part.
 
-    Each stored entry of a part then falls into any of the p parts, so that a part takes
-    ``(n / p) (1 - exp(-entries / (p n)))`` rows of each. ``elsewhere`` is the share of these that another machine
-    holds; without structure it is 1 - 1 / n_workers.
+    The others fall into any of the p parts: a part takes ``(n / p) (1 - exp(-entries / (p n)))`` rows of each. With
+    none within, a graph without structure, that is the worst case.
     """
     p = int(np.clip(math.ceil(n / ROWS), FEWEST, MOST))
-    needed = p * n * -math.expm1(-entries / (p * n))
+    own = n * -math.expm1(-within * entries / n)
+    others = p * n * -math.expm1(-(1 - within) * entries / (p * n))
+    moved = others * (1 - 1 / n_workers)
     moments = (p - p / n_workers) * 8 * d * (d + 1)
     return {
         "n_nodes": n,
@@ -72,9 +75,11 @@ def far_run(n: float, entries: float, d: int, steps: int, n_workers: int, elsewh
         "n_workers": n_workers,
         "n_parts": p,
         "nnz": entries,
-        "rows_needed": needed,
+        "rows_needed": own + others,
+        "rows_moved": moved,
         "tasks": tasks_of(p, steps, p * p),
-        "bytes": steps * 4 * d * needed * elsewhere + moments + 20 * d * d * (n_workers - 1),
+        "bytes": steps * 4 * d * moved + moments + 20 * d * d * (n_workers - 1),
+        WORKERS: 0.0,
     }
 
 

@@ -43,8 +43,10 @@ FITTED = [  # nodes, d, degree, workers, parts
     (300_000, 128, 10, 2, 8),
     (100_000, 64, 10, 2, 32),
     (300_000, 32, 10, 2, 8),
+    (600_000, 96, 20, 1, 10),
+    (600_000, 96, 20, 2, 10),
 ]
-CHECKED = [(600_000, 96, 20, 1, 10), (600_000, 96, 20, 2, 10)]
+CHECKED = [(1_000_000, 64, 16, 2, 16), (1_000_000, 64, 16, 4, 16)]
 
 
 def sent(client: Any) -> int:
@@ -160,9 +162,10 @@ def measure_model(limit: float) -> None:
             f"{record['what']} {record['n_nodes']} nodes, d {record['n_components']}, {record['n_workers']} workers:"
             f" {off}"
         )
-    for k in (10, 100, 1000):
-        run = far_run(1e9, 2e11, 128, 1, k, 1 - 1 / k)
-        say(f"{k} machines: {predicted(constants, run)}, {run['bytes']:.3g} bytes, {run['tasks']:.3g} tasks")
+    for within in (0.0, 0.9):
+        for k in (10, 100, 1000):
+            run = far_run(1e9, 2e11, 128, 1, k, within)
+            say(f"{k} machines: {predicted(constants, run)}, {run['bytes']:.3g} bytes, {run['tasks']:.3g} tasks")
 
 
 def main() -> None:
