@@ -20,12 +20,13 @@ from numpy.typing import NDArray
 
 from nearfar._core.checks import check_integer
 from nearfar._core.ids import Ids
+from nearfar._core.vector import read_only
 from nearfar.engines.dask.edges import ClusterSparse, n_entries
 from nearfar.engines.dask.edrep import FAN_IN, client_of, current_client, on_a_cluster
 from nearfar.engines.dask.rows import Owners, Parts, Rows, bounds_of, gathered, kept
 from nearfar.errors import InputError
 from nearfar.relations.cooccurrence import pairs_of_text, positive_information, units_of
-from nearfar.relations.operators import check_sums, read_only
+from nearfar.relations.operators import check_sums
 from nearfar.text.encoded import Packed, Words, WordTable, renumber
 from nearfar.text.vocabulary import Vocabulary
 
