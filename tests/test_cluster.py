@@ -15,6 +15,7 @@ import pytest
 
 import nearfar as nf
 from nearfar._core.parts import RowsInParts
+from nearfar.base import framed
 from nearfar.engines.dask.rows import gathered
 from nearfar.errors import DataError, FileFormatError, InputError, NumericalError
 from test_engines import cluster, directed, few_parts, graph, likes  # noqa: F401 - two of them are fixtures
@@ -60,6 +61,8 @@ def test_storage_on_a_cluster_holds_the_vectors_in_parts(cluster, tmp_path, case
         assert emb.most_similar(name) == whole.vectors_.most_similar(name)
         assert (emb[[name]] == whole.vectors_[[name]]).all()
     assert emb.parameters["estimator"] == "EDRep"
+    frame = framed(est.embedding_, None, lambda: emb.ids, est.get_feature_names_out(), "pandas")
+    assert (frame.to_numpy() == whole.embedding_).all()
     emb.save(tmp_path / "whole.safetensors")
     assert nf.Embedding.load(tmp_path / "whole.safetensors").equals(whole.vectors_)
     assert pickle.loads(pickle.dumps(emb)).equals(emb)
