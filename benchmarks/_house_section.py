@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from statistics import median
 
+from _cluster_model import CLIENT, MEMORY, WORKERS, fitted, predicted
 from _sections import Section, Target
 from _tables import Record, distinct, duration, middle, number, pick, table
 
@@ -139,6 +140,8 @@ def writers(records: list[Record]) -> Section:
 
 def cluster(records: list[Record]) -> Section:
     """EDRep on the workers of a cluster."""
+    of_model = [r for r in records if r.get("what") in ("model", "check")]
+    records = [r for r in records if "what" not in r]
     several = [r for r in records if r["n_workers"] > 1]
     section = Section()
     target = Target("bytes between workers in an epoch of EDRep, against the formula", "within 10 %")
@@ -167,6 +170,8 @@ def cluster(records: list[Record]) -> Section:
             ],
         ),
     ]
+    if of_model:
+        section.lines += ["", *_cluster_model(of_model)]
     return section
 
 
@@ -204,3 +209,22 @@ def cluster_maps(records: list[Record]) -> Section:
         ),
     ]  # fmt: skip
     return section
+
+
+def _cluster_model(records: list[Record]) -> list[str]:
+    """Return what the model of an epoch says of the runs that it was fitted on, and of those that check it."""
+    constants, rows = fitted([r for r in records if r["what"] == "model"]), []
+    names = {CLIENT: "client and scheduler", WORKERS: "all workers", MEMORY: "memory of a worker"}
+    for r in records:
+        of = predicted(constants, r)
+        cells = [f"{r[CLIENT]:.2f} s", f"{r[WORKERS]:.2f} s", f"{r[MEMORY] / 2**20:.0f} MiB"]
+        pairs = [f"{cell} ({of[name] / r[name] - 1:+.0%})" for cell, name in zip(cells, names, strict=True)]
+        sizes = [f"{r[name]:,}" for name in ("n_nodes", "nnz", "n_components", "n_parts", "n_workers")]
+        rows.append([r["what"].replace("model", "fitted"), *sizes, *pairs])
+    return [
+        "Processor time of an epoch, and what a worker's memory grows by; in brackets what the model of the guide",
+        "[How large a cluster](guide/cluster-size.md) says of it. It was fitted on the first runs; the last ones check",
+        "it.",
+        "",
+        *table(["run", "nodes", "entries", "d", "parts", "workers", *names.values()], rows),
+    ]

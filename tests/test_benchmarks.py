@@ -903,3 +903,46 @@ def test_every_set_of_data_is_described() -> None:
     text = "".join(path.read_text() for path in (ROOT / "benchmarks").glob("*.py"))
     used = set(re.findall(r"DATA / \"([^\"]+)\"", text))
     assert used == set(SOURCES)
+
+
+def test_the_model_of_a_cluster_finds_its_constants_again() -> None:
+    from _cluster_model import CLIENT, MEMORY, WORKERS, far_run, fitted, predicted, tasks_of, terms
+
+    # As many tasks as were counted in runs on 8, 24 and 48 parts, of which each needs rows of each.
+    assert [tasks_of(p, 1, p * p) for p in (8, 24, 48)] == [107, 702, 2553]
+    of_model = {WORKERS: [5e-4, 2e-9, 0, 3e-9, 1e-9, 2e-9], CLIENT: [1e-3, 0.1], MEMORY: [5e7, 1.5, 4, 0.5, 1]}
+    rng = np.random.default_rng(0)
+    records = []
+    for _ in range(30):
+        n, degree, d, k = rng.integers([10_000, 5, 16, 1], [500_000, 40, 200, 5])
+        record = far_run(float(n), float(n * degree), int(d), int(rng.integers(1, 4)), int(k))
+        for name, of in of_model.items():
+            record[name] = float(np.dot(of, terms(record)[name]))
+        records.append(record)
+    found = fitted(records)
+    for name, of in of_model.items():
+        np.testing.assert_allclose(found[name], of, rtol=1e-6, atol=1e-13)
+    assert predicted(found, records[0])[MEMORY] == pytest.approx(records[0][MEMORY])
+    spread, within = far_run(1e6, 1e7, 64, 1, 4), far_run(1e6, 1e7, 64, 1, 4, 0.9)
+    assert within["rows_moved"] < spread["rows_moved"] / 5
+
+
+def test_the_guide_on_the_size_of_a_cluster_says_what_the_model_says() -> None:
+    from _cluster_model import CLIENT, MEMORY, WORKERS, far_run, fitted, predicted
+
+    records = json.loads((ROOT / "benchmarks" / "results" / "cluster.json").read_text())["records"]
+    constants = fitted([r for r in records if r.get("what") == "model"])
+    lines = (ROOT / "docs" / "guide" / "cluster-size.md").read_text().splitlines()
+    for within in (0.0, 0.9):
+        for k in (10, 100, 1000):
+            run = far_run(1e9, 2e11, 128, 1, k, within)
+            of, busy = predicted(constants, run), min(16 * k, run["n_parts"])
+            row = next(line for line in lines if line.startswith(f"| {within:.0%} | {k:,} |"))
+            said = [float(cell.split()[0].replace(",", "")) for cell in row.strip("|").split("|")[2:]]
+            expected = [of[CLIENT], of[WORKERS] / busy, run["bytes"] / k / 1.25e9, of[MEMORY] / 1e9]
+            assert said == pytest.approx(expected, rel=0.06)
+    names = {CLIENT: "client and scheduler", WORKERS: "workers", MEMORY: "growth of a worker's memory"}
+    for name, said in names.items():
+        offs = [predicted(constants, r)[name] / r[name] - 1 for r in records if r.get("what") == "check"]
+        line = next(line for line in lines if line.startswith(f"| {said} |"))
+        assert [cell.strip() for cell in line.strip("|").split("|")[1:]] == [f"{off:+.0%}" for off in offs]

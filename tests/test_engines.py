@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import subprocess
 import sys
 from itertools import pairwise
@@ -156,15 +157,17 @@ if __name__ == "__main__":
         distributed.Client(cluster) as client,
     ):
         def trouble(progress):
-            if progress.epoch == 5 and what == "worker":
+            if progress.epoch == 5 and "worker" in what:
                 os.kill(next(iter(client.run(os.getpid).values())), signal.SIGKILL)
-            if progress.epoch == 5 and what == "client":
+            if progress.epoch == 5 and "client" in what:
                 for pid in client.run(os.getppid).values():
                     os.kill(pid, signal.SIGKILL) if pid != os.getpid() else None
                 os.kill(os.getpid(), signal.SIGKILL)
 
-        resume = out + ".safetensors" if what == "resume" else None
-        est = nf.EDRep(8, n_epochs=8, random_state=0, callbacks=[keep, trouble]).fit(relation, resume=resume)
+        resume = out + ".safetensors" if "resume" in what else None
+        storage = out + ".parts" if "parts" in what else None
+        options = {"callbacks": [keep, trouble], "storage": storage}
+        est = nf.EDRep(8, n_epochs=8, random_state=0, **options).fit(relation, resume=resume)
     np.save(out, est.embedding_)
 """
 
@@ -180,15 +183,18 @@ def test_processes_any_number_of_workers_and_any_that_are_killed_give_the_same_b
     pytest.importorskip("distributed")
     assert run_program(tmp_path, 1, "nothing", "one") == 0
     expected = np.load(tmp_path / "one.npy")
-    for n_workers, what in ((2, "nothing"), (4, "nothing"), (2, "worker")):
+    for n_workers, what in ((2, "nothing"), (4, "nothing"), (2, "worker"), (4, "parts"), (2, "worker, parts")):
         assert run_program(tmp_path, n_workers, what) == 0, what
         assert (np.load(tmp_path / "out.npy") == expected).all(), (n_workers, what)
         (tmp_path / "out.npy").unlink()
-    (tmp_path / "out.safetensors").unlink()
-    assert run_program(tmp_path, 2, "client") == -9
-    assert not (tmp_path / "out.npy").exists()
-    assert run_program(tmp_path, 2, "resume") == 0
-    assert (np.load(tmp_path / "out.npy") == expected).all()
+        kept = tmp_path / "out.safetensors"
+        shutil.rmtree(kept) if kept.is_dir() else kept.unlink()
+    for suffix in ("", ", parts"):
+        assert run_program(tmp_path, 2, "client" + suffix, "killed" + suffix) == -9
+        assert not (tmp_path / f"killed{suffix}.npy").exists()
+        assert not (tmp_path / f"killed{suffix}.parts").exists()
+        assert run_program(tmp_path, 2, "resume" + suffix, "killed" + suffix) == 0
+        assert (np.load(tmp_path / f"killed{suffix}.npy") == expected).all()
 
 
 @pytest.mark.slow

@@ -165,6 +165,8 @@ def framed(Y: Floats, X: Any, ids: Callable[[], Ids | None], names: NDArray[Any]
         from sklearn import get_config
 
         config = get_config()["transform_output"]
+    if config in ("pandas", "polars"):
+        Y = np.asarray(Y)  # of rows in parts all
     if config == "pandas":
         import pandas as pd
 

@@ -187,7 +187,9 @@ class Trainer:
         """
         from nearfar._core import checkpoint
 
-        file = check_path(f"{self.owner}.fit", "resume", path, exists=True)
+        file = check_path(f"{self.owner}.fit", "resume", path)
+        if not checkpoint.is_folder(file):
+            check_path(f"{self.owner}.fit", "resume", path, exists=True)
         snapshot = checkpoint.read(file)
         checkpoint.check_same(f"{self.owner}.fit", "resume", repr(str(file)), snapshot.identity, self.identity(), hint)
         return snapshot.arrays, snapshot.facts
@@ -199,12 +201,14 @@ class Checkpoint:
 
     A resumed fit ends with the same bits as one that was never interrupted, on the same machine and versions of the
     libraries. The file has the size of the vectors; it holds no pickle, and a checksum. It appears whole or not at all:
-    whatever interrupts the fit or the writing leaves the one before. It is not removed when the fit ends.
+    whatever interrupts the fit or the writing leaves the one before. It is not removed when the fit ends. Where vectors
+    stay on the workers of a cluster (``EDRep(storage=...)``), it is a folder in which each worker writes its parts; all
+    of them must see that folder.
 
     Parameters
     ----------
     path : path-like
-        The file; by custom ``.safetensors``. Replaced at each writing.
+        The file; by custom ``.safetensors``. Or the folder. Replaced at each writing.
     every : int, default=5
         Epochs between two writings. The last epoch is always kept.
 
@@ -236,8 +240,11 @@ class Checkpoint:
 
     def __post_init__(self) -> None:
         from nearfar._core.atomic import check_target
+        from nearfar._core.checkpoint import is_folder
 
-        check_target("Checkpoint", check_path("Checkpoint", "path", self.path))
+        path = check_path("Checkpoint", "path", self.path)
+        if not is_folder(path):
+            check_target("Checkpoint", path)
         check_integer("Checkpoint", "every", self.every, low=1)
 
     def __call__(self, progress: Progress) -> None:

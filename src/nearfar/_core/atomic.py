@@ -196,12 +196,14 @@ class FolderKind:
     version: int
     inner: tuple[str, ...] = ()
 
-    def write_header(self, folder: Path, fields: Mapping[str, Any]) -> None:
-        """Write the header, with the sizes of the other files: the last one to be written."""
+    def write_header(self, folder: Path, fields: Mapping[str, Any], checksums: Mapping[str, int] | None = None) -> None:
+        """Write the header, with the sizes and checksums of the other files: the last one to be written."""
         paths = sorted(folder.glob("*.npy"))
         content = {"format": self.format, "version": self.version, "nearfar": __version__, **fields}
         content["files"] = {path.name: path.stat().st_size for path in paths}
-        content["checksums"] = {path.name: checksum(map_npy(path)) for path in paths}
+        if checksums is None:
+            checksums = {path.name: checksum(map_npy(path)) for path in paths}
+        content["checksums"] = dict(checksums)
         with (folder / self.header).open("x", encoding="utf-8") as file:
             json.dump({**content, "checksum": _checksum_of(content)}, file, indent=1)
             _force_to_disk(file)
@@ -261,7 +263,7 @@ class FolderKind:
         InputError
             If it is something else, or cannot be written to.
         """
-        target = self._check_target(owner, name, path)
+        target = self.check(owner, name, path)
         _remove_left_overs(target.parent)
         temporary = _temporary(target)
         temporary.mkdir()
@@ -269,7 +271,7 @@ class FolderKind:
             with _locked(temporary):
                 yield temporary
                 if replace or not (target / self.header).exists():
-                    self._check_target(owner, name, path)  # again: somebody may have put files there
+                    self.check(owner, name, path)  # again: somebody may have put files there
                     _put_in_place(temporary, target)
         finally:
             shutil.rmtree(temporary, ignore_errors=True)
@@ -282,7 +284,14 @@ class FolderKind:
             return None
         return content if isinstance(content, dict) and content.get("format") == self.format else None
 
-    def _check_target(self, owner: str, name: str, path: Path) -> Path:
+    def check(self, owner: str, name: str, path: Path) -> Path:
+        """Return the real path of a folder that :meth:`new` could make.
+
+        Raises
+        ------
+        InputError
+            If it could not.
+        """
         real = _in_writable_folder(owner, name, path)
         if real.exists() and not (real.is_dir() and self._is_replaceable(real)):
             what = "a folder with something else in it" if real.is_dir() else "a file"

@@ -1,6 +1,7 @@
 """The file of an interrupted fit: arrays and plain facts, with the checksum of the native file and no pickle.
 
-Metadata: ``format``, ``version``, ``nearfar`` (version of the library), ``facts`` and ``identity``, both JSON.
+Metadata: ``format``, ``version``, ``nearfar`` (version of the library), ``facts`` and ``identity``, both JSON. Where
+vectors are in parts on several machines it is a folder: a file for each part, ``checkpoint.json`` with the metadata.
 """
 
 from __future__ import annotations
@@ -17,11 +18,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nearfar._core.arrays import check_version, read_arrays, write_arrays
+from nearfar._core.atomic import FolderKind
 from nearfar._core.checks import bad_file
+from nearfar._core.parts import RowsInParts, read_folder, write_folder
 from nearfar._version import __version__
 from nearfar.errors import InputError, NearfarError
 
 FORMAT, VERSION = "nearfar.checkpoint", "1"
+FOLDER = FolderKind("checkpoint", "checkpoint.json", FORMAT, 1)
 DIGEST = "digest "
 """Begins the hash that stands for a large value in an identity."""
 
@@ -33,7 +37,7 @@ class Snapshot:
     Parameters
     ----------
     arrays : dict of ndarray
-        float32, float64, int64 or uint8.
+        float32, float64, int64 or uint8; or rows in parts.
     facts : dict
         The rest of the state, as JSON can hold it; arrays in it become lists.
     identity : dict
@@ -46,18 +50,24 @@ class Snapshot:
 
 
 def write(owner: str, path: str | os.PathLike[str], snapshot: Snapshot) -> None:
-    """Write a checkpoint, whole or not at all, in place of an earlier one.
+    """Write a checkpoint, whole or not at all, in place of an earlier one; a folder if something is in parts.
 
     Raises
     ------
     InputError
-        If the path holds a file that is no checkpoint.
+        If the path holds something that is no checkpoint.
     OSError
-        If the disk is full or fails; the file from before is intact.
+        If the disk is full or fails; what was there before is intact.
     """
     path = Path(path)
-    if path.exists() and not _is_checkpoint(path):
-        raise InputError(owner, "path", "new, or that of a checkpoint", f"{str(path)!r}, another file", "Remove it.")
+    if any(isinstance(array, RowsInParts) for array in snapshot.arrays.values()):
+        fields = json.loads(json.dumps({"facts": snapshot.facts, "identity": snapshot.identity}, default=_plain))
+        with FOLDER.new(owner, "path", path) as folder:
+            write_folder(FOLDER, folder, snapshot.arrays, fields)
+        return
+    if path.exists() and (path.is_dir() or not _is_checkpoint(path)):
+        got = f"{str(path)!r}, {'a folder' if path.is_dir() else 'another file'}"
+        raise InputError(owner, "path", "new, or that of a checkpoint", got, "Remove it.")
     metadata = {"format": FORMAT, "version": VERSION, "nearfar": __version__}
     metadata["facts"] = json.dumps(snapshot.facts, default=_plain)
     metadata["identity"] = json.dumps(snapshot.identity, sort_keys=True)
@@ -65,22 +75,30 @@ def write(owner: str, path: str | os.PathLike[str], snapshot: Snapshot) -> None:
 
 
 def read(path: Path) -> Snapshot:
-    """Read a checkpoint; its arrays are writable and aligned.
+    """Read a checkpoint; its arrays are writable and aligned, but for rows in parts, which stay where they are.
 
     Raises
     ------
     FileFormatError
         If it is truncated, altered, of a later version, or no checkpoint.
     """
+    if path.is_dir():
+        arrays, content = read_folder(FOLDER, path)
+        return Snapshot(arrays, *(_object(path, content.get(name)) for name in ("facts", "identity")))
     arrays, metadata = read_arrays(path)
     check_version(path, metadata, "a checkpoint", {FORMAT: VERSION})
     # Arrays from a safetensors file may start at any byte; a fit works on aligned ones.
     aligned = {name: np.require(array, requirements=["C", "A", "W", "O"]) for name, array in arrays.items()}
     with restoring(path):
         facts, identity = json.loads(metadata["facts"]), json.loads(metadata["identity"])
-        if not (isinstance(facts, dict) and isinstance(identity, dict)):
+    return Snapshot(aligned, _object(path, facts), _object(path, identity))
+
+
+def _object(path: Path, value: object) -> dict[str, Any]:
+    with restoring(path):
+        if not isinstance(value, dict):
             raise TypeError("facts or identity that are no JSON object")
-    return Snapshot(aligned, facts, identity)
+        return value
 
 
 @contextmanager
@@ -143,6 +161,11 @@ def generator_of(state: Mapping[str, Any]) -> np.random.Generator:
     if json.loads(json.dumps(bits.state, default=_plain)) != state:
         raise ValueError(f"the state of {name} is none")
     return np.random.Generator(bits)
+
+
+def is_folder(path: Path) -> bool:
+    """Whether there is a checkpoint in parts, to judge by the name of its header."""
+    return (path / FOLDER.header).is_file()
 
 
 def _is_checkpoint(path: Path) -> bool:

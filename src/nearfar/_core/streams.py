@@ -71,7 +71,7 @@ class ByteStream:
             self.name, self._raw = "standard input", getattr(sys.stdin, "buffer", sys.stdin)
         else:
             self._raw = source
-            name = getattr(source, "name", None)
+            name = getattr(source, "name", None) or getattr(source, "path", None)
             self.name = repr(name) if isinstance(name, str) else "the open file"
         self._head = b""
         self._kind = ""

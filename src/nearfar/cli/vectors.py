@@ -159,6 +159,7 @@ def info(file: str, as_json: bool) -> None:
       nearfar info contacts.safetensors
       nearfar info contacts.safetensors --json | jq .parameters
     """
+    from nearfar._core.parts import RowsInParts
     from nearfar.embedding.files.registry import format_of
     from nearfar.embedding.files.tables import without_password
     from nearfar.embedding.vectors import AnchoredEmbedding, Embedding
@@ -166,9 +167,10 @@ def info(file: str, as_json: bool) -> None:
     embedding = Embedding.load(file)
     norms, context = embedding._row_norms(), embedding.context_ids
     anchored = embedding if isinstance(embedding, AnchoredEmbedding) else None
+    in_parts = isinstance(embedding._vectors, RowsInParts)
     facts: dict[str, Any] = {
         "file": without_password(file),
-        "format": format_of("nearfar info", file),
+        "format": "parts" if in_parts else format_of("nearfar info", file),
         "bytes": Path(file).stat().st_size if Path(file).is_file() else None,  # not of a table
         "n": len(embedding),
         "n_components": embedding.n_components,

@@ -28,6 +28,7 @@ from nearfar._core.checks import (
     require,
 )
 from nearfar._core.ids import in_order_of, rows_and_ids
+from nearfar._core.parts import RowsInParts
 from nearfar._core.threads import even_bounds, run_blocks, single_threaded_blas
 from nearfar._core.vector import empty_aligned
 from nearfar.base import RelationEmbedder, identity_of
@@ -35,8 +36,8 @@ from nearfar.callbacks import Trainer
 from nearfar.contracts import Engine, FarField, Floats
 from nearfar.edrep.solver import SCHEDULES, Ball, Problem, Sphere, State, Threads, has_converged, learning_rate
 from nearfar.edrep.transform import FittedColumns, weights_of
-from nearfar.engines.dask.edrep import Workers
-from nearfar.engines.dask.rows import client_of, current_client
+from nearfar.engines.dask.edrep import Workers, placed_on_workers
+from nearfar.engines.dask.rows import client_of, on_a_cluster
 from nearfar.errors import InputError, NearfarWarning, NumericalError
 from nearfar.far.exact import Exact
 from nearfar.far.gaussian_mixture import GaussianMixture, spherical_kmeans
@@ -129,7 +130,10 @@ class EDRep(RelationEmbedder):
         mapped from, and three blocks of n x 32 numbers are in memory in place of three of n x d. A file of an earlier
         fit is replaced when the fit has ended. For undirected relations in one embedding: their walks, their row
         normalisation. Some n x d numbers more are in the folder while the fit runs. The result has the same bits as
-        without, but where isolates are so many that a fit in memory leaves them out.
+        without, but where isolates are so many that a fit in memory leaves them out. On a cluster it is a folder that
+        all workers see, for any relation: vectors stay on the workers, each writes its parts in the end, and
+        checkpoints are folders of parts, too. ``embedding_`` then reads what is asked for, by rows (``np.asarray`` all
+        of it), and :meth:`nearfar.Embedding.load` opens the folder. For a far field that takes moments: the default.
 
     Attributes
     ----------
@@ -324,14 +328,15 @@ class EDRep(RelationEmbedder):
             p0 /= p0.max()  # the sum of large numbers may be infinite
             p0 /= p0.sum()
 
-        near = None if self.storage is None else self._near(P, gradient, n_jobs)
         if self.storage is not None and self.device is not None:
             raise InputError("EDRep", "storage", "None with a device", repr(str(self.storage)))
         n_active = int(present[-1].sum())
         problem = Problem(P, two_sided, r, p0, n_active, gradient, float(self.temperature))
-        on_cluster = _on_cluster(engine) if engine is not None or "distributed" in sys.modules else False
+        on_cluster = on_a_cluster("EDRep.fit", engine) if engine is not None or "distributed" in sys.modules else False
         if on_cluster and self.device is not None:
             raise InputError("EDRep", "device", "None on a cluster, whose workers use their threads", self.device)
+        near = None if self.storage is None or on_cluster else self._near(P, gradient, n_jobs, two_sided=two_sided)
+        folder = self._folder_of_parts(far) if on_cluster and self.storage is not None else None
         if not on_cluster and (n + m) * d > checks.SMALL:
             hint = "Take fewer components, or keep the relation in files: Relation.from_edges(..., storage=folder)."
             checks.check_memory("EDRep", "relation", self._memory(rel, two_sided, gradient, P, kept) - rel.nbytes, hint)
@@ -348,18 +353,28 @@ class EDRep(RelationEmbedder):
             single_threaded_blas(),
             client_of("EDRep.fit") if on_cluster else nullcontext() as client,
         ):
-            if on_cluster:
-                sweeper: Engine = Workers(problem, client)
+            workers = Workers(problem, client, in_parts=folder is not None) if on_cluster else None
+            sweeper: Engine
+            if workers is not None:
+                sweeper = workers
             else:
                 sweeper = Threads(problem, n_jobs, near) if self.device is None else self._on_device(problem, far)
+            if workers is not None and folder is not None:
+                workers.check_seen("EDRep", "storage", folder)
+            room = partial(self._room, "vectors.partial") if near is not None else None
             if resume is None:
                 rng = check_random_state("EDRep", self.random_state)
-                state = self._start(rel, kept, present, sphere, rng, n_jobs)
+                if workers is not None and folder is not None and self.init is None:
+                    state = workers.start(d, rng, present, sphere)
+                else:
+                    state = self._start(rel, kept, present, sphere, rng, n_jobs, room)
             else:
                 with restoring(resume):
                     sizes = [len(related) for related in present]
                     state = State.restored(*trainer.resume(resume, _HINT), sizes, self.n_components, self.n_clusters)
-                    if self.storage is not None:
+                    if folder is None:  # what was in parts comes here
+                        state.X, state.Y = np.asarray(state.X), None if state.Y is None else np.asarray(state.Y)
+                    if near is not None:
                         stored = self._room("vectors.partial", state.X.shape, state.X.dtype)
                         stored[...] = state.X
                         state.X = stored
@@ -389,10 +404,9 @@ class EDRep(RelationEmbedder):
                 rng = state.rng
                 labels = spherical_kmeans(others, self.n_clusters, rng=rng, n_jobs=n_jobs).labels
                 del state, others  # their memory, before the new vectors come
-                state = self._start(rel, kept, present, sphere, rng, n_jobs)
+                state = self._start(rel, kept, present, sphere, rng, n_jobs, room)
                 state.labels = np.where(present[-1], labels, -1)
-            del sweeper, near, problem, r  # their memory, before the vectors are spread over all rows
-            if self.storage is not None:
+            if near is not None:
                 for path in Path(self.storage).glob("pull-*.npy"):
                     path.unlink()
                 partial_file = Path(self.storage, "vectors.partial.npy")  # an earlier fit's file stays until now
@@ -400,7 +414,12 @@ class EDRep(RelationEmbedder):
 
             # What is learned. far_check_ compares log Z of some rows with the exact one.
             has_relation = present[-1]
-            far.prepare(others, n_active, state.rng, n_jobs)
+            if workers is not None and folder is not None:
+                far = workers.prepared(far, state)
+                state.X, state.Y = self._written(folder, rel, state)
+            del sweeper, workers, near, problem, r  # their memory, before the vectors are spread over all rows
+            if folder is None:
+                far.prepare(others, n_active, state.rng, n_jobs)
             r = rel.operator.row_sums if kept is None else rel.operator.row_sums[kept]
             rows = np.flatnonzero(r > 0)
             rows = np.sort(np.random.default_rng(0).choice(rows, min(N_CHECKED_ROWS, rows.size), replace=False))
@@ -468,9 +487,6 @@ class EDRep(RelationEmbedder):
             if not two_sided and not rel.is_square:
                 got = f"False for {rel.shape[0]} rows and {rel.shape[1]} columns of different ids"
                 raise InputError("EDRep", "two_sided", "True or None where the relation is not square", got)
-        if two_sided and self.storage is not None:
-            hint = "It is for one embedding, whose vectors are the largest part by far."
-            raise InputError("EDRep", "storage", "None with two sides", repr(str(self.storage)), hint)
         if abs(check_real("EDRep", "temperature", self.temperature)) < COLDEST:
             hint = "The score is the scalar product divided by it."
             raise InputError("EDRep", "temperature", f"at least {COLDEST} in size", self.temperature, hint)
@@ -494,8 +510,33 @@ class EDRep(RelationEmbedder):
                 return two_sided, gradient, smaller, np.delete(np.arange(P.shape[0]), rel.isolates)
         return two_sided, gradient, P, None
 
-    def _near(self, P: LinearOperator, gradient: str, n_jobs: int) -> NearField:
+    def _folder_of_parts(self, far: FarField) -> Path:
+        """Return the storage of a fit on a cluster, in which workers write their parts in the end."""
+        from nearfar.embedding.files.native import FOLDER
+
+        folder = FOLDER.check("EDRep", "storage", check_path("EDRep", "storage", self.storage))
+        if self.n_clusters > 1 or not getattr(far, "takes_moments", False):
+            got = f"far={self.far!r}, n_clusters={self.n_clusters}"
+            hint = "Others need all vectors in one place: leave storage out."
+            raise InputError("EDRep", "far", "a mixture of known clusters with storage on a cluster", got, hint)
+        return folder
+
+    def _written(self, folder: Path, rel: Relation, state: State) -> tuple[Any, Any]:
+        """Let the workers write the vectors; return them as they are in the files."""
+        from nearfar.embedding.files import Content
+        from nearfar.embedding.files.native import read_parts, write_parts
+
+        ids = rel.row_ids, None if state.Y is None else rel.column_ids
+        content = Content(state.X, ids[0], state.Y, ids[1], self._facts())
+        write_parts("EDRep", "storage", folder, content)
+        written = read_parts(folder)
+        return written.vectors, written.context_vectors
+
+    def _near(self, P: LinearOperator, gradient: str, n_jobs: int, *, two_sided: bool) -> NearField:
         """Return the near field whose arrays are files of the storage."""
+        if two_sided:
+            hint = "It is for one embedding, whose vectors are the largest part by far; or for two on a cluster."
+            raise InputError("EDRep", "storage", "None with two sides", repr(str(self.storage)), hint)
         walk = P.as_walk()
         if walk is None or gradient != "forward":
             hint = "An undirected relation's random_walk or normalized() is one, with gradient='auto'."
@@ -521,9 +562,11 @@ class EDRep(RelationEmbedder):
         sphere: Sphere,
         rng: np.random.Generator,
         n_jobs: int,
+        room: Any,
     ) -> State:
         """Return where the fit starts: ``init``, an array or what an Embedding knows by id.
 
+        ``room`` returns an array in a file of the storage, by shape and dtype; None for memory.
         Random where that has nothing, or zeros, which have no direction in which to move; zero without a relation.
         """
         inits = (self.init, self.init if hasattr(self.init, "context_vectors") else None)
@@ -533,15 +576,12 @@ class EDRep(RelationEmbedder):
         for init, ids, related in zip(inits, (rel.row_ids, rel.column_ids), present, strict=False):
             n, d = len(related), self.n_components
             if init is None or hasattr(init, "vectors"):
-                out = None if self.storage is None else self._room("vectors.partial", (n, d), np.float32)
+                out = None if room is None else room((n, d), np.float32)
                 X: Floats = Sphere().start(n, d, rng, n_jobs, out)
             else:
                 array = check_matrix("EDRep", "init", init, rows=len(ids), columns=d)
                 rows = np.arange(n) if kept is None else kept
-                stored = self.storage is not None
-                out = (
-                    self._room("vectors.partial", (n, d), array.dtype) if stored else empty_aligned((n, d), array.dtype)
-                )
+                out = empty_aligned((n, d), array.dtype) if room is None else room((n, d), array.dtype)
                 X = np.take(array, rows, axis=0, out=out, mode="clip")
                 unknown = np.flatnonzero(~X.any(axis=1))
                 X[unknown] = Sphere().start(unknown.size, d, rng, n_jobs)
@@ -565,7 +605,7 @@ class EDRep(RelationEmbedder):
         X, Y = sides[0], sides[1].astype(sides[0].dtype, copy=False) if len(sides) == 2 else None
         return State(X=X, Y=Y, rng=rng)
 
-    def transform(self, P_new: Any) -> Any:
+    def transform(self, P_new: Any, *, engine: str | None = None) -> Any:
         """Return vectors for new rows; everything that was fitted stays as it is.
 
         Each row is placed by itself where its own part of the loss is lowest, to rounding, given its relations to the
@@ -578,6 +618,9 @@ class EDRep(RelationEmbedder):
             found by their ids, those of a frame by their labels (unless these are the default, 0 to m - 1), in any
             order and not necessarily all; those of a matrix are in the order of the fit. Only the proportions within a
             row count.
+        engine : {"threads", "dask"}, optional
+            Where rows are placed: on threads of this process, or, a block of rows each, on the workers of a Dask
+            cluster, as in :meth:`fit`. By default on a cluster where the vectors are in parts and a client is in use.
 
         Returns
         -------
@@ -607,7 +650,13 @@ class EDRep(RelationEmbedder):
         ['a', 'b', 'c']
         """
         self._check_fitted("transform")
-        placed = self._fitted_columns.transform(P_new, self._ids[1], self._others, check_n_jobs("EDRep", self.n_jobs))
+        what = P_new, self._ids[1], self._others, check_n_jobs("EDRep", self.n_jobs)
+        if on_a_cluster("EDRep.transform", engine, by_default=isinstance(self._others, RowsInParts)):
+            with client_of("EDRep.transform") as client:
+                elsewhere = partial(placed_on_workers, client, self._fitted_columns)
+                placed = self._fitted_columns.transform(*what, elsewhere)
+        else:
+            placed = self._fitted_columns.transform(*what)
         known = isinstance(P_new, Relation)
         return self._output(placed, P_new, lambda: P_new.row_ids if known else rows_and_ids("EDRep", P_new)[1])
 
@@ -733,12 +782,15 @@ class EDRep(RelationEmbedder):
             context_vectors=self.context_embedding_,
             context_ids=column_ids if two_sided else None,
             parameters={
-                "estimator": type(self).__name__,
-                **self.get_params(deep=False),
+                **self._facts(),
                 "temperature": self._fitted_columns.temperature,  # scores are read by it, whatever was set since
                 **self._growth,
             },
         )
+
+    def _facts(self) -> dict[str, Any]:
+        """Return how the vectors are made, for who reads them."""
+        return {"estimator": type(self).__name__, **self.get_params(deep=False)}
 
     def expected_memory(self, relation: Relation) -> int:
         """Return the bytes that a fit holds at its peak: the relation and the blocks of n x d numbers beside it.
@@ -761,13 +813,15 @@ class EDRep(RelationEmbedder):
     ) -> int:
         """Return the bytes of a fit of this variant."""
         (n, m), numbers = operator.shape, 0
+        if two_sided and self.storage is not None:
+            self._near(operator, gradient, 1, two_sided=True)  # which refuses it
         if two_sided:
             blocks = 2 * (n + m) + 2 * operator.scratch_arrays() * max(n, m) + (m if gradient == "full" else 0)
         else:
             if self.storage is None:
                 near = near_field(operator, both=gradient != "forward", n_jobs=1, scratch=gradient == "full")
             else:
-                near = self._near(operator, gradient, 1)
+                near = self._near(operator, gradient, 1, two_sided=two_sided)
             blocks = n * (1 + near.n_arrays)
             if self.storage is not None:
                 blocks, numbers = 0, n * near.n_arrays * min(SLICE, self.n_components)
@@ -787,13 +841,6 @@ class EDRep(RelationEmbedder):
         if kept is not None:  # columns have other numbers then
             nbytes += operator.nnz * 4 + n * 8
         return nbytes
-
-
-def _on_cluster(engine: str | None) -> bool:
-    """Return whether the sweeps run on a cluster: by name, or in the context of a client."""
-    if engine is None:
-        return current_client() is not None
-    return check_choice("EDRep.fit", "engine", engine, ("threads", "dask")) == "dask"
 
 
 def _spread(values: NDArray[Any], kept: NDArray[np.int64], n: int, missing: float = 0) -> NDArray[Any]:

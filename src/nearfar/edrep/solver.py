@@ -300,6 +300,9 @@ def has_converged(losses: Sequence[float], tol: float) -> bool:
     return before - min(losses[-PATIENCE:]) < tol * abs(before)
 
 
+_DRAWN = 2**18  # numbers of a random start that are drawn together
+
+
 class Sphere:
     """Unit vectors and their step, see the module.
 
@@ -338,7 +341,7 @@ class Sphere:
         ndarray of shape (n, d), float32
         """
         X: NDArray[np.float32] = empty_aligned((n, d), np.float32) if out is None else out
-        bounds = even_bounds(n, max(1, 2**18 // d))
+        bounds = even_bounds(n, max(1, _DRAWN // d))
         seeds = rng.integers(2**63, size=len(bounds) - 1)
 
         def task(block: int, start: int, stop: int) -> None:
@@ -347,6 +350,48 @@ class Sphere:
 
         run_blocks(task, bounds, n_jobs)
         return X
+
+    @staticmethod
+    def seeds(n: int, d: int, rng: np.random.Generator) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Return the bounds of the blocks that :meth:`start` draws by themselves, and the seed of each.
+
+        Parameters
+        ----------
+        n, d : int
+        rng : numpy.random.Generator
+
+        Returns
+        -------
+        (ndarray, ndarray)
+        """
+        bounds = even_bounds(n, max(1, _DRAWN // d))
+        return bounds, rng.integers(2**63, size=len(bounds) - 1)
+
+    def drawn(
+        self, bounds: NDArray[np.int64], seeds: NDArray[np.int64], start: int, stop: int, d: int
+    ) -> NDArray[np.float32]:
+        """Return some rows of what :meth:`start` returns.
+
+        Parameters
+        ----------
+        bounds, seeds : ndarray
+            As :meth:`seeds` gives them.
+        start, stop : int
+            Which rows.
+        d : int
+
+        Returns
+        -------
+        ndarray of shape (stop - start, d), float32
+        """
+        blocks = [k for k, (a, b) in enumerate(pairwise(bounds)) if a < stop and b > start]
+        first = int(bounds[blocks[0]]) if blocks else start
+        X: NDArray[np.float32] = empty_aligned((int(bounds[blocks[-1] + 1]) - first if blocks else 0, d), np.float32)
+        for k in blocks:
+            own = X[int(bounds[k]) - first : int(bounds[k + 1]) - first]
+            np.random.default_rng(seeds[k]).standard_normal(out=own, dtype=np.float32)
+            self.project(own)
+        return X[start - first : stop - first]
 
     def project(self, X: Floats) -> Floats:
         """Scale rows to unit length, in place; rows of zeros stay.

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import math
 import warnings
+from collections.abc import Callable
 from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -39,6 +40,9 @@ TOLERANCE, MAX_STEPS = 1e-9, 2000
 CURVATURE = 0.05
 BLOCK = 32
 
+Elsewhere = Callable[[Any, Any, NDArray[np.float64], Any], tuple[Floats, int]]
+"""Places rows, and says how many still moved."""
+
 
 @dataclass(frozen=True)
 class FittedColumns:
@@ -53,18 +57,30 @@ class FittedColumns:
     on_sphere: bool
     temperature: float = 1.0
 
-    def transform(self, P_new: Any, fitted_ids: Ids, others: Floats, n_jobs: int) -> Floats:
-        """Return the vectors of the rows of ``P_new``, shape (q, d); see :meth:`nearfar.EDRep.transform`."""
+    def transform(
+        self, P_new: Any, fitted_ids: Ids, others: Any, n_jobs: int, elsewhere: Elsewhere | None = None
+    ) -> Floats:
+        """Return the vectors of the rows of ``P_new``, shape (q, d); see :meth:`nearfar.EDRep.transform`.
+
+        ``elsewhere`` places them in place of this process, from the relation's operator, what its columns are among the
+        fitted (None: the same), the sums of its rows, and the others.
+        """
         relation = P_new if isinstance(P_new, Relation) else _relation_of(P_new, fitted_ids)
         if relation is None:
             return np.zeros((np.shape(P_new)[0], others.shape[1]), others.dtype)
         columns, present = _columns_of(relation, fitted_ids), self.present
-        if columns is not None:
-            others, present = others[columns], None if present is None else present[columns]
+        if columns is not None and present is not None:
+            present = present[columns]
+        weights = weights_of(relation, present, n_jobs)
+        if elsewhere is not None:
+            placed, unfinished = elsewhere(relation.operator, columns, weights, others)
+            _warn_of(unfinished, weights)
+            return placed
+        others = np.asarray(others) if columns is None else others[columns]
         pull = relation.operator.matmat(others, n_jobs=n_jobs)
         if not np.isfinite(pull.sum()):  # O(n d), so only where one that was overwritten takes part
             check_finite("EDRep.transform", "the fitted vectors", others)
-        return self.place(pull, weights_of(relation, present, n_jobs), n_jobs)
+        return self.place(pull, weights, n_jobs)
 
     def place(self, pull: Floats, weights: NDArray[np.float64], n_jobs: int) -> Floats:
         """Return the vectors of new rows, shape (q, d), in the dtype of ``pull``; zero for a row without relations.
@@ -77,6 +93,12 @@ class FittedColumns:
             r.
         n_jobs : int
         """
+        placed, unfinished = self.placed(pull, weights, n_jobs)
+        _warn_of(unfinished, weights)
+        return placed
+
+    def placed(self, pull: Floats, weights: NDArray[np.float64], n_jobs: int) -> tuple[Floats, int]:
+        """Return the same without a warning, and how many rows still moved in the end."""
         known = np.flatnonzero(weights > 0)
         offsets = (self.prior - pull[known] / weights[known, None]) / self.temperature
         found = np.empty_like(offsets)
@@ -97,16 +119,9 @@ class FittedColumns:
 
         with nullcontext() if components is not None else single_threaded_blas():
             run_blocks(task, bounds, n_jobs)
-        if unfinished.any():
-            warnings.warn(
-                f"EDRep.transform: {unfinished.sum()} of {known.size} rows still moved after {MAX_STEPS} steps: "
-                "nothing singles out one direction for them.",
-                NearfarWarning,
-                stacklevel=3,
-            )
         vectors = np.zeros(pull.shape, pull.dtype)
         vectors[known] = found
-        return vectors
+        return vectors, int(unfinished.sum())
 
     def _place_row(self, offset: NDArray[np.float64], out: NDArray[np.float64]) -> bool:
         """Place one row with any far field, as ``place_rows`` does with a mixture; return whether it still moved."""
@@ -137,6 +152,16 @@ class FittedColumns:
                 break
         out[:] = x
         return bool(moved > TOLERANCE)
+
+
+def _warn_of(unfinished: int, weights: NDArray[np.float64]) -> None:
+    if unfinished:
+        warnings.warn(
+            f"EDRep.transform: {unfinished} of {(weights > 0).sum()} rows still moved after {MAX_STEPS} steps: "
+            "nothing singles out one direction for them.",
+            NearfarWarning,
+            stacklevel=4,
+        )
 
 
 def weights_of(relation: Relation, present: NDArray[np.bool_] | None, n_jobs: int) -> NDArray[np.float64]:

@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 
 from nearfar._core.threads import run_blocks, single_threaded_blas
 from nearfar.contracts import Floats
+from nearfar.errors import InputError
 
 Rows = NDArray[np.int64]
 
@@ -64,7 +65,7 @@ def nearest_rows(
     ----------
     Q : ndarray, shape (q, d)
         The queries.
-    Y : ndarray, shape (n, d), float32 or float64, or Mixtures
+    Y : ndarray, shape (n, d), float32 or float64, or Mixtures, or rows in parts
         The rows that are searched.
     k : int
         How many, at least 1 and at most n, or n - 1 with ``skip``.
@@ -85,7 +86,7 @@ def nearest_rows(
         Best first, ties in the order of the rows. O(q n d) time, 8 MiB and the k best for each thread.
     """
     known = norms if norms is not None else lengths
-    search = Search(Q, Y, k, norms, skip, known) if isinstance(Y, np.ndarray) else Y.search(Q, k, norms, skip, known)
+    search = Y.search(Q, k, norms, skip, known) if hasattr(Y, "search") else Search(Q, Y, k, norms, skip, known)
     count = max(-(-len(Q) // _QUERIES), min(n_jobs, len(Q) // _FEW))
     if count > 1:
         count = -(-count // n_jobs) * n_jobs  # every thread has as many queries
@@ -96,6 +97,34 @@ def nearest_rows(
     else:  # one block of queries: the threads of BLAS share its product
         run_blocks(search.block, bounds, 1)
     return search.rows, search.scores
+
+
+def best_rows(
+    owner: str,
+    queries: Floats,
+    Y: Any,
+    k: int,
+    metric: str,
+    lengths: NDArray[np.float64],
+    *,
+    skip: Rows | None = None,
+    n_jobs: int = 1,
+) -> tuple[Rows, NDArray[np.float64]]:
+    """Return the k best rows by ``"cosine"`` or ``"dot"``, see :func:`nearest_rows`; ``lengths`` are norms of Y.
+
+    Raises
+    ------
+    InputError
+        If scalar products leave the range of float64.
+    """
+    if metric == "cosine":
+        return nearest_rows(unit_rows(queries), Y, k, norms=lengths, skip=skip, n_jobs=n_jobs)
+    longest = row_norms(queries).max(initial=0.0), lengths.max(initial=0.0)
+    if not longest[0] <= np.finfo(np.float64).max / max(longest[1], 1.0):
+        got = f"lengths up to {longest[0]:.3g} and {longest[1]:.3g}"
+        hint = "Take metric='cosine', or vectors in another unit."
+        raise InputError(owner, "Q", "of vectors whose scalar products are in the range of float64", got, hint)
+    return nearest_rows(queries, Y, k, lengths=lengths, skip=skip, n_jobs=n_jobs)
 
 
 class Search:

@@ -23,13 +23,14 @@ from nearfar._core.checks import (
 )
 from nearfar._core.ids import Ids, rows_and_ids
 from nearfar._core.notebook import facts_table
+from nearfar._core.parts import RowsInParts
 from nearfar._core.vector import read_only
 from nearfar.contracts import Floats
 from nearfar.embedding.files import FORMATS, Content, registry, text_ids
 from nearfar.embedding.metadata import facts_of
 from nearfar.embedding.mixtures import ComputedRows, Mixtures, heaviest
 from nearfar.embedding.quantized import KINDS, QuantizedRows
-from nearfar.embedding.search import nearest_rows, row_norms, unit_rows
+from nearfar.embedding.search import best_rows, nearest_rows, row_norms, unit_rows
 from nearfar.errors import InputError, NearfarWarning, UnknownIdError
 
 __all__ = ["AnchoredEmbedding", "Embedding", "Sense", "SenseEmbedding"]
@@ -104,7 +105,7 @@ class Embedding:
         parameters: Mapping[str, Any] | None = None,
     ) -> None:
         rows, labels = (vectors, ids) if ids is not None else rows_and_ids("Embedding", vectors)
-        matrix = check_matrix("Embedding", "vectors", rows)
+        matrix: Any = rows if isinstance(rows, RowsInParts) else check_matrix("Embedding", "vectors", rows)
         if not matrix.shape[1]:
             raise InputError("Embedding", "vectors", "of at least one column", f"shape {matrix.shape}")
         self._label(read_only(matrix), labels, parameters)
@@ -112,7 +113,9 @@ class Embedding:
         if context_vectors is not None:
             if context_ids is None:
                 context_vectors, context_ids = rows_and_ids("Embedding", context_vectors)
-            context = check_matrix("Embedding", "context_vectors", context_vectors, columns=self.n_components)
+            context: Any = context_vectors
+            if not isinstance(context, RowsInParts):
+                context = check_matrix("Embedding", "context_vectors", context_vectors, columns=self.n_components)
             if context_ids is None and len(context) == len(self):
                 context_ids = self._ids
             self._context_vectors = read_only(context)
@@ -546,6 +549,7 @@ class Embedding:
         metric: str = "cosine",
         exclude: Iterable[Iterable[Hashable]] | None = None,
         n_jobs: int | None = None,
+        engine: str | None = None,
     ) -> tuple[NDArray[Any], NDArray[np.float64]]:
         """Return the nearest ids of many queries at once, exactly.
 
@@ -562,6 +566,10 @@ class Embedding:
             embedding count for nothing. The answers are as long as the longest list leaves.
         n_jobs : int, optional
             Number of threads; all processors by default. The result does not depend on it.
+        engine : {"threads", "dask"}, optional
+            Where vectors are searched: on threads of this process, or in parts on the workers of a Dask cluster, that
+            of the ``dask.distributed.Client`` in use, else one of this machine that ends with the search. By default on
+            a cluster where the vectors are in parts and a client is in use. The result does not depend on it.
 
         Returns
         -------
@@ -605,15 +613,19 @@ class Embedding:
         if k < 1 or not len(queries):
             shape = len(queries), max(k, 0)
             return self._ids.to_numpy()[np.empty(shape, np.int64)], np.empty(shape)
-        lengths = self._row_norms()
-        if metric == "cosine":
-            queries = unit_rows(queries)
-        elif not row_norms(queries).max() <= np.finfo(np.float64).max / max(lengths.max(), 1.0):
-            got = f"lengths up to {row_norms(queries).max():.3g} and {lengths.max():.3g}"
-            hint = "Take metric='cosine', or vectors in another unit."
-            raise InputError(owner, "Q", "of vectors whose scalar products are in the range of float64", got, hint)
-        norms: Any = {"norms" if metric == "cosine" else "lengths": lengths}
-        rows, scores = nearest_rows(queries, self._vectors, k + most, **norms, skip=skip, n_jobs=workers)
+        found, kept_rows = None, cast("Any", self._vectors)
+        if engine is not None or isinstance(kept_rows, RowsInParts):
+            from nearfar.engines.dask.search import search_elsewhere
+
+            wanted = k + most + (skip is not None)
+            found = search_elsewhere(owner, engine, queries, self._vectors, wanted, metric)
+        if found is None:
+            how: Any = {"skip": skip, "n_jobs": workers}
+            found = best_rows(owner, queries, self._vectors, k + most, metric, self._row_norms(), **how)
+        elif skip is not None:
+            kept = np.argsort(found[0] == skip[:, None], axis=1, kind="stable")[:, :-1]
+            found = np.take_along_axis(found[0], kept, axis=1), np.take_along_axis(found[1], kept, axis=1)
+        rows, scores = found
         if left_out is not None:
             kept = np.stack([np.flatnonzero(~np.isin(row, out))[:k] for row, out in zip(rows, left_out, strict=True)])
             rows, scores = np.take_along_axis(rows, kept, axis=1), np.take_along_axis(scores, kept, axis=1)
@@ -1125,7 +1137,8 @@ class Embedding:
         Parameters
         ----------
         path : path-like
-            The file; its suffix tells the format.
+            The file; its suffix tells the format. Or the folder that a fit on a cluster has written: vectors stay in
+            its parts, and a search reads them one after the other.
         format : str, optional
             The format of a file with another suffix.
 
@@ -1182,7 +1195,7 @@ class Embedding:
         if cls is Embedding and content.weights is not None:
             return SenseEmbedding._from_content(content)  # type: ignore[return-value]
         vectors: Any = content.vectors
-        if cls is Embedding and isinstance(vectors, ComputedRows):
+        if cls is Embedding and isinstance(vectors, ComputedRows | RowsInParts):
             made = cls.__new__(cls)
             made._label(vectors, content.ids, content.parameters)
             made._context_vectors, made._context_ids = cast("Any", content.context_vectors), content.context_ids

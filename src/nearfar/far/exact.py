@@ -48,6 +48,7 @@ class FarPart(Part):
 
 
 _TILE_ROWS, _TILE_OTHERS = 256, 2048
+_ROWS = 2**16  # that are looked at together
 
 
 @dataclass(frozen=True, eq=False)
@@ -304,7 +305,8 @@ class Others:
             raise InputError(owner, "n_active", f"in [1, {len(vectors)}], the number of others", n_active)
         if n_active == len(vectors):
             return cls(vectors, None)
-        active: NDArray[np.bool_] = np.any(vectors, axis=1)
+        starts = range(0, len(vectors), _ROWS)
+        active = np.concatenate([vectors[start : start + _ROWS].any(axis=1) for start in starts])
         if int(active.sum()) != n_active:
             raise InputError(owner, "n_active", "the number of rows that are not zero", n_active)
         return cls(vectors, active)

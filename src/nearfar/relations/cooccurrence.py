@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import math
 import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -97,8 +98,16 @@ def _write(
 
 def _count(corpus: EncodedCorpus, window: int, decay: str, files: EdgeFiles, n_jobs: int) -> None:
     """Append each pair of words (smaller number first), and how often they came together, perhaps in several parts."""
-    units, one = units_of(window, decay)
-    n_words, tokens, ends = len(corpus.vocabulary), corpus.tokens, corpus.ends
+    one = units_of(window, decay)[1]
+    for rows, columns, sums in pairs_of_text(corpus.tokens, corpus.ends, len(corpus.vocabulary), window, decay, n_jobs):
+        files.append(rows, columns, (sums / one).astype(np.float32))
+
+
+def pairs_of_text(
+    tokens: NDArray[np.int32], ends: NDArray[np.int64], n_words: int, window: int, decay: str, n_jobs: int
+) -> Iterator[tuple[NDArray[np.int32], NDArray[np.int32], NDArray[np.int64]]]:
+    """Yield pairs of words and the units that they count; the pairs of the most frequent words come last."""
+    units = units_of(window, decay)[0]
     few = min(n_words, _FREQUENT)
     bounds = even_bounds(tokens.size, max(1, _CODES // (2 * window)))  # a word beside itself has two codes
     tables = np.zeros((n_jobs, few, few), np.int64)
@@ -115,11 +124,10 @@ def _count(corpus: EncodedCorpus, window: int, decay: str, files: EdgeFiles, n_j
     for first in range(0, len(bounds) - 1, n_jobs):  # parts are appended in the order of the text
         group = bounds[first : first + n_jobs + 1]
         run_blocks(task, group, n_jobs)
-        for rows, columns, sums in found[: len(group) - 1]:
-            files.append(rows, columns, (sums / one).astype(np.float32))
+        yield from found[: len(group) - 1]
     table = tables.sum(axis=0)
     rows, columns = (at.astype(np.int32) for at in np.nonzero(table))
-    files.append(rows, columns, (table[rows, columns] / one).astype(np.float32))
+    yield rows, columns, table[rows, columns]
 
 
 def _write_information(counted: Path, folder: Path, shift: float) -> tuple[int, bool]:

@@ -389,6 +389,7 @@ class Relation:
         max_size: int | None = None,
         storage: str | PathLike[str] | None = None,
         n_jobs: int | None = None,
+        engine: str | None = None,
     ) -> Self:
         """Make a relation from text: which words come together, and how often.
 
@@ -414,6 +415,10 @@ class Relation:
             is ``.normalized()`` of "count".
         n_jobs : int, optional
             Number of threads; None means all processors. The result does not depend on it.
+        engine : {"threads", "dask"}, optional
+            Where the text is read: by this process, or on the workers of the ``dask.distributed.Client`` in use, each
+            file, or partition of a Dask bag, by itself. The rows of the relation then stay on the workers, in parts. By
+            default on a cluster for a bag in the context of a client. The result is the same to float32 rounding.
 
         Returns
         -------
@@ -457,7 +462,18 @@ class Relation:
         workers = check_n_jobs(owner, n_jobs)
         if not isinstance(corpus, EncodedCorpus):
             corpus = corpus if isinstance(corpus, Corpus) else Corpus(corpus, n_jobs=n_jobs)
+            if engine is not None or corpus.is_bag:
+                from nearfar.engines.dask.text import cooccurrence_elsewhere
+
+                limits = min_count, max_size
+                found = cooccurrence_elsewhere(owner, corpus, engine, limits, window, decay, weighting, shift, storage)
+                if found is not None:
+                    made = found[0].normalized() if weighting == "conditional" else found[0]
+                    return cls(made, found[1], found[1])
             corpus = corpus.encode(min_count=min_count, max_size=max_size)
+        elif engine == "dask":
+            hint = "Give the files, their URLs or a Dask bag, which workers can read."
+            raise InputError(owner, "corpus", "a text that is not encoded with engine='dask'", repr(corpus), hint)
         else:
             check_encoded(owner, corpus)
         operator, words = cooccurrence(corpus, window, decay, weighting, shift, folder, workers)

@@ -429,10 +429,13 @@ class WeightedSum(LinearOperator):
 
 
 class RowScaled(LinearOperator):
-    """``diag(scale) inner``, for an inner operator that is not one sparse matrix."""
+    """``diag(scale) inner``, rows that sum to 1, for an inner operator that is not one sparse matrix."""
 
     def __init__(self, scale: NDArray[np.float32], inner: LinearOperator) -> None:
         self.scale, self.inner, self.parts, self.shape = scale, inner, (inner,), inner.shape
+
+    def normalized(self) -> LinearOperator:
+        return self
 
     def apply(self, X: Floats, out: Floats, options: ProductOptions) -> None:
         scale = self.scale[:, None].astype(X.dtype, copy=False)

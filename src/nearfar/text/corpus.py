@@ -7,16 +7,17 @@ import os
 import re
 import unicodedata
 from collections.abc import Callable, Iterable, Iterator
-from functools import cache
+from contextlib import nullcontext
+from functools import cache, partial
 from itertools import chain
 from os import PathLike
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from nearfar._core.checks import check_choice, check_flag, check_integer, check_n_jobs, check_path
+from nearfar._core.checks import check_choice, check_flag, check_integer, check_n_jobs, check_path, require
 from nearfar._core.notebook import facts_table
 from nearfar._core.streams import ByteStream
 from nearfar.errors import DataError, InputError
@@ -143,6 +144,14 @@ def _batches(owner: str, items: Iterable[Any], kind: Any, what: str, most: int) 
 Tokenizer = Callable[[str], Iterable[str]]
 
 
+class Reading(NamedTuple):
+    """How text is read: what cuts a sentence (None: white space), lower case or not, what to do with bad bytes."""
+
+    tokenizer: Tokenizer | None
+    lowercase: bool
+    errors: str
+
+
 def tokenizer_of(owner: str, given: object) -> Tokenizer | None:
     """Return the function that cuts a sentence; None where it is cut at white space.
 
@@ -186,10 +195,12 @@ class Corpus:
 
     Parameters
     ----------
-    source : path, "-", file object, iterable of str, iterable of lists of str
+    source : path, URL, "-", file object, iterable of str, iterable of lists of str, Dask bag of either
         A file or a folder of files (in the order of their names), plain or compressed by gzip, xz, bzip2 or zstandard,
-        a sentence per line; several of them as ``Path`` objects; ``"-"`` is standard input. Strings in an iterable are
-        sentences, lists are sentences that are words already. An iterator is used up, and may be larger than memory.
+        a sentence per line; several of them as ``Path`` objects; ``"-"`` is standard input. Files elsewhere by a URL
+        that fsspec knows (``"s3://bucket/*.txt.gz"``), or as ``fsspec.open_files`` gives them. Strings in an iterable
+        are sentences, lists are sentences that are words already. An iterator is used up, and may be larger than
+        memory. The partitions of a Dask bag are read on the workers of its cluster, see :meth:`vocabulary`.
     tokenizer : {"blanks", "words"}, regular expression or callable, optional
         How a sentence is cut into words. "blanks", the default, cuts at white space, which is much quicker and leaves
         punctuation at its word. "words" takes the words of any script that puts something between them: letters and
@@ -232,21 +243,25 @@ class Corpus:
         encoding_errors: str = "strict",
         n_jobs: int | None = None,
     ) -> None:
-        self._tokenizer = tokenizer_of("Corpus", tokenizer)
-        self._lowercase = check_flag("Corpus", "lowercase", lowercase)
-        self._errors = check_choice("Corpus", "encoding_errors", encoding_errors, ERRORS)
+        self._reading = Reading(
+            tokenizer_of("Corpus", tokenizer),
+            check_flag("Corpus", "lowercase", lowercase),
+            check_choice("Corpus", "encoding_errors", encoding_errors, ERRORS),
+        )
         self._n_jobs = check_n_jobs("Corpus", n_jobs)
         self._files = _files(source)
         self._items: Iterable[object] | None = None if self._files is not None else _items(source)
+        self.is_bag = type(self._items).__module__.startswith("dask.") and hasattr(self._items, "to_delayed")
         # What an error leaves of these is not the whole text.
         streams = any(file == "-" or isinstance(file, io.IOBase) for file in self._files or ())
         self._once, self._broken = streams or isinstance(self._items, Iterator), False
         self._scan: Scan | None = None
+        self.elsewhere: Any = None  # the same on a cluster, once it was counted there
 
     def __repr__(self) -> str:
         given = "an iterable" if self._files is None else ", ".join(map(str, self._files[:3]))
         more = ", ..." if self._files is not None and len(self._files) > 3 else ""
-        lower = ", lower case" if self._lowercase else ""
+        lower = ", lower case" if self._reading.lowercase else ""
         return f"<Corpus of {given}{more}{lower}{'' if self._scan is None else ', read'}>"
 
     def _repr_html_(self) -> str:  # what was read already, if anything: nothing is read to be shown
@@ -263,7 +278,7 @@ class Corpus:
 
     # What is asked of it.
 
-    def vocabulary(self, *, min_count: int = 1, max_size: int | None = None) -> Vocabulary:
+    def vocabulary(self, *, min_count: int = 1, max_size: int | None = None, engine: str | None = None) -> Vocabulary:
         """Return the words and their counts.
 
         Parameters
@@ -272,6 +287,10 @@ class Corpus:
             Words that come less often are left out.
         max_size : int, optional
             No more than so many words, the most frequent ones.
+        engine : {"threads", "dask"}, optional
+            Where words are counted: in this process, or on the workers of a Dask cluster, each file, or partition of a
+            bag, by itself. By default on a cluster for a bag in the context of a ``dask.distributed.Client``. The
+            result is the same.
 
         Returns
         -------
@@ -280,11 +299,43 @@ class Corpus:
         Raises
         ------
         InputError
-            If there is no word, or none comes ``min_count`` times.
+            If there is no word, or none comes ``min_count`` times; ``engine="dask"`` for a source that is here.
         DataError
             If the text cannot be read: which file, at which offset.
         """
-        return self._restricted("Corpus.vocabulary", min_count, max_size)
+        owner = "Corpus.vocabulary"
+        if engine is not None or self.is_bag:
+            from nearfar.engines.dask.text import vocabulary_elsewhere
+
+            found = vocabulary_elsewhere(owner, self, engine, min_count, max_size)
+            if found is not None:
+                return found
+        return self._restricted(owner, min_count, max_size)
+
+    def partitions(self, owner: str) -> tuple[Any, bool, Callable[[Any], Iterator[tuple[Bytes, Bytes]]]]:
+        """Return what workers of a cluster read one by one: files, or a Dask bag; which of them, and what reads one.
+
+        Parameters
+        ----------
+        owner : str
+            For the message of the error.
+
+        Returns
+        -------
+        (list or Bag, bool, callable)
+
+        Raises
+        ------
+        InputError
+            If the source is here: standard input, an open file, Python objects.
+        """
+        if self.is_bag:
+            return self._items, True, partial(texts_of, (), reading=self._reading)
+        if self._files is None or any(file == "-" or isinstance(file, io.IOBase) for file in self._files):
+            got = "Python objects" if self._files is None else "an open file"
+            hint = "dask.bag.from_sequence(sentences) makes a bag of them."
+            raise InputError(owner, "source", "files, URLs or a Dask bag with engine='dask'", got, hint)
+        return self._files, False, partial(_texts_of_file, reading=self._reading)
 
     def encode(
         self,
@@ -368,53 +419,59 @@ class Corpus:
                 hint = "Make the iterator, or open the file, anew."
                 raise InputError("Corpus", "source", "one that is read from its start", "the rest after an error", hint)
             try:
-                self._scan = Scan(self._texts(), self._n_jobs)
+                texts = texts_of(self._files or (), () if self._items is None else self._items, self._reading)
+                self._scan = Scan(texts, self._n_jobs)
             except BaseException:
                 self._broken = self._once
                 raise
-            self._items = None  # of no more use, and perhaps large
+            if not self.is_bag:
+                self._items = None  # of no more use, and perhaps large
         return self._scan
 
-    def _texts(self) -> Iterator[tuple[Bytes, Bytes]]:
-        """Yield pieces of text, each with the table of what its bytes are."""
-        lower, tokenizer = self._lowercase, self._tokenizer
-        for file in self._files or ():
-            with ByteStream("Corpus", file, "source") as stream:
-                texts = pieces_of_stream("Corpus", stream, lowercase=lower, errors=self._errors)
-                if tokenizer is not None:
-                    lines = _lines("Corpus", texts, stream.name)
-                    texts = pieces_of_lists("Corpus", self._tokenized(lines), lowercase=False)
-                for text in texts:
-                    yield text, LINES if tokenizer is None else LISTS
-        items = iter(() if self._items is None else self._items)
-        first = next(items, None)
-        if first is None:
-            return
-        items = chain([first], items)
-        if isinstance(first, (list, tuple)):
-            if tokenizer is not None:
-                raise InputError("Corpus", "tokenizer", "None where sentences are lists of words", "another one")
-            kinds, texts = LISTS, pieces_of_lists("Corpus", items, lowercase=lower)
-        elif tokenizer is not None:
-            strings = (item.lower() if lower and isinstance(item, str) else item for item in items)
-            kinds, texts = LISTS, pieces_of_lists("Corpus", self._tokenized(strings), lowercase=False)
-        else:
-            kinds, texts = STRINGS, pieces_of_strings("Corpus", items, lowercase=lower)
-        for text in texts:
-            yield text, kinds
 
-    def _tokenized(self, sentences: Iterable[object]) -> Iterator[list[str]]:
-        assert self._tokenizer is not None
-        for sentence in sentences:
-            if not isinstance(sentence, str):
-                raise InputError(
-                    "Corpus", "source", "strings, one per sentence", f"{type(sentence).__name__} among them"
-                )
-            words = self._tokenizer(sentence)
-            if isinstance(words, (str, bytes)) or not isinstance(words, Iterable):
-                expected = "a function that returns the words of a sentence, as a list"
-                raise InputError("Corpus", "tokenizer", expected, f"one that returns {type(words).__name__}")
-            yield [word for word in words if word != ""]
+def texts_of(files: Iterable[Any], items: Iterable[object], reading: Reading) -> Iterator[tuple[Bytes, Bytes]]:
+    """Yield pieces of the text of files, then of Python objects, each with the table of what its bytes are."""
+    lower, tokenizer = reading.lowercase, reading.tokenizer
+    for file in files:
+        opened: Any = file if hasattr(file, "fs") else nullcontext(file)  # one of fsspec opens itself
+        with opened as source, ByteStream("Corpus", source, "source") as stream:
+            texts = pieces_of_stream("Corpus", stream, lowercase=lower, errors=reading.errors)
+            if tokenizer is not None:
+                lines = _lines("Corpus", texts, stream.name)
+                texts = pieces_of_lists("Corpus", _tokenized(tokenizer, lines), lowercase=False)
+            for text in texts:
+                yield text, LINES if tokenizer is None else LISTS
+    items = iter(items)
+    first = next(items, None)
+    if first is None:
+        return
+    items = chain([first], items)
+    if isinstance(first, (list, tuple)):
+        if tokenizer is not None:
+            raise InputError("Corpus", "tokenizer", "None where sentences are lists of words", "another one")
+        kinds, texts = LISTS, pieces_of_lists("Corpus", items, lowercase=lower)
+    elif tokenizer is not None:
+        strings = (item.lower() if lower and isinstance(item, str) else item for item in items)
+        kinds, texts = LISTS, pieces_of_lists("Corpus", _tokenized(tokenizer, strings), lowercase=False)
+    else:
+        kinds, texts = STRINGS, pieces_of_strings("Corpus", items, lowercase=lower)
+    for text in texts:
+        yield text, kinds
+
+
+def _texts_of_file(file: Any, reading: Reading) -> Iterator[tuple[Bytes, Bytes]]:
+    return texts_of([file], (), reading)
+
+
+def _tokenized(tokenizer: Tokenizer, sentences: Iterable[object]) -> Iterator[list[str]]:
+    for sentence in sentences:
+        if not isinstance(sentence, str):
+            raise InputError("Corpus", "source", "strings, one per sentence", f"{type(sentence).__name__} among them")
+        words = tokenizer(sentence)
+        if isinstance(words, (str, bytes)) or not isinstance(words, Iterable):
+            expected = "a function that returns the words of a sentence, as a list"
+            raise InputError("Corpus", "tokenizer", expected, f"one that returns {type(words).__name__}")
+        yield [word for word in words if word != ""]
 
 
 def _lines(owner: str, texts: Iterator[NDArray[np.uint8]], name: str) -> Iterator[str]:
@@ -432,6 +489,18 @@ def _lines(owner: str, texts: Iterator[NDArray[np.uint8]], name: str) -> Iterato
 
 def _files(source: object) -> list[Any] | None:
     """Return what can be opened; None for Python objects."""
+    if isinstance(source, str) and "://" in source and not source.strip().count(" "):
+        fsspec = require("Corpus", "fsspec", "cluster")
+        try:
+            found = list(fsspec.open_files(source, "rb"))
+            there = bool(found) and found[0].fs.exists(found[0].path)
+        except (ImportError, OSError, ValueError) as error:
+            raise InputError("Corpus", "source", "a URL that fsspec can open", f"{source!r} ({error})") from error
+        if not there:
+            raise InputError("Corpus", "source", "the URL of a file that exists", repr(source))
+        return found
+    if isinstance(source, (list, tuple)) and source and hasattr(source[0], "fs"):  # of fsspec
+        return list(source)
     if isinstance(source, (str, PathLike)):
         if str(source) == "-":
             return ["-"]

@@ -315,6 +315,15 @@ class Scan:
         return map_raw(self._folder / f"{piece.worker}.i32", np.int32)[piece.start : piece.start + piece.size]
 
 
+class Packed(NamedTuple):
+    """Words in their order, and how often each came: hashes, where each begins in the letters, counts, letters."""
+
+    hashes: NDArray[np.uint64]
+    begins: NDArray[np.int64]
+    counts: NDArray[np.int64]
+    letters: NDArray[np.uint8]
+
+
 class WordTable:
     """A hash table of words that grows, as the kernels take it.
 
@@ -360,6 +369,25 @@ class WordTable:
         while (done := merge_words(other.arrays, done, self.arrays, place)) < n:
             self._double()
         return place
+
+    @classmethod
+    def of(cls, words: Packed) -> WordTable:
+        """Return a table from which :meth:`take_in` takes words that :meth:`packed` packed."""
+        made, n = cls.__new__(cls), len(words.hashes)
+        made.hashes, made.begins = words.hashes.copy(), words.begins.copy()
+        made.counts, made.letters = words.counts.copy(), words.letters.copy()
+        made.state, made.slots, made.firsts = np.array([n]), np.zeros(1, np.int32), np.zeros(n, np.int64)
+        return made
+
+    def packed(self, order: NDArray[np.int64] | None = None) -> Packed:
+        """Return the words and their counts without room for more; some of them, in another order, if one is given."""
+        n = int(self.state[0])
+        begins, letters = self.begins[: n + 1], self.letters[: self.begins[n]]
+        if order is None:
+            return Packed(self.hashes[:n], begins, self.counts[:n], letters)
+        joined = np.frombuffer(b"".join(Words(letters.tobytes(), begins, order)), np.uint8)
+        lengths = np.diff(begins)[order]
+        return Packed(self.hashes[order], np.append(0, np.cumsum(lengths)), self.counts[order], joined)
 
     def _double(self) -> None:
         for name in ("letters", "hashes", "begins", "firsts", "counts"):

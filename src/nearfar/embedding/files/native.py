@@ -6,6 +6,9 @@ and ``context_ids`` (their kind; ``same`` where both sides have the same ids), `
 (version of the library that wrote it) and ``checksum``. Vectors that are mixtures of anchors, or in 8 or 4 bits, are
 kept as such, see :mod:`nearfar.embedding.files.mixtures` and :mod:`nearfar.embedding.files.quantized`.
 
+Where the vectors are in parts, the same is a folder: a ``.npy`` file for each array, several for ``vectors`` and
+``context_vectors``, and ``embedding.json`` with the metadata, sizes and checksums, written last.
+
 Senses have a ``format`` of their own. The ids are the words; ``counts`` (V,) says how many senses each word has, and
 for each sense, row by row, there are ``numbers`` (n,), the second part of its id, and ``weights`` (n,) float32.
 """
@@ -19,17 +22,20 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nearfar._core.arrays import check_version, pack_ids, read_arrays, unpack_ids, write_arrays
+from nearfar._core.atomic import FolderKind
 from nearfar._core.checks import bad_file
 from nearfar._core.ids import Ids
+from nearfar._core.parts import RowsInParts, read_folder, write_folder
 from nearfar._version import __version__
 from nearfar.embedding.files import mixtures, quantized
 from nearfar.embedding.files.content import SAVE, Content, dump_parameters, load_parameters
-from nearfar.embedding.files.registry import register
+from nearfar.embedding.files.registry import FOLDERS, register
 from nearfar.embedding.mixtures import Mixtures, unsigned_dtype
 from nearfar.embedding.quantized import CodedRows, QuantizedRows
 
 FORMAT, VERSION = "nearfar.embedding", "1"
 SENSES = "nearfar.senses"
+FOLDER = FolderKind("folder of vectors", "embedding.json", FORMAT, 1)
 _FORMS: dict[type, Any] = {  # other than plain vectors
     Mixtures: mixtures.to_arrays,
     QuantizedRows: quantized.to_arrays,
@@ -46,13 +52,13 @@ def to_arrays(content: Content) -> tuple[dict[str, NDArray[Any]], dict[str, str]
     kind, arrays = pack_ids(SAVE, "ids", ids)
     form = SENSES if of_senses else FORMAT
     metadata = {"format": form, "version": VERSION, "nearfar": __version__, "ids": kind}
-    arrays |= {"vectors": np.asarray(content.vectors), **of_senses}
+    arrays |= {"vectors": _as_rows(content.vectors), **of_senses}
     if content.context_vectors is not None and content.context_ids is not None:
         metadata["context_ids"] = "same"
         if content.context_ids != ids:
             metadata["context_ids"], context = pack_ids(SAVE, "context_ids", content.context_ids)
             arrays |= context
-        arrays["context_vectors"] = np.asarray(content.context_vectors)
+        arrays["context_vectors"] = _as_rows(content.context_vectors)
     metadata["parameters"] = dump_parameters(content.parameters)
     return arrays, metadata
 
@@ -109,9 +115,27 @@ def _ids_of_senses(path: Path, arrays: dict[str, NDArray[Any]], words: Ids) -> I
     return Ids([(words[word], number) for word, number in zip(of, numbers.tolist(), strict=True)])
 
 
+def _as_rows(vectors: Any) -> Any:
+    return vectors if isinstance(vectors, RowsInParts) else np.asarray(vectors)
+
+
 def write(content: Content, path: Path) -> None:
-    """Write the native file; the memory needed beside the content is that of the ids."""
-    write_arrays(SAVE, path, *_FORMS.get(type(content.vectors), to_arrays)(content))
+    """Write the native file; the memory needed beside the content is that of the ids, and of rows in parts."""
+    arrays, metadata = _FORMS.get(type(content.vectors), to_arrays)(content)
+    write_arrays(SAVE, path, {name: np.asarray(array) for name, array in arrays.items()}, metadata)
+
+
+def write_parts(owner: str, argument: str, path: Path, content: Content) -> None:
+    """Write the same as a folder, in which vectors may be in parts; it appears whole or not at all."""
+    arrays, metadata = to_arrays(content)
+    with FOLDER.new(owner, argument, path) as folder:
+        write_folder(FOLDER, folder, arrays, {"metadata": metadata})
+
+
+def read_parts(path: Path) -> Content:
+    """Read such a folder; vectors stay in its files until they are asked for."""
+    arrays, header = read_folder(FOLDER, path)
+    return from_arrays(path, arrays, dict(header["metadata"]))
 
 
 def read(path: Path) -> Content:
@@ -120,3 +144,4 @@ def read(path: Path) -> Content:
 
 
 register("safetensors", [".safetensors"], write=write, read=read, keeps_both_sides=True)
+FOLDERS[FOLDER.header] = read_parts

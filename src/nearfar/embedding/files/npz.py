@@ -23,7 +23,8 @@ from nearfar.embedding.files.registry import register
 
 def write(content: Content, path: Path) -> None:
     """Write an uncompressed archive."""
-    arrays, metadata = to_arrays(content)
+    of_content, metadata = to_arrays(content)
+    arrays = {name: np.asarray(array) for name, array in of_content.items()}
     with atomic_write(path) as file:
         np.savez(file, allow_pickle=False, metadata=np.array(json.dumps(metadata)), **arrays)
 

@@ -35,6 +35,8 @@ class Format(NamedTuple):
 
 FORMATS: dict[str, Format] = {}
 """Every format by its name."""
+FOLDERS: dict[str, Callable[[Path], Content]] = {}
+"""What reads a folder that has no suffix, by the name of its header."""
 
 
 def register(
@@ -184,7 +186,7 @@ def load(
     format: str | None,  # noqa: A002
     make: Callable[[Content], Made],
 ) -> Made:
-    """Return what ``make`` makes of the content of a file or a table.
+    """Return what ``make`` makes of the content of a file, of a folder of parts or of a table.
 
     Raises
     ------
@@ -193,9 +195,11 @@ def load(
     FileFormatError
         If it is truncated, altered or of another kind, or ``make`` refuses its content.
     """
-    kind = FORMATS[format_of(owner, path, format)]
-    if not kind.tables:
-        check_path(owner, "path", path, exists=True)
+    kind = _folder_at(path) if format is None else None
+    if kind is None:
+        kind = FORMATS[format_of(owner, path, format)]
+        if not kind.tables:
+            check_path(owner, "path", path, exists=True)
     if kind.requires is not None:
         require(owner, *kind.requires)
     place = target_of(owner, kind, path)
@@ -212,6 +216,18 @@ def load(
         raise bad("one that fits into memory", str(error) or "no room for it") from error
     except Exception as error:  # damage reaches every corner of a reader
         raise bad(f"a complete {kind.name} file", f"{type(error).__name__}: {error}") from error
+
+
+def _folder_at(path: object) -> Format | None:
+    """Return how to read a folder, if there is one with a header that is known."""
+    if not isinstance(path, (str, os.PathLike)) or not Path(path).is_dir():
+        return None
+    found = [read for header, read in FOLDERS.items() if (Path(path) / header).is_file()]
+    return Format("folder", (), write=_no_writer, read=found[0]) if found else None
+
+
+def _no_writer(_content: Content, _path: Any) -> None:
+    raise AssertionError  # folders are written by who holds the parts
 
 
 def _by_name(path: str) -> str | None:

@@ -20,7 +20,7 @@ from scipy.sparse import csr_array, vstack
 from nearfar._core.checks import require
 from nearfar._core.ids import Ids
 from nearfar.contracts import Floats
-from nearfar.engines.dask.rows import Owners, Parts, Products, Rows, bounds_of, kept
+from nearfar.engines.dask.rows import Owners, Parts, Products, Rows, bounds_of, gathered, kept
 from nearfar.errors import DataError, InputError
 from nearfar.relations.edges import Edges, read_edges
 from nearfar.relations.kernels import build_csr
@@ -130,7 +130,8 @@ def operator_of_frame(
         owners.submit(i, n_read, edges_of, part, i, asked, bool(bipartite), self_loops, what="edges")
         for i, part in enumerate(partitions)
     ]
-    found = client.gather([client.submit(itemgetter(1), part, pure=False) for part in read])
+    known = [client.submit(itemgetter(1), part, pure=False) for part in read]
+    found = gathered(OWNER, client, known, "partition {}".format)
     if all(facts is None for facts in found):
         raise DataError(OWNER, "edges", "at least one edge", f"{len(found)} empty partitions")
     first = next(facts for facts in found if facts is not None)
@@ -160,7 +161,7 @@ def operator_of_frame(
         if found[i] is not None
     ]
 
-    def gathered(side: int, size: int) -> Parts:
+    def side_of(side: int, size: int) -> Parts:
         bounds = list(pairwise(bounds_of(size)))
         own = [
             [owners.submit(i, len(parts), piece_of, part, side, p) for i, part in enumerate(parts)]
@@ -170,9 +171,9 @@ def operator_of_frame(
             owners.submit(p, len(bounds), rows_of_edges, own[p], ends, what="rows") for p, ends in enumerate(bounds)
         ]
 
-    rows = gathered(0, n)
-    columns = rows if mirror else gathered(1, m)
-    nnz = int(sum(client.gather([client.submit(n_entries, part, pure=False) for part in rows])))
+    rows = side_of(0, n)
+    columns = rows if mirror else side_of(1, m)
+    nnz = int(sum(gathered(OWNER, client, [client.submit(n_entries, part, pure=False) for part in rows])))
     check_some_edge(OWNER, nnz)
     return ClusterSparse(client, (n, m), rows, columns, nnz), ids[0], ids[-1]
 

@@ -161,7 +161,8 @@ class Positions:
 
     def gather(self, futures: list[Any]) -> Any:
         """Return the results; a part that no worker could hold is named."""
-        return gathered(self.owner, self.client, futures, self.bounds)
+        rows = self.bounds
+        return gathered(f"{self.owner}.fit", self.client, futures, lambda q: f"rows {rows[q]} to {rows[q + 1]}")
 
     def summed(self, items: Parts) -> Any:
         """Add up lists of arrays in a tree of pairs, which are on the same worker if they can."""

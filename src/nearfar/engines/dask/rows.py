@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import sys
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import pairwise
 from typing import Any, NamedTuple
@@ -22,7 +22,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from nearfar._core.checks import require
+from nearfar._core.checks import check_choice, require
+from nearfar._core.parts import RowsInParts
 from nearfar._core.vector import read_only
 from nearfar.contracts import Floats
 from nearfar.errors import NearfarWarning, NumericalError
@@ -47,6 +48,13 @@ def current_client() -> Any:
     return None
 
 
+def on_a_cluster(owner: str, engine: str | None, *, by_default: bool = True) -> bool:
+    """Return whether something runs on a cluster: by name, or by default in the context of a client."""
+    if engine is None:
+        return by_default and current_client() is not None
+    return check_choice(owner, "engine", engine, ("threads", "dask")) == "dask"
+
+
 @contextmanager
 def client_of(owner: str) -> Iterator[Any]:
     """Give the client in use, or that of a cluster of this machine's processors, which ends with the context.
@@ -64,32 +72,18 @@ def client_of(owner: str) -> Iterator[Any]:
     with distributed.LocalCluster(dashboard_address=":0") as cluster, distributed.Client(cluster) as client:
         warnings.warn(
             f"{owner}: engine='dask' found no client, so {len(cluster.workers)} workers were started on this machine;"
-            " they end with the fit. Run it within dask.distributed.Client(...) to use a cluster of your own.",
+            " they end with it. Run it within dask.distributed.Client(...) to use a cluster of your own.",
             NearfarWarning,
             stacklevel=4,
         )
         yield client
 
 
-def gathered(owner: str, client: Any, futures: list[Any], bounds: Sequence[int]) -> Any:
-    """Return the results; a part that no worker could hold is named."""
-    killed = require(owner, "distributed", "cluster").KilledWorker
-    try:
-        return client.gather(futures)
-    except killed as error:
-        part = str(error.task).partition("-of-part-")[2].partition("-")[0]
-        where = ""
-        if part.isdigit() and int(part) < len(bounds) - 1:
-            where = f" at rows {bounds[int(part)]} to {bounds[int(part) + 1]}"
-        raise NumericalError(
-            f"{owner}.fit: workers of the cluster ended again and again{where} (task {error.task}). They may have too"
-            " little memory: give them more, or use more of them."
-        ) from error
-
-
 ROWS = 65_536
 """Rows of a part: its vectors are 32 MiB at d = 128."""
 FEWEST, MOST = 8, 256  # parts
+PATIENCE, LOOKS = 10.0, 3
+"""Seconds between two looks at workers that have not answered, and looks at which none of them did anything."""
 
 
 def bounds_of(n: int) -> list[int]:
@@ -122,10 +116,58 @@ class Owners:
 
         Dask warns of large ones: scattered data would spare the scheduler their memory, and be lost with their worker.
         """
-        where = {"workers": [self.of(part, n_parts)], "allow_other_workers": True} if self.workers else {}
+        where = {"workers": [self.of(part, n_parts)], "allow_other_workers": True} if len(self.workers) > 1 else {}
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", "Sending large graph", UserWarning)
             return self.client.submit(function, *arguments, pure=False, key=named(what, part), **where)
+
+
+def sent(owners: Owners, V: Any, bounds: Sequence[int]) -> Parts:
+    """Return the parts of a matrix on the workers, which read themselves what is in files."""
+    n, ends = len(bounds) - 1, list(enumerate(pairwise(bounds)))
+    if isinstance(V, RowsInParts):
+        return [owners.submit(q, n, rows_between, V, a, b, what="file") for q, (a, b) in ends]
+    return [owners.submit(q, n, kept, np.array(V[a:b])) for q, (a, b) in ends]
+
+
+def rows_between(V: RowsInParts, start: int, stop: int) -> Floats:
+    """Return rows out of files."""
+    return np.array(V[start:stop])
+
+
+def gathered(owner: str, client: Any, futures: list[Any], where: Callable[[int], str] = "part {}".format) -> list[Any]:
+    """Return results; where no worker could hold a part, it is named by ``where``.
+
+    Tasks that prefer a worker wait for it for ever if all workers end at once: Dask looks for another only where one is
+    there when the task comes up. That is said, after a while in which nobody worked.
+
+    Raises
+    ------
+    NumericalError
+        Workers ended again and again, or all at once.
+    """
+    distributed, idle = require(owner, "distributed", "cluster"), 0
+    while idle < LOOKS:
+        try:
+            with client.as_current():
+                distributed.wait(futures, timeout=PATIENCE)
+            break
+        except TimeoutError:
+            idle = idle + 1 if client.ncores() and not any(client.processing().values()) else 0
+    else:
+        raise NumericalError(
+            f"{owner}: all workers of the cluster ended at once, and Dask does not give their tasks to the new ones."
+            " Start again, from a checkpoint where there is one."
+        )
+    try:
+        return client.gather(futures)  # type: ignore[no-any-return]
+    except distributed.KilledWorker as error:
+        part = str(error.task).partition("-of-part-")[2].partition("-")[0]
+        place = f" at {where(int(part))}" if part.isdigit() else ""
+        raise NumericalError(
+            f"{owner}: workers of the cluster ended again and again{place} (task {error.task}). They may have too"
+            " little memory: give them more, or use more of them."
+        ) from error
 
 
 class Rows(NamedTuple):

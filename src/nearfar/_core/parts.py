@@ -1,0 +1,218 @@
+"""Rows in parts: a matrix in several ``.npy`` files of a folder, of which only what is asked for is read.
+
+Each part is written by whoever holds it, whole or not at all; the header of the folder, written last, names all of
+them with their sizes and checksums. A part is compared with its checksum when it is first read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.lib import format as npy
+from numpy.typing import DTypeLike, NDArray
+
+from nearfar._core.atomic import FolderKind, atomic_write, bad_folder, check_unaltered, checksum, map_npy, whole
+from nearfar.errors import InputError
+
+Rows = NDArray[np.int64]
+
+
+class RowsInParts:
+    """A matrix whose rows are in the files of a folder: the part of the array interface that this library uses.
+
+    Parameters
+    ----------
+    folder : Path
+    name : str
+        Files are called NAME-00000.npy, NAME-00001.npy, ...
+    bounds : sequence of int
+        Part q holds the rows ``bounds[q]:bounds[q + 1]``.
+    n_columns : int
+    dtype : dtype
+    checksums : mapping
+        Of the files, by name.
+    """
+
+    ndim = 2
+
+    def __init__(
+        self,
+        folder: Path,
+        name: str,
+        bounds: Sequence[int],
+        n_columns: int,
+        dtype: DTypeLike,
+        checksums: Mapping[str, int],
+    ) -> None:
+        self.folder, self.name, self.bounds, self.dtype = Path(folder), name, list(bounds), np.dtype(dtype)
+        self.shape = (self.bounds[-1], n_columns)
+        self._checksums, self._mapped = checksums, dict[int, NDArray[Any]]()
+
+    def part(self, q: int) -> NDArray[Any]:
+        """Return the rows of a part, read-only.
+
+        Raises
+        ------
+        FileFormatError
+            If its file is not there, or is not what was written.
+        """
+        if q not in self._mapped:
+            name = part_name(self.name, q)
+            try:
+                found = map_npy(self.folder / f"{name}.npy")
+            except (ValueError, OSError) as error:
+                raise bad_folder(self.folder, f"one with a readable {name}.npy", str(error)) from error
+            shape = (self.bounds[q + 1] - self.bounds[q], self.shape[1])
+            if found.shape != shape or found.dtype != self.dtype:
+                got = f"{found.dtype} of shape {found.shape}"
+                raise bad_folder(self.folder, f"one whose {name}.npy holds {self.dtype} of shape {shape}", got)
+            check_unaltered(self.folder, name, found, self._checksums)
+            self._mapped[q] = found
+        return self._mapped[q]
+
+    def pieces(self, wanted: list[tuple[int, Any]]) -> list[NDArray[Any]]:
+        """Return rows of some parts: pairs of the number of a part, and a slice or row numbers within it."""
+        return [self.part(q)[rows] for q, rows in wanted]
+
+    def write(self, folder: Path, name: str) -> dict[str, int]:
+        """Write every part to another folder; return the checksums of the files."""
+        names = [f"{part_name(name, q)}.npy" for q in range(len(self.bounds) - 1)]
+        return {file: write_part(folder / file, self.part(q)) for q, file in enumerate(names)}
+
+    # -- as an array -----------------------------------------------------------------------------------------------
+
+    def __len__(self) -> int:
+        return self.shape[0]
+
+    def __getitem__(self, rows: Any) -> NDArray[Any]:
+        """Return rows: a vector for an integer, a matrix for a slice, for row numbers or for a mask."""
+        n = len(self)
+        if isinstance(rows, (int, np.integer)):
+            if not -n <= rows < n:
+                raise IndexError(f"row {rows} of {n}")
+            row: NDArray[Any] = self._taken(np.array([rows % n]))[0]
+            return row
+        if not isinstance(rows, slice):
+            rows = np.asarray(rows)
+            return self._taken(np.flatnonzero(rows) if rows.dtype == bool else rows)
+        start, stop, step = rows.indices(n)
+        if step != 1:
+            return self._taken(np.arange(n)[rows])
+        cuts = [(q, slice(max(start - a, 0), min(stop, b) - a)) for q, (a, b) in enumerate(pairwise(self.bounds))]
+        found = self.pieces([(q, cut) for q, cut in cuts if cut.start < cut.stop])
+        return found[0] if len(found) == 1 else np.concatenate([np.empty((0, self.shape[1]), self.dtype), *found])
+
+    def _taken(self, rows: NDArray[Any]) -> NDArray[Any]:
+        rows = np.where(rows < 0, rows + len(self), rows).astype(np.int64)
+        if rows.size and not 0 <= rows.min() <= rows.max() < len(self):
+            raise IndexError(f"rows {rows.min()} to {rows.max()} of {len(self)}")
+        out = np.empty((rows.size, self.shape[1]), self.dtype)
+        of = np.searchsorted(self.bounds, rows, side="right") - 1
+        order = np.argsort(of, kind="stable")
+        places = np.split(order, np.flatnonzero(np.diff(of[order])) + 1) if rows.size else []
+        wanted = [(int(of[at[0]]), rows[at] - self.bounds[of[at[0]]]) for at in places]
+        for at, piece in zip(places, self.pieces(wanted), strict=True):
+            out[at] = piece
+        return out
+
+    def __array__(self, dtype: DTypeLike | None = None, copy: bool | None = None) -> NDArray[Any]:
+        if copy is False:
+            raise ValueError("rows in parts cannot become an array without a copy")
+        out = np.empty(self.shape, self.dtype if dtype is None else dtype)
+        for q, (a, b) in enumerate(pairwise(self.bounds)):
+            out[a:b] = self.pieces([(q, slice(None))])[0]
+        return out
+
+    @property
+    def T(self) -> NDArray[Any]:  # noqa: N802 - as an array has it
+        """The transpose, as an array."""
+        return np.asarray(self).T
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the numbers."""
+        return self.shape[0] * self.shape[1] * self.dtype.itemsize
+
+    def tobytes(self) -> bytes:
+        """Return the bytes of the whole matrix, as of an array."""
+        return np.asarray(self).tobytes()
+
+    def __repr__(self) -> str:
+        return f"<{self.shape[0]} x {self.shape[1]} {self.dtype} in {len(self.bounds) - 1} parts>"
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_mapped": {}}  # another process maps the files itself
+
+
+def part_name(name: str, q: int) -> str:
+    """Return the name of the file of a part, without its ending."""
+    return f"{name}-{q:05d}"
+
+
+def write_part(path: Path, array: NDArray[Any]) -> int:
+    """Write a ``.npy`` file that appears whole or not at all; return the checksum of its numbers."""
+    array = np.ascontiguousarray(array)
+    with atomic_write(path, owner="a part of the vectors") as file:
+        npy.write_array(file, array, allow_pickle=False)
+    return checksum(array)
+
+
+def write_folder(kind: FolderKind, folder: Path, arrays: Mapping[str, Any], fields: Mapping[str, Any]) -> None:
+    """Write arrays, some of them in parts, and last the header, to a folder that ``kind.new`` gave."""
+    checksums, described = dict[str, int](), dict[str, Any]()
+    for name, array in arrays.items():
+        if isinstance(array, RowsInParts):
+            checksums |= array.write(folder, name)
+            described[name] = {"bounds": list(array.bounds), "columns": array.shape[1], "dtype": array.dtype.name}
+        else:
+            checksums[f"{name}.npy"] = write_part(folder / f"{name}.npy", np.asarray(array))
+            described[name] = None
+    kind.write_header(folder, {**fields, "arrays": described}, checksums)
+
+
+def read_folder(kind: FolderKind, folder: Path) -> tuple[dict[str, Any], Mapping[str, Any]]:
+    """Return the arrays of such a folder, those in parts as :class:`RowsInParts`, and what else the header says.
+
+    Raises
+    ------
+    FileFormatError
+        If it is none, or a file is missing or was altered; of parts, when they are read.
+    """
+    content, arrays = kind.read_header(folder), dict[str, Any]()
+    try:
+        checksums = {str(name): whole(value) for name, value in dict(content["checksums"]).items()}
+        for name, facts in dict(content["arrays"]).items():
+            if Path(name).name != name:
+                raise ValueError(f"an array named {name!r}")
+            if facts is None:
+                array = map_npy(folder / f"{name}.npy")
+                check_unaltered(folder, name, array, checksums)
+                arrays[name] = np.array(array)
+                continue
+            bounds = [whole(bound) for bound in facts["bounds"]]
+            if bounds[0] != 0 or (np.diff(bounds) < 0).any() or facts["dtype"] not in ("float32", "float64"):
+                raise ValueError(f"parts of {name}")
+            arrays[name] = RowsInParts(folder, name, bounds, whole(facts["columns"]), facts["dtype"], checksums)
+    except (AttributeError, IndexError, KeyError, OSError, TypeError, ValueError) as error:
+        raise kind.bad_header(folder, error) from error
+    return arrays, content
+
+
+def check_seen(owner: str, name: str, path: Path, seen: Mapping[str, bool]) -> None:
+    """Refuse a folder that is not there on some workers of a cluster.
+
+    Raises
+    ------
+    InputError
+        Which worker does not see it.
+    """
+    blind = [worker for worker, sees in seen.items() if not sees]
+    if blind:
+        hint = "Parts are written by the workers: take a folder of a file system that all of them share."
+        raise InputError(
+            owner, name, "in a folder that all workers see", f"{str(path)!r}, not seen by {blind[0]}", hint
+        )

@@ -1,0 +1,278 @@
+"""Text in files or in a Dask bag: words, their counts and which come together, on the workers of a cluster.
+
+1. Each partition is read as any text, and becomes numbers of its own words, in the order of their first appearance.
+2. These words are added up in a tree, neighbours first, so that all words stay in the order of their first appearance;
+   the most frequent are kept, and only they come to the client.
+3. Each partition numbers its words anew, counts the pairs within its sentences in whole units, and deals them out by
+   part of the rows. Each part adds up what it got: whole numbers, whose sum has no order.
+
+So the words and counts are those of one machine, and the relation too: its counts are exact before they become float32.
+"""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from operator import itemgetter
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from nearfar._core.checks import check_integer
+from nearfar._core.ids import Ids
+from nearfar._core.vector import read_only
+from nearfar.engines.dask.edges import ClusterSparse, n_entries
+from nearfar.engines.dask.edrep import FAN_IN
+from nearfar.engines.dask.rows import (
+    Owners,
+    Parts,
+    Rows,
+    bounds_of,
+    client_of,
+    current_client,
+    gathered,
+    kept,
+    on_a_cluster,
+)
+from nearfar.errors import InputError
+from nearfar.relations.cooccurrence import pairs_of_text, positive_information, units_of
+from nearfar.relations.operators import check_sums
+from nearfar.text.encoded import Packed, Words, WordTable, renumber
+from nearfar.text.vocabulary import Vocabulary
+
+Integers = NDArray[np.int64]
+
+
+class Counted(NamedTuple):
+    """A text on the workers: the numbers of each partition, its words, and all words added up, as futures."""
+
+    client: Any
+    numbers: Parts
+    words: Parts
+    all_words: Any
+    n_words: int
+
+
+def vocabulary_elsewhere(
+    owner: str, corpus: Any, engine: str | None, min_count: int, max_size: int | None
+) -> Vocabulary | None:
+    """Return the words of a text that are counted on a cluster, if one is named or, by default, in use; else None."""
+    if not on_a_cluster(owner, engine):
+        return None
+    with client_of(owner) as client:
+        return kept_words(owner, counted_text(owner, corpus, client), min_count, max_size)[1]
+
+
+def cooccurrence_elsewhere(
+    owner: str,
+    corpus: Any,
+    engine: str | None,
+    limits: tuple[int, int | None],
+    window: int,
+    decay: str,
+    weighting: str,
+    shift: float,
+    storage: Any,
+) -> tuple[ClusterSparse, Ids] | None:
+    """Return the symmetric operator on the workers, and the words; None where threads of this process make it.
+
+    Raises
+    ------
+    InputError
+        No client is in use, on whose workers the relation could stay; or a folder is named for it.
+    """
+    if not on_a_cluster(owner, engine):
+        return None
+    if storage is not None:
+        raise InputError(
+            owner, "storage", "left out on a cluster: the relation stays on the workers", repr(str(storage))
+        )
+    client = current_client()
+    if client is None:
+        hint = "The relation stays on its workers: with dask.distributed.Client(...): relation = ..."
+        raise InputError(owner, "engine", "'dask' in the context of a client", "no client", hint)
+    text = counted_text(owner, corpus, client)
+    words, vocabulary = kept_words(owner, text, *limits)
+    owners, size, n = Owners(client), len(vocabulary), len(text.numbers)
+    bounds = bounds_of(size)
+    ends, n_parts = list(pairwise(bounds)), len(bounds) - 1
+    pairs = [
+        owners.submit(i, n, pairs_of_partition, numbers, own, words, window, decay, bounds, what="pairs")
+        for i, (numbers, own) in enumerate(zip(text.numbers, text.words, strict=True))
+    ]
+    one = units_of(window, decay)[1]
+    rows = []
+    for p, where in enumerate(ends):
+        pieces = [owners.submit(i, n, itemgetter(p), part) for i, part in enumerate(pairs)]
+        rows.append(owners.submit(p, n_parts, rows_of_pairs, owner, pieces, where, size, one, what="rows"))
+
+    def gather(asked: Parts) -> list[Any]:
+        return gathered(owner, client, asked, lambda p: f"part {p} of the text or of the words")
+
+    nnz = sum(gather([owners.submit(p, n_parts, n_entries, part) for p, part in enumerate(rows)]))
+    if not nnz:
+        raise InputError(owner, "corpus", "one with sentences of at least two words", "none")
+    if weighting == "ppmi":
+        sums = np.concatenate(gather([owners.submit(p, n_parts, sums_of_rows, part) for p, part in enumerate(rows)]))
+        of_all = owners.submit(0, n_parts, kept, sums)
+        rows = [
+            owners.submit(p, n_parts, informed, part, of_all, ends[p], shift, what="rows")
+            for p, part in enumerate(rows)
+        ]
+        nnz = sum(gather([owners.submit(p, n_parts, n_entries, part) for p, part in enumerate(rows)]))
+        if not nnz:
+            raise InputError(owner, "shift", "smaller", shift, "No pair comes together more often than that.")
+    return ClusterSparse(client, (size, size), rows, rows, int(nnz)), vocabulary.words
+
+
+def counted_text(owner: str, corpus: Any, client: Any) -> Counted:
+    """Return a text as numbers on the workers; it is read once, as long as they are there."""
+    before = corpus.elsewhere
+    if before is not None and before.client is client and client.status == "running":
+        return before  # type: ignore[no-any-return]
+    source, is_bag, texts = corpus.partitions(owner)
+    owners = Owners(client)
+    given = client.compute(source.to_delayed()) if is_bag else source
+    n = len(given)
+    read = [owners.submit(i, n, numbered, part, i, is_bag, texts, what="text") for i, part in enumerate(given)]
+
+    def gather(asked: Parts) -> list[Any]:
+        return gathered(owner, client, asked, "partition {}".format)
+
+    kinds = [
+        (i, kind) for i, kind in enumerate(gather([client.submit(itemgetter(2), r, pure=False) for r in read])) if kind
+    ]
+    if odd := [(i, kind) for i, kind in kinds if kind != kinds[0][1]]:
+        expected = f"sentences of one kind: {kinds[0][1]} in partition {kinds[0][0]}"
+        raise InputError(owner, "source", expected, f"{odd[0][1]} in partition {odd[0][0]}")
+    numbers = [owners.submit(i, n, itemgetter(0), part) for i, part in enumerate(read)]
+    words = [owners.submit(i, n, itemgetter(1), part) for i, part in enumerate(read)]
+    whole = words
+    while len(whole) > 1:
+        groups = [whole[i : i + FAN_IN] for i in range(0, len(whole), FAN_IN)]
+        whole = [owners.submit(i * FAN_IN, n, added_words, group, what="words") for i, group in enumerate(groups)]
+    n_words = gather([client.submit(n_of_words, whole[0], pure=False)])[0] if whole else 0
+    corpus.elsewhere = Counted(client, numbers, words, whole[0] if whole else None, n_words)
+    return corpus.elsewhere  # type: ignore[no-any-return]
+
+
+def kept_words(owner: str, text: Counted, min_count: int, max_size: int | None) -> tuple[Any, Vocabulary]:
+    """Return the most frequent words, as a future of how workers look them up and as the vocabulary.
+
+    Raises
+    ------
+    InputError
+        If there is no word, or none comes so often.
+    """
+    check_integer(owner, "min_count", min_count, low=1)
+    if max_size is not None:
+        check_integer(owner, "max_size", max_size, low=1)
+    if not text.n_words:
+        raise InputError("Corpus", "source", "text with at least one word", "none")
+    found = text.client.submit(most_frequent, text.all_words, min_count, max_size, pure=False)
+    words: Packed = gathered(owner, text.client, [found])[0]
+    spelled = [*Words(words.letters.tobytes(), words.begins, np.arange(len(words.hashes)))]
+    if int(words.counts[0]) < min_count:
+        got = f"{min_count}; {spelled[0].decode('utf-8', 'replace')!r} comes {words.counts[0]} times"
+        raise InputError(owner, "min_count", "a count that at least one word reaches", got)
+    return found, Vocabulary((word.decode("utf-8", "surrogatepass") for word in spelled), words.counts)
+
+
+# What the tasks do.
+
+
+def numbered(given: Any, number: int, is_bag: bool, texts: Any) -> tuple[NDArray[np.int32], Packed, str | None]:
+    """Return a partition as numbers of its own words, these words, and of a bag what its sentences are."""
+    table, numbers, kind = WordTable(), [np.empty(0, np.int32)], None
+    if is_bag:
+        given = list(given)
+        kind = ("lists of words" if isinstance(given[0], (list, tuple)) else "strings") if given else None
+    try:
+        for text, kinds in texts(given):
+            numbers += [part.copy() for part in table.numbered(text, kinds, 0)]
+    except InputError as error:
+        where = f"{error.got} of partition {number}" if is_bag else error.got
+        raise type(error)(error.owner, error.argument, error.expected, where, error.hint) from error
+    return np.concatenate(numbers), table.packed(), kind
+
+
+def added_words(several: list[Packed]) -> Packed:
+    """Return the words of neighbouring partitions, each where it came first."""
+    table = WordTable()
+    for words in several:
+        table.take_in(WordTable.of(words))
+    return table.packed()
+
+
+def n_of_words(words: Packed) -> int:
+    """Return how many different words there are."""
+    return len(words.hashes)
+
+
+def most_frequent(words: Packed, min_count: int, max_size: int | None) -> Packed:
+    """Return the words that are kept, the most frequent first; the most frequent one at least."""
+    order = np.argsort(-words.counts, kind="stable")
+    n = min(int((words.counts >= min_count).sum()), max_size or len(order))
+    return WordTable.of(words).packed(order[: max(n, 1)])
+
+
+def pairs_of_partition(
+    numbers: NDArray[np.int32], own: Packed, words: Packed, window: int, decay: str, bounds: list[int]
+) -> list[tuple[Integers, Integers]]:
+    """Return which words come together in a partition, by part of the rows: sorted codes row * n + column, units."""
+    table, n = WordTable(), len(words.hashes)
+    table.take_in(WordTable.of(words))
+    place = table.take_in(WordTable.of(own))
+    new = np.where(place < n, place, -1).astype(np.int32)
+    tokens, ends = np.empty(numbers.size, np.int32), np.empty(numbers.size, np.int64)
+    n_tokens, n_ends = renumber(read_only(np.array(numbers)), new, tokens, ends, 0, 0)
+    text = read_only(tokens[:n_tokens]), read_only(ends[:n_ends])
+    found = [
+        (rows.astype(np.int64), columns.astype(np.int64), units)
+        for rows, columns, units in pairs_of_text(*text, n, window, decay, 1)
+    ]
+    rows, columns, units = (np.concatenate(arrays) for arrays in zip(*found, strict=True))
+    other = rows != columns  # a pair is two entries
+    codes = np.concatenate([rows * n + columns, (columns * n + rows)[other]])
+    codes, units = summed(codes, np.concatenate([units, units[other]]))
+    cuts = np.searchsorted(codes, np.asarray(bounds, np.int64) * n)
+    return [(codes[a:b], units[a:b]) for a, b in pairwise(cuts)]
+
+
+def summed(codes: Integers, units: Integers) -> tuple[Integers, Integers]:
+    """Return the codes in order, each once, and the sums of their units."""
+    order = np.argsort(codes, kind="stable")
+    codes, units = codes[order], units[order]
+    first = np.flatnonzero(np.append(True, codes[1:] != codes[:-1])[: codes.size])
+    return codes[first], np.add.reduceat(units, first) if first.size else units
+
+
+def rows_of_pairs(
+    owner: str, pieces: list[tuple[Integers, Integers]], where: tuple[int, int], n: int, one: int
+) -> Rows:
+    """Return the rows of a part from the pairs of all partitions."""
+    start, stop = where
+    codes, units = summed(*(np.concatenate(arrays) for arrays in zip(*pieces, strict=True)))
+    rows, columns = np.divmod(codes, n)
+    indptr = np.searchsorted(rows, np.arange(start, stop + 1)).astype(np.int64)
+    data = (units / one).astype(np.float32)
+    check_sums(owner, data)
+    return Rows(indptr, columns.astype(np.int32), data, None, None)
+
+
+def sums_of_rows(rows: Rows) -> NDArray[np.float64]:
+    """Return the sum of each row."""
+    assert rows.data is not None
+    lengths = np.diff(rows.indptr)
+    return np.add.reduceat(np.append(rows.data, 0), rows.indptr[:-1], dtype=np.float64) * (lengths > 0)
+
+
+def informed(rows: Rows, sums: NDArray[np.float64], where: tuple[int, int], shift: float) -> Rows:
+    """Return positive pointwise mutual information in place of counts."""
+    (start, stop), size = where, rows.indices.size
+    assert rows.data is not None
+    whole = np.concatenate([np.zeros(start, np.int64), rows.indptr])  # the numbers of rows are those of all rows
+    lengths, out, values = np.empty(stop - start, np.int64), np.empty(size, np.int32), np.empty(size, np.float32)
+    arrays = (read_only(np.array(array)) for array in (rows.indices, rows.data))
+    n = positive_information(read_only(whole), *arrays, np.array(sums), shift, start, stop, lengths, out, values)
+    return Rows(np.append(0, np.cumsum(lengths)), out[:n], values[:n], None, None)
