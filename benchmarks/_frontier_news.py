@@ -17,7 +17,9 @@ ANCHORS: Setting = {
     "numbers": (32, 16), "rates": (0.03, 0.01), "slots": 8, "anchor_std": 0.3, "row_std": 1.0, "of_anchors": 0.2,
     "l2_anchors": 0.0,
 }  # fmt: skip
-WHOLE: tuple[Setting, ...] = tuple({"bits": bits, "own": own, "rate": 0.02} for bits in (4, 2) for own in (1, 0.5))
+WHOLE: tuple[Setting, ...] = tuple(
+    {"bits": 2, "own": own, "rate": rate} for own in (0.5, 0.25) for rate in (0.02, 0.05)
+)
 OTHERS: tuple[Setting, ...] = tuple({"rate": rate, "std": std} for std in (0.3, 0.1) for rate in (0.03, 0.1))
 OF_NETWORK = 0.002
 
