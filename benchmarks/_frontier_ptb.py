@@ -20,13 +20,11 @@ from anchor_language import streams_of_all, windows
 N_COMPONENTS, HIDDEN, N_EPOCHS, DROPOUT, N_SAMPLED = 64, 128, 1, 0.1, 600
 PART = 0.5  # of the text for training
 ANCHORS: Setting = {
-    "numbers": (64, 32), "rates": (0.03, 0.01), "slots": 16, "anchor_std": 0.3, "row_std": 1.0, "of_anchors": 0.2,
+    "numbers": (64,), "rates": (0.03, 0.1), "slots": 16, "anchor_std": 0.3, "row_std": 1.0, "of_anchors": 0.2,
     "l2_anchors": 0.0,
 }  # fmt: skip
-WHOLE: tuple[Setting, ...] = tuple(
-    {"bits": 2, "own": own, "rate": rate} for own in (0.5, 0.25) for rate in (0.02, 0.05)
-)
-OTHERS: tuple[Setting, ...] = tuple({"rate": rate, "std": std} for std in (0.1, 0.3) for rate in (0.03, 0.01))
+WHOLE: tuple[Setting, ...] = tuple({"bits": 2, "own": 0.25, "rate": rate} for rate in (0.05, 0.1))
+OTHERS: tuple[Setting, ...] = tuple({"rate": rate} for rate in (0.03, 0.1))
 OF_NETWORK = 0.008
 
 
@@ -65,7 +63,7 @@ class LanguageTask:
         self.streams = streams_of_all()
         self.counts = self.streams["train"].flatten().bincount()
         self.streams["train"] = self.streams["train"][: int(PART * len(self.streams["train"]))]
-        self.kinds = kinds(std=0.1, anchors=ANCHORS, whole=WHOLE, others=OTHERS)
+        self.kinds = kinds(std=0.1, anchors=ANCHORS, whole=WHOLE, others=OTHERS, components=24)
         self.trained: dict[Any, Any] = {}
 
     def run(self, kind: Kind, n_bytes: int, setting: Setting, seed: int) -> dict[str, Any] | None:

@@ -486,8 +486,10 @@ def clustered_served(table: Clustered, _n_bytes: int, _setting: Setting) -> Serv
 # ---------------------------------------------------------------- all
 
 
-def kinds(std: float, anchors: Setting, whole: Sequence[Setting], others: Sequence[Setting]) -> dict[str, Kind]:
-    """Return the methods of a task: each has four settings.
+def kinds(
+    std: float, anchors: Setting, whole: Sequence[Setting], others: Sequence[Setting], components: int = 8
+) -> dict[str, Kind]:
+    """Return the methods of a task; all have as many settings.
 
     Parameters
     ----------
@@ -499,6 +501,8 @@ def kinds(std: float, anchors: Setting, whole: Sequence[Setting], others: Sequen
         What is tried of whole numbers.
     others : sequence of dict
         What is tried of all others.
+    components : int
+        Numbers in the rows of frequent objects, where they are rounded.
     """
     start = {"std": std}
 
@@ -525,7 +529,7 @@ def kinds(std: float, anchors: Setting, whole: Sequence[Setting], others: Sequen
         "low rank": Kind(low_rank, parameters_served, tried()),
         "hash": Kind(hashed, parameters_served, tried(n_hashes=1)),
         "frequency selection": Kind(frequent, short_served, tried(components=4, quantize=None)),
-        "frequency selection + int4": Kind(frequent, short_served, tried(components=8, quantize="int4")),
+        "frequency selection + int4": Kind(frequent, short_served, tried(components=components, quantize="int4")),
         "product quantisation": Kind(full_rows, product_served, tried(), trained="rows"),
         "RaBitQ": Kind(full_rows, rabit_served, tried(), trained="rows"),
         "CCE": Kind(clustered, clustered_served, tried(k=64), Reclustered),
