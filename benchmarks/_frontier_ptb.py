@@ -18,7 +18,6 @@ from _frontier_tables import Descent, Kind, Setting, kinds, trained_of
 from anchor_language import streams_of_all, windows
 
 N_COMPONENTS, HIDDEN, N_EPOCHS, DROPOUT, N_SAMPLED = 64, 128, 1, 0.1, 600
-PART = 0.5  # of the text for training
 ANCHORS: Setting = {
     "numbers": (64,), "rates": (0.03, 0.1), "slots": 16, "anchor_std": 0.3, "row_std": 1.0, "of_anchors": 0.2,
     "l2_anchors": 0.0,
@@ -62,7 +61,6 @@ class LanguageTask:
     def __init__(self) -> None:
         self.streams = streams_of_all()
         self.counts = self.streams["train"].flatten().bincount()
-        self.streams["train"] = self.streams["train"][: int(PART * len(self.streams["train"]))]
         self.kinds = kinds(std=0.1, anchors=ANCHORS, whole=WHOLE, others=OTHERS, components=24)
         self.trained: dict[Any, Any] = {}
 
