@@ -9,15 +9,19 @@ import torch
 from torch import Tensor, nn
 
 from _anchor_movielens import Ratings, read_films, split_of
-from _frontier_tables import Descent, Kind, Served, Setting, kinds
+from _frontier_tables import Descent, Kind, Served, Setting, kinds, trained_of
 
 N_COMPONENTS, N_EPOCHS, BATCH_SIZE = 16, 16, 16_384
-ANCHORS: Setting = {
-    "numbers": (16, 8), "slots": 16, "anchor_std": 0.5, "row_std": 0.5, "of_anchors": 1.0, "l2_anchors": 1e-5
-}  # fmt: skip
-RATES = {"QuantizedEmbedding": 0.03, "AnchorEmbedding": 0.03}  # learning rates; of other tables two are tried
-OF_BIASES = 0.03
 LENGTHS, SHIFTS = 0.055, 0.01  # prices of squared vectors and of squared biases
+ANCHORS: Setting = {
+    "numbers": (16, 8), "rates": (0.03, 0.01), "slots": 16, "anchor_std": 0.5, "row_std": 0.5, "of_anchors": 1.0,
+    "l2_anchors": 1e-5,
+}  # fmt: skip
+WHOLE: tuple[Setting, ...] = tuple({"bits": bits, "rate": rate} for bits in (4, 2) for rate in (0.03, 0.01))
+OTHERS: tuple[Setting, ...] = tuple(
+    {"rate": rate, "lengths": lengths} for lengths in (LENGTHS, 0.02) for rate in (0.03, 0.01)
+)
+OF_BIASES = 0.03
 
 
 class FilmTask:
@@ -25,7 +29,7 @@ class FilmTask:
 
     def __init__(self) -> None:
         self.films = read_films()
-        self.kinds = kinds(std=0.1, anchors=ANCHORS, several=2)
+        self.kinds = kinds(std=0.1, anchors=ANCHORS, whole=WHOLE, others=OTHERS)
         self.trained: dict[Any, Any] = {}
 
     def run(self, kind: Kind, n_bytes: int, setting: Setting, seed: int) -> dict[str, Any] | None:
@@ -37,7 +41,7 @@ class FilmTask:
         tables = kind.make(counts, N_COMPONENTS, n_bytes, setting)
         if tables is None:
             return None
-        key = (kind.trained, seed, setting.get("rate"), tuple(sum(p.numel() for p in t.parameters()) for t in tables))
+        key = trained_of(kind, seed, setting, tables)
         if not kind.trained or key not in self.trained:
             self.trained[key] = tables, self._train(kind, tables, split, n_bytes, setting)
         tables, (biases, constant) = self.trained[key] if kind.trained else self.trained.pop(key)
@@ -60,8 +64,7 @@ class FilmTask:
         biases = [nn.Parameter(torch.zeros(n)) for n in (self.films.n_users, self.films.n_items)]
         n_steps = N_EPOCHS * math.ceil(len(ratings.marks) / BATCH_SIZE)
         course = kind.course(tables, setting, n_bytes, n_steps)
-        rate = setting.get("rate", RATES.get(type(tables[0]).__name__))
-        descent = Descent(course, rate, biases, OF_BIASES)
+        descent = Descent(course, setting["rate"], biases, OF_BIASES)
         for epoch in range(N_EPOCHS):
             order = torch.randperm(len(ratings.marks))
             for batch in zip(*(part.split(BATCH_SIZE) for part in ratings.take(order)), strict=True):

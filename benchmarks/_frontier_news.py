@@ -10,13 +10,17 @@ from torch import Tensor, nn
 
 from _anchor_news import NOTHING, News, Texts, numbered, read_news
 from _anchor_news_network import N_FILTERS, WIDTHS, Classifier, batches
-from _frontier_tables import Descent, Kind, Setting, kinds
+from _frontier_tables import Descent, Kind, Setting, kinds, trained_of
 
 N_COMPONENTS, N_EPOCHS, BATCH_SIZE = 64, 2, 256
 ANCHORS: Setting = {
-    "numbers": (32,), "slots": 8, "anchor_std": 0.3, "row_std": 1.0, "of_anchors": 0.2, "l2_anchors": 0.0
+    "numbers": (32, 16), "rates": (0.03, 0.01), "slots": 8, "anchor_std": 0.3, "row_std": 1.0, "of_anchors": 0.2,
+    "l2_anchors": 0.0,
 }  # fmt: skip
-RATES = {"QuantizedEmbedding": 0.02, "AnchorEmbedding": 0.01}  # learning rates; of other tables two are tried
+WHOLE: tuple[Setting, ...] = tuple(
+    {"bits": 2, "own": own, "rate": rate} for own in (0.5, 0.25) for rate in (0.02, 0.05)
+)
+OTHERS: tuple[Setting, ...] = tuple({"rate": rate, "std": std} for std in (0.3, 0.1) for rate in (0.03, 0.1))
 OF_NETWORK = 0.002
 
 
@@ -49,7 +53,7 @@ class NewsTask:
 
     def __init__(self) -> None:
         self.rows = read_news()
-        self.kinds = kinds(std=0.3, anchors=ANCHORS, several=3)
+        self.kinds = kinds(std=0.3, anchors=ANCHORS, whole=WHOLE, others=OTHERS)
         self.news: dict[int, News] = {}
         self.trained: dict[Any, Any] = {}
 
@@ -62,7 +66,7 @@ class NewsTask:
         tables = kind.make([news.counts], N_COMPONENTS, n_bytes, setting)
         if tables is None:
             return None
-        key = (kind.trained, seed, setting.get("rate"), sum(p.numel() for p in tables[0].parameters()))
+        key = trained_of(kind, seed, setting, tables)
         if not kind.trained or key not in self.trained:
             self.trained[key] = tables, self._train(kind, tables, news, n_bytes, setting)
         tables, model = self.trained[key] if kind.trained else self.trained.pop(key)
@@ -78,9 +82,8 @@ class NewsTask:
         model = Sized(tables[0])
         n_steps = N_EPOCHS * math.ceil(len(news.train.classes) / BATCH_SIZE)
         course = kind.course(tables, setting, n_bytes, n_steps)
-        rate = setting.get("rate", RATES.get(type(tables[0]).__name__))
         network = [p for name, p in model.named_parameters() if not name.startswith("table.")]
-        descent = Descent(course, rate, network, OF_NETWORK)
+        descent = Descent(course, setting["rate"], network, OF_NETWORK)
         for epoch in range(N_EPOCHS):
             order = torch.randperm(len(news.train.classes))
             for words, classes in batches(news.train.take(order), BATCH_SIZE):

@@ -14,15 +14,16 @@ import torch
 from torch import Tensor, nn
 
 import nearfar as nf
-from _frontier_tables import Descent, Kind, Setting, kinds
+from _frontier_tables import Descent, Kind, Setting, kinds, trained_of
 from anchor_language import streams_of_all, windows
 
 N_COMPONENTS, HIDDEN, N_EPOCHS, DROPOUT, N_SAMPLED = 64, 128, 1, 0.1, 600
-PART = 0.5  # of the text for training
 ANCHORS: Setting = {
-    "numbers": (64,), "slots": 16, "anchor_std": 0.3, "row_std": 1.0, "of_anchors": 0.2, "l2_anchors": 0.0
+    "numbers": (64,), "rates": (0.03, 0.1), "slots": 16, "anchor_std": 0.3, "row_std": 1.0, "of_anchors": 0.2,
+    "l2_anchors": 0.0,
 }  # fmt: skip
-RATES = {"QuantizedEmbedding": 0.02, "AnchorEmbedding": 0.01}  # learning rates; of other tables two are tried
+WHOLE: tuple[Setting, ...] = tuple({"bits": 2, "own": 0.25, "rate": rate} for rate in (0.05, 0.1))
+OTHERS: tuple[Setting, ...] = tuple({"rate": rate} for rate in (0.03, 0.1))
 OF_NETWORK = 0.008
 
 
@@ -60,8 +61,7 @@ class LanguageTask:
     def __init__(self) -> None:
         self.streams = streams_of_all()
         self.counts = self.streams["train"].flatten().bincount()
-        self.streams["train"] = self.streams["train"][: int(PART * len(self.streams["train"]))]
-        self.kinds = kinds(std=0.1, anchors=ANCHORS, several=2)
+        self.kinds = kinds(std=0.1, anchors=ANCHORS, whole=WHOLE, others=OTHERS, components=24)
         self.trained: dict[Any, Any] = {}
 
     def run(self, kind: Kind, n_bytes: int, setting: Setting, seed: int) -> dict[str, Any] | None:
@@ -70,7 +70,7 @@ class LanguageTask:
         tables = kind.make([self.counts], N_COMPONENTS, n_bytes, setting)
         if tables is None:
             return None
-        key = (kind.trained, seed, setting.get("rate"), sum(p.numel() for p in tables[0].parameters()))
+        key = trained_of(kind, seed, setting, tables)
         if not kind.trained or key not in self.trained:
             self.trained[key] = tables, self._train(kind, tables, n_bytes, setting)
         tables, model = self.trained[key] if kind.trained else self.trained.pop(key)
@@ -86,9 +86,8 @@ class LanguageTask:
         model, streams = Model(tables[0], self.counts), self.streams["train"]
         n_steps = N_EPOCHS * len(list(windows(streams)))
         course = kind.course(tables, setting, n_bytes, n_steps)
-        rate = setting.get("rate", RATES.get(type(tables[0]).__name__))
         network = [p for name, p in model.named_parameters() if not name.startswith("table.")]
-        descent = Descent(course, rate, network, OF_NETWORK)
+        descent = Descent(course, setting["rate"], network, OF_NETWORK)
         for epoch in range(N_EPOCHS):
             state = None
             for words, following in windows(streams):

@@ -43,7 +43,7 @@ class Course:
 
     def optimizer(self, lr: float) -> torch.optim.Optimizer:
         """Return an optimiser of the tables, which starts anew."""
-        of_bases = [p for table in self.tables for name, p in table.named_parameters() if name == "basis"]
+        of_bases = [p for table in self.tables for name, p in table.named_parameters() if name.endswith("basis")]
         known = {id(p) for p in of_bases}
         others = [p for table in self.tables for p in table.parameters() if id(p) not in known]
         groups = [{"params": others}, *([{"params": of_bases, "lr": lr / 10}] if of_bases else [])]
@@ -113,6 +113,12 @@ class Kind:
     trained: str = ""
 
 
+def trained_of(kind: Kind, seed: int, setting: Setting, tables: Sequence[nn.Module]) -> tuple[Any, ...]:
+    """Return what tells one training from another: how tables are rounded afterwards does not."""
+    sizes = tuple(sum(p.numel() for p in table.parameters()) for table in tables)
+    return kind.trained, seed, setting["rate"], setting["std"], setting.get("lengths"), sizes
+
+
 def stored(embedding: nf.Embedding) -> Served:
     """Return what a file of an embedding brings back, and its bytes without the header."""
     with tempfile.TemporaryDirectory() as folder:
@@ -128,20 +134,53 @@ def plain(n: int, d: int, std: float) -> nn.Embedding:
     return table
 
 
+class Frequent(nn.Module):
+    """Rows for the most frequent objects, and one, the last, for all others.
+
+    Which row an object has costs nothing: objects are thought to be numbered by their frequency.
+    """
+
+    def __init__(self, table: Any, counts: Tensor) -> None:
+        super().__init__()
+        order = counts.argsort(descending=True, stable=True)
+        self.table = table
+        self.place = torch.empty_like(order).scatter_(0, order, torch.arange(len(order)))
+        self.place.clamp_(max=table.num_embeddings - 1)
+
+    def forward(self, ids: Tensor) -> Tensor:
+        found: Tensor = self.table(self.place[ids])
+        return found
+
+    @property
+    def weight(self) -> Tensor:
+        return self(torch.arange(len(self.place)))
+
+
+def served_of(table: nn.Module, keep: Callable[[Any], nf.Embedding]) -> Served:
+    """Return what a file of the rows that ``keep`` makes of a table brings back, for all objects."""
+    if not isinstance(table, Frequent):
+        return stored(keep(table))
+    vectors, n_bytes = stored(keep(table.table))
+    return Served(vectors[table.place], n_bytes)
+
+
 # ---------------------------------------------------------------- whole numbers, trained as such
 
 
 def whole_numbers(counts: Sequence[Tensor], d: int, n_bytes: int, setting: Setting) -> list[nn.Module] | None:
-    """Return tables of the longest vectors that fit."""
-    bits, rows = setting["bits"], sum(len(c) for c in counts)
+    """Return tables of the longest vectors that fit, for all objects or for a part of them, the most frequent."""
+    bits, own = setting["bits"], setting.get("own", 1)
+    sizes = [min(len(c), int(own * len(c)) + 1) for c in counts]
     for width in range(2 * d, 0, -1):
-        if rows * -(-width * bits // 8) + 4 * len(counts) * width <= n_bytes:
-            return [nf.nn.QuantizedEmbedding(len(c), width, bits=bits, std=setting["std"]) for c in counts]
+        if sum(sizes) * -(-width * bits // 8) + 4 * len(counts) * width <= n_bytes:
+            options = {"bits": bits, "std": setting["std"]}
+            tables = [nf.nn.QuantizedEmbedding(size, width, **options) for size in sizes]
+            return [Frequent(table, c) for table, c in zip(tables, counts, strict=True)] if own < 1 else [*tables]
     return None
 
 
-def whole_numbers_served(table: nf.nn.QuantizedEmbedding, _n_bytes: int, _setting: Setting) -> Served:
-    return stored(table.export())
+def whole_numbers_served(table: nn.Module, _n_bytes: int, _setting: Setting) -> Served:
+    return served_of(table, lambda rows: rows.export())
 
 
 # ---------------------------------------------------------------- anchors
@@ -236,9 +275,12 @@ def rows_of(width: Callable[[int, Setting], int]) -> Callable[..., list[nn.Modul
     return make
 
 
-def short_served(table: nn.Embedding, _n_bytes: int, setting: Setting) -> Served:
-    embedding = nf.Embedding(table.weight.detach().numpy())
-    return stored(embedding.quantize(setting["quantize"]) if setting["quantize"] else embedding)
+def short_served(table: nn.Module, _n_bytes: int, setting: Setting) -> Served:
+    def keep(rows: nn.Embedding) -> nf.Embedding:
+        embedding = nf.Embedding(rows.weight.detach().numpy())
+        return embedding.quantize(setting["quantize"]) if setting["quantize"] else embedding
+
+    return served_of(table, keep)
 
 
 def full_rows(counts: Sequence[Tensor], d: int, _n_bytes: int, setting: Setting) -> list[nn.Module]:
@@ -315,16 +357,13 @@ def hashed(counts: Sequence[Tensor], d: int, n_bytes: int, setting: Setting) -> 
 
 
 def frequent(counts: Sequence[Tensor], d: int, n_bytes: int, setting: Setting) -> list[nn.Module] | None:
-    """Return rows for the most frequent objects and one for all others; ids are thought to be in that order."""
-    rows = sum(len(c) for c in counts)
-    r = min(setting["components"] or d, d)
-    sizes = [n_bytes * len(c) // rows // (4 * r) - 1 for c in counts]
-    if min(sizes) < 1:
+    """Return rows for the most frequent objects and one for all others."""
+    rows, r = sum(len(c) for c in counts), min(setting["components"], d)
+    of_row = r // 2 + 2 if setting["quantize"] else 4 * r
+    sizes = [n_bytes * len(c) // rows // of_row for c in counts]
+    if min(sizes) < 2:
         return None
-    options = {"n_buckets": 1, "std": setting["std"]}
-    return [
-        nf.nn.BucketEmbedding(len(c), r, c, min(size, len(c)), **options) for c, size in zip(counts, sizes, strict=True)
-    ]
+    return [Frequent(plain(min(size, len(c)), r, setting["std"]), c) for c, size in zip(counts, sizes, strict=True)]
 
 
 def parameters_served(table: Any, _n_bytes: int, _setting: Setting) -> Served:
@@ -447,46 +486,53 @@ def clustered_served(table: Clustered, _n_bytes: int, _setting: Setting) -> Serv
 # ---------------------------------------------------------------- all
 
 
-def kinds(std: float, anchors: Setting, several: int) -> dict[str, Kind]:
-    """Return the methods of a task.
+def kinds(
+    std: float, anchors: Setting, whole: Sequence[Setting], others: Sequence[Setting], components: int = 8
+) -> dict[str, Kind]:
+    """Return the methods of a task; all have as many settings.
 
     Parameters
     ----------
     std : float
         Standard deviation that tables start with.
     anchors : dict
-        Settings of anchors.
-    several : int
-        How many settings are tried at most.
+        Settings of anchors; of their numbers and rates all pairs are tried.
+    whole : sequence of dict
+        What is tried of whole numbers.
+    others : sequence of dict
+        What is tried of all others.
+    components : int
+        Numbers in the rows of frequent objects, where they are rounded.
     """
     start = {"std": std}
 
-    def tried(*settings: Setting) -> tuple[Setting, ...]:
-        return tuple({**start, **setting} for setting in settings[:several])
+    def tried(**setting: Any) -> tuple[Setting, ...]:
+        return tuple({**start, **setting, **other} for other in others)
 
-    def at_rates(**setting: Any) -> tuple[Setting, ...]:
-        return tried(*({**setting, "rate": rate} for rate in (0.03, 0.01)))
+    def of_anchors(**more: Any) -> tuple[Setting, ...]:
+        fixed = {name: value for name, value in anchors.items() if name not in {"numbers", "rates"}}
+        pairs = ((k, rate) for k in anchors["numbers"] for rate in anchors["rates"])
+        return tuple({**start, **fixed, "n_anchors": k, **more, "rate": rate} for k, rate in pairs)
 
-    def of_anchors(quantize: str | None) -> tuple[Setting, ...]:
-        return tried(*({**anchors, "n_anchors": k, "quantize": quantize} for k in anchors["numbers"]))
-
-    most = 2 * max(anchors["numbers"])
-    grown = {**anchors, "n_anchors": most, "slots": most, "quantize": "int4"}
+    grown = tuple(
+        {**s, "n_anchors": 2 * s["n_anchors"], "slots": 2 * s["n_anchors"]} for s in of_anchors(quantize="int4")
+    )
     short = rows_of(lambda width, _: width // 4)
     return {
-        "whole numbers": Kind(whole_numbers, whole_numbers_served, tried(*({"bits": bits} for bits in (4, 2, 1)))),
-        "ANT": Kind(mixtures, mixtures_served, of_anchors(None), Budgeted),
-        "ANT + int4": Kind(mixtures, mixtures_served, of_anchors("int4"), Budgeted),
-        "NBANT + int4": Kind(mixtures, mixtures_served, tried(grown), Growing),
-        "short rows": Kind(short, short_served, at_rates(quantize=None), trained="rows"),
-        "int8 rows": Kind(rows_of(lambda w, _: w - 2), short_served, at_rates(quantize="int8"), trained="rows"),
-        "int4 rows": Kind(rows_of(lambda w, _: 2 * w - 4), short_served, at_rates(quantize="int4"), trained="rows"),
-        "low rank": Kind(low_rank, parameters_served, at_rates()),
-        "hash": Kind(hashed, parameters_served, at_rates(n_hashes=1, lengths=0.02)),
-        "frequency selection": Kind(frequent, parameters_served, at_rates(components=4)),
-        "product quantisation": Kind(full_rows, product_served, at_rates(), trained="rows"),
-        "RaBitQ": Kind(full_rows, rabit_served, at_rates(), trained="rows"),
-        "CCE": Kind(clustered, clustered_served, at_rates(k=64, lengths=0.02), Reclustered),
-        "slimming": Kind(entries, slim_served, at_rates(l1=1e-6, quantize=None), Pruned),
-        "slimming + int4": Kind(entries, slim_served, at_rates(l1=1e-6, quantize="int4"), Pruned),
+        "whole numbers": Kind(whole_numbers, whole_numbers_served, tuple({**start, **s} for s in whole)),
+        "ANT": Kind(mixtures, mixtures_served, of_anchors(quantize=None), Budgeted),
+        "ANT + int4": Kind(mixtures, mixtures_served, of_anchors(quantize="int4"), Budgeted),
+        "NBANT + int4": Kind(mixtures, mixtures_served, grown, Growing),
+        "short rows": Kind(short, short_served, tried(quantize=None), trained="rows"),
+        "int8 rows": Kind(rows_of(lambda w, _: w - 2), short_served, tried(quantize="int8"), trained="rows"),
+        "int4 rows": Kind(rows_of(lambda w, _: 2 * w - 4), short_served, tried(quantize="int4"), trained="rows"),
+        "low rank": Kind(low_rank, parameters_served, tried()),
+        "hash": Kind(hashed, parameters_served, tried(n_hashes=1)),
+        "frequency selection": Kind(frequent, short_served, tried(components=4, quantize=None)),
+        "frequency selection + int4": Kind(frequent, short_served, tried(components=components, quantize="int4")),
+        "product quantisation": Kind(full_rows, product_served, tried(), trained="rows"),
+        "RaBitQ": Kind(full_rows, rabit_served, tried(), trained="rows"),
+        "CCE": Kind(clustered, clustered_served, tried(k=64), Reclustered),
+        "slimming": Kind(entries, slim_served, tried(l1=1e-6, quantize=None), Pruned),
+        "slimming + int4": Kind(entries, slim_served, tried(l1=1e-6, quantize="int4"), Pruned),
     }
