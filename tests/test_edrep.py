@@ -164,7 +164,7 @@ def test_paper_gradient_is_equation_6_and_forward_drops_the_transposed_terms(tem
 @pytest.mark.parametrize("gradient", ["paper", "forward"])
 def test_whole_fit_agrees_with_a_numpy_twin(gradient, temperature):
     rng = np.random.default_rng(0)
-    A = sp.random_array((60, 60), density=0.1, rng=rng)
+    A = sp.random_array((60, 60), density=0.1, random_state=rng)
     A = ((A + A.T) > 0).astype(float).toarray()
     D = A.sum(1)
     B = A / np.where(D > 0, D, 1)[:, None]
@@ -442,7 +442,7 @@ def test_starts_that_coincide_stay_finite():
 @pytest.mark.parametrize("directed", [False, True])
 def test_memory_stays_within_what_was_announced(params, directed):
     n, d = 20_000, 32
-    A = sp.random_array((n, n), density=5 / n, rng=np.random.default_rng(0), format="csr", dtype=np.float32)
+    A = sp.random_array((n, n), density=5 / n, random_state=np.random.default_rng(0), format="csr", dtype=np.float32)
     rel = nf.Relation.from_matrix(A if directed else (A + A.T).tocsr()).random_walk(3)
     if directed:
         rel.rmatmat(np.ones((n, 1)))  # the transpose is part of the relation once it was used
@@ -479,7 +479,7 @@ KINDS = [
 def test_memory_is_announced_within_a_fifth(params, double, kind):
     n, d = 20_000, 96
     rng = np.random.default_rng(0)
-    A = sp.random_array((n, n), density=4 / n, rng=rng, format="coo", dtype=np.float32)
+    A = sp.random_array((n, n), density=4 / n, random_state=rng, format="coo", dtype=np.float32)
     if kind == "isolates":
         A = sp.coo_array((A.data, tuple(ends // 2 * 2 for ends in A.coords)), shape=A.shape)
     rel = nf.Relation.from_matrix(A if kind != "isolates" else A + A.T)

@@ -192,7 +192,7 @@ class TestLinkPrediction:
         assert all(csgraph.connected_components(seen.to_scipy())[0] == 2 for seen in method.seen)
 
     def test_self_loops_and_directions_are_dropped(self, rng):
-        A = random_array((40, 40), density=0.2, rng=rng, format="csr")
+        A = random_array((40, 40), density=0.2, random_state=rng, format="csr")
         method = Recorder(rng.normal(size=(40, 2)))
         with pytest.warns(NearfarWarning, match="directions are dropped"):
             found = link_prediction(A, method, n_repeats=1, random_state=0)

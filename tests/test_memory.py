@@ -32,7 +32,7 @@ def text(n):
 
 
 def graph(n):
-    A = sp.random_array((n, n), density=6 / n, rng=np.random.default_rng(0), format="csr", dtype=np.float32)
+    A = sp.random_array((n, n), density=6 / n, random_state=np.random.default_rng(0), format="csr", dtype=np.float32)
     return nf.Relation.from_matrix(A)
 
 

@@ -242,7 +242,7 @@ def test_any_metric_of_scikit_learn(metric):
 
 @pytest.mark.parametrize("metric", ["euclidean", "cosine"])
 def test_sparse_rows(metric):
-    X = random_array((90, 40), density=0.2, rng=np.random.default_rng(11), format="csr")
+    X = random_array((90, 40), density=0.2, random_state=np.random.default_rng(11), format="csr")
     sparse, dense = nearest_neighbors(X, 5, metric=metric), nearest_neighbors(X.toarray(), 5, metric=metric)
     np.testing.assert_array_equal(sparse.indices, dense.indices)
     np.testing.assert_allclose(sparse.distances, dense.distances, rtol=1e-4)

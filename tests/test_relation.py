@@ -114,7 +114,7 @@ def test_normalizing_twice_changes_nothing():
 @pytest.mark.parametrize("n_jobs", [1, 2, 5])
 def test_the_number_of_workers_changes_no_bit(n_jobs):
     rng = np.random.default_rng(0)
-    A = sp.random_array((9000, 9000), density=0.001, rng=rng, format="csr", dtype=np.float32)
+    A = sp.random_array((9000, 9000), density=0.001, random_state=rng, format="csr", dtype=np.float32)
     rel = nf.Relation.from_matrix(A).random_walk(3)
     X = rng.normal(size=(9000, 7)).astype(np.float32)
     np.testing.assert_array_equal(rel.matmat(X, n_jobs=n_jobs), rel.matmat(X, n_jobs=1))

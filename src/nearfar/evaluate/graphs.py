@@ -494,6 +494,8 @@ def _hide(graph: Edges, n_hidden: int, rng: np.random.Generator) -> tuple[Relati
     from nearfar.relations.matrix import Relation
 
     drawn = graph.matrix(weights=1 + rng.random(len(graph.edges)))
+    # Older versions of SciPy take column numbers of 32 bits alone here.
+    drawn.indices, drawn.indptr = drawn.indices.astype(np.int32), drawn.indptr.astype(np.int32)
     forest = coo_array(csgraph.minimum_spanning_tree(drawn)).coords
     spare = np.flatnonzero(~np.isin(graph.keys, forest[0].astype(np.int64) * graph.n + forest[1]))
     hidden = rng.choice(spare, n_hidden, replace=False)
