@@ -19,8 +19,8 @@ from nearfar.edrep import estimator as setup
 from nearfar.errors import FileFormatError, InputError
 
 # With many isolates, and several blocks of rows. By SciPy: both workers would compile what a module needs on import.
-ADJACENCY = csr_array(random_array((2500, 2500), density=0.002, random_state=np.random.default_rng(0), dtype=np.float32))
-ADJACENCY = csr_array(ADJACENCY + ADJACENCY.T)
+ENTRIES = random_array((2500, 2500), density=0.002, random_state=np.random.default_rng(0), dtype=np.float32)
+ADJACENCY = csr_array(ENTRIES + ENTRIES.T)
 ADJACENCY = csr_array(ADJACENCY * np.outer(*[np.arange(2500) % 5 < 3] * 2))
 GRAPH = nf.Relation.from_matrix(ADJACENCY)
 WALK = GRAPH.random_walk(2)
