@@ -57,6 +57,17 @@ CASES = {
     "product": (lambda: directed() @ directed().random_walk(2), {"gradient": "paper"}),
     "cosine": (lambda: graph(), {"schedule": "cosine", "callbacks": [lambda progress: None]}),
 }
+QUICK = {
+    "walk",
+    "directed",
+    "full, cold",
+    "two sides, full",
+    "exact, isolates",
+    "clusters",
+    "labels",
+    "projection",
+    "sum",
+}
 
 
 def fits(case: str, device: str, double: bool) -> list[nf.EDRep]:
@@ -73,7 +84,9 @@ def fits(case: str, device: str, double: bool) -> list[nf.EDRep]:
 
 
 @each_device
-@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize(
+    "case", [case if case in QUICK else pytest.param(case, marks=pytest.mark.slow) for case in CASES]
+)
 def test_a_device_gives_what_threads_give(case, device):
     here, there = fits(case, device, double=True)
     assert there.embedding_.dtype == np.float64

@@ -221,7 +221,7 @@ def edges_frame(n_edges: int = 300, seed: int = 0, *, weights: bool = True):
 @pytest.mark.parametrize(
     ("options", "names"),
     [
-        ({}, False),
+        pytest.param({}, False, marks=pytest.mark.slow),
         ({"directed": True, "weight": False}, True),
         ({"bipartite": True}, True),
         pytest.param({"self_loops": False}, False, marks=pytest.mark.slow),

@@ -171,7 +171,13 @@ CASES = {
 }
 
 
-SLOW = ("unit, clustered", "heavy-tailed", "heavy-tailed columns", "heavy-tailed against unit")
+SLOW = (
+    "unit, clustered",
+    "long, heavy-tailed against unit",
+    "heavy-tailed",
+    "heavy-tailed columns",
+    "heavy-tailed against unit",
+)
 
 
 @pytest.mark.parametrize(

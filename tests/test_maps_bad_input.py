@@ -25,7 +25,9 @@ MAPS = [cls for cls in CLASSES if issubclass(cls, nf.NeighborEmbedding)]
 RECIPES = [cls for cls in MAPS if cls is not nf.NeighborEmbedding]
 STRESSES = ["metric", "sstress", "sammon"]
 recipes = pytest.mark.parametrize("recipe", RECIPES, ids=lambda cls: cls.__name__)
-stresses = pytest.mark.parametrize("stress", STRESSES)
+stresses = pytest.mark.parametrize(
+    "stress", [pytest.param(name, marks=pytest.mark.slow) if name == "sstress" else name for name in STRESSES]
+)
 
 
 @pytest.fixture(autouse=True)
