@@ -66,7 +66,7 @@ def frontier(records: list[Record]) -> Section:
         budgets = [b for b in BUDGETS[task] if pick(of_task, budget=b)]
         methods = list(dict.fromkeys(r["method"] for r in of_task))
         cells = {m: [finals(of_task, task, m, b) for b in budgets] for m in methods}
-        section.targets.append(_target(name, what, budgets, cells, factor, digits))
+        section.targets.append(_target(name, what, budgets, cells, factor, digits, len(BUDGETS[task])))
         methods = [m for m in methods if any(cells[m])]
         if not methods:
             continue
@@ -95,12 +95,18 @@ def _cell(runs: list[Record], factor: float, digits: int) -> str:
 
 
 def _target(
-    name: str, what: str, budgets: list[int], cells: dict[str, list[list[Record]]], factor: float, digits: int
+    name: str,
+    what: str,
+    budgets: list[int],
+    cells: dict[str, list[list[Record]]],
+    factor: float,
+    digits: int,
+    wanted: int,
 ) -> Target:
     """Tell how far ours is from the best other at each size, over the seeds that both have.
 
     It is met where ours is at most within the 95 % interval of the difference behind each method of as many bytes or
-    fewer, and nothing is known where a difference is that of one seed.
+    fewer, and nothing is known where ours is behind with the only seed, or a size was not measured.
     """
     target = Target(f"Bytes of small tables, {name}: {what} of `nn.QuantizedEmbedding`", "best or tied at all bytes")
     said: list[str] = []
@@ -127,7 +133,9 @@ def _target(
         if rivals:
             said.append(f"{budget // 1000} kB: {min(rivals)[1]}")
     if said:
-        target.measured, target.met = "; ".join(said), met
+        left = wanted - len(said)
+        target.measured = "; ".join(said) + (f"; not measured at {left} of {wanted} sizes" if left else "")
+        target.met = None if left and met else met
     return target
 
 

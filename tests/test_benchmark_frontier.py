@@ -69,8 +69,8 @@ def record(method, budget, seed, test, setting="{}", validation=None):
     return {"task": "movielens", "method": method, "budget": budget, "setting": setting, "seed": seed, **got}
 
 
-def test_the_page_compares_at_equal_seeds_and_bytes():
-    from _frontier_section import frontier
+def test_the_page_compares_at_equal_seeds_and_bytes(monkeypatch):
+    from _frontier_section import BUDGETS, frontier
 
     records = [record("whole numbers", 40_000, seed, 0.73 + seed / 1000) for seed in (0, 1, 2)]
     records += [record("whole numbers", 40_000, 0, 0.5, "{1}", validation=0.9)]  # not chosen
@@ -78,15 +78,22 @@ def test_the_page_compares_at_equal_seeds_and_bytes():
     records += [{**record("hash", 20_000, 0, 0.7), "bytes": None}]  # does not fit
     section = frontier(records)
     mine = section.targets[0]
-    assert mine.measured == "40 kB: 0.7310 against 0.7400 of short rows (+0.0090, one seed)"
-    assert mine.met
+    assert (
+        mine.measured == "40 kB: 0.7310 against 0.7400 of short rows (+0.0090, one seed); not measured at 3 of 4 sizes"
+    )
+    assert mine.met is None
     assert [target.met for target in section.targets[1:]] == [None, None]
     half = 4.302653 * 0.001 / math.sqrt(3)
     assert f"| whole numbers | (0.7500) | 0.7310 ± {half:.4f} | 1 to 2 |" in section.lines
     assert not any("hash" in line for line in section.lines if line.startswith("|"))
+    monkeypatch.setitem(BUDGETS, "movielens", (20_000, 40_000))
+    records += [record("whole numbers", 20_000, 1, 0.73)]
     records += [record("short rows", 20_000, 2, 0.7318)]  # better with one seed, within the interval
     target = frontier(records).targets[0]
-    assert target.measured == "40 kB: 0.7315 against 0.7359 of short rows (+0.0044 ± 0.0584)"
+    assert target.measured == (
+        "20 kB: 0.7300 against 0.7400 of short rows (+0.0100, one seed);"
+        " 40 kB: 0.7315 against 0.7359 of short rows (+0.0044 ± 0.0584)"
+    )
     assert target.met
     assert frontier([*records, record("hash", 40_000, 0, 0.72)]).targets[0].met is None  # behind with one seed
     records += [record("low rank", 40_000, seed, 0.729 + seed / 999) for seed in (0, 1, 2)]
