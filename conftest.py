@@ -21,9 +21,6 @@ def pytest_configure(config: pytest.Config) -> None:
     n_examples = 20 if quick else 100
     settings.register_profile("nearfar", deadline=None, print_blob=True, derandomize=quick, max_examples=n_examples)
     settings.load_profile("nearfar")
-    # Of two workers one collects from the end: what is compiled to bytecode on import is there for the other one.
-    if os.environ.get("PYTEST_XDIST_WORKER") == "gw1":
-        config.args.reverse()
 
 
 def _leave() -> None:
@@ -91,9 +88,9 @@ def family(nodeid: str) -> str:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Put the families before other files, in their order; the same for all workers, however they collect."""
+    """Put the families before other files, in their order."""
     order = {name: position for position, name in enumerate(FAMILIES)}
-    items.sort(key=lambda item: (order.get(family(item.nodeid), len(order)), item.nodeid.split("::")[0]))
+    items.sort(key=lambda item: order.get(family(item.nodeid), len(order)))
 
 
 @pytest.hookimpl(optionalhook=True)
