@@ -699,7 +699,7 @@ class NeighborEmbedding(FrameOutput):
             if not fine and engine is None:
                 return False
             if not fine:
-                raise InputError(owner, argument, expected, got, "Or leave engine='threads'.")
+                raise InputError(owner, argument, expected, got, "Or take engine='threads'.")
         return True
 
     def _descend_on_cluster(self, descent: Descent, Y: Any, objective: Any, phases: list[Phase]) -> MapState:

@@ -32,8 +32,6 @@ from nearfar.engines.dask.rows import Owners, Parts, Products, bounds_of, gather
 from nearfar.errors import InputError
 from nearfar.relations.operators import LinearOperator, Sparse
 
-FAN_IN = 8  # moments that one task adds up
-
 
 class RowsOnWorkers(RowsInParts):
     """Vectors whose parts are on workers: what is asked for is fetched, and each worker writes the parts that it has.
@@ -218,11 +216,8 @@ class Workers:
             n = len(others)
             unprepared = submit(0, n, kept, far)
             totals = [submit(q, n, moments, unprepared, y, bounds[q]) for q, y in enumerate(others)]
-            while len(totals) > 1:
-                groups = [totals[i : i + FAN_IN] for i in range(0, len(totals), FAN_IN)]
-                totals = [submit(i * FAN_IN, n, added, group) for i, group in enumerate(groups)]
-            shape = (bounds[-1], state.X.shape[1])
-            return submit(0, n, far_of_moments, unprepared, totals[0], shape, state.X.dtype, n_active)
+            total, shape = self.owners.joined(totals, n, added), (bounds[-1], state.X.shape[1])
+            return submit(0, n, far_of_moments, unprepared, total, shape, state.X.dtype, n_active)
         prepared = submit(0, len(others), far_of_all, far, others, n_active, state.rng)
         state.rng.bit_generator.state = self.gather([submit(0, len(others), itemgetter(1), prepared)])[0]
         return submit(0, len(others), itemgetter(0), prepared)

@@ -97,6 +97,9 @@ def kept(value: Any) -> Any:
     return value
 
 
+FAN_IN = 8  # items that one task joins
+
+
 class Owners:
     """Which worker each part belongs to: neighbouring parts to the same one. Tasks of a part run there if they can.
 
@@ -120,6 +123,13 @@ class Owners:
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", "Sending large graph", UserWarning)
             return self.client.submit(function, *arguments, pure=False, key=named(what, part), **where)
+
+    def joined(self, items: Parts, n_parts: int, function: Any, *arguments: Any, what: str = "task") -> Any:
+        """Join what the parts have, at least one item, in a tree of ``function(items, *arguments)``."""
+        while len(items) > 1:
+            groups = [items[i : i + FAN_IN] for i in range(0, len(items), FAN_IN)]
+            items = [self.submit(i * FAN_IN, n_parts, function, g, *arguments, what=what) for i, g in enumerate(groups)]
+        return items[0]
 
 
 def sent(owners: Owners, V: Any, bounds: Sequence[int]) -> Parts:

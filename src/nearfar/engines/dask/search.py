@@ -14,7 +14,6 @@ from numpy.typing import NDArray
 
 from nearfar.contracts import Floats
 from nearfar.embedding.search import Rows, best_rows, row_norms
-from nearfar.engines.dask.edrep import FAN_IN
 from nearfar.engines.dask.rows import Owners, bounds_of, client_of, gathered, kept, on_a_cluster, sent
 
 Best = tuple[Rows, NDArray[np.float64]]
@@ -37,11 +36,10 @@ def nearest_on_workers(client: Any, owner: str, queries: Floats, Y: Any, k: int,
         owners.submit(q, n, best_of_part, owner, asked, part, bounds[q], k, metric, what="search")
         for q, part in enumerate(parts)
     ]
-    while len(best) > 1:
-        groups = [best[i : i + FAN_IN] for i in range(0, len(best), FAN_IN)]
-        best = [owners.submit(i * FAN_IN, n, merged, group, k) for i, group in enumerate(groups)]
     ends = list(pairwise(bounds))
-    found: Best = gathered(owner, client, best, lambda q: f"rows {ends[q][0]} to {ends[q][1]}")[0]
+    found: Best = gathered(
+        owner, client, [owners.joined(best, n, merged, k)], lambda q: f"rows {ends[q][0]} to {ends[q][1]}"
+    )[0]
     return found
 
 

@@ -22,7 +22,6 @@ from nearfar._core.checks import check_integer
 from nearfar._core.ids import Ids
 from nearfar._core.vector import read_only
 from nearfar.engines.dask.edges import ClusterSparse, n_entries
-from nearfar.engines.dask.edrep import FAN_IN
 from nearfar.engines.dask.rows import (
     Owners,
     Parts,
@@ -147,12 +146,9 @@ def counted_text(owner: str, corpus: Any, client: Any) -> Counted:
         raise InputError(owner, "source", expected, f"{odd[0][1]} in partition {odd[0][0]}")
     numbers = [owners.submit(i, n, itemgetter(0), part) for i, part in enumerate(read)]
     words = [owners.submit(i, n, itemgetter(1), part) for i, part in enumerate(read)]
-    whole = words
-    while len(whole) > 1:
-        groups = [whole[i : i + FAN_IN] for i in range(0, len(whole), FAN_IN)]
-        whole = [owners.submit(i * FAN_IN, n, added_words, group, what="words") for i, group in enumerate(groups)]
-    n_words = gather([client.submit(n_of_words, whole[0], pure=False)])[0] if whole else 0
-    corpus.elsewhere = Counted(client, numbers, words, whole[0] if whole else None, n_words)
+    whole = owners.joined(words, n, added_words, what="words") if words else None
+    n_words = gather([client.submit(n_of_words, whole, pure=False)])[0] if words else 0
+    corpus.elsewhere = Counted(client, numbers, words, whole, n_words)
     return corpus.elsewhere  # type: ignore[no-any-return]
 
 
