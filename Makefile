@@ -44,9 +44,11 @@ $(BIN)/python:
 	$(PYTHON) -m venv $(VENV)
 
 # One stamp for each extra. A pattern rule: .venv/.installed-docs installs the extra [docs]. Python compiles a module
-# when it is first imported; pip would compile all of them.
+# when it is first imported; pip would compile all of them, one by one. The tests import most of what [dev] installs, in
+# two processes: for them all processors make the bytecode, once. Some packages hold files that are no Python.
 $(STAMP)-%: $(PACKAGE_FILES) | $(BIN)/python
 	$(PIP) install --quiet --no-compile $(addprefix --constraint ,$(CONSTRAINTS)) --editable ".[$*]"
+	$(if $(filter dev,$*),@$(BIN)/python -m compileall -q -j 0 -x /tests/ $(VENV)/lib > /dev/null 2>&1 || true)
 	@touch $@
 
 # Two installs at once into one environment would trip over each other under `make -j`.
