@@ -222,7 +222,7 @@ def test_bodies_have_the_moments_of_their_cell(d: int) -> None:
     starts, ends, skip = (np.array(a, np.int32) for a in ([0, 0, 120], [n, 120, n], [3, 2, 3]))
     for sign in (1, -1):
         bodies = np.empty((3, d + 1, d + 1))
-        kernels.bodies_of(Y, c, Y.min(axis=1), starts, ends, skip, sign, _SIMPLEX[d], bodies)
+        kernels.bodies_of(Y, (c, sign), Y.min(axis=1), (starts, ends, skip), _SIMPLEX[d], bodies)
         for k in range(3):
             own = slice(starts[k], ends[k])
             weights = np.where(sign * c[own] > 0, c[own], 0.0)

@@ -163,9 +163,8 @@ def test_alias_table_holds_the_weights(weights: list[float]) -> None:
 
 def test_splitmix_is_uniform() -> None:
     keys = np.empty(200_000, np.int64)
-    members = np.arange(16, dtype=np.int32)
-    threshold, alias = alias_table(np.ones(16))
-    _kernels.draw_pairs(keys, np.uint64(7), 16, members, threshold, alias, members, threshold, alias)
+    everybody = np.arange(16, dtype=np.int32), *alias_table(np.ones(16))
+    _kernels.draw_pairs(keys, np.uint64(7), 16, everybody, everybody)
     own = (keys == -1).mean()
     assert own == pytest.approx(1 / 16, abs=0.003)
     count = np.bincount(keys[keys >= 0], minlength=256)

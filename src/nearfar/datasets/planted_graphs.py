@@ -239,11 +239,11 @@ def _draw_edges(
     keys.sort()
     first = int(np.searchsorted(keys, 0))
     keys = keys[first:]
-    kept = thin_pairs(keys, _seeds(rng, 1)[0], labels, theta, rates, boost, _LIKELY)
+    kept = thin_pairs(keys, _seeds(rng, 1)[0], (labels, theta, rates), boost, _LIKELY)
     keys = keys[:kept]
     if top > _LIKELY:
         likely = [
-            draw_likely_pairs(_seeds(rng, 1)[0], n, members[a], members[b], a == b, theta, rates[a, b], _LIKELY)
+            draw_likely_pairs(_seeds(rng, 1)[0], (members[a], members[b]), a == b, theta, rates[a, b], _LIKELY)
             for a in range(q)
             for b in range(a, q)
         ]
@@ -276,7 +276,7 @@ def _draw_poisson(
 
     def draw(block: int, start: int, stop: int) -> None:
         a, b, _ = blocks[block]
-        draw_pairs(keys[start:stop], seeds[block], theta.size, *tables[a], *tables[b])  # type: ignore[misc]
+        draw_pairs(keys[start:stop], seeds[block], theta.size, tables[a], tables[b])
 
     _parallel.run_blocks(draw, bounds, n_jobs)
     return keys
@@ -297,17 +297,14 @@ def draw_pairs(
     keys: NDArray[np.int64],
     seed: Any,
     n_nodes: int,
-    members_a: NDArray[np.int32],
-    threshold_a: NDArray[np.float64],
-    alias_a: NDArray[np.int32],
-    members_b: NDArray[np.int32],
-    threshold_b: NDArray[np.float64],
-    alias_b: NDArray[np.int32],
+    class_a: tuple[NDArray[np.int32], NDArray[np.float64], NDArray[np.int32]],
+    class_b: tuple[NDArray[np.int32], NDArray[np.float64], NDArray[np.int32]],
 ) -> None:
     """Fill ``keys`` with pairs (i of class a, j of class b), both drawn by weight, as ``min * n_nodes + max``.
 
-    A pair of a node with itself is written as -1.
+    A pair of a node with itself is written as -1. Of a class: the nodes, and thresholds and aliases of its alias table.
     """
+    (members_a, threshold_a, alias_a), (members_b, threshold_b, alias_b) = class_a, class_b
     size_a, size_b = members_a.size, members_b.size
     state = seed
     for e in range(keys.size):
@@ -331,9 +328,7 @@ def draw_pairs(
 def thin_pairs(
     keys: NDArray[np.int64],
     seed: Any,
-    labels: NDArray[np.int32],
-    theta: NDArray[np.float64],
-    rates: NDArray[np.float64],
+    model: tuple[NDArray[np.int32], NDArray[np.float64], NDArray[np.float64]],
     boost: float,
     likely: float,
 ) -> int:
@@ -342,7 +337,9 @@ def thin_pairs(
     A pair of rate p (its wanted probability) was drawn a Poisson number of times with mean ``boost * p``, so it is
     there with probability ``1 - exp(-boost p) >= p`` and is kept with ``p / (1 - exp(-boost p))``. Pairs with
     p > ``likely`` are dropped: they are drawn one by one elsewhere. The survivors are moved to the front, in order.
+    ``model`` are labels, theta and rates.
     """
+    labels, theta, rates = model
     n = labels.size
     kept, last, state = 0, np.int64(-1), seed
     for e in range(keys.size):
@@ -364,9 +361,7 @@ def thin_pairs(
 @jit
 def draw_likely_pairs(
     seed: Any,
-    n_nodes: int,
-    members_a: NDArray[np.int32],
-    members_b: NDArray[np.int32],
+    members: tuple[NDArray[np.int32], NDArray[np.int32]],
     same: bool,
     theta: NDArray[np.float64],
     rate: float,
@@ -377,6 +372,7 @@ def draw_likely_pairs(
     Both classes are sorted by falling theta, so that the partners of a node are the first ones of the other class.
     About (edges / ``likely``) pairs are looked at, at most.
     """
+    (members_a, members_b), n_nodes = members, theta.size
     capacity, found = 1024, 0
     keys = np.empty(capacity, np.int64)
     state = seed

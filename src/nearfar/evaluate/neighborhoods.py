@@ -486,7 +486,7 @@ def score_rows(
             for line, order in zip(lines, scratch.orders, strict=True):
                 nearest_first(line, row, order, *scratch.sorting)
             found.weighted[at] = compare_orders(
-                *scratch.orders, ks, weights, scratch.ranks, scratch.fresh, scratch.overlaps, found.sums[at]
+                *scratch.orders, ks, weights, (scratch.ranks, scratch.fresh), (scratch.overlaps, found.sums[at])
             )
             if labels is not None:
                 for order, hits in zip(scratch.orders, found.hits[:, at], strict=True):
@@ -721,7 +721,7 @@ def mean_ranks(values):
 
 
 @jit
-def compare_orders(true_order, map_order, ks, weights, ranks, fresh, overlaps, sums):
+def compare_orders(true_order, map_order, ks, weights, scratch, out):
     """Compare the neighbours of one row in the data with those in the map; return its weighted overlap.
 
     Parameters
@@ -732,16 +732,14 @@ def compare_orders(true_order, map_order, ks, weights, ranks, fresh, overlaps, s
         Sizes of neighbourhoods, growing.
     weights : (n - 1,) float64
         For each K = 1 .. n - 1 the weight of the overlap of the two K-neighbourhoods in the result.
-    ranks : (n,) int32
-        Scratch.
-    fresh : (n - 1,) uint8
-        Scratch: how many neighbours the two neighbourhoods come to share at K (0, 1 or 2).
-    overlaps : (n - 1,) int64
-        To the K-th is added how many neighbours the two K-neighbourhoods share.
-    sums : (3, s) float64
-        For each k: by how much the ranks of the intruders of the map exceed k, the same of those that it lost, and how
-        many neighbours are shared.
+    scratch : (n,) int32 and (n - 1,) uint8
+        Ranks, and how many neighbours the two neighbourhoods come to share at K (0, 1 or 2).
+    out : (n - 1,) int64 and (3, s) float64
+        To the K-th of the first is added how many neighbours the two K-neighbourhoods share. In the second for each k:
+        by how much the ranks of the intruders of the map exceed k, the same of those that it lost, and how many
+        neighbours are shared.
     """
+    (ranks, fresh), (overlaps, sums) = scratch, out
     others = true_order.shape[0]
     for t in range(others):
         ranks[true_order[t]] = t + 1

@@ -141,19 +141,20 @@ def boxes_of(Y, starts, ends, skip, low, high):
 
 
 @jit
-def bodies_of(Y, charges, low, starts, ends, skip, sign, corners, bodies):
+def bodies_of(Y, charges, low, cells, corners, bodies):
     """Write the bodies of each cell, d + 1 of (position, charge), counting the charges of one sign only.
 
-    They have the total, the centre and the covariance of the charges: equal parts at the corners of a simplex, whose
-    own covariance is the identity, times the root of that of the charges. ``low`` is the corner of the map that
-    moments are computed from, so that little is lost in them.
+    ``charges`` are those of all points and the sign, ``cells`` are starts, ends and ``skip``. The bodies have the
+    total, the centre and the covariance of the charges: equal parts at the corners of a simplex, whose own
+    covariance is the identity, times the root of that of the charges. ``low`` is the corner of the map that moments
+    are computed from, so that little is lost in them.
     """
-    d = Y.shape[0]
+    d, (starts, ends, skip) = Y.shape[0], cells
     moments = np.zeros((starts.size, (1 + d) * (1 + d)))
     root = np.empty((d, d))
     for k in range(starts.size - 1, -1, -1):
         if skip[k] == k + 1:
-            _add_moments(Y, charges, low, starts[k], ends[k], sign, moments[k])
+            _add_moments(Y, charges, low, starts[k], ends[k], moments[k])
         child = k + 1
         while child < skip[k]:
             for c in range(moments.shape[1]):
@@ -171,9 +172,9 @@ def bodies_of(Y, charges, low, starts, ends, skip, sign, corners, bodies):
 
 
 @jit
-def _add_moments(Y, charges, low, start, stop, sign, moments):
+def _add_moments(Y, signed_charges, low, start, stop, moments):
     """Add the raw moments of some points: sums of charge, charge times position, and charge times their products."""
-    d = Y.shape[0]
+    d, (charges, sign) = Y.shape[0], signed_charges
     y = np.ones(1 + d)
     for i in range(start, stop):
         if sign * charges[i] > 0:
@@ -204,15 +205,14 @@ def _root_of_covariance(moments, root):
 
 
 @jit(fastmath=FAST, error_model="numpy", inline="always")
-def leaf_sums(functions, tree, bodies, points, parameters, limits, leaves, outs):
+def leaf_sums(functions, tree, points, parameters, limits, leaves, outs):
     """Write values and gradients for the points of some leaves.
 
-    ``functions`` are those of the kernel, and whether the entropy is asked for. Each leaf walks over the
-    tree once: a cell that is small enough for its distance is its bodies (of one sign, or of two), the points of a leaf
-    that is not are bodies themselves. ``points`` are positions, shape (d, n), a tuple of length d (at least 2), charges
-    and the points' own numbers.
+    ``functions`` are those of the kernel, and whether the entropy is asked for. Each leaf walks over the tree once: a
+    cell that is small enough for its distance is its bodies (of one sign, or of two), the points of a leaf that is
+    not are bodies themselves. ``tree`` are the cells, the boxes around them and their bodies. ``points`` are
+    positions, shape (d, n), a tuple of length d (at least 2), charges and the points' own numbers.
     """
-    kernel, with_entropy = functions
     starts, ends = tree[0], tree[1]
     Y, dims, _, order = points
     # A line is a plane without width.
@@ -220,7 +220,7 @@ def leaf_sums(functions, tree, bodies, points, parameters, limits, leaves, outs)
     largest = 0
     for leaf in leaves:
         largest = max(largest, ends[leaf] - starts[leaf])
-    sums = np.empty((largest, 8))
+    sums, opening = np.empty((largest, 8)), (functions[0], parameters, limits)
     for leaf in leaves:
         for t in range(ends[leaf] - starts[leaf]):
             for c in range(8):
@@ -228,7 +228,7 @@ def leaf_sums(functions, tree, bodies, points, parameters, limits, leaves, outs)
         cell, point = np.int64(0), np.int64(0)  # literals would be compiled apart
         while cell < starts.size:
             walk = cell, point
-            cell, point, m, own = _meet(kernel, tree, bodies, points, parameters, limits, leaf, walk, buffer, charge)
+            cell, point, m, own = _meet(opening, tree, points, leaf, walk, (buffer, charge))
             for t in range(ends[leaf] - starts[leaf]):
                 for c in range(Y.shape[0]):
                     buffer[c, BUFFER] = Y[c, starts[leaf] + t]
@@ -239,8 +239,8 @@ def leaf_sums(functions, tree, bodies, points, parameters, limits, leaves, outs)
                         begin += 1
                         continue
                     end = min(begin + CHUNK, itself if begin < itself else m)
-                    both = charge, charge
-                    add_chunk(kernel, with_entropy, buffer, dims, BUFFER, begin, end, parameters, both, sums[t])
+                    pairs, both = (BUFFER, begin, end), (charge, charge)
+                    add_chunk(functions, (buffer, dims), pairs, parameters, both, sums[t])
                     begin = end
         for i in range(starts[leaf], ends[leaf]):
             store(sums[i - starts[leaf], :4], order[i], outs[0])
@@ -249,21 +249,22 @@ def leaf_sums(functions, tree, bodies, points, parameters, limits, leaves, outs)
 
 
 @jit(fastmath=FAST, error_model="numpy")
-def _meet(kernel, tree, bodies, points, parameters, limits, leaf, walk, buffer, charge):
+def _meet(opening, tree, points, leaf, walk, met):
     """Fill the buffer with the bodies that a leaf meets from a cell on, some points of which have been met.
 
-    Returns cell and point to go on with, the number of bodies, and where among these the leaf's first point is or would
-    be: a column that is not used if the leaf's points are not among them.
+    ``opening`` is what tells near from far: kernel, parameters and limits. Returns cell and point to go on with, the
+    number of bodies, and where among these the leaf's first point is or would be: a column that is not used if the
+    leaf's points are not among them.
     """
-    starts, ends, skip, middles, halves, sides = tree
+    starts, ends, skip, middles, halves, sides, bodies = tree
     Y, _, charges, _ = points
-    cell, point = walk
+    (cell, point), (buffer, charge) = walk, met
     m: Any = np.int64(0)  # no literal: _copy_bodies would be compiled for its type, too
     own = BUFFER
     while cell < starts.size:
         seen = NEAR
         if starts[leaf] < starts[cell] or starts[leaf] >= ends[cell]:  # another one than those that hold the leaf
-            seen = _look(kernel, middles, halves, sides[cell], cell, leaf, parameters, limits)
+            seen = _look(opening, middles, halves, sides[cell], cell, leaf)
         if seen == NOTHING:
             cell = skip[cell]
             continue
@@ -303,13 +304,13 @@ def _copy_bodies(bodies, cell, buffer, charge, m):
 
 
 @jit(fastmath=FAST, error_model="numpy")
-def _look(kernel, middles, halves, side, k, leaf, parameters, limits):
+def _look(opening, middles, halves, side, k, leaf):
     """Return what cell k is to the points of a leaf, seen from the box around them: NEAR, FAR or NOTHING.
 
     It is far if it is small against the length over which the kernel bends. That length, squared, is 3 / (g (2 + f g))
     with g = -w'/w: between 1 and 1.5 times 1 + f for Student's t, so that the angle is the usual one at a distance.
     """
-    angle, vanishes = limits
+    kernel, parameters, (angle, vanishes) = opening
     scalar, zero = middles.dtype.type, side - side
     f, nearest = zero, zero
     for c in range(middles.shape[0]):
@@ -466,7 +467,7 @@ class BarnesHutField(FieldPart):
         limits = scalar(self.angle), scalar(_VANISHES if self.angle else 0)
         sums = bind(leaf_sums, (kernel.functions, with_entropy))
         parameters = tuple(map(scalar, kernel.parameters))
-        shared = tree, bodies, (points, (0,) * max(d, 2), sorted_charges, order), parameters, limits
+        shared = (*tree, bodies), (points, (0,) * max(d, 2), sorted_charges, order), parameters, limits
         run_blocks(
             lambda _block, start, stop: sums(*shared, leaves[start:stop], outs),
             even_bounds(len(leaves), _LEAVES),
@@ -492,5 +493,5 @@ def _bodies(points: Floats, charges: Floats, tree: tuple[NDArray[Any], ...]) -> 
     low = points.min(axis=1).astype(np.float64)
     for sign, own in zip(signs, bodies, strict=True):
         fill: Any = bodies_of
-        fill(points, charges, low, *tree[:3], sign, _SIMPLEX[d], own)
+        fill(points, (charges, sign), low, tree[:3], _SIMPLEX[d], own)
     return bodies[0] if len(bodies) == 1 else np.concatenate(bodies, axis=1)

@@ -190,7 +190,7 @@ class ExactField(FieldPart):
             sums = bind(pair_sums if len(Y) <= 3 else pair_sums_any, (kernel.functions, with_entropy))
             given = [ones if k is None or charges[k] is None else charges[k] for k in asked]
             outs = [np.empty((1 + len(Y), n if k is not None else 0), dtype) for k in (0, asked[1])]
-            shared = Y, (0,) * len(Y), tuple(map(dtype.type, kernel.parameters)), tuple(given), tuple(outs)
+            shared = (Y, (0,) * len(Y)), tuple(map(dtype.type, kernel.parameters)), tuple(given), tuple(outs)
             # Bound now: the next pass of this loop has other sums.
             run_blocks(
                 lambda _block, start, stop, sums=sums, shared=shared: sums(*shared, start, stop),
@@ -237,13 +237,13 @@ CHUNK = 1024  # others whose sums stay in the type of the positions; the chunks 
 
 
 @jit(fastmath=FAST, error_model="numpy", inline="always")
-def pair_sums(functions, Y, dims, parameters, charges, outs, start, stop):
+def pair_sums(functions, points, parameters, charges, outs, start, stop):
     """Write values and gradients of rows ``start`` to ``stop``, in two or three dimensions.
 
-    ``Y`` has shape (d, n), ``dims`` is a tuple of length d. ``charges`` and ``outs``, of shape (1 + d, n), are those of
-    w and of the entropy.
+    ``points`` are positions of shape (d, n) and a tuple of length d. ``charges`` and ``outs``, of shape (1 + d, n), are
+    those of w and of the entropy.
     """
-    n = Y.shape[1]
+    n = points[0].shape[1]
     sums = np.empty(8)
     for i in range(start, stop):
         sums[:] = 0.0
@@ -253,7 +253,7 @@ def pair_sums(functions, Y, dims, parameters, charges, outs, start, stop):
                 first += 1
                 continue
             last = min(first + CHUNK, i if first < i else n)
-            add_chunk(functions[0], functions[1], Y, dims, i, first, last, parameters, charges, sums)
+            add_chunk(functions, points, (i, first, last), parameters, charges, sums)
             first = last
         store(sums[:4], i, outs[0])
         if outs[1].size:
@@ -269,8 +269,9 @@ def store(sums, i, out):
 
 
 @jit(fastmath=FAST, error_model="numpy", forceinline=True)
-def add_chunk(kernel, with_entropy, Y, dims, i, first, last, parameters, charges, sums):
+def add_chunk(functions, points, pairs, parameters, charges, sums):
     """Add the others ``first`` to ``last``: sum of c V and of -c V' (y_i - y_j), for w in sums[:4], entropy behind."""
+    (kernel, with_entropy), (Y, dims), (i, first, last) = functions, points, pairs
     k2 = len(dims) - 1
     a0, a1, a2 = Y[0, i], Y[1, i], Y[k2, i]
     # Loops over slices from 0: an index that might be negative would keep them from vectorising.
@@ -311,8 +312,9 @@ def add_chunk(kernel, with_entropy, Y, dims, i, first, last, parameters, charges
 
 
 @jit(fastmath=FAST, error_model="numpy", inline="always")
-def pair_sums_any(functions, Y, dims, parameters, charges, outs, start, stop):  # noqa: ARG001 - as pair_sums
+def pair_sums_any(functions, points, parameters, charges, outs, start, stop):
     """Write the same for any number of dimensions: chunk by chunk, through short buffers."""
+    Y = points[0]
     d, n = Y.shape
     sums, buffers = np.empty((2, 1 + d)), np.empty((3, CHUNK), Y.dtype)
     for i in range(start, stop):
@@ -323,7 +325,7 @@ def pair_sums_any(functions, Y, dims, parameters, charges, outs, start, stop):  
                 first += 1
                 continue
             last = min(first + CHUNK, i if first < i else n)
-            _add_chunk_any(functions[0], functions[1], Y, i, first, last, parameters, charges, buffers, sums)
+            _add_chunk_any(functions, Y, (i, first, last), parameters, charges, (buffers, sums))
             first = last
         store(sums[0], i, outs[0])
         if outs[1].size:
@@ -331,7 +333,8 @@ def pair_sums_any(functions, Y, dims, parameters, charges, outs, start, stop):  
 
 
 @jit(fastmath=FAST, error_model="numpy", forceinline=True)
-def _add_chunk_any(kernel, with_entropy, Y, i, first, last, parameters, charges, buffers, sums):
+def _add_chunk_any(functions, Y, pairs, parameters, charges, outs):
+    (kernel, with_entropy), (i, first, last), (buffers, sums) = functions, pairs, outs
     m, scalar = last - first, Y.dtype.type
     weight_charge, entropy_charge = charges[0][first:last], charges[1][first:last]
     f, weight_force, entropy_force = buffers[0, :m], buffers[1, :m], buffers[2, :m]

@@ -34,7 +34,7 @@ from nearfar.kernels import CompiledKernel, Kernel
 # Compiled parts of the particle mesh: sorting points by mesh row, spreading charges, reading the potential.
 #
 # Lengths are in mesh steps. A point in cell (r, c) touches P rows from r on and P columns from c on with the weights of
-# a B-spline of degree P - 1. The kernels get P as the length of the tuple ``spline``, which numba knows when it
+# a B-spline of degree P - 1. The kernels get P as the length of a tuple, ``taps``, which numba knows when it
 # compiles: loops over the weights unroll. Points are sorted by row, and the rows that they touch lie interleaved in a
 # short buffer, ``lanes`` numbers for each column, so that all entries that a point touches are contiguous: a few
 # vectors. Six rows take eight lanes, two of them empty.
@@ -66,8 +66,13 @@ def count_rows(Y, start, stop, low, scale, counts):
 
 
 @jit
-def sort_rows(Y, start, stop, low_column, low_row, scale, places, order, columns, offsets):
-    """Put points at their ``places``, one running place per row: index, position along the row, offset across it."""
+def sort_rows(Y, start, stop, grid, places, points):
+    """Put points at their ``places``, one running place per row: index, position along the row, offset across it.
+
+    ``grid`` are the lowest column and row and the number of cells in a unit of length.
+    """
+    low_column, low_row, scale = grid
+    order, columns, offsets = points
     k = Y.shape[1] - 1
     zero = Y.dtype.type(0)
     for i in range(start, stop):
@@ -81,10 +86,16 @@ def sort_rows(Y, start, stop, low_column, low_row, scale, places, order, columns
 
 
 @jit(fastmath=FAST, error_model="numpy")
-def spread_charges(spline, table, first_row, last_row, starts, order, columns, offsets, charges, width, mesh):
-    """Add the charges (none given: ones) of the points in some rows to the mesh, ``width`` columns of it."""
+def spread_charges(spline, rows, points, charges, level):
+    """Add the charges (none given: ones) of the points in some rows to a mesh.
+
+    ``spline`` are a tuple of the length of its order and its coefficients, ``level`` is a mesh and how many of its
+    columns are used.
+    """
+    (taps, _), (mesh, width) = spline, level
+    (first_row, last_row), (starts, order, columns, offsets) = rows, points
     one = mesh.dtype.type(1)
-    lanes = 4 if len(spline) == 4 else 8
+    lanes = 4 if len(taps) == 4 else 8
     strip = np.zeros(lanes * width, mesh.dtype)
     w = np.zeros((4 * lanes + 5) * BATCH, mesh.dtype)
     for row in range(first_row, last_row):
@@ -92,11 +103,11 @@ def spread_charges(spline, table, first_row, last_row, starts, order, columns, o
             continue
         for first in range(starts[row], starts[row + 1], BATCH):
             last = min(first + BATCH, starts[row + 1])
-            _weights(spline, table, columns[first:last], offsets[first:last], w)
+            _weights(spline, columns[first:last], offsets[first:last], w)
             for p in range(last - first):
                 q = charges[order[first + p]] if len(charges) > 0 else one
-                _add(spline, strip, np.uint64(columns[first + p]), q, p, w)
-        for k in range(len(spline)):
+                _add(taps, strip, np.uint64(columns[first + p]), q, p, w)
+        for k in range(len(taps)):
             line = mesh[row + k]
             for c in range(width):
                 line[c] += strip[lanes * c + k]
@@ -104,30 +115,17 @@ def spread_charges(spline, table, first_row, last_row, starts, order, columns, o
 
 
 @jit(fastmath=FAST, error_model="numpy")
-def gather(
-    spline,
-    table,
-    first_row,
-    last_row,
-    starts,
-    order,
-    columns,
-    offsets,
-    charges,
-    width,
-    mesh,
-    own,
-    factors,
-    value,
-    gradient,
-):
+def gather(spline, rows, points, sources, field, outs):
     """Write value and gradient of the interpolated potential at the points in some rows, themselves left out.
 
-    ``own`` are, for each kind of charge, the coefficients of what a point of charge 1 adds to its own value, a
-    polynomial in t (1 - t) of both directions. ``factors`` are (of the mesh, the same / step, a constant to be added).
+    ``sources`` are, for each kind of charge, the charges and the coefficients of what a point of charge 1 adds to its
+    own value, a polynomial in t (1 - t) of both directions. ``field`` are a mesh, how many of its columns are used, and
+    factors (of the mesh, the same / step, a constant to be added).
     """
+    (taps, _), (charges, own), (mesh, width, factors), (value, gradient) = spline, sources, field, outs
+    (first_row, last_row), (starts, order, columns, offsets) = rows, points
     scale, per_step, constant = factors
-    lanes = 4 if len(spline) == 4 else 8
+    lanes = 4 if len(taps) == 4 else 8
     strip = np.zeros(lanes * width, mesh.dtype)
     w = np.zeros((4 * lanes + 6) * BATCH, mesh.dtype)
     found = (4 * lanes + 2) * BATCH
@@ -135,20 +133,20 @@ def gather(
     for row in range(first_row, last_row):
         if starts[row] == starts[row + 1]:
             continue
-        for k in range(len(spline)):
+        for k in range(len(taps)):
             line = mesh[row + k]
             for c in range(width):
                 strip[lanes * c + k] = line[c]
         for first in range(starts[row], starts[row + 1], BATCH):
             last = min(first + BATCH, starts[row + 1])
-            _weights(spline, table, columns[first:last], offsets[first:last], w)
+            _weights(spline, columns[first:last], offsets[first:last], w)
             w[found : found + 3 * BATCH] = mesh.dtype.type(0)
             for kind in range(len(own)):
-                _charges(spline, charges[kind], order[first:last], w)
-                _own(spline, own[kind], last - first, w)
+                _charges(taps, charges[kind], order[first:last], w)
+                _own(taps, own[kind], last - first, w)
             for p in range(last - first):
                 i = order[first + p]
-                phi, along, across = _interpolate(spline, strip, np.uint64(columns[first + p]), p, w)
+                phi, along, across = _interpolate(taps, strip, np.uint64(columns[first + p]), p, w)
                 value[i] = scale * (phi - w[found + p]) + constant
                 if d > 1:
                     gradient[i, 0] = per_step * (along - w[found + BATCH + p])
@@ -156,14 +154,15 @@ def gather(
 
 
 @jit(fastmath=FAST, error_model="numpy")
-def _weights(spline, table, columns, offsets, w):
+def _weights(spline, columns, offsets, w):
     """Write the spline weights of some points: one BATCH for each number.
 
     With L lanes, w[:L] are weights along the row, w[L:2L] across it, w[2L:4L] their slopes, w[4L:] the offsets of the
     points in their cells, from the middle. One flat array: with several of them nothing would vectorise, because they
     might overlap.
     """
-    lanes = 4 if len(spline) == 4 else 8
+    taps, table = spline
+    lanes = 4 if len(taps) == 4 else 8
     one = w.dtype.type(1)
     zero, half = one - one, one / (one + one)
     at = 4 * lanes * BATCH
@@ -173,11 +172,11 @@ def _weights(spline, table, columns, offsets, w):
         w[at + BATCH + p] = offsets[p] - half
     for side in range(2):
         t = at + side * BATCH
-        for a in range(len(spline)):
+        for a in range(len(taps)):
             to = (side * lanes + a) * BATCH
             for p in range(n):
                 x, weight, slope = w[t + p], zero, zero
-                for k in range(len(spline)):  # Horner's rule
+                for k in range(len(taps)):  # Horner's rule
                     slope = slope * x + weight
                     weight = weight * x + table[a, k]
                 w[to + p] = weight
@@ -185,15 +184,15 @@ def _weights(spline, table, columns, offsets, w):
 
 
 @jit(inline="always")
-def _add(spline, strip, column, q, p, w):
+def _add(taps, strip, column, q, p, w):
     """Add a point's charge to the entries of the strip that it touches."""
-    lanes = 4 if len(spline) == 4 else 8
+    lanes = 4 if len(taps) == 4 else 8
     Y = lanes * BATCH + p
     y0, y1, y2, y3 = w[Y], w[Y + BATCH], w[Y + 2 * BATCH], w[Y + 3 * BATCH]
-    if len(spline) > 4:
+    if len(taps) > 4:
         Y = Y + 4 * BATCH
         y4, y5, y6, y7 = w[Y], w[Y + BATCH], w[Y + 2 * BATCH], w[Y + 3 * BATCH]
-    for a in range(len(spline)):
+    for a in range(len(taps)):
         x = q * w[a * BATCH + p]
         at = (column + np.uint64(a)) * np.uint64(lanes)
         s = strip[at : at + np.uint64(lanes)]
@@ -201,7 +200,7 @@ def _add(spline, strip, column, q, p, w):
         s[1] += x * y1
         s[2] += x * y2
         s[3] += x * y3
-        if len(spline) > 4:
+        if len(taps) > 4:
             s[4] += x * y4
             s[5] += x * y5
             s[6] += x * y6
@@ -209,19 +208,19 @@ def _add(spline, strip, column, q, p, w):
 
 
 @jit(inline="always")
-def _interpolate(spline, strip, column, p, w):
+def _interpolate(taps, strip, column, p, w):
     """Return value and slopes along and across the row, from the entries that a point touches."""
-    lanes = 4 if len(spline) == 4 else 8
+    lanes = 4 if len(taps) == 4 else 8
     zero = w.dtype.type(0)
     r0, r1, r2, r3, r4, r5, r6, r7 = zero, zero, zero, zero, zero, zero, zero, zero
     g0, g1, g2, g3, g4, g5, g6, g7 = zero, zero, zero, zero, zero, zero, zero, zero
-    for a in range(len(spline)):
+    for a in range(len(taps)):
         x, slope = w[a * BATCH + p], w[(2 * lanes + a) * BATCH + p]
         at = (column + np.uint64(a)) * np.uint64(lanes)
         s = strip[at : at + np.uint64(lanes)]
         r0, r1, r2, r3 = r0 + x * s[0], r1 + x * s[1], r2 + x * s[2], r3 + x * s[3]
         g0, g1, g2, g3 = g0 + slope * s[0], g1 + slope * s[1], g2 + slope * s[2], g3 + slope * s[3]
-        if len(spline) > 4:
+        if len(taps) > 4:
             r4, r5, r6, r7 = r4 + x * s[4], r5 + x * s[5], r6 + x * s[6], r7 + x * s[7]
             g4, g5, g6, g7 = g4 + slope * s[4], g5 + slope * s[5], g6 + slope * s[6], g7 + slope * s[7]
     Y = lanes * BATCH + p
@@ -230,7 +229,7 @@ def _interpolate(spline, strip, column, p, w):
     D = 3 * lanes * BATCH + p
     y0, y1, y2, y3 = w[D], w[D + BATCH], w[D + 2 * BATCH], w[D + 3 * BATCH]
     across = y0 * r0 + y1 * r1 + y2 * r2 + y3 * r3
-    if len(spline) > 4:
+    if len(taps) > 4:
         Y, D = Y + 4 * BATCH, D + 4 * BATCH
         y0, y1, y2, y3 = w[Y], w[Y + BATCH], w[Y + 2 * BATCH], w[Y + 3 * BATCH]
         value += y0 * r4 + y1 * r5 + y2 * r6 + y3 * r7
@@ -241,29 +240,29 @@ def _interpolate(spline, strip, column, p, w):
 
 
 @jit
-def _charges(spline, charges, points, w):
+def _charges(taps, charges, points, w):
     """Write the charges of some points, ones if none are given, behind what they find of themselves."""
-    at = (4 * (4 if len(spline) == 4 else 8) + 5) * BATCH
+    at = (4 * (4 if len(taps) == 4 else 8) + 5) * BATCH
     for p in range(len(points)):
         w[at + p] = charges[points[p]] if len(charges) > 0 else w.dtype.type(1)
 
 
 @jit(fastmath=FAST, error_model="numpy")
-def _own(spline, own, n, w):
+def _own(taps, own, n, w):
     """Add what points find of themselves, their potential and half its gradient, behind their offsets.
 
     By Horner's rule, once with the powers of the offset across the row outside, once with those along it.
     """
     one = w.dtype.type(1)
     zero, half = one - one, one / (one + one)
-    at = 4 * (4 if len(spline) == 4 else 8) * BATCH
+    at = 4 * (4 if len(taps) == 4 else 8) * BATCH
     for p in range(n):
         x, y = w[at + p], w[at + BATCH + p]
         zx, zy = half * half - x * x, half * half - y * y
         value, slope_y, swapped, slope_x = zero, zero, zero, zero
-        for s in range(len(spline)):
+        for s in range(len(taps)):
             along, across = zero, zero
-            for t in range(len(spline)):
+            for t in range(len(taps)):
                 along = along * zx + own[s, t]
                 across = across * zy + own[t, s]
             slope_y = slope_y * zy + value
@@ -284,8 +283,9 @@ def _own(spline, own, n, w):
 
 
 @jit(fastmath=FAST, error_model="numpy")
-def restrict_mesh(fine, width, filter_, factor, coarse, coarse_width, start, stop):
-    """Write charges of the fine mesh, ``width`` columns of it, on the coarse one: the transpose of ``prolong``."""
+def restrict_mesh(fine_level, filter_, factor, coarse_level, start, stop):
+    """Write charges of the fine mesh on the coarse one: the transpose of ``prolong_mesh``."""
+    (fine, width), (coarse, coarse_width) = fine_level, coarse_level
     line = np.empty(width, fine.dtype)
     for M in range(start, stop):
         first = _first(M, filter_.size, factor)
@@ -303,11 +303,12 @@ def restrict_mesh(fine, width, filter_, factor, coarse, coarse_width, start, sto
 
 
 @jit(fastmath=FAST, error_model="numpy")
-def prolong_mesh(coarse, coarse_width, filter_, factor, fine, width, start, stop):
+def prolong_mesh(coarse_level, filter_, factor, fine_level, start, stop):
     """Add the potential of the coarse mesh to the fine one.
 
     First along the rows of the coarse mesh, which are few, then across them.
     """
+    (fine, width), (coarse, coarse_width) = fine_level, coarse_level
     lowest, highest = start // factor, min(coarse.shape[0], (stop - 1 + filter_.size) // factor + 1)
     long = np.zeros((highest - lowest, width), fine.dtype)
     for M in range(lowest, highest):
@@ -585,13 +586,13 @@ def _add_wide(
     size, filter_ = (mesh.wide_rows, shape.wide_columns), spline_refinement(shape.order, FACTOR).astype(dtype)
     wide_rho = [buffers.take(("wide rho", k), size, dtype) for k in range(len(rho))]
     for fine, wide in zip(rho, wide_rho, strict=True):
-        restrict = partial(restrict_mesh, fine, mesh.columns, filter_, FACTOR, wide, mesh.wide_columns)
+        restrict = partial(restrict_mesh, (fine, mesh.columns), filter_, FACTOR, (wide, mesh.wide_columns))
         _run(restrict, mesh.wide_rows, n_jobs)
     wanted = [k for k, terms in enumerate(products) if terms]
     wide_fields = [buffers.take(("wide field", k), size, dtype) for k in wanted]
     _through_waves(wide_rho, [products[k] for k in wanted], shape.wide_rows, wide_fields, n_jobs, buffers)
     for k, wide in zip(wanted, wide_fields, strict=True):
-        prolong = partial(prolong_mesh, wide, mesh.wide_columns, filter_, FACTOR, fields[k], mesh.columns)
+        prolong = partial(prolong_mesh, (wide, mesh.wide_columns), filter_, FACTOR, (fields[k], mesh.columns))
         _run(prolong, mesh.rows, n_jobs)
 
 
@@ -777,11 +778,8 @@ def sort_points(Y: Floats, low: Floats, mesh: Mesh, n_jobs: int, buffers: Buffer
         buffers.take("offsets", (n,), Y.dtype),
         Y.shape[1],
     )
-    run_blocks(
-        lambda block, start, stop: sort_rows(Y, start, stop, low[0], low[-1], scale, places[block], *points[1:4]),
-        bounds,
-        n_jobs,
-    )
+    grid, sorted_ = (low[0], low[-1], scale), points[1:4]
+    run_blocks(lambda block, start, stop: sort_rows(Y, start, stop, grid, places[block], sorted_), bounds, n_jobs)
     return points
 
 
@@ -792,7 +790,7 @@ def spread(points: Points, mesh: Mesh, charges: Floats, rho: Floats, n_jobs: int
     spline = (0,) * order, spline_table(order).astype(rho.dtype)
 
     def task(_block: int, start: int, stop: int) -> None:
-        spread_charges(*spline, start, stop, *points[:4], charges, mesh.columns, rho)
+        spread_charges(spline, (start, stop), points[:4], charges, (rho, mesh.columns))
 
     # A block of rows also writes to the first rows of the next: first every other block, then the rest.
     for parity in (0, 1):
@@ -831,10 +829,10 @@ def read(
     constant = sum(one.constant * total for total, (_, one) in zip(totals, parts, strict=True))
     factors = dtype.type(first.scale), dtype.type(first.scale / step), constant
 
+    sources, of_mesh = (charges, own.astype(dtype)), (field, mesh.columns, factors)
+
     def task(_block: int, start: int, stop: int) -> None:
-        gather(
-            *spline, start, stop, *points[:4], charges, mesh.columns, field, own.astype(dtype), factors, value, gradient
-        )
+        gather(spline, (start, stop), points[:4], sources, of_mesh, (value, gradient))
 
     run_blocks(task, even_bounds(mesh.rows, max(1, mesh.rows // 64)), n_jobs)
     return Potential(value, gradient)

@@ -66,7 +66,7 @@ class ExactPerPoint:
         # V = a w + b w ln w + c dw/dtheta
         shares = (0, 0, 1) if term is None else (1, 0, 0) if term.potential == "weight" else (-1, 1, 0)
         out, sums = np.empty((1 + d, n), scalar), bind(pair_sums, self._functions)
-        shared = self._Y, self._parameters, tuple(map(scalar, shares)), by_row, charges, out
+        shared = self._Y, self._parameters, (tuple(map(scalar, shares)), by_row, charges), out
         run_blocks(lambda _block, start, stop: sums(*shared, start, stop), even_bounds(n, _ROWS), self._n_jobs)
         return Potential(out[0], np.ascontiguousarray(out[1:].T))
 
@@ -95,11 +95,11 @@ def _parts_of(kernel: Any) -> tuple[Family, Array]:
 
 
 @jit(fastmath=FAST, error_model="numpy", inline="always")
-def pair_sums(kernel, Y, parameters, shares, by_row, charges, out, start, stop):
+def pair_sums(kernel, Y, parameters, term, out, start, stop):
     """Write value and gradient of a potential at rows ``start`` to ``stop``; ``Y`` has shape (d, n).
 
-    ``shares`` are those of w, w ln w and dw/dtheta in it, ``by_row`` tells the kernel of the row from that of each of
-    the others.
+    ``term`` are the shares of w, w ln w and dw/dtheta in the potential, whether the kernel is that of the row or that
+    of each of the others, and the charges.
     """
     d, n = Y.shape
     sums, buffers = np.empty(1 + d), np.empty((2, CHUNK), Y.dtype)
@@ -111,7 +111,7 @@ def pair_sums(kernel, Y, parameters, shares, by_row, charges, out, start, stop):
                 first += 1
                 continue
             last = min(first + CHUNK, i if first < i else n)
-            _add_chunk(kernel, Y, i, first, last, parameters, shares, by_row, charges[first:last], buffers, sums)
+            _add_chunk(kernel, Y, (i, first, last), parameters, term, (buffers, sums))
             first = last
         out[0, i] = sums[0]
         for k in range(1, 1 + d):
@@ -119,10 +119,11 @@ def pair_sums(kernel, Y, parameters, shares, by_row, charges, out, start, stop):
 
 
 @jit(fastmath=FAST, error_model="numpy")
-def _add_chunk(kernel, Y, i, first, last, parameters, shares, by_row, charges, buffers, sums):
+def _add_chunk(kernel, Y, pairs, parameters, term, outs):
     """Add the others ``first`` to ``last``: sum of c V, and of -c V' (y_i - y_j)."""
-    (theta, units), (of_w, of_w_ln_w, of_rise) = parameters, shares
-    m, zero = last - first, Y.dtype.type(0)
+    (i, first, last), (theta, units), (buffers, sums) = pairs, parameters, outs
+    (of_w, of_w_ln_w, of_rise), by_row, all_charges = term
+    m, zero, charges = last - first, Y.dtype.type(0), all_charges[first:last]
     own, others = theta[i], theta[first:last]
     f, forces = buffers[0, :m], buffers[1, :m]
     f[:] = zero

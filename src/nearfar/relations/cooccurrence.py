@@ -115,7 +115,7 @@ def pairs_of_text(
     found: list[tuple[NDArray[np.int32], NDArray[np.int32], NDArray[np.int64]]] = [()] * n_jobs  # type: ignore[list-item]
 
     def task(worker: int, start: int, stop: int) -> None:
-        n = pairs_of_block(tokens, ends, start, stop, window, n_words, units, tables[worker], codes[worker])
+        n = pairs_of_block((tokens, ends), start, stop, n_words, units, (tables[worker], codes[worker]))
         codes[worker, :n].sort()
         rows, columns, sums = np.empty(n, np.int32), np.empty(n, np.int32), np.empty(n, np.int64)
         n = sums_of_codes(codes[worker, :n], n_words, units, rows, columns, sums)
@@ -144,7 +144,7 @@ def _write_information(counted: Path, folder: Path, shift: float) -> tuple[int, 
             size = int(indptr[stop] - indptr[start])
             out, values = np.empty(size, np.int32), np.empty(size, np.float32)
             lengths = new_indptr[start + 1 : stop + 1]
-            n = positive_information(indptr, indices, counts, sums, shift, start, stop, lengths, out, values)
+            n = positive_information((indptr, indices, counts), sums, shift, start, stop, (lengths, out, values))
             files.append(out[:n], values[:n])
             start = stop
         np.cumsum(new_indptr, out=new_indptr)
@@ -159,13 +159,15 @@ def _write_information(counted: Path, folder: Path, shift: float) -> tuple[int, 
 
 
 @jit
-def pairs_of_block(tokens, ends, start, stop, window, n_words, units, frequent, codes):
+def pairs_of_block(text, start, stop, n_words, units, out):
     """Write a code for each pair of words whose left one is in the block; return how many.
 
-    A code is (smaller number, larger number, distance). Pairs of the most frequent words, whose number is below the
-    size of ``frequent``, are counted there instead: most pairs are theirs. A word beside itself counts twice, once
-    from either side, as all other pairs do when the relation is made symmetric.
+    ``text`` are words and ends of sentences, ``units`` what a pair at each distance counts, up to the size of the
+    window. A code is (smaller number, larger number, distance). Pairs of the most frequent words, whose number is
+    below the size of ``frequent``, are counted there instead: most pairs are theirs. A word beside itself counts
+    twice, once from either side, as all other pairs do when the relation is made symmetric.
     """
+    (tokens, ends), (frequent, codes), window = text, out, units.size - 1
     sentence = np.searchsorted(ends, start, side="right")
     n, few = 0, frequent.shape[0]
     for i in range(start, stop):
@@ -199,8 +201,9 @@ def sums_of_codes(codes, n_words, units, rows, columns, sums):
 
 
 @jit
-def positive_information(indptr, indices, counts, sums, shift, first, last, out_lengths, out_indices, out_values):
+def positive_information(matrix, sums, shift, first, last, out):
     """Write ln(count total / (sum of row sum of column)) - shift where it is above 0; return how many."""
+    (indptr, indices, counts), (out_lengths, out_indices, out_values) = matrix, out
     n, total = 0, sums.sum()
     for i in range(first, last):
         before = n

@@ -73,7 +73,10 @@ def _write(s, total, base, from_, with_base, out, to, n):
 
 @jit(inline="always")  # a call per row would pass the arrays' fields through memory: three times slower
 def _gather(indptr, indices, data, column_scale, V, width, i, s, base, with_base, out, at_out):
-    """out[at_out + c] = s * sum_j a_ij V[j, c] (+ base[i, c]) for c < width; arrays are given flat."""
+    """out[at_out + c] = s * sum_j a_ij V[j, c] (+ base[i, c]) for c < width; arrays are given flat.
+
+    One by one: as tuples, products of up to 32 columns take 1.4 times as long.
+    """
     last = indices.size - 1
     begin, end = indptr[i], indptr[i + 1]
     if width <= 2 * LANES:  # two accumulators, and masks that are the same for all rows

@@ -994,12 +994,13 @@ def _measure(x, X, scale, ids, n, exact):
 
 
 @jit(no_cpython_wrapper=True)
-def _tighten(x, X, scale, k, values, ids, n, error, scratch, exact):
+def _tighten(x, points, k, candidates, error, room):
     """Drop candidates that cannot be among the k best; return how many are left and the new threshold.
 
     When too many are too close to tell apart, as among copies of one row, they are measured. Members come in the order
     of their rows and copies are in one list: once k copies are found no later one can take their place.
     """
+    (X, scale), (values, ids, n), (scratch, exact) = points, candidates, room
     for t in range(n):  # copying a slice takes seconds to compile
         scratch[t] = values[t]
     bound = kth_smallest(scratch, n, k) + 2 * error
@@ -1055,8 +1056,9 @@ def _products(queries, first, d, panels, squares, panel, out):
 
 
 @jit(no_cpython_wrapper=True)
-def _insert(products, at, bits, members, first, itself, offset, values, ids, n):
+def _insert(bits, found, members, first, itself, candidates):
     """Add the products of the lanes in ``bits`` to the candidates; there is no branch to be guessed wrongly."""
+    (products, at, offset), (values, ids, n) = found, candidates
     for lane in range(LANES):
         if bits >> lane == 0:
             break
@@ -1077,7 +1079,7 @@ def measure_block(Q, rows, lists, work, out):
     for i in range(rows.size):
         x, values, ids, n = Q[rows[i]], work.values[i], work.ids[i], work.counts[i]
         if n > k and work.thresholds[i] >= 0:
-            n, _ = _tighten(x, lists.X, lists.scale, k, values, ids, n, work.errors[i], work.scratch, exact)
+            n, _ = _tighten(x, (lists.X, lists.scale), k, (values, ids, n), work.errors[i], (work.scratch, exact))
         _measure(x, lists.X, lists.scale, ids, n, exact)
         for t in range(k):
             there = t < n
@@ -1124,13 +1126,13 @@ def search_block(Q, rows, skip_self, k, lists, probes, work):
                     if bits == 0:
                         continue
                     if counts[i] + LANES > capacity:
+                        candidates = values[i], ids[i], counts[i]
                         counts[i], thresholds[i] = _tighten(
-                            Q[rows[i]], X, scale, k, values[i], ids[i], counts[i], errors[i], scratch, exact
+                            Q[rows[i]], (X, scale), k, candidates, errors[i], (scratch, exact)
                         )
                         bits = at_most(load(products, at, LANES), thresholds[i] - offsets[t])
                     itself = rows[i] if skip_self else -1
-                    counts[i] = _insert(
-                        products, at, bits, members, first, itself, offsets[t], values[i], ids[i], counts[i]
-                    )
+                    found = products, at, offsets[t]
+                    counts[i] = _insert(bits, found, members, first, itself, (values[i], ids[i], counts[i]))
                 if not running:
                     break

@@ -270,5 +270,6 @@ def informed(rows: Rows, sums: NDArray[np.float64], where: tuple[int, int], shif
     whole = np.concatenate([np.zeros(start, np.int64), rows.indptr])  # the numbers of rows are those of all rows
     lengths, out, values = np.empty(stop - start, np.int64), np.empty(size, np.int32), np.empty(size, np.float32)
     arrays = (read_only(np.array(array)) for array in (rows.indices, rows.data))
-    n = positive_information(read_only(whole), *arrays, np.array(sums), shift, start, stop, lengths, out, values)
+    matrix = read_only(whole), *arrays
+    n = positive_information(matrix, np.array(sums), shift, start, stop, (lengths, out, values))
     return Rows(np.append(0, np.cumsum(lengths)), out[:n], values[:n], None, None)
