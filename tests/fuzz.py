@@ -133,15 +133,19 @@ def embedding_reader(name: str, make: Callable[[], nf.Embedding], suffix: str) -
     return Reader(name, f"x{suffix}", lambda folder: make().save(folder / f"x{suffix}"), read)
 
 
+# The files of a stored folder, listed: to store one in order to look compiles what relations and texts need.
+STORED = {
+    "relation": ("data.npy", "ids.data.npy", "ids.ends.npy", "indices.npy", "indptr.npy", "relation.json"),
+    "text": ("ends.npy", "text.json", "tokens.npy", "vocabulary.tsv"),
+}
+
+
 def folder_readers(name: str, make: Callable[[Path], object], read: Callable[[Path], object]) -> Iterator[Reader]:
     """One for each file of a stored folder."""
-    with tempfile.TemporaryDirectory() as example:
-        make(Path(example, "stored"))
-        names = sorted(str(path.relative_to(example)) for path in Path(example).rglob("*.*"))
-    for file in names:
+    for file in STORED[name]:
         yield Reader(
-            f"{name}: {Path(file).name}",
-            file,
+            f"{name}: {file}",
+            f"stored/{file}",
             lambda folder: make(folder / "stored"),
             lambda folder: read(folder / "stored"),
         )

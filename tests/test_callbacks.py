@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import functools
 import os
 import pickle
 
@@ -18,17 +19,26 @@ from nearfar.edrep import Sphere
 from nearfar.edrep import estimator as setup
 from nearfar.errors import FileFormatError, InputError
 
-# With many isolates, and several blocks of rows. By SciPy: both workers would compile what a module needs on import.
+# With many isolates, and several blocks of rows. The relations are made when a test asks for them: both workers would
+# compile what a module needs on import.
 ENTRIES = random_array((2500, 2500), density=0.002, random_state=np.random.default_rng(0), dtype=np.float32)
 ADJACENCY = csr_array(ENTRIES + ENTRIES.T)
 ADJACENCY = csr_array(ADJACENCY * np.outer(*[np.arange(2500) % 5 < 3] * 2))
-GRAPH = nf.Relation.from_matrix(ADJACENCY)
-WALK = GRAPH.random_walk(2)
 
 
-def fit(path=None, callbacks=(), relation=WALK, **params):
+@functools.cache
+def graph():
+    return nf.Relation.from_matrix(ADJACENCY)
+
+
+@functools.cache
+def walk():
+    return graph().random_walk(2)
+
+
+def fit(path=None, callbacks=(), relation=walk, **params):
     est = nf.EDRep(**{"n_components": 64, "n_epochs": 7, "random_state": 3, "n_jobs": 1, **params}, callbacks=callbacks)
-    return est.fit(relation, resume=path)
+    return est.fit(relation(), resume=path)
 
 
 def assert_same_fit(left, right):
@@ -153,7 +163,7 @@ def test_a_start_in_float64_and_ids_of_any_kind(tmp_path):
     path = tmp_path / "run.safetensors"
     rel = nf.Relation.from_edges([((i, "x"), (i * i % 11, "x"), 1 + i % 3) for i in range(40)], directed=True)
     init = np.random.default_rng(1).normal(size=(rel.shape[0], 3))
-    params = {"relation": rel, "init": init, "n_components": 3, "p0": list(range(1, rel.shape[0] + 1))}
+    params = {"relation": lambda: rel, "init": init, "n_components": 3, "p0": list(range(1, rel.shape[0] + 1))}
     whole = fit(**params)
     assert whole.embedding_.dtype == np.float64
     fit(callbacks=[Checkpoint(path, every=2), After(5, lambda: True)], **params)
@@ -190,12 +200,21 @@ def changed(entry, ids=None):
         ({"p0": np.ones(2500)}, "in the p0: "),
         ({"temperature": 0.5}, r"temperature \(1.0 there, 0.5 here\)"),
         ({"init": nf.Embedding(np.ones((2, 64)))}, "in the init: "),
-        ({"relation": GRAPH.random_walk(3)}, "in the relation's weights: "),
-        ({"relation": GRAPH}, "in the relation's weights: "),
-        ({"relation": changed(17).random_walk(2)}, "in the relation's weights: "),
-        ({"relation": nf.Relation.from_matrix(ADJACENCY, ids=range(1, 2501)).random_walk(2)}, "the relation's ids"),
-        ({"relation": nf.Relation.from_matrix(ADJACENCY, map(str, range(2500))).random_walk(2)}, "the relation's ids"),
-        ({"relation": nf.Relation.from_matrix(ADJACENCY[:99, :99])}, r"shape \(\[2500, 2500\] there, \[99, 99\] here"),
+        ({"relation": lambda: graph().random_walk(3)}, "in the relation's weights: "),
+        ({"relation": graph}, "in the relation's weights: "),
+        ({"relation": lambda: changed(17).random_walk(2)}, "in the relation's weights: "),
+        (
+            {"relation": lambda: nf.Relation.from_matrix(ADJACENCY, ids=range(1, 2501)).random_walk(2)},
+            "the relation's ids",
+        ),
+        (
+            {"relation": lambda: nf.Relation.from_matrix(ADJACENCY, map(str, range(2500))).random_walk(2)},
+            "the relation's ids",
+        ),
+        (
+            {"relation": lambda: nf.Relation.from_matrix(ADJACENCY[:99, :99])},
+            r"shape \(\[2500, 2500\] there, \[99, 99\] here",
+        ),
     ],
 )
 def test_another_fit_is_refused_with_what_differs(kept, params, message):
@@ -219,7 +238,7 @@ def test_identity_knows_equal_values_from_others():
         (nf.far.Noise(9), nf.far.Noise(9), nf.far.Noise(10)),
         (np.eye(3)[:, :2], np.eye(3)[:, :2].copy(), np.eye(3)[:2]),
     ]:
-        a, b, c = (identity_of(nf.EDRep(init=init), WALK, 1) for init in (same, also, other))
+        a, b, c = (identity_of(nf.EDRep(init=init), walk(), 1) for init in (same, also, other))
         assert a == b
         assert a != c
 
@@ -291,7 +310,7 @@ def test_a_full_disk_ends_the_fit_and_leaves_the_file_from_before(kept, monkeypa
     monkeypatch.setattr(os, "fsync", full)
     est = nf.EDRep(64, n_epochs=7, random_state=3, callbacks=[Checkpoint(kept, every=3)])
     with pytest.raises(OSError, match="No space left"):
-        est.fit(WALK)
+        est.fit(walk())
     assert len(written) == 1
     assert not hasattr(est, "embedding_")
     assert kept.read_bytes() == before
@@ -352,7 +371,7 @@ def test_progress_tells_where_the_fit_stands():
     np.testing.assert_allclose([p.learning_rate for p in seen], 0.8 * (1 - np.arange(7) / 7))
     assert 0 < seen[0].seconds < seen[-1].seconds < 60
     assert seen[0].identity()["n_epochs"] == 7
-    np.testing.assert_array_equal(vectors[-1], est.embedding_[GRAPH.row_sums > 0])
+    np.testing.assert_array_equal(vectors[-1], est.embedding_[graph().row_sums > 0])
     assert_same_fit(est, fit())
 
 

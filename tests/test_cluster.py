@@ -21,7 +21,7 @@ from nearfar.engines.dask.rows import gathered
 from nearfar.errors import DataError, FileFormatError, InputError, NumericalError
 from test_engines import cluster, directed, few_parts, graph, likes  # noqa: F401 - two of them are fixtures
 
-RELATIONS = {"walk": graph().random_walk(2), "directed": directed(), "two sides": likes()}
+RELATIONS = {"walk": lambda: graph().random_walk(2), "directed": directed, "two sides": likes}
 
 
 @pytest.fixture
@@ -40,7 +40,7 @@ def slow(*parameters):
 @pytest.mark.parametrize("case", ["two sides", slow("walk"), slow("directed")])
 @pytest.mark.usefixtures("few_parts")
 def test_storage_on_a_cluster_holds_the_vectors_in_parts(cluster, tmp_path, case, nobody_asks_for_all, capsys):  # noqa: F811
-    relation, folder = RELATIONS[case], tmp_path / "nodes"
+    relation, folder = RELATIONS[case](), tmp_path / "nodes"
     with cluster.as_current():
         whole = nf.EDRep(4, n_epochs=2, random_state=0).fit(relation)
         est = nf.EDRep(4, n_epochs=2, random_state=0, storage=folder).fit(relation)

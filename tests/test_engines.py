@@ -76,21 +76,22 @@ def directed() -> nf.Relation:
     return nf.Relation.from_matrix(P)
 
 
+# Made in the tests that use them: each worker would compile what a relation needs on import.
 CASES = {
-    "walk": (graph().random_walk(3), {}),
-    "walk, paper": (graph().random_walk(2), {"gradient": "paper"}),
-    "directed": (directed(), {}),
-    "directed walk": (directed().random_walk(2), {}),
-    "sum": (directed() + 0.5 * directed().T, {}),
-    "product": (graph().normalized() @ graph(), {}),
-    "rectangular": (likes(), {}),
-    "rectangular, normalized": (likes().normalized(), {"p0": 0}),
-    "exact far field": (graph(), {"far": "exact"}),
-    "noise": (graph(), {"far": "noise"}),
-    "clusters": (graph(), {"n_clusters": 2}),
-    "temperature": (graph(), {"temperature": 0.5}),
-    "repulsion": (graph(), {"temperature": -1.0}),
-    "ball, float64": (graph(), {"constraint": "ball", "init": np.random.default_rng(0).normal(size=(60, 4))}),
+    "walk": (lambda: graph().random_walk(3), {}),
+    "walk, paper": (lambda: graph().random_walk(2), {"gradient": "paper"}),
+    "directed": (directed, {}),
+    "directed walk": (lambda: directed().random_walk(2), {}),
+    "sum": (lambda: directed() + 0.5 * directed().T, {}),
+    "product": (lambda: graph().normalized() @ graph(), {}),
+    "rectangular": (likes, {}),
+    "rectangular, normalized": (lambda: likes().normalized(), {"p0": 0}),
+    "exact far field": (graph, {"far": "exact"}),
+    "noise": (graph, {"far": "noise"}),
+    "clusters": (graph, {"n_clusters": 2}),
+    "temperature": (graph, {"temperature": 0.5}),
+    "repulsion": (graph, {"temperature": -1.0}),
+    "ball, float64": (graph, {"constraint": "ball", "init": np.random.default_rng(0).normal(size=(60, 4))}),
 }
 
 
@@ -101,7 +102,8 @@ QUICK = {"directed walk", "rectangular, normalized", "clusters", "ball, float64"
     "case", [case if case in QUICK else pytest.param(case, marks=pytest.mark.slow) for case in CASES]
 )
 def test_workers_give_the_vectors_of_threads(cluster, few_parts, case):
-    relation, parameters = CASES[case]
+    make, parameters = CASES[case]
+    relation = make()
     here = nf.EDRep(4, n_epochs=3, random_state=0, **parameters).fit(relation)
     with cluster.as_current():
         there = nf.EDRep(4, n_epochs=3, random_state=0, **parameters).fit(relation)  # its engine is the client's

@@ -23,6 +23,12 @@ def test_sound_files_are_read(name, tmp_path, monkeypatch):
     READERS[name].read(tmp_path)
 
 
+@pytest.mark.parametrize("name", fuzz.STORED)
+def test_every_file_of_a_stored_folder_has_a_reader(name, tmp_path):
+    READERS[f"{name}: {fuzz.STORED[name][0]}"].make(tmp_path)
+    assert {path.name for path in (tmp_path / "stored").iterdir()} == set(fuzz.STORED[name])
+
+
 def test_damage_is_of_every_kind_and_never_grows_without_end():
     changes = [(what, 7, "anywhere", 4, b"9" * 30, b"xy") for what in ("bit", "odd", "bytes", "out", "again", "number")]
     data = b"0123456789 abcdefgh"
