@@ -218,14 +218,14 @@ def test_every_point_is_in_one_leaf_and_children_make_up_their_cell(
 @pytest.mark.parametrize("d", [1, 2, 3])
 def test_bodies_have_the_moments_of_their_cell(d: int) -> None:
     n = 300
-    Y, c = np.ascontiguousarray(cloud(n, d).T), charges(n)["mixed"]
+    Y, c = np.ascontiguousarray(cloud(n, d).T), charges(n)["mixed"].astype(np.float32)
     starts, ends, skip = (np.array(a, np.int32) for a in ([0, 0, 120], [n, 120, n], [3, 2, 3]))
     for sign in (1, -1):
         bodies = np.empty((3, d + 1, d + 1))
-        kernels.bodies_of(Y, (c, sign), Y.min(axis=1), (starts, ends, skip), _SIMPLEX[d], bodies)
+        kernels.bodies_of(Y, (c, sign), Y.min(axis=1).astype(float), (starts, ends, skip), _SIMPLEX[d], bodies)
         for k in range(3):
             own = slice(starts[k], ends[k])
-            weights = np.where(sign * c[own] > 0, c[own], 0.0)
+            weights = np.where(sign * c[own] > 0, c[own], 0.0).astype(float)
             mean, found = np.average(Y[:, own], axis=1, weights=weights), bodies[k, :, :d]
             assert bodies[k, :, d].sum() == pytest.approx(weights.sum())
             assert np.ptp(bodies[k, :, d]) == 0

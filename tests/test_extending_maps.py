@@ -75,7 +75,7 @@ class Bell(nf.kernels.Kernel):
     ids=lambda part: type(part).__name__,
 )
 def test_forces_of_mesh_and_tree_are_within_one_percent(rng, kernel, field):
-    Y = rng.normal(size=(1500, 2)).astype(np.float32) * 8
+    Y = rng.normal(size=(1500, 2)) * 8
     fields = []
     for each in (field, ExactField()):
         each.place(Y, kernel, 1)
@@ -85,10 +85,19 @@ def test_forces_of_mesh_and_tree_are_within_one_percent(rng, kernel, field):
     np.testing.assert_allclose(found.value, exact.value, rtol=0.02, atol=1e-3 * exact.value.max())
 
 
-def test_maps_are_drawn_and_take_new_points(data):
-    est = nf.NeighborEmbedding(divergence=Alpha(0.5), kernel=RationalQuadratic(), far="fft", **SHORT).fit(data)
-    assert np.isfinite(est.embedding_).all()
-    assert est.cost_curve_[-1, 1] < est.cost_curve_[0, 1]
+@pytest.fixture
+def drawn(data):
+    return nf.NeighborEmbedding(divergence=Alpha(0.5), kernel=RationalQuadratic(), far="fft", **SHORT).fit(data)
+
+
+def test_maps_are_drawn(drawn):
+    assert np.isfinite(drawn.embedding_).all()
+    assert drawn.cost_curve_[-1, 1] < drawn.cost_curve_[0, 1]
+
+
+@pytest.mark.slow  # compiled for two functions; the search is that of built-in parts, in test_map_transform.py
+def test_they_take_new_points(drawn, data):
+    est = drawn
     gaps = np.linalg.norm(est.transform(data) - est.embedding_, axis=1)
     assert np.median(gaps) < 0.2 * np.ptp(est.embedding_)
 

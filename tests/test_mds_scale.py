@@ -16,9 +16,9 @@ from nearfar.maps.mds.estimator import classical
 from nearfar.maps.mds.pairs import DRAWS, SampledPairs, draw, kept_dtype, pairs_of_rows, rows_of, triangle
 
 STRESSES = {"metric": MetricStress(), "sstress": SStress(), "sammon": Sammon()}
-# The loops are those of metric stress: test_mds.py has the formulas of the squared distances.
+# The loops are those of metric stress: test_mds.py has the formulas of the others.
 every_stress = pytest.mark.parametrize(
-    "name", [pytest.param(name, marks=pytest.mark.slow) if name == "sstress" else name for name in STRESSES]
+    "name", [name if name == "metric" else pytest.param(name, marks=pytest.mark.slow) for name in STRESSES]
 )
 
 
@@ -82,7 +82,7 @@ def test_distances_from_products_keep_their_digits(rng, dtype, tolerance):
 # -- the estimate ---------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", ["metric", "sammon", pytest.param("sstress", marks=pytest.mark.slow)])
+@every_stress
 @pytest.mark.parametrize("k", [0, 3])
 def test_the_sum_is_what_it_says(rng, name, k):
     X, Y, stress = rows(rng), rng.normal(size=(60, 2)), STRESSES[name]
@@ -140,7 +140,12 @@ def test_every_pair_is_as_likely(rng):
 
 
 @pytest.mark.parametrize(
-    ("name", "d"), [("metric", 1), pytest.param("sstress", 3, marks=pytest.mark.slow), ("sammon", 2)]
+    ("name", "d"),
+    [
+        ("metric", 1),
+        ("metric", 2),
+        *(pytest.param(*each, marks=pytest.mark.slow) for each in (("sstress", 3), ("sammon", 2))),
+    ],
 )
 def test_gradient_of_a_fixed_sample(rng, name, d):
     X, stress = rows(rng, 30), STRESSES[name]
@@ -156,7 +161,7 @@ def test_gradient_of_a_fixed_sample(rng, name, d):
     np.testing.assert_allclose(gradient.sum(axis=0), 0, atol=1e-10 * np.abs(gradient).sum())
 
 
-@pytest.mark.parametrize("name", [pytest.param("metric", marks=pytest.mark.slow), "sammon"])
+@pytest.mark.parametrize("name", ["metric", pytest.param("sammon", marks=pytest.mark.slow)])
 def test_error_of_the_reported_stress(rng, monkeypatch, name):
     X, stress = rows(rng, 400, 5), STRESSES[name]
     Y = X[:, :2].astype(np.float64) + 0.5 * rng.normal(size=(400, 2))
@@ -308,6 +313,10 @@ def test_degenerate_rows(rng, name):
     assert twice.kruskal_stress_ < 0.5
     many = nf.MDS(stress=name, pairs="sampled", n_samples=20, n_neighbors=500, random_state=0).fit(rows(rng, 60))
     assert many.stress_curve_[-1] == pytest.approx(many.stress_, rel=1e-6)  # all pairs are near ones
+
+
+@pytest.mark.slow  # compiled for float32
+def test_rows_whose_squares_vanish(rng):
     odd = nf.MDS(pairs="sampled", n_samples=20, random_state=0).fit(rows(rng, 60).astype(np.float32) * 1e-30)
     assert 0.05 < odd.kruskal_stress_ < 0.5
 

@@ -48,11 +48,14 @@ PAIRS += [("nerv", "exponential", 2, "pair"), ("nerv", "heavy", 2, "row"), ("ner
 PAIRS += [("nerv", "student", 3, "row"), ("nerv", "student", 3, "pair")]
 slow = pytest.mark.slow
 LONG = [("nerv", "exponential", 2, "row"), ("nerv", "heavy", 2, "pair"), ("nerv", "one nu", 2, "pair")]
+IN_SPACE = ("nerv", "student", 3, "row")
 PAIRS += [pytest.param(*pair, marks=slow) for pair in [*LONG, ("js", "heavy", 2, "row"), ("js", "heavy", 2, "pair")]]
 by_parts = ("divergence", "kernel", "d", "normalization")
 # Loops of float32 for kernels that differ by their formulas alone are compiled in the long run.
 IN_FLOAT32 = [
-    pytest.param(*pair, marks=slow) if isinstance(pair, tuple) and pair[1] in ("heavy", "one nu") else pair
+    pytest.param(*pair, marks=slow)
+    if isinstance(pair, tuple) and (pair[1] in ("heavy", "one nu") or pair == IN_SPACE)
+    else pair
     for pair in PAIRS
 ]
 
@@ -148,7 +151,7 @@ def test_another_order_of_the_rows_is_the_same_map(rng, divergence, normalizatio
 
 
 @pytest.mark.parametrize("normalization", ["row", "pair"])
-@pytest.mark.parametrize("divergence", [NeRV(0.3), JensenShannon(0.4)], ids=["nerv", "js"])
+@pytest.mark.parametrize("divergence", [NeRV(0.3), pytest.param(JensenShannon(0.4), marks=slow)], ids=["nerv", "js"])
 def test_the_first_phases_minimise_kl_and_maybe_by_pair_under_another_kernel(rng, divergence, normalization):
     """Also in another order of the rows, and without formulas; the objective itself stays as it is."""
     Y, P, kernel = rng.normal(size=(N, 2)), sparse_p(rng, normalization), Exponential(0.7)

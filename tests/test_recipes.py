@@ -38,11 +38,17 @@ def test_umap_is_what_its_parts_are(X):
     np.testing.assert_array_equal(map_.embedding_, nf.NeighborEmbedding(**parts, **SHORT).fit(X).embedding_)
     given = nf.Affinities(10, n_neighbors=15, random_state=0).fit(X)
     assert np.isfinite(nf.UMAP(**SHORT).fit(given).embedding_).all()
-    assert map_.transform(X[:5]).shape == (5, 2)
     # Groups that a graph does not join stand apart.
     labels = np.arange(120) % 4
     nearest = nf.evaluate.neighborhoods(X, map_.embedding_, labels=labels, n_neighbors=(5,)).accuracy[5]
     assert nearest > 0.95
+
+
+@pytest.mark.slow  # compiled for its kernel; the search is that of other kernels, in test_map_transform.py
+def test_umap_takes_new_points(X):
+    est = nf.UMAP(**SHORT).fit(X)
+    gaps = np.linalg.norm(est.transform(X) - est.embedding_, axis=1)
+    assert np.median(gaps) < 0.2 * np.ptp(est.embedding_)
 
 
 def test_a_smaller_min_dist_packs_closer(X):

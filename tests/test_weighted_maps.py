@@ -70,8 +70,15 @@ def test_closed_form(rng):
     np.testing.assert_allclose(G, expected, rtol=1e-10, atol=1e-12)
 
 
-@pytest.mark.parametrize("d", [1, 2, 3])
-@pytest.mark.parametrize("kernel", [StudentT(), Exponential(0.7)], ids=repr)
+@pytest.mark.parametrize(
+    ("kernel", "d"),
+    [
+        *((kernel, d) for kernel in (StudentT(), Exponential(0.7)) for d in (1, 2)),
+        (StudentT(), 3),
+        pytest.param(Exponential(0.7), 3, marks=pytest.mark.slow),
+    ],
+    ids=repr,
+)
 def test_near_and_far_are_the_dense_path(rng, kernel, d):
     Y, P, s = rng.normal(size=(N, d)) * rng.uniform(0.5, 2, d), sparse_p(rng), rng.uniform(0.1, 4, N)
     s[5] = 0  # of a point without relations

@@ -375,10 +375,10 @@ class BarnesHutField(FieldPart):
     >>> from nearfar.far import BarnesHutField, Term
     >>> from nearfar.kernels import StudentT
     >>> field = BarnesHutField()
-    >>> field.place(np.array([[0.0, 0, 0], [1.0, 0, 0], [0.0, 2, 0]]), StudentT(), n_jobs=1)
+    >>> field.place(np.array([[0, 0, 0], [1, 0, 0], [0, 2, 0]], np.float32), StudentT(), n_jobs=1)
     >>> [potential] = field.evaluate([Term("weight")])
     >>> potential.value.round(3)
-    array([0.7  , 0.667, 0.367])
+    array([0.7  , 0.667, 0.367], dtype=float32)
     """
 
     angle: float = 0.5
