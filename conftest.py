@@ -79,6 +79,7 @@ FAMILIES = {
     "words": r"word|relation_pairs|skipgram|sense|phrases|hyponymy|cooccurrence|text|partial_fit|density",
     "networks": r"test_nn_|anchor|compress|/(nn|contrastive|tables)/",
     "fields": r"field|barnes|extending|test_kernels|divergen|/far/",
+    "damage": r"damaged_(checkpoints|matrices)|flipped_bits",  # by one process: see tests/hazards.py
 }
 
 

@@ -8,7 +8,6 @@ from pathlib import Path
 import numpy as np
 
 import nearfar as nf
-from hazards import run
 from nearfar._core import checkpoint
 from nearfar.callbacks import Checkpoint
 
@@ -107,7 +106,3 @@ def cases():
         for name in ("PCG64DXSM", "Philox", "SFC64", "MT19937"):
             other = {**facts, "rng": generator(name)}
             yield f"{model}: as it was, with {name}", lambda a=snapshot.arrays, f=other, resume=resume: resume(a, f)
-
-
-if __name__ == "__main__":
-    run(cases())

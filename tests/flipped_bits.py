@@ -12,7 +12,6 @@ from pathlib import Path
 import numpy as np
 
 import nearfar as nf
-from hazards import run
 
 BITS = 10  # flips of each file
 
@@ -65,7 +64,3 @@ def cases():
                         raise DiffersError("other results")
 
                 yield f"{kind}: {name}: {'verified' if verify else 'opened'}: bit {bit} of byte {place}", use
-
-
-if __name__ == "__main__":
-    run(cases())

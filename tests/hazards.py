@@ -1,18 +1,24 @@
 """Cases that may end the process: run in another one, and again from the next case after one that did.
 
-A script calls ``run`` with its cases, a test calls ``outcomes`` with the script.
+A module of ``MODULES`` yields its ``cases``; a test calls ``outcomes`` with its name. All cases are run by one process,
+when the first are asked for: most of its time goes into imports.
 """
 
 from __future__ import annotations
 
+import functools
+import importlib
 import os
 import subprocess
 import sys
 
+MODULES = ("altered_checkpoints", "flipped_bits", "sparse_entries")
 
-def run(cases):
+
+def _run():
     """Run (name, function) from the one whose number the command line gives; say what each raised."""
-    for name, use in list(cases)[int(sys.argv[1]) :]:
+    cases = [(f"{module} {name}", use) for module in MODULES for name, use in importlib.import_module(module).cases()]
+    for name, use in cases[int(sys.argv[1]) :]:
         _say(f"{name} -> ")
         try:
             use()
@@ -27,11 +33,16 @@ def _say(text):
     sys.stdout.flush()
 
 
-def outcomes(script):
-    """Return what each case of a script raised, by its name: type and message, or how it ended the process."""
+def outcomes(module):
+    """Return what each case of a module raised, by its name: type and message, or how it ended the process."""
+    return {name.partition(" ")[2]: came for name, came in _outcomes().items() if name.startswith(f"{module} ")}
+
+
+@functools.cache
+def _outcomes():
     found = {}
     while True:
-        command = [sys.executable, script, str(len(found))]
+        command = [sys.executable, __file__, str(len(found))]
         done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
         lines = [line.partition(" -> ")[::2] for line in done.stdout.splitlines()]
         found |= dict(lines)
@@ -50,3 +61,7 @@ def leave_group():
 
     torch.distributed.barrier()
     os._exit(0)
+
+
+if __name__ == "__main__":
+    _run()

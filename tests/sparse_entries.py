@@ -6,7 +6,6 @@ import numpy as np
 import scipy.sparse as sp
 
 import nearfar as nf
-from hazards import run
 from nearfar.evaluate import giant_component, neighborhoods, node_classification
 from nearfar.relations.neighbors import nearest_neighbors
 
@@ -151,7 +150,3 @@ def cases():
     for name, width, use in entries():
         for fault in FAULTS:
             yield f"{name}: {fault.__name__}", lambda use=use, fault=fault, width=width: use(fault(good(width)))
-
-
-if __name__ == "__main__":
-    run(cases())

@@ -300,10 +300,10 @@ def test_new_rows_are_placed_one_by_one_and_change_nothing(case, rng):
 
 @estimators(variants=False)
 def test_several_threads_may_fit_at_once(case, rng):
-    P = irregular_graph(rng, n=200)
+    P = irregular_graph(rng, n=120)
     expected = case.make().fit(case.takes(P))
-    with ThreadPoolExecutor(4) as threads:
-        for est in threads.map(lambda _: case.make(n_jobs=case.workers).fit(case.takes(P)), range(5)):
+    with ThreadPoolExecutor(3) as threads:
+        for est in threads.map(lambda _: case.make(n_jobs=case.workers).fit(case.takes(P)), range(3)):
             assert_same_bits(est, expected)
 
 
@@ -314,7 +314,7 @@ def _fit_into(queue, case, P):
 @estimators(variants=False)
 @pytest.mark.filterwarnings("ignore:.*multi-threaded.*fork:DeprecationWarning")
 def test_a_forked_child_may_fit_after_its_parent(case, rng):
-    P = irregular_graph(rng, n=200)
+    P = irregular_graph(rng, n=60)
     expected = case.make(n_jobs=case.workers).fit(case.takes(P)).embedding_
     context = multiprocessing.get_context("fork")
     queue = context.Queue()

@@ -19,7 +19,7 @@ from nearfar.errors import FileFormatError
 @pytest.fixture(scope="module")
 def outcomes():
     """What each fit raised that went on from an altered checkpoint."""
-    return hazards.outcomes(altered_checkpoints.__file__)
+    return hazards.outcomes("altered_checkpoints")
 
 
 @pytest.mark.parametrize("model", altered_checkpoints.MODELS)

@@ -18,7 +18,7 @@ from nearfar.errors import InputError
 @pytest.fixture(scope="module")
 def outcomes():
     """What each entry raised for each fault."""
-    return hazards.outcomes(sparse_entries.__file__)
+    return hazards.outcomes("sparse_entries")
 
 
 @pytest.mark.parametrize("fault", [fault.__name__ for fault in sparse_entries.FAULTS])

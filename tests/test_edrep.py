@@ -468,14 +468,17 @@ KINDS = [
 
 
 @pytest.mark.parametrize(
-    ("params", "double"),
+    ("params", "double", "kind"),
     [
-        *((params, False) for params in KINDS),
-        ({}, True),
-        *(pytest.param(params, True, marks=pytest.mark.slow) for params in KINDS[1:]),
+        *((params, False, "directed walk") for params in KINDS),
+        ({}, True, "directed walk"),
+        ({}, False, "isolates"),
+        (KINDS[-1], False, "isolates"),
+        *(pytest.param(params, False, "isolates", marks=pytest.mark.slow) for params in KINDS[1:-1]),
+        *(pytest.param(params, True, "directed walk", marks=pytest.mark.slow) for params in KINDS[1:]),
+        *(pytest.param(params, True, "isolates", marks=pytest.mark.slow) for params in KINDS),
     ],
 )
-@pytest.mark.parametrize("kind", ["directed walk", "isolates"])
 def test_memory_is_announced_within_a_fifth(params, double, kind):
     n, d = 20_000, 96
     rng = np.random.default_rng(0)

@@ -7,7 +7,6 @@ import json
 import numpy as np
 import pytest
 
-import flipped_bits
 import hazards
 import nearfar as nf
 from nearfar.errors import FileFormatError, InputError
@@ -16,7 +15,7 @@ from nearfar.errors import FileFormatError, InputError
 @pytest.fixture(scope="module")
 def outcomes():
     """What came of each flipped bit."""
-    return hazards.outcomes(flipped_bits.__file__)
+    return hazards.outcomes("flipped_bits")
 
 
 @pytest.mark.parametrize("how", ["opened", "verified"])

@@ -225,10 +225,11 @@ PARTS = [(2, 100), (150, 2), (60, 3), (15, 12)]
 )
 def test_a_graph_in_parts(recipe, count, size):
     """Its first eigenvectors, of which a map starts, are not determined: as many as parts belong to the value 1."""
-    est = recipe(random_state=0, max_iter=300).fit(parts(count, size))
+    short = {"random_state": 0, "max_iter": 150, "early_exaggeration_iter": 100}
+    est = recipe(**short).fit(parts(count, size))
     Y = est.embedding_
     assert_finite_map(est, count * size)
-    again = recipe(random_state=0, max_iter=300).fit(parts(count, size)).embedding_
+    again = recipe(**short).fit(parts(count, size)).embedding_
     np.testing.assert_array_equal(again, Y)
     apart = cdist(Y, Y)
     own = np.kron(np.eye(count, dtype=bool), np.ones((size, size), dtype=bool))
@@ -237,7 +238,8 @@ def test_a_graph_in_parts(recipe, count, size):
 
 @pytest.mark.parametrize("far", ["fft", "barnes-hut", "noise"])
 def test_a_graph_in_parts_by_any_far_field(far):
-    assert_finite_map(nf.TSNE(random_state=0, max_iter=300, far=far).fit(parts(60, 3)), 180)
+    short = {"random_state": 0, "max_iter": 150, "early_exaggeration_iter": 100}
+    assert_finite_map(nf.TSNE(**short, far=far).fit(parts(60, 3)), 180)
 
 
 @recipes

@@ -74,11 +74,12 @@ class Own(nf.kernels.Kernel):
 @pytest.mark.parametrize("name", RECIPES)
 def test_a_recipe_only_fills_in_arguments(affinities, name):
     cls, own, divergence, kernel, normalization = RECIPES[name]
-    est = cls(**own, **SHORT)
+    short = {**SHORT, "max_iter": 60, "early_exaggeration_iter": 20}
+    est = cls(**own, **short)
     assert isinstance(est, nf.NeighborEmbedding)
     assert own.items() <= est.get_params().items()
     assert not {"divergence", "kernel", "normalization"} & set(est.get_params())
-    general = nf.NeighborEmbedding(divergence=divergence, kernel=kernel, normalization=normalization, **SHORT)
+    general = nf.NeighborEmbedding(divergence=divergence, kernel=kernel, normalization=normalization, **short)
     np.testing.assert_array_equal(est.fit(affinities).embedding_, general.fit(affinities).embedding_)
     assert repr(cls(**own)) == f"{name}({', '.join(f'{k}={v}' for k, v in own.items() if v != 0.5)})"
     with pytest.raises(TypeError, match="perplexitty"):
@@ -150,12 +151,13 @@ def test_same_bits_for_any_number_of_workers(rng, name, far):
 def test_own_divergence_kernel_and_no_normalization(affinities, blobs):
     """What the fast objective does not know goes through the master equation, and does its work."""
     start = PCA(2).fit_transform(blobs[0]) * 1e-2
-    compiled, own = (nf.NeighborEmbedding(kernel=k, init=start, **SHORT).fit(affinities) for k in ("student-t", Own()))
+    short = {**SHORT, "max_iter": 150, "early_exaggeration_iter": 60}
+    compiled, own = (nf.NeighborEmbedding(kernel=k, init=start, **short).fit(affinities) for k in ("student-t", Own()))
     assert own.cost_ == pytest.approx(compiled.cost_, rel=0.02)
     per_point = nf.kernels.InhomogeneousStudentT(np.linspace(1, 5, 150))
     free = {"divergence": IDivergence(), "normalization": "none"}
     for parts in ({"kernel": per_point, "normalization": "row"}, {"kernel": per_point}, free):
-        est = nf.NeighborEmbedding(**parts, **SHORT).fit(affinities)
+        est = nf.NeighborEmbedding(**parts, **short).fit(affinities)
         assert KNeighborsClassifier(5).fit(est.embedding_, blobs[1]).score(est.embedding_, blobs[1]) > 0.9
         assert est.cost_curve_[-1, 1] < est.cost_curve_[0, 1]
 
@@ -252,7 +254,7 @@ def test_awkward_data_give_finite_maps(rng, kind, name):
     cls, own, *_ = RECIPES[name]
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", NearfarWarning)
-        est = cls(**own, **SHORT).fit(X)
+        est = cls(**own, **{**SHORT, "max_iter": 120, "early_exaggeration_iter": 50}).fit(X)
     assert np.isfinite(est.embedding_).all()
     assert np.isfinite(est.cost_curve_).all()
 
@@ -263,7 +265,7 @@ def test_isolates_and_disconnected_parts_of_a_graph_stay_finite():
     for u, v in edges:
         P[u, v] = P[v, u] = 1
     for cls in (nf.TSNE, nf.ASNE, nf.NeRV, nf.JSE):
-        est = cls(random_state=0).fit(nf.Relation.from_matrix(P))
+        est = cls(random_state=0, max_iter=400).fit(nf.Relation.from_matrix(P))
         Y = est.embedding_
         assert np.isfinite(Y).all()
         assert np.linalg.norm(Y[0] - Y[1]) < np.linalg.norm(Y[0] - Y[3])

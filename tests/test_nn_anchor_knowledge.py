@@ -236,7 +236,7 @@ def test_free_entries_go_where_the_loss_is_least(name, r):
     optimizer = MAKE[name]([layer.values])
     for lr in (0.05, 0.01, 0.002):
         optimizer.param_groups[0]["lr"] = lr
-        for _ in range(150):
+        for _ in range(100):
             optimizer.zero_grad()
             (layer(rows) - centre).square().sum().backward()
             optimizer.step()

@@ -288,7 +288,7 @@ def test_maps(relation, divergence, kernel, normalization):
 )
 def test_named_maps(recipe):
     given, labels = graph()
-    Y = getattr(nf, recipe)(random_state=0).fit(given).embedding_
+    Y = getattr(nf, recipe)(max_iter=350, random_state=0).fit(given).embedding_
     distances = np.linalg.norm(Y[:, None] - Y[None], axis=2)
     same = labels[:, None] == labels[None, :]
     assert distances[same].mean() < distances[~same].mean()

@@ -15,6 +15,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -244,6 +245,7 @@ def nodes_for(family: Family, parameters: Floats, tolerance: float) -> Nodes:
     return nodes_between(family, float(different[0]), float(different[-1]), tolerance)
 
 
+@lru_cache(maxsize=16)
 def nodes_between(family: Family, lowest: float, highest: float, tolerance: float) -> Nodes:
     """Return nodes for all parameters of a range, as few as leave an error below the tolerance."""
     even = np.linspace(np.log(lowest), np.log(highest), _TABLE + 1)
