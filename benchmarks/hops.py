@@ -82,7 +82,11 @@ def modules_of(source: Path) -> dict[str, Path]:
 def outline(path: Path) -> tuple[str | None, list[ast.Import | ast.ImportFrom]]:
     """Return a module's docstring and its imports; the tree itself, millions of objects for a package, is not kept."""
     tree = ast.parse(path.read_text("utf-8"))
-    return ast.get_docstring(tree), [node for node in ast.walk(tree) if isinstance(node, ast.Import | ast.ImportFrom)]
+    statements: list[ast.AST] = [tree]
+    for node in statements:  # which grows; an expression holds none
+        for inner in ("body", "handlers", "orelse", "finalbody", "cases"):
+            statements += getattr(node, inner, ())
+    return ast.get_docstring(tree), [node for node in statements if isinstance(node, ast.Import | ast.ImportFrom)]
 
 
 def imports_of(path: Path, known: dict[str, Path]) -> set[str]:

@@ -74,7 +74,7 @@ def test_same_seed_same_bits_another_seed_others(case, rng):
 
 @estimators("any-n-jobs")
 def test_any_number_of_workers_same_bits(case, rng):
-    P = irregular_graph(rng, n=700)
+    P = irregular_graph(rng, n=520)  # three blocks of rows
     one = case.make(n_jobs=1).fit(case.takes(P))
     assert_same_bits(one, case.make(n_jobs=3).fit(case.takes(P)))
 

@@ -104,9 +104,9 @@ QUICK = {"directed walk", "rectangular, normalized", "clusters", "ball, float64"
 def test_workers_give_the_vectors_of_threads(cluster, few_parts, case):
     make, parameters = CASES[case]
     relation = make()
-    here = nf.EDRep(4, n_epochs=3, random_state=0, **parameters).fit(relation)
+    here = nf.EDRep(4, n_epochs=2, random_state=0, **parameters).fit(relation)
     with cluster.as_current():
-        there = nf.EDRep(4, n_epochs=3, random_state=0, **parameters).fit(relation)  # its engine is the client's
+        there = nf.EDRep(4, n_epochs=2, random_state=0, **parameters).fit(relation)  # its engine is the client's
     np.testing.assert_allclose(there.embedding_, here.embedding_, atol=2e-5)
     np.testing.assert_allclose(there.loss_curve_, here.loss_curve_, rtol=2e-6)
     if here.context_embedding_ is not None:
@@ -246,8 +246,8 @@ def test_partitions_make_the_relation_that_one_frame_makes(cluster, options, nam
         np.testing.assert_array_equal(there.row_sums, here.row_sums)
         np.testing.assert_array_equal(there.column_sums, here.column_sums)
         walk = (lambda relation: relation) if options.get("bipartite") else (lambda relation: relation.random_walk(2))
-        fitted = nf.EDRep(4, n_epochs=3, random_state=0).fit(walk(there))
-        expected = nf.EDRep(4, n_epochs=3, random_state=0).fit(walk(here), engine="threads")
+        fitted = nf.EDRep(4, n_epochs=1, random_state=0).fit(walk(there))
+        expected = nf.EDRep(4, n_epochs=1, random_state=0).fit(walk(here), engine="threads")
         np.testing.assert_allclose(fitted.embedding_, expected.embedding_, atol=2e-5)
         assert fitted.vectors_.ids == expected.vectors_.ids
 

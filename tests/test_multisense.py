@@ -382,7 +382,7 @@ def test_what_a_fit_gives(text, parameters):
 
 @pytest.mark.parametrize("parameters", [QUICK, COLUMNS, {**QUICK, "optimizer": "adam", "learning_rate": 0.01}])
 def test_one_worker_gives_the_same_bits(parameters):
-    text = merged_text(1500)
+    text = merged_text(800)
     one, other = (nf.MultiSenseWord2DM(**parameters).fit(text) for _ in range(2))
     np.testing.assert_array_equal(one.sense_vectors_, other.sense_vectors_)
     np.testing.assert_array_equal(one.sense_counts_, other.sense_counts_)
