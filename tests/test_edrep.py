@@ -438,8 +438,20 @@ def test_starts_that_coincide_stay_finite():
         assert np.isfinite(est.embedding_).all()
 
 
-@pytest.mark.parametrize("params", [{}, {"gradient": "forward"}, {"gradient": "full"}, {"two_sided": True}])
-@pytest.mark.parametrize("directed", [False, True])
+@pytest.mark.parametrize(
+    ("params", "directed"),
+    [
+        ({}, False),
+        ({"gradient": "full"}, False),
+        ({"gradient": "forward"}, True),
+        ({"two_sided": True}, True),
+        *(pytest.param(params, True, marks=pytest.mark.slow) for params in ({}, {"gradient": "full"})),
+        *(
+            pytest.param(params, False, marks=pytest.mark.slow)
+            for params in ({"gradient": "forward"}, {"two_sided": True})
+        ),
+    ],
+)
 def test_memory_stays_within_what_was_announced(params, directed):
     n, d = 20_000, 32
     A = sp.random_array((n, n), density=5 / n, random_state=np.random.default_rng(0), format="csr", dtype=np.float32)

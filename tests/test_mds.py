@@ -375,7 +375,7 @@ def test_callbacks_see_each_iteration_and_may_stop(rng):
 # -- degenerate and bad input ---------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("stress", ["metric", "sstress", "sammon"])
+@pytest.mark.parametrize("stress", ["metric", pytest.param("sstress", marks=pytest.mark.slow), "sammon"])
 def test_degenerate_input_has_a_defined_result(rng, stress):
     same = nf.MDS(stress=stress).fit(np.full((6, 3), 2.5))
     assert not same.embedding_.any()

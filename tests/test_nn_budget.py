@@ -34,7 +34,7 @@ def train(layers, optimizer, budget, steps, scale=1.0, goal_seed=3):
     return loss.item() / scale
 
 
-@pytest.mark.parametrize("optimizer", [ProxSGD, ProxAdam, ProxYogi])
+@pytest.mark.parametrize("optimizer", [ProxSGD, ProxAdam, pytest.param(ProxYogi, marks=pytest.mark.slow)])
 @pytest.mark.parametrize(("penalty", "scale"), [(1e-8, 1.0), (1e-3, 30.0)])
 def test_the_size_is_reached_whatever_price_and_loss_are(optimizer, penalty, scale):
     layer = make(penalty=penalty)
