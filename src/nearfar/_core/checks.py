@@ -90,7 +90,7 @@ def check_matrix(
     float64 stays float64, everything else becomes float32; no copy where none is needed. A dimension that is given
     (``rows``, ``columns``) must match. With ``finite=False`` the caller looks for NaN and infinity.
     """
-    hint = _instead(value)
+    hint = "" if isinstance(value, np.ndarray) else _instead(value)
     if hint:
         raise InputError(owner, name, "a matrix of numbers", type(value).__name__, hint)
     try:

@@ -21,17 +21,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 
-def run_blocks(task: Callable[[int, int, int], object], bounds: Sequence[int] | NDArray[np.int64], n_jobs: int) -> None:
-    """Call ``task(block, start, stop)`` for every block, on ``n_jobs`` threads.
+def run_blocks(
+    task: Callable[[int, int, int], Any], bounds: Sequence[int] | NDArray[np.int64], n_jobs: int
+) -> list[Any]:
+    """Call ``task(block, start, stop)`` for every block, on ``n_jobs`` threads; return the answers, in order.
 
     Block ``b`` is the range ``[bounds[b], bounds[b + 1])``. Idle workers take the next block, so blocks of unequal cost
     are balanced. The first exception stops the hand-out, is raised here when all workers have stopped.
     """
     limits = bounds.tolist() if isinstance(bounds, np.ndarray) else bounds
     if n_jobs == 1:
-        for block in range(len(limits) - 1):
-            task(block, limits[block], limits[block + 1])
-        return
+        return [task(block, limits[block], limits[block + 1]) for block in range(len(limits) - 1)]
+    answers: list[Any] = [None] * (len(limits) - 1)
     blocks = iter(range(len(limits) - 1))  # shared by the workers; next() on it is atomic
     errors: list[BaseException] = []
 
@@ -40,7 +41,7 @@ def run_blocks(task: Callable[[int, int, int], object], bounds: Sequence[int] | 
             for block in blocks:
                 if errors:
                     return
-                task(block, limits[block], limits[block + 1])
+                answers[block] = task(block, limits[block], limits[block + 1])
         except BaseException as error:
             errors.append(error)
 
@@ -58,6 +59,7 @@ def run_blocks(task: Callable[[int, int, int], object], bounds: Sequence[int] | 
             raise errors[0]
         finally:
             errors.clear()  # its traceback refers to this list, which would keep the arrays alive
+    return answers
 
 
 class _Helper:

@@ -317,7 +317,7 @@ class NeighborEmbedding(FrameOutput):
         n_jobs, rng = check_n_jobs(owner, self.n_jobs), check_random_state(owner, self.random_state)
         device = None if self.device is None else self._place()
         relation, affinities, data = self._related(X, rng, fits=True, on_cluster=on_cluster)
-        n = relation.shape[0]
+        n = len(relation.row_ids)
         check_integer(owner, "n_components", self.n_components, low=1, high=max(n - 1, 1))
         if on_cluster:
             on_cluster = self._on_cluster(engine, divergence, kernel, normalization, n)

@@ -131,7 +131,9 @@ class NeighborObjective:
         self._set_kernel(kernel)
         self._near, self._mass = np.empty((self._n, 0), dtype), np.empty(self._n, dtype)
         self._divergence, self._ready = divergence, False
-        self._check_weights(divergence)
+        if weights is not None and (self._by_row or not is_kl(divergence)):
+            wanted = "None for another cost than KL by pair"
+            raise InputError("NeighborObjective", "weights", wanted, f"some with {divergence!r}")
 
     def _set_kernel(self, kernel: Any) -> None:
         found = compiled_kernel(kernel)
@@ -156,13 +158,7 @@ class NeighborObjective:
             self._set_divergence(self._divergence)
             self._ready = True
 
-    def _check_weights(self, divergence: Any) -> None:
-        if self._weights is not None and (self._by_row or not is_kl(divergence)):
-            wanted = "None for another cost than KL by pair"
-            raise InputError("NeighborObjective", "weights", wanted, f"some with {divergence!r}")
-
     def _set_divergence(self, divergence: Any) -> None:
-        self._check_weights(divergence)
         n, scalar = self._n, self._dtype.type
         found = linear_formulas(divergence, 1 / (n - 1) if self._by_row else 1 / (n * (n - 1)))
         assert found is not None
@@ -280,16 +276,13 @@ class NeighborObjective:
 
     def _cost(self, Y: Floats, S: NDArray[np.float64], q_ln_q: NDArray[np.float64], n_sums: int | None = None) -> float:
         """Return the cost of the rows, and that of so many sums of all q: one by pair, one for each row."""
-        formulas, parts = self._formulas, np.zeros(len(self._bounds) - 1)
+        formulas = self._formulas
         numbers = np.log(S).astype(Y.dtype), self._cost_parameters, self._smallest
         total = bind(self._near_cost, (self._functions, compiled(formulas.entry_cost)))
-
-        def task(block: int, start: int, stop: int) -> None:
-            parts[block] = total(self._pattern[:3], self._parameters, numbers, Y, start, stop)
-
-        run_blocks(task, self._bounds, self._n_jobs)
+        shared = self._pattern[:3], self._parameters, numbers, Y
+        parts = run_blocks(lambda _block, start, stop: total(*shared, start, stop), self._bounds, self._n_jobs)
         n_sums = len(S) if n_sums is None else n_sums
-        cost = parts.sum() + formulas.far_log * q_ln_q.sum() + formulas.constant * n_sums
+        cost = np.sum(parts) + formulas.far_log * q_ln_q.sum() + formulas.constant * n_sums
         if self._weights is not None:  # - sum p ln(s_i s_j), where p is symmetric
             mass = row_sums(self._pattern[0], self._pattern[2])
             cost -= 2 * xlogy(mass, self._weights.astype(np.float64)).sum()
@@ -424,14 +417,18 @@ def union_pattern(
         begins_back = begins[:-1] + out[low:high]
         limits = begins[:-1], begins[:-1].copy(), begins_back, begins_back.copy()
         part = np.empty(begins[-1], np.uint32), np.empty(begins[-1], dtype)
-        _scatter(P, place, (low, high), limits[1::2], part, n_jobs)
-        merge = partial(_merge, limits, part, place, lengths[low:high], 1 if symmetric else 2)
+        for first in range(0, len(P.bounds) - 1, _TOGETHER):
+            some = P.bounds[first : first + _TOGETHER + 1]
+            blocks = run_blocks(lambda _block, start, stop: P.read(start, stop), some, n_jobs)
+            for start in some[:-1].tolist():  # in the order of P, whatever the number of threads
+                block = blocks.pop(0)
+                indptr, indices = np.asarray(block.indptr, np.int64), np.asarray(block.indices, np.int32)
+                entries = indptr, indices, np.asarray(block.data, dtype), start
+                scatter_rows(*entries, place, low, high, *limits[1::2], *part)
+        merge = partial(_merged, limits, part, place, lengths[low:high], 1 if symmetric else 2)
         bounds = even_bounds(high - low, _ROWS)
-        for some in range(0, len(bounds) - 1, _TOGETHER):
-            pieces: dict[int, Any] = {}
-            run_blocks(partial(merge, pieces), bounds[some : some + _TOGETHER + 1], n_jobs)
-            for block in sorted(pieces):
-                piece = pieces.pop(block)
+        for first in range(0, len(bounds) - 1, _TOGETHER):
+            for piece in run_blocks(merge, bounds[first : first + _TOGETHER + 1], n_jobs):
                 for whole, made in zip((columns, *values), piece, strict=True):
                     whole[at : at + len(made)] = made
                 at += len(piece[0])
@@ -442,34 +439,14 @@ def union_pattern(
     return np.append(0, np.cumsum(lengths)), columns, values[0], values[-1]
 
 
-def _merge(
-    limits: Any, part: Any, place: Any, lengths: Any, n_values: int, pieces: Any, block: int, start: int, stop: int
-) -> None:
-    """Keep (columns, values) of some rows of the pattern as piece number ``block``."""
+def _merged(
+    limits: Any, part: Any, place: Any, lengths: Any, n_values: int, _block: int, start: int, stop: int
+) -> list[NDArray[Any]]:
+    """Return [columns, values, ...] of some rows of the pattern."""
     size = int(limits[-1][stop - 1] - limits[0][start])
     made = np.empty(size, np.uint32), *(np.empty(size * (k < n_values), part[1].dtype) for k in range(2))
     merge_rows(limits, part, place, lengths, made, start, stop)
-    pieces[block] = [some[: lengths[start:stop].sum()] for some in made[: 1 + n_values]]
-
-
-def _scatter(P: RowBlocks, place: Any, limits: Any, ends: Any, part: Any, n_jobs: int) -> None:
-    """Write the entries of P and of Pᵀ in some rows, in the order of P whatever the number of threads."""
-    dtype, bounds = part[1].dtype, P.bounds
-    for first in range(0, len(bounds) - 1, _TOGETHER):
-        some, blocks = bounds[first : first + _TOGETHER + 1], dict[int, Any]()
-
-        def read(number: int, start: int, stop: int, blocks: Any = blocks) -> None:
-            block = P.read(start, stop)
-            blocks[number] = (
-                np.asarray(block.indptr, np.int64),
-                np.asarray(block.indices, np.int32),
-                np.asarray(block.data, dtype),
-                start,
-            )
-
-        run_blocks(read, some, n_jobs)
-        for number in range(len(some) - 1):
-            scatter_rows(*blocks.pop(number), place, *limits, *ends, *part)
+    return [some[: lengths[start:stop].sum()] for some in made[: 1 + n_values]]
 
 
 def row_sums(indptr: NDArray[Any], values: NDArray[Any]) -> NDArray[np.float64]:

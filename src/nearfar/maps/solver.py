@@ -105,7 +105,10 @@ class Descent:
         with Trainer(self.owner, total, **given) as trainer:
             for number, phase in enumerate(phases):
                 minimised, scale = objective, self.scale  # what the phase before minimised is no longer kept
-                _sort_by_place(state, objective)
+                many = isinstance(state.Y, np.ndarray) and len(state.Y) >= _SORT_FROM
+                if many and objective.reorder(order := z_order(state.Y)):  # neighbours are near in memory, too
+                    state.Y = np.ascontiguousarray(state.Y[order])
+                    state.order = order if state.order is None else state.order[order]
                 if phase.early:
                     minimised, scale = objective.early(phase.kernel), self.scale if phase.kernel is None else 1.0
                 solver = self.solver(phase.momentum, longest=phase.longest, n_jobs=self.n_jobs)
@@ -157,18 +160,8 @@ def _resized(Y: Floats, objective: Objective) -> Floats:
     return Y * float(_SIZES[int(np.argmin(costs))] / 2)
 
 
-def _sort_by_place(state: MapState, objective: Objective) -> None:
-    """Sort the points along a curve through the map, so that neighbours are near each other in memory too."""
-    if len(state.Y) < _SORT_FROM or not isinstance(state.Y, np.ndarray):
-        return
-    order = z_order(state.Y)
-    if objective.reorder(order):
-        state.Y = np.ascontiguousarray(state.Y[order])
-        state.order = order if state.order is None else state.order[order]
-
-
 def z_order(Y: Floats) -> NDArray[np.integer[Any]]:
-    """Return the rows along the Z-order of a grid of 1024 x 1024 cells over the first two components."""
+    """Return the rows along a curve, the Z-order of a grid of 1024 x 1024 cells over the first two components."""
     Y = Y[:, :2]
     low, span = Y.min(axis=0), float(np.ptp(Y, axis=0).max())
     cells = ((Y - low) * (1023 / span if span > 0 else 0)).astype(np.uint32)

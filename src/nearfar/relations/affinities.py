@@ -14,8 +14,7 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Callable, Sequence
-from functools import cached_property
-from itertools import pairwise
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 import numpy as np
@@ -214,9 +213,9 @@ class Affinities(Parameters):
         n = index.n_rows
         self.perplexities_ = perplexities_of(owner, self.perplexity, n)
         check_k(owner, "n_neighbors", 1, n)
-        uniform, largest = self.kernel == "uniform", max(self.perplexities_)
-        k = self._n_neighbors(owner, n, index.most, largest)
-        if not uniform:
+        self._used = self._neighbors_used(owner, n, index.most, self.perplexities_)
+        k, largest = max(self._used), max(self.perplexities_)
+        if self.kernel != "uniform":
             if largest >= n - 1:
                 hint = f"With {n} points take a perplexity of at most {(n - 1) / 3:.3g}."
                 if n < 7:
@@ -242,18 +241,21 @@ class Affinities(Parameters):
         weights, self.betas_, self.intrinsic_dimension_ = self._weights(found, workers)
         nnz = int(np.count_nonzero(weights))
         del weights  # as many bytes as the distances: the relation works them out again where they are asked for
-        ids = Ids.of_rows(n, ids, owner=owner)
-        self.relation_ = Relation(CalibratedRows(found, self.betas_, self._used(k), nnz), ids, ids)
+        ids = Ids(n) if ids is None else ids
+        self.relation_ = Relation(CalibratedRows(found, self.betas_, self._used, nnz), ids, ids)
         self.n_features_in_ = n if are_neighbors(X, self.metric) else int(np.shape(X)[1])
         return self
 
-    def _n_neighbors(self, owner: str, n: int, most: int, perplexity: float) -> int:
-        """Return k, for n rows of at most so many neighbours."""
-        if self.n_neighbors == "all":
-            return n - 1
-        if self.n_neighbors is None:
-            return min(most, neighbors_of(perplexity, uniform=self.kernel == "uniform"))
-        return check_k(owner, "n_neighbors", self.n_neighbors, n)
+    def _neighbors_used(self, owner: str, n: int, most: int, perplexities: Sequence[float]) -> list[int]:
+        """Return how many neighbours each perplexity takes, of n rows that have at most so many.
+
+        By default that is three for each unit of perplexity, or with uniform weights one.
+        """
+        if self.n_neighbors is not None:
+            k = n - 1 if self.n_neighbors == "all" else check_k(owner, "n_neighbors", self.n_neighbors, n)
+            return [k] * len(perplexities)
+        wanted = [round(each) if self.kernel == "uniform" else math.floor(3 * each) for each in perplexities]
+        return [min(most, max(1, k)) for k in wanted]
 
     def expected_memory(self, X: Any) -> int:
         """Return the bytes that a fit takes at its peak, beside X.
@@ -286,7 +288,7 @@ class Affinities(Parameters):
         n, d = np.shape(X[0] if given else X)
         most, d = (d, 0) if given else (n - 1, 0 if self.metric == "precomputed" else d)
         perplexities = perplexities_of(owner, self.perplexity, n)
-        k = self._n_neighbors(owner, n, most, max(perplexities))
+        k = max(self._neighbors_used(owner, n, most, perplexities))
         kept = 16 * n * k + 4 * n * d + 16 * n * len(perplexities) + (4 * n * d if self.metric == "cosine" else 0)
         n_jobs, exact = check_n_jobs(owner, self.n_jobs), self.method == "exact"
         search = memory_of_search((n, d), k, n_jobs, exact=exact) if d else 16 * n * k
@@ -378,13 +380,6 @@ class Affinities(Parameters):
                 f"{type(self).__name__}.{what}: the affinities must be fitted; got some that are not. Call fit first."
             )
 
-    def _used(self, k: int) -> list[int]:
-        """Return how many of k neighbours each perplexity takes."""
-        if self.n_neighbors is not None:
-            return [k] * len(self.perplexities_)
-        uniform = self.kernel == "uniform"
-        return [min(k, neighbors_of(perplexity, uniform=uniform)) for perplexity in self.perplexities_]
-
     def _weights(
         self, found: Neighbors, n_jobs: int
     ) -> tuple[NDArray[np.float32], NDArray[np.float64] | None, NDArray[np.float64] | None]:
@@ -393,7 +388,7 @@ class Affinities(Parameters):
         n, k = found.distances.shape
         weights = np.zeros((n, k), np.float32)
         betas, dimensions = [], []
-        for perplexity, nearest in zip(scales, self._used(k), strict=True):
+        for perplexity, nearest in zip(scales, self._used, strict=True):
             if uniform:
                 weights[:, :nearest] += np.float32(1 / (nearest * len(scales)))
                 continue
@@ -506,27 +501,23 @@ class CalibratedRows(Sparse):
     def _weights(self, start: int, stop: int) -> NDArray[np.float32]:
         """Return the probabilities of some rows, in the order of the neighbours."""
         k = self._found.indices.shape[1]
-        weights = np.zeros((stop - start, k), np.float32)
-        for first, last in pairwise(even_bounds(stop - start, max(1, 2**17 // k)).tolist()):
-            part, distances = weights[first:last], self._found.distances[start + first : start + last]
+        weights, scales = np.zeros((stop - start, k), np.float32), len(self._used)
+        some = max(1, 2**17 // k)  # rows whose numbers in float64 stay in the cache
+        for first in range(start, stop, some):
+            rows = slice(first, min(first + some, stop))
+            part = weights[first - start : rows.stop - start]
             for scale, nearest in enumerate(self._used):
                 if self._betas is None:
-                    part[:, :nearest] += np.float32(1 / (nearest * len(self._used)))
+                    part[:, :nearest] += np.float32(1 / (nearest * scales))
                     continue
-                p = probabilities_of(distances[:, :nearest], self._betas[start + first : start + last, scale])
-                part[:, :nearest] += p if len(self._used) == 1 else p * np.float32(1 / len(self._used))
+                p = self._found.distances[rows, :nearest].astype(np.float64)
+                least = p.min(axis=1, keepdims=True)
+                p = (p - least) * (p + least)  # r² - r_min²
+                p *= -self._betas[rows, scale, None]
+                np.exp(p, out=p)
+                p /= p.sum(axis=1, keepdims=True)
+                part[:, :nearest] += p.astype(np.float32) * np.float32(1 / scales)
         return weights
-
-
-def probabilities_of(distances: NDArray[np.float32], betas: NDArray[np.float64]) -> NDArray[np.float32]:
-    """Return exp(-beta r²), divided by its sum, row by row."""
-    weights = distances.astype(np.float64)
-    nearest = weights.min(axis=1, keepdims=True)
-    weights = (weights - nearest) * (weights + nearest)
-    weights *= -betas[:, None]
-    np.exp(weights, out=weights)
-    weights /= weights.sum(axis=1, keepdims=True)
-    return np.asarray(weights, np.float32)
 
 
 def perplexities_of(owner: str, perplexity: Any, n: int) -> tuple[float, ...]:
@@ -548,11 +539,6 @@ def perplexities_of(owner: str, perplexity: Any, n: int) -> tuple[float, ...]:
         return (check_real(owner, "perplexity", perplexity, low=1.0),)
     except InputError as error:
         raise InputError(owner, "perplexity", f"{error.expected}, several, or 'multiscale'", error.got) from None
-
-
-def neighbors_of(perplexity: float, *, uniform: bool) -> int:
-    """Return how many neighbours a perplexity takes: three for each unit, or with uniform weights one."""
-    return max(1, round(perplexity) if uniform else math.floor(3 * perplexity))
 
 
 class Calibration(NamedTuple):
@@ -628,47 +614,36 @@ def calibrate(
 
         return Calibration(*calibrated(owner, device, distances, perplexity, (_STEPS, _VANISHES)))
     found = Calibration(np.empty((n, k), np.float32), np.empty(n), np.empty(n))
-
-    def task(_block: int, start: int, stop: int) -> None:
-        rows = slice(start, stop)
-        r = distances[rows].astype(np.float64)
-        nearest = r.min(axis=1, keepdims=True)
-        gaps = (r - nearest) * (r + nearest)  # r² - r_min²: no cancellation, and no underflow before it is scaled
-        means = gaps.mean(axis=1)
-        means[means == 0] = 1  # all distances alike
-        gaps /= means[:, None]
-        ties = np.count_nonzero(gaps == 0, axis=1)
-        betas = np.zeros(len(r))
-        alone = (ties < k) & (ties >= perplexity)  # only the nearest, all alike, are left
-        betas[alone] = _VANISHES / np.where(gaps[alone] > 0, gaps[alone], np.inf).min(axis=1)
-        between = (ties < perplexity) & (perplexity < k)
-        betas[between] = _newton(gaps[between], math.log(perplexity))
-        weights, totals, _, variances = _moments(gaps, betas)
-        found.weights[rows] = weights / totals[:, None]
-        found.betas[rows] = betas / means
-        found.dimensions[rows] = 2.0 * betas * betas * variances
-
     # Blocks of a megabyte: shorter ones would have the threads wait for the interpreter's lock.
-    run_blocks(task, even_bounds(n, max(1, 2**17 // k)), check_n_jobs(owner, n_jobs))
+    bounds = even_bounds(n, max(1, 2**17 // k))
+    run_blocks(partial(_calibrate_rows, distances, perplexity, found), bounds, check_n_jobs(owner, n_jobs))
     return found
 
 
-def _newton(gaps: NDArray[np.float64], wanted: float) -> NDArray[np.float64]:
-    """Return the beta of each row at which the entropy is ``wanted``, by steps in t = ln beta.
-
-    The entropy falls from ln(number of gaps) to ln(number of gaps that are 0); ``wanted`` lies between the two, and the
-    mean of the gaps is 1. Steps stay inside of an interval that shrinks.
-    """
-    t = np.zeros(len(gaps))
-    low, high = np.full(len(gaps), -np.inf), np.full(len(gaps), np.inf)
-    rows = np.arange(len(gaps))  # those that are not done
+def _calibrate_rows(
+    distances: Floats, perplexity: float, found: Calibration, _block: int, start: int, stop: int
+) -> None:
+    """Write the calibration of some rows: Newton's steps in t = ln beta, inside of an interval that shrinks."""
+    r = distances[start:stop].astype(np.float64)
+    nearest = r.min(axis=1, keepdims=True)
+    gaps = (r - nearest) * (r + nearest)  # r² - r_min²: no cancellation, and no underflow before it is scaled
+    unit = gaps.mean(axis=1)
+    unit[unit == 0] = 1  # all distances alike
+    gaps /= unit[:, None]
+    # The entropy falls with beta from ln k to the logarithm of the number of gaps that are 0.
+    ties = np.count_nonzero(gaps == 0, axis=1)
+    betas = np.zeros(len(r))
+    alone = (ties < r.shape[1]) & (ties >= perplexity)  # only the nearest, all alike, are left
+    betas[alone] = _VANISHES / np.where(gaps[alone] > 0, gaps[alone], np.inf).min(axis=1)
+    rows = np.flatnonzero((ties < perplexity) & (perplexity < r.shape[1]))  # those that are not done
+    betas[rows] = 1.0
+    t, low, high = np.zeros(len(r)), np.full(len(r), -np.inf), np.full(len(r), np.inf)
     for _ in range(_STEPS):
         if not rows.size:
             break
-        before = t[rows]
-        beta = np.exp(before)
-        _, totals, means, variances = _moments(gaps[rows], beta)
-        excess = np.log(totals) + beta * means - wanted
+        _, totals, means, variances = _moments(gaps[rows], betas[rows])
+        before, beta = t[rows], betas[rows]
+        excess = np.log(totals) + beta * means - math.log(perplexity)
         low[rows] = np.where(excess > 0, before, low[rows])
         high[rows] = np.where(excess > 0, high[rows], before)
         slope = beta * beta * variances
@@ -679,7 +654,11 @@ def _newton(gaps: NDArray[np.float64], wanted: float) -> NDArray[np.float64]:
         moving = (np.abs(excess) >= 1e-12) & (after != before)
         rows = rows[moving]
         t[rows] = after[moving]
-    return np.exp(t)
+        betas[rows] = np.exp(t[rows])
+    weights, totals, _, variances = _moments(gaps, betas)
+    found.weights[start:stop] = weights / totals[:, None]
+    found.betas[start:stop] = betas / unit
+    found.dimensions[start:stop] = 2.0 * betas * betas * variances
 
 
 def _moments(gaps: NDArray[np.float64], betas: NDArray[np.float64]) -> tuple[NDArray[np.float64], ...]:

@@ -371,28 +371,22 @@ class VectorIndex:
     def _search(self, Q: Floats, order: NDArray[np.int64], k: int, *, skip_self: bool) -> Neighbors:
         """Return the k nearest rows to each row of Q, searched in this order; ``skip_self``: Q is X."""
         found = Neighbors(np.empty((len(Q), k), np.int32), np.empty((len(Q), k), np.float32))
-        n_lists, n_probes = len(self.lists.arrays.centers), self.probes_for(k)
-        self._search_lists(Q, order, n_probes, found, skip_self=skip_self)
-        short = order[found.indices[order, -1] < 0]
-        if len(short) and n_probes < n_lists:  # their lists hold too few rows: look at all of them
-            self._search_lists(Q, short, n_lists, found, skip_self=skip_self)
+        lists, n_lists = self.lists, len(self.lists.arrays.centers)
+        probes, rows = None, order
+        for n_probes in sorted({self.probes_for(k), n_lists}):
+            at_once = max(1, _PROBES_AT_ONCE // max(n_probes, k))
+            for start in range(0, len(rows), at_once):
+                part = rows[start : start + at_once]
+                if n_lists > 1:
+                    probes = self._centers.search(Q, part, n_probes, self._n_jobs)
+                found.indices[part], found.distances[part] = lists.search(
+                    Q, part, k, self._n_jobs, probes, skip_self=skip_self
+                )
+            rows = order[found.indices[order, -1] < 0]  # their lists hold too few rows: look at all of them
         if self._cosine:
             np.multiply(found.distances, found.distances, out=found.distances)
             np.divide(found.distances, 2, out=found.distances)
         return found
-
-    def _search_lists(
-        self, Q: Floats, rows: NDArray[np.int64], n_probes: int, found: Neighbors, *, skip_self: bool
-    ) -> None:
-        """Write the neighbours of ``Q[rows]`` among the members of so many lists to the same rows of ``found``."""
-        k, probes = found.indices.shape[1], None
-        at_once = max(1, _PROBES_AT_ONCE // max(n_probes, k))
-        for start in range(0, len(rows), at_once):
-            part = rows[start : start + at_once]
-            if len(self.lists.arrays.centers) > 1:
-                probes = self._centers.search(Q, part, n_probes, self._n_jobs)
-            nearest = self.lists.search(Q, part, k, self._n_jobs, probes, skip_self=skip_self)
-            found.indices[part], found.distances[part] = nearest
 
     def _k_means(self, n_lists: int) -> Floats:
         """k-means on a sample, from rows drawn at random; a centre without rows moves to the row farthest from its."""
