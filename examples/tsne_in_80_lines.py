@@ -17,9 +17,8 @@ from numpy.typing import NDArray
 from sklearn.datasets import load_digits
 
 import nearfar as nf
-from nearfar.maps.objective import NeighborObjective
-from nearfar.maps.solver import Momentum
-from nearfar.maps.start import probabilities, start
+from nearfar.maps.objective import NeighborObjective, probabilities
+from nearfar.maps.solver import Momentum, start
 
 
 def tsne(X: NDArray[np.float64], seed: int = 0, perplexity: float = 30.0) -> NDArray[np.float32]:

@@ -454,7 +454,7 @@ def test_cost_and_gradient_of_a_map_on_a_device(name, device, monkeypatch):
         est = make(perplexity=8, far=far, **parameters)
         divergence, kernel, normalization = est._checked()
         relation = nf.Affinities(8).fit(X).relation_
-        P = nf.maps.start.probabilities("test", relation, normalization)
+        P = nf.maps.objective.probabilities("test", relation, normalization)
         parts = (P, divergence, kernel, normalization, np.float32, np.random.default_rng(0), 1)
         here = est._objective(*parts)
         there = maps.NeighborObjective("test", est._objective(*parts), device_of("test", device))
@@ -480,7 +480,7 @@ def test_sampled_pairs_on_a_device(noise, d, device, monkeypatch):
     from nearfar.engines.torch import device_of, maps
 
     monkeypatch.setattr(maps, "_TILE", 900)
-    P = nf.maps.start.probabilities("test", nf.Affinities(8).fit(points()).relation_, "pair")
+    P = nf.maps.objective.probabilities("test", nf.Affinities(8).fit(points()).relation_, "pair")
     est = nf.TSNE(d, perplexity=8, far=nf.far.NoisePairs(**noise))
     here, made = (est._objective(P, *est._checked(), np.float64, np.random.default_rng(4), 1) for _ in range(2))
     there = maps.NoiseObjective("test", made, device_of("test", device))
@@ -561,7 +561,7 @@ def test_an_iteration_of_a_map_brings_back_its_corners_alone(device, monkeypatch
     from nearfar.engines.torch import device_of, maps
 
     est, brought = nf.TSNE(perplexity=8, far="fft"), []
-    P = nf.maps.start.probabilities("test", nf.Affinities(8).fit(points()).relation_, "pair")
+    P = nf.maps.objective.probabilities("test", nf.Affinities(8).fit(points()).relation_, "pair")
     made = est._objective(P, *est._checked(), np.float64, np.random.default_rng(0), 1)
     objective, solver = maps.NeighborObjective("test", made, device_of("test", device)), maps.Momentum()
     Y = torch.randn(60, 2, device=device, dtype=torch.float64)

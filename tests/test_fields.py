@@ -265,8 +265,8 @@ def test_the_cheaper_order_is_taken() -> None:
         steps = [wanted_mesh(form, tolerance) for tolerance in (1e-1, 1e-2, 1e-3, 1e-5)]
         assert steps[0][0] == 4
         assert steps[-1][0] == 6
-    assert wanted_mesh(compiled_kernel(StudentT()), 0.01) == (4, pytest.approx(0.302, abs=1e-3))
-    assert wanted_mesh(compiled_kernel(StudentT()), 0.001) == (6, pytest.approx(0.238, abs=1e-3))
+    assert wanted_mesh(compiled_kernel(StudentT()), 0.01)[:2] == (4, pytest.approx(0.302, abs=1e-3))
+    assert wanted_mesh(compiled_kernel(StudentT()), 0.001)[:2] == (6, pytest.approx(0.238, abs=1e-3))
 
 
 def test_a_dense_map_is_better_than_the_tolerance() -> None:

@@ -22,8 +22,7 @@ from sklearn.utils.estimator_checks import check_estimator
 
 import nearfar as nf
 from nearfar.errors import InputError, NearfarWarning, NotFittedError, NumericalError, UnknownIdError
-from nearfar.maps.objective import value_and_gradient
-from nearfar.maps.start import probabilities
+from nearfar.maps.objective import probabilities, value_and_gradient
 
 RECIPES = {
     "TSNE": (nf.TSNE, {}, nf.divergences.KL(), nf.kernels.StudentT(), "pair"),

@@ -12,8 +12,13 @@ import nearfar as nf
 from nearfar.divergences import KL, JensenShannon, NeRV, ReverseKL
 from nearfar.far.fields import ExactField
 from nearfar.kernels import Exponential, HeavyTailed, InhomogeneousStudentT, StudentT
-from nearfar.maps.objective import NeighborObjective, QuadraticObjective, union_pattern, value_and_gradient
-from nearfar.maps.start import probabilities
+from nearfar.maps.objective import (
+    NeighborObjective,
+    QuadraticObjective,
+    probabilities,
+    union_pattern,
+    value_and_gradient,
+)
 
 DIVERGENCES = {
     "kl": KL(),

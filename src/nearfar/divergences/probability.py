@@ -469,6 +469,8 @@ _BY_NAME = {"kl": KL, "reverse-kl": ReverseKL, "nerv": NeRV, "jensen-shannon": J
 def as_divergence(owner: str, divergence: object) -> Any:
     """Return the divergence that a string names, or an object that has a divergence's methods.
 
+    One at an end of its parameter is given back as what it is there.
+
     Raises
     ------
     InputError
@@ -482,7 +484,7 @@ def as_divergence(owner: str, divergence: object) -> Any:
             owner, "divergence", f"one of {names} or a divergence object", repr(divergence), "See nearfar.divergences."
         )
     check_once(divergence, lambda: _check_derivative(owner, divergence))
-    return divergence
+    return divergence.limit() if hasattr(divergence, "limit") else divergence
 
 
 def _check_derivative(owner: str, divergence: Any) -> None:

@@ -16,6 +16,7 @@ import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache, partial
+from itertools import pairwise
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -385,31 +386,24 @@ class Shape(NamedTuple):
     wide_columns: int
 
 
-def wanted_mesh(kernel: CompiledKernel, tolerance: float) -> tuple[int, float]:
-    """Return order of the splines and mesh step for a relative error of forces, from the length of the kernel.
+def wanted_mesh(kernel: CompiledKernel, tolerance: float) -> tuple[int, float, float]:
+    """Return order of the splines, mesh step and R in steps for a relative error of forces, from the kernel's length.
 
     Errors of order P grow with the power P of the step while the mesh is coarse, with P - 1 when it is fine: that is
     what the spline leaves of a slope. The factors bound what was measured for random points in a line and in a plane,
     sparse and dense, charges of one sign and of both, heaviness alpha from 0 to 2.
 
     With quintic splines a point costs three times as much, and the mesh less by the square of the steps.
+
+    R is such that the coarse mesh adds a third of the tolerance, measured in the same way, for both orders; inf: there
+    is no coarse one. What psi is not smooth at R leaves more than that in computations of high accuracy.
     """
     alpha = kernel.heaviness
     cubic = min((tolerance / (0.7 + 0.3 * alpha + 0.2 * alpha**2)) ** (1 / 4), (tolerance / 0.15) ** (1 / 3))
     quintic = min((tolerance / (0.9 + 2.4 * alpha + 2.2 * alpha**2)) ** (1 / 6), (tolerance / 0.15) ** (1 / 5))
     order, step = (6, quintic) if quintic > _INFLUENCE_PAYS * cubic else (4, cubic)
-    return order, float(step / math.sqrt(kernel.steepness))
-
-
-def wanted_reach(kernel: CompiledKernel, tolerance: float) -> float:
-    """Return R in steps of the fine mesh, so that the coarse one adds a third of the tolerance; inf for no coarse one.
-
-    Measured as for ``wanted_mesh``; the same for both orders. What psi is not smooth at R leaves more than that in
-    computations of high accuracy.
-    """
-    if tolerance < _LEAST_OF_LEVELS:
-        return math.inf
-    return float(32 * ((0.012 + 0.006 * kernel.heaviness) / tolerance) ** (1 / 4.5))
+    reach = math.inf if tolerance < _LEAST_OF_LEVELS else 32 * ((0.012 + 0.006 * alpha) / tolerance) ** (1 / 4.5)
+    return order, float(step / math.sqrt(kernel.steepness)), float(reach)
 
 
 @lru_cache(maxsize=4)
@@ -451,8 +445,10 @@ def _transform(samples: Floats, order: int) -> Floats:
     """Return what the header calls G^, for a quarter of the mesh."""
     # A cosine transform of type I is the Fourier transform of the even, periodic continuation.
     transform = np.asarray(scipy.fft.dctn(samples, type=1, overwrite_x=True))
-    half_rows, half_columns = samples.shape[0] - 1, samples.shape[1] - 1
-    transform /= (_spline_transform(order, half_rows) ** 2)[:, None] * _spline_transform(order, half_columns) ** 2
+    spline = spline_weights(order, np.full(1, -0.5))[: order - 1, 0]  # sampled on mesh points
+    angles = (np.pi * np.arange(size) / (size - 1) for size in samples.shape)
+    b_rows, b_columns = (np.cos(np.outer(one, np.arange(order - 1) - (order - 2) // 2)) @ spline for one in angles)
+    transform /= (b_rows**2)[:, None] * b_columns**2
     return transform
 
 
@@ -513,13 +509,6 @@ def spline_refinement(order: int, factor: int) -> Floats:
     for _ in range(order):
         coefficients = np.convolve(coefficients, np.ones(factor) / factor)
     return coefficients * factor
-
-
-def _spline_transform(order: int, half: int) -> Floats:
-    """Return b_k for k up to half the number of mesh points; the spline is sampled on mesh points."""
-    samples = spline_weights(order, np.full(1, -0.5))[: order - 1, 0]
-    angle = np.pi * np.arange(half + 1) / half
-    return np.asarray(np.cos(np.outer(angle, np.arange(order - 1) - (order - 2) // 2)) @ samples)
 
 
 def _own_influence(order: int, transform: Floats) -> Floats:
@@ -621,8 +610,10 @@ def _through_waves(
     def across_rows(_block: int, start: int, stop: int) -> None:
         # Of the padded rows only those of the map hold charges, and only those are read.
         transformed = [scipy.fft.fft(one[:, start:stop], n=padded_rows, axis=0) for one in waves]
-        for terms, result in zip(products, results, strict=True):
-            total = _product(transformed, terms, start, stop)
+        for ((first, spectrum, _), *others), result in zip(products, results, strict=True):
+            total = transformed[first] * spectrum[:, start:stop]
+            for k, other, factor in others:
+                total += transformed[k] * (other.dtype.type(factor) * other[:, start:stop])
             result[:, start:stop] = scipy.fft.ifft(total, axis=0, overwrite_x=True)[:rows]
 
     def back_along_rows(_block: int, start: int, stop: int) -> None:
@@ -633,14 +624,6 @@ def _through_waves(
     run_blocks(along_rows, strips, n_jobs)
     run_blocks(across_rows, even_bounds(n_waves, max(16, _TILE // padded_rows)), n_jobs)
     run_blocks(back_along_rows, strips, n_jobs)
-
-
-def _product(transformed: list[Floats], terms: list[Product], start: int, stop: int) -> Floats:
-    """Return the sum of transformed charges times influences, for some columns."""
-    total = transformed[terms[0][0]] * terms[0][1][:, start:stop]
-    for k, influence, factor in terms[1:]:
-        total += transformed[k] * (influence.dtype.type(factor) * influence[:, start:stop])
-    return total
 
 
 # The steps of the particle mesh but one: choose it, sort the points, spread their charges, read the potential.
@@ -680,18 +663,15 @@ class Points(NamedTuple):
     components: int
 
 
-class Buffers:
+class Buffers(dict[Any, NDArray[Any]]):
     """Arrays that are kept from call to call."""
-
-    def __init__(self) -> None:
-        self._arrays: dict[Any, NDArray[Any]] = {}
 
     def take(self, name: object, shape: tuple[int, ...], dtype: Any) -> NDArray[Any]:
         """Return an array with anything in it; a tenth is put on top when one must grow."""
         size, key = math.prod(shape), (name, np.dtype(dtype))
-        held = self._arrays.get(key)
+        held = self.get(key)
         if held is None or held.size < size:
-            held = self._arrays[key] = np.empty(size + size // 10, dtype)
+            held = self[key] = np.empty(size + size // 10, dtype)
         return held[:size].reshape(shape)
 
 
@@ -699,13 +679,7 @@ def bounding_box(owner: str, Y: Floats, n_jobs: int) -> tuple[Floats, Floats]:
     """Return the smallest and the largest coordinates; raise NumericalError if one is not finite."""
     bounds = even_bounds(len(Y), _CHUNK)
     low, high = np.empty((2, len(bounds) - 1, Y.shape[1]), Y.dtype)
-    bad = np.zeros(len(bounds) - 1, np.int64)
-
-    def task(block: int, start: int, stop: int) -> None:
-        bad[block] = bounds_of_block(Y, start, stop, low[block], high[block])
-
-    run_blocks(task, bounds, n_jobs)
-    if bad.any():
+    if any(run_blocks(lambda k, start, stop: bounds_of_block(Y, start, stop, low[k], high[k]), bounds, n_jobs)):
         rows = np.flatnonzero(~np.isfinite(Y).all(axis=1))
         raise NumericalError(f"{owner}: {len(rows)} positions are NaN or infinite, first {rows[:5].tolist()}.")
     lowest, highest = low.min(axis=0), high.max(axis=0)
@@ -731,22 +705,16 @@ def choose_mesh(extent: Floats, order: int, wanted: float, reach: float, n: int)
         step = wanted * 2 ** (power / 4)
         # In the type and the order in which the kernels compute it, so that the last cell is the same
         cells = [int(e * extent.dtype.type(1 / step)) for e in extent]
-        mesh = _mesh_of(cells, order, step, reach, max(1.0, step / wanted))
-        if mesh.shape.rows * mesh.shape.columns <= max(_MAX_PADDED, _PER_POINT * n):
-            return mesh
+        rows, columns = used = [cells[-1] + order, (cells[0] if len(cells) > 1 else 0) + order]
+        alone, wide = _padded(used, [0, 0], order), [0, 0]
+        short = _padded(used, [size - min(size, reach) for size in used], order)
+        shape = Shape(order, step, *alone, 0.0, 0, 0)
+        if math.prod(short) <= _PAYS * math.prod(alone):  # a second level leaves fewer points
+            wide = [(size - order) // FACTOR + order for size in used]
+            shape = Shape(order, step, *short, reach, *_padded(wide, [0, 0], order))
+        if shape.rows * shape.columns <= max(_MAX_PADDED, _PER_POINT * n):
+            return Mesh(shape, rows, columns, wide[0], wide[1], max(1.0, step / wanted))
         power += 1
-
-
-def _mesh_of(cells: list[int], order: int, step: float, reach: float, coarser: float) -> Mesh:
-    """Return the mesh of so many cells in each direction, with a second level where that leaves fewer points."""
-    rows, columns = used = [cells[-1] + order, (cells[0] if len(cells) > 1 else 0) + order]
-    alone = _padded(used, [0, 0], order)
-    short = _padded(used, [size - min(size, reach) for size in used], order)
-    if math.prod(short) > _PAYS * math.prod(alone):
-        return Mesh(Shape(order, step, *alone, 0.0, 0, 0), rows, columns, 0, 0, coarser)
-    wide = [(size - order) // FACTOR + order for size in used]
-    shape = Shape(order, step, *short, reach, *_padded(wide, [0, 0], order))
-    return Mesh(shape, rows, columns, wide[0], wide[1], coarser)
 
 
 def _padded(sizes: list[int], spared: list[float], order: int) -> tuple[int, int]:
@@ -788,19 +756,14 @@ def spread(points: Points, mesh: Mesh, charges: Floats, rho: Floats, n_jobs: int
     rho[:] = 0
     order = mesh.shape.order
     spline = (0,) * order, spline_table(order).astype(rho.dtype)
-
-    def task(_block: int, start: int, stop: int) -> None:
-        spread_charges(spline, (start, stop), points[:4], charges, (rho, mesh.columns))
-
+    rows, of_mesh = list(pairwise([*range(0, mesh.rows, max(8, mesh.rows // 64)), mesh.rows])), (rho, mesh.columns)
     # A block of rows also writes to the first rows of the next: first every other block, then the rest.
-    for parity in (0, 1):
-        _run_strips(task, mesh.rows, n_jobs, parity)
-
-
-def _run_strips(task: Callable[[int, int, int], object], rows: int, n_jobs: int, parity: int) -> None:
-    bounds = [*range(0, rows, max(8, rows // 64)), rows]
-    chosen = range(parity, len(bounds) - 1, 2)
-    run_blocks(lambda k, *_: task(k, bounds[chosen[k]], bounds[chosen[k] + 1]), range(len(chosen) + 1), n_jobs)
+    for some in (rows[::2], rows[1::2]):
+        run_blocks(
+            lambda k, *_, some=some: spread_charges(spline, some[k], points[:4], charges, of_mesh),
+            range(len(some) + 1),
+            n_jobs,
+        )
 
 
 def read(
@@ -828,13 +791,9 @@ def read(
     totals = totals or [float(q.sum(dtype=np.float64) if q.size else n) for q, _ in parts]
     constant = sum(one.constant * total for total, (_, one) in zip(totals, parts, strict=True))
     factors = dtype.type(first.scale), dtype.type(first.scale / step), constant
-
-    sources, of_mesh = (charges, own.astype(dtype)), (field, mesh.columns, factors)
-
-    def task(_block: int, start: int, stop: int) -> None:
-        gather(spline, (start, stop), points[:4], sources, of_mesh, (value, gradient))
-
-    run_blocks(task, even_bounds(mesh.rows, max(1, mesh.rows // 64)), n_jobs)
+    shared = points[:4], (charges, own.astype(dtype)), (field, mesh.columns, factors), (value, gradient)
+    bounds = even_bounds(mesh.rows, max(1, mesh.rows // 64))
+    run_blocks(lambda _block, start, stop: gather(spline, (start, stop), *shared), bounds, n_jobs)
     return Potential(value, gradient)
 
 
@@ -939,10 +898,10 @@ class MeshField(FieldPart):
             raise too_many_components(Y.shape[1])
         compiled = linear_kernel("MeshField", kernel)
         low, high = bounding_box("MeshField", Y, n_jobs)
-        order, step = wanted_mesh(compiled, self.tolerance)
-        mesh = choose_mesh(high - low, order, step, wanted_reach(compiled, self.tolerance), len(Y))
-        points = sort_points(Y, low, mesh, n_jobs, self._buffers())
-        object.__setattr__(self, "_placed", (points, mesh, compiled, n_jobs))
+        mesh = choose_mesh(high - low, *wanted_mesh(compiled, self.tolerance), len(Y))
+        *_, buffers = getattr(self, "_placed", (Buffers(),))
+        points = sort_points(Y, low, mesh, n_jobs, buffers)
+        object.__setattr__(self, "_placed", (points, mesh, compiled, n_jobs, buffers))
         if mesh.coarser > 1 and not hasattr(self, "_warned"):
             object.__setattr__(self, "_warned", True)  # one warning per field, not one per iteration
             warn_of_width("MeshField", float((high - low).max()), self.expected_error)
@@ -987,18 +946,23 @@ class MeshField(FieldPart):
         return self._answer([terms])[0]
 
     def _answer(self, sums: Sequence[Sequence[Term]]) -> list[Potential]:
-        points, mesh, kernel, n_jobs = self._placed_state()
+        points, mesh, kernel, n_jobs, buffers = self._placed_state()
         if not sums:
             return []
-        n, dtype, buffers = len(points.order), points.columns.dtype, self._buffers()
+        n, dtype = len(points.order), points.columns.dtype
         distinct = list({id(term.charges): term for terms in sums for term in terms}.values())
         place = {id(term.charges): k for k, term in enumerate(distinct)}
         given = [term_charges("MeshField", term, n, dtype) for term in distinct]
         none = np.empty(0 if all(q is None for q in given) else n, dtype)
         none[:] = 1
         charges = [none if q is None else q for q in given]
+        # There may be many fields of different kernels: each keeps its last influences.
+        held: dict[Any, Influence] = getattr(self, "_influences", {})
+        asked = [(kernel, term.potential, mesh.shape, dtype) for terms in sums for term in terms]
+        recent = {of: held.get(of) or influence(*of) for of in dict.fromkeys(asked)} | held
+        object.__setattr__(self, "_influences", dict([*recent.items()][:_KEPT]))
         wanted = [
-            [(place[id(term.charges)], self._influence(kernel, term.potential, mesh.shape, dtype)) for term in terms]
+            [(place[id(term.charges)], recent[kernel, term.potential, mesh.shape, dtype]) for term in terms]
             for terms in sums
         ]
         rho = [buffers.take(("rho", k), (mesh.rows, mesh.shape.columns), dtype) for k in range(len(charges))]
@@ -1015,16 +979,3 @@ class MeshField(FieldPart):
         """Tolerance of the mesh that was placed last: ``tolerance``, or more where the map is too wide for it."""
         mesh: Mesh = self._placed_state()[1]
         return mesh.error(self.tolerance)
-
-    def _influence(self, *of: Any) -> Influence:
-        """Return an influence; each field keeps its last ones, as there may be many fields of different kernels."""
-        held: dict[Any, Influence] = getattr(self, "_influences", {})
-        found = held.pop(of, None) or influence(*of)
-        recent = [(of, found), *held.items()][:_KEPT]
-        object.__setattr__(self, "_influences", dict(recent))
-        return found
-
-    def _buffers(self) -> Buffers:
-        if not hasattr(self, "_memory"):
-            object.__setattr__(self, "_memory", Buffers())
-        return self._memory  # type: ignore[attr-defined]

@@ -50,7 +50,7 @@ from nearfar._core.parameters import Part
 from nearfar.base import FrameOutput
 from nearfar.callbacks import Checkpoint
 from nearfar.contracts import Field, Objective
-from nearfar.divergences.probability import as_divergence, is_kl, linear_formulas, strength_of
+from nearfar.divergences.probability import KL, as_divergence, linear_formulas, strength_of
 from nearfar.embedding.vectors import Embedding
 from nearfar.errors import InputError, NearfarWarning
 from nearfar.far.barnes_hut import BarnesHutField
@@ -64,12 +64,12 @@ from nearfar.maps.objective import (
     QuadraticObjective,
     is_linear_time,
     memory_of_pattern,
+    probabilities,
     value_and_gradient,
 )
 from nearfar.maps.per_point import Learner, is_per_point, per_point_objective
-from nearfar.maps.solver import Descent, MapState, Momentum, Phase
-from nearfar.maps.start import matched, probabilities, start
-from nearfar.maps.transform import place
+from nearfar.maps.solver import Descent, MapState, Momentum, Phase, start
+from nearfar.maps.transform import matched, place
 from nearfar.relations.affinities import Affinities
 from nearfar.relations.matrix import Relation, as_relation
 from nearfar.relations.neighbors import are_neighbors, check_rows
@@ -605,7 +605,7 @@ class NeighborEmbedding(FrameOutput):
         if any(isinstance(callback, Checkpoint) for callback in check_callbacks(owner, self.callbacks)):
             hint = "A map continues from a start: init=est.embedding_, early_exaggeration_iter=0."
             raise InputError(owner, "callbacks", "functions of a Progress", "a Checkpoint", hint)
-        if self.exaggeration != 1 and not is_kl(divergence):
+        if self.exaggeration != 1 and divergence != KL():
             hint = "The first phase, which KL governs, has early_exaggeration."
             raise InputError(owner, "exaggeration", "1 for another divergence than KL", self.exaggeration, hint)
         return divergence, kernel, normalization
@@ -637,7 +637,7 @@ class NeighborEmbedding(FrameOutput):
         if noise is not None:
             hint = "Sampled pairs are for KL by pair and kernels with formulas; other maps take 'auto'."
             for what, known, part in (
-                ("divergence", is_kl(divergence), divergence),
+                ("divergence", divergence == KL(), divergence),
                 ("normalization", normalization == "pair", normalization),
                 ("kernel", compiled_kernel(kernel) is not None, kernel),
             ):
@@ -736,7 +736,7 @@ class NeighborEmbedding(FrameOutput):
             raise InputError(owner, "far", "'exact' for more than two components", "'fft'", hint)
         if far == "barnes-hut" and d > 3:
             raise InputError(owner, "far", "'exact' for more than three components", "'barnes-hut'")
-        accuracy = divergence.limit().accuracy
+        accuracy = divergence.accuracy
         if far == "fft" or (far == "auto" and d <= 2 and n > EXACT_UP_TO):
             tolerance = accuracy.few if n < accuracy.many_from else accuracy.many
             return MeshField(min(tolerance, PER_POINT_TOLERANCE) if per_point and n < FEW_POINTS else tolerance)
@@ -784,7 +784,7 @@ class NeighborEmbedding(FrameOutput):
             rates = (float(self.learning_rate),) * 2
         early_iter = 0 if normalization == "none" else min(self.early_exaggeration_iter, self.max_iter)
         decays = self._noise() is not None  # or the noise would keep the points moving
-        as_tsne = not has_tails and not is_kl(divergence) and family_of(kernel) is None
+        as_tsne = not has_tails and divergence != KL() and family_of(kernel) is None
         more = min(early_iter, (self.max_iter - early_iter) // 2) if as_tsne else 0
         phases = []
         if as_tsne and early_iter:
@@ -793,7 +793,7 @@ class NeighborEmbedding(FrameOutput):
             phases.append(Phase(early_iter, early, rates[0], EARLY_MOMENTUM, **options))
             phases.append(Phase(more, 1.0, rates[1] if given else early_rate, LATE_MOMENTUM[0], **options))
         elif early_iter:
-            options = {"longest": longest, "may_stop": False, "early": not is_kl(divergence)}
+            options = {"longest": longest, "may_stop": False, "early": divergence != KL()}
             phases.append(Phase(early_iter, early, rates[0], EARLY_MOMENTUM, **options))
         n_iter = self.max_iter - early_iter - more
         phases.append(Phase(n_iter, late, rates[1], momentum, longest, may_stop=True, decays=decays))

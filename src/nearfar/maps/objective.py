@@ -66,6 +66,7 @@ from nearfar.divergences.probability import KL, is_kl, linear_formulas, no_stren
 from nearfar.errors import InputError
 from nearfar.far.fields import Potential, Term
 from nearfar.kernels import compiled_kernel, exp, squared_distances
+from nearfar.relations.matrix import Relation
 from nearfar.relations.operators import Sparse
 
 NORMALIZATIONS = ("pair", "row", "none")
@@ -305,6 +306,32 @@ def row_normalizer(
     S = weights.value.astype(np.float64)
     error = float(getattr(field, "expected_error", 0.0))
     return np.asarray(np.maximum(S, max(LEAST_S, of_error * error * (S.mean() if mean is None else mean))))
+
+
+def probabilities(owner: str, relation: Relation, normalization: str, *, on_cluster: bool = False) -> RowBlocks:
+    """Return P of a map, without self-loops: rows of sum 1 for "row", total 1 for "pair", as it is for "none".
+
+    ``on_cluster`` says that rows which are on the workers of a cluster may stay there.
+
+    Raises
+    ------
+    InputError
+        The relation is not square, or has no entry but self-loops.
+    """
+    if not relation.is_square:
+        hint = "A map shows objects of one kind."
+        raise InputError(owner, "X", "a square relation, with the same ids on both sides", repr(relation), hint)
+    operator = relation.operator
+    stays = isinstance(operator, Sparse) or (on_cluster and hasattr(operator, "row_parts"))
+    P = RowBlocks(operator if stays else relation.to_scipy())
+    total = P.sums.sum()
+    if not total > 0:
+        raise InputError(owner, "X", "a relation between different objects", "self-loops alone")
+    if normalization == "row":
+        P.factors = np.divide(1, P.sums, out=np.zeros_like(P.sums), where=P.sums > 0)
+    elif normalization == "pair":
+        P.factors = np.full(len(P.sums), 1 / total)
+    return P
 
 
 def memory_of_pattern(nnz: int, dtype: Any, by_row: bool) -> int:

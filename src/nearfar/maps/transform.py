@@ -20,7 +20,7 @@ from __future__ import annotations
 
 import math
 import warnings
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,8 +32,12 @@ from nearfar._core.threads import even_bounds, run_blocks
 from nearfar._core.vector import FAST
 from nearfar.contracts import Floats
 from nearfar.divergences.probability import linear_formulas, no_strength
-from nearfar.errors import InputError, NearfarWarning
+from nearfar.errors import InputError, NearfarWarning, UnknownIdError
 from nearfar.kernels import CompiledKernel, compiled_kernel, exp
+
+if TYPE_CHECKING:
+    from nearfar._core.ids import Ids
+    from nearfar.relations.matrix import Relation
 
 BLOCK = 512  # points of the map at a time, so that what lies between the short loops stays in the nearest cache
 ARMIJO, SHRINK = 1e-4, 0.3
@@ -125,6 +129,17 @@ def place(
         message = f"{owner}: {unfinished.sum()} of {len(out)} points still moved after {max_iter} looks at their cost."
         warnings.warn(message, NearfarWarning, stacklevel=3)
     return out.astype(Y.dtype, copy=False)
+
+
+def matched(owner: str, relation: Relation, fitted_ids: Ids) -> Any:
+    """Return the matrix of a relation between new objects and those of a fit, its columns in the order of the fit."""
+    columns = fitted_ids.rows(relation.column_ids)
+    unknown = np.flatnonzero((columns < 0) & (relation.column_sums > 0))
+    if unknown.size:
+        hint = "Columns are objects of the fit; make the relation with bipartite=True, the new objects as sources."
+        raise UnknownIdError(owner, relation.column_ids.take(unknown[:6]).to_list(), hint)
+    P = relation.to_scipy()
+    return csr_array((P.data, columns[P.indices], P.indptr), shape=(P.shape[0], len(fitted_ids)))
 
 
 def _model(owner: str, kernel: Any) -> CompiledKernel:

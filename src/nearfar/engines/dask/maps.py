@@ -45,7 +45,6 @@ from nearfar.far.mesh import (
     sort_points,
     spread,
     wanted_mesh,
-    wanted_reach,
     warn_of_width,
 )
 from nearfar.maps.objective import LEAST_S, NeighborObjective, RowBlocks, row_normalizer, weighted
@@ -222,7 +221,7 @@ class ClusterObjective:
         self._prepare()
         compiled = linear_kernel(positions.owner, self.facts.kernel)
         tolerance = self.facts.tolerance
-        wanted = *wanted_mesh(compiled, tolerance), wanted_reach(compiled, tolerance), tolerance
+        wanted = *wanted_mesh(compiled, tolerance), tolerance
         each, places, rows = positions.each, positions.parts, self._rows
         plan = positions.submit(0, planned, positions.owner, each(told, positions.owner, places), wanted, positions.n)
         names = ["weight", "entropy"] if self.facts.far_log else ["weight"]

@@ -99,9 +99,8 @@ class MeshField(FieldPart):
         if not np.isfinite(extent).all():
             raise NumericalError(f"{self._owner}: positions are NaN, infinite or too far apart.")
         tolerance = self._far.tolerance
-        order, wanted = threads.wanted_mesh(found, tolerance)
-        mesh = threads.choose_mesh(extent, order, wanted, threads.wanted_reach(found, tolerance), len(Y))
-        steps = (Y - ends[0]) * float(low.dtype.type(1 / mesh.shape.step))
+        mesh = threads.choose_mesh(extent, *threads.wanted_mesh(found, tolerance), len(Y))
+        order, steps = mesh.shape.order, (Y - ends[0]) * float(low.dtype.type(1 / mesh.shape.step))
         cells = steps.long()
         u = steps - cells - 0.5
         if Y.shape[1] == 1:  # a line is a column of mesh points
