@@ -441,7 +441,7 @@ class CalibratedRows(Sparse):
     def __init__(self, found: Neighbors, betas: NDArray[np.float64] | None, used: Sequence[int], nnz: int) -> None:
         n = len(found.indices)
         self.shape, self.symmetric, self.is_undirected, self.row_scale = (n, n), False, False, None
-        self._found, self._used, self._stored = Neighbors(*map(read_only, found)), tuple(used), nnz
+        self._found, self._used, self.nnz = Neighbors(*map(read_only, found)), tuple(used), nnz
         self._betas = None if betas is None else read_only(betas.reshape(n, -1))
 
     @cached_property
@@ -461,11 +461,6 @@ class CalibratedRows(Sparse):
     data = property(lambda self: self._csr[2])
 
     @property
-    def nnz(self) -> int:
-        """Stored entries."""
-        return self._stored
-
-    @property
     def nbytes(self) -> int:
         """Bytes of the neighbours, and of the matrix once it was made."""
         kept: Any = () if "_csr" not in self.__dict__ else (*self._csr, *self.__dict__.get("_transposed", ()))
@@ -473,8 +468,8 @@ class CalibratedRows(Sparse):
 
     def transpose_nbytes(self) -> int:
         """Return the bytes that products of the transpose add to ``nbytes``, once there was one."""
-        made = 0 if "_csr" in self.__dict__ else 8 * (self.shape[0] + 1 + self._stored)
-        return made + (0 if "_transposed" in self.__dict__ else 8 * (self.shape[1] + 1 + self._stored))
+        made = 0 if "_csr" in self.__dict__ else 8 * (self.shape[0] + 1 + self.nnz)
+        return made + (0 if "_transposed" in self.__dict__ else 8 * (self.shape[1] + 1 + self.nnz))
 
     def rows(self, start: int, stop: int) -> csr_array[Any]:
         """Return rows start..stop multiplied out."""

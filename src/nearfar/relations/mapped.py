@@ -428,7 +428,7 @@ class MappedSparse(Sparse):
         for ids in stored_ids(self):
             len(ids.to_numpy() if ids.is_integer else ids.to_list())
 
-    @property
+    @cached_property
     def nnz(self) -> int:
         """Stored entries."""
         return int(self._unread[1].size)

@@ -133,7 +133,7 @@ class LinearOperator(ABC):
         """Return the bytes that products of the transpose add to ``nbytes``, once there was one."""
         return sum(part.transpose_nbytes() for part in self.parts)
 
-    @property
+    @cached_property
     def nnz(self) -> int:
         """Stored entries over all factors."""
         return sum(part.nnz for part in self.parts)
@@ -330,7 +330,7 @@ class Sparse(LinearOperator):
             return 0
         return 8 * (self.shape[1] + 1) + self.nnz * (4 if self.data is None else 8)
 
-    @property
+    @cached_property
     def nnz(self) -> int:
         return int(self.indices.size)
 

@@ -49,15 +49,10 @@ class ClusterSparse(LinearOperator):
     """
 
     def __init__(self, client: Any, shape: tuple[int, int], rows: Parts, columns: Parts, nnz: int) -> None:
-        self.client, self.shape, self._nnz = client, shape, nnz
+        self.client, self.shape, self.nnz = client, shape, nnz
         self._rows, self._columns, self._products = rows, columns, Products(Owners(client), 1)
         self._last: tuple[int, Any] = (-1, None)
         self.symmetric = self.is_undirected = rows is columns
-
-    @property
-    def nnz(self) -> int:
-        """Stored entries."""
-        return self._nnz
 
     @property
     def row_parts(self) -> Parts:
