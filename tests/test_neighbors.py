@@ -153,7 +153,9 @@ def test_inverted_lists_find_nearly_all(cloud, small_lists):
 def test_probes_fall_with_the_recall_that_is_asked_for(cloud, small_lists):
     def needed(recall):
         rng = np.random.default_rng(0)
-        return VectorIndex("test", cloud, cosine=False, recall=recall, rng=rng, n_jobs=1).probes_for(20)
+        index = VectorIndex("test", cloud, cosine=False, recall=recall, rng=rng, n_jobs=1)
+        index.neighbors(20)
+        return index.n_probes[20]
 
     assert 1 <= needed(0.5) < needed(0.99) <= needed(1.0) <= 110
 
@@ -170,8 +172,8 @@ def test_more_neighbours_than_the_probed_lists_hold(small_lists):
     rng = np.random.default_rng(1)
     X = np.concatenate([rng.normal(size=(300, 2)), 50 + 0.01 * rng.normal(size=(6, 2))]).astype(np.float32)
     index = VectorIndex("test", X, cosine=False, recall=0.01, rng=rng, n_jobs=1)
-    assert index.probes_for(20) == 1
     indices, distances = index.neighbors(20)
+    assert index.n_probes[20] == 1
     assert (indices >= 0).all()
     assert np.isfinite(distances).all()
     np.testing.assert_array_equal(indices[-6:], direct(X, 20)[0][-6:])

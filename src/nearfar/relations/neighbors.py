@@ -298,6 +298,11 @@ class VectorIndex:
     rng : numpy.random.Generator
         Draws the samples of the k-means and of the number of probes.
     n_jobs : int
+
+    Attributes
+    ----------
+    n_probes : dict of int to int
+        How many lists each query looked at, for each number of neighbours that was searched.
     """
 
     def __init__(
@@ -315,25 +320,16 @@ class VectorIndex:
             expected = f"of columns whose width is between {_WIDTHS[0]:g} and {_WIDTHS[1]:g}"
             raise InputError(owner, "X", expected, f"{width:g}", "Multiply X by a constant.")
         self.scale = 2.0 ** -math.frexp(width)[1]  # brings the widest column to a width between 1/2 and 1
-        self._n_probes: dict[int, int] = {}
+        self.n_probes: dict[int, int] = {}
         self._lists: Lists | None = None
         self._labels: NDArray[np.int32] | None = None
         if len(X) > FLAT:
             self._centers = Lists(self._k_means(round(2 * math.sqrt(len(X)))), self.scale, 1)
             self._labels = self._centers.search(X, np.arange(len(X)), 1, n_jobs).indices[:, 0]
 
-    @property
-    def lists(self) -> Lists:
-        """The rows in lists, as long as they are searched: a second copy of them."""
-        if self._lists is None:
-            centers = None if self._labels is None else self._centers.arrays.X
-            self._lists = Lists(self.X, self.scale, self._n_jobs, centers, self._labels)
-        return self._lists
-
     def neighbors(self, k: int) -> Neighbors:
         """Return the k nearest other rows of each row."""
-        order = self.lists.arrays.members.astype(np.int64)  # rows of a list one after the other: they probe the same
-        found = self._search(self.X, order, k, skip_self=True)
+        found = self._search(self.X, k, skip_self=True)
         self._lists = None  # most often there is no further search
         return found
 
@@ -348,32 +344,21 @@ class VectorIndex:
         else:
             self._check_reach(Q)
         Q = np.ascontiguousarray(Q, self.X.dtype)
-        return self._search(Q, np.arange(len(Q)), k, skip_self=False)
+        return self._search(Q, k, skip_self=False)
 
-    def probes_for(self, k: int) -> int:
-        """Return how many lists a query must probe to find the wanted share of its k neighbours, on the average."""
-        n_lists = len(self.lists.arrays.centers)
-        if self._recall >= 1 or n_lists == 1:
-            return n_lists
-        if k not in self._n_probes:
-            sample = np.sort(self._rng.choice(self.n_rows, min(_TUNING, self.n_rows), replace=False))
-            probes = self._centers.search(self.X, sample, n_lists, self._n_jobs)
-            found = self.lists.search(self.X, sample, k, self._n_jobs, probes, skip_self=True).indices
-            label = np.empty(self.n_rows, np.int32)
-            label[self.lists.arrays.members] = np.repeat(np.arange(n_lists, dtype=np.int32), self.lists.sizes)
-            rank = np.empty_like(probes.indices)
-            np.put_along_axis(rank, probes.indices, np.arange(n_lists, dtype=np.int32)[None], axis=1)
-            needed = np.sort(np.take_along_axis(rank, label[found], axis=1), axis=None)
-            permitted = (1.0 - self._recall) * (1.0 - _SPARE)
-            self._n_probes[k] = int(needed[math.ceil((1.0 - permitted) * needed.size) - 1]) + 1
-        return self._n_probes[k]
-
-    def _search(self, Q: Floats, order: NDArray[np.int64], k: int, *, skip_self: bool) -> Neighbors:
-        """Return the k nearest rows to each row of Q, searched in this order; ``skip_self``: Q is X."""
+    def _search(self, Q: Floats, k: int, *, skip_self: bool) -> Neighbors:
+        """Return the k nearest rows to each row of Q; ``skip_self``: Q is X."""
+        if self._lists is None:  # a second copy of the rows, as long as they are searched
+            centers = None if self._labels is None else self._centers.arrays.X
+            self._lists = Lists(self.X, self.scale, self._n_jobs, centers, self._labels)
+        lists, n_lists = self._lists, len(self._lists.arrays.centers)
+        if k not in self.n_probes:
+            self.n_probes[k] = n_lists if self._recall >= 1 or n_lists == 1 else self._probes_for(k, lists)
         found = Neighbors(np.empty((len(Q), k), np.int32), np.empty((len(Q), k), np.float32))
-        lists, n_lists = self.lists, len(self.lists.arrays.centers)
+        # Rows of a list one after the other: they probe the same.
+        order = lists.arrays.members.astype(np.int64) if skip_self else np.arange(len(Q))
         probes, rows = None, order
-        for n_probes in sorted({self.probes_for(k), n_lists}):
+        for n_probes in sorted({self.n_probes[k], n_lists}):
             at_once = max(1, _PROBES_AT_ONCE // max(n_probes, k))
             for start in range(0, len(rows), at_once):
                 part = rows[start : start + at_once]
@@ -387,6 +372,20 @@ class VectorIndex:
             np.multiply(found.distances, found.distances, out=found.distances)
             np.divide(found.distances, 2, out=found.distances)
         return found
+
+    def _probes_for(self, k: int, lists: Lists) -> int:
+        """Return how many lists a query must probe to find the wanted share of its k neighbours, on the average."""
+        n_lists = len(lists.arrays.centers)
+        sample = np.sort(self._rng.choice(self.n_rows, min(_TUNING, self.n_rows), replace=False))
+        probes = self._centers.search(self.X, sample, n_lists, self._n_jobs)
+        found = lists.search(self.X, sample, k, self._n_jobs, probes, skip_self=True).indices
+        label = np.empty(self.n_rows, np.int32)
+        label[lists.arrays.members] = np.repeat(np.arange(n_lists, dtype=np.int32), lists.sizes)
+        rank = np.empty_like(probes.indices)
+        np.put_along_axis(rank, probes.indices, np.arange(n_lists, dtype=np.int32)[None], axis=1)
+        needed = np.sort(np.take_along_axis(rank, label[found], axis=1), axis=None)
+        permitted = (1.0 - self._recall) * (1.0 - _SPARE)
+        return int(needed[math.ceil((1.0 - permitted) * needed.size) - 1]) + 1
 
     def _k_means(self, n_lists: int) -> Floats:
         """k-means on a sample, from rows drawn at random; a centre without rows moves to the row farthest from its."""
