@@ -141,7 +141,9 @@ def main() -> None:
     parser.add_argument("--tasks", nargs="+", default=["labels", "links"], choices=["labels", "links"])
     parser.add_argument("--seeds", type=int, default=3, help="fits for the labels")
     parser.add_argument("--splits", type=int, default=10, help="repeats of the labels, over all seeds")
-    parser.add_argument("--draws", type=int, default=10, help="repeats of the links, each with a fit")
+    parser.add_argument(
+        "--draws", type=int, default=11, help="repeats of the links, each with a fit; the first is not told"
+    )
     parser.add_argument("--budget", type=float, help="processor seconds to stop after")
     args = parser.parse_args()
     file = ResultFile("graphs", KEYS)
