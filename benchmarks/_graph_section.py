@@ -10,6 +10,7 @@ GRAPHS = ("email-Eu-core", "polblogs", "cora", "citeseer", "wikipedia", "blogcat
 DEFAULT, COLDER, FOR_ROLES = "nearfar", "nearfar, temperature 0.5", "nearfar, both signs"
 OF_WORDS = ("wikipedia",)  # where neighbours do not share labels: see the guide on graphs
 OF_FEW = ("email-Eu-core",)  # 24 nodes for each label, elsewhere 260 or more
+SPARSE = ("cora", "citeseer")  # fewer than ten neighbours a node
 SHARES = (0.1, 0.5, 0.9)
 DEGREES = " + degrees"
 HEAD = (
@@ -29,7 +30,9 @@ ENOUGH = 10  # repeats
 
 def recipe(graph: str, task: str) -> str:
     """Return the name of what the guide recommends."""
-    if task == "links" or graph in OF_FEW:
+    if task == "links":
+        return DEFAULT if graph in SPARSE else COLDER
+    if graph in OF_FEW:
         return COLDER
     return FOR_ROLES if graph in OF_WORDS else DEFAULT
 
