@@ -58,6 +58,7 @@ def walks(adjacency: Any, seed: int, p: float = 1.0, q: float = 1.0) -> Vectors:
 METHODS: dict[str, Callable[[Any, int], Vectors]] = {
     "nearfar": nearfar,
     "nearfar, temperature 0.5": lambda A, seed: nearfar(A, seed, temperature=0.5),
+    "nearfar, 1 step": lambda A, seed: nearfar(A, seed, 1),
     "nearfar, 5 steps": lambda A, seed: nearfar(A, seed, 5),
     "nearfar, both signs": both_signs,
     "ProNE": lambda A, seed: factorized.prone(A, D, seed=seed),
