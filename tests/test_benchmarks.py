@@ -419,6 +419,25 @@ def test_temperature_and_recommendation_have_intervals(tmp_path) -> None:
     assert "| EDRep + log p | 0.100 ± 0.000 | 0.200 ± 0.000 | – | – | – | 0.200 ± 0.000 | 1,500 |" in text
 
 
+def test_the_best_of_the_others_is_found_on_the_same_repeats(tmp_path) -> None:
+    def splits(method, scores, seconds=1.0):
+        common = {"graph": "cora", "task": "labels", "method": method, "cpu_seconds": seconds}
+        every = [
+            {f"{kind} {share}": score for kind in ("micro", "macro") for share in (0.1, 0.5, 0.9)} for score in scores
+        ]
+        return [{**common, "repeat": repeat, **found} for repeat, found in enumerate(every)]
+
+    ours = splits("nearfar", [0.8, 0.7, 0.6, 0.5])
+    ahead = splits("ProNE", [0.81, 0.71, 0.61, 0.52], 0.5)
+    easy = splits("DeepWalk", [0.79, 0.69], 20.0)  # the highest mean, of the two easiest splits
+    write_results(tmp_path, "graphs", ours + ahead + easy)
+    text, _ = page(tmp_path)
+    row = "| cora | labels, 10% | 0.650 | 0.650 (defaults) | 0.662 (ProNE) | -0.013 ± 0.008 | 4 | **no** | 5.0% |"
+    assert row in text
+    assert "| DeepWalk | – | – | 2 / 0 (20.00 s) | – | – | – | – |" in text
+    assert "behind: cora (labels, 10%)" in text
+
+
 def test_recommendation_judges_what_was_held_out() -> None:
     from recommend import Ratings, last_likes, recalls
 

@@ -368,13 +368,16 @@ def score_split(
     from sklearn.linear_model import LogisticRegression
     from sklearn.metrics import f1_score
 
+    X = np.column_stack((X, np.ones(len(X))))  # the intercept is regularised as the others are
+    # Both solve the same problem: Newton's steps are ten times faster with 20,000 rows, but cubic in the columns.
+    solver = "newton-cholesky" if train.size > X.shape[1] else "liblinear"
     chances = np.zeros((test.size, labels.shape[1]))
     for k in range(labels.shape[1]):
         wanted = labels[train, k]
         if wanted.all() or not wanted.any():
             chances[:, k] = wanted[0]
             continue
-        model = LogisticRegression(solver="liblinear").fit(X[train], wanted)
+        model = LogisticRegression(solver=solver, fit_intercept=False).fit(X[train], wanted)
         chances[:, k] = model.predict_proba(X[test])[:, 1]
     rank = (-chances).argsort(axis=1, kind="stable").argsort(axis=1)
     guess = rank < labels[test].sum(axis=1, keepdims=True)
