@@ -6,6 +6,7 @@ Every test runs on torch's processor device, and on CUDA where there is one.
 from __future__ import annotations
 
 import contextlib
+import json
 import sys
 
 import numpy as np
@@ -1102,3 +1103,99 @@ def test_a_full_device_leaves_a_word_model_as_it_was(monkeypatch):
             again(sentences(60))
         np.testing.assert_array_equal(est.embedding_, before)
         assert est.n_epochs_ == 1
+
+
+# -- the command line ---------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def edges(tmp_path):
+    path = tmp_path / "edges.csv"
+    i, j = graph().to_scipy().nonzero()
+    path.write_text("".join(f"{a},{b}\n" for a, b in zip(i, j, strict=True)))
+    return path
+
+
+@each_device
+def test_commands_compute_on_a_device(device, edges, tmp_path, capsys):
+    from nearfar.cli import main
+
+    out, state = tmp_path / "out.safetensors", tmp_path / "state.safetensors"
+    common = ["--n-components", "4", "--n-epochs", "3", "--random-state", "0", "--device", device, "--json"]
+    assert main(["embed", str(edges), "-o", str(out), *common, "--checkpoint", str(state)]) == 0
+    assert json.loads(capsys.readouterr().out)["n"] == 37
+    relation = nf.Relation.from_edges(edges).random_walk(3)
+    here, there = (nf.EDRep(4, n_epochs=3, random_state=0, device=where).fit(relation) for where in (None, device))
+    vectors = nf.Embedding.load(out)
+    assert vectors.ids == there.vectors_.ids
+    np.testing.assert_array_equal(vectors.vectors, there.embedding_)
+    assert not np.array_equal(vectors.vectors, here.embedding_)
+    assert main(["embed", str(edges), "-o", str(out), *common, "--n-clusters", "2", "--bipartite"]) == 0
+
+    drawn = tmp_path / "map.safetensors"
+    common = ["--perplexity", "8", "--max-iter", "20", "--random-state", "0", "--device", device, "--json"]
+    for method, make in (("tsne", nf.TSNE), ("umap", nf.UMAP)):
+        assert main(["map", str(out), "-o", str(drawn), "--side", "vectors", "--method", method, *common]) == 0
+        expected = make(perplexity=8, max_iter=20, random_state=0, device=device).fit(nf.Embedding.load(out).vectors)
+        np.testing.assert_array_equal(nf.Embedding.load(drawn).vectors, expected.embedding_)
+
+    text, words = tmp_path / "text.txt", tmp_path / "words.safetensors"
+    text.write_text("\n".join(map(" ".join, sentences(100))))
+    common = ["--n-components", "4", "--n-epochs", "1", "--random-state", "0", "--device", device, "--min-count", "1"]
+    assert main(["words", "train", str(text), "-o", str(words), *common]) == 0
+    expected = nf.SkipGram(4, n_epochs=1, random_state=0, min_count=1, device=device).fit(nf.Corpus(text))
+    np.testing.assert_array_equal(nf.Embedding.load(words).vectors, expected.embedding_)
+
+
+COMMANDS = {
+    "embed": ["embed", "nothing.csv", "-o"],
+    "map": ["map", "nothing.csv", "-o"],
+    "words train": ["words", "train", "nothing.txt", "-o"],
+}
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_commands_refuse_a_device_before_they_read_or_write(command, tmp_path, capsys, monkeypatch):
+    from nearfar.cli import main
+
+    monkeypatch.chdir(tmp_path)
+    for device, message in (
+        ("cuda:99", f"nearfar {command}: --device must be a device of this machine; got 'cuda:99' where torch"),
+        ("tpu", f"nearfar {command}: --device must be 'cpu', 'cuda'"),
+    ):
+        assert main([*COMMANDS[command], "out.npz", "--device", device]) == 2
+        said = capsys.readouterr().err
+        assert said.startswith(f"nearfar: {message}")
+        assert said.count("\n") == 1
+    monkeypatch.setitem(sys.modules, "torch", None)
+    assert main([*COMMANDS[command], "out.npz", "--device", "cpu"]) == 2
+    assert f"nearfar {command} --device needs torch, " in capsys.readouterr().err
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["embed", "nothing.csv", "--far", "rfa"], "--far rfa does not run on a device: leave out --device."),
+        (["embed", "nothing.csv", "--engine", "dask"], "--device and --engine dask exclude each other"),
+        (["map", "nothing.csv", "--engine", "dask"], "--device and --engine dask exclude each other"),
+        (["map", "nothing.csv", "--method", "mds"], "--device is not for --method mds."),
+        (["words", "train", "nothing.txt", "--model", "multisense"], "--device is for --model skipgram and word2dm."),
+        (["words", "train", "nothing.txt", "--optimizer", "adam"], "--optimizer adam runs on a device with --model"),
+    ],
+)  # fmt: skip
+def test_what_commands_do_not_do_on_a_device(arguments, message, tmp_path, capsys, monkeypatch):
+    from nearfar.cli import main
+
+    monkeypatch.chdir(tmp_path)
+    assert main([*arguments, "-o", "out.npz", "--device", "cpu"]) == 2
+    assert message in capsys.readouterr().err
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="there is one")
+def test_the_advice_of_a_command_is_an_option(capsys):
+    from nearfar.cli import main
+
+    assert main(["embed", "nothing.csv", "-o", "out.npz", "--device", "cuda"]) == 2
+    assert "finds 0. Leave out --device, or install a build of torch" in capsys.readouterr().err
