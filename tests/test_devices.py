@@ -7,10 +7,12 @@ from __future__ import annotations
 
 import contextlib
 import json
+import pickle
 import sys
 
 import numpy as np
 import pytest
+import scipy.sparse
 
 import nearfar as nf
 from nearfar.errors import InputError, MissingDependencyError
@@ -783,6 +785,37 @@ def test_a_full_device_leaves_affinities_as_they_were(monkeypatch):
         made.fit(points(80))
     np.testing.assert_array_equal(made.betas_, before)
     assert made.relation_.shape == (60, 60)
+
+
+@each_device
+def test_a_map_on_a_device_finds_its_neighbors_there(device, monkeypatch):
+    from nearfar.engines.torch import neighbors
+
+    asked = []
+    for name in ("nearest", "calibrated"):
+        function = getattr(neighbors, name)
+        monkeypatch.setattr(
+            neighbors, name, lambda *parts, name=name, function=function: asked.append(name) or function(*parts)
+        )
+    X, common = points() + 2, {"perplexity": 8, "max_iter": 2, "random_state": 0}
+    sparse = scipy.sparse.csr_array(X)
+    distances = np.linalg.norm(X[:, None] - X, axis=2)
+    for make, parameters, rows, expected in (
+        (nf.TSNE, {}, X, ["nearest", "calibrated"]),
+        (nf.UMAP, {"metric": "cosine"}, nf.Embedding(X), ["nearest", "calibrated"]),
+        (nf.NeRV, {"metric": "precomputed"}, distances, ["calibrated"]),
+        (nf.TSNE, {}, nf.Affinities(8).fit(X), []),
+        (nf.TSNE, {"metric": "manhattan"}, X, []),  # on threads, as those of sparse rows
+        (nf.TSNE, {}, sparse, []),
+    ):
+        here, there = (make(**common, **parameters, device=where).fit(rows) for where in (None, device))
+        assert asked == expected
+        asked.clear()
+        np.testing.assert_array_equal(there.affinities_.indices_, here.affinities_.indices_)
+        np.testing.assert_allclose(there.affinities_.distances_, here.affinities_.distances_, rtol=1e-5)
+        np.testing.assert_allclose(there.affinities_.betas_, here.affinities_.betas_, rtol=1e-5)
+    there = pickle.loads(pickle.dumps(nf.TSNE(**common, device=device).fit(X)))
+    assert there.transform(X[:3] + 0.1).shape == (3, 2)
 
 
 def test_a_large_map_on_a_device_warns_of_all_pairs(monkeypatch):

@@ -159,8 +159,9 @@ class NeighborEmbedding(FrameOutput):
         Number of threads; None means all processors.
     device : str, optional
         Where the map is drawn: None on the threads of this machine; ``"cuda"``, ``"cuda:1"`` or ``"cpu"`` by torch (the
-        extra ``torch``), positions, forces and steps; for ``far="exact"`` and ``"fft"``, one of which ``"auto"`` then
-        is, and ``"noise"``.
+        extra ``torch``), neighbours, positions, forces and steps; for ``far="exact"`` and ``"fft"``, one of which
+        ``"auto"`` then is, and ``"noise"``. Neighbours in sparse rows or by another metric than the Euclidean and
+        cosine are searched on threads.
     verbose : int, default=0
         1 shows progress: a bar on a terminal, a line in a notebook, a line every few seconds in a log.
 
@@ -517,6 +518,8 @@ class NeighborEmbedding(FrameOutput):
         if k is None and self._usual_neighbors is not None and not are_neighbors(rows, self.metric):
             k = max(min(self._usual_neighbors, np.shape(rows)[0] - 1), 1)
         search: Any = {name: getattr(self, name) for name in ("metric", "metric_params", "n_jobs")}
+        if self.metric == "precomputed" or (self.metric in ("euclidean", "cosine") and not issparse(rows)):
+            search["device"] = self.device
         return Affinities(self.perplexity, n_neighbors=k, **search, random_state=seed)
 
     def expected_memory(self, X: Any) -> int:
