@@ -126,7 +126,8 @@ def embed(edges: str, output: str, quiet: bool, as_json: bool, **options: Any) -
     run: dict[str, Any] = {**callbacks, "n_jobs": options["n_jobs"], "device": options["device"], "verbose": verbose}
     if options["popularity_prior"]:
         run["p0"], made["popularity_prior"] = popularity, True
-    estimator = nf.EDRep(**arguments, **run).fit(relation, **resume, engine=options["engine"])
+    place = {} if options["engine"] is None else {"engine": options["engine"]}
+    estimator = nf.EDRep(**arguments, **run).fit(relation, **resume, **place)
     fitted = estimator.vectors_
     kept = {name: value for name, value in fitted.parameters.items() if name not in (*WITHOUT_EFFECT, "p0")}
     effective = {name: value for name, value in kept.items() if value is not None}
