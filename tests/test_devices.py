@@ -9,6 +9,7 @@ import contextlib
 import json
 import pickle
 import sys
+from functools import partial
 
 import numpy as np
 import pytest
@@ -816,6 +817,59 @@ def test_a_map_on_a_device_finds_its_neighbors_there(device, monkeypatch):
         np.testing.assert_allclose(there.affinities_.betas_, here.affinities_.betas_, rtol=1e-5)
     there = pickle.loads(pickle.dumps(nf.TSNE(**common, device=device).fit(X)))
     assert there.transform(X[:3] + 0.1).shape == (3, 2)
+
+
+@each_device
+@pytest.mark.parametrize(
+    "name", ["t-SNE", "NeRV", *(pytest.param(name, **SLOW) for name in MAPS if name not in ("t-SNE", "NeRV"))]
+)
+def test_new_points_are_placed_on_a_device(name, device, monkeypatch):
+    from nearfar.engines.torch import maps
+
+    monkeypatch.setattr(maps, "_TILE", 400)  # some rows at a time
+    make, parameters = MAPS[name]
+    X, rng = points(), np.random.default_rng(4)
+    est = make(perplexity=8, max_iter=300, random_state=0, **parameters).fit(X)
+    span = np.ptp(est.embedding_)
+    new = np.concatenate([X[:4], X[10:20] + rng.normal(size=(10, 4)) / 3, [[40, -30, 0, 9], [1.5, 1.5, 1.5, 1.5]]])
+    here, there = (est.set_params(device=where).transform(new) for where in (None, device))
+    np.testing.assert_allclose(there, here, atol=1e-5 * span)
+    assert there.dtype == here.dtype == np.float32
+
+
+@each_device
+def test_new_objects_of_a_relation_are_placed_on_a_device(device):
+    est = nf.TSNE(max_iter=50, random_state=0).fit(directed())
+    P = np.random.default_rng(0).random((5, 40)) * (np.arange(40) % 3 == 0)
+    P[0], P[1] = 0, np.eye(40)[7]  # nothing, and one alone
+    P[2, 5:9] = P[2].max()  # several are the likeliest
+    here, there = (est.set_params(device=where).transform(P) for where in (None, device))
+    np.testing.assert_allclose(there, here, atol=1e-5 * np.ptp(here))
+    np.testing.assert_allclose(there[0], est.embedding_.mean(0), atol=1e-6)
+    assert est.transform(np.zeros((0, 40))).shape == (0, 2)
+
+
+def test_places_that_a_device_does_not_find(monkeypatch):
+    from nearfar.engines.torch import maps
+
+    X = points(40)
+    est = nf.InhomogeneousTSNE(perplexity=8, max_iter=5).fit(X).set_params(device="cpu")
+    with pytest.raises(InputError, match="transform: device must be None for a kernel with a parameter for each point"):
+        est.transform(X[:2])
+    est = nf.TSNE(perplexity=8, max_iter=5).fit(X).set_params(device="cuda:99")
+    with pytest.raises(InputError, match="TSNE: device must be a device of this machine"):
+        est.transform(X[:2])
+    rows, parts = est.relation_.to_scipy()[:2], (nf.kernels.StudentT(), nf.divergences.KL())
+    options = {"owner": "TSNE.transform", "max_iter": 4, "elsewhere": partial(maps.place_rows, torch.device("cpu"))}
+    with pytest.warns(nf.errors.NearfarWarning, match=r"TSNE.transform: 2 of 2 points still moved after 4 looks"):
+        nf.maps.transform.place(rows, est.embedding_, *parts, n_jobs=1, **options)
+
+    def full(*parts, **named):
+        raise torch.OutOfMemoryError("CUDA out of memory")
+
+    monkeypatch.setattr(maps, "to_device", full)
+    with pytest.raises(InputError, match=r"device must be one that holds .* got 'cpu', whose memory is full"):
+        est.set_params(device="cpu").transform(X[:2])
 
 
 def test_a_large_map_on_a_device_warns_of_all_pairs(monkeypatch):
