@@ -1286,3 +1286,11 @@ def test_the_advice_of_a_command_is_an_option(capsys):
 
     assert main(["embed", "nothing.csv", "-o", "out.npz", "--device", "cuda"]) == 2
     assert "finds 0. Leave out --device, or install a build of torch" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("make", [nf.MDS, nf.MultiSenseWord2DM])
+def test_what_has_no_device_says_so(make):
+    with pytest.raises(TypeError, match=f"{make.__name__}.* unexpected keyword argument 'device'"):
+        make(device="cuda")
+    with pytest.raises(InputError, match=f"{make.__name__}.set_params: parameter must be one of .*; got device"):
+        make().set_params(device="cpu")
