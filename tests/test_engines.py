@@ -569,7 +569,7 @@ def test_commands_compute_on_a_cluster(cluster, tmp_path, monkeypatch, capsys):
         assert there == ["EDRep.fit"]
         assert main([*shown, "--engine", "dask", "--json"]) == 0
         assert there == ["EDRep.fit", "TSNE.fit"]
-        assert main([*shown, "--method", "umap", "--engine", "dask"]) == 2  # by sampled pairs
+        assert main([*shown, "--n-components", "3", "--engine", "dask"]) == 2
     assert capsys.readouterr().err.endswith("Or take --engine threads.\n")
     relation = nf.Relation.from_edges(edges).random_walk(3)
     here = nf.EDRep(4, n_epochs=3, random_state=0).fit(relation)
