@@ -170,6 +170,10 @@ def test_numbers_of_workers():
 
 def test_paths(tmp_path):
     assert _checks.check_path("f", "path", str(tmp_path)) == tmp_path
+    for url in ("s3://bucket/nodes", "memory://nodes", "file:///tmp/nodes", "gs://bucket/vectors.npz"):
+        with pytest.raises(InputError, match=f"path must be a path, not a URL; got '{url}'. Mount the store"):
+            _checks.check_path("f", "path", url)
+    assert _checks.check_path("f", "path", "a folder//b").name == "b"
     with pytest.raises(InputError, match="path must be a path; got 3"):
         _checks.check_path("f", "path", 3)
     with pytest.raises(InputError, match=r"a file that exists; got .*no such file"):

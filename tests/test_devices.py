@@ -6,10 +6,14 @@ Every test runs on torch's processor device, and on CUDA where there is one.
 from __future__ import annotations
 
 import contextlib
+import json
+import pickle
 import sys
+from functools import partial
 
 import numpy as np
 import pytest
+import scipy.sparse
 
 import nearfar as nf
 from nearfar.errors import InputError, MissingDependencyError
@@ -784,6 +788,90 @@ def test_a_full_device_leaves_affinities_as_they_were(monkeypatch):
     assert made.relation_.shape == (60, 60)
 
 
+@each_device
+def test_a_map_on_a_device_finds_its_neighbors_there(device, monkeypatch):
+    from nearfar.engines.torch import neighbors
+
+    asked = []
+    for name in ("nearest", "calibrated"):
+        function = getattr(neighbors, name)
+        monkeypatch.setattr(
+            neighbors, name, lambda *parts, name=name, function=function: asked.append(name) or function(*parts)
+        )
+    X, common = points() + 2, {"perplexity": 8, "max_iter": 2, "random_state": 0}
+    sparse = scipy.sparse.csr_array(X)
+    distances = np.linalg.norm(X[:, None] - X, axis=2)
+    for make, parameters, rows, expected in (
+        (nf.TSNE, {}, X, ["nearest", "calibrated"]),
+        (nf.UMAP, {"metric": "cosine"}, nf.Embedding(X), ["nearest", "calibrated"]),
+        (nf.NeRV, {"metric": "precomputed"}, distances, ["calibrated"]),
+        (nf.TSNE, {}, nf.Affinities(8).fit(X), []),
+        (nf.TSNE, {"metric": "manhattan"}, X, []),  # on threads, as those of sparse rows
+        (nf.TSNE, {}, sparse, []),
+    ):
+        here, there = (make(**common, **parameters, device=where).fit(rows) for where in (None, device))
+        assert asked == expected
+        asked.clear()
+        np.testing.assert_array_equal(there.affinities_.indices_, here.affinities_.indices_)
+        np.testing.assert_allclose(there.affinities_.distances_, here.affinities_.distances_, rtol=1e-5)
+        np.testing.assert_allclose(there.affinities_.betas_, here.affinities_.betas_, rtol=1e-5)
+    there = pickle.loads(pickle.dumps(nf.TSNE(**common, device=device).fit(X)))
+    assert there.transform(X[:3] + 0.1).shape == (3, 2)
+
+
+@each_device
+@pytest.mark.parametrize(
+    "name", ["t-SNE", "NeRV", *(pytest.param(name, **SLOW) for name in MAPS if name not in ("t-SNE", "NeRV"))]
+)
+def test_new_points_are_placed_on_a_device(name, device, monkeypatch):
+    from nearfar.engines.torch import maps
+
+    monkeypatch.setattr(maps, "_TILE", 400)  # some rows at a time
+    make, parameters = MAPS[name]
+    X, rng = points(), np.random.default_rng(4)
+    est = make(perplexity=8, max_iter=300, random_state=0, **parameters).fit(X)
+    span = np.ptp(est.embedding_)
+    new = np.concatenate([X[:4], X[10:20] + rng.normal(size=(10, 4)) / 3, [[40, -30, 0, 9], [1.5, 1.5, 1.5, 1.5]]])
+    here, there = (est.set_params(device=where).transform(new) for where in (None, device))
+    np.testing.assert_allclose(there, here, atol=1e-5 * span)
+    assert there.dtype == here.dtype == np.float32
+
+
+@each_device
+def test_new_objects_of_a_relation_are_placed_on_a_device(device):
+    est = nf.TSNE(max_iter=50, random_state=0).fit(directed())
+    P = np.random.default_rng(0).random((5, 40)) * (np.arange(40) % 3 == 0)
+    P[0], P[1] = 0, np.eye(40)[7]  # nothing, and one alone
+    P[2, 5:9] = P[2].max()  # several are the likeliest
+    here, there = (est.set_params(device=where).transform(P) for where in (None, device))
+    np.testing.assert_allclose(there, here, atol=1e-5 * np.ptp(here))
+    np.testing.assert_allclose(there[0], est.embedding_.mean(0), atol=1e-6)
+    assert est.transform(np.zeros((0, 40))).shape == (0, 2)
+
+
+def test_places_that_a_device_does_not_find(monkeypatch):
+    from nearfar.engines.torch import maps
+
+    X = points(40)
+    est = nf.InhomogeneousTSNE(perplexity=8, max_iter=5).fit(X).set_params(device="cpu")
+    with pytest.raises(InputError, match="transform: device must be None for a kernel with a parameter for each point"):
+        est.transform(X[:2])
+    est = nf.TSNE(perplexity=8, max_iter=5).fit(X).set_params(device="cuda:99")
+    with pytest.raises(InputError, match="TSNE: device must be a device of this machine"):
+        est.transform(X[:2])
+    rows, parts = est.relation_.to_scipy()[:2], (nf.kernels.StudentT(), nf.divergences.KL())
+    options = {"owner": "TSNE.transform", "max_iter": 4, "elsewhere": partial(maps.place_rows, torch.device("cpu"))}
+    with pytest.warns(nf.errors.NearfarWarning, match=r"TSNE.transform: 2 of 2 points still moved after 4 looks"):
+        nf.maps.transform.place(rows, est.embedding_, *parts, n_jobs=1, **options)
+
+    def full(*parts, **named):
+        raise torch.OutOfMemoryError("CUDA out of memory")
+
+    monkeypatch.setattr(maps, "to_device", full)
+    with pytest.raises(InputError, match=r"device must be one that holds .* got 'cpu', whose memory is full"):
+        est.set_params(device="cpu").transform(X[:2])
+
+
 def test_a_large_map_on_a_device_warns_of_all_pairs(monkeypatch):
     monkeypatch.setattr("nearfar.maps.neighbor.MANY", 30)
     with pytest.warns(nf.errors.NearfarWarning, match="3 components of 40 points take all pairs"):
@@ -1102,3 +1190,107 @@ def test_a_full_device_leaves_a_word_model_as_it_was(monkeypatch):
             again(sentences(60))
         np.testing.assert_array_equal(est.embedding_, before)
         assert est.n_epochs_ == 1
+
+
+# -- the command line ---------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def edges(tmp_path):
+    path = tmp_path / "edges.csv"
+    i, j = graph().to_scipy().nonzero()
+    path.write_text("".join(f"{a},{b}\n" for a, b in zip(i, j, strict=True)))
+    return path
+
+
+@each_device
+def test_commands_compute_on_a_device(device, edges, tmp_path, capsys):
+    from nearfar.cli import main
+
+    out, state = tmp_path / "out.safetensors", tmp_path / "state.safetensors"
+    common = ["--n-components", "4", "--n-epochs", "3", "--random-state", "0", "--device", device, "--json"]
+    assert main(["embed", str(edges), "-o", str(out), *common, "--checkpoint", str(state)]) == 0
+    assert json.loads(capsys.readouterr().out)["n"] == 37
+    relation = nf.Relation.from_edges(edges).random_walk(3)
+    here, there = (nf.EDRep(4, n_epochs=3, random_state=0, device=where).fit(relation) for where in (None, device))
+    vectors = nf.Embedding.load(out)
+    assert vectors.ids == there.vectors_.ids
+    np.testing.assert_array_equal(vectors.vectors, there.embedding_)
+    assert not np.array_equal(vectors.vectors, here.embedding_)
+    assert main(["embed", str(edges), "-o", str(out), *common, "--n-clusters", "2", "--bipartite"]) == 0
+
+    drawn = tmp_path / "map.safetensors"
+    common = ["--perplexity", "8", "--max-iter", "20", "--random-state", "0", "--device", device, "--json"]
+    for method, make in (("tsne", nf.TSNE), ("umap", nf.UMAP)):
+        assert main(["map", str(out), "-o", str(drawn), "--side", "vectors", "--method", method, *common]) == 0
+        expected = make(perplexity=8, max_iter=20, random_state=0, device=device).fit(nf.Embedding.load(out).vectors)
+        np.testing.assert_array_equal(nf.Embedding.load(drawn).vectors, expected.embedding_)
+
+    text, words = tmp_path / "text.txt", tmp_path / "words.safetensors"
+    text.write_text("\n".join(map(" ".join, sentences(100))))
+    common = ["--n-components", "4", "--n-epochs", "1", "--random-state", "0", "--device", device, "--min-count", "1"]
+    assert main(["words", "train", str(text), "-o", str(words), *common]) == 0
+    expected = nf.SkipGram(4, n_epochs=1, random_state=0, min_count=1, device=device).fit(nf.Corpus(text))
+    np.testing.assert_array_equal(nf.Embedding.load(words).vectors, expected.embedding_)
+
+
+COMMANDS = {
+    "embed": ["embed", "nothing.csv", "-o"],
+    "map": ["map", "nothing.csv", "-o"],
+    "words train": ["words", "train", "nothing.txt", "-o"],
+}
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_commands_refuse_a_device_before_they_read_or_write(command, tmp_path, capsys, monkeypatch):
+    from nearfar.cli import main
+
+    monkeypatch.chdir(tmp_path)
+    for device, message in (
+        ("cuda:99", f"nearfar {command}: --device must be a device of this machine; got 'cuda:99' where torch"),
+        ("tpu", f"nearfar {command}: --device must be 'cpu', 'cuda'"),
+    ):
+        assert main([*COMMANDS[command], "out.npz", "--device", device]) == 2
+        said = capsys.readouterr().err
+        assert said.startswith(f"nearfar: {message}")
+        assert said.count("\n") == 1
+    monkeypatch.setitem(sys.modules, "torch", None)
+    assert main([*COMMANDS[command], "out.npz", "--device", "cpu"]) == 2
+    assert f"nearfar {command} --device needs torch, " in capsys.readouterr().err
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["embed", "nothing.csv", "--far", "rfa"], "--far rfa does not run on a device: leave out --device."),
+        (["embed", "nothing.csv", "--engine", "dask"], "--device and --engine dask exclude each other"),
+        (["map", "nothing.csv", "--engine", "dask"], "--device and --engine dask exclude each other"),
+        (["map", "nothing.csv", "--method", "mds"], "--device is not for --method mds."),
+        (["words", "train", "nothing.txt", "--model", "multisense"], "--device is for --model skipgram and word2dm."),
+        (["words", "train", "nothing.txt", "--optimizer", "adam"], "--optimizer adam runs on a device with --model"),
+    ],
+)  # fmt: skip
+def test_what_commands_do_not_do_on_a_device(arguments, message, tmp_path, capsys, monkeypatch):
+    from nearfar.cli import main
+
+    monkeypatch.chdir(tmp_path)
+    assert main([*arguments, "-o", "out.npz", "--device", "cpu"]) == 2
+    assert message in capsys.readouterr().err
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="there is one")
+def test_the_advice_of_a_command_is_an_option(capsys):
+    from nearfar.cli import main
+
+    assert main(["embed", "nothing.csv", "-o", "out.npz", "--device", "cuda"]) == 2
+    assert "finds 0. Leave out --device, or install a build of torch" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("make", [nf.MDS, nf.MultiSenseWord2DM])
+def test_what_has_no_device_says_so(make):
+    with pytest.raises(TypeError, match=f"{make.__name__}.* unexpected keyword argument 'device'"):
+        make(device="cuda")
+    with pytest.raises(InputError, match=f"{make.__name__}.set_params: parameter must be one of .*; got device"):
+        make().set_params(device="cpu")

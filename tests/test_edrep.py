@@ -658,12 +658,18 @@ def test_a_fit_that_breaks_off_leaves_the_file_of_the_one_before(tmp_path):
     np.testing.assert_array_equal(np.load(tmp_path / "vectors.npy"), second.embedding_)
 
 
-def test_what_cannot_be_stored_in_files_is_refused(tmp_path):
+def test_what_cannot_be_stored_in_files_is_refused(tmp_path, monkeypatch):
     edges = [("a", "x"), ("b", "x"), ("b", "y"), ("c", "y"), ("c", "z"), ("a", "z")]
     two_sided = nf.Relation.from_edges(edges, bipartite=True)
     directed = nf.Relation.from_edges(edges, directed=True).random_walk(3)
     for relation in (two_sided, directed):
         with pytest.raises(InputError, match=r"EDRep: storage must be None"):
             nf.EDRep(2, storage=tmp_path).fit(relation)
+    monkeypatch.chdir(tmp_path)  # nothing is made of a URL in this folder
+    with pytest.raises(InputError, match="EDRep: storage must be a path, not a URL; got 's3:"):
+        nf.EDRep(2, n_epochs=1, storage="s3://bucket/nodes").fit(nf.Relation.from_edges(edges).random_walk(3))
+    with pytest.raises(InputError, match="Checkpoint: path must be a path, not a URL; got 's3:"):
+        nf.callbacks.Checkpoint("s3://bucket/state")
+    assert not list(tmp_path.iterdir())
     with pytest.raises(InputError, match=r"EDRep: storage must be a path"):
         nf.EDRep(2, storage=3).fit(nf.Relation.from_edges(edges).random_walk(3))

@@ -542,3 +542,65 @@ def test_maps_have_the_same_bits_for_any_number_of_processes_and_any_that_are_ki
         found = run_map(tmp_path, n_workers, what)
         assert (found["X"] == one["X"]).all(), (n_workers, what)
         assert (found["costs"] == one["costs"]).all()
+
+
+# -- the command line ---------------------------------------------------------------------------------------------
+
+
+@pytest.mark.usefixtures("few_parts")
+def test_commands_compute_on_a_cluster(cluster, tmp_path, monkeypatch, capsys):
+    from nearfar.cli import main
+
+    monkeypatch.setattr("nearfar.maps.neighbor.EXACT_UP_TO", 30)
+    edges, out, drawn = tmp_path / "edges.csv", tmp_path / "out.safetensors", tmp_path / "map.safetensors"
+    i, j = graph().to_scipy().nonzero()
+    edges.write_text("".join(f"{a},{b}\n" for a, b in zip(i, j, strict=True)))
+    embed = ["embed", str(edges), "-o", str(out), "--n-components", "4", "--n-epochs", "3", "--random-state", "0"]
+    state = tmp_path / "state.safetensors"
+    shown = ["map", str(out), "-o", str(drawn), "--perplexity", "8", "--max-iter", "2", "--random-state", "0"]
+    there = []
+    from nearfar.engines.dask import rows
+
+    client_of = rows.client_of
+    for module in ("nearfar.engines.dask.rows.client_of", "nearfar.edrep.estimator.client_of"):
+        monkeypatch.setattr(module, lambda owner: there.append(owner) or client_of(owner))
+    with cluster.as_current():
+        assert main([*embed, "--engine", "dask", "--checkpoint", str(state), "--checkpoint-every", "1"]) == 0
+        assert there == ["EDRep.fit"]
+        assert main([*shown, "--engine", "dask", "--json"]) == 0
+        assert there == ["EDRep.fit", "TSNE.fit"]
+        assert main([*shown, "--n-components", "3", "--engine", "dask"]) == 2
+    assert capsys.readouterr().err.endswith("Or take --engine threads.\n")
+    relation = nf.Relation.from_edges(edges).random_walk(3)
+    here = nf.EDRep(4, n_epochs=3, random_state=0).fit(relation)
+    np.testing.assert_allclose(nf.Embedding.load(out).vectors, here.embedding_, atol=2e-5)
+    assert nf.Embedding.load(drawn).vectors.shape == (len(here.vectors_), 2)
+    assert main([*embed, "--engine", "threads", "--checkpoint", str(state), "--resume"]) == 0
+    np.testing.assert_allclose(nf.Embedding.load(out).vectors, here.embedding_, atol=2e-5)
+
+
+def test_commands_need_the_extra_for_a_cluster(monkeypatch, tmp_path, capsys):
+    from nearfar.cli import main
+
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setitem(sys.modules, "distributed", None)
+    for command in ("embed", "map"):
+        assert main([command, "nothing.csv", "-o", "out.npz", "--engine", "dask"]) == 2
+        assert f"nearfar {command} --engine dask needs distributed, " in capsys.readouterr().err
+    assert main(["map", "nothing.csv", "-o", "out.npz", "--engine", "dask", "--method", "mds"]) == 2
+    assert "--engine is not for --method mds." in capsys.readouterr().err
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.slow
+def test_a_command_starts_workers_and_says_so(tmp_path):
+    pytest.importorskip("distributed")
+    edges, out = tmp_path / "edges.csv", tmp_path / "out.npz"
+    edges.write_text("".join(f"{a},{b}\n" for a, b in np.random.default_rng(0).integers(50, size=(200, 2))))
+    options = ["--engine", "dask", "--n-epochs", "3", "--random-state", "0"]
+    command = [sys.executable, "-m", "nearfar", "embed", edges, "-o", out, *options]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert "nearfar: warning: EDRep.fit: engine='dask' found no client, so" in done.stderr
+    expected = nf.EDRep(32, n_epochs=3, random_state=0).fit(nf.Relation.from_edges(edges).random_walk(3)).embedding_
+    np.testing.assert_allclose(nf.Embedding.load(out).vectors, expected, atol=2e-5)

@@ -11,6 +11,7 @@ import importlib
 import math
 import numbers
 import os
+import re
 from collections.abc import Callable, Collection, Iterable
 from contextlib import suppress
 from pathlib import Path
@@ -299,6 +300,8 @@ def check_path(owner: str, name: str, value: object, *, exists: bool = False) ->
         raise InputError(owner, name, "a path", repr(value))
     if not str(value):  # Path makes the current folder of it
         raise InputError(owner, name, "a path", "''")
+    if isinstance(value, str) and re.fullmatch(r"[A-Za-z][\w+.-]+://\S*", value):  # Path makes the folder s3: of it
+        raise InputError(owner, name, "a path, not a URL", repr(value), "Mount the store, or copy from it and to it.")
     path = Path(value)
     if exists and not path.is_file():
         what = "a folder" if path.is_dir() else "no such file"

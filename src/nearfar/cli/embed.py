@@ -8,7 +8,16 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from nearfar.cli.shared import checkpoint_options, report, run_options, take_checkpoints, vectors_file
+from nearfar.cli.shared import (
+    check_place,
+    checkpoint_options,
+    device_option,
+    engine_option,
+    report,
+    run_options,
+    take_checkpoints,
+    vectors_file,
+)
 
 if TYPE_CHECKING:
     import numpy as np
@@ -19,6 +28,7 @@ if TYPE_CHECKING:
 # ruff: noqa: D301 - as in cli/__init__.py
 
 _FAR = ("gaussian-mixture", "exact", "performer", "rfa", "noise")
+_FAR_ON_DEVICES = _FAR[:2]
 _COLUMNS = ("source", "target", "weight")
 _ABOUT_EDGES = (
     "directed",
@@ -71,6 +81,8 @@ _NOT_ABOUT_CONTACTS = ("directed", "bipartite", "source", "target", "no_weight",
 @click.option("--end", metavar="COLUMN", help="Column of the times at which contacts end, for contacts that last.")
 @click.option("--storage", metavar="FOLDER", help="Keep the relation in files there, not in memory.")
 @checkpoint_options(every=5)
+@device_option
+@engine_option
 @run_options("vectors")
 def embed(edges: str, output: str, quiet: bool, as_json: bool, **options: Any) -> None:
     """Make vectors from EDGES, a file of related pairs; - reads standard input.
@@ -96,6 +108,7 @@ def embed(edges: str, output: str, quiet: bool, as_json: bool, **options: Any) -
       nearfar embed tij.dat.gz -o moving.safetensors --contacts --window 900
       cut -f1,2 big.tsv | nearfar embed - -o big.safetensors --random-state 1 --json
       nearfar embed big.tsv -o big.safetensors --checkpoint run.safetensors --resume
+      nearfar embed big.tsv -o big.safetensors --device cuda
     """
     import nearfar as nf
     from nearfar.base import WITHOUT_EFFECT
@@ -110,10 +123,11 @@ def embed(edges: str, output: str, quiet: bool, as_json: bool, **options: Any) -
     relation, popularity, made = _relation(edges, options, verbose)
     names = ("n_components", "n_clusters", "n_epochs", "far", "random_state", "temperature", "learning_rate")
     arguments = {name: options[name] for name in names if name != "learning_rate" or options[name] is not None}
-    run: dict[str, Any] = {**callbacks, "n_jobs": options["n_jobs"], "verbose": verbose}
+    run: dict[str, Any] = {**callbacks, "n_jobs": options["n_jobs"], "device": options["device"], "verbose": verbose}
     if options["popularity_prior"]:
         run["p0"], made["popularity_prior"] = popularity, True
-    estimator = nf.EDRep(**arguments, **run).fit(relation, **resume)
+    place = {} if options["engine"] is None else {"engine": options["engine"]}
+    estimator = nf.EDRep(**arguments, **run).fit(relation, **resume, **place)
     fitted = estimator.vectors_
     kept = {name: value for name, value in fitted.parameters.items() if name not in (*WITHOUT_EFFECT, "p0")}
     effective = {name: value for name, value in kept.items() if value is not None}
@@ -161,6 +175,9 @@ def _check(options: dict[str, Any]) -> None:
     check_real(owner, "temperature", options["temperature"])
     if options["learning_rate"] is not None:
         check_real(owner, "learning_rate", options["learning_rate"], 0, 1, open_low=True)
+    if options["device"] is not None and options["far"] not in _FAR_ON_DEVICES:
+        raise click.UsageError(f"--far {options['far']} does not run on a device: leave out --device.")
+    check_place(owner, options["device"], options["engine"])
 
 
 def _relation(

@@ -25,6 +25,33 @@ side_option = click.option(
     type=click.Choice(["vectors", "context"]),
     help="Take one side of a two-sided file: context are the items, for users.",
 )
+device_option = click.option(
+    "--device", metavar="DEVICE", help="Compute by PyTorch on cuda, cuda:1 or cpu. [default: threads of this machine]"
+)
+engine_option = click.option(
+    "--engine", type=click.Choice(["threads", "dask"]), help="dask: compute on workers, started on this machine."
+)
+
+
+def check_place(owner: str, device: str | None, engine: str | None = None) -> None:
+    """Refuse a device that is not there, and what is not installed, before anything is read or written.
+
+    Raises
+    ------
+    InputError, MissingDependencyError
+        No such device here; PyTorch or Dask is not installed.
+    """
+    from nearfar._core.checks import require
+
+    if device is not None and engine == "dask":
+        raise click.UsageError("--device and --engine dask exclude each other: workers use their threads.")
+    if engine == "dask":
+        require(f"{owner} --engine dask", "distributed", "cluster")
+    if device is not None:
+        require(f"{owner} --device", "torch", "torch")
+        from nearfar.engines.torch import device_of
+
+        device_of(owner, device)
 
 
 def rows_of_csv(owner: str, text: str) -> list[tuple[int, list[str]]]:

@@ -11,7 +11,9 @@ import click
 
 from nearfar.cli.shared import (
     as_entries,
+    check_place,
     checkpoint_options,
+    device_option,
     fact,
     json_answer,
     print_json,
@@ -82,6 +84,7 @@ def words() -> None:
 @click.option("--encoding-errors", type=click.Choice(["strict", "replace", "ignore"]), default="strict",
               show_default=True, help="What to do with bytes that are no UTF-8.")  # fmt: skip
 @checkpoint_options(every=1)
+@device_option
 @run_options("vectors (with --n-jobs 1)")
 def train(text: str, output: str, model: str, quiet: bool, as_json: bool, **options: Any) -> None:
     """Make vectors or density matrices of the words of TEXT; - reads standard input.
@@ -103,6 +106,7 @@ def train(text: str, output: str, model: str, quiet: bool, as_json: bool, **opti
       nearfar words train big.txt -o big.safetensors --checkpoint run.safetensors --resume
       nearfar words train physics.txt -o physics.safetensors --init wiki.safetensors
       nearfar words train book.txt -o book.safetensors --model multisense --n-senses 5
+      nearfar words train big.txt -o big.safetensors --device cuda
     """
     import nearfar as nf
     from nearfar.base import WITHOUT_EFFECT
@@ -113,6 +117,11 @@ def train(text: str, output: str, model: str, quiet: bool, as_json: bool, **opti
     for name, owner in _OF_ONE_MODEL.items():
         if options[name] is not None and owner != model:
             raise click.UsageError(f"--{name.replace('_', '-')} is for --model {owner}.")
+    if options["device"] is not None and model == "multisense":
+        raise click.UsageError("--device is for --model skipgram and word2dm.")
+    if options["device"] is not None and model == "skipgram" and options["optimizer"] == "adam":
+        raise click.UsageError("--optimizer adam runs on a device with --model word2dm alone: leave out --device.")
+    check_place("nearfar words train", options["device"])
     checkpoint = options["checkpoint"]
     callbacks, resume = take_checkpoints(output, options, every=1)  # epochs of a text take long
     about_text = {name: options.pop(name) for name in ("lowercase", "encoding_errors", "tokenizer")}

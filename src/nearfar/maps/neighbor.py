@@ -159,8 +159,9 @@ class NeighborEmbedding(FrameOutput):
         Number of threads; None means all processors.
     device : str, optional
         Where the map is drawn: None on the threads of this machine; ``"cuda"``, ``"cuda:1"`` or ``"cpu"`` by torch (the
-        extra ``torch``), positions, forces and steps; for ``far="exact"`` and ``"fft"``, one of which ``"auto"`` then
-        is, and ``"noise"``.
+        extra ``torch``), neighbours, positions, forces, steps and the places of new points; for ``far="exact"`` and
+        ``"fft"``, one of which ``"auto"`` then is, and ``"noise"``. Neighbours in sparse rows, by another metric than
+        the Euclidean and cosine, and of new points are searched on threads.
     verbose : int, default=0
         1 shows progress: a bar on a terminal, a line in a notebook, a line every few seconds in a log.
 
@@ -360,7 +361,8 @@ class NeighborEmbedding(FrameOutput):
         """Place new points in the map, which stays as it is.
 
         Each new point is placed by itself, where its own row of the cost, over the points of the fit, is least: the
-        answer does not depend on the points beside it. A point of the fit that is given again lands near itself.
+        answer does not depend on the points beside it, on a ``device`` to rounding. A point of the fit that is given
+        again lands near itself.
 
         Parameters
         ----------
@@ -378,14 +380,19 @@ class NeighborEmbedding(FrameOutput):
         NotFittedError
             Before a fit.
         InputError
-            X does not fit the data of the fit; a kernel or divergence without formulas.
+            X does not fit the data of the fit; a kernel or divergence without formulas; a device that is not there.
         UnknownIdError
             A Relation with columns that are no objects of the fit.
         """
         self._check_fitted("transform")
         owner = type(self).__name__
         divergence, kernel, _ = self._checked()
-        n_jobs = check_n_jobs(owner, self.n_jobs)
+        where: dict[str, Any] = {"n_jobs": check_n_jobs(owner, self.n_jobs), "owner": f"{owner}.transform"}
+        if self.device is not None:
+            device = self._place()
+            from nearfar.engines.torch.maps import place_rows
+
+            where["elsewhere"] = partial(place_rows, device)
         if isinstance(X, Relation):
             P_new = matched(f"{owner}.transform", X, self.relation_.row_ids)
             ids: Ids | None = X.row_ids
@@ -398,7 +405,7 @@ class NeighborEmbedding(FrameOutput):
                 check_columns(f"{owner}.transform", X, getattr(self, "feature_names_in_", fitted))
                 P_new = self.affinities_.transform(P_new)
         kernel = self._kernel_of_new(kernel)
-        placed = place(P_new, self.embedding_, kernel, divergence, n_jobs=n_jobs, owner=f"{owner}.transform")
+        placed = place(P_new, self.embedding_, kernel, divergence, **where)
         return self._output(placed, X, lambda: ids)
 
     def cost_and_gradient(self, positions: Any, X: Any = None) -> tuple[float, NDArray[np.float64]]:
@@ -517,6 +524,8 @@ class NeighborEmbedding(FrameOutput):
         if k is None and self._usual_neighbors is not None and not are_neighbors(rows, self.metric):
             k = max(min(self._usual_neighbors, np.shape(rows)[0] - 1), 1)
         search: Any = {name: getattr(self, name) for name in ("metric", "metric_params", "n_jobs")}
+        if self.metric == "precomputed" or (self.metric in ("euclidean", "cosine") and not issparse(rows)):
+            search["device"] = self.device
         return Affinities(self.perplexity, n_neighbors=k, **search, random_state=seed)
 
     def expected_memory(self, X: Any) -> int:

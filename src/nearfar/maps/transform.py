@@ -60,6 +60,7 @@ def place(
     n_jobs: int,
     owner: str = "NeighborEmbedding.transform",
     max_iter: int = MAX_ITER,
+    elsewhere: Any = None,
 ) -> Floats:
     """Return the places of new points in a map, shape (m, d), in the dtype of ``Y``.
 
@@ -81,6 +82,9 @@ def place(
         Whom errors name.
     max_iter : int
         Looks at a point's cost at most.
+    elsewhere : callable, optional
+        What writes the places on a device, :func:`nearfar.engines.torch.maps.place_rows` of one. A point is then the
+        same alone to rounding only.
 
     Returns
     -------
@@ -112,6 +116,10 @@ def place(
     indptr, rows = P.indptr.astype(np.int64), (P.indices.astype(np.int64), P.data, fixed, prepared)
     entry_cost = compiled(formulas.entry_cost)
     of_divergence = tuple(map(float, formulas.parameters)), (float(formulas.far_log), float(formulas.constant))
+    if elsewhere is not None:
+        if own is not None:
+            raise InputError(owner, "device", "None for a kernel with a parameter for each point", "another")
+        unfinished = elsewhere(owner, (indptr, *rows), points, kernel, formulas, limits, out)
 
     def placed(found: CompiledKernel, start: int, stop: int) -> int:
         loop = bind(place_rows, (found.functions, strength, entry_cost, found.heaviness >= _HEAVY))
@@ -124,7 +132,8 @@ def place(
         else:
             unfinished[block] = sum(placed(own[i], i, i + 1) for i in range(start, stop))  # type: ignore[index]
 
-    run_blocks(task, bounds, n_jobs)
+    if elsewhere is None:
+        run_blocks(task, bounds, n_jobs)
     if unfinished.any():
         message = f"{owner}: {unfinished.sum()} of {len(out)} points still moved after {max_iter} looks at their cost."
         warnings.warn(message, NearfarWarning, stacklevel=3)

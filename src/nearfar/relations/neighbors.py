@@ -201,12 +201,15 @@ class DeviceIndex:
         """Return the k nearest other rows of each row."""
         from nearfar.engines.torch.neighbors import nearest
 
-        indices, squares = nearest(self._owner, self._device, self.X, k)
-        if not np.isfinite(squares).all():
-            expected, hint = "of numbers whose squares are finite", "Multiply X by a constant."
-            raise InputError(self._owner, "X", expected, "larger ones", hint)
-        found = _by_distance(indices, squares / 2 if self._cosine else np.sqrt(squares))
-        return Neighbors(np.ascontiguousarray(found.indices[:, :k]), np.ascontiguousarray(found.distances[:, :k]))
+        found = Neighbors(np.empty((self.n_rows, k), np.int32), np.empty((self.n_rows, k), np.float32))
+        for start, indices, squares in nearest(self._owner, self._device, self.X, k):
+            if not np.isfinite(squares).all():
+                expected, hint = "of numbers whose squares are finite", "Multiply X by a constant."
+                raise InputError(self._owner, "X", expected, "larger ones", hint)
+            some = _by_distance(indices, squares / 2 if self._cosine else np.sqrt(squares))
+            for kept, part in zip(found, some, strict=True):
+                kept[start : start + len(part)] = part[:, :k]
+        return found
 
     def query(self, X: Any, k: int) -> Neighbors:
         """Return the k nearest rows to each row of X, found by :class:`VectorIndex`, exactly."""

@@ -113,11 +113,12 @@ def format_of(owner: str, path: str | os.PathLike[str], format: str | None = Non
     """
     if format is not None:
         return check_format(owner, "format", format)
-    check_path(owner, "path", path)
     found = _by_name(str(path))
     if found is None:
         _import_installed_formats()
         found = _by_name(str(path))
+    if found is None or not FORMATS[found].tables:
+        check_path(owner, "path", path)
     if found is None:
         known = ", ".join(suffix for kind in FORMATS.values() for suffix in kind.suffixes)
         hint = "Choose one of them, or name the format."

@@ -6,6 +6,7 @@ Every row is compared with every other. Probabilities are those of :func:`nearfa
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -21,15 +22,15 @@ _SPARE = 8  # candidates beyond k: products find them, direct distances put them
 
 def nearest(
     owner: str, device: object, X: NDArray[np.floating[Any]], k: int
-) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
-    """Return the k nearest other rows of each row and their squared distances, in no order: a few more than k.
+) -> Iterator[tuple[int, NDArray[np.int64], NDArray[np.float64]]]:
+    """Yield the k nearest other rows of some rows and their squared distances, in no order: a few more than k.
 
-    Candidates come from products in float64 of centred rows; their distances are then measured directly.
+    The number of the first of these rows comes with them. Candidates come from products in float64 of centred rows;
+    their distances are then measured directly.
     """
     place, n = device_of(owner, device), len(X)
     taken = min(k + _SPARE, n - 1)
-    indices, squares = np.empty((n, taken), np.int64), np.empty((n, taken))
-    with room(owner, place), torch.no_grad():
+    with room(owner, place):
         points = to_device(X, place).double()
         points -= points.mean(0)
         lengths = (points * points).sum(1)
@@ -40,9 +41,7 @@ def nearest(
             values.diagonal(start).fill_(torch.inf)
             found = values.topk(taken, dim=1, largest=False, sorted=False).indices
             between = points[found] - rows[:, None]
-            indices[start : start + size] = found.cpu().numpy()
-            squares[start : start + size] = (between * between).sum(2).cpu().numpy()
-    return indices, squares
+            yield start, found.cpu().numpy(), (between * between).sum(2).cpu().numpy()
 
 
 def calibrated(
