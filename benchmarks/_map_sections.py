@@ -89,6 +89,7 @@ def _true_kl(mine: list[Record]) -> Target:
 
 
 MOST_GIB, MOST_SECONDS = 2.5, 250  # of a map of a million points
+STORED = 10_000_000  # points of a map whose neighbours are in files
 
 
 def maps_growth(records: list[Record]) -> Section:
@@ -96,7 +97,8 @@ def maps_growth(records: list[Record]) -> Section:
     target = Target(
         "t-SNE from 10,000 to 1,000,000 points", f"time linear (exponent ≤ {LINEAR}), within {MOST_GIB} GiB"
     )
-    mine = sorted(records, key=lambda r: r["n"])
+    records = sorted(records, key=lambda r: r["n"])
+    mine, stored = ([r for r in records if bool(r.get("stored")) == kind] for kind in (False, True))
     if len(mine) > 1:
         whole = exponent([(r["n"], r["processor_seconds"]) for r in mine])
         peak = max(r["peak_bytes"] for r in mine) / 2**30
@@ -118,8 +120,31 @@ def maps_growth(records: list[Record]) -> Section:
         "Synthetic clusters in 20 dimensions, perplexity 30, 750 iterations, two threads; one run of each size.",
         "Processor time is that of both threads, neighbours and start included: there was other work on the machine.",
         "",
+        *table(head, rows),
     ]
-    return Section([target, time], [*lines, *table(head, rows)])
+    files = Target(f"t-SNE of {STORED:,} points on a machine of 24 GiB", "drawn, neighbours and probabilities in files")
+    for record in (r for r in stored if r["n"] == STORED):
+        memory = f"{record['anonymous_bytes'] / 2**30:.2f} GiB without what is mapped"
+        files.measured = (
+            f"{record['n_iter']} iterations, {duration(record['processor_seconds'])} of one thread, {memory}"
+        )
+        files.met = record["n_iter"] == record["max_iter"]
+    if stored:
+        head = ["n", "perplexity", "iterations", "processor time: neighbours, start", "descent", "by the clock", "cost"]
+        head += ["memory without mapped files", "with them"]
+        lines += [
+            "",
+            "With `storage=folder`: points, neighbours and probabilities are mapped from files; one thread.",
+            "",
+        ]
+        lines += table(head, [
+            [f"{r['n']:,}", f"{r['perplexity']:g}", r["n_iter"], duration(r["neighbors_processor_seconds"]),
+             duration(r["processor_seconds"] - r["neighbors_processor_seconds"]),
+             duration(r["neighbors_seconds"] + r["seconds"]), f"{r['kl']:.3f}",
+             f"{r['anonymous_bytes'] / 2**30:.2f} GiB", f"{r['peak_bytes'] / 2**30:.2f} GiB"]
+            for r in stored
+        ])  # fmt: skip
+    return Section([target, time, files], lines)
 
 
 def maps_quality(records: list[Record]) -> Section:

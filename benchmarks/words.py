@@ -2,6 +2,8 @@
 
     python benchmarks/words.py --n-epochs 1 5
     python benchmarks/words.py --n-epochs 1 5 --deterministic
+    python benchmarks/words.py --short --runs 8
+    python benchmarks/words.py --short SkipGram --runs 6
 
 The Wikipedia sample of 17 million words, a line per article; d = 100, window 5, 5 noise words, min_count 5, sample
 1e-3, rate .025, 2 workers, alike for all. gensim 4.4 from lists of words and from a file (``corpus_file``). Words per
@@ -10,7 +12,9 @@ counting and encoding. Quality: Spearman's rho with its bootstrap interval on Wo
 the Google analogies that are solved (3CosAdd, among all words).
 
 ``--deterministic`` fits from the file in turn with ``deterministic=True`` and without, and nothing else. Processor
-seconds are those of all threads in training, which other work on the machine does not change.
+seconds are those of all threads in training, which other work on the machine does not change. ``--short`` does the same
+with one thread for the first million words, none left out, one epoch: of so short a text what is done once for each
+word, not for each occurrence, counts most.
 """
 
 from __future__ import annotations
@@ -34,6 +38,7 @@ SIMILARITY = {"wordsim": "EN-WS-353-ALL.txt", "simlex": "EN-SIMLEX-999.txt", "me
 ANALOGIES = DATA / "word_analogy" / "questions-words.txt.gz"
 D, WINDOW, NEGATIVE, MIN_COUNT, SAMPLE, RATE, N_JOBS = 100, 5, 5, 5, 1e-3, 0.025, 2
 SENTENCE = 10_000  # words, beyond which gensim cuts off
+SHORT = 1_000_000  # words of a short text
 
 Result = tuple[nf.Embedding, float, float, float]
 """Vectors, seconds of counting and encoding, seconds of training, the same of all threads together."""
@@ -56,6 +61,42 @@ def fit_nearfar(source: Any, n_epochs: int, seed: int, *, shared: bool = True, d
         n_jobs=N_JOBS,
     ).fit(encoded)
     return model.vectors_, encoding, time.perf_counter() - started - encoding, time.process_time() - processor
+
+
+def fit_short(model: Any, encoded: nf.EncodedCorpus, *, deterministic: bool) -> dict[str, float]:
+    """Return the processor seconds of a fit with one thread, and its loss."""
+    model.set_params(n_epochs=1, n_jobs=1, deterministic=deterministic)
+    started = time.process_time()
+    model.fit(encoded)
+    return {
+        "processor_seconds": round(time.process_time() - started, 3),
+        "loss": round(float(model.loss_curve_[-1]), 5),
+    }
+
+
+def short(file: ResultFile, runs: int, wanted: list[str]) -> None:
+    """Measure a short text, with and without ``deterministic=True`` in turn; by default all models."""
+    words, left = [], SHORT
+    with lzma.open(PACKED, "rt") as lines:
+        while left:
+            words.append(next(lines).split()[:left])
+            left -= len(words[-1])
+    encoded = nf.Corpus([line for line in words if len(line) > 1]).encode(min_count=1)
+    models = {
+        "SkipGram by SGD": lambda s: nf.SkipGram(D, random_state=s),
+        "SkipGram by Adam": lambda s: nf.SkipGram(D, optimizer="adam", random_state=s),
+        "Word2DM by Adam": lambda s: nf.Word2DM(optimizer="adam", random_state=s),
+    }
+    models = {name: model for name, model in models.items() if not wanted or name.split()[0] in wanted}
+    for model in models.values():  # compiles
+        fit_short(model(0).set_params(sample=0), nf.Corpus([["some", "words"]] * 9).encode(), deterministic=True)
+    for trial in range(runs):
+        for name, model in models.items():
+            for what in ("deterministic", "without locks"):
+                key = {"method": f"{name}, {what}", "source": "a million words", "n_epochs": 1, "trial": trial}
+                record = fit_short(model(trial), encoded, deterministic=what == "deterministic")
+                file.add({**key, **record})
+                say(f"{key}: {record}")
 
 
 def fit_gensim(source: dict[str, Any], n_epochs: int, seed: int) -> Result:
@@ -94,8 +135,12 @@ def main() -> None:
     parser.add_argument("--n-epochs", type=int, nargs="+", default=[1, 5])
     parser.add_argument("--runs", type=int, default=1)
     parser.add_argument("--deterministic", action="store_true", help="with it and without, from the file")
+    parser.add_argument("--short", nargs="*", metavar="MODEL", help="with it and without, of a short text")
     args = parser.parse_args()
     file = ResultFile("words", KEYS)
+    if args.short is not None:
+        short(file, args.runs, args.short)
+        return
     for shared in (True, False):  # compiles
         nf.SkipGram(D, sample=0, n_epochs=1, shared_negatives=shared, deterministic=shared).fit([["some", "words"]] * 9)
     with tempfile.TemporaryDirectory() as folder:

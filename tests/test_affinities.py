@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pickle
 import warnings
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -500,3 +501,53 @@ def test_neighbours_mapped_from_files_are_not_copied(rng, tmp_path, monkeypatch)
     wrong[200, 3] = 230
     with pytest.raises(DataError, match=r"230 in row 200 \(1 such entries\)"):
         nf.Affinities(7, metric="precomputed", n_neighbors=21).fit((wrong, found.distances))
+
+
+def test_neighbours_in_files_are_the_same(rng, tmp_path, monkeypatch):
+    """Whatever is searched, of mapped rows too; what a fit leaves is whole, and used again."""
+    monkeypatch.setattr("nearfar.relations.affinities._CALIBRATED", 300)  # in several parts
+    np.save(tmp_path / "X.npy", X := rng.normal(size=(120, 3)).astype(np.float32))
+    mapped, folder = np.load(tmp_path / "X.npy", mmap_mode="r"), tmp_path / "made" / "here"
+    for data, parameters in (
+        (mapped, {"n_jobs": 2}),
+        (X, {"metric": "cosine", "kernel": "uniform"}),
+        (X, {"metric": "manhattan", "perplexity": (3, 9)}),
+        (squareform(pdist(X)), {"metric": "precomputed"}),
+    ):
+        est = nf.Affinities(**{"perplexity": 7, "random_state": 0, **parameters})
+        plain, stored = clone(est).fit(data), est.set_params(storage=folder).fit(data)
+        assert sorted(path.name for path in folder.iterdir()) == ["distances.npy", "indices.npy"]
+        for name in ("indices_", "distances_", "betas_", "intrinsic_dimension_"):
+            np.testing.assert_array_equal(getattr(stored, name), getattr(plain, name))
+        assert isinstance(stored.indices_.base, np.memmap)
+        assert (stored.relation_.to_scipy() != plain.relation_.to_scipy()).nnz == 0
+        assert (stored.joint().to_scipy() != pickle.loads(pickle.dumps(stored)).joint().to_scipy()).nnz == 0
+        given = tuple(np.load(folder / f"{name}.npy", mmap_mode="r") for name in ("indices", "distances"))
+        again = nf.Affinities(3, metric="precomputed", storage=tmp_path / "none").fit(given)
+        assert np.shares_memory(again.indices_, given[0]) == (again.indices_.shape == given[0].shape)
+        assert not (tmp_path / "none").exists()
+
+
+def test_a_search_that_fails_leaves_the_files_of_the_one_before(tmp_path, monkeypatch):
+    first = nf.Affinities(5, storage=tmp_path).fit(points())
+    kept = first.indices_.copy()
+    monkeypatch.setattr("nearfar.relations.neighbors.VectorIndex.neighbors", lambda *_: 1 / 0)
+    with pytest.raises(ZeroDivisionError):
+        nf.Affinities(5, storage=tmp_path).fit(points(seed=1))
+    np.testing.assert_array_equal(np.load(tmp_path / "indices.npy"), kept)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["distances.npy", "indices.npy"]
+
+
+def test_a_folder_that_cannot_be_used_is_refused(tmp_path, monkeypatch):
+    (tmp_path / "file").write_text("")
+    for bad in (tmp_path / "file", tmp_path / "file" / "below", 3, ""):
+        for est in (nf.Affinities(5, storage=bad), nf.TSNE(perplexity=5, storage=bad)):
+            with pytest.raises(InputError, match="storage"):
+                est.fit(points())
+    monkeypatch.setattr("shutil.disk_usage", lambda _: SimpleNamespace(free=1000))
+    monkeypatch.setattr("nearfar.relations.neighbors.VectorIndex.neighbors", lambda *_: 1 / 0)  # refused before
+    for est, needed in ((nf.Affinities(5), 8), (nf.TSNE(perplexity=5), 8 + 11.6)):
+        size = f"{90 * 15 * needed / 1e9:.3g}"
+        with pytest.raises(InputError, match=rf"{size} GB free.*1e-06 GB.*another disk"):
+            est.set_params(storage=tmp_path).fit(points())
+    assert [path.name for path in tmp_path.iterdir()] == ["file"]

@@ -92,6 +92,16 @@ def test_growth_needs_the_largest_size(tmp_path) -> None:
     assert page(tmp_path)[1][name][2] == page(tmp_path)[1][whole][2] == "**no**"
     write_results(tmp_path, "maps_growth", [*records, {**largest, "peak_bytes": 2.6 * 2**30}])
     assert page(tmp_path)[1][name][2] == "**no**"
+    stored = {**largest, "n": 10**7, "stored": True, "perplexity": 10.0, "neighbors_processor_seconds": 900.0}
+    stored |= {"neighbors_seconds": 1300.0, "seconds": 1100.0, "anonymous_bytes": 3 * 2**30, "n_iter": 750}
+    write_results(tmp_path, "maps_growth", [*records, largest, {**stored, "processor_seconds": 2000.0}])
+    text, bars = page(tmp_path)
+    whole = "t-SNE of 10,000,000 points on a machine of 24 GiB"
+    assert bars[name][1:] == ["n^1.00; 2.33 GiB at n = 1,000,000", "yes"]
+    assert bars[whole][1:] == ["750 iterations, 2000 s of one thread, 3.00 GiB without what is mapped", "yes"]
+    assert "| 10,000,000 | 10 | 750 | 900 s | 1100 s | 2400 s | 1.500 | 3.00 GiB |" in text
+    write_results(tmp_path, "maps_growth", [*records, largest, {**stored, "n_iter": 300}])
+    assert page(tmp_path)[1][whole][2] == "**no**"
 
 
 def test_starts_are_held_against_a_whole_map_by_t_sne(tmp_path) -> None:

@@ -6,6 +6,7 @@ import subprocess
 import sys
 import tracemalloc
 from pathlib import Path
+from tempfile import gettempdir
 
 import numpy as np
 import pytest
@@ -36,6 +37,7 @@ def graph(n):
     return nf.Relation.from_matrix(A)
 
 
+FOLDER = Path(gettempdir(), "nearfar-test-memory")
 QUICK = {"random_state": 0, "n_jobs": 1}
 MAP = {**QUICK, "max_iter": 3, "early_exaggeration_iter": 1}
 
@@ -45,6 +47,8 @@ CASES = {
     "Affinities, wide": (lambda: nf.Affinities(5, **QUICK), lambda n: rows(n, 300), 30_000),
     "TSNE": (lambda: nf.TSNE(**MAP), lambda n: rows(n, 10), 10_000),
     "TSNE of a relation": (lambda: nf.TSNE(**MAP), lambda n: graph(15 * n), 4_000),
+    "TSNE, in files": (lambda: nf.TSNE(**MAP, storage=FOLDER), lambda n: rows(n, 10), 120_000),
+    "Affinities, in files": (lambda: nf.Affinities(**QUICK, storage=FOLDER), lambda n: rows(n, 10), 120_000),
     "SSNE": (lambda: nf.SSNE(**MAP), lambda n: rows(n, 10), 10_000),
     "ASNE": (lambda: nf.ASNE(**MAP), lambda n: rows(n, 10), 10_000),
     "TASNE": (lambda: nf.TASNE(**MAP), lambda n: rows(n, 10), 10_000),

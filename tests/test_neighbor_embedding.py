@@ -493,3 +493,31 @@ def test_parts_that_are_not_connected_start_apart():
         places = start.embedding_.reshape(3, 60)
         gaps = np.diff(np.sort(places.mean(axis=1)))
         assert gaps.min() > places.std(axis=1).max(), seed
+
+
+@pytest.mark.parametrize(
+    "recipe", ["TSNE", "a relation", *(pytest.param(name, marks=pytest.mark.slow) for name in ("ASNE", "JSE", "UMAP"))]
+)
+def test_a_map_in_files_has_the_same_bits(blobs, affinities, tmp_path, monkeypatch, recipe):
+    """For any number of threads, also mapped rows; nothing but neighbours is left, nothing else where it breaks off."""
+    monkeypatch.setattr("nearfar.maps.solver._SORT_FROM", 10)
+    monkeypatch.setattr("nearfar.maps.objective._LEAST_STRIP", 500)
+    short = {"max_iter": 12, "early_exaggeration_iter": 6, "random_state": 0}
+    cls, data = getattr(nf, recipe, nf.TSNE), blobs[0]
+    if recipe == "a relation":
+        data, left = affinities.relation_, []
+    else:
+        short["perplexity"], left = 8, ["distances.npy", "indices.npy"]
+        np.save(tmp_path / "X.npy", data)
+    plain = cls(**short, n_jobs=1).fit(data)
+    data = np.load(tmp_path / "X.npy", mmap_mode="r") if left else data
+    folder, seen = tmp_path / "folder", []
+    stored = cls(**short, n_jobs=2, storage=folder, callbacks=[lambda _: seen.append(list(folder.iterdir()))])
+    np.testing.assert_array_equal(stored.fit(data).embedding_, plain.embedding_)
+    assert stored.cost_ == plain.cost_
+    assert sorted(path.name for path in folder.iterdir()) == left
+    assert {len(entries) for entries in seen} == {len(left)}
+    with pytest.raises(ZeroDivisionError):
+        stored.set_params(callbacks=[lambda _: 1 / 0]).fit(data)
+    assert sorted(path.name for path in folder.iterdir()) == left
+    np.testing.assert_array_equal(stored.transform(data[:3]) if left else 0, plain.transform(data[:3]) if left else 0)

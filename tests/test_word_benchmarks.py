@@ -55,6 +55,22 @@ def test_speed_and_quality_of_word_vectors(tmp_path) -> None:
     assert bars["skip-gram, deterministic"][1:] == ["1.20 times, MEN 0.300 / 0.300, 1 epoch", "yes"]
     assert "| 1 | deterministic | 12.00 s | 0.300 | 0.300 | 0.300 | 0.100 |" in text
     assert "| 1 | file | nearfar, deterministic |" not in text
+    assert bars["Adam, deterministic, of a short text"][1] == "not measured"
+    records += [
+        {"run": 0, "method": f"SkipGram by Adam, {way}", "source": "a million words", "n_epochs": 1, "trial": trial,
+         "processor_seconds": seconds, "loss": 0.5}
+        for trial, slower in enumerate((1.1, 1.25, 1.4))
+        for way, seconds in (("without locks", 2.0), ("deterministic", 2 * slower))
+    ]  # fmt: skip
+    write_results(tmp_path, "words", records)
+    text, bars = page(tmp_path)
+    assert bars["Adam, deterministic, of a short text"][1:] == ["SkipGram 1.25 times (1.10 to 1.40)", "yes"]
+    assert "| SkipGram by Adam | 2.00 s | 2.50 s | 1.25 | 1.10 to 1.40, 3 pairs | 0.500 | 0.500 |" in text
+    assert "| 1 | a million words |" not in text
+    records[-3]["processor_seconds"] = records[-5]["processor_seconds"] = 2.7
+    write_results(tmp_path, "words", records)
+    assert page(tmp_path)[1]["Adam, deterministic, of a short text"][2] == "**no**"
+    records = records[:-6]
     records[-2]["processor_seconds"] = 13.5
     write_results(tmp_path, "words", records)
     assert page(tmp_path)[1]["skip-gram, deterministic"][2] == "**no**"

@@ -11,7 +11,8 @@ from nearfar._core.random import alias_draw
 from nearfar.callbacks import Checkpoint, EarlyStopping, Progress
 from nearfar.errors import InputError
 from nearfar.words import windows as kernels
-from nearfar.words.training import TrainingState, put_together
+from nearfar.words.adam import BETAS
+from nearfar.words.training import TrainingState, joining_weights, put_together
 from nearfar.words.windows import (
     SHRINK,
     SamplingOptions,
@@ -277,6 +278,17 @@ def test_copies_are_put_together_like_steps_one_after_the_other():
     np.testing.assert_array_equal(table[6], before[6])
     for copy in (one, other):
         np.testing.assert_array_equal(copy[:6], table[:6])
+
+
+@pytest.mark.parametrize("beta", BETAS)
+def test_moments_of_copies_are_joined_like_steps_one_after_the_other(beta):
+    """Where all steps see the same both copies have what both together would; unseen rows stay, one copy's are its."""
+    begun, first, second = np.array([0, 0, 5, 7, 0]), np.array([0, 3, 40, 0, 2]), np.array([0, 2, 30, 9, 0])
+    total = begun + first + second
+    one, other = (3 * (1 - beta ** (begun + own)) for own in (first, second))
+    weights = joining_weights((first, second), (begun + first, begun + second), total, beta)
+    np.testing.assert_allclose(weights[0] * one + weights[1] * other, 3 * (1 - beta**total), rtol=1e-12)
+    np.testing.assert_array_equal(weights[:, [0, 3, 4]], [[1, 0, 1], [0, 1, 0]])
 
 
 def test_sentences_of_one_word_are_passed_over():

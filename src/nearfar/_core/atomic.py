@@ -10,21 +10,25 @@ from __future__ import annotations
 
 import ctypes
 import json
+import math
 import os
 import secrets
 import shutil
 import time
+import weakref
 import zlib
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
+from tempfile import TemporaryFile
 from typing import IO, Any, BinaryIO
 
 import numpy as np
 from numpy.lib import format as npy
 from numpy.typing import DTypeLike, NDArray
 
+from nearfar._core.checks import check_path
 from nearfar._version import __version__
 from nearfar.errors import FileFormatError, InputError
 
@@ -435,6 +439,80 @@ class ArrayFile:
             self._file.seek(0)
             self._write_header()  # NumPy keeps room in it for a longer shape: it is as long as the first
             _force_to_disk(self._file)
+
+
+def folder_with_room(owner: str, name: str, value: object, nbytes: int) -> Path:
+    """Return a folder for arrays of so many bytes, made if it is not there.
+
+    Raises
+    ------
+    InputError
+        About the argument ``name``: no path, no folder that can be made or written to, or too little of its disk free.
+    """
+    folder = check_path(owner, name, value)
+    expected, got = "a folder that you may write to, or that can be made", repr(str(folder))
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise InputError(owner, name, expected, f"{got} ({error.strerror})") from error
+    if not os.access(folder, os.W_OK | os.X_OK):
+        raise InputError(owner, name, expected, f"{got} (read-only)")
+    free = shutil.disk_usage(folder).free
+    if nbytes > free:
+        expected = f"a folder on a disk with {nbytes / 1e9:.3g} GB free"
+        raise InputError(owner, name, expected, f"{got} on one with {free / 1e9:.3g} GB", "Choose another disk.")
+    return folder
+
+
+@contextmanager
+def new_array(owner: str, path: Path, shape: tuple[int, ...], dtype: DTypeLike) -> Iterator[NDArray[Any]]:
+    """Yield a new array in a file, to be written in any order; the file is at ``path`` when the block ends.
+
+    It stays mapped after that. An error in the block leaves what was at ``path``.
+
+    Raises
+    ------
+    OSError
+        If the disk is full or fails.
+    """
+    with atomic_write(path, owner=owner) as file:
+        header = {"descr": npy.dtype_to_descr(np.dtype(dtype)), "fortran_order": False, "shape": shape}
+        npy.write_array_header_1_0(file, header)
+        file.flush()
+        start = file.tell()
+        if hasattr(os, "posix_fallocate"):  # a full disk is an error here; where a mapped page is written, the end
+            os.posix_fallocate(file.fileno(), start, math.prod(shape) * np.dtype(dtype).itemsize)
+        array = np.memmap(file.name, dtype, "r+", start, shape)
+        yield np.asarray(array)
+        array.flush()
+
+
+class FileArray:
+    """A one-dimensional array in a file without a name, filled from its start on; the file goes with the array.
+
+    Parameters
+    ----------
+    folder : Path
+    most : int
+        Numbers that it may have to hold; the disk is asked for those that are written alone.
+    dtype : dtype
+    """
+
+    def __init__(self, folder: Path, most: int, dtype: DTypeLike) -> None:  # noqa: ARG002 - as for numpy.empty
+        self._dtype, self._size = np.dtype(dtype), 0
+        self._file: Any = TemporaryFile(dir=folder)  # noqa: SIM115 - closed with this array; what maps it keeps it
+        weakref.finalize(self, self._file.close)
+
+    def __setitem__(self, where: slice, values: NDArray[Any]) -> None:
+        self._file.write(np.ascontiguousarray(values, self._dtype))
+
+    def resize(self, size: int, *, refcheck: bool = False) -> None:  # noqa: ARG002 - as for an ndarray
+        """Say how many numbers there are: all have been written."""
+        self._size = size
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[Any]:
+        self._file.flush()
+        return np.asarray(np.memmap(self._file, self._dtype, "r+", shape=(self._size,)))
 
 
 def map_npy(path: Path) -> NDArray[Any]:

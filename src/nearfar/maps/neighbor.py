@@ -27,6 +27,7 @@ import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import cache, partial
+from os import PathLike
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -35,6 +36,7 @@ from scipy.sparse import csr_array, issparse
 
 from nearfar import divergences, kernels
 from nearfar._core import checks
+from nearfar._core.atomic import folder_with_room
 from nearfar._core.checks import (
     check_callbacks,
     check_choice,
@@ -89,6 +91,7 @@ _FAR_OFF, _SHORT = 100.0, 1e-6
 FEW_POINTS, PER_POINT_TOLERANCE = 20_000, 0.002
 """Tolerance of the mesh for kernels with a parameter per point, up to so many points: one may have no other within the
 reach of the narrowest kernels, whose S_i then drowns in a mesh's errors."""
+_OF_POINT = 200  # bytes for each point of a map whose pairs are in files
 MANY = 20_000
 """Points from which on summing all pairs takes so long, where nothing quicker is known, that it is worth a warning."""
 
@@ -164,6 +167,11 @@ class NeighborEmbedding(FrameOutput):
         the Euclidean and cosine, and of new points are searched on threads.
     verbose : int, default=0
         1 shows progress: a bar on a terminal, a line in a notebook, a line every few seconds in a log.
+    storage : path, optional
+        Folder for what is too large for memory: the neighbours, as for :class:`nearfar.Affinities`, and while the map
+        is drawn their probabilities in both directions, in nameless files, which are gone when the fit ends, however
+        it ends. For KL by pair; other costs, :class:`WSSNE` and all pairs keep as much in memory besides. The map has
+        the same bits as without.
 
     Attributes
     ----------
@@ -253,6 +261,7 @@ class NeighborEmbedding(FrameOutput):
         n_jobs: int | None = None,
         device: str | None = None,
         verbose: int = 0,
+        storage: str | PathLike[str] | None = None,
     ) -> None:
         self.n_components = n_components
         self.divergence = divergence
@@ -276,6 +285,7 @@ class NeighborEmbedding(FrameOutput):
         self.n_jobs = n_jobs
         self.device = device
         self.verbose = verbose
+        self.storage = storage
 
     def fit(self, X: Any, y: None = None, *, engine: str | None = None) -> Self:  # noqa: ARG002 - scikit-learn passes y
         """Draw the map.
@@ -324,6 +334,8 @@ class NeighborEmbedding(FrameOutput):
             on_cluster = self._on_cluster(engine, divergence, kernel, normalization, n)
 
         P = probabilities(owner, relation, normalization, on_cluster=on_cluster)
+        if self.storage is not None:
+            P.storage = folder_with_room(owner, "storage", self.storage, self._of_pattern(relation.nnz)[0])
         rows = affinities.rows_ if affinities is not None and np.array_equal(self.init, "pca") else data
         Y = start(owner, self.init, rows, P, (n, self.n_components), rng, n_jobs)
         kernel = self._kernel_for(kernel, n)
@@ -495,13 +507,13 @@ class NeighborEmbedding(FrameOutput):
         if isinstance(X, Relation) or is_graph:
             relation = as_relation(X)
             if fits and relation.nnz > checks.SMALL:
-                self._check_memory(0, 0, relation.nnz, on_cluster)
+                self._check_memory(0, 0, relation.nnz, relation.shape[0], on_cluster)
         else:
             if isinstance(X, Affinities):
                 X._check_fitted("relation_")
                 affinities = X
                 if fits and X.relation_.nnz > checks.SMALL:
-                    self._check_memory(0, 0, X.relation_.nnz, on_cluster)
+                    self._check_memory(0, 0, X.relation_.nnz, X.relation_.shape[0], on_cluster)
             else:
                 rows, ids = rows_and_ids(owner, X)
                 given = are_neighbors(rows, self.metric)
@@ -510,6 +522,9 @@ class NeighborEmbedding(FrameOutput):
                 made = self._affinities(data, int(rng.integers(2**31 - 1)))
                 if fits and (given or 100 * data.shape[0] > checks.SMALL):
                     self._check_memory(*made._memory(owner, data), on_cluster)
+                if fits and self.storage is not None:  # before the search, which may take an hour
+                    nnz = made._memory(owner, data)[2]
+                    folder_with_room(owner, "storage", self.storage, 8 * nnz * (not given) + self._of_pattern(nnz)[0])
                 affinities = made._fit(data, ids, owner)
                 if self.metric == "precomputed":
                     data = None
@@ -526,7 +541,7 @@ class NeighborEmbedding(FrameOutput):
         search: Any = {name: getattr(self, name) for name in ("metric", "metric_params", "n_jobs")}
         if self.metric == "precomputed" or (self.metric in ("euclidean", "cosine") and not issparse(rows)):
             search["device"] = self.device
-        return Affinities(self.perplexity, n_neighbors=k, **search, random_state=seed)
+        return Affinities(self.perplexity, n_neighbors=k, **search, random_state=seed, storage=self.storage)
 
     def expected_memory(self, X: Any) -> int:
         """Return the bytes that a fit takes at its peak, beside X.
@@ -534,8 +549,9 @@ class NeighborEmbedding(FrameOutput):
         That is where the relations of both directions are joined: some 15 to 40 bytes for each neighbour of each point
         beside the neighbours, and about 90 where a relation starts from its eigenvectors.
         From some 10,000 points on the figure is within a fifth of what is measured, for dense rows and the Euclidean
-        metric, and for relations. Interpreter and libraries (about 150 MB) come on top. A fit that would take more than
-        is free is refused. With ``device`` this is the memory of this machine.
+        metric, and for relations. Interpreter and libraries (about 150 MB) come on top. What is in files of ``storage``
+        does not count; the figure then holds from some 100,000 points on. A fit that would take more than is free is
+        refused. With ``device`` this is the memory of this machine.
 
         Parameters
         ----------
@@ -555,30 +571,40 @@ class NeighborEmbedding(FrameOutput):
         owner = f"{type(self).__name__}.expected_memory"
         if isinstance(X, Affinities):
             X._check_fitted("relation_")
-            return self._memory(0, 0, X.relation_.nnz)
+            return self._memory(0, 0, X.relation_.nnz, X.relation_.shape[0])
         if isinstance(X, Relation) or hasattr(X, "number_of_edges") or hasattr(X, "edge_index"):
-            return self._memory(0, 0, as_relation(X).nnz)
+            relation = as_relation(X)
+            return self._memory(0, 0, relation.nnz, relation.shape[0])
         rows = rows_and_ids(owner, X)[0]
         return self._memory(*self._affinities(rows, None)._memory(owner, rows))
 
-    def _memory(self, peak: int, kept: int, nnz: int, on_cluster: bool = False) -> int:
-        """Return the bytes of a fit whose affinities take and keep so many, and have so many entries."""
-        given = None if isinstance(self.init, str) else getattr(self.init, "dtype", np.float64)
-        by_row = self.normalization == "row"
-        needed = memory_of_pattern(nnz, np.float64 if given == np.float64 else np.float32, by_row)
+    def _memory(self, peak: int, kept: int, nnz: int, n: int, on_cluster: bool = False) -> int:
+        """Return the bytes of a fit whose affinities take and keep so many, and have so many entries and rows."""
+        pattern, beside = self._of_pattern(nnz)
+        divergence = as_divergence(type(self).__name__, self.divergence)
+        # By row, or for another divergence, strengths are made of the pattern, which are in memory.
+        in_files = self.storage is not None and self.normalization == "pair" and divergence == KL()
+        needed = beside + _OF_POINT * n if in_files else pattern + beside
         if on_cluster:  # P alone, as it is sent
             needed = 8 * nnz
-        formulas = linear_formulas(as_divergence(type(self).__name__, self.divergence), 1.0)
+        formulas = linear_formulas(divergence, 1.0)
         if formulas is not None and formulas.prepared is not None:  # strengths are prepared for either direction
             needed = needed * 6 // 5
         if isinstance(self.init, str) and (self.init == "spectral" or (self.init == "auto" and not peak)):
             needed = max(needed, 90 * nnz)  # of the eigenvectors of a relation
         return max(peak, kept + needed)
 
-    def _check_memory(self, peak: int, kept: int, nnz: int, on_cluster: bool) -> None:
+    def _of_pattern(self, nnz: int) -> tuple[int, int]:
+        """Return the bytes of the pattern of so many entries, which may be in files, and of what is made beside it."""
+        given = None if isinstance(self.init, str) else getattr(self.init, "dtype", np.float64)
+        dtype = np.float64 if given == np.float64 else np.float32
+        return memory_of_pattern(nnz, dtype, self.normalization == "row")
+
+    def _check_memory(self, peak: int, kept: int, nnz: int, n: int, on_cluster: bool) -> None:
         """Refuse a fit that does not fit into memory."""
         hint = "Take fewer neighbours (a smaller perplexity, n_neighbors=), or a sample of the rows; transform places"
-        checks.check_memory(type(self).__name__, "X", self._memory(peak, kept, nnz, on_cluster), f"{hint} the others.")
+        hint = f"{hint} the others; or storage=, a folder, which keeps neighbours and probabilities in files."
+        checks.check_memory(type(self).__name__, "X", self._memory(peak, kept, nnz, n, on_cluster), hint)
 
     def _warn_of_unused(self, affinities: Affinities | None) -> None:
         """Warn of parameters of the neighbours that were set, where the neighbours are given."""
@@ -887,7 +913,7 @@ class TSNE(Recipe):
         and clusters show finer structure; with many it is symmetric SNE.
     n_components, perplexity, n_neighbors, metric, metric_params, far, init, learning_rate, max_iter, \
 early_exaggeration, early_exaggeration_iter, exaggeration, min_grad_norm, n_iter_without_progress, callbacks, \
-random_state, n_jobs, device, verbose
+random_state, n_jobs, device, verbose, storage
         As for :class:`NeighborEmbedding`, like methods and attributes.
 
     References
@@ -921,7 +947,7 @@ class SSNE(Recipe):
     ----------
     n_components, perplexity, n_neighbors, metric, metric_params, far, init, learning_rate, max_iter, \
 early_exaggeration, early_exaggeration_iter, exaggeration, min_grad_norm, n_iter_without_progress, callbacks, \
-random_state, n_jobs, device, verbose
+random_state, n_jobs, device, verbose, storage
         As for :class:`NeighborEmbedding`, like methods and attributes.
 
     References
@@ -946,7 +972,7 @@ class ASNE(Recipe):
     ----------
     n_components, perplexity, n_neighbors, metric, metric_params, far, init, learning_rate, max_iter, \
 early_exaggeration, early_exaggeration_iter, exaggeration, min_grad_norm, n_iter_without_progress, callbacks, \
-random_state, n_jobs, device, verbose
+random_state, n_jobs, device, verbose, storage
         As for :class:`NeighborEmbedding`, like methods and attributes.
 
     References
@@ -971,7 +997,7 @@ class TASNE(Recipe):
     ----------
     n_components, perplexity, n_neighbors, metric, metric_params, far, init, learning_rate, max_iter, \
 early_exaggeration, early_exaggeration_iter, exaggeration, min_grad_norm, n_iter_without_progress, callbacks, \
-random_state, n_jobs, device, verbose
+random_state, n_jobs, device, verbose, storage
         As for :class:`NeighborEmbedding`, like methods and attributes.
 
     References
@@ -998,7 +1024,7 @@ class HSSNE(Recipe):
         Heaviness of the kernel's tail, >= 0, see :class:`nearfar.kernels.HeavyTailed`.
     n_components, perplexity, n_neighbors, metric, metric_params, far, init, learning_rate, max_iter, \
 early_exaggeration, early_exaggeration_iter, exaggeration, min_grad_norm, n_iter_without_progress, callbacks, \
-random_state, n_jobs, device, verbose
+random_state, n_jobs, device, verbose, storage
         As for :class:`NeighborEmbedding`, like methods and attributes.
 
     References
@@ -1034,7 +1060,7 @@ class NeRV(Recipe):
         What the reverse divergence takes p to be at least, as a share of the uniform distribution, in (0, 1).
     n_components, perplexity, n_neighbors, metric, metric_params, far, init, learning_rate, max_iter, \
 early_exaggeration, early_exaggeration_iter, exaggeration, min_grad_norm, n_iter_without_progress, callbacks, \
-random_state, n_jobs, device, verbose
+random_state, n_jobs, device, verbose, storage
         As for :class:`NeighborEmbedding`, like methods and attributes.
 
     References
@@ -1072,7 +1098,7 @@ class JSE(Recipe):
         As for :class:`NeRV`; of use at kappa = 1 only.
     n_components, perplexity, n_neighbors, metric, metric_params, far, init, learning_rate, max_iter, \
 early_exaggeration, early_exaggeration_iter, exaggeration, min_grad_norm, n_iter_without_progress, callbacks, \
-random_state, n_jobs, device, verbose
+random_state, n_jobs, device, verbose, storage
         As for :class:`NeighborEmbedding`, like methods and attributes.
 
     References
@@ -1122,7 +1148,7 @@ class UMAP(Recipe):
         Pairs of noise for each pair of neighbours, see :class:`nearfar.far.NoisePairs`.
     n_components, metric, metric_params, init, learning_rate, max_iter, early_exaggeration, \
 early_exaggeration_iter, exaggeration, min_grad_norm, n_iter_without_progress, callbacks, random_state, n_jobs, \
-device, verbose
+device, verbose, storage
         As for :class:`NeighborEmbedding`, like methods and attributes.
 
     Notes
@@ -1195,7 +1221,7 @@ class WSSNE(Recipe):
         centrality). With the same for all points the map is that of :class:`TSNE`.
     n_components, perplexity, n_neighbors, metric, metric_params, far, init, learning_rate, max_iter, \
 early_exaggeration, early_exaggeration_iter, exaggeration, min_grad_norm, n_iter_without_progress, callbacks, \
-random_state, n_jobs, device, verbose
+random_state, n_jobs, device, verbose, storage
         As for :class:`NeighborEmbedding`, like methods and attributes; ``far="noise"`` is not for this map.
 
     Attributes
@@ -1293,7 +1319,7 @@ class InhomogeneousTSNE(Recipe):
         stays between 0.5 and 100, where nothing is gained by more.
     n_components, perplexity, n_neighbors, metric, metric_params, far, init, learning_rate, max_iter, \
 early_exaggeration, early_exaggeration_iter, exaggeration, min_grad_norm, n_iter_without_progress, callbacks, \
-random_state, n_jobs, device, verbose
+random_state, n_jobs, device, verbose, storage
         As for :class:`NeighborEmbedding`, like methods and attributes.
 
     Attributes

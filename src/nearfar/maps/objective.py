@@ -50,6 +50,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import pairwise
+from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
@@ -57,6 +58,7 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array, diags_array, issparse
 from scipy.special import xlogy
 
+from nearfar._core.atomic import FileArray
 from nearfar._core.checks import check_choice
 from nearfar._core.jit import bind, compiled, jit
 from nearfar._core.threads import even_bounds, run_blocks
@@ -334,14 +336,15 @@ def probabilities(owner: str, relation: Relation, normalization: str, *, on_clus
     return P
 
 
-def memory_of_pattern(nnz: int, dtype: Any, by_row: bool) -> int:
+def memory_of_pattern(nnz: int, dtype: Any, by_row: bool) -> tuple[int, int]:
     """Return the bytes that :func:`union_pattern` takes for P with so many entries: the peak of most fits.
 
-    Those of the pattern, which has about 1.45 times as many entries as P, of a part of it, and of some rows of P.
+    Those of the pattern, which has about 1.45 times as many entries as P; and of a part of it and some rows of P.
     """
     of_number = np.dtype(dtype).itemsize
     part = min(2 * nnz, max(2 * nnz // _STRIPS, _LEAST_STRIP)) * (4 + of_number)
-    return nnz * 29 * (4 + of_number * (1 + by_row)) // 20 + part + min(nnz, _TOGETHER * _AT_ONCE) * (12 + of_number)
+    pattern = nnz * 29 * (4 + of_number * (1 + by_row)) // 20
+    return pattern, part + min(nnz, _TOGETHER * _AT_ONCE) * (12 + of_number)
 
 
 class RowBlocks:
@@ -361,7 +364,11 @@ class RowBlocks:
         Stored entries of each row and of each column.
     factors : ndarray of shape (n,), float64, or float, or None
         What rows are multiplied by when they are read: each by its own, or all by the same.
+    storage : Path or None
+        Folder for the pattern that is made of it, see :func:`union_pattern`.
     """
+
+    storage: Path | None = None
 
     def __init__(self, source: Any) -> None:
         if issparse(source):
@@ -425,7 +432,8 @@ def union_pattern(
 
     If symmetric, p_ij and p_ji are the same array, their mean. P is a csr_array or RowBlocks, and is read several
     times, so that beside the answer there is room for a part of it alone: the entries of some rows of P and of Pᵀ. The
-    entries of a row come in the order of the columns of P, whatever ``order`` is.
+    entries of a row come in the order of the columns of P, whatever ``order`` is. If ``P.storage`` names a folder the
+    answer, but for indptr, is mapped from nameless files there, which go with it.
     """
     P = P if isinstance(P, RowBlocks) else RowBlocks(P)
     n, dtype = P.shape[0], np.dtype(dtype)
@@ -437,8 +445,9 @@ def union_pattern(
     most = int(ends[-1]) if n else 0
     strips = np.unique(np.searchsorted(ends, np.arange(1, _STRIPS) * max(most // _STRIPS, _LEAST_STRIP)))
     strips = np.unique([0, *(strips[strips < n] + 1), n]) if n else np.zeros(1, np.int64)
-    values = [np.empty(most, dtype) for _ in range(1 if symmetric else 2)]
-    columns, lengths, at = np.empty(most, np.uint32), np.zeros(n, np.int64), 0
+    room: Any = np.empty if P.storage is None else partial(FileArray, P.storage)
+    values = [room(most, dtype) for _ in range(1 if symmetric else 2)]
+    columns, lengths, at = room(most, np.uint32), np.zeros(n, np.int64), 0
     for low, high in pairwise(strips.tolist()):
         begins = np.append(0, np.cumsum(out[low:high] + back[low:high]))
         begins_back = begins[:-1] + out[low:high]
@@ -456,13 +465,14 @@ def union_pattern(
         bounds = even_bounds(high - low, _ROWS)
         for first in range(0, len(bounds) - 1, _TOGETHER):
             for piece in run_blocks(merge, bounds[first : first + _TOGETHER + 1], n_jobs):
+                if symmetric:
+                    np.multiply(piece[1], dtype.type(0.5), out=piece[1])
                 for whole, made in zip((columns, *values), piece, strict=True):
                     whole[at : at + len(made)] = made
                 at += len(piece[0])
     for whole in (columns, *values):
         whole.resize(at, refcheck=False)
-    if symmetric:
-        values[0] *= dtype.type(0.5)
+    columns, *values = map(np.asarray, (columns, *values))
     return np.append(0, np.cumsum(lengths)), columns, values[0], values[-1]
 
 

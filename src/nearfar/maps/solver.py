@@ -15,6 +15,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -104,7 +105,8 @@ def _principal_components(X: Any, d: int, rng: np.random.Generator, n_jobs: int)
         shift = mean.astype(X.dtype)
         parts = run_blocks(lambda _, a, b: (centred := X[a:b] * unit - shift).T @ centred, bounds, n_jobs)
         axes = np.linalg.eigh(sum(parts, np.zeros((p, p))))[1][:, ::-1][:, :k]
-        scores[:, :k] = (X @ axes) * float(unit) - mean @ axes
+        for start, stop in pairwise(bounds.tolist()):
+            scores[start:stop, :k] = (X[start:stop] @ axes) * float(unit) - mean @ axes
     return scores * np.where(scores[np.abs(scores).argmax(axis=0), np.arange(d)] < 0, -1, 1)
 
 

@@ -14,13 +14,17 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 from functools import cached_property, partial
+from itertools import pairwise
+from os import PathLike
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from nearfar._core import checks
+from nearfar._core.atomic import folder_with_room, new_array
 from nearfar._core.checks import (
     available_processors,
     check_choice,
@@ -56,6 +60,7 @@ ENTRIES = 2**26
 AT_LEAST = 32
 _AT_ONCE = 4096  # rows that are sorted at a time
 """Perplexity that "multiscale" goes up to, however many points there are."""
+_CALIBRATED = 2**24  # neighbours whose probabilities are in memory together
 _VANISHES = 745.0  # exp(-745) is 0 in double precision, all but
 _STEPS = 100  # of Newton's method, at most
 
@@ -99,6 +104,12 @@ class Affinities(Parameters):
         Where neighbours are searched and calibrated: None on the threads of this machine; ``"cuda"``, ``"cuda:1"`` or
         ``"cpu"`` by torch (the extra ``torch``), every row against every other, for dense X and the Euclidean or cosine
         metric, or neighbours or distances that are given. :meth:`transform` searches on the threads.
+    storage : path, optional
+        Folder for neighbours that are too many for memory: they stay in its files ``indices.npy`` and
+        ``distances.npy``, which ``indices_`` and ``distances_`` are mapped from. Files of an earlier fit are replaced
+        when all neighbours are found. Neighbours that are given stay where they are. X may be mapped, too
+        (``np.load(file, mmap_mode="r")``); its lists, 4 n d bytes, are in memory while it is searched. The numbers are
+        the same as without.
 
     Attributes
     ----------
@@ -157,10 +168,11 @@ class Affinities(Parameters):
         n_jobs: int | None = None,
         random_state: Any = None,
         device: str | None = None,
+        storage: str | PathLike[str] | None = None,
     ) -> None:
         self.perplexity, self.n_neighbors, self.metric, self.kernel = perplexity, n_neighbors, metric, kernel
         self.metric_params, self.method = metric_params, method
-        self.n_jobs, self.random_state, self.device = n_jobs, random_state, device
+        self.n_jobs, self.random_state, self.device, self.storage = n_jobs, random_state, device, storage
 
     def fit(self, X: Any, y: None = None) -> Self:  # noqa: ARG002
         """Find the neighbours of the rows of X and calibrate their probabilities.
@@ -233,18 +245,42 @@ class Affinities(Parameters):
                 )
 
         if 100 * n > checks.SMALL:
-            hint = "Take fewer neighbours: a smaller perplexity; or fewer rows."
+            hint = (
+                "Take fewer neighbours: a smaller perplexity; or fewer rows; or storage=, a folder for the neighbours."
+            )
             checks.check_memory(owner, "X", self._memory(owner, X)[0], hint)
         self._index: NeighborIndex = index
-        found = index.neighbors(k)
+        if self.storage is None or are_neighbors(X, self.metric):
+            found = index.neighbors(k)
+        else:
+            found = self._found_in_files(owner, index, k)
         self.indices_, self.distances_ = found
-        weights, self.betas_, self.intrinsic_dimension_ = self._weights(found, workers)
-        nnz = int(np.count_nonzero(weights))
-        del weights  # as many bytes as the distances: the relation works them out again where they are asked for
+        # The weights are as many bytes as the distances: the relation works them out again where they are asked for.
+        nnz, parts = 0, []
+        for start, stop in pairwise(even_bounds(n, max(1, _CALIBRATED // k)).tolist()):
+            part = Neighbors(found.indices[start:stop], found.distances[start:stop])
+            weights, *more = self._weights(part, workers)
+            nnz += int(np.count_nonzero(weights))
+            parts.append(more)
+        joined = zip(*parts, strict=True)
+        self.betas_, self.intrinsic_dimension_ = (None, None) if parts[0][0] is None else map(np.concatenate, joined)
         ids = Ids(n) if ids is None else ids
         self.relation_ = Relation(CalibratedRows(found, self.betas_, self._used, nnz), ids, ids)
         self.n_features_in_ = n if are_neighbors(X, self.metric) else int(np.shape(X)[1])
         return self
+
+    def _found_in_files(self, owner: str, index: NeighborIndex, k: int) -> Neighbors:
+        """Return the neighbours in files of the storage; those of a fit before stay until all are found."""
+        n = index.n_rows
+        folder = folder_with_room(owner, "storage", self.storage, 8 * n * k)
+        paths = folder / "indices.npy", folder / "distances.npy"
+        with ExitStack() as files:
+            kinds = zip(paths, (np.int32, np.float32), strict=True)
+            rooms = [files.enter_context(new_array(owner, path, (n, k), kind)) for path, kind in kinds]
+            found = index.neighbors(k, Neighbors(*rooms))
+            for path in paths:  # of two fits there is never one file each
+                path.unlink(missing_ok=True)
+        return found
 
     def _neighbors_used(self, owner: str, n: int, most: int, perplexities: Sequence[float]) -> list[int]:
         """Return how many neighbours each perplexity takes, of n rows that have at most so many.
@@ -261,8 +297,9 @@ class Affinities(Parameters):
         """Return the bytes that a fit takes at its peak, beside X.
 
         From some 20,000 rows on they are within a fifth of what is measured, for dense rows and the Euclidean metric;
-        of fewer the search may take some MB less. Interpreter and libraries (about 150 MB) come on top. A fit that
-        would take more than is free is refused.
+        of fewer the search may take some MB less. Interpreter and libraries (about 150 MB) come on top. What is in
+        files of ``storage`` does not count; the figure then holds from some 100,000 rows on. A fit that would take more
+        than is free is refused.
 
         Parameters
         ----------
@@ -282,8 +319,8 @@ class Affinities(Parameters):
         owner = f"{type(self).__name__}.expected_memory"
         return self._memory(owner, rows_and_ids(owner, X)[0])[0]
 
-    def _memory(self, owner: str, X: Any) -> tuple[int, int, int]:
-        """Return the bytes that a fit takes at its peak, those that it keeps, and the number of neighbours in all."""
+    def _memory(self, owner: str, X: Any) -> tuple[int, int, int, int]:
+        """Return the bytes that a fit takes at its peak, those that it keeps, and how many neighbours and rows."""
         given = are_neighbors(X, self.metric)
         n, d = np.shape(X[0] if given else X)
         most, d = (d, 0) if given else (n - 1, 0 if self.metric == "precomputed" else d)
@@ -292,7 +329,12 @@ class Affinities(Parameters):
         kept = 16 * n * k + 4 * n * d + 16 * n * len(perplexities) + (4 * n * d if self.metric == "cosine" else 0)
         n_jobs, exact = check_n_jobs(owner, self.n_jobs), self.method == "exact"
         search = memory_of_search((n, d), k, n_jobs, exact=exact) if d else 16 * n * k
-        return max(search, kept + 5 * n * k + n_jobs * 16 * _AT_ONCE * k), kept, n * k
+        sorting = n_jobs * 16 * _AT_ONCE * k
+        if self.storage is not None and d:  # neighbours are in files; in memory are some, and numbers of lists
+            search += 24 * n - 16 * (n * k - min(n * k, _CALIBRATED // 4))
+            kept = 16 * n * len(perplexities) + (4 * n * d if self.metric == "cosine" else 0)
+            return max(search, kept + 5 * min(n * k, _CALIBRATED) + sorting), kept, n * k, n
+        return max(search, kept + 5 * n * k + sorting), kept, n * k, n
 
     def fit_transform(self, X: Any, y: None = None) -> csr_array[Any]:
         """Fit, and return the probabilities as a sparse array.

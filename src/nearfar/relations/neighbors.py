@@ -88,8 +88,8 @@ class NeighborIndex(Protocol):
     most: int
     """Neighbours that a row has at most."""
 
-    def neighbors(self, k: int) -> Neighbors:
-        """Return the k nearest other rows of each row."""
+    def neighbors(self, k: int, out: Neighbors | None = None) -> Neighbors:
+        """Return the k nearest other rows of each row, in the arrays ``out`` if they are given."""
 
     def query(self, X: Any, k: int) -> Neighbors:
         """Return the k nearest rows to each row of X; each answer depends on its row alone."""
@@ -197,11 +197,11 @@ class DeviceIndex:
         self.n_rows, self.most = len(matrix), len(matrix) - 1
         self._threads: VectorIndex | None = None
 
-    def neighbors(self, k: int) -> Neighbors:
-        """Return the k nearest other rows of each row."""
+    def neighbors(self, k: int, out: Neighbors | None = None) -> Neighbors:
+        """Return the k nearest other rows of each row, in the arrays ``out`` if they are given."""
         from nearfar.engines.torch.neighbors import nearest
 
-        found = Neighbors(np.empty((self.n_rows, k), np.int32), np.empty((self.n_rows, k), np.float32))
+        found = out or Neighbors(np.empty((self.n_rows, k), np.int32), np.empty((self.n_rows, k), np.float32))
         for start, indices, squares in nearest(self._owner, self._device, self.X, k):
             if not np.isfinite(squares).all():
                 expected, hint = "of numbers whose squares are finite", "Multiply X by a constant."
@@ -330,9 +330,9 @@ class VectorIndex:
             self._centers = Lists(self._k_means(round(2 * math.sqrt(len(X)))), self.scale, 1)
             self._labels = self._centers.search(X, np.arange(len(X)), 1, n_jobs).indices[:, 0]
 
-    def neighbors(self, k: int) -> Neighbors:
-        """Return the k nearest other rows of each row."""
-        found = self._search(self.X, k, skip_self=True)
+    def neighbors(self, k: int, out: Neighbors | None = None) -> Neighbors:
+        """Return the k nearest other rows of each row, in the arrays ``out`` if they are given."""
+        found = self._search(self.X, k, out, skip_self=True)
         self._lists = None  # most often there is no further search
         return found
 
@@ -347,9 +347,9 @@ class VectorIndex:
         else:
             self._check_reach(Q)
         Q = np.ascontiguousarray(Q, self.X.dtype)
-        return self._search(Q, k, skip_self=False)
+        return self._search(Q, k, None, skip_self=False)
 
-    def _search(self, Q: Floats, k: int, *, skip_self: bool) -> Neighbors:
+    def _search(self, Q: Floats, k: int, out: Neighbors | None, *, skip_self: bool) -> Neighbors:
         """Return the k nearest rows to each row of Q; ``skip_self``: Q is X."""
         if self._lists is None:  # a second copy of the rows, as long as they are searched
             centers = None if self._labels is None else self._centers.arrays.X
@@ -357,7 +357,7 @@ class VectorIndex:
         lists, n_lists = self._lists, len(self._lists.arrays.centers)
         if k not in self.n_probes:
             self.n_probes[k] = n_lists if self._recall >= 1 or n_lists == 1 else self._probes_for(k, lists)
-        found = Neighbors(np.empty((len(Q), k), np.int32), np.empty((len(Q), k), np.float32))
+        found = out or Neighbors(np.empty((len(Q), k), np.int32), np.empty((len(Q), k), np.float32))
         # Rows of a list one after the other: they probe the same.
         order = lists.arrays.members.astype(np.int64) if skip_self else np.arange(len(Q))
         probes, rows = None, order
@@ -626,9 +626,9 @@ class MetricIndex:
                 owner, "metric", "one that scikit-learn knows for such X", f"{metric!r}{given} ({error})"
             ) from error
 
-    def neighbors(self, k: int) -> Neighbors:
-        """Return the k nearest other rows of each row."""
-        return self._answer(None, k)
+    def neighbors(self, k: int, out: Neighbors | None = None) -> Neighbors:
+        """Return the k nearest other rows of each row, in the arrays ``out`` if they are given."""
+        return _written(self._answer(None, k), out)
 
     def query(self, X: Any, k: int) -> Neighbors:
         """Return the k nearest rows to each row of X."""
@@ -671,11 +671,11 @@ class PrecomputedIndex:
         if not self._graph:
             _check_symmetric(owner, self._X)
 
-    def neighbors(self, k: int) -> Neighbors:
-        """Return the k nearest other rows of each row."""
+    def neighbors(self, k: int, out: Neighbors | None = None) -> Neighbors:
+        """Return the k nearest other rows of each row, in the arrays ``out`` if they are given."""
         if self._graph:
-            return self._from_graph(self._X, k, skip_self=True)
-        return _smallest(self._X, k, skip_self=True)
+            return _written(self._from_graph(self._X, k, skip_self=True), out)
+        return _written(_smallest(self._X, k, skip_self=True), out)
 
     def query(self, X: Any, k: int) -> Neighbors:
         """Return the k nearest rows for each row of X, its distances from all rows or, sparse, from some."""
@@ -776,9 +776,10 @@ class GivenIndex:
             self._found.indices[block] = found.indices[:, : self.most]
             self._found.distances[block] = found.distances[:, : self.most]
 
-    def neighbors(self, k: int) -> Neighbors:
-        """Return the k nearest other rows of each row."""
-        return Neighbors(*(np.ascontiguousarray(part[:, : self._enough(k, self.most)]) for part in self._found))
+    def neighbors(self, k: int, out: Neighbors | None = None) -> Neighbors:
+        """Return the k nearest other rows of each row, in the arrays ``out`` if they are given."""
+        found = (np.ascontiguousarray(part[:, : self._enough(k, self.most)]) for part in self._found)
+        return _written(Neighbors(*found), out)
 
     def query(self, X: Any, k: int) -> Neighbors:
         """Return the k nearest rows to each row of X, a pair (indices, distances) of new rows."""
@@ -821,6 +822,14 @@ class GivenIndex:
             got = f"one twice in row {rows[0]} ({len(rows)} such rows)"
             raise DataError(self._owner, "X", "indices that are different in each row", got)
         return indices, distances
+
+
+def _written(found: Neighbors, out: Neighbors | None) -> Neighbors:
+    """Return neighbours, in the arrays ``out`` if they are given."""
+    if out is None:
+        return found
+    out.indices[:], out.distances[:] = found
+    return out
 
 
 def _rows(owner: str, X: Any, columns: int | None = None) -> Any:

@@ -12,6 +12,10 @@ with k the rate of the approach times the steps of a copy since. Along a parabol
 leave a share e^(-eta h n) of the way to the minimum: with f the sum of both is where 2 n steps, one after the other,
 would have led. For a row that is met rarely it is the sum of what the copies learned, for one that is met all the time
 their mean. Rows are put together more often the more often they are met, so that neither copy goes far alone.
+
+The moments of Adam are each copy's own within an epoch, of the steps that it took itself. At the end a row's become the
+mean of what both say without the correction for few steps, weighted by the steps that each took since the beginning,
+and with the correction for the steps of both.
 """
 # mypy: disable-error-code="misc,no-any-return,no-untyped-call,no-untyped-def,untyped-decorator"
 
@@ -136,12 +140,10 @@ N_COPIES = 2
 """Of the tables, whatever the number of threads: with four the vectors are worse."""
 CURVATURE = 0.03
 """h of a pair, found on text by what comes out: with less copies throw each other about, with more they are slow."""
-_MET = 1  # times at most that a row is met by a copy, on average, before it is put together, or in one block
+_MET = 4  # times at most that a row is met by a copy, on average, before it is put together, or in one block
 _LEVELS = 4  # rows are put together every 1, 4, 16 and 64 rounds
-_LOOKED_AT = 64  # blocks from which is known how often a row is met
+_LOOKED_AT = 16  # blocks from which is known how often a row is met
 _ROWS = 2048
-# Of the moments of Adam, whose approach has the rate 1 - beta; steps are counted in windows, not in pairs.
-_DECAYS = {"first": -np.log(BETAS[0]), "second": -np.log(BETAS[1]), "steps": 0.0}
 
 
 class Copies:
@@ -170,25 +172,26 @@ class Copies:
         blocks: Blocks,
         seed: int,
     ) -> None:
-        self._source = source
-        tables = {name: array for name, array in arrays.items() if name.split(".")[0] in names}
-        self._copies = [
-            {**arrays, **{name: empty_aligned(a.shape, a.dtype) for name, a in tables.items()}} for _ in range(N_COPIES)
-        ]
+        self._source, self._arrays = source, arrays
+        # The first copy has its moments in the arrays themselves: memory that is new takes as long as many a step.
+        in_place = [name for name in arrays if name.endswith((".first", ".second"))]
+        self._moments_of = [name for name in names if f"{name}.steps" in arrays]
+        self._copies: list[Arrays] = []
+        for first in (True, *(False,) * (N_COPIES - 1)):
+            copied = [name for name in arrays if name.split(".")[0] in names and not (first and name in in_place)]
+            self._copies.append(arrays | {name: _copy(arrays[name]) for name in copied})
         self._train = [make(copy) for copy in self._copies]
         met = how_often(source, blocks, [len(arrays[name]) for name in names], seed)
-        # (array, its copies, rows by level, ends of the levels, k between two times, whether k is for a rate of 1)
+        # (array, its copies, rows by level, ends of the levels, k between two times at a rate of 1)
         self._shares: list[Any] = []
-        for name, array in tables.items():
-            table, _, moment = name.partition(".")
-            times, pairs = met[list(names).index(table)]
+        for name, (times, pairs) in zip(names, met, strict=True):
             blocks_for = np.log(_MET / np.maximum(times, 1e-9)) / np.log(4)
             level = np.clip(np.floor(blocks_for), 0, _LEVELS - 1).astype(np.int64)
             rows = np.argsort(level, kind="stable")
             ends = np.searchsorted(level[rows], np.arange(_LEVELS), side="right")
-            k = 4.0**level * (times * _DECAYS[moment] if moment else pairs * CURVATURE)
+            k = 4.0**level * pairs * CURVATURE
             copies = [copy[name] for copy in self._copies]
-            self._shares.append((array, copies, rows, ends, k[rows], not moment))
+            self._shares.append((arrays[name], copies, rows, ends, k[rows]))
 
     def run_epoch(
         self,
@@ -200,9 +203,6 @@ class Copies:
     ) -> tuple[float, int]:
         """Do what :func:`run_epoch` does."""
         sums = np.zeros((len(blocks), 2))
-        for array, copies, *_ in self._shares:
-            for copy in copies:
-                copy[...] = array
 
         def train(copy: int, block: int) -> None:
             advance(blocks[block][1] - blocks[block][0])
@@ -218,22 +218,64 @@ class Copies:
         if len(blocks) % N_COPIES:  # one is left, for which the other copy does not wait
             train(0, len(blocks) - 1)
             self._put_together(_LEVELS - 1, 0.0, n_jobs, alone=True)
+        self._join_moments(n_jobs)  # copies are now where the arrays are, for the next epoch
         loss, pairs = sums.sum(axis=0)
         return float(loss), int(pairs)
 
     def _put_together(self, level: int, rate: float, n_jobs: int, *, alone: bool = False) -> None:
         """Put the rows together that are met often enough, up to this level; ``alone``: one copy moved."""
-        for array, (one, other), rows, ends, k, per_rate in self._shares:
+        for array, (one, other), rows, ends, k in self._shares:
             chosen = rows[: ends[level]]
-            k = np.minimum(k[: ends[level]] * (rate if per_rate else 1.0), 50.0)
-            factors = np.ones(len(k)) if alone else 0.5 * (1 + np.exp(-k))
-            factors = factors.astype(np.float32 if array.dtype == np.int64 else array.dtype)
+            k = np.minimum(k[: ends[level]] * rate, 50.0)
+            factors = (np.ones(len(k)) if alone else 0.5 * (1 + np.exp(-k))).astype(array.dtype)
             shared = tuple(a.reshape(len(a), -1) for a in (array, one, other))
 
             def task(_block: int, start: int, stop: int, given: Any = (*shared, chosen, factors)) -> None:
                 put_together(*given, start, stop)
 
             run_blocks(task, even_bounds(len(chosen), _ROWS), n_jobs)
+
+    def _join_moments(self, n_jobs: int) -> None:
+        """Make the moments of both copies, and their steps, those of all steps of the epoch."""
+        for name in self._moments_of:
+            before, *steps = (arrays[f"{name}.steps"] for arrays in (self._arrays, *self._copies))
+            own = [count - before for count in steps]
+            total = before + own[0] + own[1]
+            for moment, beta in zip(("first", "second"), BETAS, strict=True):
+                one, other = (copy[f"{name}.{moment}"].reshape(len(total), -1) for copy in self._copies)
+                weights = joining_weights(own, steps, total, beta).astype(one.dtype)[:, :, None]
+
+                def task(_block: int, start: int, stop: int, given: Any = (one, other, weights)) -> None:
+                    m, n, (of_one, of_other) = given[0][start:stop], given[1][start:stop], given[2][:, start:stop]
+                    n *= of_other
+                    m *= of_one
+                    m += n
+                    n[...] = m
+
+                run_blocks(task, even_bounds(len(total), _ROWS), n_jobs)
+            before[...], steps[0][...], steps[1][...] = total, total, total
+
+
+def _copy(array: NDArray[Any]) -> NDArray[Any]:
+    """Return a copy that begins with a cache line."""
+    copy = empty_aligned(array.shape, array.dtype)
+    copy[...] = array
+    return copy
+
+
+def joining_weights(own: Any, steps: Any, total: NDArray[np.int64], beta: float) -> NDArray[np.float64]:
+    """Return the weights of two moments of decay ``beta``, which have seen so many steps, so many of them their own.
+
+    A moment after t steps is (1 - beta^t) times a mean of what was seen.
+    """
+    both = own[0] + own[1]
+    found = np.zeros((N_COPIES, len(total)))
+    found[0] = both == 0  # both copies are where they were
+    for weights, mine, seen in zip(found, own, steps, strict=True):
+        rows = np.flatnonzero(mine)
+        corrections = (1 - beta ** total[rows]) / (1 - beta ** seen[rows])
+        weights[rows] = corrections * mine[rows] / both[rows]
+    return found
 
 
 def how_often(
