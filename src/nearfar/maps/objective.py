@@ -459,8 +459,8 @@ def union_pattern(
             for start in some[:-1].tolist():  # in the order of P, whatever the number of threads
                 block = blocks.pop(0)
                 indptr, indices = np.asarray(block.indptr, np.int64), np.asarray(block.indices, np.int32)
-                entries = indptr, indices, np.asarray(block.data, dtype), start
-                scatter_rows(*entries, place, low, high, *limits[1::2], *part)
+                rows = indptr, indices, np.asarray(block.data, dtype)
+                scatter_rows(rows, start, place, (low, high), limits[1::2], part)
         merge = partial(_merged, limits, part, place, lengths[low:high], 1 if symmetric else 2)
         bounds = even_bounds(high - low, _ROWS)
         for first in range(0, len(bounds) - 1, _TOGETHER):
@@ -610,11 +610,12 @@ def near_cost(functions, pattern, parameters, numbers, Y, start, stop):
 
 
 @jit
-def scatter_rows(indptr, indices, data, start, place, low, high, ends, ends_back, columns, values):
-    """Add the entries of some rows of P to rows low .. high of the pattern: behind the last of P, or of Pᵀ, there.
+def scatter_rows(rows, start, place, strip, ends_of, out):
+    """Add the entries of some rows of P, from ``start`` on, to a strip of rows of the pattern.
 
-    Columns are those of P, not yet their places.
+    They come behind the last of P, or of Pᵀ, there. Columns are those of P, not yet their places.
     """
+    (indptr, indices, data), (low, high), (ends, ends_back), (columns, values) = rows, strip, ends_of, out
     for i in range(indptr.size - 1):
         r = place[start + i]
         mine = low <= r < high

@@ -345,8 +345,10 @@ class Momentum:
         scalar, bounds = X.dtype.type, even_bounds(len(X), _ROWS)
         constants = tuple(scalar(c) for c in (learning_rate, self.momentum, UP, DOWN, LEAST, self.longest))
         sums = np.zeros((len(bounds) - 1, X.shape[1] + 1))
-        state = X, gradient, self._velocity, self._gains, constants
-        run_blocks(lambda block, start, stop: momentum_step(*state, sums[block], start, stop), bounds, self._n_jobs)
+        state = X, gradient, self._velocity, self._gains
+        run_blocks(
+            lambda block, start, stop: momentum_step(state, constants, sums[block], start, stop), bounds, self._n_jobs
+        )
         totals = self.sums = sums.sum(axis=0)
         self.gradient_norm = math.sqrt(totals[-1]) if totals[-1] >= 0 else math.nan
         if self.centred:
@@ -355,8 +357,9 @@ class Momentum:
 
 
 @jit(fastmath=FAST, error_model="numpy")
-def momentum_step(Y, G, velocity, gains, constants, sums, start, stop):
+def momentum_step(state, constants, sums, start, stop):
     """Move rows start..stop; write the sums of their new positions, and of the squared gradient, to ``sums``."""
+    Y, G, velocity, gains = state
     learning_rate, momentum, up, down, least, longest = constants
     zero, d = Y.dtype.type(0), Y.shape[1]
     sums[:] = 0
