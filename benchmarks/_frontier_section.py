@@ -141,6 +141,6 @@ def _target(
 
 def half_interval(sd: float, n: int) -> float:
     """Return half of the 95 % interval of a mean of n values."""
-    from scipy.stats import t
+    from scipy.special import stdtrit
 
-    return float(t.ppf(0.975, n - 1)) * sd / float(n**0.5)
+    return float(stdtrit(n - 1, 0.975)) * sd / float(n**0.5)
