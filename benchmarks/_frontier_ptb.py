@@ -19,11 +19,26 @@ from anchor_language import streams_of_all, windows
 
 N_COMPONENTS, HIDDEN, N_EPOCHS, DROPOUT, N_SAMPLED = 64, 128, 1, 0.1, 600
 ANCHORS: Setting = {
-    "numbers": (64,), "rates": (0.03, 0.1), "slots": 16, "anchor_std": 0.3, "row_std": 1.0, "of_anchors": 0.2,
+    "numbers": (64, 32), "rates": (0.1, 0.2), "slots": 16, "anchor_std": 0.3, "row_std": 1.0, "of_anchors": 0.2,
     "l2_anchors": 0.0,
 }  # fmt: skip
-WHOLE: tuple[Setting, ...] = tuple({"bits": 2, "own": 0.25, "rate": rate} for rate in (0.05, 0.1))
-OTHERS: tuple[Setting, ...] = tuple({"rate": rate} for rate in (0.03, 0.1))
+BLOCKS: tuple[tuple[int, float, list[list[float]]], ...] = (  # bits, rate, width and share of the bytes of each
+    (2, 0.1, [[24, 0.55], [40, 0.3], [96, 0.15]]),
+    (2, 0.1, [[16, 0.5], [32, 0.3], [80, 0.2]]),
+    (2, 0.1, [[28, 0.65], [68, 0.35]]),
+    (4, 0.1, [[16, 0.6], [32, 0.4]]),
+    (3, 0.1, [[16, 0.55], [24, 0.3], [64, 0.15]]),
+    (2, 0.2, [[24, 0.55], [40, 0.3], [96, 0.15]]),
+)
+WHOLE: tuple[Setting, ...] = (
+    *({"bits": bits, "blocks": blocks, "rate": rate} for bits, rate, blocks in BLOCKS),
+    {"bits": 2, "own": 0.25, "rate": 0.1},
+)
+OTHERS: tuple[Setting, ...] = tuple({"rate": rate} for rate in (0.1, 0.03))
+FREQUENT: tuple[Setting, ...] = tuple(
+    {"components": r, "quantize": "int4", "rate": rate}
+    for r, rate in ((24, 0.2), (16, 0.2), (32, 0.2), (24, 0.1), (48, 0.2), (32, 0.1), (16, 0.1))
+)
 OF_NETWORK = 0.008
 
 
@@ -61,7 +76,7 @@ class LanguageTask:
     def __init__(self) -> None:
         self.streams = streams_of_all()
         self.counts = self.streams["train"].flatten().bincount()
-        self.kinds = kinds(std=0.1, anchors=ANCHORS, whole=WHOLE, others=OTHERS, components=24)
+        self.kinds = kinds(std=0.1, anchors=ANCHORS, whole=WHOLE, others=OTHERS, selection=FREQUENT)
         self.trained: dict[Any, Any] = {}
 
     def run(self, kind: Kind, n_bytes: int, setting: Setting, seed: int) -> dict[str, Any] | None:

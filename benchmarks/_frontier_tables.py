@@ -156,8 +156,22 @@ class Frequent(nn.Module):
         return self(torch.arange(len(self.place)))
 
 
+class Beside(nn.Module):
+    """Several tables beside each other, so that frequent objects have longer vectors of their own."""
+
+    def __init__(self, parts: Sequence[Frequent]) -> None:
+        super().__init__()
+        self.parts = nn.ModuleList(parts)
+
+    def forward(self, ids: Tensor) -> Tensor:
+        return torch.cat([part(ids) for part in self.parts], dim=-1)
+
+
 def served_of(table: nn.Module, keep: Callable[[Any], nf.Embedding]) -> Served:
     """Return what a file of the rows that ``keep`` makes of a table brings back, for all objects."""
+    if isinstance(table, Beside):
+        found = [served_of(part, keep) for part in table.parts]
+        return Served(torch.cat([part.vectors for part in found], dim=1), sum(part.n_bytes for part in found))
     if not isinstance(table, Frequent):
         return stored(keep(table))
     vectors, n_bytes = stored(keep(table.table))
@@ -168,7 +182,13 @@ def served_of(table: nn.Module, keep: Callable[[Any], nf.Embedding]) -> Served:
 
 
 def whole_numbers(counts: Sequence[Tensor], d: int, n_bytes: int, setting: Setting) -> list[nn.Module] | None:
-    """Return tables of the longest vectors that fit, for all objects or for a part of them, the most frequent."""
+    """Return tables of the longest vectors that fit, for all objects or for a part of them, the most frequent.
+
+    With ``blocks``, pairs of a width and a share of the bytes, tables of these widths lie beside each other, each for
+    the most frequent objects, as many as fit into its share.
+    """
+    if "blocks" in setting:
+        return blocks_of_whole_numbers(counts, n_bytes, setting)
     bits, own = setting["bits"], setting.get("own", 1)
     sizes = [min(len(c), int(own * len(c)) + 1) for c in counts]
     for width in range(2 * d, 0, -1):
@@ -177,6 +197,21 @@ def whole_numbers(counts: Sequence[Tensor], d: int, n_bytes: int, setting: Setti
             tables = [nf.nn.QuantizedEmbedding(size, width, **options) for size in sizes]
             return [Frequent(table, c) for table, c in zip(tables, counts, strict=True)] if own < 1 else [*tables]
     return None
+
+
+def blocks_of_whole_numbers(counts: Sequence[Tensor], n_bytes: int, setting: Setting) -> list[nn.Module] | None:
+    bits, rows, tables = setting["bits"], sum(map(len, counts)), []
+    for c in counts:
+        room = n_bytes * len(c) / rows
+        sizes = [int(share * room - 4 * width) // -(-width * bits // 8) for width, share in setting["blocks"]]
+        if min(sizes) < 2:
+            return None
+        parts = [
+            Frequent(nf.nn.QuantizedEmbedding(min(size, len(c)), width, bits=bits, std=setting["std"]), c)
+            for size, (width, _) in zip(sizes, setting["blocks"], strict=True)
+        ]
+        tables.append(Beside(parts))
+    return [*tables]
 
 
 def whole_numbers_served(table: nn.Module, _n_bytes: int, _setting: Setting) -> Served:
@@ -487,7 +522,11 @@ def clustered_served(table: Clustered, _n_bytes: int, _setting: Setting) -> Serv
 
 
 def kinds(
-    std: float, anchors: Setting, whole: Sequence[Setting], others: Sequence[Setting], components: int = 8
+    std: float,
+    anchors: Setting,
+    whole: Sequence[Setting],
+    others: Sequence[Setting],
+    selection: Sequence[Setting] = (),
 ) -> dict[str, Kind]:
     """Return the methods of a task; all have as many settings.
 
@@ -501,8 +540,8 @@ def kinds(
         What is tried of whole numbers.
     others : sequence of dict
         What is tried of all others.
-    components : int
-        Numbers in the rows of frequent objects, where they are rounded.
+    selection : sequence of dict
+        What is tried of rounded rows of frequent objects; 8 numbers and ``others`` if left out.
     """
     start = {"std": std}
 
@@ -529,7 +568,11 @@ def kinds(
         "low rank": Kind(low_rank, parameters_served, tried()),
         "hash": Kind(hashed, parameters_served, tried(n_hashes=1)),
         "frequency selection": Kind(frequent, short_served, tried(components=4, quantize=None)),
-        "frequency selection + int4": Kind(frequent, short_served, tried(components=components, quantize="int4")),
+        "frequency selection + int4": Kind(
+            frequent,
+            short_served,
+            tuple({**start, **s} for s in selection) or tried(components=8, quantize="int4"),
+        ),
         "product quantisation": Kind(full_rows, product_served, tried(), trained="rows"),
         "RaBitQ": Kind(full_rows, rabit_served, tried(), trained="rows"),
         "CCE": Kind(clustered, clustered_served, tried(k=64), Reclustered),

@@ -38,6 +38,7 @@ def main() -> None:
     parser.add_argument("--methods", nargs="+", help="all if left out")
     parser.add_argument("--budgets", nargs="+", type=int, help="bytes; those of the page if left out")
     parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2])
+    parser.add_argument("--most", type=int, help="try only so many settings, the first ones; all if left out")
     parser.add_argument("--minutes", type=float, default=1e9, help="begin nothing after so many of the processor")
     args = parser.parse_args()
     torch.set_num_threads(1)
@@ -59,7 +60,7 @@ def main() -> None:
     for seed in args.seeds:
         for budget in args.budgets or BUDGETS[args.task]:
             for method, kind in methods.items():
-                settings = list(kind.settings)
+                settings = list(kind.settings)[: args.most]
                 if seed != args.seeds[0]:
                     best = chosen(file.records, args.task, method, budget, args.seeds[0])
                     settings = [json.loads(best["setting"])] if best else []

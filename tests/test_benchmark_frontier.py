@@ -45,8 +45,8 @@ def test_a_table_is_served_from_no_more_bytes_than_it_may_have(method):
         tables = kind.make(counts, 8, n_bytes, setting)
         if tables is None:
             continue
-        course = kind.course(tables, setting, n_bytes, 20)
-        for _ in range(20):
+        course = kind.course(tables, setting, n_bytes, 10)
+        for _ in range(10):
             optimizer = course.optimizer(0.05)
             loss = sum(
                 (table(torch.arange(len(c))) - 1).square().mean() for table, c in zip(tables, counts, strict=True)
@@ -113,6 +113,31 @@ def test_frequent_objects_have_rows_of_their_own():
     assert len({tuple(row) for row in vectors.tolist()}) == 4
     assert torch.allclose(vectors, table.weight.detach())
     assert n_bytes == 4 + 4 * table.table.embedding_dim
+
+
+def test_the_most_frequent_objects_have_the_longest_vectors():
+    from _frontier_tables import kinds
+
+    counts = torch.tensor([3, 9, 1, 7, 1, 5])
+    blocks = [[4, 0.4], [8, 0.6]]  # of 80 bytes: 32 for rows of 1 byte, 48 for those of 2 bytes; 16 and 32 of bases
+    kind = kinds(0.3, ANCHORS, whole=[{"bits": 2, "blocks": blocks, "rate": 0.05}], others=[])["whole numbers"]
+    setting = kind.settings[0]
+    assert kind.make([counts], 4, 50, setting) is None
+    [table] = kind.make([counts], 4, 80, setting)
+    assert [part.table.vectors.shape for part in table.parts] == [(6, 4), (6, 8)]  # there are no more objects
+    blocks[1][1] = 0.5
+    [table] = kind.make([counts], 4, 80, setting)
+    short, long = table.parts
+    assert [part.table.vectors.shape for part in table.parts] == [(6, 4), (4, 8)]
+    with torch.no_grad():
+        short.table.vectors.copy_(torch.arange(24.0).reshape(6, 4) / 12 - 1)
+        long.table.vectors.copy_(torch.arange(32.0).reshape(4, 8) % 9 / 4 - 1)
+    vectors, n_bytes = kind.served(table, 80, setting)
+    assert n_bytes == (6 * 1 + 4 * 4) + (4 * 2 + 4 * 8)
+    assert torch.allclose(vectors, table(torch.arange(6)).detach())
+    assert torch.equal(vectors[[0, 2], 4:], vectors[[2, 4], 4:])  # the rare three share this part
+    assert len({tuple(row) for row in vectors[:, 4:].tolist()}) == 4
+    assert len({tuple(row) for row in vectors[:, :4].tolist()}) == 6
 
 
 def test_clusters_are_those_of_points_that_lie_apart():
