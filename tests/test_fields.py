@@ -148,7 +148,7 @@ def test_exact_field_keeps_a_far_point_exact() -> None:
 def test_mesh_field_is_within_its_tolerance(kernel: Kernel, tolerance: float, d: int, dtype: type) -> None:
     field = MeshField(tolerance)
     for span in SPANS:
-        Y = cloud(200, d, span, dtype=dtype)
+        Y = cloud(100 * (4 - d), d, span, dtype=dtype)
         given = charges(len(Y))
         terms = [Term(potential, c) for c in given.values() for potential in ("weight", "entropy")]  # type: ignore[arg-type]
         all_expected = by_hand(Y, kernel, terms)

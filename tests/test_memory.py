@@ -115,8 +115,9 @@ print(expected, now("VmHWM") - before)
 
 @pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="the system tells the peak")
-@pytest.mark.parametrize("name", [name for name in CASES if name != "TSNE, float64"])
+@pytest.mark.parametrize("name", [name for name in CASES if name != "TSNE, float64" and "in files" not in name])
 def test_the_system_measures_the_same_in_a_process_of_its_own(name):
+    """But for fits in files: the system counts the pages of mapped files, which are not announced."""
     there = Path(__file__).parent  # test_memory is imported
     done = subprocess.run([sys.executable, "-c", MEASURE, name], capture_output=True, text=True, check=False, cwd=there)
     assert not done.returncode, done.stderr

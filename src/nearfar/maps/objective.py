@@ -343,8 +343,8 @@ def memory_of_pattern(nnz: int, dtype: Any, by_row: bool) -> tuple[int, int]:
     """
     of_number = np.dtype(dtype).itemsize
     part = min(2 * nnz, max(2 * nnz // _STRIPS, _LEAST_STRIP)) * (4 + of_number)
-    pattern = nnz * 29 * (4 + of_number * (1 + by_row)) // 20
-    return pattern, part + min(nnz, _TOGETHER * _AT_ONCE) * (12 + of_number)
+    numbers = of_number * (1 + by_row)  # by row p_ij and p_ji
+    return nnz * 29 * (4 + numbers) // 20, part + min(nnz, _TOGETHER * _AT_ONCE) * (12 + numbers)
 
 
 class RowBlocks:
