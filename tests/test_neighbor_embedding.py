@@ -21,6 +21,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import check_estimator
 
 import nearfar as nf
+from nearfar._core.atomic import FileArray
 from nearfar.errors import InputError, NearfarWarning, NotFittedError, NumericalError, UnknownIdError
 from nearfar.maps.objective import probabilities, value_and_gradient
 
@@ -493,6 +494,16 @@ def test_parts_that_are_not_connected_start_apart():
         places = start.embedding_.reshape(3, 60)
         gaps = np.diff(np.sort(places.mean(axis=1)))
         assert gaps.min() > places.std(axis=1).max(), seed
+
+
+def test_numbers_of_a_nameless_file_come_in_order(tmp_path):
+    array = FileArray(tmp_path, 10, np.float32)
+    array[0:3] = np.arange(3.0)
+    with pytest.raises(IndexError, match="3 are there, the next got 5"):
+        array[5:6] = np.ones(1)
+    array[3:5] = np.arange(2.0)
+    array.resize(4)
+    np.testing.assert_array_equal(np.asarray(array), np.float32([0, 1, 2, 0]))
 
 
 @pytest.mark.parametrize(

@@ -504,11 +504,14 @@ class FileArray:
         weakref.finalize(self, self._file.close)
 
     def __setitem__(self, where: slice, values: NDArray[Any]) -> None:
+        if where.start != self._size:
+            raise IndexError(f"numbers are written in order: {self._size} are there, the next got {where.start}")
         self._file.write(np.ascontiguousarray(values, self._dtype))
+        self._size += len(values)
 
     def resize(self, size: int, *, refcheck: bool = False) -> None:  # noqa: ARG002 - as for an ndarray
-        """Say how many numbers there are: all have been written."""
-        self._size = size
+        """Leave out the numbers from ``size`` on."""
+        self._size = min(size, self._size)
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[Any]:
         self._file.flush()
