@@ -21,7 +21,7 @@ from sklearn.utils.estimator_checks import check_estimator
 
 import nearfar as nf
 from nearfar.errors import DataError, InputError, NearfarWarning, NotFittedError
-from nearfar.relations.affinities import calibrate
+from nearfar.relations.affinities import Scales, calibrate, weights_of
 from nearfar.relations.neighbors import Neighbors, nearest_neighbors
 
 
@@ -471,9 +471,8 @@ def test_probabilities_are_worked_out_when_they_are_asked_for(rng, parameters):
     np.testing.assert_array_equal(again.to_scipy().toarray(), P.toarray())
     np.testing.assert_allclose(P.sum(axis=1), 1, rtol=1e-6)
     dense = np.zeros(P.shape)
-    np.put_along_axis(
-        dense, affinities.indices_, affinities._weights(Neighbors(affinities.indices_, affinities.distances_), 1)[0], 1
-    )
+    found, scales = Neighbors(affinities.indices_, affinities.distances_), (affinities.perplexities_, affinities._used)
+    np.put_along_axis(dense, affinities.indices_, weights_of(found, Scales(affinities.kernel, *scales), 1)[0], 1)
     np.testing.assert_allclose(P.toarray(), dense, rtol=1e-6, atol=1e-12)
 
 

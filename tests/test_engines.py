@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 import shutil
 import subprocess
 import sys
@@ -15,6 +16,7 @@ import nearfar as nf
 from nearfar.contracts import Engine
 from nearfar.edrep.solver import Problem, Threads
 from nearfar.errors import DataError, InputError, MissingDependencyError, NumericalError
+from nearfar.relations.neighbors import nearest_neighbors
 
 
 def graph(n: int = 60) -> nf.Relation:
@@ -352,6 +354,175 @@ def test_workers_draw_the_map_of_threads(cluster, case):
     assert [epoch for epoch, _, _ in seen_there] == [epoch for epoch, _, _ in seen_here] == [0, 2, 3]
     for (_, _, X), (_, _, expected) in zip(seen_there, seen_here, strict=True):
         np.testing.assert_allclose(X, expected, atol=rounding)
+
+
+def cloud(n: int = 150) -> np.ndarray:
+    """Irregular groups with copies of some rows, so that there are ties."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(n, 4)) * rng.uniform(0.1, 9, size=(n, 1)) + 5 * np.eye(3, 4)[rng.integers(3, size=n)]
+    X[-7:] = X[3]
+    return X
+
+
+def by_name(X):
+    return nf.Embedding(X, ids=[f"p{i}" for i in range(len(X))])
+
+
+def distances(X):
+    return np.sqrt(((X[:, None] - X) ** 2).sum(axis=2))
+
+
+SEARCHES = {
+    "exact": ({"method": "exact"}, lambda X: by_name(X.astype(np.float32))),
+    "inverted lists": ({"method": "inverted-lists", "random_state": 3}, lambda X: X),
+    "all lists": ({"perplexity": (9, 3), "metric": "cosine", "method": "exact"}, lambda X: X),
+    "uniform": ({"kernel": "uniform", "n_neighbors": 7}, np.asfortranarray),
+    "distances": ({"metric": "precomputed"}, distances),
+    "a graph": ({"metric": "precomputed"}, lambda X: scipy.sparse.csr_array(distances(X))),
+    "neighbours": ({"metric": "precomputed", "perplexity": 3}, lambda X: tuple(nearest_neighbors(X, 12))),
+    "scikit-learn": ({"metric": "manhattan"}, lambda X: X),
+}
+
+
+@pytest.mark.usefixtures("few_parts")
+@pytest.mark.parametrize(
+    "case",
+    [one if one in ("inverted lists", "distances") else pytest.param(one, marks=pytest.mark.slow) for one in SEARCHES],
+)
+def test_workers_find_the_neighbours_of_threads(cluster, monkeypatch, case):
+    if "lists" in case:
+        monkeypatch.setattr("nearfar.relations.neighbors.FLAT", 40)
+    parameters, given = SEARCHES[case]
+    X, parameters = given(cloud()), {"perplexity": 8, "n_jobs": 1, **parameters}
+    here = nf.Affinities(**parameters).fit(X)
+    with cluster.as_current():
+        there = nf.Affinities(**parameters).fit(X)
+        assert there.relation_.operator.row_parts
+        nf.Affinities(**parameters).fit(X, engine="threads")
+    for name in ("indices_", "distances_", "betas_", "intrinsic_dimension_"):
+        np.testing.assert_array_equal(getattr(there, name), getattr(here, name), err_msg=name)
+    P, expected = there.relation_.to_scipy(), here.relation_.to_scipy()
+    assert there.relation_.nnz == P.nnz == expected.nnz
+    assert (expected != P).nnz == 0
+    assert there.relation_.row_ids == here.relation_.row_ids
+    assert getattr(there._index, "n_probes", None) == getattr(here._index, "n_probes", None)
+    if there.rows_ is not None and not isinstance(X, nf.Embedding):
+        assert (there.transform(X[:5]) != here.transform(X[:5])).nnz == 0
+
+
+@pytest.mark.usefixtures("few_parts")
+def test_a_map_of_rows_is_searched_on_workers_and_its_probabilities_stay_there(cluster, monkeypatch, tmp_path):
+    from nearfar.engines.dask import maps
+
+    X, parameters = by_name(cloud()), {"far": "fft", "max_iter": 1, "random_state": 0, "n_jobs": 1}
+    parameters |= {"perplexity": 8, "init": np.random.default_rng(0).normal(size=(150, 2)).astype(np.float32)}
+    here = nf.TSNE(**parameters).fit(X)
+    with cluster.as_current():
+        affinities = nf.Affinities(perplexity=8, n_jobs=1, storage=tmp_path).fit(X)
+        with monkeypatch.context() as patched:
+            patched.setattr("nearfar.relations.neighbors.VectorIndex.query", lambda *_: pytest.fail("searched here"))
+            patched.setattr(maps, "entries_of", lambda _: pytest.fail("the client sends P"))
+            there, again = nf.TSNE(**parameters).fit(X), nf.TSNE(**parameters).fit(affinities)
+    assert affinities.relation_.operator.row_parts
+    assert not pickle.loads(pickle.dumps(affinities)).relation_.operator.row_parts
+    assert not there.relation_.operator.row_parts  # workers need not hold them any longer
+    assert affinities.relation_.normalized().operator.row_parts is None
+    assert (np.load(tmp_path / "indices.npy") == there.affinities_.indices_).all()
+    assert there.vectors_.ids == here.vectors_.ids
+    for est in (there, again):
+        np.testing.assert_allclose(est.embedding_, here.embedding_, atol=2e-4 * np.abs(here.embedding_).max())
+        assert est.embedding_.tobytes() == there.embedding_.tobytes()
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("few_parts")
+def test_affinities_outlive_the_workers_that_made_them(cluster):
+    distributed = pytest.importorskip("distributed")
+    parameters = {"far": "fft", "max_iter": 2, "random_state": 0, "n_jobs": 1, "init": "random"}
+    found, maps, alone = [], [], {"processes": False, "threads_per_worker": 1, "dashboard_address": ":0"}
+    for n_workers in (1, 4):
+        with (
+            distributed.LocalCluster(n_workers=n_workers, **alone) as workers,
+            distributed.Client(workers, set_as_default=False) as client,
+            client.as_current(),
+        ):
+            found.append(nf.Affinities(8).fit(cloud()))
+            maps.append(nf.TSNE(**parameters).fit(found[-1]).embedding_)
+    here = nf.TSNE(**parameters).fit(nf.Affinities(8).fit(cloud())).embedding_
+    with cluster.as_current():
+        maps += [nf.TSNE(**parameters).fit(found[0]).embedding_]  # P is sent to other workers
+        with pytest.warns(nf.errors.NearfarWarning, match="perplexity 3 is more than a third of the 6 other points"):
+            few = nf.Affinities(3).fit(cloud(7), engine="dask")  # and parts without a row
+    assert {one.tobytes() for one in maps} == {maps[0].tobytes()}
+    np.testing.assert_allclose(maps[0], here, atol=2e-4 * np.abs(here).max())
+    assert few.indices_.shape == (7, 6)
+
+
+def test_a_search_that_workers_cannot_do_is_refused(cluster, monkeypatch):
+    X = cloud(30)
+    monkeypatch.setattr("nearfar.engines.dask.search.NeighborParts.neighbors", lambda *_: pytest.fail("searched"))
+    with cluster.as_current():
+        with pytest.raises(InputError, match=r"device must be None on a cluster.*; got 'cpu'. Or take engine="):
+            nf.Affinities(3, device="cpu").fit(X, engine="dask")
+        with pytest.raises(InputError, match=r"Affinities.fit: engine must be one of"):
+            nf.Affinities(3).fit(X, engine="spark")
+        with pytest.raises(InputError, match="perplexity must be below 29"):
+            nf.Affinities(40).fit(X, engine="dask")
+        with pytest.raises(InputError, match="which sums pair by pair up to 4000 points"):  # before the search
+            nf.TSNE(perplexity=3).fit(X, engine="dask")
+        assert nf.TSNE(perplexity=3, max_iter=1).fit(X).embedding_.shape == (30, 2)  # on threads, neighbours too
+    monkeypatch.setitem(sys.modules, "distributed", None)
+    with pytest.raises(MissingDependencyError, match=r"Affinities.fit.*needs distributed, .* 'nearfar\[cluster\]'"):
+        nf.Affinities(3).fit(X, engine="dask")
+
+
+SEARCH_PROGRAM = """
+import os, signal, sys
+import numpy as np
+import distributed
+import nearfar as nf
+from nearfar.engines.dask.search import NeighborParts
+
+if __name__ == "__main__":
+    n_workers, folder, what = int(sys.argv[1]), sys.argv[2], sys.argv[3]
+    X = np.load(folder + "/X.npy")
+    with (
+        distributed.LocalCluster(n_workers=n_workers, threads_per_worker=1, dashboard_address=":0") as cluster,
+        distributed.Client(cluster) as client,
+    ):
+        gather, kills = NeighborParts._gather, []
+
+        def gathered(parts, futures):
+            kills.append(1)
+            if len(kills) in (3, 4) and what == "worker":  # the tasks of the search are handed out; one part is here
+                os.kill(next(iter(client.run(os.getpid).values())), signal.SIGKILL)
+            return gather(parts, futures)
+
+        NeighborParts._gather = gathered
+        found = nf.Affinities(15, method="inverted-lists", random_state=0).fit(X)
+        arrays = found.indices_, found.distances_, found.betas_, found.relation_.nnz
+        rows = np.concatenate([part.result().data for part in found.relation_.operator.row_parts])
+    np.savez(folder + "/found.npz", *arrays, rows)
+"""
+
+
+@pytest.mark.slow
+def test_any_number_of_processes_and_any_that_are_killed_find_the_same_neighbours(tmp_path):
+    pytest.importorskip("distributed")
+    X = np.random.default_rng(0).normal(size=(6000, 8)) + 6 * np.repeat(np.eye(5, 8), 1200, axis=0)
+    np.save(tmp_path / "X.npy", X)
+    (tmp_path / "search.py").write_text(SEARCH_PROGRAM)
+    here = nf.Affinities(15, method="inverted-lists", random_state=0).fit(X)
+    assert here._index.approximate
+    P = here.relation_.operator.unsorted_rows(0, 6000)
+    for n_workers, what in ((1, "nothing"), (2, "nothing"), (4, "nothing"), (3, "worker")):
+        arguments = [sys.executable, str(tmp_path / "search.py"), str(n_workers), str(tmp_path), what]
+        done = subprocess.run(arguments, check=False, timeout=300, capture_output=True)
+        assert done.returncode == 0, (n_workers, what, done.stderr.decode()[-2000:])
+        with np.load(tmp_path / "found.npz") as found:
+            expected = here.indices_, here.distances_, here.betas_, here.relation_.nnz, P.data
+            for one, other in zip(found.values(), expected, strict=True):
+                np.testing.assert_array_equal(one, other, err_msg=f"{n_workers} {what}")
 
 
 @pytest.mark.parametrize("by_row", [True, False])

@@ -300,11 +300,11 @@ class NeighborEmbedding(FrameOutput):
         y : None
             Ignored.
         engine : {"threads", "dask"}, optional
-            Where the iterations run: on threads of this process, or on the workers of a Dask cluster, that of the
-            ``dask.distributed.Client`` in use, else one of this machine that ends with the fit. Workers do maps whose
-            far field is the mesh, under a kernel that is the same for all points. By default such maps are drawn on a
-            cluster within the context of a client, all others on threads. The map is the same to the rounding of its
-            numbers, and has the same bits for any number of workers.
+            Where neighbours are searched and the iterations run: on threads of this process, or on the workers of a
+            Dask cluster, that of the ``dask.distributed.Client`` in use, else one of this machine that ends with the
+            fit. Workers do maps whose far field is the mesh, under a kernel that is the same for all points. By default
+            such maps are drawn on a cluster within the context of a client, all others on threads. The map is the same
+            to the rounding of its numbers, and has the same bits for any number of workers.
 
         Returns
         -------
@@ -325,9 +325,16 @@ class NeighborEmbedding(FrameOutput):
         on_cluster = False
         if engine is not None or "distributed" in sys.modules:
             on_cluster = self._on_cluster(engine, divergence, kernel, normalization)
+        if on_cluster:
+            from nearfar.engines.dask.rows import client_of, current_client
+
+            if current_client() is None:
+                with client_of(f"{owner}.fit"):  # for the search, and for the iterations
+                    return self.fit(X, engine=engine)
         n_jobs, rng = check_n_jobs(owner, self.n_jobs), check_random_state(owner, self.random_state)
         device = None if self.device is None else self._place()
-        relation, affinities, data = self._related(X, rng, fits=True, on_cluster=on_cluster)
+        place = partial(self._on_cluster, engine, divergence, kernel, normalization) if on_cluster else None
+        relation, affinities, data = self._related(X, rng, fits=True, on_cluster=place)
         n = len(relation.row_ids)
         check_integer(owner, "n_components", self.n_components, low=1, high=max(n - 1, 1))
         if on_cluster:
@@ -353,6 +360,8 @@ class NeighborEmbedding(FrameOutput):
         )
         if on_cluster:
             state = self._descend_on_cluster(descent, Y, objective, phases)
+            if affinities is not None and affinities is not X:
+                vars(relation.operator).pop("elsewhere", None)  # P is done with
         elif device is not None:
             from nearfar.engines.torch.maps import descend
 
@@ -494,11 +503,17 @@ class NeighborEmbedding(FrameOutput):
     # The steps of a fit.
 
     def _related(
-        self, X: Any, rng: np.random.Generator, *, fits: bool = False, on_cluster: bool = False
+        self,
+        X: Any,
+        rng: np.random.Generator,
+        *,
+        fits: bool = False,
+        on_cluster: Callable[[int], bool] | None = None,
     ) -> tuple[Relation, Affinities | None, Any]:
         """Return the relation behind X, its affinities unless X is a relation, and the rows of numbers, if any.
 
-        ``fits`` says that a fit will follow, which must fit into memory; ``on_cluster``, that workers make the pattern.
+        ``fits`` says that a fit will follow, which must fit into memory; ``on_cluster``, whether workers search the
+        neighbours of so many points, and make the pattern.
         """
         owner = type(self).__name__
         data: Any = None  # the rows of numbers, if there are any
@@ -507,25 +522,30 @@ class NeighborEmbedding(FrameOutput):
         if isinstance(X, Relation) or is_graph:
             relation = as_relation(X)
             if fits and relation.nnz > checks.SMALL:
-                self._check_memory(0, 0, relation.nnz, relation.shape[0], on_cluster)
+                self._check_memory(0, 0, relation.nnz, relation.shape[0], on_cluster is not None)
         else:
             if isinstance(X, Affinities):
                 X._check_fitted("relation_")
                 affinities = X
                 if fits and X.relation_.nnz > checks.SMALL:
-                    self._check_memory(0, 0, X.relation_.nnz, X.relation_.shape[0], on_cluster)
+                    self._check_memory(0, 0, X.relation_.nnz, X.relation_.shape[0], on_cluster is not None)
             else:
                 rows, ids = rows_and_ids(owner, X)
                 given = are_neighbors(rows, self.metric)
                 check_rows(owner, rows, self.metric)
                 data = rows if given or issparse(rows) else check_matrix(owner, "X", rows)
                 made = self._affinities(data, int(rng.integers(2**31 - 1)))
+                client = None
+                if on_cluster is not None and on_cluster(len(data[0]) if given else data.shape[0]):
+                    from nearfar.engines.dask.rows import current_client
+
+                    client = current_client()
                 if fits and (given or 100 * data.shape[0] > checks.SMALL):
-                    self._check_memory(*made._memory(owner, data), on_cluster)
+                    self._check_memory(*made._memory(owner, data), client is not None)
                 if fits and self.storage is not None:  # before the search, which may take an hour
                     nnz = made._memory(owner, data)[2]
                     folder_with_room(owner, "storage", self.storage, 8 * nnz * (not given) + self._of_pattern(nnz)[0])
-                affinities = made._fit(data, ids, owner)
+                affinities = made._fit(data, ids, owner, client)
                 if self.metric == "precomputed":
                     data = None
             relation = affinities.relation_

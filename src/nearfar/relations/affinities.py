@@ -12,9 +12,10 @@ Var_p(r²).
 from __future__ import annotations
 
 import math
+import sys
 import warnings
 from collections.abc import Callable, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, nullcontext
 from functools import cached_property, partial
 from itertools import pairwise
 from os import PathLike
@@ -174,7 +175,7 @@ class Affinities(Parameters):
         self.metric_params, self.method = metric_params, method
         self.n_jobs, self.random_state, self.device, self.storage = n_jobs, random_state, device, storage
 
-    def fit(self, X: Any, y: None = None) -> Self:  # noqa: ARG002
+    def fit(self, X: Any, y: None = None, *, engine: str | None = None) -> Self:  # noqa: ARG002
         """Find the neighbours of the rows of X and calibrate their probabilities.
 
         Parameters
@@ -187,6 +188,12 @@ class Affinities(Parameters):
             Neighbours in int32 and float32, nearest first, are not copied either: they may be mapped from files.
         y : None
             Ignored.
+        engine : {"threads", "dask"}, optional
+            Where neighbours are searched and calibrated: on threads of this process, or on the workers of a Dask
+            cluster, that of the ``dask.distributed.Client`` in use, else one of this machine that ends with the fit. By
+            default on a cluster within the context of a client, unless there is a ``device``. The numbers are the same.
+            Workers search dense rows by the Euclidean or the cosine metric; other neighbours are found here, and
+            calibrated there. The probabilities stay on the workers, too, for maps within the context of that client.
 
         Returns
         -------
@@ -195,9 +202,11 @@ class Affinities(Parameters):
 
         Raises
         ------
+        MissingDependencyError
+            ``engine="dask"`` without the extra ``[cluster]``.
         InputError, DataError
             If an argument is out of its range, X holds NaN (which rows), or distances are negative, not symmetric or
-            too few.
+            too few; a ``device`` with ``engine="dask"``.
 
         Warns
         -----
@@ -207,15 +216,31 @@ class Affinities(Parameters):
         owner = type(self).__name__
         rows, ids = rows_and_ids(owner, X)
         check_rows(owner, rows, self.metric)
-        self._fit(rows, ids, owner)
+        workers: Any = nullcontext()
+        if engine is not None or ("distributed" in sys.modules and self.device is None):
+            workers = self._workers(engine)
+        with workers as client:
+            self._fit(rows, ids, owner, client)
         names = column_names(X)
         vars(self).pop("feature_names_in_", None)
         if names is not None:
             self.feature_names_in_ = names
         return self
 
-    def _fit(self, X: Any, ids: Ids | None, owner: str) -> Self:
-        """Fit rows with these ids, in the name of ``owner``: whom errors and warnings name."""
+    def _workers(self, engine: str | None) -> Any:
+        """Return the context of the client whose workers search; an empty one for threads."""
+        from nearfar.engines.dask.rows import client_of, on_a_cluster
+
+        owner = f"{type(self).__name__}.fit"
+        if not on_a_cluster(owner, engine):
+            return nullcontext()
+        if self.device is not None:
+            expected = "None on a cluster, whose workers use their threads"
+            raise InputError(type(self).__name__, "device", expected, repr(self.device), "Or take engine='threads'.")
+        return client_of(owner)
+
+    def _fit(self, X: Any, ids: Ids | None, owner: str, client: Any = None) -> Self:
+        """Fit rows with these ids, in the name of ``owner``, whom errors and warnings name; on a client's workers."""
         perplexities_of(owner, self.perplexity, 2)
         check_choice(owner, "kernel", self.kernel, KERNELS)
         workers = check_n_jobs(owner, self.n_jobs)
@@ -250,34 +275,45 @@ class Affinities(Parameters):
             )
             checks.check_memory(owner, "X", self._memory(owner, X)[0], hint)
         self._index: NeighborIndex = index
+        search, there = index.neighbors, None
+        if client is not None:
+            from nearfar.engines.dask.search import NeighborParts
+
+            there = NeighborParts(client, f"{owner}.fit", index)
+            search = there.neighbors
         if self.storage is None or are_neighbors(X, self.metric):
-            found = index.neighbors(k)
+            found = search(k)
         else:
-            found = self._found_in_files(owner, index, k)
+            found = self._found_in_files(owner, search, n, k)
         self.indices_, self.distances_ = found
         # The weights are as many bytes as the distances: the relation works them out again where they are asked for.
-        nnz, parts = 0, []
-        for start, stop in pairwise(even_bounds(n, max(1, _CALIBRATED // k)).tolist()):
-            part = Neighbors(found.indices[start:stop], found.distances[start:stop])
-            weights, *more = self._weights(part, workers)
-            nnz += int(np.count_nonzero(weights))
-            parts.append(more)
-        joined = zip(*parts, strict=True)
-        self.betas_, self.intrinsic_dimension_ = (None, None) if parts[0][0] is None else map(np.concatenate, joined)
+        scales = Scales(self.kernel, self.perplexities_, tuple(self._used))
+        parts: list[tuple[int, Any, Any]] = []
+        if there is None:
+            for start, stop in pairwise(even_bounds(n, max(1, _CALIBRATED // k)).tolist()):
+                part = Neighbors(found.indices[start:stop], found.distances[start:stop])
+                weights, betas, dimensions = weights_of(part, scales, workers, self.device)
+                parts.append((int(np.count_nonzero(weights)), betas, dimensions))
+        else:
+            parts = there.calibrated(scales)
+        counts, *joined = zip(*parts, strict=True)
+        self.betas_, self.intrinsic_dimension_ = (None, None) if joined[0][0] is None else map(np.concatenate, joined)
         ids = Ids(n) if ids is None else ids
-        self.relation_ = Relation(CalibratedRows(found, self.betas_, self._used, nnz), ids, ids)
+        P = CalibratedRows(found, self.betas_, self._used, sum(counts))
+        if there is not None:
+            P.elsewhere = there.rows
+        self.relation_ = Relation(P, ids, ids)
         self.n_features_in_ = n if are_neighbors(X, self.metric) else int(np.shape(X)[1])
         return self
 
-    def _found_in_files(self, owner: str, index: NeighborIndex, k: int) -> Neighbors:
+    def _found_in_files(self, owner: str, search: Callable[..., Neighbors], n: int, k: int) -> Neighbors:
         """Return the neighbours in files of the storage; those of a fit before stay until all are found."""
-        n = index.n_rows
         folder = folder_with_room(owner, "storage", self.storage, 8 * n * k)
         paths = folder / "indices.npy", folder / "distances.npy"
         with ExitStack() as files:
             kinds = zip(paths, (np.int32, np.float32), strict=True)
             rooms = [files.enter_context(new_array(owner, path, (n, k), kind)) for path, kind in kinds]
-            found = index.neighbors(k, Neighbors(*rooms))
+            found = search(k, Neighbors(*rooms))
             for path in paths:  # of two fits there is never one file each
                 path.unlink(missing_ok=True)
         return found
@@ -379,7 +415,8 @@ class Affinities(Parameters):
         check_columns(f"{type(self).__name__}.transform", X, getattr(self, "feature_names_in_", None))
         found = self._index.query(rows, self.indices_.shape[1])
         workers = check_n_jobs(type(self).__name__, self.n_jobs)
-        weights, _, _ = self._weights(found, workers)
+        scales = Scales(self.kernel, self.perplexities_, tuple(self._used))
+        weights, _, _ = weights_of(found, scales, workers, self.device)
         from scipy.sparse import csr_array
 
         indptr, columns, values = _sorted_rows(found.indices, weights, workers)
@@ -422,25 +459,34 @@ class Affinities(Parameters):
                 f"{type(self).__name__}.{what}: the affinities must be fitted; got some that are not. Call fit first."
             )
 
-    def _weights(
-        self, found: Neighbors, n_jobs: int
-    ) -> tuple[NDArray[np.float32], NDArray[np.float64] | None, NDArray[np.float64] | None]:
-        """Return the mean of the probabilities by each perplexity, and the precisions and dimensions of each."""
-        uniform, scales = self.kernel == "uniform", self.perplexities_
-        n, k = found.distances.shape
-        weights = np.zeros((n, k), np.float32)
-        betas, dimensions = [], []
-        for perplexity, nearest in zip(scales, self._used, strict=True):
-            if uniform:
-                weights[:, :nearest] += np.float32(1 / (nearest * len(scales)))
-                continue
-            calibration = calibrate(found.distances[:, :nearest], perplexity, n_jobs=n_jobs, device=self.device)
-            betas.append(calibration.betas)
-            dimensions.append(calibration.dimensions)
-            if len(scales) == 1:
-                return calibration
-            weights[:, :nearest] += calibration.weights * np.float32(1 / len(scales))
-        return (weights, None, None) if uniform else (weights, np.column_stack(betas), np.column_stack(dimensions))
+
+class Scales(NamedTuple):
+    """How distances become probabilities: the kernel, the perplexities, and how many neighbours each takes."""
+
+    kernel: str
+    perplexities: tuple[float, ...]
+    used: tuple[int, ...]
+
+
+def weights_of(
+    found: Neighbors, scales: Scales, n_jobs: int, device: str | None = None
+) -> tuple[NDArray[np.float32], NDArray[np.float64] | None, NDArray[np.float64] | None]:
+    """Return the mean of the probabilities by each perplexity, and the precisions and dimensions of each."""
+    uniform, perplexities = scales.kernel == "uniform", scales.perplexities
+    n, k = found.distances.shape
+    weights = np.zeros((n, k), np.float32)
+    betas, dimensions = [], []
+    for perplexity, nearest in zip(perplexities, scales.used, strict=True):
+        if uniform:
+            weights[:, :nearest] += np.float32(1 / (nearest * len(perplexities)))
+            continue
+        calibration = calibrate(found.distances[:, :nearest], perplexity, n_jobs=n_jobs, device=device)
+        betas.append(calibration.betas)
+        dimensions.append(calibration.dimensions)
+        if len(perplexities) == 1:
+            return calibration
+        weights[:, :nearest] += calibration.weights * np.float32(1 / len(perplexities))
+    return (weights, None, None) if uniform else (weights, np.column_stack(betas), np.column_stack(dimensions))
 
 
 def _sorted_rows(
@@ -478,13 +524,28 @@ class CalibratedRows(Sparse):
         How many neighbours each scale takes.
     nnz : int
         Probabilities that are above 0.
+
+    Attributes
+    ----------
+    elsewhere : list of Future, or None
+        The same rows on the workers of a cluster, in parts, each a ``Rows``: for maps that are drawn there.
     """
+
+    elsewhere: Any = None
 
     def __init__(self, found: Neighbors, betas: NDArray[np.float64] | None, used: Sequence[int], nnz: int) -> None:
         n = len(found.indices)
         self.shape, self.symmetric, self.is_undirected, self.row_scale = (n, n), False, False, None
         self._found, self._used, self.nnz = Neighbors(*map(read_only, found)), tuple(used), nnz
-        self._betas = None if betas is None else read_only(betas.reshape(n, -1))
+        self._betas = None if betas is None else read_only(betas.reshape(n, len(self._used)))
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in self.__dict__.items() if name != "elsewhere"}
+
+    @property
+    def row_parts(self) -> Any:
+        """The rows on the workers; None of rows that are scaled."""
+        return self.elsewhere if self.row_scale is None else None
 
     @cached_property
     def _csr(self) -> tuple[NDArray[np.int64], NDArray[np.int32], NDArray[np.float32]]:
@@ -492,7 +553,7 @@ class CalibratedRows(Sparse):
         weights = np.empty((n, k), np.float32)
 
         def fill(_block: int, start: int, stop: int) -> None:
-            weights[start:stop] = self._weights(start, stop)
+            weights[start:stop] = self.weights(start, stop)
 
         run_blocks(fill, even_bounds(n, max(1, 2**17 // k)), n_jobs)
         indptr, columns, values = map(read_only, _sorted_rows(self._found.indices, weights, n_jobs))
@@ -517,7 +578,7 @@ class CalibratedRows(Sparse):
         """Return rows start..stop multiplied out."""
         if "_csr" in self.__dict__ or (start == 0 and stop == self.shape[0]):
             return super().rows(start, stop)
-        found = _sorted_rows(self._found.indices[start:stop], self._weights(start, stop), 1)
+        found = _sorted_rows(self._found.indices[start:stop], self.weights(start, stop), 1)
         values = found[2]
         if self.row_scale is not None:
             values *= np.repeat(self.row_scale[start:stop], np.diff(found[0]))
@@ -529,13 +590,13 @@ class CalibratedRows(Sparse):
         """Return rows start..stop, the nearest neighbours first, also of probability 0: several times as quick."""
         from scipy.sparse import csr_array
 
-        values, columns = self._weights(start, stop), self._found.indices[start:stop]
+        values, columns = self.weights(start, stop), self._found.indices[start:stop]
         if self.row_scale is not None:
             values *= self.row_scale[start:stop, None]
         indptr = np.arange(len(values) + 1) * values.shape[1]
         return csr_array((values.ravel(), columns.ravel(), indptr), shape=(stop - start, self.shape[1]))
 
-    def _weights(self, start: int, stop: int) -> NDArray[np.float32]:
+    def weights(self, start: int, stop: int) -> NDArray[np.float32]:
         """Return the probabilities of some rows, in the order of the neighbours."""
         k = self._found.indices.shape[1]
         weights, scales = np.zeros((stop - start, k), np.float32), len(self._used)

@@ -22,6 +22,7 @@ IV, without its quantised codes.
 
 from __future__ import annotations
 
+import copy
 import math
 from collections.abc import Callable
 from typing import Any, NamedTuple, Protocol
@@ -306,7 +307,16 @@ class VectorIndex:
     ----------
     n_probes : dict of int to int
         How many lists each query looked at, for each number of neighbours that was searched.
+    centers : Lists or None
+        The centres of the lists, in a single list; None of few rows, which are in one list themselves.
+    labels : ndarray of shape (n,), int32, or None
+        The list of each row, as soon as there was a search.
+    n_lists : int
+    approximate : bool
+        Whether some lists are passed over.
     """
+
+    in_parts = True  # each row can be searched by itself
 
     def __init__(
         self, owner: str, X: Floats, *, cosine: bool, recall: float, rng: np.random.Generator, n_jobs: int
@@ -325,16 +335,45 @@ class VectorIndex:
         self.scale = 2.0 ** -math.frexp(width)[1]  # brings the widest column to a width between 1/2 and 1
         self.n_probes: dict[int, int] = {}
         self._lists: Lists | None = None
-        self._labels: NDArray[np.int32] | None = None
-        if len(X) > FLAT:
-            self._centers = Lists(self._k_means(round(2 * math.sqrt(len(X)))), self.scale, 1)
-            self._labels = self._centers.search(X, np.arange(len(X)), 1, n_jobs).indices[:, 0]
+        self.centers: Lists | None = None
+        self.labels: NDArray[np.int32] | None = None
+        self.n_lists = 1 if len(X) <= FLAT else round(2 * math.sqrt(len(X)))
+        self.approximate = recall < 1 and self.n_lists > 1
+        if self.n_lists > 1:
+            self.centers = Lists(self._k_means(self.n_lists), self.scale, 1)
 
-    def neighbors(self, k: int, out: Neighbors | None = None) -> Neighbors:
-        """Return the k nearest other rows of each row, in the arrays ``out`` if they are given."""
-        found = self._search(self.X, k, out, skip_self=True)
-        self._lists = None  # most often there is no further search
+    def neighbors(self, k: int, out: Neighbors | None = None, rows: tuple[int, int] | None = None) -> Neighbors:
+        """Return the k nearest other rows of each row, in the arrays ``out`` if they are given.
+
+        ``rows`` says of which rows alone: those from the first number on, up to the second.
+        """
+        found = self._search(self.X, k, out, skip_self=True, rows=rows)
+        if rows is None:
+            self._lists = None  # most often there is no further search
         return found
+
+    def without_rows(self) -> VectorIndex:
+        """Return the same without rows and labels, which :meth:`with_rows` puts in again: for workers elsewhere."""
+        found = copy.copy(self)
+        found.X, found.labels, found._lists, found._n_jobs = self.X[:0], None, None, 1
+        return found
+
+    def with_rows(self, X: Floats, labels: NDArray[np.int32] | None) -> VectorIndex:
+        """Return the same with all rows and the list of each, ready to search."""
+        found = copy.copy(self)
+        found.X, found.labels = X, labels
+        found._lists = Lists(X, self.scale, 1, self.centers, labels)
+        return found
+
+    def __sizeof__(self) -> int:
+        """Return the bytes, by which Dask knows that it is not to be moved."""
+        lists = () if self._lists is None else self._lists.arrays
+        return sum(one.nbytes for one in (self.X, self.labels, *lists) if one is not None)
+
+    def labels_of(self, X: Floats) -> NDArray[np.int32]:
+        """Return the list of each row of X: that of the nearest centre."""
+        assert self.centers is not None
+        return self.centers.search(X, np.arange(len(X)), 1, self._n_jobs).indices[:, 0]
 
     def query(self, X: Any, k: int) -> Neighbors:
         """Return the k nearest rows to each row of X; each answer depends on its row alone."""
@@ -349,43 +388,54 @@ class VectorIndex:
         Q = np.ascontiguousarray(Q, self.X.dtype)
         return self._search(Q, k, None, skip_self=False)
 
-    def _search(self, Q: Floats, k: int, out: Neighbors | None, *, skip_self: bool) -> Neighbors:
-        """Return the k nearest rows to each row of Q; ``skip_self``: Q is X."""
+    def _search(
+        self, Q: Floats, k: int, out: Neighbors | None, *, skip_self: bool, rows: tuple[int, int] | None = None
+    ) -> Neighbors:
+        """Return the k nearest rows to each row of Q; ``skip_self``: Q is X; ``rows``: to those of a range alone."""
         if self._lists is None:  # a second copy of the rows, as long as they are searched
-            centers = None if self._labels is None else self._centers.arrays.X
-            self._lists = Lists(self.X, self.scale, self._n_jobs, centers, self._labels)
-        lists, n_lists = self._lists, len(self._lists.arrays.centers)
+            if self.labels is None and self.centers is not None:
+                self.labels = self.labels_of(self.X)
+            self._lists = Lists(self.X, self.scale, self._n_jobs, self.centers, self.labels)
+        lists, (first, last) = self._lists, rows or (0, len(Q))
         if k not in self.n_probes:
-            self.n_probes[k] = n_lists if self._recall >= 1 or n_lists == 1 else self._probes_for(k, lists)
-        found = out or Neighbors(np.empty((len(Q), k), np.int32), np.empty((len(Q), k), np.float32))
+            self.n_probes[k] = self.probes_for(k, self.sample()) if self.approximate else self.n_lists
+        size = last - first
+        found = out or Neighbors(np.empty((size, k), np.int32), np.empty((size, k), np.float32))
         # Rows of a list one after the other: they probe the same.
         order = lists.arrays.members.astype(np.int64) if skip_self else np.arange(len(Q))
-        probes, rows = None, order
-        for n_probes in sorted({self.n_probes[k], n_lists}):
+        if rows is not None:
+            order = order[(order >= first) & (order < last)]
+        probes, left = None, order
+        for n_probes in sorted({self.n_probes[k], self.n_lists}):
             at_once = max(1, _PROBES_AT_ONCE // max(n_probes, k))
-            for start in range(0, len(rows), at_once):
-                part = rows[start : start + at_once]
-                if n_lists > 1:
-                    probes = self._centers.search(Q, part, n_probes, self._n_jobs)
-                found.indices[part], found.distances[part] = lists.search(
+            for start in range(0, len(left), at_once):
+                part = left[start : start + at_once]
+                if self.centers is not None:
+                    probes = self.centers.search(Q, part, n_probes, self._n_jobs)
+                found.indices[part - first], found.distances[part - first] = lists.search(
                     Q, part, k, self._n_jobs, probes, skip_self=skip_self
                 )
-            rows = order[found.indices[order, -1] < 0]  # their lists hold too few rows: look at all of them
+            left = order[found.indices[order - first, -1] < 0]  # their lists hold too few rows: look at all of them
         if self._cosine:
             np.multiply(found.distances, found.distances, out=found.distances)
             np.divide(found.distances, 2, out=found.distances)
         return found
 
-    def _probes_for(self, k: int, lists: Lists) -> int:
+    def sample(self) -> NDArray[np.int64]:
+        """Draw the rows on which the number of probes is found."""
+        return np.sort(self._rng.choice(self.n_rows, min(_TUNING, self.n_rows), replace=False))
+
+    def probes_for(self, k: int, sample: NDArray[np.int64]) -> int:
         """Return how many lists a query must probe to find the wanted share of its k neighbours, on the average."""
-        n_lists = len(lists.arrays.centers)
-        sample = np.sort(self._rng.choice(self.n_rows, min(_TUNING, self.n_rows), replace=False))
-        probes = self._centers.search(self.X, sample, n_lists, self._n_jobs)
+        lists, centers = self._lists, self.centers
+        assert lists is not None
+        assert centers is not None
+        probes = centers.search(self.X, sample, self.n_lists, self._n_jobs)
         found = lists.search(self.X, sample, k, self._n_jobs, probes, skip_self=True).indices
         label = np.empty(self.n_rows, np.int32)
-        label[lists.arrays.members] = np.repeat(np.arange(n_lists, dtype=np.int32), lists.sizes)
+        label[lists.arrays.members] = np.repeat(np.arange(self.n_lists, dtype=np.int32), lists.sizes)
         rank = np.empty_like(probes.indices)
-        np.put_along_axis(rank, probes.indices, np.arange(n_lists, dtype=np.int32)[None], axis=1)
+        np.put_along_axis(rank, probes.indices, np.arange(self.n_lists, dtype=np.int32)[None], axis=1)
         needed = np.sort(np.take_along_axis(rank, label[found], axis=1), axis=None)
         permitted = (1.0 - self._recall) * (1.0 - _SPARE)
         return int(needed[math.ceil((1.0 - permitted) * needed.size) - 1]) + 1
@@ -489,13 +539,15 @@ class Lists:
     scale : float
         A power of 2 that brings the numbers near 1.
     n_jobs : int
-    centers : ndarray of shape (a, d), dtype of X, optional
+    around : Lists, optional
+        The centres, in a single list.
     labels : ndarray of shape (n,), integers, optional
         The list of each row; copies of a row must be in the same list.
     """
 
-    def __init__(self, X: Floats, scale: float, n_jobs: int, centers: Any = None, labels: Any = None) -> None:
+    def __init__(self, X: Floats, scale: float, n_jobs: int, around: Lists | None = None, labels: Any = None) -> None:
         n, d = X.shape
+        centers = None if around is None else around.arrays.X
         if centers is None:
             centers, labels = X.mean(axis=0, dtype=np.float64).astype(X.dtype)[None], np.zeros(n, np.int8)
         members = np.argsort(labels, kind="stable").astype(np.int32)

@@ -111,7 +111,7 @@ class Positions:
         self.client, self.owner, self.owners = client, owner, Owners(client)
         self.bounds = np.unique(bounds_of(n)).tolist()  # no part is empty
         self.n_parts = len(self.bounds) - 1
-        self.homes = [self.owners.of(q, self.n_parts) if self.owners.workers else "" for q in range(self.n_parts)]
+        self.homes = [self.owners.of(q, self.n_parts) for q in range(self.n_parts)]
         self.n, self.parts, self.gradient_norm = n, Parts(), math.nan
         self.threads = client.ncores().get(self.homes[0], 1)  # of the worker that convolves
         self._Y: Floats | None = None
@@ -316,7 +316,7 @@ class ClusterObjective:
         """Send P in parts of its rows, or take them where they are on the workers."""
         bounds, factors = self.positions.bounds, self._P.factors
         there = getattr(self._P.source, "row_parts", None)
-        if there is None:
+        if there is None or there[0].client is not self.positions.client:
             for p, (a, b) in enumerate(pairwise(bounds)):
                 self._entries.append(self.positions.submit(p, kept, entries_of(self._P.read(a, b)), what="entries"))
             return

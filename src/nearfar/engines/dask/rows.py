@@ -111,8 +111,8 @@ class Owners:
         self.workers = sorted(client.ncores())
 
     def of(self, part: int, n_parts: int) -> str:
-        """Return the address of the owner of a part."""
-        return str(self.workers[part * len(self.workers) // n_parts])
+        """Return the address of the owner of a part; nothing where there is no worker yet."""
+        return str(self.workers[part * len(self.workers) // n_parts]) if self.workers else ""
 
     def submit(self, part: int, n_parts: int, function: Any, *arguments: Any, what: str = "task") -> Any:
         """Submit a task of a part. It may hold its data, so that they can be made again where a worker is lost.

@@ -1,12 +1,19 @@
-"""Exact nearest rows on the workers of a cluster: each part is searched where it is, the best are merged in a tree.
+"""Nearest rows on the workers of a cluster, as on one machine, to the bit.
 
-Scores of candidates are scalar products in float64, one by one, as on one machine. So they do not depend on the parts,
-and ties are broken by the order of the rows: ids and scores are those of one machine, to the bit.
+The best rows for a few queries, exactly: each part is searched where it is, the best are merged in a tree. Scores of
+candidates are scalar products in float64, one by one. So they do not depend on the parts, and ties are broken by the
+order of the rows.
+
+The neighbours of all rows, as affinities need them: each worker gets all rows, and searches them for its parts of the
+rows. The search is that of :class:`nearfar.relations.neighbors.VectorIndex`, where the answer to a query depends on no
+other; the client makes the centres of its lists from a sample. Each part is calibrated where it is.
 """
 
 from __future__ import annotations
 
+import copy
 from itertools import pairwise
+from operator import itemgetter
 from typing import Any
 
 import numpy as np
@@ -14,7 +21,19 @@ from numpy.typing import NDArray
 
 from nearfar.contracts import Floats
 from nearfar.embedding.search import Rows, best_rows, row_norms
-from nearfar.engines.dask.rows import Owners, bounds_of, client_of, gathered, kept, on_a_cluster, sent
+from nearfar.engines.dask.rows import (
+    Owners,
+    Parts,
+    bounds_of,
+    client_of,
+    gathered,
+    kept,
+    on_a_cluster,
+    sent,
+)
+from nearfar.engines.dask.rows import Rows as SparseRows
+from nearfar.relations.affinities import CalibratedRows, Scales, weights_of
+from nearfar.relations.neighbors import NeighborIndex, Neighbors, VectorIndex
 
 Best = tuple[Rows, NDArray[np.float64]]
 
@@ -43,7 +62,113 @@ def nearest_on_workers(client: Any, owner: str, queries: Floats, Y: Any, k: int,
     return found
 
 
+class NeighborParts:
+    """The neighbours of all rows of an index: found on workers, and calibrated there, in parts of the rows.
+
+    Parameters
+    ----------
+    client : distributed.Client
+    owner : str
+        For errors.
+    index : NeighborIndex
+        What it finds is found on workers if each row can be searched by itself (``in_parts``), else here.
+
+    Attributes
+    ----------
+    rows : list of Future
+        The calibrated probabilities, each part a ``Rows``.
+    """
+
+    def __init__(self, client: Any, owner: str, index: NeighborIndex) -> None:
+        self._client, self._owner, self._index, self._owners = client, owner, index, Owners(client)
+        self._ends = list(pairwise(bounds_of(index.n_rows)))
+        self._found, self.rows = Parts(), Parts()
+
+    def neighbors(self, k: int, out: Neighbors | None = None) -> Neighbors:
+        """Return the k nearest other rows of each row, in the arrays ``out`` if they are given."""
+        if getattr(self._index, "in_parts", False):
+            n = self._index.n_rows
+            self._search(self._index, k)
+            out = out or Neighbors(np.empty((n, k), np.int32), np.empty((n, k), np.float32))
+            for part, (a, b) in zip(self._found, self._ends, strict=True):
+                out.indices[a:b], out.distances[a:b] = self._gather([part])[0]
+            return out
+        found = self._index.neighbors(k, out)
+        cut = [Neighbors(found.indices[a:b].copy(), found.distances[a:b].copy()) for a, b in self._ends]
+        self._found = self._each(kept, cut)
+        return found
+
+    def _search(self, index: Any, k: int) -> None:
+        """Let each worker have all rows, in lists, and search them for those of its parts."""
+        owners, n = self._owners, len(self._ends)
+        parts = sent(owners, index.X, bounds_of(index.n_rows))
+        light, labels = owners.submit(0, n, kept, index.without_rows()), Parts()
+        if index.centers is not None:
+            labels = self._each(labels_of, light, parts)
+            index.labels = np.concatenate(self._gather(labels))
+        homes = [owners.of(q, n) for q in range(n)]
+        indexes = {
+            home: owners.submit(homes.index(home), n, index_of, light, parts, labels, what="index")
+            for home in dict.fromkeys(homes)
+        }
+        index.n_probes[k] = index.n_lists
+        if index.approximate:
+            probes = owners.submit(0, n, probes_for, indexes[homes[0]], k, index.sample())
+            index.n_probes[k] = self._gather([probes])[0]
+        own = [indexes[home] for home in homes]
+        self._found = self._each(neighbors_of, own, k, index.n_probes[k], self._ends, what="neighbors")
+
+    def calibrated(self, scales: Scales) -> list[tuple[int, Any, Any]]:
+        """Return of each part how many probabilities are above 0, the precisions, and the dimensions."""
+        made = self._each(calibrated_part, self._found, scales, what="calibration")
+        self.rows = self._each(itemgetter(1), made)
+        return self._gather(self._each(itemgetter(0), made))
+
+    def _each(self, function: Any, *columns: Any, what: str = "task") -> Parts:
+        """Submit a task for each part, of what is in its place in each column; others than lists are for all."""
+        n, submit = len(self._ends), self._owners.submit
+        return [
+            submit(q, n, function, *(one[q] if isinstance(one, list) else one for one in columns), what=what)
+            for q in range(n)
+        ]
+
+    def _gather(self, futures: Parts) -> list[Any]:
+        ends = self._ends
+        return gathered(self._owner, self._client, futures, lambda q: f"rows {ends[q][0]} to {ends[q][1]}")
+
+
 # What the tasks do.
+
+
+def labels_of(index: VectorIndex, X: Floats) -> NDArray[np.int32]:
+    """Return the list of each row of a part."""
+    return index.labels_of(X)
+
+
+def index_of(index: VectorIndex, parts: list[Floats], labels: list[NDArray[np.int32]]) -> VectorIndex:
+    """Return the index with all rows."""
+    return index.with_rows(np.concatenate(parts), np.concatenate(labels) if labels else None)
+
+
+def probes_for(index: VectorIndex, k: int, sample: NDArray[np.int64]) -> int:
+    """Return how many lists a query must probe."""
+    return index.probes_for(k, sample)
+
+
+def neighbors_of(index: VectorIndex, k: int, n_probes: int, rows: tuple[int, int]) -> Neighbors:
+    """Return the neighbours of some rows."""
+    one = copy.copy(index)  # several threads may have the same
+    one.n_probes = {k: n_probes}
+    return one.neighbors(k, rows=rows)
+
+
+def calibrated_part(found: Neighbors, scales: Scales) -> tuple[tuple[int, Any, Any], SparseRows]:
+    """Return what the client must know of some rows, and their probabilities."""
+    weights, betas, dimensions = weights_of(found, scales, 1)
+    n, k = weights.shape
+    p = CalibratedRows(found, betas, scales.used, 0).weights(0, n)
+    rows = SparseRows(np.arange(n + 1) * k, found.indices.ravel(), p.ravel(), None, None)
+    return (int(np.count_nonzero(weights)), betas, dimensions), rows
 
 
 def best_of_part(owner: str, queries: Floats, Y: Floats, start: int, k: int, metric: str) -> Best:
