@@ -295,7 +295,7 @@ class Affinities(Parameters):
                 weights, betas, dimensions = weights_of(part, scales, workers, self.device)
                 parts.append((int(np.count_nonzero(weights)), betas, dimensions))
         else:
-            parts = there.calibrated(scales)
+            parts = there.calibrated(partial(_calibrated_part, scales=scales))
         counts, *joined = zip(*parts, strict=True)
         self.betas_, self.intrinsic_dimension_ = (None, None) if joined[0][0] is None else map(np.concatenate, joined)
         ids = Ids(n) if ids is None else ids
@@ -487,6 +487,13 @@ def weights_of(
             return calibration
         weights[:, :nearest] += calibration.weights * np.float32(1 / len(perplexities))
     return (weights, None, None) if uniform else (weights, np.column_stack(betas), np.column_stack(dimensions))
+
+
+def _calibrated_part(found: Neighbors, scales: Scales) -> tuple[tuple[int, Any, Any], NDArray[np.float32]]:
+    """Return how many probabilities are above 0, precisions, dimensions; and what ``CalibratedRows`` makes of them."""
+    weights, betas, dimensions = weights_of(found, scales, 1)
+    p = CalibratedRows(found, betas, scales.used, 0).weights(0, len(weights))
+    return (int(np.count_nonzero(weights)), betas, dimensions), p
 
 
 def _sorted_rows(

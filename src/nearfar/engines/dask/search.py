@@ -12,6 +12,7 @@ other; the client makes the centres of its lists from a sample. Each part is cal
 from __future__ import annotations
 
 import copy
+from collections.abc import Callable
 from itertools import pairwise
 from operator import itemgetter
 from typing import Any
@@ -32,7 +33,6 @@ from nearfar.engines.dask.rows import (
     sent,
 )
 from nearfar.engines.dask.rows import Rows as SparseRows
-from nearfar.relations.affinities import CalibratedRows, Scales, weights_of
 from nearfar.relations.neighbors import NeighborIndex, Neighbors, VectorIndex
 
 Best = tuple[Rows, NDArray[np.float64]]
@@ -118,9 +118,9 @@ class NeighborParts:
         own = [indexes[home] for home in homes]
         self._found = self._each(neighbors_of, own, k, index.n_probes[k], self._ends, what="neighbors")
 
-    def calibrated(self, scales: Scales) -> list[tuple[int, Any, Any]]:
-        """Return of each part how many probabilities are above 0, the precisions, and the dimensions."""
-        made = self._each(calibrated_part, self._found, scales, what="calibration")
+    def calibrated(self, calibrate: Callable[[Neighbors], tuple[Any, NDArray[np.float32]]]) -> list[Any]:
+        """Calibrate each part where it is; return what that says beside the probabilities, which stay there."""
+        made = self._each(calibrated_part, self._found, calibrate, what="calibration")
         self.rows = self._each(itemgetter(1), made)
         return self._gather(self._each(itemgetter(0), made))
 
@@ -162,13 +162,11 @@ def neighbors_of(index: VectorIndex, k: int, n_probes: int, rows: tuple[int, int
     return one.neighbors(k, rows=rows)
 
 
-def calibrated_part(found: Neighbors, scales: Scales) -> tuple[tuple[int, Any, Any], SparseRows]:
+def calibrated_part(found: Neighbors, calibrate: Any) -> tuple[Any, SparseRows]:
     """Return what the client must know of some rows, and their probabilities."""
-    weights, betas, dimensions = weights_of(found, scales, 1)
-    n, k = weights.shape
-    p = CalibratedRows(found, betas, scales.used, 0).weights(0, n)
-    rows = SparseRows(np.arange(n + 1) * k, found.indices.ravel(), p.ravel(), None, None)
-    return (int(np.count_nonzero(weights)), betas, dimensions), rows
+    known, p = calibrate(found)
+    indptr = np.arange(len(p) + 1) * p.shape[1]
+    return known, SparseRows(indptr, found.indices.ravel(), p.ravel(), None, None)
 
 
 def best_of_part(owner: str, queries: Floats, Y: Floats, start: int, k: int, metric: str) -> Best:
