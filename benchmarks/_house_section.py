@@ -177,6 +177,8 @@ def cluster(records: list[Record]) -> Section:
 
 def cluster_maps(records: list[Record]) -> Section:
     """Maps on the workers of a cluster."""
+    of_search = pick(records, what="search")
+    records = [r for r in records if "what" not in r]
     several = [r for r in records if r["n_workers"] > 1]
     section = Section()
     target = Target("bytes between workers in an iteration of t-SNE, against the formula", "within 10 %")
@@ -208,7 +210,35 @@ def cluster_maps(records: list[Record]) -> Section:
             ],
         ),
     ]  # fmt: skip
+    if of_search:
+        section.lines += ["", *_cluster_search(of_search)]
     return section
+
+
+def _cluster_search(records: list[Record]) -> list[str]:
+    """Return what the search of neighbours on workers moves."""
+    same = sum(r["same_bits"] for r in records)
+    return [
+        "The search of neighbours before a map, and their calibration. Bytes are what workers send, to each other and",
+        f"to the client. Neighbours and precisions had the bits of threads in {same} of {len(records)} runs.",
+        "",
+        *table(
+            ["points", "columns", "neighbours", "workers", "time", "two threads, one process", "MB moved", "formula"],
+            [
+                [
+                    f"{r['n_points']:,}",
+                    r["n_columns"],
+                    r["n_neighbors"],
+                    r["n_workers"],
+                    duration(r["seconds"]),
+                    duration(r["threads_seconds"]),
+                    number(r["megabytes"], 1),
+                    number(r["expected_megabytes"], 1),
+                ]
+                for r in records
+            ],
+        ),
+    ]
 
 
 def _cluster_model(records: list[Record]) -> list[str]:

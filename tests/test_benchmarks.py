@@ -129,13 +129,19 @@ def test_bytes_of_maps_on_a_cluster_are_held_against_the_formula(tmp_path) -> No
         "threads_cost": 2.0,
     }  # fmt: skip
     two = {**alone, "n_workers": 2, "rows_moved": 1200, "megabytes": 0.48, "expected_megabytes": 0.5}
-    write_results(tmp_path, "cluster_maps", [alone, two])
+    search = {
+        "n_points": 20_000, "n_workers": 2, "what": "search", "n_columns": 20, "n_neighbors": 45, "seconds": 2.0,
+        "threads_seconds": 1.0, "megabytes": 9.31, "expected_megabytes": 9.28, "same_bits": True,
+    }  # fmt: skip
+    write_results(tmp_path, "cluster_maps", [alone, two, search])
     text, bars = page(tmp_path)
     assert bars["bytes between workers in an iteration of t-SNE, against the formula"][1:] == [
         "4.0% off at most",
         "yes",
     ]
     assert "| 20,000 | 2 | 0.20 s | 10.0 ms | 1,200 | 0.20 | 0.48 | 0.50 | 2.0200 (+1.00%) |" in text
+    assert "had the bits of threads in 1 of 1 runs" in text
+    assert "| 20,000 | 20 | 45 | 2 | 2.00 s | 1.00 s | 9.3 | 9.3 |" in text
 
 
 def test_meshes_cross_between_workers_in_a_tree_of_pairs() -> None:

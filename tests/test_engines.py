@@ -364,8 +364,16 @@ def cloud(n: int = 150) -> np.ndarray:
     return X
 
 
+def names(X):
+    return [f"p{i}" for i in range(len(X))]
+
+
 def by_name(X):
-    return nf.Embedding(X, ids=[f"p{i}" for i in range(len(X))])
+    return nf.Embedding(X, ids=names(X))
+
+
+def framed(X):
+    return pytest.importorskip("pandas").DataFrame(X, names(X), [*"abcd"])
 
 
 def distances(X):
@@ -374,7 +382,7 @@ def distances(X):
 
 SEARCHES = {
     "exact": ({"method": "exact"}, lambda X: by_name(X.astype(np.float32))),
-    "inverted lists": ({"method": "inverted-lists", "random_state": 3}, lambda X: X),
+    "inverted lists": ({"method": "inverted-lists", "random_state": 3}, framed),
     "all lists": ({"perplexity": (9, 3), "metric": "cosine", "method": "exact"}, lambda X: X),
     "uniform": ({"kernel": "uniform", "n_neighbors": 7}, np.asfortranarray),
     "distances": ({"metric": "precomputed"}, distances),

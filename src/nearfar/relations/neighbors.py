@@ -25,6 +25,7 @@ from __future__ import annotations
 import copy
 import math
 from collections.abc import Callable
+from itertools import chain
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -367,8 +368,8 @@ class VectorIndex:
 
     def __sizeof__(self) -> int:
         """Return the bytes, by which Dask knows that it is not to be moved."""
-        lists = () if self._lists is None else self._lists.arrays
-        return sum(one.nbytes for one in (self.X, self.labels, *lists) if one is not None)
+        lists = [one.arrays for one in (self._lists, self.centers) if one is not None]
+        return sum(np.asarray(one).nbytes for one in (self.X, self.labels, *chain(*lists)) if one is not None)
 
     def labels_of(self, X: Floats) -> NDArray[np.int32]:
         """Return the list of each row of X: that of the nearest centre."""
