@@ -360,3 +360,44 @@ def test_options_are_compared_as_numba_compares_them():
             for kind in (Flags, machine_code._Flags):
                 assert (options(machine_code._Flags, **mine) == options(kind, **other)) is same
     assert isinstance(machine_code.jit(lambda x: x)._compiler._customize_flags(Flags()), machine_code._Flags)
+
+
+LONG = """
+import math
+from nearfar._core.jit import jit
+
+@jit
+def long(x):
+{steps}
+    return x
+
+@jit
+def twice(x):
+    return long(x) + long(2 * x)
+"""
+
+
+def test_a_function_that_is_called_has_no_stand_in(folder, tmp_path, monkeypatch):
+    # Copies of a function in several libraries differ in the last bits; a process is free to take any that can be seen.
+    steps = "\n".join(f"    x = math.cos(x) - math.sin({step} + x)" for step in range(12))
+    (tmp_path / "long_functions.py").write_text(LONG.format(steps=steps))
+    monkeypatch.syspath_prepend(tmp_path)
+    functions = importlib.import_module("long_functions")
+    assert functions.twice(0.1) == functions.long(0.1) + functions.long(0.2)
+    (made,) = functions.twice.overloads.values()
+    linkage = {f.name: f.linkage.name for f in made.library._final_module.functions if not f.is_declaration}
+    assert "internal" in linkage.values(), linkage
+    assert "linkonce_odr" not in linkage.values(), linkage
+
+
+@pytest.mark.slow  # two processes compile a map
+def test_a_process_that_compiles_gives_the_bits_of_one_that_reads(tmp_path):
+    code = """
+import hashlib, numpy as np, nearfar as nf
+points = np.random.default_rng(0).normal(size=(300, 5)).astype("f4")
+fit = nf.InhomogeneousTSNE(max_iter=300, random_state=0, n_jobs=1, far="fft").fit(points)
+print(hashlib.sha256(fit.embedding_.tobytes()).hexdigest())
+"""
+    there = {**os.environ, "NEARFAR_CACHE_DIR": str(tmp_path)}
+    run = [subprocess.run([sys.executable, "-c", code], env=there, capture_output=True, check=True) for _ in range(2)]
+    assert run[0].stdout == run[1].stdout

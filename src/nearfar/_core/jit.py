@@ -31,10 +31,12 @@ from typing import Any
 import numba
 import numpy as np
 from llvmlite import __version__ as llvmlite_version
+from llvmlite.binding import Linkage
 from numba import njit
 from numba.core import config
 from numba.core.caching import _Cache
-from numba.core.compiler import CompileResult, Flags
+from numba.core.codegen import JITCodeLibrary
+from numba.core.compiler import Compiler, CompileResult, Flags
 from numba.core.dispatcher import Dispatcher
 
 from nearfar._core.vector import FAST
@@ -67,11 +69,47 @@ def jit(function: Callable[..., Any] | None = None, /, **options: Any) -> Any:
 def _dispatcher(function: Callable[..., Any], options: dict[str, Any]) -> Any:
     compile_later: Any = njit
     # The wrapper for callers in C is never used, and takes a tenth of the time to compile.
-    dispatcher = compile_later(nogil=True, no_cfunc_wrapper=True, **options)(function)
+    dispatcher = compile_later(nogil=True, no_cfunc_wrapper=True, pipeline_class=_Compiler, **options)(function)
     dispatcher._cache = MachineCode(dispatcher)
     dispatcher._compiler.compile = _without_collections(dispatcher._compiler.compile)
     dispatcher._compiler._customize_flags = _Flags  # a copy
     return dispatcher
+
+
+class _Compiler(Compiler):
+    """numba's compiler, into a library that calls the functions in it."""
+
+    def compile_extra(self, func: types.FunctionType) -> Any:
+        library = _Library(self.state.targetctx.codegen(), func.__qualname__)
+        library.enable_object_caching()
+        self.state.library = library
+        return super().compile_extra(func)
+
+
+class _Library(JITCodeLibrary):
+    """Machine code of a function and of those that it calls, which no other library can stand in for.
+
+    numba lets a process take any copy of a called function. Copies differ in the last bits of sums, so that a process
+    that compiles gave other bits than one that reads what it wrote. A copy is hidden where machine code is made, and
+    only there: optimised as hidden functions, the forces of a t-SNE take twice the time.
+    """
+
+    _hidden: tuple[str, ...] = ()
+
+    def _finalize_final_module(self) -> None:
+        functions = [one for one in self._final_module.functions if one.linkage == Linkage.linkonce_odr]
+        self._hidden = tuple(one.name for one in functions if not one.is_declaration)
+        for name in self._hidden:
+            self._final_module.get_function(name).linkage = Linkage.internal
+        super()._finalize_final_module()
+
+    def _get_module_for_linking(self) -> Any:
+        new = self._shared_module is None
+        module = super()._get_module_for_linking()
+        if new:
+            for name in self._hidden:
+                module.get_function(name).linkage = Linkage.linkonce_odr
+        return module
 
 
 class _Flags(Flags):
@@ -237,7 +275,7 @@ class MachineCode(_Cache):
 
 
 def _settings() -> bytes:
-    versions = (numba.__version__, llvmlite_version, sys.version_info[:3])
+    versions = (numba.__version__, llvmlite_version, sys.version_info[:3], _Library.__qualname__)
     return repr((versions, config.OPT, config.BOUNDSCHECK, config.LOOP_VECTORIZE, config.SLP_VECTORIZE)).encode()
 
 
