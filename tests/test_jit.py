@@ -379,7 +379,7 @@ def twice(x):
 
 def test_a_function_that_is_called_has_no_stand_in(folder, tmp_path, monkeypatch):
     # Copies of a function in several libraries differ in the last bits; a process is free to take any that can be seen.
-    steps = "\n".join(f"    x = math.cos(x) - math.sin({step} + x)" for step in range(12))
+    steps = "\n".join(f"    x = math.cos(x) - math.sin({step} + x)" for step in range(30))
     (tmp_path / "long_functions.py").write_text(LONG.format(steps=steps))
     monkeypatch.syspath_prepend(tmp_path)
     functions = importlib.import_module("long_functions")
