@@ -21,7 +21,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import check_estimator
 
 import nearfar as nf
-from nearfar._core.atomic import FileArray
+from nearfar._core.atomic import TemporaryArray
 from nearfar.errors import InputError, NearfarWarning, NotFittedError, NumericalError, UnknownIdError
 from nearfar.maps.objective import probabilities, value_and_gradient
 
@@ -497,7 +497,7 @@ def test_parts_that_are_not_connected_start_apart():
 
 
 def test_numbers_of_a_nameless_file_come_in_order(tmp_path):
-    array = FileArray(tmp_path, 10, np.float32)
+    array = TemporaryArray(tmp_path, 10, np.float32)
     array[0:3] = np.arange(3.0)
     with pytest.raises(IndexError, match="3 are there, the next got 5"):
         array[5:6] = np.ones(1)

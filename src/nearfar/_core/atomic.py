@@ -487,7 +487,7 @@ def new_array(owner: str, path: Path, shape: tuple[int, ...], dtype: DTypeLike) 
         array.flush()
 
 
-class FileArray:
+class TemporaryArray:
     """A one-dimensional array in a file without a name, filled from its start on; the file goes with the array.
 
     Parameters

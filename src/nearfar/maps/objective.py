@@ -58,7 +58,7 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array, diags_array, issparse
 from scipy.special import xlogy
 
-from nearfar._core.atomic import FileArray
+from nearfar._core.atomic import TemporaryArray
 from nearfar._core.checks import check_choice
 from nearfar._core.jit import bind, compiled, jit
 from nearfar._core.threads import even_bounds, run_blocks
@@ -445,7 +445,7 @@ def union_pattern(
     most = int(ends[-1]) if n else 0
     strips = np.unique(np.searchsorted(ends, np.arange(1, _STRIPS) * max(most // _STRIPS, _LEAST_STRIP)))
     strips = np.unique([0, *(strips[strips < n] + 1), n]) if n else np.zeros(1, np.int64)
-    room: Any = np.empty if P.storage is None else partial(FileArray, P.storage)
+    room: Any = np.empty if P.storage is None else partial(TemporaryArray, P.storage)
     values = [room(most, dtype) for _ in range(1 if symmetric else 2)]
     columns, lengths, at = room(most, np.uint32), np.zeros(n, np.int64), 0
     for low, high in pairwise(strips.tolist()):
