@@ -150,6 +150,9 @@ class Surroundings:
         return [f"{number}. {text}" for number, text in enumerate(self.known, 1)] or ["Nothing is measured yet."]
 
 
+MOST_COMMANDS = 4  # that are told one by one
+
+
 def provenance(content: dict[str, Any], surroundings: Surroundings) -> list[str]:
     """Say when, by which commands and where the records that are left were measured."""
     used = sorted({r["run"] for r in content["records"]})
@@ -157,6 +160,13 @@ def provenance(content: dict[str, Any], surroundings: Surroundings) -> list[str]
     parts = dict.fromkeys(
         f"{r['started'][:10]} by `{r['command']}` (machine {surroundings.number_of(r)})" for r in runs
     )
+    if len(parts) > MOST_COMMANDS:
+        days = sorted({r["started"][:10] for r in runs})
+        scripts = " and ".join(sorted({f"`{' '.join(r['command'].split()[:2])}`" for r in runs}))
+        machines = ", ".join(map(str, sorted({surroundings.number_of(r) for r in runs})))
+        when = " to ".join(dict.fromkeys((days[0], days[-1])))
+        pieces = f"{len(parts)} pieces, which the result file names (machine {machines})"
+        return [f"Measured {when} by {scripts} in {pieces}.", ""]
     return [f"Measured {', '.join(parts)}.", ""] if parts else []
 
 

@@ -186,6 +186,18 @@ def test_machines_are_numbered(tmp_path) -> None:
     assert "unused" not in text
 
 
+def test_many_runs_are_told_in_one_line(tmp_path) -> None:
+    write_results(tmp_path, "speed", speed_records(30_000, 0.1, 2.5))
+    path = tmp_path / "speed.json"
+    content = json.loads(path.read_text())
+    (run,) = content["runs"]
+    content["runs"] = [{**run, "command": f"python x.py --part {i}", "started": f"2025-01-0{i}"} for i in range(2, 8)]
+    content["records"] = [{**record, "run": i} for i, record in enumerate(content["records"])]
+    path.write_text(json.dumps(content))
+    text, _ = page(tmp_path)
+    assert "Measured 2025-01-02 to 2025-01-07 by `python x.py` in 6 pieces, which the result" in text
+
+
 def community_records(alpha: float, **methods: tuple[float, float]) -> list[dict]:
     return [
         {
