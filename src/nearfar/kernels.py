@@ -649,7 +649,7 @@ class Multiscale(Kernel):
     >>> X = np.random.default_rng(0).normal(size=(60, 4))
     >>> affinities = nf.Affinities("multiscale").fit(X)
     >>> scales = [nf.kernels.Exponential(1 / u) for u in affinities.perplexities_]  # u ** (-2 / n_components)
-    >>> est = nf.NeighborEmbedding(kernel=nf.kernels.Multiscale(scales), normalization="row", random_state=0)
+    >>> est = nf.NeighborEmbedding(kernel=nf.kernels.Multiscale(scales), normalization="row", max_iter=100)
     >>> est.fit(affinities).embedding_.shape
     (60, 2)
     """

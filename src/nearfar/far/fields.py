@@ -426,7 +426,7 @@ class NoisePairs(Part):
     >>> import numpy as np, nearfar as nf
     >>> X = np.random.default_rng(0).normal(size=(200, 8))
     >>> far = nf.far.NoisePairs(n_samples=10, normalizer="umap")
-    >>> nf.TSNE(3, far=far, perplexity=10, random_state=0).fit_transform(X).shape
+    >>> nf.TSNE(3, far=far, perplexity=10, max_iter=200, random_state=0).fit_transform(X).shape
     (200, 3)
     """
 

@@ -55,10 +55,10 @@ class GaussianMixture(FarPart):
     --------
     >>> import numpy as np
     >>> rng = np.random.default_rng(0)
-    >>> Y = rng.normal(size=(5000, 3)) / 2
+    >>> Y = rng.normal(size=(2000, 3)) / 2
     >>> far = GaussianMixture()
-    >>> far.prepare(Y, n_active=5000, rng=rng, n_jobs=1)
-    >>> log_z, force = np.empty(5000), np.empty_like(Y)
+    >>> far.prepare(Y, n_active=2000, rng=rng, n_jobs=1)
+    >>> log_z, force = np.empty(2000), np.empty_like(Y)
     >>> far.evaluate(Y, log_z, force)
     >>> exact = np.log(np.exp(Y @ Y.T).sum(axis=1))
     >>> bool(np.median(abs(np.expm1(log_z - exact))) < 0.01)

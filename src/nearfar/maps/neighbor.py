@@ -214,7 +214,7 @@ class NeighborEmbedding(FrameOutput):
     >>> import numpy as np, nearfar as nf
     >>> rng = np.random.default_rng(0)
     >>> X = rng.normal(size=(100, 5)) + 8 * np.repeat(np.eye(2, 5), 50, axis=0)
-    >>> est = nf.NeighborEmbedding(divergence="jensen-shannon", perplexity=10, random_state=0).fit(X)
+    >>> est = nf.NeighborEmbedding(divergence="jensen-shannon", perplexity=10, max_iter=300, random_state=0).fit(X)
     >>> est.embedding_.shape
     (100, 2)
     >>> left, right = est.embedding_[:50], est.embedding_[50:]
@@ -468,7 +468,7 @@ class NeighborEmbedding(FrameOutput):
         --------
         >>> import numpy as np, nearfar as nf
         >>> X = np.random.default_rng(0).normal(size=(60, 4))
-        >>> est = nf.TSNE(perplexity=10, random_state=0).fit(X)
+        >>> est = nf.TSNE(perplexity=10, max_iter=300, random_state=0).fit(X)
         >>> cost, gradient = est.cost_and_gradient(est.embedding_)
         >>> bool(abs(cost - est.cost_) < 1e-4), gradient.shape
         (True, (60, 2))
@@ -945,7 +945,7 @@ random_state, n_jobs, device, verbose, storage
     --------
     >>> import numpy as np, nearfar as nf
     >>> X = np.random.default_rng(0).normal(size=(60, 4))
-    >>> nf.TSNE(perplexity=10, random_state=0).fit_transform(X).shape
+    >>> nf.TSNE(perplexity=10, max_iter=300, random_state=0).fit_transform(X).shape
     (60, 2)
     """
 
@@ -978,7 +978,7 @@ random_state, n_jobs, device, verbose, storage
     --------
     >>> import numpy as np, nearfar as nf
     >>> X = np.random.default_rng(0).normal(size=(60, 4))
-    >>> nf.SSNE(perplexity=10, random_state=0).fit_transform(X).shape
+    >>> nf.SSNE(perplexity=10, max_iter=300, random_state=0).fit_transform(X).shape
     (60, 2)
     """
 
@@ -1003,7 +1003,7 @@ random_state, n_jobs, device, verbose, storage
     --------
     >>> import numpy as np, nearfar as nf
     >>> X = np.random.default_rng(0).normal(size=(60, 4))
-    >>> nf.ASNE(perplexity=10, random_state=0).fit_transform(X).shape
+    >>> nf.ASNE(perplexity=10, max_iter=300, random_state=0).fit_transform(X).shape
     (60, 2)
     """
 
@@ -1028,7 +1028,7 @@ random_state, n_jobs, device, verbose, storage
     --------
     >>> import numpy as np, nearfar as nf
     >>> X = np.random.default_rng(0).normal(size=(60, 4))
-    >>> nf.TASNE(perplexity=10, random_state=0).fit_transform(X).shape
+    >>> nf.TASNE(perplexity=10, max_iter=300, random_state=0).fit_transform(X).shape
     (60, 2)
     """
 
@@ -1055,7 +1055,7 @@ random_state, n_jobs, device, verbose, storage
     --------
     >>> import numpy as np, nearfar as nf
     >>> X = np.random.default_rng(0).normal(size=(60, 4))
-    >>> nf.HSSNE(perplexity=10, random_state=0, alpha=2.0).fit_transform(X).shape
+    >>> nf.HSSNE(perplexity=10, max_iter=300, random_state=0, alpha=2.0).fit_transform(X).shape
     (60, 2)
     """
 
@@ -1092,7 +1092,7 @@ random_state, n_jobs, device, verbose, storage
     --------
     >>> import numpy as np, nearfar as nf
     >>> X = np.random.default_rng(0).normal(size=(60, 4))
-    >>> nf.NeRV(perplexity=10, random_state=0, lam=0.2).fit_transform(X).shape
+    >>> nf.NeRV(perplexity=10, max_iter=300, random_state=0, lam=0.2).fit_transform(X).shape
     (60, 2)
     """
 
@@ -1130,7 +1130,7 @@ random_state, n_jobs, device, verbose, storage
     --------
     >>> import numpy as np, nearfar as nf
     >>> X = np.random.default_rng(0).normal(size=(60, 4))
-    >>> nf.JSE(perplexity=10, random_state=0, kappa=0.2).fit_transform(X).shape
+    >>> nf.JSE(perplexity=10, max_iter=300, random_state=0, kappa=0.2).fit_transform(X).shape
     (60, 2)
     """
 
@@ -1186,7 +1186,7 @@ device, verbose, storage
     --------
     >>> import numpy as np, nearfar as nf
     >>> X = np.random.default_rng(0).normal(size=(60, 4))
-    >>> nf.UMAP(min_dist=0.3, random_state=0).fit_transform(X).shape
+    >>> nf.UMAP(min_dist=0.3, max_iter=200, random_state=0).fit_transform(X).shape
     (60, 2)
     """
 
@@ -1262,7 +1262,7 @@ random_state, n_jobs, device, verbose, storage
     --------
     >>> import numpy as np, nearfar as nf
     >>> X = np.random.default_rng(0).normal(size=(60, 4))
-    >>> est = nf.WSSNE(perplexity=10, random_state=0).fit(X)
+    >>> est = nf.WSSNE(perplexity=10, max_iter=300, random_state=0).fit(X)
     >>> est.embedding_.shape, bool(est.weights_.max() > 1.2)
     ((60, 2), True)
     """
@@ -1365,7 +1365,7 @@ random_state, n_jobs, device, verbose, storage
     --------
     >>> import numpy as np, nearfar as nf
     >>> X = np.random.default_rng(0).normal(size=(60, 4))
-    >>> est = nf.InhomogeneousTSNE(perplexity=10, random_state=0).fit(X)
+    >>> est = nf.InhomogeneousTSNE(perplexity=10, max_iter=300, random_state=0).fit(X)
     >>> est.degrees_of_freedom_.shape
     (60,)
     """

@@ -184,8 +184,8 @@ def animation(
     --------
     >>> import numpy as np, nearfar as nf
     >>> X = np.random.default_rng(0).normal(size=(60, 4))
-    >>> frames = nf.callbacks.Frames(every=100)
-    >>> est = nf.TSNE(perplexity=10, max_iter=200, callbacks=[frames], random_state=0).fit(X)
+    >>> frames = nf.callbacks.Frames(every=50)
+    >>> est = nf.TSNE(perplexity=10, max_iter=50, callbacks=[frames], random_state=0).fit(X)
     >>> nf.plots.animation(frames, "tsne.gif", between=1).name
     'tsne.gif'
     """

@@ -89,8 +89,8 @@ class ParameterBudget:
     >>> goal = torch.randn(10, 32)[torch.arange(2_000) % 10]
     >>> table = nf.nn.AnchorEmbedding(2_000, 32, n_anchors=10)
     >>> optimizer = nf.nn.ProxAdam(table.parameters(), lr=0.03)
-    >>> budget = nf.nn.ParameterBudget(table, n_steps=600, n_parameters=5_000, optimizer=optimizer)
-    >>> for _ in range(600):
+    >>> budget = nf.nn.ParameterBudget(table, n_steps=300, n_parameters=5_000, optimizer=optimizer)
+    >>> for _ in range(300):
     ...     ids = torch.randint(2_000, (256,))
     ...     optimizer.zero_grad()
     ...     loss = (table(ids) - goal[ids]).square().mean()

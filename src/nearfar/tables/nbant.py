@@ -149,7 +149,7 @@ class NBANT:
     >>> scheduler = nf.nn.NBANT(layer, anchor_price=0.02, initial=2)
     >>> layer.reset_parameters()  # entries of T on the anchors that are active
     >>> for epoch in range(10):
-    ...     for batch in range(30):
+    ...     for batch in range(20):
     ...         ids = torch.randint(300, (120,))
     ...         optimizer.zero_grad()
     ...         (layer(ids) - goal[ids]).square().mean().backward()
