@@ -13,12 +13,14 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
+TESTS = Path(__file__).parent / "tests"
+
 
 def pytest_configure(config: pytest.Config) -> None:
     """Properties are tried with the same few examples each time; where the slow tests run, with many new ones."""
     # The first example may compile a kernel: no deadline. A failure prints how to reproduce it.
     quick = config.option.markexpr == "not slow"
-    n_examples = 20 if quick else 100
+    n_examples = 12 if quick else 100
     settings.register_profile("nearfar", deadline=None, print_blob=True, derandomize=quick, max_examples=n_examples)
     settings.load_profile("nearfar")
 
@@ -41,9 +43,15 @@ def pytest_collection() -> Generator[None, object, object]:
     try:
         return (yield)
     finally:
-        gc.collect()
         gc.freeze()
         gc.enable()
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collect_file(file_path: Path) -> Generator[None, list[pytest.Collector], list[pytest.Collector]]:
+    """Look for tests alone in tests/, not for examples of docstrings too: there are none."""
+    found = yield
+    return [one for one in found if isinstance(one, pytest.Module) or file_path.parent != TESTS]
 
 
 @pytest.fixture(autouse=True)
