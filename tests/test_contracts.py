@@ -63,6 +63,13 @@ def start_of(case: EstimatorCase, rng: np.random.Generator, n: int, dtype=np.flo
 # -- estimators: what comes out -------------------------------------------------------------------------------------
 
 
+@pytest.fixture(autouse=True)
+def _short_epochs(monkeypatch):
+    """An epoch of a relation has a quarter of its windows, and a block too: as many blocks."""
+    monkeypatch.setattr("nearfar.words.relation_pairs.CENTRES", 25)
+    monkeypatch.setattr("nearfar.words.relation_pairs.BLOCK", 1024)
+
+
 @estimators("deterministic")
 def test_same_seed_same_bits_another_seed_others(case, rng):
     P = irregular_graph(rng)
