@@ -249,7 +249,7 @@ class TestNodeClassification:
     def test_separable_labels_are_found_and_noise_is_not(self, rng):
         labels = rng.random((300, 4)) < 0.4
         labels[:, 0] |= ~labels.any(axis=1)
-        found = node_classification(labels * 4.0 + 0.1 * rng.normal(size=(300, 4)), labels, random_state=0)
+        found = node_classification(labels * 4.0 + 0.1 * rng.normal(size=(300, 4)), labels, n_repeats=3, random_state=0)
         assert found.micro[0.5] == pytest.approx(1, abs=0.01)
         assert found.macro[0.5] == pytest.approx(1, abs=0.01)
         assert list(found.micro) == [0.1, 0.5, 0.9]
@@ -294,11 +294,12 @@ class TestNodeClassification:
             "series by id": pd.Series(groups, index=ids).iloc[order],
             "series in order": pd.Series(groups),
         }
-        found = {name: node_classification(emb, labels, n_repeats=2, random_state=0) for name, labels in forms.items()}
+        given = {"fractions": 0.5, "n_repeats": 2, "random_state": 0}
+        found = {name: node_classification(emb, labels, **given) for name, labels in forms.items()}
         assert len({str(result) for result in found.values()}) == 1
         assert 0.5 < found["list"].micro[0.5] < 1
         assert (found["list"].n_scored, found["list"].n_labels) == (60, 3)
-        plain = node_classification(emb.vectors, groups, n_repeats=2, random_state=0)
+        plain = node_classification(emb.vectors, groups, **given)
         assert plain.micro == found["list"].micro
 
     def test_a_series_that_repeats_ids_has_several_labels(self, rng):

@@ -34,7 +34,7 @@ RECIPES = {
     "NeRV": (nf.NeRV, {"lam": 0.2}, nf.divergences.NeRV(0.2), nf.kernels.Exponential(), "row"),
     "JSE": (nf.JSE, {"kappa": 0.2}, nf.divergences.JensenShannon(0.2), nf.kernels.Exponential(), "row"),
 }
-SHORT = {"perplexity": 8, "random_state": 0, "max_iter": 300, "early_exaggeration_iter": 100, "n_jobs": 1}
+SHORT = {"perplexity": 8, "random_state": 0, "max_iter": 200, "early_exaggeration_iter": 100, "n_jobs": 1}
 
 
 @pytest.fixture(scope="module")
@@ -97,7 +97,7 @@ def test_groups_stay_together_and_the_reported_cost_is_the_true_one(blobs, affin
     cost, _ = value_and_gradient(est.embedding_, P, kernel, divergence, normalization)
     assert est.cost_ == pytest.approx(cost / (150 if normalization == "row" else 1), rel=1e-5)
     assert est.cost_ == est.cost_curve_[-1, 1]
-    np.testing.assert_array_equal(est.cost_curve_[:, 0], [0, 50, 100, 150, 200, 250, 300])
+    np.testing.assert_array_equal(est.cost_curve_[:, 0], [0, 50, 100, 150, 200])
     assert est.cost_ < est.cost_curve_[0, 1] / 2
     np.testing.assert_allclose(est.embedding_.mean(axis=0), 0, atol=1e-4)
 
@@ -319,7 +319,7 @@ def test_a_callback_sees_progress_and_can_stop(blobs):
     est = nf.TSNE(**SHORT, callbacks=[watch, lambda progress: None]).fit(blobs[0])
     assert [p.epoch for p in seen] == [0, 50, 100, 150]
     assert est.n_iter_ == 150
-    assert {p.n_epochs for p in seen} == {300}
+    assert {p.n_epochs for p in seen} == {200}
     assert [p.loss for p in seen] == est.cost_curve_[:, 1].tolist()
     np.testing.assert_array_equal(seen[-1].state.X, est.embedding_)
 
@@ -448,7 +448,7 @@ def test_a_wrong_input_is_refused(blobs, affinities):
 
 def test_digits_keep_their_neighbours():
     X, y = load_digits(return_X_y=True)
-    est = nf.TSNE(random_state=0).fit(X)
+    est = nf.TSNE(max_iter=500, random_state=0).fit(X)
     assert KNeighborsClassifier(10).fit(est.embedding_[::2], y[::2]).score(est.embedding_[1::2], y[1::2]) > 0.97
     assert est.cost_ < 0.76
 

@@ -251,7 +251,7 @@ def every_draw(table, n_others):
     return torch.from_numpy(np.repeat(joint, TOTAL**n_others)), torch.from_numpy(product)
 
 
-@settings(max_examples=20)
+@settings(max_examples=10)
 @given(table=tables)
 def test_no_table_gives_more_than_the_information(table) -> None:
     for scores in (table, LOG_RATIO + 0.1 * table):
@@ -299,7 +299,7 @@ def gaussians(information, n, d, seed, dtype=np.float64):
 def test_the_exact_critic_finds_the_information_within_its_interval() -> None:
     hits = {"js": 0, "nwj": 0, "dv": 0}
     for seed in range(15):
-        x, y, log_ratio = gaussians(1.5, 4096, 20, seed, np.float32)
+        x, y, log_ratio = gaussians(1.5, 2048, 20, seed, np.float32)
         critics = {"js": log_ratio, "nwj": lambda x, y, f=log_ratio: f(x, y) + 1, "dv": log_ratio}
         for bound, critic in critics.items():
             found = nn.estimate_mutual_information(x, y, critic=critic, bound=bound, batch_size=256, random_state=0)
@@ -308,9 +308,9 @@ def test_the_exact_critic_finds_the_information_within_its_interval() -> None:
 
 
 def test_info_nce_stays_below_the_information_and_the_ceiling() -> None:
-    x, y, log_ratio = gaussians(2.0, 16_384, 20, 0)
+    x, y, log_ratio = gaussians(2.0, 4096, 20, 0)
     values = []
-    for batch_size in (8, 32, 128, 512):
+    for batch_size in (8, 64, 512):
         found = nn.estimate_mutual_information(x, y, critic=log_ratio, batch_size=batch_size, random_state=0)
         assert found.value < min(2.0, found.ceiling)
         assert found.ceiling == math.log(batch_size)
@@ -341,7 +341,7 @@ class Quadratic(torch.nn.Module):
     ["infonce", "nwj", "tuba", "dv", "js", pytest.param("interpolated", marks=pytest.mark.slow), "smile"],
 )
 def test_every_bound_reaches_the_information_where_its_critic_can(bound) -> None:
-    x, y, _ = gaussians(0.6, 6000, 1, 3)
+    x, y, _ = gaussians(0.6, 3600, 1, 3)
     critic = Quadratic()
     options = {"batch_size": 100, "n_steps": 150, "learning_rate": 0.005, "random_state": 0}
     found = nn.estimate_mutual_information(x, y, critic=critic, bound=bound, **options)
@@ -361,7 +361,7 @@ def test_every_bound_reaches_the_information_where_its_critic_can(bound) -> None
 
 @pytest.mark.parametrize("critic", ["separable", "joint"])
 def test_named_critics_do_not_mind_units(critic) -> None:
-    x, y, _ = gaussians(0.8, 2400, 1, 5, np.float32)
+    x, y, _ = gaussians(0.8, 1500, 1, 5, np.float32)
     options = {"batch_size": 32, "n_steps": 60, "critic": critic, "learning_rate": 3e-3, "random_state": 1}
     found = nn.estimate_mutual_information(1e4 * x[:, 0] + 3e4, np.column_stack([1e-3 * y, np.ones(len(y))]), **options)
     assert 0.55 < found.value < 0.95
@@ -387,7 +387,7 @@ class Table(torch.nn.Module):
 
 def test_a_critic_of_ids_gets_ids() -> None:
     pairs = np.tile(PAIRS, (300, 1)).astype(np.int32)
-    options = {"critic": Table(), "learning_rate": 0.05, "n_steps": 200, "random_state": 0}
+    options = {"critic": Table(), "learning_rate": 0.08, "n_steps": 120, "random_state": 0}
     found = nn.estimate_mutual_information(pairs[:, 0], pairs[:, 1], bound="tuba", **options)
     assert found.value == pytest.approx(INFORMATION, abs=0.06)
 
@@ -403,7 +403,7 @@ def test_a_critic_that_learns_by_heart_does_not_count() -> None:
 def test_the_seed_fixes_the_result_and_nothing_else_is_touched() -> None:
     x, y, _ = gaussians(0.5, 400, 2, 1)
     copies = x.copy(), y.copy()
-    options = {"batch_size": 20, "n_steps": 25, "bound": "interpolated"}
+    options = {"batch_size": 20, "n_steps": 12, "bound": "interpolated"}
     before, numpy_before = torch.random.get_rng_state(), np.random.get_state()[1].copy()  # noqa: NPY002
     first = nn.estimate_mutual_information(x, y, random_state=4, **options)
     torch.rand(3)

@@ -354,8 +354,8 @@ def test_noise_is_there_in_training_only():
     layer = make("noise").train()
     clean = layer.weight
     assert torch.equal(layer.weight, clean)
-    draws = torch.stack([layer(torch.arange(V)) for _ in range(4000)]).detach()
-    assert_allclose(draws.mean(0), clean, atol=0.02)
+    draws = torch.stack([layer(torch.arange(V)) for _ in range(1000)]).detach()
+    assert_allclose(draws.mean(0), clean, atol=0.03)
     ratio = (draws.std(0) / clean.abs()).flatten()
     assert_allclose(ratio, math.exp(-1.5), rtol=0.1)
     layer(torch.arange(V)).square().sum().backward()

@@ -235,7 +235,7 @@ def test_umap_is_the_normaliser_with_which_a_is_one(rng):
 
 # -- maps -----------------------------------------------------------------------------------------------------------
 
-SHORT = {"perplexity": 8, "random_state": 0, "max_iter": 300, "early_exaggeration_iter": 100, "n_jobs": 1}
+SHORT = {"perplexity": 8, "random_state": 0, "max_iter": 200, "early_exaggeration_iter": 100, "n_jobs": 1}
 
 
 @pytest.fixture(scope="module")
@@ -262,7 +262,7 @@ def test_groups_stay_together_and_the_cost_falls(blobs, affinities, noise, d):
     assert est.embedding_.shape == (300, d)
     assert KNeighborsClassifier(5).fit(est.embedding_, blobs[1]).score(est.embedding_, blobs[1]) > 0.97
     assert est.cost_ == est.cost_curve_[-1, 1] < est.cost_curve_[0, 1]
-    assert_array_equal(est.cost_curve_[:, 0], [0, 50, 100, 150, 200, 250, 300])
+    assert_array_equal(est.cost_curve_[:, 0], [0, 50, 100, 150, 200])
     assert_allclose(est.embedding_.mean(axis=0), 0, atol=1e-4)
 
 

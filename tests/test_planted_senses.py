@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections import Counter
 from itertools import pairwise
 
@@ -147,9 +148,15 @@ SLOW = pytest.mark.slow  # many kernels
 NAMES = ["word2dm", pytest.param("clusters", marks=SLOW), pytest.param("grown", marks=SLOW)]
 
 
+@pytest.fixture(scope="module")
+def fitted(planted):
+    """Each model, fitted to the planted text when it is first asked for."""
+    return functools.cache(lambda name: MODELS[name].fit(planted.sentences))
+
+
 @pytest.mark.parametrize("name", NAMES)
-def test_planted_words_have_a_higher_entropy(planted, name):
-    model = MODELS[name].fit(planted.sentences)
+def test_planted_words_have_a_higher_entropy(planted, fitted, name):
+    model = fitted(name)
     truth, found = planted.entropy(), model.vectors_.entropy(planted.shares)
     plain, ambiguous = found[truth == 0], found[truth > 0]
     larger = (ambiguous[:, None] > plain).mean()
@@ -159,8 +166,8 @@ def test_planted_words_have_a_higher_entropy(planted, name):
         assert np.abs(found - truth).max() < 0.3
 
 
-def test_a_planted_word_is_near_the_words_of_its_topics(planted):
-    words = MODELS["word2dm"].fit(planted.sentences).vectors_
+def test_a_planted_word_is_near_the_words_of_its_topics(planted, fitted):
+    words = fitted("word2dm").vectors_
     for pair in planted.pairs[:4]:  # of equal shares
         senses = words.senses("|".join(pair), n_senses=2, topn=3)
         near = [{word[0] for word, _ in sense.nearest if "|" not in word} for sense in senses]

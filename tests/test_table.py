@@ -93,7 +93,7 @@ def test_edrep(relation, far, gradient):
     rel, labels = RELATIONS[relation]()
     # See the notes of EDRep: two free sides and the exact gradient need the loss without its prior.
     p0 = 0 if gradient == "full" and not rel.is_square else None
-    est = nf.EDRep(8, far=far, gradient=gradient, p0=p0, random_state=0)
+    est = nf.EDRep(8, far=far, gradient=gradient, p0=p0, n_epochs=15, random_state=0)
     if ("far", far, "gradient", gradient) in NO_SENSE:
         with pytest.raises(InputError, match="far must be"):
             est.fit(rel)
@@ -114,7 +114,7 @@ def test_edrep(relation, far, gradient):
 @pytest.mark.parametrize(("relation", "optimizer", "shared"), cells(RELATIONS, ["sgd", "adam"], [True, False]))
 def test_skip_gram(relation, optimizer, shared):
     rel, labels = RELATIONS[relation]()
-    est = nf.SkipGram(8, optimizer=optimizer, shared_negatives=shared, n_epochs=20, random_state=0, n_jobs=1).fit(rel)
+    est = nf.SkipGram(8, optimizer=optimizer, shared_negatives=shared, n_epochs=12, random_state=0, n_jobs=1).fit(rel)
     assert est.loss_curve_[-1] < est.loss_curve_[0]
     S = est.embedding_ @ est.context_embedding_.T
     P = rel.to_scipy().toarray()
@@ -128,7 +128,7 @@ def test_skip_gram(relation, optimizer, shared):
 def test_word2dm(relation, optimizer):
     rel, labels = RELATIONS[relation]()
     rates = {"learning_rate": 0.05 if optimizer == "sgd" else 0.01}
-    est = nf.Word2DM(6, 3, optimizer=optimizer, **rates, n_epochs=20, random_state=0, n_jobs=1).fit(rel)
+    est = nf.Word2DM(6, 3, optimizer=optimizer, **rates, n_epochs=12, random_state=0, n_jobs=1).fit(rel)
     assert est.loss_curve_[-1] < est.loss_curve_[0]
     # Related objects have density matrices that overlap.
     same = labels[:, None] == labels[None, :]
@@ -208,7 +208,7 @@ def contrast(rel, loss, noise):
         context = torch.nn.Embedding(P.shape[1], 8)
         made = nce_noise(noise, np.bincount(j, P.data, P.shape[1]), context)
         optimizer = torch.optim.Adam([*tower.parameters(), *context.parameters()], 0.05)
-        for _ in range(120):
+        for _ in range(80):
             pairs = torch.multinomial(p, b, replacement=True)
             X, true = tower(i[pairs]), j[pairs]
             if noise == "in-batch":
@@ -270,7 +270,7 @@ DIVERGENCES = ("kl", "reverse-kl", "nerv", "jensen-shannon")
 def test_maps(relation, divergence, kernel, normalization):
     given, labels = MAPPED[relation]()
     parts = {"divergence": divergence, "kernel": kernel, "normalization": normalization}
-    est = nf.NeighborEmbedding(**parts, max_iter=400, random_state=0).fit(given)
+    est = nf.NeighborEmbedding(**parts, max_iter=200, early_exaggeration_iter=100, random_state=0).fit(given)
     Y = est.embedding_
     assert np.isfinite(Y).all()
     assert est.cost_ < est.cost_curve_[0, 1]
@@ -288,7 +288,7 @@ def test_maps(relation, divergence, kernel, normalization):
 )
 def test_named_maps(recipe):
     given, labels = graph()
-    Y = getattr(nf, recipe)(max_iter=350, random_state=0).fit(given).embedding_
+    Y = getattr(nf, recipe)(max_iter=200, early_exaggeration_iter=100, random_state=0).fit(given).embedding_
     distances = np.linalg.norm(Y[:, None] - Y[None], axis=2)
     same = labels[:, None] == labels[None, :]
     assert distances[same].mean() < distances[~same].mean()

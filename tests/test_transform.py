@@ -51,12 +51,13 @@ def objective(est, p, labels=None, *, exact=False):
     moments = [(np.log(len(y)), y.mean(0), np.cov(y.T, bias=True)) for y in members]
     pull, mean, t = p @ Y / p.sum(), p0 @ Y, est.temperature
 
-    def value(x):
+    def value(x):  # of a row, or of each column
         if exact:
-            log_z = np.log(np.exp(Y[there] @ x / t).sum())
+            log_z = np.log(np.exp(Y[there] @ x / t).sum(axis=0))
         else:
-            log_z = np.logaddexp.reduce([n + mu @ x / t + x @ omega @ x / 2 / t**2 for n, mu, omega in moments])
-        return -pull @ x / t + x @ mean / abs(t) + log_z
+            parts = [n + mu @ x / t + (x * (omega @ x)).sum(axis=0) / 2 / t**2 for n, mu, omega in moments]
+            log_z = np.logaddexp.reduce(parts)
+        return -pull @ x / t + mean @ x / abs(t) + log_z
 
     return value
 
@@ -64,10 +65,16 @@ def objective(est, p, labels=None, *, exact=False):
 def best_of_many_starts(value, d, *, ball=False):
     """The lowest value by SciPy from many starts on the sphere (or ball)."""
     best = np.inf
-    constraint = {"type": "ineq" if ball else "eq", "fun": lambda x: 1 - x @ x}
+    steps = 1e-5 * np.hstack([np.eye(d), -np.eye(d)])
+
+    def slope(x):  # by central differences, all of them at once
+        ahead, behind = value(x[:, None] + steps).reshape(2, d)
+        return (ahead - behind) / 2e-5
+
+    constraint = {"type": "ineq" if ball else "eq", "fun": lambda x: 1 - x @ x, "jac": lambda x: -2 * x}
     for start in np.random.default_rng(0).normal(size=(8, d)):
         start /= np.linalg.norm(start) * (2 if ball else 1)
-        found = minimize(value, start, constraints=[constraint], method="SLSQP", options={"ftol": 1e-13})
+        found = minimize(value, start, jac=slope, constraints=[constraint], method="SLSQP", options={"ftol": 1e-13})
         if found.success:
             best = min(best, found.fun)
     return best
@@ -171,11 +178,11 @@ def test_rows_that_do_not_come_to_rest_are_told(monkeypatch, far):
 @pytest.mark.parametrize("two_sided", [False, True])
 def test_a_row_alone_is_the_row_among_others_bit_for_bit(far, two_sided):
     est = fitted(far=far, two_sided=two_sided, n_jobs=1)
-    P = np.concatenate([new_rows(60, 40, seed) for seed in (1, 2)])
+    P = np.concatenate([new_rows(60, 20, seed) for seed in (1, 2)])
     whole = est.transform(P)
-    for i in range(0, 80, 19):
+    for i in range(0, 40, 13):
         np.testing.assert_array_equal(est.transform(P[i : i + 1])[0], whole[i])
-    order = np.random.default_rng(0).permutation(80)
+    order = np.random.default_rng(0).permutation(40)
     np.testing.assert_array_equal(est.set_params(n_jobs=3).transform(P[order]), whole[order])
 
 

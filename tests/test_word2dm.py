@@ -422,7 +422,8 @@ def test_the_pull_is_the_gradient_of_a_true_pair():
     assert np.isnan(measure(B[:0], C[:0], OFFSET)).all()
 
 
-def test_the_published_start_has_hardly_a_pull_and_the_default_has(text):
+def test_the_published_start_has_hardly_a_pull_and_the_default_has():
+    text = ambiguous_text(2500)
     quick = {**QUICK, "n_epochs": 3, "min_count": 1}
     paper, cured = nf.Word2DM.paper(**quick).fit(text), nf.Word2DM(**quick).fit(text)
     assert paper.pull_.tiny[0] == 1
