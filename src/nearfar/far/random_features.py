@@ -42,12 +42,10 @@ def orthogonal_directions(n_features: int, d: int, rng: np.random.Generator) -> 
 
     Source: Yu et al. (2016), orthogonal random features; Choromanski et al. (2021), section 2.4.
     """
-    blocks = []
-    for _ in range(-(-n_features // d)):
-        q, upper = np.linalg.qr(rng.normal(size=(d, d)))
-        blocks.append((q * np.sign(np.diag(upper))).T)  # the signs make q uniform over the rotations
-    lengths = np.sqrt(rng.chisquare(d, size=n_features))
-    return np.concatenate(blocks)[:n_features] * lengths[:, None]
+    q, upper = np.linalg.qr(rng.normal(size=(-(-n_features // d), d, d)))
+    q *= np.sign(np.diagonal(upper, axis1=1, axis2=2))[:, None, :]  # this makes q uniform over the rotations
+    directions = q.swapaxes(1, 2).reshape(-1, d)[:n_features]
+    return directions * np.sqrt(rng.chisquare(d, size=n_features))[:, None]
 
 
 class _RandomFeatures(FarPart):
