@@ -11,7 +11,7 @@ import nearfar as nf
 from nearfar._core import checkpoint
 from nearfar.callbacks import Checkpoint
 
-TEXT = [["the", "sea", "the", "ship"], ["a", "sea", "b", "c"]] * 20
+TEXT = nf.Corpus([["the", "sea", "the", "ship"], ["a", "sea", "b", "c"]] * 20).encode(min_count=1)
 GRAPH = nf.Relation.from_edges([(k, k * k % 40) for k in range(40)] + [(k, (k + 1) % 40) for k in range(40)])
 QUICK = {"n_jobs": 1, "random_state": 0, "n_epochs": 4}
 WORDS = {**QUICK, "n_components": 3, "sample": 0, "min_count": 1}

@@ -18,7 +18,7 @@ from nearfar.errors import DataError, FileFormatError
 from nearfar.relations import delimited
 from nearfar.text import corpus as corpora
 
-HUGE = 1 << 26
+HUGE = 48 << 20
 
 
 def zstd(data):

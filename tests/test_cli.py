@@ -672,9 +672,10 @@ class TestMap:
 
     def test_umap(self, run, fails, vectors, tmp_path):
         out = tmp_path / "map.npz"
-        assert run("map", vectors, "-o", out, "--method", "umap", "--min-dist", 0.3, "--random-state", 1, "-q")[0] == 0
+        short = ("--max-iter", 60, "--random-state", 1, "-q")
+        assert run("map", vectors, "-o", out, "--method", "umap", "--min-dist", 0.3, *short)[0] == 0
         made = nf.Embedding.load(out)
-        expected = nf.UMAP(min_dist=0.3, random_state=1).fit(nf.Embedding.load(vectors)).vectors_
+        expected = nf.UMAP(min_dist=0.3, max_iter=60, random_state=1).fit(nf.Embedding.load(vectors)).vectors_
         np.testing.assert_array_equal(made.vectors, expected.vectors)
         assert list(made) == list(expected)
         assert (made.parameters["perplexity"], made.parameters["min_dist"]) == (10, 0.3)

@@ -546,7 +546,7 @@ def test_potentials_on_a_device(far, d, device, dtype, rng, monkeypatch):
 def test_a_large_map_on_a_device_takes_the_mesh(device, monkeypatch):
     monkeypatch.setattr("nearfar.maps.neighbor.EXACT_UP_TO", 30)
     seen = []
-    common = {"perplexity": 8, "max_iter": 60, "random_state": 0}
+    common = {"perplexity": 8, "max_iter": 20, "random_state": 0}
     auto, mesh, exact = (
         nf.TSNE(**common, far=far, device=device, callbacks=[lambda progress: seen.append(progress.state.X)]).fit(
             points()

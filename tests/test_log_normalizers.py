@@ -185,16 +185,16 @@ SLOW = (
     [pytest.param(case, marks=[pytest.mark.slow] if case in SLOW else []) for case in CASES],
 )
 def test_intervals_cover_the_exact_error(case: str) -> None:
-    """Each 95 % interval covers what all rows give in at least 90 % of 200 cases (10 data sets, 20 samples each)."""
+    """Each 95 % interval covers what all rows give in at least 90 % of 120 cases (6 data sets, 20 samples each)."""
     hits = {"median": 0, "mean": 0, 0.25: 0, 0.95: 0}
     # The limit on the threads of BLAS is set once, not in each estimate.
     with single_threaded_blas():
         count_hits(case, hits)
-    assert min(hits.values()) >= 180, hits
+    assert min(hits.values()) >= 108, hits
 
 
 def count_hits(case: str, hits: dict) -> None:
-    for seed in range(10):
+    for seed in range(6):
         X, Y = CASES[case](np.random.default_rng(seed))
         every = estimate_error(X, Y, n_rows=len(X), n_jobs=1)
         for sample in range(20):

@@ -142,7 +142,7 @@ def test_any_number_of_components(blobs, d):
 def test_same_bits_for_any_number_of_workers(rng, name, far):
     X = rng.normal(size=(900, 6))
     cls, own, *_ = RECIPES[name]
-    short = {**SHORT, "max_iter": 60, "early_exaggeration_iter": 30}
+    short = {**SHORT, "max_iter": 24, "early_exaggeration_iter": 12}
     one, three = (cls(**own, **{**short, "n_jobs": n}, far=far).fit(X) for n in (1, 3))
     np.testing.assert_array_equal(one.embedding_, three.embedding_)
     assert one.cost_ == three.cost_
@@ -151,7 +151,7 @@ def test_same_bits_for_any_number_of_workers(rng, name, far):
 def test_own_divergence_kernel_and_no_normalization(affinities, blobs):
     """What the fast objective does not know goes through the master equation, and does its work."""
     start = PCA(2).fit_transform(blobs[0]) * 1e-2
-    short = {**SHORT, "max_iter": 150, "early_exaggeration_iter": 60}
+    short = {**SHORT, "max_iter": 100, "early_exaggeration_iter": 50}
     compiled, own = (nf.NeighborEmbedding(kernel=k, init=start, **short).fit(affinities) for k in ("student-t", Own()))
     assert own.cost_ == pytest.approx(compiled.cost_, rel=0.02)
     per_point = nf.kernels.InhomogeneousStudentT(np.linspace(1, 5, 150))

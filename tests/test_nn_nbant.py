@@ -200,7 +200,7 @@ def test_planted_kinds_are_counted():
     scheduler, optimizer = NBANT(layer, anchor_price=0.03, initial=1), ProxAdam(layer.parameters(), lr=0.1)
     layer.reset_parameters()
     for _ in range(8):
-        for _ in range(40):
+        for _ in range(25):
             optimizer.zero_grad()
             (layer(torch.arange(80)) - goal).square().mean().backward()
             optimizer.step()

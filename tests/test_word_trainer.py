@@ -200,7 +200,7 @@ def test_when_early_stopping_stops(patience, tol, losses, stops):
 
 
 def test_early_stopping_ends_a_fit():
-    text, stop = a_text(), EarlyStopping(tol=0.5)
+    text, stop = a_text(3000), EarlyStopping(tol=0.5)
     model = nf.SkipGram(**QUICK, validation_fraction=0.2, callbacks=[stop]).fit(text)
     assert model.n_epochs_ == 2
     with pytest.raises(InputError, match=r"EarlyStopping: the fit must be one that holds something out"):
