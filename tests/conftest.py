@@ -45,6 +45,11 @@ os.register_at_fork(after_in_child=functools.partial(sys.settrace, None))
 os.register_at_fork(after_in_child=functools.partial(threading.settrace, None))
 
 
+# No power is cut here, and to wait for the disk thousands of times takes long. Processes that tests start do wait for
+# it, as those of kills.py.
+os.fsync = lambda descriptor: None
+
+
 @pytest.fixture
 def rng() -> np.random.Generator:
     """A generator with a fixed seed."""
