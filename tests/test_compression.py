@@ -71,7 +71,7 @@ def pursuit_without_negative_weights(x, anchors, r):
     return weights
 
 
-@pytest.mark.parametrize("r", [1, 3, 6, 11])
+@pytest.mark.parametrize("r", [1, 3, 6, 9])  # with 11 nothing is left of some rows: rounding says which anchor is next
 def test_codes_without_negative_weights_are_those_of_the_definition(rng, r):
     anchors, X = unit(rng.normal(size=(19, 11))), rng.normal(size=(40, 11))
     T, errors = codes_of(X, anchors, r, True)
