@@ -309,6 +309,7 @@ def drawn(make, engine: str | None, *, X, **parameters):
     """Return a map, and what a callback saw of it."""
     seen = []
     callback = lambda progress: seen.append((progress.epoch, progress.loss, progress.state.X.copy()))  # noqa: E731
+    X = X() if callable(X) else X  # a relation is made here: each worker would compile what it needs on import
     est = make(**parameters, random_state=0, callbacks=[callback]).fit(X, engine=engine)
     return est, seen
 
@@ -323,7 +324,7 @@ MAPS = {
     "reverse KL by pair": (nf.NeighborEmbedding, {"divergence": "reverse-kl"}),
     "Jensen-Shannon by pair": (nf.NeighborEmbedding, {"divergence": "jensen-shannon", "kernel": "exponential"}),
     "a line": (nf.HSSNE, {"n_components": 1, "init": "random"}),
-    "a relation": (nf.TSNE, {"X": directed(), "init": np.random.default_rng(0).normal(size=(50, 2))}),
+    "a relation": (nf.TSNE, {"X": directed, "init": np.random.default_rng(0).normal(size=(50, 2))}),
     "its own mesh": (nf.TSNE, {"far": nf.far.MeshField(0.001), "init": "spectral"}),
 }
 

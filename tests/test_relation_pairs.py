@@ -21,20 +21,21 @@ WIDE = RNG.random((7, 4)) * (RNG.random((7, 4)) < 0.6)
 A, B = nf.Relation.from_matrix(HOLES), nf.Relation.from_matrix(HOLES**2 + np.eye(7))
 UNDIRECTED = nf.Relation.from_matrix((HOLES + HOLES.T + np.eye(7)[::-1] > 0.3).astype(float))
 RECTANGULAR = nf.Relation.from_matrix(WIDE)
+# Made in the tests that use them: each worker would compile what a product needs on import.
 RELATIONS = {
-    "weighted": A,
-    "transposed": A.T,
-    "unweighted": UNDIRECTED,
-    "normalized": UNDIRECTED.normalized(),
-    "product": A @ B,
-    "walk": A.random_walk(3),
-    "one step": UNDIRECTED.random_walk(1),
-    "sum": A + 2.0 * B,
-    "walk of a sum, back, through another": (A + 2.0 * B).random_walk(2).T @ UNDIRECTED,
-    "normalized, and a walk back": A.normalized() @ UNDIRECTED.random_walk(4).T,
-    "scaled sum": (0.3 * A.random_walk(2) + B @ A.T).normalized(),
-    "rectangular": RECTANGULAR,
-    "rectangular, through a walk": (UNDIRECTED.random_walk(2) @ RECTANGULAR).T,
+    "weighted": lambda: A,
+    "transposed": lambda: A.T,
+    "unweighted": lambda: UNDIRECTED,
+    "normalized": lambda: UNDIRECTED.normalized(),
+    "product": lambda: A @ B,
+    "walk": lambda: A.random_walk(3),
+    "one step": lambda: UNDIRECTED.random_walk(1),
+    "sum": lambda: A + 2.0 * B,
+    "walk of a sum, back, through another": lambda: (A + 2.0 * B).random_walk(2).T @ UNDIRECTED,
+    "normalized, and a walk back": lambda: A.normalized() @ UNDIRECTED.random_walk(4).T,
+    "scaled sum": lambda: (0.3 * A.random_walk(2) + B @ A.T).normalized(),
+    "rectangular": lambda: RECTANGULAR,
+    "rectangular, through a walk": lambda: (UNDIRECTED.random_walk(2) @ RECTANGULAR).T,
 }
 
 
@@ -45,9 +46,10 @@ def windows_of(relation, n, how, seed=0):
 @pytest.mark.parametrize("name", RELATIONS)
 def test_pairs_come_in_proportion(name):
     """By chi-square; of several inputs around a centre the first, as those of one centre belong together."""
-    P, window = RELATIONS[name].to_scipy().toarray(), 2
+    relation = RELATIONS[name]()
+    P, window = relation.to_scipy().toarray(), 2
     counts = np.zeros_like(P, dtype=np.int64)
-    for windows in windows_of(RELATIONS[name], 5000, SamplingOptions(window, "word", 2, True, 0, 0.75)):
+    for windows in windows_of(relation, 5000, SamplingOptions(window, "word", 2, True, 0, 0.75)):
         np.add.at(counts, (windows.inputs[window - 1 :: window], windows.outs[:, 0]), 1)
     expected = P / P.sum() * counts.sum()
     assert counts.sum() == 40_000
