@@ -166,7 +166,7 @@ def compiled(function: Callable[..., Any]) -> Dispatcher:
         names = given.__name__, given.__defaults__, given.__closure__
         copy = types.FunctionType(given.__code__, given.__globals__, *names)
         copy.__module__ = given.__module__
-        source = source_digest(function if isinstance(function, Dispatcher) else jit(function))
+        source = source_digest(jit(given))
         copy.__qualname__ = f"{given.__qualname__}_{source.hex()[:16]}"
         made = function.__dict__["_nearfar_compiled"] = jit(copy, fastmath=FAST, error_model="numpy")
     return made

@@ -280,7 +280,7 @@ def place_rows(offsets, mixture, on_sphere, limits, out):
         offset, bound = offsets[i], curvature
         x[:] = 0.0
         _value(x, offset, mixture, gradient, scratch)
-        if not minimiser_of_bound(x, gradient, 0.0, True, y) > 0:
+        if not minimiser_of_bound(x, gradient, 0.0, d > 0, y) > 0:  # on the sphere; True would be compiled apart
             y[:] = 1.0 / math.sqrt(d)
         x, y = y, x
         value = _value(x, offset, mixture, gradient, scratch)

@@ -239,7 +239,7 @@ def leaf_sums(functions, tree, points, parameters, limits, leaves, outs):
                         begin += 1
                         continue
                     end = min(begin + CHUNK, itself if begin < itself else m)
-                    pairs, both = (BUFFER, begin, end), (charge, charge)
+                    pairs, both = (charge.size, begin, end), (charge, charge)  # BUFFER would be a literal
                     add_chunk(functions, (buffer, dims), pairs, parameters, both, sums[t])
                     begin = end
         for i in range(starts[leaf], ends[leaf]):

@@ -365,8 +365,7 @@ def _first_records(text: Bytes, delimiter: str, comment: Bytes) -> list[_Record]
     position, line = _skip_mark(text[:3].tobytes()), 1
     fields = np.empty((256, 3), np.int64)
     while len(records) < SAMPLE_LINES:
-        position, line = next_record(text, position, line, comment)
-        n, after, newlines = split_record(text, position, ord(delimiter), fields)
+        position, line, n, after, newlines = cut_record(text, position, line, comment, ord(delimiter), fields)
         if n < 0:
             break
         if n > len(fields):
@@ -706,6 +705,16 @@ def scan_records(
         position = after
         line += 1 + newlines
     return row, position, line, DONE, 0
+
+
+@jit
+def cut_record(
+    text: Bytes, position: int, line: int, comment: Bytes, delimiter: int, fields: NDArray[np.int64]
+) -> tuple[int, int, int, int, int]:
+    """Return position and line of the next record, and what ``split_record`` does."""
+    position, line = next_record(text, position, line, comment)
+    n, after, newlines = split_record(text, position, delimiter, fields)
+    return position, line, n, after, newlines
 
 
 @jit

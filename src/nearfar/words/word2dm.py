@@ -601,7 +601,7 @@ def train_by_adam(windows, rate, options, inputs_side, outs_side, sums):
     room = _room(windows, options, B)
     capacity = max(most_rows, room.gradients.size // width)
     b_batch, c_batch = _batch(B, capacity), _batch(C, capacity)
-    n_pairs, begin = 0, room.mixed.size - room.mixed.size
+    n_pairs = begin = room.mixed.size - room.mixed.size  # a literal 0 would be compiled apart
     for s in range(sentences.size - 1):
         for w in range(sentences[s], sentences[s + 1]):
             _prefetch_next(windows, w, B, C)
@@ -609,7 +609,7 @@ def train_by_adam(windows, rate, options, inputs_side, outs_side, sums):
             if b_batch.count[0] + words.size > capacity or c_batch.count[0] + n_outs > capacity:
                 _steps(inputs_side, b_batch, n_pairs, rate)
                 _steps(outs_side, c_batch, n_pairs, rate)
-                n_pairs = 0
+                n_pairs = begin
             _score(words, outs, options, B, C, room, sums)
             if rate == 0:
                 continue
@@ -627,7 +627,7 @@ def train_by_adam(windows, rate, options, inputs_side, outs_side, sums):
         if (s + 1) % batch_size == 0 or s + 2 == sentences.size:
             _steps(inputs_side, b_batch, n_pairs, rate)
             _steps(outs_side, c_batch, n_pairs, rate)
-            n_pairs = 0
+            n_pairs = begin
 
 
 @jit(inline="always")
