@@ -18,6 +18,7 @@ from sklearn.neighbors import kneighbors_graph
 
 import nearfar as nf
 from nearfar.errors import DataError, InputError, NearfarWarning
+from nearfar.relations.neighbors import check_rows
 
 SHORT = {"max_iter": 40, "early_exaggeration_iter": 20, "random_state": 0, "n_jobs": 1}
 CLASSES = [value for name in nf.__all__ if name != "nn" and isinstance(value := getattr(nf, name), type)]
@@ -404,7 +405,7 @@ def test_what_only_resembles_a_graph_is_taken(rng):
     few = {"max_iter": 2, "perplexity": 3}
     assert nf.TSNE(**few).fit(random_array((12, 12), density=0.9, random_state=0).tocsr()).embedding_.shape == (12, 2)
     assert nf.TSNE(**few).fit(rng.integers(0, 5, size=(12, 2))).embedding_.shape == (12, 2)
-    assert nf.MDS(1, max_iter=2).fit(np.array([[0, 1], [2, 5]])).embedding_.shape == (2, 1)
+    check_rows("MDS", np.array([[0, 1], [2, 5]]), "euclidean")  # two points; a fit would be compiled for these alone
     D = np.abs(np.arange(30)[:, None] - np.arange(30)) % 29.0
     near = csr_array(np.where((D > 0) & (D < 5), D, 0))
     assert nf.TSNE(max_iter=2, perplexity=1, metric="precomputed").fit(near).embedding_.shape == (30, 2)

@@ -54,7 +54,7 @@ def by_nodes(P, kernel, divergence, field, *, error, dtype=float, n_jobs=1):
 
 
 @pytest.mark.parametrize("d", [2, pytest.param(5, marks=pytest.mark.slow)])
-@pytest.mark.parametrize("name", [pytest.param("exponential", marks=slow), "student", "heavy"])
+@pytest.mark.parametrize("name", ["student", *(pytest.param(k, marks=slow) for k in ("exponential", "heavy"))])
 def test_exact_sums_are_those_of_plain_numpy(rng, name, d):
     n = 1030  # more than a chunk
     kernel, Y, charges = kernels(rng, n)[name], rng.normal(size=(n, d)), rng.normal(size=n)
@@ -93,6 +93,21 @@ def test_many_degrees_of_freedom_stay_precise_in_single_precision(rng):
         field.place(Y.astype(dtype), kernel, 1)
         sums[dtype] = field.evaluate([Term("weight")])[0].value
     np.testing.assert_allclose(sums[np.float32], sums[np.float64], rtol=2e-6)
+
+
+@pytest.mark.parametrize("family", [*FAMILIES, HeavyTailed(0.4).family], ids=["exponential", "student", "heavy"])
+def test_formulas_of_a_parameter_per_point_are_those_of_the_kernel(family):
+    """As plain Python: what is compiled for each of them differs in nothing else."""
+    log_weight, neg_log_slope, rise = (f.py_func for f in (family.log_weight, family.neg_log_slope, family.rise))
+    for theta in (0.3, 1.0, 7.0):
+        kernel, step = family.kernel_of(theta), 1e-5 * theta
+        for f in (0.0, 0.1, 2.0, 30.0):
+            weight = kernel.weight(np.array([f]))
+            assert np.exp(log_weight(f, theta, *family.numbers)) == pytest.approx(weight[0], rel=1e-12)
+            slope = -(kernel.slope(np.array([f])) / weight)[0]
+            assert neg_log_slope(f, theta, *family.numbers) == pytest.approx(slope, rel=1e-12)
+            more, less = (log_weight(f, theta + s * step, *family.numbers) for s in (1, -1))
+            assert rise(f, theta, *family.numbers) == pytest.approx((more - less) / (2 * step), rel=1e-6, abs=1e-9)
 
 
 # -- nodes ----------------------------------------------------------------------------------------------------------
