@@ -252,16 +252,20 @@ def test_same_bits_for_any_number_of_workers(rng, divergence, field):
 
 
 @pytest.mark.parametrize("name", ["student", "few", *(pytest.param(k, marks=slow) for k in ("exponential", "heavy"))])
-@pytest.mark.parametrize("field", [ExactField(), MeshField()], ids=["exact", "mesh"])
-def test_another_order_of_the_rows_is_the_same_map(rng, name, field):
-    Y, P = rng.normal(size=(N, 2)), sparse_p(rng, "row")
-    objective = per_point_objective(P, kernels(rng)[name], NeRV(), field, dtype=float, n_jobs=1)
+@pytest.mark.parametrize(
+    ("field", "dtype", "near"),
+    [(ExactField(), np.float64, 1e-9), (MeshField(), np.float32, 1e-5)],
+    ids=["exact", "mesh"],
+)
+def test_another_order_of_the_rows_is_the_same_map(rng, name, field, dtype, near):
+    Y, P = rng.normal(size=(N, 2)).astype(dtype), sparse_p(rng, "row")
+    objective = per_point_objective(P, kernels(rng)[name], NeRV(), field, dtype=dtype, n_jobs=1)
     G, cost = objective.evaluate(Y, cost=True)
     G, order = G.copy(), rng.permutation(N)
     assert objective.reorder(order)
     moved, same_cost = objective.evaluate(Y[order], cost=True)
-    np.testing.assert_allclose(moved, G[order], rtol=1e-9, atol=1e-9 * np.abs(G).max())
-    assert same_cost == pytest.approx(cost, rel=1e-10)
+    np.testing.assert_allclose(moved, G[order], rtol=near, atol=near * np.abs(G).max())
+    assert same_cost == pytest.approx(cost, rel=near / 10)
 
 
 @pytest.mark.parametrize(("divergence", "name"), PAIRS[::2])

@@ -156,7 +156,7 @@ def compiled(function: Callable[..., Any]) -> Dispatcher:
     """Return the compiled form of a function of numbers that a user wrote: plain Python, or compiled by numba.
 
     Its name is extended by what it was made from: machine code of several functions of one name, from several
-    processes, may meet in one process.
+    processes, may meet in one process. Its module is not in it: the same text elsewhere is the same machine code.
     """
     if isinstance(function, Dispatcher) and isinstance(function._cache, MachineCode):
         return function
@@ -165,9 +165,8 @@ def compiled(function: Callable[..., Any]) -> Dispatcher:
         given = getattr(function, "py_func", function)
         names = given.__name__, given.__defaults__, given.__closure__
         copy = types.FunctionType(given.__code__, given.__globals__, *names)
-        copy.__module__ = given.__module__
-        source = source_digest(jit(given))
-        copy.__qualname__ = f"{given.__qualname__}_{source.hex()[:16]}"
+        copy.__module__, copy.__qualname__ = __name__, given.__name__
+        copy.__qualname__ += f"_{source_digest(jit(copy)).hex()[:16]}"
         made = function.__dict__["_nearfar_compiled"] = jit(copy, fastmath=FAST, error_model="numpy")
     return made
 

@@ -857,10 +857,10 @@ class MeshField(FieldPart):
     >>> from nearfar.far import MeshField, Term
     >>> from nearfar.kernels import StudentT
     >>> field = MeshField()
-    >>> field.place(np.array([[0.0, 0.0], [1.0, 0.0], [0.0, 2.0]]), StudentT(), n_jobs=1)
+    >>> field.place(np.array([[0, 0], [1, 0], [0, 2]], np.float32), StudentT(), n_jobs=1)
     >>> [potential] = field.evaluate([Term("weight")])
     >>> potential.value.round(2)
-    array([0.7 , 0.67, 0.37])
+    array([0.7 , 0.67, 0.37], dtype=float32)
     """
 
     tolerance: float = 0.01
