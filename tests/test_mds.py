@@ -130,7 +130,7 @@ def test_sums_over_many_blocks_and_workers(rng):
 
 def documented():
     """Return the stress of one's own in the docstring, (r - d)⁴: the same text is compiled once for both."""
-    scope = {}
+    scope = {"__name__": __name__}
     for example in doctest.DocTestParser().get_examples(Stress.__doc__)[:3]:
         exec(example.source, scope)
     return scope["Fourth"]
