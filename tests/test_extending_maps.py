@@ -14,6 +14,7 @@ from numba import njit
 from scipy.sparse import csr_array
 
 import nearfar as nf
+from nearfar._core.jit import compiled
 from nearfar.errors import InputError
 from nearfar.far import BarnesHutField, ExactField, MeshField, Term
 from nearfar.maps.objective import NeighborObjective, QuadraticObjective, value_and_gradient
@@ -131,6 +132,17 @@ def test_functions_may_be_compiled_by_numba(rng):
         field.place(Y, kernel, 1)
         sums.append(field.evaluate([Term("weight")])[0].value)
     np.testing.assert_array_equal(sums[0], sums[1])
+
+
+def test_the_same_text_in_another_module_is_the_same_machine_code():
+    def named(module, text):
+        scope = {"__name__": module}
+        exec(f"def double(x):\n    return {text}", scope)
+        function = compiled(njit(scope["double"]) if module == "by numba" else scope["double"]).py_func
+        return function.__module__, function.__qualname__
+
+    assert len({named(module, "x + x") for module in ("one", "other", "by numba")}) == 1
+    assert named("one", "x + x") != named("one", "2 * x")
 
 
 PROGRAM = """
