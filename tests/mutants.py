@@ -136,7 +136,7 @@ FAULTS = [
     Fault("affinities: the joint sums to 1", "* np.float32(0.5 / n)", "* np.float32(1.0 / n)", "test_affinities"),
     Fault(
         "affinities: mean over perplexities",
-        "calibration.weights * np.float32(1 / len(scales))",
+        "calibration.weights * np.float32(1 / len(perplexities))",
         "calibration.weights * np.float32(1)",
         "test_several_perplexities test_affinities",
     ),
