@@ -8,9 +8,11 @@ from _tables import Record, average, distinct, duration, interval, middle, numbe
 
 GRAPHS = ("email-Eu-core", "polblogs", "cora", "citeseer", "wikipedia", "blogcatalog", "musae-git")
 DEFAULT, COLDER, FOR_ROLES = "nearfar", "nearfar, temperature 0.5", "nearfar, both signs"
+ONE_COLDER = "nearfar, 1 step, temperature 0.5"
 OF_WORDS = ("wikipedia",)  # where neighbours do not share labels: see the guide on graphs
 OF_FEW = ("email-Eu-core",)  # 24 nodes for each label, elsewhere 260 or more
 SPARSE = ("cora", "citeseer")  # fewer than ten neighbours a node
+DENSE = ("blogcatalog",)  # fifty or more
 SHARES = (0.1, 0.5, 0.9)
 DEGREES = " + degrees"
 HEAD = (
@@ -28,10 +30,12 @@ MOST_TIME = 0.1  # of DeepWalk's
 ENOUGH = 10  # repeats
 
 
-def recipe(graph: str, task: str) -> str:
-    """Return the name of what the guide recommends."""
-    if task == "links":
+def recipe(graph: str, share: float | None) -> str:
+    """Return the name of what the guide recommends for a share of known labels; for links, where there is none."""
+    if share is None:
         return DEFAULT if graph in SPARSE else COLDER
+    if graph in DENSE and share >= 0.5:
+        return ONE_COLDER
     if graph in OF_FEW:
         return COLDER
     return FOR_ROLES if graph in OF_WORDS else DEFAULT
@@ -89,7 +93,7 @@ def comparisons(records: list[Record]) -> list[list[str]]:
         for task, share in (*(("labels", share) for share in SHARES), ("links", None)):
             mine = pick(records, graph=graph, task=task)
             found = measured_of(mine, task, share)
-            chosen = recipe(graph, task)
+            chosen = recipe(graph, share)
             ours, default = (found.get(m, {}) for m in (chosen, DEFAULT))
             gaps = {m: gap for m, theirs in found.items() if not is_ours(m) and (gap := behind(ours, theirs))}
             if not gaps:

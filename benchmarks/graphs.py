@@ -11,8 +11,9 @@ and with the degrees; draw r is the same for all methods. The draw 0 is there to
 
 Times are processor seconds of the embedding, one thread. ``--budget`` stops after so many processor seconds; what is in
 the result file already is not repeated. ``--tune`` prints what each temperature gives for links, by the scalar product
-and the degrees, in draws that are not told: the guide's rule comes from ``--tune --draws 15`` on the four smaller
-graphs. DeepWalk and node2vec (p = q = 0.25): 10 walks of 80 nodes from each node,
+and the degrees, in draws that are not told, and what our ways give for labels in splits that are not: the guide's rules
+come from ``--tune --tasks links --draws 15`` on the four smaller graphs, and ``--tune --tasks labels`` on blogcatalog.
+DeepWalk and node2vec (p = q = 0.25): 10 walks of 80 nodes from each node,
 window 10, as node2vec's defaults are. Others: at the defaults of their papers or packages.
 """
 
@@ -59,6 +60,7 @@ METHODS: dict[str, Callable[[Any, int], Vectors]] = {
     "nearfar": nearfar,
     "nearfar, temperature 0.5": lambda A, seed: nearfar(A, seed, temperature=0.5),
     "nearfar, 1 step": lambda A, seed: nearfar(A, seed, 1),
+    "nearfar, 1 step, temperature 0.5": lambda A, seed: nearfar(A, seed, 1, temperature=0.5),
     "nearfar, 5 steps": lambda A, seed: nearfar(A, seed, 5),
     "nearfar, both signs": both_signs,
     "ProNE": lambda A, seed: factorized.prone(A, D, seed=seed),
@@ -138,7 +140,16 @@ def measure(file: ResultFile, graph: LabelledGraph, task: str, method: str, args
         say(f"{graph.name} {task} {method} {repeat}: {found}")
 
 
-def tune(graph: LabelledGraph, draws: int) -> None:
+def tune_labels(graph: LabelledGraph, splits: int) -> None:
+    """Print the micro F1 of our ways in other splits than those that are told, by the vectors of another seed."""
+    for method in (name for name in METHODS if name.startswith("nearfar")):
+        vectors, _ = embed(method, graph.adjacency, TUNED_AT)
+        found = [score_labels(graph, vectors, TUNED_AT + split) for split in range(splits)]
+        means = ", ".join(f"{share:.0%}: {np.mean([f[f'micro {share}'] for f in found]):.4f}" for share in FRACTIONS)
+        say(f"{graph.name}, {method}: {means}")
+
+
+def tune_links(graph: LabelledGraph, draws: int) -> None:
     """Print the AUC of links at each temperature in other draws than those that are told."""
     found = [
         [
@@ -171,11 +182,16 @@ def main() -> None:
         "--draws", type=int, default=11, help="repeats of the links, each with a fit; the first is not told"
     )
     parser.add_argument("--budget", type=float, help="processor seconds to stop after")
-    parser.add_argument("--tune", action="store_true", help="print what temperatures give for links, and stop")
+    parser.add_argument(
+        "--tune", action="store_true", help="print what our ways give in repeats that are not told, and stop"
+    )
     args = parser.parse_args()
     if args.tune:
-        for name in args.graphs:
-            tune(without_isolates(read_graph(name)), args.draws)
+        for graph in map(without_isolates, map(read_graph, args.graphs)):
+            if "links" in args.tasks:
+                tune_links(graph, args.draws)
+            if "labels" in args.tasks:
+                tune_labels(graph, args.splits)
         return
     file = ResultFile("graphs", KEYS)
     tiny = nf.datasets.dcsbm(1000, alpha=4.0, random_state=0)
