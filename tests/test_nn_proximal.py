@@ -44,7 +44,7 @@ def test_the_minimum_of_a_quadratic_is_reached(name, r):
     optimizer, ids = MAKE[name]([layer.values]), torch.arange(4)
     for lr in (0.05, 0.01, 0.002):
         optimizer.param_groups[0]["lr"] = lr
-        for _ in range(500 if name == "sgd" else 120):
+        for _ in range(500 if name == "sgd" else 200):
             optimizer.zero_grad()
             (curvature / 2 * (layer(ids) - centre).square()).sum().backward()
             optimizer.step()

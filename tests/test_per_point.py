@@ -258,6 +258,8 @@ def test_same_bits_for_any_number_of_workers(rng, divergence, field):
     ids=["exact", "mesh"],
 )
 def test_another_order_of_the_rows_is_the_same_map(rng, name, field, dtype, near):
+    if name == "exponential":  # of points far from all others little is left in float32
+        dtype, near = np.float64, 1e-9
     Y, P = rng.normal(size=(N, 2)).astype(dtype), sparse_p(rng, "row")
     objective = per_point_objective(P, kernels(rng)[name], NeRV(), field, dtype=dtype, n_jobs=1)
     G, cost = objective.evaluate(Y, cost=True)
