@@ -499,7 +499,7 @@ def _sparse_start(n: int, d: int, budget: int) -> AnchorEmbedding:
 
 _RANGES = (
     " The ranges of --quick are three standard deviations to either side of the mean over seeds 0 to 2, as measured"
-    " here; those of the whole run, which was not, are wide."
+    " here; those of the whole run are wide."
 )
 EXPERIMENTS = (
     Experiment(
