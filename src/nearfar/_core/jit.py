@@ -274,6 +274,7 @@ class MachineCode(_Cache):
 
 
 def _settings() -> bytes:
+    # The library's name: code that was compiled before there was one lets other libraries stand in.
     versions = (numba.__version__, llvmlite_version, sys.version_info[:3], _Library.__qualname__)
     return repr((versions, config.OPT, config.BOUNDSCHECK, config.LOOP_VECTORIZE, config.SLP_VECTORIZE)).encode()
 

@@ -499,7 +499,7 @@ def _sparse_start(n: int, d: int, budget: int) -> AnchorEmbedding:
 
 _RANGES = (
     " The ranges of --quick are three standard deviations to either side of the mean over seeds 0 to 2, as measured"
-    " here; those of the whole run are wide."
+    " here; those of the whole run"
 )
 EXPERIMENTS = (
     Experiment(
@@ -537,7 +537,8 @@ EXPERIMENTS = (
         "A convolutional classifier over 3, 4 and 5 words; 20,000 texts to train on, the 7,600 of the test.",
         "The full training set of 120,000 cannot be had here: 20,000 texts stand in for it, so accuracies are lower"
         " than in the paper, and the vocabulary smaller. The network is smaller. --quick takes half of the texts."
-        + _RANGES,
+        + _RANGES
+        + " are wide.",
         _news,
         _NEWS,
         needs="torch",
@@ -550,7 +551,7 @@ EXPERIMENTS = (
         "An LSTM of one layer of 128, 3 epochs, adaptive softmax as output.",
         "The paper trains larger networks for longer on a GPU (79.4 with 1,000 anchors, its table 14); ours stop after"
         " 3 epochs. What is compared is the ratio to the plain table in the same setting. --quick: 150,000 words, one"
-        " epoch." + _RANGES,
+        " epoch." + _RANGES + ", which was not, are wide.",
         _language,
         _PTB,
         needs="torch",

@@ -186,8 +186,7 @@ EXPERIMENTS = (
         "Density matrices hold the similarity of words as vectors do.",
         "Word2DM and its multi-sense form at the paper's size, 17 x 17; skip-gram with as many numbers (289), and with"
         " 17.",
-        _UNKNOWN
-        + " A skip-gram of 17 numbers is better than Word2DM's 289 on MEN and SimLex-999. Columns as senses learn"
+        _UNKNOWN + " A skip-gram of 17 numbers is better than Word2DM's 289 on MEN. Columns as senses learn"
         " no similarity from so short a text. Ranges are three standard deviations to either side of the mean over"
         " seeds, as they were measured here: 0 to 4 by one thread for --quick, 0 to 2 by two for the whole run.",
         _similarity,
