@@ -53,6 +53,7 @@ from _sections import (
     reading,
     speed,
 )
+from _senses_section import senses
 from _tables import Record, table
 from _use_sections import genes, spreading
 from _word2dm_section import word2dm
@@ -106,6 +107,7 @@ PAGES = (
     Page("Skip-gram against gensim", "words", "words.py", words),
     Page("Density matrices of words", "word2dm", "word2dm.py speed --torch PYTHON", word2dm),
     Page("Word models", "word_models", "word_models.py --cache FOLDER", word_models),
+    Page("Senses in a file", "senses", "senses.py --cache FOLDER", senses),
     Page("Memory of word models", "word_memory", "word_memory.py", word_memory),
     Page("Warm starts of Word2DM", "warm_start", "warm_start.py", warm_start),
     Page("Retrieval on MovieLens 1M", "retrieval", "retrieval.py", retrieval),

@@ -265,6 +265,7 @@ def readers() -> list[Reader]:
     ]
     found += [
         embedding_reader("int4 .safetensors", lambda: plain().quantize("int4"), ".safetensors"),
+        embedding_reader("senses, int8 .safetensors", lambda: senses().quantize(), ".safetensors"),
         embedding_reader("anchored, packed .safetensors", lambda: anchored().quantize("int8"), ".safetensors"),
         Reader("ids of a projector", "x.metadata.tsv", lambda f: plain().save(f / "x.tsv"), read_projector),
         text_reader("edges .csv", "edges.csv", EDGES, lambda path: check_relation(nf.Relation.from_edges(path))),

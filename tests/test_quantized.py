@@ -1,4 +1,4 @@
-"""Embeddings in 8 and 4 bits: against rounding row by row, in files, in searches."""
+"""Embeddings and senses in 8 and 4 bits: against rounding row by row, in files, in searches."""
 
 from __future__ import annotations
 
@@ -104,15 +104,27 @@ def test_what_cannot_be_quantised(tmp_path):
         nf.Embedding([[1.0, np.nan]]).quantize("int4")
     density = nf.DensityEmbedding.from_matrices(np.stack([np.eye(2), np.ones((2, 2))]))
     for call in (density.quantize, lambda: density.save(tmp_path / "x.safetensors", quantize="int4")):
-        with pytest.raises(InputError, match="must be a plain Embedding; got DensityEmbedding") as caught:
+        with pytest.raises(InputError, match="must be one of vectors; got DensityEmbedding") as caught:
             call()
         assert "Embedding(emb.vectors, emb.ids) has the rows and searches them" in str(caught.value)
     assert not list(tmp_path.iterdir())
     nf.Embedding(density.vectors, density.ids).quantize().save(tmp_path / "x.safetensors")
     with pytest.raises(FileFormatError, match="density matrices, of trace 1"):
         nf.DensityEmbedding.load(tmp_path / "x.safetensors")
-    with pytest.raises(InputError, match=r"AnchoredEmbedding.quantize: kind must be one of"):
-        mixtures().quantize("int2")
+    for other, name in ((mixtures(), "AnchoredEmbedding"), (senses(), "SenseEmbedding")):
+        with pytest.raises(InputError, match=rf"{name}.quantize: kind must be one of"):
+            other.quantize("int2")
+
+
+def damage(emb, change, path):
+    """Save an embedding, change what its file holds, and see that the file is refused."""
+    emb.save(path)
+    arrays, metadata = read_arrays(path)
+    metadata.pop("checksum")
+    change(arrays, metadata)
+    write_arrays("test", path, arrays, metadata)
+    with pytest.raises(FileFormatError):
+        nf.Embedding.load(path)
 
 
 @pytest.mark.parametrize(
@@ -133,13 +145,107 @@ def test_what_cannot_be_quantised(tmp_path):
     ],
 )
 def test_damaged_files(change, tmp_path):
-    make().quantize("int4").save(tmp_path / "x.safetensors")
-    arrays, metadata = read_arrays(tmp_path / "x.safetensors")
-    metadata.pop("checksum")
-    change(arrays, metadata)
-    write_arrays("test", tmp_path / "x.safetensors", arrays, metadata)
-    with pytest.raises(FileFormatError):
-        nf.Embedding.load(tmp_path / "x.safetensors")
+    damage(make().quantize("int4"), change, tmp_path / "x.safetensors")
+
+
+# -- senses -----------------------------------------------------------------------------------------------------------
+
+
+def senses(two_sided=True, n=12, d=7, **options):
+    """Words 0, 3, 6, ... have two senses, the others one; nothing is known of the last."""
+    rng = np.random.default_rng(0)
+    ids = [(f"w{k}", s) for k in range(n) for s in ((0, 2) if k % 3 == 0 else (0,))]
+    weights = [
+        (0.75, 0.25)[s // 2] if k % 3 == 0 else float(k < n - 1) for k in range(n) for s in (0, 2)[: 1 + (k % 3 == 0)]
+    ]
+    if two_sided:
+        options["context_vectors"] = rng.normal(size=(n, d)).astype("float32")
+    return nf.SenseEmbedding(rng.normal(size=(len(ids), d)).astype("float32"), ids, weights=weights, **options)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("two_sided", [True, False])
+def test_senses_are_what_their_rounded_vectors_are(kind, two_sided, tmp_path):
+    emb = senses(two_sided, parameters={"window": 2})
+    small = emb.quantize(kind)
+    more = {"context_vectors": small.context_vectors} if two_sided else {}
+    floats = nf.SenseEmbedding(small.vectors, emb.ids, weights=emb.weights, parameters=emb.parameters, **more)
+    assert_allclose(small.vectors, emb.vectors, atol=0.02 if kind == "int8" else 0.4)
+    small.save(tmp_path / "x.safetensors")
+    emb.save(tmp_path / "y.safetensors", quantize=kind)
+    assert (tmp_path / "x.safetensors").read_bytes() == (tmp_path / "y.safetensors").read_bytes()
+    for found in (
+        small,
+        pickle.loads(pickle.dumps(small)),
+        nf.SenseEmbedding.load(tmp_path / "x.safetensors"),
+        nf.Embedding.load(tmp_path / "x.safetensors"),
+    ):
+        assert type(found) is nf.SenseEmbedding
+        assert found.equals(floats)
+        assert found.nbytes == small.nbytes < 0.6 * emb.nbytes
+        assert list(found.words) == list(emb.words)
+        assert dict(found.parameters) == dict(small.parameters)
+        assert_allclose(found.entropy(), floats.entropy(), rtol=1e-6)
+        assert found.nearest_words(("w3", 2), 4) == floats.nearest_words(("w3", 2), 4)
+        assert [s.nearest for s in found.senses_of("w0")] == [s.nearest for s in floats.senses_of("w0")]
+        part = found.subset(["w6", "w1"])
+        assert part.equals(floats.subset(["w6", "w1"]))
+        assert part.nbytes < found.nbytes
+        assert found.side("vectors").equals(floats.side("vectors"))
+        made = nf.DensityEmbedding.from_senses(found)
+        assert_allclose(made.vectors, nf.DensityEmbedding.from_senses(floats).vectors, atol=1e-6)
+        if two_sided:
+            sentence = ["w1", "w0", "w5", "w7"]
+            assert_allclose(
+                found.sense_probabilities("w0", sentence), floats.sense_probabilities("w0", sentence), rtol=1e-6
+            )
+            assert found.context.equals(floats.context)
+            assert found.context.nbytes == found._context_vectors.nbytes  # still of few bits
+    small.save(tmp_path / "x.npz")
+    assert nf.SenseEmbedding.load(tmp_path / "x.npz").equals(floats)
+
+
+def test_senses_of_rounded_context_words_that_are_others(tmp_path):
+    emb = nf.SenseEmbedding(np.eye(3), [(7, 0), (7, 300), (9, 0)], weights=[0.5, 0.5, 1], context_vectors=np.eye(3),
+                            context_ids="abc")  # fmt: skip
+    emb.save(tmp_path / "s.safetensors", quantize="int4")
+    loaded = nf.SenseEmbedding.load(tmp_path / "s.safetensors")
+    assert list(loaded.context_ids) == ["a", "b", "c"]
+    assert list(loaded.ids) == [(7, 0), (7, 300), (9, 0)]
+    assert_allclose(loaded.vectors, np.eye(3), atol=0.01)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda a, m: a.pop("weights"),
+        lambda a, m: a.pop("counts"),
+        lambda a, m: a.update(counts=a["counts"] + np.uint8(1)),
+        lambda a, m: a.update(numbers=np.zeros_like(a["numbers"])),  # a word with one sense twice
+        lambda a, m: a.update(weights=a["weights"] * 2),
+        lambda a, m: a.update(weights=np.full_like(a["weights"], np.nan)),
+        lambda a, m: a.update(scales=a["scales"][1:]),
+        lambda a, m: a.update({"context.codes": a["context.codes"][1:].copy(), "context.scales": a["scales"][:11]}),
+        lambda a, m: m.update(format="nearfar.quantized"),  # 12 ids for 16 rows
+        lambda a, m: m.update(version="2"),
+    ],
+)
+def test_damaged_files_of_senses(change, tmp_path):
+    damage(senses().quantize("int8"), change, tmp_path / "x.safetensors")
+
+
+def test_rounded_senses_are_a_hundred_times_smaller_than_matrices(tmp_path):
+    """At the default length, with as many senses a word as a text of 17 million words gave."""
+    rng = np.random.default_rng(0)
+    ids = [(f"word{k}", s) for k in range(700) for s in range(1 + 2 * (k % 13 == 0))]
+    weights = [1 / (1 + 2 * (k % 13 == 0)) for k in range(700) for s in range(1 + 2 * (k % 13 == 0))]
+    X, G = (rng.normal(size=(n, 100)).astype(np.float32) for n in (len(ids), 700))
+    emb = nf.SenseEmbedding(X, ids, weights=weights, context_vectors=G)
+    nf.DensityEmbedding.from_senses(emb).save(tmp_path / "matrices.safetensors")
+    for kind, times in (("int8", 70), ("int4", 120)):
+        emb.save(tmp_path / "senses.safetensors", quantize=kind)
+        ratio = (tmp_path / "matrices.safetensors").stat().st_size / (tmp_path / "senses.safetensors").stat().st_size
+        assert ratio > times
 
 
 # -- mixtures of anchors ----------------------------------------------------------------------------------------------
@@ -208,13 +314,7 @@ def test_both_sides_of_mixtures_are_packed(tmp_path):
     ],
 )
 def test_damaged_files_of_mixtures(change, tmp_path):
-    mixtures().quantize("int4").save(tmp_path / "x.safetensors")
-    arrays, metadata = read_arrays(tmp_path / "x.safetensors")
-    metadata.pop("checksum")
-    change(arrays, metadata)
-    write_arrays("test", tmp_path / "x.safetensors", arrays, metadata)
-    with pytest.raises(FileFormatError):
-        nf.Embedding.load(tmp_path / "x.safetensors")
+    damage(mixtures().quantize("int4"), change, tmp_path / "x.safetensors")
 
 
 def test_a_layer_is_exported_packed(tmp_path):

@@ -41,13 +41,15 @@ def kinds() -> dict[str, nf.Embedding]:
     factors = np.stack([VECTORS, VECTORS[::-1]], axis=2)
     senses = [("ann", 0), ("ann", 2), ("Zoë", 0), ("日本", 1)]
     two_sided = nf.Embedding(VECTORS, IDS, context_vectors=CONTEXT, context_ids=[("b", 1), 2.5])
+    many = nf.SenseEmbedding(VECTORS, senses, weights=[0.5, 0.5, 1, 1], context_vectors=VECTORS)
     return {
         "two-sided": two_sided,
         "integers": nf.Embedding(VECTORS.astype(np.float64), [7, -1, 40, 2]),
         "density": nf.DensityEmbedding.from_factors(factors, IDS),
         "anchored": nf.AnchoredEmbedding(weights, CONTEXT, IDS),
         "anchored-packed": nf.AnchoredEmbedding(weights, CONTEXT, IDS).quantize(),
-        "senses": nf.SenseEmbedding(VECTORS, senses, weights=[0.5, 0.5, 1, 1], context_vectors=VECTORS),
+        "senses": many,
+        "senses-int4": many.quantize("int4"),
         "int8": plain().quantize("int8"),
         "int4": plain().quantize("int4"),
     }

@@ -87,6 +87,8 @@ class DensityEmbedding(Embedding):
     [('shore', 0.81), ('bank', 0.73)]
     """
 
+    _may_be_rounded = False  # rounded matrices would not stay positive
+
     def _check_rows(self, name: str, rows: Floats, ids: Ids) -> None:
         if not order_of(rows.shape[1]):
             expected = "rows of length n(n+1)/2, the upper triangles of n x n density matrices"
@@ -179,7 +181,7 @@ class DensityEmbedding(Embedding):
         if not isinstance(senses, SenseEmbedding):
             raise InputError("DensityEmbedding.from_senses", "senses", "a SenseEmbedding", type(senses).__name__)
         n = senses.n_components
-        made = np.empty((len(senses.words), n * (n + 1) // 2), senses.vectors.dtype)
+        made = np.empty((len(senses.words), n * (n + 1) // 2), senses._vectors.dtype)
         step = max(1, 2**20 // n**2)  # words at a time
         for first in range(0, len(made), step):
             ends = senses._starts[first : first + step + 1]

@@ -94,6 +94,7 @@ class Embedding:
     _context_vectors: Floats | None = None
     _context_ids: Ids | None = None
     _norms: NDArray[np.float64] | None = None  # made at the first search
+    _may_be_rounded = True
 
     def __init__(
         self,
@@ -329,8 +330,7 @@ class Embedding:
         Raises
         ------
         InputError
-            If ``kind`` is another, or the class has a storage or a meaning of its own: density matrices would not stay
-            positive.
+            If ``kind`` is another; of density matrices, which would not stay positive.
 
         Examples
         --------
@@ -343,12 +343,11 @@ class Embedding:
         >>> small.parameters["quantize_error"] < 0.12
         True
         """
-        owner = f"{type(self).__name__}.quantize"
-        check_choice(owner, "kind", kind, KINDS)
-        if type(self) is not Embedding:
-            name = type(self).__name__
+        name = type(self).__name__
+        check_choice(f"{name}.quantize", "kind", kind, KINDS)
+        if not self._may_be_rounded:
             hint = f"{name} needs exact numbers. Embedding(emb.vectors, emb.ids) has the rows and searches them."
-            raise InputError(owner, "embedding", "a plain Embedding", name, hint)
+            raise InputError(f"{name}.quantize", "embedding", "one of vectors", name, hint)
         rows = QuantizedRows.of(self._vectors, kind)
         made = self._like(cast("Floats", rows), self._ids)
         if self._context_vectors is not None:
@@ -1194,12 +1193,8 @@ class Embedding:
             return AnchoredEmbedding._from_content(content)  # type: ignore[return-value]
         if cls is Embedding and content.weights is not None:
             return SenseEmbedding._from_content(content)  # type: ignore[return-value]
-        vectors: Any = content.vectors
-        if cls is Embedding and isinstance(vectors, ComputedRows | RowsInParts):
-            made = cls.__new__(cls)
-            made._label(vectors, content.ids, content.parameters)
-            made._context_vectors, made._context_ids = cast("Any", content.context_vectors), content.context_ids
-            return made
+        if cls is Embedding and isinstance(content.vectors, ComputedRows | RowsInParts):
+            return cls._of_checked(content)
         return cls(
             np.asarray(content.vectors),
             content.ids,
@@ -1207,6 +1202,14 @@ class Embedding:
             context_ids=content.context_ids,
             parameters=content.parameters,
         )
+
+    @classmethod
+    def _of_checked(cls, content: Content) -> Self:
+        """Return the embedding of rows that are read, or computed, when they are asked for: a file's were checked."""
+        made = cls.__new__(cls)
+        made._label(content.vectors, content.ids, content.parameters)
+        made._context_vectors, made._context_ids = cast("Any", content.context_vectors), content.context_ids
+        return made
 
     # -- rows ------------------------------------------------------------------------------------------------------
 
@@ -1646,8 +1649,17 @@ class SenseEmbedding(Embedding):
         context_ids: Iterable[Hashable] | None = None,
         parameters: Mapping[str, Any] | None = None,
     ) -> None:
-        owner = "SenseEmbedding"
-        pairs = list(as_list(owner, "ids", ids, "a list of (word, number)"))
+        pairs = self._group(as_list("SenseEmbedding", "ids", ids, "a list of (word, number)"))
+        if context_vectors is not None and context_ids is None and len(np.asarray(context_vectors)) == len(self._words):
+            context_ids = self._words
+        super().__init__(
+            vectors, pairs, context_vectors=context_vectors, context_ids=context_ids, parameters=parameters
+        )
+        self._weigh(weights)
+
+    def _group(self, ids: Iterable[Any]) -> list[Any]:
+        """Find the words of the ids (word, number), and where the rows of each begin; return the ids."""
+        owner, pairs = "SenseEmbedding", list(ids)
         expected = "pairs (word, number), those of a word one after another, with ascending numbers"
         counts: dict[Any, int] = {}
         before: tuple[Any, int] | None = None
@@ -1660,13 +1672,13 @@ class SenseEmbedding(Embedding):
             counts[pair[0]], before = counts.get(pair[0], 0) + 1, pair
         self._words = Ids.of_distinct(counts)
         self._starts = np.concatenate([[0], np.cumsum([*counts.values()], dtype=np.int64)]).astype(np.int64)
-        if context_vectors is not None and context_ids is None and len(np.asarray(context_vectors)) == len(counts):
-            context_ids = self._words
-        super().__init__(
-            vectors, pairs, context_vectors=context_vectors, context_ids=context_ids, parameters=parameters
-        )
-        found = check_matrix(owner, "weights", np.atleast_2d(np.asarray(weights)), columns=len(pairs), rows=1)[0]
-        sums = np.add.reduceat(found.astype(np.float64), self._starts[:-1]) if len(pairs) else np.empty(0)
+        return pairs
+
+    def _weigh(self, weights: ArrayLike) -> None:
+        """Store weights, one for each row."""
+        owner, n = "SenseEmbedding", len(self._ids)
+        found = check_matrix(owner, "weights", np.atleast_2d(np.asarray(weights)), columns=n, rows=1)[0]
+        sums = np.add.reduceat(found.astype(np.float64), self._starts[:-1]) if n else np.empty(0)
         if (wrong := (found < 0).any() or ~((np.abs(sums - 1) <= _ROUNDED) | (sums == 0))).any():
             row = int(np.argmax(wrong)) if not (found < 0).any() else None
             got = "a negative one" if row is None else f"{sums[row]:.6g} for {self._words[row]!r}"
@@ -1713,7 +1725,11 @@ class SenseEmbedding(Embedding):
         """
         chosen = Ids(as_list("SenseEmbedding.subset", "ids", ids), owner="SenseEmbedding.subset")
         rows = [np.arange(*self._rows_of("SenseEmbedding.subset", word)) for word in chosen]
-        return self._of_rows(np.concatenate([np.empty(0, np.int64), *rows]))
+        of_all = np.concatenate([np.empty(0, np.int64), *rows])
+        made = self._like(self._taken(of_all), self._ids.take(of_all))
+        made._group(made._ids)
+        made._weights = cast("NDArray[np.float32]", read_only(self._weights[of_all]))
+        return made
 
     def side(self, name: str) -> Embedding:  # type: ignore[override]
         """Return one side: the senses without the context, or the words as neighbours, a plain Embedding.
@@ -1739,17 +1755,7 @@ class SenseEmbedding(Embedding):
         return made
 
     def _alone(self, vectors: Floats, ids: Ids) -> Embedding:  # type: ignore[override]
-        return Embedding(vectors, ids, parameters=self._parameters)
-
-    def _of_rows(self, rows: NDArray[np.int64]) -> Self:
-        return type(self)(
-            self._vectors[rows],
-            self._ids.take(rows).to_list(),
-            weights=self._weights[rows],
-            context_vectors=self._context_vectors,
-            context_ids=self._context_ids,
-            parameters=self._parameters,
-        )
+        return Embedding._of_checked(Content(vectors, ids, parameters=self._parameters))
 
     def equals(self, other: Embedding) -> bool:
         """Whether another embedding has the same senses and, bit for bit, the same vectors and weights.
@@ -1847,7 +1853,8 @@ class SenseEmbedding(Embedding):
             return []
         of = np.searchsorted(self._starts, others, side="right") - 1
         k = min(topn * int(np.bincount(of).max()), len(others))
-        vectors, norms = self._vectors[others], self._row_norms()[others]
+        vectors: Any = self._taken(others)
+        norms = self._row_norms()[others]
         best, scores = nearest_rows(unit_rows(self._vectors[row][None]), vectors, k, norms=norms)
         nearest: dict[int, float] = {}
         for other, score in zip(of[best[0]].tolist(), scores[0].tolist(), strict=True):
@@ -2014,8 +2021,8 @@ class SenseEmbedding(Embedding):
             One of ``nearfar.embedding.files.FORMATS``, for a file with another suffix.
         metadata, id_column : None
             These files have no columns.
-        quantize : None
-            Senses are kept as they are.
+        quantize : {"int8", "int4"}, optional
+            Write what :meth:`quantize` makes of the senses; a ``.npz`` file has its numbers as float32.
         if_exists : {"fail", "replace"}, optional
             What to do where there is such a file; by default it is replaced.
 
@@ -2041,6 +2048,11 @@ class SenseEmbedding(Embedding):
         if content.weights is None:
             hint = "Embedding.load and DensityEmbedding.load read others."
             raise InputError("SenseEmbedding", "vectors", "those of senses", "vectors without weights", hint)
+        if isinstance(content.vectors, ComputedRows):
+            made = cls._of_checked(content)
+            made._group(made._ids)
+            made._weigh(content.weights)
+            return made
         return cls(
             content.vectors,
             content.ids,

@@ -3,20 +3,23 @@
 Any reader of safetensors reads it. Tensors: ``vectors`` (n, d), ``context_vectors`` (m, d) for a two-sided model, and
 the ids as described in :mod:`nearfar._core.arrays`. Metadata: ``format``, ``version`` of the format, ``ids``
 and ``context_ids`` (their kind; ``same`` where both sides have the same ids), ``parameters`` (JSON), ``nearfar``
-(version of the library that wrote it) and ``checksum``. Vectors that are mixtures of anchors, or in 8 or 4 bits, are
-kept as such, see :mod:`nearfar.embedding.files.mixtures` and :mod:`nearfar.embedding.files.quantized`.
+(version of the library that wrote it) and ``checksum``. Vectors in 8 or 4 bits have other tensors in a ``format`` of
+its own, see :mod:`nearfar.embedding.files.quantized`; for mixtures of anchors there is
+:mod:`nearfar.embedding.files.mixtures`.
 
 Where the vectors are in parts, the same is a folder: a ``.npy`` file for each array, several for ``vectors`` and
 ``context_vectors``, and ``embedding.json`` with the metadata, sizes and checksums, written last.
 
-Senses have a ``format`` of their own. The ids are the words; ``counts`` (V,) says how many senses each word has, and
-for each sense, row by row, there are ``numbers`` (n,), the second part of its id, and ``weights`` (n,) float32.
+Senses have a ``format`` of their own, and another in 8 or 4 bits. The ids are the words; ``counts`` (V,) says how many
+senses each word has, and for each sense, row by row, there are ``numbers`` (n,), the second part of its id, and
+``weights`` (n,) float32.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -34,36 +37,66 @@ from nearfar.embedding.mixtures import Mixtures, unsigned_dtype
 from nearfar.embedding.quantized import CodedRows, QuantizedRows
 
 FORMAT, VERSION = "nearfar.embedding", "1"
-SENSES = "nearfar.senses"
 FOLDER = FolderKind("folder of vectors", "embedding.json", FORMAT, 1)
+_SIDES = {"": "vectors", "context.": "context_vectors"}
+Arrays = dict[str, NDArray[Any]]
+
+
+class _Storage(NamedTuple):
+    """How rows stand in a file: its format, that of senses, and the ways of the rows of a side to arrays and back."""
+
+    plain: str
+    senses: str
+    version: str
+    write: Callable[[Any, str], tuple[Arrays, dict[str, str]]]
+    read: Callable[[Path, Arrays, dict[str, str], str], Any]
+
+
+def _write_floats(rows: Any, side: str) -> tuple[Arrays, dict[str, str]]:
+    whole: Any = rows if isinstance(rows, RowsInParts) else np.asarray(rows)
+    return {_SIDES[side]: whole}, {}
+
+
+def _read_floats(path: Path, arrays: Arrays, metadata: dict[str, str], side: str) -> Any:  # noqa: ARG001
+    return arrays.get(_SIDES[side]) if side else arrays["vectors"]
+
+
+_FLOATS = _Storage(FORMAT, "nearfar.senses", VERSION, _write_floats, _read_floats)
+_QUANTIZED = _Storage(
+    "nearfar.quantized", "nearfar.quantized_senses", quantized.VERSION, quantized.write_rows, quantized.read_rows
+)
+
+
+def to_arrays(content: Content, storage: _Storage = _FLOATS) -> tuple[Arrays, dict[str, str]]:
+    """Return the arrays and the metadata that stand for the content."""
+    ids, form = content.ids, storage.plain
+    arrays, metadata = storage.write(content.vectors, "")
+    if content.weights is not None:
+        ids, of_senses = _of_senses(content)
+        arrays, form = arrays | of_senses, storage.senses
+    kind, names = pack_ids(SAVE, "ids", ids)
+    metadata |= {"format": form, "version": storage.version, "nearfar": __version__, "ids": kind}
+    if content.context_vectors is not None and content.context_ids is not None:
+        metadata["context_ids"] = "same"
+        if content.context_ids != ids:
+            metadata["context_ids"], others = pack_ids(SAVE, "context_ids", content.context_ids)
+            names |= others
+        arrays |= storage.write(content.context_vectors, "context.")[0]
+    return arrays | names, metadata | {"parameters": dump_parameters(content.parameters)}
+
+
+def _quantized_to_arrays(content: Content) -> tuple[Arrays, dict[str, str]]:
+    return to_arrays(content, _QUANTIZED)
+
+
 _FORMS: dict[type, Any] = {  # other than plain vectors
     Mixtures: mixtures.to_arrays,
-    QuantizedRows: quantized.to_arrays,
+    QuantizedRows: _quantized_to_arrays,
     CodedRows: quantized.to_coded_arrays,
 }
 
 
-def to_arrays(content: Content) -> tuple[dict[str, NDArray[Any]], dict[str, str]]:
-    """Return the arrays and the metadata that stand for the content."""
-    ids = content.ids
-    of_senses: dict[str, NDArray[Any]] = {}
-    if content.weights is not None:
-        ids, of_senses = _of_senses(content)
-    kind, arrays = pack_ids(SAVE, "ids", ids)
-    form = SENSES if of_senses else FORMAT
-    metadata = {"format": form, "version": VERSION, "nearfar": __version__, "ids": kind}
-    arrays |= {"vectors": _as_rows(content.vectors), **of_senses}
-    if content.context_vectors is not None and content.context_ids is not None:
-        metadata["context_ids"] = "same"
-        if content.context_ids != ids:
-            metadata["context_ids"], context = pack_ids(SAVE, "context_ids", content.context_ids)
-            arrays |= context
-        arrays["context_vectors"] = _as_rows(content.context_vectors)
-    metadata["parameters"] = dump_parameters(content.parameters)
-    return arrays, metadata
-
-
-def from_arrays(path: Path, arrays: dict[str, NDArray[Any]], metadata: dict[str, str]) -> Content:
+def from_arrays(path: Path, arrays: Arrays, metadata: dict[str, str]) -> Content:
     """Return the content from its arrays and metadata.
 
     Raises
@@ -74,27 +107,34 @@ def from_arrays(path: Path, arrays: dict[str, NDArray[Any]], metadata: dict[str,
     others = {
         mixtures.FORMAT: (mixtures.VERSION, mixtures.from_arrays),
         mixtures.PACKED: (mixtures.VERSION, mixtures.from_packed),
-        quantized.FORMAT: (quantized.VERSION, quantized.from_arrays),
         quantized.CODED: (quantized.VERSION, quantized.from_coded_arrays),
     }
-    versions = {FORMAT: VERSION, SENSES: VERSION} | {name: version for name, (version, _) in others.items()}
-    form = check_version(path, metadata, "an embedding", versions)
+    storages = {form: kind for kind in (_FLOATS, _QUANTIZED) for form in (kind.plain, kind.senses)}
+    versions = {form: kind.version for form, kind in storages.items()}
+    form = check_version(
+        path, metadata, "an embedding", versions | {name: known for name, (known, _) in others.items()}
+    )
     if form in others:
         return others[form][1](path, arrays, metadata)
-    vectors, context, weights = arrays["vectors"], arrays.get("context_vectors"), None
-    names = unpack_ids(path, "ids", metadata["ids"], arrays, len(arrays["counts"] if form == SENSES else vectors))
+    storage = storages[form]
+    vectors, weights = storage.read(path, arrays, metadata, ""), None
+    of_senses = form == storage.senses
+    names = unpack_ids(path, "ids", metadata["ids"], arrays, len(arrays["counts"] if of_senses else vectors))
     ids = names
-    if form == SENSES:
-        weights, ids = arrays["weights"], _ids_of_senses(path, arrays, names)
+    if of_senses:
+        weights, ids = arrays["weights"], _ids_of_senses(path, arrays, names, len(vectors))
     parameters = load_parameters(metadata["parameters"])
+    context = storage.read(path, arrays, metadata, "context.")
     if context is None:
         return Content(vectors, ids, parameters=parameters, weights=weights)
     kind = metadata["context_ids"]
     context_ids = names if kind == "same" else unpack_ids(path, "context_ids", kind, arrays, len(context))
+    if len(context_ids) != len(context):
+        raise bad_file(path, "one with an id for each row of the other side", f"{len(context_ids)} for {len(context)}")
     return Content(vectors, ids, context, context_ids, parameters, weights)
 
 
-def _of_senses(content: Content) -> tuple[Ids, dict[str, NDArray[Any]]]:
+def _of_senses(content: Content) -> tuple[Ids, Arrays]:
     """Return the words, and the arrays that say which of them each sense is of."""
     words: dict[Any, int] = {}
     for word, _ in content.ids:
@@ -105,18 +145,13 @@ def _of_senses(content: Content) -> tuple[Ids, dict[str, NDArray[Any]]]:
     return Ids.of_distinct(words), packed | {"weights": np.asarray(content.weights, np.float32)}
 
 
-def _ids_of_senses(path: Path, arrays: dict[str, NDArray[Any]], words: Ids) -> Ids:
+def _ids_of_senses(path: Path, arrays: Arrays, words: Ids, n: int) -> Ids:
     counts, numbers, weights = (arrays[name] for name in ("counts", "numbers", "weights"))
-    n = len(arrays["vectors"])
     shapes = counts.ndim, numbers.shape, weights.shape
     if shapes != (1, (n,), (n,)) or {counts.dtype.kind, numbers.dtype.kind} != {"u"} or counts.sum(dtype=object) != n:
         raise bad_file(path, f"one with a word, a number and a weight for each of {n} senses", f"shapes {shapes}")
     of = np.repeat(np.arange(len(words)), counts).tolist()
     return Ids([(words[word], number) for word, number in zip(of, numbers.tolist(), strict=True)])
-
-
-def _as_rows(vectors: Any) -> Any:
-    return vectors if isinstance(vectors, RowsInParts) else np.asarray(vectors)
 
 
 def write(content: Content, path: Path) -> None:

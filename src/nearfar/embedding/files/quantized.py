@@ -1,8 +1,8 @@
-"""The native file of an embedding whose numbers are in 8 or 4 bits: codes and scales, not the vectors.
+"""Rows of small whole numbers in the native file: codes and scales, not the vectors.
 
 Tensors: ``codes`` uint8 and ``scales`` uint16 as :mod:`nearfar.embedding.quantized` has them, and ``context.codes`` and
-``context.scales`` of the other side; ids. Metadata as in :mod:`nearfar.embedding.files.native`, of another ``format``,
-and ``kind``, "int8" or "int4", and ``columns``, the length of a vector. Codes are mapped from the file, not read.
+``context.scales`` of the other side. Metadata beside those of :mod:`nearfar.embedding.files.native`: ``kind``, "int8"
+or "int4", and ``columns``, the length of a vector. Codes are mapped from the file, not read.
 
 Rows that were trained as whole numbers have a ``format`` of their own: ``codes`` uint8 and ``basis`` float32, and
 ``bits``.
@@ -22,49 +22,29 @@ from nearfar._version import __version__
 from nearfar.embedding.files.content import SAVE, Content, dump_parameters, load_parameters
 from nearfar.embedding.quantized import KINDS, MOST_BITS, CodedRows, QuantizedRows, code_width
 
-FORMAT, VERSION = "nearfar.quantized", "1"
+VERSION = "1"
 CODED = "nearfar.coded"
 
 
-def to_arrays(content: Content) -> tuple[dict[str, NDArray[Any]], dict[str, str]]:
-    """Return the arrays and the metadata that stand for rows of small whole numbers."""
-    rows: Any = content.vectors
-    kind, arrays = pack_ids(SAVE, "ids", content.ids)
-    metadata = {"format": FORMAT, "version": VERSION, "nearfar": __version__, "ids": kind}
-    metadata |= {"kind": rows.kind, "columns": str(rows.shape[1])}
-    arrays |= {"codes": rows.codes, "scales": rows.scales}
-    if content.context_vectors is not None and content.context_ids is not None:
-        other: Any = content.context_vectors
-        arrays |= {"context.codes": other.codes, "context.scales": other.scales}
-        metadata["context_ids"] = "same"
-        if content.context_ids != content.ids:
-            metadata["context_ids"], packed = pack_ids(SAVE, "context_ids", content.context_ids)
-            arrays |= packed
-    return arrays, metadata | {"parameters": dump_parameters(content.parameters)}
+def write_rows(rows: Any, side: str) -> tuple[dict[str, NDArray[Any]], dict[str, str]]:
+    """Return the arrays and the metadata that stand for the rows of a side, "" or "context."."""
+    return {f"{side}codes": rows.codes, f"{side}scales": rows.scales}, {
+        "kind": rows.kind,
+        "columns": str(rows.shape[1]),
+    }
 
 
-def from_arrays(path: Path, arrays: dict[str, NDArray[Any]], metadata: dict[str, str]) -> Content:
-    """Return the content from its arrays and metadata.
+def read_rows(path: Path, arrays: dict[str, NDArray[Any]], metadata: dict[str, str], side: str) -> QuantizedRows | None:
+    """Return the rows of a side; None if the file does not have it.
 
     Raises
     ------
     FileFormatError
         If something is missing or does not fit.
     """
-    rows = _rows(path, arrays, metadata, "")
-    ids = unpack_ids(path, "ids", metadata.get("ids", ""), arrays, len(rows))
-    parameters = load_parameters(metadata["parameters"])
-    if "context.codes" not in arrays:
-        return Content(rows, ids, parameters=parameters)
-    others, kind = _rows(path, arrays, metadata, "context."), metadata.get("context_ids", "")
-    context_ids = ids if kind == "same" else unpack_ids(path, "context_ids", kind, arrays, len(others))
-    if len(context_ids) != len(others):
-        raise bad_file(path, "one with an id for each row of the other side", f"{len(context_ids)} for {len(others)}")
-    return Content(rows, ids, others, context_ids, parameters)
-
-
-def _rows(path: Path, arrays: dict[str, NDArray[Any]], metadata: dict[str, str], side: str) -> QuantizedRows:
     codes, scales = arrays.get(f"{side}codes"), arrays.get(f"{side}scales")
+    if side and codes is None:
+        return None
     kind, columns = metadata.get("kind", ""), metadata.get("columns", "")
     if kind not in KINDS or not columns.isdecimal() or len(columns) > 18 or not int(columns):
         raise bad_file(path, "one of kind int8 or int4, with a number of columns", f"kind {kind!r}, {columns!r}")
