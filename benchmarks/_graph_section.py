@@ -8,7 +8,7 @@ from _tables import Record, average, distinct, duration, interval, middle, numbe
 
 GRAPHS = ("email-Eu-core", "polblogs", "cora", "citeseer", "wikipedia", "blogcatalog", "musae-git")
 DEFAULT, COLDER, FOR_ROLES = "nearfar", "nearfar, temperature 0.5", "nearfar, both signs"
-ONE_COLDER = "nearfar, 1 step, temperature 0.5"
+INFORMED = "nearfar, PPMI, temperature 0.5"
 OF_WORDS = ("wikipedia",)  # where neighbours do not share labels: see the guide on graphs
 OF_FEW = ("email-Eu-core",)  # 24 nodes for each label, elsewhere 260 or more
 SPARSE = ("cora", "citeseer")  # fewer than ten neighbours a node
@@ -34,8 +34,8 @@ def recipe(graph: str, share: float | None) -> str:
     """Return the name of what the guide recommends for a share of known labels; for links, where there is none."""
     if share is None:
         return DEFAULT if graph in SPARSE else COLDER
-    if graph in DENSE and share >= 0.5:
-        return ONE_COLDER
+    if graph in DENSE:
+        return INFORMED
     if graph in OF_FEW:
         return COLDER
     return FOR_ROLES if graph in OF_WORDS else DEFAULT

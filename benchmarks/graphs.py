@@ -46,6 +46,12 @@ def nearfar(adjacency: Any, seed: int, steps: int = 3, d: int = D, **parameters:
     return nf.EDRep(d, random_state=seed, n_jobs=1, **parameters).fit(relation).embedding_
 
 
+def informed(adjacency: Any, seed: int) -> Vectors:
+    """Return vectors from edges that are weighed by how much more often two nodes meet than by chance."""
+    relation = nf.Relation.from_matrix(adjacency).ppmi().normalized()
+    return nf.EDRep(D, temperature=0.5, random_state=seed, n_jobs=1).fit(relation).embedding_
+
+
 def both_signs(adjacency: Any, seed: int) -> Vectors:
     """Return nodes that are close to their neighbours beside nodes that are far from them, half the components each."""
     return np.hstack([nearfar(adjacency, seed, 1, D // 2, p0=0, temperature=sign) for sign in (1, -1)])
@@ -61,6 +67,7 @@ METHODS: dict[str, Callable[[Any, int], Vectors]] = {
     "nearfar, temperature 0.5": lambda A, seed: nearfar(A, seed, temperature=0.5),
     "nearfar, 1 step": lambda A, seed: nearfar(A, seed, 1),
     "nearfar, 1 step, temperature 0.5": lambda A, seed: nearfar(A, seed, 1, temperature=0.5),
+    "nearfar, PPMI, temperature 0.5": informed,
     "nearfar, 5 steps": lambda A, seed: nearfar(A, seed, 5),
     "nearfar, both signs": both_signs,
     "ProNE": lambda A, seed: factorized.prone(A, D, seed=seed),

@@ -398,6 +398,14 @@ class TestEmbed:
         model = nf.EDRep(4, temperature=0.5, p0=likes.column_sums, random_state=1, n_jobs=1).fit(likes.normalized())
         assert model.vectors_.equals(made)
         assert "--temperature must be at least 0.001 in size; got 0.0." in fails(*args, "--temperature", 0)
+        assert run(*args, "--popularity-prior", "--temperature", 0.5, "--ppmi") == (0, "", "")
+        model.fit(likes.ppmi().normalized())  # popularity stays that of the likes
+        assert model.vectors_.equals(nf.Embedding.load(out))
+        assert nf.Embedding.load(out).parameters["ppmi"] is True
+        code, _, err = run("embed", edges, "-o", tmp_path / "y.npz", "--contacts", "--ppmi")
+        assert code == 2
+        assert "--ppmi and --contacts exclude each other." in err
+        assert not (tmp_path / "y.npz").exists()
 
     def test_comments(self, run, fails, tmp_path):
         edges = tmp_path / "e.csv"

@@ -111,6 +111,76 @@ def test_normalizing_twice_changes_nothing():
     )
 
 
+def information(A, shift=0.0):
+    chance = A.sum(axis=1)[:, None] * A.sum(axis=0) / A.sum()
+    ratio = np.divide(A, chance, out=np.zeros_like(A), where=A > 0)
+    return np.maximum(np.log(ratio, out=np.full_like(A, -np.inf), where=ratio > 0) - shift, 0)
+
+
+@pytest.mark.parametrize("shift", [0.0, 0.3, -0.5])
+@pytest.mark.parametrize("weighted", [True, False])
+@pytest.mark.parametrize("kind", ["symmetric", "directed", "two kinds", "stored"])
+def test_information_agrees_with_dense(kind, weighted, shift, tmp_path, monkeypatch):
+    monkeypatch.setattr("nearfar.relations.operators._ENTRIES", 50)
+    rng = np.random.default_rng(0)
+    n, m = 40, 25 if kind == "two kinds" else 40
+    A = random_matrix(n, m, rng, symmetric=kind in ("symmetric", "stored"), weighted=weighted)
+    A[7], A[:, 7] = 0, 0  # related to nothing
+    rel = nf.Relation.from_matrix(A)
+    if kind == "stored":
+        rel.save(tmp_path / "rel")
+        rel = nf.Relation.open(tmp_path / "rel")
+    found = rel.ppmi(shift)
+    expected = information(A, shift)
+    np.testing.assert_allclose(found.to_scipy().toarray(), expected, rtol=2e-6, atol=1e-7)
+    assert found.nnz == np.count_nonzero(expected > 1e-7)
+    assert 7 in found.isolates if kind != "two kinds" else True
+    assert found.is_square == (kind != "two kinds")
+    assert (found.T is found) == (kind in ("symmetric", "stored"))
+    X = rng.normal(size=(m, 3))
+    np.testing.assert_allclose(found @ X, expected @ X, rtol=1e-5, atol=1e-5)
+    if kind == "symmetric":
+        np.testing.assert_allclose(found.random_walk(2).to_scipy().toarray(), walk(expected, 2), atol=1e-6)
+        found.save(tmp_path / "ppmi")
+        assert (nf.Relation.open(tmp_path / "ppmi").to_scipy() != found.to_scipy()).nnz == 0
+
+
+def test_information_of_counts_is_that_of_a_text():
+    text = nf.Corpus([["a", "b", "c", "a"], ["b", "c", "d"], ["d", "a"]] * 3).encode(min_count=1)
+    found = nf.Relation.from_corpus(text, window=2).ppmi(0.1)
+    expected = nf.Relation.from_corpus(text, window=2, weighting="ppmi", shift=0.1)
+    np.testing.assert_array_equal(found.to_scipy().toarray(), expected.to_scipy().toarray())
+    assert found.row_ids == expected.row_ids
+
+
+def test_information_is_of_weights_as_they_came():
+    rel = nf.Relation.from_edges([("a", "b"), ("b", "c"), ("a", "c"), ("c", "d")])
+    for other in (rel.normalized(), rel.random_walk(2), rel @ rel, rel + rel, 2 * rel):
+        with pytest.raises(
+            InputError, match=r"Relation.ppmi: the relation must be a single matrix as it came"
+        ) as caught:
+            other.ppmi()
+        assert "relation.ppmi().random_walk(3)" in str(caught.value)
+    with pytest.raises(InputError, match=r"shift must be smaller; got 9.0. No two are related more often than that"):
+        rel.ppmi(9.0)
+    for shift in (np.nan, "1", None, True):
+        with pytest.raises(InputError, match=r"Relation.ppmi: shift must be"):
+            rel.ppmi(shift)
+
+
+def test_hubs_that_meet_by_chance_alone_become_isolated():
+    """Two hubs that meet each other, and each a crowd: what joins them is expected."""
+    edges = [("hub", "other", 1.0), *(("hub", f"a{k}", 1.0) for k in range(30))]
+    edges += [("other", f"b{k}", 1.0) for k in range(30)]
+    rel = nf.Relation.from_edges(edges)
+    found = rel.ppmi()
+    assert "other" not in dict(found.neighbors("hub"))
+    assert dict(found.neighbors("a0"))["hub"] == pytest.approx(np.log(122 / 31))
+    vectors = nf.EDRep(4, random_state=0, n_jobs=1).fit(found.normalized()).vectors_
+    assert vectors.ids == rel.row_ids
+    assert vectors.similarity("a0", "a1") > vectors.similarity("a0", "b0")
+
+
 @pytest.mark.parametrize("n_jobs", [1, 2, 5])
 def test_the_number_of_workers_changes_no_bit(n_jobs):
     rng = np.random.default_rng(0)

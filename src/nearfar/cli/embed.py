@@ -45,7 +45,7 @@ _ABOUT_EDGES = (
     "step",
     "end",
 )
-_NOT_ABOUT_CONTACTS = ("directed", "bipartite", "source", "target", "no_weight", "storage")
+_NOT_ABOUT_CONTACTS = ("directed", "bipartite", "source", "target", "no_weight", "storage", "ppmi")
 
 
 @click.command(short_help="Make vectors from a file of related pairs.")
@@ -53,6 +53,7 @@ _NOT_ABOUT_CONTACTS = ("directed", "bipartite", "source", "target", "no_weight",
 @vectors_file
 @click.option("--n-components", default=32, show_default=True, help="Length of a vector.")
 @click.option("--walk-length", type=int, metavar="STEPS", help="Random walks of up to this many steps. [default: 3]")
+@click.option("--ppmi", is_flag=True, help="Weigh a pair by how much more often it is related than by chance.")
 @click.option("--n-clusters", default=1, show_default=True, help="Gaussians in the far field; more is more exact.")
 @click.option("--temperature", default=1.0, show_default=True, help="What scores are divided by; low lets them differ.")
 @click.option("--popularity-prior", is_flag=True, help="The prior of a target is how often it is related (likes).")
@@ -104,6 +105,7 @@ def embed(edges: str, output: str, quiet: bool, as_json: bool, **options: Any) -
       nearfar embed huge.csv -o huge.safetensors --storage huge.relation
       nearfar embed trips.csv -o trips.npz --source from --target to --weight passengers
       nearfar embed calls.csv -o calls.safetensors --columns caller,called
+      nearfar embed friends.csv -o friends.safetensors --ppmi --walk-length 1 --temperature 0.5 --n-components 128
       nearfar embed likes.csv -o likes.safetensors --bipartite --popularity-prior --temperature 0.1
       nearfar embed tij.dat.gz -o moving.safetensors --contacts --window 900
       cut -f1,2 big.tsv | nearfar embed - -o big.safetensors --random-state 1 --json
@@ -228,10 +230,13 @@ def _relation(
             )
             made["directed"] = options["directed"]
         made |= {name: column for name, column in columns.items() if column is not None}
+    popularity = relation.column_sums
+    if options["ppmi"]:
+        relation, made["ppmi"] = relation.ppmi(), True
     if bipartite:
-        return relation.normalized(), relation.column_sums, {**made, "bipartite": True}
+        return relation.normalized(), popularity, {**made, "bipartite": True}
     steps = 3 if steps is None else steps
-    return relation.random_walk(steps), relation.column_sums, {**made, "walk_length": steps}
+    return relation.random_walk(steps), popularity, {**made, "walk_length": steps}
 
 
 def _column(text: str) -> str | int:

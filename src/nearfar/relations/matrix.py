@@ -733,6 +733,53 @@ class Relation:
         """Return the row-normalised relation; an empty row stays empty."""
         return self._kept(self.operator.normalized())
 
+    def ppmi(self, shift: float = 0.0) -> Relation:
+        """Return the relation with positive pointwise mutual information in place of its weights.
+
+        Entry (i, j) becomes ``max(0, ln(a_ij W / (r_i c_j)) - shift)`` with the sums r of rows, c of columns and W of
+        all: how much more often i and j are related than by chance, given how much each is related at all. An entry
+        between two hubs counts little, or goes; one between two objects with few relations counts much.
+
+        Parameters
+        ----------
+        shift : float, default=0.0, finite
+            ln k for shifted PPMI, k being the number of negative samples; below 0 more entries stay.
+
+        Returns
+        -------
+        Relation
+            Of the same objects. Where no entry is above 0, an object has become isolated.
+
+        Raises
+        ------
+        InputError
+            If the relation has several factors or normalised rows (ask before these are made), or nothing is left.
+
+        References
+        ----------
+        Church & Hanks (1990), "Word association norms, mutual information, and lexicography". Levy & Goldberg (2014),
+        "Neural word embedding as implicit matrix factorization", for the shift. Qiu et al. (2018), "Network embedding
+        as matrix factorization", eq. (2), for walks of one step in a graph.
+
+        Examples
+        --------
+        >>> import nearfar as nf
+        >>> edges = [("hub", k) for k in "abcd"] + [("a", "b"), ("c", "d"), ("hub", "other hub"), ("other hub", "e")]
+        >>> rel = nf.Relation.from_edges(edges)
+        >>> [(name, round(weight, 2)) for name, weight in rel.ppmi().neighbors("hub")]
+        [('a', 0.47), ('b', 0.47), ('c', 0.47), ('d', 0.47), ('other hub', 0.47)]
+        >>> rel.ppmi().neighbors("a")[0]
+        ('b', 1.3862943649291992)
+        """
+        shift = check_real("Relation.ppmi", "shift", shift)
+        made = self.operator.information(shift)
+        if made is None:
+            hint = "Ask for it before normalized(), random_walk() and products: relation.ppmi().random_walk(3)."
+            raise InputError("Relation.ppmi", "the relation", "a single matrix as it came", repr(self), hint)
+        if not made.nnz:
+            raise InputError("Relation.ppmi", "shift", "smaller", shift, "No two are related more often than that.")
+        return self._kept(made)
+
     def random_walk(self, steps: int = 3) -> Relation:
         """Return the mean of the first ``steps`` powers of the row-normalised relation.
 

@@ -43,6 +43,7 @@ if TYPE_CHECKING:
 
 BLOCK = 2048
 """Rows a thread takes at a time: long enough to hide the hand-out, short enough to balance hubs."""
+_ENTRIES = 1 << 22  # weighed at once
 _MOST = np.iinfo(np.int32).max  # rows and columns: they are numbered in 32 bits
 PIECE = 1 << 20  # stored entries that are looked at together where all are, outside of the kernels
 
@@ -186,6 +187,10 @@ class LinearOperator(ABC):
         """Return (B, k) if this is the mean of the first k powers of B, a sparse matrix with scaled rows."""
         return None
 
+    def information(self, shift: float) -> Sparse | None:  # noqa: ARG002
+        """Return positive pointwise mutual information in place of the entries; None where these are not stored."""
+        return None
+
     def scratch_arrays(self) -> int:
         """Return how many further blocks of the size of X a product needs at most."""
         return max((part.scratch_arrays() for part in self.parts), default=0)
@@ -261,6 +266,23 @@ class Sparse(LinearOperator):
 
     def transpose(self) -> LinearOperator:
         return self if self.symmetric and self.row_scale is None else Transposed(self)
+
+    def information(self, shift: float) -> Sparse | None:
+        if self.row_scale is not None:
+            return None
+        rows, columns = self.row_sums, self.row_sums if self.symmetric else self.column_sums
+        kept: list[Any] = []
+        for start in range(0, self.nnz, _ENTRIES):
+            block = slice(start, min(start + _ENTRIES, self.nnz))
+            i, j = rows_of(self.indptr, block.start, block.stop), self.indices[block]
+            weights = 1.0 if self.data is None else self.data[block].astype(np.float64)
+            # A product of the two sums: a symmetric matrix stays one to the last bit.
+            values = np.log(weights * rows.sum() / (rows[i] * columns[j])) - shift
+            above = values > 0
+            kept.append((i[above], j[above], values[above].astype(np.float32)))
+        i, indices, data = (np.concatenate(parts) for parts in zip(*kept, strict=True))
+        indptr = np.concatenate([[0], np.cumsum(np.bincount(i, minlength=self.shape[0]))]).astype(self.indptr.dtype)
+        return Sparse(indptr, indices, data, self.shape[1], symmetric=self.symmetric)
 
     def as_walk(self) -> tuple[Sparse, int] | None:
         return None if self.row_scale is None else (self, 1)
