@@ -10,9 +10,8 @@ GRAPHS = ("email-Eu-core", "polblogs", "cora", "citeseer", "wikipedia", "blogcat
 DEFAULT, COLDER, FOR_ROLES = "nearfar", "nearfar, temperature 0.5", "nearfar, both signs"
 INFORMED = "nearfar, PPMI, temperature 0.5"
 OF_WORDS = ("wikipedia",)  # where neighbours do not share labels: see the guide on graphs
-OF_FEW = ("email-Eu-core",)  # 24 nodes for each label, elsewhere 260 or more
 SPARSE = ("cora", "citeseer")  # fewer than ten neighbours a node
-DENSE = ("blogcatalog",)  # fifty or more
+DENSE = ("email-Eu-core", "blogcatalog")  # thirty or more
 SHARES = (0.1, 0.5, 0.9)
 DEGREES = " + degrees"
 HEAD = (
@@ -30,14 +29,12 @@ MOST_TIME = 0.1  # of DeepWalk's
 ENOUGH = 10  # repeats
 
 
-def recipe(graph: str, share: float | None) -> str:
-    """Return the name of what the guide recommends for a share of known labels; for links, where there is none."""
-    if share is None:
+def recipe(graph: str, task: str) -> str:
+    """Return the name of what the guide recommends for labels or links."""
+    if task == "links":
         return DEFAULT if graph in SPARSE else COLDER
     if graph in DENSE:
         return INFORMED
-    if graph in OF_FEW:
-        return COLDER
     return FOR_ROLES if graph in OF_WORDS else DEFAULT
 
 
@@ -93,7 +90,7 @@ def comparisons(records: list[Record]) -> list[list[str]]:
         for task, share in (*(("labels", share) for share in SHARES), ("links", None)):
             mine = pick(records, graph=graph, task=task)
             found = measured_of(mine, task, share)
-            chosen = recipe(graph, share)
+            chosen = recipe(graph, task)
             ours, default = (found.get(m, {}) for m in (chosen, DEFAULT))
             gaps = {m: gap for m, theirs in found.items() if not is_ours(m) and (gap := behind(ours, theirs))}
             if not gaps:

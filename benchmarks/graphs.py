@@ -12,7 +12,8 @@ and with the degrees; draw r is the same for all methods. The draw 0 is there to
 Times are processor seconds of the embedding, one thread. ``--budget`` stops after so many processor seconds; what is in
 the result file already is not repeated. ``--tune`` prints what each temperature gives for links, by the scalar product
 and the degrees, in draws that are not told, and what our ways give for labels in splits that are not: the guide's rules
-come from ``--tune --tasks links --draws 15`` on the four smaller graphs, and ``--tune --tasks labels`` on blogcatalog.
+come from ``--tune --tasks links --draws 15`` on the four smaller graphs, and ``--tune --tasks labels --splits 30`` on
+email-Eu-core and blogcatalog.
 DeepWalk and node2vec (p = q = 0.25): 10 walks of 80 nodes from each node,
 window 10, as node2vec's defaults are. Others: at the defaults of their papers or packages.
 """
