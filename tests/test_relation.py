@@ -137,6 +137,7 @@ def test_information_agrees_with_dense(kind, weighted, shift, tmp_path, monkeypa
     assert 7 in found.isolates if kind != "two kinds" else True
     assert found.is_square == (kind != "two kinds")
     assert (found.T is found) == (kind in ("symmetric", "stored"))
+    np.testing.assert_array_equal(rel.T.ppmi(shift).to_scipy().toarray(), found.to_scipy().toarray().T)
     X = rng.normal(size=(m, 3))
     np.testing.assert_allclose(found @ X, expected @ X, rtol=1e-5, atol=1e-5)
     if kind == "symmetric":

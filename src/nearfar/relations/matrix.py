@@ -753,7 +753,8 @@ class Relation:
         Raises
         ------
         InputError
-            If the relation has several factors or normalised rows (ask before these are made), or nothing is left.
+            If the relation has several factors or normalised rows (ask before these are made) or its entries are on a
+            cluster, or if nothing is left.
 
         References
         ----------
@@ -774,7 +775,7 @@ class Relation:
         shift = check_real("Relation.ppmi", "shift", shift)
         made = self.operator.information(shift)
         if made is None:
-            hint = "Ask for it before normalized(), random_walk() and products: relation.ppmi().random_walk(3)."
+            hint = "Ask for it before normalized(), random_walk(), sums and products: relation.ppmi().random_walk(3)."
             raise InputError("Relation.ppmi", "the relation", "a single matrix as it came", repr(self), hint)
         if not made.nnz:
             raise InputError("Relation.ppmi", "shift", "smaller", shift, "No two are related more often than that.")

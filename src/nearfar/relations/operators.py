@@ -187,7 +187,7 @@ class LinearOperator(ABC):
         """Return (B, k) if this is the mean of the first k powers of B, a sparse matrix with scaled rows."""
         return None
 
-    def information(self, shift: float) -> Sparse | None:  # noqa: ARG002
+    def information(self, shift: float) -> LinearOperator | None:  # noqa: ARG002
         """Return positive pointwise mutual information in place of the entries; None where these are not stored."""
         return None
 
@@ -495,6 +495,10 @@ class Transposed(LinearOperator):
 
     def __init__(self, inner: LinearOperator) -> None:
         self.inner, self.parts, self.shape = inner, (inner,), (inner.shape[1], inner.shape[0])
+
+    def information(self, shift: float) -> LinearOperator | None:
+        made = self.inner.information(shift)
+        return None if made is None else made.transpose()
 
     def transpose(self) -> LinearOperator:
         return self.inner

@@ -28,10 +28,8 @@ CODED = "nearfar.coded"
 
 def write_rows(rows: Any, side: str) -> tuple[dict[str, NDArray[Any]], dict[str, str]]:
     """Return the arrays and the metadata that stand for the rows of a side, "" or "context."."""
-    return {f"{side}codes": rows.codes, f"{side}scales": rows.scales}, {
-        "kind": rows.kind,
-        "columns": str(rows.shape[1]),
-    }
+    metadata = {"kind": rows.kind, "columns": str(rows.shape[1])}
+    return {f"{side}codes": rows.codes, f"{side}scales": rows.scales}, metadata
 
 
 def read_rows(path: Path, arrays: dict[str, NDArray[Any]], metadata: dict[str, str], side: str) -> QuantizedRows | None:
