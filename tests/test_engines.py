@@ -275,6 +275,10 @@ def test_partitions_that_do_not_fit_are_refused(cluster):
             nf.Relation.from_edges(joined(first, first.assign(weight=-1.0)))
         with pytest.raises(DataError, match="at least one edge; got 2 empty partitions"):
             nf.Relation.from_edges(joined(first[:0], first[:0]))
+        with pytest.raises(InputError, match="on this machine, to be copied or pickled; got one whose entries are on"):
+            pickle.dumps(nf.Relation.from_edges(joined(first)))
+        with pytest.raises(InputError, match=r"Relation.ppmi: the relation must be a single matrix as it came"):
+            nf.Relation.from_edges(joined(first)).ppmi()
         some = nf.Relation.from_edges(joined(first[:0], first, first[:0]))
         assert (some.to_scipy() != nf.Relation.from_edges(first).to_scipy()).nnz == 0
         with pytest.raises(InputError, match="storage must be left out for a Dask frame"):

@@ -54,6 +54,11 @@ class ClusterSparse(LinearOperator):
         self._last: tuple[int, Any] = (-1, None)
         self.symmetric = self.is_undirected = rows is columns
 
+    def __reduce__(self) -> Any:
+        hint = "nf.Relation.from_matrix(rel.to_scipy(), rel.row_ids, rel.column_ids) brings them to this machine."
+        got = "one whose entries are on a cluster"
+        raise InputError("Relation", "the relation", "on this machine, to be copied or pickled", got, hint)
+
     @property
     def row_parts(self) -> Parts:
         """The rows, in parts on the workers."""
