@@ -108,3 +108,26 @@ def test_what_cannot_be_is_told_in_one_line(tmp_path, path, capsys, arguments, m
     files = {"PATH": path, "PLAIN": str(tmp_path / "plain.npz")}
     assert main(["words", *(files.get(word, word) for word in arguments)]) == 2
     assert message in capsys.readouterr().err
+
+
+def test_senses_in_few_bits_are_asked_as_others_are(tmp_path, rng, capsys):
+    ids = [("bank", 0), ("bank", 1), *((word, 0) for word in "abcdefg")]
+    emb = nf.SenseEmbedding(
+        rng.standard_normal((9, 5)), ids, weights=[0.6, 0.4, *[1] * 7], context_vectors=rng.standard_normal((8, 5))
+    )
+    emb.save(tmp_path / "senses.safetensors")
+    small = str(tmp_path / "small.safetensors")
+    assert main(["convert", str(tmp_path / "senses.safetensors"), small, "--quantize", "int4", "--json"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert 0 < told["quantize_error"] < 0.2
+    few = nf.SenseEmbedding.load(small)
+    assert few.equals(emb.quantize("int4"))
+    assert main(["words", "senses", small, "bank", "--topn", "2", "--json"]) == 0
+    answer = json.loads(capsys.readouterr().out)[0]
+    assert answer["entropy"] == few.entropy(["bank"])[0]
+    found = [[(item["id"], item["score"]) for item in sense["similar"]] for sense in answer["senses"]]
+    assert found == [sense.nearest for sense in few.senses_of("bank", 2)]
+    assert main(["info", small, "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["n"] == 9
+    assert main(["words", "compose", small, "--verb", "a", "--subject", "bank", "--json"]) == 0  # by density matrices
+    assert json.loads(capsys.readouterr().out)["entropy"]["bank"] == pytest.approx(answer["entropy"], abs=1e-5)

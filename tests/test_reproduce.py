@@ -179,3 +179,20 @@ def test_an_area_that_was_not_measured_leaves_the_ranges_of_the_gallery(monkeypa
         lines = maps._gallery(Setting(quick=quick)).lines
         assert len(lines) == 14 * len(sets)
         assert not any(one.holds for one in lines)
+
+
+def test_the_whole_gallery_is_drawn(monkeypatch, tmp_path):
+    """Groups have colours, and so have the numbers along the roll."""
+    from types import SimpleNamespace
+
+    from nearfar.reproduce import maps
+
+    monkeypatch.setattr(maps, "_s1k", lambda _setting: (np.zeros((3, 2)), np.array([0, 1, 1])))
+    methods = dict.fromkeys(list(maps._methods())[:1], lambda **_: SimpleNamespace(fit_transform=lambda X: X[:, :2]))
+    monkeypatch.setattr(maps, "_methods", lambda: methods)
+    monkeypatch.setattr(nf.evaluate, "neighborhoods", lambda *_, **__: SimpleNamespace(auc=0.5))
+    found = maps._gallery(Setting(quick=False))
+    assert [panel.title.partition(", ")[2] for panel in found.panels] == ["iris", "s1k", "digits", "swiss roll"]
+    assert [panel.values is None for panel in found.panels] == [True, True, True, False]
+    Outcome(given(), found, 0.0, False).draw(tmp_path / "maps.png")
+    assert (tmp_path / "maps.png").stat().st_size > 5_000

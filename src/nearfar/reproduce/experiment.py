@@ -174,7 +174,9 @@ class Panel:
     points : ndarray of shape (n, 2), optional
         A map.
     labels : ndarray of shape (n,), optional
-        Colours of its points.
+        Colours of its points, by group.
+    values : ndarray of shape (n,), optional
+        Colours of its points, by number, in place of labels.
     """
 
     title: str
@@ -184,6 +186,7 @@ class Panel:
     log: str = ""
     points: NDArray[Any] | None = None
     labels: NDArray[Any] | None = None
+    values: NDArray[Any] | None = None
 
 
 @dataclass(frozen=True)
@@ -403,7 +406,7 @@ def draw(panels: Iterable[Panel], path: str | os.PathLike[str]) -> None:
         axes = figure.subplots(n_lines, n_columns, squeeze=False).ravel()
         for ax, panel in zip(axes, panels, strict=False):
             if panel.points is not None:
-                scatter(panel.points, panel.labels, names="none", ax=ax)
+                scatter(panel.points, panel.labels, values=panel.values, names="none", ax=ax)
                 ax.set_xticks([])
                 ax.set_yticks([])
             for name, (x, y) in panel.curves.items():

@@ -84,7 +84,8 @@ def _gallery(setting: Setting) -> Findings:
 
     lines, panels = [], []
     seeds = range(setting.pick(3, 1))
-    for of, (X, labels) in _data(setting).items():
+    for of, (X, colours) in _data(setting).items():
+        coloured = {"values" if colours.dtype.kind == "f" else "labels": colours}
         for name, make in _methods().items():
             areas = []
             for seed in seeds:
@@ -94,7 +95,7 @@ def _gallery(setting: Setting) -> Findings:
                 Y = make(**given).fit_transform(X)
                 areas.append(nf.evaluate.neighborhoods(X, Y, n_jobs=setting.n_jobs).auc)
                 if seed == 0:
-                    panels.append(Panel(f"{name}, {of}", points=np.asarray(Y), labels=labels))
+                    panels.append(Panel(f"{name}, {of}", points=np.asarray(Y), **coloured))
             within = around(_AREAS[of][list(_methods()).index(name)], _SPREAD)
             lines.append(line(f"{name} on {of}: area under R_NX", areas, within, "a picture"))
     return Findings(lines, panels)
