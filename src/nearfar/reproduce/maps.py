@@ -85,7 +85,7 @@ def _gallery(setting: Setting) -> Findings:
     lines, panels = [], []
     seeds = range(setting.pick(3, 1))
     for of, (X, colours) in _data(setting).items():
-        coloured = {"values" if colours.dtype.kind == "f" else "labels": colours}
+        coloured: dict[str, Any] = {"values" if colours.dtype.kind == "f" else "labels": colours}
         for name, make in _methods().items():
             areas = []
             for seed in seeds:
