@@ -11,7 +11,7 @@ DEFAULT, COLDER, FOR_ROLES = "nearfar", "nearfar, temperature 0.5", "nearfar, bo
 INFORMED = "nearfar, PPMI, temperature 0.5"
 OF_WORDS = ("wikipedia",)  # where neighbours do not share labels: see the guide on graphs
 SPARSE = ("cora", "citeseer")  # fewer than ten neighbours a node
-DENSE = ("email-Eu-core", "blogcatalog")  # thirty or more
+DENSE = ("email-Eu-core", "wikipedia", "blogcatalog")  # thirty or more
 SHARES = (0.1, 0.5, 0.9)
 DEGREES = " + degrees"
 HEAD = (
@@ -31,11 +31,11 @@ ENOUGH = 10  # repeats
 
 def recipe(graph: str, task: str) -> str:
     """Return the name of what the guide recommends for labels or links."""
-    if task == "links":
-        return DEFAULT if graph in SPARSE else COLDER
+    if task == "labels" and graph in OF_WORDS:
+        return FOR_ROLES
     if graph in DENSE:
         return INFORMED
-    return FOR_ROLES if graph in OF_WORDS else DEFAULT
+    return COLDER if task == "links" and graph not in SPARSE else DEFAULT
 
 
 def is_ours(method: str) -> bool:

@@ -158,24 +158,28 @@ def tune_labels(graph: LabelledGraph, splits: int) -> None:
 
 
 def tune_links(graph: LabelledGraph, draws: int) -> None:
-    """Print the AUC of links at each temperature in other draws than those that are told."""
+    """Print the AUC of links at each temperature, and by the PPMI, in other draws than those that are told."""
+    ways: dict[str, Callable[[Any, int], Vectors]] = {
+        str(t): lambda A, seed, t=t: nearfar(A, seed, temperature=t) for t in TEMPERATURES
+    }
+    ways["PPMI"] = informed
     found = [
         [
             nf.evaluate.link_prediction(
                 graph.adjacency,
-                lambda left, draw=draw, t=t: nearfar(left.to_scipy(), draw, temperature=t),
+                lambda left, draw=draw, way=way: way(left.to_scipy(), draw),
                 held_out=HELD_OUT,
                 features=["dot"],
                 degrees=True,
                 n_repeats=1,
                 random_state=draw,
             ).auc["dot"]
-            for t in TEMPERATURES
+            for way in ways.values()
         ]
         for draw in range(TUNED_AT, TUNED_AT + draws)
     ]
     n = graph.adjacency.shape[0]
-    means = ", ".join(f"{t}: {mean:.4f}" for t, mean in zip(TEMPERATURES, np.mean(found, axis=0), strict=True))
+    means = ", ".join(f"{name}: {mean:.4f}" for name, mean in zip(ways, np.mean(found, axis=0), strict=True))
     say(f"{graph.name}, {graph.adjacency.nnz / n:.1f} neighbours a node: {means}")
 
 

@@ -43,7 +43,7 @@ _GRAPH = "nearfar embed {file} -o OUT --n-components {d}"
 _NODES = (
     "random_walk(3): nodes are similar when short walks reach the same nodes. 16 to 64 components suit communities and"
     " plots; for labels and links take 128 (blogcatalog: micro F1 .419 against .394 with 32). For links with ten"
-    " neighbours a node or more, temperature=0.5 as well. For labels in a graph with thirty neighbours a node or more,"
+    " neighbours a node or more, temperature=0.5 as well; for labels and links with thirty or more,"
     " relation.ppmi().normalized() with temperature=0.5."
 )
 _MAP = "perplexity=30 is the number of neighbours that count; reduce more than 50 columns to 50 principal components."
