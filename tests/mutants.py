@@ -52,6 +52,32 @@ FAULTS = [
         "test_edrep",
     ),
     Fault("edrep: the prior in the loss", "prior += r[i] * dot_others", "prior -= r[i] * dot_others", "test_edrep"),
+    # -- senses in few bits
+    Fault(
+        "senses: context vectors of few bits become floats",
+        "return Embedding._of_checked(Content(vectors, ids, parameters=self._parameters))",
+        "return Embedding(vectors, ids, parameters=self._parameters)",
+        "test_quantized",
+    ),
+    Fault(
+        "senses: those of some words keep all weights",
+        "read_only(self._weights[of_all])",
+        "read_only(self._weights)",
+        "test_senses",
+    ),
+    # -- relations
+    Fault(
+        "ppmi: columns by the sums of rows",
+        "rows, columns = self.row_sums, self.row_sums if self.symmetric else self.column_sums",
+        "rows, columns = self.row_sums, self.row_sums",
+        "test_relation",
+    ),
+    Fault(
+        "ppmi: the shift is added",
+        "(rows[i] * columns[j])) - shift",
+        "(rows[i] * columns[j])) + shift",
+        "test_relation",
+    ),
     # -- contacts and spreading
     Fault(
         "contacts: to the other's next time by one's own",
