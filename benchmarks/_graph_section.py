@@ -155,7 +155,7 @@ def graphs(records: list[Record]) -> Section:
         *_repeats(records),
         "",
         "In brackets: the time of one fit, where there are fewer than ten. –: not measured. The repeats of the labels",
-        "use up to three fits. NetMF makes a dense matrix of nodes x nodes, and is not run on more than 20,000 of them.",
+        "use up to three fits. NetMF makes a dense matrix of nodes x nodes, and is not run on more than 20,000.",
         "",
         "<!-- graphs: end of repeats -->",
         "",
