@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from _common import mean_and_sd
 from _sections import Section, Target
-from _tables import Record, average, number, pick, table, values
+from _tables import Record, average, number, pick, spread, table
 
 GOAL = 100
 
@@ -17,7 +16,7 @@ def senses(records: list[Record]) -> Section:
     for storage in dict.fromkeys(r["storage"] for r in records):
         mine = pick(records, storage=storage)
         times[storage] = min(r["bytes_of_matrices"] / r["bytes"] for r in mine)
-        shown = [_spread(values(mine, name)) for name in ("right", "same_sense", "same_nearest")]
+        shown = [spread(mine, name) for name in ("right", "same_sense", "same_nearest")]
         rows.append([storage, f"{mine[0]['bytes'] / 1e6:.2f} MB", number(times[storage], 0), *shown, len(mine)])
     if times:
         best = max(times, key=lambda storage: times[storage])
@@ -38,8 +37,3 @@ def senses(records: list[Record]) -> Section:
         ),
     ]
     return section
-
-
-def _spread(found: list[float]) -> str:
-    middle, spread = mean_and_sd(found)
-    return f"{middle:.3f} ± {spread:.3f}"

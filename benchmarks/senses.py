@@ -6,9 +6,9 @@ MultiSenseWord2DM at its defaults (100 numbers, up to 3 senses) on the first art
 million words, three passes. 100 pseudo-words are planted, pairs of words of equal frequency made one, so that of each
 place it is known which word was there. Which word a sense stands for is learned from every other place and told of the
 rest. For each storage: the bytes of its file; the share of places whose sense is of the right word, and of those that
-are right if each pseudo-word is taken to be the more frequent one of its two words; of those whose
-sense is that of float32; and the share of the ten words nearest to a sense that are those of float32. ``--lines``
-takes the beginning of the text, for trials.
+are right if each pseudo-word is taken to be the more frequent one of its two words; of those whose sense is that of
+float32; and the share of the ten words nearest to a sense that are those of float32. ``--lines`` takes the beginning of
+the text, for trials.
 """
 
 from __future__ import annotations

@@ -18,6 +18,7 @@ senses each word has, and for each sense, row by row, there are ``numbers`` (n,)
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -85,13 +86,9 @@ def to_arrays(content: Content, storage: _Storage = _FLOATS) -> tuple[Arrays, di
     return arrays | names, metadata | {"parameters": dump_parameters(content.parameters)}
 
 
-def _quantized_to_arrays(content: Content) -> tuple[Arrays, dict[str, str]]:
-    return to_arrays(content, _QUANTIZED)
-
-
 _FORMS: dict[type, Any] = {  # other than plain vectors
     Mixtures: mixtures.to_arrays,
-    QuantizedRows: _quantized_to_arrays,
+    QuantizedRows: partial(to_arrays, storage=_QUANTIZED),
     CodedRows: quantized.to_coded_arrays,
 }
 
