@@ -25,8 +25,8 @@ ANCHORS = {
     "l2_anchors": 1e-5,
 }  # fmt: skip
 METHODS = [
-    "whole numbers", "ANT", "ANT + int4", "NBANT + int4", "short rows", "int8 rows", "int4 rows", "low rank", "hash",
-    "frequency selection", "frequency selection + int4", "product quantisation", "RaBitQ", "CCE", "slimming",
+    "whole numbers", "ANT", "ANT + int4", "NBANT", "NBANT + int4", "short rows", "int8 rows", "int4 rows", "low rank",
+    "hash", "frequency selection", "frequency selection + int4", "product quantisation", "RaBitQ", "CCE", "slimming",
     "slimming + int4",
 ]  # fmt: skip
 
