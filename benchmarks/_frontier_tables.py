@@ -553,15 +553,17 @@ def kinds(
         pairs = ((k, rate) for k in anchors["numbers"] for rate in anchors["rates"])
         return tuple({**start, **fixed, "n_anchors": k, **more, "rate": rate} for k, rate in pairs)
 
-    grown = tuple(
-        {**s, "n_anchors": 2 * s["n_anchors"], "slots": 2 * s["n_anchors"]} for s in of_anchors(quantize="int4")
-    )
+    def grown(most: int, **more: Any) -> tuple[Setting, ...]:
+        sizes = ((s, most * s["n_anchors"]) for s in of_anchors(**more))
+        return tuple({**s, "n_anchors": k, "slots": k} for s, k in sizes)
+
     short = rows_of(lambda width, _: width // 4)
     return {
         "whole numbers": Kind(whole_numbers, whole_numbers_served, tuple({**start, **s} for s in whole)),
         "ANT": Kind(mixtures, mixtures_served, of_anchors(quantize=None), Budgeted),
         "ANT + int4": Kind(mixtures, mixtures_served, of_anchors(quantize="int4"), Budgeted),
-        "NBANT + int4": Kind(mixtures, mixtures_served, grown, Growing),
+        "NBANT": Kind(mixtures, mixtures_served, grown(1, quantize=None), Growing),
+        "NBANT + int4": Kind(mixtures, mixtures_served, grown(2, quantize="int4"), Growing),
         "short rows": Kind(short, short_served, tried(quantize=None), trained="rows"),
         "int8 rows": Kind(rows_of(lambda w, _: w - 2), short_served, tried(quantize="int8"), trained="rows"),
         "int4 rows": Kind(rows_of(lambda w, _: 2 * w - 4), short_served, tried(quantize="int4"), trained="rows"),

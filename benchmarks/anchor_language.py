@@ -5,8 +5,8 @@
 
 The next word from all before it, by an LSTM of one layer, in as many streams as a batch has rows: an uncompressed table
 of the words that are read, mixtures of anchors, or shorter vectors and a linear map. The output, an adaptive softmax,
-is the same for all, and not tied to the table: it is not counted. Every setting of a table runs with the first seed;
-the one that does best in the validation runs with the others. Seeds draw starts and dropout; streams are the same.
+is the same for all, and not tied to the table: it is not counted. Every learning rate runs with every seed; the one that
+does best in the validation, on average, is told. Seeds draw starts and dropout; streams are the same.
 Products of matrices in LSTM and output are in bfloat16 while it is trained, perplexities in float32.
 """
 
@@ -24,9 +24,8 @@ import torch
 from torch import Tensor, nn
 
 import nearfar as nf
-from _anchor_language_section import ALLOWED, ANT, EPOCHS, HIDDEN, KEYS, LOW_RANK, UNCOMPRESSED, chosen
+from _anchor_language_section import ALLOWED, ANT, EPOCHS, HIDDEN, KEYS, LOW_RANK, UNCOMPRESSED
 from _common import ResultFile, say
-from _tables import pick
 from sampled_softmax import read_words
 
 N_COMPONENTS, N_STREAMS, LENGTH = 200, 64, 35
@@ -34,7 +33,7 @@ CUTOFFS = [500, 2500]  # of the adaptive softmax: words by frequency
 FIRST_PRICE = 1e-7  # of an entry of T
 
 Setting = dict[str, Any]
-RATES, DROPOUT = (0.008, 0.012, 0.016), 0.2  # what is tuned; what is not
+RATES, DROPOUT = (0.008, 0.012, 0.016, 0.02), 0.2  # what is tuned; what is not
 # Of anchors: their part of the parameters, and their rate and that of T as parts of the model's.
 OF_ANT: Setting = {
     "std": 0.2, "anchors": 0.27, "slots": 64, "start": 8, "dense": 0.15, "fixed": 0.6, "of_anchors": 0.2, "of_rows": 0.5
@@ -233,14 +232,9 @@ def main() -> None:
     streams = {part: words.to(args.device) for part, words in streams_of_all().items()}
     file = ResultFile("anchor_language", KEYS)
     sizes = [(method, fewer) for method in args.methods for fewer in ([None] if method == UNCOMPRESSED else args.fewer)]
-    for (method, fewer), lr in itertools.product(sizes, args.rates):
+    for seed, (method, fewer), lr in itertools.product(args.seeds, sizes, args.rates):
         setting = {"lr": lr, "dropout": args.dropout, **OF_METHODS[method]}
-        measure(file, streams, method, fewer, setting, args.seeds[0], args)
-    for seed in args.seeds[1:]:
-        for method, fewer in sizes:
-            here = pick(file.records, hidden=args.hidden, epochs=args.epochs)
-            for best in chosen(here, method, fewer)[:1]:
-                measure(file, streams, method, fewer, json.loads(best["setting"]), seed, args)
+        measure(file, streams, method, fewer, setting, seed, args)
 
 
 if __name__ == "__main__":

@@ -103,6 +103,15 @@ def test_targets_compare_chosen_settings_over_common_seeds() -> None:
     assert not anchor_language([*records, _record("ANT", 3.3, "b", 0, 100.0, 133.0, 600_000)]).targets[0].met
 
 
+def test_a_setting_is_chosen_by_its_mean_over_the_seeds_that_all_have() -> None:
+    from _anchor_language_section import chosen
+
+    values = {"lucky": [100.0, 120.0, 121.0], "steady": [105.0, 106.0, 107.0, 400.0], "worst": [130.0, 130.0, 130.0]}
+    records = [_record("ANT", 3.3, name, i, v, v, 1) for name, found in values.items() for i, v in enumerate(found)]
+    assert [(r["setting"], r["seed"]) for r in chosen(records, "ANT", 3.3)] == [("steady", i) for i in range(4)]
+    assert chosen(records, "ANT", 5.2) == []
+
+
 def test_a_table_with_too_many_parameters_misses() -> None:
     from _anchor_language_section import anchor_language
 
