@@ -17,10 +17,12 @@ ANCHORS: Setting = {
     "numbers": (32, 16), "rates": (0.03, 0.01), "slots": 8, "anchor_std": 0.3, "row_std": 1.0, "of_anchors": 0.2,
     "l2_anchors": 0.0,
 }  # fmt: skip
-WHOLE: tuple[Setting, ...] = tuple(
-    {"bits": 2, "own": own, "rate": rate} for own in (0.5, 0.25) for rate in (0.02, 0.05)
-)
+WHOLE: tuple[Setting, ...] = tuple({"bits": bits, "own": own, "rate": 0.05} for own in (0.5, 0.25) for bits in (2, 3))
 OTHERS: tuple[Setting, ...] = tuple({"rate": rate, "std": std} for std in (0.3, 0.1) for rate in (0.03, 0.1))
+FREQUENT: tuple[Setting, ...] = tuple(
+    {"components": r, "quantize": "int4", "rate": rate, "std": 0.1}
+    for r, rate in ((8, 0.1), (12, 0.1), (16, 0.2), (24, 0.1))
+)
 OF_NETWORK = 0.002
 
 
@@ -53,7 +55,7 @@ class NewsTask:
 
     def __init__(self) -> None:
         self.rows = read_news()
-        self.kinds = kinds(std=0.3, anchors=ANCHORS, whole=WHOLE, others=OTHERS)
+        self.kinds = kinds(std=0.3, anchors=ANCHORS, whole=WHOLE, others=OTHERS, selection=FREQUENT)
         self.news: dict[int, News] = {}
         self.trained: dict[Any, Any] = {}
 
