@@ -5,9 +5,9 @@
 
 The next word from all before it, by an LSTM of one layer, in as many streams as a batch has rows: an uncompressed table
 of the words that are read, mixtures of anchors, or shorter vectors and a linear map. The output, an adaptive softmax,
-is the same for all, and not tied to the table: it is not counted. Every learning rate runs with every seed; the one that
-does best in the validation, on average, is told. Seeds draw starts and dropout; streams are the same.
-Products of matrices in LSTM and output are in bfloat16 while it is trained, perplexities in float32.
+is the same for all, and not tied to the table: it is not counted. Every learning rate runs with every seed; the one
+that does best in the validation, on average, is told. Seeds draw starts and dropout; streams are the same. Products of
+matrices in LSTM and output are in bfloat16 while it is trained, perplexities in float32.
 """
 
 from __future__ import annotations
