@@ -78,6 +78,7 @@ def test_a_resized_model_of_transformers_trains_on(models, tmp_path):
     model = models.small()
     models.trained(model, tmp_path, n_steps=3)
     model.get_input_embeddings().resize(models.V + 2)
-    model.config.vocab_size = models.V + 2
+    model.resize_token_embeddings(models.V + 2)
+    assert model.config.vocab_size == models.V + 2
     models.trained(model, tmp_path, n_steps=3)
     assert model(models.successors(n=2)).logits.shape == (2, 6, models.V + 2)
