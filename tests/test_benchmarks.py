@@ -53,10 +53,13 @@ def test_a_failed_write_keeps_the_old_results(tmp_path) -> None:
 def test_peak_memory_sees_an_array() -> None:
     from _common import peak_memory, reset_peak_memory, resident_memory
 
-    reset_peak_memory()
-    before = resident_memory()
-    block = np.ones(6 * 2**20)
-    assert peak_memory() >= before + 0.9 * block.nbytes
+    def sees() -> bool:
+        reset_peak_memory()
+        before = resident_memory()
+        block = np.ones(6 * 2**20)
+        return peak_memory() >= before + 0.9 * block.nbytes
+
+    assert any(sees() for _ in range(3))  # threads of other tests may free memory meanwhile
 
 
 # ---------------------------------------------------------------- the page
