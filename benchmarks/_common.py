@@ -22,8 +22,8 @@ import statistics
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterable
-from contextlib import suppress
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from importlib import metadata
 from pathlib import Path
@@ -217,6 +217,16 @@ def timed(task: Callable[[], T]) -> tuple[T, float]:
     start = time.perf_counter()
     result = task()
     return result, time.perf_counter() - start
+
+
+@contextmanager
+def drawing(font_size: float) -> Iterator[None]:
+    """Draw with matplotlib without a screen, and words in SVG as words; also a decorator."""
+    import matplotlib as mpl
+
+    mpl.use("Agg")
+    with mpl.rc_context({"svg.hashsalt": "nearfar", "svg.fonttype": "none", "font.size": font_size}):
+        yield
 
 
 def reset_peak_memory() -> None:

@@ -23,7 +23,7 @@ import numpy as np
 from scipy.stats import norm
 
 import nearfar as nf
-from _common import DATA, IMAGES, ResultFile, say
+from _common import DATA, IMAGES, ResultFile, drawing, say
 from nearfar.far import spherical_kmeans
 
 KEYS = ("kind", "data", "scaling", "method", "n_clusters", "budget")
@@ -155,11 +155,8 @@ def measure(results: ResultFile, data: str, X: np.ndarray, scaling: str, n_rows:
         rival(method, 1000, "D = 1000", None)
 
 
+@drawing(8)
 def draw(results: ResultFile, sets: dict[tuple[str, str], np.ndarray]) -> None:
-    import matplotlib as mpl
-
-    mpl.use("Agg")
-    mpl.rcParams.update({"svg.hashsalt": "nearfar", "svg.fonttype": "none", "font.size": 8})
     import matplotlib.pyplot as plt
 
     figure, axes = plt.subplots(2, len(sets), figsize=(3.2 * len(sets), 5.6), squeeze=False)

@@ -23,7 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 import nearfar as nf
-from _common import IMAGES, ResultFile, mean_and_sd, say
+from _common import IMAGES, ResultFile, drawing, mean_and_sd, say
 
 N_NODES, N_COMMUNITIES, MEAN_DEGREE = 3000, 4, 10.0
 N_COMPONENTS, N_EPOCHS, LEARNING_RATE = 32, 25, 0.7
@@ -105,13 +105,12 @@ def measure(file: ResultFile, alpha: float, index: int, n_nodes: int) -> None:
             run(gradient, "mixture", nf.far.GaussianMixture(labels=labels), k)
 
 
+@drawing(9)
 def draw_figure(records: list[dict[str, Any]]) -> None:
     """Draw the exact loss by epoch, and what is left at the end to the exact twin with the whole gradient."""
-    import matplotlib as mpl
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
-    mpl.rcParams.update({"svg.hashsalt": "nearfar", "svg.fonttype": "none", "font.size": 9})
     figure = Figure(figsize=(9.0, 3.8), layout="constrained")
     FigureCanvasAgg(figure)
     left, right = figure.subplots(1, 2)

@@ -21,7 +21,7 @@ import numpy as np
 import torch
 
 import nearfar as nf
-from _common import IMAGES, ResultFile, say, timed
+from _common import IMAGES, ResultFile, drawing, say, timed
 from _mi_section import NAMES, longest_training
 from _tables import pick
 
@@ -112,11 +112,8 @@ def measure(results: ResultFile, n_steps: int, seed: int, levels: tuple[float, .
             say(f"{facts['critic']} critic, {bound}, I = {information:g}: {shown}, {record['seconds']:.1f} s")
 
 
+@drawing(8)
 def draw(records: list[dict[str, Any]]) -> None:
-    import matplotlib as mpl
-
-    mpl.use("Agg")
-    mpl.rcParams.update({"svg.hashsalt": "nearfar", "svg.fonttype": "none", "font.size": 8})
     import matplotlib.pyplot as plt
 
     figure, (values, spreads, exact) = plt.subplots(1, 3, figsize=(9.6, 3.4))

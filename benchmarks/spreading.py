@@ -24,7 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 import nearfar as nf
-from _common import DATA, IMAGES, ResultFile, say
+from _common import DATA, IMAGES, ResultFile, drawing, say
 from peers import deepwalk_weighted
 
 BETA, MU, WINDOW, SMALLEST = 0.15, 0.01, 600, 0.05
@@ -67,13 +67,12 @@ def embed(method: str, relation: nf.Relation, n_components: int, n_walks: int, s
     return np.hstack([vectors, embed("time", relation, 0, 0, 0)]) if method == "edrep+time" else vectors
 
 
+@drawing(9)
 def draw_figure(records: list[dict[str, Any]]) -> None:
     """Draw the infected of the first outbreak over time, and the time to embed."""
-    import matplotlib as mpl
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
-    mpl.rcParams.update({"svg.hashsalt": "nearfar", "svg.fonttype": "none", "font.size": 9})
     figure = Figure(figsize=(9.0, 3.4), layout="constrained")
     FigureCanvasAgg(figure)
     left, right = figure.subplots(1, 2, width_ratios=(2.2, 1))
