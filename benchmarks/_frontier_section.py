@@ -55,8 +55,8 @@ def frontier(records: list[Record]) -> Section:
         "for fewer words than the one before, so that frequent words have longer vectors. The setting that does best",
         "in the validation with the first seed is trained with the others: of as many as the last column says. Values",
         "are of the test, with half of the 95 % interval (Student's t) where there are several seeds, otherwise in",
-        "brackets. Seeds draw the split, too, so that most of an interval is common to all methods. A dash, or no",
-        "row: it does not fit, or was not measured.",
+        "brackets. Seeds draw the split, too, so that most of an interval is common to all methods. Too large:",
+        "no setting fits. A dash: not measured.",
         "",
         "What the settings are was not looked for equally: the rates and penalties of MovieLens are those that whole",
         "numbers were best with, in some twenty trials with the first seed. On AG News, whole numbers and rounded rows",
@@ -72,13 +72,20 @@ def frontier(records: list[Record]) -> Section:
         methods = list(dict.fromkeys(r["method"] for r in of_task))
         cells = {m: [finals(of_task, task, m, b) for b in budgets] for m in methods}
         section.targets.append(_target(name, what, budgets, cells, factor, digits, len(BUDGETS[task])))
+        none = [m for m in methods if not any(cells[m])]
         methods = [m for m in methods if any(cells[m])]
         if not methods:
             continue
         methods.sort(key=lambda m: [average(runs, "test") or math.inf for runs in cells[m]][::-1])
-        rows = [[m, *(_cell(runs, factor, digits) for runs in cells[m]), _tried(of_task, m)] for m in methods]
+        rows = []
+        for m in methods:
+            missing = [_missing(pick(of_task, method=m, budget=b)) for b in budgets]
+            found = [_cell(runs, factor, digits) or why for runs, why in zip(cells[m], missing, strict=True)]
+            rows.append([m, *found, _tried(of_task, m)])
         head = ["table", *(f"{b // 1000} kB" for b in budgets), "settings"]
         section.lines += ["", f"### {name}", "", f"Test: {what}. {TRAINED[task]}", "", *table(head, rows)]
+        if none:
+            section.lines += ["", f"Too large at all sizes: {', '.join(none)}."]
     return section
 
 
@@ -89,10 +96,15 @@ def _tried(records: list[Record], method: str) -> str:
     return " to ".join(map(str, sorted({min(counts), max(counts)})))
 
 
+def _missing(tried: list[Record]) -> str:
+    """Return why there is no value."""
+    return "too large" if tried else "–"
+
+
 def _cell(runs: list[Record], factor: float, digits: int) -> str:
     found = [factor * r["test"] for r in runs]
     if not found:
-        return "–"
+        return ""
     mean, sd = mean_and_sd(found)
     if len(found) == 1:
         return f"({mean:.{digits}f})"

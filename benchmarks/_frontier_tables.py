@@ -553,8 +553,8 @@ def kinds(
         pairs = ((k, rate) for k in anchors["numbers"] for rate in anchors["rates"])
         return tuple({**start, **fixed, "n_anchors": k, **more, "rate": rate} for k, rate in pairs)
 
-    def grown(most: int, **more: Any) -> tuple[Setting, ...]:
-        sizes = ((s, most * s["n_anchors"]) for s in of_anchors(**more))
+    def grown(times: int, **more: Any) -> tuple[Setting, ...]:
+        sizes = ((s, times * s["n_anchors"]) for s in of_anchors(**more))
         return tuple({**s, "n_anchors": k, "slots": k} for s, k in sizes)
 
     short = rows_of(lambda width, _: width // 4)

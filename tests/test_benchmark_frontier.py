@@ -86,6 +86,7 @@ def test_the_page_compares_at_equal_seeds_and_bytes(monkeypatch):
     half = 4.302653 * 0.001 / math.sqrt(3)
     assert f"| whole numbers | (0.7500) | 0.7310 ± {half:.4f} | 1 to 2 |" in section.lines
     assert not any("hash" in line for line in section.lines if line.startswith("|"))
+    assert "Too large at all sizes: hash." in section.lines
     monkeypatch.setitem(BUDGETS, "movielens", (20_000, 40_000))
     records += [record("whole numbers", 20_000, 1, 0.73)]
     records += [record("short rows", 20_000, 2, 0.7318)]  # better with one seed, within the interval

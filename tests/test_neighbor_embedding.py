@@ -131,6 +131,10 @@ def test_the_mesh_draws_the_map_of_all_pairs(blobs):
     exact, mesh = (nf.TSNE(**first, far=far).fit(blobs[0]) for far in ("exact", "fft"))
     assert mesh.cost_ == pytest.approx(exact.cost_, rel=0.002)
     assert not np.array_equal(mesh.embedding_, exact.embedding_)
+    whole = nf.TSNE(**SHORT, far="exact").fit(blobs[0]).embedding_  # and on from one map, after they parted
+    last = {**SHORT, "init": whole, "max_iter": 50, "early_exaggeration_iter": 0}
+    exact_cost, mesh_cost = (nf.TSNE(**last, far=far).fit(blobs[0]).cost_ for far in ("exact", "fft"))
+    assert mesh_cost == pytest.approx(exact_cost, rel=0.005)
     field = nf.far.MeshField()
     np.testing.assert_array_equal(nf.TSNE(**first, far=field).fit(blobs[0]).embedding_, mesh.embedding_)
     assert not hasattr(field, "_placed")  # a part given is not worked in

@@ -18,8 +18,8 @@ def successors(n=320, length=6):
     return (start + 3 * torch.arange(length)) % V
 
 
-def table(**options):
-    return nf.nn.AnchorEmbedding(V, D, K, nnz_per_row=R, penalty=1e-4, sparse=False, **options)
+def table():
+    return nf.nn.AnchorEmbedding(V, D, K, nnz_per_row=R, penalty=1e-4, sparse=False)
 
 
 # -- Lightning --------------------------------------------------------------------------------------------------------
