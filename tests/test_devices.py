@@ -542,6 +542,24 @@ def test_potentials_on_a_device(far, d, device, dtype, rng, monkeypatch):
                     np.testing.assert_allclose(two.cpu().numpy(), one, atol=rounding * np.abs(one).max())
 
 
+class OwnMesh(nf.far.MeshField):
+    """What a user changes has a form that the user names."""
+
+    torch_form = "nearfar.engines.torch.fields:MeshField"
+
+
+def test_a_part_of_ones_own_names_its_form(monkeypatch):
+    parameters = {"perplexity": 8, "max_iter": 20, "random_state": 0, "device": "cpu"}
+    there = nf.TSNE(**parameters, far=OwnMesh()).fit(points())
+    np.testing.assert_array_equal(there.embedding_, nf.TSNE(**parameters, far="fft").fit(points()).embedding_)
+    # The library's own are in a table, which their subclasses are not in; an attribute does not count for them.
+    monkeypatch.setattr(nf.far.MeshField, "torch_form", "nowhere:Nothing", raising=False)
+    nf.TSNE(**parameters, far="fft").fit(points())
+    monkeypatch.delattr(OwnMesh, "torch_form")
+    with pytest.raises(InputError, match="far must be one that runs on a device; got OwnMesh"):
+        nf.TSNE(**parameters, far=OwnMesh()).fit(points())
+
+
 @each_device
 def test_a_large_map_on_a_device_takes_the_mesh(device, monkeypatch):
     monkeypatch.setattr("nearfar.maps.neighbor.EXACT_UP_TO", 30)

@@ -630,7 +630,8 @@ def test_maps_that_workers_cannot_draw_are_refused(cluster, message):
 def test_in_the_context_of_a_client_maps_are_drawn_where_they_can_be(cluster, monkeypatch):
     there = []
     monkeypatch.setattr(
-        nf.TSNE, "_descend_on_cluster", lambda *parts: there.append("there") or parts[1].run(*parts[2:])
+        "nearfar.engines.dask.maps.descend",
+        lambda _client, descent, *parts: there.append("there") or descent.run(*parts),
     )
     parameters = groups()
     X = parameters.pop("X")

@@ -13,6 +13,8 @@ from typing import Any, TypeVar
 
 import click
 
+from nearfar.engines.registry import ENGINES, on_a_cluster, on_device
+
 Command = TypeVar("Command", bound=Callable[..., Any])
 _HEADER = "nearfar.header"
 _SILENT = 2.0  # seconds after which a command says that it is at work
@@ -29,7 +31,7 @@ device_option = click.option(
     "--device", metavar="DEVICE", help="Compute by PyTorch on cuda, cuda:1 or cpu. [default: threads of this machine]"
 )
 engine_option = click.option(
-    "--engine", type=click.Choice(["threads", "dask"]), help="dask: compute on workers, started on this machine."
+    "--engine", type=click.Choice(ENGINES), help="dask: compute on workers, started on this machine."
 )
 
 
@@ -43,15 +45,14 @@ def check_place(owner: str, device: str | None, engine: str | None = None) -> No
     """
     from nearfar._core.checks import require
 
-    if device is not None and engine == "dask":
+    on_workers = on_a_cluster(owner, engine, by_default=False)
+    if device is not None and on_workers:
         raise click.UsageError("--device and --engine dask exclude each other: workers use their threads.")
-    if engine == "dask":
+    if on_workers:
         require(f"{owner} --engine dask", "distributed", "cluster")
     if device is not None:
         require(f"{owner} --device", "torch", "torch")
-        from nearfar.engines.torch import device_of
-
-        device_of(owner, device)
+        on_device("device")(owner, device)
 
 
 def rows_of_csv(owner: str, text: str) -> list[tuple[int, list[str]]]:

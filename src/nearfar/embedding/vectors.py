@@ -31,6 +31,7 @@ from nearfar.embedding.metadata import facts_of
 from nearfar.embedding.mixtures import ComputedRows, Mixtures, heaviest
 from nearfar.embedding.quantized import KINDS, QuantizedRows
 from nearfar.embedding.search import best_rows, nearest_rows, row_norms, unit_rows
+from nearfar.engines.registry import on_a_cluster, on_cluster
 from nearfar.errors import InputError, NearfarWarning, UnknownIdError
 
 __all__ = ["AnchoredEmbedding", "Embedding", "Sense", "SenseEmbedding"]
@@ -612,19 +613,16 @@ class Embedding:
         if k < 1 or not len(queries):
             shape = len(queries), max(k, 0)
             return self._ids.to_numpy()[np.empty(shape, np.int64)], np.empty(shape)
-        found, kept_rows = None, cast("Any", self._vectors)
-        if engine is not None or isinstance(kept_rows, RowsInParts):
-            from nearfar.engines.dask.search import search_elsewhere
-
+        kept_rows: Any = self._vectors
+        if on_a_cluster(owner, engine, by_default=isinstance(kept_rows, RowsInParts)):
             wanted = k + most + (skip is not None)
-            found = search_elsewhere(owner, engine, queries, self._vectors, wanted, metric)
-        if found is None:
+            rows, scores = on_cluster("nearest vectors")(owner, queries, self._vectors, wanted, metric)
+            if skip is not None:
+                kept = np.argsort(rows == skip[:, None], axis=1, kind="stable")[:, :-1]
+                rows, scores = np.take_along_axis(rows, kept, axis=1), np.take_along_axis(scores, kept, axis=1)
+        else:
             how: Any = {"skip": skip, "n_jobs": workers}
-            found = best_rows(owner, queries, self._vectors, k + most, metric, self._row_norms(), **how)
-        elif skip is not None:
-            kept = np.argsort(found[0] == skip[:, None], axis=1, kind="stable")[:, :-1]
-            found = np.take_along_axis(found[0], kept, axis=1), np.take_along_axis(found[1], kept, axis=1)
-        rows, scores = found
+            rows, scores = best_rows(owner, queries, self._vectors, k + most, metric, self._row_norms(), **how)
         if left_out is not None:
             kept = np.stack([np.flatnonzero(~np.isin(row, out))[:k] for row, out in zip(rows, left_out, strict=True)])
             rows, scores = np.take_along_axis(rows, kept, axis=1), np.take_along_axis(scores, kept, axis=1)

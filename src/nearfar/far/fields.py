@@ -135,8 +135,6 @@ class ExactField(FieldPart):
     pair_by_pair: ClassVar[bool] = True
     """So that sums under a kernel for each point may take its place."""
 
-    torch_form: ClassVar[str | None] = "nearfar.engines.torch.fields:ExactField"
-
     def place(self, Y: Floats, kernel: Kernel, n_jobs: int) -> None:
         """Take in positions and kernel.
 

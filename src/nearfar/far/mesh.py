@@ -865,8 +865,6 @@ class MeshField(FieldPart):
 
     tolerance: float = 0.01
 
-    torch_form: ClassVar[str | None] = "nearfar.engines.torch.fields:MeshField"
-
     in_parts: ClassVar[bool] = True
     """So that the workers of a cluster may each spread their own points."""
 

@@ -22,10 +22,8 @@ from __future__ import annotations
 
 import inspect
 import math
-import sys
 import warnings
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from functools import cache, partial
 from os import PathLike
 from typing import Any, ClassVar, Self
@@ -54,6 +52,7 @@ from nearfar.callbacks import Checkpoint
 from nearfar.contracts import Field, Objective
 from nearfar.divergences.probability import KL, as_divergence, linear_formulas, strength_of
 from nearfar.embedding.vectors import Embedding
+from nearfar.engines.registry import current_client, on_a_cluster, on_cluster, on_device, refused_on_cluster
 from nearfar.errors import InputError, NearfarWarning
 from nearfar.far.barnes_hut import BarnesHutField
 from nearfar.far.fields import ExactField, NoisePairs
@@ -322,25 +321,20 @@ class NeighborEmbedding(FrameOutput):
         """
         owner = type(self).__name__
         divergence, kernel, normalization = self._checked()
-        on_cluster = False
-        if engine is not None or "distributed" in sys.modules:
-            on_cluster = self._on_cluster(engine, divergence, kernel, normalization)
-        if on_cluster:
-            from nearfar.engines.dask.rows import client_of, current_client
-
-            if current_client() is None:
-                with client_of(f"{owner}.fit"):  # for the search, and for the iterations
-                    return self.fit(X, engine=engine)
+        on_workers = self._on_workers(engine, divergence, kernel, normalization)
+        if on_workers and current_client() is None:
+            with on_cluster("client")(f"{owner}.fit"):  # for the search, and for the iterations
+                return self.fit(X, engine=engine)
         n_jobs, rng = check_n_jobs(owner, self.n_jobs), check_random_state(owner, self.random_state)
         device = None if self.device is None else self._place()
-        place = partial(self._on_cluster, engine, divergence, kernel, normalization) if on_cluster else None
-        relation, affinities, data = self._related(X, rng, fits=True, on_cluster=place)
+        place = partial(self._on_workers, engine, divergence, kernel, normalization) if on_workers else None
+        relation, affinities, data = self._related(X, rng, fits=True, on_workers=place)
         n = len(relation.row_ids)
         check_integer(owner, "n_components", self.n_components, low=1, high=max(n - 1, 1))
-        if on_cluster:
-            on_cluster = self._on_cluster(engine, divergence, kernel, normalization, n)
+        if on_workers:
+            on_workers = self._on_workers(engine, divergence, kernel, normalization, n)
 
-        P = probabilities(owner, relation, normalization, on_cluster=on_cluster)
+        P = probabilities(owner, relation, normalization, on_workers=on_workers)
         if self.storage is not None:
             P.storage = folder_with_room(owner, "storage", self.storage, self._of_pattern(relation.nnz)[0])
         rows = affinities.rows_ if affinities is not None and np.array_equal(self.init, "pca") else data
@@ -358,14 +352,13 @@ class NeighborEmbedding(FrameOutput):
             verbose=self.verbose,
             solver=Momentum,
         )
-        if on_cluster:
-            state = self._descend_on_cluster(descent, Y, objective, phases)
+        if on_workers:
+            with on_cluster("client")(f"{owner}.fit") as client:
+                state = on_cluster("descent of a map")(client, descent, Y, objective, phases)
             if affinities is not None and affinities is not X:
                 vars(relation.operator).pop("elsewhere", None)  # P is done with
         elif device is not None:
-            from nearfar.engines.torch.maps import descend
-
-            state = descend(owner, descent, Y, objective, phases, device)
+            state = on_device("descent of a map")(owner, descent, Y, objective, phases, device)
         else:
             state = descent.run(Y, objective, phases)
 
@@ -411,9 +404,7 @@ class NeighborEmbedding(FrameOutput):
         where: dict[str, Any] = {"n_jobs": check_n_jobs(owner, self.n_jobs), "owner": f"{owner}.transform"}
         if self.device is not None:
             device = self._place()
-            from nearfar.engines.torch.maps import place_rows
-
-            where["elsewhere"] = partial(place_rows, device)
+            where["elsewhere"] = partial(on_device("places of new points"), device)
         if isinstance(X, Relation):
             P_new = matched(f"{owner}.transform", X, self.relation_.row_ids)
             ids: Ids | None = X.row_ids
@@ -508,11 +499,11 @@ class NeighborEmbedding(FrameOutput):
         rng: np.random.Generator,
         *,
         fits: bool = False,
-        on_cluster: Callable[[int], bool] | None = None,
+        on_workers: Callable[[int], bool] | None = None,
     ) -> tuple[Relation, Affinities | None, Any]:
         """Return the relation behind X, its affinities unless X is a relation, and the rows of numbers, if any.
 
-        ``fits`` says that a fit will follow, which must fit into memory; ``on_cluster``, whether workers search the
+        ``fits`` says that a fit will follow, which must fit into memory; ``on_workers``, whether workers search the
         neighbours of so many points, and make the pattern.
         """
         owner = type(self).__name__
@@ -522,13 +513,13 @@ class NeighborEmbedding(FrameOutput):
         if isinstance(X, Relation) or is_graph:
             relation = as_relation(X)
             if fits and relation.nnz > checks.SMALL:
-                self._check_memory(0, 0, relation.nnz, relation.shape[0], on_cluster is not None)
+                self._check_memory(0, 0, relation.nnz, relation.shape[0], on_workers is not None)
         else:
             if isinstance(X, Affinities):
                 X._check_fitted("relation_")
                 affinities = X
                 if fits and X.relation_.nnz > checks.SMALL:
-                    self._check_memory(0, 0, X.relation_.nnz, X.relation_.shape[0], on_cluster is not None)
+                    self._check_memory(0, 0, X.relation_.nnz, X.relation_.shape[0], on_workers is not None)
             else:
                 rows, ids = rows_and_ids(owner, X)
                 given = are_neighbors(rows, self.metric)
@@ -536,9 +527,7 @@ class NeighborEmbedding(FrameOutput):
                 data = rows if given or issparse(rows) else check_matrix(owner, "X", rows)
                 made = self._affinities(data, int(rng.integers(2**31 - 1)))
                 client = None
-                if on_cluster is not None and on_cluster(len(data[0]) if given else data.shape[0]):
-                    from nearfar.engines.dask.rows import current_client
-
+                if on_workers is not None and on_workers(len(data[0]) if given else data.shape[0]):
                     client = current_client()
                 if fits and (given or 100 * data.shape[0] > checks.SMALL):
                     self._check_memory(*made._memory(owner, data), client is not None)
@@ -598,14 +587,14 @@ class NeighborEmbedding(FrameOutput):
         rows = rows_and_ids(owner, X)[0]
         return self._memory(*self._affinities(rows, None)._memory(owner, rows))
 
-    def _memory(self, peak: int, kept: int, nnz: int, n: int, on_cluster: bool = False) -> int:
+    def _memory(self, peak: int, kept: int, nnz: int, n: int, on_workers: bool = False) -> int:
         """Return the bytes of a fit whose affinities take and keep so many, and have so many entries and rows."""
         pattern, beside = self._of_pattern(nnz)
         divergence = as_divergence(type(self).__name__, self.divergence)
         # By row, or for another divergence, strengths are made of the pattern, which are in memory.
         in_files = self.storage is not None and self.normalization == "pair" and divergence == KL()
         needed = beside + _OF_POINT * n if in_files else pattern + beside
-        if on_cluster:  # P alone, as it is sent
+        if on_workers:  # P alone, as it is sent
             needed = 8 * nnz
         formulas = linear_formulas(divergence, 1.0)
         if formulas is not None and formulas.prepared is not None:  # strengths are prepared for either direction
@@ -620,11 +609,11 @@ class NeighborEmbedding(FrameOutput):
         dtype = np.float64 if given == np.float64 else np.float32
         return memory_of_pattern(nnz, dtype, self.normalization == "row")
 
-    def _check_memory(self, peak: int, kept: int, nnz: int, n: int, on_cluster: bool) -> None:
+    def _check_memory(self, peak: int, kept: int, nnz: int, n: int, on_workers: bool) -> None:
         """Refuse a fit that does not fit into memory."""
         hint = "Take fewer neighbours (a smaller perplexity, n_neighbors=), or a sample of the rows; transform places"
         hint = f"{hint} the others; or storage=, a folder, which keeps neighbours and probabilities in files."
-        checks.check_memory(type(self).__name__, "X", self._memory(peak, kept, nnz, n, on_cluster), hint)
+        checks.check_memory(type(self).__name__, "X", self._memory(peak, kept, nnz, n, on_workers), hint)
 
     def _warn_of_unused(self, affinities: Affinities | None) -> None:
         """Warn of parameters of the neighbours that were set, where the neighbours are given."""
@@ -718,7 +707,7 @@ class NeighborEmbedding(FrameOutput):
             csr_array((P + P.T) / 2) if normalization == "pair" else P, kernel, divergence, normalization
         )
 
-    def _on_cluster(
+    def _on_workers(
         self, engine: str | None, divergence: Any, kernel: Any, normalization: str, n: int = EXACT_UP_TO + 1
     ) -> bool:
         """Return whether the iterations run on a cluster: by name, or in the context of a client if workers can.
@@ -726,11 +715,7 @@ class NeighborEmbedding(FrameOutput):
         Workers sum charges on a mesh. What they cannot do is refused where they were asked for by name.
         """
         owner = type(self).__name__
-        if engine is not None and check_choice(f"{owner}.fit", "engine", engine, ("threads", "dask")) == "threads":
-            return False
-        from nearfar.engines.dask.rows import current_client
-
-        if engine is None and current_client() is None:
+        if not on_a_cluster(f"{owner}.fit", engine):
             return False
         require(f"{owner}.fit", "distributed", "cluster")
         with_formulas = is_linear_time(kernel, divergence, normalization)
@@ -754,18 +739,8 @@ class NeighborEmbedding(FrameOutput):
             if not fine and engine is None:
                 return False
             if not fine:
-                raise InputError(owner, argument, expected, got, "Or take engine='threads'.")
+                raise refused_on_cluster(owner, argument, expected, got)
         return True
-
-    def _descend_on_cluster(self, descent: Descent, Y: Any, objective: Any, phases: list[Phase]) -> MapState:
-        """Return the state after all phases, whose iterations run on the workers of a cluster."""
-        from nearfar.engines.dask.maps import ClusterMomentum, ClusterObjective, Positions
-        from nearfar.engines.dask.rows import client_of
-
-        with client_of(f"{descent.owner}.fit") as client:
-            positions = Positions(client, descent.owner, len(Y))
-            there = ClusterObjective(objective, positions)
-            return replace(descent, solver=partial(ClusterMomentum, positions)).run(Y, there, phases)
 
     def _noise(self) -> NoisePairs | None:
         """Return what ``far`` says about sampled pairs, None if it says another thing."""
@@ -805,9 +780,7 @@ class NeighborEmbedding(FrameOutput):
         """Return the device that was asked for."""
         owner = type(self).__name__
         require(f"{owner}(device=)", "torch", "torch")
-        from nearfar.engines.torch import device_of
-
-        return device_of(owner, self.device)
+        return on_device("device")(owner, self.device)
 
     def _phases(self, P: Any, divergence: Any, kernel: Any, normalization: str) -> list[Phase]:
         """Return what is minimised when: exaggerated KL first, then the divergence itself.

@@ -17,7 +17,7 @@ how exactly its mean over the noise is known is another matter, so in a small ma
 from __future__ import annotations
 
 import math
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -59,8 +59,6 @@ class NoiseObjective(NeighborObjective):
     n_jobs : int
         Threads; no result depends on it.
     """
-
-    torch_form: ClassVar[str | None] = "nearfar.engines.torch.maps:NoiseObjective"
 
     def __init__(
         self,

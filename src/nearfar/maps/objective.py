@@ -51,7 +51,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from itertools import pairwise
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -108,8 +108,6 @@ class NeighborObjective:
     weights : ndarray of shape (n,), optional
         Importance s_i >= 0 of the points, for KL by pair: s_i s_j w_ij stands for w_ij.
     """
-
-    torch_form: ClassVar[str | None] = "nearfar.engines.torch.maps:NeighborObjective"
 
     _per_point = False
     """Whether pairs (i, j) and (j, i) have kernels of their own, so that s_ij and s_ji are kept apart."""
@@ -310,10 +308,10 @@ def row_normalizer(
     return np.asarray(np.maximum(S, max(LEAST_S, of_error * error * (S.mean() if mean is None else mean))))
 
 
-def probabilities(owner: str, relation: Relation, normalization: str, *, on_cluster: bool = False) -> RowBlocks:
+def probabilities(owner: str, relation: Relation, normalization: str, *, on_workers: bool = False) -> RowBlocks:
     """Return P of a map, without self-loops: rows of sum 1 for "row", total 1 for "pair", as it is for "none".
 
-    ``on_cluster`` says that rows which are on the workers of a cluster may stay there.
+    ``on_workers`` says that rows which are on the workers of a cluster may stay there.
 
     Raises
     ------
@@ -324,7 +322,7 @@ def probabilities(owner: str, relation: Relation, normalization: str, *, on_clus
         hint = "A map shows objects of one kind."
         raise InputError(owner, "X", "a square relation, with the same ids on both sides", repr(relation), hint)
     operator = relation.operator
-    stays = isinstance(operator, Sparse) or (on_cluster and hasattr(operator, "row_parts"))
+    stays = isinstance(operator, Sparse) or (on_workers and hasattr(operator, "row_parts"))
     P = RowBlocks(operator if stays else relation.to_scipy())
     total = P.sums.sum()
     if not total > 0:

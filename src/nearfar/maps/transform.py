@@ -83,8 +83,8 @@ def place(
     max_iter : int
         Looks at a point's cost at most.
     elsewhere : callable, optional
-        What writes the places on a device, :func:`nearfar.engines.torch.maps.place_rows` of one. A point is then the
-        same alone to rounding only.
+        What writes the places on a device (its "places of new points"). A point is then the same alone to rounding
+        only.
 
     Returns
     -------

@@ -12,7 +12,6 @@ Var_p(r²).
 from __future__ import annotations
 
 import math
-import sys
 import warnings
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack, nullcontext
@@ -39,6 +38,7 @@ from nearfar._core.parameters import Parameters
 from nearfar._core.threads import even_bounds, run_blocks
 from nearfar._core.vector import read_only
 from nearfar.contracts import Floats
+from nearfar.engines.registry import on_a_cluster, on_cluster, on_device, refused_on_cluster
 from nearfar.errors import DataError, InputError, NearfarWarning
 from nearfar.relations.matrix import Relation
 from nearfar.relations.neighbors import (
@@ -216,10 +216,7 @@ class Affinities(Parameters):
         owner = type(self).__name__
         rows, ids = rows_and_ids(owner, X)
         check_rows(owner, rows, self.metric)
-        workers: Any = nullcontext()
-        if engine is not None or ("distributed" in sys.modules and self.device is None):
-            workers = self._workers(engine)
-        with workers as client:
+        with self._workers(engine) as client:
             self._fit(rows, ids, owner, client)
         names = column_names(X)
         vars(self).pop("feature_names_in_", None)
@@ -229,15 +226,13 @@ class Affinities(Parameters):
 
     def _workers(self, engine: str | None) -> Any:
         """Return the context of the client whose workers search; an empty one for threads."""
-        from nearfar.engines.dask.rows import client_of, on_a_cluster
-
         owner = f"{type(self).__name__}.fit"
-        if not on_a_cluster(owner, engine):
+        if not on_a_cluster(owner, engine, by_default=self.device is None):
             return nullcontext()
         if self.device is not None:
             expected = "None on a cluster, whose workers use their threads"
-            raise InputError(type(self).__name__, "device", expected, repr(self.device), "Or take engine='threads'.")
-        return client_of(owner)
+            raise refused_on_cluster(type(self).__name__, "device", expected, repr(self.device))
+        return on_cluster("client")(owner)
 
     def _fit(self, X: Any, ids: Ids | None, owner: str, client: Any = None) -> Self:
         """Fit rows with these ids, in the name of ``owner``, whom errors and warnings name; on a client's workers."""
@@ -277,9 +272,7 @@ class Affinities(Parameters):
         self._index: NeighborIndex = index
         search, there = index.neighbors, None
         if client is not None:
-            from nearfar.engines.dask.search import NeighborParts
-
-            there = NeighborParts(client, f"{owner}.fit", index)
+            there = on_cluster("nearest neighbours")(client, f"{owner}.fit", index)
             search = there.neighbors
         if self.storage is None or are_neighbors(X, self.metric):
             found = search(k)
@@ -715,9 +708,7 @@ def calibrate(
     perplexity = check_real(owner, "perplexity", perplexity, low=1.0, high=float(k))
     if device is not None:
         require(f"{owner}(device=)", "torch", "torch")
-        from nearfar.engines.torch.neighbors import calibrated
-
-        return Calibration(*calibrated(owner, device, distances, perplexity, (_STEPS, _VANISHES)))
+        return Calibration(*on_device("calibration")(owner, device, distances, perplexity, (_STEPS, _VANISHES)))
     found = Calibration(np.empty((n, k), np.float32), np.empty(n), np.empty(n))
     # Blocks of a megabyte: shorter ones would have the threads wait for the interpreter's lock.
     bounds = even_bounds(n, max(1, 2**17 // k))

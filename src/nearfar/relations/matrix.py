@@ -23,6 +23,7 @@ from nearfar._core.checks import (
 from nearfar._core.ids import Ids, rows_and_ids
 from nearfar._core.notebook import facts_table
 from nearfar.contracts import Floats
+from nearfar.engines.registry import on_a_cluster, on_cluster
 from nearfar.errors import DataError, InputError, UnknownIdError
 from nearfar.relations.operators import (
     LinearOperator,
@@ -172,14 +173,11 @@ class Relation:
         check_flag(owner, "directed", directed)
         taken: dict[str, Any] = {}
         if hasattr(edges, "to_delayed") and hasattr(edges, "npartitions"):  # a frame of Dask
-            from nearfar.engines.dask.edges import operator_of_frame
-
             if storage is not None:
                 raise InputError(owner, "storage", "left out for a Dask frame, which stays on the workers", storage)
             mirror = not (directed or bipartite)
-            made = cls(
-                *operator_of_frame(edges, asked, taken, mirror=mirror, bipartite=bipartite, self_loops=self_loops)
-            )
+            sides: dict[str, Any] = {"mirror": mirror, "bipartite": bipartite, "self_loops": self_loops}
+            made = cls(*on_cluster("relation of edges")(edges, asked, taken, **sides))
             made._taken, made._two_kinds = taken, bool(bipartite)
             return made
         read = partial(
@@ -460,23 +458,18 @@ class Relation:
             raise InputError(owner, "storage", "None for weighting='conditional'", repr(str(storage)), hint)
         folder = None if storage is None else check_path(owner, "storage", storage)
         workers = check_n_jobs(owner, n_jobs)
-        if not isinstance(corpus, EncodedCorpus):
-            corpus = corpus if isinstance(corpus, Corpus) else Corpus(corpus, n_jobs=n_jobs)
-            if engine is not None or corpus.is_bag:
-                from nearfar.engines.dask.text import cooccurrence_elsewhere
-
-                limits = min_count, max_size
-                found = cooccurrence_elsewhere(owner, corpus, engine, limits, window, decay, weighting, shift, storage)
-                if found is not None:
-                    made = found[0].normalized() if weighting == "conditional" else found[0]
-                    return cls(made, found[1], found[1])
-            corpus = corpus.encode(min_count=min_count, max_size=max_size)
-        elif engine == "dask":
-            hint = "Give the files, their URLs or a Dask bag, which workers can read."
-            raise InputError(owner, "corpus", "a text that is not encoded with engine='dask'", repr(corpus), hint)
+        if not isinstance(corpus, (EncodedCorpus, Corpus)):
+            corpus = Corpus(corpus, n_jobs=n_jobs)
+        if on_a_cluster(owner, engine, by_default=isinstance(corpus, Corpus) and corpus.is_bag):
+            limits = min_count, max_size
+            found = on_cluster("co-occurrence")(owner, corpus, limits, window, decay, weighting, shift, storage)
         else:
-            check_encoded(owner, corpus)
-        operator, words = cooccurrence(corpus, window, decay, weighting, shift, folder, workers)
+            if isinstance(corpus, EncodedCorpus):
+                check_encoded(owner, corpus)
+            else:
+                corpus = corpus.encode(min_count=min_count, max_size=max_size)
+            found = cooccurrence(corpus, window, decay, weighting, shift, folder, workers)
+        operator, words = found
         return cls(operator.normalized() if weighting == "conditional" else operator, words, words)
 
     @classmethod

@@ -45,6 +45,7 @@ from nearfar._core.jit import jit
 from nearfar._core.threads import even_bounds, run_blocks
 from nearfar._core.vector import FAST, LANES, at_most, load, multiply_add, read_only, store, zeros_like
 from nearfar.contracts import Floats
+from nearfar.engines.registry import on_device
 from nearfar.errors import DataError, InputError
 
 METHODS = ("auto", "exact", "inverted-lists")
@@ -201,10 +202,8 @@ class DeviceIndex:
 
     def neighbors(self, k: int, out: Neighbors | None = None) -> Neighbors:
         """Return the k nearest other rows of each row, in the arrays ``out`` if they are given."""
-        from nearfar.engines.torch.neighbors import nearest
-
         found = out or Neighbors(np.empty((self.n_rows, k), np.int32), np.empty((self.n_rows, k), np.float32))
-        for start, indices, squares in nearest(self._owner, self._device, self.X, k):
+        for start, indices, squares in on_device("nearest neighbours")(self._owner, self._device, self.X, k):
             if not np.isfinite(squares).all():
                 expected, hint = "of numbers whose squares are finite", "Multiply X by a constant."
                 raise InputError(self._owner, "X", expected, "larger ones", hint)
@@ -240,9 +239,7 @@ def neighbor_index(
     rng = check_random_state(owner, random_state)
     if device is not None:
         require(f"{owner}(device=)", "torch", "torch")
-        from nearfar.engines.torch import device_of
-
-        device_of(owner, device)
+        on_device("device")(owner, device)
     if metric_params is not None:
         if not isinstance(metric_params, dict):
             raise InputError(owner, "metric_params", "None or a dict of the metric's parameters", repr(metric_params))

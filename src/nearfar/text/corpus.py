@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 from nearfar._core.checks import check_choice, check_flag, check_integer, check_n_jobs, check_path, require
 from nearfar._core.notebook import facts_table
 from nearfar._core.streams import ByteStream
+from nearfar.engines.registry import on_a_cluster, on_cluster
 from nearfar.errors import DataError, InputError
 from nearfar.text import encoded as _encoded
 from nearfar.text.encoded import EncodedCorpus, Scan, kinds_of
@@ -304,12 +305,9 @@ class Corpus:
             If the text cannot be read: which file, at which offset.
         """
         owner = "Corpus.vocabulary"
-        if engine is not None or self.is_bag:
-            from nearfar.engines.dask.text import vocabulary_elsewhere
-
-            found = vocabulary_elsewhere(owner, self, engine, min_count, max_size)
-            if found is not None:
-                return found
+        if on_a_cluster(owner, engine, by_default=self.is_bag):
+            counted: Vocabulary = on_cluster("vocabulary")(owner, self, min_count, max_size)
+            return counted
         return self._restricted(owner, min_count, max_size)
 
     def partitions(self, owner: str) -> tuple[Any, bool, Callable[[Any], Iterator[tuple[Bytes, Bytes]]]]:

@@ -71,6 +71,7 @@ from nearfar.callbacks import Progress, Trainer
 from nearfar.contracts import Floats
 from nearfar.embedding.density import DensityEmbedding
 from nearfar.embedding.vectors import Embedding
+from nearfar.engines.registry import on_device
 from nearfar.errors import InputError, NumericalError
 from nearfar.relations.edges import is_directed
 from nearfar.relations.matrix import Relation, as_relation
@@ -358,10 +359,10 @@ class WordModel(RelationEmbedder):
         if self.deterministic:
             trained = Copies(state.arrays, self._tables[:2], self._train, source, blocks, state.split)
         elif self.device is not None:
-            from nearfar.engines.torch.words import Batches
-
             tables = state.arrays, self._tables[:2]
-            trained = Batches(trainer.owner, self, *tables, source, blocks, first, state.split)
+            trained = on_device("training of word vectors")(
+                trainer.owner, self, *tables, source, blocks, first, state.split
+            )
         trainer.callbacks = (*self._own_callbacks(source, state), *trainer.callbacks)
 
         def mean_loss(blocks: Blocks, seeds: NDArray[np.int64], rates: list[float]) -> float:
@@ -535,9 +536,7 @@ class WordModel(RelationEmbedder):
     def _check_device(self, owner: str) -> None:
         """Refuse a device that is not there, and what does not run on one."""
         require(f"{owner}(device=)", "torch", "torch")
-        from nearfar.engines.torch import device_of
-
-        device_of(owner, self.device)
+        on_device("device")(owner, self.device)
         if self.optimizer not in self._on_device:
             expected = f"{' or '.join(map(repr, self._on_device))} on a device"
             raise InputError(owner, "optimizer", expected, repr(self.optimizer), "Or leave device=None.")

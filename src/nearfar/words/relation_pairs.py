@@ -12,7 +12,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from itertools import chain, pairwise
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -56,8 +56,6 @@ class RelationWindows:
     n_jobs : int
     """
 
-    torch_form: ClassVar[str] = "nearfar.engines.torch.words:Drawn"
-
     unit = "window"
     vocabulary: Vocabulary | None = None
 
@@ -100,8 +98,6 @@ class KnownNodes:
     known : (Ids, Ids)
         Of the rows and of the columns fitted before.
     """
-
-    torch_form: ClassVar[str] = "nearfar.engines.torch.words:Drawn"
 
     def __init__(self, source: RelationWindows, known: tuple[Ids, Ids]) -> None:
         self.source, self.unit, self.vocabulary, self.blocks = source, source.unit, source.vocabulary, source.blocks

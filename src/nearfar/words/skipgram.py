@@ -176,8 +176,6 @@ class SkipGram(WordModel):
 
     _tables = ("X", "Y")
 
-    torch_form: ClassVar[str] = "nearfar.engines.torch.words:SkipGram"
-
     embedding_: NDArray[np.float32]
     context_embedding_: NDArray[np.float32]
 

@@ -11,7 +11,7 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any, ClassVar, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -127,8 +127,6 @@ class TextWindows:
     corpus : EncodedCorpus
     options : SamplingOptions
     """
-
-    torch_form: ClassVar[str] = "nearfar.engines.torch.words:TextDraws"
 
     unit = "word"
     isolates: NDArray[np.int64] = np.empty(0, np.int64)

@@ -202,7 +202,6 @@ class Word2DM(WordModel):
 
     _capabilities = WordModel._capabilities | {"two-sided"}
     _tables = ("B", "C", "pull")
-    torch_form: ClassVar[str] = "nearfar.engines.torch.words:Word2DM"
     _on_device = ("sgd", "adam")
 
     _one_space = True  # of both tables the products with themselves, A, live in one space

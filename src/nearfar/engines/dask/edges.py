@@ -101,11 +101,6 @@ class ClusterSparse(LinearOperator):
         return csr_array(vstack(parts, format="csr"))
 
 
-def is_dask_frame(edges: object) -> bool:
-    """Return whether edges are a frame of Dask."""
-    return type(edges).__module__.partition(".")[0].startswith("dask") and hasattr(edges, "to_delayed")
-
-
 def operator_of_frame(
     frame: Any, asked: dict[str, Any], taken: dict[str, Any], *, mirror: bool, bipartite: bool | None, self_loops: bool
 ) -> tuple[LinearOperator, Ids, Ids]:

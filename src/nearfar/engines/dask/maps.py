@@ -21,6 +21,8 @@ import copy
 import math
 from collections import deque
 from collections.abc import Sequence
+from dataclasses import replace
+from functools import partial
 from itertools import pairwise
 from operator import itemgetter
 from typing import Any, NamedTuple
@@ -48,12 +50,19 @@ from nearfar.far.mesh import (
     warn_of_width,
 )
 from nearfar.maps.objective import LEAST_S, NeighborObjective, RowBlocks, row_normalizer, weighted
-from nearfar.maps.solver import Momentum
+from nearfar.maps.solver import Descent, MapState, Momentum, Phase
 
 AHEAD = 3  # iterations whose tasks are handed out before the first of them is waited for
 
 Asked = list[list[tuple[int, Any]]]
 """For each sum of potentials: which charges, and the name of the potential."""
+
+
+def descend(client: Any, descent: Descent, Y: Floats, objective: Any, phases: Sequence[Phase]) -> MapState:
+    """Run a descent whose iterations are on the workers of a client; the positions it returns are here."""
+    positions = Positions(client, descent.owner, len(Y))
+    there = ClusterObjective(objective, positions)
+    return replace(descent, solver=partial(ClusterMomentum, positions)).run(Y, there, phases)
 
 
 class Place(NamedTuple):

@@ -12,7 +12,6 @@ Columns keep their order within a row, so a product sums in the order of the com
 
 from __future__ import annotations
 
-import sys
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -22,37 +21,17 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from nearfar._core.checks import check_choice, require
+from nearfar._core.checks import require
 from nearfar._core.parts import RowsInParts
 from nearfar._core.vector import read_only
 from nearfar.contracts import Floats
+from nearfar.engines.registry import current_client
+from nearfar.engines.registry import on_a_cluster as on_a_cluster  # where `edrep` looks for it
 from nearfar.errors import NearfarWarning, NumericalError
 from nearfar.relations.kernels import NO_STORED_WEIGHTS, NO_WEIGHTS, ScaledCsr, product, vector_product
 from nearfar.relations.operators import Sparse
 
 Parts = list[Any]  # futures of arrays, one for each part
-
-
-def current_client() -> Any:
-    """Return the client in whose context the caller is, or None; None in a task of a worker too."""
-    distributed = sys.modules.get("distributed")
-    if distributed is None:
-        return None
-    try:
-        distributed.get_worker()
-    except (ValueError, AttributeError):
-        try:
-            return distributed.Client.current()
-        except ValueError:
-            return None
-    return None
-
-
-def on_a_cluster(owner: str, engine: str | None, *, by_default: bool = True) -> bool:
-    """Return whether something runs on a cluster: by name, or by default in the context of a client."""
-    if engine is None:
-        return by_default and current_client() is not None
-    return check_choice(owner, "engine", engine, ("threads", "dask")) == "dask"
 
 
 @contextmanager

@@ -29,7 +29,6 @@ from nearfar.engines.dask.rows import (
     client_of,
     gathered,
     kept,
-    on_a_cluster,
     sent,
 )
 from nearfar.engines.dask.rows import Rows as SparseRows
@@ -38,16 +37,13 @@ from nearfar.relations.neighbors import NeighborIndex, Neighbors, VectorIndex
 Best = tuple[Rows, NDArray[np.float64]]
 
 
-def search_elsewhere(owner: str, engine: str | None, queries: Floats, Y: Any, k: int, metric: str) -> Best | None:
-    """Return what a cluster finds, if one is named or, by default, in use; else None."""
-    if not on_a_cluster(owner, engine):
-        return None
-    with client_of(owner) as client:
-        return nearest_on_workers(client, owner, queries, Y, k, metric)
-
-
-def nearest_on_workers(client: Any, owner: str, queries: Floats, Y: Any, k: int, metric: str) -> Best:
+def nearest_on_workers(owner: str, queries: Floats, Y: Any, k: int, metric: str) -> Best:
     """Return the k best rows of Y for each query, and their scores; best first, ties in the order of the rows."""
+    with client_of(owner) as client:
+        return _nearest(client, owner, queries, Y, k, metric)
+
+
+def _nearest(client: Any, owner: str, queries: Floats, Y: Any, k: int, metric: str) -> Best:
     owners, bounds = Owners(client), bounds_of(len(Y))
     n, parts = len(bounds) - 1, sent(owners, Y, bounds)
     asked = owners.submit(0, n, kept, queries)

@@ -28,15 +28,14 @@ from nearfar.engines.dask.rows import (
     Rows,
     bounds_of,
     client_of,
-    current_client,
     gathered,
     kept,
-    on_a_cluster,
 )
+from nearfar.engines.registry import current_client
 from nearfar.errors import InputError
 from nearfar.relations.cooccurrence import pairs_of_text, positive_information, units_of
 from nearfar.relations.operators import check_sums
-from nearfar.text.encoded import Packed, Words, WordTable, renumber
+from nearfar.text.encoded import EncodedCorpus, Packed, Words, WordTable, renumber
 from nearfar.text.vocabulary import Vocabulary
 
 Integers = NDArray[np.int64]
@@ -52,36 +51,33 @@ class Counted(NamedTuple):
     n_words: int
 
 
-def vocabulary_elsewhere(
-    owner: str, corpus: Any, engine: str | None, min_count: int, max_size: int | None
-) -> Vocabulary | None:
-    """Return the words of a text that are counted on a cluster, if one is named or, by default, in use; else None."""
-    if not on_a_cluster(owner, engine):
-        return None
+def vocabulary_on_workers(owner: str, corpus: Any, min_count: int, max_size: int | None) -> Vocabulary:
+    """Return the words of a text and their counts."""
     with client_of(owner) as client:
         return kept_words(owner, counted_text(owner, corpus, client), min_count, max_size)[1]
 
 
-def cooccurrence_elsewhere(
+def cooccurrence_on_workers(
     owner: str,
     corpus: Any,
-    engine: str | None,
     limits: tuple[int, int | None],
     window: int,
     decay: str,
     weighting: str,
     shift: float,
     storage: Any,
-) -> tuple[ClusterSparse, Ids] | None:
-    """Return the symmetric operator on the workers, and the words; None where threads of this process make it.
+) -> tuple[ClusterSparse, Ids]:
+    """Return the symmetric operator on the workers, and the words.
 
     Raises
     ------
     InputError
-        No client is in use, on whose workers the relation could stay; or a folder is named for it.
+        The text is here, encoded; no client is in use, on whose workers the relation could stay; or a folder is named
+        for it.
     """
-    if not on_a_cluster(owner, engine):
-        return None
+    if isinstance(corpus, EncodedCorpus):
+        hint = "Give the files, their URLs or a Dask bag, which workers can read."
+        raise InputError(owner, "corpus", "a text that is not encoded with engine='dask'", repr(corpus), hint)
     if storage is not None:
         raise InputError(
             owner, "storage", "left out on a cluster: the relation stays on the workers", repr(str(storage))

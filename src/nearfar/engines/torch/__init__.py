@@ -1,12 +1,10 @@
 """Torch: the arithmetic of an estimator on one device, ``"cuda"`` or the processor (``"cpu"``).
 
-A part of a method that has a form in torch names it in its class, ``torch_form = "module:name"``. What a subclass
-changes is unknown, so it names its own form, or has none.
+Which part of a method has a form in torch is in :mod:`nearfar.engines.registry`.
 """
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -15,6 +13,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from nearfar.engines.registry import form_of_class
 from nearfar.errors import InputError
 
 _ROOM = "Leave device=None, which needs memory of this machine alone, or take fewer components, neighbours or words."
@@ -49,14 +48,13 @@ def form_of(owner: str, argument: str, part: Any) -> Any:
     Raises
     ------
     InputError
-        If its class names none.
+        If its class has none.
     """
-    name = vars(type(part)).get("torch_form")  # its own, not that of a base
-    if name is None:
+    form = form_of_class(type(part))
+    if form is None:
         hint = "Leave device=None, or see the guide on devices for those that do."
         raise InputError(owner, argument, "one that runs on a device", type(part).__name__, hint)
-    module, _, attribute = name.partition(":")
-    return getattr(importlib.import_module(module), attribute)
+    return form
 
 
 def plain(function: Any) -> Any:

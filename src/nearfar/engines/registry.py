@@ -1,0 +1,119 @@
+"""What the engines can do, by name: nothing outside of this package names an engine but through this module.
+
+The rest of the library asks for an ability in the words of its field, and gets the function or class that has it::
+
+    for start, indices, squares in on_device("nearest neighbours")(owner, device, X, k): ...
+
+An engine is imported when it is asked, never before: this module loads nothing. Callers ask for the package first
+(``require``), so that where it is missing its extra is named.
+"""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from typing import Any
+
+from nearfar.errors import InputError
+
+ENGINES = ("threads", "dask")
+"""What ``engine=`` takes where threads of this process, or workers of a Dask cluster, do the work."""
+
+_DEVICE = {
+    "device": "nearfar.engines.torch:device_of",
+    "nearest neighbours": "nearfar.engines.torch.neighbors:nearest",
+    "calibration": "nearfar.engines.torch.neighbors:calibrated",
+    "descent of a map": "nearfar.engines.torch.maps:descend",
+    "places of new points": "nearfar.engines.torch.maps:place_rows",
+    "training of word vectors": "nearfar.engines.torch.words:Batches",
+    "log normalizers": "nearfar.engines.torch.softmax:log_normalizers_on",
+    "sweeps of EDRep": "nearfar.engines.torch.edrep:Device",
+}
+_CLUSTER = {
+    "client": "nearfar.engines.dask.rows:client_of",
+    "relation of edges": "nearfar.engines.dask.edges:operator_of_frame",
+    "vocabulary": "nearfar.engines.dask.text:vocabulary_on_workers",
+    "co-occurrence": "nearfar.engines.dask.text:cooccurrence_on_workers",
+    "nearest vectors": "nearfar.engines.dask.search:nearest_on_workers",
+    "nearest neighbours": "nearfar.engines.dask.search:NeighborParts",
+    "descent of a map": "nearfar.engines.dask.maps:descend",
+    "sweeps of EDRep": "nearfar.engines.dask.edrep:Workers",
+    "places of new nodes": "nearfar.engines.dask.edrep:placed_on_workers",
+}
+_FORMS = {
+    "nearfar.edrep.solver.Ball": "nearfar.engines.torch.edrep:ball_step",
+    "nearfar.edrep.solver.Sphere": "nearfar.engines.torch.edrep:sphere_step",
+    "nearfar.far.exact.Exact": "nearfar.engines.torch.softmax:Exact",
+    "nearfar.far.fields.ExactField": "nearfar.engines.torch.fields:ExactField",
+    "nearfar.far.gaussian_mixture.GaussianMixture": "nearfar.engines.torch.softmax:GaussianMixture",
+    "nearfar.far.mesh.MeshField": "nearfar.engines.torch.fields:MeshField",
+    "nearfar.maps.noise.NoiseObjective": "nearfar.engines.torch.maps:NoiseObjective",
+    "nearfar.maps.objective.NeighborObjective": "nearfar.engines.torch.maps:NeighborObjective",
+    "nearfar.words.relation_pairs.KnownNodes": "nearfar.engines.torch.words:Drawn",
+    "nearfar.words.relation_pairs.RelationWindows": "nearfar.engines.torch.words:Drawn",
+    "nearfar.words.skipgram.SkipGram": "nearfar.engines.torch.words:SkipGram",
+    "nearfar.words.windows.TextWindows": "nearfar.engines.torch.words:TextDraws",
+    "nearfar.words.word2dm.Word2DM": "nearfar.engines.torch.words:Word2DM",
+}
+"""The forms in torch of the library's parts, by their class."""
+
+
+def on_device(ability: str) -> Any:
+    """Return the function or class by which a device does this."""
+    return _found(_DEVICE[ability])
+
+
+def on_cluster(ability: str) -> Any:
+    """Return the function or class by which the workers of a cluster do this."""
+    return _found(_CLUSTER[ability])
+
+
+def form_of_class(cls: type) -> Any:
+    """Return the class or function that does on a device what parts of this very class do; None where there is none.
+
+    What a subclass changes is unknown, so it has the form of no base. A class outside of the library names its own,
+    ``torch_form = "module:name"``.
+    """
+    name = _FORMS.get(f"{cls.__module__}.{cls.__qualname__}") or vars(cls).get("torch_form")
+    return None if name is None else _found(name)
+
+
+def current_client() -> Any:
+    """Return the client in whose context the caller is, or None; None in a task of a worker too."""
+    distributed = sys.modules.get("distributed")  # who has a client has imported it
+    if distributed is None:
+        return None
+    try:
+        distributed.get_worker()
+    except (ValueError, AttributeError):
+        try:
+            return distributed.Client.current()
+        except ValueError:
+            return None
+    return None
+
+
+def on_a_cluster(owner: str, engine: str | None, *, by_default: bool = True) -> bool:
+    """Return whether something runs on a cluster: by name, or by default in the context of a client.
+
+    Raises
+    ------
+    InputError
+        Another name than those of ``ENGINES``.
+    """
+    if engine is None:
+        return by_default and current_client() is not None
+    from nearfar._core.checks import check_choice  # which imports NumPy
+
+    return check_choice(owner, "engine", engine, ENGINES) == "dask"
+
+
+def refused_on_cluster(owner: str, argument: str, expected: str, got: str) -> InputError:
+    """Return the error for an argument that workers cannot serve."""
+    return InputError(owner, argument, expected, got, "Or take engine='threads'.")
+
+
+def _found(name: str) -> Any:
+    """Return what "module:name" names. It is looked up at each call, so what is replaced in a module is found."""
+    module, _, attribute = name.partition(":")
+    return getattr(importlib.import_module(module), attribute)
