@@ -1,4 +1,4 @@
-"""What the page of benchmarks says about the code itself: cold starts, hops, speed against an older checkout."""
+"""What the page of benchmarks says about the code itself: cold starts, speed against an older checkout."""
 
 from __future__ import annotations
 
@@ -17,7 +17,6 @@ FITS = {
 }
 BARS = {"edrep": 5.0, "tsne": 5.0, "skipgram": 5.0}  # seconds above the warm time
 NEXT_BAR = 0.3
-HOPS = {"t-SNE, exact": (70, 16, 9), "EDRep": (40, 12, 8)}
 
 
 def cold_start(records: list[Record]) -> Section:
@@ -52,39 +51,6 @@ def cold_start(records: list[Record]) -> Section:
         "brackets). Each trial starts with an empty folder of machine code. Imports are not counted.",
         "",
         *table(["fit", "trials", "warm (s)", "first fit (s)", "next process (s)", "functions compiled (types)"], rows),
-    ]
-    return section
-
-
-def hops(records: list[Record]) -> Section:
-    """Functions entered, files opened and depth of a fit; size of the package."""
-    section = Section()
-    checkouts = distinct(records, "checkout")
-    fits = [name for name in distinct(records, "of") if name != "package"]
-    rows = []
-    for name in fits:
-        found = {c: pick(records, of=name, checkout=c) for c in checkouts}
-        shown = {
-            c: " / ".join(str(r[0][k]) for k in ("functions", "files", "depth")) if r else "–" for c, r in found.items()
-        }
-        rows.append([name, *shown.values()])
-        if name in HOPS and found.get("now"):
-            now = found["now"][0]
-            bars = HOPS[name]
-            met = all(now[k] <= bar for k, bar in zip(("functions", "files", "depth"), bars, strict=True))
-            target = f"at most {bars[0]} / {bars[1]} / {bars[2]}"
-            section.targets.append(Target(f"functions / files / depth of a fit, {name}", target, shown["now"], met))
-    sizes = {
-        c: pick(records, of="package", checkout=c)[0] for c in checkouts if pick(records, of="package", checkout=c)
-    }
-    facts = [key for key in next(iter(sizes.values()), {}) if key not in ("run", "checkout", "of")]
-    section.lines = [
-        "What a reader passes from a call to its formula: functions of the package entered in one fit, files that hold",
-        "them, and depth of the stack. Compiled functions are not counted.",
-        "",
-        *table(["fit", *checkouts], rows),
-        "",
-        *table(["package", *checkouts], [[fact, *(f"{sizes[c][fact]:,}" for c in checkouts)] for fact in facts]),
     ]
     return section
 

@@ -22,7 +22,7 @@ from _edrep_sections import recommend, temperature, temperature_choice
 from _figures import figure1, figure2
 from _frontier_section import frontier
 from _graph_section import graphs
-from _house_section import against, cluster, cluster_maps, cold_start, hops, writers
+from _house_section import against, cluster, cluster_maps, cold_start, writers
 from _map_sections import (
     index,
     map_page,
@@ -123,7 +123,6 @@ PAGES = (
     Page("Compressed tables in a language model", "anchor_language", "anchor_language.py", anchor_language),
     Page("Compressed word vectors", "compress", "compress.py --cache FOLDER", compress),
     Page("Cold start", "compile", "compile.py", cold_start),
-    Page("From a call to its formula", "hops", "hops.py --write now", hops),
     Page("Speed against the version before", "against", "against.py FOLDER", against),
     Page("Transforming new rows", "transform", "transform.py", anything, may_be_missing=True),
     Page("Relations larger than memory", "mapped", "mapped.py", anything, may_be_missing=True),
