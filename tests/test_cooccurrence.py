@@ -130,3 +130,9 @@ def test_words_that_come_together_get_near_vectors():
 def test_what_is_refused(arguments, message):
     with pytest.raises(InputError, match=message):
         nf.Relation.from_corpus(text(), min_count=1, **arguments)
+
+
+def test_an_unknown_engine_is_refused_for_an_encoded_text_too():
+    for corpus in (text(), nf.Corpus(text()).encode(min_count=1)):
+        with pytest.raises(InputError, match="engine must be one of 'threads', 'dask'; got 'gpu'"):
+            nf.Relation.from_corpus(corpus, min_count=1, engine="gpu")
