@@ -56,6 +56,13 @@ def rng() -> np.random.Generator:
     return np.random.default_rng(20240607)
 
 
+@pytest.fixture(params=["plain", "compiled"])
+def products(request, monkeypatch):
+    """Relations of a test are small, and SciPy multiplies with them: run it with compiled products, too."""
+    if request.param == "compiled":
+        monkeypatch.setattr("nearfar.relations.kernels.FEW", -1)
+
+
 @pytest.fixture(autouse=True)
 def _torch_seeded():
     """Torch's own generator starts alike in each test, whatever ran before it in the same process."""

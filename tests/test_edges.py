@@ -660,15 +660,19 @@ def test_numbers_are_rounded_as_python_does(values):
 
 @given(st.data())
 def test_codes_agree_with_a_dictionary(data):
+    from nearfar.relations import factorize
     from nearfar.relations.factorize import IntegerCodes, ObjectCodes, StringCodes
 
+    few = data.draw(st.sampled_from([-1, 40, factorize.FEW]))  # more integers go to a table
     step = data.draw(st.sampled_from([1, 2**20, 2**40, 2**57]))
     pieces = data.draw(st.lists(st.lists(st.integers(-40, 40).map(lambda k: k * step), max_size=60), max_size=5))
     numbers, strings, objects = IntegerCodes(), StringCodes(), ObjectCodes()
     table = {}
     for piece in pieces:
         expected = [table.setdefault(key, len(table)) for key in piece]
-        assert numbers.encode(np.array(piece, np.int64)).tolist() == expected
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(factorize, "FEW", few)
+            assert numbers.encode(np.array(piece, np.int64)).tolist() == expected
         assert objects.encode(piece).tolist() == expected
         ends = np.cumsum([0, *(len(str(key)) for key in piece)], dtype=np.int32)
         text = np.frombuffer(bytearray("".join(map(str, piece)).encode()) or bytearray(1), np.uint8)
@@ -707,7 +711,7 @@ def test_few_edges_give_the_bits_of_many(mirror, weighted, monkeypatch):
         edges = rows[:end], columns[:end], None if weights is None else weights[:end]
         found = kernels.build_csr(*edges, 90, mirror=mirror, n_jobs=1)
         with monkeypatch.context() as patch:
-            patch.setattr(kernels, "FEW", 0)
+            patch.setattr(kernels, "FEW", -1)
             expected = kernels.build_csr(*edges, 90, mirror=mirror, n_jobs=1)
         for a, b in zip(found, expected, strict=True):
             assert (a is None) == (b is None)

@@ -74,7 +74,7 @@ def only(folder):
 @pytest.mark.parametrize(
     "options", [{}, {"directed": True}, {"bipartite": True}, {"self_loops": False}], ids=lambda o: "".join(o) or "plain"
 )
-@pytest.mark.usefixtures("small_budget")
+@pytest.mark.usefixtures("small_budget", "products")
 def test_the_entries_are_those_of_memory(folder, options, weighted):
     edges = irregular_edges(weighted=weighted)
     expected = nf.Relation.from_edges(edges, **options)
@@ -138,7 +138,7 @@ def test_duplicates_add_up_in_the_order_of_the_edges(folder):
     np.testing.assert_array_equal(made.operator.data, nf.Relation.from_edges(edges).operator.data)
 
 
-@pytest.mark.usefixtures("small_budget")
+@pytest.mark.usefixtures("small_budget", "products")
 def test_the_transpose_is_made_in_the_folder_and_found_again(folder):
     edges = irregular_edges()
     made = nf.Relation.from_edges(edges, bipartite=True, storage=folder)
@@ -174,7 +174,7 @@ def test_a_symmetric_relation_needs_no_transpose(folder):
         ({"bipartite": True}, {}),
     ],
 )
-@pytest.mark.usefixtures("small_budget")
+@pytest.mark.usefixtures("small_budget", "products")
 def test_a_fit_is_bit_for_bit_that_in_memory(folder, options, fit):
     edges = irregular_edges(6000)
     made = nf.Relation.from_edges(edges, **options, storage=folder)

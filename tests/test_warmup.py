@@ -14,7 +14,7 @@ FIRST_FIT = """
 import time
 start = time.perf_counter()
 import nearfar as nf
-edges = [(i, (7 * i + 1) % 50) for i in range(50)]
+edges = [(i, (7 * i + 1) % 5000) for i in range(5000)]  # for few nodes nothing is compiled
 nf.EDRep(4, random_state=0).fit(nf.Relation.from_edges(edges).random_walk(3))
 print(time.perf_counter() - start)
 """

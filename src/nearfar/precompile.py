@@ -27,11 +27,13 @@ def warmup() -> float:
 
     from nearfar.edrep.estimator import EDRep
     from nearfar.maps.neighbor import TSNE
+    from nearfar.relations.kernels import FEW
     from nearfar.relations.matrix import Relation
 
     started = time.perf_counter()
-    ring = [(i, (i + step) % 12) for i in range(12) for step in (1, 5)]
-    weighted = [(u, v, 0.5 + u % 3) for u, v in ring]
+    nodes = np.arange(FEW // 2)  # nothing is compiled for a smaller relation
+    ring = np.concatenate([np.stack([nodes, np.roll(nodes, step)], axis=1) for step in (1, 5, 9)])
+    weighted = np.column_stack([ring, 0.5 + ring[:, 0] % 3])
     for edges in (ring, weighted):
         for directed in (False, True):
             relation = Relation.from_edges(edges, directed=directed)
@@ -40,9 +42,9 @@ def warmup() -> float:
                 for gradient in ("forward", "paper"):
                     EDRep(2, gradient=gradient, n_epochs=1, random_state=0).fit(walk)
     for separator in (" ", " id"):  # files of integer ids, and of others
-        lines = "\n".join(f"{u}{separator}{v}" for u, v in ring)
+        lines = "\n".join(f"{u}{separator}{v}" for u, v in ring[:9])
         Relation.from_edges(io.StringIO(lines), delimiter=" ")
-    users = Relation.from_edges(np.array(ring), bipartite=True).normalized()
+    users = Relation.from_edges(ring, bipartite=True).normalized()
     EDRep(2, n_clusters=2, n_epochs=1, random_state=0).fit(users).transform(users)
     points = np.random.default_rng(0).normal(size=(40, 3)).astype(np.float32)
     for far in ("exact", "fft"):

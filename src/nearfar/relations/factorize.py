@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from nearfar._core.jit import jit
 from nearfar.errors import InputError
+from nearfar.relations.kernels import FEW
 
 Codes = NDArray[np.int32]
 Bytes = NDArray[np.uint8]
@@ -34,18 +35,29 @@ class BadIdError(Exception):
 
 
 class IntegerCodes:
-    """Codes of 64-bit integers: at most 28 bytes an id, and as fast as a plain look-up table when ids are dense."""
+    """Codes of 64-bit integers: at most 28 bytes an id, and as fast as a plain look-up table when ids are dense.
+
+    A dictionary has them until there were many: nothing is compiled for few.
+    """
 
     def __init__(self) -> None:
+        self._first: ObjectCodes | None = ObjectCodes()
+        self._n_first = 0  # keys that it was asked for
         self._n = 0
         self._ids = np.empty(16, np.int64)
         self._table = np.full(32, -1, np.int32)
 
     def __len__(self) -> int:
-        return self._n
+        return self._n if self._first is None else len(self._first)
 
     def encode(self, keys: NDArray[np.int64]) -> Codes:
         """Return the code of each key, shape (n,); new keys receive new codes."""
+        if self._first is not None:
+            self._n_first += keys.size
+            if self._n_first <= 2 * FEW:  # both ends of the edges
+                return self._first.encode(keys.tolist())
+            known, self._first = self.ids(), None
+            self.encode(known)  # into the table
         codes = np.empty(keys.size, np.int32)
         for start in range(0, keys.size, _PIECE):
             piece = np.ascontiguousarray(keys[start : start + _PIECE])
@@ -55,7 +67,7 @@ class IntegerCodes:
 
     def ids(self) -> NDArray[np.int64]:
         """Return the ids by code."""
-        return self._ids[: self._n].copy()
+        return self._ids[: self._n].copy() if self._first is None else np.array(self._first.ids(), np.int64)
 
     def _make_room(self, n_more: int) -> None:
         needed = self._n + n_more

@@ -3,6 +3,8 @@
 The products gather the rows of the neighbours in vector registers (``_gather``) and differ in what they make of the
 sum. Gathering is bound by memory latency: the rows of the neighbours ``AHEAD`` entries further on are prefetched,
 across row boundaries.
+
+For small data nothing is compiled (:func:`is_small`): to compile takes seconds, SciPy and NumPy take milliseconds.
 """
 # mypy: disable-error-code="misc,no-any-return,no-untyped-def,untyped-decorator"
 
@@ -29,6 +31,7 @@ from nearfar._core.vector import (
     store,
     zeros_like,
 )
+from nearfar.contracts import Floats
 
 AHEAD, AHEAD_WIDE = 48, 24
 """How many entries ahead the prefetch runs, for rows of up to 2 vectors and for wider ones: about 96 cache lines. Into
@@ -41,6 +44,19 @@ NO_STORED_WEIGHTS = NO_WEIGHTS.view()  # the same, of the type of stored entries
 NO_STORED_WEIGHTS.flags.writeable = False
 
 CsrArrays = tuple[NDArray[Any], NDArray[np.int32], "NDArray[np.float32] | None"]
+
+FEW = 1 << 16
+"""Entries that SciPy and NumPy have multiplied or sorted before compiled functions are loaded, let alone compiled."""
+FEW_ROWS = 3000  # and columns, of what SciPy multiplies
+_COUNTED = 1 << 16  # numbers that NumPy sorts by counting: where more are rows, compiled code is ten times as quick
+
+
+def is_small(shape: tuple[int, int], n_entries: int) -> bool:
+    """Return whether SciPy multiplies with a sparse matrix, in place of compiled code.
+
+    It is for the size of the data alone to decide: the last bits of a product depend on it.
+    """
+    return max(shape) <= FEW_ROWS and n_entries <= FEW
 
 
 class ScaledCsr(NamedTuple):
@@ -148,6 +164,24 @@ def vector_product(matrix, v, factor, base, out, rows):
         out[i, 0] = base[i, 0] + value if with_base else value
 
 
+def plain_product(
+    A: Any, row_scale: NDArray[np.float32] | None, V: Floats, factor: float, base: Floats | None, out: Floats
+) -> None:
+    """Do what ``product`` and ``vector_product`` do for all rows, by a matrix of SciPy: ``A`` with its column scale."""
+    dtype = np.float64 if V.shape[1] == 1 else V.dtype
+    scale = factor if row_scale is None else factor * row_scale.astype(np.float64)[:, None]
+    with np.errstate(all="ignore"):  # nothing is known of V; the result shows it
+        value = A @ V.astype(dtype, copy=False)
+        value *= np.asarray(scale, dtype)
+        out[...] = value if base is None else base + value
+
+
+def plain_total(X: Floats, start: int, stop: int) -> float:
+    """Do what ``total`` does."""
+    with np.errstate(all="ignore"):
+        return float(X[start:stop].sum())
+
+
 @jit
 def total(X, start, stop):
     """Return the sum of the rows start..stop of X, in X's dtype and any order: not finite if an entry is not."""
@@ -229,7 +263,7 @@ def build_csr(
     indices : ndarray, int32
     data : ndarray, float32, or None where all entries are 1
     """
-    if rows.size <= FEW:
+    if rows.size <= FEW and n_rows <= _COUNTED:
         return _sorted_csr(rows, columns, weights, n_rows, mirror)
     indptr = np.zeros(n_rows + 1, np.int64)
     count_entries(rows, columns, mirror, indptr)
@@ -250,9 +284,6 @@ def build_csr(
     return distinct, indices[: distinct[-1]].copy(), data[: distinct[-1]].copy()
 
 
-FEW = 1 << 13  # edges that NumPy has sorted before the compiled functions are loaded, let alone compiled
-
-
 def _sorted_csr(rows: Any, columns: Any, weights: NDArray[np.float32] | None, n_rows: int, mirror: bool) -> Any:
     """Return what ``build_csr`` does, with the same bits, by a stable sort of all entries."""
     if mirror:  # an edge and its mirror image side by side: duplicates add up in the order of the edges
@@ -260,7 +291,7 @@ def _sorted_csr(rows: Any, columns: Any, weights: NDArray[np.float32] | None, n_
         weights = None if weights is None else np.repeat(weights, 2)[kept]
         ends = np.stack([rows, columns], axis=1)
         rows, columns = ends.ravel()[kept], ends[:, ::-1].ravel()[kept]
-    order = np.lexsort((columns, rows))
+    order = np.lexsort([keys.astype(np.min_scalar_type(keys.max(initial=0))) for keys in (columns, rows)])
     rows, columns = rows[order], columns[order]
     first = np.ones(rows.size, bool)  # of the entries of a place
     first[1:] = (rows[1:] != rows[:-1]) | (columns[1:] != columns[:-1])
@@ -279,6 +310,10 @@ def transpose(
     """Return the CSR arrays of the transpose; rows stay sorted."""
     starts = np.zeros(n_columns + 1, np.int64)
     np.cumsum(np.bincount(indices, minlength=n_columns), out=starts[1:])
+    if indices.size <= FEW:
+        order = np.argsort(indices.astype(np.min_scalar_type(n_columns)), kind="stable")
+        rows = np.repeat(np.arange(len(indptr) - 1, dtype=np.int32), np.diff(indptr))
+        return starts, rows[order], None if data is None else data[order]
     new_indices = np.empty_like(indices)
     new_data = NO_WEIGHTS if data is None else np.empty_like(data)
     stored = NO_STORED_WEIGHTS if data is None else data
@@ -286,9 +321,18 @@ def transpose(
     return starts, new_indices, None if data is None else new_data
 
 
+def count_entries(rows: NDArray[Any], columns: NDArray[Any], mirror: bool, counts: NDArray[np.int64]) -> None:
+    """counts[i + 1] += number of entries of row i."""
+    if rows.size > FEW:
+        _count(rows, columns, mirror, counts)
+        return
+    np.add.at(counts[1:], rows, 1)
+    if mirror:
+        np.add.at(counts[1:], columns[rows != columns], 1)
+
+
 @jit
-def count_entries(rows, columns, mirror, counts):
-    """counts[i + 1] = number of entries of row i."""
+def _count(rows, columns, mirror, counts):
     for e in range(rows.size):
         counts[rows[e] + 1] += 1
         if mirror and rows[e] != columns[e]:

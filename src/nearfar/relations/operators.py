@@ -15,6 +15,7 @@ from functools import cached_property, lru_cache
 from itertools import pairwise
 from math import isfinite
 from typing import TYPE_CHECKING, Any, Protocol
+from weakref import WeakKeyDictionary
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,6 +33,9 @@ from nearfar.relations.kernels import (
     CsrArrays,
     ScaledCsr,
     build_csr,
+    is_small,
+    plain_product,
+    plain_total,
     product,
     total,
     transpose,
@@ -138,6 +142,14 @@ class LinearOperator(ABC):
     def nnz(self) -> int:
         """Stored entries over all factors."""
         return sum(part.nnz for part in self.parts)
+
+    @cached_property
+    def is_small(self) -> bool:
+        """Whether all sparse matrices that it is made of are multiplied by SciPy, so that nothing is compiled for it.
+
+        For the size of the data alone to decide: the last bits of a product depend on it.
+        """
+        return bool(self.parts) and all(part.is_small for part in self.parts)
 
     def matmat(self, X: Floats, *, n_jobs: int) -> Floats:
         """Return P X for X of shape (m, d), in X's dtype; O(nnz d) time."""
@@ -287,13 +299,40 @@ class Sparse(LinearOperator):
     def as_walk(self) -> tuple[Sparse, int] | None:
         return None if self.row_scale is None else (self, 1)
 
+    @cached_property
+    def is_small(self) -> bool:
+        """Whether it is multiplied by SciPy."""
+        return is_small(self.shape, self.nnz)
+
+    def _stored(self, *, transposed: bool) -> CsrArrays:
+        """Return the arrays of A, or those of its transpose."""
+        return self._transposed if transposed and not self.symmetric else (self.indptr, self.indices, self.data)
+
+    def _plain(self, *, transposed: bool) -> csr_array[Any]:
+        """Return A, or Aᵀ diag(row_scale), as SciPy multiplies with it."""
+        kept = _PLAIN.setdefault(self, {})
+        if transposed not in kept:
+            indptr, indices, data = self._stored(transposed=transposed)
+            data = np.ones(indices.size, np.float32) if data is None else data
+            if transposed and self.row_scale is not None:
+                data = data * self.row_scale[indices]
+            shape = self.shape[::-1] if transposed else self.shape
+            kept[transposed] = csr_array((data, indices, indptr), shape=shape)
+        return kept[transposed]
+
     def apply(self, X: Floats, out: Floats, options: ProductOptions) -> None:
-        indptr, indices, data = self.indptr, self.indices, self.data
         row_scale, column_scale = self.row_scale, None
         if options.transposed:
             row_scale, column_scale = None, self.row_scale
-            if not self.symmetric:
-                indptr, indices, data = self._transposed
+        blocks = blocks_of(len(out))
+        if self.is_small:
+            A = self._plain(transposed=options.transposed)
+            plain_product(A, row_scale, X, options.factor, options.base, out)
+            if options.overflown is not None:
+                ends = enumerate(pairwise(blocks))
+                options.overflown.extend(block for block, rows in ends if not isfinite(plain_total(out, *rows)))
+            return
+        indptr, indices, data = self._stored(transposed=options.transposed)
         row_scale = NO_WEIGHTS if row_scale is None else row_scale
         kernel = product
         if X.shape[1] == 1:
@@ -309,7 +348,7 @@ class Sparse(LinearOperator):
             if options.overflown is not None and not isfinite(total(out, start, stop)):
                 options.overflown.append(block)
 
-        run_blocks(task, blocks_of(len(indptr) - 1), options.n_jobs)
+        run_blocks(task, blocks, options.n_jobs)
 
     def through(
         self, engine: Products, X: Any, base: Any = None, factor: float = 1.0, *, transposed: bool = False
@@ -320,7 +359,7 @@ class Sparse(LinearOperator):
         new_index = np.delete(np.arange(self.shape[0]), isolates)
         index_of = np.zeros(self.shape[0], np.int32)
         index_of[new_index] = np.arange(new_index.size, dtype=np.int32)
-        return Sparse(
+        smaller = Sparse(
             np.append(self.indptr[new_index], self.indptr[-1]),
             index_of[self.indices],
             self.data,
@@ -328,6 +367,8 @@ class Sparse(LinearOperator):
             symmetric=self.symmetric,
             row_scale=None if self.row_scale is None else self.row_scale[new_index],
         )
+        smaller.is_small = self.is_small  # a relation in files keeps its isolates, and has the same bits
+        return smaller
 
     @cached_property
     def _transposed(self) -> CsrArrays:
@@ -379,6 +420,10 @@ class Sparse(LinearOperator):
                 weights = weights * self.row_scale[rows_of(self.indptr, start, stop)]
             np.add.at(sums, self.indices[start:stop].astype(np.intp), weights.astype(np.float64))
         return sums
+
+
+# Not with the matrices: what is made of them has others, and pickles and counts of bytes go without.
+_PLAIN: WeakKeyDictionary[Sparse, dict[bool, csr_array[Any]]] = WeakKeyDictionary()
 
 
 class Product(LinearOperator):
