@@ -26,7 +26,7 @@ import nearfar as nf
 from _cluster_model import CLIENT, MEMORY, WORKERS, far_run, fitted, predicted
 from _common import ResultFile, say
 from nearfar.engines.dask import rows as parts
-from nearfar.engines.dask.edrep import Workers
+from nearfar.engines.dask.place import Workers
 
 KEYS = ("n_nodes", "n_components", "steps", "n_workers", "what", "degree", "n_parts")
 DEGREE, N_EPOCHS = 10, 5
@@ -64,8 +64,8 @@ def fit(relation: nf.Relation, d: int, client: Any = None, n_jobs: int = 1) -> t
             sizes.append(sent(client))
             moments[-1] = time.perf_counter()
 
-    est = nf.EDRep(d, n_epochs=N_EPOCHS, random_state=0, n_jobs=n_jobs, callbacks=[look])
-    est.fit(relation, engine="threads" if client is None else "dask")
+    engine = "threads" if client is None else "dask"
+    est = nf.EDRep(d, n_epochs=N_EPOCHS, random_state=0, n_jobs=n_jobs, callbacks=[look], engine=engine).fit(relation)
     return [b - a for a, b in pairwise(moments)], [b - a for a, b in pairwise(sizes)], est
 
 
@@ -93,7 +93,7 @@ def costs(n: int, d: int, degree: int, n_workers: int, n_parts: int) -> dict[str
     graph = nf.datasets.dcsbm(n, 4, degree, alpha=2.0, random_state=0)
     relation = nf.Relation.from_matrix(graph.adjacency).random_walk(1)
     looks: list[tuple[float, float, int, int]] = []
-    counts, engines, submit, before = [0], [], parts.Owners.submit, parts.FEWEST
+    counts, places, submit, before = [0], [], parts.Owners.submit, parts.FEWEST
 
     def counted(owners: Any, *given: Any, **named: Any) -> Any:
         counts[0] += 1
@@ -108,16 +108,17 @@ def costs(n: int, d: int, degree: int, n_workers: int, n_parts: int) -> dict[str
         def look(_: Any) -> None:
             looks.append((*seconds_of_processor(client), sent(client), counts[0]))
 
-        client.run(__import__, "nearfar.edrep.estimator")
+        client.run(__import__, "nearfar.engines.dask.place")
         at_start = max(client.run(peak).values())
-        Workers.fetch, fetch = lambda engine, _state: engines.append(engine), Workers.fetch  # type: ignore[method-assign,misc,assignment]
+        fetch = Workers.fetch
+        Workers.fetch = lambda place, _rows, X: places.append(place) or X  # type: ignore[method-assign,func-returns-value]
         try:
-            far_field = nf.EDRep(d, n_epochs=N_EPOCHS, random_state=0, callbacks=[look, stop_before_the_end])
-            far_field.fit(relation, engine="dask")
+            callbacks = [look, stop_before_the_end]
+            nf.EDRep(d, n_epochs=N_EPOCHS, random_state=0, callbacks=callbacks, engine="dask").fit(relation)
         finally:
             Workers.fetch, parts.FEWEST, parts.Owners.submit = fetch, before, submit  # type: ignore[method-assign]
         at_end = max(client.run(peak).values())
-        products = engines[-1]._products
+        (products,) = places[-1]._products.values()
         moved = products.rows_moved()
         needed = sum(count for _, rows, _ in products._blocks.values() for row in rows for count in row)
     epochs = len(looks) - 1

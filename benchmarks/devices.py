@@ -31,7 +31,8 @@ def edrep(device: str, divide: int) -> dict[str, Any]:
     indices = rng.integers(n, size=n * degree, dtype=np.int32)
     A = csr_array((np.ones(indices.size, np.float32), indices, np.arange(0, indices.size + 1, degree)), shape=(n, n))
     walk = nf.Relation.from_matrix(A).random_walk(1)
-    est = nf.EDRep(d, n_epochs=n_epochs, gradient="forward", random_state=0, device=device)
+    engine = {"cpu": "torch", None: "threads"}.get(device, device)
+    est = nf.EDRep(d, n_epochs=n_epochs, gradient="forward", random_state=0, engine=engine)
     seconds = timed(lambda: est.fit(walk))[1]
     # Read at least: each entry, a vector for it, and per epoch a few passes over the vectors.
     read = n_epochs * walk.nnz * (8 + 4 * d)

@@ -1,8 +1,8 @@
-"""EDRep in 60 lines, from public parts: the same vectors as nf.EDRep, to the last bit.
+"""EDRep in 60 lines of NumPy: the vectors of nf.EDRep to rounding. After it read nearfar/methods/edrep.py.
 
-Algorithm 1 of Dall'Amico & Belliardo, arXiv 2303.17475: unit vectors x_i that minimise
+Algorithm 1 of Dall'Amico & Belliardo, arXiv 2303.17475: unit vectors x_i, and y_a of the others, that minimise
 
-    - sum_ij p_ij x_i . x_j  +  sum_i log sum_j exp(x_i . x_j)  +  (sum_i x_i) . (sum_j p0_j x_j).
+    - sum_ia P_ia x_i . y_a  +  sum_i r_i log sum_a exp(x_i . y_a)  +  (sum_i r_i x_i) . (sum_a p0_a y_a).
 """
 
 from __future__ import annotations
@@ -11,30 +11,45 @@ import networkx as nx
 import numpy as np
 
 import nearfar as nf
-from nearfar.edrep import Sphere, gradient
 
 
-def edrep(P: nf.Relation, d: int, n_epochs: int = 30, learning_rate: float = 0.8, seed: int = 0) -> np.ndarray:
-    """Return unit vectors for the objects of an undirected relation of at most 65,536 / d objects."""
-    n, r = P.shape[0], P.row_sums
-    p0 = np.full(n, 1 / n)
-    zeros = np.zeros(n)  # the weights of the transposed terms, left out for an undirected relation
-    sphere, far = Sphere(), nf.far.GaussianMixture()
-    rng = np.random.default_rng(seed)
-    X = sphere.project(sphere.start(n, d, rng))
-    log_z, force = np.empty(n), np.empty_like(X)
+def edrep(P, X, Y=None, n_epochs=30, learning_rate=0.8, transposed=True):
+    """Return unit vectors of rows and others of a matrix P, from X and Y; Y = X without one. P has no empty row."""
+    two_sided, r = Y is not None, P @ np.ones(P.shape[1], np.float32)
+    X, Y = on_sphere(X), on_sphere(X if Y is None else Y)
+    p0 = np.full(len(Y), 1 / len(Y), np.float32)
     for epoch in range(n_epochs):
-        far.prepare(X, n, rng, n_jobs=1)  # mean and covariance of all vectors, eq. (2)
-        far.evaluate(X, log_z, force)  # log Z_i and its gradient, eq. (3)
-        G = P.matmat(X, n_jobs=1)  # the near field
-        sums = np.stack((p0, r)).astype(X.dtype) @ X
-        gradient(X, G, force, log_z, (r, zeros), tuple(sums))  # eq. (6), in place of P X
-        sphere.step(X, G, learning_rate * (1 - epoch / n_epochs))
-    return X
+        _, force = far_field(X, Y)
+        of_others, of_rows = Y.T @ p0, X.T @ r
+        G = r[:, None] * (force + of_others) - P @ Y  # eq. (6): of x_i as a row ...
+        H = p0[:, None] * of_rows - P.T @ X  # ... and of y_a as one of the others
+        rate = learning_rate * (1 - epoch / n_epochs)
+        X, Y = (step(X, G, rate), step(Y, H, rate)) if two_sided else [step(X, G + H if transposed else G, rate)] * 2
+    return X, Y
+
+
+def far_field(X, Y):
+    """Return log Z_i and its gradient in x_i, were the others Gaussian."""
+    mean = Y.mean(axis=0)
+    covariance = Y.T @ Y / len(Y) - np.outer(mean, mean)  # eq. (3)
+    curved = X @ covariance
+    return np.log(len(Y)) + X @ mean + (X * curved).sum(axis=1) / 2, mean + curved  # eq. (2)
+
+
+def step(X, G, rate):
+    """Turn unit vectors by arcsin(rate) against their gradient."""
+    tangent = on_sphere(G - (X * G).sum(axis=1, keepdims=True) * X)
+    return on_sphere(np.sqrt(1 - rate**2) * X - rate * tangent)
+
+
+def on_sphere(X):
+    """Return rows of length 1."""
+    return X / np.linalg.norm(X, axis=1, keepdims=True)
 
 
 if __name__ == "__main__":
     P = nf.Relation.from_edges(nx.les_miserables_graph()).random_walk(3)
-    X = edrep(P, 16)
-    print("the same bits:", np.array_equal(X, nf.EDRep(16, random_state=0, n_jobs=1).fit(P).embedding_))
+    start = np.random.default_rng(0).standard_normal((P.shape[0], 16), np.float32)
+    X, _ = edrep(P.to_scipy(), start, transposed=False)  # as EDRep does for an undirected graph
+    print("largest difference:", abs(X - nf.EDRep(16, init=start).fit(P).embedding_).max())
     print(nf.Embedding(X, P.row_ids).most_similar("Valjean", topn=5))

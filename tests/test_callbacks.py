@@ -15,9 +15,10 @@ from sklearn.base import clone
 import nearfar as nf
 from nearfar._core import checkpoint
 from nearfar.callbacks import Checkpoint, Progress, Trainer
-from nearfar.edrep import Sphere
-from nearfar.edrep import estimator as setup
+from nearfar.engines.threads.edrep import FORMS
 from nearfar.errors import FileFormatError, InputError
+from nearfar.estimators import edrep as setup
+from nearfar.methods.edrep import sphere_step
 
 # With many isolates, and several blocks of rows. The relations are made when a test asks for them: both workers would
 # compile what a module needs on import.
@@ -37,7 +38,8 @@ def walk():
 
 
 def fit(path=None, callbacks=(), relation=walk, **params):
-    est = nf.EDRep(**{"n_components": 64, "n_epochs": 7, "random_state": 3, "n_jobs": 1, **params}, callbacks=callbacks)
+    common = {"n_components": 64, "n_epochs": 7, "random_state": 3, "n_jobs": 1, "engine": "threads"}  # two blocks
+    est = nf.EDRep(**common | params, callbacks=callbacks)
     return est.fit(relation(), resume=path)
 
 
@@ -98,14 +100,14 @@ def test_resumed_is_never_interrupted(tmp_path, params, n_calls):
 
 def interrupt_in_the_middle(monkeypatch, n_steps):
     """Ctrl-C while a block of rows is moved: half of the vectors are new, half old."""
-    step, count = Sphere.step, iter(range(n_steps))
+    step, count = FORMS[sphere_step], iter(range(n_steps))
 
-    def interrupted(self, *arguments):
+    def interrupted(*arguments):
         if next(count, None) is None:
             raise KeyboardInterrupt
-        step(self, *arguments)
+        step(*arguments)
 
-    monkeypatch.setattr(Sphere, "step", interrupted)
+    monkeypatch.setitem(FORMS, sphere_step, interrupted)
 
 
 def test_an_interrupt_within_an_epoch_leaves_the_last_checkpoint(tmp_path, monkeypatch):
@@ -200,9 +202,15 @@ def changed(entry, ids=None):
         ({"p0": np.ones(2500)}, "in the p0: "),
         ({"temperature": 0.5}, r"temperature \(1.0 there, 0.5 here\)"),
         ({"init": nf.Embedding(np.ones((2, 64)))}, "in the init: "),
-        ({"relation": lambda: graph().random_walk(3)}, "in the relation's weights: "),
+        (
+            {"relation": lambda: graph().random_walk(3)},
+            "in the relation's weights: ",
+        ),
         ({"relation": graph}, "in the relation's weights: "),
-        ({"relation": lambda: changed(17).random_walk(2)}, "in the relation's weights: "),
+        (
+            {"relation": lambda: changed(17).random_walk(2)},
+            r"in the gradient in use \('forward' there, 'paper' here\), the relation's weights: ",
+        ),
         (
             {"relation": lambda: nf.Relation.from_matrix(ADJACENCY, ids=range(1, 2501)).random_walk(2)},
             "the relation's ids",

@@ -149,12 +149,12 @@ def test_storage_that_parts_cannot_go_to_is_refused(cluster, tmp_path):  # noqa:
             nf.EDRep(4, storage=tmp_path).fit(graph())
         with pytest.raises(InputError, match=r"far must be a mixture of known clusters with storage on a cluster"):
             nf.EDRep(4, far="exact", storage=tmp_path / "v").fit(graph())
-        with pytest.raises(InputError, match=r"far must be .*n_clusters=2"):
+        with pytest.raises(InputError, match=r"far must be .*, several clusters"):
             nf.EDRep(4, n_clusters=2, storage=tmp_path / "v").fit(graph())
         with pytest.raises(InputError, match=r"storage must be in a folder that exists"):
             nf.EDRep(4, storage=tmp_path / "none" / "v").fit(graph())
     with pytest.raises(InputError, match="storage must be None with two sides"):
-        nf.EDRep(4, storage=tmp_path / "v").fit(likes(), engine="threads")
+        nf.EDRep(4, storage=tmp_path / "v", engine="threads").fit(likes())
     from nearfar._core.parts import check_seen
 
     with pytest.raises(InputError, match=r"in a folder that all workers see; got '/a/b', not seen by w2"):
@@ -204,7 +204,7 @@ def test_a_search_on_workers_refuses_what_threads_refuse(cluster):  # noqa: F811
 @pytest.mark.slow
 @pytest.mark.usefixtures("few_parts")
 def test_new_rows_are_placed_on_workers_as_on_threads(cluster):  # noqa: F811
-    est = nf.EDRep(4, n_epochs=5, random_state=0).fit(directed(), engine="threads")
+    est = nf.EDRep(4, n_epochs=5, random_state=0, engine="threads").fit(directed())
     rng = np.random.default_rng(5)
     matrix = (rng.random((20, 50)) < 0.2) * 1.0
     matrix[4] = 0
@@ -232,7 +232,7 @@ def test_vectors_in_parts_are_searched_and_placed_before_where_they_are(cluster,
         items = est.vectors_.context.search(placed, topn=3)
         sparse = est.transform(relation)
     nobody_asks_for_all.undo()
-    here = nf.EDRep(4, n_epochs=3, random_state=0).fit(relation, engine="threads")
+    here = nf.EDRep(4, n_epochs=3, random_state=0, engine="threads").fit(relation)
     np.testing.assert_allclose(placed, here.transform(new), atol=2e-5)
     np.testing.assert_allclose(sparse, here.transform(relation), atol=2e-5)
     emb = nf.Embedding.load(tmp_path / "v")

@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import json
 import pickle
+import re
 import sys
 from functools import partial
 
@@ -22,6 +23,7 @@ torch = pytest.importorskip("torch")
 
 CUDA = pytest.param("cuda", marks=pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device"))
 each_device = pytest.mark.parametrize("device", ["cpu", CUDA])
+ENGINES = {"cpu": "torch", "cuda": "cuda"}  # of EDRep
 
 
 def graph(n: int = 60, seed: int = 0) -> nf.Relation:
@@ -84,7 +86,7 @@ def fits(case: str, device: str, double: bool) -> list[nf.EDRep]:
         if not rel.is_square:
             init = (init, rng.standard_normal((rel.shape[1], 4)))
     common = {"n_epochs": 5, "random_state": 0, "n_jobs": 1, "init": init, **parameters}
-    return [nf.EDRep(4, **common, device=where).fit(rel) for where in (None, device)]
+    return [nf.EDRep(4, **common, engine=where).fit(rel) for where in ("threads", ENGINES[device])]
 
 
 @each_device
@@ -116,11 +118,12 @@ def test_and_in_float32(case, device):
 @each_device
 def test_a_fit_goes_on_from_a_checkpoint_on_another_device(device, tmp_path):
     rel, file = graph().random_walk(2), tmp_path / "state.npz"
-    whole = nf.EDRep(4, n_epochs=6, random_state=0, device=device).fit(rel)
+    whole = nf.EDRep(4, n_epochs=6, random_state=0, engine=ENGINES[device]).fit(rel)
     stop = [nf.callbacks.Checkpoint(file, every=1), lambda progress: progress.epoch == 3]
-    for first, second in ((device, None), (None, device), (device, device)):
-        nf.EDRep(4, n_epochs=6, random_state=0, device=first, callbacks=stop).fit(rel)
-        resumed = nf.EDRep(4, n_epochs=6, random_state=0, device=second).fit(rel, resume=file)
+    there = ENGINES[device]
+    for first, second in ((there, None), ("threads", there), (there, there)):
+        nf.EDRep(4, n_epochs=6, random_state=0, engine=first, callbacks=stop).fit(rel)
+        resumed = nf.EDRep(4, n_epochs=6, random_state=0, engine=second).fit(rel, resume=file)
         np.testing.assert_allclose(resumed.loss_curve_, whole.loss_curve_, rtol=1e-5)
         np.testing.assert_allclose(resumed.embedding_, whole.embedding_, atol=2e-4)
     np.testing.assert_array_equal(resumed.embedding_, whole.embedding_)  # the same device throughout
@@ -131,38 +134,33 @@ def test_what_follows_a_fit_is_the_same(device, tmp_path):
     graph().save(tmp_path / "relation")
     rel = graph().random_walk(2)
     here = nf.EDRep(4, n_epochs=3, random_state=0).fit(rel)
-    there = nf.EDRep(4, n_epochs=3, random_state=0, device=device).fit(
+    there = nf.EDRep(4, n_epochs=3, random_state=0, engine=ENGINES[device]).fit(
         nf.Relation.open(tmp_path / "relation").random_walk(2)
     )
     rows = rel.to_scipy()[:5]
     np.testing.assert_allclose(there.transform(rows), here.transform(rows), atol=2e-3)
     assert there.far_check_["relative_error"] == pytest.approx(here.far_check_["relative_error"], rel=1e-3)
     there.vectors_.save(tmp_path / "vectors.npz")
-    assert nf.Embedding.load(tmp_path / "vectors.npz").parameters["device"] == device
+    assert nf.Embedding.load(tmp_path / "vectors.npz").parameters["engine"] == ENGINES[device]
     grown = there.grow(rel)
-    assert grown.device == device
+    assert grown.engine == ENGINES[device]
     assert grown.embedding_.shape == (60, 4)
 
 
 def test_on_the_processor_no_copy_of_the_vectors_is_made():
     seen = []
-    nf.EDRep(4, n_epochs=2, device="cpu", callbacks=[lambda progress: seen.append(progress.state.X)]).fit(graph())
-    assert seen[0] is seen[1]
+    nf.EDRep(4, n_epochs=2, engine="torch", callbacks=[lambda progress: seen.append(progress.state.X)]).fit(graph())
+    assert np.shares_memory(seen[0], seen[1])
 
-    from nearfar.edrep.solver import Problem, Sphere, State
-    from nearfar.engines.torch.edrep import Device
-    from nearfar.far import Exact
+    from nearfar.engines.torch.place import Device
 
-    rel = directed()
-    problem = Problem(rel.operator, False, rel.row_sums, np.zeros(40), 40, "forward")
-    engine = Device.of(problem, "cpu", Exact())
-    assert isinstance(engine, nf.contracts.Engine)
-    X = Sphere().start(40, 4, np.random.default_rng(0))
-    state, before = State(X, None, np.random.default_rng(0)), X.copy()
-    engine.sweep(state, Exact(), Sphere(), 0.5)
-    assert state.X is X
-    assert not np.allclose(X[0], before[0])  # moved, in the array of the caller
-    np.testing.assert_allclose(np.linalg.norm(X, axis=1), 1, atol=1e-6)
+    place = Device("EDRep", torch.device("cpu"))
+    assert isinstance(place, nf.contracts.Place)
+    assert isinstance(place.far(nf.far.Exact(), torch.ones(3, 2), 3, None), nf.contracts.Ask)
+    X = np.random.default_rng(0).normal(size=(40, 4))
+    place.each(lambda x: (x.mul_(2).sum(),), place.bring(X))
+    assert place.fetch(place.bring(X), X).sum() == X.sum()
+    np.testing.assert_allclose(X, 2 * np.random.default_rng(0).normal(size=(40, 4)))  # in the array of the caller
 
 
 class OwnExact(nf.far.Exact):
@@ -172,13 +170,15 @@ class OwnExact(nf.far.Exact):
 @pytest.mark.parametrize(
     ("parameters", "message"),
     [
-        ({"device": "gpu"}, "device must be 'cpu', 'cuda', .* got 'gpu'"),
+        ({"device": "gpu"}, "device must be 'cpu', 'cuda', .* got 'gpu'. engine= takes its place"),
         ({"device": 0}, "device must be 'cpu', 'cuda', .* got 0"),
-        ({"device": "meta"}, "device must be 'cpu', 'cuda', .* got 'meta'"),
-        ({"device": "cuda:99"}, "device must be a device of this machine; got 'cuda:99' where torch"),
-        ({"device": "cpu", "far": "rfa"}, "far must be one that runs on a device; got RFA"),
-        ({"device": "cpu", "far": OwnExact()}, "far must be one that runs on a device; got OwnExact"),
-        ({"device": "cpu", "far": nf.far.GaussianMixture(3)}, "far must be a mixture with labels on a device"),
+        ({"engine": "gpu"}, "engine must be None, one of 'plain', 'threads', .* got 'gpu'"),
+        ({"engine": "cuda:meta"}, "engine must be 'cpu', 'cuda', .* got 'cuda:meta'"),
+        ({"engine": "cuda:99"}, "engine must be a device of this machine; got 'cuda:99' where torch"),
+        ({"engine": "torch", "far": "rfa"}, "far must be one that runs on a device; got RFA"),
+        ({"engine": "torch", "far": OwnExact()}, "far must be one that runs on a device; got OwnExact"),
+        ({"engine": "torch", "far": nf.far.GaussianMixture(3)}, "far must be a mixture with labels on a device"),
+        ({"engine": "torch", "storage": "somewhere"}, "storage must be None with engine='torch'; got 'somewhere'"),
     ],
 )
 def test_refusals_of_a_device(parameters, message):
@@ -189,20 +189,20 @@ def test_refusals_of_a_device(parameters, message):
 def test_cuda_where_there_is_none():
     if torch.cuda.is_available():
         pytest.skip("there is one")
-    with pytest.raises(InputError, match=r"device must be a device of this machine; got 'cuda' where .* finds 0"):
-        nf.EDRep(4, device="cuda").fit(graph())
+    with pytest.raises(InputError, match=r"engine must be a device of this machine; got 'cuda' where .* finds 0"):
+        nf.EDRep(4, engine="cuda").fit(graph())
 
 
 def test_without_torch_the_error_names_the_extra(monkeypatch):
     monkeypatch.setitem(sys.modules, "torch", None)
     with pytest.raises(MissingDependencyError, match=r"pip install 'nearfar\[torch\]'"):
-        nf.EDRep(4, device="cpu").fit(graph())
+        nf.EDRep(4, engine="torch").fit(graph())
 
 
 def test_a_full_device_says_what_to_do_and_leaves_the_estimator_as_it_was(monkeypatch):
     from nearfar.engines.torch import operators
 
-    est = nf.EDRep(4, n_epochs=2, random_state=0, device="cpu").fit(graph())
+    est = nf.EDRep(4, n_epochs=2, random_state=0, engine="torch").fit(graph())
     before = est.embedding_.copy()
 
     def full(*parts, **named):
@@ -210,7 +210,7 @@ def test_a_full_device_says_what_to_do_and_leaves_the_estimator_as_it_was(monkey
 
     monkeypatch.setattr(operators.Products, "sparse", full)
     with pytest.raises(
-        InputError, match="device must be one that holds the relation and the vectors; got 'cpu', whose"
+        InputError, match="engine must be one that holds the relation and the vectors; got 'cpu', whose"
     ):
         est.fit(graph())
     np.testing.assert_array_equal(est.embedding_, before)
@@ -1226,11 +1226,13 @@ def test_commands_compute_on_a_device(device, edges, tmp_path, capsys):
     from nearfar.cli import main
 
     out, state = tmp_path / "out.safetensors", tmp_path / "state.safetensors"
-    common = ["--n-components", "4", "--n-epochs", "3", "--random-state", "0", "--device", device, "--json"]
+    common = ["--n-components", "4", "--n-epochs", "3", "--random-state", "0", "--engine", ENGINES[device], "--json"]
     assert main(["embed", str(edges), "-o", str(out), *common, "--checkpoint", str(state)]) == 0
     assert json.loads(capsys.readouterr().out)["n"] == 37
     relation = nf.Relation.from_edges(edges).random_walk(3)
-    here, there = (nf.EDRep(4, n_epochs=3, random_state=0, device=where).fit(relation) for where in (None, device))
+    here, there = (
+        nf.EDRep(4, n_epochs=3, random_state=0, engine=where).fit(relation) for where in ("threads", ENGINES[device])
+    )
     vectors = nf.Embedding.load(out)
     assert vectors.ids == there.vectors_.ids
     np.testing.assert_array_equal(vectors.vectors, there.embedding_)
@@ -1264,24 +1266,25 @@ def test_commands_refuse_a_device_before_they_read_or_write(command, tmp_path, c
     from nearfar.cli import main
 
     monkeypatch.chdir(tmp_path)
+    option, unknown = ("--engine", "None, one of") if command == "embed" else ("--device", "'cpu', 'cuda'")
     for device, message in (
-        ("cuda:99", f"nearfar {command}: --device must be a device of this machine; got 'cuda:99' where torch"),
-        ("tpu", f"nearfar {command}: --device must be 'cpu', 'cuda'"),
+        ("cuda:99", f"nearfar {command}: {option} must be a device of this machine; got 'cuda:99' where torch"),
+        ("tpu", f"nearfar {command}: {option} must be {unknown}"),
     ):
-        assert main([*COMMANDS[command], "out.npz", "--device", device]) == 2
+        assert main([*COMMANDS[command], "out.npz", option, device]) == 2
         said = capsys.readouterr().err
         assert said.startswith(f"nearfar: {message}")
         assert said.count("\n") == 1
     monkeypatch.setitem(sys.modules, "torch", None)
-    assert main([*COMMANDS[command], "out.npz", "--device", "cpu"]) == 2
-    assert f"nearfar {command} --device needs torch, " in capsys.readouterr().err
+    assert main([*COMMANDS[command], "out.npz", option, "torch" if command == "embed" else "cpu"]) == 2
+    assert re.search(rf"nearfar {command} {option}.* needs torch, ", capsys.readouterr().err)
     assert not list(tmp_path.iterdir())
 
 
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["embed", "nothing.csv", "--far", "rfa"], "--far rfa does not run on a device: leave out --device."),
+        (["embed", "nothing.csv", "--far", "rfa"], "--far rfa does not run on a device: leave out --engine torch."),
         (["embed", "nothing.csv", "--engine", "dask"], "--device and --engine dask exclude each other"),
         (["map", "nothing.csv", "--engine", "dask"], "--device and --engine dask exclude each other"),
         (["map", "nothing.csv", "--method", "mds"], "--device is not for --method mds."),
@@ -1302,8 +1305,8 @@ def test_what_commands_do_not_do_on_a_device(arguments, message, tmp_path, capsy
 def test_the_advice_of_a_command_is_an_option(capsys):
     from nearfar.cli import main
 
-    assert main(["embed", "nothing.csv", "-o", "out.npz", "--device", "cuda"]) == 2
-    assert "finds 0. Leave out --device, or install a build of torch" in capsys.readouterr().err
+    assert main(["embed", "nothing.csv", "-o", "out.npz", "--engine", "cuda"]) == 2
+    assert "finds 0. Leave out --engine, or install a build of torch" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("make", [nf.MDS, nf.MultiSenseWord2DM])

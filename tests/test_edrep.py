@@ -13,9 +13,11 @@ import scipy.sparse as sp
 from sklearn.base import clone
 
 import nearfar as nf
-from nearfar.edrep.solver import Sphere, has_converged, learning_rate, n_plateaus
+from nearfar.engines.plain import Plain
+from nearfar.engines.threads import Threads
 from nearfar.errors import InputError, NearfarWarning, NotFittedError
 from nearfar.far import Exact, GaussianMixture
+from nearfar.steps import has_converged, learning_rate, n_plateaus
 
 
 def relation_matrix(n, m, seed, isolates=True):
@@ -29,30 +31,37 @@ def relation_matrix(n, m, seed, isolates=True):
     return P.astype(np.float32).astype(np.float64)
 
 
-class Recorder(Sphere):
-    """A sphere that keeps the gradients and moves nothing."""
+def recording(place):
+    """Let a place move nothing, and keep the gradient of each block of rows that it would have moved."""
 
-    def __init__(self):
-        self.blocks = []
+    class Recording(type(place)):
+        def __init__(self):
+            vars(self).update(vars(place))
+            self.blocks = []
 
-    def step(self, X, gradient, learning_rate):
-        self.blocks.append((X, gradient.copy()))
+        def each(self, formula, X, *rows, step=None, **shared):
+            more = {} if step is None else {"step": lambda x, g, rate: self.blocks.append((x, g.copy()))}
+            return super().each(formula, X, *rows, **shared, **more)
 
-    def of(self, X):
-        out = np.full(X.shape, np.nan)
-        for block, gradient in self.blocks:
-            if np.shares_memory(block, X):
-                start = (block.__array_interface__["data"][0] - X.__array_interface__["data"][0]) // X.strides[0]
-                out[start : start + len(block)] = gradient
-        return out
+        def of(self, X):
+            out = np.full(X.shape, np.nan)
+            for block, gradient in self.blocks:
+                if np.shares_memory(block, X):
+                    start = (block.__array_interface__["data"][0] - X.__array_interface__["data"][0]) // X.strides[0]
+                    out[start : start + len(block)] = gradient
+            return out
+
+    return Recording()
 
 
-def one_epoch(est, P):
+PLACES = {"plain": Plain, "threads": lambda: Threads(1)}
+each_place = pytest.mark.parametrize("place", PLACES)
+
+
+def one_epoch(est, P, place):
     """Return the loss, and on each side the vectors and the gradient at them."""
-    recorder = Recorder()
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("nearfar.edrep.estimator.Sphere", lambda: recorder)
-        est.set_params(n_epochs=1, n_jobs=1).fit(P)
+    recorder = recording(PLACES[place]())
+    est.set_params(n_epochs=1, n_jobs=1, engine=recorder).fit(P)
     sides = [side for side in (est.embedding_, est.context_embedding_) if side is not None]
     return est.loss_ * P.sum(), sides, [recorder.of(side) for side in sides]
 
@@ -95,15 +104,16 @@ def central_difference(value, X):
 LABELS = np.array([0, 1, 0, -1, 1, 0, 1, 0, 1])
 
 
+@each_place
 @pytest.mark.parametrize("temperature", [1.0, 0.3, 2.5, -0.6])
 @pytest.mark.parametrize("labels", [None, LABELS])
-def test_full_gradient_is_that_of_the_loss(labels, temperature):
+def test_full_gradient_is_that_of_the_loss(labels, temperature, place):
     P = relation_matrix(9, 9, 0)
     far = Exact() if labels is None else GaussianMixture(n_clusters=2, labels=labels)
     init = np.random.default_rng(2).normal(size=(9, 3))
     p0 = np.arange(1.0, 10.0)
     est = nf.EDRep(3, gradient="full", far=far, init=init, p0=p0, temperature=temperature)
-    loss, (X,), (gradient,) = one_epoch(est, P)
+    loss, (X,), (gradient,) = one_epoch(est, P, place)
     present = np.arange(9) != 3
     prior = prior_of(present, p0)
 
@@ -116,10 +126,11 @@ def test_full_gradient_is_that_of_the_loss(labels, temperature):
     np.testing.assert_allclose(gradient, numeric, rtol=1e-6, atol=1e-6 * abs(numeric).max())
 
 
+@each_place
 @pytest.mark.parametrize("temperature", [1.0, 0.4])
 @pytest.mark.parametrize("square", [False, True])
 @pytest.mark.parametrize("exact", [False, True])
-def test_two_sided_full_gradient_is_that_of_the_loss(square, exact, temperature):
+def test_two_sided_full_gradient_is_that_of_the_loss(square, exact, temperature, place):
     P = relation_matrix(8, 8 if square else 6, 4)
     n, m = P.shape
     labels = np.zeros(m, int)
@@ -127,7 +138,7 @@ def test_two_sided_full_gradient_is_that_of_the_loss(square, exact, temperature)
     rng = np.random.default_rng(5)
     init = rng.normal(size=(n, 2)), rng.normal(size=(m, 2))
     est = nf.EDRep(2, gradient="full", far=far, two_sided=True, init=init, temperature=temperature)
-    loss, (X, Y), (gx, gy) = one_epoch(est, P)
+    loss, (X, Y), (gx, gy) = one_epoch(est, P, place)
     present = P.sum(axis=0) > 0
     prior = prior_of(present)
 
@@ -142,12 +153,13 @@ def test_two_sided_full_gradient_is_that_of_the_loss(square, exact, temperature)
         np.testing.assert_allclose(gradient, numeric, rtol=1e-6, atol=1e-6 * abs(numeric).max())
 
 
+@each_place
 @pytest.mark.parametrize("temperature", [1.0, 0.3, -0.6])
-def test_paper_gradient_is_equation_6_and_forward_drops_the_transposed_terms(temperature):
+def test_paper_gradient_is_equation_6_and_forward_drops_the_transposed_terms(temperature, place):
     P = relation_matrix(9, 9, 0)
     init = np.random.default_rng(2).normal(size=(9, 4))
     for gradient in ("paper", "forward"):
-        _, (X,), (got,) = one_epoch(nf.EDRep(4, gradient=gradient, init=init, temperature=temperature), P)
+        _, (X,), (got,) = one_epoch(nf.EDRep(4, gradient=gradient, init=init, temperature=temperature), P, place)
         r, there = P.sum(1), np.arange(9) != 3
         p0 = prior_of(there)
         mu, omega = X[there].mean(0), np.cov(X[there].T, bias=True)
@@ -467,7 +479,7 @@ def test_memory_stays_within_what_was_announced(params, directed):
     tracemalloc.stop()
     assert peak < expected * 1.05 + 6e6  # blocks of rows per worker
     if "two_sided" not in params:
-        assert expected - rel.nbytes <= 5 * n * d * 4
+        assert expected - rel.nbytes <= (5 if directed or "gradient" not in params else 6) * n * d * 4
 
 
 KINDS = [
@@ -563,7 +575,7 @@ def test_other_bad_input():
 def test_prior_can_be_left_out():
     P = relation_matrix(9, 9, 0)
     init = np.random.default_rng(2).normal(size=(9, 4))
-    loss, (X,), _ = one_epoch(nf.EDRep(4, p0=0, init=init, far="exact"), P)
+    loss, (X,), _ = one_epoch(nf.EDRep(4, p0=0, init=init, far="exact"), P, "plain")
     there = P.sum(1) + P.sum(0) > 0
     np.testing.assert_allclose(loss, loss_of(P, X, X, np.zeros(9), log_normalizer(X, X, there)), rtol=1e-9)
 
@@ -573,10 +585,10 @@ def test_the_default_gradient_follows_the_relation():
     directed = nf.Relation.from_edges([(0, 1), (1, 2), (2, 0), (2, 3)], directed=True)
     est = nf.EDRep(2)
     for rel in (undirected, undirected.normalized(), undirected.random_walk(3)):
-        assert est._variant(rel)[1] == "forward"
-        assert est._variant(0.5 * rel + 0.5 * undirected)[1] == "forward"
+        assert est._gradient(rel) == "forward"
+        assert est._gradient(0.5 * rel + 0.5 * undirected) == "forward"
     for rel in (directed.normalized(), directed.random_walk(2), undirected.normalized().T, directed @ directed):
-        assert est._variant(rel)[1] == "paper"
+        assert est._gradient(rel) == "paper"
 
 
 def test_schedules():
@@ -604,13 +616,24 @@ def test_tolerance_stops_and_callbacks_stop():
     assert seen == [1, 2, 3, 4]
 
 
-def test_the_example_in_60_lines_has_the_same_bits():
+@pytest.mark.parametrize("engine", ["plain", "threads"])
+@pytest.mark.parametrize("variant", ["forward", "paper", "two sides"])
+def test_the_example_in_60_lines_is_the_same_method(variant, engine, rng):
     path = Path(__file__).resolve().parents[1] / "examples" / "edrep_in_60_lines.py"
     assert len(path.read_text("utf-8").splitlines()) <= 60
-    example = runpy.run_path(str(path))
-    relation = nf.Relation.from_edges(nx.les_miserables_graph()).random_walk(3)
-    fit = nf.EDRep(16, random_state=0, n_jobs=1).fit(relation)
-    np.testing.assert_array_equal(example["edrep"](relation, 16), fit.embedding_)
+    example = runpy.run_path(str(path))["edrep"]
+    if variant == "two sides":
+        relation = nf.Relation.from_matrix(rng.random((40, 30)) < 0.4).normalized()
+        start = tuple(rng.standard_normal((n, 8), np.float32) for n in (40, 30))
+        expected = example(relation.to_scipy(), *start)
+        fit = nf.EDRep(8, init=start, engine=engine).fit(relation)
+        np.testing.assert_allclose(fit.context_embedding_, expected[1], atol=2e-5)
+    else:
+        relation = nf.Relation.from_edges(nx.les_miserables_graph()).random_walk(3)
+        start = rng.standard_normal((77, 16), np.float32)
+        expected = example(relation.to_scipy(), start, transposed=variant == "paper")
+        fit = nf.EDRep(16, init=start, gradient=variant, engine=engine).fit(relation)
+    np.testing.assert_allclose(fit.embedding_, expected[0], atol=1e-4)
 
 
 @pytest.mark.parametrize("steps", [1, 2, 4])
@@ -621,7 +644,7 @@ def test_vectors_in_files_have_the_same_bits(steps, tmp_path):
     A[7], A[:, 7] = 0, 0  # an isolate
     rel = nf.Relation.from_matrix(sp.csr_array((A + A.T).astype(np.float32)))
     walk = rel.normalized() if steps == 1 else rel.random_walk(steps)
-    est = nf.EDRep(n_components=41, n_epochs=5, random_state=0, n_jobs=2)
+    est = nf.EDRep(n_components=41, n_epochs=5, random_state=0, n_jobs=2, engine="threads")
     plain = clone(est).fit(walk)
     stop = [nf.callbacks.Checkpoint(tmp_path / "run", every=1), lambda progress: progress.epoch == 2]
     clone(est).set_params(storage=tmp_path / "first", callbacks=stop, n_jobs=1).fit(walk)

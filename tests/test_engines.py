@@ -13,8 +13,7 @@ import pytest
 import scipy.sparse
 
 import nearfar as nf
-from nearfar.contracts import Engine
-from nearfar.edrep.solver import Problem, Threads
+from nearfar.engines import plain
 from nearfar.errors import DataError, InputError, MissingDependencyError, NumericalError
 from nearfar.relations.neighbors import nearest_neighbors
 
@@ -24,23 +23,19 @@ def graph(n: int = 60) -> nf.Relation:
     return nf.Relation.from_matrix(nf.datasets.dcsbm(n, 2, alpha=2.0, mean_degree=6, random_state=0).adjacency)
 
 
-def test_threads_are_an_engine():
-    rel = graph().random_walk(2)
-    n = rel.shape[0]
-    engine = Threads(Problem(rel.operator, False, rel.row_sums, np.full(n, 1 / n), n, "forward"), n_jobs=1)
-    assert isinstance(engine, Engine)
-
-
-def test_a_fit_asks_its_engine_for_sweeps_alone(monkeypatch):
+def test_a_fit_asks_its_place_in_five_verbs_alone():
     asked = []
-    sweep, fetch = Threads.sweep, Threads.fetch
-    monkeypatch.setattr(Threads, "sweep", lambda *parts: asked.append("sweep") or sweep(*parts))
-    monkeypatch.setattr(Threads, "fetch", lambda *parts: asked.append("fetch") or fetch(*parts))
-    nf.EDRep(4, n_epochs=3, random_state=0).fit(graph())
-    assert asked == ["sweep"] * 3 + ["fetch"]  # vectors are brought once, at the end
+
+    def watched(verb):
+        return lambda *given, **named: asked.append(verb) or getattr(plain.Plain, verb)(*given, **named)
+
+    Watched = type("Watched", (), {verb: watched(verb) for verb in ("bring", "fetch", "near", "far", "each")})
+    nf.EDRep(4, n_epochs=3, random_state=0, engine=Watched()).fit(graph())
+    start = ["bring", "far", "near", "each", "each", "each"]  # the sums of the start, and the step
+    assert asked == [*start, *["far", "near", "each"] * 2, "fetch"]  # vectors are brought once, at the end
     asked.clear()
-    nf.EDRep(4, n_epochs=2, random_state=0, callbacks=[lambda progress: None]).fit(graph())
-    assert asked == ["sweep", "fetch"] * 2 + ["fetch"]  # and wherever a callback may look at them
+    nf.EDRep(4, n_epochs=2, random_state=0, engine=Watched(), callbacks=[lambda progress: None]).fit(graph())
+    assert asked == [*start, "fetch", "far", "near", "each", "fetch", "fetch"]  # wherever a callback may look at them
 
 
 @pytest.fixture(scope="module")
@@ -118,23 +113,23 @@ def test_workers_give_the_vectors_of_threads(cluster, few_parts, case):
 @pytest.mark.usefixtures("few_parts")
 def test_a_fit_on_workers_is_resumed_anywhere(cluster, tmp_path):
     relation, path = likes(), tmp_path / "state.safetensors"
-    whole = nf.EDRep(4, n_epochs=4, random_state=0).fit(relation, engine="threads")
+    whole = nf.EDRep(4, n_epochs=4, random_state=0, engine="threads").fit(relation)
     callbacks = [nf.callbacks.Checkpoint(path, every=1), lambda progress: progress.epoch == 2]
     with cluster.as_current():
         nf.EDRep(4, n_epochs=4, random_state=0, callbacks=callbacks).fit(relation)
         there = nf.EDRep(4, n_epochs=4, random_state=0).fit(relation, resume=path)
-    here = nf.EDRep(4, n_epochs=4, random_state=0).fit(relation, resume=path, engine="threads")
+    here = nf.EDRep(4, n_epochs=4, random_state=0, engine="threads").fit(relation, resume=path)
     for resumed in (here, there):
         np.testing.assert_allclose(resumed.embedding_, whole.embedding_, atol=2e-5)
     assert there.vectors_.ids == whole.vectors_.ids
     with cluster.as_current():  # the engine that was named, not that of the context
-        again = nf.EDRep(4, n_epochs=4, random_state=0).fit(relation, engine="threads")
+        again = nf.EDRep(4, n_epochs=4, random_state=0, engine="threads").fit(relation)
     assert (again.embedding_ == whole.embedding_).all()
 
 
 def test_what_workers_cannot_do_is_refused(cluster):
-    with pytest.raises(InputError, match=r"EDRep.fit: engine must be one of .*'threads', 'dask'.*; got 'spark'"):
-        nf.EDRep(4).fit(graph(), engine="spark")
+    with pytest.raises(InputError, match=r"EDRep: engine must be None, one of .*'dask'.*; got 'spark'"):
+        nf.EDRep(4, engine="spark").fit(graph())
     with cluster.as_current(), pytest.raises(InputError, match=r"gradient must be 'paper' or 'forward' with engine"):
         nf.EDRep(4, gradient="full").fit(graph())
 
@@ -142,7 +137,7 @@ def test_what_workers_cannot_do_is_refused(cluster):
 def test_without_the_package_the_extra_is_named(monkeypatch):
     monkeypatch.setitem(sys.modules, "distributed", None)
     with pytest.raises(MissingDependencyError, match=r"needs distributed, .* 'nearfar\[cluster\]'"):
-        nf.EDRep(4).fit(graph(), engine="dask")
+        nf.EDRep(4, engine="dask").fit(graph())
 
 
 PROGRAM = """
@@ -211,7 +206,7 @@ def test_without_a_client_a_cluster_is_made_and_said():
     np.testing.assert_allclose(there.embedding_, nf.TSNE(**parameters).fit(X).embedding_, atol=1e-9)
     here = nf.EDRep(4, n_epochs=3, random_state=0).fit(graph())
     with pytest.warns(nf.errors.NearfarWarning, match="found no client, so .* workers were started on this machine"):
-        there = nf.EDRep(4, n_epochs=3, random_state=0).fit(graph(), engine="dask")
+        there = nf.EDRep(4, n_epochs=3, random_state=0, engine="dask").fit(graph())
     np.testing.assert_allclose(there.embedding_, here.embedding_, atol=2e-5)
 
 
@@ -249,7 +244,7 @@ def test_partitions_make_the_relation_that_one_frame_makes(cluster, options, nam
         np.testing.assert_array_equal(there.column_sums, here.column_sums)
         walk = (lambda relation: relation) if options.get("bipartite") else (lambda relation: relation.random_walk(2))
         fitted = nf.EDRep(4, n_epochs=1, random_state=0).fit(walk(there))
-        expected = nf.EDRep(4, n_epochs=1, random_state=0).fit(walk(here), engine="threads")
+        expected = nf.EDRep(4, n_epochs=1, random_state=0, engine="threads").fit(walk(here))
         np.testing.assert_allclose(fitted.embedding_, expected.embedding_, atol=2e-5)
         assert fitted.vectors_.ids == expected.vectors_.ids
 
@@ -747,7 +742,7 @@ def test_commands_compute_on_a_cluster(cluster, tmp_path, monkeypatch, capsys):
     from nearfar.engines.dask import rows
 
     client_of = rows.client_of
-    for module in ("nearfar.engines.dask.rows.client_of", "nearfar.edrep.estimator.client_of"):
+    for module in ("nearfar.engines.dask.rows.client_of", "nearfar.engines.dask.place.client_of"):
         monkeypatch.setattr(module, lambda owner: there.append(owner) or client_of(owner))
     with cluster.as_current():
         assert main([*embed, "--engine", "dask", "--checkpoint", str(state), "--checkpoint-every", "1"]) == 0

@@ -8,6 +8,7 @@ from scipy.sparse import random as random_sparse
 
 import nearfar as nf
 from nearfar.errors import DataError, InputError
+from nearfar.steps import CONSTRAINTS
 from nearfar.words.windows import noise_table
 
 EDGES = [("a", "b"), ("b", "c"), ("a", "c"), ("c", "d"), ("d", "e"), ("e", "f"), ("d", "f")]
@@ -107,14 +108,10 @@ def test_vectors_that_were_overwritten_place_none_of_their_partners():
 
 
 def test_a_last_step_into_nothing_is_told(monkeypatch):
-    from nearfar.edrep.solver import Threads
+    def into_nothing(X, gradient, rate):
+        X[1] = np.nan
 
-    def sweep(engine, state, *others):
-        state.X[1] = np.nan
-        state.sums = state.X.sum(axis=0)
-        return 1.0
-
-    monkeypatch.setattr(Threads, "sweep", sweep)
+    monkeypatch.setitem(CONSTRAINTS, "sphere", CONSTRAINTS["sphere"]._replace(step=into_nothing))
     with pytest.raises(nf.errors.NumericalError, match="vectors must stay finite; got others, at a loss of"):
         nf.EDRep(2, n_epochs=1, random_state=0).fit(nf.Relation.from_edges(EDGES))
 

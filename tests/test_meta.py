@@ -204,7 +204,7 @@ def test_declared_capabilities_are_known_ones():
         assert case.cls._capabilities <= known
 
 
-def test_a_part_has_at_most_four_methods():
+def test_a_part_has_at_most_five_methods():
     from nearfar import contracts
 
     for name, protocol in vars(contracts).items():
@@ -213,8 +213,8 @@ def test_a_part_has_at_most_four_methods():
             and getattr(protocol, "_is_protocol", False)
             and protocol.__module__ == "nearfar.contracts"
         ):
-            members = [m for m in vars(protocol) if not m.startswith("_")]
-            assert 1 <= len(members) <= 4, f"{name}: {members}"
+            members = [m for m in vars(protocol) if not m.startswith("_") or m == "__call__"]
+            assert 1 <= len(members) <= 5, f"{name}: {members}"
 
 
 # -- how the modules hang together ----------------------------------------------------------------------------------
@@ -260,13 +260,6 @@ NOT_AN_ENGINE = {
     ("nearfar.reproduce.anchors", "torch"): "the package that the experiment needs",
     ("nearfar.reproduce.contrastive", "torch"): "the package that the experiment needs",
 }
-REWRITTEN_NEXT = (  # modules that still name engines themselves: none is to be added
-    "nearfar.edrep.estimator",
-    "nearfar.edrep.solver",
-    "nearfar.far.exact",
-    "nearfar.far.gaussian_mixture",
-    "nearfar.far.softmax",
-)
 OUTSIDE = {name: path for name, path in MODULES.items() if not name.startswith("nearfar.engines")}
 ASKS_FOR_A_PACKAGE = ("require", "find_spec", "sys.modules.get")  # of which "torch" is one
 
@@ -297,7 +290,7 @@ def abilities_asked(function: str) -> set[str]:
 def test_nothing_outside_of_engines_names_one():
     found = {
         name: named
-        for name in set(OUTSIDE) - set(REWRITTEN_NEXT)
+        for name in OUTSIDE
         if (named := {text for text in engines_named(name) if (name, text) not in NOT_AN_ENGINE})
     }
     assert found == {}
@@ -305,16 +298,13 @@ def test_nothing_outside_of_engines_names_one():
 
 def test_no_module_may_name_an_engine_without_need():
     assert [(name, text) for name, text in NOT_AN_ENGINE if text not in engines_named(name)] == []
-    assert [name for name in REWRITTEN_NEXT if not engines_named(name)] == []
 
 
 @pytest.mark.parametrize(("function", "table"), [("on_device", "_DEVICE"), ("on_cluster", "_CLUSTER")])
 def test_what_an_engine_can_do_is_there_and_asked_for(function, table):
     abilities = set(getattr(engines, table))
     assert all(callable(getattr(engines, function)(ability)) for ability in abilities)
-    asked = abilities_asked(function)
-    assert asked <= abilities
-    assert asked == abilities or REWRITTEN_NEXT
+    assert abilities_asked(function) == abilities
 
 
 def test_the_forms_of_parts_are_there():

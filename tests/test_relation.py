@@ -71,13 +71,11 @@ def test_near_field_is_both_products(symmetric, steps):
     operator = nf.Relation.from_matrix(A).random_walk(steps).operator
     P, X = walk(A, steps), rng.normal(size=(300, 5)).astype(np.float32)
     for both, expected in ((True, (P + P.T) @ X), (False, P @ X)):
-        near = near_field(operator, both=both, n_jobs=1 + steps % 2, scratch=True)
+        near = near_field(operator, both=both, n_jobs=1 + steps % 2)
         assert isinstance(near, NearWalk if symmetric or not both else NearProduct)
         for _ in range(2):  # buffers of the first sweep are used again
             near.prepare(X)
-            scratch = near.scratch((300, 5))
-            scratch[:] = np.nan  # the caller's to use: must not reach the result
-            got = np.vstack([near.block(lo, min(lo + 77, 300)) for lo in range(0, 300, 77)])
+            got = np.vstack([near[lo : min(lo + 77, 300)] for lo in range(0, 300, 77)])
             np.testing.assert_allclose(got, expected, atol=1e-5)
 
 

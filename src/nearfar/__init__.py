@@ -32,9 +32,9 @@ if TYPE_CHECKING:
     )
     from nearfar.advice import choose
     from nearfar.composition import compose
-    from nearfar.edrep.estimator import EDRep
     from nearfar.embedding.density import DensityEmbedding
     from nearfar.embedding.vectors import AnchoredEmbedding, Embedding, SenseEmbedding
+    from nearfar.estimators.edrep import EDRep
     from nearfar.evaluate.alignment import align
     from nearfar.far.softmax import log_normalizers
     from nearfar.maps.mds.estimator import MDS, classical_mds
@@ -67,7 +67,7 @@ _HOMES = {
     "AnchoredEmbedding": "nearfar.embedding.vectors",
     "Corpus": "nearfar.text",
     "DensityEmbedding": "nearfar.embedding.density",
-    "EDRep": "nearfar.edrep.estimator",
+    "EDRep": "nearfar.estimators.edrep",
     "Embedding": "nearfar.embedding.vectors",
     "EncodedCorpus": "nearfar.text",
     "HSSNE": "nearfar.maps.neighbor",

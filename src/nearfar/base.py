@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
@@ -187,16 +187,20 @@ def framed(Y: Floats, X: Any, ids: Callable[[], Ids | None], names: NDArray[Any]
 
 # What tells a fit from others: its parameters and its relation, as plain values that can be stored and compared.
 
-WITHOUT_EFFECT = ("callbacks", "device", "n_jobs", "storage", "verbose")
+WITHOUT_EFFECT = ("callbacks", "device", "engine", "n_jobs", "storage", "verbose")
 _PIECE = 1 << 20  # numbers
 
 
-def identity_of(estimator: RelationEmbedder, relation: Relation, n_jobs: int) -> dict[str, Any]:
+def identity_of(
+    estimator: RelationEmbedder, relation: Relation, n_jobs: int, in_use: Mapping[str, Any] | None = None
+) -> dict[str, Any]:
     """Return what a fit depends on; arrays and matrices by a digest.
 
     The relation's digest is that of its product with a fixed vector: every entry takes part, in one cheap product.
+    ``in_use`` holds what parameters stand for in this fit, defaults above all, which another version may change.
     """
-    return {"estimator": type(estimator).__name__, **relation_identity(relation, n_jobs), **parameters_of(estimator)}
+    who = {"estimator": type(estimator).__name__, **relation_identity(relation, n_jobs), **parameters_of(estimator)}
+    return who | {f"{name} in use": _plain(value) for name, value in (in_use or {}).items()}
 
 
 def relation_identity(relation: Relation, n_jobs: int) -> dict[str, Any]:

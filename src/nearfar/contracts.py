@@ -1,10 +1,10 @@
 """The contracts: what each part of a method must offer, and nothing more.
 
 Every method of this library minimises a near part, a sum over the observed relations, plus a far part, a normaliser
-over all pairs (see the guide "Near and far field"). A part keeps to one of the protocols below, has at most four
+over all pairs (see the guide "Near and far field"). A part keeps to one of the protocols below, has at most five
 methods, and knows nothing of its neighbours; the guide "Extending" writes one of each. Data flows one way::
 
-    EDRep    relation ──▶ gradient, far field (FarField) ──▶ Solver ──▶ vectors
+    EDRep    relation ──▶ near and far field (FarField) ──▶ gradient ──▶ step (Solver) ──▶ vectors      at a Place
     a map    relation ──▶ objective (Kernel, Divergence, Field) ──▶ descent in phases ──▶ positions
 
 Arrays are float32 in hot loops and float64 where a part is used on its own with float64 input. ``n`` counts rows, ``m``
@@ -22,6 +22,60 @@ from numpy.typing import NDArray
 Floats = NDArray[np.floating[Any]]
 
 
+Rows = Any
+"""Rows as a place has them: an array, a tensor, parts on workers, a file."""
+
+
+@runtime_checkable
+class Place(Protocol):
+    """Place: where a fit runs. Plain NumPy, the threads of this machine, files, a device, the workers of a cluster.
+
+    It keeps rows of numbers and does the three things that a method does with them: it sums over what is related
+    (``near``), it sums over all others (``far``), and it lets each row take a step (``each``). A method is written in
+    these verbs, and knows no place; formulas are functions of arrays of any kind (see :mod:`nearfar.methods`). What a
+    place cannot do it refuses by an error when it is asked, before a row has moved.
+    """
+
+    def bring(self, X: Any) -> Rows:
+        """Return rows as they are here, to be moved in place.
+
+        ``X`` has ``shape``, ``dtype``, and rows by slices: an array, rows in files, or rows that are made when they
+        are read. An array may be taken as it is.
+        """
+
+    def fetch(self, rows: Rows, X: Any) -> Any:
+        """Return rows as an array, or as what reads them by slices; in ``X``, an array of their shape, or a new one."""
+
+    def near(self, P: Any, X: Rows, way: str) -> Rows:
+        """Return ``P X`` (``way="rows"``), ``Pᵀ X`` (``"columns"``) or their sum (``"both"``).
+
+        It is read until the next call, while ``X`` may move; the formulas of ``each`` may overwrite it.
+        """
+
+    def far(self, far: FarField, others: Rows, n_active: int, rng: np.random.Generator) -> Ask:
+        """Return what answers blocks of rows about all others, who may move as soon as rows do."""
+
+    def each(self, formula: Any, X: Rows, *rows: Any, **shared: Any) -> tuple[Any, ...]:
+        """Let a formula change every block of ``X`` in place; return the rows, and the sums of what it returned.
+
+        The formula is called as ``formula(x, *blocks, **shared)``. Each of ``rows`` is rows of this place, an array of
+        one number per row, or None; ``shared`` is the same for all blocks: numbers, small arrays, an ``Ask``. It
+        returns a tuple of small arrays or numbers, which are added up over the blocks, in float64 and in their order.
+        """
+
+
+@runtime_checkable
+class Ask(Protocol):
+    """Answers of a far field at a place.
+
+    Optional: ``other_side(X, r, temperature)`` returns, as rows of the place, the gradient of ``sum_i r_i log Z_i`` in
+    the others for scores over a temperature, times the temperature; ``gradient="full"`` needs it.
+    """
+
+    def __call__(self, x: Any) -> tuple[Any, Any]:
+        """Return log Z, shape (b,), float64, and its gradient, shape (b, d), for a block of rows."""
+
+
 @runtime_checkable
 class FarField(Protocol):
     """Far field of the softmax: the normaliser ``Z_i = sum_a exp(x_i . y_a)`` over all others, and its gradient.
@@ -32,9 +86,12 @@ class FarField(Protocol):
     positions, ``evaluate(terms)`` answers for all points at once.
 
     Optional: a method ``other_side(X, r, Y, out, n_jobs)`` gives the gradient in the others, see
-    :meth:`nearfar.far.Exact.other_side`, which ``EDRep(gradient="full")`` needs. The attribute ``keeps_others`` is
-    False where ``evaluate`` does not read the others again; ``force_is_optional`` is True where it takes None for
-    ``force``.
+    :meth:`nearfar.far.Exact.other_side`, which ``EDRep(gradient="full")`` needs. ``of_columns(columns)`` returns the
+    far field for some columns of the relation alone, whose numbers it is given in ascending order: EDRep then leaves
+    isolates out, and ``Y`` has these rows. Without it the rows of ``Y`` are all columns of the relation, in order.
+    ``formula()`` returns, once prepared, a formula of log Z and its gradient and the numbers that it takes beside a
+    block of rows: what a place runs that has no compiled code. The attribute ``keeps_others`` is False where
+    ``evaluate`` does not read the others again; ``force_is_optional`` is True where it takes None for ``force``.
     """
 
     def prepare(self, Y: Floats, n_active: int, rng: np.random.Generator, n_jobs: int) -> None:
@@ -54,26 +111,6 @@ class Solver(Protocol):
 
     def step(self, X: Floats, gradient: Floats, learning_rate: float) -> None:
         """Move ``X``, shape (b, d); ``gradient`` may be used as scratch."""
-
-
-@runtime_checkable
-class Engine(Protocol):
-    """Engine: where the sweeps of EDRep run. The threads of this machine, a device, or the workers of a cluster.
-
-    It is made of the problem, the relation included, and does with it all arithmetic that grows with the number of
-    objects: pull, far field, step, and the sums over all rows. The estimator keeps the algorithm: learning rates,
-    stopping, callbacks, checkpoints, ids.
-    """
-
-    def sweep(self, state: Any, far: FarField, solver: Solver, rate: float) -> float:
-        """Move every vector one step from where ``state`` says they are; return the loss before.
-
-        A state that it has not seen is read: ``X``, ``Y``. After that the vectors may be elsewhere until ``fetch``;
-        ``sums`` of the state, of shape (2, d), are always those after the step.
-        """
-
-    def fetch(self, state: Any) -> None:
-        """Bring ``X`` and ``Y`` of the state up to date."""
 
 
 @runtime_checkable

@@ -198,6 +198,8 @@ def check_same(
         With everything that differs.
     """
     differs = [name for name in {**stored, **now} if stored.get(name) != now.get(name)]
+    # What a parameter stands for is told where the parameter itself is the same: another version's default.
+    differs = [name for name in differs if name.removesuffix(" in use") not in differs or not name.endswith(" in use")]
     if differs:
         where = ", ".join(_difference(name, stored.get(name), now.get(name)) for name in differs)
         raise InputError(owner, argument, "a checkpoint of this very fit", f"one that differs in {where}: {path}", hint)

@@ -45,6 +45,7 @@ _WORDS_OF_HINTS = {
     "learning_rate": "--learning-rate",
     "Leave device=None": "Leave out --device",
     "leave device=None": "leave out --device",
+    "Leave engine=None": "Leave out --engine",
     "engine='threads'": "--engine threads",
     "sample=0": "--sample 0",
     "p0=relation.column_sums": "--popularity-prior",

@@ -9,12 +9,10 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from nearfar.cli.shared import (
-    check_place,
     checkpoint_options,
-    device_option,
-    engine_option,
     report,
     run_options,
+    show_warning,
     take_checkpoints,
     vectors_file,
 )
@@ -82,8 +80,9 @@ _NOT_ABOUT_CONTACTS = ("directed", "bipartite", "source", "target", "no_weight",
 @click.option("--end", metavar="COLUMN", help="Column of the times at which contacts end, for contacts that last.")
 @click.option("--storage", metavar="FOLDER", help="Keep the relation in files there, not in memory.")
 @checkpoint_options(every=5)
-@device_option
-@engine_option
+@click.option("--engine", metavar="ENGINE", help="Where it runs: plain (NumPy), threads, torch, cuda, cuda:1, dask"
+              " (workers). [default: plain for few, else threads]")  # fmt: skip
+@click.option("--device", metavar="DEVICE", hidden=True)
 @run_options("vectors")
 def embed(edges: str, output: str, quiet: bool, as_json: bool, **options: Any) -> None:
     """Make vectors from EDGES, a file of related pairs; - reads standard input.
@@ -110,7 +109,7 @@ def embed(edges: str, output: str, quiet: bool, as_json: bool, **options: Any) -
       nearfar embed tij.dat.gz -o moving.safetensors --contacts --window 900
       cut -f1,2 big.tsv | nearfar embed - -o big.safetensors --random-state 1 --json
       nearfar embed big.tsv -o big.safetensors --checkpoint run.safetensors --resume
-      nearfar embed big.tsv -o big.safetensors --device cuda
+      nearfar embed big.tsv -o big.safetensors --engine cuda
     """
     import nearfar as nf
     from nearfar.base import WITHOUT_EFFECT
@@ -125,11 +124,10 @@ def embed(edges: str, output: str, quiet: bool, as_json: bool, **options: Any) -
     relation, popularity, made = _relation(edges, options, verbose)
     names = ("n_components", "n_clusters", "n_epochs", "far", "random_state", "temperature", "learning_rate")
     arguments = {name: options[name] for name in names if name != "learning_rate" or options[name] is not None}
-    run: dict[str, Any] = {**callbacks, "n_jobs": options["n_jobs"], "device": options["device"], "verbose": verbose}
+    run: dict[str, Any] = {**callbacks, "n_jobs": options["n_jobs"], "engine": options["engine"], "verbose": verbose}
     if options["popularity_prior"]:
         run["p0"], made["popularity_prior"] = popularity, True
-    place = {} if options["engine"] is None else {"engine": options["engine"]}
-    estimator = nf.EDRep(**arguments, **run).fit(relation, **resume, **place)
+    estimator = nf.EDRep(**arguments, **run).fit(relation, **resume)
     fitted = estimator.vectors_
     kept = {name: value for name, value in fitted.parameters.items() if name not in (*WITHOUT_EFFECT, "p0")}
     effective = {name: value for name, value in kept.items() if value is not None}
@@ -161,6 +159,7 @@ def embed(edges: str, output: str, quiet: bool, as_json: bool, **options: Any) -
 def _check(options: dict[str, Any]) -> None:
     """Check what does not depend on the edges, before a large file is read."""
     from nearfar._core.checks import check_integer, check_real
+    from nearfar.engines import check_ready, is_device
 
     owner = "nearfar embed"
     unfit = _NOT_ABOUT_CONTACTS if options["contacts"] else ("window", "step", "end")
@@ -177,9 +176,23 @@ def _check(options: dict[str, Any]) -> None:
     check_real(owner, "temperature", options["temperature"])
     if options["learning_rate"] is not None:
         check_real(owner, "learning_rate", options["learning_rate"], 0, 1, open_low=True)
-    if options["device"] is not None and options["far"] not in _FAR_ON_DEVICES:
-        raise click.UsageError(f"--far {options['far']} does not run on a device: leave out --device.")
-    check_place(owner, options["device"], options["engine"])
+    if options["device"] is not None:
+        options["engine"] = _engine_of(options["device"], options["engine"])
+    if is_device(options["engine"]) and options["far"] not in _FAR_ON_DEVICES:
+        text = f"--far {options['far']} does not run on a device: leave out --engine {options['engine']}."
+        raise click.UsageError(text)
+    check_ready(owner, options["engine"])
+
+
+def _engine_of(device: str, engine: str | None) -> str:
+    """Return the engine that --device names, which --engine replaces."""
+    from nearfar.engines import engine_of_device
+
+    if engine is not None:
+        raise click.UsageError(f"--device and --engine {engine} exclude each other: leave out --device.")
+    name = engine_of_device("nearfar embed", device)
+    show_warning(f"--device is going away in version 0.4; write --engine {name}.")
+    return name
 
 
 def _relation(

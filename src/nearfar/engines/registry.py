@@ -19,6 +19,18 @@ from nearfar.errors import InputError
 ENGINES = ("threads", "dask")
 """What ``engine=`` takes where threads of this process, or workers of a Dask cluster, do the work."""
 
+PLACES = {
+    "plain": "nearfar.engines.plain:opened",
+    "threads": "nearfar.engines.threads:opened",
+    "torch": "nearfar.engines.torch.place:opened",
+    "cuda": "nearfar.engines.torch.place:opened",
+    "dask": "nearfar.engines.dask.place:opened",
+}
+"""What opens a place for a fit, by the name of its engine. Others are found by the entry-point group ``GROUP``."""
+GROUP = "nearfar.engines"
+NEEDS = {"torch": ("torch", "torch"), "cuda": ("torch", "torch"), "dask": ("distributed", "cluster")}
+"""The package that an engine needs, and the extra that brings it."""
+
 _DEVICE = {
     "device": "nearfar.engines.torch:device_of",
     "nearest neighbours": "nearfar.engines.torch.neighbors:nearest",
@@ -27,7 +39,6 @@ _DEVICE = {
     "places of new points": "nearfar.engines.torch.maps:place_rows",
     "training of word vectors": "nearfar.engines.torch.words:Batches",
     "log normalizers": "nearfar.engines.torch.softmax:log_normalizers_on",
-    "sweeps of EDRep": "nearfar.engines.torch.edrep:Device",
 }
 _CLUSTER = {
     "client": "nearfar.engines.dask.rows:client_of",
@@ -37,12 +48,9 @@ _CLUSTER = {
     "nearest vectors": "nearfar.engines.dask.search:nearest_on_workers",
     "nearest neighbours": "nearfar.engines.dask.search:NeighborParts",
     "descent of a map": "nearfar.engines.dask.maps:descend",
-    "sweeps of EDRep": "nearfar.engines.dask.edrep:Workers",
-    "places of new nodes": "nearfar.engines.dask.edrep:placed_on_workers",
+    "places of new nodes": "nearfar.engines.dask.place:placed_on_workers",
 }
 _FORMS = {
-    "nearfar.edrep.solver.Ball": "nearfar.engines.torch.edrep:ball_step",
-    "nearfar.edrep.solver.Sphere": "nearfar.engines.torch.edrep:sphere_step",
     "nearfar.far.exact.Exact": "nearfar.engines.torch.softmax:Exact",
     "nearfar.far.fields.ExactField": "nearfar.engines.torch.fields:ExactField",
     "nearfar.far.gaussian_mixture.GaussianMixture": "nearfar.engines.torch.softmax:GaussianMixture",
@@ -60,12 +68,12 @@ _FORMS = {
 
 def on_device(ability: str) -> Any:
     """Return the function or class by which a device does this."""
-    return _found(_DEVICE[ability])
+    return found(_DEVICE[ability])
 
 
 def on_cluster(ability: str) -> Any:
     """Return the function or class by which the workers of a cluster do this."""
-    return _found(_CLUSTER[ability])
+    return found(_CLUSTER[ability])
 
 
 def form_of_class(cls: type) -> Any:
@@ -75,7 +83,7 @@ def form_of_class(cls: type) -> Any:
     ``torch_form = "module:name"``.
     """
     name = _FORMS.get(f"{cls.__module__}.{cls.__qualname__}") or vars(cls).get("torch_form")
-    return None if name is None else _found(name)
+    return None if name is None else found(name)
 
 
 def current_client() -> Any:
@@ -113,7 +121,7 @@ def refused_on_cluster(owner: str, argument: str, expected: str, got: str) -> In
     return InputError(owner, argument, expected, got, "Or take engine='threads'.")
 
 
-def _found(name: str) -> Any:
+def found(name: str) -> Any:
     """Return what "module:name" names. It is looked up at each call, so what is replaced in a module is found."""
     module, _, attribute = name.partition(":")
     return getattr(importlib.import_module(module), attribute)

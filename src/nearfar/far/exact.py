@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,6 +19,7 @@ from nearfar._core.parameters import Part
 from nearfar._core.threads import even_bounds, run_blocks, single_threaded_blas
 from nearfar.contracts import Floats
 from nearfar.errors import InputError, NearfarError
+from nearfar.methods.edrep import softmax
 
 
 class FarPart(Part):
@@ -33,10 +34,21 @@ class FarPart(Part):
     force_is_optional: ClassVar[bool] = True
     """Whether ``evaluate`` takes None in place of ``force``, and then leaves the gradient out."""
 
-    torch_form: ClassVar[str | None] = None
-    """Its class in torch, "module:name", for ``device=``; a subclass does not inherit it."""
-
     _state: Any = None
+
+    def of_columns(self, columns: NDArray[np.int64]) -> Self:  # noqa: ARG002 - what knows no column is the same
+        """Return the far field for some columns of a relation alone.
+
+        Parameters
+        ----------
+        columns : ndarray of int64, shape (m,)
+            Their numbers, ascending.
+
+        Returns
+        -------
+        FarPart
+        """
+        return self
 
     def _remember(self, state: object) -> None:
         object.__setattr__(self, "_state", state)
@@ -72,7 +84,6 @@ class Exact(FarPart):
     """
 
     keeps_others: ClassVar[bool] = True
-    torch_form: ClassVar[str | None] = "nearfar.engines.torch.softmax:Exact"
 
     def prepare(self, Y: Floats, n_active: int, rng: np.random.Generator, n_jobs: int) -> None:  # noqa: ARG002
         """Take in the others.
@@ -134,29 +145,9 @@ def stream_softmax(X: Floats, others: Others, log_z: NDArray[np.float64], force:
     """Write log Z and, unless ``force`` is None, the softmax means of ``others``, for rows of X."""
     for start in range(0, len(X), _TILE_ROWS):
         rows = slice(start, start + _TILE_ROWS)
-        _stream_tile(X[rows], others, log_z[rows], None if force is None else force[rows])
-
-
-def _stream_tile(X: Floats, others: Others, log_z: NDArray[np.float64], force: Floats | None) -> None:
-    top = np.full(len(X), -np.inf)
-    total = np.zeros(len(X))
-    pull = np.zeros(X.shape)
-    for Y in others.blocks(_TILE_OTHERS):
-        scores = X @ Y.T
-        # The running maximum is a value of the scores' own dtype, so nothing is rounded between the two.
-        new_top = np.maximum(top, scores.max(axis=1))
-        scores -= new_top.astype(X.dtype)[:, None]
-        np.exp(scores, out=scores)
-        shrink = np.exp(top - new_top)
-        total *= shrink
-        total += scores.sum(axis=1, dtype=np.float64)
+        log_z[rows], mean = softmax(X[rows], others.blocks(_TILE_OTHERS), mean=force is not None)
         if force is not None:
-            pull *= shrink[:, None]
-            pull += scores @ Y
-        top = new_top
-    log_z[:] = np.log(total) + top
-    if force is not None:
-        force[:] = pull / total[:, None]
+            force[rows] = mean
 
 
 def add_other_side(X: Floats, r: Floats, Y: Floats, out: Floats, rows: NDArray[np.int64], n_jobs: int) -> None:

@@ -15,7 +15,7 @@ import math
 import warnings
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,6 +27,7 @@ from nearfar._core.vector import FAST
 from nearfar.contracts import Floats
 from nearfar.errors import InputError, NearfarWarning
 from nearfar.far.exact import FarPart
+from nearfar.methods.edrep import gaussian, mixture, moments
 
 Labels = NDArray[np.integer[Any]]
 
@@ -68,8 +69,6 @@ class GaussianMixture(FarPart):
     and covariance 0 where eq. (3) would divide by zero.
     """
 
-    torch_form: ClassVar[str | None] = "nearfar.engines.torch.softmax:GaussianMixture"
-
     n_clusters: int = 1
     labels: Labels | None = field(default=None, repr=False)
 
@@ -90,6 +89,36 @@ class GaussianMixture(FarPart):
     def takes_moments(self) -> bool:
         """Whether the others may be taken in by parts: not where they have yet to be clustered."""
         return self.n_clusters == 1 or self.labels is not None
+
+    def of_columns(self, columns: NDArray[np.int64]) -> Self:
+        """Return the mixture for some columns of a relation alone: with their labels.
+
+        Parameters
+        ----------
+        columns : ndarray of int64, shape (m,)
+            Their numbers, ascending.
+
+        Returns
+        -------
+        GaussianMixture
+        """
+        return self if self.labels is None else self.with_params(labels=np.asarray(self.labels)[columns])
+
+    def formula(self, dtype: Any) -> tuple[Any, tuple[Any, ...]]:
+        """Return the formula of log Z and its gradient, and the numbers that it takes after a block of rows.
+
+        Parameters
+        ----------
+        dtype : dtype
+            Of the rows.
+
+        Returns
+        -------
+        (callable, tuple)
+            :func:`nearfar.methods.edrep.mixture`, and logarithms of counts, means and covariances.
+        """
+        components = self.components
+        return mixture, (components.log_counts, *components.numbers(dtype))
 
     def moments(self, Y: Floats, start: int, n_jobs: int = 1) -> NDArray[np.float64]:
         """Return the sums of y and y yᵀ over each cluster, for a part of the others; those of all parts add up.
@@ -158,10 +187,9 @@ class GaussianMixture(FarPart):
             position[present] = np.arange(len(present))
             labels = position[labels]
         n = counts[present].astype(np.float64)
-        means = total[: k * d].reshape(k, d)[present] / n[:, None]
-        covariances = total[k * d :].reshape(k, d, d)[present] / n[:, None, None]
-        covariances -= means[:, :, None] * means[:, None, :]
-        covariances[n == 1] = 0.0
+        sums, products = total[: k * d].reshape(k, d)[present], total[k * d :].reshape(k, d, d)[present]
+        found = [gaussian(*cluster) for cluster in zip(n, sums, products, strict=True)]
+        means, covariances = (np.stack(part) for part in zip(*found, strict=True))
         object.__setattr__(self, "_state", Components(n, np.log(n), means, covariances, labels, {}))
 
     @property
@@ -190,12 +218,10 @@ class GaussianMixture(FarPart):
             Written: d log Z_i / d x_i = ``sum_a w_ia (mu_a + Omega_a x_i)``, w the components' shares of Z_i.
         """
         components: Components = self._state or self._prepared()  # which says that nothing is prepared
-        if X.dtype not in components.cast:
-            components.cast[X.dtype] = (components.means.astype(X.dtype), components.covariances.astype(X.dtype))
         if not X.flags.writeable:  # the kernel would be compiled once more for it
             X = X.copy()
         force = np.empty_like(X) if force is None else force
-        mixture_force(X, components.log_counts, *components.cast[X.dtype], log_z, force)
+        mixture_force(X, components.log_counts, *components.numbers(X.dtype), log_z, force)
 
     def other_side(self, X: Floats, r: Floats, Y: Floats, out: Floats, n_jobs: int) -> None:
         """Add to ``out`` the gradient of ``sum_i r_i log Z_i`` in each y_a, through mean and covariance.
@@ -291,6 +317,12 @@ class Components(NamedTuple):
     labels: Labels | None
     cast: dict[Any, tuple[Floats, Floats]]
 
+    def numbers(self, dtype: Any) -> tuple[Floats, Floats]:
+        """Return means and covariances in another dtype."""
+        if dtype not in self.cast:
+            self.cast[dtype] = (self.means.astype(dtype), self.covariances.astype(dtype))
+        return self.cast[dtype]
+
     def shares(self, X: Floats) -> NDArray[np.float64]:
         """Return w, shape (b, k): each component's share of Z for the rows of X; rows sum to 1."""
         if len(self.counts) == 1:
@@ -308,10 +340,9 @@ def _add_moments(Y: Floats, labels: Labels | None, k: int, start: int, stop: int
     """Add the sums of y and of y yᵀ over each cluster: products in the dtype of Y, added up in float64."""
     block, d = Y[start:stop], Y.shape[1]
     for cluster, rows in [(0, slice(None))] if labels is None else _clusters(labels[start:stop]):
-        members = block[rows]
-        total[: k * d].reshape(k, d)[cluster] += np.ones(len(members), Y.dtype) @ members
-        # The same array on both sides: BLAS then forms one triangle only.
-        total[k * d :].reshape(k, d, d)[cluster] += members.T @ members
+        sums, products = moments(block[rows])
+        total[: k * d].reshape(k, d)[cluster] += sums
+        total[k * d :].reshape(k, d, d)[cluster] += products
 
 
 @jit(fastmath=FAST)

@@ -21,6 +21,7 @@ from nearfar._core.checks import (
 from nearfar._core.parameters import Part
 from nearfar._core.threads import even_bounds, run_blocks, single_threaded_blas
 from nearfar.contracts import FarField, Floats
+from nearfar.engines.registry import on_device
 from nearfar.errors import InputError
 from nearfar.far.exact import Exact, Noise
 from nearfar.far.gaussian_mixture import GaussianMixture
@@ -131,9 +132,7 @@ def log_normalizers(
         asking = asking / temperature
     if device is not None:
         require("log_normalizers(device=)", "torch", "torch")
-        from nearfar.engines.torch.softmax import log_normalizers_on
-
-        return log_normalizers_on(device, far, asking, Y)
+        return on_device("log normalizers")(device, far, asking, Y)  # type: ignore[no-any-return]
     with single_threaded_blas():
         far.prepare(Y, len(Y), rng, workers)
         return evaluate_rows(far, asking, workers)

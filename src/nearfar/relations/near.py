@@ -2,8 +2,8 @@
 
 Where X is too large for memory, :class:`NearSlices` takes a few of its columns at a time.
 
-``prepare(X)`` is called once per sweep, ``block`` then from several threads. X may change between the blocks of one
-sweep: what later blocks need was copied or computed in ``prepare``.
+``prepare(X)`` is called once per sweep, slices are then read from several threads. X may change between the blocks of
+one sweep: what later blocks need was copied or computed in ``prepare``.
 """
 
 from __future__ import annotations
@@ -30,27 +30,21 @@ class NearField(Protocol):
 
     @property
     def n_arrays(self) -> int:
-        """How many arrays of the size of X it holds, that for ``scratch`` included."""
+        """How many arrays of the size of X it holds."""
 
     def prepare(self, X: Floats) -> None:
         """Take in the vectors, shape (m, d)."""
 
-    def block(self, start: int, stop: int) -> Floats:
-        """Return rows start..stop of the pull, shape (stop - start, d); the caller may overwrite them."""
-
-    def scratch(self, shape: tuple[int, int]) -> Floats:
-        """Return an array that the caller may use until the next ``prepare``."""
+    def __getitem__(self, rows: slice) -> Floats:
+        """Return rows of the pull; the caller may overwrite them."""
 
 
-def near_field(operator: LinearOperator, *, both: bool, n_jobs: int, scratch: bool = False) -> NearField:
-    """Return the near field of a square relation with one embedding: ``(P + Pᵀ) X`` if ``both``, else ``P X``.
-
-    ``scratch`` says whether the caller will ask for some.
-    """
+def near_field(operator: LinearOperator, *, both: bool, n_jobs: int) -> NearField:
+    """Return the near field of a square relation with one embedding: ``(P + Pᵀ) X`` if ``both``, else ``P X``."""
     walk = operator.as_walk()
     if walk is None or (both and not walk[0].symmetric):
-        return NearProduct(operator, both=both, n_jobs=n_jobs, with_scratch=scratch)
-    return NearWalk(*walk, both=both, n_jobs=n_jobs, scratch=scratch)
+        return NearProduct(operator, both=both, n_jobs=n_jobs)
+    return NearWalk(*walk, both=both, n_jobs=n_jobs)
 
 
 @dataclass(eq=False)
@@ -61,13 +55,12 @@ class NearProduct:
     transposed: bool = False
     both: bool = False
     n_jobs: int = 1
-    with_scratch: bool = False
     _workspace: Workspace = field(default_factory=Workspace, init=False)
     _pull: Floats = field(default_factory=partial(np.empty, (0, 0)), init=False)
 
     @property
     def n_arrays(self) -> int:
-        return 1 + self.with_scratch + self.operator.scratch_arrays()
+        return 1 + self.operator.scratch_arrays()
 
     def prepare(self, X: Floats) -> None:
         shape = (self.operator.shape[self.transposed], X.shape[1])
@@ -79,11 +72,8 @@ class NearProduct:
             other = replace(options, base=self._pull, transposed=not self.transposed)
             self.operator.apply(X, self._pull, other)
 
-    def block(self, start: int, stop: int) -> Floats:
-        return self._pull[start:stop]
-
-    def scratch(self, shape: tuple[int, int]) -> Floats:
-        return np.empty(shape, self._pull.dtype)
+    def __getitem__(self, rows: slice) -> Floats:
+        return self._pull[rows]
 
 
 class NearWalk:
@@ -94,14 +84,14 @@ class NearWalk:
     lie side by side, n x 2d.
     """
 
-    def __init__(self, base: Sparse, steps: int, *, both: bool, n_jobs: int = 1, scratch: bool = False) -> None:
+    def __init__(self, base: Sparse, steps: int, *, both: bool, n_jobs: int = 1) -> None:
         scale = NO_WEIGHTS if base.row_scale is None else base.row_scale
         self._matrix = ScaledCsr(base.indptr, base.indices, base.data, scale, None)
         self._steps, self._both, self._n_jobs = steps, both, n_jobs
         self._bounds = blocks_of(base.shape[0])
         self._W: Floats = np.empty((0, 0))
         self._spare: Floats = np.empty((0, 0))
-        self._with_spare = scratch or steps > 1 + (not both)
+        self._with_spare = steps > 1 + (not both)
 
     @property
     def n_arrays(self) -> int:
@@ -132,17 +122,14 @@ class NearWalk:
             lambda _block, start, stop: kernel(self._matrix, *arguments, (start, stop)), self._bounds, self._n_jobs
         )
 
-    def block(self, start: int, stop: int) -> Floats:
+    def __getitem__(self, rows: slice) -> Floats:
+        start, stop = rows.start, rows.stop
         out = np.empty((stop - start, self._W.shape[1] // (1 + self._both)), self._W.dtype)
         if self._both:
             pair_finish(self._matrix, 1.0 / self._steps, self._W, out, (start, stop))
         else:
             product(self._matrix, self._W, 1.0 / self._steps, out[:0], out, (start, stop))
         return out
-
-    def scratch(self, shape: tuple[int, int]) -> Floats:
-        n, d = shape
-        return self._spare.reshape(-1)[: n * d].reshape(n, d)
 
 
 SLICE = 32
@@ -205,10 +192,6 @@ class NearSlices:
     def _run(self, kernel: Callable[..., None], *arguments: Any) -> None:
         run_blocks(lambda _block, start, stop: kernel(*arguments, (start, stop)), self._bounds, self._n_jobs)
 
-    def block(self, start: int, stop: int) -> Floats:
-        """Return rows start..stop of the pull, shape (stop - start, d); the caller may overwrite them."""
-        return np.concatenate([pull[start:stop] for pull in self._pull], axis=1)
-
-    def scratch(self, shape: tuple[int, int]) -> Floats:
-        """Return an array that the caller may use until the next ``prepare``."""
-        return self._room("scratch", shape, self._pull[0].dtype)
+    def __getitem__(self, rows: slice) -> Floats:
+        """Return rows of the pull; the caller may overwrite them."""
+        return np.concatenate([pull[rows] for pull in self._pull], axis=1)

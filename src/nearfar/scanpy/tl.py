@@ -9,8 +9,8 @@ import numpy as np
 
 from nearfar._core.checks import check_integer, require
 from nearfar._version import __version__
-from nearfar.edrep.estimator import EDRep
 from nearfar.errors import InputError
+from nearfar.estimators.edrep import EDRep
 from nearfar.maps.neighbor import TSNE, UMAP
 from nearfar.relations.matrix import Relation
 

@@ -26,7 +26,6 @@ from nearfar._core.parts import RowsInParts
 from nearfar._core.vector import read_only
 from nearfar.contracts import Floats
 from nearfar.engines.registry import current_client
-from nearfar.engines.registry import on_a_cluster as on_a_cluster  # where `edrep` looks for it
 from nearfar.errors import NearfarWarning, NumericalError
 from nearfar.relations.kernels import NO_STORED_WEIGHTS, NO_WEIGHTS, ScaledCsr, product, vector_product
 from nearfar.relations.operators import Sparse

@@ -16,10 +16,10 @@ from numpy.typing import NDArray
 from nearfar.engines.registry import form_of_class
 from nearfar.errors import InputError
 
-_ROOM = "Leave device=None, which needs memory of this machine alone, or take fewer components, neighbours or words."
+_ROOM = "which needs memory of this machine alone, or take fewer components, neighbours or words."
 
 
-def device_of(owner: str, device: Any) -> torch.device:
+def device_of(owner: str, device: Any, argument: str = "device") -> torch.device:
     """Return the device of this name: "cpu", "cuda" or "cuda:1".
 
     Raises
@@ -31,18 +31,18 @@ def device_of(owner: str, device: Any) -> torch.device:
     try:
         found: torch.device = torch.device(device)
     except (RuntimeError, TypeError, ValueError) as error:
-        raise InputError(owner, "device", expected, repr(device)) from error
+        raise InputError(owner, argument, expected, repr(device)) from error
     if isinstance(device, int) or found.type not in ("cpu", "cuda"):
-        raise InputError(owner, "device", expected, repr(device))
+        raise InputError(owner, argument, expected, repr(device))
     n_devices = torch.cuda.device_count() if found.type == "cuda" else 1
     if (found.index or 0) >= n_devices:
         got = f"{str(device)!r} where torch {torch.__version__} finds {n_devices}"
-        hint = "Leave device=None, or install a build of torch for the machine's driver."
-        raise InputError(owner, "device", "a device of this machine", got, hint)
+        hint = f"Leave {argument}=None, or install a build of torch for the machine's driver."
+        raise InputError(owner, argument, "a device of this machine", got, hint)
     return found
 
 
-def form_of(owner: str, argument: str, part: Any) -> Any:
+def form_of(owner: str, argument: str, part: Any, asked: str = "device") -> Any:
     """Return the class or function that does in torch what a part does.
 
     Raises
@@ -52,7 +52,7 @@ def form_of(owner: str, argument: str, part: Any) -> Any:
     """
     form = form_of_class(type(part))
     if form is None:
-        hint = "Leave device=None, or see the guide on devices for those that do."
+        hint = f"Leave {asked}=None, or see the guide on devices for those that do."
         raise InputError(owner, argument, "one that runs on a device", type(part).__name__, hint)
     return form
 
@@ -68,10 +68,12 @@ def to_device(array: NDArray[Any], device: torch.device, dtype: Any = None) -> t
 
 
 @contextmanager
-def room(owner: str, device: torch.device) -> Iterator[None]:
+def room(owner: str, device: torch.device, argument: str = "device") -> Iterator[None]:
     """Say what to do where the memory of the device is too small."""
     try:
         yield
     except torch.OutOfMemoryError as error:
         got = f"{str(device)!r}, whose memory is full"
-        raise InputError(owner, "device", "one that holds the relation and the vectors", got, _ROOM) from error
+        raise InputError(
+            owner, argument, "one that holds the relation and the vectors", got, f"Leave {argument}=None, {_ROOM}"
+        ) from error

@@ -12,6 +12,7 @@ from torch import Tensor
 
 from nearfar.engines.torch import device_of, form_of, room, to_device
 from nearfar.errors import InputError
+from nearfar.methods.edrep import gaussian, mixture, moments, softmax
 
 BLOCK = 1 << 22  # numbers of a block of rows, 16 MiB in float32: enough to fill a device, little beside n x d
 _TILE = 1 << 24  # scores that are held together
@@ -67,12 +68,12 @@ class GaussianMixture:
             total = Y.new_zeros(Y.shape[1], dtype=torch.float64)
             outer = Y.new_zeros((Y.shape[1], Y.shape[1]), dtype=torch.float64)
             for rows in blocks:
-                members = Y[rows]
-                total += members.sum(0)
-                outer += members.T @ members
-            mean = total / count
+                sums, products = moments(Y[rows])
+                total += sums
+                outer += products
+            mean, covariance = gaussian(count, total, outer)
             means.append(mean)
-            covariances.append(torch.zeros_like(outer) if count == 1 else (outer / count).addr_(mean, mean, alpha=-1))
+            covariances.append(covariance)
         self.means = torch.stack(means).to(Y.dtype)
         self.covariances = torch.stack(covariances).to(Y.dtype)
 
@@ -87,26 +88,8 @@ class GaussianMixture:
         ]
 
     def evaluate(self, X: Tensor) -> tuple[Tensor, Tensor]:
-        """Return log Z, float64, and its gradient for a block of rows: a streaming log-sum-exp over the clusters."""
-        log_z, force, total = None, None, None
-        for count, mean, covariance in zip(self.counts, self.means, self.covariances, strict=True):
-            pull = X @ covariance
-            energy = math.log(count) + (X * (mean + pull / 2)).sum(1).double()
-            pull += mean
-            if log_z is None or force is None or total is None:
-                log_z, force, total = energy, pull, torch.ones_like(energy)
-                continue
-            top = torch.maximum(log_z, energy)
-            kept, added = (log_z - top).exp(), (energy - top).exp()
-            total = total * kept + added
-            force = force * kept.to(X.dtype)[:, None] + pull * added.to(X.dtype)[:, None]
-            log_z = top
-        assert log_z is not None  # there is a cluster
-        assert force is not None
-        assert total is not None
-        if len(self.counts) > 1:
-            log_z, force = log_z + total.log(), force / total.to(X.dtype)[:, None]
-        return log_z, force
+        """Return log Z, float64, and its gradient for a block of rows."""
+        return mixture(X, [math.log(count) for count in self.counts], self.means, self.covariances)  # type: ignore[arg-type]
 
     def other_side(self, X: Tensor, r: Tensor, Y: Tensor) -> Tensor:
         """Return the gradient of ``sum_i r_i log Z_i`` in each y_a, as :class:`nearfar.far.GaussianMixture`."""
@@ -162,19 +145,8 @@ class Exact:
             log_z[rows], force[rows] = self._tile(X[rows])
         return log_z, force
 
-    def _tile(self, x: Tensor) -> tuple[Tensor, Tensor]:
-        top = x.new_full((len(x),), -torch.inf)
-        total = x.new_zeros(len(x), dtype=torch.float64)
-        pull = x.new_zeros(x.shape, dtype=torch.float64)
-        for Y in self.others.split(max(1, _TILE // len(x))):  # type: ignore[no-untyped-call]
-            scores = x @ Y.T
-            new_top = torch.maximum(top, scores.amax(1))
-            scores = scores.sub_(new_top[:, None]).exp_()
-            shrink = (top.double() - new_top.double()).exp()
-            total = total * shrink + scores.sum(1, dtype=torch.float64)
-            pull = pull * shrink[:, None] + scores @ Y
-            top = new_top
-        return total.log() + top, (pull / total[:, None]).to(x.dtype)
+    def _tile(self, x: Tensor) -> tuple[Tensor, Any]:
+        return softmax(x, self.others.split(max(1, _TILE // len(x))))  # type: ignore[no-untyped-call]
 
     def other_side(self, X: Tensor, r: Tensor, Y: Tensor) -> Tensor:
         """Return the gradient of ``sum_i r_i log Z_i`` in each y_a: ``sum_i r_i S_ia x_i``, in two passes."""

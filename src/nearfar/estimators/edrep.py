@@ -1,14 +1,16 @@
-"""`EDRep`: unit vectors from any relation, with the softmax normaliser in linear time."""
+"""`EDRep`: unit vectors from any relation, with the softmax normaliser in linear time.
+
+The method is in :mod:`nearfar.methods.edrep`; here are its parameters and their checks, ids, start and results.
+"""
 
 from __future__ import annotations
 
 import copy
-import sys
 import warnings
-from contextlib import nullcontext, suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from functools import cache, partial
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -21,36 +23,34 @@ from nearfar._core.checks import (
     check_integer,
     check_matrix,
     check_n_jobs,
-    check_path,
     check_random_state,
     check_real,
     check_rows_differ,
-    require,
 )
 from nearfar._core.ids import in_order_of, rows_and_ids
 from nearfar._core.parts import RowsInParts
 from nearfar._core.threads import even_bounds, run_blocks, single_threaded_blas
-from nearfar._core.vector import empty_aligned
 from nearfar.base import RelationEmbedder, identity_of
 from nearfar.callbacks import Trainer
-from nearfar.contracts import Engine, FarField, Floats
-from nearfar.edrep.solver import SCHEDULES, Ball, Problem, Sphere, State, Threads, has_converged, learning_rate
+from nearfar.contracts import FarField, Floats, Place
 from nearfar.edrep.transform import FittedColumns, weights_of
-from nearfar.engines.dask.edrep import Workers, placed_on_workers
-from nearfar.engines.dask.rows import client_of, on_a_cluster
-from nearfar.errors import InputError, NearfarWarning, NumericalError
+from nearfar.engines import Setting, asked_engine, default_engine, place_of
+from nearfar.engines.registry import on_a_cluster, on_cluster
+from nearfar.errors import InputError, NearfarWarning
+from nearfar.estimators.state import FitState
 from nearfar.far.exact import Exact
 from nearfar.far.gaussian_mixture import GaussianMixture, spherical_kmeans
 from nearfar.far.softmax import far_field
+from nearfar.methods.edrep import Problem, descend
 from nearfar.relations.matrix import Relation, as_relation
-from nearfar.relations.near import SLICE, NearField, NearSlices, near_field
+from nearfar.relations.near import SLICE, near_field
+from nearfar.steps import CONSTRAINTS, SCHEDULES, Drawn, Rates, Sphere, Start
 
 if TYPE_CHECKING:
     from nearfar._core.ids import Ids
     from nearfar.embedding.vectors import Embedding
     from nearfar.relations.operators import LinearOperator
 
-CONSTRAINTS = ("sphere", "ball")
 Rows = NDArray[np.int64]
 Mask = NDArray[np.bool_]
 
@@ -59,6 +59,32 @@ N_CHECKED_ROWS = 128
 COLDEST = 0.001  # scores then reach 1,000; their squares, which a mixture of Gaussians forms, are far from any limit
 COLLAPSED = 0.9  # mean cosine of the rows, by their weights, from which a fit warns
 _HINT = "Resume with the same relation and parameters, or start a new fit with init=."
+
+
+def check_temperature(owner: str, name: str, value: object) -> float:
+    """Return ``value`` as float if scores can be divided by it."""
+    temperature = check_real(owner, name, value)
+    if abs(temperature) < COLDEST:
+        hint = "The score is the scalar product divided by it."
+        raise InputError(owner, name, f"at least {COLDEST} in size", value, hint)
+    return temperature
+
+
+class Fitted(NamedTuple):
+    """What is fitted of a relation: all of its rows (``kept`` None) or some, and which of each side have a vector."""
+
+    relation: Relation
+    operator: LinearOperator
+    kept: Rows | None
+    present: list[Mask]
+
+    def spread(self, values: Any, missing: float = 0) -> Any:
+        """Return the values of all rows from those of the rows that were kept."""
+        if self.kept is None or values is None:
+            return values
+        whole = np.full((self.relation.operator.shape[0], *values.shape[1:]), missing, values.dtype)
+        whole[self.kept] = values
+        return whole
 
 
 class EDRep(RelationEmbedder):
@@ -70,7 +96,7 @@ class EDRep(RelationEmbedder):
 
     with r the row sums of P; scores x_i . y_a are divided by ``temperature`` if it is not 1. The first sum is the near
     field, sparse and exact; the normaliser is the far field, by default a mixture of Gaussians: O(nnz d + n d²) time
-    per epoch. Memory: the relation and at most 5 arrays of n x d.
+    per epoch. Memory: the relation and at most 5 arrays of n x d, 6 with ``gradient="full"``.
 
     Parameters
     ----------
@@ -120,9 +146,7 @@ class EDRep(RelationEmbedder):
     n_jobs : int, optional
         Number of threads; None means all processors.
     device : str, optional
-        Where the sweeps run: None on the threads of this machine; ``"cuda"``, ``"cuda:1"`` or ``"cpu"`` by torch (the
-        extra ``torch``), with the same result to the rounding of float32. For ``far="gaussian-mixture"`` and
-        ``"exact"``.
+        Going away in version 0.4: ``engine`` takes its place.
     verbose : int, default=0
         1 shows progress: a bar on a terminal, a line in a notebook, a line every few seconds in a log.
     storage : path, optional
@@ -130,10 +154,27 @@ class EDRep(RelationEmbedder):
         mapped from, and three blocks of n x 32 numbers are in memory in place of three of n x d. A file of an earlier
         fit is replaced when the fit has ended. For undirected relations in one embedding: their walks, their row
         normalisation. Some n x d numbers more are in the folder while the fit runs. The result has the same bits as
-        without, but where isolates are so many that a fit in memory leaves them out. On a cluster it is a folder that
-        all workers see, for any relation: vectors stay on the workers, each writes its parts in the end, and
-        checkpoints are folders of parts, too. ``embedding_`` then reads what is asked for, by rows (``np.asarray`` all
-        of it), and :meth:`nearfar.Embedding.load` opens the folder. For a far field that takes moments: the default.
+        with ``engine="threads"`` in memory, but where isolates are so many that a fit in memory leaves them out. On a
+        cluster it is a folder that all workers see, for any relation: vectors stay on the workers, each writes its
+        parts in the end, and checkpoints are folders of parts, too. ``embedding_`` then reads what is asked for, by
+        rows (``np.asarray`` all of it), and :meth:`nearfar.Embedding.load` opens the folder. For a far field that takes
+        moments: the default.
+    engine : str or Place, optional
+        Where the fit runs, with the same result to the rounding of float32:
+
+        =======================  =====================================================================================
+        ``"plain"``              NumPy alone: nothing is compiled
+        ``"threads"``            compiled code on ``n_jobs`` threads of this machine; with ``storage`` in files
+        ``"torch"``              the processor by torch (the extra ``torch``), for far fields that have a form there
+        ``"cuda"``, ``"cuda:1"`` the same on a GPU
+        ``"dask"``               the workers of the ``dask.distributed.Client`` in use (the extra ``cluster``), else of
+                                 a cluster of this machine that ends with the fit
+        =======================  =====================================================================================
+
+        or an engine of an installed package, by its name in the entry-point group ``nearfar.engines``, or a
+        :class:`nearfar.contracts.Place`. By default on the cluster within the context of a client, else on the plain
+        place where no matrix of the relation has more than 3,000 rows or columns or 65,536 stored entries, else on
+        threads: the choice depends on the size of the data alone, so the same seed gives the same bits.
 
     Attributes
     ----------
@@ -200,6 +241,19 @@ class EDRep(RelationEmbedder):
         }
     )
 
+    _checks: ClassVar[dict[str, Any]] = {
+        "n_components": (check_integer, {"low": 1}),
+        "n_epochs": (check_integer, {"low": 1}),
+        "n_clusters": (check_integer, {"low": 1}),
+        "learning_rate": (check_real, {"low": 0, "high": 1, "open_low": True}),
+        "schedule": (check_choice, {"choices": SCHEDULES}),
+        "gradient": (check_choice, {"choices": GRADIENTS}),
+        "constraint": (check_choice, {"choices": CONSTRAINTS}),
+        "temperature": (check_temperature, {}),
+        "tol": (check_real, {"low": 0}),
+        "verbose": (check_integer, {"low": 0}),
+    }
+
     def __init__(
         self,
         n_components: int = 32,
@@ -222,6 +276,7 @@ class EDRep(RelationEmbedder):
         device: str | None = None,
         verbose: int = 0,
         storage: Any = None,
+        engine: str | Place | None = None,
     ) -> None:
         self.n_components = n_components
         self.n_epochs = n_epochs
@@ -242,9 +297,9 @@ class EDRep(RelationEmbedder):
         self.device = device
         self.verbose = verbose
         self.storage = storage
+        self.engine = engine
 
-    # C901: it is one algorithm, read from top to bottom. ARG002: scikit-learn passes y.
-    def fit(self, relation: Any, y: None = None, *, resume: Any = None, engine: str | None = None) -> Self:  # noqa: ARG002, C901
+    def fit(self, relation: Any, y: None = None, *, resume: Any = None, engine: str | None = None) -> Self:  # noqa: ARG002 - scikit-learn passes y
         """Learn the vectors.
 
         Parameters
@@ -256,11 +311,8 @@ class EDRep(RelationEmbedder):
         resume : path-like, optional
             File of a :class:`nearfar.callbacks.Checkpoint` of this very fit, which is continued from there: the result
             has the same bits as that of a fit that was never interrupted.
-        engine : {"threads", "dask"}, optional
-            Where the sweeps run: on threads of this process, or on the workers of a Dask cluster, that of the
-            ``dask.distributed.Client`` in use, else one of this machine that ends with the fit. By default on a
-            cluster within the context of a client, else on threads. The vectors are the same to the rounding of
-            float32, for any number of workers.
+        engine : str, optional
+            Going away in version 0.4: that of the constructor takes its place.
 
         Returns
         -------
@@ -269,10 +321,11 @@ class EDRep(RelationEmbedder):
         Raises
         ------
         MissingDependencyError
-            ``engine="dask"`` without the extra ``[cluster]``.
+            An engine without the package that it needs.
         InputError
-            A parameter that cannot be used; more components or clusters than objects; a two-sided relation where one
-            embedding was asked for; a checkpoint of another relation or of other parameters (which).
+            A parameter that cannot be used; an engine that is not there, or that cannot do what is asked; more
+            components or clusters than objects; a two-sided relation where one embedding was asked for; a checkpoint
+            of another relation or of other parameters, or made under other defaults (which).
         FileFormatError
             ``resume`` is no checkpoint, or a damaged one.
         NumericalError
@@ -284,326 +337,269 @@ class EDRep(RelationEmbedder):
             The vectors of the rows nearly coincide.
         """
         rel = as_relation(relation)
-        check_integer("EDRep", "n_components", self.n_components, low=1)
-        check_integer("EDRep", "n_clusters", self.n_clusters, low=1)
-        check_integer("EDRep", "n_epochs", self.n_epochs, low=1)
-        check_real("EDRep", "learning_rate", self.learning_rate, 0, 1, open_low=True)
-        check_choice("EDRep", "schedule", self.schedule, SCHEDULES)
-        check_real("EDRep", "tol", self.tol, low=0)
-        check_integer("EDRep", "verbose", self.verbose, low=0)
-        n_jobs = check_n_jobs("EDRep", self.n_jobs)
+        self._check_parameters()
+        asked = asked_engine("EDRep", self.engine, self.device, engine)
+        problem, far, rows = self._problem(rel)
+        state = self._fitted(asked, problem, far, rows, resume)
+        self._keep(problem, far, rows, state)
+        return self
+
+    def _fitted(
+        self, asked: str | Place | None, problem: Problem, far: FarField, rows: Fitted, resume: Any
+    ) -> FitState:
+        """Return where the fit ends."""
+        with self._place(asked, problem, far, rows) as place, self._trainer(problem, far, rows) as trainer:
+            state = self._start(rows) if resume is None else self._resumed(rows, trainer, resume)
+            self._descend(place, problem, far, state, trainer)
+            if self.n_clusters > 1 and state.labels is None and not trainer.stopped:  # with a mixture over the clusters
+                rng, labels = state.rng, self._clusters(state)
+                del state  # its memory, before the new vectors come
+                state = self._start(rows, rng)
+                state.labels = np.where(rows.present[-1], labels, -1)
+                self._descend(place, problem, far, state, trainer)
+            if isinstance(state.X, RowsInParts):
+                state.sides = self._written(rows.relation, state)
+        return state
+
+    def _descend(self, place: Place, problem: Problem, far: FarField, state: FitState, trainer: Trainer) -> None:
+        """Run algorithm 1 from where a state stands; tell callbacks after each epoch."""
+
+        def done(state: FitState, sides: list[Any], rate: float) -> bool:
+            state.check_finite("EDRep.fit", rate, self.learning_rate)
+            if trainer.callbacks:
+                state.fetch(place, sides)
+            return trainer.tell(state.epoch, state.losses[-1], rate, state)
+
+        rates = Rates(self.schedule, self.learning_rate, self.n_epochs, self.tol)
+        sides = descend(place, problem, _far_of(far, state), state, rates, done)  # type: ignore[arg-type]
+        state.fetch(place, sides)
+
+    # What is asked for, and where.
+
+    def _problem(self, rel: Relation) -> tuple[Problem, FarField, Fitted]:
+        """Return what is minimised, by which far field, and which rows of the relation that is."""
         far = far_field(self.far, owner="EDRep")
-        two_sided, gradient, P, kept = self._variant(rel)
+        two_sided = self._is_two_sided(rel)
+        gradient = self._gradient(rel)
+        self._check_together(rel, far, gradient)
+        rows = self._rows(rel, far, two_sided)
+        n_active = int(rows.present[-1].sum())
+        if self.n_clusters > n_active:
+            expected = f"at most {n_active}, the objects with a relation"
+            raise InputError("EDRep", "n_clusters", expected, self.n_clusters)
+        if rows.kept is not None:
+            far = far.of_columns(rows.kept)  # type: ignore[attr-defined]
+        P, p0, step = rows.operator, self._prior(rows), CONSTRAINTS[self.constraint].step
+        return Problem(P, two_sided, P.row_sums, p0, n_active, gradient, float(self.temperature), step), far, rows
+
+    def _check_together(self, rel: Relation, far: FarField, gradient: str) -> None:
+        """Refuse parameters that do not go together, or not with the relation."""
         if self.n_clusters > 1 and self.far != "gaussian-mixture":
             raise InputError("EDRep", "n_clusters", "1 unless far='gaussian-mixture'", self.n_clusters)
         if gradient == "full" and not hasattr(far, "other_side"):
             expected = "one that knows the gradient of the others (gaussian-mixture, exact, noise)"
             raise InputError("EDRep", "far", expected, self.far, "Or choose gradient='paper'.")
-        (n, m), d = rel.operator.shape, self.n_components
-        if d > min(n, m):
-            expected = f"at most {min(n, m)}, the number of objects of the smaller side"
-            raise InputError("EDRep", "n_components", expected, d)
-        r = P.row_sums
-        present = [r > 0, P.column_sums > 0] if two_sided else [(P.column_sums > 0) | (r > 0)]
-        if self.n_clusters > present[-1].sum():
-            expected = f"at most {present[-1].sum()}, the objects with a relation"
-            raise InputError("EDRep", "n_clusters", expected, self.n_clusters)
+        smaller = min(rel.operator.shape)
+        if self.n_components > smaller:
+            expected = f"at most {smaller}, the number of objects of the smaller side"
+            raise InputError("EDRep", "n_components", expected, self.n_components)
 
-        # The prior p0: sum 1, zero for columns without a relation; or all zero.
+    def _prior(self, rows: Fitted) -> NDArray[np.float64]:
+        """Return p0: sum 1, zero for columns without a relation; or all zero."""
         prior: Any = self.p0
+        present, m = rows.present[-1], rows.relation.operator.shape[1]
         if isinstance(prior, (int, float)) and prior == 0:
-            p0 = np.zeros(P.shape[1])
-        else:
-            given = in_order_of("EDRep", "p0", prior, rel.column_ids) if hasattr(prior, "iloc") else prior
-            try:
-                p0 = np.ones(m) if given is None else np.asarray(given, dtype=np.float64)
-            except (TypeError, ValueError):
-                p0 = np.empty(())
-            if p0.shape != (m,):
-                got = f"an array of shape {p0.shape}" if p0.ndim else prior
-                raise InputError("EDRep", "p0", f"0, or one number per column, of shape ({m},)", got)
-            p0 = np.where(present[-1], p0 if kept is None else p0[kept], 0.0)
-            if not (np.isfinite(p0).all() and (p0 >= 0).all() and p0.any()):
-                raise InputError("EDRep", "p0", "finite, >= 0, and positive for some object with a relation", prior)
-            p0 /= p0.max()  # the sum of large numbers may be infinite
-            p0 /= p0.sum()
+            return np.zeros(len(present))
+        given = in_order_of("EDRep", "p0", prior, rows.relation.column_ids) if hasattr(prior, "iloc") else prior
+        try:
+            p0 = np.ones(m) if given is None else np.asarray(given, dtype=np.float64)
+        except (TypeError, ValueError):
+            p0 = np.empty(())
+        if p0.shape != (m,):
+            got = f"an array of shape {p0.shape}" if p0.ndim else prior
+            raise InputError("EDRep", "p0", f"0, or one number per column, of shape ({m},)", got)
+        p0 = np.where(present, p0 if rows.kept is None else p0[rows.kept], 0.0)
+        if not (np.isfinite(p0).all() and (p0 >= 0).all() and p0.any()):
+            raise InputError("EDRep", "p0", "finite, >= 0, and positive for some object with a relation", prior)
+        p0 /= p0.max()  # the sum of large numbers may be infinite
+        return p0 / p0.sum()  # type: ignore[no-any-return]
 
-        if self.storage is not None and self.device is not None:
-            raise InputError("EDRep", "storage", "None with a device", repr(str(self.storage)))
-        n_active = int(present[-1].sum())
-        problem = Problem(P, two_sided, r, p0, n_active, gradient, float(self.temperature))
-        on_cluster = on_a_cluster("EDRep.fit", engine) if engine is not None or "distributed" in sys.modules else False
-        if on_cluster and self.device is not None:
-            raise InputError("EDRep", "device", "None on a cluster, whose workers use their threads", self.device)
-        near = None if self.storage is None or on_cluster else self._near(P, gradient, n_jobs, two_sided=two_sided)
-        folder = self._folder_of_parts(far) if on_cluster and self.storage is not None else None
-        if not on_cluster and (n + m) * d > checks.SMALL:
-            hint = "Take fewer components, or keep the relation in files: Relation.from_edges(..., storage=folder)."
-            checks.check_memory("EDRep", "relation", self._memory(rel, two_sided, gradient, P, kept) - rel.nbytes, hint)
-        sphere = Sphere() if check_choice("EDRep", "constraint", self.constraint, CONSTRAINTS) == "sphere" else Ball()
-        with (
-            Trainer(
-                "EDRep",
-                self.n_epochs,
-                callbacks=self.callbacks,
-                verbose=self.verbose,
-                total=self.n_epochs * (1 + (self.n_clusters > 1)),
-                identity=cache(partial(identity_of, self, rel, n_jobs)),
-            ) as trainer,
-            single_threaded_blas(),
-            client_of("EDRep.fit") if on_cluster else nullcontext() as client,
-        ):
-            workers = Workers(problem, client, in_parts=folder is not None) if on_cluster else None
-            sweeper: Engine
-            if workers is not None:
-                sweeper = workers
-            else:
-                sweeper = Threads(problem, n_jobs, near) if self.device is None else self._on_device(problem, far)
-            if workers is not None and folder is not None:
-                workers.check_seen("EDRep", "storage", folder)
-            room = partial(self._room, "vectors.partial") if near is not None else None
-            if resume is None:
-                rng = check_random_state("EDRep", self.random_state)
-                if workers is not None and folder is not None and self.init is None:
-                    state = workers.start(d, rng, present, sphere)
-                else:
-                    state = self._start(rel, kept, present, sphere, rng, n_jobs, room)
-            else:
-                with restoring(resume):
-                    sizes = [len(related) for related in present]
-                    state = State.restored(*trainer.resume(resume, _HINT), sizes, self.n_components, self.n_clusters)
-                    if folder is None:  # what was in parts comes here
-                        state.X, state.Y = np.asarray(state.X), None if state.Y is None else np.asarray(state.Y)
-                    if near is not None:
-                        stored = self._room("vectors.partial", state.X.shape, state.X.dtype)
-                        stored[...] = state.X
-                        state.X = stored
-            while True:  # with several clusters twice: the second time with a mixture over the clusters of the first
-                far = far if state.labels is None else GaussianMixture(int(state.labels.max()) + 1, state.labels)
-                for epoch in range(state.epoch, self.n_epochs):
-                    if self.schedule in ("constant", "plateau") and has_converged(state.losses, self.tol):
-                        break  # under a falling rate the steps die out by themselves: small progress says nothing
-                    rate = learning_rate(self.schedule, self.learning_rate, epoch, self.n_epochs, state.losses)
-                    loss = sweeper.sweep(state, far, sphere, rate) / float(r.sum())
-                    assert state.sums is not None  # those of the vectors after the step, over every row
-                    if not (np.isfinite(loss) and np.isfinite(state.sums).all()):
-                        raise NumericalError(
-                            f"EDRep.fit: loss and vectors must stay finite; got others, at a loss of {loss}, in epoch "
-                            f"{epoch + 1} at learning rate {rate:.3g}. Try learning_rate={self.learning_rate / 2:.3g}."
-                        )
-                    state.losses.append(loss)
-                    state.epoch = epoch + 1
-                    if trainer.callbacks:
-                        sweeper.fetch(state)
-                    if trainer.tell(state.epoch, loss, rate, state):
-                        break
-                sweeper.fetch(state)
-                others = state.X if state.Y is None else state.Y
-                if self.n_clusters == 1 or state.labels is not None or trainer.stopped:
-                    break
-                rng = state.rng
-                labels = spherical_kmeans(others, self.n_clusters, rng=rng, n_jobs=n_jobs).labels
-                del state, others  # their memory, before the new vectors come
-                state = self._start(rel, kept, present, sphere, rng, n_jobs, room)
-                state.labels = np.where(present[-1], labels, -1)
-            if near is not None:
-                for path in Path(self.storage).glob("pull-*.npy"):
-                    path.unlink()
-                partial_file = Path(self.storage, "vectors.partial.npy")  # an earlier fit's file stays until now
-                partial_file.replace(partial_file.with_name("vectors.npy"))
+    @contextmanager
+    def _place(self, asked: str | Place | None, problem: Problem, far: FarField, rows: Fitted) -> Iterator[Place]:
+        """Give the place of the fit, if it can run there."""
+        setting = Setting(
+            owner="EDRep",
+            n_jobs=check_n_jobs("EDRep", self.n_jobs),
+            storage=self.storage,
+            P=problem.P,
+            far=far,
+            gradient=problem.gradient,
+            two_sided=problem.two_sided,
+            several=self.n_clusters > 1,
+            check_memory=partial(self._check_memory, problem, rows),
+        )
+        engine = default_engine(rows.relation.operator, self.storage) if asked is None else asked
+        with place_of(engine, setting) as place, single_threaded_blas():
+            yield place
 
-            # What is learned. far_check_ compares log Z of some rows with the exact one.
-            has_relation = present[-1]
-            if workers is not None and folder is not None:
-                far = workers.prepared(far, state)
-                state.X, state.Y = self._written(folder, rel, state)
-            del sweeper, workers, near, problem, r  # their memory, before the vectors are spread over all rows
-            if folder is None:
-                far.prepare(others, n_active, state.rng, n_jobs)
-            r = rel.operator.row_sums if kept is None else rel.operator.row_sums[kept]
-            rows = np.flatnonzero(r > 0)
-            rows = np.sort(np.random.default_rng(0).choice(rows, min(N_CHECKED_ROWS, rows.size), replace=False))
-            log_z = np.empty(rows.size)
-            asking = state.X[rows] / float(self.temperature)
-            far.evaluate(asking, log_z, np.empty_like(asking))
-            self._checked_rows = (rows if kept is None else kept[rows], r[rows], log_z, n_active)
-            closeness = 0.0 if state.sums is None else float(np.square(state.sums[1] / r.sum()).sum())
-            if closeness > COLLAPSED and rows.size > self.n_components:  # few may well be alike
-                warnings.warn(
-                    f"EDRep.fit: the vectors of rows should differ; got a mean cosine of {closeness:.3f} between them."
-                    " Their neighbours and scores say little. Try p0=relation.column_sums where columns are items of"
-                    " uneven popularity, or a temperature below 1.",
-                    NearfarWarning,
-                    stacklevel=2,
-                )
-            self._ids = (rel.row_ids, rel.column_ids)
-            self._growth: dict[str, Any] = {}
-            self.embedding_, self.cluster_labels_ = state.X, state.labels
-            if kept is not None:
-                n = rel.operator.shape[0]
-                self.embedding_ = _spread(state.X, kept, n)
-                self.cluster_labels_ = None if state.labels is None else _spread(state.labels, kept, n, missing=-1)
-                has_relation = _spread(has_relation, kept, n)
-            self.context_embedding_ = state.Y
-            self.loss_curve_ = np.array(state.losses)
-            self.loss_ = state.losses[-1]
-            self.n_iter_ = state.epoch
-            # No second copy of the vectors: a far field that reads the others is given those of the estimator.
-            if kept is not None and getattr(far, "keeps_others", True):
-                far.prepare(self.embedding_, n_active, state.rng, 1)
-            prior = state.sums[0] if state.sums is not None else p0.astype(others.dtype) @ others
-            self._fitted_columns = FittedColumns(
-                copy.copy(far),
-                np.copysign(1.0, self.temperature) * prior.astype(np.float64),
-                None if has_relation.all() else has_relation,
-                self.constraint == "sphere",
-                float(self.temperature),
+    def _trainer(self, problem: Problem, far: FarField, rows: Fitted) -> Trainer:
+        """Return what calls callbacks, and knows what tells this fit from others: also what its defaults stood for."""
+        in_use = {"gradient": problem.gradient, "p0": problem.p0, "far": far, "two_sided": problem.two_sided}
+        n_jobs = check_n_jobs("EDRep", self.n_jobs)
+        return Trainer(
+            "EDRep",
+            self.n_epochs,
+            callbacks=self.callbacks,
+            verbose=self.verbose,
+            total=self.n_epochs * (1 + (self.n_clusters > 1)),
+            identity=cache(partial(identity_of, self, rows.relation, n_jobs, in_use)),
+        )
+
+    def _clusters(self, state: FitState) -> Any:
+        return spherical_kmeans(
+            state.sides[-1], self.n_clusters, rng=state.rng, n_jobs=check_n_jobs("EDRep", self.n_jobs)
+        ).labels
+
+    def _resumed(self, rows: Fitted, trainer: Trainer, resume: Any) -> FitState:
+        """Return the state of a checkpoint."""
+        sizes = [len(related) for related in rows.present]
+        with restoring(resume):
+            return FitState.restored(*trainer.resume(resume, _HINT), sizes, self.n_components, self.n_clusters)
+
+    # What is learned.
+
+    def _keep(self, problem: Problem, far: FarField, rows: Fitted, state: FitState) -> None:
+        """Set the results: vectors, losses, and what new rows are placed before."""
+        rel, kept = rows.relation, rows.kept
+        others = state.sides[-1]
+        far = _far_of(far, state)
+        far.prepare(others, problem.n_active, state.rng, check_n_jobs("EDRep", self.n_jobs))
+        self._checked_rows = _checked_rows(problem, far, rows, state)
+        self._warn_if_collapsed(problem, state)
+        self._ids = rel.row_ids, rel.column_ids
+        self._growth: dict[str, Any] = {}
+        self.embedding_, self.cluster_labels_ = rows.spread(state.X), rows.spread(state.labels, -1)
+        self.context_embedding_ = state.Y
+        self.loss_curve_, self.loss_, self.n_iter_ = np.array(state.losses), state.losses[-1], state.epoch
+        # No second copy of the vectors: a far field that reads the others is given those of the estimator.
+        if kept is not None and getattr(far, "keeps_others", True):
+            far = far_field(self.far)
+            far.prepare(self.embedding_, problem.n_active, state.rng, 1)
+        prior = state.sums[0] if state.sums is not None else problem.p0.astype(others.dtype) @ others
+        present = rows.spread(rows.present[-1])
+        self._fitted_columns = FittedColumns(
+            copy.copy(far),
+            np.copysign(1.0, problem.temperature) * prior.astype(np.float64),
+            None if present.all() else present,
+            self.constraint == "sphere",
+            problem.temperature,
+        )
+
+    def _warn_if_collapsed(self, problem: Problem, state: FitState) -> None:
+        closeness = 0.0 if state.sums is None else float(np.square(state.sums[1] / problem.r.sum()).sum())
+        if closeness > COLLAPSED and np.count_nonzero(problem.r) > self.n_components:  # few may well be alike
+            warnings.warn(
+                f"EDRep.fit: the vectors of rows should differ; got a mean cosine of {closeness:.3f} between them."
+                " Their neighbours and scores say little. Try p0=relation.column_sums where columns are items of"
+                " uneven popularity, or a temperature below 1.",
+                NearfarWarning,
+                stacklevel=4,
             )
-        return self
 
-    def _on_device(self, problem: Problem, far: FarField) -> Engine:
-        """Return the engine of the device that was asked for."""
-        require("EDRep(device=)", "torch", "torch")
-        from nearfar.engines.torch.edrep import Device
-
-        return Device.of(problem, self.device, far)
-
-    def _variant(self, rel: Relation) -> tuple[bool, str, LinearOperator, Rows | None]:
-        """Return what parameters leave open until the relation is known.
-
-        That is: whether rows and columns get vectors of their own; the gradient that ``"auto"`` stands for (see
-        docs/decisions, "The default gradient"); the operator that is fitted, and its rows, None for all.
-
-        Isolates would only cost time and cache. They are kept where there are two sides, factors that do not allow it
-        cheaply, or so few isolates that a copy of the column numbers needs more memory than their vectors. What is
-        left in then has zero vectors, which no sum notices.
-        """
-        if self.n_components == 1 and self.constraint == "sphere":
-            hint = "A unit vector of one number is 1 or -1 and cannot move. constraint='ball' takes one component."
-            raise InputError("EDRep", "n_components", "at least 2 with constraint='sphere'", 1, hint)
+    def _is_two_sided(self, rel: Relation) -> bool:
+        """Return whether rows and columns get vectors of their own."""
         two_sided = not rel.is_square
         if self.two_sided is not None:
             two_sided = check_flag("EDRep", "two_sided", self.two_sided)
             if not two_sided and not rel.is_square:
                 got = f"False for {rel.shape[0]} rows and {rel.shape[1]} columns of different ids"
                 raise InputError("EDRep", "two_sided", "True or None where the relation is not square", got)
-        if abs(check_real("EDRep", "temperature", self.temperature)) < COLDEST:
-            hint = "The score is the scalar product divided by it."
-            raise InputError("EDRep", "temperature", f"at least {COLDEST} in size", self.temperature, hint)
+        if self.n_components == 1 and self.constraint == "sphere":
+            hint = "A unit vector of one number is 1 or -1 and cannot move. constraint='ball' takes one component."
+            raise InputError("EDRep", "n_components", "at least 2 with constraint='sphere'", 1, hint)
         if two_sided and self.temperature < 0:
             hint = "Fit with the positive one and mirror the vectors of one side."
             raise InputError("EDRep", "temperature", "> 0 with two sides", self.temperature, hint)
-        gradient = check_choice("EDRep", "gradient", self.gradient, GRADIENTS)
-        if gradient == "auto":
-            gradient = "forward" if rel.operator.is_undirected else "paper"
-        P = rel.operator
+        return two_sided
+
+    def _gradient(self, rel: Relation) -> str:
+        """Return the gradient that ``"auto"`` stands for, see docs/decisions, "The default gradient"."""
+        if self.gradient != "auto":
+            return self.gradient
+        return "forward" if rel.operator.is_undirected else "paper"
+
+    def _rows(self, rel: Relation, far: FarField, two_sided: bool) -> Fitted:
+        """Return what is fitted of a relation.
+
+        Isolates would only cost time and cache. They are kept where there are two sides, factors that do not allow it
+        cheaply, a far field that does not say how it is told which columns are left, or so few isolates that a copy
+        of the column numbers needs more memory than their vectors. What is left in then has zero vectors, which no sum
+        notices.
+        """
+        P, kept = rel.operator, None
         saved = rel.isolates.size * self.n_components * 4 * 3  # three blocks at least
-        if (
-            saved
-            and self.storage is None
-            and not two_sided
-            and saved >= P.nnz * 4 + P.shape[0] * 24
-            and getattr(self.far, "labels", None) is None
-        ):
+        worth = saved and saved >= P.nnz * 4 + P.shape[0] * 24
+        if worth and self.storage is None and not two_sided and hasattr(far, "of_columns"):
             smaller = P.without(rel.isolates)
             if smaller is not None:
-                return two_sided, gradient, smaller, np.delete(np.arange(P.shape[0]), rel.isolates)
-        return two_sided, gradient, P, None
+                P, kept = smaller, np.delete(np.arange(P.shape[0]), rel.isolates)
+        r = P.row_sums
+        present = [r > 0, P.column_sums > 0] if two_sided else [(P.column_sums > 0) | (r > 0)]
+        return Fitted(rel, P, kept, present)
 
-    def _folder_of_parts(self, far: FarField) -> Path:
-        """Return the storage of a fit on a cluster, in which workers write their parts in the end."""
-        from nearfar.embedding.files.native import FOLDER
-
-        folder = FOLDER.check("EDRep", "storage", check_path("EDRep", "storage", self.storage))
-        if self.n_clusters > 1 or not getattr(far, "takes_moments", False):
-            got = f"far={self.far!r}, n_clusters={self.n_clusters}"
-            hint = "Others need all vectors in one place: leave storage out."
-            raise InputError("EDRep", "far", "a mixture of known clusters with storage on a cluster", got, hint)
-        return folder
-
-    def _written(self, folder: Path, rel: Relation, state: State) -> tuple[Any, Any]:
-        """Let the workers write the vectors; return them as they are in the files."""
+    def _written(self, rel: Relation, state: FitState) -> list[Any]:
+        """Let workers write the vectors that they have to the storage; return them as they are in the files."""
         from nearfar.embedding.files import Content
-        from nearfar.embedding.files.native import read_parts, write_parts
+        from nearfar.embedding.files.native import FOLDER, read_parts, write_parts
 
+        folder = FOLDER.check("EDRep", "storage", checks.check_path("EDRep", "storage", self.storage))
         ids = rel.row_ids, None if state.Y is None else rel.column_ids
-        content = Content(state.X, ids[0], state.Y, ids[1], self._facts())
-        write_parts("EDRep", "storage", folder, content)
+        write_parts("EDRep", "storage", folder, Content(state.X, ids[0], state.Y, ids[1], self._facts()))
         written = read_parts(folder)
-        return written.vectors, written.context_vectors
+        return [written.vectors] if state.Y is None else [written.vectors, written.context_vectors]
 
-    def _near(self, P: LinearOperator, gradient: str, n_jobs: int, *, two_sided: bool) -> NearField:
-        """Return the near field whose arrays are files of the storage."""
-        if two_sided:
-            hint = "It is for one embedding, whose vectors are the largest part by far; or for two on a cluster."
-            raise InputError("EDRep", "storage", "None with two sides", repr(str(self.storage)), hint)
-        walk = P.as_walk()
-        if walk is None or gradient != "forward":
-            hint = "An undirected relation's random_walk or normalized() is one, with gradient='auto'."
-            got = f"a folder for gradient {gradient!r} of {type(P).__name__}"
-            raise InputError(
-                "EDRep", "storage", "None unless the relation is a walk with gradient='forward'", got, hint
-            )
-        return NearSlices(*walk, self._room, n_jobs=n_jobs)
-
-    def _room(self, name: str, shape: tuple[int, int], dtype: Any) -> Floats:
-        """Return an array in a file of the storage; an older file is replaced, not written to."""
-        folder = check_path("EDRep", "storage", self.storage)
-        folder.mkdir(parents=True, exist_ok=True)
-        path = folder / f"{name}.npy"
-        path.unlink(missing_ok=True)
-        return np.asarray(np.lib.format.open_memmap(path, mode="w+", dtype=dtype, shape=shape))
-
-    def _start(
-        self,
-        rel: Relation,
-        kept: Rows | None,
-        present: list[Mask],
-        sphere: Sphere,
-        rng: np.random.Generator,
-        n_jobs: int,
-        room: Any,
-    ) -> State:
+    def _start(self, rows: Fitted, rng: np.random.Generator | None = None) -> FitState:
         """Return where the fit starts: ``init``, an array or what an Embedding knows by id.
 
-        ``room`` returns an array in a file of the storage, by shape and dtype; None for memory.
         Random where that has nothing, or zeros, which have no direction in which to move; zero without a relation.
         """
+        rng = check_random_state("EDRep", self.random_state) if rng is None else rng
+        rel, present = rows.relation, rows.present
         inits = (self.init, self.init if hasattr(self.init, "context_vectors") else None)
         if len(present) == 2 and isinstance(self.init, tuple):
             inits = self.init
-        sides: list[Floats] = []
-        for init, ids, related in zip(inits, (rel.row_ids, rel.column_ids), present, strict=False):
-            n, d = len(related), self.n_components
-            if init is None or hasattr(init, "vectors"):
-                out = None if room is None else room((n, d), np.float32)
-                X: Floats = Sphere().start(n, d, rng, n_jobs, out)
-            else:
-                array = check_matrix("EDRep", "init", init, rows=len(ids), columns=d)
-                rows = np.arange(n) if kept is None else kept
-                out = empty_aligned((n, d), array.dtype) if room is None else room((n, d), array.dtype)
-                X = np.take(array, rows, axis=0, out=out, mode="clip")
-                unknown = np.flatnonzero(~X.any(axis=1))
-                X[unknown] = Sphere().start(unknown.size, d, rng, n_jobs)
-            if hasattr(init, "vectors"):
-                known, vectors = init.ids, init.vectors
-                if sides and init.context_vectors is not None and init.context_ids is not None:
-                    known, vectors = init.context_ids, init.context_vectors
-                if vectors.shape[1] != d:
-                    expected = f"of {d} columns, as n_components says"
-                    raise InputError("EDRep", "init", expected, f"{vectors.shape[1]} columns")
-                rows = known.rows(ids if kept is None else ids.take(kept))
-                found = np.flatnonzero(rows >= 0)
-                known_vectors = vectors[rows[found]]
-                useful = known_vectors.any(axis=1)  # what was an isolate then may have relations now
-                X[found[useful]] = known_vectors[useful]
-            sphere.project(X)
-            if init is not None and len(present) == 1:  # with two sides the other one may tell them apart
-                check_rows_differ("EDRep", "init", X[related])
-            X[~related] = 0
-            sides.append(X)
-        X, Y = sides[0], sides[1].astype(sides[0].dtype, copy=False) if len(sides) == 2 else None
-        return State(X=X, Y=Y, rng=rng)
+        sides: list[Any] = []
+        for side, (init, ids, related) in enumerate(zip(inits, (rel.row_ids, rel.column_ids), present, strict=False)):
+            given = self._given(init, ids, rows.kept, columns=side == 1)
+            n_random = len(related) if given.draw is None else int(given.draw[-1]) + 1
+            drawn = Drawn.of(n_random, self.n_components, rng)
+            sides.append(Start(CONSTRAINTS[self.constraint].part, drawn, related, *given))
+        if len(present) == 1 and inits[0] is not None:  # with two sides the other one may tell them apart
+            _check_start(sides[0])
+        if len(sides) == 2 and sides[0].dtype != sides[1].dtype:
+            sides[1] = sides[1][:].astype(sides[0].dtype)
+        return FitState(sides, rng)
+
+    def _given(self, init: Any, ids: Ids, kept: Rows | None, *, columns: bool) -> Given:
+        """Return the rows of a start that are given, by ``init`` for objects of these ids."""
+        d = self.n_components
+        if init is None:
+            return Given(None, None, None)
+        if not hasattr(init, "vectors"):
+            array = check_matrix("EDRep", "init", init, rows=len(ids), columns=d)
+            source = np.arange(len(ids)) if kept is None else kept
+            source = np.where(np.asarray(array.any(axis=1))[source], source, -1)
+            return Given(array, source, np.cumsum(source < 0) - 1)
+        known, vectors = init.ids, init.vectors
+        if columns and init.context_vectors is not None and init.context_ids is not None:
+            known, vectors = init.context_ids, init.context_vectors
+        if vectors.shape[1] != d:
+            raise InputError("EDRep", "init", f"of {d} columns, as n_components says", f"{vectors.shape[1]} columns")
+        source = known.rows(ids if kept is None else ids.take(kept))
+        found = np.flatnonzero(source >= 0)
+        useful = np.asarray(vectors[source[found]]).any(axis=1)  # what was an isolate then may have relations now
+        source[found[~useful]] = -1
+        return Given(vectors, source, np.arange(len(source)))
 
     def transform(self, P_new: Any, *, engine: str | None = None) -> Any:
         """Return vectors for new rows; everything that was fitted stays as it is.
@@ -652,8 +648,8 @@ class EDRep(RelationEmbedder):
         self._check_fitted("transform")
         what = P_new, self._ids[1], self._others, check_n_jobs("EDRep", self.n_jobs)
         if on_a_cluster("EDRep.transform", engine, by_default=isinstance(self._others, RowsInParts)):
-            with client_of("EDRep.transform") as client:
-                elsewhere = partial(placed_on_workers, client, self._fitted_columns)
+            with on_cluster("client")("EDRep.transform") as client:
+                elsewhere = partial(on_cluster("places of new nodes"), client, self._fitted_columns)
                 placed = self._fitted_columns.transform(*what, elsewhere)
         else:
             placed = self._fitted_columns.transform(*what)
@@ -700,7 +696,8 @@ class EDRep(RelationEmbedder):
         """
         self._check_fitted("grow")
         rel = as_relation(relation)
-        if self._variant(rel)[0] != (self.context_embedding_ is not None):
+        self._check_parameters()
+        if self._is_two_sided(rel) != (self.context_embedding_ is not None):
             raise InputError("EDRep.grow", "relation", "of as many sides as that of the fit", f"shape {rel.shape}")
         start = self._start_of_growth(rel, check_n_jobs("EDRep", self.n_jobs))
         params = self.get_params(deep=False)
@@ -797,8 +794,9 @@ class EDRep(RelationEmbedder):
 
         What is in the files of ``storage`` does not count. Numbers are float32, or float64 if ``init`` is. Where its
         transpose is needed it counts too. Blocks of a few rows per worker, and interpreter and libraries (about
-        150 MB), come on top. A fit that would take more than is free is refused. With ``device`` this is the memory of
-        the device, but for the relation, whose entries take 8 bytes there; the machine then holds relation and vectors.
+        150 MB), come on top. A fit that would take more than is free is refused. With a device as the engine this is
+        the memory of the device, but for the relation, whose entries take 8 bytes there; the machine then holds
+        relation and vectors.
 
         Parameters
         ----------
@@ -806,48 +804,80 @@ class EDRep(RelationEmbedder):
             What would be fitted.
         """
         rel = as_relation(relation)
-        return self._memory(rel, *self._variant(rel))
+        self._check_parameters()
+        far = far_field(self.far, owner="EDRep")
+        rows = self._rows(rel, far, self._is_two_sided(rel))
+        return self._memory(rows, self._gradient(rel))
 
-    def _memory(
-        self, rel: Relation, two_sided: bool, gradient: str, operator: LinearOperator, kept: Rows | None
-    ) -> int:
-        """Return the bytes of a fit of this variant."""
-        (n, m), numbers = operator.shape, 0
-        if two_sided and self.storage is not None:
-            self._near(operator, gradient, 1, two_sided=True)  # which refuses it
+    def _check_memory(self, problem: Problem, rows: Fitted) -> None:
+        """Refuse a fit that does not fit into the memory of this machine."""
+        rel = rows.relation
+        if sum(rel.operator.shape) * self.n_components > checks.SMALL:
+            hint = "Take fewer components, or keep the relation in files: Relation.from_edges(..., storage=folder)."
+            checks.check_memory("EDRep", "relation", self._memory(rows, problem.gradient) - rel.nbytes, hint)
+
+    def _memory(self, rows: Fitted, gradient: str) -> int:
+        """Return the bytes of a fit."""
+        (n, m), P, blocks, numbers = rows.operator.shape, rows.operator, 0, 0
+        two_sided, full = len(rows.present) == 2, gradient == "full"
+        keeps = m if getattr(far_field(self.far), "keeps_others", True) else 0  # a copy
         if two_sided:
-            blocks = 2 * (n + m) + 2 * operator.scratch_arrays() * max(n, m) + (m if gradient == "full" else 0)
+            blocks = 2 * (n + m) + 2 * P.scratch_arrays() * max(n, m)
+        elif self.storage is not None and P.as_walk() is not None:
+            numbers = n * min(P.as_walk()[1], 3) * min(SLICE, self.n_components)  # type: ignore[index]
         else:
-            if self.storage is None:
-                near = near_field(operator, both=gradient != "forward", n_jobs=1, scratch=gradient == "full")
-            else:
-                near = self._near(operator, gradient, 1, two_sided=two_sided)
-            blocks = n * (1 + near.n_arrays)
-            if self.storage is not None:
-                blocks, numbers = 0, n * near.n_arrays * min(SLICE, self.n_components)
-            blocks += n * (self.far == "exact")
-        blocks += n * (gradient == "full" and self.temperature != 1)  # the rows over the temperature
+            blocks = n * (1 + near_field(P, both=gradient != "forward", n_jobs=1).n_arrays)
+        blocks += keeps + full * (m + n * (self.temperature != 1))  # the rows over the temperature
         if self.n_clusters > 1:
             blocks += 2 * min(m, max(5_000, 100 * self.n_clusters))  # the sample in which spherical_kmeans starts
-        if kept is not None:  # in the end vectors are spread over all rows
-            blocks = max(blocks, n + rel.shape[0])
+        nbytes = rows.relation.nbytes + (P.transpose_nbytes() if two_sided or gradient != "forward" else 0)
+        if rows.kept is not None:  # columns have other numbers, and in the end vectors are spread over all rows
+            nbytes += P.nnz * 4 + n * 8
+            blocks = max(blocks, n + rows.relation.shape[0])
+        return nbytes + (numbers + blocks * self.n_components) * self._width()
+
+    def _width(self) -> int:
+        """Return the bytes of a number of the vectors."""
         init = self.init[0] if isinstance(self.init, tuple) else self.init
-        is_double = False
         with suppress(ValueError):  # what is no array is refused by itself
-            is_double = not hasattr(init, "vectors") and np.asarray(init).dtype == np.float64
-        nbytes = rel.nbytes + (numbers + blocks * self.n_components) * (8 if is_double else 4)
-        if two_sided or gradient != "forward":
-            nbytes += operator.transpose_nbytes()
-        if kept is not None:  # columns have other numbers then
-            nbytes += operator.nnz * 4 + n * 8
-        return nbytes
+            return 8 if not hasattr(init, "vectors") and np.asarray(init).dtype == np.float64 else 4
+        return 4
 
 
-def _spread(values: NDArray[Any], kept: NDArray[np.int64], n: int, missing: float = 0) -> NDArray[Any]:
-    """Return the values of all n rows from those of the rows that were kept."""
-    whole = np.full((n, *values.shape[1:]), missing, values.dtype)
-    whole[kept] = values
-    return whole
+class Given(NamedTuple):
+    """Rows of a start that are given: row i is ``vectors[source[i]]`` or, where that is < 0, random vector draw[i]."""
+
+    vectors: Any
+    source: Any
+    draw: Any
+
+
+def _check_start(start: Start) -> None:
+    """Refuse a start whose rows do not differ; the first of them mostly tell."""
+    related = np.flatnonzero(start.related)
+    for rows in (related[:1000], related):
+        X = start[: rows[-1] + 1][rows] if rows.size else np.empty((0, 1))
+        if not (len(X) > 1 and bool((X[0] == X).all())):
+            return
+    check_rows_differ("EDRep", "init", X)
+
+
+def _far_of(far: FarField, state: FitState) -> FarField:
+    """Return the far field of a state: the given one, or the mixture over its clusters."""
+    return far if state.labels is None else GaussianMixture(int(state.labels.max()) + 1, state.labels)
+
+
+def _checked_rows(problem: Problem, far: Any, rows: Fitted, state: FitState) -> tuple[Any, Any, Any, int]:
+    """Return a sample of rows, their weights, and log Z as the far field has it, by which ``far_check_`` judges it."""
+    asked = np.flatnonzero(problem.r > 0)
+    asked = np.sort(np.random.default_rng(0).choice(asked, min(N_CHECKED_ROWS, asked.size), replace=False))
+    log_z, asking = np.empty(asked.size), state.X[asked] / problem.temperature
+    if hasattr(far, "formula"):  # so few rows need no compiled code
+        formula, numbers = far.formula(asking.dtype)
+        log_z = formula(asking, *numbers)[0]
+    else:
+        far.evaluate(asking, log_z, np.empty_like(asking))
+    return asked if rows.kept is None else rows.kept[asked], problem.r[asked], log_z, problem.n_active
 
 
 def _known(vectors: Floats, ids: Ids, wanted: Ids) -> tuple[Floats, NDArray[np.int64]]:

@@ -1,0 +1,265 @@
+"""The place of a Dask cluster: rows in parts on its workers; each part runs as on the threads of one machine.
+
+For EDRep, the tasks of a sweep, for each part q of the rows:
+
+1. the moments of its vectors, added up in a tree; the far field is made of the total and goes to all;
+2. its rows of the pull, by products that take the rows they need from other parts (:mod:`nearfar.engines.dask.rows`);
+3. the formulas, in their compiled forms; what they return goes back to the client.
+
+A lost worker's arrays are made again by Dask, from the tasks that made them. The tasks are functions of their input
+alone, so the vectors come out the same.
+"""
+
+from __future__ import annotations
+
+import copy
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from itertools import pairwise
+from operator import getitem, itemgetter
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from nearfar._core.checks import check_finite, check_path
+from nearfar._core.parts import RowsInParts, check_seen, part_name, write_part
+from nearfar._core.threads import single_threaded_blas
+from nearfar._core.vector import empty_aligned
+from nearfar.contracts import FarField, Floats
+from nearfar.embedding.files.native import FOLDER
+from nearfar.engines import Setting
+from nearfar.engines.dask.rows import Owners, Parts, Products, bounds_of, client_of, gathered, kept, sent
+from nearfar.engines.threads import Compiled, Threads
+from nearfar.errors import InputError
+from nearfar.relations.operators import LinearOperator, Sparse
+
+
+class Pieces(NamedTuple):
+    """Rows on the workers: a future for each part."""
+
+    parts: Parts
+    shape: tuple[int, int]
+    dtype: Any
+
+
+class RowsOnWorkers(RowsInParts):
+    """Vectors whose parts are on workers: what is asked for is fetched, and each worker writes the parts that it has.
+
+    Parameters
+    ----------
+    place : Workers
+    pieces : Pieces
+    """
+
+    def __init__(self, place: Workers, rows: Pieces) -> None:
+        super().__init__(Path(), "", bounds_of(rows.shape[0]), rows.shape[1], rows.dtype, {})
+        self.rows, self._place = rows, place
+
+    def pieces(self, wanted: list[tuple[int, Any]]) -> list[NDArray[Any]]:
+        """Fetch rows of some parts."""
+        parts, submit = self.rows.parts, self._place.owners.submit
+        return self._place.gather([submit(q, len(parts), getitem, parts[q], rows) for q, rows in wanted], self.shape[0])
+
+    def write(self, folder: Path, name: str) -> dict[str, int]:
+        """Let each worker write its parts to a folder that all of them see."""
+        submit, n = self._place.owners.submit, len(self.rows.parts)
+        names = [f"{part_name(name, q)}.npy" for q in range(n)]
+        tasks = enumerate(self.rows.parts)
+        done = [submit(q, n, write_part, folder / names[q], part, what="file") for q, part in tasks]
+        return dict(zip(names, self._place.gather(done, self.shape[0]), strict=True))
+
+
+class Workers:
+    """Rows in parts on workers, each with its own; results are the same for any number of them.
+
+    Parameters
+    ----------
+    owner : str
+        Who asks, for messages.
+    client : distributed.Client
+    in_parts : bool, default=False
+        Whether vectors stay on the workers: :meth:`fetch` then gives what reads the rows that are asked for.
+    """
+
+    def __init__(self, owner: str, client: Any, *, in_parts: bool = False) -> None:
+        self.owner, self.client, self.owners, self._in_parts = owner, client, Owners(client), in_parts
+        self._products: dict[int, Products] = {}  # by width
+        self._cut: dict[int, tuple[Any, Parts]] = {}  # numbers of one per row, with the array whose id is the key
+
+    def bring(self, X: Any) -> Pieces:
+        """Send rows, in tasks that know them: they can be run again; workers make and read themselves what they can."""
+        bounds = bounds_of(X.shape[0])
+        if isinstance(X, RowsOnWorkers):
+            return X.rows
+        if hasattr(X, "narrowed"):  # made where it is read
+            submit, n = self.owners.submit, len(bounds) - 1
+            made = [submit(q, n, read, X.narrowed(a, b), what="start") for q, (a, b) in enumerate(pairwise(bounds))]
+            return Pieces(made, X.shape, X.dtype)
+        return Pieces(sent(self.owners, X, bounds), X.shape, X.dtype)
+
+    def fetch(self, rows: Pieces, X: Any) -> Any:
+        """Bring the rows to the client, a part at a time; or say where they are."""
+        if self._in_parts:
+            return RowsOnWorkers(self, rows)
+        out = X if type(X) is np.ndarray else empty_aligned(rows.shape, rows.dtype)
+        for part, (a, b) in zip(rows.parts, pairwise(bounds_of(rows.shape[0])), strict=True):
+            out[a:b] = self.gather([part], rows.shape[0])[0]
+        return out
+
+    def near(self, P: LinearOperator, X: Pieces, way: str) -> Pieces:
+        """Return the pull, by products that take the rows they need from other parts."""
+        d = X.shape[1]
+        products: Any = self._products.setdefault(d, Products(self.owners, d))
+        pull = P.through(products, X.parts, transposed=way == "columns")
+        if way == "both":
+            pull = P.through(products, X.parts, pull, transposed=True)
+        return Pieces(pull, (P.shape[way == "columns"], d), X.dtype)
+
+    def far(self, far: FarField, others: Pieces, n_active: int, rng: Any) -> Any:
+        """Return the far field over all others, as a future: from sums of the parts, or on one worker from all rows."""
+        submit, n, (m, _) = self.owners.submit, len(others.parts), others.shape
+        if getattr(far, "takes_moments", False):
+            unprepared, bounds = submit(0, n, kept, far), bounds_of(m)
+            totals = [submit(q, n, moments, unprepared, y, bounds[q]) for q, y in enumerate(others.parts)]
+            total = self.owners.joined(totals, n, added)
+            return submit(0, n, far_of_moments, unprepared, total, others.shape, others.dtype, n_active)
+        prepared = submit(0, n, far_of_all, far, others.parts, n_active, rng)
+        rng.bit_generator.state = self.gather([submit(0, n, itemgetter(1), prepared)], m)[0]
+        return submit(0, n, itemgetter(0), prepared)
+
+    def each(self, formula: Any, X: Pieces, *rows: Any, **shared: Any) -> tuple[Any, ...]:
+        """Let the formula change a copy of each part; return the new parts, and the sums of what it returned."""
+        submit, n = self.owners.submit, len(X.parts)
+        far = shared.pop("far", None)  # a future is found among the arguments of a task alone
+        given = zip(X.parts, *(self._parts(part, n) for part in rows), strict=True)
+        done = [submit(q, n, moved, formula, shared, far, *part, what="step") for q, part in enumerate(given)]
+        found = self.gather([submit(q, n, itemgetter(1), part) for q, part in enumerate(done)], X.shape[0])
+        new = [submit(q, n, itemgetter(0), part) for q, part in enumerate(done)]
+        return X._replace(parts=new), *(np.sum(parts, axis=0) for parts in zip(*found, strict=True))
+
+    def _parts(self, rows: Any, n: int) -> Parts:
+        """Return the parts of rows that are here, of numbers, which are cut and sent once, or of nothing."""
+        if rows is None:
+            return [None] * n
+        if isinstance(rows, Pieces):
+            return rows.parts
+        if id(rows) not in self._cut:
+            cut = [rows[a:b] for a, b in pairwise(bounds_of(len(rows)))]
+            self._cut[id(rows)] = rows, [self.owners.submit(q, n, kept, part) for q, part in enumerate(cut)]
+        return self._cut[id(rows)][1]
+
+    def gather(self, futures: list[Any], n: int) -> list[Any]:
+        """Return the results; rows that no worker could hold, of n, are named."""
+        bounds = bounds_of(n)
+
+        def where(part: int) -> str:
+            return f"rows {bounds[part]} to {bounds[part + 1]}" if part < len(bounds) - 1 else f"part {part}"
+
+        return gathered(f"{self.owner}.fit", self.client, futures, where)
+
+
+@contextmanager
+def opened(setting: Setting) -> Iterator[Workers]:
+    """Give the workers of the client in use, or of one that ends with the fit.
+
+    Raises
+    ------
+    InputError
+        ``gradient="full"``, which asks for all vectors in one place; a storage that workers do not see, or with a far
+        field that asks for all others.
+    MissingDependencyError
+        Dask's ``distributed`` is not installed.
+    """
+    owner, storage = setting.owner, setting.storage
+    if setting.gradient == "full":
+        raise InputError(owner, "gradient", "'paper' or 'forward' with engine='dask'", "full")
+    if storage is not None:
+        storage = FOLDER.check(owner, "storage", check_path(owner, "storage", storage))
+        if setting.several or not getattr(setting.far, "takes_moments", False):
+            got = f"far={setting.far!r}{', several clusters' if setting.several else ''}"
+            hint = "Others need all vectors in one place: leave storage out."
+            raise InputError(owner, "far", "a mixture of known clusters with storage on a cluster", got, hint)
+    with client_of(f"{owner}.fit") as client:
+        if storage is not None:
+            check_seen(owner, "storage", storage, client.run(os.path.isdir, str(storage.parent)))
+        yield Workers(owner, client, in_parts=storage is not None)
+
+
+def placed_on_workers(
+    client: Any, fitted: Any, P: LinearOperator, columns: Any, weights: NDArray[np.float64], others: Any
+) -> tuple[Floats, int]:
+    """Return the vectors of new rows, and how many still moved; see :class:`nearfar.edrep.transform.FittedColumns`."""
+    owners, bounds = Owners(client), bounds_of(P.shape[0])
+    products, n = Products(owners, others.shape[1]), len(bounds) - 1
+    Y = sent(owners, others, bounds_of(len(others)))
+    if columns is not None:  # what is chosen of the others, in another order: a product with a matrix of ones
+        ends = np.arange(len(columns) + 1)
+        Y = Sparse(ends, columns.astype(np.int32), None, len(others), symmetric=False).through(products, Y)
+    pull, far = P.through(products, Y), owners.submit(0, n, kept, fitted)
+    done = [
+        owners.submit(q, n, placed, far, pull[q], weights[a:b], what="placing")
+        for q, (a, b) in enumerate(pairwise(bounds))
+    ]
+    found = gathered("EDRep.transform", client, done, lambda q: f"rows {bounds[q]} to {bounds[q + 1]}")
+    vectors = np.concatenate([part for part, _ in found])
+    if not np.isfinite(vectors.sum()):
+        check_finite("EDRep.transform", "the fitted vectors", np.asarray(others))
+    return vectors, sum(unfinished for _, unfinished in found)
+
+
+# What the tasks do.
+
+
+def placed(fitted: Any, pull: Floats, weights: NDArray[np.float64]) -> tuple[Floats, int]:
+    """Return the vectors of some new rows, and how many still moved."""
+    return fitted.placed(pull, weights, 1)  # type: ignore[no-any-return]
+
+
+def read(rows: Any) -> Floats:
+    """Return rows that are made when they are read."""
+    return rows[:]  # type: ignore[no-any-return]
+
+
+def moments(far: Any, Y: Floats, start: int) -> NDArray[np.float64]:
+    """Return the sums of a part."""
+    with single_threaded_blas():
+        return far.moments(aligned(Y), start)  # type: ignore[no-any-return]
+
+
+def added(totals: list[NDArray[np.float64]]) -> NDArray[np.float64]:
+    """Return the sum of sums, in order."""
+    return np.sum(totals, axis=0)  # type: ignore[no-any-return]
+
+
+def far_of_moments(far: Any, total: Any, shape: tuple[int, int], dtype: Any, n_active: int) -> Compiled:
+    """Return the far field of a total: none of the others is read, so none is there."""
+    made, nothing = copy.copy(far), np.broadcast_to(np.zeros((), dtype), shape)
+    made.prepare(nothing, n_active, np.random.default_rng(0), 1, total)
+    return Compiled(made, nothing)
+
+
+def far_of_all(far: Any, others: list[Floats], n_active: int, rng: np.random.Generator) -> tuple[Any, Any]:
+    """Return a far field that was given all others, and where its draws ended."""
+    made, rng, rows = copy.copy(far), copy.deepcopy(rng), np.concatenate(others)
+    with single_threaded_blas():
+        made.prepare(rows, n_active, rng, 1)
+    return Compiled(made, rows[:0]), rng.bit_generator.state
+
+
+def moved(formula: Any, shared: dict[str, Any], far: Any, X: Floats, *rows: Any) -> tuple[Floats, Any]:
+    """Return a part after a formula, and the sums of what that returned."""
+    shared = shared if far is None else {**shared, "far": far}
+    own = [aligned(part) if part is not None and part.ndim > 1 else part for part in rows]
+    with single_threaded_blas():
+        X, *found = Threads(1).each(formula, aligned(X), *own, **shared)
+    return X, found
+
+
+def aligned(X: Floats) -> Floats:
+    """Return an array whose memory begins where arrays of this process do: BLAS sums in another order elsewhere."""
+    fresh: Floats = empty_aligned(X.shape, X.dtype)
+    fresh[:] = X
+    return fresh

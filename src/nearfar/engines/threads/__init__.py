@@ -1,0 +1,165 @@
+"""The threads of this machine: compiled forms of formulas, on blocks of rows that stay in the cache.
+
+Blocks follow from the size of the data alone and sums are taken in their order: the same bits for any number of
+threads. :class:`Files` is the same place for vectors that are too large for memory.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from nearfar._core.checks import check_path
+from nearfar._core.threads import even_bounds, run_blocks
+from nearfar._core.vector import empty_aligned
+from nearfar.contracts import FarField, Floats
+from nearfar.engines import Setting
+from nearfar.engines.plain import Asked
+from nearfar.engines.threads.edrep import FORMS
+from nearfar.errors import InputError
+from nearfar.relations.near import NearField, NearProduct, NearSlices, near_field
+from nearfar.steps import drawn_bounds
+
+
+class Threads:
+    """Rows are arrays, and move in place; the pull of some relations is made block by block, when it is asked for.
+
+    Parameters
+    ----------
+    n_jobs : int
+        Number of threads. It does not change the result.
+    """
+
+    def __init__(self, n_jobs: int) -> None:
+        self.n_jobs = n_jobs
+        self._near: dict[tuple[int, str], tuple[Any, NearField]] = {}  # with the relation whose id is the key
+
+    def bring(self, X: Any) -> Floats:
+        """Return an array as it is, what is read by slices as a new one."""
+        return X if type(X) is np.ndarray else self._copied(X, empty_aligned(X.shape, X.dtype))
+
+    def _copied(self, X: Any, out: Floats) -> Floats:
+        def read(_block: int, start: int, stop: int) -> None:
+            out[start:stop] = X[start:stop]
+
+        run_blocks(read, drawn_bounds(*X.shape), self.n_jobs)
+        return out
+
+    def fetch(self, rows: Floats, X: Any) -> Floats:  # noqa: ARG002 - they are here
+        """Return the rows."""
+        return rows
+
+    def near(self, P: Any, X: Floats, way: str) -> NearField:
+        """Return the pull, which is read by slices."""
+        key = id(P), way
+        if key not in self._near:
+            self._near[key] = P, self._near_field(P, way)
+        near = self._near[key][1]
+        near.prepare(X)
+        return near
+
+    def _near_field(self, P: Any, way: str) -> NearField:
+        if way == "columns" or P.shape[0] != P.shape[1]:
+            return NearProduct(P, transposed=way == "columns", n_jobs=self.n_jobs)
+        return near_field(P, both=way == "both", n_jobs=self.n_jobs)
+
+    def far(self, far: FarField, others: Floats, n_active: int, rng: np.random.Generator) -> Compiled:
+        """Return the far field over the others, over a copy where it reads them again."""
+        others = others.copy() if getattr(far, "keeps_others", True) else others
+        far.prepare(others, n_active, rng, self.n_jobs)
+        return Compiled(far, others, self.n_jobs)
+
+    def each(self, formula: Any, X: Floats, *rows: Any, **shared: Any) -> tuple[Any, ...]:
+        """Let the formula, or the compiled form that it has, change blocks of rows."""
+        form = FORMS.get(formula, formula)
+        shared = {name: FORMS.get(value, value) if callable(value) else value for name, value in shared.items()}
+
+        def task(_block: int, start: int, stop: int) -> Any:
+            with np.errstate(all="ignore"):  # what is not finite shows in the sums
+                blocks = [None if part is None else part[start:stop] for part in rows]
+                return form(X[start:stop], *blocks, **shared)
+
+        # Blocks of as many rows as keep x, pull and force in the second-level cache.
+        bounds = even_bounds(len(X), int(np.clip(2**16 // X.shape[1], 128, 8192)))
+        found = run_blocks(task, bounds, self.n_jobs)
+        return X, *(np.sum(parts, axis=0, dtype=np.float64) for parts in zip(*found, strict=True))
+
+
+class Compiled(Asked):
+    """The same asked from several threads: a far field of the library has compiled code behind ``evaluate``."""
+
+    def __call__(self, x: Floats) -> tuple[Any, Floats]:
+        """Return log Z and its gradient."""
+        return self.evaluated(x)
+
+
+class Files(Threads):
+    """The same for one embedding of a walk whose vectors are in a file: few of their columns are in memory together.
+
+    Parameters
+    ----------
+    n_jobs : int
+    folder : Path
+        Files of an earlier fit stay as they are until :meth:`finish`.
+    """
+
+    def __init__(self, n_jobs: int, folder: Path) -> None:
+        super().__init__(n_jobs)
+        self._folder = folder
+
+    def bring(self, X: Any) -> Floats:
+        """Return an array in a file."""
+        return self._copied(X, self._room("vectors.partial", X.shape, X.dtype))
+
+    def _near_field(self, P: Any, way: str) -> NearField:  # noqa: ARG002 - of the one way that is let in
+        base, steps = P.as_walk()
+        return NearSlices(base, steps, self._room, n_jobs=self.n_jobs)
+
+    def _room(self, name: str, shape: tuple[int, int], dtype: Any) -> Floats:
+        """Return an array in a new file of the folder; an older file is replaced, not written to."""
+        self._folder.mkdir(parents=True, exist_ok=True)
+        path = self._folder / f"{name}.npy"
+        path.unlink(missing_ok=True)
+        return np.asarray(np.lib.format.open_memmap(path, mode="w+", dtype=dtype, shape=shape))
+
+    def finish(self) -> None:
+        """Give the vectors' file its name, and take away what the fit needed."""
+        for path in self._folder.glob("pull-*.npy"):
+            path.unlink()
+        (self._folder / "vectors.partial.npy").replace(self._folder / "vectors.npy")
+
+
+@contextmanager
+def opened(setting: Setting) -> Iterator[Threads]:
+    """Give the place; with a storage that of files.
+
+    Raises
+    ------
+    InputError
+        A storage for two sides, or for a relation that is no walk.
+    """
+    if setting.storage is None:
+        setting.check_memory()
+        yield Threads(setting.n_jobs)
+        return
+    files = Files(setting.n_jobs, check_storage(setting))
+    setting.check_memory()
+    yield files
+    files.finish()
+
+
+def check_storage(setting: Setting) -> Path:
+    """Return the folder for vectors, if a fit can keep them in files."""
+    folder, owner = check_path(setting.owner, "storage", setting.storage), setting.owner
+    if setting.two_sided:
+        hint = "It is for one embedding, whose vectors are the largest part by far; or for two on a cluster."
+        raise InputError(owner, "storage", "None with two sides", repr(str(setting.storage)), hint)
+    if setting.P.as_walk() is None or setting.gradient != "forward":
+        hint = "An undirected relation's random_walk or normalized() is one, with gradient='auto'."
+        got = f"a folder for gradient {setting.gradient!r} of {type(setting.P).__name__}"
+        raise InputError(owner, "storage", "None unless the relation is a walk with gradient='forward'", got, hint)
+    return folder

@@ -1,0 +1,221 @@
+"""EDRep: algorithm 1 of Dall'Amico & Belliardo, "Efficient distributed representations beyond negative sampling".
+
+Unit vectors x_i of rows and y_a of the others (Y = X with one embedding) are learned from a relation P >= 0. With
+r = P 1, a prior p0 over the others with sum 1, and scores over a temperature T::
+
+    L = sum_i r_i log Z_i  -  sum_ia P_ia x_i . y_a / T  +  (rᵀ X)(Yᵀ p0) / |T|,      Z_i = sum_a exp(x_i . y_a / T)
+        far field             near field                    prior
+
+Steps do not notice a factor of the gradient: they are taken against |T| times it. ``force``, the gradient of log Z, is
+then that of the far field at x_i / T, and all else is as with T = 1, but for signs where T < 0. The paper has P 1 = 1
+and T = 1; it is cited by arXiv 2303.17475 v3, its misprints are in the documentation ("Sources").
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from nearfar._core.namespace import namespace_of
+from nearfar.contracts import FarField, Place
+
+Array = Any
+"""An array of any kind."""
+
+
+@dataclass(frozen=True)
+class Problem:
+    """What is minimised: the relation, and what the loss has beside it.
+
+    ``n_active`` counts the others that have a relation. ``gradient`` is ``"paper"``, ``"forward"`` (without the
+    transposed terms) or ``"full"`` (with the term that the paper drops). ``step`` moves rows: a formula.
+    """
+
+    P: Any
+    two_sided: bool
+    r: NDArray[np.float64]
+    p0: NDArray[np.float64]
+    n_active: int
+    gradient: str
+    temperature: float
+    step: Callable[[Array, Array, float], None]
+
+
+@dataclass
+class State:
+    """Where a fit stands. ``sums`` are ``Yᵀ p0`` and ``Xᵀ r`` of the vectors as they stand, None before the first step.
+
+    ``sides`` are the vectors, X or X and Y, to be brought to the place; ``losses[e]`` is the loss at the start of epoch
+    e, per unit of relation weight; ``labels`` are the clusters of the others, if there are several.
+    """
+
+    sides: list[Any]
+    rng: np.random.Generator
+    epoch: int = 0
+    losses: list[float] = field(default_factory=list)
+    sums: Any = None
+    labels: Any = None
+
+
+def descend(
+    place: Place, problem: Problem, far: FarField, state: State,
+    rate_of: Callable[[State], float | None], done: Callable[[State, list[Any], float], bool],
+) -> list[Any]:  # fmt: skip
+    """Algorithm 1, from where ``state`` stands, until there is no further rate or ``done`` says so."""
+    sides, weight = [place.bring(side) for side in state.sides], float(problem.r.sum())
+    while (rate := rate_of(state)) is not None:
+        state.losses.append(sweep(place, problem, far, state, sides, rate) / weight)
+        state.epoch += 1
+        if done(state, sides, rate):
+            break
+    return sides
+
+
+def sweep(place: Place, problem: Problem, far: FarField, state: State, sides: list[Any], rate: float) -> float:
+    """Move every vector by one step against its gradient, all gradients taken before; return the loss before."""
+    P, r, p0, temperature = problem.P, problem.r, problem.p0, problem.temperature
+    X, others, two_sided = sides[0], sides[-1], len(sides) == 2
+    both = not two_sided and problem.gradient != "forward"  # rows are others, too
+
+    asked = place.far(far, others, problem.n_active, state.rng)
+    pull = place.near(P, others, "both" if both else "rows")  # (P + Pᵀ) X, or P Y
+    pull_of_others = place.near(P, X, "columns") if two_sided else None  # Pᵀ X
+    if state.sums is None:
+        found = [place.each(weighted, others, p0)[1], place.each(weighted, X, r)[1]]
+        state.sums = np.concatenate(found).astype(state.sides[0].dtype)
+    sums = state.sums if temperature > 0 else -state.sums  # the prior pushes the mean towards zero all the same
+    dropped = asked.other_side(X, r, temperature) if problem.gradient == "full" else None  # type: ignore[attr-defined]
+
+    shared: Any = {"sums": sums, "rate": rate, "step": problem.step}
+    of_row = (r, None, None) if two_sided else (r, p0, dropped)
+    sides[0], (near, far_sum, prior), new = place.each(
+        move_rows, X, pull, *of_row, far=asked, temperature=temperature, both=both, **shared
+    )
+    if two_sided:
+        sides[1], of_others = place.each(move_others, others, pull_of_others, p0, dropped, **shared)
+        new = np.concatenate((of_others, new))
+    state.sums = new.astype(state.sums.dtype)
+    cross_entropy = far_sum - (near / 2 if both else near) / temperature  # eq. (4)
+    return float(cross_entropy + prior / temperature)  # eq. (5)
+
+
+# The formulas, on a block of rows.
+
+
+def move_rows(
+    x: Array, pull: Array, r: Array, p0: Array | None, dropped: Array | None, *, far: Any, sums: Array,
+    temperature: float, both: bool, rate: float, step: Any,
+) -> tuple[Array, Array]:  # fmt: skip
+    """Take a step with some rows; return the near, far and prior part of their loss before, and p0 x and r x after.
+
+    ``p0`` is that of the rows as others, None where they are none.
+    """
+    xp = namespace_of(x)
+    of_others, of_rows = sums  # Yᵀ p0 and Xᵀ r
+    log_z, g = far(x if temperature == 1 else x / temperature)
+    parts = (x * pull).sum(1), xp.where(r > 0, r * log_z, 0.0), r * (x @ of_others)
+    loss = xp.stack([part.sum(dtype=xp.float64) for part in parts])
+    g += of_others  # eq. (6): g = r (force + Yᵀ p0) - (P + Pᵀ) X + p0 Xᵀ r
+    g *= xp.asarray(r, dtype=x.dtype)[:, None]
+    g -= pull
+    if both:
+        g += xp.asarray(p0, dtype=x.dtype)[:, None] * of_rows
+    if dropped is not None:
+        g += dropped
+    step(x, g if temperature > 0 else -g, rate)
+    return loss, weighted(x, *((r,) if p0 is None else (p0, r)))[0]
+
+
+def move_others(
+    y: Array, pull: Array, p0: Array, dropped: Array | None, *, sums: Array, rate: float, step: Any
+) -> tuple[Array]:
+    """Take a step with some of the others of a two-sided fit, which have no normaliser; return p0 y after."""
+    g = namespace_of(y).asarray(p0, dtype=y.dtype)[:, None] * sums[1]
+    g -= pull
+    if dropped is not None:
+        g += dropped
+    step(y, g, rate)
+    return weighted(y, p0)
+
+
+def weighted(x: Array, *weights: Array) -> tuple[Array]:
+    """Return the sums of some rows by each of the weights."""
+    xp = namespace_of(x)
+    return (xp.stack([xp.asarray(each, dtype=x.dtype) for each in weights]) @ x,)
+
+
+def softmax(x: Array, others: Iterable[Array], *, mean: bool = True) -> tuple[Array, Array | None]:
+    """Return log Z of some rows among others, given in blocks, and with ``mean`` its gradient, their softmax mean."""
+    xp = namespace_of(x)
+    top = xp.full_like(x[:, 0], -np.inf)
+    total = xp.zeros_like(top, dtype=xp.float64)
+    pull = xp.zeros_like(x, dtype=xp.float64) if mean else None
+    for y in others:
+        scores = x @ y.T
+        new_top = xp.maximum(top, xp.amax(scores, 1))
+        scores -= new_top[:, None]
+        xp.exp(scores, out=scores)
+        shrink = xp.exp(xp.asarray(top, dtype=xp.float64) - xp.asarray(new_top, dtype=xp.float64))
+        total = total * shrink + scores.sum(1, dtype=xp.float64)  # eq. (1): Z = sum_a exp(x . y_a)
+        if pull is not None:
+            pull *= shrink[:, None]
+            pull += scores @ y
+        top = new_top
+    log_z = xp.log(total) + top
+    return log_z, None if pull is None else xp.asarray(pull / total[:, None], dtype=x.dtype)
+
+
+def mixture(
+    x: Array, log_counts: Sequence[float], means: Sequence[Array], covariances: Sequence[Array]
+) -> tuple[Array, Array]:
+    """Return log Z of some rows and its gradient, were the others of each cluster Gaussian; linear time."""
+    xp = namespace_of(x)
+    log_z, force = None, None
+    for log_count, mean, covariance in zip(log_counts, means, covariances, strict=True):
+        pull = x @ covariance
+        terms = pull / 2
+        terms += mean
+        terms *= x
+        energy = log_count + xp.asarray(terms.sum(1), dtype=xp.float64)  # eq. (2): Z = sum π exp(x . μ + x . Ω x / 2)
+        pull += mean
+        if log_z is None:
+            log_z, force = energy, pull
+            continue
+        total = xp.logaddexp(log_z, energy)
+        force *= xp.asarray(xp.exp(log_z - total), dtype=x.dtype)[:, None]
+        pull *= xp.asarray(xp.exp(energy - total), dtype=x.dtype)[:, None]
+        force += pull
+        log_z = total
+    return log_z, force
+
+
+def moments(y: Array) -> tuple[Array, Array]:
+    """Return the sums of y and of y yᵀ over some members of a cluster; those of all blocks add up, in float64."""
+    return namespace_of(y).ones_like(y[:, 0]) @ y, y.T @ y  # one array on both sides: BLAS forms one triangle
+
+
+def gaussian(count: float, total: Array, outer: Array) -> tuple[Array, Array]:
+    """Return mean and covariance of a cluster from its moments; the covariance of one member is 0."""
+    mean = total / count
+    return mean, (outer / count - mean[:, None] * mean) * (count > 1)  # eq. (3): μ and Ω
+
+
+def sphere_step(x: Array, g: Array, rate: float) -> None:
+    """Turn unit vectors by arcsin(rate) against their gradient, in place; a row without a tangent gradient stays.
+
+    g' = g - (g . x) x, its part in the tangent plane; x <- sqrt(1 - η²) x - η g' / |g'|. What rounding does to |x| in
+    one step is put right in the next.
+    """
+    xp = namespace_of(x)
+    square = (x * x).sum(1)[:, None]
+    there = xp.where(square > 0, square, 1.0)
+    g -= (x * g).sum(1)[:, None] / there * x
+    length = (g * g).sum(1)[:, None]
+    moves = (square > 0) & (length > 0)
+    x *= xp.where(moves, (1 - rate * rate) ** 0.5 / xp.sqrt(there), 1.0)
+    g *= xp.where(moves, rate / xp.sqrt(xp.where(moves, length, 1.0)), 0.0)
+    x -= g

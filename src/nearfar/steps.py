@@ -1,0 +1,321 @@
+"""How rows move and where they start: on the sphere or in the ball, at which rate, from which vectors."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any, NamedTuple, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from nearfar._core.namespace import namespace_of
+from nearfar._core.threads import even_bounds, run_blocks
+from nearfar._core.vector import empty_aligned
+from nearfar.contracts import Floats
+from nearfar.methods.edrep import sphere_step
+
+# Learning rates over the epochs, and when to stop.
+
+SCHEDULES = ("linear", "cosine", "constant", "plateau")
+PATIENCE = 3
+"""Epochs without progress after which the plateau schedule halves the rate, and after which tolerance stops a run."""
+
+
+def learning_rate(schedule: str, start: float, epoch: int, n_epochs: int, losses: Sequence[float]) -> float:
+    """Return the rate of ``epoch`` (from 0): a function of what came before, so that a resumed run continues exactly.
+
+    ``"linear"`` falls from ``start`` to 0 at ``n_epochs`` (EDRep, algorithm 1), ``"cosine"`` the same along a half
+    cosine, ``"constant"`` stays, ``"plateau"`` halves whenever ``PATIENCE`` epochs brought no new lowest loss.
+    """
+    if schedule == "linear":
+        return start * (1 - epoch / n_epochs)
+    if schedule == "cosine":
+        return start * (1 + math.cos(math.pi * epoch / n_epochs)) / 2
+    if schedule == "plateau":
+        return start * 0.5 ** n_plateaus(losses)
+    return start
+
+
+def n_plateaus(losses: Sequence[float]) -> int:
+    """Return how many times ``PATIENCE`` epochs in a row brought no new lowest loss."""
+    best, since, count = math.inf, 0, 0
+    for loss in losses:
+        since = 0 if loss < best else since + 1
+        best = min(best, loss)
+        if since == PATIENCE:
+            since, count = 0, count + 1
+    return count
+
+
+def has_converged(losses: Sequence[float], tol: float) -> bool:
+    """Return whether the last ``PATIENCE`` epochs lowered the best loss by less than ``tol`` relative to its size."""
+    if tol <= 0 or len(losses) <= PATIENCE:
+        return False
+    before = min(losses[:-PATIENCE])
+    return before - min(losses[-PATIENCE:]) < tol * abs(before)
+
+
+@dataclass(frozen=True)
+class Rates:
+    """The learning rates of a fit: None where it ends."""
+
+    schedule: str
+    start: float
+    n_epochs: int
+    tol: float
+
+    def __call__(self, state: Any) -> float | None:
+        """Return the rate of the next epoch, from the epochs and losses of a state."""
+        if state.epoch >= self.n_epochs:
+            return None
+        # Under a falling rate the steps die out by themselves: small progress says nothing.
+        if self.schedule in ("constant", "plateau") and has_converged(state.losses, self.tol):
+            return None
+        return learning_rate(self.schedule, self.start, state.epoch, self.n_epochs, state.losses)
+
+
+# What keeps rows valid, and random starts.
+
+_DRAWN = 2**18  # numbers of a random start that are drawn together
+
+
+def drawn_bounds(n: int, d: int) -> NDArray[np.int64]:
+    """Return the bounds of the blocks of a random start that are drawn by themselves."""
+    return even_bounds(n, max(1, _DRAWN // d))
+
+
+class Sphere:
+    """Unit vectors and their step, :func:`nearfar.methods.edrep.sphere_step`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> X = Sphere().start(4, 2, np.random.default_rng(0))
+    >>> Sphere().step(X, np.ones((4, 2), np.float32), learning_rate=0.5)
+    >>> np.linalg.norm(X, axis=1).round(6)
+    array([1., 1., 1., 1.], dtype=float32)
+
+    References
+    ----------
+    Dall'Amico & Belliardo, "Efficient distributed representations beyond negative sampling" (EDRep), algorithm 1.
+    """
+
+    def start(
+        self, n: int, d: int, rng: np.random.Generator, n_jobs: int = 1, out: Floats | None = None
+    ) -> NDArray[np.float32]:
+        """Return independent vectors, uniform on the sphere.
+
+        Parameters
+        ----------
+        n, d : int
+            Number of vectors, and their dimension.
+        rng : numpy.random.Generator
+        n_jobs : int, default=1
+            Number of threads. It does not change the result.
+        out : ndarray of shape (n, d), float32, optional
+            Where they are written; a new array by default.
+
+        Returns
+        -------
+        ndarray of shape (n, d), float32
+        """
+        X: NDArray[np.float32] = empty_aligned((n, d), np.float32) if out is None else out
+        drawn = Drawn.of(n, d, rng)
+
+        def task(_block: int, start: int, stop: int) -> None:
+            X[start:stop] = self.project(drawn.rows(start, stop))
+
+        run_blocks(task, drawn.bounds, n_jobs)
+        return X
+
+    def project(self, X: Floats) -> Floats:
+        """Scale rows to unit length, in place; rows of zeros stay.
+
+        Parameters
+        ----------
+        X : ndarray of shape (n, d), float32 or float64
+
+        Returns
+        -------
+        ndarray of shape (n, d)
+            ``X`` itself.
+        """
+        norms = np.sqrt(np.einsum("ij,ij->i", X, X))
+        np.divide(X, norms[:, None], out=X, where=norms[:, None] > 0)
+        return X
+
+    def step(self, X: Floats, gradient: Floats, learning_rate: float) -> None:
+        """Move unit vectors against their gradient, in place.
+
+        A row whose gradient is zero, or points along the row itself, stays where it is.
+
+        Parameters
+        ----------
+        X, gradient : ndarray of shape (b, d), float32 or float64
+            The vectors and the gradient of the loss in them. ``gradient`` is overwritten.
+        learning_rate : float in [0, 1]
+            Sine of the angle moved.
+        """
+        sphere_step(X, gradient, learning_rate)
+
+
+class Ball(Sphere):
+    """Vectors of length at most 1, as in the general form of the EDRep problem (norm-bounded instead of unit).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> Ball().project(np.array([[3.0, 4.0], [0.1, 0.0]]))
+    array([[0.6, 0.8],
+           [0.1, 0. ]])
+
+    References
+    ----------
+    Dall'Amico & Belliardo, "Efficient distributed representations beyond negative sampling" (EDRep).
+    """
+
+    def project(self, X: Floats) -> Floats:
+        """Scale rows longer than 1 to unit length, in place.
+
+        Parameters
+        ----------
+        X : ndarray of shape (n, d), float32 or float64
+
+        Returns
+        -------
+        ndarray of shape (n, d)
+            ``X`` itself.
+        """
+        norms = np.sqrt(np.einsum("ij,ij->i", X, X))
+        np.divide(X, np.maximum(norms, 1)[:, None], out=X)
+        return X
+
+    def step(self, X: Floats, gradient: Floats, learning_rate: float) -> None:
+        """Move vectors along their normalised gradients, then project, in place.
+
+        Parameters
+        ----------
+        X, gradient : ndarray of shape (b, d), float32 or float64
+            The vectors and the gradient of the loss in them. ``gradient`` is overwritten.
+        learning_rate : float
+            Length of the step.
+        """
+        ball_step(X, gradient, learning_rate)
+
+
+def ball_step(x: Any, g: Any, rate: float) -> None:
+    """Move rows by ``rate`` against their normalised gradient, in place, and back to the unit ball if they left it."""
+    xp = namespace_of(x)
+    length = (g * g).sum(1)[:, None]
+    moves = length > 0
+    g *= xp.where(moves, rate / xp.sqrt(xp.where(moves, length, 1.0)), 0.0)
+    x -= g
+    square = (x * x).sum(1)[:, None]
+    x *= xp.where(moves & (square > 1), 1 / xp.sqrt(xp.where(square > 1, square, 1.0)), 1.0)
+
+
+class Constraint(NamedTuple):
+    """What vectors keep to: the part that starts and projects them, and the formula of their step."""
+
+    part: Sphere
+    step: Any
+
+
+CONSTRAINTS = {"sphere": Constraint(Sphere(), sphere_step), "ball": Constraint(Ball(), ball_step)}
+
+
+class Drawn(NamedTuple):
+    """Standard normal vectors of which any rows can be drawn by themselves, with the same bits.
+
+    Block b, the rows from ``bounds[b]`` to ``bounds[b + 1]``, is drawn from ``seeds[b]``.
+    """
+
+    bounds: NDArray[np.int64]
+    seeds: NDArray[np.int64]
+    d: int
+
+    @classmethod
+    def of(cls, n: int, d: int, rng: np.random.Generator) -> Self:
+        """Return n vectors, seeded by a generator."""
+        bounds = drawn_bounds(n, d)
+        return cls(bounds, rng.integers(2**63, size=len(bounds) - 1), d)
+
+    def part(self, start: int, stop: int) -> Drawn:
+        """Return what is needed to draw the rows start..stop, which keep their numbers."""
+        first = int(np.searchsorted(self.bounds, start, side="right")) - 1
+        last = max(int(np.searchsorted(self.bounds, stop)), first)
+        return Drawn(self.bounds[first : last + 1], self.seeds[first:last], self.d)
+
+    def rows(self, start: int, stop: int) -> NDArray[np.float32]:
+        """Return the rows start..stop."""
+        bounds, seeds, d = self.part(start, stop)
+        X: NDArray[np.float32] = empty_aligned((int(bounds[-1] - bounds[0]), d), np.float32)
+        for (a, b), seed in zip(pairwise((bounds - bounds[0]).tolist()), seeds, strict=True):
+            np.random.default_rng(seed).standard_normal(out=X[a:b], dtype=np.float32)
+        return X[start - int(bounds[0]) : stop - int(bounds[0])]
+
+
+@dataclass(eq=False)
+class Start:
+    """Vectors that a fit starts from, made where and when they are read: any rows by themselves.
+
+    Row i is row ``source[i]`` of ``given`` where that is >= 0, else the random vector number ``draw[i]``, or i if
+    nothing is given; zero where nothing is ``related``. All rows are projected.
+
+    Parameters
+    ----------
+    constraint : Sphere
+    drawn : Drawn
+    related : ndarray of bool, shape (n,)
+    given : array_like of shape (k, d), optional
+    source, draw : ndarray of int, shape (n,), optional
+    first : int, default=0
+        The number of the first row.
+    """
+
+    constraint: Sphere
+    drawn: Drawn
+    related: NDArray[np.bool_]
+    given: Any = None
+    source: Any = None
+    draw: Any = None
+    first: int = 0
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Number of rows, and of their numbers."""
+        return len(self.related), self.drawn.d
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """The dtype of what is given, or float32."""
+        return np.dtype(np.float32) if self.given is None else np.dtype(self.given.dtype)
+
+    def __len__(self) -> int:
+        return len(self.related)
+
+    def __getitem__(self, rows: slice) -> Floats:
+        """Return some rows."""
+        start, stop, _ = rows.indices(len(self))
+        if self.given is None:
+            X: Floats = Sphere().project(self.drawn.rows(self.first + start, self.first + stop))
+        else:
+            X = np.empty((stop - start, self.drawn.d), self.dtype)
+            source = self.source[start:stop]
+            X[source >= 0] = self.given[source[source >= 0]]
+            draw = self.draw[start:stop][source < 0]
+            if draw.size:
+                X[source < 0] = Sphere().project(self.drawn.rows(draw[0], draw[-1] + 1)[draw - draw[0]])
+        self.constraint.project(X)
+        X[~self.related[start:stop]] = 0
+        return X
+
+    def narrowed(self, start: int, stop: int) -> Start | Floats:
+        """Return some rows, to be read elsewhere: what makes them, or themselves where something is given."""
+        if self.given is not None:
+            return self[start:stop]
+        drawn = self.drawn.part(self.first + start, self.first + stop)
+        return Start(self.constraint, drawn, self.related[start:stop], first=self.first + start)
