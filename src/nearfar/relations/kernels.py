@@ -172,8 +172,11 @@ def plain_product(
     scale = factor if row_scale is None else factor * row_scale.astype(np.float64)[:, None]
     with np.errstate(all="ignore"):  # nothing is known of V; the result shows it
         value = A @ V.astype(dtype, copy=False)
+        if base is None:
+            np.multiply(value, np.asarray(scale, dtype), out=out, casting="same_kind")
+            return
         value *= np.asarray(scale, dtype)
-        out[...] = value if base is None else base + value
+        np.add(base, value, out=out, casting="same_kind")
 
 
 def plain_total(X: Floats, start: int, stop: int) -> float:
