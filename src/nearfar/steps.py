@@ -274,6 +274,7 @@ class Start:
     source, draw : ndarray of int, shape (n,), optional
     first : int, default=0
         The number of the first row.
+    dtype : dtype, optional
     """
 
     constraint: Sphere
@@ -283,16 +284,16 @@ class Start:
     source: Any = None
     draw: Any = None
     first: int = 0
+    dtype: Any = None  # that of what is given, or float32
+
+    def __post_init__(self) -> None:
+        if self.dtype is None:
+            self.dtype = np.dtype(np.float32 if self.given is None else self.given.dtype)
 
     @property
     def shape(self) -> tuple[int, int]:
         """Number of rows, and of their numbers."""
         return len(self.related), self.drawn.d
-
-    @property
-    def dtype(self) -> np.dtype[Any]:
-        """The dtype of what is given, or float32."""
-        return np.dtype(np.float32) if self.given is None else np.dtype(self.given.dtype)
 
     def __len__(self) -> int:
         return len(self.related)
@@ -302,6 +303,7 @@ class Start:
         start, stop, _ = rows.indices(len(self))
         if self.given is None:
             X: Floats = Sphere().project(self.drawn.rows(self.first + start, self.first + stop))
+            X = X.astype(self.dtype, copy=False)
         else:
             X = np.empty((stop - start, self.drawn.d), self.dtype)
             source = self.source[start:stop]
@@ -318,4 +320,4 @@ class Start:
         if self.given is not None:
             return self[start:stop]
         drawn = self.drawn.part(self.first + start, self.first + stop)
-        return Start(self.constraint, drawn, self.related[start:stop], first=self.first + start)
+        return Start(self.constraint, drawn, self.related[start:stop], first=self.first + start, dtype=self.dtype)

@@ -410,11 +410,7 @@ class EDRep(RelationEmbedder):
         present, m = rows.present[-1], rows.relation.operator.shape[1]
         if isinstance(prior, (int, float)) and prior == 0:
             return np.zeros(len(present))
-        given = in_order_of("EDRep", "p0", prior, rows.relation.column_ids) if hasattr(prior, "iloc") else prior
-        try:
-            p0 = np.ones(m) if given is None else np.asarray(given, dtype=np.float64)
-        except (TypeError, ValueError):
-            p0 = np.empty(())
+        p0 = np.ones(m) if prior is None else _numbers(in_order_of("EDRep", "p0", prior, rows.relation.column_ids))
         if p0.shape != (m,):
             got = f"an array of shape {p0.shape}" if p0.ndim else prior
             raise InputError("EDRep", "p0", f"0, or one number per column, of shape ({m},)", got)
@@ -576,8 +572,8 @@ class EDRep(RelationEmbedder):
             sides.append(Start(CONSTRAINTS[self.constraint].part, drawn, related, *given))
         if len(present) == 1 and inits[0] is not None:  # with two sides the other one may tell them apart
             _check_start(sides[0])
-        if len(sides) == 2 and sides[0].dtype != sides[1].dtype:
-            sides[1] = sides[1][:].astype(sides[0].dtype)
+        for side in sides[1:]:  # of one dtype
+            side.dtype = sides[0].dtype
         return FitState(sides, rng)
 
     def _given(self, init: Any, ids: Ids, kept: Rows | None, *, columns: bool) -> Given:
@@ -842,6 +838,13 @@ class EDRep(RelationEmbedder):
         with suppress(ValueError):  # what is no array is refused by itself
             return 8 if not hasattr(init, "vectors") and np.asarray(init).dtype == np.float64 else 4
         return 4
+
+
+def _numbers(values: Any) -> NDArray[np.float64]:
+    """Return an array; one without dimensions for what is none of numbers."""
+    with suppress(TypeError, ValueError):
+        return np.asarray(values, dtype=np.float64)
+    return np.empty(())
 
 
 class Given(NamedTuple):

@@ -99,8 +99,8 @@ def sweep(place: Place, problem: Problem, far: FarField, state: State, sides: li
         sides[1], of_others = place.each(move_others, others, pull_of_others, p0, dropped, **shared)
         new = np.concatenate((of_others, new))
     state.sums = new.astype(state.sums.dtype)
-    cross_entropy = far_sum - (near / 2 if both else near) / temperature  # eq. (4)
-    return float(cross_entropy + prior / temperature)  # eq. (5)
+    cross_entropy = far_sum - (near / 2 if both else near) / temperature  # eq. (4): cross-entropy of P
+    return float(cross_entropy + prior / temperature)  # eq. (5): and the prior
 
 
 # The formulas, on a block of rows.
@@ -180,7 +180,7 @@ def mixture(
         terms = pull / 2
         terms += mean
         terms *= x
-        energy = log_count + xp.asarray(terms.sum(1), dtype=xp.float64)  # eq. (2): Z = sum π exp(x . μ + x . Ω x / 2)
+        energy = log_count + xp.asarray(terms.sum(1), dtype=xp.float64)  # eq. (2): Z = sum of π exp(x.μ + x.Ωx / 2)
         pull += mean
         if log_z is None:
             log_z, force = energy, pull
@@ -201,14 +201,13 @@ def moments(y: Array) -> tuple[Array, Array]:
 def gaussian(count: float, total: Array, outer: Array) -> tuple[Array, Array]:
     """Return mean and covariance of a cluster from its moments; the covariance of one member is 0."""
     mean = total / count
-    return mean, (outer / count - mean[:, None] * mean) * (count > 1)  # eq. (3): μ and Ω
+    return mean, (outer / count - mean[:, None] * mean) * (count > 1)  # eq. (3): μ and Ω of a cluster
 
 
 def sphere_step(x: Array, g: Array, rate: float) -> None:
     """Turn unit vectors by arcsin(rate) against their gradient, in place; a row without a tangent gradient stays.
 
-    g' = g - (g . x) x, its part in the tangent plane; x <- sqrt(1 - η²) x - η g' / |g'|. What rounding does to |x| in
-    one step is put right in the next.
+    What rounding does to |x| in one step is put right in the next.
     """
     xp = namespace_of(x)
     square = (x * x).sum(1)[:, None]
@@ -218,4 +217,4 @@ def sphere_step(x: Array, g: Array, rate: float) -> None:
     moves = (square > 0) & (length > 0)
     x *= xp.where(moves, (1 - rate * rate) ** 0.5 / xp.sqrt(there), 1.0)
     g *= xp.where(moves, rate / xp.sqrt(xp.where(moves, length, 1.0)), 0.0)
-    x -= g
+    x -= g  # the step: x <- sqrt(1 - η²) x - η g' / |g'|, g' = g - (g.x) x

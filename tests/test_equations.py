@@ -1,0 +1,83 @@
+"""Where the equations stand: once each, at the lines that a page of the documentation names."""
+
+from __future__ import annotations
+
+import ast
+import importlib.util
+import re
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[1]
+METHODS = ROOT / "src" / "nearfar" / "methods"
+ESTIMATORS = ROOT / "src" / "nearfar" / "estimators"
+LONGEST, MOST_BRANCHES = 60, 10
+
+
+def _loaded(name: str, path: Path):
+    spec = importlib.util.spec_from_file_location(name, path)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+make_equations = _loaded("make_equations", ROOT / "docs" / "make_equations.py")
+hops = _loaded("hops_of_equations", ROOT / "benchmarks" / "hops.py")
+
+
+def test_each_equation_of_edrep_is_named_in_one_place():
+    text = "".join(path.read_text("utf-8") for path in METHODS.glob("*.py"))
+    for name in [*(f"eq. ({number})" for number in range(1, 7)), "the step", "Algorithm 1"]:
+        assert text.count(f"{name}:") + text.count(f"{name},") == 1, name
+    assert re.findall(r"eqs?\. \(", text) == ["eq. ("] * 6
+
+
+def test_the_page_says_where_they_stand_now():
+    found = (ROOT / "docs" / "equations.md").read_text("utf-8")
+    assert found == make_equations.page(), "run: python docs/make_equations.py"
+    for one in make_equations.equations(METHODS / "edrep.py"):
+        assert one.name in (METHODS / "edrep.py").read_text("utf-8").splitlines()[one.line - 1]
+
+
+def functions_of(path: Path):
+    return [node for node in ast.walk(ast.parse(path.read_text("utf-8"))) if isinstance(node, ast.FunctionDef)]
+
+
+def code_length(node: ast.FunctionDef) -> int:
+    """Lines of a function, its docstring not counted."""
+    first = node.body[0]
+    documented = first.end_lineno - first.lineno + 1 if ast.get_docstring(node) is not None else 0
+    return node.end_lineno - node.lineno + 1 - documented
+
+
+def complexity(node: ast.AST) -> int:
+    """Ways through a function, as McCabe counts them; functions within it by themselves."""
+    count = 1
+    for inner in ast.walk(node):
+        if isinstance(inner, (ast.If, ast.For, ast.While, ast.IfExp, ast.ExceptHandler, ast.comprehension)):
+            count += 1
+        elif isinstance(inner, ast.BoolOp):
+            count += len(inner.values) - 1
+    return count
+
+
+def test_these_tests_can_count():
+    code = 'def f(x):\n    """Say."""\n    if x and x > 1:\n        return [y for y in x]\n    return x\n'
+    (node,) = ast.parse(code).body
+    assert (code_length(node), complexity(node)) == (4, 4)
+
+
+@pytest.mark.parametrize("path", [*METHODS.glob("*.py"), *ESTIMATORS.glob("*.py")], ids=lambda path: path.stem)
+def test_methods_and_estimators_read_top_to_bottom(path):
+    text = path.read_text("utf-8")
+    assert not re.search(r"noqa:.*(C901|PLR09)", text)
+    for node in functions_of(path):
+        assert code_length(node) <= LONGEST, f"{node.name}: {code_length(node)} lines"
+        assert complexity(node) <= MOST_BRANCHES, f"{node.name}: {complexity(node)} ways"
+
+
+def test_the_text_of_edrep_is_short():
+    assert hops.code_lines(METHODS / "edrep.py") <= 150
+    (fit,) = (node for node in functions_of(ESTIMATORS / "edrep.py") if node.name == "fit")
+    assert code_length(fit) <= 30
