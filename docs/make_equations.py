@@ -58,8 +58,8 @@ def page() -> str:
         "# Equations: where each stands",
         "",
         "Each equation stands in one place, in `nearfar/methods`, as a formula on arrays of any kind. NumPy (`plain`)",
-        "and torch run it as it is written. Threads, and by them the workers of a cluster, have a compiled form of some,",
-        "which the tests compare with the formula. The terms are those of the paper; its misprints are on",
+        "and torch run it as it is written. Threads, and by them the workers of a cluster, have a compiled form of",
+        "some, which the tests compare with the formula. The terms are those of the paper; its misprints are on",
         "[Sources](sources.md).",
         "",
     ]
