@@ -67,6 +67,11 @@ def descend(
 ) -> list[Any]:  # fmt: skip
     """Algorithm 1, from where ``state`` stands, until there is no further rate or ``done`` says so."""
     sides, weight = [place.bring(side) for side in state.sides], float(problem.r.sum())
+    if state.sums is None:
+        r, p0 = problem.r, problem.p0
+        of_sides = [(sides[1], p0), (sides[0], r)] if problem.two_sided else [(sides[0], p0, r)]
+        found = [place.each(weighted, *side)[1] for side in of_sides]
+        state.sums = np.concatenate(found).astype(state.sides[0].dtype)
     while (rate := rate_of(state)) is not None:
         state.losses.append(sweep(place, problem, far, state, sides, rate) / weight)
         state.epoch += 1
@@ -84,9 +89,6 @@ def sweep(place: Place, problem: Problem, far: FarField, state: State, sides: li
     asked = place.far(far, others, problem.n_active, state.rng)
     pull = place.near(P, others, "both" if both else "rows")  # (P + Pᵀ) X, or P Y
     pull_of_others = place.near(P, X, "columns") if two_sided else None  # Pᵀ X
-    if state.sums is None:
-        found = [place.each(weighted, others, p0)[1], place.each(weighted, X, r)[1]]
-        state.sums = np.concatenate(found).astype(state.sides[0].dtype)
     sums = state.sums if temperature > 0 else -state.sums  # the prior pushes the mean towards zero all the same
     dropped = asked.other_side(X, r, temperature) if problem.gradient == "full" else None  # type: ignore[attr-defined]
 

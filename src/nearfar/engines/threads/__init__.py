@@ -75,18 +75,27 @@ class Threads:
 
     def each(self, formula: Any, X: Floats, *rows: Any, **shared: Any) -> tuple[Any, ...]:
         """Let the formula, or the compiled form that it has, change blocks of rows."""
-        form = FORMS.get(formula, formula)
+        form = FORMS.get(formula) or quiet(formula)
         shared = {name: FORMS.get(value, value) if callable(value) else value for name, value in shared.items()}
 
         def task(_block: int, start: int, stop: int) -> Any:
-            with np.errstate(all="ignore"):  # what is not finite shows in the sums
-                blocks = [None if part is None else part[start:stop] for part in rows]
-                return form(X[start:stop], *blocks, **shared)
+            rows_of_block = slice(start, stop)
+            return form(X[rows_of_block], *(None if part is None else part[rows_of_block] for part in rows), **shared)
 
         # Blocks of as many rows as keep x, pull and force in the second-level cache.
         bounds = even_bounds(len(X), int(np.clip(2**16 // X.shape[1], 128, 8192)))
         found = run_blocks(task, bounds, self.n_jobs)
         return X, *(np.sum(parts, axis=0, dtype=np.float64) for parts in zip(*found, strict=True))
+
+
+def quiet(formula: Any) -> Any:
+    """Return a formula that says nothing of numbers that are not finite: they show in its sums."""
+
+    def run(*given: Any, **shared: Any) -> Any:
+        with np.errstate(all="ignore"):
+            return formula(*given, **shared)
+
+    return run
 
 
 class Compiled(Asked):

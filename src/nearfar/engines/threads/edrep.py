@@ -27,8 +27,11 @@ def _move_rows(
     if temperature < 0:
         np.negative(pull, out=pull)
     step(x, pull, rate)
-    weights = r[None] if p0 is None else np.stack((p0, r))
-    return loss, weights.astype(x.dtype) @ x
+    if p0 is None:
+        return loss, r[None].astype(x.dtype) @ x
+    weights = np.empty((2, len(x)), x.dtype)
+    weights[0], weights[1] = p0, r
+    return loss, weights @ x
 
 
 def _move_others(y: Floats, pull: Floats, p0: Any, dropped: Any, *, sums: Any, rate: float, step: Any) -> tuple[Any]:
