@@ -139,3 +139,15 @@ def test_an_embedding_is_split_by_rows_whatever_its_ids_are(rng):
     one, other = train_test_split(emb, shuffle=False, test_size=5)
     np.testing.assert_array_equal(one, emb.vectors[:15])
     np.testing.assert_array_equal(other, emb.vectors[15:])
+
+
+@pytest.mark.parametrize(
+    "cls", [nf.EDRep, nf.SkipGram, nf.Word2DM, nf.MultiSenseWord2DM, nf.NeighborEmbedding, nf.TSNE, nf.MDS]
+)
+def test_checks_without_data_are_a_table_which_defaults_pass(cls):
+    cls()._check_parameters()
+    assert len(cls._checks) >= 5
+    for name, check in cls._checks.items():
+        assert hasattr(cls(), name)
+        with pytest.raises(InputError, match=f"{cls.__name__}: {name} must be "):
+            check(cls.__name__, name, "nonsense")

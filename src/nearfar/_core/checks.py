@@ -68,6 +68,22 @@ def check_flag(owner: str, name: str, value: object) -> bool:
     return bool(value)
 
 
+def if_given(check: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a check that lets None pass."""
+    return lambda owner, name, value: None if value is None else check(owner, name, value)
+
+
+def or_auto(check: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a check of numbers that lets the word ``"auto"`` pass."""
+
+    def checked(owner: str, name: str, value: object) -> Any:
+        if isinstance(value, str) and value != "auto":
+            raise InputError(owner, name, "a finite number > 0, or 'auto'", repr(value))
+        return value if isinstance(value, str) else check(owner, name, value)
+
+    return checked
+
+
 def check_callbacks(owner: str, value: Any) -> tuple[Callable[[Any], bool | None], ...]:
     """Return the callbacks of a fit, none for None."""
     if value is None:

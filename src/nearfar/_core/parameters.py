@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import inspect
+from collections.abc import Callable
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -51,13 +52,13 @@ class Part:
 class Parameters:
     """Base of whatever is configured by keyword arguments of ``__init__``, each kept under its name."""
 
-    _checks: ClassVar[dict[str, tuple[Any, dict[str, Any]]]] = {}
-    """For each parameter that can be checked without data: the check of :mod:`nearfar._core.checks`, and its bounds."""
+    _checks: ClassVar[dict[str, Callable[[str, str, Any], Any]]] = {}
+    """Checks that need no data, for each parameter that has one: they are called with owner, name and value."""
 
     def _check_parameters(self) -> None:
         """Refuse a parameter that is out of its bounds, whatever the data."""
-        for name, (check, bounds) in self._checks.items():
-            check(type(self).__name__, name, getattr(self, name), **bounds)
+        for name, check in self._checks.items():
+            check(type(self).__name__, name, getattr(self, name))
 
     @classmethod
     def _parameter_names(cls) -> list[str]:

@@ -26,6 +26,7 @@ from nearfar._core.checks import (
     check_random_state,
     check_real,
     check_rows_differ,
+    if_given,
 )
 from nearfar._core.ids import in_order_of, rows_and_ids
 from nearfar._core.parts import RowsInParts
@@ -242,16 +243,17 @@ class EDRep(RelationEmbedder):
     )
 
     _checks: ClassVar[dict[str, Any]] = {
-        "n_components": (check_integer, {"low": 1}),
-        "n_epochs": (check_integer, {"low": 1}),
-        "n_clusters": (check_integer, {"low": 1}),
-        "learning_rate": (check_real, {"low": 0, "high": 1, "open_low": True}),
-        "schedule": (check_choice, {"choices": SCHEDULES}),
-        "gradient": (check_choice, {"choices": GRADIENTS}),
-        "constraint": (check_choice, {"choices": CONSTRAINTS}),
-        "temperature": (check_temperature, {}),
-        "tol": (check_real, {"low": 0}),
-        "verbose": (check_integer, {"low": 0}),
+        "n_components": partial(check_integer, low=1),
+        "n_epochs": partial(check_integer, low=1),
+        "n_clusters": partial(check_integer, low=1),
+        "learning_rate": partial(check_real, low=0, high=1, open_low=True),
+        "schedule": partial(check_choice, choices=SCHEDULES),
+        "gradient": partial(check_choice, choices=GRADIENTS),
+        "two_sided": if_given(check_flag),
+        "constraint": partial(check_choice, choices=CONSTRAINTS),
+        "temperature": check_temperature,
+        "tol": partial(check_real, low=0),
+        "verbose": partial(check_integer, low=0),
     }
 
     def __init__(
@@ -506,7 +508,7 @@ class EDRep(RelationEmbedder):
         """Return whether rows and columns get vectors of their own."""
         two_sided = not rel.is_square
         if self.two_sided is not None:
-            two_sided = check_flag("EDRep", "two_sided", self.two_sided)
+            two_sided = bool(self.two_sided)
             if not two_sided and not rel.is_square:
                 got = f"False for {rel.shape[0]} rows and {rel.shape[1]} columns of different ids"
                 raise InputError("EDRep", "two_sided", "True or None where the relation is not square", got)

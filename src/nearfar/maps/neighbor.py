@@ -43,6 +43,7 @@ from nearfar._core.checks import (
     check_n_jobs,
     check_random_state,
     check_real,
+    or_auto,
     require,
 )
 from nearfar._core.ids import Ids, check_columns, rows_and_ids
@@ -225,6 +226,17 @@ class NeighborEmbedding(FrameOutput):
     _capabilities: ClassVar[frozenset[str]] = frozenset(
         {"relation-input", "deterministic", "any-n-jobs", "init", "transform"}
     )
+
+    _checks: ClassVar[dict[str, Any]] = {
+        "normalization": partial(check_choice, choices=NORMALIZATIONS),
+        "learning_rate": or_auto(partial(check_real, low=0, open_low=True)),
+        "max_iter": partial(check_integer, low=1),
+        "early_exaggeration_iter": partial(check_integer, low=0),
+        "n_iter_without_progress": partial(check_integer, low=0),
+        "early_exaggeration": partial(check_real, low=1),
+        "exaggeration": partial(check_real, low=0, open_low=True),
+        "min_grad_norm": partial(check_real, low=0),
+    }
 
     affinities_: Affinities | None
     relation_: Relation
@@ -631,21 +643,11 @@ class NeighborEmbedding(FrameOutput):
         """Return divergence, kernel and normalisation; refuse parameters that cannot be used."""
         owner = type(self).__name__
         divergence, kernel, normalization = self.divergence, self.kernel, self.normalization
-        check_choice(owner, "normalization", normalization, NORMALIZATIONS)
+        self._check_parameters()
         divergence, kernel = as_divergence(owner, divergence), as_kernel(owner, kernel)
         if normalization == "none" and getattr(divergence, "for_probabilities", False):
             hint = "Those of nearfar.divergences are for probabilities."
             raise InputError(owner, "normalization", "'pair' or 'row' for this divergence", "'none'", hint)
-        if self.learning_rate != "auto":
-            if isinstance(self.learning_rate, str):
-                raise InputError(owner, "learning_rate", "a finite number > 0, or 'auto'", repr(self.learning_rate))
-            check_real(owner, "learning_rate", self.learning_rate, low=0, open_low=True)
-        check_integer(owner, "max_iter", self.max_iter, low=1)
-        check_integer(owner, "early_exaggeration_iter", self.early_exaggeration_iter, low=0)
-        check_integer(owner, "n_iter_without_progress", self.n_iter_without_progress, low=0)
-        check_real(owner, "early_exaggeration", self.early_exaggeration, low=1)
-        check_real(owner, "exaggeration", self.exaggeration, low=0, open_low=True)
-        check_real(owner, "min_grad_norm", self.min_grad_norm, low=0)
         if any(isinstance(callback, Checkpoint) for callback in check_callbacks(owner, self.callbacks)):
             hint = "A map continues from a start: init=est.embedding_, early_exaggeration_iter=0."
             raise InputError(owner, "callbacks", "functions of a Progress", "a Checkpoint", hint)

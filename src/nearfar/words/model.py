@@ -27,8 +27,8 @@ and may have
     Whether, of the same objects, outputs start from the vectors of inputs, whatever else is given.
 ``_shaped_by``
     Parameters that say what the arrays are: those of a fitted model cannot be trained with others.
-``_check()``
-    Checks of its own parameters, before or after ``super()._check()``.
+``_checks``, ``_check()``
+    The table of checks of its parameters; what a table cannot say, before or after ``super()._check()``.
 ``_rates``, ``_on_device``
     Default learning rate of each optimiser that it has, ``optimizer`` is one of its keys; those it has on a device.
 ``_sentences_per_step``
@@ -45,7 +45,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from copy import deepcopy
-from functools import cache
+from functools import cache, partial
 from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
@@ -62,6 +62,7 @@ from nearfar._core.checks import (
     check_path,
     check_random_state,
     check_real,
+    if_given,
     require,
 )
 from nearfar._core.ids import Ids
@@ -109,6 +110,21 @@ class WordModel(RelationEmbedder):
     """Base of the models that train on windows; see the head of the module."""
 
     _capabilities: ClassVar[frozenset[str]] = frozenset({"relation-input", "deterministic", "resume"})
+    _checks: ClassVar[dict[str, Any]] = {
+        "window": partial(check_integer, low=1),
+        "n_negative": partial(check_integer, low=1),
+        "min_count": partial(check_integer, low=1),
+        "n_epochs": partial(check_integer, low=1),
+        "shared_negatives": check_flag,
+        "deterministic": check_flag,
+        "shrink_window": if_given(partial(check_choice, choices=("word", "sentence"))),
+        "sample": partial(check_real, low=0),
+        "noise_exponent": partial(check_real, low=0),
+        "learning_rate": if_given(partial(check_real, low=0, open_low=True)),
+        "min_learning_rate": partial(check_real, low=0),
+        "validation_fraction": partial(check_real, low=0, high=0.9),
+        "callbacks": lambda owner, _name, value: check_callbacks(owner, value),
+    }
     _rates: ClassVar[dict[str, float]] = {"sgd": 0.025}
     _on_device: ClassVar[tuple[str, ...]] = ("sgd",)
     _sentences_per_step: int = 1
@@ -515,23 +531,10 @@ class WordModel(RelationEmbedder):
 
     def _check(self) -> None:
         """Check the parameters, as far as they can be checked without a text."""
-        owner = type(self).__name__
-        for name in ("window", "n_negative", "min_count", "n_epochs"):
-            check_integer(owner, name, getattr(self, name), low=1)
-        check_flag(owner, "shared_negatives", self.shared_negatives)
-        check_flag(owner, "deterministic", self.deterministic)
+        self._check_parameters()
         if self.device is not None:
-            self._check_device(owner)
-        if self.shrink_window is not None:
-            check_choice(owner, "shrink_window", self.shrink_window, ("word", "sentence"))
-        check_real(owner, "sample", self.sample, low=0)
-        check_real(owner, "noise_exponent", self.noise_exponent, low=0)
-        check_choice(owner, "optimizer", self.optimizer, tuple(self._rates))
-        if self.learning_rate is not None:
-            check_real(owner, "learning_rate", self.learning_rate, low=0, open_low=True)
-        check_real(owner, "min_learning_rate", self.min_learning_rate, low=0)
-        check_real(owner, "validation_fraction", self.validation_fraction, low=0, high=0.9)
-        check_callbacks(owner, self.callbacks)
+            self._check_device(type(self).__name__)
+        check_choice(type(self).__name__, "optimizer", self.optimizer, tuple(self._rates))
 
     def _check_device(self, owner: str) -> None:
         """Refuse a device that is not there, and what does not run on one."""

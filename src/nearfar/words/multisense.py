@@ -18,12 +18,13 @@ work on the same tables without locks.
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from nearfar._core.checks import check_choice, check_integer, check_real
+from nearfar._core.checks import check_choice, check_integer, check_real, if_given
 from nearfar._core.ids import Ids
 from nearfar._core.jit import jit
 from nearfar._core.vector import (
@@ -196,6 +197,15 @@ class MultiSenseWord2DM(WordModel):
     10
     """
 
+    _checks: ClassVar[dict[str, Any]] = {
+        **WordModel._checks,
+        "n_components": if_given(partial(check_integer, low=1)),
+        "n_senses": if_given(partial(check_integer, low=1)),
+        "variant": partial(check_choice, choices=("clusters", "columns")),
+        "min_sense_count": partial(check_integer, low=1),
+        "noise_column": partial(check_choice, choices=("own", "same")),
+        "new_sense_threshold": if_given(partial(check_real, low=-1, high=1)),
+    }
     _rates: ClassVar[dict[str, float]] = {"sgd": 0.05, "adam": 0.001}
     _shaped_by = (*WordModel._shaped_by, "n_senses", "variant")
 
@@ -269,18 +279,9 @@ class MultiSenseWord2DM(WordModel):
 
     def _check(self) -> None:
         owner = "MultiSenseWord2DM"
-        if self.n_components is not None:
-            check_integer(owner, "n_components", self.n_components, low=1)
-        if self.n_senses is not None:
-            check_integer(owner, "n_senses", self.n_senses, low=1)
-        check_choice(owner, "variant", self.variant, ("clusters", "columns"))
-        check_integer(owner, "min_sense_count", self.min_sense_count, low=1)
-        check_choice(owner, "noise_column", self.noise_column, ("own", "same"))
-        if self.new_sense_threshold is not None:
-            check_real(owner, "new_sense_threshold", self.new_sense_threshold, low=-1, high=1)
-            if self.variant == "columns":
-                raise InputError(owner, "new_sense_threshold", "None with columns", repr(self.new_sense_threshold))
         super()._check()
+        if self.new_sense_threshold is not None and self.variant == "columns":
+            raise InputError(owner, "new_sense_threshold", "None with columns", repr(self.new_sense_threshold))
         if self.variant == "clusters" and not self.shared_negatives:
             hint = "A cluster's context is a whole window."
             raise InputError(owner, "shared_negatives", "True with clusters", "False", hint)

@@ -14,6 +14,7 @@ write without locks, and now and then one update is lost.
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
@@ -172,6 +173,7 @@ class SkipGram(WordModel):
     """
 
     _capabilities: ClassVar[frozenset[str]] = WordModel._capabilities | {"two-sided"}
+    _checks: ClassVar[dict[str, Any]] = {**WordModel._checks, "n_components": partial(check_integer, low=1)}
     _rates: ClassVar[dict[str, float]] = {"sgd": 0.025, "adam": 0.01}
 
     _tables = ("X", "Y")
@@ -225,10 +227,6 @@ class SkipGram(WordModel):
         self.n_jobs = n_jobs
         self.device = device
         self.verbose = verbose
-
-    def _check(self) -> None:
-        check_integer("SkipGram", "n_components", self.n_components, low=1)
-        super()._check()
 
     def _start(self, source: WindowSource, rng: np.random.Generator) -> Arrays:
         """Return input vectors, uniform in (-1/(2d), 1/(2d)) as in word2vec, and output vectors 0."""

@@ -18,12 +18,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from functools import partial
 from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-from nearfar._core.checks import check_integer, check_real
+from nearfar._core.checks import check_integer, check_real, if_given
 from nearfar._core.jit import jit
 from nearfar._core.vector import (
     FAST,
@@ -206,6 +207,15 @@ class Word2DM(WordModel):
 
     _one_space = True  # of both tables the products with themselves, A, live in one space
     _shaped_by = (*WordModel._shaped_by, "n_factors")
+    _checks: ClassVar[dict[str, Any]] = {
+        **WordModel._checks,
+        "n_components": partial(check_integer, low=1),
+        "n_factors": partial(check_integer, low=1),
+        "batch_size": partial(check_integer, low=1),
+        "offset": if_given(check_real),
+        "ridge": partial(check_real, low=0),
+        "start_trace": partial(check_real, low=0, open_low=True),
+    }
     _rates: ClassVar[dict[str, float]] = {"sgd": 0.05, "adam": 0.001}
 
     factors_: NDArray[np.float32]
@@ -308,15 +318,6 @@ class Word2DM(WordModel):
     @property
     def _sentences_per_step(self) -> int:  # type: ignore[override]
         return self.batch_size if self.optimizer == "adam" else 1
-
-    def _check(self) -> None:
-        for name in ("n_components", "n_factors", "batch_size"):
-            check_integer("Word2DM", name, getattr(self, name), low=1)
-        if self.offset is not None:
-            check_real("Word2DM", "offset", self.offset)
-        check_real("Word2DM", "ridge", self.ridge, low=0)
-        check_real("Word2DM", "start_trace", self.start_trace, low=0, open_low=True)
-        super()._check()
 
     def _start(self, source: WindowSource, rng: np.random.Generator) -> Arrays:
         """Return tables of Bᵀ, every entry uniform around 0, so that A has ``start_trace`` on average."""

@@ -8,6 +8,7 @@ eigenvectors of ``-1/2 J R² J`` (J centres) times the roots of their eigenvalue
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
@@ -175,6 +176,14 @@ class MDS(FrameOutput):
 
     _capabilities: ClassVar[frozenset[str]] = frozenset({"deterministic", "any-n-jobs", "init", "transform"})
 
+    _checks: ClassVar[dict[str, Any]] = {
+        "max_iter": partial(check_integer, low=0),
+        "tol": partial(check_real, low=0),
+        "pairs": partial(check_choice, choices=("auto", "all", "sampled")),
+        "n_neighbors": partial(check_integer, low=0),
+        "n_samples": partial(check_integer, low=2),
+    }
+
     n_features_in_: int
     stress_: float
     stress_error_: float
@@ -239,8 +248,7 @@ class MDS(FrameOutput):
             The map left the finite numbers.
         """
         stress = as_stress("MDS", self.stress)
-        max_iter = check_integer("MDS", "max_iter", self.max_iter, low=0)
-        tol = check_real("MDS", "tol", self.tol, low=0)
+        self._check_parameters()
         callbacks = check_callbacks("MDS", self.callbacks)
         if any(isinstance(callback, Checkpoint) for callback in callbacks):
             hint = "A map continues from a start: init=est.embedding_."
@@ -255,8 +263,8 @@ class MDS(FrameOutput):
         state = MapState(np.zeros((pairs.n, d)), [0.0])
         if pairs.unit > 0:
             state = MapState(start("MDS", self.init, pairs, d, rng))
-            with Trainer("MDS", max_iter, callbacks=callbacks, verbose=self.verbose, unit="iteration") as trainer:
-                self._descend(state, pairs, stress, tol, trainer)
+            with Trainer("MDS", self.max_iter, callbacks=callbacks, verbose=self.verbose, unit="iteration") as trainer:
+                self._descend(state, pairs, stress, self.tol, trainer)
         Y = (state.X - state.X.mean(axis=0)).astype(dtype)
         self.embedding_ = Y * Y.dtype.type(pairs.unit)
         self.stress_curve_ = np.array(state.losses)
@@ -398,9 +406,7 @@ class MDS(FrameOutput):
 
     def _pairs(self, X: Any, rng: np.random.Generator) -> tuple[AllPairs | SampledPairs, Any]:
         """Check X and return its pairs, all or sampled, and itself as an array or a sparse matrix."""
-        pairs = check_choice("MDS", "pairs", self.pairs, ("auto", "all", "sampled"))
-        n_neighbors = check_integer("MDS", "n_neighbors", self.n_neighbors, low=0)
-        n_samples = check_integer("MDS", "n_samples", self.n_samples, low=2)
+        pairs, n_neighbors, n_samples = self.pairs, self.n_neighbors, self.n_samples
         n_jobs = check_n_jobs("MDS", self.n_jobs)
         if isinstance(self.metric, str) and self.metric == "precomputed":
             if pairs == "sampled":
