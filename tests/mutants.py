@@ -52,6 +52,60 @@ FAULTS = [
         "test_edrep",
     ),
     Fault("edrep: the prior in the loss", "prior += r[i] * dot_others", "prior -= r[i] * dot_others", "test_edrep"),
+    Fault(
+        "formula: eq. (6) without the rows' sum",
+        "g += xp.asarray(p0, dtype=x.dtype)[:, None] * of_rows",
+        "g += 0",
+        "test_places test_edrep",
+    ),
+    Fault(
+        "formula: the step leaves the sphere",
+        "g -= (x * g).sum(1)[:, None] / there * x",
+        "g -= 0 * x",
+        "test_places test_edrep",
+    ),
+    Fault(
+        "formula: a component's share of the force",
+        "force *= xp.asarray(xp.exp(log_z - total)",
+        "force *= xp.asarray(xp.exp(total - log_z)",
+        "test_places",
+    ),
+    Fault(
+        "places: the others are not copied",
+        'others = others.copy() if getattr(far, "keeps_others", True) else others',
+        "others = others",
+        "test_places",
+    ),
+    Fault(
+        "places: pieces of a column start at the first",
+        "drawn = self.drawn.part(self.first + start, self.first + stop)",
+        "drawn = self.drawn.part(start, stop)",
+        "test_places",
+    ),
+    Fault(
+        "places: the plain place by rows alone",
+        "max(shape) <= FEW_ROWS and n_entries <= FEW",
+        "max(shape) <= FEW_ROWS",
+        "test_places",
+    ),
+    Fault(
+        "checkpoint: defaults are not remembered",
+        'who | {f"{name} in use"',
+        'who | {f"{name} in use"[:0] or "x"',
+        "test_callbacks",
+    ),
+    Fault(
+        "far field: labels of all columns",
+        "self.with_params(labels=np.asarray(self.labels)[columns])",
+        "self.with_params(labels=np.asarray(self.labels)[: len(columns)])",
+        "test_places",
+    ),
+    Fault(
+        "relations: a plain product forgets the base",
+        "np.add(base, value, out=out, casting",
+        "np.add(0, value, out=out, casting",
+        "test_small_relations",
+    ),
     # -- senses in few bits
     Fault(
         "senses: context vectors of few bits become floats",
@@ -106,8 +160,8 @@ FAULTS = [
     # -- far fields, kernels, divergences, maps
     Fault(
         "mixture: covariance about the origin",
-        "covariances -= means[:, :, None] * means[:, None, :]",
-        "covariances -= 0 * means[:, :, None]",
+        "(outer / count - mean[:, None] * mean)",
+        "(outer / count - 0 * mean[:, None] * mean)",
         "test_far_fields",
     ),
     Fault(

@@ -21,7 +21,7 @@ from nearfar.engines.threads import Threads
 from nearfar.engines.threads.edrep import FORMS
 from nearfar.errors import InputError
 from nearfar.methods import edrep as formulas
-from nearfar.steps import ball_step
+from nearfar.steps import Drawn, Sphere, Start, ball_step
 
 
 def club() -> nf.Relation:
@@ -257,9 +257,6 @@ def test_engines_of_other_packages_are_found_by_their_entry_point(tmp_path, monk
     assert len(elsewhere.asked) == 1  # the library's own names stay its own
 
 
-# -- far fields of one's own know the columns ------------------------------------------------------------------------
-
-
 class Weighted:
     """Log Z with a weight for each column of the relation, as a user would write it."""
 
@@ -276,6 +273,49 @@ class Weighted:
         scores = self.weights * np.exp(X @ self.Y.T) * self.Y.any(axis=1)
         log_z[:] = np.log(scores.sum(axis=1))
         force[:] = scores @ self.Y / scores.sum(axis=1, keepdims=True)
+
+
+# -- where rows start ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("given", ["nothing", "an array", "an embedding"])
+def test_any_rows_of_a_start_are_made_by_themselves(given):
+    n, d, rng = 70_000, 8, np.random.default_rng(0)  # more numbers than are drawn together
+    related = rng.random(n) < 0.9
+    vectors = source = draw = None
+    if given != "nothing":
+        vectors = rng.normal(size=(50, d)).astype(np.float32)
+        source = rng.integers(-100, 50, n)
+        draw = np.arange(n) if given == "an embedding" else np.cumsum(source < 0) - 1
+    start = Start(Sphere(), Drawn.of(n, d, np.random.default_rng(3)), related, vectors, source, draw)
+    whole = start[:]
+    np.testing.assert_allclose(np.linalg.norm(whole, axis=1), related, atol=1e-6)
+    if given == "nothing":
+        np.testing.assert_array_equal(
+            Sphere().project(Sphere().start(n, d, np.random.default_rng(3)))[related], whole[related]
+        )
+    else:
+        known = related & (source >= 0)
+        np.testing.assert_allclose(whole[known], Sphere().project(vectors[source[known]]), atol=1e-6)
+    assert len(np.unique(whole[related & (source < 0 if given != "nothing" else True)], axis=0)) > 30_000
+    for a, b in ((0, 5), (40_000, 69_999), (69_999, 70_000), (123, 123)):
+        np.testing.assert_array_equal(start[a:b], whole[a:b])
+        part = start.narrowed(a, b)
+        np.testing.assert_array_equal(part[:], whole[a:b])
+        if given == "nothing":
+            np.testing.assert_array_equal(part.narrowed(1, b - a)[:], whole[a + 1 : b])
+
+
+@pytest.mark.parametrize("far", ["exact", Weighted(np.ones(400))], ids=["exact", "of one's own"])
+def test_rows_of_later_blocks_ask_about_the_others_as_they_were(far):
+    rng = np.random.default_rng(0)
+    relation = nf.Relation.from_matrix(rng.random((400, 400)) < 0.05)
+    common = {"far": far, "n_epochs": 1, "learning_rate": 1.0, "random_state": 0, "n_jobs": 1}
+    one, many = (nf.EDRep(300, engine=engine, **common).fit(relation) for engine in ("plain", "threads"))
+    np.testing.assert_allclose(many.embedding_, one.embedding_, atol=1e-4)  # 218 rows a block
+
+
+# -- far fields of one's own know the columns ------------------------------------------------------------------------
 
 
 class Told(Weighted):

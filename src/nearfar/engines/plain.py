@@ -33,8 +33,7 @@ class Plain:
         return pull + P.rmatmat(X, n_jobs=1) if way == "both" else pull
 
     def far(self, far: FarField, others: Floats, n_active: int, rng: np.random.Generator) -> Asked:
-        """Return the far field over a copy of the others."""
-        others = others.copy()
+        """Return the far field over the others, of whom none moves before all rows have asked."""
         far.prepare(others, n_active, rng, 1)
         return Asked(far, others)
 
