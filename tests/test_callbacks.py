@@ -230,6 +230,24 @@ def test_another_fit_is_refused_with_what_differs(kept, params, message):
         fit(kept, **params)
 
 
+def test_a_checkpoint_knows_the_defaults_that_it_was_made_under(kept, monkeypatch):
+    monkeypatch.setattr(nf.EDRep, "_prior", lambda est, rows: np.zeros(len(rows.present[-1])))  # another version's p0
+    with pytest.raises(InputError, match="got one that differs in the p0 in use: "):
+        fit(kept)
+    monkeypatch.setattr(nf.EDRep, "_gradient", lambda est, rel: "paper")
+    with pytest.raises(
+        InputError, match=r"differs in the gradient in use \('forward' there, 'paper' here\), the p0 in use"
+    ):
+        fit(kept)
+    monkeypatch.undo()
+    older = checkpoint.read(kept)
+    known = {name: value for name, value in older.identity.items() if not name.endswith(" in use")}
+    assert len(known) == len(older.identity) - 4
+    checkpoint.write("test", kept, checkpoint.Snapshot(older.arrays, older.facts, known))
+    with pytest.raises(InputError, match=r"differs in .*the gradient in use \(None there, 'forward' here\)"):
+        fit(kept)
+
+
 def test_what_has_no_effect_may_differ(kept):
     assert_same_fit(fit(kept, n_jobs=2, callbacks=[lambda p: None]), fit())
 

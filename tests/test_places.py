@@ -174,6 +174,8 @@ est = nf.EDRep(16, random_state=0).fit(rel.random_walk(3))
 likes = nf.Relation.from_edges([(f"u{i}", f"i{i * j % 7}") for i in range(20) for j in range(1, 4)], bipartite=True)
 nf.EDRep(4, gradient="full", temperature=0.5, random_state=0).fit(likes)
 nf.EDRep(4, gradient="paper", constraint="ball", far="exact", random_state=0).fit(rel)
+nf.EDRep(4, n_clusters=2, random_state=0).fit(rel)
+nf.EDRep(4, far="performer", n_epochs=2, random_state=0).fit(rel)
 assert est.far_check_["relative_error"] < 0.1
 assert not list(Path(sys.argv[1]).iterdir()), list(Path(sys.argv[1]).iterdir())
 """

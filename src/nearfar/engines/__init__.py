@@ -127,7 +127,7 @@ def engine_of_device(owner: str, device: Any) -> str:
 
 def _going_away(old: str, new: str) -> None:
     text = f"{old} is going away in version 0.4; write {new}."
-    warnings.warn(text, FutureWarning, stacklevel=5)
+    warnings.warn(text, FutureWarning, stacklevel=4)
 
 
 def check_engine(owner: str, engine: Any) -> None:

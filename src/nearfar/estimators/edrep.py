@@ -366,14 +366,14 @@ class EDRep(RelationEmbedder):
     def _descend(self, place: Place, problem: Problem, far: FarField, state: FitState, trainer: Trainer) -> None:
         """Run algorithm 1 from where a state stands; tell callbacks after each epoch."""
 
-        def done(state: FitState, sides: list[Any], rate: float) -> bool:
+        def done(state: Any, sides: list[Any], rate: float) -> bool:
             state.check_finite("EDRep.fit", rate, self.learning_rate)
             if trainer.callbacks:
                 state.fetch(place, sides)
             return trainer.tell(state.epoch, state.losses[-1], rate, state)
 
         rates = Rates(self.schedule, self.learning_rate, self.n_epochs, self.tol)
-        sides = descend(place, problem, _far_of(far, state), state, rates, done)  # type: ignore[arg-type]
+        sides = descend(place, problem, _far_of(far, state), state, rates, done)
         state.fetch(place, sides)
 
     # What is asked for, and where.
@@ -442,7 +442,8 @@ class EDRep(RelationEmbedder):
 
     def _trainer(self, problem: Problem, far: FarField, rows: Fitted) -> Trainer:
         """Return what calls callbacks, and knows what tells this fit from others: also what its defaults stood for."""
-        in_use = {"gradient": problem.gradient, "p0": problem.p0, "far": far, "two_sided": problem.two_sided}
+        in_use: dict[str, Any] = {"gradient": problem.gradient, "p0": problem.p0, "two_sided": problem.two_sided}
+        in_use["far"] = far if hasattr(far, "get_params") else type(far).__name__
         n_jobs = check_n_jobs("EDRep", self.n_jobs)
         return Trainer(
             "EDRep",
