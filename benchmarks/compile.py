@@ -37,6 +37,14 @@ def edrep() -> Callable[[], object]:
     return lambda: model.fit(relation.random_walk(3))
 
 
+def edrep_threads() -> Callable[[], object]:
+    import nearfar as nf
+
+    relation = nf.Relation.from_matrix(nf.datasets.dcsbm(5000, alpha=3.0, random_state=0).adjacency)
+    model = nf.EDRep(16, random_state=0)
+    return lambda: model.fit(relation.random_walk(3))
+
+
 def tsne() -> Callable[[], object]:
     from sklearn.datasets import load_digits
 
@@ -67,7 +75,7 @@ def skipgram() -> Callable[[], object]:
     return lambda: model.fit(text)
 
 
-FITS = {"edrep": edrep, "tsne": tsne, "tsne_mesh": tsne_mesh, "skipgram": skipgram}
+FITS = {"edrep": edrep, "edrep_threads": edrep_threads, "tsne": tsne, "tsne_mesh": tsne_mesh, "skipgram": skipgram}
 
 
 def fit_twice(name: str) -> None:

@@ -1266,7 +1266,7 @@ def test_commands_refuse_a_device_before_they_read_or_write(command, tmp_path, c
     from nearfar.cli import main
 
     monkeypatch.chdir(tmp_path)
-    option, unknown = ("--engine", "None, one of") if command == "embed" else ("--device", "'cpu', 'cuda'")
+    option, unknown = ("--engine", "one of") if command == "embed" else ("--device", "'cpu', 'cuda'")
     for device, message in (
         ("cuda:99", f"nearfar {command}: {option} must be a device of this machine; got 'cuda:99' where torch"),
         ("tpu", f"nearfar {command}: {option} must be {unknown}"),

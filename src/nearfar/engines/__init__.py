@@ -214,7 +214,10 @@ def _loaded(owner: str, point: EntryPoint) -> Any:
 
 
 def _unknown(owner: str, got: str, hint: str = "") -> InputError:
-    return InputError(owner, "engine", f"None, one of {', '.join(map(repr, names()))}, or a Place", got, hint)
+    expected = f"one of {', '.join(map(repr, names()))}"
+    if " " not in owner:  # a command takes names alone
+        expected = f"None, {expected}, or a Place"
+    return InputError(owner, "engine", expected, got, hint)
 
 
 def compiled_gradient() -> Any:

@@ -1,6 +1,7 @@
-"""The plain place: NumPy alone, nothing compiled. Formulas run as they are written, on all rows at once.
+"""The plain place: NumPy alone. Formulas run as they are written, on all rows at once.
 
-It is the place of small data by default: on a new machine compiling would take longer than the whole fit.
+It is the place of small data by default, whose products SciPy makes: nothing is compiled, which on a new machine would
+take longer than the whole fit. Products of larger relations are compiled ones here, too.
 """
 
 from __future__ import annotations

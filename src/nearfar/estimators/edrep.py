@@ -97,7 +97,7 @@ class EDRep(RelationEmbedder):
 
     with r the row sums of P; scores x_i . y_a are divided by ``temperature`` if it is not 1. The first sum is the near
     field, sparse and exact; the normaliser is the far field, by default a mixture of Gaussians: O(nnz d + n d²) time
-    per epoch. Memory: the relation and at most 5 arrays of n x d, 6 with ``gradient="full"``.
+    per epoch. Memory: the relation and mostly at most 5 arrays of n x d, see :meth:`expected_memory`.
 
     Parameters
     ----------
@@ -164,7 +164,7 @@ class EDRep(RelationEmbedder):
         Where the fit runs, with the same result to the rounding of float32:
 
         =======================  =====================================================================================
-        ``"plain"``              NumPy alone: nothing is compiled
+        ``"plain"``              NumPy and SciPy: nothing is compiled for a small relation
         ``"threads"``            compiled code on ``n_jobs`` threads of this machine; with ``storage`` in files
         ``"torch"``              the processor by torch (the extra ``torch``), for far fields that have a form there
         ``"cuda"``, ``"cuda:1"`` the same on a GPU

@@ -175,7 +175,8 @@ def opened(setting: Setting) -> Iterator[Workers]:
     """
     owner, storage = setting.owner, setting.storage
     if setting.gradient == "full":
-        raise InputError(owner, "gradient", "'paper' or 'forward' with engine='dask'", "full")
+        hint = "Or take engine='threads'."
+        raise InputError(owner, "gradient", "'paper' or 'forward' with engine='dask'", "full", hint)
     if storage is not None:
         storage = FOLDER.check(owner, "storage", check_path(owner, "storage", storage))
         if setting.several or not getattr(setting.far, "takes_moments", False):
