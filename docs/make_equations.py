@@ -1,7 +1,8 @@
 """Write docs/equations.md, which says where each equation of a paper stands: ``python docs/make_equations.py``.
 
-An equation is named once in ``nearfar/methods``, by a comment at its line: ``# eq. (6): what it says``. The test of
-that finds the page out of date wherever a line has moved.
+An equation is named once in ``nearfar/methods``, by a comment at its line: ``# eq. (6): what it says``; a symbol of a
+source without numbers by ``# symbol q_ij: what it is``. The test of that finds the page out of date wherever a line has
+moved.
 """
 
 from __future__ import annotations
@@ -17,8 +18,11 @@ from nearfar.engines.threads.edrep import FORMS
 
 HERE = Path(__file__).parent
 SOURCE = Path(nearfar.__file__).parent
-PAPERS = {"edrep": "EDRep, Dall'Amico & Belliardo, arXiv 2303.17475 v3"}
-_NAMED = re.compile(r"# ((?:eqs?\. \(\d+\)|the step)): (.*)$")
+PAPERS = {
+    "edrep": "EDRep, Dall'Amico & Belliardo, arXiv 2303.17475 v3",
+    "maps": 'Maps, Melville, "Deriving embedding gradients"; van der Maaten & Hinton 2008',
+}
+_NAMED = re.compile(r"# (?:symbol )?((?<=symbol )\S+|eq\. \(\d+\)|the step): (.*)$")
 
 
 class Equation(NamedTuple):
@@ -65,7 +69,7 @@ def page() -> str:
     ]
     for module in sorted((SOURCE / "methods").glob("[a-z]*.py")):
         lines += [f"## {PAPERS[module.stem]}", "", f"In `nearfar/methods/{module.name}`.", ""]
-        lines += ["| equation | says | line | formula | on threads |", "|---|---|---|---|---|"]
+        lines += ["| equation or symbol | says | line | formula | on threads |", "|---|---|---|---|---|"]
         for one in equations(module):
             says = one.says.replace("|", r"\|")
             lines.append(f"| {one.name} | `{says}` | {one.line} | `{one.formula}` | {compiled(one)} |")

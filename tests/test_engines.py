@@ -599,7 +599,8 @@ class Plain:
 
 REFUSED = {
     "engine must be one of": (nf.TSNE(), "spark"),
-    "device must be None on a cluster": (nf.TSNE(device="cpu"), "dask"),
+    "engine must be one place; got device='cpu' and engine of fit='dask'": (nf.TSNE(device="cpu"), "dask"),
+    "engine must be one place; got engine='plain' and engine of fit='dask'": (nf.TSNE(engine="plain"), "dask"),
     "n_components must be 1 or 2 on a cluster": (nf.TSNE(3), "dask"),
     "far must be 'fft', or 'auto' where that is the mesh, on a cluster; got 'exact'": (nf.TSNE(far="exact"), "dask"),
     "got 'auto', which sums pair by pair up to 4000 points": (nf.TSNE(), "dask"),

@@ -319,4 +319,4 @@ def test_t_sne_in_eighty_lines_is_t_sne():
 
     assert len((EXAMPLES / "tsne_in_80_lines.py").read_text().splitlines()) <= 80
     X = load_digits().data[:150]
-    np.testing.assert_array_equal(tsne(X), nf.TSNE(random_state=0).fit(X).embedding_)
+    np.testing.assert_array_equal(tsne(X), nf.TSNE(random_state=0, engine="threads").fit(X).embedding_)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from contextlib import suppress
 from dataclasses import dataclass
 
 import networkx as nx
@@ -341,7 +342,7 @@ def test_a_callback_may_answer_with_what_is_true(blobs):
 
 
 def test_it_stops_at_rest_and_without_progress(blobs):
-    long = {**SHORT, "max_iter": 5000}
+    long = {**SHORT, "max_iter": 5000, "engine": "threads"}
     assert nf.SSNE(**long, min_grad_norm=1e-3).fit(blobs[0]).n_iter_ < 1000
     stalled = nf.SSNE(**long, min_grad_norm=0, n_iter_without_progress=50).fit(blobs[0])
     assert 150 <= stalled.n_iter_ < 5000
@@ -360,7 +361,9 @@ def test_exaggeration_pulls_groups_together(blobs):
 
 def test_a_step_too_large_is_an_error_not_a_nan(blobs):
     with pytest.raises((NumericalError, InputError), match=r"learning_rate|finite"):
-        nf.TSNE(**SHORT, learning_rate=1e38).fit(blobs[0])
+        nf.TSNE(**SHORT, learning_rate=1e38, engine="threads").fit(blobs[0])
+    with suppress(NumericalError):
+        assert np.isfinite(nf.TSNE(**SHORT, learning_rate=1e38, engine="plain").fit(blobs[0]).embedding_).all()
 
 
 # -- scikit-learn ---------------------------------------------------------------------------------------------------
@@ -466,7 +469,7 @@ def test_digits_keep_their_neighbours():
 
 def test_many_points_in_three_components_are_warned_of(rng, monkeypatch):
     monkeypatch.setattr("nearfar.maps.neighbor.MANY", 100)
-    short = {**SHORT, "max_iter": 2}
+    short = {**SHORT, "max_iter": 2, "engine": "threads"}
     X = rng.normal(size=(120, 4))
     with pytest.warns(NearfarWarning, match="3 components of 120 points take all pairs"):
         nf.TSNE(3, **short).fit(X)
@@ -487,7 +490,7 @@ def test_many_points_in_three_components_are_warned_of(rng, monkeypatch):
 def test_the_order_in_memory_does_not_show(blobs, monkeypatch, parts):
     """Large maps are numbered along a curve through the map; positions and callbacks keep the order of the data."""
     start, seen = PCA(2).fit_transform(blobs[0]), []
-    short = {**SHORT, "max_iter": 60, "early_exaggeration_iter": 30, "init": start}
+    short = {**SHORT, "max_iter": 60, "early_exaggeration_iter": 30, "init": start, "engine": "threads"}
     plain = nf.NeighborEmbedding(**parts, **short).fit(blobs[0])
     monkeypatch.setattr("nearfar.maps.solver._SORT_FROM", 10)
     moved = nf.NeighborEmbedding(**parts, **short, callbacks=[lambda p: seen.append(p.state.X)]).fit(blobs[0])
@@ -524,7 +527,7 @@ def test_a_map_in_files_has_the_same_bits(blobs, affinities, tmp_path, monkeypat
     """For any number of threads, also mapped rows; nothing but neighbours is left, nothing else where it breaks off."""
     monkeypatch.setattr("nearfar.maps.solver._SORT_FROM", 10)
     monkeypatch.setattr("nearfar.maps.objective._LEAST_STRIP", 500)
-    short = {"max_iter": 12, "early_exaggeration_iter": 6, "random_state": 0}
+    short = {"max_iter": 12, "early_exaggeration_iter": 6, "random_state": 0, "engine": "threads"}
     cls, data = getattr(nf, recipe, nf.TSNE), blobs[0]
     if recipe == "a relation":
         data, left = affinities.relation_, []

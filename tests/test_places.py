@@ -20,6 +20,7 @@ from nearfar.engines.plain import Plain
 from nearfar.engines.threads import Threads
 from nearfar.engines.threads.edrep import FORMS
 from nearfar.errors import InputError
+from nearfar.maps.solver import Momentum, PlainMomentum
 from nearfar.methods import edrep as formulas
 from nearfar.steps import Drawn, Sphere, Start, ball_step
 
@@ -360,3 +361,96 @@ def test_a_mixture_with_labels_leaves_isolates_out_with_their_labels():
     alone = nf.EDRep(16, far=nf.far.GaussianMixture(labels=labels[i]), init=start[i]).fit(small)
     np.testing.assert_allclose(est.embedding_[i], alone.embedding_, atol=1e-9)
     assert not est.embedding_[1::2].any()
+
+
+# -- maps ------------------------------------------------------------------------------------------------------------
+
+MAPS = {
+    "t-SNE": (nf.TSNE, {}),
+    "SSNE": (nf.SSNE, {}),
+    "ASNE": (nf.ASNE, {}),
+    "NeRV": (nf.NeRV, {}),
+    "JSE": (nf.JSE, {}),
+    "weighted": (nf.WSSNE, {}),
+    "per point": (nf.InhomogeneousTSNE, {"learn": False, "degrees_of_freedom": np.linspace(1, 9, 60)}),
+    "three components": (nf.TSNE, {"n_components": 3}),
+}
+
+
+def points(n: int = 60) -> np.ndarray:
+    rng = np.random.default_rng(0)
+    return rng.normal(size=(n, 5)) + 6 * rng.integers(0, 3, (n, 1))
+
+
+@pytest.mark.parametrize("case", MAPS)
+def test_the_plain_place_draws_the_map_of_threads(case):
+    make, parameters = MAPS[case]
+    X, start = points(), np.random.default_rng(1).normal(size=(60, parameters.get("n_components", 2)))
+    common = {"perplexity": 10, "max_iter": 20, "early_exaggeration_iter": 10, "random_state": 0, "init": start}
+    plain, threads = (make(**common, **parameters, engine=engine).fit(X) for engine in ("plain", "threads"))
+    np.testing.assert_allclose(plain.cost_curve_, threads.cost_curve_, rtol=1e-5)
+    np.testing.assert_allclose(plain.embedding_, threads.embedding_, rtol=1e-4, atol=1e-4)
+    if case == "weighted":
+        np.testing.assert_allclose(plain.weights_, threads.weights_)
+    np.testing.assert_array_equal(make(**common, **parameters).fit(X).embedding_, plain.embedding_)  # the default
+
+
+def test_more_points_are_drawn_on_threads_by_default():
+    X = points(201)
+    fits = [nf.TSNE(perplexity=10, max_iter=5, random_state=0, engine=engine).fit(X) for engine in (None, "threads")]
+    np.testing.assert_array_equal(fits[0].embedding_, fits[1].embedding_)
+
+
+def test_a_gain_and_a_step_are_those_of_compiled_code():
+    rng = np.random.default_rng(0)
+    for dtype in (np.float32, np.float64):
+        left = rng.normal(size=(30, 3)).astype(dtype)
+        right, plain, compiled = left.copy(), PlainMomentum(0.7, longest=0.5), Momentum(0.7, longest=0.5)
+        for _ in range(6):
+            gradient = rng.normal(size=(30, 3)).astype(dtype)
+            plain.step(left, gradient, 0.3)
+            compiled.step(right, gradient, 0.3)
+            np.testing.assert_allclose(left, right, rtol=1e-5, atol=1e-6)
+            assert plain.gradient_norm == pytest.approx(compiled.gradient_norm, rel=1e-5)
+            np.testing.assert_allclose(plain.sums, compiled.sums, rtol=1e-4, atol=1e-4)
+
+
+COLD_MAP = """
+import sys, time
+from pathlib import Path
+import networkx as nx
+import numpy as np
+import nearfar as nf
+X = np.random.default_rng(0).normal(size=(150, 10))
+est = nf.TSNE(perplexity=20, max_iter=60, random_state=0).fit(X)
+nf.TSNE(metric="cosine", max_iter=5, random_state=0).fit(X)
+nf.NeRV(max_iter=5, random_state=0).fit(nx.les_miserables_graph())
+assert not list(Path(sys.argv[1]).iterdir()), list(Path(sys.argv[1]).iterdir())
+"""
+
+
+def test_small_maps_compile_nothing(tmp_path):
+    environment = {**os.environ, "NEARFAR_CACHE_DIR": str(tmp_path)}
+    subprocess.run([sys.executable, "-c", COLD_MAP, str(tmp_path)], check=True, env=environment)
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: nf.TSNE(engine="spark"), "TSNE: engine must be None or one of 'plain', .*; got 'spark'"),
+        (lambda: nf.TSNE(engine=Plain()), "TSNE: engine must be None or one of 'plain', "),
+        (lambda: nf.TSNE(engine="plain", far="fft"), "far must be 'auto' or 'exact' with engine='plain'; got 'fft'"),
+        (lambda: nf.TSNE(engine="plain", storage="folder"), "storage must be None with engine='plain'; got 'folder'"),
+        (lambda: nf.UMAP(engine="plain"), "far must be 'auto' or 'exact' with engine='plain'; got"),
+        (lambda: nf.InhomogeneousTSNE(engine="plain"), "learn must be False with engine='plain'; got 'point'"),
+        (
+            lambda: nf.TSNE(engine="plain", device="cpu"),
+            "engine must be one place; got engine='plain' and device='cpu'",
+        ),
+    ],
+)
+def test_what_the_plain_place_of_maps_refuses(make, message, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(InputError, match=message):
+        make().set_params(perplexity=5).fit(points(30))
+    assert not list(tmp_path.iterdir())

@@ -168,12 +168,39 @@ def check_ready(owner: str, engine: str | None) -> None:
     if engine is not None and is_device(engine):
         from nearfar.engines.torch import device_of
 
-        device_of(owner, "cpu" if name == "torch" else engine, "engine")
+        device_of(owner, device_of_engine(engine), "engine")
 
 
 def is_device(engine: str | None) -> bool:
     """Return whether an engine computes on a device, by torch."""
     return engine is not None and engine.partition(":")[0] in ("torch", "cuda")
+
+
+def device_of_engine(engine: str | None) -> str | None:
+    """Return the device of torch that an engine computes on, or None."""
+    if not is_device(engine):
+        return None
+    return "cpu" if engine == "torch" else engine
+
+
+def engine_of(owner: str, engine: Any, device: Any, of_fit: str | None) -> str | None:
+    """Return the one engine that is asked for, by the constructor, a device, or ``fit(engine=)``.
+
+    Raises
+    ------
+    InputError
+        They disagree; there is no such engine; a place of one's own, where estimators take names alone.
+    """
+    if engine is not None and (not isinstance(engine, str) or not (engine in PLACES or is_device(engine))):
+        raise InputError(owner, "engine", f"None or one of {', '.join(map(repr, PLACES))}", repr(engine))
+    said = [("engine", engine, engine), ("engine of fit", of_fit, of_fit)]
+    if device is not None:
+        said.insert(1, ("device", device, engine_of_device(owner, device)))
+    given = [one for one in said if one[1] is not None]
+    if len({meant for _, _, meant in given}) > 1:
+        got = " and ".join(f"{name}={value!r}" for name, value, _ in given)
+        raise InputError(owner, "engine", "one place", got, "Say it once, by engine= of the constructor.")
+    return given[0][2] if given else None
 
 
 def _opener(owner: str, engine: str) -> Callable[[], Any]:

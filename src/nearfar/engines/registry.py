@@ -19,6 +19,8 @@ from nearfar.errors import InputError
 ENGINES = ("threads", "dask")
 """What ``engine=`` takes where threads of this process, or workers of a Dask cluster, do the work."""
 
+PLAIN = "plain"
+"""The engine of small data, in NumPy."""
 PLACES = {
     "plain": "nearfar.engines.plain:opened",
     "threads": "nearfar.engines.threads:opened",

@@ -53,7 +53,16 @@ from nearfar.callbacks import Checkpoint
 from nearfar.contracts import Field, Objective
 from nearfar.divergences.probability import KL, as_divergence, linear_formulas, strength_of
 from nearfar.embedding.vectors import Embedding
-from nearfar.engines.registry import current_client, on_a_cluster, on_cluster, on_device, refused_on_cluster
+from nearfar.engines import device_of_engine, engine_of
+from nearfar.engines.registry import (
+    ENGINES,
+    PLAIN,
+    current_client,
+    on_a_cluster,
+    on_cluster,
+    on_device,
+    refused_on_cluster,
+)
 from nearfar.errors import InputError, NearfarWarning
 from nearfar.far.barnes_hut import BarnesHutField
 from nearfar.far.fields import ExactField, NoisePairs
@@ -70,11 +79,11 @@ from nearfar.maps.objective import (
     value_and_gradient,
 )
 from nearfar.maps.per_point import Learner, is_per_point, per_point_objective
-from nearfar.maps.solver import Descent, MapState, Momentum, Phase, start
+from nearfar.maps.solver import Descent, MapState, Momentum, Phase, PlainMomentum, start
 from nearfar.maps.transform import matched, place
 from nearfar.relations.affinities import Affinities
 from nearfar.relations.matrix import Relation, as_relation
-from nearfar.relations.neighbors import are_neighbors, check_rows
+from nearfar.relations.neighbors import FEW, are_neighbors, check_rows
 
 _OF_NEIGHBORS = ("perplexity", "n_neighbors", "metric", "metric_params")
 FAR = ("auto", "exact", "fft", "barnes-hut", "noise")
@@ -171,7 +180,12 @@ class NeighborEmbedding(FrameOutput):
         Folder for what is too large for memory: the neighbours, as for :class:`nearfar.Affinities`, and while the map
         is drawn their probabilities in both directions, in nameless files, which are gone when the fit ends, however
         it ends. For KL by pair; other costs, :class:`WSSNE` and all pairs keep as much in memory besides. The map has
-        the same bits as without.
+        the same bits as with ``engine="threads"`` in memory.
+    engine : {"plain", "threads", "torch", "cuda", "cuda:1", "dask"}, optional
+        Where the map is drawn: in plain NumPy, pair by pair in float64, with nothing compiled; on threads; by torch, as
+        ``device`` says it; or on a cluster, as that of :meth:`fit`. By default as these two say, else in plain NumPy up
+        to 200 points where ``far`` is ``"auto"``, else on threads: by the size of the data alone, so that the same seed
+        gives the same bits.
 
     Attributes
     ----------
@@ -273,6 +287,7 @@ class NeighborEmbedding(FrameOutput):
         device: str | None = None,
         verbose: int = 0,
         storage: str | PathLike[str] | None = None,
+        engine: str | None = None,
     ) -> None:
         self.n_components = n_components
         self.divergence = divergence
@@ -297,6 +312,12 @@ class NeighborEmbedding(FrameOutput):
         self.device = device
         self.verbose = verbose
         self.storage = storage
+        self.engine = engine
+
+    @property
+    def _device(self) -> str | None:
+        """The device of torch that was asked for, by the engine or by its own name."""
+        return self.device if self.device is not None else device_of_engine(self.engine)
 
     def fit(self, X: Any, y: None = None, *, engine: str | None = None) -> Self:  # noqa: ARG002 - scikit-learn passes y
         """Draw the map.
@@ -333,18 +354,23 @@ class NeighborEmbedding(FrameOutput):
         """
         owner = type(self).__name__
         divergence, kernel, normalization = self._checked()
-        on_workers = self._on_workers(engine, divergence, kernel, normalization)
+        on_a_cluster(f"{owner}.fit", engine, by_default=False)  # which refuses other names
+        asked = engine_of(owner, self.engine, self.device, engine)
+        self._is_plain(asked, 0)  # which refuses before any work
+        place_of_fit = asked if asked in ENGINES else None
+        on_workers = asked in (None, *ENGINES) and self._on_workers(place_of_fit, divergence, kernel, normalization)
         if on_workers and current_client() is None:
             with on_cluster("client")(f"{owner}.fit"):  # for the search, and for the iterations
                 return self.fit(X, engine=engine)
         n_jobs, rng = check_n_jobs(owner, self.n_jobs), check_random_state(owner, self.random_state)
-        device = None if self.device is None else self._place()
-        place = partial(self._on_workers, engine, divergence, kernel, normalization) if on_workers else None
+        device = None if self._device is None else self._place()
+        place = partial(self._on_workers, place_of_fit, divergence, kernel, normalization) if on_workers else None
         relation, affinities, data = self._related(X, rng, fits=True, on_workers=place)
         n = len(relation.row_ids)
         check_integer(owner, "n_components", self.n_components, low=1, high=max(n - 1, 1))
         if on_workers:
-            on_workers = self._on_workers(engine, divergence, kernel, normalization, n)
+            on_workers = self._on_workers(place_of_fit, divergence, kernel, normalization, n)
+        plain = not on_workers and device is None and self._is_plain(asked, n)
 
         P = probabilities(owner, relation, normalization, on_workers=on_workers)
         if self.storage is not None:
@@ -352,7 +378,10 @@ class NeighborEmbedding(FrameOutput):
         rows = affinities.rows_ if affinities is not None and np.array_equal(self.init, "pca") else data
         Y = start(owner, self.init, rows, P, (n, self.n_components), rng, n_jobs)
         kernel = self._kernel_for(kernel, n)
-        objective = self._objective(P, divergence, kernel, normalization, Y.dtype, rng, n_jobs)
+        if plain:
+            objective = self._plain_objective(P, divergence, kernel, normalization)
+        else:
+            objective = self._objective(P, divergence, kernel, normalization, Y.dtype, rng, n_jobs)
         phases = self._phases(P, divergence, kernel, normalization)
         descent = Descent(
             owner=owner,
@@ -362,7 +391,7 @@ class NeighborEmbedding(FrameOutput):
             callbacks=self.callbacks,
             n_jobs=n_jobs,
             verbose=self.verbose,
-            solver=Momentum,
+            solver=PlainMomentum if plain else Momentum,
         )
         if on_workers:
             with on_cluster("client")(f"{owner}.fit") as client:
@@ -414,7 +443,7 @@ class NeighborEmbedding(FrameOutput):
         owner = type(self).__name__
         divergence, kernel, _ = self._checked()
         where: dict[str, Any] = {"n_jobs": check_n_jobs(owner, self.n_jobs), "owner": f"{owner}.transform"}
-        if self.device is not None:
+        if self._device is not None:
             device = self._place()
             where["elsewhere"] = partial(on_device("places of new points"), device)
         if isinstance(X, Relation):
@@ -561,7 +590,7 @@ class NeighborEmbedding(FrameOutput):
             k = max(min(self._usual_neighbors, np.shape(rows)[0] - 1), 1)
         search: Any = {name: getattr(self, name) for name in ("metric", "metric_params", "n_jobs")}
         if self.metric == "precomputed" or (self.metric in ("euclidean", "cosine") and not issparse(rows)):
-            search["device"] = self.device
+            search["device"] = self._device
         return Affinities(self.perplexity, n_neighbors=k, **search, random_state=seed, storage=self.storage)
 
     def expected_memory(self, X: Any) -> int:
@@ -696,9 +725,9 @@ class NeighborEmbedding(FrameOutput):
         if is_per_point(kernel, divergence, normalization):
             field = self._field(n, divergence, per_point=True)
             return per_point_objective(P, kernel, divergence, field, dtype=dtype, n_jobs=n_jobs)
-        if self.device is not None:
+        if self._device is not None:
             expected = "None for this divergence, kernel and normalization"
-            raise InputError(owner, "device", expected, repr(self.device), "They have no formulas.")
+            raise InputError(owner, *self._says("device", expected), "They have no formulas.")
         if self.far not in ("auto", "exact"):
             hint = "Linear time takes a divergence and a kernel with formulas, and probabilities."
             raise InputError(owner, "far", "'exact' for this divergence, kernel and normalization", self.far, hint)
@@ -727,7 +756,7 @@ class NeighborEmbedding(FrameOutput):
         far = repr(self.far) if n > EXACT_UP_TO else f"{self.far!r}, which sums pair by pair up to {EXACT_UP_TO} points"
         one_kernel = family_of(kernel) is None and getattr(self, "learn", False) is False
         for argument, fine, expected, got in (
-            ("device", self.device is None, "None on a cluster, whose workers use their threads", repr(self.device)),
+            ("device", self._device is None, "None on a cluster, whose workers use their threads", repr(self.device)),
             (
                 "n_components",
                 self.n_components in (1, 2),
@@ -754,8 +783,8 @@ class NeighborEmbedding(FrameOutput):
     def _field(self, n: int, divergence: Any, *, per_point: bool = False) -> Field:
         """Return the far field that ``far`` names, or a fresh copy of the one given."""
         owner, far, d = type(self).__name__, self.far, self.n_components
-        if per_point and self.device is not None:
-            raise InputError(owner, "device", "None for a kernel with a parameter for each point", repr(self.device))
+        if per_point and self._device is not None:
+            raise InputError(owner, *self._says("device", "None for a kernel with a parameter for each point"))
         if not isinstance(far, str):
             if not all(hasattr(far, name) for name in ("place", "evaluate", "total")):
                 raise InputError(
@@ -772,7 +801,7 @@ class NeighborEmbedding(FrameOutput):
         if far == "fft" or (far == "auto" and d <= 2 and n > EXACT_UP_TO):
             tolerance = accuracy.few if n < accuracy.many_from else accuracy.many
             return MeshField(min(tolerance, PER_POINT_TOLERANCE) if per_point and n < FEW_POINTS else tolerance)
-        if far == "barnes-hut" or (far == "auto" and d == 3 and n > TREE_FROM and self.device is None):
+        if far == "barnes-hut" or (far == "auto" and d == 3 and n > TREE_FROM and self._device is None):
             return BarnesHutField(accuracy.angle)
         if far == "auto" and n > MANY:
             _warn_of_pairs(owner, f"{d} components", n)
@@ -780,9 +809,42 @@ class NeighborEmbedding(FrameOutput):
 
     def _place(self) -> Any:
         """Return the device that was asked for."""
-        owner = type(self).__name__
-        require(f"{owner}(device=)", "torch", "torch")
-        return on_device("device")(owner, self.device)
+        owner, name = type(self).__name__, "device" if self.device is not None else "engine"
+        require(f"{owner}({name}=)", "torch", "torch")
+        return on_device("device")(owner, self._device, name)
+
+    def _says(self, argument: str, expected: str) -> tuple[str, str, str]:
+        """Return name, expectation and value of an argument, or of the engine that stands for a device."""
+        name = "engine" if argument == "device" and self.device is None else argument
+        return name, expected, repr(getattr(self, name))
+
+    def _is_plain(self, asked: str | None, n: int) -> bool:
+        """Return whether n points are drawn in plain NumPy: by name, or so few that nothing need be compiled for them.
+
+        Raises
+        ------
+        InputError
+            By name, what is not done there.
+        """
+        for argument, fine, expected in (
+            ("far", isinstance(self.far, str) and self.far in ("auto", "exact"), "'auto' or 'exact'"),
+            ("storage", self.storage is None, "None"),
+            ("learn", not getattr(self, "learn", False), "False"),
+        ):
+            if not fine and asked == PLAIN:
+                value = getattr(self, argument)
+                hint = "Take engine='threads'."
+                raise InputError(type(self).__name__, argument, f"{expected} with engine={PLAIN!r}", repr(value), hint)
+            if not fine:
+                return False
+        return asked == PLAIN or (asked is None and n <= FEW and self.far == "auto")
+
+    def _plain_objective(self, P: Any, divergence: Any, kernel: Any, normalization: str) -> Objective:
+        """Return what is minimised, pair by pair."""
+        whole = P.to_csr()
+        weights = self._weights_of(whole)
+        whole = csr_array((whole + whole.T) / 2) if normalization == "pair" else whole
+        return QuadraticObjective(whole, kernel, divergence, normalization, weights)
 
     def _phases(self, P: Any, divergence: Any, kernel: Any, normalization: str) -> list[Phase]:
         """Return what is minimised when: exaggerated KL first, then the divergence itself.
@@ -908,7 +970,7 @@ class TSNE(Recipe):
         and clusters show finer structure; with many it is symmetric SNE.
     n_components, perplexity, n_neighbors, metric, metric_params, far, init, learning_rate, max_iter, \
 early_exaggeration, early_exaggeration_iter, exaggeration, min_grad_norm, n_iter_without_progress, callbacks, \
-random_state, n_jobs, device, verbose, storage
+random_state, n_jobs, device, verbose, storage, engine
         As for :class:`NeighborEmbedding`, like methods and attributes.
 
     References
@@ -942,7 +1004,7 @@ class SSNE(Recipe):
     ----------
     n_components, perplexity, n_neighbors, metric, metric_params, far, init, learning_rate, max_iter, \
 early_exaggeration, early_exaggeration_iter, exaggeration, min_grad_norm, n_iter_without_progress, callbacks, \
-random_state, n_jobs, device, verbose, storage
+random_state, n_jobs, device, verbose, storage, engine
         As for :class:`NeighborEmbedding`, like methods and attributes.
 
     References
@@ -967,7 +1029,7 @@ class ASNE(Recipe):
     ----------
     n_components, perplexity, n_neighbors, metric, metric_params, far, init, learning_rate, max_iter, \
 early_exaggeration, early_exaggeration_iter, exaggeration, min_grad_norm, n_iter_without_progress, callbacks, \
-random_state, n_jobs, device, verbose, storage
+random_state, n_jobs, device, verbose, storage, engine
         As for :class:`NeighborEmbedding`, like methods and attributes.
 
     References
@@ -992,7 +1054,7 @@ class TASNE(Recipe):
     ----------
     n_components, perplexity, n_neighbors, metric, metric_params, far, init, learning_rate, max_iter, \
 early_exaggeration, early_exaggeration_iter, exaggeration, min_grad_norm, n_iter_without_progress, callbacks, \
-random_state, n_jobs, device, verbose, storage
+random_state, n_jobs, device, verbose, storage, engine
         As for :class:`NeighborEmbedding`, like methods and attributes.
 
     References
@@ -1019,7 +1081,7 @@ class HSSNE(Recipe):
         Heaviness of the kernel's tail, >= 0, see :class:`nearfar.kernels.HeavyTailed`.
     n_components, perplexity, n_neighbors, metric, metric_params, far, init, learning_rate, max_iter, \
 early_exaggeration, early_exaggeration_iter, exaggeration, min_grad_norm, n_iter_without_progress, callbacks, \
-random_state, n_jobs, device, verbose, storage
+random_state, n_jobs, device, verbose, storage, engine
         As for :class:`NeighborEmbedding`, like methods and attributes.
 
     References
@@ -1055,7 +1117,7 @@ class NeRV(Recipe):
         What the reverse divergence takes p to be at least, as a share of the uniform distribution, in (0, 1).
     n_components, perplexity, n_neighbors, metric, metric_params, far, init, learning_rate, max_iter, \
 early_exaggeration, early_exaggeration_iter, exaggeration, min_grad_norm, n_iter_without_progress, callbacks, \
-random_state, n_jobs, device, verbose, storage
+random_state, n_jobs, device, verbose, storage, engine
         As for :class:`NeighborEmbedding`, like methods and attributes.
 
     References
@@ -1093,7 +1155,7 @@ class JSE(Recipe):
         As for :class:`NeRV`; of use at kappa = 1 only.
     n_components, perplexity, n_neighbors, metric, metric_params, far, init, learning_rate, max_iter, \
 early_exaggeration, early_exaggeration_iter, exaggeration, min_grad_norm, n_iter_without_progress, callbacks, \
-random_state, n_jobs, device, verbose, storage
+random_state, n_jobs, device, verbose, storage, engine
         As for :class:`NeighborEmbedding`, like methods and attributes.
 
     References
@@ -1143,7 +1205,7 @@ class UMAP(Recipe):
         Pairs of noise for each pair of neighbours, see :class:`nearfar.far.NoisePairs`.
     n_components, metric, metric_params, init, learning_rate, max_iter, early_exaggeration, \
 early_exaggeration_iter, exaggeration, min_grad_norm, n_iter_without_progress, callbacks, random_state, n_jobs, \
-device, verbose, storage
+device, verbose, storage, engine
         As for :class:`NeighborEmbedding`, like methods and attributes.
 
     Notes
@@ -1216,7 +1278,7 @@ class WSSNE(Recipe):
         centrality). With the same for all points the map is that of :class:`TSNE`.
     n_components, perplexity, n_neighbors, metric, metric_params, far, init, learning_rate, max_iter, \
 early_exaggeration, early_exaggeration_iter, exaggeration, min_grad_norm, n_iter_without_progress, callbacks, \
-random_state, n_jobs, device, verbose, storage
+random_state, n_jobs, device, verbose, storage, engine
         As for :class:`NeighborEmbedding`, like methods and attributes; ``far="noise"`` is not for this map.
 
     Attributes
@@ -1266,6 +1328,10 @@ random_state, n_jobs, device, verbose, storage
         options: Any = {"dtype": dtype, "n_jobs": n_jobs, "weights": self.weights_}
         return NeighborObjective(P, kernel, divergence, normalization, field, **options)
 
+    def _plain_objective(self, P: Any, divergence: Any, kernel: Any, normalization: str) -> Objective:
+        self.weights_ = self._weights_of(P.to_csr())
+        return super()._plain_objective(P, divergence, kernel, normalization)
+
     def _weights_of(self, P: Any) -> NDArray[np.float64]:
         return _importance(type(self).__name__, self.weights, P)
 
@@ -1314,7 +1380,7 @@ class InhomogeneousTSNE(Recipe):
         stays between 0.5 and 100, where nothing is gained by more.
     n_components, perplexity, n_neighbors, metric, metric_params, far, init, learning_rate, max_iter, \
 early_exaggeration, early_exaggeration_iter, exaggeration, min_grad_norm, n_iter_without_progress, callbacks, \
-random_state, n_jobs, device, verbose, storage
+random_state, n_jobs, device, verbose, storage, engine
         As for :class:`NeighborEmbedding`, like methods and attributes.
 
     Attributes

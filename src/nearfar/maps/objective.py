@@ -46,9 +46,8 @@ with a symmetric q the mean of D_ij and D_ji stands for D_ij.
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cached_property, partial
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -67,8 +66,10 @@ from nearfar.contracts import Field, Floats
 from nearfar.divergences.probability import KL, is_kl, linear_formulas, no_strength
 from nearfar.errors import InputError
 from nearfar.far.fields import Potential, Term
-from nearfar.kernels import compiled_kernel, exp, squared_distances
+from nearfar.kernels import compiled_kernel, exp
+from nearfar.methods.maps import AllPairs
 from nearfar.relations.matrix import Relation
+from nearfar.relations.neighbors import FEW
 from nearfar.relations.operators import Sparse
 
 NORMALIZATIONS = ("pair", "row", "none")
@@ -436,6 +437,8 @@ def union_pattern(
     P = P if isinstance(P, RowBlocks) else RowBlocks(P)
     n, dtype = P.shape[0], np.dtype(dtype)
     order = np.arange(n) if order is None else order
+    if n <= FEW:
+        return _few_pattern(P.to_csr().toarray().astype(dtype), order, symmetric)
     place = np.empty(n, np.uint32)
     place[order] = np.arange(n, dtype=np.uint32)
     out, back = P.out[order], P.back[order]
@@ -472,6 +475,17 @@ def union_pattern(
         whole.resize(at, refcheck=False)
     columns, *values = map(np.asarray, (columns, *values))
     return np.append(0, np.cumsum(lengths)), columns, values[0], values[-1]
+
+
+def _few_pattern(P: NDArray[Any], order: NDArray[np.integer[Any]], symmetric: bool) -> tuple[NDArray[Any], ...]:
+    """Return the pattern of a small dense matrix, with the same bits, in NumPy."""
+    place = np.empty(len(P), np.uint32)
+    place[order] = np.arange(len(P), dtype=np.uint32)
+    rows, columns = np.nonzero(((P != 0) | (P.T != 0))[order])
+    p_ij, p_ji = P[order[rows], columns], P[columns, order[rows]]
+    if symmetric:
+        p_ij = p_ji = (p_ij + p_ji) * P.dtype.type(0.5)
+    return np.append(0, np.cumsum(np.bincount(rows, minlength=len(P)))), place[columns], p_ij, p_ji
 
 
 def _merged(
@@ -696,18 +710,21 @@ def second_of(pair):
 
 @dataclass(frozen=True)
 class QuadraticObjective:
-    """Any divergence, kernel and normalisation, pair by pair in NumPy."""
+    """Any divergence, kernel and normalisation, pair by pair in NumPy; see :class:`nearfar.methods.maps.AllPairs`."""
 
     P: Any
     kernel: Any
     divergence: Any
     normalization: str
+    weights: Any = None
+
+    @cached_property
+    def _pairs(self) -> AllPairs:
+        return all_pairs(self.P, self.kernel, self.divergence, self.normalization, weights=self.weights)
 
     def evaluate(self, Y: Floats, exaggeration: float = 1.0, *, cost: bool = False) -> tuple[Floats, float | None]:
         """Return the gradient and the cost."""
-        value, gradient = value_and_gradient(
-            Y, self.P, self.kernel, self.divergence, self.normalization, exaggeration=exaggeration
-        )
+        value, gradient = self._pairs.value_and_gradient(Y, exaggeration, cost=cost)
         return gradient.astype(Y.dtype, copy=False), value if cost else None
 
     def early(self, kernel: Any = None) -> QuadraticObjective:
@@ -725,10 +742,6 @@ class QuadraticObjective:
         """Nothing is learned beside the positions."""
 
 
-_ENTRIES = 2**21  # of a block: 16 MB per array of float64
-_TINY = np.finfo(np.float64).tiny
-
-
 def value_and_gradient(
     Y: Floats,
     P: Any,
@@ -740,7 +753,7 @@ def value_and_gradient(
     weights: Floats | None = None,
     block: int | None = None,
 ) -> tuple[float, Floats]:
-    """Return the cost of a map and its gradient, from one pass.
+    """Return the cost of a map and its gradient, from one pass over all pairs.
 
     Parameters
     ----------
@@ -772,124 +785,19 @@ def value_and_gradient(
     InputError
         An unknown normalisation, or parameters of the kernel that are not one per point.
     """
+    pairs = all_pairs(P, kernel, divergence, normalization, weights=weights, block=block)
+    return pairs.value_and_gradient(Y, exaggeration)
+
+
+def all_pairs(P: Any, kernel: Any, divergence: Any, normalization: str, **options: Any) -> AllPairs:
+    """Return the master equation of these parts, if they go together.
+
+    Raises
+    ------
+    InputError
+        An unknown normalisation; several scales of a kernel by another than ``"row"``.
+    """
     check_choice("value_and_gradient", "normalization", normalization, NORMALIZATIONS)
-    Y = np.asarray(Y, np.float64)
-    n = len(Y)
-    scales = getattr(kernel, "scales", (kernel,))
-    if len(scales) > 1 and normalization != "row":
+    if len(getattr(kernel, "scales", (kernel,))) > 1 and normalization != "row":
         raise InputError("value_and_gradient", "normalization", "'row' for several scales", repr(normalization))
-    rows_at_once = block or max(1, _ENTRIES // n)
-    views = [_Map(Y, P, scale, divergence, normalization, rows_at_once, weights) for scale in scales]
-    view, normalizers = views[0], [each.normalizer() for each in views]
-    S = normalizers[0]
-    cost, mean = 0.0, 0.0
-    from_D, from_mean = np.zeros_like(Y), np.zeros_like(Y)
-    for rows in view.blocks():
-        f, w, w_back = view.similarities(rows)
-        shares = [_off_diagonal((w + w_back) / (2 * S[rows]) if normalization == "pair" else w / S[rows], rows)]
-        for other, Z in zip(views[1:], normalizers[1:], strict=True):
-            shares.append(_off_diagonal(other.similarities(rows)[1] / Z[rows], rows))
-        q = shares[0] if len(shares) == 1 else np.mean(shares, axis=0)
-        p = view.entries(rows)
-        D = view.derivative(p, q)
-        cost += float(view.cost(p, q, rows))
-        if normalization == "row":
-            for each, share, Z in zip(views, shares, normalizers, strict=True):
-                scaled = each.slope(f, rows) / (len(views) * Z[rows])
-                from_D += _forces(Y, (exaggeration * D - (share * D).sum(axis=1, keepdims=True)) * scaled, rows)
-            continue
-        scaled = view.slope(f, rows) / S[rows]
-        if normalization == "pair":
-            mean += float((q * D).sum())
-            D_mean = (D + view.derivative(view.entries(rows, transposed=True), q)) / 2
-            from_D += _forces(Y, exaggeration * D_mean * scaled, rows)
-            from_mean += _forces(Y, scaled, rows)
-        else:
-            from_D += _forces(Y, exaggeration * D * scaled, rows)
-    return cost, from_D - mean * from_mean
-
-
-def _forces(Y: Floats, k: Floats, rows: slice) -> Floats:
-    """2 sum_j (k_ij + k_ji)(y_i - y_j) for all i, as far as k's rows of this block go."""
-    forces = k.sum(axis=0)[:, None] * Y - k.T @ Y[rows]
-    forces[rows] += k.sum(axis=1)[:, None] * Y[rows] - k @ Y
-    return np.asarray(2 * forces)
-
-
-@dataclass
-class _Map:
-    """A map and the parts of its cost, a block of rows at a time; diagonals are 0."""
-
-    Y: Floats
-    P: Any
-    kernel: Any
-    divergence: Any
-    normalization: str
-    block: int
-    weights: Floats | None = None
-
-    def __post_init__(self) -> None:
-        n = len(self.Y)
-        P, sparse = self.P, bool(issparse(self.P))  # mypy takes what issparse approves for something without methods
-        self.P = P.tocsr() if sparse else np.asarray(P, np.float64)
-        self._P_back = P.T.tocsr() if sparse else self.P.T
-        # A divergence that mixes a floor into p needs to know what the uniform distribution is.
-        uniform = 1 / (n - 1) if self.normalization == "row" else 1 / (n * (n - 1))
-        self._floor = (uniform,) if getattr(self.divergence, "floor", 0.0) else ()
-        parameters = self.kernel.get_params() if hasattr(self.kernel, "with_params") else {}
-        self._per_point = {name: np.asarray(value) for name, value in parameters.items() if np.ndim(value) == 1}
-        for name, value in self._per_point.items():
-            if len(value) != n:
-                raise InputError(type(self.kernel).__name__, name, f"one number, or one per point ({n})", len(value))
-
-    def blocks(self) -> Iterator[slice]:
-        n = len(self.Y)
-        return (slice(start, min(start + self.block, n)) for start in range(0, n, self.block))
-
-    def similarities(self, rows: slice) -> tuple[Floats, Floats, Floats]:
-        """f_ij, w_ij and w_ji for i in the block and all j."""
-        f = squared_distances(self.Y[rows], self.Y)
-        w = _off_diagonal(self._kernel_of(rows).weight(f), rows)
-        # Row i of the kernel is point i: w_ji is found in the transposed block.
-        w_back = _off_diagonal(self.kernel.weight(f.T).T, rows) if self._per_point else w
-        return f, self._weighted(w, rows), self._weighted(w_back, rows)
-
-    def slope(self, f: Floats, rows: slice) -> Floats:
-        return self._weighted(_off_diagonal(self._kernel_of(rows).slope(f), rows), rows)
-
-    def _weighted(self, values: Floats, rows: slice) -> Floats:
-        return values if self.weights is None else self.weights[rows, None] * values * self.weights
-
-    def normalizer(self) -> Floats:
-        """S_i, or S, or 1, for each row; shape (n, 1)."""
-        n = len(self.Y)
-        if self.normalization == "none":
-            return np.ones((n, 1))
-        sums = np.concatenate([self.similarities(rows)[1].sum(axis=1) for rows in self.blocks()])
-        if self.normalization == "pair":
-            sums[:] = sums.sum()
-        return np.asarray(np.maximum(sums, _TINY)[:, None])
-
-    def entries(self, rows: slice, *, transposed: bool = False) -> Floats:
-        """p_ij, or p_ji, for i in the block and all j."""
-        part = (self._P_back if transposed else self.P)[rows]
-        return _off_diagonal(np.array(part.toarray() if hasattr(part, "toarray") else part, np.float64), rows)
-
-    def derivative(self, p: Floats, q: Floats) -> Floats:
-        return np.asarray(self.divergence.derivative(p, np.maximum(q, _TINY), *self._floor))
-
-    def cost(self, p: Floats, q: Floats, rows: slice) -> float:
-        values = np.array(self.divergence.value(p, np.maximum(q, _TINY), *self._floor), np.float64)
-        return float(_off_diagonal(values, rows).sum())
-
-    def _kernel_of(self, rows: slice) -> Any:
-        if not self._per_point:
-            return self.kernel
-        return self.kernel.with_params(**{name: value[rows] for name, value in self._per_point.items()})
-
-
-def _off_diagonal(block: Any, rows: slice) -> Floats:
-    """Set the entries of a point with itself to 0, in place."""
-    at = np.arange(rows.start, rows.stop)
-    block[at - rows.start, at] = 0
-    return np.asarray(block)
+    return AllPairs(P, kernel, divergence, normalization, **options)

@@ -30,6 +30,8 @@ from nearfar.callbacks import Progress, Trainer
 from nearfar.contracts import Floats, Objective
 from nearfar.errors import InputError, NumericalError
 from nearfar.maps.objective import RowBlocks, union_pattern
+from nearfar.methods import maps as methods
+from nearfar.methods.maps import DOWN, LEAST, UP
 from nearfar.relations.operators import Sparse
 
 INITS = ("auto", "pca", "spectral", "random")
@@ -286,7 +288,6 @@ def _spread_bits(v: NDArray[np.uint32]) -> NDArray[np.uint32]:
     return v
 
 
-UP, DOWN, LEAST = 0.2, 0.8, 0.01
 _ROWS = 2**14  # of a block
 
 
@@ -354,6 +355,22 @@ class Momentum:
         if self.centred:
             for column, mean in zip(X.T, totals[:-1] / len(X), strict=True):
                 column -= X.dtype.type(mean)
+
+
+class PlainMomentum(Momentum):
+    """The same by its formula, :func:`nearfar.methods.maps.momentum_step`, in NumPy."""
+
+    def step(self, X: Floats, gradient: Floats, learning_rate: float) -> None:
+        """Move the positions in place, shape (n, d)."""
+        if self._velocity.shape != X.shape:
+            self._velocity, self._gains = np.zeros_like(X), np.ones_like(X)
+        limits = {"rate": learning_rate, "momentum": self.momentum, "longest": self.longest}
+        with np.errstate(all="ignore"):  # what is not finite shows in the next look
+            moved, square = methods.momentum_step(X, gradient, self._velocity, self._gains, **limits)
+            self.sums = np.append(moved, square)
+            self.gradient_norm = math.sqrt(square) if square >= 0 else math.nan
+            if self.centred:
+                X -= (moved / len(X)).astype(X.dtype)
 
 
 @jit(fastmath=FAST, error_model="numpy")

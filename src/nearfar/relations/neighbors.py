@@ -55,6 +55,8 @@ FLAT = 4096
 """Up to this many rows one list is searched faster than several."""
 TILE = 8
 """Queries whose products are taken together; the members beside them are the LANES of a vector."""
+FEW = 200
+"""Rows up to which neighbours are found, and maps drawn, without compiled code: on a new machine that takes seconds."""
 _LARGE = 10_000  # rows from which "auto" takes inverted lists
 _BLOCK = 256  # queries that share their products
 _PROBES_AT_ONCE = 2**22  # 32 MiB of lists and distances
@@ -390,6 +392,8 @@ class VectorIndex:
         self, Q: Floats, k: int, out: Neighbors | None, *, skip_self: bool, rows: tuple[int, int] | None = None
     ) -> Neighbors:
         """Return the k nearest rows to each row of Q; ``skip_self``: Q is X; ``rows``: to those of a range alone."""
+        if self.n_rows <= FEW and self.n_lists == 1 and rows is None:
+            return self._search_few(Q, k, out, skip_self=skip_self)
         if self._lists is None:  # a second copy of the rows, as long as they are searched
             if self.labels is None and self.centers is not None:
                 self.labels = self.labels_of(self.X)
@@ -417,6 +421,19 @@ class VectorIndex:
         if self._cosine:
             np.multiply(found.distances, found.distances, out=found.distances)
             np.divide(found.distances, 2, out=found.distances)
+        return found
+
+    def _search_few(self, Q: Floats, k: int, out: Neighbors | None, *, skip_self: bool) -> Neighbors:
+        """Do the same in NumPy: of few rows, before compiled code is loaded."""
+        found = out or Neighbors(np.empty((len(Q), k), np.int32), np.empty((len(Q), k), np.float32))
+        X, Q = (np.asarray(rows, np.float64) * self.scale for rows in (self.X, Q))
+        for start in range(0, len(Q), FEW):
+            some = slice(start, start + FEW)
+            squares = np.stack([np.einsum("ij,ij->i", gaps, gaps) for gaps in (q - X for q in Q[some])])
+            nearest = _smallest(squares, k, skip_self=skip_self)
+            found.indices[some] = nearest.indices
+            squares = np.take_along_axis(squares, nearest.indices.astype(np.int64), axis=1) / self.scale**2
+            found.distances[some] = squares / 2 if self._cosine else np.sqrt(squares)
         return found
 
     def sample(self) -> NDArray[np.int64]:

@@ -23,8 +23,9 @@ from nearfar.engines.torch import form_of, plain, room, to_device
 from nearfar.far.fields import Potential, Term
 from nearfar.maps import objective as threads
 from nearfar.maps.noise import LEAST_A
-from nearfar.maps.solver import DOWN, LEAST, UP, Descent, MapState, Phase
+from nearfar.maps.solver import Descent, MapState, Phase
 from nearfar.maps.transform import ARMIJO, MEDIAN_STEPS, SHRINK, SMALLEST
+from nearfar.methods.maps import momentum_step
 
 _TILE = 1 << 24  # pairs of neighbours that are worked on together
 
@@ -293,16 +294,9 @@ class Momentum:
         """Move the positions in place, and centre them."""
         if self._state is None:
             self._state = torch.zeros_like(X), torch.ones_like(X)
-        velocity, gains = self._state
-        opposed = (velocity > 0) & (gradient < 0) | (velocity < 0) & (gradient > 0)
-        gains.copy_(torch.where(opposed, gains + UP, (gains * DOWN).clamp(min=LEAST)))
-        velocity.mul_(self.momentum).sub_(gains * gradient, alpha=learning_rate)
-        if self.longest < math.inf:
-            length = (velocity * velocity).sum(1, keepdim=True).sqrt()
-            velocity *= torch.where(length > self.longest, self.longest / length, 1)
-        X += velocity
-        X -= X.mean(0, dtype=torch.float64).to(X.dtype)
-        self._square = gradient.double().square().sum()
+        limits: Any = {"rate": learning_rate, "momentum": self.momentum, "longest": self.longest}
+        moved, self._square = momentum_step(X, gradient, *self._state, **limits)
+        X -= (moved / len(X)).to(X.dtype)
 
 
 # New points, see nearfar.maps.transform: the same looks at the same costs, of many points at once, in float64.

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from nearfar.contracts import FarField
-from nearfar.engines import Setting
+from nearfar.engines import Setting, device_of_engine
 from nearfar.engines.torch import device_of, form_of, room, to_device
 from nearfar.engines.torch.operators import Products
 from nearfar.engines.torch.softmax import block_rows
@@ -130,7 +130,7 @@ def opened(setting: Setting) -> Iterator[Device]:
         No such device; a far field that does not run there; a storage.
     """
     owner, name = setting.owner, setting.engine
-    device = device_of(owner, "cpu" if name == "torch" else name, "engine")
+    device = device_of(owner, device_of_engine(name), "engine")
     if setting.storage is not None:
         raise InputError(owner, "storage", f"None with engine={name!r}", repr(str(setting.storage)))
     form_of(owner, "far", setting.far, "engine")(owner, "far", setting.far, device)

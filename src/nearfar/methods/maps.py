@@ -1,0 +1,221 @@
+"""Neighbour embedding: the master equation of the source, over all pairs, and the step of its descent.
+
+Points y_i of a map have squared distances f_ij and similarities w_ij = w(f_ij); q_ij = w_ij / S, S the sum over all
+pairs ("pair") or over a row ("row"), or q = w ("none"). The cost of a divergence between p and q has the gradient ::
+
+    dC/dy_i = 2 sum_j (k_ij + k_ji) (y_i - y_j),     k_ij = (D_ij - sum_kl q_kl D_kl) w'(f_ij) / S,     D = dC/dq
+
+where the sum over k, l is that over which S goes. Only D is exaggerated: under KL D = -p/q, so that p is. Source:
+Melville, "Deriving embedding gradients" (documentation of sneer), the generic gradient; for an asymmetric kernel with a
+symmetric q the mean of D_ij and D_ji stands for D_ij. Linear time takes it apart: :mod:`nearfar.maps.objective`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from nearfar._core.namespace import namespace_of
+from nearfar.contracts import Divergence, Floats, Kernel
+from nearfar.errors import InputError
+from nearfar.kernels import squared_distances
+
+_ENTRIES = 2**21  # of a block: 16 MB per array of float64
+_TINY = np.finfo(np.float64).tiny
+
+UP, DOWN, LEAST = 0.2, 0.8, 0.01
+"""By how much a gain grows, to what share it falls, and what it is at least."""
+
+
+class AllPairs:
+    """A cost over all pairs of points and its gradient, in float64, some rows at a time.
+
+    Parameters
+    ----------
+    P : ndarray or sparse array of shape (n, n), >= 0
+        What q should be; its diagonal does not count.
+    kernel : Kernel
+        Its parameters may be one per point: w_ij is then by the parameter of i.
+    divergence : Divergence
+    normalization : {"row", "pair", "none"}
+    weights : ndarray of shape (n,), optional
+        Importance s_i of the points: s_i s_j w_ij stands for w_ij everywhere.
+    block : int, optional
+        Rows at a time; chosen by memory if not given.
+    """
+
+    def __init__(
+        self,
+        P: Any,
+        kernel: Kernel,
+        divergence: Divergence,
+        normalization: str,
+        *,
+        weights: Floats | None = None,
+        block: int | None = None,
+    ) -> None:
+        n = P.shape[0]
+        self.scales = [_Scale(each, n, weights) for each in getattr(kernel, "scales", (kernel,))]
+        self.divergence, self.normalization = divergence, normalization
+        self.bounds = [*range(0, n, block or max(1, _ENTRIES // max(n, 1))), n]
+        self.few = len(self.bounds) <= 2
+        self.P, self.P_back = (self._matrix(part) for part in (P, P.T))
+        self.symmetric = self.few and np.array_equal(self.P, self.P_back)
+        # A divergence that mixes a floor into p needs to know what the uniform distribution is.
+        uniform = 1 / (n - 1) if normalization == "row" else 1 / (n * (n - 1))
+        self.floor = (uniform,) if getattr(divergence, "floor", 0.0) else ()
+
+    def _matrix(self, P: Any) -> Any:
+        """Return p as it is read by rows: dense and once for all where there are few."""
+        if self.few:
+            return off_diagonal(np.array(P.toarray() if hasattr(P, "toarray") else P, np.float64), slice(0, P.shape[0]))
+        return P.tocsr() if hasattr(P, "tocsr") else np.asarray(P)
+
+    def value_and_gradient(self, Y: Floats, exaggeration: float = 1.0, *, cost: bool = True) -> tuple[float, Floats]:
+        """Return the true cost at Y, 0 if it is not asked for, and dC/dY with D exaggerated."""
+        Y = np.asarray(Y, np.float64)
+        similar = _Similar(self.scales, Y, keep=self.few)
+        normalizers = self._normalizers(similar, len(Y))
+        value, mean = 0.0, 0.0
+        gradient, of_mean = np.zeros_like(Y), np.zeros_like(Y)
+        for rows in self._blocks():
+            found = similar.of(rows)
+            shares = [self._share(w, w_back, S[rows]) for (_, w, w_back), S in zip(found, normalizers, strict=True)]
+            q = shares[0] if len(shares) == 1 else np.mean(shares, axis=0)
+            p = self._entries(self.P, rows)
+            D = self._derivative(p, q)
+            value += self._cost(p, q, rows) if cost else 0.0
+            for scale, share, (f, *_), S in zip(self.scales, shares, found, normalizers, strict=True):
+                slope = scale.slope(f, rows) / (len(shares) * S[rows])
+                k, more = self._k(D, share, slope, rows, exaggeration)
+                gradient += forces(Y, k, rows)
+                if self.normalization == "pair":  # times sum q D, when all rows are known
+                    mean += more
+                    of_mean += forces(Y, slope, rows)
+        return value, gradient - mean * of_mean
+
+    def _k(self, D: Floats, q: Floats, slope: Floats, rows: slice, exaggeration: float) -> tuple[Floats, float]:
+        """Return k_ij, by pair without the sum of q D over all pairs, and these rows' part of that."""
+        if self.normalization == "row":  # symbol k_ij: (D_ij - sum of q D) w'(f_ij) / S
+            return (exaggeration * D - (q * D).sum(axis=1, keepdims=True)) * slope, 0.0
+        if self.normalization == "pair":
+            D_both = D if self.symmetric else (D + self._derivative(self._entries(self.P_back, rows), q)) / 2
+            return exaggeration * D_both * slope, float((q * D).sum())
+        return exaggeration * D * slope, 0.0
+
+    def _blocks(self) -> Iterator[slice]:
+        return (slice(a, b) for a, b in zip(self.bounds[:-1], self.bounds[1:], strict=True))
+
+    def _normalizers(self, similar: _Similar, n: int) -> list[Floats]:
+        """S_i, or S, or 1, for each row; shape (n, 1), one for each scale."""
+        if self.normalization == "none":
+            return [np.ones((n, 1))]
+        parts = [[w.sum(axis=1) for _, w, _ in similar.of(rows)] for rows in self._blocks()]
+        sums = [np.concatenate(part) for part in zip(*parts, strict=True)]
+        if self.normalization == "pair":
+            sums = [np.full(n, part.sum()) for part in sums]
+        return [np.maximum(part, _TINY)[:, None] for part in sums]
+
+    def _share(self, w: Floats, w_back: Floats, S: Floats) -> Floats:
+        """Return q_ij; by pair it is symmetric."""
+        if self.normalization == "pair" and w_back is not w:
+            w = (w + w_back) / 2
+        return w / S  # symbol q_ij: w_ij / S
+
+    def _entries(self, P: Any, rows: slice) -> Floats:
+        if self.few:
+            return P  # type: ignore[no-any-return]
+        part: Any = P[rows]
+        return off_diagonal(np.array(part.toarray() if hasattr(part, "toarray") else part, np.float64), rows)
+
+    def _derivative(self, p: Floats, q: Floats) -> Floats:
+        # symbol D_ij: dC/dq_ij
+        return np.asarray(self.divergence.derivative(p, np.maximum(q, _TINY), *self.floor))
+
+    def _cost(self, p: Floats, q: Floats, rows: slice) -> float:
+        values = np.array(self.divergence.value(p, np.maximum(q, _TINY), *self.floor), np.float64)
+        return float(off_diagonal(values, rows).sum())
+
+
+class _Scale:
+    """A kernel, its parameters possibly one per point; a pair of a point with itself has similarity 0."""
+
+    def __init__(self, kernel: Any, n: int, weights: Floats | None) -> None:
+        self.kernel, self.weights = kernel, weights
+        parameters = kernel.get_params() if hasattr(kernel, "with_params") else {}
+        self.per_point = {name: np.asarray(value) for name, value in parameters.items() if np.ndim(value) == 1}
+        for name, value in self.per_point.items():
+            if len(value) != n:
+                raise InputError(type(kernel).__name__, name, f"one number, or one per point ({n})", len(value))
+
+    def similarities(self, Y: Floats, rows: slice) -> tuple[Floats, Floats, Floats]:
+        """f_ij, w_ij and w_ji for i among the rows and all j."""
+        f = squared_distances(Y[rows], Y)
+        w = off_diagonal(self._of(rows).weight(f), rows)
+        # Row i of the kernel is point i: w_ji is found in the transposed block.
+        w_back = off_diagonal(self.kernel.weight(f.T).T, rows) if self.per_point else w
+        return f, self._weighted(w, rows), self._weighted(w_back, rows)
+
+    def slope(self, f: Floats, rows: slice) -> Floats:
+        """w'(f_ij) for the same."""
+        return self._weighted(off_diagonal(self._of(rows).slope(f), rows), rows)
+
+    def _weighted(self, values: Floats, rows: slice) -> Floats:
+        return values if self.weights is None else self.weights[rows, None] * values * self.weights
+
+    def _of(self, rows: slice) -> Any:
+        if not self.per_point:
+            return self.kernel
+        return self.kernel.with_params(**{name: value[rows] for name, value in self.per_point.items()})
+
+
+class _Similar:
+    """Similarities of blocks of rows under each scale, made once where they are kept."""
+
+    def __init__(self, scales: list[_Scale], Y: Floats, *, keep: bool) -> None:
+        self._scales, self._Y, self._keep = scales, Y, keep
+        self._kept: list[tuple[Floats, Floats, Floats]] = []
+
+    def of(self, rows: slice) -> list[tuple[Floats, Floats, Floats]]:
+        """Return f_ij, w_ij and w_ji for each scale."""
+        if not self._keep:
+            return [scale.similarities(self._Y, rows) for scale in self._scales]
+        self._kept = self._kept or [scale.similarities(self._Y, rows) for scale in self._scales]
+        return self._kept
+
+
+def forces(Y: Floats, k: Floats, rows: slice) -> Floats:
+    """Return 2 sum_j (k_ij + k_ji)(y_i - y_j) for all i, as far as k's rows of this block go."""
+    found = k.sum(axis=0)[:, None] * Y - k.T @ Y[rows]
+    found[rows] += k.sum(axis=1)[:, None] * Y[rows] - k @ Y
+    return np.asarray(2 * found)  # symbol dC/dy_i: 2 sum_j (k_ij + k_ji)(y_i - y_j)
+
+
+def off_diagonal(block: Any, rows: slice) -> Floats:
+    """Set the entries of a point with itself to 0, in place."""
+    at = np.arange(rows.start, rows.stop)
+    block[at - rows.start, at] = 0
+    return np.asarray(block)
+
+
+def momentum_step(
+    y: Any, g: Any, velocity: Any, gains: Any, *, rate: float, momentum: float, longest: float
+) -> tuple[Any, Any]:
+    """Move rows by delta-bar-delta, in place; return the sums of their new positions and of the squared gradient.
+
+    A step longer than ``longest`` is cut to that length. van der Maaten & Hinton (2008), section 3.4; Jacobs (1988).
+    """
+    xp = namespace_of(y)
+    opposed = (velocity > 0) & (g < 0) | (velocity < 0) & (g > 0)  # their product might underflow
+    grown = gains + UP  # the last steps went the right way
+    gains *= DOWN
+    gains[...] = xp.where(opposed, grown, xp.where(gains > LEAST, gains, LEAST))  # symbol γ: gain of a coordinate
+    velocity *= momentum
+    velocity -= rate * gains * g  # symbol v: momentum v - rate γ g
+    wide = xp.asarray(velocity, dtype=xp.float64)  # its square may be beyond float32
+    length = xp.asarray(xp.sqrt((wide * wide).sum(1)), dtype=y.dtype)[:, None]
+    velocity *= xp.where(length > longest, longest / xp.where(length > longest, length, 1.0), 1.0)
+    y += velocity
+    return y.sum(0, dtype=xp.float64), (g * g).sum(dtype=xp.float64)
