@@ -18,6 +18,7 @@ from nearfar._core.jit import compiled
 from nearfar.errors import InputError
 from nearfar.far import BarnesHutField, ExactField, MeshField, Term
 from nearfar.maps.objective import NeighborObjective, QuadraticObjective, value_and_gradient
+from nearfar.maps.solver import SPREAD, extent
 from nearfar.maps.transform import place
 
 EXAMPLES = Path(__file__).resolve().parents[1] / "examples"
@@ -26,6 +27,28 @@ sys.path.insert(0, str(EXAMPLES))
 from own_map_parts import Alpha, RationalQuadratic  # noqa: E402
 
 N = 60
+
+
+class Flat(nf.kernels.Kernel):
+    """w = 1 / (1 + (f / unit)^2), whose slope at distance 0 is 0: points that start together do not pull."""
+
+    def __init__(self, unit=1.0):
+        self.unit = unit
+
+    def weight(self, f):
+        return 1 / (1 + (f / self.unit) ** 2)
+
+    def slope(self, f):
+        return -2 * f / self.unit**2 * self.weight(f) ** 2
+
+
+class FlatFormulas(nf.kernels.Kernel):
+    """The same in linear time."""
+
+    def formulas(self):
+        return nf.kernels.Formulas(lambda f: -nf.kernels.ln1p(f * f), lambda f: 2 * f / (1 + f * f))
+
+
 SHORT = {"perplexity": 8, "max_iter": 60, "early_exaggeration_iter": 30, "random_state": 0, "n_jobs": 1}
 
 
@@ -320,3 +343,26 @@ def test_t_sne_in_eighty_lines_is_t_sne():
     assert len((EXAMPLES / "tsne_in_80_lines.py").read_text().splitlines()) <= 80
     X = load_digits().data[:150]
     np.testing.assert_array_equal(tsne(X), nf.TSNE(random_state=0, engine="threads").fit(X).embedding_)
+
+
+def test_a_start_fits_the_reach_of_its_kernel(data):
+    def fit(kernel, **how):
+        given = {"kernel": kernel, "divergence": "kl", "normalization": "pair", "perplexity": 8, "random_state": 0}
+        return nf.NeighborEmbedding(**given, **how).fit(data)
+
+    costs = [fit(Flat(unit)).cost_ for unit in (1.0, 1e-4, 1e4)]
+    np.testing.assert_allclose(costs, costs[0], rtol=1e-3)  # in whatever unit distances are
+    assert costs[0] < fit("student-t").cost_ + 0.3
+    np.testing.assert_allclose(fit(FlatFormulas(), engine="threads").cost_, costs[0], rtol=0.05)
+
+
+def test_the_usual_kernels_start_as_they_always_did():
+    kernels = nf.kernels.StudentT(), nf.kernels.Exponential(), nf.kernels.HeavyTailed(3.0), nf.UMAP().kernel
+    for kernel in (*kernels, nf.kernels.InhomogeneousStudentT(np.linspace(1, 5, N)), RationalQuadratic()):
+        assert extent(kernel, N)[1] == SPREAD
+
+
+def test_a_fit_whose_cost_never_fell_says_so(data):
+    close = np.random.default_rng(0).normal(0, 1e-4, (N, 2))
+    with pytest.warns(nf.errors.NearfarWarning, match="the cost never fell"):
+        nf.NeighborEmbedding(kernel=Flat(), divergence="kl", normalization="pair", init=close, perplexity=8).fit(data)

@@ -21,7 +21,6 @@ WSSNE    KL                  Student's t, weighted pair
 from __future__ import annotations
 
 import inspect
-import math
 import warnings
 from collections.abc import Callable, Sequence
 from functools import cache, partial
@@ -79,7 +78,7 @@ from nearfar.maps.objective import (
     value_and_gradient,
 )
 from nearfar.maps.per_point import Learner, is_per_point, per_point_objective
-from nearfar.maps.solver import Descent, MapState, Momentum, Phase, PlainMomentum, start
+from nearfar.maps.solver import Descent, MapState, Momentum, Phase, PlainMomentum, extent, start
 from nearfar.maps.transform import matched, place
 from nearfar.relations.affinities import Affinities
 from nearfar.relations.matrix import Relation, as_relation
@@ -91,6 +90,8 @@ EXACT_UP_TO = 4000
 """Points up to which all pairs take no longer than the mesh; above, far="auto" is the mesh."""
 TREE_FROM = 6000
 """Points from which on, with three components, far="auto" is the tree."""
+_FELL, _FELL_BY = 1e-4, 200
+"""Share of itself by which the cost of a fit falls at least, after so many iterations."""
 EARLY_MOMENTUM = 0.8
 LATE_MOMENTUM = (0.9, 0.95)
 """Momentum after the first phase for kernels with long tails; the second where reverse KL has a part. Near its minimum
@@ -144,8 +145,9 @@ class NeighborEmbedding(FrameOutput):
         and any number of components; :class:`nearfar.far.NoisePairs` says what is then the cost.
     init : {"auto", "pca", "spectral", "random"} or array-like of shape (n, d), default="auto"
         Start: principal components of the data (also of those behind given Affinities), or eigenvectors of the
-        relation, which is the default where a relation or affinities are given; both scaled to a small spread. An array
-        is taken as it is; with float64 the whole fit runs in it.
+        relation, which is the default where a relation or affinities are given; both scaled to a spread of 1e-4, or
+        for a kernel that is flat at distance 0 to one at which it pulls. An array is taken as it is; with float64 the
+        whole fit runs in it. A fit whose cost never fell warns.
     learning_rate : float or "auto", default="auto"
         Length of a step per gradient of the cost as it is reported (as in scikit-learn; openTSNE's is four times that
         for the same step). "auto" is n / (4 exaggeration) for Student's t, and less for kernels that fall quicker.
@@ -376,8 +378,9 @@ class NeighborEmbedding(FrameOutput):
         if self.storage is not None:
             P.storage = folder_with_room(owner, "storage", self.storage, self._of_pattern(relation.nnz)[0])
         rows = affinities.rows_ if affinities is not None and np.array_equal(self.init, "pca") else data
-        Y = start(owner, self.init, rows, P, (n, self.n_components), rng, n_jobs)
         kernel = self._kernel_for(kernel, n)
+        reach, size = extent(kernel, n)
+        Y = start(owner, self.init, rows, P, (n, self.n_components), rng, n_jobs, size)
         if plain:
             objective = self._plain_objective(P, divergence, kernel, normalization)
         else:
@@ -408,6 +411,7 @@ class NeighborEmbedding(FrameOutput):
         self.cost_curve_ = np.column_stack([state.cost_iterations, state.costs])
         self.cost_ = float(state.costs[-1])
         self.n_iter_ = state.n_iter
+        self._warn_of_rest(state, reach)
         self._keep_learned(objective, state)
         self._keep_features(X, data)
         return self
@@ -656,6 +660,19 @@ class NeighborEmbedding(FrameOutput):
         hint = f"{hint} the others; or storage=, a folder, which keeps neighbours and probabilities in files."
         checks.check_memory(type(self).__name__, "X", self._memory(peak, kept, nnz, n, on_workers), hint)
 
+    def _warn_of_rest(self, state: MapState, reach: float) -> None:
+        """Say that a map has stayed within the reach of its kernel, at the cost of its start."""
+        first, *later = state.costs
+        fell = state.n_iter < _FELL_BY or min(later) < first - _FELL * abs(first)
+        if not fell and state.X.std(axis=0).max() < reach:
+            warnings.warn(
+                f"{type(self).__name__}: the cost never fell: it was {first:.4g} at the start and is {self.cost_:.4g} "
+                f"after {state.n_iter} iterations. The kernel may be flat where the points start: give a wider start, "
+                "an array of shape (n, d), as init. Or the steps are too short: take a larger learning_rate.",
+                NearfarWarning,
+                stacklevel=3,
+            )
+
     def _warn_of_unused(self, affinities: Affinities | None) -> None:
         """Warn of parameters of the neighbours that were set, where the neighbours are given."""
         published = inspect.signature(type(self)).parameters
@@ -857,9 +874,7 @@ class NeighborEmbedding(FrameOutput):
         shorter, and so the more the harder the divergence pulls.
         """
         n = P.shape[0]
-        f = np.zeros((n, 1))  # a row per point, for kernels with parameters per point
-        steepness = float(np.max(-kernel.slope(f) / kernel.weight(f)))
-        reach = 1 / math.sqrt(steepness) if 0 < steepness < math.inf else 1.0
+        reach, _ = extent(kernel, n)
         early_rate = late_rate = n / 4 * reach**2
         formulas = linear_formulas(divergence, 1 / ((n - 1) * (1 if normalization == "row" else n)))
         has_tails = kernel.weight(np.full((n, 1), _FAR_OFF * reach**2)).max() > _SHORT

@@ -27,7 +27,7 @@ from nearfar._core.jit import jit
 from nearfar._core.threads import even_bounds, run_blocks, single_threaded_blas
 from nearfar._core.vector import FAST
 from nearfar.callbacks import Progress, Trainer
-from nearfar.contracts import Floats, Objective
+from nearfar.contracts import Floats, Kernel, Objective
 from nearfar.errors import InputError, NumericalError
 from nearfar.maps.objective import RowBlocks, union_pattern
 from nearfar.methods import maps as methods
@@ -37,6 +37,8 @@ from nearfar.relations.operators import Sparse
 INITS = ("auto", "pca", "spectral", "random")
 SPREAD = 1e-4
 """Standard deviation of the first component of a start: small, so that points can still pass each other."""
+_SQUARES = np.append(0.0, 10.0 ** np.arange(-8, 8.5, 0.5))  # squared distances at which a kernel is looked at
+_STEEP = 0.1  # share of its greatest slope
 _JITTER = 0.01  # of it, so that rows that are equal do not stay together by symmetry alone
 _WIDE = 2000  # columns, from which on the covariance matrix is not the quickest way to principal components
 LOOK_EVERY = 50
@@ -45,8 +47,35 @@ _SIZES = 2.0 ** np.arange(0, -6, -0.5)  # of a map under another kernel, in unit
 _SORT_FROM = 10_000  # points; fewer are near enough wherever they are
 
 
+def extent(kernel: Kernel, n: int) -> tuple[float, float]:
+    """Return over which distance a kernel falls, and how wide a start of n points is, so that it pulls at once.
+
+    Most kernels are steepest at distance 0. One that is flat there, such as 1 / (1 + f^2), would leave points that
+    start together where they are.
+    """
+    pulls, falls = [], []
+    with np.errstate(all="ignore"):  # far off, where w vanishes
+        for square in _SQUARES:
+            f = np.full((n, 1), square)  # a row per point, for kernels with parameters per point
+            slope = -kernel.slope(f)
+            pulls.append(float(np.max(slope)))
+            falls.append(float(np.max(slope / kernel.weight(f))))
+    steepest, fastest = np.nanmax(pulls), np.nanmax(falls)
+    steepness = falls[0] if falls[0] >= _STEEP * fastest else fastest
+    reach = 1 / math.sqrt(steepness) if 0 < steepness < math.inf else 1.0
+    first = int(np.argmax(np.array(pulls) >= _STEEP * steepest))
+    return reach, math.sqrt(_SQUARES[first]) if first else SPREAD
+
+
 def start(
-    owner: str, init: Any, X: Any, P: Any, shape: tuple[int, int], rng: np.random.Generator, n_jobs: int
+    owner: str,
+    init: Any,
+    X: Any,
+    P: Any,
+    shape: tuple[int, int],
+    rng: np.random.Generator,
+    n_jobs: int,
+    size: float = SPREAD,
 ) -> Floats:
     """Return first positions, C-contiguous; float64 if such are given, else float32.
 
@@ -60,6 +89,8 @@ def start(
         For the spectral start.
     shape : tuple
         (n, d).
+    size : float
+        Standard deviation of the first component.
     """
     if not isinstance(init, str):
         if init is None:
@@ -75,12 +106,12 @@ def start(
         hint = "Take init='spectral' or 'random'."
         raise InputError(owner, "init", "other than 'pca' where there are no rows of numbers", "'pca'", hint)
     if init == "random" or shape[1] >= shape[0]:
-        return rng.normal(0, SPREAD, shape).astype(np.float32)
+        return rng.normal(0, size, shape).astype(np.float32)
     with single_threaded_blas():  # the same bits for any number of workers
         Y = _principal_components(X, shape[1], rng, n_jobs) if init == "pca" else _spectral(P, shape[1], rng, n_jobs)
     spread = Y[:, 0].std()
-    Y *= SPREAD / spread if spread > 0 else 0
-    return np.ascontiguousarray(Y + rng.normal(0, SPREAD * _JITTER, shape), dtype=np.float32)
+    Y *= size / spread if spread > 0 else 0
+    return np.ascontiguousarray(Y + rng.normal(0, size * _JITTER, shape), dtype=np.float32)
 
 
 def _principal_components(X: Any, d: int, rng: np.random.Generator, n_jobs: int) -> NDArray[np.float64]:
