@@ -33,16 +33,15 @@ def edrep(d: int = 32, gradient: str = "auto", engine: str = "threads") -> Calla
 
     import nearfar as nf
 
-    n_large, n_epochs = (30_000, 30) if engine == "threads" else (30_000, 10)
     relations = [
-        nf.Relation.from_matrix(nf.datasets.dcsbm(n, alpha=3.0, random_state=0).adjacency) for n in (4000, n_large)
+        nf.Relation.from_matrix(nf.datasets.dcsbm(n, alpha=3.0, random_state=0).adjacency) for n in (4000, 30_000)
     ]
     where: dict[str, Any] = {"engine": engine}
     if "engine" not in inspect.signature(nf.EDRep).parameters:  # before version 0.2
         where = {"device": "cpu"} if engine == "torch" else {}
 
     def fit(large: bool = True) -> object:
-        model = nf.EDRep(d, n_epochs=n_epochs, gradient=gradient, random_state=0, n_jobs=2, **where)
+        model = nf.EDRep(d, n_epochs=30, gradient=gradient, random_state=0, n_jobs=2, **where)
         return model.fit(relations[large].random_walk(3))
 
     return fit
