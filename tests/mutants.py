@@ -204,6 +204,12 @@ FAULTS = [
         "* g - scalar(s_back) * g_back",
         "test_per_point",
     ),
+    Fault(
+        "map: the start under a kernel that is flat at 0",
+        "return reach, math.sqrt(_SQUARES[first]) if first else SPREAD",
+        "return reach, SPREAD",
+        "test_extending_maps",
+    ),
     Fault("map, noise: the charge of the first", "w = charges[first + t]", "w = charges[start + t]", "test_noise_maps"),
     Fault("map, new points: a sign of the entropy", "entropy += e[j]", "entropy -= e[j]", "test_map_transform"),
     # -- MDS
