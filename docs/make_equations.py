@@ -1,8 +1,9 @@
 """Write docs/equations.md, which says where each equation of a paper stands: ``python docs/make_equations.py``.
 
 An equation is named once in ``nearfar/methods``, by a comment at its line: ``# eq. (6): what it says``; a symbol of a
-source without numbers by ``# symbol q_ij: what it is``. The test of that finds the page out of date wherever a line has
-moved.
+source without numbers by ``# symbol q_ij: what it is``. Elsewhere the comment begins with its source: ``# ANT eq. (34):
+what it says``, ``# NCE notes, lemma C.1: what it says``. The tests find the page out of date wherever a line has moved,
+and compare all of them with the list in docs/sources.md.
 """
 
 from __future__ import annotations
@@ -24,6 +25,9 @@ PAPERS = {
 }
 _NAMED = re.compile(r"# (?:symbol )?((?<=symbol )\S+|eq\. \(\d+\)|the step): (.*)$")
 
+SOURCES = "EDRep|SGNS|Word2DM|NCE notes|Gradients|ANT"
+_ELSEWHERE = re.compile(rf"# ((?:{SOURCES})(?:,| (?=eqs?\. |algorithm |appendix |definition )) ?[^:]+): (.*)$")
+
 
 class Equation(NamedTuple):
     """An equation, and where it stands."""
@@ -36,15 +40,29 @@ class Equation(NamedTuple):
 
 
 def equations(module: Path) -> list[Equation]:
-    """Return the equations that a module names, in the order of their names."""
-    text = module.read_text("utf-8")
+    """Return the equations that a module of ``nearfar/methods`` names, in the order of their names."""
+    return sorted(_named(module, _NAMED, module.stem))
+
+
+def elsewhere() -> list[Equation]:
+    """Return the equations that stand in other modules, in the order of their names; a module is its path."""
+    found = []
+    for path in SOURCE.rglob("*.py"):
+        module = path.relative_to(SOURCE).as_posix()
+        if not module.startswith("methods/"):
+            found += _named(path, _ELSEWHERE, module)
+    return sorted(found)
+
+
+def _named(path: Path, form: re.Pattern[str], module: str) -> list[Equation]:
+    text = path.read_text("utf-8")
     functions = [node for node in ast.walk(ast.parse(text)) if isinstance(node, ast.FunctionDef)]
     found = []
     for number, line in enumerate(text.splitlines(), 1):
-        for name, says in _NAMED.findall(line):
-            (formula,) = (node.name for node in functions if node.lineno <= number <= (node.end_lineno or 0))
-            found.append(Equation(name, says, module.stem, number, formula))
-    return sorted(found)
+        for name, says in form.findall(line):
+            around = (node for node in functions if node.lineno <= number <= (node.end_lineno or 0))
+            found.append(Equation(name, says, module, number, max(around, key=lambda node: node.lineno).name))
+    return found
 
 
 def compiled(equation: Equation) -> str:
@@ -61,10 +79,10 @@ def page() -> str:
     lines = [
         "# Equations: where each stands",
         "",
-        "Each equation stands in one place, in `nearfar/methods`, as a formula on arrays of any kind. NumPy (`plain`)",
+        "An equation of `nearfar/methods` stands in one place, as a formula on arrays of any kind. NumPy (`plain`)",
         "and torch run it as it is written. Threads, and by them the workers of a cluster, have a compiled form of",
         "some, which the tests compare with the formula. The terms are those of the paper; its misprints are on",
-        "[Sources](sources.md).",
+        "[Sources](sources.md), and so is the list of all equations. Those of other modules come last.",
         "",
     ]
     for module in sorted((SOURCE / "methods").glob("[a-z]*.py")):
@@ -74,7 +92,11 @@ def page() -> str:
             says = one.says.replace("|", r"\|")
             lines.append(f"| {one.name} | `{says}` | {one.line} | `{one.formula}` | {compiled(one)} |")
         lines.append("")
-    return "\n".join(lines)
+    lines += ["## Elsewhere", "", "In `nearfar/`.", "", "| equation | says | module | function |", "|---|---|---|---|"]
+    for one in elsewhere():
+        says = one.says.replace("|", r"\|")
+        lines.append(f"| {one.name} | `{says}` | `{one.module}` | `{one.formula}` |")
+    return "\n".join([*lines, ""])
 
 
 if __name__ == "__main__":

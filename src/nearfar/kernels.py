@@ -365,7 +365,7 @@ class Kernel(Part):
 
 @jit(fastmath=FAST, error_model="numpy")
 def _exponential_log_weight(f, beta, *_):
-    return -beta * f
+    return -beta * f  # Gradients, exponential kernel: w = exp(-beta f)
 
 
 @jit(fastmath=FAST, error_model="numpy")
@@ -433,7 +433,7 @@ def _student_log_weight(f, one):
 
 @jit(fastmath=FAST, error_model="numpy")
 def _student_weight(f, one):
-    return one / (one + f)
+    return one / (one + f)  # Gradients, t-distribution kernel: w = 1 / (1 + f)
 
 
 @dataclass(frozen=True)
@@ -454,7 +454,7 @@ class StudentT(Kernel):
 
 @jit(fastmath=FAST, error_model="numpy")
 def _heavy_log_weight(f, one, alpha, beta):
-    return -ln1p(alpha * beta * f) / alpha
+    return -ln1p(alpha * beta * f) / alpha  # Gradients, heavy-tailed kernel: w = (alpha beta f + 1)^(-1/alpha)
 
 
 @jit(fastmath=FAST, error_model="numpy")
@@ -555,6 +555,7 @@ def _heavy_rise_of(f, beta, one, alpha):
 
 @jit(fastmath=FAST, error_model="numpy")
 def _inhomogeneous_log_weight(f, nu, one, half):
+    # Gradients, inhomogeneous t-SNE: w = (1 + f/nu)^(-(nu + 1)/2)
     return -half * (nu + one) * _precise_ln1p(f / nu, one)
 
 

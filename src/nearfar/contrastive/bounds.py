@@ -69,6 +69,7 @@ def info_nce_bound(scores: Tensor, product: Tensor | None = None) -> Tensor:
     """
     joint, others = _pairs("info_nce_bound", scores, product, rows=True)
     candidates = torch.cat([joint[:, None], others], dim=1)
+    # NCE notes, corollary 1.2: ln N - E(-s+ + ln sum exp(s)) <= min(I, ln N)
     return (joint - candidates.logsumexp(dim=1)).mean() + math.log(candidates.shape[1])
 
 
@@ -225,7 +226,7 @@ def js_objective(scores: Tensor, product: Tensor | None = None) -> Tensor:
     -1.3863
     """
     joint, others = _pairs("js_objective", scores, product)
-    return -softplus(-joint).mean() - softplus(others).mean()
+    return -softplus(-joint).mean() - softplus(others).mean()  # NCE notes, corollary 2.2: at best 2 JS(p, q) - ln 4
 
 
 def js_bound(scores: Tensor, product: Tensor | None = None) -> Tensor:

@@ -301,7 +301,8 @@ def sampled_softmax(
         logits = logits.masked_fill(hits, -math.inf)
     left = _n_left(noise)
     log_m = math.log(noise.shape[1]) if left is None else left.clamp(min=1).log()
-    log_others = torch.logsumexp(logits, 1) - log_m
+    log_others = torch.logsumexp(logits, 1) - log_m  # NCE notes, lemma C.1: the mean of exp(s) / q estimates Z
+    # NCE notes, appendix C: -s+ + ln(exp(s+) + Z)
     return reduce(softplus(log_others - true.to(log_q.dtype)), reduction)
 
 
@@ -386,6 +387,7 @@ def hinge(
     if negatives == "sum":
         return reduce(torch.relu(margin - true[:, None] + noise).sum(1), reduction, kept)
     chosen = noise.amax(1) if negatives == "hardest" else _semi_hard(true, noise)
+    # NCE notes, appendix A: max(0, margin - s+ + max s-)
     return reduce(torch.relu(margin - true + chosen), reduction, kept)
 
 
@@ -556,7 +558,7 @@ def recover_conditional(
     if n_candidates is not None:
         hint = "A ranking does not depend on it."
         raise InputError(owner, "n_candidates", "left out for loss='global'", repr(n_candidates), hint)
-    return _with_log_q(owner, scores, log_q).log_softmax(-1)
+    return _with_log_q(owner, scores, log_q).log_softmax(-1)  # NCE notes, eq. (2): p(y|x) = softmax of s + ln q
 
 
 @dataclass(frozen=True, eq=False)
@@ -637,6 +639,7 @@ def _unnormalized(owner: str, scores: Tensor, log_q: Tensor | None, n_candidates
     shifted = _with_log_q(owner, scores, log_q)
     if n_candidates is None:
         return shifted
+    # NCE notes, section 2, recovery: ln p(y|x) = s + ln q + ln(N - 1)
     return shifted + math.log(check_real(owner, "n_candidates", n_candidates, low=1, open_low=True) - 1)
 
 
@@ -669,7 +672,7 @@ class RowLoss(NamedTuple):
 
 def _ranking_value(logits: Tensor, target: Tensor) -> tuple[Tensor, Tensor]:
     log_z = torch.logsumexp(logits, 1)
-    return log_z - logits.gather(1, target[:, None])[:, 0], log_z
+    return log_z - logits.gather(1, target[:, None])[:, 0], log_z  # NCE notes, section 1: -l+ + ln sum exp(l)
 
 
 def _ranking_slope(logits: Tensor, target: Tensor, log_z: Tensor) -> None:
@@ -680,6 +683,7 @@ def _ranking_slope(logits: Tensor, target: Tensor, log_z: Tensor) -> None:
 def _binary_value(logits: Tensor, target: Tensor) -> tuple[Tensor, Tensor]:
     logits.scatter_(1, target[:, None], -logits.gather(1, target[:, None]))
     near_zero = logits.abs().neg_().exp_().log1p_().sum(1)
+    # NCE notes, section 2: -ln sigma(l+) - sum ln sigma(-l)
     loss = near_zero + logits.clamp_(min=0).sum(1)  # -ln sigma(-l) = ln(1 + e^-|l|) + max(l, 0)
     return loss, loss
 

@@ -458,7 +458,7 @@ class AdaptiveNoise:
             )
             expected = "a function that returns a float tensor of shape (n,) or (B, n)"
             raise InputError("AdaptiveNoise", "score_function", expected, got)
-        log_q = scores.float().log_softmax(-1)
+        log_q = scores.float().log_softmax(-1)  # NCE notes, lemma C.2: q proportional to exp(s)
         if reads_values(log_q) and log_q.isnan().any():  # of NaN, +inf, or nothing but -inf
             expected = "a function that returns numbers or -inf, a number in each row"
             raise InputError("AdaptiveNoise", "score_function", expected, "NaN, +inf or a row of -inf")

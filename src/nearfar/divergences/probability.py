@@ -187,7 +187,7 @@ class KL(Divergence):
         -------
         ndarray of the same shape
         """
-        return -p / q
+        return -p / q  # Gradients, Kullback-Leibler divergence: dC/dq = -p/q
 
 
 @jit(fastmath=FAST, error_model="numpy")
@@ -281,6 +281,7 @@ class ReverseKL(Divergence):
         -------
         ndarray of the same shape
         """
+        # Gradients, reverse Kullback-Leibler divergence: dC/dq = ln(q/p) + 1
         return np.log(q / floored(p, self.floor, uniform)) + 1
 
 
@@ -361,6 +362,7 @@ class NeRV(Divergence):
         """
         if self.lam == 1:
             return KL().derivative(p, q)
+        # Gradients, NeRV: dC/dq = lam (-p/q) + (1 - lam) (ln(q/p) + 1)
         return self.lam * KL().derivative(p, q) + (1 - self.lam) * ReverseKL(self.floor).derivative(p, q, uniform)
 
 
@@ -460,6 +462,7 @@ class JensenShannon(Divergence):
         if self.limit() is not self:
             return np.asarray(self.limit().derivative(p, q, uniform))  # type: ignore[attr-defined]
         q = _positive(q)
+        # Gradients, Jensen-Shannon divergence: dC/dq = (1/kappa) ln(q/z)
         return -np.log1p(self.kappa * (p - q) / q) / self.kappa
 
 

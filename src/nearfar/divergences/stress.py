@@ -100,7 +100,7 @@ class MetricStress(Stress):
         """
         d = math.sqrt(f)
         gap = r - d
-        return gap * gap, _TWO - _TWO * r / max(d, _TINY)
+        return gap * gap, _TWO - _TWO * r / max(d, _TINY)  # Gradients, metric MDS: (r - d)², and -2 (r - d) / d
 
     def value(self, r: Floats, d: Floats) -> Floats:
         """Cost of each pair, (r - d)².
@@ -162,7 +162,7 @@ class SStress(Stress):
             Squared distance in the map.
         """
         gap = r * r - f
-        return gap * gap, -_TWO * _TWO * gap
+        return gap * gap, -_TWO * _TWO * gap  # Gradients, SSTRESS: (r² - d²)², and -4 (r² - d²)
 
     def value(self, r: Floats, d: Floats) -> Floats:
         """Cost of each pair, (r² - d²)².
@@ -229,6 +229,7 @@ class Sammon(Stress):
         d = math.sqrt(f)
         gap = r - d
         share = _ONE / r if r > _LEAST else r - r
+        # Gradients, Sammon mapping: (r - d)² / r, and -2 (r - d) / (r d)
         return share * gap * gap, share * (_TWO - _TWO * r / max(d, _TINY))
 
     def value(self, r: Floats, d: Floats, total: float | None = None) -> Floats:

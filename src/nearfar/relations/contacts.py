@@ -159,6 +159,7 @@ def supra_adjacency(slices: Slices) -> csr_array[Any]:
     after[order[same]] = order[same + 1]
     a, b = (np.searchsorted(pairs, slices.keys_of(nodes)) for nodes in (slices.sources, slices.targets))
     rows = np.concatenate([order[same], a, b])
+    # EDRep definition D.2: (i, t) to (i, t+), (i, t) to (j, t+), (j, t) to (i, t+)
     columns = after[np.concatenate([order[same], b, a])]
     weights = np.concatenate([np.ones(same.size), slices.weights, slices.weights])
     there = columns >= 0

@@ -64,7 +64,7 @@ def nbant_objective(loss: float, nnz: int, n_anchors: int, *, penalty: float, an
     n_anchors = check_integer(owner, "n_anchors", n_anchors, low=1)
     penalty = check_real(owner, "penalty", penalty, low=0)
     anchor_price = _check_price(owner, anchor_price, penalty)
-    return loss + penalty * nnz + (anchor_price - penalty) * n_anchors
+    return loss + penalty * nnz + (anchor_price - penalty) * n_anchors  # ANT eq. (34): loss + λ2 nnz(T) + (λ1 - λ2) K
 
 
 class NBANT:
@@ -293,6 +293,7 @@ class NBANT:
         after_own_turns = [(values[i], values[i + 1]) for i in (last - 2 * turns, last - turns)]
         if all(before >= after for before, after in after_own_turns):
             return 1
+        # ANT algorithm 2: more after two falls, less after two rises
         return -1 if all(before <= after for before, after in after_own_turns) else 0
 
 

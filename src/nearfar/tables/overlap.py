@@ -110,7 +110,7 @@ class _AllOverlaps(torch.autograd.Function):
         half = torch.empty_like(values)  # of the derivative
         for block, entries, columns in layer._blocks(layer.nnz_per_row):
             shared = sums[columns] - entries - _of_related(layer, pairs, block, columns)
-            total += (entries * shared).sum()
+            total += (entries * shared).sum()  # ANT eq. (33): sum of t_u . t_v over unrelated pairs
             half[block] = shared
         if layer.padding_idx is not None:
             half[layer.padding_idx] = 0
@@ -181,7 +181,7 @@ def anchor_overlap(anchors: Tensor, *, absolute: bool = False) -> Tensor:
     checked = check_floats("anchor_overlap", "anchors", anchors, (None, None))
     k = len(checked)
     if check_flag("anchor_overlap", "absolute", absolute):
-        return (checked @ checked.T).abs().triu(1).sum()
+        return (checked @ checked.T).abs().triu(1).sum()  # ANT appendix E: sum of |a_i . a_j|, i < j
     unit = torch.nn.functional.normalize(checked, dim=1)
     products = (unit @ unit.T).masked_fill(torch.eye(k, dtype=torch.bool, device=unit.device), 0)
     return products.square().sum() / max(k * (k - 1), 1)

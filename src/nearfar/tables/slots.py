@@ -317,6 +317,7 @@ def all_logits(mixed: Tensor, columns: Tensor, read: ReadRows) -> Tensor:
     logits = mixed.new_empty(len(mixed), len(columns))
     for block in row_slices(len(columns), mixed.shape[1]):
         rows = dense_rows(read(block), columns[block].long(), mixed.shape[1])
+        # ANT eq. (35): scores of the output layer, T (A h)
         torch.matmul(mixed, rows.to(mixed.dtype).T, out=logits[:, block])
     return logits
 

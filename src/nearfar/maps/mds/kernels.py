@@ -116,6 +116,7 @@ def stress_rows(stress, first, last, source, points, gradient):
                 at, others, target = row[i], row[start : start + size], out[start : start + size]
                 moment = number(0)
                 for j in range(size):
+                    # Gradients, distance-based embedding: dC/dy_i = sum_j c'(d_ij) / d_ij (y_i - y_j)
                     force = f[j] * (at - others[j])
                     moment += force
                     target[j] -= force
