@@ -532,7 +532,6 @@ class AnchorEmbedding(torch.nn.Module):
         """Write ``max(moved - size * penalty / metric, 0)`` to some rows, but not to slots that are not trained."""
         threshold = size * (0.0 if self._zeros_fixed else self.penalty)
         shrinkage, unpenalized = threshold / metric, self._unpenalized_slots(rows)
-        # ANT eq. (7): the proximal step, max(t - η λ2, 0)
         moved.sub_(shrinkage if unpenalized is None else shrinkage * ~unpenalized).clamp_(min=0)
         self._shrinkage.add(threshold, rows)
         if isinstance(rows, slice):
