@@ -1,7 +1,8 @@
 """Write docs/equations.md, which says where each equation of a paper stands: ``python docs/make_equations.py``.
 
-An equation is named once in ``nearfar/methods``, by a comment at its line: ``# eq. (6): what it says``. The test of
-that finds the page out of date wherever a line has moved.
+An equation is named once in ``nearfar/methods``, by a comment at its line, or above it where that is long: ``# eq. (6):
+what it says``, or ``# Word2DM eq. (5): ...`` where a file is of several papers. The test of that finds the page out of
+date wherever a line has moved.
 """
 
 from __future__ import annotations
@@ -13,12 +14,16 @@ from pathlib import Path
 from typing import NamedTuple
 
 import nearfar
-from nearfar.engines.threads.edrep import FORMS
+from nearfar.engines.threads import edrep, words
 
 HERE = Path(__file__).parent
 SOURCE = Path(nearfar.__file__).parent
-PAPERS = {"edrep": "EDRep, Dall'Amico & Belliardo, arXiv 2303.17475 v3"}
-_NAMED = re.compile(r"# ((?:eqs?\. \(\d+\)|the step)): (.*)$")
+PAPERS = {
+    "edrep": "EDRep, Dall'Amico & Belliardo, arXiv 2303.17475 v3",
+    "words": "Words: SGNS, Mikolov et al. 2013; Word2DM, Meyer & Lewis 2020",
+}
+FORMS = {**edrep.FORMS, **words.FORMS}
+_NAMED = re.compile(r"# ((?:\w+ )?eqs?\. \(\d+\)|the step): (.*)$")
 
 
 class Equation(NamedTuple):

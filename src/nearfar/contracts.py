@@ -89,8 +89,8 @@ class FarField(Protocol):
     :meth:`nearfar.far.Exact.other_side`, which ``EDRep(gradient="full")`` needs. ``of_columns(columns)`` returns the
     far field for some columns of the relation alone, whose numbers it is given in ascending order: EDRep then leaves
     isolates out, and ``Y`` has these rows. Without it the rows of ``Y`` are all columns of the relation, in order.
-    ``formula(dtype)`` returns, once prepared, a formula of log Z and its gradient and the numbers that it takes beside a
-    block of rows: what a place runs that has no compiled code. The attribute ``keeps_others`` is False where
+    ``formula(dtype)`` returns, once prepared, a formula of log Z and its gradient and the numbers that it takes beside
+    a block of rows: what a place runs that has no compiled code. The attribute ``keeps_others`` is False where
     ``evaluate`` does not read the others again; ``force_is_optional`` is True where it takes None for ``force``.
     """
 
