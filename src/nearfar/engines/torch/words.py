@@ -26,7 +26,7 @@ from torch.nn.functional import pad
 from nearfar.engines.torch import device_of, form_of, room, to_device
 from nearfar.methods.words import Moved, sgns, word2dm
 from nearfar.words.adam import BETAS, CORRECTIONS, EPS
-from nearfar.words.training import LONGEST, Arrays, Blocks, how_often
+from nearfar.words.training import LONGEST, Blocks, Training, how_often
 from nearfar.words.windows import WindowSource
 
 MET = 3.0
@@ -43,56 +43,26 @@ Change = Callable[[Tensor, Tensor, Tensor, float], tuple[Tensor, Moved, Moved]]
 
 
 class Batches:
-    """Trains two tables on a device, epoch by epoch: what :class:`nearfar.words.training.Copies` does on threads.
+    """Batches of windows on a device: a learner, see :class:`nearfar.contracts.Learner`.
 
-    Parameters
-    ----------
-    owner : str
-    model : WordModel
-        Of a class with a form.
-    arrays : dict of ndarray
-        Tables of inputs and of outputs, ``names``, and their moments for Adam, as a model has them. They are brought to
-        the device for an epoch, and then hold its result.
-    names : sequence of str
-    source : WindowSource
-    blocks : sequence of (int, int)
-    rate : float
-        The highest.
-    seed : int
-        Of the windows by which is found how often rows are met.
+    The tables and their moments are brought to the device for an epoch; the model is of a class with a form.
     """
 
-    def __init__(
-        self,
-        owner: str,
-        model: Any,
-        arrays: Arrays,
-        names: Sequence[str],
-        source: WindowSource,
-        blocks: Blocks,
-        rate: float,
-        seed: int,
-    ) -> None:
-        self._owner, self._device, self._names = owner, device_of(owner, model.device), names
-        self._form = form_of(owner, "device", model)(model)
-        self._draws: Any = form_of(owner, "corpus", source)(source, self._device)
-        self._arrays = {name: array for name, array in arrays.items() if name.split(".")[0] in names}
+    def __init__(self, training: Training) -> None:
+        model, source = training.model, training.source
+        self._owner, self._names, self._advance = training.owner, training.names, training.advance
+        self._device = device_of(self._owner, model.device)
+        self._form = form_of(self._owner, "device", model)(model)
+        self._draws: Any = form_of(self._owner, "corpus", source)(source, self._device)
+        self._arrays = {name: array for name, array in training.arrays.items() if name.split(".")[0] in self._names}
         self._adam = model.optimizer == "adam"
         if self._adam:
             self._size = {"sentences": model.batch_size}
         else:
-            met = how_often(source, blocks, [len(arrays[name]) for name in names], seed)
-            self._size = {"size": batch_size(met, 1 + model.n_negative, rate)}
+            self._size = {"size": batch_size(how_often(training), 1 + model.n_negative, training.rate)}
 
-    def run_epoch(
-        self,
-        blocks: Blocks,
-        seeds: NDArray[np.int64],
-        rates: Sequence[float],
-        n_jobs: int,  # noqa: ARG002 - torch has its own threads
-        advance: Callable[[int], None] = lambda _: None,
-    ) -> tuple[float, int]:
-        """Do what :func:`nearfar.words.training.run_epoch` does."""
+    def run_epoch(self, blocks: Blocks, seeds: NDArray[np.int64], rates: Sequence[float]) -> tuple[float, int]:
+        """Train on every block, batch by batch."""
         with room(self._owner, self._device), torch.no_grad():
             there = {name: torch.from_numpy(array).to(self._device) for name, array in self._arrays.items()}
             sides: Any = [there[name] for name in self._names]
@@ -101,7 +71,7 @@ class Batches:
             train: Any = adam_batch if self._adam else train_batch
             sums = torch.zeros(2, dtype=torch.float64, device=self._device)
             for (start, stop), seed, rate in zip(blocks, seeds, rates, strict=True):
-                advance(stop - start)
+                self._advance(stop - start)
                 for batch in self._draws.batches(start, stop, int(seed), **self._size):
                     sums += train(batch, rate, *sides, self._form)
             for name, array in self._arrays.items():
