@@ -12,6 +12,7 @@ import pytest
 ROOT = Path(__file__).resolve().parents[1]
 METHODS = ROOT / "src" / "nearfar" / "methods"
 ESTIMATORS = ROOT / "src" / "nearfar" / "estimators"
+WORDS = ROOT / "src" / "nearfar" / "words"
 LONGEST, MOST_BRANCHES = 60, 10
 
 
@@ -92,6 +93,13 @@ def test_the_text_of_a_method_is_short_and_knows_no_place(name):
     assert all(module.startswith(("nearfar.contracts", "nearfar._core")) for module in imported)
 
 
-def test_a_fit_reads_top_to_bottom():
-    (fit,) = (node for node in functions_of(ESTIMATORS / "edrep.py") if node.name == "fit")
+@pytest.mark.parametrize("path", [ESTIMATORS / "edrep.py", WORDS / "model.py"], ids=lambda path: path.stem)
+def test_a_fit_reads_top_to_bottom(path):
+    (fit,) = (node for node in functions_of(path) if node.name == "fit")
     assert code_length(fit) <= 30
+    assert not [node.name for node in functions_of(path) if code_length(node) > LONGEST]
+
+
+def test_word_models_have_one_fit():
+    for module in ("skipgram", "word2dm", "multisense"):
+        assert not {"fit", "partial_fit"} & {node.name for node in functions_of(WORDS / f"{module}.py")}
