@@ -235,14 +235,14 @@ FAULTS = [
     ),
     Fault(
         "word formula: which noise counts",
-        "wrong *= counts",
-        "wrong *= 1.0",
+        "g *= counts",
+        "g *= 1.0",
         "test_word_formulas",
     ),
     Fault(
-        "word formula: slopes without the right share",
-        "right *= wrong",
-        "right *= 0 * wrong - 1",
+        "word formula: slopes without what is right",
+        "slopes *= g  #",
+        "slopes = g  #",
         "test_word_formulas",
     ),
     Fault(

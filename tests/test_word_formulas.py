@@ -296,8 +296,29 @@ def test_tensors_and_arrays_give_the_same(name, dtype):
 
 def test_large_scores_overflow_nothing():
     with np.errstate(all="raise", under="ignore"):
-        scores, sign = np.array([800.0, -800.0, 800.0]), np.array([1.0, -1.0, -1.0])
-        g, slopes, loss = formulas.logistic(scores, sign, np.ones(3))
+        scores, side = np.array([800.0, -800.0, 800.0]), np.array([-1.0, 1.0, 1.0])
+        g, slopes, loss = formulas.logistic(scores, side, np.ones(3))
     np.testing.assert_allclose(g, [0, 0, -1], atol=1e-300)
     np.testing.assert_allclose(slopes, 0, atol=1e-300)
     assert loss == 800
+
+
+def test_slopes_are_those_of_sigma():
+    scores, counts = np.linspace(-4, 4, 9), np.array([1, 0, 3, 1, 1, 1, 1, 1, 1])
+    for side in (-np.ones(9), np.ones(9)):
+        g, slopes, _ = formulas.logistic(scores, side, counts)
+        sigma = 1 / (1 + np.exp(-scores))
+        np.testing.assert_allclose(g, counts * ((side < 0) - sigma))
+        np.testing.assert_allclose(slopes, counts * sigma * (1 - sigma))
+
+
+@pytest.mark.parametrize("name", ["sgns", "word2dm"])
+def test_no_windows_are_no_change(name):
+    torch = pytest.importorskip("torch")
+    rows = [torch.zeros(0, 2, M, N), torch.zeros(0, 4, M, N)]
+    pairs, options = torch.zeros(0, 2, 4, dtype=torch.bool), {"offset": 0.7, "ridge": 0.3, "longest": 0.5}
+    if name == "sgns":
+        rows, options = [part[:, :, 0] for part in rows], {}
+    loss, *moved = getattr(formulas, name)(*rows, pairs, 0.1, **options)
+    assert loss == 0
+    assert [change.shape for change, _ in moved] == [part.shape for part in rows]

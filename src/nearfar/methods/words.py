@@ -50,11 +50,10 @@ def word2dm(
     up before a step (Adam): nothing is shortened then, and there is no steepness.
     """
     xp = namespace_of(x)
-    A, D = ((_turned(rows) @ rows).reshape(*rows.shape[:-2], -1) for rows in (x, y))
-    scores = A @ _turned(D)
+    A, D = ((_turned(rows) @ rows).reshape(*rows.shape[:-2], rows.shape[-1] ** 2) for rows in (x, y))
+    scores, count = A @ _turned(D), xp.asarray(pairs, dtype=x.dtype)
     # Word2DM eq. (5): L = -ln σ(tr A_t A_c) - sum_k ln σ(-tr A_t A_k)
-    g, slopes, loss = logistic(scores - offset, _first(scores), pairs)
-    count = xp.asarray(pairs, dtype=x.dtype)
+    g, slopes, loss = logistic(scores - offset, _first(scores), count)
     once, often = xp.amax(count, -1)[..., None], count.sum(-2)[..., None]  # an input's ridge comes with its centre
     pull_of_x = g @ D  # Word2DM eq. (8): -dL/dB_t = 2 (sum_o g_to A_o) B_t
     pull_of_x -= ridge * once * A
@@ -105,9 +104,9 @@ def clusters(b: Array, around: Array, noise: Array, counts: Array, rate: float) 
     xp = namespace_of(b)
     y = xp.concatenate((around, noise))
     scores = y @ b
-    sign = xp.ones_like(scores)
-    sign[len(around) :] = -1
-    g, _, loss = logistic(scores, sign, counts)
+    side = xp.ones_like(scores)
+    side[: len(around)] = -1
+    g, _, loss = logistic(scores, side, counts)
     return loss, rate * (g @ y), rate * g[:, None] * b
 
 
@@ -119,25 +118,28 @@ def nearest_sense(context: Array, centres: Array, middle: Array) -> tuple[int, A
     return sense, cosines[sense]
 
 
-def logistic(scores: Array, sign: Array, counts: Array) -> tuple[Array, Array, Array]:
-    """Return -dL/ds and sigma'(s) of scores, and L, the sum of -ln sigma(sign s), float64; each counts so often."""
+def logistic(scores: Array, side: Array, counts: Array) -> tuple[Array, Array, Array]:
+    """Return -dL/ds and sigma'(s) of scores, and the sum L of -ln sigma(-side s), float64; each counts so often.
+
+    ``side`` is -1 for what is true, 1 for noise.
+    """
     xp = namespace_of(scores)
     counts = xp.asarray(counts, dtype=scores.dtype)
-    losses = xp.logaddexp(xp.zeros_like(sign), scores * -sign)
-    right = xp.exp(-losses)  # sigma(sign s)
-    wrong = xp.expm1(-losses)  # minus 1 - sigma(sign s)
+    losses = xp.logaddexp(xp.zeros_like(side), scores * side)
+    g = xp.expm1(-losses)  # sigma - 1
+    slopes = g + 1.0
     losses *= counts
-    wrong *= counts
-    right *= wrong
-    wrong *= -sign
-    return wrong, -right, losses.sum(dtype=xp.float64)
+    g *= counts
+    slopes *= g  # minus sigma'
+    g *= side
+    return g, -slopes, losses.sum(dtype=xp.float64)
 
 
 def _first(scores: Array) -> Array:
-    """Return 1 for the first out, the centre, and -1 for noise."""
-    sign = -namespace_of(scores).ones_like(scores[..., :1, :])
-    sign[..., 0] = 1
-    return sign
+    """Return -1 for the first out, the centre, and 1 for noise."""
+    side = namespace_of(scores).ones_like(scores[..., :1, :])
+    side[..., 0] = -1
+    return side
 
 
 def _turned(rows: Array) -> Array:
