@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import nearfar as nf
+from nearfar.engines.threads.words import FORMS
 from nearfar.methods import words as formulas
 from nearfar.words import multisense
 from nearfar.words.adam import BETAS, EPS
@@ -154,6 +155,12 @@ def test_a_compiled_loop_does_what_its_formula_does(name, optimizer):
         if optimizer == "adam":
             np.testing.assert_array_equal(arrays[f"{side}.steps"], table.steps)
             np.testing.assert_allclose(arrays[f"{side}.second"][:, :width], table.second, atol=1e-4)
+
+
+def test_each_formula_with_a_compiled_loop_is_compared():
+    compared = {formulas.sgns, formulas.word2dm, formulas.columns, formulas.clusters, formulas.nearest_sense}
+    assert set(FORMS) == compared
+    assert all(hasattr(form, "py_func") for form in FORMS.values())
 
 
 def test_the_nearest_sense_is_that_of_its_formula():
