@@ -1,9 +1,10 @@
 """Write docs/equations.md, which says where each equation of a paper stands: ``python docs/make_equations.py``.
 
-An equation is named once in ``nearfar/methods``, by a comment at its line: ``# eq. (6): what it says``; a symbol of a
-source without numbers by ``# symbol q_ij: what it is``. Elsewhere the comment begins with its source: ``# ANT eq. (34):
-what it says``, ``# NCE notes, lemma C.1: what it says``. The tests find the page out of date wherever a line has moved,
-and compare all of them with the list in docs/sources.md.
+An equation is named once in ``nearfar/methods``, by a comment at its line, or above it where that is long: ``# eq. (6):
+what it says``, or ``# Word2DM eq. (5): ...`` where a file is of several papers; a symbol of a source without numbers by
+``# symbol q_ij: what it is``. Elsewhere the comment begins with its source: ``# ANT eq. (34): what it says``, ``# NCE
+notes, lemma C.1: what it says``. The tests find the page out of date wherever a line has moved, and compare all of them
+with the list in docs/sources.md.
 """
 
 from __future__ import annotations
@@ -15,15 +16,17 @@ from pathlib import Path
 from typing import NamedTuple
 
 import nearfar
-from nearfar.engines.threads.edrep import FORMS
+from nearfar.engines.threads import edrep, words
 
 HERE = Path(__file__).parent
 SOURCE = Path(nearfar.__file__).parent
 PAPERS = {
     "edrep": "EDRep, Dall'Amico & Belliardo, arXiv 2303.17475 v3",
     "maps": 'Maps, Melville, "Deriving embedding gradients"; van der Maaten & Hinton 2008',
+    "words": "Words: SGNS, Mikolov et al. 2013; Word2DM, Meyer & Lewis 2020",
 }
-_NAMED = re.compile(r"# (?:symbol )?((?<=symbol )\S+|eq\. \(\d+\)|the step): (.*)$")
+FORMS = {**edrep.FORMS, **words.FORMS}
+_NAMED = re.compile(r"# (?:symbol )?((?<=symbol )\S+|(?:\w+ )?eqs?\. \(\d+\)|the step): (.*)$")
 
 SOURCES = "EDRep|SGNS|Word2DM|NCE notes|Gradients|ANT"
 _ELSEWHERE = re.compile(rf"# ((?:{SOURCES})(?:,| (?=eqs?\. |algorithm |appendix |definition )) ?[^:]+): (.*)$")

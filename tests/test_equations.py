@@ -12,6 +12,7 @@ import pytest
 ROOT = Path(__file__).resolve().parents[1]
 METHODS = ROOT / "src" / "nearfar" / "methods"
 ESTIMATORS = ROOT / "src" / "nearfar" / "estimators"
+WORDS = ROOT / "src" / "nearfar" / "words"
 LONGEST, MOST_BRANCHES = 60, 10
 
 
@@ -27,17 +28,25 @@ hops = _loaded("hops_of_equations", ROOT / "benchmarks" / "hops.py")
 
 
 def test_each_equation_of_edrep_is_named_in_one_place():
-    text = "".join(path.read_text("utf-8") for path in METHODS.glob("*.py"))
+    text = (METHODS / "edrep.py").read_text("utf-8")
     for name in [*(f"eq. ({number})" for number in range(1, 7)), "the step", "Algorithm 1"]:
         assert text.count(f"{name}:") + text.count(f"{name},") == 1, name
     assert re.findall(r"eqs?\. \(", text) == ["eq. ("] * 6
 
 
+def test_each_equation_of_words_is_named_in_one_place():
+    names = ["SGNS eq. (4)", "Word2DM eq. (5)", "Word2DM eq. (8)"]
+    text = "".join(path.read_text("utf-8") for path in METHODS.glob("*.py"))
+    assert re.findall(r"# (\w+ eq\. \(\d+\)): ", text) == names
+    assert [one.name for one in make_equations.equations(METHODS / "words.py")] == names
+
+
 def test_the_page_says_where_they_stand_now():
     found = (ROOT / "docs" / "equations.md").read_text("utf-8")
     assert found == make_equations.page(), "run: python docs/make_equations.py"
-    for one in make_equations.equations(METHODS / "edrep.py"):
-        assert one.name in (METHODS / "edrep.py").read_text("utf-8").splitlines()[one.line - 1]
+    for path in METHODS.glob("[a-z]*.py"):
+        for one in make_equations.equations(path):
+            assert one.name in path.read_text("utf-8").splitlines()[one.line - 1]
 
 
 def functions_of(path: Path):
@@ -77,7 +86,20 @@ def test_methods_and_estimators_read_top_to_bottom(path):
         assert complexity(node) <= MOST_BRANCHES, f"{node.name}: {complexity(node)} ways"
 
 
-def test_the_text_of_edrep_is_short():
-    assert hops.code_lines(METHODS / "edrep.py") <= 150
-    (fit,) = (node for node in functions_of(ESTIMATORS / "edrep.py") if node.name == "fit")
+@pytest.mark.parametrize("name", ["edrep", "words"])
+def test_the_text_of_a_method_is_short_and_knows_no_place(name):
+    assert hops.code_lines(METHODS / f"{name}.py") <= 150
+    imported = hops.imports_of(METHODS / f"{name}.py", hops.modules_of(ROOT / "src"))
+    assert all(module.startswith(("nearfar.contracts", "nearfar._core")) for module in imported)
+
+
+@pytest.mark.parametrize("path", [ESTIMATORS / "edrep.py", WORDS / "model.py"], ids=lambda path: path.stem)
+def test_a_fit_reads_top_to_bottom(path):
+    (fit,) = (node for node in functions_of(path) if node.name == "fit")
     assert code_length(fit) <= 30
+    assert not [node.name for node in functions_of(path) if code_length(node) > LONGEST]
+
+
+def test_word_models_have_one_fit():
+    for module in ("skipgram", "word2dm", "multisense"):
+        assert not {"fit", "partial_fit"} & {node.name for node in functions_of(WORDS / f"{module}.py")}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pydoc_data.topics
 import runpy
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -35,6 +36,40 @@ def test_skip_gram_in_sixty_lines_gives_the_bits_of_the_library(monkeypatch):
     np.testing.assert_array_equal(found["X"], expected.embedding_)
     np.testing.assert_array_equal(found["Y"], expected.context_embedding_)
     assert list(found["corpus"].vocabulary) == list(expected.vocabulary_)
+
+
+@pytest.mark.parametrize("parameters", [
+    {}, {"shared_negatives": False, "n_negative": 2}, {"shrink_window": "sentence", "n_negative": 8},
+])  # fmt: skip
+def test_the_library_is_plain_numpy_on_the_same_windows(parameters, monkeypatch):
+    path, train, seen = EXAMPLES / "skipgram_in_60_lines.py", nf.SkipGram._train, []
+    assert len(path.read_text("utf-8").splitlines()) <= 60
+
+    def spied(self, arrays):
+        seen.append({name: array.copy() for name, array in arrays.items()})
+        step = train(self, arrays)
+
+        def both(windows, rate, sums):
+            ends = windows.starts.tolist()
+            around = [windows.inputs[a:b].copy() for a, b in pairwise(ends)]
+            seen.extend(zip(around, windows.outs.copy(), [rate] * len(around), strict=True))
+            step(windows, rate, sums)
+
+        return both
+
+    monkeypatch.setattr(nf.SkipGram, "_train", spied)
+    monkeypatch.setattr("nearfar.words.windows.BLOCK", 2_000)
+    some = list(pydoc_data.topics.topics.values())[::8]
+    model = nf.SkipGram(20, **parameters, n_epochs=2, random_state=0, n_jobs=1).fit(nf.Corpus(some, lowercase=True))
+    start, *windows = seen
+    X, Y = (start[name][:, :20].astype(np.float64) for name in "XY")
+    half = next(k for k in range(1, len(windows)) if windows[k][2] <= windows[0][2] / 2)  # the rate falls linearly
+    learn = runpy.run_path(str(path))["learn"]
+    losses = [learn(X, Y, windows[:half]), learn(X, Y, windows[half:])]
+    np.testing.assert_allclose(model.embedding_, X, rtol=1e-5, atol=1e-5)
+    np.testing.assert_allclose(model.context_embedding_, Y, rtol=1e-5, atol=1e-5)
+    np.testing.assert_allclose(model.loss_curve_, losses, rtol=1e-5)
+    assert abs(X).max() > 1.5 * abs(start["X"]).max()
 
 
 @pytest.mark.parametrize("changed", [

@@ -17,6 +17,7 @@ import pytest
 
 import nearfar
 import registry
+from nearfar import contracts
 from nearfar.base import RelationEmbedder
 from nearfar.contracts import FarField
 from nearfar.engines import registry as engines
@@ -305,6 +306,15 @@ def test_what_an_engine_can_do_is_there_and_asked_for(function, table):
     abilities = set(getattr(engines, table))
     assert all(callable(getattr(engines, function)(ability)) for ability in abilities)
     assert abilities_asked(function) == abilities
+
+
+def test_the_learners_of_word_models_are_there_and_have_one_signature():
+    expected = inspect.signature(contracts.Learner.run_epoch)
+    for name in engines.LEARNERS.values():
+        learner = engines.found(name)
+        assert list(inspect.signature(learner).parameters) == ["training"]
+        assert issubclass(learner, contracts.Learner)
+        assert list(inspect.signature(learner.run_epoch).parameters) == list(expected.parameters)
 
 
 def test_the_forms_of_parts_are_there():

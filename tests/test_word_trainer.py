@@ -9,10 +9,11 @@ from sklearn.base import clone
 import nearfar as nf
 from nearfar._core.random import alias_draw
 from nearfar.callbacks import Checkpoint, EarlyStopping, Progress
+from nearfar.engines import learner_of
 from nearfar.errors import InputError
 from nearfar.words import windows as kernels
 from nearfar.words.adam import BETAS
-from nearfar.words.training import TrainingState, joining_weights, put_together
+from nearfar.words.training import Training, TrainingState, joining_weights, put_together
 from nearfar.words.windows import (
     SHRINK,
     SamplingOptions,
@@ -250,6 +251,21 @@ def test_deterministic_is_the_same_for_any_number_of_workers(model, monkeypatch,
     assert not np.array_equal(one.embedding_, plain.embedding_)
     np.testing.assert_allclose(one.loss_curve_[-1], plain.loss_curve_[-1], rtol=0.03)
     assert one.n_pairs_ == plain.n_pairs_
+
+
+def test_who_trains_is_chosen_in_one_place():
+    pytest.importorskip("torch")
+    text = a_text(20)
+    windows = TextWindows(text, SamplingOptions(2, None, 1, True, 0, 0.75))
+    for model, expected in (
+        (nf.SkipGram(16), "Shared"),
+        (nf.SkipGram(16, deterministic=True), "Copies"),
+        (nf.SkipGram(16, device="cpu"), "Batches"),
+        (nf.MultiSenseWord2DM(16), "Shared"),
+    ):
+        arrays = model._start(windows, np.random.default_rng(0))
+        training = Training("test", model, arrays, windows, windows.blocks, 0.1, 0, 1, lambda _: None)
+        assert type(learner_of(training)).__name__ == expected
 
 
 def test_deterministic_in_a_relation_and_with_more_text(monkeypatch):

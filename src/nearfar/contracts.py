@@ -6,6 +6,7 @@ methods, and knows nothing of its neighbours; the guide "Extending" writes one o
 
     EDRep    relation ──▶ near and far field (FarField) ──▶ gradient ──▶ step (Solver) ──▶ vectors      at a Place
     a map    relation ──▶ objective (Kernel, Divergence, Field) ──▶ descent in phases ──▶ positions
+    words    text, relation ──▶ windows ──▶ changes of their rows ──▶ vectors                      by a Learner
 
 Arrays are float32 in hot loops and float64 where a part is used on its own with float64 input. ``n`` counts rows, ``m``
 columns (the others that a row is compared with), ``d`` is ``n_components``.
@@ -74,6 +75,27 @@ class Ask(Protocol):
 
     def __call__(self, x: Any) -> tuple[Any, Any]:
         """Return log Z, shape (b,), float64, and its gradient, shape (b, d), for a block of rows."""
+
+
+@runtime_checkable
+class Learner(Protocol):
+    """Learner: trains a word model, a pass over its text at a time, where the place that made it has its tables.
+
+    Words do not fit the verbs of a :class:`Place`: a step moves the rows of one window of words, and the next window
+    may read them. So a place makes a learner of a model's tables, of where its windows come from and of its formula
+    (see :func:`nearfar.engines.learner_of`), and decides what follows what: each window, or windows in batches, on
+    tables that threads share, on copies that are put together, or on a device. What it cannot do is refused when it is
+    made.
+    """
+
+    def run_epoch(
+        self, blocks: Sequence[tuple[int, int]], seeds: NDArray[np.int64], rates: Sequence[float]
+    ) -> tuple[float, int]:
+        """Train once on every block of the text, and leave the result in the arrays of the model.
+
+        ``blocks`` are (start, stop). With each come the seed of its windows and the rate of its steps. Returned are the
+        sum of the losses of all pairs, each before its step, nats, and the number of pairs; those of noise count.
+        """
 
 
 @runtime_checkable

@@ -14,13 +14,13 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from nearfar.engines.registry import GROUP, NEEDS, PLACES, current_client, found
+from nearfar.engines.registry import GROUP, LEARNERS, NEEDS, PLACES, current_client, found
 from nearfar.errors import InputError
 
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
 
-    from nearfar.contracts import FarField, Place
+    from nearfar.contracts import FarField, Learner, Place
 
 _VERBS = ("bring", "fetch", "near", "far", "each")
 
@@ -85,6 +85,23 @@ def default_engine(P: Any, storage: Any) -> str:
     if current_client() is not None:
         return "dask"
     return "plain" if P.is_small and storage is None else "threads"
+
+
+def learner_of(training: Any) -> Learner:
+    """Return what trains a word model: batches on its device, copies with fixed bits, or threads that share tables.
+
+    Parameters
+    ----------
+    training : nearfar.words.training.Training
+    """
+    if training.model.device is not None:
+        return _learner("torch", training)
+    return _learner("copies" if training.model.deterministic else "threads", training)
+
+
+def _learner(name: str, training: Any) -> Learner:
+    learner: Learner = found(LEARNERS[name])(training)
+    return learner
 
 
 def asked_engine(owner: str, engine: Any, device: Any, of_fit: Any) -> Any:

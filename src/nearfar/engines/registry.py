@@ -33,13 +33,19 @@ GROUP = "nearfar.engines"
 NEEDS = {"torch": ("torch", "torch"), "cuda": ("torch", "torch"), "dask": ("distributed", "cluster")}
 """The package that an engine needs, and the extra that brings it."""
 
+LEARNERS = {
+    "threads": "nearfar.words.training:Shared",
+    "copies": "nearfar.words.training:Copies",
+    "torch": "nearfar.engines.torch.words:Batches",
+}
+"""What trains a word model; each is made of a ``nearfar.words.training.Training``."""
+
 _DEVICE = {
     "device": "nearfar.engines.torch:device_of",
     "nearest neighbours": "nearfar.engines.torch.neighbors:nearest",
     "calibration": "nearfar.engines.torch.neighbors:calibrated",
     "descent of a map": "nearfar.engines.torch.maps:descend",
     "places of new points": "nearfar.engines.torch.maps:place_rows",
-    "training of word vectors": "nearfar.engines.torch.words:Batches",
     "log normalizers": "nearfar.engines.torch.softmax:log_normalizers_on",
 }
 _CLUSTER = {

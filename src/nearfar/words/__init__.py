@@ -1,6 +1,7 @@
 """Word models: vectors, sense vectors and density matrices from windows of words; and the pieces of skip-gram.
 
-The models are in :mod:`nearfar`; ``examples/sgns_in_60_lines.py`` puts the pieces together.
+The models are in :mod:`nearfar`, their formulas in :mod:`nearfar.methods.words`. ``examples/sgns_in_60_lines.py`` puts
+the pieces of skip-gram together, ``examples/skipgram_in_60_lines.py`` is all of it in NumPy.
 """
 
 from __future__ import annotations

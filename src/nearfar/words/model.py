@@ -72,6 +72,7 @@ from nearfar.callbacks import Progress, Trainer
 from nearfar.contracts import Floats
 from nearfar.embedding.density import DensityEmbedding
 from nearfar.embedding.vectors import Embedding
+from nearfar.engines import learner_of
 from nearfar.engines.registry import on_device
 from nearfar.errors import InputError, NumericalError
 from nearfar.relations.edges import is_directed
@@ -80,7 +81,7 @@ from nearfar.text.corpus import Corpus
 from nearfar.text.encoded import EncodedCorpus, check_encoded, renumbered
 from nearfar.text.vocabulary import Vocabulary
 from nearfar.words.relation_pairs import KnownNodes, RelationWindows
-from nearfar.words.training import Arrays, Blocks, Copies, TrainingState, TrainWindows, held_out, run_epoch
+from nearfar.words.training import Arrays, Shared, Training, TrainingState, TrainWindows, held_out
 from nearfar.words.windows import SamplingOptions, TextWindows, WindowSource
 
 _USUAL_RATE = 0.025  # no larger one is recommended
@@ -240,22 +241,26 @@ class WordModel(RelationEmbedder):
         hint = "Take fewer words (min_count=, max_size=) or fewer components."
         check_memory(owner, "corpus", self._memory(len(source.ids), len(source.context_ids)), hint)
         trainer = self._trainer(source, lambda: self._fingerprint(source))
-        if resume is None:
-            arrays = self._start(source, rng)
-            if given is not None and not self._place_given(arrays, given, source):
-                hint = "Were the words made lower case there, and not here?"
-                got = f"{len(given)} others, such as {given.ids[0]!r}" if len(given) else "none"
-                raise InputError(owner, "init", "vectors of some words of the text", got, hint)
-            state = TrainingState(arrays, rng, int(rng.integers(2**63)))
-        else:
-            hint = "Resume with the same text and parameters, or start a new fit."
-            with restoring(resume):
-                stored = trainer.resume(resume, hint)
-                state = TrainingState.restored(*stored, self._start(source, rng), self.n_epochs)
-                self._check_stored(state.arrays)
+        state = self._begun(source, rng, given) if resume is None else self._resumed(source, rng, trainer, resume)
         self._run_epochs(source, state, trainer, n_jobs)
         self._keep(source, state)
         return self
+
+    def _begun(self, source: WindowSource, rng: np.random.Generator, given: Embedding | None) -> TrainingState:
+        arrays = self._start(source, rng)
+        if given is not None and not self._place_given(arrays, given, source):
+            hint = "Were the words made lower case there, and not here?"
+            got = f"{len(given)} others, such as {given.ids[0]!r}" if len(given) else "none"
+            raise InputError(type(self).__name__, "init", "vectors of some words of the text", got, hint)
+        return TrainingState(arrays, rng, int(rng.integers(2**63)))
+
+    def _resumed(self, source: WindowSource, rng: np.random.Generator, trainer: Trainer, path: Any) -> TrainingState:
+        hint = "Resume with the same text and parameters, or start a new fit."
+        with restoring(path):
+            stored = trainer.resume(path, hint)
+            state = TrainingState.restored(*stored, self._start(source, rng), self.n_epochs)
+            self._check_stored(state.arrays)
+        return state
 
     def partial_fit(self, corpus: Any, y: None = None) -> Self:  # noqa: ARG002 - scikit-learn passes y
         """Go on with more text, and with words that were not there before; a model that is not fitted is fitted.
@@ -370,45 +375,28 @@ class WordModel(RelationEmbedder):
         last = min(self.min_learning_rate, first)
 
         state.X, state.Y = self._views(state.arrays)
-        train = self._train(state.arrays)
-        trained: Any = None  # what trains in place of threads that write to the same tables
-        if self.deterministic:
-            trained = Copies(state.arrays, self._tables[:2], self._train, source, blocks, state.split)
-        elif self.device is not None:
-            tables = state.arrays, self._tables[:2]
-            trained = on_device("training of word vectors")(
-                trainer.owner, self, *tables, source, blocks, first, state.split
-            )
+        training = Training(
+            trainer.owner, self, state.arrays, source, blocks, first, state.split, n_jobs, trainer.advance
+        )
+        learner = learner_of(training)
+        judge = Shared(training) if validation else learner  # where nothing moves, wherever the rest is trained
         trainer.callbacks = (*self._own_callbacks(source, state), *trainer.callbacks)
-
-        def mean_loss(blocks: Blocks, seeds: NDArray[np.int64], rates: list[float]) -> float:
-            if trained is not None and any(rates):
-                loss, n_pairs = trained.run_epoch(blocks, seeds, rates, n_jobs, trainer.advance)
-            else:
-                loss, n_pairs = run_epoch(source, blocks, seeds, rates, train, n_jobs, trainer.advance)
-            if not n_pairs:
-                hint = "In a text of few different words each of them is frequent: sample=0 keeps them all."
-                raise InputError(trainer.owner, "sample", "one that leaves pairs of words", "no pair", hint)
-            if any(rates):  # else they are held out
-                state.n_pairs = n_pairs
-            return float(loss / n_pairs)
-
         with trainer:
             trainer.advance(len(state.losses) * source.blocks[-1][1])
             for epoch in range(len(state.losses), self.n_epochs):
                 done = epoch * total // self.n_epochs + np.cumsum(sizes) - sizes
                 rates = np.maximum(first * (1 - done / total), last).tolist()
                 seeds = state.rng.integers(2**63, size=len(blocks))
-                loss = mean_loss(blocks, seeds, rates)
+                loss, state.n_pairs = mean_loss(trainer.owner, learner.run_epoch(blocks, seeds, rates))
                 if not np.isfinite(loss):
                     raise NumericalError(
                         f"{trainer.owner}: the loss is {loss} in epoch {epoch + 1}. Take a smaller learning_rate, such "
                         f"as {min(first / 4, _USUAL_RATE):g}."
                     )
                 state.losses.append(loss)
-                if validation:  # at rate 0 nothing moves
-                    still = [0.0] * len(validation)
-                    state.validation_losses.append(mean_loss(validation, validation_seeds, still))
+                if validation:
+                    told = judge.run_epoch(validation, validation_seeds, [0.0] * len(validation))
+                    state.validation_losses.append(mean_loss(trainer.owner, told)[0])
                 rate = max(first * (1 - (epoch + 1) / self.n_epochs), last)
                 if trainer.tell(epoch + 1, loss, rate, state, steps=0):
                     break
@@ -556,6 +544,15 @@ class WordModel(RelationEmbedder):
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "_ids")  # _finish may ask for vectors_ already
+
+
+def mean_loss(owner: str, told: tuple[float, int]) -> tuple[float, int]:
+    """Return the mean loss of a pair and the number of pairs, of what a learner told of an epoch."""
+    loss, n_pairs = told
+    if not n_pairs:
+        hint = "In a text of few different words each of them is frequent: sample=0 keeps them all."
+        raise InputError(owner, "sample", "one that leaves pairs of words", "no pair", hint)
+    return float(loss / n_pairs), n_pairs
 
 
 def known(theirs: Ids, vectors: Floats, ids: Ids) -> Known:

@@ -108,29 +108,73 @@ def held_out(blocks: Blocks, fraction: float, rng: np.random.Generator) -> tuple
     return [b for k, b in enumerate(blocks) if k not in held], [b for k, b in enumerate(blocks) if k in held]
 
 
-def run_epoch(
-    source: WindowSource,
-    blocks: Blocks,
-    seeds: NDArray[np.int64],
-    rates: Sequence[float],
-    train: TrainWindows,
-    n_jobs: int,
-    advance: Callable[[int], None] = lambda _: None,
-) -> tuple[float, int]:
-    """Train on every block with its seed and its rate; return the sum of the losses of all pairs, and their number.
+@dataclass(frozen=True)
+class Training:
+    """What a learner is made of.
 
-    Noise pairs count as well. Sums are float64, block by block. ``advance`` is called with the size of each block.
+    Attributes
+    ----------
+    owner : str
+        Who trains, for messages.
+    model : WordModel
+        Its ``_train(arrays)`` gives what trains arrays on windows, ``_tables`` names the tables of inputs and of
+        outputs first.
+    arrays : dict of ndarray
+        What is trained. What begins with the name of a table and a dot is its moments.
+    source : WindowSource
+    blocks : sequence of (int, int)
+        That will be trained on.
+    rate : float
+        The highest.
+    seed : int
+        Of the windows by which is found how often rows are met.
+    n_jobs : int
+    advance : callable
+        Called with the size of each block before it is trained on.
     """
-    sums = np.zeros((len(blocks), 2))
 
-    def task(block: int, *_: int) -> None:
-        advance(blocks[block][1] - blocks[block][0])
-        for windows in source.windows(*blocks[block], int(seeds[block])):
-            train(windows, rates[block], sums[block])
+    owner: str
+    model: Any
+    arrays: Arrays
+    source: WindowSource
+    blocks: Blocks
+    rate: float
+    seed: int
+    n_jobs: int
+    advance: Callable[[int], None]
 
-    run_blocks(task, range(len(blocks) + 1), n_jobs)
-    loss, pairs = sums.sum(axis=0)
-    return float(loss), int(pairs)
+    @property
+    def names(self) -> tuple[str, str]:
+        """Of the tables of inputs and of outputs."""
+        inputs, outputs = self.model._tables[:2]
+        return inputs, outputs
+
+    def take(self, block: tuple[int, int], seed: int, rate: float, train: TrainWindows, sums: Any) -> None:
+        """Train on the windows of a block, and add to (loss, number of pairs)."""
+        self.advance(block[1] - block[0])
+        for windows in self.source.windows(*block, int(seed)):
+            train(windows, rate, sums)
+
+
+class Shared:
+    """Threads that share the tables: a learner, see :class:`nearfar.contracts.Learner`.
+
+    At a rate of 0 nothing moves: so the loss of what is held out is found.
+    """
+
+    def __init__(self, training: Training) -> None:
+        self._training, self._train = training, training.model._train(training.arrays)
+
+    def run_epoch(self, blocks: Blocks, seeds: NDArray[np.int64], rates: Sequence[float]) -> tuple[float, int]:
+        """Train on every block; sums are float64, block by block."""
+        sums = np.zeros((len(blocks), 2))
+
+        def task(block: int, *_: int) -> None:
+            self._training.take(blocks[block], seeds[block], rates[block], self._train, sums[block])
+
+        run_blocks(task, range(len(blocks) + 1), self._training.n_jobs)
+        loss, pairs = sums.sum(axis=0)
+        return float(loss), int(pairs)
 
 
 LONGEST = 0.5
@@ -147,32 +191,10 @@ _ROWS = 2048
 
 
 class Copies:
-    """Copies of the tables that train side by side: the same bits for any number of threads.
+    """Copies of the tables that train side by side, a learner with the same bits for any number of threads."""
 
-    Parameters
-    ----------
-    arrays : dict of ndarray
-        What is trained: ``names`` are the tables of inputs and of outputs, and what begins with such a name and a dot
-        is their moments. After each epoch they hold the result.
-    names : sequence of str
-    make : callable
-        Returns what trains on given arrays.
-    source : WindowSource
-    blocks : sequence of (int, int)
-    seed : int
-        Of the windows by which is found how often rows are met.
-    """
-
-    def __init__(
-        self,
-        arrays: Arrays,
-        names: Sequence[str],
-        make: Callable[[Arrays], TrainWindows],
-        source: WindowSource,
-        blocks: Blocks,
-        seed: int,
-    ) -> None:
-        self._source, self._arrays = source, arrays
+    def __init__(self, training: Training) -> None:
+        self._training, arrays, names = training, training.arrays, training.names
         # The first copy has its moments in the arrays themselves: memory that is new takes as long as many a step.
         in_place = [name for name in arrays if name.endswith((".first", ".second"))]
         self._moments_of = [name for name in names if f"{name}.steps" in arrays]
@@ -180,8 +202,8 @@ class Copies:
         for first in (True, *(False,) * (N_COPIES - 1)):
             copied = [name for name in arrays if name.split(".")[0] in names and not (first and name in in_place)]
             self._copies.append(arrays | {name: _copy(arrays[name]) for name in copied})
-        self._train = [make(copy) for copy in self._copies]
-        met = how_often(source, blocks, [len(arrays[name]) for name in names], seed)
+        self._train = [training.model._train(copy) for copy in self._copies]
+        met = how_often(training)
         # (array, its copies, rows by level, ends of the levels, k between two times at a rate of 1)
         self._shares: list[Any] = []
         for name, (times, pairs) in zip(names, met, strict=True):
@@ -193,21 +215,12 @@ class Copies:
             copies = [copy[name] for copy in self._copies]
             self._shares.append((arrays[name], copies, rows, ends, k[rows]))
 
-    def run_epoch(
-        self,
-        blocks: Blocks,
-        seeds: NDArray[np.int64],
-        rates: Sequence[float],
-        n_jobs: int,
-        advance: Callable[[int], None] = lambda _: None,
-    ) -> tuple[float, int]:
-        """Do what :func:`run_epoch` does."""
-        sums = np.zeros((len(blocks), 2))
+    def run_epoch(self, blocks: Blocks, seeds: NDArray[np.int64], rates: Sequence[float]) -> tuple[float, int]:
+        """Train each copy on every other block, and put rows together in between."""
+        sums, n_jobs = np.zeros((len(blocks), 2)), self._training.n_jobs
 
         def train(copy: int, block: int) -> None:
-            advance(blocks[block][1] - blocks[block][0])
-            for windows in self._source.windows(*blocks[block], int(seeds[block])):
-                self._train[copy](windows, rates[block], sums[block])
+            self._training.take(blocks[block], seeds[block], rates[block], self._train[copy], sums[block])
 
         rounds = len(blocks) // N_COPIES
         for turn in range(rounds):
@@ -238,7 +251,7 @@ class Copies:
     def _join_moments(self, n_jobs: int) -> None:
         """Make the moments of both copies, and their steps, those of all steps of the epoch."""
         for name in self._moments_of:
-            before, *steps = (arrays[f"{name}.steps"] for arrays in (self._arrays, *self._copies))
+            before, *steps = (arrays[f"{name}.steps"] for arrays in (self._training.arrays, *self._copies))
             own = [count - before for count in steps]
             total = before + own[0] + own[1]
             for moment, beta in zip(("first", "second"), BETAS, strict=True):
@@ -278,14 +291,13 @@ def joining_weights(own: Any, steps: Any, total: NDArray[np.int64], beta: float)
     return found
 
 
-def how_often(
-    source: WindowSource, blocks: Blocks, sizes: Sequence[int], seed: int
-) -> list[tuple[NDArray[np.float64], NDArray[np.float64]]]:
+def how_often(training: Training) -> list[tuple[NDArray[np.float64], NDArray[np.float64]]]:
     """Return in how many windows of a block each input and each output is met, on average, and in how many pairs."""
-    some = blocks[:: -(-len(blocks) // _LOOKED_AT)]
+    some = training.blocks[:: -(-len(training.blocks) // _LOOKED_AT)]
+    sizes = [len(training.arrays[name]) for name in training.names]
     times, pairs = [[np.zeros(size) for size in sizes] for _ in range(2)]
     for number, (start, stop) in enumerate(some):
-        for windows in source.windows(start, stop, (seed + number) % 2**63):
+        for windows in training.source.windows(start, stop, (training.seed + number) % 2**63):
             around = np.diff(windows.starts)
             times[0] += np.bincount(windows.inputs, minlength=sizes[0])
             times[1] += np.bincount(windows.outs.ravel(), minlength=sizes[1])

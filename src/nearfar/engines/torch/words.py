@@ -7,8 +7,8 @@ z_w = eta h_w of window w, the sum of the changes of a row counts
     f = (1 - e^-z) / sum_w (1 - e^-z_w),      z = sum_w z_w
 
 times: 1 in a window alone, less where many go the same way, so that no batch is too large where windows alone are
-stable. For h_w stands a bound of the second derivative in the row, sum_o sigma'(x . y_o) |y_o|² of skip-gram. Copies
-of tables on threads are put together likewise, see :mod:`nearfar.words.training`.
+stable. For h_w stands the steepness that the formulas of :mod:`nearfar.methods.words` give. Copies of tables on threads
+are put together likewise, see :mod:`nearfar.words.training`.
 """
 
 from __future__ import annotations
@@ -21,11 +21,12 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
-from torch.nn.functional import pad, softplus
+from torch.nn.functional import pad
 
 from nearfar.engines.torch import device_of, form_of, room, to_device
+from nearfar.methods.words import Moved, sgns, word2dm
 from nearfar.words.adam import BETAS, CORRECTIONS, EPS
-from nearfar.words.training import LONGEST, Arrays, Blocks, how_often
+from nearfar.words.training import LONGEST, Blocks, Training, how_often
 from nearfar.words.windows import WindowSource
 
 MET = 3.0
@@ -37,63 +38,31 @@ LEAST, MOST = 16, 8192
 
 Batch = tuple[Tensor, Tensor, Tensor]
 """Inputs (W, m), which of them there are, and outs (W, 1 + K): the centre, and noise."""
-Moved = tuple[Tensor, Tensor]
-"""Changes of rows, (W, m, width), and how steep the gradient of each is that they follow, (W, m)."""
-Change = Callable[[Tensor, Tensor, Tensor, float], tuple[Moved, Moved, Tensor]]
-"""What becomes of inputs and of outs, and the loss, given their rows, which pairs count, and the rate."""
+Change = Callable[[Tensor, Tensor, Tensor, float], tuple[Tensor, Moved, Moved]]
+"""The loss, and what becomes of inputs and of outs, given their rows, which pairs count, and the rate."""
 
 
 class Batches:
-    """Trains two tables on a device, epoch by epoch: what :class:`nearfar.words.training.Copies` does on threads.
+    """Batches of windows on a device: a learner, see :class:`nearfar.contracts.Learner`.
 
-    Parameters
-    ----------
-    owner : str
-    model : WordModel
-        Of a class with a form.
-    arrays : dict of ndarray
-        Tables of inputs and of outputs, ``names``, and their moments for Adam, as a model has them. They are brought to
-        the device for an epoch, and then hold its result.
-    names : sequence of str
-    source : WindowSource
-    blocks : sequence of (int, int)
-    rate : float
-        The highest.
-    seed : int
-        Of the windows by which is found how often rows are met.
+    The tables and their moments are brought to the device for an epoch; the model is of a class with a form.
     """
 
-    def __init__(
-        self,
-        owner: str,
-        model: Any,
-        arrays: Arrays,
-        names: Sequence[str],
-        source: WindowSource,
-        blocks: Blocks,
-        rate: float,
-        seed: int,
-    ) -> None:
-        self._owner, self._device, self._names = owner, device_of(owner, model.device), names
-        self._form = form_of(owner, "device", model)(model)
-        self._draws: Any = form_of(owner, "corpus", source)(source, self._device)
-        self._arrays = {name: array for name, array in arrays.items() if name.split(".")[0] in names}
+    def __init__(self, training: Training) -> None:
+        model, source = training.model, training.source
+        self._owner, self._names, self._advance = training.owner, training.names, training.advance
+        self._device = device_of(self._owner, model.device)
+        self._form = form_of(self._owner, "device", model)(model)
+        self._draws: Any = form_of(self._owner, "corpus", source)(source, self._device)
+        self._arrays = {name: array for name, array in training.arrays.items() if name.split(".")[0] in self._names}
         self._adam = model.optimizer == "adam"
         if self._adam:
             self._size = {"sentences": model.batch_size}
         else:
-            met = how_often(source, blocks, [len(arrays[name]) for name in names], seed)
-            self._size = {"size": batch_size(met, 1 + model.n_negative, rate)}
+            self._size = {"size": batch_size(how_often(training), 1 + model.n_negative, training.rate)}
 
-    def run_epoch(
-        self,
-        blocks: Blocks,
-        seeds: NDArray[np.int64],
-        rates: Sequence[float],
-        n_jobs: int,  # noqa: ARG002 - torch has its own threads
-        advance: Callable[[int], None] = lambda _: None,
-    ) -> tuple[float, int]:
-        """Do what :func:`nearfar.words.training.run_epoch` does."""
+    def run_epoch(self, blocks: Blocks, seeds: NDArray[np.int64], rates: Sequence[float]) -> tuple[float, int]:
+        """Train on every block, batch by batch."""
         with room(self._owner, self._device), torch.no_grad():
             there = {name: torch.from_numpy(array).to(self._device) for name, array in self._arrays.items()}
             sides: Any = [there[name] for name in self._names]
@@ -102,7 +71,7 @@ class Batches:
             train: Any = adam_batch if self._adam else train_batch
             sums = torch.zeros(2, dtype=torch.float64, device=self._device)
             for (start, stop), seed, rate in zip(blocks, seeds, rates, strict=True):
-                advance(stop - start)
+                self._advance(stop - start)
                 for batch in self._draws.batches(start, stop, int(seed), **self._size):
                     sums += train(batch, rate, *sides, self._form)
             for name, array in self._arrays.items():
@@ -122,7 +91,7 @@ def train_batch(batch: Batch, rate: float, X: Tensor, Y: Tensor, change: Change)
     """Train on a batch, in place; return the loss and the number of pairs, those of noise included."""
     inputs, there, outs = batch
     pairs = there[:, :, None] & _counts(outs)[:, None]
-    dx, dy, loss = change(X[inputs], Y[outs], pairs, rate)
+    loss, dx, dy = change(X[inputs], Y[outs], pairs, rate)
     for table, rows, (added, steepness) in ((X, inputs, dx), (Y, outs, dy)):
         flat, z = rows.flatten(), rate * steepness.flatten()
         sums = torch.stack((z, -torch.expm1(-z)), 1)
@@ -140,7 +109,7 @@ def adam_batch(batch: Batch, rate: float, inputs_side: Any, outs_side: Any, form
     inputs, there, outs = batch
     counts = _counts(outs)
     pairs = there[:, :, None] & counts[:, None]
-    dx, dy, loss = form.gradients(inputs_side[0][inputs], outs_side[0][outs], pairs)
+    loss, dx, dy = form.gradients(inputs_side[0][inputs], outs_side[0][outs], pairs)
     n_pairs = there.sum().clamp(min=1)
     met = counts & there.any(1, keepdim=True)
     for side, rows, gradients, which in ((inputs_side, inputs, dx, there), (outs_side, outs, dy, met)):
@@ -163,84 +132,43 @@ def _counts(outs: Tensor) -> Tensor:
 
 
 class SkipGram:
-    """The changes of :class:`nearfar.SkipGram`: G Y and Gᵀ X, G = rate (T - sigma(X Yᵀ))."""
+    """The changes of :class:`nearfar.SkipGram`."""
 
     def __init__(self, model: Any) -> None:
         """Take nothing of the model."""
 
-    def __call__(self, x: Tensor, y: Tensor, pairs: Tensor, rate: float) -> tuple[Moved, Moved, Tensor]:
-        """Return both changes, and the loss."""
-        errors, slopes, loss = _errors(x @ y.mT, pairs)
-        of_inputs = errors @ y * rate, (slopes * _squares(y)[:, None]).sum(2)
-        of_outs = errors.mT @ x * rate, (slopes * _squares(x)[:, :, None]).sum(1)
-        return of_inputs, of_outs, loss
+    def __call__(self, x: Tensor, y: Tensor, pairs: Tensor, rate: float) -> tuple[Tensor, Moved, Moved]:
+        """Return the loss and both changes."""
+        return sgns(x, y, pairs, rate)
 
 
 class Word2DM:
-    """The changes of :class:`nearfar.Word2DM`: Bᵀ (sum of g A) for each word.
-
-    The second derivative of a pair in B_t is at most 4 sigma' s |A_o| + 2 |g| |A_o|.
-    """
+    """The changes of :class:`nearfar.Word2DM`, whose tables have flat rows of Bᵀ that are padded."""
 
     def __init__(self, model: Any) -> None:
         """Take the shape of the matrices, offset and ridge."""
-        self._n, self._m, self._ridge = model.n_components, model.n_factors, float(model.ridge)
-        self._offset = model._offset
+        self._shape = model.n_factors, model.n_components
+        self._options = {"offset": model._offset, "ridge": float(model.ridge)}
 
-    def __call__(self, x: Tensor, y: Tensor, pairs: Tensor, rate: float) -> tuple[Moved, Moved, Tensor]:
-        """Return both changes by SGD, and the loss without the ridge.
-
-        A step is shortened where B would change by more than half of its norm.
-        """
-        sides, scores, (errors, slopes, loss) = self._mixed(x, y, pairs)
-        steep = 4 * slopes * scores + 2 * errors.abs()
-        (_, A, _), (_, D, _) = sides
-        of_inputs, of_outs = (steep * D.norm(dim=2)[:, None]).sum(2), (steep * A.norm(dim=2)[:, :, None]).sum(1)
-        dx, dy = (
-            self._times(turned, (LONGEST / mixed.norm(dim=2, keepdim=True)).clamp(max=2 * rate) * mixed, x.shape[2])
-            for turned, _, mixed in sides
-        )
-        return (dx, of_inputs), (dy, of_outs), loss
+    def __call__(self, x: Tensor, y: Tensor, pairs: Tensor, rate: float) -> tuple[Tensor, Moved, Moved]:
+        """Return the loss without the ridge, and both changes by SGD."""
+        B, C = self._factors(x), self._factors(y)
+        loss, (dx, of_x), (dy, of_y) = word2dm(B, C, pairs, rate, longest=LONGEST, **self._options)
+        return loss, (_flat(dx, x.shape[2]), of_x), (_flat(dy, x.shape[2]), of_y)
 
     def gradients(self, x: Tensor, y: Tensor, pairs: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """Return minus the gradients of the sum over the pairs, and the loss without the ridge."""
-        sides, _, (_, _, loss) = self._mixed(x, y, pairs)
-        dx, dy = (self._times(turned, 2 * mixed, x.shape[2]) for turned, _, mixed in sides)
-        return dx, dy, loss
+        """Return the loss without the ridge, and minus the gradients of the sum over the pairs."""
+        loss, (dx, _), (dy, _) = word2dm(self._factors(x), self._factors(y), pairs, 1.0, **self._options)
+        return loss, _flat(dx, x.shape[2]), _flat(dy, x.shape[2])
 
-    def _mixed(self, x: Tensor, y: Tensor, pairs: Tensor) -> tuple[Any, Tensor, tuple[Tensor, Tensor, Tensor]]:
-        """Return Bᵀ, A and the sum of g A less the ridge of both sides, the scores, and what ``_errors`` says."""
-        (factors, A), (others, D) = self._matrices(x), self._matrices(y)
-        scores = A @ D.mT
-        errors, slopes, loss = _errors(scores - self._offset, pairs)
-        times = pairs.any(2), pairs.sum(1)  # how often the ridge counts
-        of_inputs = errors @ D - self._ridge * times[0][:, :, None] * A
-        of_outs = errors.mT @ A - self._ridge * times[1][:, :, None] * D
-        return ((factors, A, of_inputs), (others, D, of_outs)), scores, (errors, slopes, loss)
-
-    def _matrices(self, rows: Tensor) -> tuple[Tensor, Tensor]:
-        """Return the Bᵀ of rows of a table, and A = B Bᵀ, flat."""
-        turned = rows[..., : self._n * self._m].reshape(*rows.shape[:2], self._m, self._n)
-        return turned, (turned.mT @ turned).flatten(2)
-
-    def _times(self, turned: Tensor, mixed: Tensor, width: int) -> Tensor:
-        """Return (A B)ᵀ as rows of a table."""
-        change = (turned @ mixed.reshape(*mixed.shape[:2], self._n, self._n)).flatten(2)
-        return pad(change, (0, width - change.shape[2]))
+    def _factors(self, rows: Tensor) -> Tensor:
+        m, n = self._shape
+        return rows[..., : m * n].reshape(*rows.shape[:2], m, n)
 
 
-def _squares(rows: Tensor) -> Tensor:
-    return (rows * rows).sum(2)
-
-
-def _errors(scores: Tensor, pairs: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """Return g = T - sigma(s) and sigma' of the pairs that count, and the sum of their losses, -ln sigma(+-s)."""
-    sign = scores.new_full(scores.shape[-1:], -1.0)
-    sign[0] = 1.0
-    signed = scores * sign
-    loss = torch.where(pairs, softplus(-signed), 0).sum(dtype=torch.float64)
-    wrong = torch.where(pairs, torch.sigmoid(-signed), 0)
-    return wrong * sign, wrong * (1 - wrong), loss
+def _flat(factors: Tensor, width: int) -> Tensor:
+    rows = factors.flatten(2)
+    return pad(rows, (0, width - rows.shape[2]))
 
 
 # -- windows ----------------------------------------------------------------------------------------------------------
