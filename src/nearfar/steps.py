@@ -249,10 +249,11 @@ class Drawn(NamedTuple):
         last = max(int(np.searchsorted(self.bounds, stop)), first)
         return Drawn(self.bounds[first : last + 1], self.seeds[first:last], self.d)
 
-    def rows(self, start: int, stop: int) -> NDArray[np.float32]:
-        """Return the rows start..stop."""
+    def rows(self, start: int, stop: int, out: NDArray[np.float32] | None = None) -> NDArray[np.float32]:
+        """Return the rows start..stop, in ``out`` where blocks begin and end with them."""
         bounds, seeds, d = self.part(start, stop)
-        X: NDArray[np.float32] = empty_aligned((int(bounds[-1] - bounds[0]), d), np.float32)
+        shape = int(bounds[-1] - bounds[0]), d
+        X: NDArray[np.float32] = empty_aligned(shape, np.float32) if out is None or out.shape != shape else out
         for (a, b), seed in zip(pairwise((bounds - bounds[0]).tolist()), seeds, strict=True):
             np.random.default_rng(seed).standard_normal(out=X[a:b], dtype=np.float32)
         return X[start - int(bounds[0]) : stop - int(bounds[0])]
@@ -301,11 +302,16 @@ class Start:
     def __getitem__(self, rows: slice) -> Floats:
         """Return some rows."""
         start, stop, _ = rows.indices(len(self))
+        return self.read(start, stop, np.empty((stop - start, self.drawn.d), self.dtype))
+
+    def read(self, start: int, stop: int, X: Floats) -> Floats:
+        """Write the rows start..stop into ``X``, which is returned."""
         if self.given is None:
-            X: Floats = Sphere().project(self.drawn.rows(self.first + start, self.first + stop))
-            X = X.astype(self.dtype, copy=False)
+            direct: Any = X if X.dtype == np.float32 else None
+            drawn = Sphere().project(self.drawn.rows(self.first + start, self.first + stop, direct))
+            if drawn is not X:
+                X[:] = drawn
         else:
-            X = np.empty((stop - start, self.drawn.d), self.dtype)
             source = self.source[start:stop]
             X[source >= 0] = self.given[source[source >= 0]]
             draw = self.draw[start:stop][source < 0]

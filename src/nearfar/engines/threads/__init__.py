@@ -44,7 +44,10 @@ class Threads:
 
     def _copied(self, X: Any, out: Floats) -> Floats:
         def read(_block: int, start: int, stop: int) -> None:
-            out[start:stop] = X[start:stop]
+            if hasattr(X, "read"):  # which saves an array of the block
+                X.read(start, stop, out[start:stop])
+            else:
+                out[start:stop] = X[start:stop]
 
         run_blocks(read, drawn_bounds(*X.shape), self.n_jobs)
         return out
