@@ -333,7 +333,8 @@ def test_callbacks_see_the_map_and_end_it(affinities):
 
 def test_it_stops_without_progress(affinities):
     options = {**SHORT, "max_iter": 3000, "learning_rate": 1e-9}  # no map changes: the costs are those of its noise
-    est = nf.TSNE(far="noise", n_iter_without_progress=0, **options).fit(affinities)
+    with pytest.warns(nf.errors.NearfarWarning, match="the cost never fell"):
+        est = nf.TSNE(far="noise", n_iter_without_progress=0, **options).fit(affinities)
     assert est.n_iter_ < 3000
     assert nf.TSNE(far="noise", min_grad_norm=1e6, **SHORT).fit(affinities).n_iter_ <= 150
 

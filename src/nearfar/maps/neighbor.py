@@ -78,7 +78,7 @@ from nearfar.maps.objective import (
     value_and_gradient,
 )
 from nearfar.maps.per_point import Learner, is_per_point, per_point_objective
-from nearfar.maps.solver import Descent, MapState, Momentum, Phase, PlainMomentum, extent, start
+from nearfar.maps.solver import LOOK_EVERY, Descent, MapState, Momentum, Phase, PlainMomentum, extent, start
 from nearfar.maps.transform import matched, place
 from nearfar.relations.affinities import Affinities
 from nearfar.relations.matrix import Relation, as_relation
@@ -90,8 +90,8 @@ EXACT_UP_TO = 4000
 """Points up to which all pairs take no longer than the mesh; above, far="auto" is the mesh."""
 TREE_FROM = 6000
 """Points from which on, with three components, far="auto" is the tree."""
-_FELL, _FELL_BY = 1e-4, 200
-"""Share of itself by which the cost of a fit falls at least, after so many iterations."""
+_FELL = 1e-4
+"""Share of itself by which the cost of a fit falls at least, once the exaggeration has ended."""
 EARLY_MOMENTUM = 0.8
 LATE_MOMENTUM = (0.9, 0.95)
 """Momentum after the first phase for kernels with long tails; the second where reverse KL has a part. Near its minimum
@@ -663,12 +663,14 @@ class NeighborEmbedding(FrameOutput):
     def _warn_of_rest(self, state: MapState, reach: float) -> None:
         """Say that a map has stayed within the reach of its kernel, at the cost of its start."""
         first, *later = state.costs
-        fell = state.n_iter < _FELL_BY or min(later) < first - _FELL * abs(first)
+        early = state.n_iter < self.early_exaggeration_iter + LOOK_EVERY  # which holds points together
+        fell = early or min(later) < first - _FELL * abs(first)
         if not fell and state.X.std(axis=0).max() < reach:
             warnings.warn(
                 f"{type(self).__name__}: the cost never fell: it was {first:.4g} at the start and is {self.cost_:.4g} "
                 f"after {state.n_iter} iterations. The kernel may be flat where the points start: give a wider start, "
-                "an array of shape (n, d), as init. Or the steps are too short: take a larger learning_rate.",
+                "an array of shape (n, d), as init. Or the steps are too short or too few: take a larger learning_rate "
+                "or max_iter.",
                 NearfarWarning,
                 stacklevel=3,
             )
