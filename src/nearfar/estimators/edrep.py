@@ -341,9 +341,10 @@ class EDRep(RelationEmbedder):
         rel = as_relation(relation)
         self._check_parameters()
         asked = asked_engine("EDRep", self.engine, self.device, engine)
-        problem, far, rows = self._problem(rel)
-        state = self._fitted(asked, problem, far, rows, resume)
-        self._keep(problem, far, rows, state)
+        with single_threaded_blas():  # whose own threads wait at full speed for a while, beside those that work
+            problem, far, rows = self._problem(rel)
+            state = self._fitted(asked, problem, far, rows, resume)
+            self._keep(problem, far, rows, state)
         return self
 
     def _fitted(
@@ -437,7 +438,7 @@ class EDRep(RelationEmbedder):
             check_memory=partial(self._check_memory, problem, rows),
         )
         engine = default_engine(rows.relation.operator, self.storage) if asked is None else asked
-        with place_of(engine, setting) as place, single_threaded_blas():
+        with place_of(engine, setting) as place:
             yield place
 
     def _trainer(self, problem: Problem, far: FarField, rows: Fitted) -> Trainer:
