@@ -163,14 +163,14 @@ class EDRep(RelationEmbedder):
     engine : str or Place, optional
         Where the fit runs, with the same result to the rounding of float32:
 
-        =======================  =====================================================================================
-        ``"plain"``              NumPy and SciPy: nothing is compiled for a small relation
-        ``"threads"``            compiled code on ``n_jobs`` threads of this machine; with ``storage`` in files
-        ``"torch"``              the processor by torch (the extra ``torch``), for far fields that have a form there
-        ``"cuda"``, ``"cuda:1"`` the same on a GPU
-        ``"dask"``               the workers of the ``dask.distributed.Client`` in use (the extra ``cluster``), else of
-                                 a cluster of this machine that ends with the fit
-        =======================  =====================================================================================
+        ========================  ====================================================================================
+        ``"plain"``               NumPy and SciPy: nothing is compiled for a small relation
+        ``"threads"``             compiled code on ``n_jobs`` threads of this machine; with ``storage`` in files
+        ``"torch"``               the processor by torch (the extra ``torch``), for far fields that have a form there
+        ``"cuda"``, ``"cuda:1"``  the same on a GPU
+        ``"dask"``                the workers of the ``dask.distributed.Client`` in use (the extra ``cluster``), else of
+                                  a cluster of this machine that ends with the fit
+        ========================  ====================================================================================
 
         or an engine of an installed package, by its name in the entry-point group ``nearfar.engines``, or a
         :class:`nearfar.contracts.Place`. By default on the cluster within the context of a client, else on the plain
