@@ -205,7 +205,7 @@ REFUSED = [
     ({"engine": Plain}, "engine must be .* or a Place; got the class Plain"),
     ({"engine": "plain", "storage": "folder"}, "storage must be None with engine='plain'; got 'folder'. .*threads"),
     ({"engine": Plain(), "storage": "folder"}, "storage must be None with a Place; got 'folder'"),
-    ({"engine": "threads", "device": "cpu"}, "engine must be one place; got engine='threads' and device='torch'"),
+    ({"engine": "threads", "device": "cpu"}, "engine must be one place; got engine='threads' and device='cpu'"),
 ]
 
 

@@ -126,7 +126,7 @@ class Sphere:
         drawn = Drawn.of(n, d, rng)
 
         def task(_block: int, start: int, stop: int) -> None:
-            X[start:stop] = self.project(drawn.rows(start, stop))
+            self.project(drawn.rows(start, stop, X[start:stop]))
 
         run_blocks(task, drawn.bounds, n_jobs)
         return X

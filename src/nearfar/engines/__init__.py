@@ -94,12 +94,8 @@ def learner_of(training: Any) -> Learner:
     ----------
     training : nearfar.words.training.Training
     """
-    if training.model.device is not None:
-        return _learner("torch", training)
-    return _learner("copies" if training.model.deterministic else "threads", training)
-
-
-def _learner(name: str, training: Any) -> Learner:
+    model = training.model
+    name = "torch" if model.device is not None else "copies" if model.deterministic else "threads"
     learner: Learner = found(LEARNERS[name])(training)
     return learner
 
@@ -112,21 +108,25 @@ def asked_engine(owner: str, engine: Any, device: Any, of_fit: Any) -> Any:
     InputError
         They disagree; there is no such engine, or no such device; a place that lacks a verb.
     """
-    asked = {"engine": engine}
     if device is not None:
-        asked["device"] = engine_of_device(owner, device)
-        _going_away(f"{owner}(device={device!r})", f"{owner}(engine={asked['device']!r})")
+        _going_away(f"{owner}(device={device!r})", f"{owner}(engine={engine_of_device(owner, device)!r})")
     if of_fit is not None:
-        asked["engine of fit"] = of_fit
         _going_away(f"{owner}.fit(engine={of_fit!r})", f"{owner}(engine={of_fit!r})")
-    given = [(name, value) for name, value in asked.items() if value is not None]
-    for name, value in given:
-        if value is not given[0][1] and value != given[0][1]:
-            got = f"{given[0][0]}={given[0][1]!r} and {name}={value!r}"
-            raise InputError(owner, "engine", "one place", got, "Say it once, by engine= of the constructor.")
-    chosen = given[0][1] if given else None
+    chosen = _agreed(owner, engine, device, of_fit)
     check_engine(owner, chosen)
     return chosen
+
+
+def _agreed(owner: str, engine: Any, device: Any, of_fit: Any) -> Any:
+    """Return what all of them mean that are given."""
+    of_device = None if device is None else engine_of_device(owner, device)
+    meant = {"engine": engine, "device": of_device, "engine of fit": of_fit}
+    given = [name for name, value in meant.items() if value is not None]
+    if any(meant[name] is not meant[given[0]] and meant[name] != meant[given[0]] for name in given):
+        said = {**meant, "device": device}
+        got = " and ".join(f"{name}={said[name]!r}" for name in given)
+        raise InputError(owner, "engine", "one place", got, "Say it once, by engine= of the constructor.")
+    return meant[given[0]] if given else None
 
 
 def engine_of_device(owner: str, device: Any) -> str:
@@ -210,14 +210,8 @@ def engine_of(owner: str, engine: Any, device: Any, of_fit: str | None) -> str |
     """
     if engine is not None and (not isinstance(engine, str) or not (engine in PLACES or is_device(engine))):
         raise InputError(owner, "engine", f"None or one of {', '.join(map(repr, PLACES))}", repr(engine))
-    said = [("engine", engine, engine), ("engine of fit", of_fit, of_fit)]
-    if device is not None:
-        said.insert(1, ("device", device, engine_of_device(owner, device)))
-    given = [one for one in said if one[1] is not None]
-    if len({meant for _, _, meant in given}) > 1:
-        got = " and ".join(f"{name}={value!r}" for name, value, _ in given)
-        raise InputError(owner, "engine", "one place", got, "Say it once, by engine= of the constructor.")
-    return given[0][2] if given else None
+    agreed: str | None = _agreed(owner, engine, device, of_fit)
+    return agreed
 
 
 def _opener(owner: str, engine: str) -> Callable[[], Any]:
