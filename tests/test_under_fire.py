@@ -58,9 +58,9 @@ WRITERS = {
     "a relation in place of another": lambda folder: nf.Relation.from_edges(EDGES, storage=folder / "stored"),
     "a text": lambda folder: nf.Corpus([["a", "b", "a"]]).encode(min_count=1, folder=folder / "text"),
     "a vocabulary": lambda folder: nf.Corpus([["a", "b", "a"]]).vocabulary().save(folder / "words.tsv"),
-    "a checkpoint": lambda folder: nf.EDRep(2, n_epochs=1, callbacks=[Checkpoint(folder / "c.safetensors")]).fit(
-        nf.Relation.from_edges(EDGES)
-    ),
+    "a checkpoint": lambda folder: nf.EDRep(
+        2, n_epochs=1, random_state=0, callbacks=[Checkpoint(folder / "c.safetensors")]
+    ).fit(nf.Relation.from_edges(EDGES)),
 }
 
 

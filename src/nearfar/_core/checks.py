@@ -244,12 +244,17 @@ def _not_finite(owner: str, name: str, rows: NDArray[np.intp]) -> InputError:
 def check_random_state(owner: str, value: object, name: str = "random_state") -> np.random.Generator:
     """Return a NumPy Generator: from None (fresh entropy), an integer seed, a Generator or a RandomState."""
     if value is None:
-        return np.random.default_rng()
+        return fresh_generator()
     if isinstance(value, np.random.Generator):
         return value
     if isinstance(value, np.random.RandomState):
         return np.random.default_rng(value.randint(0, 2**31 - 1, size=4))
     return np.random.default_rng(check_integer(owner, name, value, low=0))
+
+
+def fresh_generator() -> np.random.Generator:
+    """Return a Generator from fresh entropy, which the tests replace: what they draw is the same each time."""
+    return np.random.default_rng()
 
 
 def check_n_jobs(owner: str, value: object) -> int:
