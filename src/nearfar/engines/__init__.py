@@ -3,18 +3,34 @@
 The library's own engines stand in :mod:`nearfar.engines.registry`; those of others are found by the entry-point group
 ``nearfar.engines`` of installed packages. An entry point is a function that takes a :class:`Setting` and returns a
 context manager of a :class:`nearfar.contracts.Place`; it refuses what it cannot do before it opens one.
+
+Every estimator takes ``engine=``, and asks :func:`asked_engine` which one is meant. One that does not run on all of
+them has a table ``_not_on``: from the name of an engine to the reason, which the error tells.
 """
 
 from __future__ import annotations
 
+import sys
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
-from nearfar.engines.registry import GROUP, LEARNERS, NEEDS, PLACES, current_client, found
+from nearfar.engines.registry import (
+    DASK,
+    DEVICES,
+    GROUP,
+    LEARNERS,
+    NEEDS,
+    OWN,
+    PLACES,
+    THREADS,
+    current_client,
+    found,
+)
 from nearfar.errors import InputError
 
 if TYPE_CHECKING:
@@ -23,6 +39,8 @@ if TYPE_CHECKING:
     from nearfar.contracts import FarField, Learner, Place
 
 _VERBS = ("bring", "fetch", "near", "far", "each")
+_RUNS_ON_ALL: Mapping[str, str] = MappingProxyType({})
+_NO_PLACE: Mapping[str, str] = MappingProxyType({OWN: "It does not fit the verbs of a Place."})
 
 
 @dataclass(frozen=True)
@@ -88,32 +106,77 @@ def default_engine(P: Any, storage: Any) -> str:
 
 
 def learner_of(training: Any) -> Learner:
-    """Return what trains a word model: batches on its device, copies with fixed bits, or threads that share tables.
+    """Return what trains a word model: batches on a device, copies with fixed bits, or threads that share tables.
 
     Parameters
     ----------
     training : nearfar.words.training.Training
     """
-    model = training.model
-    name = "torch" if model.device is not None else "copies" if model.deterministic else "threads"
-    learner: Learner = found(LEARNERS[name])(training)
+    name = training.engine or THREADS
+    if name == THREADS and training.model.deterministic:
+        name = f"{THREADS}, deterministic"
+    learner: Learner = found(LEARNERS[name.partition(":")[0]])(training)
     return learner
 
 
-def asked_engine(owner: str, engine: Any, device: Any, of_fit: Any) -> Any:
+# Which engine is meant.
+
+
+def asked_engine(
+    owner: str, engine: Any, device: Any = None, of_fit: Any = None, *, not_on: Mapping[str, str] = _RUNS_ON_ALL
+) -> Any:
     """Return the engine that was asked for: by the constructor's argument, or by the two that it replaces.
+
+    Parameters
+    ----------
+    owner : str
+        Who asks, for messages.
+    engine : str, Place or None
+        ``engine=`` of the constructor.
+    device, of_fit : str, optional
+        ``device=`` of the constructor and ``engine=`` of ``fit``, where an estimator has had them.
+    not_on : mapping of str to str
+        Why ``owner`` does not run on an engine, by its name in ``PLACES``, or ``OWN``.
+
+    Returns
+    -------
+    str, Place or None
+        None: the default.
 
     Raises
     ------
     InputError
-        They disagree; there is no such engine, or no such device; a place that lacks a verb.
+        They disagree; there is no such engine, or no such device; one on which ``owner`` does not run, with the reason;
+        a place that lacks a verb.
+    MissingDependencyError
+        The package of an engine is not installed.
+
+    Warns
+    -----
+    FutureWarning
+        One of the two that are replaced.
     """
     if device is not None:
         _going_away(f"{owner}(device={device!r})", f"{owner}(engine={engine_of_device(owner, device)!r})")
     if of_fit is not None:
         _going_away(f"{owner}.fit(engine={of_fit!r})", f"{owner}(engine={of_fit!r})")
     chosen = _agreed(owner, engine, device, of_fit)
-    check_engine(owner, chosen)
+    check_ready(owner, chosen, not_on)
+    return chosen
+
+
+def engine_of(
+    owner: str, engine: Any, device: Any = None, of_fit: Any = None, *, not_on: Mapping[str, str] = _NO_PLACE
+) -> Any:
+    """Return the same without a warning, and without a look at what is installed.
+
+    Raises
+    ------
+    InputError
+        As :func:`asked_engine`.
+    """
+    chosen = _agreed(owner, engine, device, of_fit)
+    check_engine(owner, chosen, not_on)
     return chosen
 
 
@@ -143,27 +206,42 @@ def engine_of_device(owner: str, device: Any) -> str:
 
 
 def _going_away(old: str, new: str) -> None:
+    """Warn in the name of the line that called the library, however deep this is."""
+    level, frame = 1, sys._getframe()
+    while frame.f_back is not None and frame.f_globals.get("__name__", "").startswith("nearfar."):
+        level, frame = level + 1, frame.f_back
     text = f"{old} is going away in version 0.4; write {new}."
-    warnings.warn(text, FutureWarning, stacklevel=4)
+    warnings.warn(text, FutureWarning, stacklevel=level)
 
 
-def check_engine(owner: str, engine: Any) -> None:
+def check_engine(owner: str, engine: Any, not_on: Mapping[str, str] = _RUNS_ON_ALL) -> None:
     """Refuse what is neither the name of an engine, None, nor a place; nothing is imported for a known name.
 
     Raises
     ------
     InputError
-        With the names there are, or the verbs that a place lacks.
+        With the names there are, why ``owner`` does not run there, or the verbs that a place lacks.
     """
     if engine is None:
         return
-    if isinstance(engine, str):
-        _opener(owner, engine)
-        return
-    missing = [verb for verb in _VERBS if not callable(getattr(engine, verb, None))]
+    kind = _kind(engine)
+    got = f"the class {engine.__name__}" if isinstance(engine, type) else repr(engine)
+    if kind is None or kind in not_on:
+        raise _unknown(owner, got, "" if kind is None else not_on[kind], not_on)
+    missing = [] if isinstance(engine, str) else [verb for verb in _VERBS if not callable(getattr(engine, verb, None))]
     if isinstance(engine, type) or missing:
-        got = f"the class {engine.__name__}" if isinstance(engine, type) else f"{engine!r} without {', '.join(missing)}"
+        got = got if isinstance(engine, type) else f"{got} without {', '.join(missing)}"
         raise _unknown(owner, got, "A place has the verbs of nearfar.contracts.Place.")
+
+
+def _kind(engine: Any) -> str | None:
+    """Return the name in ``PLACES`` of an engine; ``OWN`` of one that is elsewhere; None of a name that nobody has."""
+    if not isinstance(engine, str):
+        return OWN
+    name = engine.partition(":")[0]
+    if engine in PLACES or name == "cuda":
+        return name
+    return OWN if name not in PLACES and any(point.name == name for point in _points()) else None
 
 
 def names() -> list[str]:
@@ -171,47 +249,40 @@ def names() -> list[str]:
     return [*PLACES, *(point.name for point in _points() if point.name not in PLACES)]
 
 
-def check_ready(owner: str, engine: str | None) -> None:
-    """Refuse an engine whose package or device is not there, before any data is read.
+def check_ready(owner: str, engine: Any, not_on: Mapping[str, str] = _RUNS_ON_ALL) -> None:
+    """Refuse an engine on which ``owner`` does not run, or whose package or device is not there: before any work.
 
     Raises
     ------
     InputError, MissingDependencyError
     """
-    check_engine(owner, engine)
-    name = (engine or "").partition(":")[0]
-    if engine is not None and name in NEEDS:
+    check_engine(owner, engine, not_on)
+    if not isinstance(engine, str):
+        return
+    name = engine.partition(":")[0]
+    if name in NEEDS:
         _require(owner, engine, name)
-    if engine is not None and is_device(engine):
+    if is_device(engine):
         from nearfar.engines.torch import device_of
 
         device_of(owner, device_of_engine(engine), "engine")
 
 
-def is_device(engine: str | None) -> bool:
+def is_device(engine: Any) -> bool:
     """Return whether an engine computes on a device, by torch."""
-    return engine is not None and engine.partition(":")[0] in ("torch", "cuda")
+    return isinstance(engine, str) and engine.partition(":")[0] in DEVICES
 
 
-def device_of_engine(engine: str | None) -> str | None:
+def device_of_engine(engine: Any) -> str | None:
     """Return the device of torch that an engine computes on, or None."""
     if not is_device(engine):
         return None
-    return "cpu" if engine == "torch" else engine
+    return "cpu" if engine == "torch" else str(engine)
 
 
-def engine_of(owner: str, engine: Any, device: Any, of_fit: str | None) -> str | None:
-    """Return the one engine that is asked for, by the constructor, a device, or ``fit(engine=)``.
-
-    Raises
-    ------
-    InputError
-        They disagree; there is no such engine; a place of one's own, where estimators take names alone.
-    """
-    if engine is not None and (not isinstance(engine, str) or not (engine in PLACES or is_device(engine))):
-        raise InputError(owner, "engine", f"None or one of {', '.join(map(repr, PLACES))}", repr(engine))
-    agreed: str | None = _agreed(owner, engine, device, of_fit)
-    return agreed
+def is_cluster(engine: Any) -> bool:
+    """Return whether the workers of a cluster are meant: by name, or by default in the context of a client."""
+    return engine == DASK if engine is not None else current_client() is not None
 
 
 def _opener(owner: str, engine: str) -> Callable[[], Any]:
@@ -251,10 +322,12 @@ def _loaded(owner: str, point: EntryPoint) -> Any:
         raise InputError(owner, "engine", "an engine that is installed", got) from error
 
 
-def _unknown(owner: str, got: str, hint: str = "") -> InputError:
-    expected = f"one of {', '.join(map(repr, names()))}"
+def _unknown(owner: str, got: str, hint: str = "", not_on: Mapping[str, str] = _RUNS_ON_ALL) -> InputError:
+    """Return the error for an engine that is not there, or not for this owner."""
+    there = [repr(name) for name in (PLACES if OWN in not_on else names()) if name not in not_on]
+    expected = there[0] if len(there) == 1 else f"one of {', '.join(there)}"
     if " " not in owner:  # a command takes names alone
-        expected = f"None, {expected}, or a Place"
+        expected = f"None or {expected}" if OWN in not_on else f"None, {expected}, or a Place"
     return InputError(owner, "engine", expected, got, hint)
 
 

@@ -16,11 +16,15 @@ from typing import Any
 
 from nearfar.errors import InputError
 
-ENGINES = ("threads", "dask")
+THREADS, DASK = ENGINES = ("threads", "dask")
 """What ``engine=`` takes where threads of this process, or workers of a Dask cluster, do the work."""
 
 PLAIN = "plain"
 """The engine of small data, in NumPy."""
+DEVICES = ("torch", "cuda")
+"""The engines of a processor and a GPU, by torch."""
+OWN = "own"
+"""Stands, where an estimator says what it does not run on, for a Place of one's own and engines of other packages."""
 PLACES = {
     "plain": "nearfar.engines.plain:opened",
     "threads": "nearfar.engines.threads:opened",
@@ -35,10 +39,11 @@ NEEDS = {"torch": ("torch", "torch"), "cuda": ("torch", "torch"), "dask": ("dist
 
 LEARNERS = {
     "threads": "nearfar.words.training:Shared",
-    "copies": "nearfar.words.training:Copies",
+    "threads, deterministic": "nearfar.words.training:Copies",
     "torch": "nearfar.engines.torch.words:Batches",
+    "cuda": "nearfar.engines.torch.words:Batches",
 }
-"""What trains a word model; each is made of a ``nearfar.words.training.Training``."""
+"""What trains a word model, by its engine; each is made of a ``nearfar.words.training.Training``."""
 
 _DEVICE = {
     "device": "nearfar.engines.torch:device_of",

@@ -594,7 +594,7 @@ class NeighborEmbedding(FrameOutput):
             k = max(min(self._usual_neighbors, np.shape(rows)[0] - 1), 1)
         search: Any = {name: getattr(self, name) for name in ("metric", "metric_params", "n_jobs")}
         if self.metric == "precomputed" or (self.metric in ("euclidean", "cosine") and not issparse(rows)):
-            search["device"] = self._device
+            search["engine"] = engine_of(type(self).__name__, None, self._device)
         return Affinities(self.perplexity, n_neighbors=k, **search, random_state=seed, storage=self.storage)
 
     def expected_memory(self, X: Any) -> int:

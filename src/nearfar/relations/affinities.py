@@ -13,12 +13,12 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack, nullcontext
 from functools import cached_property, partial
 from itertools import pairwise
 from os import PathLike
-from typing import TYPE_CHECKING, Any, NamedTuple, Self
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -38,15 +38,18 @@ from nearfar._core.parameters import Parameters
 from nearfar._core.threads import even_bounds, run_blocks
 from nearfar._core.vector import read_only
 from nearfar.contracts import Floats
-from nearfar.engines.registry import on_a_cluster, on_cluster, on_device, refused_on_cluster
+from nearfar.engines import asked_engine, device_of_engine, engine_of, is_cluster
+from nearfar.engines.registry import OWN, PLAIN, on_cluster, on_device
 from nearfar.errors import DataError, InputError, NearfarWarning
 from nearfar.relations.matrix import Relation
 from nearfar.relations.neighbors import (
+    FEW,
     NeighborIndex,
     Neighbors,
     are_neighbors,
     check_k,
     check_rows,
+    is_searched,
     memory_of_search,
     neighbor_index,
 )
@@ -102,15 +105,32 @@ class Affinities(Parameters):
     random_state : int, Generator or None
         For the search by inverted lists.
     device : str, optional
-        Where neighbours are searched and calibrated: None on the threads of this machine; ``"cuda"``, ``"cuda:1"`` or
-        ``"cpu"`` by torch (the extra ``torch``), every row against every other, for dense X and the Euclidean or cosine
-        metric, or neighbours or distances that are given. :meth:`transform` searches on the threads.
+        Going away in version 0.4: ``engine`` takes its place.
     storage : path, optional
         Folder for neighbours that are too many for memory: they stay in its files ``indices.npy`` and
         ``distances.npy``, which ``indices_`` and ``distances_`` are mapped from. Files of an earlier fit are replaced
         when all neighbours are found. Neighbours that are given stay where they are. X may be mapped, too
         (``np.load(file, mmap_mode="r")``); its lists, 4 n d bytes, are in memory while it is searched. The numbers are
         the same as without.
+    engine : str, optional
+        Where neighbours are searched and calibrated:
+
+        ========================  ====================================================================================
+        ``"plain"``               NumPy, which is what up to 200 rows run on in any case; more are refused, where they
+                                  are dense and the metric is Euclidean or cosine
+        ``"threads"``             compiled code on ``n_jobs`` threads of this machine
+        ``"torch"``               the processor by torch (the extra ``torch``): every row against every other, for dense
+                                  X and the Euclidean or cosine metric, or neighbours or distances that are given
+        ``"cuda"``, ``"cuda:1"``  the same on a GPU
+        ``"dask"``                the workers of the ``dask.distributed.Client`` in use (the extra ``cluster``), else of
+                                  a cluster of this machine that ends with the fit. They search dense rows by the
+                                  Euclidean or the cosine metric; other neighbours are found here, and calibrated there.
+                                  The numbers are those of threads. The probabilities stay on the workers, too, for maps
+                                  within the context of that client
+        ========================  ====================================================================================
+
+        By default on the cluster within the context of a client, else on threads. :meth:`transform` searches on
+        threads.
 
     Attributes
     ----------
@@ -149,6 +169,8 @@ class Affinities(Parameters):
     neighbour embedding", for several perplexities; here the kernel of a map has one scale all the same.
     """
 
+    _not_on: ClassVar[Mapping[str, str]] = {OWN: "A search of neighbours does not fit the verbs of a Place."}
+
     perplexities_: tuple[float, ...]
     relation_: Relation
     indices_: NDArray[np.int32]
@@ -170,10 +192,12 @@ class Affinities(Parameters):
         random_state: Any = None,
         device: str | None = None,
         storage: str | PathLike[str] | None = None,
+        engine: str | None = None,
     ) -> None:
         self.perplexity, self.n_neighbors, self.metric, self.kernel = perplexity, n_neighbors, metric, kernel
         self.metric_params, self.method = metric_params, method
         self.n_jobs, self.random_state, self.device, self.storage = n_jobs, random_state, device, storage
+        self.engine = engine
 
     def fit(self, X: Any, y: None = None, *, engine: str | None = None) -> Self:  # noqa: ARG002
         """Find the neighbours of the rows of X and calibrate their probabilities.
@@ -188,12 +212,8 @@ class Affinities(Parameters):
             Neighbours in int32 and float32, nearest first, are not copied either: they may be mapped from files.
         y : None
             Ignored.
-        engine : {"threads", "dask"}, optional
-            Where neighbours are searched and calibrated: on threads of this process, or on the workers of a Dask
-            cluster, that of the ``dask.distributed.Client`` in use, else one of this machine that ends with the fit. By
-            default on a cluster within the context of a client, unless there is a ``device``. The numbers are the same.
-            Workers search dense rows by the Euclidean or the cosine metric; other neighbours are found here, and
-            calibrated there. The probabilities stay on the workers, too, for maps within the context of that client.
+        engine : str, optional
+            Going away in version 0.4: that of the constructor takes its place.
 
         Returns
         -------
@@ -203,10 +223,10 @@ class Affinities(Parameters):
         Raises
         ------
         MissingDependencyError
-            ``engine="dask"`` without the extra ``[cluster]``.
+            An engine without the package that it needs.
         InputError, DataError
             If an argument is out of its range, X holds NaN (which rows), or distances are negative, not symmetric or
-            too few; a ``device`` with ``engine="dask"``.
+            too few; an engine that is not there, or that does not search such rows.
 
         Warns
         -----
@@ -214,34 +234,35 @@ class Affinities(Parameters):
             If the perplexity is more than a third of n - 1.
         """
         owner = type(self).__name__
+        asked = asked_engine(owner, self.engine, self.device, engine, not_on=self._not_on)
         rows, ids = rows_and_ids(owner, X)
         check_rows(owner, rows, self.metric)
-        with self._workers(engine) as client:
-            self._fit(rows, ids, owner, client)
+        if asked == PLAIN:
+            self._check_few(owner, rows)
+        with on_cluster("client")(f"{owner}.fit") if is_cluster(asked) else nullcontext() as client:
+            self._fit(rows, ids, owner, client, asked)
         names = column_names(X)
         vars(self).pop("feature_names_in_", None)
         if names is not None:
             self.feature_names_in_ = names
         return self
 
-    def _workers(self, engine: str | None) -> Any:
-        """Return the context of the client whose workers search; an empty one for threads."""
-        owner = f"{type(self).__name__}.fit"
-        if not on_a_cluster(owner, engine, by_default=self.device is None):
-            return nullcontext()
-        if self.device is not None:
-            expected = "None on a cluster, whose workers use their threads"
-            raise refused_on_cluster(type(self).__name__, "device", expected, repr(self.device))
-        return on_cluster("client")(owner)
+    def _check_few(self, owner: str, rows: Any) -> None:
+        """Refuse rows that are searched by compiled code alone."""
+        n = rows.shape[0] if hasattr(rows, "shape") else len(rows)
+        if n > FEW and is_searched(rows, self.metric):
+            expected, hint = f"another for more than {FEW} rows", "Take engine='threads': compiled code searches them."
+            raise InputError(owner, "engine", expected, f"{PLAIN!r} for {n}", hint)
 
-    def _fit(self, X: Any, ids: Ids | None, owner: str, client: Any = None) -> Self:
+    def _fit(self, X: Any, ids: Ids | None, owner: str, client: Any = None, engine: str | None = None) -> Self:
         """Fit rows with these ids, in the name of ``owner``, whom errors and warnings name; on a client's workers."""
+        device = self._device(engine)
         perplexities_of(owner, self.perplexity, 2)
         check_choice(owner, "kernel", self.kernel, KERNELS)
         workers = check_n_jobs(owner, self.n_jobs)
         search: Any = {"metric": self.metric, "metric_params": self.metric_params, "method": self.method}
-        search |= {"n_jobs": self.n_jobs, "random_state": self.random_state, "device": self.device}
-        index = neighbor_index(owner, X, **search)
+        search |= {"n_jobs": self.n_jobs, "random_state": self.random_state, "device": device}
+        index = neighbor_index(owner, X, **search, argument="engine")
         n = index.n_rows
         self.perplexities_ = perplexities_of(owner, self.perplexity, n)
         check_k(owner, "n_neighbors", 1, n)
@@ -285,7 +306,7 @@ class Affinities(Parameters):
         if there is None:
             for start, stop in pairwise(even_bounds(n, max(1, _CALIBRATED // k)).tolist()):
                 part = Neighbors(found.indices[start:stop], found.distances[start:stop])
-                weights, betas, dimensions = weights_of(part, scales, workers, self.device)
+                weights, betas, dimensions = weights_of(part, scales, workers, device)
                 parts.append((int(np.count_nonzero(weights)), betas, dimensions))
         else:
             parts = there.calibrated(partial(_calibrated_part, scales=scales))
@@ -298,6 +319,11 @@ class Affinities(Parameters):
         self.relation_ = Relation(P, ids, ids)
         self.n_features_in_ = n if are_neighbors(X, self.metric) else int(np.shape(X)[1])
         return self
+
+    def _device(self, engine: str | None = None) -> str | None:
+        """Return the device of torch on which rows are calibrated: that of an engine, by default of the own one."""
+        own = engine_of(type(self).__name__, self.engine, self.device, not_on=self._not_on)
+        return device_of_engine(own if engine is None else engine)
 
     def _found_in_files(self, owner: str, search: Callable[..., Neighbors], n: int, k: int) -> Neighbors:
         """Return the neighbours in files of the storage; those of a fit before stay until all are found."""
@@ -409,7 +435,7 @@ class Affinities(Parameters):
         found = self._index.query(rows, self.indices_.shape[1])
         workers = check_n_jobs(type(self).__name__, self.n_jobs)
         scales = Scales(self.kernel, self.perplexities_, tuple(self._used))
-        weights, _, _ = weights_of(found, scales, workers, self.device)
+        weights, _, _ = weights_of(found, scales, workers, self._device())
         from scipy.sparse import csr_array
 
         indptr, columns, values = _sorted_rows(found.indices, weights, workers)

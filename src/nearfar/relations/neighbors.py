@@ -184,9 +184,13 @@ class DeviceIndex:
     device : str
     n_jobs : int
         Threads of :meth:`query`.
+    argument : str
+        By which the device was asked for.
     """
 
-    def __init__(self, owner: str, X: Any, *, metric: Any, method: str, device: str, n_jobs: int) -> None:
+    def __init__(
+        self, owner: str, X: Any, *, metric: Any, method: str, device: str, n_jobs: int, argument: str = "device"
+    ) -> None:
         from scipy.sparse import issparse
 
         if issparse(X) or metric not in ("euclidean", "cosine"):
@@ -198,6 +202,7 @@ class DeviceIndex:
         if matrix.shape[1] == 0:
             raise InputError(owner, "X", "of one column at least", f"shape {matrix.shape}")
         self._owner, self._cosine, self._device, self._n_jobs = owner, metric == "cosine", device, n_jobs
+        self._argument = argument
         self.X = directions(owner, matrix) if self._cosine else matrix
         self.n_rows, self.most = len(matrix), len(matrix) - 1
         self._threads: VectorIndex | None = None
@@ -205,7 +210,8 @@ class DeviceIndex:
     def neighbors(self, k: int, out: Neighbors | None = None) -> Neighbors:
         """Return the k nearest other rows of each row, in the arrays ``out`` if they are given."""
         found = out or Neighbors(np.empty((self.n_rows, k), np.int32), np.empty((self.n_rows, k), np.float32))
-        for start, indices, squares in on_device("nearest neighbours")(self._owner, self._device, self.X, k):
+        search = on_device("nearest neighbours")
+        for start, indices, squares in search(self._owner, self._device, self.X, k, self._argument):
             if not np.isfinite(squares).all():
                 expected, hint = "of numbers whose squares are finite", "Multiply X by a constant."
                 raise InputError(self._owner, "X", expected, "larger ones", hint)
@@ -232,16 +238,17 @@ def neighbor_index(
     random_state: Any,
     metric_params: dict[str, Any] | None = None,
     device: str | None = None,
+    argument: str = "device",
 ) -> NeighborIndex:
-    """Return what searches X by this metric; X is checked, ``owner`` is named in messages."""
+    """Return what searches X by this metric; X is checked, ``owner`` is named in messages, as is ``argument``."""
     from scipy.sparse import issparse
 
     check_choice(owner, "method", method, METHODS)
     workers = check_n_jobs(owner, n_jobs)
     rng = check_random_state(owner, random_state)
     if device is not None:
-        require(f"{owner}(device=)", "torch", "torch")
-        on_device("device")(owner, device)
+        require(f"{owner}({argument}=)", "torch", "torch")
+        on_device("device")(owner, device, argument)
     if metric_params is not None:
         if not isinstance(metric_params, dict):
             raise InputError(owner, "metric_params", "None or a dict of the metric's parameters", repr(metric_params))
@@ -252,8 +259,9 @@ def neighbor_index(
     if metric == "precomputed":
         return PrecomputedIndex(owner, X)
     if device is not None:
-        return DeviceIndex(owner, X, metric=metric, method=method, device=device, n_jobs=workers)
-    if issparse(X) or metric not in ("euclidean", "cosine"):
+        on_it: Any = {"device": device, "n_jobs": workers, "argument": argument}
+        return DeviceIndex(owner, X, metric=metric, method=method, **on_it)
+    if not is_searched(X, metric):
         if method == "inverted-lists":
             what = "sparse X" if issparse(X) else f"metric {metric!r}"
             expected = "'auto' or 'exact' unless X is dense and the metric 'euclidean' or 'cosine'"
@@ -264,6 +272,13 @@ def neighbor_index(
     exact = method == "exact" or (method == "auto" and len(matrix) < _LARGE)
     recall = 1.0 if exact else RECALL
     return VectorIndex(owner, matrix, cosine=metric == "cosine", recall=recall, rng=rng, n_jobs=workers)
+
+
+def is_searched(X: Any, metric: Any) -> bool:
+    """Return whether neighbours are found by the own search: of dense rows, by the Euclidean or the cosine metric."""
+    from scipy.sparse import issparse
+
+    return isinstance(metric, str) and metric in ("euclidean", "cosine") and not issparse(X)
 
 
 def check_k(owner: str, name: str, k: object, n: int) -> int:

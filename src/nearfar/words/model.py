@@ -31,6 +31,8 @@ and may have
     The table of checks of its parameters; what a table cannot say, before or after ``super()._check()``.
 ``_rates``, ``_on_device``
     Default learning rate of each optimiser that it has, ``optimizer`` is one of its keys; those it has on a device.
+``_not_on``
+    Why it does not run on an engine, by the name of this.
 ``_sentences_per_step``
     Sentences that make one step of its optimiser (a property, where it depends on parameters).
 ``_own_callbacks(source, state)``
@@ -43,7 +45,7 @@ and may have
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from copy import deepcopy
 from functools import cache, partial
 from typing import Any, ClassVar, NamedTuple, Self
@@ -63,7 +65,6 @@ from nearfar._core.checks import (
     check_random_state,
     check_real,
     if_given,
-    require,
 )
 from nearfar._core.ids import Ids
 from nearfar._core.vector import LANES, empty_aligned
@@ -72,8 +73,8 @@ from nearfar.callbacks import Progress, Trainer
 from nearfar.contracts import Floats
 from nearfar.embedding.density import DensityEmbedding
 from nearfar.embedding.vectors import Embedding
-from nearfar.engines import learner_of
-from nearfar.engines.registry import on_device
+from nearfar.engines import asked_engine, engine_of, is_device, learner_of
+from nearfar.engines.registry import DASK, OWN, PLAIN, form_of_class
 from nearfar.errors import InputError, NumericalError
 from nearfar.relations.edges import is_directed
 from nearfar.relations.matrix import Relation, as_relation
@@ -85,6 +86,7 @@ from nearfar.words.training import Arrays, Shared, Training, TrainingState, Trai
 from nearfar.words.windows import SamplingOptions, TextWindows, WindowSource
 
 _USUAL_RATE = 0.025  # no larger one is recommended
+_IN_TURN = "A window reads what the one before it has moved"
 
 
 class Known(NamedTuple):
@@ -128,6 +130,11 @@ class WordModel(RelationEmbedder):
     }
     _rates: ClassVar[dict[str, float]] = {"sgd": 0.025}
     _on_device: ClassVar[tuple[str, ...]] = ("sgd",)
+    _not_on: ClassVar[Mapping[str, str]] = {
+        PLAIN: "Compiled code is quicker from the second fit on, for a text of any size.",
+        DASK: f"{_IN_TURN}, so all of a text is trained on one machine.",
+        OWN: f"{_IN_TURN}: words do not fit the verbs of a Place, they have a Learner.",
+    }
     _sentences_per_step: int = 1
     _one_space: ClassVar[bool] = False
     _tables: ClassVar[tuple[str, ...]] = ()
@@ -140,8 +147,11 @@ class WordModel(RelationEmbedder):
     deterministic: bool = False
     """Whether the bits are the same for any number of threads; False where a model has no such parameter."""
 
-    device: str | None = None
+    engine: str | None = None
     """Where it is trained; None, the threads of this machine, where a model has no such parameter."""
+
+    device: str | None = None
+    """What ``engine`` takes the place of; None where a model never had it."""
 
     n_components: int
     window: int
@@ -223,9 +233,11 @@ class WordModel(RelationEmbedder):
         Raises
         ------
         InputError
-            A parameter that cannot be used, no word that comes ``min_count`` times, no two words in a sentence, a
-            start of another kind or length, or that knows no word, a checkpoint of another text or of other parameters
-            (which).
+            A parameter that cannot be used, an engine on which it does not run, no word that comes ``min_count``
+            times, no two words in a sentence, a start of another kind or length, or that knows no word, a checkpoint of
+            another text or of other parameters (which).
+        MissingDependencyError
+            An engine without the package that it needs.
         DataError
             If the text cannot be read.
         FileFormatError
@@ -375,8 +387,9 @@ class WordModel(RelationEmbedder):
         last = min(self.min_learning_rate, first)
 
         state.X, state.Y = self._views(state.arrays)
+        engine = engine_of(trainer.owner, self.engine, self.device, not_on=self._not_on)
         training = Training(
-            trainer.owner, self, state.arrays, source, blocks, first, state.split, n_jobs, trainer.advance
+            trainer.owner, self, state.arrays, source, blocks, first, state.split, n_jobs, trainer.advance, engine
         )
         learner = learner_of(training)
         judge = Shared(training) if validation else learner  # where nothing moves, wherever the rest is trained
@@ -519,20 +532,23 @@ class WordModel(RelationEmbedder):
 
     def _check(self) -> None:
         """Check the parameters, as far as they can be checked without a text."""
+        owner = type(self).__name__
         self._check_parameters()
-        if self.device is not None:
-            self._check_device(type(self).__name__)
-        check_choice(type(self).__name__, "optimizer", self.optimizer, tuple(self._rates))
+        check_choice(owner, "optimizer", self.optimizer, tuple(self._rates))
+        engine = asked_engine(owner, self.engine, self.device, not_on=self._not_on)
+        if is_device(engine):
+            self._check_on_device(owner, engine)
 
-    def _check_device(self, owner: str) -> None:
-        """Refuse a device that is not there, and what does not run on one."""
-        require(f"{owner}(device=)", "torch", "torch")
-        on_device("device")(owner, self.device)
+    def _check_on_device(self, owner: str, engine: str) -> None:
+        """Refuse what does not run on a device."""
+        if form_of_class(type(self)) is None:
+            hint = "Name one, torch_form = 'module:name', or leave engine=None."
+            raise InputError(owner, "engine", "None for a model without a form in torch", repr(engine), hint)
         if self.optimizer not in self._on_device:
             expected = f"{' or '.join(map(repr, self._on_device))} on a device"
-            raise InputError(owner, "optimizer", expected, repr(self.optimizer), "Or leave device=None.")
+            raise InputError(owner, "optimizer", expected, repr(self.optimizer), "Or leave engine=None.")
         if self.deterministic:
-            hint = "On device='cpu' the same seed gives the same bits without it."
+            hint = "With engine='torch' the same seed gives the same bits without it."
             raise InputError(owner, "deterministic", "False on a device", "True", hint)
 
     # The result.

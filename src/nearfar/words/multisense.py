@@ -18,6 +18,7 @@ work on the same tables without locks.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import partial
 from typing import Any, ClassVar
 
@@ -41,6 +42,7 @@ from nearfar._core.vector import (
 from nearfar.contracts import Floats
 from nearfar.embedding.density import DensityEmbedding
 from nearfar.embedding.vectors import Embedding, Sense, SenseEmbedding
+from nearfar.engines.registry import DEVICES
 from nearfar.errors import InputError
 from nearfar.kernels import exp, ln1p
 from nearfar.words.adam import adam_row, adam_state, moments_of
@@ -124,6 +126,9 @@ class MultiSenseWord2DM(WordModel):
         without locks (Hogwild): results differ a little from run to run, losses only by noise.
     verbose : int, default=0
         1 shows progress: a bar on a terminal, a line in a notebook, a line every few seconds in a log.
+    engine : {"threads"}, optional
+        Where senses are trained: on ``n_jobs`` threads of this machine, which is the default. The other engines of
+        nearfar are refused.
 
     Attributes
     ----------
@@ -207,6 +212,10 @@ class MultiSenseWord2DM(WordModel):
         "new_sense_threshold": if_given(partial(check_real, low=-1, high=1)),
     }
     _rates: ClassVar[dict[str, float]] = {"sgd": 0.05, "adam": 0.001}
+    _not_on: ClassVar[Mapping[str, str]] = {
+        **WordModel._not_on,
+        **dict.fromkeys(DEVICES, "Which sense a window trains, and when one is opened, is decided window by window."),
+    }
     _shaped_by = (*WordModel._shaped_by, "n_senses", "variant")
 
     _tables = ("allowed",)  # with new counts it may be more
@@ -242,6 +251,7 @@ class MultiSenseWord2DM(WordModel):
         random_state: Any = None,
         n_jobs: int | None = None,
         verbose: int = 0,
+        engine: str | None = None,
     ) -> None:
         self.n_components = n_components
         self.n_senses = n_senses
@@ -267,6 +277,7 @@ class MultiSenseWord2DM(WordModel):
         self.random_state = random_state
         self.n_jobs = n_jobs
         self.verbose = verbose
+        self.engine = engine
 
     # Training.
 

@@ -98,10 +98,13 @@ class SkipGram(WordModel):
         Number of threads; None means all processors. Unless ``deterministic``, several threads write to the same
         vectors without locks (Hogwild): results differ a little from run to run, losses only by noise.
     device : str, optional
-        Where vectors are trained: None on the threads of this machine; ``"cuda"``, ``"cuda:1"`` or ``"cpu"`` by torch
-        (the extra ``torch``), in batches of windows, by ``optimizer="sgd"``. See the notes.
+        Going away in version 0.4: ``engine`` takes its place.
     verbose : int, default=0
         1 shows progress: a bar on a terminal, a line in a notebook, a line every few seconds in a log.
+    engine : {"threads", "torch", "cuda", "cuda:1"}, optional
+        Where vectors are trained. ``"threads"``, the default: on ``n_jobs`` threads of this machine, or as
+        ``deterministic`` says. ``"torch"``: the processor by torch (the extra ``torch``), in batches of windows, by
+        ``optimizer="sgd"``; ``"cuda"``, ``"cuda:1"``: the same on a GPU. See the notes.
 
     Attributes
     ----------
@@ -142,7 +145,7 @@ class SkipGram(WordModel):
     what does not occur keeps its moments as they are. Threads read and write vectors, moments and counts without locks:
     now and then a step is lost, or taken with a moment of another one.
 
-    With ``device`` some thousands of windows, fewer in a small vocabulary, take their steps from the same vectors, and
+    On a device some thousands of windows, fewer in a small vocabulary, take their steps from the same vectors, and
     the changes of each vector are added up, less where there are many of them. An epoch learns a little less than
     window by window: in three epochs of 3 million words, d = 64, the loss on words held out came to 0.427 either way,
     the rank correlation with human judgements (MEN) to 0.31, on threads to 0.33.
@@ -205,6 +208,7 @@ class SkipGram(WordModel):
         n_jobs: int | None = None,
         device: str | None = None,
         verbose: int = 0,
+        engine: str | None = None,
     ) -> None:
         self.n_components = n_components
         self.window = window
@@ -227,6 +231,7 @@ class SkipGram(WordModel):
         self.n_jobs = n_jobs
         self.device = device
         self.verbose = verbose
+        self.engine = engine
 
     def _start(self, source: WindowSource, rng: np.random.Generator) -> Arrays:
         """Return input vectors, uniform in (-1/(2d), 1/(2d)) as in word2vec, and output vectors 0."""

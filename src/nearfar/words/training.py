@@ -131,6 +131,8 @@ class Training:
     n_jobs : int
     advance : callable
         Called with the size of each block before it is trained on.
+    engine : str, optional
+        Where; None: on threads.
     """
 
     owner: str
@@ -142,6 +144,7 @@ class Training:
     seed: int
     n_jobs: int
     advance: Callable[[int], None]
+    engine: str | None = None
 
     @property
     def names(self) -> tuple[str, str]:

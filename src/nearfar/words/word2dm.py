@@ -116,10 +116,13 @@ class Word2DM(WordModel):
         Number of threads; None means all processors. Unless ``deterministic``, several threads write to the same
         matrices without locks (Hogwild): results differ a little from run to run, losses only by noise.
     device : str, optional
-        Where matrices are trained: None on the threads of this machine; ``"cuda"``, ``"cuda:1"`` or ``"cpu"`` by torch
-        (the extra ``torch``): SGD in batches of windows, see :class:`SkipGram`, Adam in those of ``batch_size``.
+        Going away in version 0.4: ``engine`` takes its place.
     verbose : int, default=0
         1 shows progress: a bar on a terminal, a line in a notebook, a line every few seconds in a log.
+    engine : {"threads", "torch", "cuda", "cuda:1"}, optional
+        Where matrices are trained. ``"threads"``, the default: on ``n_jobs`` threads of this machine, or as
+        ``deterministic`` says. ``"torch"``: the processor by torch (the extra ``torch``), SGD in batches of windows,
+        see :class:`SkipGram`, Adam in those of ``batch_size``; ``"cuda"``, ``"cuda:1"``: the same on a GPU.
 
     Attributes
     ----------
@@ -252,6 +255,7 @@ class Word2DM(WordModel):
         n_jobs: int | None = None,
         device: str | None = None,
         verbose: int = 0,
+        engine: str | None = None,
     ) -> None:
         self.n_components = n_components
         self.n_factors = n_factors
@@ -279,6 +283,7 @@ class Word2DM(WordModel):
         self.n_jobs = n_jobs
         self.device = device
         self.verbose = verbose
+        self.engine = engine
 
     @classmethod
     def paper(cls, **changed: Any) -> Self:

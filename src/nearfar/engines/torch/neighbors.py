@@ -21,16 +21,16 @@ _SPARE = 8  # candidates beyond k: products find them, direct distances put them
 
 
 def nearest(
-    owner: str, device: object, X: NDArray[np.floating[Any]], k: int
+    owner: str, device: object, X: NDArray[np.floating[Any]], k: int, argument: str = "device"
 ) -> Iterator[tuple[int, NDArray[np.int64], NDArray[np.float64]]]:
     """Yield the k nearest other rows of some rows and their squared distances, in no order: a few more than k.
 
     The number of the first of these rows comes with them. Candidates come from products in float64 of centred rows;
     their distances are then measured directly.
     """
-    place, n = device_of(owner, device), len(X)
+    place, n = device_of(owner, device, argument), len(X)
     taken = min(k + _SPARE, n - 1)
-    with room(owner, place):
+    with room(owner, place, argument):
         points = to_device(X, place).double()
         points -= points.mean(0)
         lengths = (points * points).sum(1)

@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn.functional import pad
 
+from nearfar.engines import device_of_engine
 from nearfar.engines.torch import device_of, form_of, room, to_device
 from nearfar.methods.words import Moved, sgns, word2dm
 from nearfar.words.adam import BETAS, CORRECTIONS, EPS
@@ -51,9 +52,9 @@ class Batches:
     def __init__(self, training: Training) -> None:
         model, source = training.model, training.source
         self._owner, self._names, self._advance = training.owner, training.names, training.advance
-        self._device = device_of(self._owner, model.device)
-        self._form = form_of(self._owner, "device", model)(model)
-        self._draws: Any = form_of(self._owner, "corpus", source)(source, self._device)
+        self._device = device_of(self._owner, device_of_engine(training.engine), "engine")
+        self._form = form_of(self._owner, "engine", model, "engine")(model)
+        self._draws: Any = form_of(self._owner, "corpus", source, "engine")(source, self._device)
         self._arrays = {name: array for name, array in training.arrays.items() if name.split(".")[0] in self._names}
         self._adam = model.optimizer == "adam"
         if self._adam:
@@ -63,7 +64,7 @@ class Batches:
 
     def run_epoch(self, blocks: Blocks, seeds: NDArray[np.int64], rates: Sequence[float]) -> tuple[float, int]:
         """Train on every block, batch by batch."""
-        with room(self._owner, self._device), torch.no_grad():
+        with room(self._owner, self._device, "engine"), torch.no_grad():
             there = {name: torch.from_numpy(array).to(self._device) for name, array in self._arrays.items()}
             sides: Any = [there[name] for name in self._names]
             if self._adam:

@@ -7,6 +7,7 @@ eigenvectors of ``-1/2 J R² J`` (J centres) times the roots of their eigenvalue
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, Self
@@ -34,6 +35,8 @@ from nearfar.base import FrameOutput
 from nearfar.callbacks import Checkpoint, Trainer
 from nearfar.contracts import Floats
 from nearfar.divergences.stress import Stress, as_stress
+from nearfar.engines import asked_engine
+from nearfar.engines.registry import DASK, DEVICES, OWN, PLAIN
 from nearfar.errors import InputError, NumericalError
 from nearfar.maps.mds.kernels import stress_of_point
 from nearfar.maps.mds.pairs import (
@@ -118,6 +121,9 @@ class MDS(FrameOutput):
         Number of threads; None means all processors. The result does not depend on it.
     verbose : int, default=0
         1 shows progress: a bar on a terminal, a line in a notebook, a line every few seconds in a log.
+    engine : {"threads"}, optional
+        Where pairs are summed: on ``n_jobs`` threads of this machine, which is the default, also in the context of a
+        Dask client. The other engines of nearfar are refused.
 
     Attributes
     ----------
@@ -176,6 +182,10 @@ class MDS(FrameOutput):
 
     _capabilities: ClassVar[frozenset[str]] = frozenset({"deterministic", "any-n-jobs", "init", "transform"})
 
+    _not_on: ClassVar[Mapping[str, str]] = dict.fromkeys(
+        (PLAIN, *DEVICES, DASK, OWN), "Pairs are summed by compiled code, on the threads of this machine alone."
+    )
+
     _checks: ClassVar[dict[str, Any]] = {
         "max_iter": partial(check_integer, low=0),
         "tol": partial(check_real, low=0),
@@ -208,6 +218,7 @@ class MDS(FrameOutput):
         random_state: Any = None,
         n_jobs: int | None = None,
         verbose: int = 0,
+        engine: str | None = None,
     ) -> None:
         self.n_components = n_components
         self.stress = stress
@@ -222,6 +233,7 @@ class MDS(FrameOutput):
         self.random_state = random_state
         self.n_jobs = n_jobs
         self.verbose = verbose
+        self.engine = engine
 
     def fit(self, X: Any, y: None = None) -> Self:  # noqa: ARG002 - scikit-learn passes y
         """Draw the map.
@@ -241,14 +253,15 @@ class MDS(FrameOutput):
         Raises
         ------
         InputError
-            A parameter that cannot be used; as many components as rows; NaN or infinite entries (which rows); distances
-            that are negative, not symmetric, or not 0 from a row to itself; a metric that scikit-learn does not know;
-            ``pairs="sampled"`` of a precomputed matrix.
+            A parameter that cannot be used, another engine; as many components as rows; NaN or infinite entries (which
+            rows); distances that are negative, not symmetric, or not 0 from a row to itself; a metric that scikit-learn
+            does not know; ``pairs="sampled"`` of a precomputed matrix.
         NumericalError
             The map left the finite numbers.
         """
         stress = as_stress("MDS", self.stress)
         self._check_parameters()
+        asked_engine("MDS", self.engine, not_on=self._not_on)
         callbacks = check_callbacks("MDS", self.callbacks)
         if any(isinstance(callback, Checkpoint) for callback in callbacks):
             hint = "A map continues from a start: init=est.embedding_."
