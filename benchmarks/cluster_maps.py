@@ -61,9 +61,10 @@ def fit(affinities: nf.Affinities, init: Any, client: Any = None, n_jobs: int = 
 
 def search(X: Any, client: Any = None, n_jobs: int = 1) -> tuple[float, int, nf.Affinities]:
     """Find and calibrate neighbours; return the seconds, the bytes that workers sent, and the affinities."""
-    found = nf.Affinities(PERPLEXITY, random_state=0, n_jobs=n_jobs)
+    engine = "threads" if client is None else "dask"
+    found = nf.Affinities(PERPLEXITY, random_state=0, n_jobs=n_jobs, engine=engine)
     begun, before = time.perf_counter(), 0 if client is None else sent(client)
-    found.fit(X, engine="threads" if client is None else "dask")
+    found.fit(X)
     ended = time.perf_counter()
     return ended - begun, 0 if client is None else sent(client) - before, found
 

@@ -24,6 +24,11 @@ import nearfar as nf
 from _common import ResultFile, say, timed
 
 
+def engine_of(device: str | None) -> str:
+    """Return the engine of an estimator that computes there."""
+    return {"cpu": "torch", None: "threads"}.get(device) or str(device)
+
+
 def edrep(device: str, divide: int) -> dict[str, Any]:
     """Time a fit of a random graph; most of it is products of a sparse matrix and the vectors."""
     n, degree, d, n_epochs = 10_000_000 // divide, 100, 128, 30
@@ -31,8 +36,7 @@ def edrep(device: str, divide: int) -> dict[str, Any]:
     indices = rng.integers(n, size=n * degree, dtype=np.int32)
     A = csr_array((np.ones(indices.size, np.float32), indices, np.arange(0, indices.size + 1, degree)), shape=(n, n))
     walk = nf.Relation.from_matrix(A).random_walk(1)
-    engine = {"cpu": "torch", None: "threads"}.get(device, device)
-    est = nf.EDRep(d, n_epochs=n_epochs, gradient="forward", random_state=0, engine=engine)
+    est = nf.EDRep(d, n_epochs=n_epochs, gradient="forward", random_state=0, engine=engine_of(device))
     seconds = timed(lambda: est.fit(walk))[1]
     # Read at least: each entry, a vector for it, and per epoch a few passes over the vectors.
     read = n_epochs * walk.nnz * (8 + 4 * d)
@@ -51,7 +55,7 @@ def affinities(device: str, divide: int) -> dict[str, Any]:
     """Time neighbours, all rows against all, and their calibration."""
     n = max(200, 100_000 // divide)
     X = np.random.default_rng(0).normal(size=(n, 50)).astype(np.float32)
-    return {"n": n, "seconds": timed(lambda: nf.Affinities(30, device=device).fit(X))[1]}
+    return {"n": n, "seconds": timed(lambda: nf.Affinities(30, engine=engine_of(device)).fit(X))[1]}
 
 
 def tsne_mesh(device: str, divide: int) -> dict[str, Any]:
@@ -65,12 +69,12 @@ def tsne_mesh(device: str, divide: int) -> dict[str, Any]:
 
 def skipgram(device: str, divide: int) -> dict[str, Any]:
     """Time an epoch over a text without structure."""
-    return _words(nf.SkipGram(100, n_epochs=1, random_state=0, device=device), 100_000_000 // divide)
+    return _words(nf.SkipGram(100, n_epochs=1, random_state=0, engine=engine_of(device)), 100_000_000 // divide)
 
 
 def word2dm(device: str, divide: int) -> dict[str, Any]:
     """Time an epoch of density matrices over a text without structure."""
-    return _words(nf.Word2DM(n_epochs=1, random_state=0, device=device), 10_000_000 // divide)
+    return _words(nf.Word2DM(n_epochs=1, random_state=0, engine=engine_of(device)), 10_000_000 // divide)
 
 
 def _words(model: Any, n: int) -> dict[str, Any]:

@@ -46,6 +46,7 @@ _WORDS_OF_HINTS = {
     "Leave device=None": "Leave out --device",
     "leave device=None": "leave out --device",
     "Leave engine=None": "Leave out --engine",
+    "leave engine=None": "leave out --engine",
     "engine='threads'": "--engine threads",
     "sample=0": "--sample 0",
     "p0=relation.column_sums": "--popularity-prior",

@@ -10,10 +10,11 @@ import click
 
 from nearfar.cli.shared import (
     checkpoint_options,
+    engine_options,
     report,
     run_options,
-    show_warning,
     take_checkpoints,
+    take_engine,
     vectors_file,
 )
 
@@ -80,9 +81,7 @@ _NOT_ABOUT_CONTACTS = ("directed", "bipartite", "source", "target", "no_weight",
 @click.option("--end", metavar="COLUMN", help="Column of the times at which contacts end, for contacts that last.")
 @click.option("--storage", metavar="FOLDER", help="Keep the relation in files there, not in memory.")
 @checkpoint_options(every=5)
-@click.option("--engine", metavar="ENGINE", help="Where it runs: plain (NumPy), threads, torch, cuda, cuda:1, dask"
-              " (workers). [default: plain for few, else threads]")  # fmt: skip
-@click.option("--device", metavar="DEVICE", hidden=True)
+@engine_options("plain (NumPy), threads, torch, cuda, cuda:1, dask (workers)", default="plain for few, else threads")
 @run_options("vectors")
 def embed(edges: str, output: str, quiet: bool, as_json: bool, **options: Any) -> None:
     """Make vectors from EDGES, a file of related pairs; - reads standard input.
@@ -176,23 +175,11 @@ def _check(options: dict[str, Any]) -> None:
     check_real(owner, "temperature", options["temperature"])
     if options["learning_rate"] is not None:
         check_real(owner, "learning_rate", options["learning_rate"], 0, 1, open_low=True)
-    if options["device"] is not None:
-        options["engine"] = _engine_of(options["device"], options["engine"])
+    take_engine(owner, options)
     if is_device(options["engine"]) and options["far"] not in _FAR_ON_DEVICES:
         text = f"--far {options['far']} does not run on a device: leave out --engine {options['engine']}."
         raise click.UsageError(text)
     check_ready(owner, options["engine"])
-
-
-def _engine_of(device: str, engine: str | None) -> str:
-    """Return the engine that --device names, which --engine replaces."""
-    from nearfar.engines import engine_of_device
-
-    if engine is not None:
-        raise click.UsageError(f"--device and --engine {engine} exclude each other: leave out --device.")
-    name = engine_of_device("nearfar embed", device)
-    show_warning(f"--device is going away in version 0.4; write --engine {name}.")
-    return name
 
 
 def _relation(

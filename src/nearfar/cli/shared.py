@@ -35,6 +35,34 @@ engine_option = click.option(
 )
 
 
+def engine_options(names: str, default: str) -> Callable[[Command], Command]:
+    """Return the option for any engine, and the one that it replaces."""
+    text = f"Where it runs: {names}. [default: {default}]"
+    return together(
+        click.option("--engine", metavar="ENGINE", help=text),
+        click.option("--device", metavar="DEVICE", hidden=True),
+    )
+
+
+def take_engine(owner: str, options: dict[str, Any]) -> None:
+    """Take --device out of the options, and put the engine that it stands for in its place.
+
+    Raises
+    ------
+    InputError, click.UsageError
+        No such device; --engine is given as well.
+    """
+    from nearfar.engines import engine_of_device
+
+    device = options.pop("device")
+    if device is None:
+        return
+    if options["engine"] is not None:
+        raise click.UsageError(f"--device and --engine {options['engine']} exclude each other: leave out --device.")
+    options["engine"] = engine_of_device(owner, device)
+    show_warning(f"--device is going away in version 0.4; write --engine {options['engine']}.")
+
+
 def check_place(owner: str, device: str | None, engine: str | None = None) -> None:
     """Refuse a device that is not there, and what is not installed, before anything is read or written.
 

@@ -11,9 +11,8 @@ import click
 
 from nearfar.cli.shared import (
     as_entries,
-    check_place,
     checkpoint_options,
-    device_option,
+    engine_options,
     fact,
     json_answer,
     print_json,
@@ -22,6 +21,7 @@ from nearfar.cli.shared import (
     run_options,
     shown,
     take_checkpoints,
+    take_engine,
     vectors_file,
 )
 
@@ -84,7 +84,7 @@ def words() -> None:
 @click.option("--encoding-errors", type=click.Choice(["strict", "replace", "ignore"]), default="strict",
               show_default=True, help="What to do with bytes that are no UTF-8.")  # fmt: skip
 @checkpoint_options(every=1)
-@device_option
+@engine_options("threads, torch (the processor by PyTorch), cuda, cuda:1", default="threads of this machine")
 @run_options("vectors (with --n-jobs 1)")
 def train(text: str, output: str, model: str, quiet: bool, as_json: bool, **options: Any) -> None:
     """Make vectors or density matrices of the words of TEXT; - reads standard input.
@@ -106,22 +106,23 @@ def train(text: str, output: str, model: str, quiet: bool, as_json: bool, **opti
       nearfar words train big.txt -o big.safetensors --checkpoint run.safetensors --resume
       nearfar words train physics.txt -o physics.safetensors --init wiki.safetensors
       nearfar words train book.txt -o book.safetensors --model multisense --n-senses 5
-      nearfar words train big.txt -o big.safetensors --device cuda
+      nearfar words train big.txt -o big.safetensors --engine cuda
     """
     import nearfar as nf
     from nearfar.base import WITHOUT_EFFECT
     from nearfar.embedding.files import FORMATS
     from nearfar.embedding.files.registry import check_output
+    from nearfar.engines import check_ready, is_device
 
     kind = check_output("nearfar words train", output)
     for name, owner in _OF_ONE_MODEL.items():
         if options[name] is not None and owner != model:
             raise click.UsageError(f"--{name.replace('_', '-')} is for --model {owner}.")
-    if options["device"] is not None and model == "multisense":
-        raise click.UsageError("--device is for --model skipgram and word2dm.")
-    if options["device"] is not None and model == "skipgram" and options["optimizer"] == "adam":
-        raise click.UsageError("--optimizer adam runs on a device with --model word2dm alone: leave out --device.")
-    check_place("nearfar words train", options["device"])
+    made_by = getattr(nf, _MODELS[model])
+    take_engine("nearfar words train", options)
+    if is_device(options["engine"]) and model == "skipgram" and options["optimizer"] == "adam":
+        raise click.UsageError("--optimizer adam runs on a device with --model word2dm alone: leave out --engine.")
+    check_ready("nearfar words train", options["engine"], made_by._not_on)
     checkpoint = options["checkpoint"]
     callbacks, resume = take_checkpoints(output, options, every=1)  # epochs of a text take long
     about_text = {name: options.pop(name) for name in ("lowercase", "encoding_errors", "tokenizer")}
@@ -129,7 +130,7 @@ def train(text: str, output: str, model: str, quiet: bool, as_json: bool, **opti
     if pattern is not None:
         about_text["tokenizer"] = _pattern(pattern, about_text["tokenizer"])
     parameters = {name: value for name, value in options.items() if value is not None}
-    estimator = getattr(nf, _MODELS[model])(**parameters, **callbacks, verbose=0 if quiet else 1)
+    estimator = made_by(**parameters, **callbacks, verbose=0 if quiet else 1)
     started = time.perf_counter()
     estimator.fit(nf.Corpus(text, **about_text, n_jobs=options["n_jobs"]), **resume)
     keeps_senses = model == "multisense" and FORMATS[kind].keeps_both_sides
