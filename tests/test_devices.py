@@ -23,7 +23,7 @@ torch = pytest.importorskip("torch")
 
 CUDA = pytest.param("cuda", marks=pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device"))
 each_device = pytest.mark.parametrize("device", ["cpu", CUDA])
-ENGINES = {"cpu": "torch", "cuda": "cuda"}  # of EDRep
+ENGINES = {"cpu": "torch", "cuda": "cuda"}
 
 
 def graph(n: int = 60, seed: int = 0) -> nf.Relation:
@@ -754,7 +754,8 @@ def test_rows_are_calibrated_on_a_device(device, rng, monkeypatch):
 )
 def test_affinities_on_a_device(parameters, device):
     X = points() + 2
-    here, there = (nf.Affinities(**{"perplexity": 8, **parameters, "device": where}).fit(X) for where in (None, device))
+    engines = (None, ENGINES[device])
+    here, there = (nf.Affinities(**{"perplexity": 8, **parameters, "engine": where}).fit(X) for where in engines)
     np.testing.assert_array_equal(there.indices_, here.indices_)
     np.testing.assert_allclose(there.distances_, here.distances_, rtol=1e-5)
     if here.betas_ is not None:
@@ -767,7 +768,7 @@ def test_affinities_on_a_device(parameters, device):
     )
     for given in (here.indices_, here.distances_), nf.Embedding(X):  # neighbours of another search, and ids
         given_there = nf.Affinities(
-            metric="precomputed" if isinstance(given, tuple) else "euclidean", perplexity=8, device=device
+            metric="precomputed" if isinstance(given, tuple) else "euclidean", perplexity=8, engine=ENGINES[device]
         ).fit(given)
         assert given_there.relation_.shape == (60, 60)
     made = nf.TSNE(max_iter=20, random_state=0, device=device).fit(there)
@@ -777,30 +778,30 @@ def test_affinities_on_a_device(parameters, device):
 @pytest.mark.parametrize(
     ("parameters", "message"),
     [
-        ({"device": "gpu"}, "Affinities: device must be 'cpu', 'cuda'"),
-        ({"device": "cuda:99", "metric": "precomputed"}, "Affinities: device must be a device of this machine"),
+        ({"engine": "gpu"}, "Affinities: engine must be None or one of 'plain', 'threads', .*'dask'; got 'gpu'"),
+        ({"engine": "cuda:99", "metric": "precomputed"}, "Affinities: engine must be a device of this machine"),
         ({"metric": "manhattan"}, "Affinities: metric must be 'euclidean' or 'cosine' of dense X on a device"),
         ({"method": "inverted-lists"}, "Affinities: method must be 'auto' or 'exact' on a device"),
     ],
 )
 def test_affinities_that_a_device_does_not_make(parameters, message):
     with pytest.raises(InputError, match=message):
-        nf.Affinities(2, **{"device": "cpu", **parameters}).fit(np.eye(9))
+        nf.Affinities(2, **{"engine": "torch", **parameters}).fit(np.eye(9))
     with pytest.raises(InputError, match="Affinities: X must be of one column at least"):
-        nf.Affinities(2, device="cpu").fit(np.zeros((9, 0)))
+        nf.Affinities(2, engine="torch").fit(np.zeros((9, 0)))
 
 
 def test_a_full_device_leaves_affinities_as_they_were(monkeypatch):
     from nearfar.engines.torch import neighbors
 
-    made = nf.Affinities(8, device="cpu").fit(points())
+    made = nf.Affinities(8, engine="torch").fit(points())
     before = made.betas_.copy()
 
     def full(*parts, **named):
         raise torch.OutOfMemoryError("CUDA out of memory")
 
     monkeypatch.setattr(neighbors, "to_device", full)
-    with pytest.raises(InputError, match=r"Affinities: device must be one that holds .* got 'cpu', whose memory"):
+    with pytest.raises(InputError, match=r"Affinities: engine must be one that holds .* got 'cpu', whose memory"):
         made.fit(points(80))
     np.testing.assert_array_equal(made.betas_, before)
     assert made.relation_.shape == (60, 60)
@@ -1073,13 +1074,13 @@ def test_word_models_learn_on_a_device_what_they_learn_on_threads(kind, name, de
                 random_state=seed,
                 n_jobs=1,
                 **more,
-                device=where,
+                engine=where,
             )
             .fit(corpus)
             .loss_curve_[-1]
             for seed in range(2)
         ]
-        for where in (None, device)
+        for where in (None, ENGINES[device])
     ]
     assert abs(np.mean(losses[1]) - np.mean(losses[0])) < 0.03
     assert np.mean(losses[1]) < 0.6  # ln 2 is where it starts
@@ -1088,33 +1089,33 @@ def test_word_models_learn_on_a_device_what_they_learn_on_threads(kind, name, de
 @pytest.mark.slow
 @each_device
 def test_what_goes_with_word_models_goes_with_a_device(device, tmp_path):
-    common = {"min_count": 1, "sample": 0, "n_epochs": 4, "random_state": 0, "n_jobs": 1}
+    common, engine = {"min_count": 1, "sample": 0, "n_epochs": 4, "random_state": 0, "n_jobs": 1}, ENGINES[device]
     file, seen = tmp_path / "state.npz", []
     stop = [nf.callbacks.Checkpoint(file, every=1), lambda progress: progress.epoch == 2]
     look = [lambda progress: seen.append(progress.state.X.copy())]
-    whole = nf.SkipGram(4, **common, device=device, callbacks=look).fit(sentences())
+    whole = nf.SkipGram(4, **common, engine=engine, callbacks=look).fit(sentences())
     np.testing.assert_array_equal(seen[-1], whole.embedding_)  # what callbacks see came back
     assert len({part.tobytes() for part in seen}) == 4
-    nf.SkipGram(4, **common, device=device, callbacks=stop).fit(sentences())
-    resumed = nf.SkipGram(4, **common, device=device).fit(sentences(), resume=file)
+    nf.SkipGram(4, **common, engine=engine, callbacks=stop).fit(sentences())
+    resumed = nf.SkipGram(4, **common, engine=engine).fit(sentences(), resume=file)
     np.testing.assert_allclose(resumed.embedding_, whole.embedding_, atol=1e-5)
-    elsewhere = nf.SkipGram(4, **common).fit(sentences(), resume=file)  # a checkpoint does not know its device
+    elsewhere = nf.SkipGram(4, **common).fit(sentences(), resume=file)  # a checkpoint does not know its engine
     assert elsewhere.loss_curve_[-1] == pytest.approx(whole.loss_curve_[-1], abs=0.03)
     whole.vectors_.save(tmp_path / "vectors.npz")
-    assert nf.Embedding.load(tmp_path / "vectors.npz").parameters["device"] == device
+    assert nf.Embedding.load(tmp_path / "vectors.npz").parameters["engine"] == engine
     before = len(whole.vocabulary_)
     whole.partial_fit([["a1", "new", "b3", "newer"]] * 50)
     assert len(whole.vocabulary_) == before + 2
     bipartite = directed(30, 45)
-    two = nf.SkipGram(4, n_epochs=1, device=device, init=whole.vectors_, random_state=0)
+    two = nf.SkipGram(4, n_epochs=1, engine=engine, init=whole.vectors_, random_state=0)
     with pytest.raises(InputError, match="SkipGram: init must be vectors of some words"):
         two.fit(bipartite)
-    two = nf.SkipGram(4, n_epochs=2, device=device, random_state=0).fit(bipartite)
+    two = nf.SkipGram(4, n_epochs=2, engine=engine, random_state=0).fit(bipartite)
     assert two.embedding_.shape == (30, 4)
     assert two.context_embedding_.shape == (45, 4)
     two.partial_fit(bipartite)
     assert two.n_epochs_ == 4
-    states = nf.Word2DM(4, 2, **common, device=device, init=whole.vectors_).fit(sentences())
+    states = nf.Word2DM(4, 2, **common, engine=engine, init=whole.vectors_).fit(sentences())
     assert np.isfinite(states.pull_.norm).any()
 
 
@@ -1122,19 +1123,19 @@ def test_what_goes_with_word_models_goes_with_a_device(device, tmp_path):
 @pytest.mark.parametrize(
     ("parameters", "message"),
     [
-        ({"device": "tpu"}, "device must be 'cpu', 'cuda'"),
-        ({"device": "cuda:99"}, "device must be a device of this machine; got 'cuda:99'"),
+        ({"engine": "tpu"}, "engine must be None or one of 'threads', 'torch', 'cuda'; got 'tpu'"),
+        ({"engine": "cuda:99"}, "engine must be a device of this machine; got 'cuda:99'"),
         ({"deterministic": True}, "deterministic must be False on a device; got True"),
     ],
 )
 def test_what_word_models_do_not_do_on_a_device(make, parameters, message):
     with pytest.raises(InputError, match=f"{make.__name__}: {message}"):
-        make(4, **{"min_count": 1, "device": "cpu", **parameters}).fit(sentences(20))
+        make(4, **{"min_count": 1, "engine": "torch", **parameters}).fit(sentences(20))
 
 
 def test_skipgram_by_adam_is_not_for_a_device():
     with pytest.raises(InputError, match="SkipGram: optimizer must be 'sgd' on a device; got 'adam'"):
-        nf.SkipGram(4, min_count=1, device="cpu", optimizer="adam").fit(sentences(20))
+        nf.SkipGram(4, min_count=1, engine="torch", optimizer="adam").fit(sentences(20))
 
 
 @each_device
@@ -1176,10 +1177,10 @@ def test_batches_of_sentences_are_cut_between_sentences(device):
     ends, long = [0, *corpus.ends.tolist()], np.flatnonzero(np.diff(corpus.ends, prepend=0) > 1)
     assert np.cumsum([len(part) for part in found])[:-1].tolist() == [ends[k + 1] for k in long[4::5]][: len(found) - 1]
     made = [
-        nf.Word2DM(3, 3, min_count=1, optimizer="adam", n_epochs=3, random_state=0, n_jobs=1, device=where)
+        nf.Word2DM(3, 3, min_count=1, optimizer="adam", n_epochs=3, random_state=0, n_jobs=1, engine=where)
         .fit(corpus)
         .loss_curve_[-1]
-        for where in (None, device)
+        for where in (None, ENGINES[device])
     ]
     assert made[1] == pytest.approx(made[0], abs=0.02)
 
@@ -1189,14 +1190,17 @@ class OwnSkipGram(nf.SkipGram):
 
 
 def test_a_word_model_of_ones_own_names_its_form():
-    with pytest.raises(InputError, match="device must be one that runs on a device; got OwnSkipGram"):
-        OwnSkipGram(4, min_count=1, device="cpu").fit(sentences(20))
+    message = r"OwnSkipGram: engine must be None for a model without a form in torch; got 'torch'. Name one, torch_form"
+    with pytest.raises(InputError, match=message):
+        OwnSkipGram(4, min_count=1, engine="torch").fit("a file that is not read.txt")
+    OwnSkipGram.torch_form = "nearfar.engines.torch.words:SkipGram"
+    assert OwnSkipGram(4, min_count=1, n_epochs=1, engine="torch").fit(sentences(20)).n_epochs_ == 1
 
 
 def test_a_full_device_leaves_a_word_model_as_it_was(monkeypatch):
     from nearfar.engines.torch import words
 
-    est = nf.SkipGram(4, min_count=1, n_epochs=1, random_state=0, device="cpu").fit(sentences(60))
+    est = nf.SkipGram(4, min_count=1, n_epochs=1, random_state=0, engine="torch").fit(sentences(60))
     before = est.embedding_.copy()
 
     def full(*parts, **named):
@@ -1204,7 +1208,7 @@ def test_a_full_device_leaves_a_word_model_as_it_was(monkeypatch):
 
     monkeypatch.setattr(words, "train_batch", full)
     for again in (est.fit, est.partial_fit):
-        with pytest.raises(InputError, match=r"SkipGram: device must be one that holds .* got 'cpu', whose memory"):
+        with pytest.raises(InputError, match=r"SkipGram: engine must be one that holds .* got 'cpu', whose memory"):
             again(sentences(60))
         np.testing.assert_array_equal(est.embedding_, before)
         assert est.n_epochs_ == 1
@@ -1248,9 +1252,9 @@ def test_commands_compute_on_a_device(device, edges, tmp_path, capsys):
 
     text, words = tmp_path / "text.txt", tmp_path / "words.safetensors"
     text.write_text("\n".join(map(" ".join, sentences(100))))
-    common = ["--n-components", "4", "--n-epochs", "1", "--random-state", "0", "--device", device, "--min-count", "1"]
-    assert main(["words", "train", str(text), "-o", str(words), *common]) == 0
-    expected = nf.SkipGram(4, n_epochs=1, random_state=0, min_count=1, device=device).fit(nf.Corpus(text))
+    common = ["--n-components", "4", "--n-epochs", "1", "--random-state", "0", "--min-count", "1"]
+    assert main(["words", "train", str(text), "-o", str(words), *common, "--engine", ENGINES[device]]) == 0
+    expected = nf.SkipGram(4, n_epochs=1, random_state=0, min_count=1, engine=ENGINES[device]).fit(nf.Corpus(text))
     np.testing.assert_array_equal(nf.Embedding.load(words).vectors, expected.embedding_)
 
 
@@ -1266,7 +1270,7 @@ def test_commands_refuse_a_device_before_they_read_or_write(command, tmp_path, c
     from nearfar.cli import main
 
     monkeypatch.chdir(tmp_path)
-    option, unknown = ("--engine", "one of") if command == "embed" else ("--device", "'cpu', 'cuda'")
+    option, unknown = ("--device", "'cpu', 'cuda'") if command == "map" else ("--engine", "one of")
     for device, message in (
         ("cuda:99", f"nearfar {command}: {option} must be a device of this machine; got 'cuda:99' where torch"),
         ("tpu", f"nearfar {command}: {option} must be {unknown}"),
@@ -1276,7 +1280,7 @@ def test_commands_refuse_a_device_before_they_read_or_write(command, tmp_path, c
         assert said.startswith(f"nearfar: {message}")
         assert said.count("\n") == 1
     monkeypatch.setitem(sys.modules, "torch", None)
-    assert main([*COMMANDS[command], "out.npz", option, "torch" if command == "embed" else "cpu"]) == 2
+    assert main([*COMMANDS[command], "out.npz", option, "cpu" if command == "map" else "torch"]) == 2
     assert re.search(rf"nearfar {command} {option}.* needs torch, ", capsys.readouterr().err)
     assert not list(tmp_path.iterdir())
 
@@ -1288,7 +1292,7 @@ def test_commands_refuse_a_device_before_they_read_or_write(command, tmp_path, c
         (["embed", "nothing.csv", "--engine", "dask"], "--device and --engine dask exclude each other"),
         (["map", "nothing.csv", "--engine", "dask"], "--device and --engine dask exclude each other"),
         (["map", "nothing.csv", "--method", "mds"], "--device is not for --method mds."),
-        (["words", "train", "nothing.txt", "--model", "multisense"], "--device is for --model skipgram and word2dm."),
+        (["words", "train", "nothing.txt", "--model", "multisense"], "--engine must be 'threads'; got 'torch'. Which"),
         (["words", "train", "nothing.txt", "--optimizer", "adam"], "--optimizer adam runs on a device with --model"),
     ],
 )  # fmt: skip

@@ -406,7 +406,7 @@ def test_workers_find_the_neighbours_of_threads(cluster, monkeypatch, case):
     with cluster.as_current():
         there = nf.Affinities(**parameters).fit(X)
         assert there.relation_.operator.row_parts
-        nf.Affinities(**parameters).fit(X, engine="threads")
+        nf.Affinities(**parameters, engine="threads").fit(X)
     for name in ("indices_", "distances_", "betas_", "intrinsic_dimension_"):
         np.testing.assert_array_equal(getattr(there, name), getattr(here, name), err_msg=name)
     P, expected = there.relation_.to_scipy(), here.relation_.to_scipy()
@@ -460,7 +460,7 @@ def test_affinities_outlive_the_workers_that_made_them(cluster):
     with cluster.as_current():
         maps += [nf.TSNE(**parameters).fit(found[0]).embedding_]  # P is sent to other workers
         with pytest.warns(nf.errors.NearfarWarning, match="perplexity 3 is more than a third of the 6 other points"):
-            few = nf.Affinities(3).fit(cloud(7), engine="dask")  # and parts without a row
+            few = nf.Affinities(3, engine="dask").fit(cloud(7))  # and parts without a row
     assert {one.tobytes() for one in maps} == {maps[0].tobytes()}
     np.testing.assert_allclose(maps[0], here, atol=2e-4 * np.abs(here).max())
     assert few.indices_.shape == (7, 6)
@@ -470,18 +470,179 @@ def test_a_search_that_workers_cannot_do_is_refused(cluster, monkeypatch):
     X = cloud(30)
     monkeypatch.setattr("nearfar.engines.dask.search.NeighborParts.neighbors", lambda *_: pytest.fail("searched"))
     with cluster.as_current():
-        with pytest.raises(InputError, match=r"device must be None on a cluster.*; got 'cpu'. Or take engine="):
-            nf.Affinities(3, device="cpu").fit(X, engine="dask")
-        with pytest.raises(InputError, match=r"Affinities.fit: engine must be one of"):
-            nf.Affinities(3).fit(X, engine="spark")
         with pytest.raises(InputError, match="perplexity must be below 29"):
-            nf.Affinities(40).fit(X, engine="dask")
+            nf.Affinities(40, engine="dask").fit(X)
         with pytest.raises(InputError, match="which sums pair by pair up to 4000 points"):  # before the search
             nf.TSNE(perplexity=3).fit(X, engine="dask")
         assert nf.TSNE(perplexity=3, max_iter=1).fit(X).embedding_.shape == (30, 2)  # on threads, neighbours too
     monkeypatch.setitem(sys.modules, "distributed", None)
-    with pytest.raises(MissingDependencyError, match=r"Affinities.fit.*needs distributed, .* 'nearfar\[cluster\]'"):
-        nf.Affinities(3).fit(X, engine="dask")
+    with pytest.raises(
+        MissingDependencyError, match=r"Affinities.*'dask'.* needs distributed, .* 'nearfar\[cluster\]'"
+    ):
+        nf.Affinities(3, engine="dask").fit(X)
+
+
+# -- every estimator takes an engine ----------------------------------------------------------------------------------
+
+
+class NotOpened:
+    """A text that must not be read, rows that must not be looked at."""
+
+    def __getattr__(self, name: str):
+        pytest.fail(f"work began: {name} was asked for")
+
+
+def a_text() -> list[list[str]]:
+    rng = np.random.default_rng(0)
+    return [[f"w{k}" for k in rng.integers(9, size=6)] for _ in range(30)]
+
+
+words = {"min_count": 1, "n_epochs": 1, "random_state": 0}
+ESTIMATORS = {
+    "EDRep": (lambda **engine: nf.EDRep(4, n_epochs=2, random_state=0, **engine), graph),
+    "TSNE": (lambda **engine: nf.TSNE(perplexity=3, max_iter=2, random_state=0, **engine), lambda: cloud(30)),
+    "Affinities": (lambda **engine: nf.Affinities(3, **engine), lambda: cloud(30)),
+    "MDS": (lambda **engine: nf.MDS(max_iter=2, **engine), lambda: cloud(30)),
+    "SkipGram": (lambda **engine: nf.SkipGram(4, **words, **engine), a_text),
+    "Word2DM": (lambda **engine: nf.Word2DM(3, 3, **words, **engine), a_text),
+    "MultiSenseWord2DM": (lambda **engine: nf.MultiSenseWord2DM(4, **words, **engine), a_text),
+}
+IN_TURN, HERE = "A window reads what the one before it has moved", "Pairs are summed by compiled code"
+ON_THREADS = "engine must be None or 'threads'; got "
+ON_DEVICES = "engine must be None or one of 'threads', 'torch', 'cuda'; got "
+ON_ALL = "engine must be None or one of 'plain', 'threads', 'torch', 'cuda', 'dask'; got "
+RUNS = "runs"
+WORDS = {
+    **dict.fromkeys(("threads", "torch"), RUNS),
+    "plain": f"{ON_DEVICES}'plain'. Compiled code is quicker from the second fit on",
+    "dask": f"{ON_DEVICES}'dask'. {IN_TURN}, so all of a text is trained on one machine",
+    "own": f"{ON_DEVICES}.*Plain object at .*. {IN_TURN}: words do not fit the verbs of a Place",
+}
+MATRIX = {
+    "EDRep": dict.fromkeys(("plain", "threads", "torch", "dask", "own"), RUNS),
+    "TSNE": {
+        **dict.fromkeys(("plain", "threads", "torch"), RUNS),
+        "dask": "far must be 'fft', or 'auto' where that is the mesh, on a cluster",
+        "own": f"{ON_ALL}.*Plain object at .*. It does not fit the verbs of a Place",
+    },
+    "Affinities": {
+        **dict.fromkeys(("plain", "threads", "torch", "dask"), RUNS),
+        "own": f"{ON_ALL}.*Plain object at .*. A search of neighbours does not fit",
+    },
+    "MDS": {
+        "threads": RUNS,
+        **{name: f"{ON_THREADS}{name!r}. {HERE}" for name in ("plain", "torch", "cuda", "cuda:1", "dask")},
+        "own": f"{ON_THREADS}.*Plain object at .*. {HERE}",
+    },
+    "SkipGram": WORDS,
+    "Word2DM": WORDS,
+    "MultiSenseWord2DM": {
+        "threads": RUNS,
+        "plain": f"{ON_THREADS}'plain'. Compiled code is quicker",
+        **{name: f"{ON_THREADS}{name!r}. Which sense a window trains" for name in ("torch", "cuda", "cuda:1")},
+        "dask": f"{ON_THREADS}'dask'. {IN_TURN}",
+        "own": f"{ON_THREADS}.*. {IN_TURN}: words",
+    },
+}
+
+
+@pytest.mark.usefixtures("few_parts")
+@pytest.mark.parametrize(("name", "engine"), [(name, engine) for name, row in MATRIX.items() for engine in row])
+def test_what_runs_on_which_engine(cluster, name, engine):
+    if engine == "torch" and MATRIX[name][engine] == RUNS:
+        pytest.importorskip("torch")
+    (make, data), said = ESTIMATORS[name], MATRIX[name][engine]
+    est = make(engine=plain.Plain() if engine == "own" else engine)
+    assert est.get_params()["engine"] is est.engine
+    with cluster.as_current():
+        if said == RUNS:
+            assert est.fit(data()) is est
+            return
+        with pytest.raises(InputError, match=f"^{name}: {said}"):
+            est.fit(data() if "far must be" in said else NotOpened())
+
+
+@pytest.mark.parametrize("name", MATRIX)
+def test_a_name_that_nobody_has_is_refused_with_those_there_are(name):
+    make, data = ESTIMATORS[name]
+    with pytest.raises(InputError, match=f"^{name}: engine must be None.*'threads'.*; got 'spark'"):
+        make(engine="spark").fit(data())
+
+
+@pytest.mark.parametrize("name", ["Affinities", "SkipGram", "Word2DM", "MultiSenseWord2DM", "MDS"])
+def test_threads_are_the_default(name):
+    make, data = ESTIMATORS[name]
+    found = [make(engine=engine).set_params(n_jobs=1).fit(data()) for engine in (None, "threads")]
+    for attribute in ("embedding_", "distances_", "betas_"):
+        if hasattr(found[0], attribute):
+            np.testing.assert_array_equal(*(getattr(each, attribute) for each in found))
+
+
+def test_plain_affinities_are_of_few_rows_and_those_of_threads():
+    plain, threads = (nf.Affinities(8, engine=engine).fit(cloud()) for engine in ("plain", "threads"))
+    np.testing.assert_array_equal(plain.indices_, threads.indices_)
+    np.testing.assert_array_equal(plain.betas_, threads.betas_)
+    many = np.random.default_rng(0).normal(size=(201, 3))
+    with pytest.raises(
+        InputError, match=r"Affinities: engine must be another for more than 200 rows; got 'plain' for 201"
+    ):
+        nf.Affinities(8, engine="plain").fit(many)
+    for given in ({"metric": "manhattan"}, {"metric": "precomputed"}):  # searched by scikit-learn, or not at all
+        rows = distances(many) if given["metric"] == "precomputed" else many
+        assert nf.Affinities(8, engine="plain", **given).fit(rows).relation_.shape == (201, 201)
+
+
+GOING_AWAY = {
+    "Affinities": lambda **given: nf.Affinities(3, **given),
+    "SkipGram": lambda **given: nf.SkipGram(4, **words, **given),
+    "Word2DM": lambda **given: nf.Word2DM(3, 3, **words, **given),
+}
+
+
+@pytest.mark.parametrize("name", GOING_AWAY)
+def test_devices_that_go_away_still_work_and_say_so(name):
+    pytest.importorskip("torch")
+    make, data = GOING_AWAY[name], ESTIMATORS[name][1]()
+    expected = make(engine="torch").fit(data)
+    warning = rf"{name}\(device='cpu'\) is going away in version 0.4; write {name}\(engine='torch'\)\."
+    with pytest.warns(FutureWarning, match=warning) as warned:
+        found = make(device="cpu").fit(data)
+    assert [one.filename for one in warned] == [__file__]
+    attribute = "betas_" if name == "Affinities" else "embedding_"
+    np.testing.assert_array_equal(getattr(found, attribute), getattr(expected, attribute))
+    with (
+        pytest.warns(FutureWarning),
+        pytest.raises(InputError, match=f"{name}: engine must be one place; got engine='threads' and device='cpu'"),
+    ):
+        make(engine="threads", device="cpu").fit(data)
+    with pytest.warns(FutureWarning):  # twice the same is no conflict
+        make(engine="torch", device="cpu").fit(data)
+    with pytest.raises(
+        InputError, match=f"{name}: device must be 'cpu', 'cuda', .*; got 'tpu'. engine= takes its place"
+    ):
+        make(device="tpu").fit(data)
+
+
+def test_the_engine_of_a_fit_of_affinities_goes_away(cluster):
+    X = cloud(30)
+    with pytest.warns(
+        FutureWarning, match=r"Affinities.fit\(engine='threads'\) is going away in version 0.4; write Aff"
+    ):
+        found = nf.Affinities(3).fit(X, engine="threads")
+    np.testing.assert_array_equal(found.betas_, nf.Affinities(3).fit(X).betas_)
+    with pytest.warns(FutureWarning), cluster.as_current():
+        assert nf.Affinities(3).fit(X, engine="dask").relation_.operator.row_parts
+    with pytest.warns(FutureWarning), pytest.raises(InputError, match="got engine='threads' and engine of fit='dask'"):
+        nf.Affinities(3, engine="threads").fit(X, engine="dask")
+    with pytest.warns(FutureWarning), pytest.raises(InputError, match="got device='cpu' and engine of fit='dask'"):
+        nf.Affinities(3, device="cpu").fit(X, engine="dask")
+
+
+def test_a_map_finds_its_neighbours_without_a_warning():
+    pytest.importorskip("torch")
+    for where in ({"device": "cpu"}, {"engine": "torch"}):
+        made = nf.TSNE(perplexity=3, max_iter=2, random_state=0, **where).fit(cloud(30)).affinities_
+        assert (made.engine, made.device) == ("torch", None)
 
 
 SEARCH_PROGRAM = """

@@ -260,11 +260,12 @@ def test_who_trains_is_chosen_in_one_place():
     for model, expected in (
         (nf.SkipGram(16), "Shared"),
         (nf.SkipGram(16, deterministic=True), "Copies"),
-        (nf.SkipGram(16, device="cpu"), "Batches"),
+        (nf.SkipGram(16, engine="torch"), "Batches"),
+        (nf.SkipGram(16, engine="threads", deterministic=True), "Copies"),
         (nf.MultiSenseWord2DM(16), "Shared"),
     ):
         arrays = model._start(windows, np.random.default_rng(0))
-        training = Training("test", model, arrays, windows, windows.blocks, 0.1, 0, 1, lambda _: None)
+        training = Training("test", model, arrays, windows, windows.blocks, 0.1, 0, 1, lambda _: None, model.engine)
         assert type(learner_of(training)).__name__ == expected
 
 
