@@ -1256,6 +1256,11 @@ def test_commands_compute_on_a_device(device, edges, tmp_path, capsys):
     assert main(["words", "train", str(text), "-o", str(words), *common, "--engine", ENGINES[device]]) == 0
     expected = nf.SkipGram(4, n_epochs=1, random_state=0, min_count=1, engine=ENGINES[device]).fit(nf.Corpus(text))
     np.testing.assert_array_equal(nf.Embedding.load(words).vectors, expected.embedding_)
+    capsys.readouterr()
+    assert main(["words", "train", str(text), "-o", str(words), *common, "--device", device, "--quiet"]) == 0
+    said = capsys.readouterr().err
+    assert said == f"nearfar: warning: --device is going away in version 0.4; write --engine {ENGINES[device]}.\n"
+    np.testing.assert_array_equal(nf.Embedding.load(words).vectors, expected.embedding_)
 
 
 COMMANDS = {
@@ -1293,6 +1298,7 @@ def test_commands_refuse_a_device_before_they_read_or_write(command, tmp_path, c
         (["map", "nothing.csv", "--engine", "dask"], "--device and --engine dask exclude each other"),
         (["map", "nothing.csv", "--method", "mds"], "--device is not for --method mds."),
         (["words", "train", "nothing.txt", "--model", "multisense"], "--engine must be 'threads'; got 'torch'. Which"),
+        (["words", "train", "nothing.txt", "--engine", "plain"], "--device and --engine plain exclude each other"),
         (["words", "train", "nothing.txt", "--optimizer", "adam"], "--optimizer adam runs on a device with --model"),
     ],
 )  # fmt: skip

@@ -623,6 +623,37 @@ def test_devices_that_go_away_still_work_and_say_so(name):
         make(device="tpu").fit(data)
 
 
+def test_parameters_that_were_kept_with_a_device_make_the_estimator_again():
+    pytest.importorskip("torch")
+    for make, data in ((GOING_AWAY[name], ESTIMATORS[name][1]()) for name in ("SkipGram", "Word2DM")):
+        with pytest.warns(FutureWarning):
+            kept = dict(make(device="cpu").fit(data).vectors_.parameters)
+        cls = getattr(nf, kept.pop("estimator"))
+        kept.pop("engine")  # which older files do not have
+        with pytest.warns(FutureWarning):
+            assert cls(**kept).fit(data).get_params()["device"] == "cpu"
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (
+            ["--engine", "plain"],
+            "--engine must be one of 'threads', 'torch', 'cuda'; got 'plain'. Compiled code is quicker",
+        ),
+        (["--engine", "dask"], "--engine must be one of 'threads', 'torch', 'cuda'; got 'dask'. A window reads what"),
+        (["--model", "multisense", "--engine", "cuda"], "--engine must be 'threads'; got 'cuda'. Which sense a window"),
+    ],
+)
+def test_words_are_not_trained_on_an_engine_of_others(options, message, tmp_path, capsys, monkeypatch):
+    from nearfar.cli import main
+
+    monkeypatch.chdir(tmp_path)
+    assert main(["words", "train", "nothing.txt", "-o", "out.npz", *options]) == 2
+    assert capsys.readouterr().err.startswith(f"nearfar: nearfar words train: {message}")
+    assert not list(tmp_path.iterdir())
+
+
 def test_the_engine_of_a_fit_of_affinities_goes_away(cluster):
     X = cloud(30)
     with pytest.warns(
