@@ -16,16 +16,20 @@ from pathlib import Path
 from typing import NamedTuple
 
 import nearfar
-from nearfar.engines.threads import edrep, words
+from nearfar.engines import threads
+from nearfar.engines.threads import words
 
 HERE = Path(__file__).parent
 SOURCE = Path(nearfar.__file__).parent
 PAPERS = {
     "edrep": "EDRep, Dall'Amico & Belliardo, arXiv 2303.17475 v3",
+    "linear_maps": "Maps in linear time",
+    "noise_maps": "Maps with sampled repulsion: Damrich, Böhm, Hamprecht & Kobak 2023",
+    "per_point_maps": "Maps with a kernel for each point: Kitazono et al. 2016",
     "maps": 'Maps, Melville, "Deriving embedding gradients"; van der Maaten & Hinton 2008',
     "words": "Words: SGNS, Mikolov et al. 2013; Word2DM, Meyer & Lewis 2020",
 }
-FORMS = {**edrep.FORMS, **words.FORMS}
+FORMS = {**threads.FORMS, **threads.FORMS_OF_PAIRS, **words.FORMS}
 _NAMED = re.compile(r"# (?:symbol )?((?<=symbol )\S+|(?:\w+ )?eqs?\. \(\d+\)|the step): (.*)$")
 
 SOURCES = "EDRep|SGNS|Word2DM|NCE notes|Gradients|ANT"

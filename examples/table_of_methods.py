@@ -15,14 +15,17 @@ from scipy.sparse import csr_array
 
 import nearfar as nf
 from nearfar import divergences, kernels
+from nearfar.engines import on_threads
 from nearfar.engines.plain import Plain
 from nearfar.far import ExactField, GaussianMixture, NoisePairs
 from nearfar.maps.mds.estimator import start as mds_start
 from nearfar.maps.mds.pairs import pairs_of_distances
 from nearfar.maps.objective import QuadraticObjective, probabilities
 from nearfar.maps.per_point import Learner, per_point_objective
-from nearfar.maps.solver import Momentum, PlainMomentum, start
+from nearfar.maps.solver import MapState, Watch, start
 from nearfar.methods.edrep import Problem, State, descend, sphere_step
+from nearfar.methods.maps import Phase
+from nearfar.methods.maps import descend as descend_map
 from nearfar.steps import Drawn, Rates, Sphere, Start
 from nearfar.words.model import padded
 from nearfar.words.multisense import train_columns
@@ -180,16 +183,12 @@ def hssne():
     return embed(divergences.KL(), kernels.HeavyTailed(0.5), "pair")
 
 
-def descended(objective, Y, solver, scale):
+def descended(place, objective, Y, scale):
     """Return where two phases of gradient descent lead, the first with p times 12."""
-    for iteration in range(100):
-        exaggeration, momentum = (12.0, 0.8) if iteration < 50 else (1.0, 0.9)
-        if iteration in (0, 50):
-            descent = solver(momentum, longest=1.0)
-        gradient, _ = objective.evaluate(Y, exaggeration)
-        objective.advance(Y, iteration)
-        descent.step(Y, gradient, N / 4 / exaggeration * scale)
-    return Y
+    phases = Phase(50, 12.0, N / 4 / 12, 0.8, 1.0, may_stop=False), Phase(50, 1.0, N / 4, 0.9, 1.0, may_stop=False)
+    state = MapState(Y)
+    descend_map(place, objective, phases, Watch("table", state, scale, 0.0, 100, nf.callbacks.Trainer("table", 100)))
+    return state.X
 
 
 @row("inhomogeneous t-SNE", WALKS, "point", "Student's t kernel, learned per point", FIELD, EACH)
@@ -198,9 +197,10 @@ def inhomogeneous_tsne():
     P = probabilities("table", GRAPH, "row")
     Y = start("table", "auto", None, P, (N, 2), np.random.default_rng(0), 1)
     kernel = kernels.InhomogeneousStudentT(np.full(N, 10.0))
-    options = {"dtype": Y.dtype, "n_jobs": 1, "learner": Learner(N, together=False)}
+    place, learner = on_threads(1), Learner(N, together=False)
+    options = {"dtype": Y.dtype, "n_jobs": 1, "place": place, "learner": learner}
     objective = per_point_objective(P, kernel, divergences.KL(), ExactField(), **options)
-    return descended(objective, Y, Momentum, 1 / N)
+    return descended(place, objective, Y, 1 / N)
 
 
 @row("t-ASNE", WALKS, "point", "Student's t kernel", FIELD, EACH)
@@ -216,7 +216,7 @@ def wssne():
     degree = P.sum(axis=0).astype(float) + P.sum(axis=1).astype(float)
     weights = degree / degree.max() / (degree / degree.max()).mean()
     parts = kernels.StudentT(), divergences.KL(), "pair", weights
-    return descended(QuadraticObjective(csr_array((P + P.T) / 2), *parts), Y, PlainMomentum, 1.0)
+    return descended(Plain(), QuadraticObjective(csr_array((P + P.T) / 2), *parts), Y, 1.0)
 
 
 @row("UMAP", WALKS, "point", "heavy-tailed kernel", "noise samples", "noise-contrastive, pair by pair")

@@ -156,6 +156,17 @@ def test_meshes_cross_between_workers_in_a_tree_of_pairs() -> None:
     assert crossings(list("abcde")) == 4
 
 
+def test_each_fit_against_another_version_has_a_name_on_the_page(tmp_path) -> None:
+    from against import FITS
+
+    seconds = {"seconds": 1.1, "seconds before": 1.0, "ratio": 1.1}
+    write_results(tmp_path, "against", [{"fit": fit, "trial": 0, **seconds} for fit in FITS])
+    bars = page(tmp_path)[1]
+    found = [row for name, row in bars.items() if name.endswith("against the version before")]
+    assert len(found) == len(FITS)
+    assert all(row[1:] == ["1.100", "**no**"] for row in found)
+
+
 def test_one_slow_run_does_not_count(tmp_path) -> None:
     records = speed_records(30_000, 0.1, 2.5)
     slowest = max((r for r in records if r["method"] == "package"), key=lambda r: r["seconds"])

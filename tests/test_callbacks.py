@@ -15,7 +15,7 @@ from sklearn.base import clone
 import nearfar as nf
 from nearfar._core import checkpoint
 from nearfar.callbacks import Checkpoint, Progress, Trainer
-from nearfar.engines.threads.edrep import FORMS
+from nearfar.engines.threads import FORMS
 from nearfar.errors import FileFormatError, InputError
 from nearfar.estimators import edrep as setup
 from nearfar.methods.edrep import sphere_step

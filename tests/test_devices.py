@@ -434,7 +434,7 @@ def test_a_map_on_a_device(name, far, device):
     X = points()
     common = {"perplexity": 8, "max_iter": 50, "random_state": 0, "n_jobs": 1, "far": far, **parameters}
     start = np.random.default_rng(2).normal(size=(60, common.get("n_components", 2))) * 1e-2
-    here, there = (make(**common, init=start, device=where).fit(X) for where in (None, device))
+    here, there = (make(**common, init=start, engine=where).fit(X) for where in (None, ENGINES[device]))
     assert there.embedding_.dtype == np.float64
     np.testing.assert_allclose(there.embedding_, here.embedding_, atol=1e-4 * np.abs(here.embedding_).max())
     np.testing.assert_allclose(there.cost_curve_, here.cost_curve_, rtol=1e-5)
@@ -447,30 +447,50 @@ SLOW = {"marks": pytest.mark.slow}
 @pytest.mark.parametrize("name", ["t-SNE", "NeRV", pytest.param("JSE", **SLOW), pytest.param("WSSNE", **SLOW)])
 def test_cost_and_gradient_of_a_map_on_a_device(name, device, monkeypatch):
     # In float32, as maps are by default, with pairs of neighbours and of points in several tiles.
-    from nearfar.engines.torch import device_of, fields, maps
-
-    monkeypatch.setattr(maps, "_TILE", 300)
-    monkeypatch.setattr(fields, "_TILE", 1000)
+    monkeypatch.setattr("nearfar.engines.torch.place._TILE", 300)
+    monkeypatch.setattr("nearfar.engines.torch.fields._TILE", 1000)
     make, parameters = MAPS[name]
-    X, Y = points(), np.random.default_rng(2).normal(size=(60, 2)).astype(np.float32)
+    Y = np.random.default_rng(2).normal(size=(60, 2)).astype(np.float32)
     Y[7] = [40, -3]  # far from all others, beyond the reach of the fine mesh
     for far in ("exact", "fft"):
-        est = make(perplexity=8, far=far, **parameters)
-        divergence, kernel, normalization = est._checked()
-        relation = nf.Affinities(8).fit(X).relation_
-        P = nf.maps.objective.probabilities("test", relation, normalization)
-        parts = (P, divergence, kernel, normalization, np.float32, np.random.default_rng(0), 1)
-        here = est._objective(*parts)
-        there = maps.NeighborObjective("test", est._objective(*parts), device_of("test", device))
+        place = place_on(device)
+        here, there = (objective_of(make(perplexity=8, far=far, **parameters), np.float32, on) for on in (None, place))
         for one, other in ((here, there), (here.early(), there.early())):
             gradient, cost = one.evaluate(Y, 4.0 if name == "t-SNE" else 1.0, cost=True)
-            found, found_cost = other.evaluate(
-                torch.from_numpy(Y).to(device), 4.0 if name == "t-SNE" else 1.0, cost=True
-            )
+            found, found_cost = other.evaluate(place.bring(Y), 4.0 if name == "t-SNE" else 1.0, cost=True)
             assert found.dtype == torch.float32
-            assert len(there._blocks) > 3
             np.testing.assert_allclose(found.cpu().numpy(), gradient, atol=2e-4 * np.abs(gradient).max())
             assert found_cost == pytest.approx(cost, rel=1e-5)
+        (stored,) = place._patterns.values()  # brought once for all
+        assert len(stored.rows) > 4
+
+
+@each_device
+def test_numbers_are_brought_once_and_go_with_their_array(device):
+    place, numbers = place_on(device), np.arange(5.0)
+    there = place.there(numbers)
+    assert there.tolist() == numbers.tolist()
+    assert place.there(numbers) is there
+    del numbers
+    assert not place._columns
+
+
+def place_on(device):
+    """The place of a map's fit."""
+    from nearfar.engines.torch import device_of
+    from nearfar.engines.torch.place import Device
+
+    return Device("test", device_of("test", device), sums_stay=True)
+
+
+def objective_of(est, dtype, place=None):
+    """What an estimator minimises of the points, at a place or on threads."""
+    from nearfar.maps.neighbor import Problem
+
+    parts = est._checked()
+    P = nf.maps.objective.probabilities("test", nf.Affinities(8).fit(points()).relation_, parts.normalization)
+    place = nf.engines.on_threads(1) if place is None else place
+    return est._objective(Problem(P, *parts, dtype=dtype), place, np.random.default_rng(4))
 
 
 @each_device
@@ -481,17 +501,14 @@ def test_cost_and_gradient_of_a_map_on_a_device(name, device, monkeypatch):
     ids=str,
 )
 def test_sampled_pairs_on_a_device(noise, d, device, monkeypatch):
-    from nearfar.engines.torch import device_of, maps
-
-    monkeypatch.setattr(maps, "_TILE", 900)
-    P = nf.maps.objective.probabilities("test", nf.Affinities(8).fit(points()).relation_, "pair")
-    est = nf.TSNE(d, perplexity=8, far=nf.far.NoisePairs(**noise))
-    here, made = (est._objective(P, *est._checked(), np.float64, np.random.default_rng(4), 1) for _ in range(2))
-    there = maps.NoiseObjective("test", made, device_of("test", device))
+    monkeypatch.setattr("nearfar.engines.torch.place._TILE", 900)
+    monkeypatch.setattr("nearfar.methods.noise_maps._AT_ONCE", 900)
+    est, place = nf.TSNE(d, perplexity=8, far=nf.far.NoisePairs(**noise)), place_on(device)
+    here, there = (objective_of(est, np.float64, on) for on in (None, place))
     Y = np.random.default_rng(2).normal(size=(60, d))
     for exaggeration in (1.0, 4.0):  # fresh noise, the same for both
         gradient, cost = here.evaluate(Y, exaggeration, cost=True)
-        found, found_cost = there.evaluate(torch.from_numpy(Y).to(device), exaggeration, cost=True)
+        found, found_cost = there.evaluate(place.bring(Y), exaggeration, cost=True)
         np.testing.assert_allclose(found.cpu().numpy(), gradient, atol=1e-10 * np.abs(gradient).max())
         assert found_cost == pytest.approx(cost, rel=1e-10)
 
@@ -501,7 +518,7 @@ def test_sampled_pairs_on_a_device(noise, d, device, monkeypatch):
 def test_maps_of_sampled_pairs_are_drawn_on_a_device(device):
     X = points(200)
     for make in (nf.UMAP, lambda **given: nf.TSNE(5, perplexity=8, far="noise", **given)):
-        here, there = (make(max_iter=200, random_state=0, device=where).fit(X) for where in (None, device))
+        here, there = (make(max_iter=200, random_state=0, engine=where).fit(X) for where in (None, ENGINES[device]))
         assert there.cost_ == pytest.approx(here.cost_, rel=0.05)
         assert there.embedding_.shape == here.embedding_.shape
 
@@ -549,7 +566,7 @@ class OwnMesh(nf.far.MeshField):
 
 
 def test_a_part_of_ones_own_names_its_form(monkeypatch):
-    parameters = {"perplexity": 8, "max_iter": 20, "random_state": 0, "device": "cpu"}
+    parameters = {"perplexity": 8, "max_iter": 20, "random_state": 0, "engine": "torch"}
     there = nf.TSNE(**parameters, far=OwnMesh()).fit(points())
     np.testing.assert_array_equal(there.embedding_, nf.TSNE(**parameters, far="fft").fit(points()).embedding_)
     # The library's own are in a table, which their subclasses are not in; an attribute does not count for them.
@@ -564,13 +581,9 @@ def test_a_part_of_ones_own_names_its_form(monkeypatch):
 def test_a_large_map_on_a_device_takes_the_mesh(device, monkeypatch):
     monkeypatch.setattr("nearfar.maps.neighbor.EXACT_UP_TO", 30)
     seen = []
-    common = {"perplexity": 8, "max_iter": 20, "random_state": 0}
-    auto, mesh, exact = (
-        nf.TSNE(**common, far=far, device=device, callbacks=[lambda progress: seen.append(progress.state.X)]).fit(
-            points()
-        )
-        for far in ("auto", nf.far.MeshField(), "exact")
-    )
+    common = {"perplexity": 8, "max_iter": 20, "random_state": 0, "engine": ENGINES[device]}
+    common |= {"callbacks": [lambda progress: seen.append(progress.state.X)]}
+    auto, mesh, exact = (nf.TSNE(**common, far=far).fit(points()) for far in ("auto", nf.far.MeshField(), "exact"))
     np.testing.assert_array_equal(auto.embedding_, mesh.embedding_)
     assert not np.array_equal(auto.embedding_, exact.embedding_)
     assert all(isinstance(X, np.ndarray) for X in seen)
@@ -580,30 +593,50 @@ def test_a_large_map_on_a_device_takes_the_mesh(device, monkeypatch):
 
 @each_device
 def test_an_iteration_of_a_map_brings_back_its_corners_alone(device, monkeypatch):
-    from nearfar.engines.torch import device_of, maps
+    from nearfar.maps.solver import MapState
+    from nearfar.methods.maps import Phase, descend
 
-    est, brought = nf.TSNE(perplexity=8, far="fft"), []
-    P = nf.maps.objective.probabilities("test", nf.Affinities(8).fit(points()).relation_, "pair")
-    made = est._objective(P, *est._checked(), np.float64, np.random.default_rng(0), 1)
-    objective, solver = maps.NeighborObjective("test", made, device_of("test", device)), maps.Momentum()
-    Y = torch.randn(60, 2, device=device, dtype=torch.float64)
-    objective.evaluate(Y)  # brings the pattern
-    monkeypatch.setattr(torch.Tensor, "cpu", lambda self: brought.append(self.numel()) or self.detach().to("cpu"))
-    with NoReads():
-        gradient, _ = objective.evaluate(Y)
-        solver.step(Y, gradient, 1.0)
-    assert brought == [4]
+    class Watched:
+        """Nothing is read from the first step on to the last."""
+
+        def __init__(self, reads):
+            self.state, self.scale, self.reads, self.brought = MapState(Y), 1.0, reads, []
+
+        def begin(self, objective):
+            monkeypatch.setattr(
+                torch.Tensor, "cpu", lambda self_: self.brought.append(self_.numel()) or self_.detach().to("cpu")
+            )
+
+        def look(self, *_):
+            return False
+
+        def step(self):
+            self.state.n_iter += 1
+            if self.state.n_iter == 1:
+                self.reads.enter_context(NoReads())
+                self.brought.clear()
+            if self.state.n_iter == 8:
+                self.reads.close()
+
+    Y, place = np.random.default_rng(2).normal(size=(60, 2)), place_on(device)
+    for make in (nf.TSNE, nf.NeRV, nf.WSSNE):
+        objective = objective_of(make(perplexity=8, far="fft"), np.float64, place)
+        with contextlib.ExitStack() as reads:
+            watch = Watched(reads)
+            descend(place, objective, [Phase(8, 1.0, 1.0, 0.5, 1.0, may_stop=False)], watch)
+        assert watch.brought[:7] == [4] * 7
+        assert watch.state.n_iter == 8
 
 
 def test_a_full_device_leaves_a_map_as_it_was(monkeypatch):
-    est = nf.TSNE(perplexity=8, max_iter=20, random_state=0, device="cpu").fit(points())
+    est = nf.TSNE(perplexity=8, max_iter=20, random_state=0, engine="torch").fit(points())
     before, cost = est.embedding_.copy(), est.cost_
 
     def full(*parts, **named):
         raise torch.OutOfMemoryError("CUDA out of memory")
 
     monkeypatch.setattr(torch, "segment_reduce", full)
-    with pytest.raises(InputError, match=r"TSNE: device must be one that holds .* got 'cpu', whose memory is full"):
+    with pytest.raises(InputError, match=r"TSNE: engine must be one that holds .* got 'cpu', whose memory is full"):
         est.fit(points())
     np.testing.assert_array_equal(est.embedding_, before)
     assert est.cost_ == cost
@@ -650,7 +683,8 @@ def test_formulas_of_ones_own_are_evaluated_on_a_device(device):
     common = {"kernel": OwnKernel(), "divergence": OwnDivergence(), "normalization": "row", "perplexity": 8}
     common |= {"max_iter": 60, "early_exaggeration_iter": 20, "random_state": 0, "n_jobs": 1}
     start = np.random.default_rng(2).normal(size=(60, 2)) * 1e-2
-    here, there = (nf.NeighborEmbedding(**common, init=start, device=where).fit(points()) for where in (None, device))
+    engines = (None, ENGINES[device])
+    here, there = (nf.NeighborEmbedding(**common, init=start, engine=where).fit(points()) for where in engines)
     np.testing.assert_allclose(there.cost_curve_, here.cost_curve_, rtol=1e-5)
     np.testing.assert_allclose(there.embedding_, here.embedding_, atol=1e-4 * np.abs(here.embedding_).max())
 
@@ -667,13 +701,14 @@ class OwnField(nf.far.ExactField):
         (nf.TSNE, {"far": "fft", "n_components": 3}, "TSNE: far must be 'exact' for more than two components"),
         (nf.TSNE, {"far": nf.far.MeshField(), "n_components": 3}, "MeshField: Y must be of one or two components"),
         (nf.TSNE, {"device": "tpu"}, "TSNE: device must be 'cpu', 'cuda'"),
-        (nf.TSNE, {"device": "cuda:99"}, "TSNE: device must be a device of this machine"),
-        (nf.InhomogeneousTSNE, {}, "InhomogeneousTSNE: device must be None for a kernel with a parameter for each"),
+        (nf.TSNE, {"engine": "tpu"}, "TSNE: engine must be None, one of 'plain', 'threads', 'torch', .* got 'tpu'"),
+        (nf.TSNE, {"engine": "cuda:99"}, "TSNE: engine must be a device of this machine"),
+        (nf.InhomogeneousTSNE, {}, "InhomogeneousTSNE: engine must be 'threads' for this divergence, kernel and"),
     ],
 )
 def test_what_maps_do_not_do_on_a_device_is_refused(make, parameters, message):
     with pytest.raises(InputError, match=message):
-        make(perplexity=8, max_iter=5, **{"device": "cpu", **parameters}).fit(points(40))
+        make(perplexity=8, max_iter=5, **{"engine": "torch", **parameters}).fit(points(40))
 
 
 # -- neighbours ---------------------------------------------------------------------------------------------------
@@ -695,9 +730,9 @@ def test_neighbors_on_a_device(metric, dtype, device, rng, monkeypatch):
         assert [part.dtype for part in there] == [np.int32, np.float32]
         np.testing.assert_array_equal(there.indices, here.indices)
         np.testing.assert_allclose(there.distances, here.distances, rtol=1e-5, atol=1e-7)
-    made = nf.TSNE(metric="precomputed", perplexity=8, max_iter=20, random_state=0, device=device).fit(
-        nearest_neighbors(X, 30, metric=metric, device=device)
-    )
+    found = nearest_neighbors(X, 30, metric=metric, device=device)
+    options = {"max_iter": 20, "random_state": 0, "engine": ENGINES[device]}
+    made = nf.TSNE(metric="precomputed", perplexity=8, **options).fit(found)
     assert made.embedding_.shape == (70, 2)
 
 
@@ -771,7 +806,7 @@ def test_affinities_on_a_device(parameters, device):
             metric="precomputed" if isinstance(given, tuple) else "euclidean", perplexity=8, engine=ENGINES[device]
         ).fit(given)
         assert given_there.relation_.shape == (60, 60)
-    made = nf.TSNE(max_iter=20, random_state=0, device=device).fit(there)
+    made = nf.TSNE(max_iter=20, random_state=0, engine=ENGINES[device]).fit(there)
     assert made.affinities_ is there
 
 
@@ -828,13 +863,14 @@ def test_a_map_on_a_device_finds_its_neighbors_there(device, monkeypatch):
         (nf.TSNE, {"metric": "manhattan"}, X, []),  # on threads, as those of sparse rows
         (nf.TSNE, {}, sparse, []),
     ):
-        here, there = (make(**common, **parameters, device=where).fit(rows) for where in (None, device))
+        engines = (None, ENGINES[device])
+        here, there = (make(**common, **parameters, engine=where).fit(rows) for where in engines)
         assert asked == expected
         asked.clear()
         np.testing.assert_array_equal(there.affinities_.indices_, here.affinities_.indices_)
         np.testing.assert_allclose(there.affinities_.distances_, here.affinities_.distances_, rtol=1e-5)
         np.testing.assert_allclose(there.affinities_.betas_, here.affinities_.betas_, rtol=1e-5)
-    there = pickle.loads(pickle.dumps(nf.TSNE(**common, device=device).fit(X)))
+    there = pickle.loads(pickle.dumps(nf.TSNE(**common, engine=ENGINES[device]).fit(X)))
     assert there.transform(X[:3] + 0.1).shape == (3, 2)
 
 
@@ -851,7 +887,7 @@ def test_new_points_are_placed_on_a_device(name, device, monkeypatch):
     est = make(perplexity=8, max_iter=300, random_state=0, **parameters).fit(X)
     span = np.ptp(est.embedding_)
     new = np.concatenate([X[:4], X[10:20] + rng.normal(size=(10, 4)) / 3, [[40, -30, 0, 9], [1.5, 1.5, 1.5, 1.5]]])
-    here, there = (est.set_params(device=where).transform(new) for where in (None, device))
+    here, there = (est.set_params(engine=where).transform(new) for where in (None, ENGINES[device]))
     np.testing.assert_allclose(there, here, atol=1e-5 * span)
     assert there.dtype == here.dtype == np.float32
 
@@ -862,7 +898,7 @@ def test_new_objects_of_a_relation_are_placed_on_a_device(device):
     P = np.random.default_rng(0).random((5, 40)) * (np.arange(40) % 3 == 0)
     P[0], P[1] = 0, np.eye(40)[7]  # nothing, and one alone
     P[2, 5:9] = P[2].max()  # several are the likeliest
-    here, there = (est.set_params(device=where).transform(P) for where in (None, device))
+    here, there = (est.set_params(engine=where).transform(P) for where in (None, ENGINES[device]))
     np.testing.assert_allclose(there, here, atol=1e-5 * np.ptp(here))
     np.testing.assert_allclose(there[0], est.embedding_.mean(0), atol=1e-6)
     assert est.transform(np.zeros((0, 40))).shape == (0, 2)
@@ -872,11 +908,11 @@ def test_places_that_a_device_does_not_find(monkeypatch):
     from nearfar.engines.torch import maps
 
     X = points(40)
-    est = nf.InhomogeneousTSNE(perplexity=8, max_iter=5).fit(X).set_params(device="cpu")
-    with pytest.raises(InputError, match="transform: device must be None for a kernel with a parameter for each point"):
+    est = nf.InhomogeneousTSNE(perplexity=8, max_iter=5).fit(X).set_params(engine="torch")
+    with pytest.raises(InputError, match="transform: engine must be None for a kernel with a parameter for each point"):
         est.transform(X[:2])
-    est = nf.TSNE(perplexity=8, max_iter=5).fit(X).set_params(device="cuda:99")
-    with pytest.raises(InputError, match="TSNE: device must be a device of this machine"):
+    est = nf.TSNE(perplexity=8, max_iter=5).fit(X).set_params(engine="cuda:99")
+    with pytest.raises(InputError, match="TSNE: engine must be a device of this machine"):
         est.transform(X[:2])
     rows, parts = est.relation_.to_scipy()[:2], (nf.kernels.StudentT(), nf.divergences.KL())
     options = {"owner": "TSNE.transform", "max_iter": 4, "elsewhere": partial(maps.place_rows, torch.device("cpu"))}
@@ -887,15 +923,15 @@ def test_places_that_a_device_does_not_find(monkeypatch):
         raise torch.OutOfMemoryError("CUDA out of memory")
 
     monkeypatch.setattr(maps, "to_device", full)
-    with pytest.raises(InputError, match=r"device must be one that holds .* got 'cpu', whose memory is full"):
-        est.set_params(device="cpu").transform(X[:2])
+    with pytest.raises(InputError, match=r"engine must be one that holds .* got 'cpu', whose memory is full"):
+        est.set_params(engine="torch").transform(X[:2])
 
 
 def test_a_large_map_on_a_device_warns_of_all_pairs(monkeypatch):
     monkeypatch.setattr("nearfar.maps.neighbor.MANY", 30)
     with pytest.warns(nf.errors.NearfarWarning, match="3 components of 40 points take all pairs"):
-        nf.TSNE(3, perplexity=8, max_iter=5, device="cpu").fit(points(40))
-    nf.TSNE(3, perplexity=8, max_iter=5, device="cpu", far="exact").fit(points(40))  # asked for: nothing to say
+        nf.TSNE(3, perplexity=8, max_iter=5, engine="torch").fit(points(40))
+    nf.TSNE(3, perplexity=8, max_iter=5, engine="torch", far="exact").fit(points(40))  # asked for: nothing to say
 
 
 # -- words --------------------------------------------------------------------------------------------------------
@@ -1244,11 +1280,17 @@ def test_commands_compute_on_a_device(device, edges, tmp_path, capsys):
     assert main(["embed", str(edges), "-o", str(out), *common, "--n-clusters", "2", "--bipartite"]) == 0
 
     drawn = tmp_path / "map.safetensors"
-    common = ["--perplexity", "8", "--max-iter", "20", "--random-state", "0", "--device", device, "--json"]
+    common = ["--perplexity", "8", "--max-iter", "20", "--random-state", "0", "--json"]
+    said = f"nearfar: warning: --device is going away in version 0.4; write --engine {ENGINES[device]}.\n"
     for method, make in (("tsne", nf.TSNE), ("umap", nf.UMAP)):
-        assert main(["map", str(out), "-o", str(drawn), "--side", "vectors", "--method", method, *common]) == 0
-        expected = make(perplexity=8, max_iter=20, random_state=0, device=device).fit(nf.Embedding.load(out).vectors)
-        np.testing.assert_array_equal(nf.Embedding.load(drawn).vectors, expected.embedding_)
+        drawing = ["map", str(out), "-o", str(drawn), "--side", "vectors", "--method", method, *common]
+        expected = make(perplexity=8, max_iter=20, random_state=0, engine=ENGINES[device])
+        expected.fit(nf.Embedding.load(out).vectors)
+        for where in (["--engine", ENGINES[device]], ["--device", device, "--quiet"]):
+            capsys.readouterr()
+            assert main([*drawing, *where]) == 0
+            assert (said in capsys.readouterr().err) == ("--device" in where)
+            np.testing.assert_array_equal(nf.Embedding.load(drawn).vectors, expected.embedding_)
 
     text, words = tmp_path / "text.txt", tmp_path / "words.safetensors"
     text.write_text("\n".join(map(" ".join, sentences(100))))
@@ -1258,8 +1300,7 @@ def test_commands_compute_on_a_device(device, edges, tmp_path, capsys):
     np.testing.assert_array_equal(nf.Embedding.load(words).vectors, expected.embedding_)
     capsys.readouterr()
     assert main(["words", "train", str(text), "-o", str(words), *common, "--device", device, "--quiet"]) == 0
-    said = capsys.readouterr().err
-    assert said == f"nearfar: warning: --device is going away in version 0.4; write --engine {ENGINES[device]}.\n"
+    assert capsys.readouterr().err == said
     np.testing.assert_array_equal(nf.Embedding.load(words).vectors, expected.embedding_)
 
 
@@ -1275,18 +1316,20 @@ def test_commands_refuse_a_device_before_they_read_or_write(command, tmp_path, c
     from nearfar.cli import main
 
     monkeypatch.chdir(tmp_path)
-    option, unknown = ("--device", "'cpu', 'cuda'") if command == "map" else ("--engine", "one of")
-    for device, message in (
-        ("cuda:99", f"nearfar {command}: {option} must be a device of this machine; got 'cuda:99' where torch"),
-        ("tpu", f"nearfar {command}: {option} must be {unknown}"),
+    for engine, message in (
+        ("cuda:99", f"nearfar {command}: --engine must be a device of this machine; got 'cuda:99' where torch"),
+        ("tpu", f"nearfar {command}: --engine must be one of"),
     ):
-        assert main([*COMMANDS[command], "out.npz", option, device]) == 2
+        assert main([*COMMANDS[command], "out.npz", "--engine", engine]) == 2
         said = capsys.readouterr().err
         assert said.startswith(f"nearfar: {message}")
         assert said.count("\n") == 1
+    assert main([*COMMANDS[command], "out.npz", "--device", "tpu"]) == 2
+    said = capsys.readouterr().err
+    assert re.fullmatch(rf"nearfar: nearfar {command}: --device must .* got 'tpu'. --engine takes its place.\n", said)
     monkeypatch.setitem(sys.modules, "torch", None)
-    assert main([*COMMANDS[command], "out.npz", option, "cpu" if command == "map" else "torch"]) == 2
-    assert re.search(rf"nearfar {command} {option}.* needs torch, ", capsys.readouterr().err)
+    assert main([*COMMANDS[command], "out.npz", "--engine", "torch"]) == 2
+    assert re.search(rf"nearfar {command} --engine.* needs torch, ", capsys.readouterr().err)
     assert not list(tmp_path.iterdir())
 
 

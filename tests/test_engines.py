@@ -202,7 +202,7 @@ def test_without_a_client_a_cluster_is_made_and_said():
     parameters = groups(dtype=float)
     X = parameters.pop("X")
     with pytest.warns(nf.errors.NearfarWarning, match=r"TSNE.fit: engine='dask' found no client, so .* workers"):
-        there = nf.TSNE(**parameters).fit(X, engine="dask")
+        there = nf.TSNE(**parameters, engine="dask").fit(X)
     np.testing.assert_allclose(there.embedding_, nf.TSNE(**parameters).fit(X).embedding_, atol=1e-9)
     here = nf.EDRep(4, n_epochs=3, random_state=0).fit(graph())
     with pytest.warns(nf.errors.NearfarWarning, match="found no client, so .* workers were started on this machine"):
@@ -309,7 +309,7 @@ def drawn(make, engine: str | None, *, X, **parameters):
     seen = []
     callback = lambda progress: seen.append((progress.epoch, progress.loss, progress.state.X.copy()))  # noqa: E731
     X = X() if callable(X) else X  # a relation is made here: each worker would compile what it needs on import
-    est = make(**parameters, random_state=0, callbacks=[callback]).fit(X, engine=engine)
+    est = make(**parameters, random_state=0, callbacks=[callback], engine=engine).fit(X)
     return est, seen
 
 
@@ -331,10 +331,8 @@ MAPS = {
 @pytest.fixture
 def busy(monkeypatch):
     """Looks at every second iteration, and points that are sorted by place however few they are."""
-    from nearfar.maps import solver
-
-    monkeypatch.setattr(solver, "LOOK_EVERY", 2)
-    monkeypatch.setattr(solver, "_SORT_FROM", 10)
+    monkeypatch.setattr("nearfar.methods.maps.LOOK_EVERY", 2)
+    monkeypatch.setattr("nearfar.maps.solver._SORT_FROM", 10)
 
 
 @pytest.mark.usefixtures("few_parts", "busy")
@@ -473,7 +471,7 @@ def test_a_search_that_workers_cannot_do_is_refused(cluster, monkeypatch):
         with pytest.raises(InputError, match="perplexity must be below 29"):
             nf.Affinities(40, engine="dask").fit(X)
         with pytest.raises(InputError, match="which sums pair by pair up to 4000 points"):  # before the search
-            nf.TSNE(perplexity=3).fit(X, engine="dask")
+            nf.TSNE(perplexity=3, engine="dask").fit(X)
         assert nf.TSNE(perplexity=3, max_iter=1).fit(X).embedding_.shape == (30, 2)  # on threads, neighbours too
     monkeypatch.setitem(sys.modules, "distributed", None)
     with pytest.raises(
@@ -521,9 +519,8 @@ WORDS = {
 MATRIX = {
     "EDRep": dict.fromkeys(("plain", "threads", "torch", "dask", "own"), RUNS),
     "TSNE": {
-        **dict.fromkeys(("plain", "threads", "torch"), RUNS),
+        **dict.fromkeys(("plain", "threads", "torch", "own"), RUNS),
         "dask": "far must be 'fft', or 'auto' where that is the mesh, on a cluster",
-        "own": f"{ON_ALL}.*Plain object at .*. It does not fit the verbs of a Place",
     },
     "Affinities": {
         **dict.fromkeys(("plain", "threads", "torch", "dask"), RUNS),
@@ -562,6 +559,21 @@ def test_what_runs_on_which_engine(cluster, name, engine):
             est.fit(data() if "far must be" in said else NotOpened())
 
 
+def test_a_place_of_ones_own_draws_maps_if_it_sums_over_pairs():
+    verbs = {verb: getattr(plain.Plain, verb) for verb in ("bring", "fetch", "near", "far", "each")}
+    FiveVerbs = type("FiveVerbs", (), verbs)
+    with pytest.raises(
+        InputError, match=r"TSNE: engine must be None, .* or a Place; got .*FiveVerbs .* without pairs\."
+    ):
+        nf.TSNE(engine=FiveVerbs()).fit(NotOpened())
+    assert nf.EDRep(4, n_epochs=1, engine=FiveVerbs()).fit(graph()).embedding_.shape == (60, 4)
+    parameters = {"perplexity": 8, "max_iter": 60, "random_state": 0, "n_jobs": 1}
+    parameters |= {"init": np.random.default_rng(0).normal(size=(150, 2))}
+    for far in ("exact", "fft", "noise"):
+        here, own = (nf.TSNE(**parameters, far=far, engine=one).fit(cloud()) for one in ("threads", plain.Plain()))
+        np.testing.assert_allclose(own.cost_curve_, here.cost_curve_, rtol=1e-6, err_msg=far)
+
+
 @pytest.mark.parametrize("name", MATRIX)
 def test_a_name_that_nobody_has_is_refused_with_those_there_are(name):
     make, data = ESTIMATORS[name]
@@ -592,17 +604,10 @@ def test_plain_affinities_are_of_few_rows_and_those_of_threads():
         assert nf.Affinities(8, engine="plain", **given).fit(rows).relation_.shape == (201, 201)
 
 
-GOING_AWAY = {
-    "Affinities": lambda **given: nf.Affinities(3, **given),
-    "SkipGram": lambda **given: nf.SkipGram(4, **words, **given),
-    "Word2DM": lambda **given: nf.Word2DM(3, 3, **words, **given),
-}
-
-
-@pytest.mark.parametrize("name", GOING_AWAY)
+@pytest.mark.parametrize("name", ["TSNE", "Affinities", "SkipGram", "Word2DM"])
 def test_devices_that_go_away_still_work_and_say_so(name):
     pytest.importorskip("torch")
-    make, data = GOING_AWAY[name], ESTIMATORS[name][1]()
+    make, data = ESTIMATORS[name][0], ESTIMATORS[name][1]()
     expected = make(engine="torch").fit(data)
     warning = rf"{name}\(device='cpu'\) is going away in version 0.4; write {name}\(engine='torch'\)\."
     with pytest.warns(FutureWarning, match=warning) as warned:
@@ -625,7 +630,7 @@ def test_devices_that_go_away_still_work_and_say_so(name):
 
 def test_parameters_that_were_kept_with_a_device_make_the_estimator_again():
     pytest.importorskip("torch")
-    for make, data in ((GOING_AWAY[name], ESTIMATORS[name][1]()) for name in ("SkipGram", "Word2DM")):
+    for make, data in ((ESTIMATORS[name][0], ESTIMATORS[name][1]()) for name in ("SkipGram", "Word2DM", "TSNE")):
         with pytest.warns(FutureWarning):
             kept = dict(make(device="cpu").fit(data).vectors_.parameters)
         cls = getattr(nf, kept.pop("estimator"))
@@ -654,6 +659,28 @@ def test_words_are_not_trained_on_an_engine_of_others(options, message, tmp_path
     assert not list(tmp_path.iterdir())
 
 
+@pytest.mark.usefixtures("few_parts")
+def test_the_engine_of_a_fit_of_a_map_goes_away(cluster):
+    X, parameters = cloud(), {"far": "fft", "perplexity": 8, "max_iter": 2, "random_state": 0, "n_jobs": 1}
+    for engine in ("threads", "dask"):
+        warning = rf"TSNE.fit\(engine='{engine}'\) is going away in version 0.4; write TSNE\(engine='{engine}'\)\."
+        with cluster.as_current():
+            with pytest.warns(FutureWarning, match=warning) as warned:
+                found = nf.TSNE(**parameters).fit(X, engine=engine)
+            expected = nf.TSNE(**parameters, engine=engine).fit(X)
+        assert [one.filename for one in warned] == [__file__]
+        np.testing.assert_array_equal(found.embedding_, expected.embedding_)
+    for given, said in (
+        ({"device": "cpu"}, "device='cpu'"),
+        ({"engine": "plain"}, "engine='plain'"),
+        ({"engine": "threads"}, "engine='threads'"),
+    ):
+        with pytest.warns(FutureWarning), pytest.raises(InputError, match=f"got {said} and engine of fit='dask'"):
+            nf.TSNE(**given).fit(NotOpened(), engine="dask")
+    with pytest.warns(FutureWarning), pytest.raises(InputError, match=r"engine must be None, one of .*; got 'spark'"):
+        nf.TSNE().fit(NotOpened(), engine="spark")
+
+
 def test_the_engine_of_a_fit_of_affinities_goes_away(cluster):
     X = cloud(30)
     with pytest.warns(
@@ -671,9 +698,14 @@ def test_the_engine_of_a_fit_of_affinities_goes_away(cluster):
 
 def test_a_map_finds_its_neighbours_without_a_warning():
     pytest.importorskip("torch")
-    for where in ({"device": "cpu"}, {"engine": "torch"}):
-        made = nf.TSNE(perplexity=3, max_iter=2, random_state=0, **where).fit(cloud(30)).affinities_
-        assert (made.engine, made.device) == ("torch", None)
+    made = nf.TSNE(perplexity=3, max_iter=2, random_state=0, engine="torch").fit(cloud(30)).affinities_
+    assert (made.engine, made.device) == ("torch", None)
+    est = nf.TSNE(perplexity=3, max_iter=2, random_state=0, device="cpu")
+    with pytest.warns(FutureWarning) as warned:
+        made = est.fit(cloud(30)).affinities_
+    assert len(warned) == 1  # of the map alone
+    assert (made.engine, made.device) == ("torch", None)
+    assert est.transform(cloud(9)).shape == (9, 2)  # without one
 
 
 SEARCH_PROGRAM = """
@@ -730,6 +762,7 @@ def test_parts_make_the_pattern_that_one_machine_makes(by_row):
     pytest.importorskip("distributed")
     from nearfar.engines.dask import maps
     from nearfar.maps.objective import RowBlocks, union_pattern
+    from nearfar.methods.linear_maps import Cost
 
     rng = np.random.default_rng(0)
     dense = rng.random((23, 23)) * (rng.random((23, 23)) < 0.2)
@@ -737,17 +770,17 @@ def test_parts_make_the_pattern_that_one_machine_makes(by_row):
     P, order, bounds = RowBlocks(scipy.sparse.csr_array(dense)), rng.permutation(23), [0, 5, 6, 16, 23]
     place = np.empty(23, np.uint32)
     place[order] = np.arange(23)
-    facts = maps.Facts(nf.kernels.StudentT(), nf.divergences.KL(), by_row, 23, np.dtype(np.float32), 0.01)
+    cost = Cost(nf.kernels.StudentT(), nf.divergences.KL(), by_row, 23, np.dtype(np.float32))
     dealt = [maps.dealt(maps.entries_of(P.read(a, b)), place, bounds, a) for a, b in pairwise(bounds)]
     indptr, columns, *expected = union_pattern(P, np.float32, symmetric=not by_row, order=order)
     for q, (a, b) in enumerate(pairwise(bounds)):
-        made = maps.pattern_of([one[q] for one in dealt], place, (a, b), facts)
+        made = maps.pattern_of([one[q] for one in dealt], place, (a, b), cost)
         span = slice(indptr[a], indptr[b])
         assert (made[0] == indptr[a : b + 1] - indptr[a]).all()
         assert (made[1] == columns[span]).all()
         for one, other in zip(made[2:], expected, strict=False):
             assert (one == other[span]).all()
-        (_, local, *_), needed = maps.localized(made, (a, b), bounds)
+        ((_, local, *_), _), needed = maps.localized(made, (a, b), bounds)
         around = np.concatenate([np.arange(a, b), *(rows + first for rows, first in zip(needed, bounds, strict=False))])
         assert (around[local] == made[1]).all()
         assert needed[q].size == 0
@@ -790,42 +823,39 @@ class Plain:
 
 
 REFUSED = {
-    "engine must be one of": (nf.TSNE(), "spark"),
-    "engine must be one place; got device='cpu' and engine of fit='dask'": (nf.TSNE(device="cpu"), "dask"),
-    "engine must be one place; got engine='plain' and engine of fit='dask'": (nf.TSNE(engine="plain"), "dask"),
-    "n_components must be 1 or 2 on a cluster": (nf.TSNE(3), "dask"),
-    "far must be 'fft', or 'auto' where that is the mesh, on a cluster; got 'exact'": (nf.TSNE(far="exact"), "dask"),
-    "got 'auto', which sums pair by pair up to 4000 points": (nf.TSNE(), "dask"),
-    "got 'noise'": (nf.TSNE(far="noise"), "dask"),
-    "got BarnesHutField": (nf.TSNE(far=nf.far.BarnesHutField()), "dask"),
-    "got NoisePairs": (nf.UMAP(), "dask"),
-    "kernel must be the same for all points": (nf.InhomogeneousTSNE(far="fft"), "dask"),
+    "n_components must be 1 or 2 on a cluster": (nf.TSNE, {"n_components": 3}),
+    "far must be 'fft', or 'auto' where that is the mesh, on a cluster; got 'exact'": (nf.TSNE, {"far": "exact"}),
+    "got 'auto', which sums pair by pair up to 4000 points": (nf.TSNE, {}),
+    "got 'noise'": (nf.TSNE, {"far": "noise"}),
+    "got BarnesHutField": (nf.TSNE, {"far": nf.far.BarnesHutField()}),
+    "got NoisePairs": (nf.UMAP, {}),
+    "kernel must be the same for all points": (nf.InhomogeneousTSNE, {"far": "fft"}),
     "divergence must be with a kernel and a normalization of linear time": (
-        nf.NeighborEmbedding(far="fft", kernel=Plain()),
-        "dask",
+        nf.NeighborEmbedding,
+        {"far": "fft", "kernel": Plain()},
     ),
 }
 
 
 @pytest.mark.parametrize("message", REFUSED)
 def test_maps_that_workers_cannot_draw_are_refused(cluster, message):
-    est, engine = REFUSED[message]
+    make, parameters = REFUSED[message]
     with cluster.as_current(), pytest.raises(InputError) as refused:
-        est.fit(groups()["X"], engine=engine)
+        make(**parameters, engine="dask").fit(groups()["X"])
     assert message in str(refused.value)
 
 
 def test_in_the_context_of_a_client_maps_are_drawn_where_they_can_be(cluster, monkeypatch):
-    there = []
+    from nearfar.engines.dask.maps import MapWorkers
+
+    there, parameters = [], groups()
     monkeypatch.setattr(
-        "nearfar.engines.dask.maps.descend",
-        lambda _client, descent, *parts: there.append("there") or descent.run(*parts),
+        "nearfar.engines.dask.maps.MapWorkers", lambda *parts: there.append("there") or MapWorkers(*parts)
     )
-    parameters = groups()
     X = parameters.pop("X")
     with cluster.as_current():
         for far, engine in (("exact", None), ("auto", None), ("fft", "threads"), ("barnes-hut", None)):
-            nf.TSNE(**{**parameters, "far": far}).fit(X, engine=engine)
+            nf.TSNE(**{**parameters, "far": far, "engine": engine}).fit(X)
         assert not there
         nf.TSNE(**parameters).fit(X)
         assert there == ["there"]
@@ -836,8 +866,8 @@ def test_in_the_context_of_a_client_maps_are_drawn_where_they_can_be(cluster, mo
 def test_a_map_needs_the_extra_for_a_cluster(monkeypatch):
     parameters = groups()
     monkeypatch.setitem(sys.modules, "distributed", None)
-    with pytest.raises(MissingDependencyError, match=r"TSNE.fit.*needs distributed, .* 'nearfar\[cluster\]'"):
-        nf.TSNE(far="fft").fit(parameters["X"], engine="dask")
+    with pytest.raises(MissingDependencyError, match=r"TSNE\(engine='dask'\) needs dist.* 'nearfar\[cluster\]'"):
+        nf.TSNE(far="fft", engine="dask").fit(parameters["X"])
 
 
 @pytest.mark.slow
@@ -878,15 +908,18 @@ if __name__ == "__main__":
         def trouble():
             os.kill(next(iter(client.run(os.getpid).values())), signal.SIGKILL)
 
-        from nearfar.engines.dask.maps import ClusterMomentum
-        step, steps = ClusterMomentum.step, []
+        from nearfar.engines.dask.maps import MapWorkers
+        from nearfar.methods.maps import momentum_step
+        each, steps = MapWorkers.each, []
 
-        def counted(*parts):
-            steps.append(step(*parts))
-            if what == "worker" and len(steps) == 20:
-                trouble()
+        def counted(place, formula, *rows, **shared):
+            if formula is momentum_step:
+                steps.append(formula)
+                if what == "worker" and len(steps) == 20:
+                    trouble()
+            return each(place, formula, *rows, **shared)
 
-        ClusterMomentum.step = counted
+        MapWorkers.each = counted
         est = nf.TSNE(**{parameters!r}, init=1e-4 * X[:, :2]).fit(X)
         assert len(steps) == 52
     np.savez(out, X=est.embedding_, costs=est.cost_curve_)
@@ -961,7 +994,7 @@ def test_commands_need_the_extra_for_a_cluster(monkeypatch, tmp_path, capsys):
         assert main([command, "nothing.csv", "-o", "out.npz", "--engine", "dask"]) == 2
         assert f"nearfar {command} --engine dask needs distributed, " in capsys.readouterr().err
     assert main(["map", "nothing.csv", "-o", "out.npz", "--engine", "dask", "--method", "mds"]) == 2
-    assert "--engine is not for --method mds." in capsys.readouterr().err
+    assert "--engine must be 'threads'; got 'dask'. Pairs are summed by compiled code" in capsys.readouterr().err
     assert not list(tmp_path.iterdir())
 
 

@@ -14,6 +14,8 @@ import nearfar as nf
 from glove_example import GloVe
 from nearfar.errors import InputError
 from nearfar.words import alias_table, skipgram_step
+from own_map_place import MapPieces
+from own_place import Pieces
 
 EXAMPLES = Path(__file__).resolve().parents[1] / "examples"
 
@@ -24,6 +26,26 @@ def test_glove_finds_the_factors_of_log_weights(rng):
     P = np.exp(A @ B.T + rng.normal(size=(12, 1)) + rng.normal(size=12))
     model = GloVe(2, p_max=1.0, learning_rate=0.2, n_epochs=2000, random_state=0).fit(P)
     assert model.loss_curve_[-1] < 1e-3 < 0.05 < model.loss_curve_[0]
+
+
+@pytest.mark.parametrize("engine", ["plain", "torch", MapPieces()], ids=["plain", "torch", "a place of one's own"])
+def test_glove_gives_the_same_vectors_at_each_place(rng, engine):
+    if engine == "torch":
+        pytest.importorskip("torch")
+    P = rng.random((40, 25)) * (rng.random((40, 25)) < 0.3)
+    P[3], P[:, 5] = 0, 0
+    parameters = {"n_components": 4, "p_max": 0.7, "n_epochs": 30, "random_state": 0}
+    here, there = (GloVe(**parameters, engine=name).fit(P) for name in ("threads", engine))
+    for name in ("embedding_", "context_embedding_", "loss_curve_"):
+        np.testing.assert_allclose(getattr(there, name), getattr(here, name), rtol=1e-9, atol=1e-12)
+    assert here.loss_curve_[-1] < here.loss_curve_[0] / 2
+
+
+def test_glove_is_refused_where_no_pairs_are_summed():
+    with pytest.raises(InputError, match=r"^GloVe: engine must be .* got 'dask'\. It sums over pairs"):
+        GloVe(2, engine="dask").fit(np.ones((3, 3)))
+    with pytest.raises(InputError, match=r"^GloVe: engine must be .*Pieces object.* without pairs"):
+        GloVe(2, engine=Pieces()).fit(np.ones((3, 3)))
 
 
 def test_skip_gram_in_sixty_lines_gives_the_bits_of_the_library(monkeypatch):

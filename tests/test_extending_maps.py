@@ -15,8 +15,12 @@ from scipy.sparse import csr_array
 
 import nearfar as nf
 from nearfar._core.jit import compiled
+from nearfar.divergences.stress import Stress
+from nearfar.engines.plain import Plain as PlainPlace
+from nearfar.engines.threads import Threads
 from nearfar.errors import InputError
 from nearfar.far import BarnesHutField, ExactField, MeshField, Term
+from nearfar.maps.neighbor import Problem
 from nearfar.maps.objective import NeighborObjective, QuadraticObjective, value_and_gradient
 from nearfar.maps.solver import SPREAD, extent
 from nearfar.maps.transform import place
@@ -242,12 +246,13 @@ def test_what_a_subclass_changes_is_not_passed_over(rng, data):
     P = sparse_p(rng)
     for parts in ({"kernel": Steeper()}, {"divergence": Squared()}):
         est = nf.NeighborEmbedding(**parts, **SHORT)
-        objective = est._objective(P, *est._checked(), float, rng, 1)
+        objective = est._objective(Problem(P, *est._checked(), dtype=float), Threads(1), rng)
         assert isinstance(objective, QuadraticObjective)
     Y = rng.normal(size=(N, 2))
     cost = value_and_gradient(Y, (P + P.T) / 2, Steeper(), nf.divergences.KL(), "pair")[0]
     est = nf.NeighborEmbedding(kernel=Steeper())
-    found = est._objective(P, *est._checked(), float, rng, 1).evaluate(Y, cost=True)[1]
+    objective = est._objective(Problem(P, *est._checked(), dtype=float), Threads(1), rng)
+    found = objective.evaluate(Y, cost=True)[1]
     assert found == pytest.approx(cost, rel=1e-12)
 
 
@@ -334,6 +339,216 @@ class WrongFormulas(Alpha):
 def test_what_contradicts_itself_is_refused(data, parts, message):
     with pytest.raises(InputError, match=f"^NeighborEmbedding: {message}"):
         nf.NeighborEmbedding(**parts, **SHORT).fit(data)
+
+
+def kernel_of(weight=lambda w: w, slope=lambda w: w):
+    """Return a kernel whose functions return something made of what is right."""
+
+    class Own(nf.kernels.Kernel):
+        def weight(self, f):
+            return weight(1 / (1 + f))
+
+        def slope(self, f):
+            return slope(-1 / (1 + f) ** 2)
+
+        def __repr__(self):
+            return "Own()"
+
+    return Own()
+
+
+def kernel_of_formulas(**changed):
+    class Own(RationalQuadratic):
+        def formulas(self):
+            plain = super().formulas()
+            return plain._replace(**{k: lambda f, *n, k=k: changed[k](getattr(plain, k)(f, *n)) for k in changed})
+
+    return Own()
+
+
+RESULTS = {
+    "scalar": (np.sum, r"float64 of shape \(\)"),
+    "transpose": (lambda w: w.T, r"float64 of shape \(\d+, [12]\)"),
+    "sums of rows": (lambda w: w.sum(axis=1), r"float64 of shape \([12],\)"),
+    "sums of rows, kept": (lambda w: w.sum(axis=1, keepdims=True), r"float64 of shape \([12], 1\)"),
+    "sums of columns": (lambda w: w.sum(axis=0, keepdims=True), r"float64 of shape \(1, \d+\)"),
+    "all pairs": (lambda w: np.outer(w, w), r"float64 of shape \((\d+), \1\)"),
+    "two of them": (lambda w: (w, w), r"float64 of shape \(2, [12], \d+\)"),
+    "complex": (lambda w: w + 0j, r"complex128 of shape \([12], \d+\)"),
+    "integers": (lambda w: (w * 9).astype(int), r"int64 of shape \([12], \d+\)"),
+    "objects": (lambda w: w.astype(object), r"object of shape \([12], \d+\)"),
+    "nothing": (lambda _: None, r"object of shape \(\)"),
+}
+
+
+@pytest.mark.parametrize("case", RESULTS)
+@pytest.mark.parametrize("name", ["weight", "slope"])
+def test_a_kernel_that_returns_another_shape_or_type_is_refused(data, name, case):
+    wrong, got = RESULTS[case]
+    what = rf"kernel must be one whose {name} returns what it is given, float64 of shape \([0-9]+, 2[45]\)"
+    with pytest.raises(InputError, match=rf"^NeighborEmbedding: {what}; got {got} from {name} of Own\(\)\."):
+        nf.NeighborEmbedding(kernel=kernel_of(**{name: wrong}), **SHORT).fit(data)
+
+
+@pytest.mark.parametrize("case", RESULTS)
+@pytest.mark.parametrize("name", ["log_weight", "neg_log_slope"])
+def test_so_is_one_with_formulas(data, name, case):
+    wrong, got = RESULTS[case]
+    what = rf"kernel must be one whose {name} returns what it is given, float64 of shape \(2, 25\)"
+    with pytest.raises(InputError, match=f"^NeighborEmbedding: {what}; got {got} from {name} of "):
+        nf.NeighborEmbedding(kernel=kernel_of_formulas(**{name: wrong}), **SHORT).fit(data)
+
+
+WIDE = np.float64(2)
+
+
+@pytest.mark.parametrize("name", ["log_weight", "neg_log_slope", "weight"])
+def test_so_is_one_whose_formulas_make_float64_of_float32(data, name):
+    class Own(nf.kernels.StudentT):
+        def formulas(self):
+            right = super().formulas()
+            given = getattr(right, name).py_func
+            return right._replace(**{name: lambda f, one: given(f, one) * WIDE / WIDE})
+
+    what = rf"kernel must be one whose {name} returns what it is given, float32 of shape \(2, 25\)"
+    got = rf"float64 of shape \(2, 25\) from {name} of .*\. Numbers that are parameters come in the type of the"
+    with pytest.raises(InputError, match=f"^NeighborEmbedding: {what}; got {got}"):
+        nf.NeighborEmbedding(kernel=Own(), **SHORT).fit(data)
+
+
+class Steady(nf.kernels.Kernel):
+    """An exponential kernel, whose slope of the logarithm is a number for all distances."""
+
+    def formulas(self):
+        return nf.kernels.Formulas(lambda f, beta: -beta * f, lambda f, beta: beta, (0.5,))
+
+
+class OfPoints(Plain):
+    """A width for each point, as no library would keep it."""
+
+    def __init__(self, n):
+        self.kept = {"width": np.linspace(0.9, 1.1, n)[:, None]}
+
+    def weight(self, f):
+        return 1 / (1 + self.kept["width"] * f)
+
+    def slope(self, f):
+        return -self.kept["width"] * self.weight(f) ** 2
+
+
+@pytest.mark.parametrize("kernel", [Steady(), OfPoints(N), OfPoints(25)], ids=lambda part: type(part).__name__)
+def test_a_kernel_may_have_a_number_for_slope_and_a_row_for_each_point(data, kernel):
+    n = len(getattr(kernel, "kept", {"width": data})["width"])
+    fast = {**SHORT, "max_iter": 2, "early_exaggeration_iter": 1, "perplexity": 5}
+    assert np.isfinite(nf.NeighborEmbedding(kernel=kernel, engine="plain", **fast).fit(data[:n]).cost_)
+
+
+@pytest.mark.parametrize("name", ["value", "derivative"])
+@pytest.mark.parametrize("case", RESULTS)
+def test_a_divergence_that_returns_another_shape_or_type_is_refused(data, name, case):
+    wrong, got = RESULTS[case]
+    changed = {name: lambda _self, p, q: wrong(getattr(Half, name)(Half(), p, q))}
+    part = type("Own", (Half,), changed)()
+    what = rf"divergence must be one whose {name} returns what it is given, float64 of shape \(2, 8\)"
+    with pytest.raises(InputError, match=f"^NeighborEmbedding: {what}; got {got} from {name} of "):
+        nf.NeighborEmbedding(divergence=part, **SHORT).fit(data)
+
+
+@pytest.mark.parametrize("name", ["prepared", "fixed", "strength", "entry_cost"])
+@pytest.mark.parametrize(
+    ("wrong", "got"),
+    [
+        (np.sum, r"float64 of shape \(\)"),
+        (lambda u: u[1:], r"float64 of shape \(15,\)"),
+        (lambda u: u[:, None], r"float64 of shape \(16, 1\)"),
+        (lambda u: u + 0j, r"complex128 of shape \(16,\)"),
+    ],
+    ids=["scalar", "shorter", "column", "complex"],
+)
+def test_so_is_one_of_its_formulas(data, name, wrong, got):
+    class Own(Alpha):
+        def formulas(self, uniform):
+            right = super().formulas(uniform)
+            given = getattr(right, name) or (lambda p: p)
+            return right._replace(**{name: lambda *numbers: wrong(given(*numbers))})
+
+    what = rf"divergence must be one whose {name} returns what it is given, float64 of shape \(16,\)"
+    with pytest.raises(InputError, match=f"^NeighborEmbedding: {what}; got {got} from {name} of "):
+        nf.NeighborEmbedding(divergence=Own(), **SHORT).fit(data)
+
+
+@pytest.mark.parametrize("name", ["strength", "entry_cost"])
+def test_so_is_one_whose_formulas_make_float64_of_float32_of_it(data, name):
+    class Own(Alpha):
+        def formulas(self, uniform):
+            right = super().formulas(uniform)
+            given = getattr(right, name)
+            return right._replace(**{name: lambda *numbers: given(*numbers) * WIDE / WIDE})
+
+    what = rf"divergence must be one whose {name} returns what it is given, float32 of shape \(16,\)"
+    with pytest.raises(InputError, match=f"^NeighborEmbedding: {what}; got float64 of shape .* Numbers that are"):
+        nf.NeighborEmbedding(divergence=Own(), **SHORT).fit(data)
+
+
+@pytest.mark.parametrize(
+    "divergence",
+    [Alpha(np.float64(0.7)), nf.divergences.NeRV(np.float64(0.3)), nf.divergences.JensenShannon(np.float64(0.3))],
+)
+@pytest.mark.parametrize("kernel", [RationalQuadratic(np.float64(3)), nf.kernels.HeavyTailed(np.float64(0.4))])
+def test_parameters_may_be_numbers_of_numpy(divergence, kernel):
+    parts = nf.NeighborEmbedding(divergence=divergence, kernel=kernel)._checked()
+    assert parts[:2] == (divergence, kernel)
+
+
+@pytest.mark.parametrize(
+    ("found", "got"),
+    [
+        (lambda gap: gap**2, r"float64 of shape \(\)"),
+        (lambda gap: (gap**2, gap, gap), r"float64 of shape \(\), float64 of shape \(\), float64 of shape \(\)"),
+        (lambda gap: (gap**2, np.array([gap])), r"float64 of shape \(\), float64 of shape \(1,\)"),
+        (lambda gap: (gap**2, gap + 0j), r"float64 of shape \(\), complex128 of shape \(\)"),
+    ],
+    ids=["one number", "three", "an array", "complex"],
+)
+def test_so_is_a_stress_that_returns_no_two_numbers(data, found, got):
+    class Own(Stress):
+        degree = 2
+
+        @staticmethod
+        def cost_and_slope(r, f):
+            return found(r - np.sqrt(f))
+
+    what = "stress must be one whose cost_and_slope returns two real numbers, the cost of a pair and its slope"
+    with pytest.raises(InputError, match=f"^MDS: {what}; got {got} from that of "):
+        nf.MDS(stress=Own()).fit(data)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "got"),
+    [
+        (lambda f: (f.sum(),), r"float64 of shape \(\) from"),
+        (lambda f: (f, f[1:]), r"float64 of shape \(5,\) from"),
+        (lambda f: (f[None], f), r"float64 of shape \(1, 6\) from"),
+        (lambda f: f, r"float64 of shape \(6,\) from"),
+        (lambda f: (None, 0.0), "a float from"),
+        (lambda f: None, "a NoneType from"),
+    ],
+    ids=["scalar", "shorter", "transpose", "no tuple", "number", "nothing"],
+)
+@pytest.mark.parametrize("place", [PlainPlace(), Threads(1)], ids=["plain", "threads"])
+def test_so_is_a_formula_for_pairs(place, wrong, got):
+    def of_pairs(mine, theirs):
+        return wrong(mine[0] * theirs[0])
+
+    pattern = np.array([0, 6, 6]), np.zeros(6, np.uint32)
+    what = r"formula must be one that returns a tuple of arrays with a row for each pair, of shape \(6, ...\)"
+    with pytest.raises(InputError, match=f"^pairs: {what}; got {got} of_pairs"):
+        place.pairs(of_pairs, pattern, (np.ones(2),), (np.ones(2),))
+
+
+def test_so_is_a_formula_of_each_that_returns_no_tuple():
+    with pytest.raises(InputError, match=r"^each: formula must be one that returns a tuple of sums; got float64 of"):
+        PlainPlace().each(lambda x: x.sum(), np.ones((3, 2)))
 
 
 def test_t_sne_in_eighty_lines_is_t_sne():

@@ -10,10 +10,9 @@ import nearfar as nf
 from nearfar.divergences import KL
 from nearfar.errors import InputError
 from nearfar.far import ExactField, MeshField
-from nearfar.far.per_point import NodeFields
 from nearfar.kernels import InhomogeneousStudentT
 from nearfar.maps.objective import value_and_gradient
-from nearfar.maps.per_point import LEAST, MOST, Learner, NodesObjective, per_point_objective
+from nearfar.maps.per_point import LEAST, MOST, Between, Learner, PerPointObjective, per_point_objective
 from test_neighbor_objective import N, sparse_p
 
 SHORT = {"perplexity": 10, "max_iter": 150, "early_exaggeration_iter": 60, "random_state": 0, "n_jobs": 2}
@@ -34,14 +33,14 @@ def cloud(rng):
 
 def objectives(P, nu):
     """Exact, by nodes that are far from exact, by nodes on a mesh."""
-    by_nodes = NodeFields(ExactField(), 0.1, limits=(LEAST, MOST))
+    by_nodes = Between(ExactField(), 0.1, (LEAST, MOST))
     kernel, options = (
         InhomogeneousStudentT(nu),
         {"dtype": float, "n_jobs": 1, "learner": Learner(len(nu), together=False)},
     )
     return {
         "exact": per_point_objective(P, kernel, KL(), ExactField(), **options),
-        "nodes": NodesObjective(P, kernel, KL(), by_nodes, **options),
+        "nodes": PerPointObjective(P, kernel, KL(), by_nodes, **options),
         "mesh": per_point_objective(P, kernel, KL(), MeshField(1e-4), **options),
     }
 
@@ -63,9 +62,9 @@ def test_derivatives_are_central_differences_of_the_cost(rng, kind):
         change = 0.02 * nu[i]  # several steps of the table of coefficients, which is read in straight lines
         costs = []
         for s in (1, -1):
-            objective._set_kernel(InhomogeneousStudentT(nu + s * change * (np.arange(N) == i)))
+            objective._take(InhomogeneousStudentT(nu + s * change * (np.arange(N) == i)))
             costs.append(objective.evaluate(Y, cost=True)[1])
-        objective._set_kernel(InhomogeneousStudentT(nu))
+        objective._take(InhomogeneousStudentT(nu))
         near = {"rel": 1e-3, "abs": 1e-6} if kind == "exact" else {"rel": 0.02, "abs": 2e-4}
         assert (costs[0] - costs[1]) / (2 * change) == pytest.approx(in_nu[i], **near)
 

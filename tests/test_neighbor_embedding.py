@@ -138,7 +138,7 @@ def test_the_mesh_draws_the_map_of_all_pairs(blobs):
     assert mesh_cost == pytest.approx(exact_cost, rel=0.005)
     field = nf.far.MeshField()
     np.testing.assert_array_equal(nf.TSNE(**first, far=field).fit(blobs[0]).embedding_, mesh.embedding_)
-    assert not hasattr(field, "_placed")  # a part given is not worked in
+    assert not field.work  # a part given is not worked in
 
 
 @pytest.mark.parametrize("d", [1, pytest.param(3, marks=pytest.mark.slow), 5])

@@ -14,6 +14,7 @@ torch = pytest.importorskip("torch")
 import nearfar as nf  # noqa: E402
 from nearfar.far import Noise, NoisePairs  # noqa: E402
 from nearfar.maps.noise import NoiseObjective  # noqa: E402
+from nearfar.methods.noise_maps import Circle  # noqa: E402
 from nearfar.nn import UniformNoise, full_softmax, global_nce, local_nce, sampled_softmax  # noqa: E402
 
 # -- EDRep ----------------------------------------------------------------------------------------------------------
@@ -87,11 +88,12 @@ def test_the_cost_and_the_gradient_of_maps_are_those_of_the_losses(rng, noise):
     P = relation(rng)
     Y = rng.normal(size=(N, 2)) * [1.5, 0.7]
     made = NoiseObjective(P, nf.kernels.StudentT(), noise, rng=np.random.default_rng(1), dtype=np.float64, n_jobs=1)
-    circle, steps = made._circle(Y), np.array([1, 5, 17, 12])[: noise.n_samples]
-    a = made.level(circle, steps)
+    steps = np.array([1, 5, 17, 12])[: noise.n_samples]
+    circle = Circle(made._points, steps)
+    a = made.level(Y, circle)
     drawn = np.empty((N, len(steps)), int)
     for t, step in enumerate(steps):
-        drawn[made._order, t] = np.roll(made._order, -step)
+        drawn[made._points, t] = np.roll(made._points, -step)
 
     place = torch.from_numpy(Y.copy()).requires_grad_()
     rows, weight = candidates(place, noise, ((P + P.T) / 2).toarray(), torch.from_numpy(drawn))
@@ -104,6 +106,6 @@ def test_the_cost_and_the_gradient_of_maps_are_those_of_the_losses(rng, noise):
         log_q = torch.full(rows.shape[1:], -math.log(pairs), dtype=torch.float64)
         losses = local_nce(rows - log_zbar, target, log_q, reduction="none")
     cost = weight @ losses
-    assert float(cost.detach()) == pytest.approx(made.cost(Y, circle, steps, a), rel=1e-10)
+    assert float(cost.detach()) == pytest.approx(made.value_of(Y, circle), rel=1e-10)
     (gradient,) = torch.autograd.grad(cost, place)
-    assert_allclose(made.gradient(Y, circle, steps, a), gradient, rtol=1e-8, atol=1e-12)
+    assert_allclose(made.gradient(Y, circle), gradient, rtol=1e-8, atol=1e-12)

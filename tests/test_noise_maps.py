@@ -18,6 +18,7 @@ from nearfar.far import NoisePairs
 from nearfar.kernels import Exponential, HeavyTailed, InhomogeneousStudentT, StudentT
 from nearfar.maps.noise import NoiseObjective
 from nearfar.maps.objective import value_and_gradient
+from nearfar.methods.noise_maps import Circle, local_gradient
 
 KERNELS = {"student": StudentT(), "exponential": Exponential(0.7), "heavy": HeavyTailed(0.4, 0.8)}
 NOISE = {
@@ -44,7 +45,7 @@ def objective(P, noise, kernel=None, *, dtype=np.float64, n_jobs=1, seed=3):
 
 def partners(made, steps):
     """Return the noise as arrays: point, and its partners, shape (n, m)."""
-    circle = made._order
+    circle = made._points
     found = np.empty((len(circle), len(steps)), int)
     for t, step in enumerate(steps):
         found[circle, t] = np.roll(circle, -step)
@@ -87,10 +88,11 @@ def test_the_cost_is_that_of_the_formula_and_the_gradient_its_slope(rng, noise, 
     noise, kernel = NOISE[noise], KERNELS[kernel]
     Y, P = rng.normal(size=(N, d)) * rng.uniform(0.5, 2, d), sparse_p(rng)
     made = objective(P, noise, kernel)
-    circle, steps = made._circle(Y), np.array([1, 7, 30, 12])[: noise.n_samples]
-    a, drawn = made.level(circle, steps), partners(made, steps)
-    assert made.cost(Y, circle, steps, a) == pytest.approx(plain_cost(Y, P, kernel, noise, drawn, a), rel=1e-12)
-    G = made.gradient(Y, circle, steps, a)
+    steps = np.array([1, 7, 30, 12])[: noise.n_samples]
+    circle, drawn = Circle(made._points, steps), partners(made, steps)
+    a = made.level(Y, circle)
+    assert made.value_of(Y, circle) == pytest.approx(plain_cost(Y, P, kernel, noise, drawn, a), rel=1e-12)
+    G = made.gradient(Y, circle)
     expected = numeric_gradient(lambda Z: plain_cost(Z, P, kernel, noise, drawn, a), Y)
     assert_allclose(G, expected, rtol=1e-6, atol=1e-7 * np.abs(expected).max())
 
@@ -99,9 +101,10 @@ def test_the_cost_is_that_of_the_formula_and_the_gradient_its_slope(rng, noise, 
 def test_exaggeration_multiplies_attraction(rng, noise):
     Y, P = rng.normal(size=(N, 2)), sparse_p(rng)
     made = objective(P, noise)
-    circle, steps = made._circle(Y), np.arange(1, noise.n_samples + 1)
-    a, drawn, symmetric = made.level(circle, steps), partners(made, steps), (P + P.T) / 2
-    plain, more = (made.gradient(Y, circle, steps, a, alpha).copy() for alpha in (1.0, 3.0))
+    steps = np.arange(1, noise.n_samples + 1)
+    circle, drawn, symmetric = Circle(made._points, steps), partners(made, steps), (P + P.T) / 2
+    a = made.level(Y, circle)
+    plain, more = (made.gradient(Y, circle, alpha).copy() for alpha in (1.0, 3.0))
 
     def attraction(Z):
         w = StudentT().weight(((Z[:, None] - Z) ** 2).sum(axis=2))
@@ -169,14 +172,14 @@ def test_sampled_repulsion_is_unbiased(rng):
     Y, m, a = rng.normal(size=(N, 2)), 3, 0.7
     nothing = csr_array(([1e-300], ([0], [1])), (N, N))
     made = objective(nothing, NoisePairs(m))
-    circle = made._circle(Y)
-    each = [made.gradient(Y, circle, np.array([step]), a).copy() for step in range(1, N)]
+    parts = made.place, made.cost, made.near()
+    each = [local_gradient(*parts, Circle(made._points, np.array([step])), Y, a, m, 1.0).copy() for step in range(1, N)]
     offsets = Y[:, None] - Y
     w = 1 / (1 + (offsets**2).sum(axis=2))
     np.fill_diagonal(w, 0)
     exact = -4 * m / (N * (N - 1)) * ((w**2 / (w + a))[:, :, None] * offsets).sum(axis=1)
     assert_allclose(np.mean(each, axis=0), exact, rtol=1e-12, atol=1e-15)
-    assert_allclose(made.level(circle, np.arange(1, N)), m * w.sum() / (N * (N - 1)), rtol=1e-12)
+    assert_allclose(made.level(Y, Circle(made._points, np.arange(1, N))), m * w.sum() / (N * (N - 1)), rtol=1e-12)
     assert np.abs(each[0] - exact).max() > 1e-4
 
 
@@ -186,8 +189,7 @@ def test_much_noise_is_t_sne(rng):
     _, expected = value_and_gradient(Y, (P + P.T) / 2, StudentT(), nf.divergences.KL(), "pair")
     made = objective(P, NoisePairs(3))
     made._m = 10**9  # more than there are: the limit
-    circle, steps = made._circle(Y), np.arange(1, N)
-    found = made.gradient(Y, circle, steps, made.level(circle, steps))
+    found = made.gradient(Y, Circle(made._points, np.arange(1, N)))
     assert_allclose(found, expected, rtol=1e-6, atol=1e-7 * np.abs(expected).max())
 
 
@@ -222,15 +224,16 @@ def test_umap_is_the_normaliser_with_which_a_is_one(rng):
     """Then -ln(w/(w+1)) - sum ln(1/(w+1)), with q = w/(w+1) the odds of UMAP: 1/(2 + f) for Student's kernel."""
     Y, P, m = rng.normal(size=(N, 2)), sparse_p(rng), 4
     made = objective(P, NoisePairs(m, normalizer="umap"))
-    circle, steps = made._circle(Y), np.arange(1, m + 1)
-    assert made.level(circle, steps) == 1
+    steps = np.arange(1, m + 1)
+    circle = Circle(made._points, steps)
+    assert made.level(Y, circle) == 1
     same = objective(P, NoisePairs(m, normalizer=N * (N - 1) / m))
-    assert same.level(circle, steps) == pytest.approx(1, rel=1e-15)
+    assert same.level(Y, circle) == pytest.approx(1, rel=1e-15)
     f = ((Y[:, None] - Y) ** 2).sum(axis=2)
     q, p = 1 / (2 + f), ((P + P.T) / 2).toarray()
     np.fill_diagonal(q, 0.5)
     expected = -(p * np.log(q)).sum() - np.log(1 - np.take_along_axis(q, partners(made, steps), 1)).sum() / N
-    assert made.cost(Y, circle, steps, 1.0) == pytest.approx(expected, rel=1e-12)
+    assert made.value_of(Y, circle) == pytest.approx(expected, rel=1e-12)
 
 
 # -- maps -----------------------------------------------------------------------------------------------------------
@@ -291,7 +294,7 @@ def test_much_noise_draws_a_map_as_good_as_that_of_all_pairs(blobs, affinities, 
 
 @pytest.mark.parametrize("noise", NOISE.values(), ids=NOISE)
 def test_any_number_of_workers_and_any_order_of_the_rows(rng, noise, monkeypatch):
-    monkeypatch.setattr("nearfar.maps.noise._ROWS", 256)  # several blocks
+    monkeypatch.setattr("nearfar.engines.threads.noise._ROWS", 256)  # several blocks
     P, Y = sparse_p(rng, 600), rng.normal(size=(600, 2)).astype(np.float32)
     made = [objective(P, noise, dtype=np.float32, n_jobs=n_jobs) for n_jobs in (1, 3, 1)]
     found = [each.evaluate(Y, 2.0, cost=True) for each in made[:2]]

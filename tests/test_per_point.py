@@ -8,13 +8,16 @@ from sklearn.base import clone
 
 import nearfar as nf
 from nearfar.divergences import KL, NeRV
+from nearfar.engines import on_threads
 from nearfar.errors import InputError
 from nearfar.far import ExactField, MeshField, Term
-from nearfar.far.per_point import FAMILIES, FEW, ExactPerPoint, NodeFields, nodes_between, nodes_for
+from nearfar.far.per_point import FAMILIES, FEW, ExactPerPoint, nodes_between, nodes_for
 from nearfar.kernels import Exponential, HeavyTailed, InhomogeneousStudentT
+from nearfar.maps.neighbor import Problem
 from nearfar.maps.objective import NeighborObjective, QuadraticObjective, value_and_gradient
 from nearfar.maps.per_point import (
-    NodesObjective,
+    Between,
+    Exactly,
     PerPointObjective,
     is_per_point,
     per_point_objective,
@@ -47,7 +50,8 @@ PAIRS: list = [(divergence, "student") for divergence in ("kl", "nerv", "nerv at
 
 
 def by_nodes(P, kernel, divergence, field, *, error, dtype=float, n_jobs=1):
-    return NodesObjective(P, kernel, divergence, NodeFields(field, error), dtype=dtype, n_jobs=n_jobs, learner=None)
+    fields = Between(field, error, None)
+    return PerPointObjective(P, kernel, divergence, fields, dtype=dtype, n_jobs=n_jobs, learner=None)
 
 
 # -- exact sums -----------------------------------------------------------------------------------------------------
@@ -223,7 +227,7 @@ def test_on_the_mesh_forces_are_within_one_percent(rng, divergence, name):
     kernel = kernels(rng, n)[name]
     exact = per_point_objective(P, kernel, divergence, ExactField(), dtype=float, n_jobs=2).evaluate(Y)[0].copy()
     mesh = per_point_objective(P, kernel, divergence, MeshField(0.001), dtype=np.float32, n_jobs=2)
-    assert isinstance(mesh, NodesObjective)
+    assert isinstance(mesh._fields, Between)
     found = mesh.evaluate(Y.astype(np.float32))[0]
     assert np.linalg.norm(found - exact) < 0.01 * np.linalg.norm(exact)
 
@@ -308,11 +312,13 @@ def test_which_maps_take_it():
 )
 def test_the_estimator_takes_it(rng, kernel, normalization, kind):
     est = nf.NeighborEmbedding(kernel=kernel, normalization=normalization)
-    parts = est._checked()
-    assert type(est._objective(sparse_p(rng, normalization), *parts, float, rng, 1)) is kind
-    est.set_params(far="fft")
+    problem = Problem(sparse_p(rng, normalization), *est._checked(), dtype=float)
+    made = est._objective(problem, on_threads(1), rng)
+    assert type(made) is kind
     if kind is PerPointObjective:
-        assert type(est._objective(sparse_p(rng, "row"), *parts, float, rng, 1)) is NodesObjective
+        assert isinstance(made._fields, Exactly)
+        est.set_params(far="fft")
+        assert isinstance(est._objective(problem, on_threads(1), rng)._fields, Between)
 
 
 @pytest.mark.slow

@@ -11,7 +11,13 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
 SOURCE = ROOT / "src" / "nearfar"
-OF_MODULE = {"edrep": "EDRep", "maps": "Gradients"}  # sources that a module of methods/ has in all its comments
+OF_MODULE = {  # sources that a module of methods/ has in all its comments
+    "edrep": "EDRep",
+    "maps": "Gradients",
+    "linear_maps": "Gradients",
+    "noise_maps": "NoisePairs",
+    "per_point_maps": "Inhomogeneous",
+}
 OF_SYMBOL = {"γ": "t-SNE", "v": "t-SNE"}
 
 

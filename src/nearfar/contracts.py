@@ -2,7 +2,8 @@
 
 Every method of this library minimises a near part, a sum over the observed relations, plus a far part, a normaliser
 over all pairs (see the guide "Near and far field"). A part keeps to one of the protocols below, has at most five
-methods, and knows nothing of its neighbours; the guide "Extending" writes one of each. Data flows one way::
+methods (a place, where all of it runs, has six), and knows nothing of its neighbours; the guide "Extending" writes one
+of each. Data flows one way::
 
     EDRep    relation ──▶ near and far field (FarField) ──▶ gradient ──▶ step (Solver) ──▶ vectors      at a Place
     a map    relation ──▶ objective (Kernel, Divergence, Field) ──▶ descent in phases ──▶ positions
@@ -53,15 +54,31 @@ class Place(Protocol):
         It is read until the next call, while ``X`` may move; the formulas of ``each`` may overwrite it.
         """
 
-    def far(self, far: FarField, others: Rows, n_active: int, rng: np.random.Generator) -> Ask:
-        """Return what answers blocks of rows about all others, who may move as soon as rows do."""
+    def pairs(
+        self, formula: Any, pattern: Any, mine: Sequence[Rows], theirs: Sequence[Rows], *entries: Any, **shared: Any
+    ) -> tuple[Rows, ...]:
+        """Sum what a formula says of each stored pair (i, j) over the pairs of row i; return the sums, as rows.
 
-    def each(self, formula: Any, X: Rows, *rows: Any, **shared: Any) -> tuple[Any, ...]:
+        ``pattern`` is ``(indptr, columns)`` of a sparse matrix, or what stands for one; ``entries`` are arrays of a
+        number for each stored pair, or None. The formula is called as ``formula(mine, theirs, *entries, **shared)``
+        with the rows of i and the rows of j for each of many pairs. It returns a tuple of arrays, a row for each pair,
+        or None in place of zeros. What is returned is read until the next call with this formula. Columns have 32 bits.
+        """
+
+    def far(self, far: Any, others: Rows, *given: Any) -> Ask:
+        """Return what answers about all others, who may move as soon as rows do.
+
+        ``given`` is what the far field takes beside them: of the softmax how many have a relation, and a generator; of
+        a map the kernel.
+        """
+
+    def each(self, formula: Any, X: Any, *rows: Any, **shared: Any) -> tuple[Any, ...]:
         """Let a formula change every block of ``X`` in place; return the rows, and the sums of what it returned.
 
-        The formula is called as ``formula(x, *blocks, **shared)``. Each of ``rows`` is rows of this place, an array of
-        one number per row, or None; ``shared`` is the same for all blocks: numbers, small arrays, an ``Ask``. It
-        returns a tuple of small arrays or numbers, which are added up over the blocks, in float64 and in their order.
+        ``X`` is rows, or a tuple of rows that change together. The formula is called as ``formula(x, *blocks,
+        **shared)``. Each of ``rows`` is rows of this place, an array of one number per row, or None; ``shared`` is the
+        same for all blocks: numbers, small arrays, an ``Ask``. It returns a tuple of small arrays or numbers, which are
+        added up over the blocks, in float64 and in their order.
         """
 
 
@@ -70,7 +87,9 @@ class Ask(Protocol):
     """Answers of a far field at a place.
 
     Optional: ``other_side(X, r, temperature)`` returns, as rows of the place, the gradient of ``sum_i r_i log Z_i`` in
-    the others for scores over a temperature, times the temperature; ``gradient="full"`` needs it.
+    the others for scores over a temperature, times the temperature; ``gradient="full"`` needs it. That of a map has
+    ``potentials(terms)`` and ``total(terms)`` in place of the call, see :class:`Field`, and ``error``, how well these
+    sums are known.
     """
 
     def __call__(self, x: Any) -> tuple[Any, Any]:
@@ -189,6 +208,9 @@ class Objective(Protocol):
 
     def evaluate(self, Y: Floats, exaggeration: float = 1.0, *, cost: bool = False) -> tuple[Floats, float | None]:
         """Return the gradient, shape (n, d), which the next call may overwrite, and if asked for the true cost."""
+
+    def value(self, Y: Rows) -> float:
+        """Return the true cost."""
 
     def early(self, kernel: Any = None) -> Objective:
         """Return the same with KL for the divergence; with a kernel, which then stands for its own, by pair."""

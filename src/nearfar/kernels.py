@@ -207,7 +207,8 @@ class Formulas(NamedTuple):
 
     Functions of a squared distance and the ``parameters``, each of which is handed on as an argument. They are plain
     Python, of numbers as of arrays, or compiled by numba. Numbers in them are best given as parameters, which come in
-    the type of the positions: a literal makes float64 of float32, which is as right, but takes longer.
+    the type of the positions: a literal makes float64 of float32, which is as right, but takes longer. A float64 of
+    NumPy, which does so on arrays, too, is refused.
 
     Parameters
     ----------
@@ -682,7 +683,7 @@ def as_kernel(owner: str, kernel: object) -> Any:
     ------
     InputError
         Another thing; a kernel that rises, whose slope is not that of its weight, or whose formulas contradict each
-        other.
+        other; one whose functions return another shape than they are given, or other numbers than real ones.
     """
     if isinstance(kernel, str) and kernel in _BY_NAME:
         return _BY_NAME[kernel]()
@@ -713,10 +714,57 @@ def check_once(part: Any, check: Callable[[], None]) -> None:
 _GOOD: set[Any] = set()
 
 
+def check_answer(
+    owner: str, argument: str, part: Any, name: str, found: Any, shape: tuple[int, ...], dtype: Any = np.float64
+) -> None:
+    """Refuse what a function of a part has made of such arrays, unless it is real numbers of that shape, not wider.
+
+    Another shape would be stretched by what it meets, and a map drawn of another cost. Numbers that a formula makes
+    wider take up to three times as long in compiled loops.
+
+    Raises
+    ------
+    InputError
+        With the shape and type of both.
+    """
+    array, dtype = np.asarray(found), np.dtype(dtype)
+    if array.shape != shape or array.dtype.kind != "f" or array.itemsize > dtype.itemsize:
+        what = f"one whose {name} returns what it is given, {dtype} of shape {shape}"
+        hint = "" if dtype == np.float64 else "Numbers that are parameters come in the type of the positions."
+        raise InputError(owner, argument, what, f"{array.dtype} of shape {array.shape} from {name} of {part!r}", hint)
+
+
+def _check_answers(owner: str, kernel: Any, f: Floats) -> None:
+    """Refuse a kernel one of whose functions returns another shape than it is given, or other than real numbers."""
+    two = np.concatenate([f, f[:, ::-1]])
+    formulas = _formulas_in_use(kernel)
+    if formulas is not None:
+        for name in ("log_weight", "neg_log_slope", "weight"):
+            given: Any = getattr(formulas, name)
+            if given is None:
+                continue
+            function = getattr(given, "py_func", given)
+            found, more = (function(part, *formulas.parameters) for part in (two, 2 * two))
+            # That of an exponential kernel is a number, the same at all distances.
+            is_number = name == "neg_log_slope" and np.ndim(found) == 0 and np.asarray(found).dtype.kind in "iuf"
+            if not (is_number and found == more):
+                check_answer(owner, "kernel", kernel, name, found, two.shape)
+                narrow = function(two.astype(np.float32), *map(np.float32, formulas.parameters))
+                check_answer(owner, "kernel", kernel, name, narrow, two.shape, np.float32)
+    for name in ("weight", "slope"):
+        function = getattr(kernel, name)
+        found = function(f)
+        count = len(found) if np.ndim(found) == 2 else 1  # with a parameter for each point: a row of each
+        check_answer(owner, "kernel", kernel, name, found, (count, f.shape[1]))
+        more = two if count == 1 else f[:, 1:]
+        check_answer(owner, "kernel", kernel, name, function(more), (max(count, len(more)), more.shape[1]))
+
+
 def _check_slope(owner: str, kernel: Any) -> None:
     """Refuse a kernel that rises somewhere, or whose slope is not that of its weight, by differences at some points."""
     f, step = np.geomspace(1e-3, 1e3, 25)[None], 1e-5
     with np.errstate(all="ignore"):
+        _check_answers(owner, kernel, f)
         w, slope, ahead, behind = (
             kernel.weight(f),
             kernel.slope(f),
@@ -740,13 +788,8 @@ def compiled_kernel(kernel: Any) -> CompiledKernel | None:
 
     Nor has it where a class below the one that gives the formulas gives another weight or slope.
     """
-    for cls in type(kernel).__mro__:
-        if "formulas" in vars(cls):
-            break
-        if vars(cls).keys() & {"weight", "log_weight", "slope"}:
-            return None
-    formulas = kernel.formulas() if hasattr(kernel, "formulas") else None
-    if formulas is None or any(np.ndim(value) for value in formulas.parameters):
+    formulas = _formulas_in_use(kernel)
+    if formulas is None:
         return None
     log_weight = compiled(formulas.log_weight)
     weight = bind(_exp_of, (None, log_weight)) if formulas.weight is None else compiled(formulas.weight)
@@ -762,6 +805,19 @@ def compiled_kernel(kernel: Any) -> CompiledKernel | None:
         if heaviness is None:
             heaviness = float(((1 / g[1:][tail] - 1 / steepness) / f[tail]).max(initial=0.0))
     return CompiledKernel(functions, tuple(map(float, formulas.parameters)), float(steepness), float(heaviness))
+
+
+def _formulas_in_use(kernel: Any) -> Formulas | None:
+    """Return the formulas that linear time takes, if there are."""
+    for cls in type(kernel).__mro__:
+        if "formulas" in vars(cls):
+            break
+        if vars(cls).keys() & {"weight", "log_weight", "slope"}:
+            return None
+    formulas: Formulas | None = kernel.formulas() if hasattr(kernel, "formulas") else None
+    if formulas is None or any(np.ndim(value) for value in formulas.parameters):
+        return None
+    return formulas
 
 
 @jit(fastmath=FAST, error_model="numpy")

@@ -9,13 +9,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import click
 
 from nearfar.cli.shared import (
-    check_place,
-    device_option,
-    engine_option,
+    engine_options,
     report,
     rows_of_csv,
     run_options,
     side_option,
+    take_engine,
 )
 from nearfar.cli.word_models import load_known
 
@@ -63,8 +62,7 @@ FILMS = (".gif", ".mp4")
 @click.option("--labels", metavar="COLUMN", help="Of a table: the column that colours the points. [default: label]")
 @click.option("--words/--no-words", default=None, help="Write ids at the dots of --plot.  [default: if they are text]")
 @side_option
-@device_option
-@engine_option
+@engine_options("plain (NumPy), threads, torch, cuda, cuda:1, dask (workers)", default="plain for few, else threads")
 @run_options("map")
 def map_(
     file: str,
@@ -78,7 +76,6 @@ def map_(
     names: str | None,
     labels: str | None,
     words: bool | None,
-    engine: str | None,
     quiet: bool,
     as_json: bool,
     **arguments: Any,
@@ -108,20 +105,20 @@ def map_(
       nearfar map ratings.safetensors --side context --plot items.png
       nearfar map iris.csv --labels species --plot iris.png
       nearfar map genes.npz -o map.safetensors --plot map.svg --method nerv --random-state 1
-      nearfar map genes.npz -o map.safetensors --device cuda
+      nearfar map genes.npz -o map.safetensors --engine cuda
     """
     import nearfar as nf
     from nearfar.callbacks import Frames
+    from nearfar.engines import check_ready
 
     page = output is not None and output.lower().endswith(PAGES)
     if not page and (metadata is not None or color is not None):
         raise click.UsageError("--metadata and --color are for a page: give --output OUT.html.")
     _check_targets(output, plot, frames, arguments["n_components"])
     estimator = getattr(nf, METHODS[method])()
-    arguments = _known(method, arguments, set(estimator.get_params()))
-    if engine is not None and method == "mds":
-        raise click.UsageError("--engine is not for --method mds.")
-    check_place("nearfar map", arguments.get("device"), engine)
+    arguments = {"device": None, "engine": None, **_known(method, arguments, set(estimator.get_params()))}
+    take_engine("nearfar map", arguments)
+    check_ready("nearfar map", arguments["engine"], getattr(estimator, "_not_on", {}))
     recorder = None if frames is None else Frames()
     started = time.perf_counter()
     vectors, table, others = _points(file, side, names, labels)
@@ -130,7 +127,7 @@ def map_(
         nf.viewer.page.check_known(vectors, known, color)
     callbacks = None if recorder is None else [recorder]
     estimator.set_params(**arguments, callbacks=callbacks, verbose=0 if quiet else 1)
-    estimator.fit(vectors.vectors, **({} if engine is None else {"engine": engine}))
+    estimator.fit(vectors.vectors)
     used = ("n_components", "perplexity", "min_dist", "metric", "max_iter", "random_state")
     made = {name: value for name, value in estimator.get_params().items() if name in used and value is not None}
     drawn = nf.Embedding(estimator.embedding_, vectors.ids, parameters={"estimator": METHODS[method], **made})

@@ -13,8 +13,6 @@ from typing import Any, TypeVar
 
 import click
 
-from nearfar.engines.registry import ENGINES, on_a_cluster, on_device
-
 Command = TypeVar("Command", bound=Callable[..., Any])
 _HEADER = "nearfar.header"
 _SILENT = 2.0  # seconds after which a command says that it is at work
@@ -26,12 +24,6 @@ side_option = click.option(
     "--side",
     type=click.Choice(["vectors", "context"]),
     help="Take one side of a two-sided file: context are the items, for users.",
-)
-device_option = click.option(
-    "--device", metavar="DEVICE", help="Compute by PyTorch on cuda, cuda:1 or cpu. [default: threads of this machine]"
-)
-engine_option = click.option(
-    "--engine", type=click.Choice(ENGINES), help="dask: compute on workers, started on this machine."
 )
 
 
@@ -61,26 +53,6 @@ def take_engine(owner: str, options: dict[str, Any]) -> None:
         raise click.UsageError(f"--device and --engine {options['engine']} exclude each other: leave out --device.")
     options["engine"] = engine_of_device(owner, device)
     show_warning(f"--device is going away in version 0.4; write --engine {options['engine']}.")
-
-
-def check_place(owner: str, device: str | None, engine: str | None = None) -> None:
-    """Refuse a device that is not there, and what is not installed, before anything is read or written.
-
-    Raises
-    ------
-    InputError, MissingDependencyError
-        No such device here; PyTorch or Dask is not installed.
-    """
-    from nearfar._core.checks import require
-
-    on_workers = on_a_cluster(owner, engine, by_default=False)
-    if device is not None and on_workers:
-        raise click.UsageError("--device and --engine dask exclude each other: workers use their threads.")
-    if on_workers:
-        require(f"{owner} --engine dask", "distributed", "cluster")
-    if device is not None:
-        require(f"{owner} --device", "torch", "torch")
-        on_device("device")(owner, device)
 
 
 def rows_of_csv(owner: str, text: str) -> list[tuple[int, list[str]]]:

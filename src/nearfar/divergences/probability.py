@@ -22,7 +22,7 @@ from nearfar._core.parameters import Part
 from nearfar._core.vector import FAST
 from nearfar.contracts import Floats
 from nearfar.errors import InputError
-from nearfar.kernels import check_once, ln, ln1p
+from nearfar.kernels import check_answer, check_once, ln, ln1p
 
 
 class Accuracy(NamedTuple):
@@ -477,7 +477,8 @@ def as_divergence(owner: str, divergence: object) -> Any:
     Raises
     ------
     InputError
-        Another thing; a derivative that is not that of the value, or formulas that contradict them.
+        Another thing; a derivative that is not that of the value, or formulas that contradict them; functions that
+        return another shape than they are given, or other numbers than real ones.
     """
     if isinstance(divergence, str) and divergence in _BY_NAME:
         return _BY_NAME[divergence]()
@@ -496,6 +497,7 @@ def _check_derivative(owner: str, divergence: Any) -> None:
     step, uniform = 1e-5 * q, 0.01
     floor: Any = (uniform,) if getattr(divergence, "floor", 0.0) else ()
     with np.errstate(all="ignore"):
+        _check_answers(owner, divergence, p, q, uniform)
         c, D = (np.asarray(f(p, q, *floor), np.float64) for f in (divergence.value, divergence.derivative))
         difference = (divergence.value(p, q + step, *floor) - divergence.value(p, q - step, *floor)) / (2 * step)
     # Where p = 0 a cost without a floor may be infinite: there it is not looked at.
@@ -512,6 +514,27 @@ def _check_derivative(owner: str, divergence: Any) -> None:
     if wrong.any():
         at = f"{divergence!r}, which is not at p = {p[wrong][0]}, q = {q[wrong][0]}"
         raise InputError(owner, "divergence", what, at)
+
+
+def _check_answers(owner: str, divergence: Any, p: Floats, q: Floats, uniform: float) -> None:
+    """Refuse a divergence one of whose functions returns another shape than it is given, or other than real numbers."""
+    floor: Any = (uniform,) if getattr(divergence, "floor", 0.0) else ()
+    rows = p.reshape(2, -1), q.reshape(2, -1)  # all pairs of points are given by rows, those of the data one by one
+    for name in ("value", "derivative"):
+        check_answer(owner, "divergence", divergence, name, getattr(divergence, name)(*rows, *floor), rows[0].shape)
+    formulas = linear_formulas(divergence, uniform)
+    if formulas is None:
+        return
+    prepared = formulas.prepared or np.asarray
+    check_answer(owner, "divergence", divergence, "prepared", prepared(p), p.shape)
+    if formulas.fixed is not None:
+        check_answer(owner, "divergence", divergence, "fixed", formulas.fixed(p), p.shape)
+    for name, numbers in (("strength", (np.asarray(prepared(p)), q)), ("entry_cost", (p, q, np.log(q)))):
+        given: Any = getattr(formulas, name)
+        function = getattr(given, "py_func", given)
+        for dtype in (np.float64, np.float32) if given is not None else ():
+            found = function(*(part.astype(dtype) for part in numbers), *map(dtype, formulas.parameters))
+            check_answer(owner, "divergence", divergence, name, found, p.shape, dtype)
 
 
 def _entry_cost(formulas: Formulas, p: Floats, q: Floats) -> Floats:

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import sys
 import warnings
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
@@ -26,6 +26,7 @@ from nearfar.engines.registry import (
     LEARNERS,
     NEEDS,
     OWN,
+    PLACE_OF_THREADS,
     PLACES,
     THREADS,
     current_client,
@@ -38,9 +39,9 @@ if TYPE_CHECKING:
 
     from nearfar.contracts import FarField, Learner, Place
 
-_VERBS = ("bring", "fetch", "near", "far", "each")
+VERBS = ("bring", "fetch", "near", "far", "each")
+"""What a place of one's own has at least; one for maps has ``pairs``, too."""
 _RUNS_ON_ALL: Mapping[str, str] = MappingProxyType({})
-_NO_PLACE: Mapping[str, str] = MappingProxyType({OWN: "It does not fit the verbs of a Place."})
 
 
 @dataclass(frozen=True)
@@ -57,7 +58,8 @@ class Setting:
         Folder for vectors.
     P : LinearOperator
         The relation that is fitted.
-    far : FarField
+    far : FarField, optional
+        Given where it is known before anything is asked of the place.
     gradient : str
         ``"paper"``, ``"forward"`` or ``"full"``.
     two_sided : bool
@@ -65,19 +67,22 @@ class Setting:
         Whether a second fit with a mixture over clusters follows.
     check_memory : callable
         Refuses a fit that this machine's memory does not hold.
+    sums_stay : bool
+        Whether the sums of ``each`` are read by formulas alone, and may stay where the rows are.
     engine : str
         The name as it was given, such as ``"cuda:1"``.
     """
 
     owner: str
     n_jobs: int
-    storage: Any
     P: Any
-    far: FarField
-    gradient: str
-    two_sided: bool
-    several: bool
-    check_memory: Callable[[], None]
+    storage: Any = None
+    far: FarField | None = None
+    gradient: str = "forward"
+    two_sided: bool = False
+    several: bool = False
+    check_memory: Callable[[], object] = bool
+    sums_stay: bool = False
     engine: str = ""
 
 
@@ -166,7 +171,7 @@ def asked_engine(
 
 
 def engine_of(
-    owner: str, engine: Any, device: Any = None, of_fit: Any = None, *, not_on: Mapping[str, str] = _NO_PLACE
+    owner: str, engine: Any, device: Any = None, of_fit: Any = None, *, not_on: Mapping[str, str] = _RUNS_ON_ALL
 ) -> Any:
     """Return the same without a warning, and without a look at what is installed.
 
@@ -228,10 +233,23 @@ def check_engine(owner: str, engine: Any, not_on: Mapping[str, str] = _RUNS_ON_A
     got = f"the class {engine.__name__}" if isinstance(engine, type) else repr(engine)
     if kind is None or kind in not_on:
         raise _unknown(owner, got, "" if kind is None else not_on[kind], not_on)
-    missing = [] if isinstance(engine, str) else [verb for verb in _VERBS if not callable(getattr(engine, verb, None))]
-    if isinstance(engine, type) or missing:
-        got = got if isinstance(engine, type) else f"{got} without {', '.join(missing)}"
+    if isinstance(engine, type):
         raise _unknown(owner, got, "A place has the verbs of nearfar.contracts.Place.")
+    if not isinstance(engine, str):
+        check_verbs(owner, engine, VERBS)
+
+
+def check_verbs(owner: str, place: Any, verbs: Sequence[str]) -> None:
+    """Refuse a place that lacks a verb.
+
+    Raises
+    ------
+    InputError
+    """
+    missing = [verb for verb in verbs if not callable(getattr(place, verb, None))]
+    if missing:
+        hint = "A place has the verbs of nearfar.contracts.Place."
+        raise _unknown(owner, f"{place!r} without {', '.join(missing)}", hint)
 
 
 def _kind(engine: Any) -> str | None:
@@ -329,6 +347,12 @@ def _unknown(owner: str, got: str, hint: str = "", not_on: Mapping[str, str] = _
     if " " not in owner:  # a command takes names alone
         expected = f"None or {expected}" if OWN in not_on else f"None, {expected}, or a Place"
     return InputError(owner, "engine", expected, got, hint)
+
+
+def on_threads(n_jobs: int) -> Place:
+    """Return the threads of this machine as a place."""
+    made: Place = found(PLACE_OF_THREADS)(n_jobs)
+    return made
 
 
 def compiled_gradient() -> Any:

@@ -6,13 +6,13 @@ take longer than the whole fit. Products of larger relations are compiled ones h
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
 
-from nearfar.contracts import FarField, Floats
+from nearfar.contracts import Floats
 from nearfar.engines import Setting
 from nearfar.errors import InputError
 
@@ -33,15 +33,75 @@ class Plain:
         pull: Floats = P.rmatmat(X, n_jobs=1) if way == "columns" else P.matmat(X, n_jobs=1)
         return pull + P.rmatmat(X, n_jobs=1) if way == "both" else pull
 
-    def far(self, far: FarField, others: Floats, n_active: int, rng: np.random.Generator) -> Asked:
+    def pairs(
+        self, formula: Any, pattern: Any, mine: Sequence[Floats], theirs: Sequence[Floats], *entries: Any, **shared: Any
+    ) -> tuple[Floats, ...]:
+        """Return the sums over the pairs of each row."""
+        with np.errstate(all="ignore"):
+            if hasattr(pattern, "sums"):  # of pairs that are not stored
+                return pattern.sums(formula, mine, theirs, entries, shared)  # type: ignore[no-any-return]
+            return pair_sums(formula, pattern, (0, len(pattern[0]) - 1), (mine, theirs), entries, shared)
+
+    def far(self, far: Any, others: Floats, *given: Any) -> Asked:
         """Return the far field over the others, of whom none moves before all rows have asked."""
-        far.prepare(others, n_active, rng, 1)
+        far.prepare(others, *given, 1)
         return Asked(far, others)
 
-    def each(self, formula: Any, X: Floats, *rows: Any, **shared: Any) -> tuple[Any, ...]:
+    def each(self, formula: Any, X: Any, *rows: Any, **shared: Any) -> tuple[Any, ...]:
         """Let the formula change the one block that all rows are."""
         with np.errstate(all="ignore"):  # what is not finite shows in the sums
-            return X, *(np.asarray(part, np.float64) for part in formula(X, *rows, **shared))
+            found = formula(X, *rows, **shared)
+            if not isinstance(found, tuple):
+                raise InputError("each", "formula", "one that returns a tuple of sums", of_formula(formula, found))
+            return X, *(np.asarray(part, np.float64) for part in found)
+
+
+def pair_sums(
+    formula: Any, pattern: Any, span: tuple[int, int], sides: tuple[Any, Any], entries: Any, shared: Any
+) -> tuple[Floats, ...]:
+    """Return for some rows the sums of a formula over their stored pairs; zeros for a row without any."""
+    indptr, columns = pattern[:2]
+    start, stop = span
+    begin, end = int(indptr[start]), int(indptr[stop])
+    lengths = np.diff(indptr[start : stop + 1])
+    ends = np.repeat(np.arange(start, stop), lengths), columns[begin:end]
+    mine, theirs = (tuple(part[at] for part in side) for side, at in zip(sides, ends, strict=True))
+    found = formula(mine, theirs, *(None if part is None else part[begin:end] for part in entries), **shared)
+    check_pairs(formula, found, end - begin)
+    filled = np.flatnonzero(lengths)
+    sums = []
+    for part in found:
+        like = mine[0][:, 0] if part is None else part
+        sums.append(np.zeros((stop - start, *like.shape[1:]), like.dtype))
+        if part is not None and filled.size:
+            sums[-1][filled] = np.add.reduceat(part, indptr[start:stop][filled] - begin, axis=0)
+    return tuple(sums)
+
+
+def check_pairs(formula: Any, found: Any, count: int) -> None:
+    """Refuse what a formula returned for some pairs, unless it is arrays with a row for each, or None in their place.
+
+    The sums of another number of rows would be those of other pairs.
+
+    Raises
+    ------
+    InputError
+        With the shape of both.
+    """
+    what = f"one that returns a tuple of arrays with a row for each pair, of shape ({count}, ...)"
+    if not isinstance(found, tuple):
+        raise InputError("pairs", "formula", what, of_formula(formula, found))
+    for part in found:
+        if part is not None and (not getattr(part, "shape", ()) or len(part) != count):
+            raise InputError("pairs", "formula", what, of_formula(formula, part))
+
+
+def of_formula(formula: Any, found: Any) -> str:
+    """Return what a formula returned, as errors name it: the kind, the type of its numbers and the shape."""
+    name = getattr(formula, "__name__", repr(formula))
+    if not hasattr(found, "shape"):
+        return f"a {type(found).__name__} from {name}"
+    return f"{found.dtype} of shape {tuple(found.shape)} from {name}"
 
 
 class Asked:
@@ -69,6 +129,19 @@ class Asked:
         log_z, force = np.empty(len(x)), np.empty_like(x)
         self.far.evaluate(x, log_z, force)
         return log_z, force
+
+    def potentials(self, terms: Any) -> Any:
+        """Return the potentials of a map's terms."""
+        return self.far.potentials(terms)
+
+    def total(self, terms: Any) -> Any:
+        """Return their sum."""
+        return self.far.total(terms)
+
+    @property
+    def error(self) -> float:
+        """How well a map's sums are known."""
+        return self.far.error  # type: ignore[no-any-return]
 
     def other_side(self, X: Floats, r: Any, temperature: float) -> Floats:
         """Return the gradient of ``sum_i r_i log Z_i`` in the others, times the temperature."""

@@ -34,6 +34,7 @@ PLACES = {
 }
 """What opens a place for a fit, by the name of its engine. Others are found by the entry-point group ``GROUP``."""
 GROUP = "nearfar.engines"
+PLACE_OF_THREADS = "nearfar.engines.threads:Threads"
 NEEDS = {"torch": ("torch", "torch"), "cuda": ("torch", "torch"), "dask": ("distributed", "cluster")}
 """The package that an engine needs, and the extra that brings it."""
 
@@ -49,7 +50,6 @@ _DEVICE = {
     "device": "nearfar.engines.torch:device_of",
     "nearest neighbours": "nearfar.engines.torch.neighbors:nearest",
     "calibration": "nearfar.engines.torch.neighbors:calibrated",
-    "descent of a map": "nearfar.engines.torch.maps:descend",
     "places of new points": "nearfar.engines.torch.maps:place_rows",
     "log normalizers": "nearfar.engines.torch.softmax:log_normalizers_on",
 }
@@ -60,16 +60,14 @@ _CLUSTER = {
     "co-occurrence": "nearfar.engines.dask.text:cooccurrence_on_workers",
     "nearest vectors": "nearfar.engines.dask.search:nearest_on_workers",
     "nearest neighbours": "nearfar.engines.dask.search:NeighborParts",
-    "descent of a map": "nearfar.engines.dask.maps:descend",
     "places of new nodes": "nearfar.engines.dask.place:placed_on_workers",
 }
 _FORMS = {
     "nearfar.far.exact.Exact": "nearfar.engines.torch.softmax:Exact",
     "nearfar.far.fields.ExactField": "nearfar.engines.torch.fields:ExactField",
+    "nearfar.far.fields.Summed": "nearfar.engines.torch.fields:Summed",
     "nearfar.far.gaussian_mixture.GaussianMixture": "nearfar.engines.torch.softmax:GaussianMixture",
     "nearfar.far.mesh.MeshField": "nearfar.engines.torch.fields:MeshField",
-    "nearfar.maps.noise.NoiseObjective": "nearfar.engines.torch.maps:NoiseObjective",
-    "nearfar.maps.objective.NeighborObjective": "nearfar.engines.torch.maps:NeighborObjective",
     "nearfar.words.relation_pairs.KnownNodes": "nearfar.engines.torch.words:Drawn",
     "nearfar.words.relation_pairs.RelationWindows": "nearfar.engines.torch.words:Drawn",
     "nearfar.words.skipgram.SkipGram": "nearfar.engines.torch.words:SkipGram",

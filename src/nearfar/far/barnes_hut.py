@@ -424,7 +424,7 @@ class BarnesHutField(FieldPart):
         order = np.argsort(codes)
         points = np.ascontiguousarray(Y[order].T)
         tree = _tree(points, cells_of(codes[order], d, levels, _LEAF))
-        object.__setattr__(self, "_placed", (points, order, tree, compiled, n_jobs))
+        self.work["placed"] = points, order, tree, compiled, n_jobs
 
     def evaluate(self, terms: Sequence[Term]) -> list[Potential]:
         """Sum the potentials; those of both kinds with the same charges are summed in one walk.

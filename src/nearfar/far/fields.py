@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, ClassVar, Literal
 
 import numpy as np
@@ -23,7 +24,7 @@ from nearfar._core.jit import bind, jit
 from nearfar._core.parameters import Part
 from nearfar._core.threads import even_bounds, run_blocks
 from nearfar._core.vector import FAST
-from nearfar.contracts import Floats
+from nearfar.contracts import Field, Floats
 from nearfar.errors import InputError, NearfarError
 from nearfar.kernels import CompiledKernel, Kernel, compiled_kernel
 
@@ -64,7 +65,12 @@ _ROWS = 256  # of one block: some milliseconds of work from 10,000 points on
 
 
 class FieldPart(Part):
-    """Parameters, beside what ``place`` leaves in ``_placed``; that is not copied and not pickled."""
+    """Parameters, and beside them what is held while a field works: it is not copied and not pickled."""
+
+    @cached_property
+    def work(self) -> dict[str, Any]:
+        """What ``place`` has left, by name; the parameters stay as they are."""
+        return {}
 
     def evaluate(self, terms: Sequence[Term]) -> list[Potential]:
         """Sum the potentials; to be given by the subclass."""
@@ -98,10 +104,42 @@ class FieldPart(Part):
         return self.get_params()
 
     def _placed_state(self) -> Any:
-        state = getattr(self, "_placed", None)
+        state = self.work.get("placed")
         if state is None:
             raise NearfarError(f"{type(self).__name__}: place must be called before the field is asked.")
         return state
+
+
+class Summed:
+    """The far field of a map as a place asks it, see :class:`nearfar.contracts.Place`.
+
+    Parameters
+    ----------
+    field : Field
+    """
+
+    keeps_others = False
+    """Nobody moves before all sums are known."""
+
+    def __init__(self, field: Field) -> None:
+        self.field = field
+
+    def prepare(self, Y: Floats, kernel: Any, n_jobs: int) -> None:
+        """Take in positions and kernel."""
+        self.field.place(Y, kernel, n_jobs)
+
+    def potentials(self, terms: Sequence[Term]) -> list[Potential]:
+        """Return the potentials of terms; they are read until the next call."""
+        return self.field.evaluate(terms)
+
+    def total(self, terms: Sequence[Term]) -> Potential:
+        """Return the sum of the potentials of terms."""
+        return self.field.total(terms)
+
+    @property
+    def error(self) -> float:
+        """What the field says of its error."""
+        return float(getattr(self.field, "expected_error", 0.0))
 
 
 @dataclass(frozen=True)
@@ -157,7 +195,7 @@ class ExactField(FieldPart):
         rows = np.ascontiguousarray(Y.T)
         if len(rows) == 1:  # a line is a plane without width
             rows = np.concatenate([rows, np.zeros_like(rows)])
-        object.__setattr__(self, "_placed", (rows, found, Y.shape[1], n_jobs))
+        self.work["placed"] = rows, found, Y.shape[1], n_jobs
 
     def evaluate(self, terms: Sequence[Term]) -> list[Potential]:
         """Sum the potentials.

@@ -897,11 +897,11 @@ class MeshField(FieldPart):
         compiled = linear_kernel("MeshField", kernel)
         low, high = bounding_box("MeshField", Y, n_jobs)
         mesh = choose_mesh(high - low, *wanted_mesh(compiled, self.tolerance), len(Y))
-        *_, buffers = getattr(self, "_placed", (Buffers(),))
+        buffers = self.work.setdefault("buffers", Buffers())
         points = sort_points(Y, low, mesh, n_jobs, buffers)
-        object.__setattr__(self, "_placed", (points, mesh, compiled, n_jobs, buffers))
-        if mesh.coarser > 1 and not hasattr(self, "_warned"):
-            object.__setattr__(self, "_warned", True)  # one warning per field, not one per iteration
+        self.work["placed"] = points, mesh, compiled, n_jobs, buffers
+        if mesh.coarser > 1 and not self.work.get("warned"):
+            self.work["warned"] = True  # one warning per field, not one per iteration
             warn_of_width("MeshField", float((high - low).max()), self.expected_error)
 
     def evaluate(self, terms: Sequence[Term]) -> list[Potential]:
@@ -955,10 +955,10 @@ class MeshField(FieldPart):
         none[:] = 1
         charges = [none if q is None else q for q in given]
         # There may be many fields of different kernels: each keeps its last influences.
-        held: dict[Any, Influence] = getattr(self, "_influences", {})
+        held: dict[Any, Influence] = self.work.get("influences", {})
         asked = [(kernel, term.potential, mesh.shape, dtype) for terms in sums for term in terms]
         recent = {of: held.get(of) or influence(*of) for of in dict.fromkeys(asked)} | held
-        object.__setattr__(self, "_influences", dict([*recent.items()][:_KEPT]))
+        self.work["influences"] = dict([*recent.items()][:_KEPT])
         wanted = [
             [(place[id(term.charges)], recent[kernel, term.potential, mesh.shape, dtype]) for term in terms]
             for terms in sums

@@ -22,10 +22,11 @@ from __future__ import annotations
 
 import inspect
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from functools import cache, partial
 from os import PathLike
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -48,14 +49,25 @@ from nearfar._core.checks import (
 from nearfar._core.ids import Ids, check_columns, rows_and_ids
 from nearfar._core.parameters import Part
 from nearfar.base import FrameOutput
-from nearfar.callbacks import Checkpoint
-from nearfar.contracts import Field, Objective
+from nearfar.callbacks import Checkpoint, Trainer
+from nearfar.contracts import Field, Floats, Objective, Place
 from nearfar.divergences.probability import KL, as_divergence, linear_formulas, strength_of
 from nearfar.embedding.vectors import Embedding
-from nearfar.engines import device_of_engine, engine_of
+from nearfar.engines import (
+    VERBS,
+    Setting,
+    asked_engine,
+    check_verbs,
+    device_of_engine,
+    engine_of,
+    is_device,
+    place_of,
+)
 from nearfar.engines.registry import (
+    DASK,
     ENGINES,
     PLAIN,
+    THREADS,
     current_client,
     on_a_cluster,
     on_cluster,
@@ -78,8 +90,9 @@ from nearfar.maps.objective import (
     value_and_gradient,
 )
 from nearfar.maps.per_point import Learner, is_per_point, per_point_objective
-from nearfar.maps.solver import LOOK_EVERY, Descent, MapState, Momentum, Phase, PlainMomentum, extent, start
+from nearfar.maps.solver import MapState, Watch, extent, start
 from nearfar.maps.transform import matched, place
+from nearfar.methods.maps import LOOK_EVERY, Phase, descend
 from nearfar.relations.affinities import Affinities
 from nearfar.relations.matrix import Relation, as_relation
 from nearfar.relations.neighbors import FEW, are_neighbors, check_rows
@@ -104,6 +117,43 @@ reach of the narrowest kernels, whose S_i then drowns in a mesh's errors."""
 _OF_POINT = 200  # bytes for each point of a map whose pairs are in files
 MANY = 20_000
 """Points from which on summing all pairs takes so long, where nothing quicker is known, that it is worth a warning."""
+
+
+class Parts(NamedTuple):
+    """The parts of a map."""
+
+    divergence: Any
+    kernel: Any
+    normalization: str
+
+
+class Shown(NamedTuple):
+    """What a map shows: a relation, the affinities behind it, and the rows of numbers behind these, if there are.
+
+    ``given`` says that affinities were, who may need what workers have of them.
+    """
+
+    relation: Relation
+    affinities: Affinities | None
+    data: Any
+    given: bool = False
+
+
+class Problem(NamedTuple):
+    """What is minimised: the probabilities of the data, the parts of the map, where, and the importance of points."""
+
+    P: Any
+    divergence: Any
+    kernel: Any
+    normalization: str
+    engine: Any = THREADS
+    dtype: Any = np.float32
+    weights: Any = None
+
+    def counted(self) -> Any:
+        """Return P as it counts, all rows of it."""
+        P: Any = self.P if issparse(self.P) else self.P.to_csr()
+        return csr_array((P + P.T) / 2) if self.normalization == "pair" else P
 
 
 class NeighborEmbedding(FrameOutput):
@@ -319,7 +369,7 @@ class NeighborEmbedding(FrameOutput):
     @property
     def _device(self) -> str | None:
         """The device of torch that was asked for, by the engine or by its own name."""
-        return self.device if self.device is not None else device_of_engine(self.engine)
+        return device_of_engine(engine_of(type(self).__name__, self.engine, self.device))
 
     def fit(self, X: Any, y: None = None, *, engine: str | None = None) -> Self:  # noqa: ARG002 - scikit-learn passes y
         """Draw the map.
@@ -354,66 +404,19 @@ class NeighborEmbedding(FrameOutput):
         NumericalError
             The map left the finite numbers.
         """
-        owner = type(self).__name__
-        divergence, kernel, normalization = self._checked()
-        on_a_cluster(f"{owner}.fit", engine, by_default=False)  # which refuses other names
-        asked = engine_of(owner, self.engine, self.device, engine)
-        self._is_plain(asked, 0)  # which refuses before any work
-        place_of_fit = asked if asked in ENGINES else None
-        on_workers = asked in (None, *ENGINES) and self._on_workers(place_of_fit, divergence, kernel, normalization)
-        if on_workers and current_client() is None:
-            with on_cluster("client")(f"{owner}.fit"):  # for the search, and for the iterations
-                return self.fit(X, engine=engine)
-        n_jobs, rng = check_n_jobs(owner, self.n_jobs), check_random_state(owner, self.random_state)
-        device = None if self._device is None else self._place()
-        place = partial(self._on_workers, place_of_fit, divergence, kernel, normalization) if on_workers else None
-        relation, affinities, data = self._related(X, rng, fits=True, on_workers=place)
-        n = len(relation.row_ids)
-        check_integer(owner, "n_components", self.n_components, low=1, high=max(n - 1, 1))
-        if on_workers:
-            on_workers = self._on_workers(place_of_fit, divergence, kernel, normalization, n)
-        plain = not on_workers and device is None and self._is_plain(asked, n)
-
-        P = probabilities(owner, relation, normalization, on_workers=on_workers)
-        if self.storage is not None:
-            P.storage = folder_with_room(owner, "storage", self.storage, self._of_pattern(relation.nnz)[0])
-        rows = affinities.rows_ if affinities is not None and np.array_equal(self.init, "pca") else data
-        kernel = self._kernel_for(kernel, n)
-        reach, size = extent(kernel, n)
-        Y = start(owner, self.init, rows, P, (n, self.n_components), rng, n_jobs, size)
-        if plain:
-            objective = self._plain_objective(P, divergence, kernel, normalization)
-        else:
-            objective = self._objective(P, divergence, kernel, normalization, Y.dtype, rng, n_jobs)
-        phases = self._phases(P, divergence, kernel, normalization)
-        descent = Descent(
-            owner=owner,
-            scale=1.0 if normalization == "pair" else 1 / n,
-            min_grad_norm=self.min_grad_norm,
-            n_iter_without_progress=self.n_iter_without_progress,
-            callbacks=self.callbacks,
-            n_jobs=n_jobs,
-            verbose=self.verbose,
-            solver=PlainMomentum if plain else Momentum,
-        )
-        if on_workers:
-            with on_cluster("client")(f"{owner}.fit") as client:
-                state = on_cluster("descent of a map")(client, descent, Y, objective, phases)
-            if affinities is not None and affinities is not X:
-                vars(relation.operator).pop("elsewhere", None)  # P is done with
-        elif device is not None:
-            state = on_device("descent of a map")(owner, descent, Y, objective, phases, device)
-        else:
-            state = descent.run(Y, objective, phases)
-
-        self.embedding_ = state.X
-        self.affinities_, self.relation_ = affinities, relation
-        self.cost_curve_ = np.column_stack([state.cost_iterations, state.costs])
-        self.cost_ = float(state.costs[-1])
-        self.n_iter_ = state.n_iter
-        self._warn_of_rest(state, reach)
-        self._keep_learned(objective, state)
-        self._keep_features(X, data)
+        parts, asked = self._checked(), self._asked(engine)
+        rng = check_random_state(type(self).__name__, self.random_state)
+        with self._workers(asked, parts):
+            shown = self._related(X, rng, fits=True, on_workers=partial(self._on_workers, asked, parts))
+            problem = self._problem(parts, asked, shown)
+            Y, reach = self._start(problem, shown, rng)
+            with self._place(problem) as place, self._trainer() as trainer:
+                objective = self._objective(problem._replace(dtype=Y.dtype), place, rng)
+                watch = self._watch(Y, problem, trainer)
+                descend(place, objective, self._phases(problem), watch)
+        self._keep(shown, objective, watch.state)
+        self._keep_features(X, shown.data)
+        self._warn_of_rest(watch.state, reach)
         return self
 
     def transform(self, X: Any) -> Any:
@@ -448,7 +451,7 @@ class NeighborEmbedding(FrameOutput):
         divergence, kernel, _ = self._checked()
         where: dict[str, Any] = {"n_jobs": check_n_jobs(owner, self.n_jobs), "owner": f"{owner}.transform"}
         if self._device is not None:
-            device = self._place()
+            device = self._torch_device()
             where["elsewhere"] = partial(on_device("places of new points"), device)
         if isinstance(X, Relation):
             P_new = matched(f"{owner}.transform", X, self.relation_.row_ids)
@@ -515,7 +518,7 @@ class NeighborEmbedding(FrameOutput):
             self._check_fitted("cost_and_gradient")
             relation = self.relation_
         else:
-            relation = self._related(X, check_random_state(owner, self.random_state))[0]
+            relation = self._related(X, check_random_state(owner, self.random_state)).relation
         if self._noise() is not None:
             raise InputError(owner, "far", "another than 'noise'", repr(self.far), "Sampled pairs have another cost.")
         P = probabilities(owner, relation, normalization).to_csr()
@@ -538,6 +541,85 @@ class NeighborEmbedding(FrameOutput):
 
     # The steps of a fit.
 
+    def _asked(self, of_fit: Any) -> Any:
+        """Return the engine that is asked for; refuse what it does not do, before any work."""
+        owner = type(self).__name__
+        asked = asked_engine(owner, self.engine, self.device, of_fit)
+        if asked is not None and not isinstance(asked, str):
+            check_verbs(owner, asked, (*VERBS, "pairs"))
+        self._is_plain(asked, 0)
+        return asked
+
+    @contextmanager
+    def _workers(self, asked: Any, parts: Parts) -> Iterator[None]:
+        """Keep a client for the search and the iterations, if workers do them and there is none."""
+        if current_client() is not None or not self._on_workers(asked, parts):
+            yield
+            return
+        with on_cluster("client")(f"{type(self).__name__}.fit"):
+            yield
+
+    def _problem(self, parts: Parts, asked: Any, shown: Shown) -> Problem:
+        """Return what is minimised, and where."""
+        owner, n = type(self).__name__, len(shown.relation.row_ids)
+        check_integer(owner, "n_components", self.n_components, low=1, high=max(n - 1, 1))
+        engine = self._engine(asked, parts, n)
+        P = probabilities(owner, shown.relation, parts.normalization, on_workers=engine == DASK)
+        if self.storage is not None:
+            needed = self._of_pattern(shown.relation.nnz)[0]
+            P.storage = folder_with_room(owner, "storage", self.storage, needed)
+        return Problem(P, parts.divergence, self._kernel_for(parts.kernel, n), parts.normalization, engine)
+
+    def _engine(self, asked: Any, parts: Parts, n: int) -> Any:
+        """Return where n points are drawn: as is asked for, on workers that are there, or as their number says."""
+        if self._on_workers(asked, parts, n):
+            return DASK
+        if asked is not None and asked not in ENGINES:
+            return asked
+        return PLAIN if self._is_plain(asked, n) else THREADS
+
+    def _start(self, problem: Problem, shown: Shown, rng: np.random.Generator) -> tuple[Floats, float]:
+        """Return first positions, and the reach of the kernel."""
+        owner, n = type(self).__name__, problem.P.shape[0]
+        of_rows = shown.affinities is not None and np.array_equal(self.init, "pca")
+        reach, size = extent(problem.kernel, n)
+        rows = shown.affinities.rows_ if shown.affinities is not None and of_rows else shown.data
+        shape, n_jobs = (n, self.n_components), check_n_jobs(owner, self.n_jobs)
+        return start(owner, self.init, rows, problem.P, shape, rng, n_jobs, size), reach
+
+    @contextmanager
+    def _place(self, problem: Problem) -> Iterator[Place]:
+        """Give the place of the fit."""
+        owner = type(self).__name__
+        setting = Setting(
+            owner=owner,
+            n_jobs=check_n_jobs(owner, self.n_jobs),
+            P=problem.P,
+            sums_stay=True,
+        )
+        with place_of(problem.engine, setting) as place:
+            yield place
+
+    def _trainer(self) -> Trainer:
+        given: Any = {"callbacks": self.callbacks, "verbose": self.verbose, "unit": "iteration"}
+        return Trainer(type(self).__name__, self.max_iter, **given)
+
+    def _watch(self, Y: Floats, problem: Problem, trainer: Trainer) -> Watch:
+        scale = 1.0 if problem.normalization == "pair" else 1 / len(Y)
+        rules = self.min_grad_norm, self.n_iter_without_progress
+        return Watch(type(self).__name__, MapState(Y), scale, *rules, trainer)
+
+    def _keep(self, shown: Shown, objective: Objective, state: MapState) -> None:
+        """Set the results."""
+        if shown.affinities is not None and not shown.given:
+            shown.relation.operator.release()  # type: ignore[attr-defined] # P is done with
+        self.embedding_ = state.X
+        self.affinities_, self.relation_ = shown.affinities, shown.relation
+        self.cost_curve_ = np.column_stack([state.cost_iterations, state.costs])
+        self.cost_ = float(state.costs[-1])
+        self.n_iter_ = state.n_iter
+        self._keep_learned(objective, state)
+
     def _related(
         self,
         X: Any,
@@ -545,47 +627,42 @@ class NeighborEmbedding(FrameOutput):
         *,
         fits: bool = False,
         on_workers: Callable[[int], bool] | None = None,
-    ) -> tuple[Relation, Affinities | None, Any]:
+    ) -> Shown:
         """Return the relation behind X, its affinities unless X is a relation, and the rows of numbers, if any.
 
         ``fits`` says that a fit will follow, which must fit into memory; ``on_workers``, whether workers search the
         neighbours of so many points, and make the pattern.
         """
-        owner = type(self).__name__
-        data: Any = None  # the rows of numbers, if there are any
-        affinities: Affinities | None = None
-        is_graph = hasattr(X, "number_of_edges") or hasattr(X, "edge_index")  # of networkx or PyTorch Geometric
-        if isinstance(X, Relation) or is_graph:
-            relation = as_relation(X)
-            if fits and relation.nnz > checks.SMALL:
-                self._check_memory(0, 0, relation.nnz, relation.shape[0], on_workers is not None)
+        if isinstance(X, Relation) or hasattr(X, "number_of_edges") or hasattr(X, "edge_index"):  # of other packages
+            shown = Shown(as_relation(X), None, None)
+        elif isinstance(X, Affinities):
+            X._check_fitted("relation_")
+            shown = Shown(X.relation_, X, None, given=True)
         else:
-            if isinstance(X, Affinities):
-                X._check_fitted("relation_")
-                affinities = X
-                if fits and X.relation_.nnz > checks.SMALL:
-                    self._check_memory(0, 0, X.relation_.nnz, X.relation_.shape[0], on_workers is not None)
-            else:
-                rows, ids = rows_and_ids(owner, X)
-                given = are_neighbors(rows, self.metric)
-                check_rows(owner, rows, self.metric)
-                data = rows if given or issparse(rows) else check_matrix(owner, "X", rows)
-                made = self._affinities(data, int(rng.integers(2**31 - 1)))
-                client = None
-                if on_workers is not None and on_workers(len(data[0]) if given else data.shape[0]):
-                    client = current_client()
-                if fits and (given or 100 * data.shape[0] > checks.SMALL):
-                    self._check_memory(*made._memory(owner, data), client is not None)
-                if fits and self.storage is not None:  # before the search, which may take an hour
-                    nnz = made._memory(owner, data)[2]
-                    folder_with_room(owner, "storage", self.storage, 8 * nnz * (not given) + self._of_pattern(nnz)[0])
-                affinities = made._fit(data, ids, owner, client)
-                if self.metric == "precomputed":
-                    data = None
-            relation = affinities.relation_
-        if affinities is None or affinities is X:
-            self._warn_of_unused(affinities)
-        return relation, affinities, data
+            return self._searched(X, rng, fits, on_workers)
+        n, nnz = shown.relation.shape[0], shown.relation.nnz
+        if fits and nnz > checks.SMALL:
+            self._check_memory(0, 0, nnz, n, on_workers is not None and on_workers(n))
+        self._warn_of_unused(shown.affinities)
+        return shown
+
+    def _searched(self, X: Any, rng: np.random.Generator, fits: bool, on_workers: Any) -> Shown:
+        """Return the relation of rows to their neighbours, which are searched and calibrated."""
+        owner = type(self).__name__
+        rows, ids = rows_and_ids(owner, X)
+        given = are_neighbors(rows, self.metric)
+        check_rows(owner, rows, self.metric)
+        data = rows if given or issparse(rows) else check_matrix(owner, "X", rows)
+        made = self._affinities(data, int(rng.integers(2**31 - 1)))
+        n = len(data[0]) if given else data.shape[0]
+        client = current_client() if on_workers is not None and on_workers(n) else None
+        if fits and (given or 100 * n > checks.SMALL):
+            self._check_memory(*made._memory(owner, data), client is not None)
+        if fits and self.storage is not None:  # before the search, which may take an hour
+            nnz = made._memory(owner, data)[2]
+            folder_with_room(owner, "storage", self.storage, 8 * nnz * (not given) + self._of_pattern(nnz)[0])
+        affinities = made._fit(data, ids, owner, client)
+        return Shown(affinities.relation_, affinities, None if self.metric == "precomputed" else data)
 
     def _affinities(self, rows: Any, seed: Any) -> Affinities:
         """Return the affinities that a fit to these rows makes, not fitted."""
@@ -594,7 +671,8 @@ class NeighborEmbedding(FrameOutput):
             k = max(min(self._usual_neighbors, np.shape(rows)[0] - 1), 1)
         search: Any = {name: getattr(self, name) for name in ("metric", "metric_params", "n_jobs")}
         if self.metric == "precomputed" or (self.metric in ("euclidean", "cosine") and not issparse(rows)):
-            search["engine"] = engine_of(type(self).__name__, None, self._device)
+            engine = engine_of(type(self).__name__, self.engine, self.device)
+            search["engine"] = engine if is_device(engine) else None
         return Affinities(self.perplexity, n_neighbors=k, **search, random_state=seed, storage=self.storage)
 
     def expected_memory(self, X: Any) -> int:
@@ -687,7 +765,7 @@ class NeighborEmbedding(FrameOutput):
                     f"{type(self).__name__}: {name}={value!r} has no effect: {instead}.", NearfarWarning, stacklevel=4
                 )
 
-    def _checked(self) -> tuple[Any, Any, str]:
+    def _checked(self) -> Parts:
         """Return divergence, kernel and normalisation; refuse parameters that cannot be used."""
         owner = type(self).__name__
         divergence, kernel, normalization = self.divergence, self.kernel, self.normalization
@@ -702,7 +780,7 @@ class NeighborEmbedding(FrameOutput):
         if self.exaggeration != 1 and divergence != KL():
             hint = "The first phase, which KL governs, has early_exaggeration."
             raise InputError(owner, "exaggeration", "1 for another divergence than KL", self.exaggeration, hint)
-        return divergence, kernel, normalization
+        return Parts(divergence, kernel, normalization)
 
     def _kernel_for(self, kernel: Any, n: int) -> Any:
         """Return the kernel for n points: one with a single parameter where that of all points is the same."""
@@ -715,67 +793,70 @@ class NeighborEmbedding(FrameOutput):
             raise InputError(owner, family.parameter, f"one number, or one per point ({n})", len(parameters), hint)
         return kernel if np.ptp(parameters) else family.kernel_of(float(parameters[0]))
 
-    def _objective(
-        self,
-        P: Any,
-        divergence: Any,
-        kernel: Any,
-        normalization: str,
-        dtype: Any,
-        rng: np.random.Generator,
-        n_jobs: int,
-    ) -> Objective:
+    def _objective(self, problem: Problem, place: Place, rng: np.random.Generator) -> Objective:
         """Return what is minimised: in linear time if there is a way for these parts, else pair by pair."""
+        P, divergence, kernel, normalization, *_ = problem
         owner, n = type(self).__name__, P.shape[0]
-        noise = self._noise()
-        if noise is not None:
-            hint = "Sampled pairs are for KL by pair and kernels with formulas; other maps take 'auto'."
-            for what, known, part in (
-                ("divergence", divergence == KL(), divergence),
-                ("normalization", normalization == "pair", normalization),
-                ("kernel", compiled_kernel(kernel) is not None, kernel),
-            ):
-                if not known:
-                    raise InputError(owner, "far", f"another than 'noise' for this {what}", repr(part), hint)
-            return NoiseObjective(P, kernel, noise, rng=rng, dtype=dtype, n_jobs=n_jobs)
+        where: Any = {"dtype": problem.dtype, "n_jobs": check_n_jobs(owner, self.n_jobs), "place": place}
+        if problem.engine == PLAIN:
+            return QuadraticObjective(problem.counted(), kernel, divergence, normalization, problem.weights)
+        if (noise := self._noise()) is not None:
+            self._check_noise(problem)
+            return NoiseObjective(P, kernel, noise, rng=rng, **where)
         if is_linear_time(kernel, divergence, normalization):
             field = self._field(n, divergence)
-            return NeighborObjective(P, kernel, divergence, normalization, field, dtype=dtype, n_jobs=n_jobs)
+            return NeighborObjective(P, kernel, divergence, normalization, field, weights=problem.weights, **where)
+        self._check_arrays(problem)
         if is_per_point(kernel, divergence, normalization):
             field = self._field(n, divergence, per_point=True)
-            return per_point_objective(P, kernel, divergence, field, dtype=dtype, n_jobs=n_jobs)
-        if self._device is not None:
-            expected = "None for this divergence, kernel and normalization"
-            raise InputError(owner, *self._says("device", expected), "They have no formulas.")
+            return per_point_objective(P, kernel, divergence, field, **where)
+        self._check_pairs(n)
+        return QuadraticObjective(problem.counted(), kernel, divergence, normalization)
+
+    def _check_noise(self, problem: Problem) -> None:
+        """Refuse sampled pairs for what they are not for."""
+        hint = "Sampled pairs are for KL by pair and kernels with formulas; other maps take 'auto'."
+        for what, known, part in (
+            ("divergence", problem.divergence == KL(), problem.divergence),
+            ("normalization", problem.normalization == "pair", problem.normalization),
+            ("kernel", compiled_kernel(problem.kernel) is not None, problem.kernel),
+        ):
+            if not known:
+                raise InputError(type(self).__name__, "far", f"another than 'noise' for this {what}", repr(part), hint)
+
+    def _check_arrays(self, problem: Problem) -> None:
+        """Refuse parts that are for rows that are arrays, at another place than the threads of this machine."""
+        if problem.engine not in (PLAIN, THREADS):
+            hint = "They have no formulas, or a kernel for each point."
+            expected = f"{THREADS!r} for this divergence, kernel and normalization"
+            raise InputError(type(self).__name__, "engine", expected, repr(problem.engine), hint)
+
+    def _check_pairs(self, n: int) -> None:
+        """Refuse sums over all pairs where something else was asked for, and warn of many."""
+        owner = type(self).__name__
         if self.far not in ("auto", "exact"):
             hint = "Linear time takes a divergence and a kernel with formulas, and probabilities."
             raise InputError(owner, "far", "'exact' for this divergence, kernel and normalization", self.far, hint)
         if n > MANY:
             _warn_of_pairs(owner, "This divergence, kernel and normalization", n)
-        P = P if issparse(P) else P.to_csr()
-        return QuadraticObjective(
-            csr_array((P + P.T) / 2) if normalization == "pair" else P, kernel, divergence, normalization
-        )
 
-    def _on_workers(
-        self, engine: str | None, divergence: Any, kernel: Any, normalization: str, n: int = EXACT_UP_TO + 1
-    ) -> bool:
+    def _on_workers(self, asked: Any, parts: Parts, n: int = EXACT_UP_TO + 1) -> bool:
         """Return whether the iterations run on a cluster: by name, or in the context of a client if workers can.
 
         Workers sum charges on a mesh. What they cannot do is refused where they were asked for by name.
         """
-        owner = type(self).__name__
-        if not on_a_cluster(f"{owner}.fit", engine):
+        owner, (divergence, kernel, normalization) = type(self).__name__, parts
+        engine = asked if asked in ENGINES else None
+        if asked != engine or not on_a_cluster(f"{owner}.fit", engine):
             return False
         require(f"{owner}.fit", "distributed", "cluster")
         with_formulas = is_linear_time(kernel, divergence, normalization)
-        parts = f"{divergence!r}, {kernel!r} and normalization={normalization!r}"
+        together = f"{divergence!r}, {kernel!r} and normalization={normalization!r}"
         in_parts = self.far == "fft" if isinstance(self.far, str) else vars(type(self.far)).get("in_parts", False)
         on_mesh = in_parts or (isinstance(self.far, str) and self.far == "auto" and n > EXACT_UP_TO)
         far = repr(self.far) if n > EXACT_UP_TO else f"{self.far!r}, which sums pair by pair up to {EXACT_UP_TO} points"
         one_kernel = family_of(kernel) is None and getattr(self, "learn", False) is False
         for argument, fine, expected, got in (
-            ("device", self._device is None, "None on a cluster, whose workers use their threads", repr(self.device)),
             (
                 "n_components",
                 self.n_components in (1, 2),
@@ -784,7 +865,7 @@ class NeighborEmbedding(FrameOutput):
             ),
             ("far", self._noise() is None and on_mesh, "'fft', or 'auto' where that is the mesh, on a cluster", far),
             ("kernel", one_kernel, "the same for all points on a cluster", repr(kernel)),
-            ("divergence", with_formulas, "with a kernel and a normalization of linear time on a cluster", parts),
+            ("divergence", with_formulas, "with a kernel and a normalization of linear time on a cluster", together),
         ):
             if not fine and engine is None:
                 return False
@@ -802,8 +883,6 @@ class NeighborEmbedding(FrameOutput):
     def _field(self, n: int, divergence: Any, *, per_point: bool = False) -> Field:
         """Return the far field that ``far`` names, or a fresh copy of the one given."""
         owner, far, d = type(self).__name__, self.far, self.n_components
-        if per_point and self._device is not None:
-            raise InputError(owner, *self._says("device", "None for a kernel with a parameter for each point"))
         if not isinstance(far, str):
             if not all(hasattr(far, name) for name in ("place", "evaluate", "total")):
                 raise InputError(
@@ -826,16 +905,11 @@ class NeighborEmbedding(FrameOutput):
             _warn_of_pairs(owner, f"{d} components", n)
         return ExactField()
 
-    def _place(self) -> Any:
+    def _torch_device(self) -> Any:
         """Return the device that was asked for."""
         owner, name = type(self).__name__, "device" if self.device is not None else "engine"
         require(f"{owner}({name}=)", "torch", "torch")
         return on_device("device")(owner, self._device, name)
-
-    def _says(self, argument: str, expected: str) -> tuple[str, str, str]:
-        """Return name, expectation and value of an argument, or of the engine that stands for a device."""
-        name = "engine" if argument == "device" and self.device is None else argument
-        return name, expected, repr(getattr(self, name))
 
     def _is_plain(self, asked: str | None, n: int) -> bool:
         """Return whether n points are drawn in plain NumPy: by name, or so few that nothing need be compiled for them.
@@ -858,14 +932,7 @@ class NeighborEmbedding(FrameOutput):
                 return False
         return asked == PLAIN or (asked is None and n <= FEW and self.far == "auto")
 
-    def _plain_objective(self, P: Any, divergence: Any, kernel: Any, normalization: str) -> Objective:
-        """Return what is minimised, pair by pair."""
-        whole = P.to_csr()
-        weights = self._weights_of(whole)
-        whole = csr_array((whole + whole.T) / 2) if normalization == "pair" else whole
-        return QuadraticObjective(whole, kernel, divergence, normalization, weights)
-
-    def _phases(self, P: Any, divergence: Any, kernel: Any, normalization: str) -> list[Phase]:
+    def _phases(self, problem: Problem) -> list[Phase]:
         """Return what is minimised when: exaggerated KL first, then the divergence itself.
 
         Where the kernel has short tails and the divergence is another than KL, the first phases are those of t-SNE,
@@ -875,13 +942,14 @@ class NeighborEmbedding(FrameOutput):
         over a length 1. Where its tails are short, a point that leaps too far finds no way back: there the steps are
         shorter, and so the more the harder the divergence pulls.
         """
+        P, divergence, kernel, normalization, *_ = problem
         n = P.shape[0]
         reach, _ = extent(kernel, n)
         early_rate = late_rate = n / 4 * reach**2
         formulas = linear_formulas(divergence, 1 / ((n - 1) * (1 if normalization == "row" else n)))
         has_tails = kernel.weight(np.full((n, 1), _FAR_OFF * reach**2)).max() > _SHORT
         if has_tails:
-            longest, momentum = reach, LATE_MOMENTUM[formulas is not None and formulas.far_log > 0]
+            longest, momentum = reach, LATE_MOMENTUM[bool(formulas is not None and formulas.far_log > 0)]
         else:
             longest, momentum = 0.3 * reach, EARLY_MOMENTUM
             if formulas is not None:  # how strongly a typical pair is drawn together, in units of p, that of KL
@@ -1327,27 +1395,11 @@ random_state, n_jobs, device, verbose, storage, engine
 
     divergence, kernel, normalization = divergences.KL(), kernels.StudentT(), "pair"
 
-    def _objective(
-        self,
-        P: Any,
-        divergence: Any,
-        kernel: Any,
-        normalization: str,
-        dtype: Any,
-        rng: np.random.Generator,  # noqa: ARG002
-        n_jobs: int,
-    ) -> Objective:
-        owner = type(self).__name__
+    def _objective(self, problem: Problem, place: Place, rng: np.random.Generator) -> Objective:
         if self._noise() is not None:
-            raise InputError(owner, "far", "another than 'noise' for weighted points", repr(self.far))
-        self.weights_ = self._weights_of(P.to_csr())
-        field = self._field(P.shape[0], divergence)
-        options: Any = {"dtype": dtype, "n_jobs": n_jobs, "weights": self.weights_}
-        return NeighborObjective(P, kernel, divergence, normalization, field, **options)
-
-    def _plain_objective(self, P: Any, divergence: Any, kernel: Any, normalization: str) -> Objective:
-        self.weights_ = self._weights_of(P.to_csr())
-        return super()._plain_objective(P, divergence, kernel, normalization)
+            raise InputError(type(self).__name__, "far", "another than 'noise' for weighted points", repr(self.far))
+        self.weights_ = self._weights_of(problem.P.to_csr())
+        return super()._objective(problem._replace(weights=self.weights_), place, rng)
 
     def _weights_of(self, P: Any) -> NDArray[np.float64]:
         return _importance(type(self).__name__, self.weights, P)
@@ -1443,7 +1495,7 @@ random_state, n_jobs, device, verbose, storage, engine
             what, got = "a positive number, or one per point", repr(self.degrees_of_freedom)
             raise InputError(type(self).__name__, "degrees_of_freedom", what, got) from None
 
-    def _checked(self) -> tuple[Any, Any, str]:
+    def _checked(self) -> Parts:
         if self.learn is not False and self.learn not in _LEARN:
             raise InputError(type(self).__name__, "learn", "'point', 'global' or False", repr(self.learn))
         return super()._checked()
@@ -1454,27 +1506,20 @@ random_state, n_jobs, device, verbose, storage, engine
             raise InputError(owner, "degrees_of_freedom", expected, f"{len(kernel.nu)} of them")
         return super()._kernel_for(kernel, n)
 
-    def _objective(
-        self,
-        P: Any,
-        divergence: Any,
-        kernel: Any,
-        normalization: str,
-        dtype: Any,
-        rng: np.random.Generator,
-        n_jobs: int,
-    ) -> Objective:
+    def _objective(self, problem: Problem, place: Place, rng: np.random.Generator) -> Objective:
         if self.learn is False or self._noise() is not None:  # the noise is refused there
-            return super()._objective(P, divergence, kernel, normalization, dtype, rng, n_jobs)
-        n = P.shape[0]
-        kernel = InhomogeneousStudentT(np.broadcast_to(np.asarray(kernel.nu, np.float64), n).copy())  # type: ignore[arg-type]
+            return super()._objective(problem, place, rng)
+        owner, n, divergence = type(self).__name__, problem.P.shape[0], problem.divergence
+        kernel = InhomogeneousStudentT(np.broadcast_to(np.asarray(problem.kernel.nu, np.float64), n).copy())  # type: ignore[arg-type]
+        where: Any = {"dtype": problem.dtype, "n_jobs": check_n_jobs(owner, self.n_jobs), "place": place}
+        self._check_arrays(problem)
         learner = Learner(n, together=self.learn == "global")
         field = self._field(n, divergence, per_point=True)
-        return per_point_objective(P, kernel, divergence, field, dtype=dtype, n_jobs=n_jobs, learner=learner)
+        return per_point_objective(problem.P, kernel, divergence, field, learner=learner, **where)
 
-    def _phases(self, P: Any, divergence: Any, kernel: Any, normalization: str) -> list[Phase]:
+    def _phases(self, problem: Problem) -> list[Phase]:
         # Learned degrees of freedom end nearer to 1 than to the exponential kernel, whose steps are short.
-        return super()._phases(P, divergence, kernel if self.learn is False else StudentT(), normalization)
+        return super()._phases(problem if self.learn is False else problem._replace(kernel=StudentT()))
 
     def _keep_learned(self, objective: Objective, state: MapState) -> None:
         n = len(state.Y)

@@ -1,45 +1,7 @@
-"""The cost of a map and its gradient: in linear time for what has formulas, pair by pair for all else.
+"""What a map minimises: in linear time for what has formulas, pair by pair for all else.
 
-A map of points y_i has squared distances f_ij = ‖y_i - y_j‖², similarities w_ij = w(f_ij) and, from them, q_ij::
-
-    "row"     q_ij = w_ij / S_i             S_i = sum_j w_ij
-    "pair"    q_ij = (w_ij + w_ji) / 2 S    S = sum_ij w_ij; w_ij / S for a kernel with the same parameters everywhere
-    "none"    q_ij = w_ij
-
-Its cost is C = sum_ij c(p_ij, q_ij) over all i != j, and with D_ij = dC/dq_ij the gradient is::
-
-    dC/dy_i = 2 sum_j (k_ij + k_ji) (y_i - y_j)
-
-    "row"     k_ij = (D_ij - sum_l q_il D_il) w'_ij / S_i
-    "pair"    k_ij = ((D_ij + D_ji) / 2 - sum_kl q_kl D_kl) w'_ij / S
-    "none"    k_ij = D_ij w'_ij
-
-With several scales h, by row, q_ij is the mean of the q_ij^h = w^h_ij / S^h_i, and k_ij that of
-(D_ij - sum_l q_il^h D_il) w'^h_ij / S^h_i (Lee et al. 2015).
-
-:func:`value_and_gradient` does just that, a block of rows at a time. :class:`NeighborObjective` splits D into a part
-near, zero where p = 0, and a part far, ``b ln q + constant`` (a constant in all of D leaves the gradient as it is)::
-
-    KL               b = 0        -q D_near = p
-    Jensen-Shannon   b = 0        -q D_near = (q / kappa) ln(1 + kappa p / ((1 - kappa) q))
-    reverse KL       b = 1        -q D_near = q ln(1 + (1 - floor) p / eps)        eps = floor / (n - 1), by row
-    NeRV             b = 1 - lam  lam times that of KL + (1 - lam) times that of reverse KL
-
-Near, gathered over the pattern of P and Pᵀ, with the strength s = -q D_near::
-
-    grad_i = 2 sum_j (s_ij + s_ji)(-w'/w)(y_i - y_j)
-
-Far, from the potentials Phi of w and Phi^e of w ln w - w (see ``far.fields``), M = sum q D = b sum q ln q - sum s::
-
-    "pair"  grad_i = (2/S) [b grad Phi^e - (b ln S + M) grad Phi]
-    "row"   grad_i = b (c1_i grad Phi^e + grad Phi^e_c1) + c0_i grad Phi + grad Phi_c0
-            with charges c1_i = 1/S_i, c0_i = -(b ln S_i + M_i)/S_i
-
-Points of importance s (WSSNE) have s_i s_j w_ij for w_ij: that is s_i times the potential of the charges s. Near it is
-KL's s_ij = p_ij, which knows nothing of them, and -w'/w, in which they cancel.
-
-Source: Melville, "Deriving embedding gradients" (sneer documentation), the generic gradient; for an asymmetric kernel
-with a symmetric q the mean of D_ij and D_ji stands for D_ij.
+The equations are those of :mod:`nearfar.methods.linear_maps` and :mod:`nearfar.methods.maps`; here are P, its pattern,
+and the objectives that the descent knows.
 """
 # mypy: disable-error-code="misc,no-any-return,no-untyped-call,no-untyped-def,untyped-decorator"
 
@@ -50,7 +12,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -59,27 +21,25 @@ from scipy.special import xlogy
 
 from nearfar._core.atomic import TemporaryArray
 from nearfar._core.checks import check_choice
-from nearfar._core.jit import bind, compiled, jit
+from nearfar._core.jit import jit
 from nearfar._core.threads import even_bounds, run_blocks
-from nearfar._core.vector import FAST
-from nearfar.contracts import Field, Floats
-from nearfar.divergences.probability import KL, is_kl, linear_formulas, no_strength
+from nearfar.contracts import Floats, Place, Rows
+from nearfar.divergences.probability import KL, is_kl, linear_formulas
+from nearfar.engines import on_threads
 from nearfar.errors import InputError
-from nearfar.far.fields import Potential, Term
-from nearfar.kernels import compiled_kernel, exp
+from nearfar.far.fields import Summed
+from nearfar.kernels import compiled_kernel
+from nearfar.methods.linear_maps import Cost, Near, far_at, gradient, value
 from nearfar.methods.maps import AllPairs
 from nearfar.relations.matrix import Relation
 from nearfar.relations.neighbors import FEW
 from nearfar.relations.operators import Sparse
 
 NORMALIZATIONS = ("pair", "row", "none")
-_BLOCKS = 128  # of rows with equally many entries: enough for the slowest worker not to be waited for
 _ROWS = 4096  # of a block where the pattern is made
 _AT_ONCE = 2**18  # entries of P that are read together, by each thread
 _TOGETHER = 4  # blocks whose pieces are in memory together
 _STRIPS, _LEAST_STRIP = 8, 2**20  # parts in which the pattern is made: how many, and of how many entries at least
-OF_ERROR = 0.01  # what S_i may be of the mean, per error of the field
-LEAST_S = 1e-20  # of a point so far from all others that its similarities vanish: its charges stay finite in float32
 
 
 def is_linear_time(kernel: Any, divergence: Any, normalization: str) -> bool:
@@ -108,10 +68,9 @@ class NeighborObjective:
         Threads; no result depends on it.
     weights : ndarray of shape (n,), optional
         Importance s_i >= 0 of the points, for KL by pair: s_i s_j w_ij stands for w_ij.
+    place : Place, optional
+        Where positions are; by default on the threads of this machine.
     """
-
-    _per_point = False
-    """Whether pairs (i, j) and (j, i) have kernels of their own, so that s_ij and s_ji are kept apart."""
 
     def __init__(
         self,
@@ -119,194 +78,113 @@ class NeighborObjective:
         kernel: Any,
         divergence: Any,
         normalization: str,
-        field: Field,
+        field: Any,
         *,
         dtype: Any,
         n_jobs: int,
         weights: Floats | None = None,
+        place: Place | None = None,
     ) -> None:
-        self._weights = None if weights is None else np.asarray(weights, dtype)
-        self._field, self._n_jobs, self._n = field, n_jobs, P.shape[0]
-        self._by_row, self._dtype = normalization == "row", np.dtype(dtype)
-        self._P = P if isinstance(P, RowBlocks) else RowBlocks(P)
-        self._row_order: NDArray[np.integer[Any]] | None = None
-        self._set_kernel(kernel)
-        self._near, self._mass = np.empty((self._n, 0), dtype), np.empty(self._n, dtype)
-        self._divergence, self._ready = divergence, False
-        if weights is not None and (self._by_row or not is_kl(divergence)):
+        if weights is not None and (normalization == "row" or not is_kl(divergence)):
             wanted = "None for another cost than KL by pair"
             raise InputError("NeighborObjective", "weights", wanted, f"some with {divergence!r}")
+        self.place: Place = on_threads(n_jobs) if place is None else place
+        self.cost = Cost(kernel, divergence, normalization == "row", P.shape[0], np.dtype(dtype))
+        self.field, self.weights, self._n_jobs = Summed(field), weights, n_jobs
+        self.P = P if isinstance(P, RowBlocks) else RowBlocks(P)
+        self.order: NDArray[np.integer[Any]] | None = None
+        self._pattern: Any = None
+        self._near: Near | None = None
 
-    def _set_kernel(self, kernel: Any) -> None:
-        found = compiled_kernel(kernel)
-        assert found is not None
-        self.kernel, self._functions = kernel, found.functions
-        self._parameters = tuple(map(self._dtype.type, found.parameters))
-        self._near_cost = near_cost
+    def evaluate(self, Y: Rows, exaggeration: float = 1.0, *, cost: bool = False) -> tuple[Rows, float | None]:
+        """Return the gradient at Y, with P exaggerated (KL only), and the true cost if it is asked for."""
+        parts = self.place, self.cost, self.near()
+        far = far_at(*parts, self.field, Y)
+        found = value(*parts, far) if cost else None
+        return gradient(*parts, far, exaggeration), found
 
-    def _prepare(self, pattern: tuple[NDArray[Any], ...] = ()) -> None:
-        """Make what the descent reads, if that has not happened yet: late, since the first order is known late.
+    def value(self, Y: Rows) -> float:
+        """Return the true cost at Y."""
+        parts = self.place, self.cost, self.near()
+        return value(*parts, far_at(*parts, self.field, Y))
 
-        That is (indptr, columns, p_ij, p_ji) of the pattern of P and Pᵀ, unless given, and blocks of equal work.
-        """
-        if not self._ready:
-            self._pattern = pattern or union_pattern(
-                self._P, self._dtype, symmetric=not self._by_row, order=self._row_order, n_jobs=self._n_jobs
-            )
-            indptr = self._pattern[0]
-            n = len(indptr) - 1
-            cuts = np.searchsorted(indptr, np.linspace(0, indptr[-1], _BLOCKS + 1)).clip(0, n)
-            self._bounds = np.unique(np.concatenate([[0], cuts, [n]])).astype(np.int64)
-            self._set_divergence(self._divergence)
-            self._ready = True
+    def near(self) -> Near:
+        """Return what the data say of the map, made when it is first asked for: the first order is known late."""
+        self._near = self._near or self.pattern().near(self.place, self.cost, self.weights)
+        return self._near
 
-    def _set_divergence(self, divergence: Any) -> None:
-        n, scalar = self._n, self._dtype.type
-        found = linear_formulas(divergence, 1 / (n - 1) if self._by_row else 1 / (n * (n - 1)))
-        assert found is not None
-        self._divergence, self._formulas = divergence, found
-        self._strength = compiled(found.strength or no_strength)
-        self._cost_parameters = tuple(scalar(value) for value in found.parameters)
-        self._smallest = scalar(1e-30 if scalar is np.float32 else 1e-290)  # p and q are not taken to be less
-        indptr, _, *both = self._pattern
-        self._mass_fixed: Any = 0.0
-        fixed, prepared = [both[0][:0]] * 2, [both[0][:0]] * 2
-        if found.fixed is not None:
-            fixed = [found.fixed(p) for p in both]
-            self._mass_fixed = row_sums(indptr, fixed[0])
-        if found.strength is not None:
-            prepared = both if found.prepared is None else [np.asarray(found.prepared(p), scalar) for p in both]
-        self._kind = found.fixed is not None, found.strength is not None
-        # The parts of s_ij and s_ji that do not depend on q, and what those that do are made of.
-        if not self._per_point:
-            fixed = [fixed[0] + fixed[1] if self._by_row else fixed[0]]
-        self._strengths: tuple[Any, ...] = (*fixed, *prepared)
+    def pattern(self) -> Any:
+        """Return the pattern of P and Pᵀ, in the order of the rows; some places make it themselves."""
+        make = getattr(self.place, "pattern_of", Pattern.of)
+        self._pattern = self._pattern or make(self.P, self.cost, self.order, self._n_jobs)
+        return self._pattern
 
-    def early(self, kernel: Any = None) -> NeighborObjective:
+    def early(self, kernel: Any = None) -> Self:
         """Return the objective with KL, over the same arrays; with a kernel given, under that, by pair."""
-        self._prepare()
-        other = copy.copy(self)
+        pattern, other = self.pattern(), copy.copy(self)  # which it shares
+        other.cost, other._near = replace(self.cost, divergence=KL()), None
         if kernel is not None:
-            indptr, columns, p_ij, p_ji = self._pattern
-            other._set_kernel(kernel)
-            if self._by_row:
-                p = p_ij + p_ji
-                p /= p.sum(dtype=np.float64)
-                other._by_row, other._pattern = False, (indptr, columns, p, p)
-        other._set_divergence(KL())
+            other._pattern = pattern.paired(self.place) if self.cost.by_row else pattern
+            other.cost = replace(other.cost, kernel=kernel, by_row=False)
         return other
 
     def reorder(self, order: NDArray[np.integer[Any]]) -> bool:
-        """Let row r be what row ``order[r]`` was: of use where rows that are neighbours then lie side by side."""
-        self._row_order = order if self._row_order is None else self._row_order[order]
-        if self._weights is not None:
-            self._weights = self._weights[order]
+        """Let row r be what row ``order[r]`` was, where rows are read faster that lie side by side."""
+        if not getattr(self.place, "sorts", False):
+            return False
+        self.order = order if self.order is None else self.order[order]
+        if self.weights is not None:
+            self.weights = self.weights[order]
         # The old arrays go before the new ones are made: both together would be what a fit takes most memory for.
-        self._pattern, self._strengths, self._mass_fixed, self._ready = (), (), 0.0, False
+        self._pattern, self._near = None, None
         return True
 
-    def advance(self, Y: Floats, iteration: int) -> None:
+    def advance(self, Y: Rows, iteration: int) -> None:
         """Nothing is learned beside the positions."""
 
-    def evaluate(self, Y: Floats, exaggeration: float = 1.0, *, cost: bool = False) -> tuple[Floats, float | None]:
-        """Return the gradient at Y, with P exaggerated (KL only), and the true cost if it is asked for."""
-        self._prepare()
-        if self._near.shape != Y.shape:
-            self._near = np.empty(Y.shape, Y.dtype)
-        b, weights = self._formulas.far_log, self._weights
-        self._field.place(Y, self.kernel, self._n_jobs)
-        names: Any = ("weight", "entropy") if b else ("weight",)
-        potentials = self._field.evaluate([Term(name, weights) for name in names])
-        if weights is not None:
-            potentials = weighted(potentials, weights)
-        if self._by_row:
-            S = self._S = row_normalizer(self._field, potentials[0])
-        else:
-            S = np.maximum(potentials[0].value.sum(dtype=np.float64, keepdims=True), LEAST_S)
-        self._attract(Y, S, exaggeration)
-        q_ln_q = self._q_ln_q(potentials, S) if b else np.zeros(1)
-        if self._by_row:
-            self._near += self._field.total(self._repel_by_row(potentials, S, q_ln_q)).gradient
-        else:
-            self._repel_by_pair(potentials, S, q_ln_q, self._mass.sum(dtype=np.float64))
-        return self._near, self._cost(Y, S, q_ln_q) if cost else None
 
-    def _attract(self, Y: Floats, S: NDArray[np.float64], exaggeration: float) -> None:
-        """Write the near part of the gradient, and per row the mass sum_j s_ij."""
-        packed = Y.dtype == np.float32 and Y.shape[1] == 2
-        kind = *self._kind, self._by_row and self._kind[1]  # by row, strengths that do not depend on q are one sum
-        near = bind(attraction_packed if packed else attraction, (self._functions, self._strength, kind))
-        factor = Y.dtype.type(2 * exaggeration * (1 if self._by_row else 2))
-        numbers = self._parameters, self._cost_parameters, (1 / S).astype(Y.dtype), factor, self._smallest
-        shared = (*self._pattern[:2], *self._strengths), numbers, Y.view(np.int64).ravel() if packed else Y
-        out = self._near, self._mass
-        run_blocks(lambda _block, start, stop: near(*shared, out, start, stop), self._bounds, self._n_jobs)
-        self._mass += self._mass_fixed
+class Pattern(NamedTuple):
+    """Where P or Pᵀ has an entry off the diagonal: rows, columns, p_ij, and p_ji, by pair the same array."""
 
-    def _repel_by_pair(
-        self, potentials: list[Potential], S: NDArray[np.float64], q_ln_q: NDArray[np.float64], mass: np.float64
-    ) -> None:
-        """Add the far part of the gradient, from the sums over all pairs."""
-        b, scalar = self._formulas.far_log, self._dtype.type
-        M = b * q_ln_q[0] - mass
-        self._near += scalar(-2 * (b * np.log(S[0]) + M) / S[0]) * potentials[0].gradient
-        if b:
-            self._near += scalar(2 * b / S[0]) * potentials[1].gradient
+    indptr: Any
+    columns: Any
+    p_ij: Any
+    p_ji: Any
 
-    def _repel_by_row(
-        self, potentials: list[Potential], S: NDArray[np.float64], q_ln_q: NDArray[np.float64], share: Any = 1.0
-    ) -> list[Term]:
-        """Add the far part of the gradient but for the sum of some terms, each row counting as much as its share."""
-        b, dtype = self._formulas.far_log, self._near.dtype
-        c0 = (share * (self._mass - b * (np.log(S) + q_ln_q)) / S).astype(dtype)
-        self._near += c0[:, None] * potentials[0].gradient
-        terms = [Term("weight", c0)]
-        if b:
-            c1 = (b * share / S).astype(dtype)
-            self._near += c1[:, None] * potentials[1].gradient
-            terms.append(Term("entropy", c1))
-        return terms
+    @classmethod
+    def of(cls, P: Any, cost: Cost, order: Any, n_jobs: int) -> Pattern:
+        """Return that of P, row r being ``order[r]``."""
+        return cls(*union_pattern(P, cost.dtype, symmetric=not cost.by_row, order=order, n_jobs=n_jobs))
 
-    # Cost.
+    def near(self, place: Place, cost: Cost, weights: Floats | None) -> Near:
+        """Return what the data say of a map: the parts of strengths that stay as they are."""
+        fixed, u_ij, u_ji, mass = strengths_of(cost, self.indptr, self.p_ij, self.p_ji)
+        first = fixed[0] + fixed[1] if cost.by_row and fixed[0] is not None else fixed[0]
+        near = Near(self[:2], self.p_ij, (first, u_ij, u_ji if cost.by_row else None), mass, float(mass.sum()))
+        if weights is None:
+            return near
+        of_weights = float(2 * xlogy(row_sums(self.indptr, self.p_ij), weights.astype(np.float64)).sum())
+        return near._replace(weights=place.bring(weights.astype(cost.dtype)), of_weights=of_weights)
 
-    def _q_ln_q(self, potentials: list[Potential], S: NDArray[np.float64]) -> NDArray[np.float64]:
-        """sum_l q ln q, of each row or of all: the two potentials together are sum w ln w."""
-        w_ln_w = potentials[0].value.astype(np.float64) + potentials[1].value
-        if not self._by_row:
-            w_ln_w = w_ln_w.sum(keepdims=True)
-        return np.clip(w_ln_w / S - np.log(S), -2 * np.log(self._n), 0)
-
-    def _cost(self, Y: Floats, S: NDArray[np.float64], q_ln_q: NDArray[np.float64], n_sums: int | None = None) -> float:
-        """Return the cost of the rows, and that of so many sums of all q: one by pair, one for each row."""
-        formulas = self._formulas
-        numbers = np.log(S).astype(Y.dtype), self._cost_parameters, self._smallest
-        total = bind(self._near_cost, (self._functions, compiled(formulas.entry_cost)))
-        shared = self._pattern[:3], self._parameters, numbers, Y
-        parts = run_blocks(lambda _block, start, stop: total(*shared, start, stop), self._bounds, self._n_jobs)
-        n_sums = len(S) if n_sums is None else n_sums
-        cost = np.sum(parts) + formulas.far_log * q_ln_q.sum() + formulas.constant * n_sums
-        if self._weights is not None:  # - sum p ln(s_i s_j), where p is symmetric
-            mass = row_sums(self._pattern[0], self._pattern[2])
-            cost -= 2 * xlogy(mass, self._weights.astype(np.float64)).sum()
-        return float(cost)
+    def paired(self, _place: Any) -> Pattern:
+        """Return the pattern by pair of one by row."""
+        p = self.p_ij + self.p_ji
+        p /= p.sum(dtype=np.float64)
+        return self._replace(p_ij=p, p_ji=p)
 
 
-def weighted(potentials: list[Potential], weights: Floats) -> list[Potential]:
-    """Return the potentials of points of importance: that of a point is multiplied by its own."""
-    return [Potential(weights * each.value, weights[:, None] * each.gradient) for each in potentials]
-
-
-def row_normalizer(
-    field: Field, weights: Potential, of_error: float = OF_ERROR, mean: float | None = None
-) -> NDArray[np.float64]:
-    """Return S_i of each row, from the potential of w; the mean is that of these rows, unless given.
-
-    1/S_i is a charge: that of a point far from all others would be huge, and its errors on a mesh would drown the
-    rest. So S_i is held above what a field's error lets it be known by.
-    """
-    S = weights.value.astype(np.float64)
-    error = float(getattr(field, "expected_error", 0.0))
-    return np.asarray(np.maximum(S, max(LEAST_S, of_error * error * (S.mean() if mean is None else mean))))
+def strengths_of(cost: Cost, indptr: NDArray[Any], *both: NDArray[Any]) -> tuple[list[Any], Any, Any, Any]:
+    """Return what of s_ij and s_ji does not move with q, what the rest is made of, and the mass of the first."""
+    formulas = cost.formulas
+    fixed: list[Any] = [None, None]
+    u_ij, u_ji = None, None
+    mass = np.zeros(len(indptr) - 1)
+    if formulas.fixed is not None:
+        fixed = [formulas.fixed(p) for p in both]
+        mass = row_sums(indptr, fixed[0])
+    if formulas.strength is not None:
+        u_ij, u_ji = both if formulas.prepared is None else (np.asarray(formulas.prepared(p), cost.dtype) for p in both)
+    return fixed, u_ij, u_ji, mass
 
 
 def probabilities(owner: str, relation: Relation, normalization: str, *, on_workers: bool = False) -> RowBlocks:
@@ -508,119 +386,6 @@ def row_sums(indptr: NDArray[Any], values: NDArray[Any]) -> NDArray[np.float64]:
     return sums
 
 
-# Compiled: the forces between points that the data relate. Rows of the pattern of P and Pᵀ together are gathered,
-# nothing is scattered: threads never write to the same place. What is bound by memory is the reading of the neighbours'
-# positions. With two components in float32 a position is therefore one number of 64 bits, so that a row's neighbours
-# are fetched by vector gathers, and all is done in one loop without intermediate arrays, which takes half the time.
-#
-# ``functions`` are those of the kernel, the strength of the divergence, and of what kind it is: whether it has a part
-# that is fixed, one that depends on q, and that in both directions: constants, since all is inlined where it is bound.
-# ``near`` is the pattern (columns are uint32: a sign would cost a check per access), and the arrays of strengths of
-# ``_set_divergence``. ``numbers`` are the parameters of kernel and divergence, 1/S (of each row, or one), a factor, and
-# what q is at least. ``out`` are the gradient, factor * sum_j (s_ij + s_ji)(-w'/w)(y_i - y_j), by pair half of it, and
-# the mass sum_j s_ij of what depends on q.
-
-
-@jit(fastmath=FAST, error_model="numpy", inline="always")
-def attraction_packed(functions, near, numbers, packed, out, start, stop):
-    """Write the forces of some rows, for two components in float32: the hot loop of all maps."""
-    kernel, strength, kind = functions
-    indptr, columns, fixed, u_ij, u_ji = near
-    parameters, of_divergence, inverse_S, factor, smallest = numbers
-    limits = smallest, of_divergence
-    gradient, mass = out
-    scalar = np.float32
-    for i in range(start, stop):
-        x, y = first_of(packed[i]), second_of(packed[i])
-        begin, end = indptr[i], indptr[i + 1]
-        neighbors, scale = columns[begin:end], inverse_S[i if inverse_S.size > 1 else 0]
-        mine = fixed[begin:end], u_ij[begin:end], u_ji[begin:end]
-        gx = gy = total = scalar(0)
-        for t in range(neighbors.size):
-            j = neighbors[t]
-            other = packed[j]
-            dx, dy = x - first_of(other), y - second_of(other)
-            f = dx * dx + dy * dy
-            w = scalar(kernel.weight(f, *parameters))
-            back = inverse_S[j] if kind[2] else scale
-            q = w * scale, w * back
-            s, both = strengths(strength, kind, mine, t, q, limits)
-            total += scalar(s)
-            k = scalar(both) * scalar(kernel.neg_log_slope(f, *parameters))
-            gx += k * dx
-            gy += k * dy
-        mass[i] = total
-        gradient[i, 0], gradient[i, 1] = factor * gx, factor * gy
-
-
-@jit(fastmath=FAST, error_model="numpy", inline="always")
-def attraction(functions, near, numbers, Y, out, start, stop):
-    """Do what ``attraction_packed`` does, for any number of components and type of numbers."""
-    kernel, strength, kind = functions
-    indptr, columns, fixed, u_ij, u_ji = near
-    parameters, of_divergence, inverse_S, factor, smallest = numbers
-    limits = smallest, of_divergence
-    gradient, mass = out
-    scalar = Y.dtype.type
-    offsets, f, k = buffers(indptr, start, stop, Y)
-    for i in range(start, stop):
-        begin, end = indptr[i], indptr[i + 1]
-        neighbors, scale, total = columns[begin:end], inverse_S[i if inverse_S.size > 1 else 0], scalar(0)
-        mine = fixed[begin:end], u_ij[begin:end], u_ji[begin:end]
-        write_offsets(Y, i, neighbors, offsets, f)
-        for t in range(neighbors.size):
-            w = scalar(kernel.weight(f[t], *parameters))
-            back = inverse_S[neighbors[t]] if kind[2] else scale
-            q = w * scale, w * back
-            s, both = strengths(strength, kind, mine, t, q, limits)
-            total += scalar(s)
-            k[t] = scalar(both) * scalar(kernel.neg_log_slope(f[t], *parameters))
-        mass[i] = total
-        for c in range(gradient.shape[1]):
-            g = scalar(0)
-            for t in range(neighbors.size):
-                g += k[t] * offsets[c, t]
-            gradient[i, c] = factor * g
-
-
-@jit(fastmath=FAST, error_model="numpy", forceinline=True)
-def strengths(strength, kind, mine, t, q, limits):
-    """Return the part of s_ij that depends on q, and s_ij + s_ji; by pair s_ij."""
-    fixed, u_ij, u_ji = mine
-    smallest, parameters = limits
-    s = smallest - smallest
-    if kind[1]:
-        s = strength(u_ij[t], max(q[0], smallest), *parameters)
-    both = s
-    if kind[2]:
-        both += strength(u_ji[t], max(q[1], smallest), *parameters)
-    if kind[0]:
-        both += fixed[t]
-    return s, both
-
-
-@jit(fastmath=FAST, error_model="numpy", inline="always")
-def near_cost(functions, pattern, parameters, numbers, Y, start, stop):
-    """Sum over the pattern of what its entries add to the cost of the rest, in float64."""
-    kernel, entry_cost = functions
-    indptr, columns, p_ij = pattern
-    log_S, of_divergence, smallest = numbers
-    scalar = Y.dtype.type
-    cost = 0.0
-    for i in range(start, stop):
-        shift = log_S[i if log_S.size > 1 else 0]
-        for e in range(indptr[i], indptr[i + 1]):
-            if p_ij[e] > 0:
-                j, f = columns[e], scalar(0)
-                for c in range(Y.shape[1]):
-                    difference = Y[i, c] - Y[j, c]
-                    f += difference * difference
-                log_q = scalar(kernel.log_weight(f, *parameters)) - shift
-                q = max(exp(log_q), smallest)
-                cost += np.float64(entry_cost(max(p_ij[e], smallest), q, log_q, *of_divergence))
-    return cost
-
-
 @jit
 def scatter_rows(rows, start, place, strip, ends_of, out):
     """Add the entries of some rows of P, from ``start`` on, to a strip of rows of the pattern.
@@ -675,39 +440,6 @@ def merge_rows(bounds, given, place, lengths, made, start, stop):
         lengths[r] = at - first
 
 
-@jit(fastmath=FAST, error_model="numpy")
-def buffers(indptr, start, stop, like):
-    """Return room for the offsets of the longest row, and for two numbers per neighbour."""
-    longest = 1
-    for i in range(start, stop):
-        longest = max(longest, indptr[i + 1] - indptr[i])
-    more = np.empty((2, longest), like.dtype)
-    return np.empty((like.shape[1], longest), like.dtype), more[0], more[1]
-
-
-@jit(fastmath=FAST, error_model="numpy")
-def write_offsets(Y, i, neighbors, offsets, f):
-    """Write y_i - y_j and its squared length for a row of neighbours."""
-    f[: neighbors.size] = 0
-    for c in range(Y.shape[1]):
-        for t in range(neighbors.size):
-            difference = Y[i, c] - Y[neighbors[t], c]
-            offsets[c, t] = difference
-            f[t] += difference * difference
-
-
-@jit
-def first_of(pair):
-    """Return the float32 in the lower half of 64 bits: the first component on a little-endian machine."""
-    return np.int32(pair).view(np.float32)
-
-
-@jit
-def second_of(pair):
-    """Return the float32 in the upper half."""
-    return np.int32(pair >> 32).view(np.float32)
-
-
 @dataclass(frozen=True)
 class QuadraticObjective:
     """Any divergence, kernel and normalisation, pair by pair in NumPy; see :class:`nearfar.methods.maps.AllPairs`."""
@@ -726,6 +458,10 @@ class QuadraticObjective:
         """Return the gradient and the cost."""
         value, gradient = self._pairs.value_and_gradient(Y, exaggeration, cost=cost)
         return gradient.astype(Y.dtype, copy=False), value if cost else None
+
+    def value(self, Y: Floats) -> float:
+        """Return the cost."""
+        return self._pairs.value_and_gradient(Y)[0]
 
     def early(self, kernel: Any = None) -> QuadraticObjective:
         """Return the same with KL; with a kernel given, under that, by pair."""

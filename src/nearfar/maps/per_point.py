@@ -1,45 +1,23 @@
-"""The cost of a map by row whose kernel has a parameter for each point, w_ij = w(f_ij; theta_i), in linear time.
+"""The objective of a map by row whose kernel has a parameter for each point, which may be learned.
 
-As in :mod:`nearfar.maps.objective`, with two kernels in each pair. Near, g = -w'/w and s = -q D_near::
-
-    grad_i = 2 sum_j (s_ij g(f_ij; theta_i) + s_ji g(f_ij; theta_j)) (y_i - y_j)
-
-Far, row i has ``b H_i + mass_i ln S_i``, H_i = sum_j q ln q and mass_i = sum_j s_ij. Between the nodes of
-``far.per_point`` both are interpolated, sum_m l_m(theta_i) [b H_i + mass_i ln S_i] under theta_m. So the far part of
-the gradient is a sum over the nodes, of that of a map with the kernel of the node in which the row of i counts
-l_m(theta_i) times. Under KL it is the gradient of the cost that is reported.
-
-Under KL, theta_i enters the cost of its own row alone; with m_i = sum_j p_ij, which is 1 or, for an empty row, 0::
-
-    dC/dtheta_i = m_i d ln S_i / dtheta_i - sum_j p_ij d ln w_ij / dtheta_i
-
-Source: Kitazono, Grozavu, Rogovschi, Omori & Ozawa, "t-distributed stochastic neighbor embedding with inhomogeneous
-degrees of freedom" (ICONIP 2016), for learned degrees of freedom; interpolation between kernels is our own.
+Its equations are those of :mod:`nearfar.methods.per_point_maps`.
 """
-# mypy: disable-error-code="misc,no-any-return,no-untyped-call,no-untyped-def,untyped-decorator"
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from nearfar._core.jit import bind, jit
-from nearfar._core.threads import run_blocks
-from nearfar._core.vector import FAST
-from nearfar.contracts import Field, Floats
-from nearfar.far.fields import Term
-from nearfar.far.per_point import ExactPerPoint, NodeFields, per_point_kernel
-from nearfar.kernels import InhomogeneousStudentT, exp, family_of
-from nearfar.maps.objective import (
-    NeighborObjective,
-    buffers,
-    is_linear_time,
-    row_normalizer,
-    row_sums,
-    write_offsets,
-)
+from nearfar.contracts import Field, Floats, Place
+from nearfar.far.fields import Summed
+from nearfar.far.per_point import ExactPerPoint, NodeFields
+from nearfar.kernels import InhomogeneousStudentT, family_of
+from nearfar.maps.objective import NeighborObjective, is_linear_time, row_sums, strengths_of
+from nearfar.methods.linear_maps import OF_ERROR, Near
+from nearfar.methods.per_point_maps import CostOfEach, Node, evaluate, rise_of_each
 
 LEARN_FROM = 50
 """Iteration from which degrees of freedom are learned: before, the map has no form."""
@@ -58,7 +36,15 @@ def is_per_point(kernel: Any, divergence: Any, normalization: str) -> bool:
 
 
 def per_point_objective(
-    P: Any, kernel: Any, divergence: Any, field: Field, *, dtype: Any, n_jobs: int, learner: Learner | None = None
+    P: Any,
+    kernel: Any,
+    divergence: Any,
+    field: Field,
+    *,
+    dtype: Any,
+    n_jobs: int,
+    place: Place | None = None,
+    learner: Learner | None = None,
 ) -> PerPointObjective:
     """Return the objective of a map by row, exact where the field is, else by nodes.
 
@@ -73,13 +59,16 @@ def per_point_objective(
         For one kernel.
     dtype : dtype
     n_jobs : int
+    place : Place, optional
+        The threads of this machine, or another whose rows are arrays.
     learner : Learner, optional
         Moves the parameters; KL and inhomogeneous Student's t only.
     """
-    if getattr(field, "pair_by_pair", False):
-        return PerPointObjective(P, kernel, divergence, ExactPerPoint(), dtype=dtype, n_jobs=n_jobs, learner=learner)
-    nodes = NodeFields(field, divergence.limit().accuracy.nodes, limits=None if learner is None else (LEAST, MOST))
-    return NodesObjective(P, kernel, divergence, nodes, dtype=dtype, n_jobs=n_jobs, learner=learner)
+    fields: Any = Exactly()
+    if not getattr(field, "pair_by_pair", False):
+        fields = Between(field, divergence.limit().accuracy.nodes, None if learner is None else (LEAST, MOST))
+    options: Any = {"dtype": dtype, "n_jobs": n_jobs, "place": place}
+    return PerPointObjective(P, kernel, divergence, fields, learner=learner, **options)
 
 
 class Learner:
@@ -120,27 +109,45 @@ class Learner:
 class PerPointObjective(NeighborObjective):
     """Divergences with formulas by row, under a kernel with a parameter for each point; see per_point_objective."""
 
-    _field: Any  # one that knows of parameters per point
-    _per_point = True
+    cost: CostOfEach
 
     def __init__(
-        self, P: Any, kernel: Any, divergence: Any, field: Any, *, dtype: Any, n_jobs: int, learner: Learner | None
+        self, P: Any, kernel: Any, divergence: Any, fields: Any, *, learner: Learner | None, **options: Any
     ) -> None:
-        super().__init__(P, kernel, divergence, "row", field, dtype=dtype, n_jobs=n_jobs)
-        self._learner = learner
-
-    def _set_kernel(self, kernel: Any) -> None:
-        self.kernel, self._near_cost = kernel, near_cost_per_point
-        self._functions, self._parameters = per_point_kernel(kernel, self._dtype)  # type: ignore[assignment]
+        super().__init__(P, kernel, divergence, "row", fields, **options)
+        self.cost = CostOfEach(kernel, divergence, True, P.shape[0], self.cost.dtype, fields.of_error)
+        self._fields, self._learner = fields, learner
+        self._fields.take(kernel)
 
     @property
     def parameters(self) -> NDArray[np.float64]:
         """The parameters of the kernel, in the order of the rows."""
-        return np.asarray(getattr(self.kernel, self.kernel.family.parameter), np.float64)
+        kernel = self.cost.kernel
+        return np.asarray(getattr(kernel, kernel.family.parameter), np.float64)
+
+    def near(self) -> Near:
+        """Return what the data say of the map; strengths of either direction are kept apart."""
+        if self._near is None:
+            indptr, columns, *both = self.pattern()
+            fixed, u_ij, u_ji, mass = strengths_of(self.cost, indptr, *both)
+            self._near = Near((indptr, columns), both[0], (*fixed, u_ij, u_ji), mass, float(mass.sum()))
+        return self._near
+
+    def evaluate(self, Y: Floats, exaggeration: float = 1.0, *, cost: bool = False) -> tuple[Floats, float | None]:
+        """Return the gradient at Y, with P exaggerated (KL only), and the true cost if it is asked for."""
+        nodes, theta = self._fields.nodes_at(self.place, Y), self.parameters.astype(self.cost.dtype)
+        gradient, value, self._S = evaluate(
+            self.place, self.cost, self.near(), theta, nodes, Y, exaggeration, value=cost
+        )
+        return gradient, value
+
+    def value(self, Y: Floats) -> float:
+        """Return the true cost at Y."""
+        return float(self.evaluate(Y, cost=True)[1] or 0.0)
 
     def reorder(self, order: NDArray[np.integer[Any]]) -> bool:
         """Let row r be what row ``order[r]`` was."""
-        self._set_kernel(self.kernel.family.kernel_of(self.parameters[order]))
+        self._take(self.cost.kernel.family.kernel_of(self.parameters[order]))
         if self._learner is not None:
             self._learner.reorder(order)
         return super().reorder(order)
@@ -149,138 +156,59 @@ class PerPointObjective(NeighborObjective):
         """Let the parameters take a step, if they are learned."""
         if self._learner is not None and iteration >= LEARN_FROM:
             nu = self._learner.moved(self.parameters, self.parameter_gradient(Y))
-            self._set_kernel(InhomogeneousStudentT(nu))  # type: ignore[arg-type]
+            self._take(InhomogeneousStudentT(nu))  # type: ignore[arg-type]
 
     def parameter_gradient(self, Y: Floats) -> NDArray[np.float64]:
         """Return dC/dtheta_i under KL at the positions where ``evaluate`` was called last, shape (n,)."""
-        near, rises = np.empty(self._n, Y.dtype), bind(near_rises, self._functions)
-        shared = self._pattern[:3], self._parameters, Y, near
-        run_blocks(lambda _block, start, stop: rises(*shared, start, stop), self._bounds, self._n_jobs)
-        return row_sums(self._pattern[0], self._pattern[2]) * self._slope_of_log_s() - near
+        near, theta = self.near(), self.parameters.astype(self.cost.dtype)
+        (rises,) = self.place.pairs(rise_of_each, near.pattern, (Y, theta), (Y, theta), near.p, cost=self.cost)
+        return np.asarray(row_sums(near.pattern[0], near.p) * self._fields.slope_of_log_s(self._S) - rises)
 
-    def _slope_of_log_s(self) -> NDArray[np.float64]:
+    def _take(self, kernel: Any) -> None:
+        self.cost = replace(self.cost, kernel=kernel)
+        self._fields.take(kernel)
+
+
+class Exactly:
+    """The sums over all points, each by the kernel of its own."""
+
+    of_error = OF_ERROR
+
+    def __init__(self) -> None:
+        self._field = ExactPerPoint()
+
+    def take(self, kernel: Any) -> None:
+        """Take in a kernel with a parameter for each point."""
+        self._kernel = kernel
+
+    def nodes_at(self, place: Place, Y: Floats) -> list[Node]:
+        """Return the one node there is, at some positions."""
+        return [Node(place.far(Summed(self._field), Y, self._kernel), 1.0)]
+
+    def slope_of_log_s(self, S: list[Floats]) -> NDArray[np.float64]:
         """Return d ln S_i / dtheta_i."""
-        return np.asarray(self._field.rises() / self._S)
-
-    def _attract(self, Y: Floats, S: NDArray[np.float64], exaggeration: float) -> None:
-        near = bind(attraction_per_point, (self._functions, self._strength, self._kind))
-        factor, inverse = Y.dtype.type(2 * exaggeration), (1 / S).astype(Y.dtype)
-        numbers = self._parameters, self._cost_parameters, inverse, factor, self._smallest
-        shared = (*self._pattern[:2], *self._strengths), numbers, Y, (self._near, self._mass)
-        run_blocks(lambda _block, start, stop: near(*shared, start, stop), self._bounds, self._n_jobs)
-        self._mass += self._mass_fixed
+        return np.asarray(self._field.rises() / S[0])
 
 
-class NodesObjective(PerPointObjective):
-    """The same in linear time, its far part interpolated between the kernels of some nodes."""
+class Between:
+    """The same interpolated between the kernels of some nodes, in linear time."""
 
-    def _set_kernel(self, kernel: Any) -> None:
-        super()._set_kernel(kernel)
-        self._field.take(kernel)
+    of_error = _OF_ERROR
 
-    def evaluate(self, Y: Floats, exaggeration: float = 1.0, *, cost: bool = False) -> tuple[Floats, float | None]:
-        """Return the gradient at Y, with P exaggerated (KL only), and the true cost if it is asked for."""
-        self._prepare()
-        if self._near.shape != Y.shape:
-            self._near = np.empty(Y.shape, Y.dtype)
-        b = self._formulas.far_log
-        terms = [Term("weight"), Term("entropy")] if b else [Term("weight")]
-        self._field.place(Y, self._n_jobs)
-        found = [field.evaluate(terms) for field in self._field.fields]
-        normalizers = [row_normalizer(f, one[0], _OF_ERROR) for f, one in zip(self._field.fields, found, strict=True)]
-        sums = [self._q_ln_q(one, S) if b else np.zeros(1) for one, S in zip(found, normalizers, strict=True)]
-        self._log_S = np.log(normalizers)
-        coefficients = self._field.coefficients
-        S = np.exp((coefficients * self._log_S).sum(axis=0))
-        self._attract(Y, S, exaggeration)
-        for node in zip(self._field.fields, found, normalizers, sums, coefficients, strict=True):
-            self._near += node[0].total(self._repel_by_row(*node[1:])).gradient
-        return self._near, self._cost(Y, S, (coefficients * sums).sum(axis=0)) if cost else None
+    def __init__(self, one: Field, error: float, limits: tuple[float, float] | None) -> None:
+        self._fields = NodeFields(one, error, limits=limits)
 
-    def _slope_of_log_s(self) -> NDArray[np.float64]:
-        return np.asarray((self._field.slopes() * self._log_S).sum(axis=0))
+    def take(self, kernel: Any) -> None:
+        """Take in a kernel with a parameter for each point."""
+        self._fields.take(kernel)
 
+    def nodes_at(self, place: Place, Y: Floats) -> list[Node]:
+        """Return the nodes, at some positions."""
+        nodes, found = self._fields.nodes, []
+        for value, field, share in zip(nodes.values, self._fields.fields, self._fields.coefficients, strict=True):
+            found.append(Node(place.far(Summed(field), Y, nodes.family.kernel_of(float(value))), share))
+        return found
 
-# Compiled, as in maps.objective; ``functions`` are those of a Family, ``parameters`` (theta, its numbers).
-
-
-@jit(fastmath=FAST, error_model="numpy", inline="always")
-def attraction_per_point(functions, near, numbers, Y, out, start, stop):
-    """Write factor * sum_j (s_ij g_ij + s_ji g_ji)(y_i - y_j), g = -w'/w, and the mass sum_j s_ij of what moves with Y.
-
-    ``near`` has the parts of s_ij and s_ji that stay, and what those that move are made of.
-    """
-    kernel, strength, kind = functions
-    indptr, columns, fixed, fixed_back, u_ij, u_ji = near
-    (theta, units), of_divergence, inverse_S, factor, smallest = numbers
-    (gradient, mass), scalar = out, Y.dtype.type
-    offsets, f, k = buffers(indptr, start, stop, Y)
-    for i in range(start, stop):
-        begin, end = indptr[i], indptr[i + 1]
-        neighbors = columns[begin:end]
-        forth, back = (fixed[begin:end], u_ij[begin:end]), (fixed_back[begin:end], u_ji[begin:end])
-        write_offsets(Y, i, neighbors, offsets, f)
-        a, scale, total = theta[i], inverse_S[i], scalar(0)
-        for t in range(neighbors.size):
-            j = neighbors[t]
-            b = theta[j]
-            q = scale * exp(kernel.log_weight(f[t], a, *units))
-            q_back = inverse_S[j] * exp(kernel.log_weight(f[t], b, *units))
-            s, s_all = _one_way(strength, kind, forth, t, max(q, smallest), of_divergence)
-            s_back = _one_way(strength, kind, back, t, max(q_back, smallest), of_divergence)[1]
-            total += scalar(s)
-            g, g_back = kernel.neg_log_slope(f[t], a, *units), kernel.neg_log_slope(f[t], b, *units)
-            k[t] = scalar(s_all) * g + scalar(s_back) * g_back
-        mass[i] = total
-        for c in range(gradient.shape[1]):
-            g = scalar(0)
-            for t in range(neighbors.size):
-                g += k[t] * offsets[c, t]
-            gradient[i, c] = factor * g
-
-
-@jit(fastmath=FAST, error_model="numpy", forceinline=True)
-def _one_way(strength, kind, near, t, q, parameters):
-    """Return the part of s_ij that depends on q, and all of it."""
-    fixed, u = near
-    s = q - q
-    if kind[1]:
-        s = strength(u[t], q, *parameters)
-    both = s
-    if kind[0]:
-        both += fixed[t]
-    return s, both
-
-
-@jit(fastmath=FAST, error_model="numpy", inline="always")
-def near_cost_per_point(functions, pattern, parameters, numbers, Y, start, stop):
-    """Sum over the pattern of what its entries add to the cost of the rest, in float64."""
-    kernel, entry_cost = functions
-    (indptr, columns, p_ij), (theta, units) = pattern, parameters
-    log_S, of_divergence, smallest = numbers
-    cost = 0.0
-    for i in range(start, stop):
-        for e in range(indptr[i], indptr[i + 1]):
-            if p_ij[e] > 0:
-                j, f = columns[e], Y.dtype.type(0)
-                for c in range(Y.shape[1]):
-                    difference = Y[i, c] - Y[j, c]
-                    f += difference * difference
-                log_q = kernel.log_weight(f, theta[i], *units) - log_S[i]
-                q = max(exp(log_q), smallest)
-                cost += np.float64(entry_cost(max(p_ij[e], smallest), q, log_q, *of_divergence))
-    return cost
-
-
-@jit(fastmath=FAST, error_model="numpy", inline="always")
-def near_rises(kernel, pattern, parameters, Y, out, start, stop):
-    """Write sum_j p_ij d ln w_ij / d theta_i."""
-    (indptr, columns, p_ij), (theta, units) = pattern, parameters
-    offsets, f, _ = buffers(indptr, start, stop, Y)
-    for i in range(start, stop):
-        begin, m = indptr[i], indptr[i + 1] - indptr[i]
-        write_offsets(Y, i, columns[begin : begin + m], offsets, f)
-        p, a, total = p_ij[begin : begin + m], theta[i], out.dtype.type(0)
-        for t in range(m):
-            total += p[t] * kernel.rise(f[t], a, *units)
-        out[i] = total
+    def slope_of_log_s(self, S: list[Floats]) -> NDArray[np.float64]:
+        """Return d ln S_i / dtheta_i."""
+        return np.asarray((self._fields.slopes() * np.log(S)).sum(axis=0))

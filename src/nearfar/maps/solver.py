@@ -1,19 +1,9 @@
-"""The optimisation of a map: first positions, phases of gradient descent with momentum, watched every 50 iterations.
-
-With the gradient g, gains γ and velocity v of each coordinate (delta-bar-delta, Jacobs 1988)::
-
-    γ <- γ + 0.2            where g points against v, so that the last steps went the right way
-    γ <- max(0.8 γ, 0.01)   elsewhere
-    v <- momentum v - learning_rate γ g,     y <- y + v
-
-A step longer than ``longest`` is cut to that length, and the mean of all positions is kept at 0.
-"""
+"""Where a map starts, and how its descent is watched; that itself is :func:`nearfar.methods.maps.descend`."""
 # mypy: disable-error-code="misc,no-any-return,no-untyped-def,untyped-decorator"
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any
@@ -23,15 +13,12 @@ from numpy.typing import NDArray
 from scipy.sparse import issparse
 
 from nearfar._core.checks import check_matrix, check_rows_differ
-from nearfar._core.jit import jit
 from nearfar._core.threads import even_bounds, run_blocks, single_threaded_blas
-from nearfar._core.vector import FAST
-from nearfar.callbacks import Progress, Trainer
+from nearfar.callbacks import Trainer
 from nearfar.contracts import Floats, Kernel, Objective
 from nearfar.errors import InputError, NumericalError
 from nearfar.maps.objective import RowBlocks, union_pattern
-from nearfar.methods import maps as methods
-from nearfar.methods.maps import DOWN, LEAST, UP
+from nearfar.methods.maps import Phase
 from nearfar.relations.operators import Sparse
 
 INITS = ("auto", "pca", "spectral", "random")
@@ -41,9 +28,6 @@ _SQUARES = np.append(0.0, 10.0 ** np.arange(-8, 8.5, 0.5))  # squared distances 
 _STEEP = 0.1  # share of its greatest slope
 _JITTER = 0.01  # of it, so that rows that are equal do not stay together by symmetry alone
 _WIDE = 2000  # columns, from which on the covariance matrix is not the quickest way to principal components
-LOOK_EVERY = 50
-"""Iterations between two looks at the cost, which stopping rules, callbacks and the progress line go by."""
-_SIZES = 2.0 ** np.arange(0, -6, -0.5)  # of a map under another kernel, in units of its own
 _SORT_FROM = 10_000  # points; fewer are near enough wherever they are
 
 
@@ -174,32 +158,12 @@ def _spectral(P: RowBlocks, d: int, rng: np.random.Generator, n_jobs: int) -> ND
     return Y * np.where(Y[np.abs(Y).argmax(axis=0), np.arange(d)] < 0, -1, 1)
 
 
-@dataclass(frozen=True)
-class Phase:
-    """Some iterations with the same cost.
-
-    That is the cost of the fit, or if ``early`` KL in place of its divergence; with a ``kernel``, too, KL by pair under
-    it. After the last phase with a kernel the map is resized for the fit. A learning rate that ``decays`` falls to 0 in
-    a straight line; ``longest`` is the longest step of a point.
-    """
-
-    n_iter: int
-    exaggeration: float
-    learning_rate: float
-    momentum: float
-    longest: float
-    may_stop: bool
-    decays: bool = False
-    early: bool = False
-    kernel: Any = None
-
-
 @dataclass
 class MapState:
     """Where a map stands; callbacks may look at ``X``.
 
-    ``Y`` holds the positions in the order in which the solver has them, row r being point ``order[r]``: an array, or a
-    tensor on a device, which is copied when somebody looks at ``X``. On a cluster they are those of the last look.
+    ``Y`` holds the positions in the order in which the solver has them, row r being point ``order[r]``, as they were at
+    the last look. ``seen`` is the iteration of that look.
     """
 
     Y: Floats
@@ -213,78 +177,47 @@ class MapState:
     def X(self) -> Floats:  # noqa: N802 - as in every state of a solver
         """The positions, a row per point."""
         if self.order is None:
-            return self.Y if isinstance(self.Y, np.ndarray) else self.Y.cpu().numpy()
+            return self.Y
         X = np.empty_like(self.Y)
         X[self.order] = self.Y
         return X
 
+    @property
+    def seen(self) -> int:
+        """The iteration of the last look."""
+        return self.cost_iterations[-1] if self.cost_iterations else -1
 
-@dataclass(frozen=True)
-class Descent:
-    """How to descend: everything that is the same in all phases.
+
+@dataclass
+class Watch:
+    """What watches a descent: it counts, keeps the cost, tells callbacks, and says when to stop.
 
     ``scale`` turns the objective's cost and gradient into those that are reported: the mean over rows for "row".
-    ``solver`` makes the solver of a phase. The gradient is for it alone: an objective and a solver that keep positions
-    elsewhere, as on the workers of a cluster, bring those given up to date where the cost is asked for, and in
-    ``fetch``.
     """
 
     owner: str
+    state: MapState
     scale: float
     min_grad_norm: float
     n_iter_without_progress: int
-    callbacks: Sequence[Callable[[Progress], bool | None]] | None
-    n_jobs: int
-    verbose: int
-    solver: Callable[..., Any]
+    trainer: Trainer
+    best: tuple[float, int] = (math.inf, 0)
 
-    def run(self, Y: Floats, objective: Objective, phases: Sequence[Phase]) -> MapState:
-        """Return the state after all phases; ``Y`` may be moved in place."""
-        state = MapState(Y)
-        total = sum(phase.n_iter for phase in phases)
-        given: Any = {"callbacks": self.callbacks, "verbose": self.verbose, "unit": "iteration"}
-        with Trainer(self.owner, total, **given) as trainer:
-            for number, phase in enumerate(phases):
-                minimised, scale = objective, self.scale  # what the phase before minimised is no longer kept
-                many = isinstance(state.Y, np.ndarray) and len(state.Y) >= _SORT_FROM
-                if many and objective.reorder(order := z_order(state.Y)):  # neighbours are near in memory, too
-                    state.Y = np.ascontiguousarray(state.Y[order])
-                    state.order = order if state.order is None else state.order[order]
-                if phase.early:
-                    minimised, scale = objective.early(phase.kernel), self.scale if phase.kernel is None else 1.0
-                solver = self.solver(phase.momentum, longest=phase.longest, n_jobs=self.n_jobs)
-                best, best_at = math.inf, state.n_iter
-                for t in range(phase.n_iter):
-                    look = state.n_iter % LOOK_EVERY == 0
-                    # What is reported is always the cost of the whole fit, also where a phase minimises another one.
-                    cost = objective.evaluate(state.Y, cost=True)[1] if look and minimised is not objective else None
-                    gradient, own_cost = minimised.evaluate(state.Y, phase.exaggeration, cost=look and cost is None)
-                    if look:
-                        state.stopped = self._look(state, own_cost if cost is None else cost, phase, trainer)
-                        if state.costs[-1] < best:
-                            best, best_at = state.costs[-1], state.n_iter
-                        stalled = state.n_iter - best_at > self.n_iter_without_progress
-                        at_rest = solver.gradient_norm * scale <= self.min_grad_norm
-                        state.stopped |= phase.may_stop and (stalled or at_rest)
-                        if state.stopped:
-                            break
-                    rate = phase.learning_rate * (1 - t / phase.n_iter if phase.decays else 1.0)
-                    minimised.advance(state.Y, state.n_iter)
-                    solver.step(state.Y, gradient, rate * scale)
-                    state.n_iter += 1
-                    trainer.advance()
-                if solver.elsewhere:
-                    solver.fetch(state.Y)
-                if state.stopped:
-                    break
-                if phase.kernel is not None and (phase is phases[-1] or phases[number + 1].kernel is None):
-                    state.Y = _resized(state.Y, objective)
-            if state.cost_iterations[-1] != state.n_iter:
-                self._look(state, objective.evaluate(state.Y, cost=True)[1], phases[-1], trainer)
-        return state
+    def begin(self, objective: Objective) -> None:
+        """Put rows that are neighbours side by side in memory, too."""
+        state, self.best = self.state, (math.inf, self.state.n_iter)
+        if len(state.Y) >= _SORT_FROM and objective.reorder(order := z_order(state.Y)):
+            state.Y = np.ascontiguousarray(state.Y[order])
+            state.order = order if state.order is None else state.order[order]
 
-    def _look(self, state: MapState, cost: float | None, phase: Phase, trainer: Trainer) -> bool:
-        """Keep the cost and call the callbacks; return whether one of them said stop."""
+    def step(self) -> None:
+        """Count an iteration."""
+        self.state.n_iter += 1
+        self.trainer.advance()
+
+    def look(self, phase: Phase, cost: float | None, square: float) -> bool:
+        """Keep the cost and call the callbacks; return whether the descent should stop."""
+        state = self.state
         if cost is None or not (np.isfinite(cost) and (abs(state.Y) < math.inf).all()):
             raise NumericalError(
                 f"{self.owner}: the map left the finite numbers within {state.n_iter} iterations. "
@@ -292,13 +225,13 @@ class Descent:
             )
         state.costs.append(cost * self.scale)
         state.cost_iterations.append(state.n_iter)
-        return trainer.tell(state.n_iter, state.costs[-1], phase.learning_rate, state, steps=0)
-
-
-def _resized(Y: Floats, objective: Objective) -> Floats:
-    """Return a map in half the size, of some, at which it costs least: in that size points hardly pass each other."""
-    costs: Any = [objective.evaluate(Y * float(size), cost=True)[1] for size in _SIZES]
-    return Y * float(_SIZES[int(np.argmin(costs))] / 2)
+        state.stopped = self.trainer.tell(state.n_iter, state.costs[-1], phase.learning_rate, state, steps=0)
+        if state.costs[-1] < self.best[0]:
+            self.best = state.costs[-1], state.n_iter
+        stalled = state.n_iter - self.best[1] > self.n_iter_without_progress
+        at_rest = square <= self.min_grad_norm**2  # not in the first iteration, where it is NaN
+        state.stopped |= phase.may_stop and (stalled or at_rest)
+        return state.stopped
 
 
 def z_order(Y: Floats) -> NDArray[np.integer[Any]]:
@@ -317,116 +250,3 @@ def _spread_bits(v: NDArray[np.uint32]) -> NDArray[np.uint32]:
     for shift, mask in ((8, 0x00FF00FF), (4, 0x0F0F0F0F), (2, 0x33333333), (1, 0x55555555)):
         v = (v | (v << np.uint32(shift))) & np.uint32(mask)
     return v
-
-
-_ROWS = 2**14  # of a block
-
-
-class Momentum:
-    """Momentum, gains and velocity of a map; a :class:`nearfar.contracts.Solver` for all rows at once.
-
-    Parameters
-    ----------
-    momentum : float in [0, 1), default=0.8
-        Share of the last step in the next one.
-    longest : float, default=inf
-        Longest step of a point. In a map a step beyond the reach of the kernel's forces may have no way back.
-    n_jobs : int, default=1
-        Threads; the result does not depend on it.
-    centred : bool, default=True
-        Whether the mean of the positions is kept at 0; not where they are some of the rows of a map.
-
-    Attributes
-    ----------
-    gradient_norm : float
-        Length of the last gradient.
-    sums : ndarray of shape (d + 1,), float64
-        Of the positions after the last step, before they were centred, and of the squares of its gradient.
-
-    References
-    ----------
-    van der Maaten & Hinton (2008), section 3.4; Jacobs (1988), "Increased rates of convergence through learning rate
-    adaptation".
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from nearfar.maps.solver import Momentum
-    >>> solver, Y = Momentum(), np.array([[-3.0], [1.0], [5.0]])
-    >>> for _ in range(100):
-    ...     solver.step(Y, 2 * (Y - [[-1.0], [0.0], [1.0]]), learning_rate=0.1)
-    >>> bool((abs(Y - [[-1.0], [0.0], [1.0]]) < 1e-3).all())
-    True
-    """
-
-    elsewhere = False
-    """Whether positions may be elsewhere until ``fetch``."""
-
-    def __init__(
-        self, momentum: float = 0.8, *, longest: float = math.inf, n_jobs: int = 1, centred: bool = True
-    ) -> None:
-        self.momentum, self.longest, self._n_jobs, self.centred = momentum, longest, n_jobs, centred
-        self.gradient_norm, self.sums = math.nan, np.zeros(0)
-        self._velocity: Floats = np.empty((0, 0))
-        self._gains: Floats = np.empty((0, 0))
-
-    def step(self, X: Floats, gradient: Floats, learning_rate: float) -> None:
-        """Move the positions in place, shape (n, d)."""
-        if self._velocity.shape != X.shape:
-            self._velocity, self._gains = np.zeros_like(X), np.ones_like(X)
-        scalar, bounds = X.dtype.type, even_bounds(len(X), _ROWS)
-        constants = tuple(scalar(c) for c in (learning_rate, self.momentum, UP, DOWN, LEAST, self.longest))
-        sums = np.zeros((len(bounds) - 1, X.shape[1] + 1))
-        state = X, gradient, self._velocity, self._gains
-        run_blocks(
-            lambda block, start, stop: momentum_step(state, constants, sums[block], start, stop), bounds, self._n_jobs
-        )
-        totals = self.sums = sums.sum(axis=0)
-        self.gradient_norm = math.sqrt(totals[-1]) if totals[-1] >= 0 else math.nan
-        if self.centred:
-            for column, mean in zip(X.T, totals[:-1] / len(X), strict=True):
-                column -= X.dtype.type(mean)
-
-
-class PlainMomentum(Momentum):
-    """The same by its formula, :func:`nearfar.methods.maps.momentum_step`, in NumPy."""
-
-    def step(self, X: Floats, gradient: Floats, learning_rate: float) -> None:
-        """Move the positions in place, shape (n, d)."""
-        if self._velocity.shape != X.shape:
-            self._velocity, self._gains = np.zeros_like(X), np.ones_like(X)
-        limits = {"rate": learning_rate, "momentum": self.momentum, "longest": self.longest}
-        with np.errstate(all="ignore"):  # what is not finite shows in the next look
-            moved, square = methods.momentum_step(X, gradient, self._velocity, self._gains, **limits)
-            self.sums = np.append(moved, square)
-            self.gradient_norm = math.sqrt(square) if square >= 0 else math.nan
-            if self.centred:
-                X -= (moved / len(X)).astype(X.dtype)
-
-
-@jit(fastmath=FAST, error_model="numpy")
-def momentum_step(state, constants, sums, start, stop):
-    """Move rows start..stop; write the sums of their new positions, and of the squared gradient, to ``sums``."""
-    Y, G, velocity, gains = state
-    learning_rate, momentum, up, down, least, longest = constants
-    zero, d = Y.dtype.type(0), Y.shape[1]
-    sums[:] = 0
-    for i in range(start, stop):
-        square = zero
-        for c in range(d):
-            g = G[i, c]
-            v = velocity[i, c]
-            opposed = (v > zero) & (g < zero) | (v < zero) & (g > zero)  # their product might underflow
-            gain = gains[i, c] + up if opposed else max(gains[i, c] * down, least)
-            v = momentum * v - learning_rate * gain * g
-            gains[i, c] = gain
-            velocity[i, c] = v
-            square += v * v
-        # A point that would leap is held back, by the same factor in all components.
-        shrink = longest / np.sqrt(square) if square > longest * longest else Y.dtype.type(1)
-        for c in range(d):
-            v = shrink * velocity[i, c]
-            velocity[i, c] = v
-            Y[i, c] += v
-            sums[c] += np.float64(Y[i, c])
-            sums[d] += np.float64(G[i, c]) * np.float64(G[i, c])

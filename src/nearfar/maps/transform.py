@@ -118,7 +118,7 @@ def place(
     of_divergence = tuple(map(float, formulas.parameters)), (float(formulas.far_log), float(formulas.constant))
     if elsewhere is not None:
         if own is not None:
-            raise InputError(owner, "device", "None for a kernel with a parameter for each point", "another")
+            raise InputError(owner, "engine", "None for a kernel with a parameter for each point", "another")
         unfinished = elsewhere(owner, (indptr, *rows), points, kernel, formulas, limits, out)
 
     def placed(found: CompiledKernel, start: int, stop: int) -> int:

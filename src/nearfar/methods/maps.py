@@ -12,19 +12,23 @@ symmetric q the mean of D_ij and D_ji stands for D_ij. Linear time takes it apar
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from nearfar._core.namespace import namespace_of
-from nearfar.contracts import Divergence, Floats, Kernel
+from nearfar.contracts import Divergence, Floats, Kernel, Objective, Place
 from nearfar.errors import InputError
 from nearfar.kernels import squared_distances
 
 _ENTRIES = 2**21  # of a block: 16 MB per array of float64
 _TINY = np.finfo(np.float64).tiny
+_SIZES = 2.0 ** np.arange(0, -6, -0.5)  # of a map under another kernel, in units of its own
 
+LOOK_EVERY = 50
+"""Iterations between two looks at the cost, which stopping rules, callbacks and the progress line go by."""
 UP, DOWN, LEAST = 0.2, 0.8, 0.01
 """By how much a gain grows, to what share it falls, and what it is at least."""
 
@@ -200,14 +204,104 @@ def off_diagonal(block: Any, rows: slice) -> Floats:
     return np.asarray(block)
 
 
-def momentum_step(
-    y: Any, g: Any, velocity: Any, gains: Any, *, rate: float, momentum: float, longest: float
-) -> tuple[Any, Any]:
-    """Move rows by delta-bar-delta, in place; return the sums of their new positions and of the squared gradient.
+@dataclass(frozen=True)
+class Phase:
+    """Some iterations with the same cost.
 
-    A step longer than ``longest`` is cut to that length. van der Maaten & Hinton (2008), section 3.4; Jacobs (1988).
+    That is the cost of the fit, or if ``early`` KL in place of its divergence; with a ``kernel``, too, KL by pair under
+    it. After the last phase with a kernel the map is resized for the fit. A learning rate that ``decays`` falls to 0 in
+    a straight line; ``longest`` is the longest step of a point.
     """
-    xp = namespace_of(y)
+
+    n_iter: int
+    exaggeration: float
+    learning_rate: float
+    momentum: float
+    longest: float
+    may_stop: bool
+    decays: bool = False
+    early: bool = False
+    kernel: Any = None
+
+    def rate(self, t: int) -> float:
+        """Return the learning rate of an iteration."""
+        return self.learning_rate * (1 - t / self.n_iter if self.decays else 1.0)
+
+
+def descend(place: Place, objective: Objective, phases: Sequence[Phase], watch: Any) -> None:
+    """Move ``watch.state.Y`` through all phases by gradient descent with momentum, until a look says stop.
+
+    ``watch`` may put the rows in another order before a phase (``begin``), counts steps (``step``), and every 50
+    iterations is told the phase, the cost of the whole fit, also where a phase minimises another one, and the square of
+    the last gradient (``look``). Its ``scale`` turns the gradient of the objective into that which steps are made of.
+    """
+    state = watch.state
+    for number, phase in enumerate(phases):
+        watch.begin(objective)
+        if not finished(place, objective, phase, watch):
+            return
+        if phase.kernel is not None and (phase is phases[-1] or phases[number + 1].kernel is None):
+            state.Y = resized(place, state.Y, objective)
+    if state.n_iter != state.seen:
+        watch.look(phases[-1], objective.value(place.bring(state.Y)), np.nan)
+
+
+def finished(place: Place, objective: Objective, phase: Phase, watch: Any) -> bool:
+    """Run the iterations of a phase; return whether no look said stop."""
+    state, scale = watch.state, 1.0 if phase.kernel is not None else watch.scale
+    minimised = objective.early(phase.kernel) if phase.early else objective
+    moving: Any = [place.bring(X) for X in (state.Y, np.zeros_like(state.Y), np.ones_like(state.Y))]
+    limits: Any = {"momentum": phase.momentum, "longest": phase.longest, "n": len(state.Y)}
+    moved, square = np.zeros(state.Y.shape[1]), np.nan
+    for t in range(phase.n_iter):
+        looks = state.n_iter % LOOK_EVERY == 0
+        if looks:
+            moving[0], moved = centred(place, moving[0], state), np.zeros(state.Y.shape[1])
+        gradient, cost = judged(objective, minimised, moving[0], phase.exaggeration, looks)
+        if looks and watch.look(phase, cost, float(square) * scale**2):
+            return False
+        minimised.advance(moving[0], state.n_iter)
+        step = place.each(momentum_step, tuple(moving), gradient, moved=moved, rate=phase.rate(t) * scale, **limits)
+        moving, moved, square = [*step[0]], step[1], step[2]
+        watch.step()
+    centred(place, moving[0], state)
+    return True
+
+
+def judged(objective: Objective, minimised: Objective, Y: Any, exaggeration: float, looks: bool) -> tuple[Any, Any]:
+    """Return the gradient of what is minimised and, for a look, the cost of the whole fit."""
+    if minimised is objective or not looks:
+        return minimised.evaluate(Y, exaggeration, cost=looks)
+    cost = objective.value(Y)
+    return minimised.evaluate(Y, exaggeration)[0], cost
+
+
+def centred(place: Place, rows: Any, state: Any) -> Any:
+    """Bring the positions here, put their mean at 0, and return them as rows of the place; a start stays as it is."""
+    if state.n_iter == 0:
+        return rows
+    Y = place.fetch(rows, state.Y)
+    Y -= Y.mean(axis=0, dtype=np.float64).astype(Y.dtype)
+    state.Y = Y
+    return place.bring(Y)
+
+
+def resized(place: Place, Y: Floats, objective: Objective) -> Floats:
+    """Return a map in half the size, of some, at which it costs least: in that size points hardly pass each other."""
+    costs: Any = [objective.value(place.bring(Y * float(size))) for size in _SIZES]
+    return Y * float(_SIZES[int(np.argmin(costs))] / 2)
+
+
+def momentum_step(
+    moving: tuple[Any, Any, Any], g: Any, *, moved: Any, n: int, rate: float, momentum: float, longest: float
+) -> tuple[Any, Any]:
+    """Move positions by delta-bar-delta, with velocities and gains; return their sum, and that of the squared gradient.
+
+    Before, the mean of all n positions is put to 0, whose sum the last step returned: ``moved``. A step longer than
+    ``longest`` is cut to that length. van der Maaten & Hinton (2008), section 3.4; Jacobs (1988).
+    """
+    xp = namespace_of(g)
+    y, velocity, gains = moving
     opposed = (velocity > 0) & (g < 0) | (velocity < 0) & (g > 0)  # their product might underflow
     grown = gains + UP  # the last steps went the right way
     gains *= DOWN
@@ -217,5 +311,5 @@ def momentum_step(
     wide = xp.asarray(velocity, dtype=xp.float64)  # its square may be beyond float32
     length = xp.asarray(xp.sqrt((wide * wide).sum(1)), dtype=y.dtype)[:, None]
     velocity *= xp.where(length > longest, longest / xp.where(length > longest, length, 1.0), 1.0)
-    y += velocity
+    y += velocity - xp.asarray(moved / n, dtype=y.dtype)
     return y.sum(0, dtype=xp.float64), (g * g).sum(dtype=xp.float64)

@@ -313,9 +313,7 @@ class Affinities(Parameters):
         counts, *joined = zip(*parts, strict=True)
         self.betas_, self.intrinsic_dimension_ = (None, None) if joined[0][0] is None else map(np.concatenate, joined)
         ids = Ids(n) if ids is None else ids
-        P = CalibratedRows(found, self.betas_, self._used, sum(counts))
-        if there is not None:
-            P.elsewhere = there.rows
+        P = CalibratedRows(found, self.betas_, self._used, sum(counts), None if there is None else there.rows)
         self.relation_ = Relation(P, ids, ids)
         self.n_features_in_ = n if are_neighbors(X, self.metric) else int(np.shape(X)[1])
         return self
@@ -550,28 +548,35 @@ class CalibratedRows(Sparse):
         How many neighbours each scale takes.
     nnz : int
         Probabilities that are above 0.
-
-    Attributes
-    ----------
-    elsewhere : list of Future, or None
+    elsewhere : list of Future, optional
         The same rows on the workers of a cluster, in parts, each a ``Rows``: for maps that are drawn there.
     """
 
-    elsewhere: Any = None
-
-    def __init__(self, found: Neighbors, betas: NDArray[np.float64] | None, used: Sequence[int], nnz: int) -> None:
+    def __init__(
+        self,
+        found: Neighbors,
+        betas: NDArray[np.float64] | None,
+        used: Sequence[int],
+        nnz: int,
+        elsewhere: Any = None,
+    ) -> None:
         n = len(found.indices)
         self.shape, self.symmetric, self.is_undirected, self.row_scale = (n, n), False, False, None
         self._found, self._used, self.nnz = Neighbors(*map(read_only, found)), tuple(used), nnz
         self._betas = None if betas is None else read_only(betas.reshape(n, len(self._used)))
+        self._elsewhere = elsewhere
 
     def __getstate__(self) -> dict[str, Any]:
-        return {name: value for name, value in self.__dict__.items() if name != "elsewhere"}
+        return {**self.__dict__, "_elsewhere": None}
+
+    def release(self) -> None:
+        """Let the workers forget the rows."""
+        self._elsewhere = None
 
     @property
     def row_parts(self) -> Any:
         """The rows on the workers; None of rows that are scaled."""
-        return self.elsewhere if self.row_scale is None else None
+        return self._elsewhere if self.row_scale is None else None
 
     @cached_property
     def _csr(self) -> tuple[NDArray[np.int64], NDArray[np.int32], NDArray[np.float32]]:

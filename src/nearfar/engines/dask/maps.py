@@ -1,43 +1,40 @@
-"""Maps on the workers of a Dask cluster: charges on meshes move, and rows of neighbours, never all points.
+"""The place of maps on the workers of a Dask cluster: charges on meshes move, and rows of neighbours, never all points.
 
 Each part of the rows of a map stays on one worker: positions, velocities, and its rows of the pattern of P and Pᵀ. To
 make it, workers deal the entries of P out to the parts of their rows and of their columns. The tasks of an iteration:
 
-1. the bounding box and the mean of all positions, from those of each part: they choose the mesh;
+1. the bounding box of all positions, from those of each part: it chooses the mesh;
 2. each part spreads its charges on a mesh of its own, and these are added up in a tree of pairs;
 3. one task convolves the sum with the kernel; each part reads its potentials from the result;
 4. each part takes the positions that its neighbours name from other parts, and is drawn by them;
 5. sums over all pairs from those of each part, and a step. By row a second mesh comes before it, of charges 1 / S_i.
 
-All of that is the arithmetic of one machine, cut into tasks: of :mod:`nearfar.far.mesh` and
-:mod:`nearfar.maps.objective`. Sums are taken in the order of the parts, whose number follows from that of the rows. The
-client brings the positions where somebody looks at them, every 50 iterations, and sends them again: so a lost worker
-costs no more than the iterations since then.
+The algebra is that of :mod:`nearfar.methods.linear_maps`, whose formulas run on each part as on one thread. ``each``
+waits until somebody asks for what it makes: formulas that follow each other are one task, and sums stay on the workers.
+They are taken in the order of the parts, whose number follows from that of the rows. The client brings the positions
+where somebody looks at them, every 50 iterations, and sends them again: so a lost worker costs no more than the
+iterations since then.
 """
 
 from __future__ import annotations
 
-import copy
-import math
 from collections import deque
 from collections.abc import Sequence
-from dataclasses import replace
-from functools import partial
 from itertools import pairwise
 from operator import itemgetter
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import xlogy
 
 from nearfar.contracts import Floats
-from nearfar.divergences.probability import KL, Formulas, linear_formulas
-from nearfar.engines.dask.rows import Owners, Parts, Rows, bounds_of, gathered, kept, taken
+from nearfar.engines.dask.rows import Owners, Parts, Rows, aligned, bounds_of, gathered, kept, taken
+from nearfar.engines.threads import Threads
 from nearfar.errors import NumericalError
-from nearfar.far.fields import Potential, linear_kernel
+from nearfar.far.fields import Potential, Term, linear_kernel
 from nearfar.far.mesh import (
     Buffers,
-    Influence,
     Mesh,
     bounding_box,
     choose_mesh,
@@ -49,34 +46,20 @@ from nearfar.far.mesh import (
     wanted_mesh,
     warn_of_width,
 )
-from nearfar.maps.objective import LEAST_S, NeighborObjective, RowBlocks, row_normalizer, weighted
-from nearfar.maps.solver import Descent, MapState, Momentum, Phase
+from nearfar.maps.objective import row_sums, strengths_of
+from nearfar.methods.linear_maps import Cost, Near, sums
 
 AHEAD = 3  # iterations whose tasks are handed out before the first of them is waited for
 
+Result = tuple[tuple[Any, ...], list[Any]]
+"""What a task makes: blocks of rows, and sums."""
 Asked = list[list[tuple[int, Any]]]
 """For each sum of potentials: which charges, and the name of the potential."""
-
-
-def descend(client: Any, descent: Descent, Y: Floats, objective: Any, phases: Sequence[Phase]) -> MapState:
-    """Run a descent whose iterations are on the workers of a client; the positions it returns are here."""
-    positions = Positions(client, descent.owner, len(Y))
-    there = ClusterObjective(objective, positions)
-    return replace(descent, solver=partial(ClusterMomentum, positions)).run(Y, there, phases)
-
-
-class Place(NamedTuple):
-    """Some rows of a map: positions before they are centred, how they move, and the sums of their last step."""
-
-    X: Floats
-    solver: Momentum | None
-    sums: NDArray[np.float64]
 
 
 class Plan(NamedTuple):
     """What all parts must know of each other to sum over all pairs."""
 
-    mean: Floats
     low: Floats
     mesh: Mesh
     width: float
@@ -89,97 +72,300 @@ class Plan(NamedTuple):
         return self.mesh.error(self.tolerance)
 
 
-class Pull(NamedTuple):
-    """What draws the points of a part; by row also what their charges do to themselves, and these charges."""
-
-    near: Floats
-    mass: float
-    charges: list[Floats]
+# What a task is made of: a tree whose leaves are numbers, or count the futures that the task is given.
 
 
-class Positions:
-    """The positions of a map in parts on the workers.
+class Inputs(list[Any]):
+    """The futures that a task is given."""
+
+    def number(self, future: Any) -> int:
+        """Return which one a future is."""
+        self.append(future)
+        return len(self) - 1
+
+
+class Kept:
+    """Rows that are made: a future of a result for each part."""
+
+    def __init__(self, parts: Parts) -> None:
+        self.parts = parts
+
+    def made(self) -> Parts:
+        """Return the futures."""
+        return self.parts
+
+    def node(self, q: int, inputs: Inputs, at: int) -> Any:
+        """Return what stands for a block of a part in a task."""
+        return "block", inputs.number(self.parts[q]), at
+
+    def total_of(self, told: Parts) -> None:
+        """There are no sums."""
+
+
+class Together(NamedTuple):
+    """Rows that are made together; how many they are is not known before."""
+
+    of: Kept
+
+    def __getitem__(self, at: Any) -> Any:
+        return Picked(self.of, at)
+
+
+class Picked(NamedTuple):
+    """Rows on the workers: one of those that are made together."""
+
+    of: Any
+    at: int
+
+    def node(self, q: int, inputs: Inputs) -> Any:
+        """Return what stands for a part in a task."""
+        return self.of.node(q, inputs, self.at)
+
+
+class Later:
+    """Rows that a formula will change, when somebody asks for them, and the sums of what it returns."""
+
+    def __init__(self, place: MapWorkers, formula: Any, moving: Any, rows: Any, shared: dict[str, Any]) -> None:
+        self._place, self._formula, self._together = place, formula, type(moving) is tuple
+        self._moving = moving if self._together else (moving,)
+        self._rows, self._shared = rows, shared
+        self.parts: Parts = []
+        self._total: Any = None
+
+    def __getitem__(self, at: Any) -> Any:
+        if at == 0:
+            found = tuple(Picked(self, k) for k in range(len(self._moving)))
+            return found if self._together else found[0]
+        return Sums(self) if isinstance(at, slice) else Sum(self, at - 1)
+
+    def made(self) -> Parts:
+        """Return the futures of the results, whose tasks are handed out now if they were not."""
+        self.parts = self.parts or self._tasks(ran)
+        return self.parts
+
+    def total(self) -> Any:
+        """Return the future of the sums."""
+        if self._total is None:
+            each = self._place.submit_each(itemgetter(1), self.parts) if self.parts else self._tasks(sums_of)
+            self._total = self._place.submit(0, summed, each)
+        return self._total
+
+    def total_of(self, told: Parts) -> None:
+        """Take the sums from what the parts have told, which saves a task of each."""
+        self._total = self._place.submit(0, summed_of_told, told)
+
+    def node(self, q: int, inputs: Inputs, at: int) -> Any:
+        """Return what stands for a block of a part in a task: the formula itself where it has not run."""
+        if self.parts:
+            return "block", inputs.number(self.parts[q]), at
+        return "run", self._tree(q, inputs), at
+
+    def _tree(self, q: int, inputs: Inputs) -> Any:
+        moving = [one.node(q, inputs) for one in self._moving]
+        rows = [self._place.node(one, q, inputs) for one in self._rows]
+        shared = {name: self._place.node(one, q, inputs) for name, one in self._shared.items()}
+        return self._formula, self._together, moving, rows, shared
+
+    def _tasks(self, function: Any) -> Parts:
+        tasks = []
+        for q in range(self._place.n_parts):
+            inputs = Inputs()
+            tree = self._tree(q, inputs)
+            tasks.append(self._place.submit(q, function, tree, *inputs, what="step"))
+        return tasks
+
+
+class Sums:
+    """The sums of a formula, on the workers; formulas read them there."""
+
+    def __init__(self, of: Later) -> None:
+        self._of = of
+
+    def node(self, _q: int, inputs: Inputs) -> Any:
+        """Return what stands for them in a task."""
+        return "is", inputs.number(self._of.total())
+
+    def __iter__(self) -> Any:
+        return iter(self._of._place.gather([self._of.total()])[0])
+
+
+class Sum(NamedTuple):
+    """One of them."""
+
+    of: Later
+    at: int
+
+    def node(self, _q: int, inputs: Inputs) -> Any:
+        """Return what stands for it in a task."""
+        return "item", inputs.number(self.of.total()), self.at
+
+    def __float__(self) -> float:
+        return float(list(Sums(self.of))[self.at])
+
+
+class Error(NamedTuple):
+    """The error of a mesh, which its plan knows."""
+
+    plan: Any
+
+    def node(self, _q: int, inputs: Inputs) -> Any:
+        """Return what stands for it in a task."""
+        return "error", inputs.number(self.plan)
+
+
+class MapWorkers:
+    """The place of a map: rows in parts on workers, and nothing is waited for until somebody looks.
 
     Parameters
     ----------
-    client : distributed.Client
     owner : str
-        For errors.
+        Who asks, for messages.
+    client : distributed.Client
     n : int
         Points.
 
     Attributes
     ----------
-    gradient_norm : float
-        Length of the gradient of the last step before ``fetch``.
     homes : list of str
         The worker that each part belongs to.
+    rows_moved : int
+        Positions that go from one worker to another in an iteration.
     """
 
-    def __init__(self, client: Any, owner: str, n: int) -> None:
-        self.client, self.owner, self.owners = client, owner, Owners(client)
+    sorts = True
+
+    def __init__(self, owner: str, client: Any, n: int) -> None:
+        self.owner, self.client, self.owners = owner, client, Owners(client)
         self.bounds = np.unique(bounds_of(n)).tolist()  # no part is empty
-        self.n_parts = len(self.bounds) - 1
+        self.n, self.n_parts, self.rows_moved = n, len(self.bounds) - 1, 0
         self.homes = [self.owners.of(q, self.n_parts) for q in range(self.n_parts)]
-        self.n, self.parts, self.gradient_norm = n, Parts(), math.nan
-        self.threads = client.ncores().get(self.homes[0], 1)  # of the worker that convolves
-        self._Y: Floats | None = None
+        self._threads = client.ncores().get(self.homes[0], 1)  # of the worker that convolves
+        self._held: dict[int, tuple[Any, Any]] = {}  # with the object whose id is the key
         self._ahead: deque[Any] = deque()
-        self._moved, self._warned = False, False
+        self._warned = False
 
     def submit(self, part: int, function: Any, *arguments: Any, what: str = "task") -> Any:
         """Submit a task of a part."""
         return self.owners.submit(part, self.n_parts, function, *arguments, what=what)
 
-    def each(self, function: Any, *columns: Any, what: str = "task") -> Parts:
+    def submit_each(self, function: Any, *columns: Any, what: str = "task") -> Parts:
         """Submit a task for each part, of what is in its place in each column; others than lists are for all."""
         return [
             self.submit(q, function, *(one[q] if isinstance(one, list) else one for one in columns), what=what)
             for q in range(self.n_parts)
         ]
 
-    def take(self, Y: Floats) -> None:
-        """Send positions that are not those on the workers."""
-        if Y is not self._Y:
-            none = np.zeros(Y.shape[1] + 1)
-            cut = [Place(Y[a:b].copy(), None, none) for a, b in pairwise(self.bounds)]
-            self._Y, self.parts, self._moved = Y, self.each(kept, cut), False
+    def bring(self, X: Any) -> Picked:
+        """Send rows."""
+        cut: list[Result] = [((X[a:b].copy(),), []) for a, b in pairwise(self.bounds)]
+        return Picked(Kept(self.submit_each(kept, cut)), 0)
 
-    def move(self, parts: Parts, plan: Any) -> None:
-        """Let these be the positions; do not run too far ahead of the workers."""
-        self.parts, self._moved = parts, True
-        self._ahead.append(plan)
-        if len(self._ahead) > AHEAD:
-            self._wait(self._ahead.popleft())
-
-    def fetch(self, Y: Floats) -> None:
-        """Write the positions, if they are those of this array, and send them again: what made them is forgotten."""
-        if Y is not self._Y or not self._moved:
-            return
-        places: list[Place] = [self.gather([part])[0] for part in self.parts]
+    def fetch(self, rows: Picked, X: Any) -> Any:
+        """Bring the rows, and send what was made with them again: what made them is forgotten."""
+        found = [self.gather([part])[0] for part in rows.of.made()]
         while self._ahead:
             self._wait(self._ahead.popleft())
-        totals = np.sum([place.sums for place in places], axis=0)
-        mean = (totals[:-1] / self.n).astype(Y.dtype)
-        cut = [place._replace(X=place.X - mean, sums=np.zeros_like(totals)) for place in places]
-        for place, (a, b) in zip(cut, pairwise(self.bounds), strict=True):
-            Y[a:b] = place.X
-        self.parts, self._moved = self.each(kept, cut), False
-        self.gradient_norm = math.sqrt(totals[-1]) if totals[-1] >= 0 else math.nan
+        for (blocks, _), (a, b) in zip(found, pairwise(self.bounds), strict=True):
+            X[a:b] = blocks[rows.at]
+        rows.of.parts = self.submit_each(kept, found)
+        return X
 
-    def gather(self, futures: list[Any]) -> Any:
-        """Return the results; a part that no worker could hold is named."""
+    def each(self, formula: Any, X: Any, *rows: Any, **shared: Any) -> Any:
+        """Let the formula change the rows, when somebody asks for them."""
+        return Later(self, formula, X, rows, shared)
+
+    def pairs(
+        self,
+        formula: Any,
+        pattern: Any,
+        _mine: Any,  # which are theirs, too
+        theirs: Any,
+        *entries: Any,
+        **shared: Any,
+    ) -> Together:
+        """Return the sums over the pairs of each row, which takes the rows that it needs from other parts."""
+        pieces, parts = [pattern.pieces(one) for one in theirs], []
+        for q in range(self.n_parts):
+            inputs = Inputs()
+            own = [one.node(q, inputs) for one in theirs]
+            others = [[part(inputs) for part in of_row[q]] for of_row in pieces]
+            of_pairs = [self.node(one, q, inputs) for one in entries]
+            named = {name: self.node(one, q, inputs) for name, one in shared.items()}
+            index, local = inputs.number(pattern.index[q]), pattern.local.node(q, inputs, 0)
+            tree = formula, local, own, others, index, of_pairs, named
+            parts.append(self.submit(q, paired, tree, *inputs, what="pull"))
+        return Together(Kept(parts))
+
+    def far(self, far: Any, others: Picked, kernel: Any, *_: Any) -> MeshAsked:
+        """Return the mesh for the positions, and what it answers."""
+        others.of.made()
+        tolerance = far.field.tolerance
+        wanted = *wanted_mesh(linear_kernel(self.owner, kernel), tolerance), tolerance
+        boxes = self._tasks(told, [others], self.owner)
+        others.of.total_of(boxes)
+        plan = self.submit(0, planned, self.owner, boxes, wanted, self.n)
+        self._ahead.append(plan)
+        if len(self._ahead) > AHEAD:  # not too far ahead of the workers
+            self._wait(self._ahead.popleft())
+        return MeshAsked(self, others, plan, kernel)
+
+    def pattern_of(self, P: Any, cost: Cost, order: Any, n_jobs: int) -> PatternOnWorkers:  # noqa: ARG002 - one each
+        """Return the pattern of P and Pᵀ, made by the workers."""
+        return PatternOnWorkers.of(self, P, cost, order)
+
+    def node(self, value: Any, q: int, inputs: Inputs) -> Any:
+        """Return what stands in a task for rows, numbers of one per row, numbers for all, or an object."""
+        if hasattr(value, "node"):
+            return value.node(q, inputs)
+        if isinstance(value, tuple):
+            return "tuple", [self.node(one, q, inputs) for one in value]
+        if value is None or isinstance(value, (int, float, str)):
+            return "given", value
+        if np.shape(value)[:1] == (self.n,):  # of one number per row
+            return self.held(value, self.bring).node(q, inputs)
+        return "is", inputs.number(self.held(value))
+
+    def held(self, value: Any, make: Any = None) -> Any:
+        """Return the future of an object that workers keep: it is sent once, and what it makes for itself stays."""
+        if id(value) not in self._held:
+            self._held[id(value)] = value, self.submit(0, kept, value) if make is None else make(value)
+        return self._held[id(value)][1]
+
+    def gather(self, futures: list[Any]) -> list[Any]:
+        """Return the results; rows that no worker could hold are named."""
         rows = self.bounds
         return gathered(f"{self.owner}.fit", self.client, futures, lambda q: f"rows {rows[q]} to {rows[q + 1]}")
 
-    def summed(self, items: Parts) -> Any:
-        """Add up lists of arrays in a tree of pairs, which are on the same worker if they can."""
-        width = 1
-        while len(items) > 1:
-            pairs = [items[i : i + 2] for i in range(0, len(items), 2)]
-            width *= 2
-            items = [pair[0] if len(pair) == 1 else self.submit(i * width, added, pair) for i, pair in enumerate(pairs)]
-        return items[0]
+    def sum_of(self, rows: Picked) -> Any:
+        """Return the future of the sum of numbers of the rows, which stay as they are."""
+        return self.held(rows.of, lambda _: Later(self, sums, rows, (), {}).total())
+
+    def entries(self, P: Any) -> Parts:
+        """Return P in parts of its rows: sent, or taken where they are on the workers."""
+        return self.held(P, self._entries)  # type: ignore[no-any-return]
+
+    def _entries(self, P: Any) -> Parts:
+        there, parts = getattr(P.source, "row_parts", None), []
+        if there is None or there[0].client is not self.client:
+            for p, (a, b) in enumerate(pairwise(self.bounds)):
+                parts.append(self.submit(p, kept, entries_of(P.read(a, b)), what="entries"))
+        else:
+            whole = pairwise(bounds_of(self.n))
+            some = [part for part, (a, b) in zip(there, whole, strict=True) if a < b]
+            scales = np.broadcast_to(1.0 if P.factors is None else P.factors, self.n)
+            cut = [scales[a:b].copy() for a, b in pairwise(self.bounds)]
+            parts = self.submit_each(entries_of_rows, some, cut, what="entries")
+        return parts
+
+    def _tasks(self, function: Any, rows: Sequence[Any], *first: Any, what: str = "task") -> Parts:
+        """Submit a task for each part, of rows."""
+        tasks = []
+        for q in range(self.n_parts):
+            inputs = Inputs()
+            nodes = [self.node(one, q, inputs) for one in rows]
+            given = [one[q] if isinstance(one, list) else one for one in first]
+            tasks.append(self.submit(q, function, *given, nodes if len(rows) > 1 else nodes[0], *inputs, what=what))
+        return tasks
 
     def _wait(self, plan: Any) -> None:
         found: Plan = self.gather([plan])[0]
@@ -188,331 +374,220 @@ class Positions:
             warn_of_width(self.owner, found.width, found.expected_error)
 
 
-class Gradient(NamedTuple):
-    """The parts of a gradient: what its tasks will be made of."""
-
-    objective: ClusterObjective
-    exaggeration: float
-    plan: Any
-    potentials: Parts
-    total: Any
-    pieces: list[Parts]
-
-
-class ClusterObjective:
-    """The cost of a map whose positions are on the workers; an :class:`nearfar.contracts.Objective`.
+class MeshAsked:
+    """Answers of a mesh that is spread over the parts.
 
     Parameters
     ----------
-    objective : NeighborObjective
-        The same on one machine: what is in it, not what it would make of P.
-    positions : Positions
+    place : MapWorkers
+    Y : Picked
+        Positions.
+    plan : Future
+    kernel : Kernel
+    """
+
+    def __init__(self, place: MapWorkers, Y: Picked, plan: Any, kernel: Any) -> None:
+        self._place, self._Y, self._plan, self._kernel = place, Y, plan, kernel
+        self.error = Error(plan)
+
+    def potentials(self, terms: Sequence[Term]) -> list[Potential]:
+        """Return the potentials of terms with the same charges."""
+        charges: Any = terms[0].charges
+        total = self._place.n if charges is None else self._place.sum_of(charges)
+        return self._answers([charges], [[(0, term.potential)] for term in terms], total)
+
+    def total(self, terms: Sequence[Term]) -> Potential:
+        """Return the sum of the potentials of terms, each with its charges; the gradient alone means something."""
+        asked = [list(enumerate(term.potential for term in terms))]
+        return self._answers([term.charges for term in terms], asked, 0.0)[0]
+
+    def _answers(self, charges: list[Any], asked: Asked, total: Any) -> list[Potential]:
+        place, plan = self._place, self._plan
+        for one in charges:
+            if one is not None:
+                one.of.made()
+        rows = [self._Y, *charges]
+        items, width = place._tasks(spread_charges, rows, plan, what="mesh"), 1
+        while len(items) > 1:  # in a tree of pairs, which are on the same worker if they can
+            pairs = [items[i : i + 2] for i in range(0, len(items), 2)]
+            width *= 2
+            items = [
+                pair[0] if len(pair) == 1 else place.submit(i * width, added, pair) for i, pair in enumerate(pairs)
+            ]
+        field = place.submit(0, convolved, items[0], plan, asked, self._kernel, place._threads)
+        found = Kept(place._tasks(potentials_of, rows, plan, field, total))
+        return [Potential(Picked(found, 2 * k), Picked(found, 2 * k + 1)) for k in range(len(asked))]  # type: ignore[arg-type]
+
+
+class PatternOnWorkers:
+    """The pattern of P and Pᵀ in parts of its rows, and which rows each part needs of the others.
 
     Attributes
     ----------
-    rows_moved : int
-        Positions that go from one worker to another in an iteration.
+    local : Kept
+        Of each part indptr, columns numbered as its rows and behind them those that it needs, p_ij, and p_ji.
+    index : list of Future
+        Where the rows are that a part needs: in what comes of each other part.
     """
 
-    def __init__(self, objective: NeighborObjective, positions: Positions) -> None:
-        self._inner, self.positions = objective, positions
-        self.facts, self._P = RowsObjective.facts_of(objective)
-        self._entries: Parts = []
-        self._rows: Parts = []
-        self.rows_moved = 0
+    def __init__(self, place: MapWorkers, local: Kept, index: Parts, sources: Any, parcels: Any) -> None:
+        self._place, self.local, self.index, self._sources, self._parcels = place, local, index, sources, parcels
 
-    def evaluate(self, Y: Floats, exaggeration: float = 1.0, *, cost: bool = False) -> tuple[Any, float | None]:
-        """Return the gradient at Y, for ``ClusterMomentum``; for the cost the positions are written to Y first."""
-        positions = self.positions
-        if cost:
-            positions.fetch(Y)
-        positions.take(Y)
-        self._prepare()
-        compiled = linear_kernel(positions.owner, self.facts.kernel)
-        tolerance = self.facts.tolerance
-        wanted = *wanted_mesh(compiled, tolerance), tolerance
-        each, places, rows = positions.each, positions.parts, self._rows
-        plan = positions.submit(0, planned, positions.owner, each(told, positions.owner, places), wanted, positions.n)
-        names = ["weight", "entropy"] if self.facts.far_log else ["weight"]
-        potentials = self._potentials(plan, self._charges, [[(0, name)] for name in names], self._n_charges)
-        total = positions.submit(0, summed, each(sums_of, rows, potentials))
-        pieces = self._pieces(place_taken, places)
-        gradient = Gradient(self, exaggeration, plan, potentials, total, pieces)
-        if not cost:
-            return gradient, None
-        first = [part == 0 for part in range(len(places))]
-        costs = each(costed, rows, places, plan, potentials, total, first, self._index, pieces)
-        return gradient, float(np.sum(positions.gather(costs)))
-
-    def stepped(self, gradient: Gradient, solver: Momentum | None, rate: float) -> Parts:
-        """Return the positions after a step; with a solver all begin anew."""
-        each, rows, places = self.positions.each, self._rows, self.positions.parts
-        _, exaggeration, plan, potentials, total, pieces = gradient
-        facts, needs_sums = self.facts, self.facts.by_row or self.facts.depends
-        shares: list[Parts] = [[] for _ in rows]
-        if facts.by_row and facts.depends:
-            shares = self._pieces(taken, each(normalizer_of, rows, potentials, total, plan))
-        given = (potentials, total) if needs_sums else (None, None)
-        pulls = each(pulled, rows, places, plan, exaggeration, *given, shares, self._index, pieces, what="pull")
-        mass: Any = self._mass
-        far: Any = None
-        if facts.by_row:
-            asked = [list(enumerate(["weight", "entropy"] if facts.far_log else ["weight"]))]
-            far = self._potentials(plan, each(charges_of, pulls), asked, 0.0)  # only their gradients are read
-        elif facts.depends:
-            mass = self.positions.submit(0, summed, each(mass_of, pulls))
-        return each(stepped, rows, places, plan, pulls, potentials, total, mass, far, solver, rate, what="step")
-
-    def early(self, kernel: Any = None) -> ClusterObjective:
-        """Return the same with KL; with a kernel, under that, by pair. The workers make it of the rows they have."""
-        self._prepare()
-        other, total = copy.copy(self), 1.0
-        other.facts = self.facts.early(kernel)
-        if other.facts.by_row != self.facts.by_row:
-            total = float(np.sum(self.positions.gather(self.positions.each(sum_of_both, self._rows))))
-        other._rows = self.positions.each(early_of, self._rows, other.facts, total, what="rows")
-        other._mass = other._fixed_mass()
-        return other
-
-    def reorder(self, order: NDArray[np.integer[Any]]) -> bool:
-        """Let row r be what row ``order[r]`` was: rows that are neighbours then are on the same worker."""
-        self._rows = []
-        return self._inner.reorder(order)
-
-    def advance(self, Y: Floats, iteration: int) -> None:
-        """Nothing is learned beside the positions."""
-
-    def _prepare(self) -> None:
-        """Let the workers make the rows of the pattern, in the order of the positions, if they have not yet."""
-        if self._rows:
-            return
-        positions, facts, n = self.positions, self.facts, self.positions.n
-        submit, each, bounds, homes = positions.submit, positions.each, positions.bounds, positions.homes
-        cuts, every = list(pairwise(bounds)), [bounds] * positions.n_parts
-        if not self._entries:
-            self._send()
-        order, weights = RowsObjective.order_of(self._inner)
-        places = np.arange(n, dtype=np.uint32)
+    @classmethod
+    def of(cls, place: MapWorkers, P: Any, cost: Cost, order: NDArray[np.integer[Any]] | None) -> PatternOnWorkers:
+        """Let the workers make the pattern, row r being ``order[r]``."""
+        submit, each, bounds, homes = place.submit, place.submit_each, place.bounds, place.homes
+        cuts, every = list(pairwise(bounds)), [bounds] * place.n_parts
+        places = np.arange(place.n, dtype=np.uint32)
         if order is not None:
-            places[order] = np.arange(n, dtype=np.uint32)
-        place = submit(0, kept, places)
-        dealt_out = each(dealt, self._entries, place, every, bounds[:-1])
+            places[order] = np.arange(place.n, dtype=np.uint32)
+        where = submit(0, kept, places)
+        dealt_out = each(dealt, place.entries(P), where, every, bounds[:-1])
         given = [[submit(p, itemgetter(q), one) for p, one in enumerate(dealt_out)] for q in range(len(cuts))]
-        patterns = each(pattern_of, given, place, cuts, facts, what="pattern")
-        local = each(localized, patterns, cuts, every)
-        own = [None if weights is None else weights[a:b].copy() for a, b in cuts]
-        self._rows = each(rows_of_map, local, facts, own, what="rows")
-        needed = each(itemgetter(1), local)
+        split = each(localized, each(pattern_of, given, where, cuts, cost, what="pattern"), cuts, every)
+        needed = each(itemgetter(1), split)
         # Of a part elsewhere a worker gets, once, the rows that any of its parts needs.
         same = {home: [one for one, at in zip(needed, homes, strict=True) if at == home] for home in homes}
         parcels = {
             (home, q): submit(q, united, same[home], q) for home in same for q in range(len(cuts)) if homes[q] != home
         }
-        elsewhere = [[parcels.get((home, q)) for q in range(len(cuts))] for home in homes]
-        self._index = each(indexed, needed, elsewhere)
-        counts = positions.gather(each(sizes_of, needed))
-        sizes = dict(
-            zip(parcels, positions.gather([submit(at[1], len, one) for at, one in parcels.items()]), strict=True)
-        )
-        self._sources = [[q for q, count in enumerate(row) if count] for row in counts]
-        self._parcels = {at: one for at, one in parcels.items() if sizes[at]}
-        self.rows_moved = sum(sizes[at] for at in self._parcels)
-        self._mass = self._fixed_mass()
-        self._charges: Any = None if weights is None else each(kept, [[one] for one in own])
-        self._n_charges = float(n if weights is None else weights.sum(dtype=np.float64))
+        index = each(indexed, needed, [[parcels.get((home, q)) for q in range(len(cuts))] for home in homes])
+        counts = place.gather(each(sizes_of, needed))
+        of_parcels = place.gather([submit(at[1], len, one) for at, one in parcels.items()])
+        sizes = dict(zip(parcels, of_parcels, strict=True))
+        place.rows_moved = sum(sizes.values())
+        sources = [[q for q, count in enumerate(row) if count] for row in counts]
+        local = Kept(each(itemgetter(0), split, what="rows"))
+        return cls(place, local, index, sources, {at: one for at, one in parcels.items() if sizes[at]})
 
-    def _send(self) -> None:
-        """Send P in parts of its rows, or take them where they are on the workers."""
-        bounds, factors = self.positions.bounds, self._P.factors
-        there = getattr(self._P.source, "row_parts", None)
-        if there is None or there[0].client is not self.positions.client:
-            for p, (a, b) in enumerate(pairwise(bounds)):
-                self._entries.append(self.positions.submit(p, kept, entries_of(self._P.read(a, b)), what="entries"))
-            return
-        whole = pairwise(bounds_of(self.positions.n))
-        parts = [part for part, (a, b) in zip(there, whole, strict=True) if a < b]
-        scales = np.broadcast_to(1.0 if factors is None else factors, self.positions.n)
-        cut = [scales[a:b].copy() for a, b in pairwise(bounds)]
-        self._entries = self.positions.each(entries_of_rows, parts, cut, what="entries")
-
-    def _fixed_mass(self) -> float:
-        """Return the mass of all rows, as far as it does not depend on q."""
-        return float(np.sum(self.positions.gather(self.positions.each(fixed_mass_of, self._rows))))
-
-    def _pieces(self, function: Any, parts: Parts) -> list[Parts]:
+    def pieces(self, rows: Picked) -> list[list[Any]]:
         """Return for each part what it needs other parts for: these, or rows of them that its worker gets."""
-        homes, submit = self.positions.homes, self.positions.submit
-        sent = {at: submit(at[1], function, parts[at[1]], rows) for at, rows in self._parcels.items()}
+        parts, submit, homes = rows.of.made(), self._place.submit, self._place.homes
+        sent = {at: submit(at[1], taken_of, parts[at[1]], rows.at, some) for at, some in self._parcels.items()}
         return [
-            [sent.get((home, q), parts[q]) for q in sources] for home, sources in zip(homes, self._sources, strict=True)
+            [_piece(sent.get((home, q)), parts[q], rows.at) for q in of]
+            for home, of in zip(homes, self._sources, strict=True)
         ]
 
-    def _potentials(self, plan: Any, charges: Any, asked: Asked, total: float) -> Parts:
-        """Return for each part the sums of potentials that are asked for."""
-        positions = self.positions
-        meshes = positions.each(spread_charges, positions.parts, plan, charges, what="mesh")
-        total_mesh, kernel = positions.summed(meshes), self.facts.kernel
-        field = positions.submit(0, convolved, total_mesh, plan, asked, kernel, positions.threads)
-        return positions.each(potentials_of, positions.parts, plan, charges, field, total)
+    def near(self, place: MapWorkers, cost: Cost, weights: Floats | None) -> Near:
+        """Return what the data say of the map."""
+        parts, formulas = self.local.made(), cost.formulas
+        made = Kept(place.submit_each(strengths_here, parts, place.held(cost), what="rows"))
+        both = formulas.strength is not None
+        fixed, u_ij, u_ji = (
+            Picked(made, k) if given else None
+            for k, given in enumerate((formulas.fixed is not None, both, both and cost.by_row))
+        )
+        total = float(np.sum(place.gather(place.submit_each(mass_of, made.made()))))
+        near = Near(self, Picked(self.local, 2), (fixed, u_ij, u_ji), Picked(made, 3), total)
+        if weights is None:
+            return near
+        cut = [weights[a:b].astype(np.float64) for a, b in pairwise(place.bounds)]
+        of_weights = float(np.sum(place.gather(place.submit_each(of_weights_here, parts, cut))))
+        return near._replace(weights=place.bring(weights.astype(cost.dtype)), of_weights=of_weights)
+
+    def paired(self, place: MapWorkers) -> PatternOnWorkers:
+        """Return the pattern by pair of one by row."""
+        parts = self.local.made()
+        total = float(np.sum(place.gather(place.submit_each(sum_of_both, parts))))
+        local = Kept(place.submit_each(paired_of, parts, total, what="rows"))
+        return PatternOnWorkers(place, local, self.index, self._sources, self._parcels)
 
 
-class ClusterMomentum:
-    """Momentum of a map whose positions are on the workers; a :class:`nearfar.contracts.Solver` for its gradients.
-
-    Parameters
-    ----------
-    positions : Positions
-    momentum, longest, n_jobs
-        As for :class:`nearfar.maps.solver.Momentum`.
-    """
-
-    elsewhere = True
-
-    def __init__(self, positions: Positions, momentum: float, *, longest: float, n_jobs: int) -> None:  # noqa: ARG002
-        self._positions, positions.gradient_norm = positions, math.nan
-        self._fresh: Momentum | None = Momentum(momentum, longest=longest, centred=False)
-
-    @property
-    def gradient_norm(self) -> float:
-        """Length of the gradient of the last step before the positions were looked at."""
-        return self._positions.gradient_norm
-
-    def step(self, X: Floats, gradient: Gradient, learning_rate: float) -> None:  # noqa: ARG002 - X stays until fetch
-        """Move the positions on the workers."""
-        parts = gradient.objective.stepped(gradient, self._fresh, learning_rate)
-        self._fresh = None
-        self._positions.move(parts, gradient.plan)
-
-    def fetch(self, X: Floats) -> None:
-        """Write the positions."""
-        self._positions.fetch(X)
+def _piece(parcel: Any, part: Any, at: int) -> Any:
+    """Return what puts a piece among the inputs of a task."""
+    if parcel is None:
+        return lambda inputs: ("block", inputs.number(part), at)
+    return lambda inputs: ("is", inputs.number(parcel))
 
 
-# What the workers hold and do.
+# What the workers do.
 
 
-class Facts(NamedTuple):
-    """What the rows of all parts have in common."""
-
-    kernel: Any
-    divergence: Any
-    by_row: bool
-    n: int
-    dtype: Any
-    tolerance: float
-
-    @property
-    def formulas(self) -> Formulas:
-        """Of the divergence."""
-        found = linear_formulas(self.divergence, 1 / ((self.n - 1) * (1 if self.by_row else self.n)))
-        assert found is not None
-        return found
-
-    @property
-    def far_log(self) -> float:
-        """Whether, and how much, the far part asks for the entropy."""
-        return self.formulas.far_log
-
-    @property
-    def depends(self) -> bool:
-        """Whether the strengths of pairs depend on q."""
-        return self.formulas.strength is not None
-
-    def early(self, kernel: Any = None) -> Facts:
-        """Return those with KL; with a kernel, by pair."""
-        other = self._replace(divergence=KL())
-        return other if kernel is None else other._replace(kernel=kernel, by_row=False)
+def value_of(node: Any, inputs: Sequence[Any]) -> Any:
+    """Return what a node of a task stands for."""
+    kind, *rest = node
+    return _VALUES[kind](inputs, *rest)
 
 
-class RowsObjective(NeighborObjective):
-    """Some rows of a map: positions are those of these rows, and behind them those that their neighbours name.
+def _run(inputs: Sequence[Any], tree: Any, at: int) -> Any:
+    return ran(tree, *inputs)[0][at]
 
-    Parameters
-    ----------
-    facts : Facts
-    pattern : tuple of ndarray
-        (indptr, columns, p_ij, p_ji), columns numbered as the positions are; without p_ji where that is the same.
-    weights : ndarray, optional
-        Importance of these rows.
-    """
 
-    def __init__(self, facts: Facts, pattern: tuple[NDArray[Any], ...], weights: Floats | None = None) -> None:
-        indptr, columns, *both = (usable(one) for one in pattern)
-        self.given = facts, (indptr, columns, *both), weights
-        self._weights, self._n, self._n_jobs = weights, facts.n, 1
-        self._by_row, self._dtype, self._ready = facts.by_row, facts.dtype, False
-        self._set_kernel(facts.kernel)
-        self._divergence = facts.divergence
-        self._prepare((indptr, columns, both[0], both[-1]))
+_VALUES: dict[str, Any] = {
+    "given": lambda _, value: value,
+    "is": lambda inputs, at: inputs[at],
+    "item": lambda inputs, at, which: inputs[at][which],
+    "block": lambda inputs, at, which: inputs[at][0][which],
+    "error": lambda inputs, at: inputs[at].expected_error,
+    "tuple": lambda inputs, nodes: tuple(value_of(node, inputs) for node in nodes),
+    "run": _run,
+}
 
-    def __reduce__(self) -> Any:
-        return RowsObjective, self.given
 
-    def __sizeof__(self) -> int:
-        """Return the bytes, by which Dask knows that it is not to be moved."""
-        return sum(one.nbytes for one in (*self._pattern, *self._strengths))
+def ran(tree: Any, *inputs: Any) -> Result:
+    """Return copies of rows after a formula, and the sums of what that returned."""
+    formula, together, *nodes, shared = tree
+    moving, rows = ([value_of(node, inputs) for node in some] for some in nodes)
+    X = tuple(aligned(block) for block in moving)
+    named = {name: value_of(node, inputs) for name, node in shared.items()}
+    X, *sums = Threads(1).each(formula, X if together else X[0], *rows, **named)
+    return X if together else (X,), sums
 
-    @staticmethod
-    def facts_of(objective: NeighborObjective) -> tuple[Facts, RowBlocks]:
-        """Return the facts of an objective, and its P."""
-        one = objective
-        tolerance = one._field.tolerance  # type: ignore[attr-defined] # it is a mesh
-        return Facts(one.kernel, one._divergence, one._by_row, one._n, one._dtype, tolerance), one._P
 
-    @staticmethod
-    def order_of(objective: NeighborObjective) -> tuple[NDArray[np.integer[Any]] | None, Floats | None]:
-        """Return the order of the rows of an objective, and their importance in that order."""
-        return objective._row_order, objective._weights
+def sums_of(tree: Any, *inputs: Any) -> list[Any]:
+    """Return the sums of what a formula returns."""
+    return ran(tree, *inputs)[1]
 
-    def fixed_mass(self) -> float:
-        """Return the mass of the rows, as far as it does not depend on q."""
-        return float(np.sum(self._mass_fixed, dtype=np.float64))
 
-    def for_task(self, X: Floats) -> RowsObjective:
-        """Return the same with arrays of its own to write to."""
-        mine = copy.copy(self)
-        mine._near, mine._mass = np.empty_like(X), np.empty(len(X), X.dtype)
-        return mine
+def paired(tree: Any, *inputs: Any) -> Result:
+    """Return the sums over the pairs of the rows of a part, by their own rows and those of other parts."""
+    formula, local, own, others, index, entries, shared = tree
+    (indptr, columns, *_), rows = inputs[local[1]][0], inputs[index]
+    sides = []
+    for mine, pieces in zip(own, others, strict=True):
+        behind = [value_of(piece, inputs)[some] for piece, some in zip(pieces, rows, strict=True)]
+        sides.append(np.concatenate([value_of(mine, inputs), *behind]))
+    of_pairs = [usable(value_of(node, inputs)) if node[0] != "given" else None for node in entries]
+    named = {name: value_of(node, inputs) for name, node in shared.items()}
+    found = Threads(1).pairs(formula, (usable(indptr), usable(columns)), sides, sides, *of_pairs, **named)
+    return tuple(part[: len(indptr) - 1] for part in found), []
 
-    def with_weights(self, potentials: list[Potential]) -> list[Potential]:
-        """Return the potentials, those of points of importance multiplied by it."""
-        return potentials if self._weights is None else weighted(potentials, self._weights)
 
-    def normalized(self, potentials: list[Potential], total: Floats, plan: Plan) -> tuple[list[Potential], Any, Any]:
-        """Return the potentials with the weights, S, and sum q ln q: of each row, or of all."""
-        b, potentials = self._formulas.far_log, self.with_weights(potentials)
-        if self._by_row:
-            S = row_normalizer(plan, potentials[0], mean=total[0] / self._n)  # type: ignore[arg-type] # its error
-            return potentials, S, self._q_ln_q(potentials, S) if b else np.zeros(1)
-        S = np.maximum(total[:1], LEAST_S)
-        sums = [Potential(total[k : k + 1], total) for k in range(len(total))]
-        return potentials, S, self._q_ln_q(sums, S) if b else np.zeros(1)
+def strengths_here(local: Result, cost: Cost) -> Result:
+    """Return of a part what strengths are made of, and the mass of what does not move with q."""
+    indptr, _, *both = local[0]
+    fixed, u_ij, u_ji, mass = strengths_of(cost, indptr, *both)
+    first = fixed[0] + fixed[1] if cost.by_row and fixed[0] is not None else fixed[0]
+    return (first, u_ij, u_ji, mass), []
 
-    def pulled(
-        self, V: Floats, n: int, S: Any, q_ln_q: Any, potentials: list[Potential], exaggeration: float, shares: Parts
-    ) -> Pull:
-        """Return what draws the rows; by row S has the shares of the others behind its own."""
-        mine = self.for_task(V[:n])
-        mine._attract(V, np.concatenate([S, *shares]), exaggeration)
-        terms = mine._repel_by_row(potentials, S, q_ln_q) if self._by_row else []
-        charges = [term.charges for term in terms if term.charges is not None]
-        return Pull(mine._near, float(mine._mass.sum(dtype=np.float64)), charges)
 
-    def gradient(self, pull: Pull, S: Any, q_ln_q: Any, potentials: list[Potential], mass: Any, far: Any) -> Floats:
-        """Return the gradient of the rows."""
-        mine = copy.copy(self)
-        mine._near = pull.near.copy()
-        if self._by_row:
-            mine._near += far[0].gradient
-        else:
-            mine._repel_by_pair(potentials, S, q_ln_q, mass)
-        return mine._near
+def mass_of(made: Result) -> float:
+    """Return the sum of the mass of a part."""
+    return float(made[0][3].sum())
 
-    def cost(self, V: Floats, n: int, S: Any, q_ln_q: Any, first: bool) -> float:
-        """Return the cost of the rows; by pair that of the sum over all pairs is the first part's."""
-        if self._by_row:
-            return self._cost(V, S, q_ln_q, n)
-        return self._cost(V, S, q_ln_q * first, int(first))
+
+def of_weights_here(local: Result, weights: NDArray[np.float64]) -> float:
+    """Return the part of the cost that importance makes, as it stays."""
+    indptr, _, p, _ = local[0]
+    return float(2 * xlogy(row_sums(indptr, p), weights).sum())
+
+
+def sum_of_both(local: Result) -> float:
+    """Return the sum of P and Pᵀ in the rows of a part."""
+    return float((local[0][2] + local[0][3]).sum(dtype=np.float64))
+
+
+def paired_of(local: Result, total: float) -> Result:
+    """Return the rows of a part by pair, ``total`` being the sum of P and Pᵀ."""
+    indptr, columns, p_ij, p_ji = local[0]
+    p = ((p_ij + p_ji) / total).astype(p_ij.dtype)
+    return (indptr, columns, p, p), []
+
+
+def taken_of(made: Result, at: int, rows: NDArray[np.int32]) -> Floats:
+    """Return some rows of a part."""
+    return taken(made[0][at], rows)
 
 
 Entries = tuple[NDArray[Any], NDArray[Any], NDArray[Any]]
@@ -549,23 +624,24 @@ def dealt(entries: Entries, place: NDArray[np.uint32], bounds: list[int], start:
     return [list(both) for both in zip(*found, strict=True)]
 
 
-def pattern_of(pieces: list[list[Any]], place: NDArray[np.uint32], where: tuple[int, int], facts: Facts) -> Any:
-    """Return (indptr, columns, p_ij, p_ji) of a part of the pattern, as ``union_pattern`` does; by pair no p_ji."""
+def pattern_of(pieces: list[list[Any]], place: NDArray[np.uint32], where: tuple[int, int], cost: Cost) -> Any:
+    """Return (indptr, columns, p_ij, p_ji) of a part of the pattern, as ``union_pattern`` does."""
     keys, values = [], []
     for side in range(2):
         rows, columns, data = (np.concatenate([piece[side][k] for piece in pieces]) for k in range(3))
-        keys.append((rows - where[0]) * facts.n + columns)
-        values.append(data.astype(facts.dtype))
+        keys.append((rows - where[0]) * cost.n + columns)
+        values.append(data.astype(cost.dtype))
     both, number = np.unique(np.concatenate(keys), return_inverse=True)
-    p = np.zeros((2, len(both)), facts.dtype)
+    p = np.zeros((2, len(both)), cost.dtype)
     p[0][number[: len(keys[0])]] = values[0]
     p[1][number[len(keys[0]) :]] = values[1]
-    lengths = np.bincount(both // facts.n, minlength=where[1] - where[0])
-    both_ways = p if facts.by_row else [(p[0] + p[1]) * facts.dtype.type(0.5)]
-    return np.append(0, np.cumsum(lengths)), place[both % facts.n], *both_ways
+    lengths = np.bincount(both // cost.n, minlength=where[1] - where[0])
+    if not cost.by_row:
+        p[:] = (p[0] + p[1]) * cost.dtype.type(0.5)
+    return np.append(0, np.cumsum(lengths)), place[both % cost.n], p[0], p[1] if cost.by_row else p[0]
 
 
-def localized(pattern: Any, where: tuple[int, int], bounds: list[int]) -> Any:
+def localized(pattern: Any, where: tuple[int, int], bounds: list[int]) -> tuple[Result, list[NDArray[np.int32]]]:
     """Return the pattern of a part with columns numbered as its positions are, and which rows of each part it needs."""
     indptr, columns, *p = pattern
     a, b = where
@@ -578,12 +654,7 @@ def localized(pattern: Any, where: tuple[int, int], bounds: list[int]) -> Any:
         needed[low:high].astype(np.int32) - np.int32(first)
         for (low, high), first in zip(cuts, bounds[:-1], strict=True)
     ]
-    return (indptr, own, *p), rows
-
-
-def rows_of_map(local: Any, facts: Facts, weights: Floats | None) -> RowsObjective:
-    """Return the rows of a part."""
-    return RowsObjective(facts, local[0], weights)
+    return ((indptr, own, *p), []), rows
 
 
 def sizes_of(needed: list[NDArray[np.int32]]) -> list[int]:
@@ -605,68 +676,44 @@ def indexed(needed: list[NDArray[np.int32]], parcels: list[NDArray[np.int32] | N
     ]
 
 
-def early_of(rows: RowsObjective, facts: Facts, total: float) -> RowsObjective:
-    """Return the rows with the facts of an earlier phase; where they were by row and are by pair, ``total`` is of P."""
-    _, (indptr, columns, *p), weights = rows.given
-    if len(p) > 1 and not facts.by_row:
-        p = [((p[0] + p[1]) / total).astype(facts.dtype)]
-    return RowsObjective(facts, (indptr, columns, *p), weights)
-
-
-def sum_of_both(rows: RowsObjective) -> float:
-    """Return the sum of P and Pᵀ in the rows of a part."""
-    p_ij, p_ji = rows.given[1][2:]
-    return float((p_ij + p_ji).sum(dtype=np.float64))
-
-
-def fixed_mass_of(rows: RowsObjective) -> float:
-    """Return the mass of a part that does not depend on q."""
-    return rows.fixed_mass()
-
-
 def usable(array: Any) -> Any:
     """Return an array as the compiled loops know it: what comes from another process may be read-only."""
     return np.require(array, requirements=["C", "A", "W"])
 
 
-def at(place: Place, plan: Plan, index: Sequence[Any] = (), pieces: Sequence[Any] = ()) -> Floats:
-    """Return the positions of a part, and behind them the rows that it needs of others, about the mean of all."""
-    others = [getattr(one, "X", one)[rows] for one, rows in zip(pieces, index, strict=True)]  # of a part, or of some
-    return np.asarray(np.concatenate([place.X, *others]) - plan.mean)
+def told(owner: str, node: Any, made: Result) -> Any:
+    """Return the bounding box of the positions of a part, and the sums that were made with them."""
+    return bounding_box(owner, usable(value_of(node, [made])), 1), made[1]
 
 
-def told(owner: str, place: Place) -> Any:
-    """Return what a part tells all others: its sums and its bounding box."""
-    return place.sums, bounding_box(owner, usable(place.X), 1)
-
-
-def planned(owner: str, parts: list[Any], wanted: tuple[int, float, float, float], n: int) -> Plan:
-    """Return the mean of all positions and the mesh for them."""
+def planned(owner: str, boxes: list[Any], wanted: tuple[int, float, float, float], n: int) -> Plan:
+    """Return the mesh for all positions."""
     order, step, reach, tolerance = wanted
-    boxes = np.array([box for _, box in parts])
-    mean = (np.sum([sums for sums, _ in parts], axis=0)[:-1] / n).astype(boxes.dtype)
-    low, high = boxes[:, 0].min(axis=0) - mean, boxes[:, 1].max(axis=0) - mean
+    ends = np.array([box for box, _ in boxes])
+    low, high = ends[:, 0].min(axis=0), ends[:, 1].max(axis=0)
     with np.errstate(over="ignore"):
         extent = high - low
     if not np.isfinite(extent).all():
-        raise NumericalError(f"{owner}: positions are too far apart for numbers of type {boxes.dtype}.")
-    return Plan(mean, low, choose_mesh(extent, order, step, reach, n), float(extent.max()), tolerance, n)
+        raise NumericalError(f"{owner}: positions are too far apart for numbers of type {ends.dtype}.")
+    return Plan(low, choose_mesh(extent, order, step, reach, n), float(extent.max()), tolerance, n)
 
 
-def spread_charges(place: Place, plan: Plan, charges: list[Floats] | None) -> list[Floats]:
+def spread_charges(plan: Plan, nodes: Any, *inputs: Any) -> list[Floats]:
     """Return the meshes of a part, one for each kind of charges; None: all are 1."""
-    Y, mesh = at(place, plan), plan.mesh
+    (Y, charges), mesh = on_mesh(nodes, inputs), plan.mesh
     points = sort_points(Y, plan.low, mesh, 1, Buffers())
     meshes = []
-    for one in given_charges(charges, Y):
+    for one in charges:
         meshes.append(np.empty((mesh.rows, mesh.columns), Y.dtype))
         spread(points, mesh, one, meshes[-1], 1)
     return meshes
 
 
-def given_charges(charges: list[Floats] | None, Y: Floats) -> list[Floats]:
-    """Return the charges as the loops take them."""
-    return [usable(one) for one in ([Y[:0, 0]] if charges is None else charges)]
+def on_mesh(nodes: Any, inputs: Any) -> tuple[Floats, list[Floats]]:
+    """Return positions and charges as the loops take them."""
+    Y, *charges = (value_of(node, inputs) for node in nodes)
+    Y = usable(Y)
+    return Y, [Y[:0, 0] if one is None else usable(one) for one in charges]
 
 
 def added(pair: list[list[Floats]]) -> list[Floats]:
@@ -692,102 +739,23 @@ def convolved(meshes: list[Floats], plan: Plan, asked: Asked, kernel: Any, n_job
     ]
 
 
-def potentials_of(
-    place: Place,
-    plan: Plan,
-    charges: list[Floats] | None,
-    fields: list[tuple[Floats, list[tuple[int, Influence]]]],
-    total: float,
-) -> list[Potential]:
-    """Return the potentials of a part; ``total`` is the sum of the charges of all points."""
-    Y, mesh = at(place, plan), plan.mesh
-    points, given = sort_points(Y, plan.low, mesh, 1, Buffers()), given_charges(charges, Y)
-    return [
-        read(points, mesh, usable(field), [(given[k], one) for k, one in terms], 1, Buffers(), 0, [total] * len(terms))
-        for field, terms in fields
-    ]
+def potentials_of(plan: Plan, fields: Any, total: Any, nodes: Any, *inputs: Any) -> Result:
+    """Return values and gradients of the potentials of a part; ``total`` is the sum of the charges of all points."""
+    (Y, charges), mesh = on_mesh(nodes, inputs), plan.mesh
+    points, blocks = sort_points(Y, plan.low, mesh, 1, Buffers()), []
+    of_all = float(np.sum(total))  # a number, or the one sum that a formula returned
+    for field, terms in fields:
+        parts = [(charges[k], one) for k, one in terms]
+        found = read(points, mesh, usable(field), parts, 1, Buffers(), 0, [of_all] * len(terms))
+        blocks += [found.value, found.gradient]
+    return tuple(blocks), []
 
 
-def place_taken(place: Place, rows: NDArray[np.int32]) -> Floats:
-    """Return some positions of a part, before they are centred."""
-    return taken(place.X, rows)
+def summed_of_told(told: list[Any]) -> list[Any]:
+    """Return the sums of what all parts have told."""
+    return summed([sums for _, sums in told])
 
 
-def sums_of(rows: RowsObjective, potentials: list[Potential]) -> NDArray[np.float64]:
-    """Return the sums of the potentials of a part."""
-    return np.array([one.value.sum(dtype=np.float64) for one in rows.with_weights(potentials)])
-
-
-def summed(parts: list[Any]) -> Any:
-    """Return the sum of numbers of all parts, in order."""
-    return np.sum(parts, axis=0, dtype=np.float64)
-
-
-def normalizer_of(rows: RowsObjective, potentials: list[Potential], total: Floats, plan: Plan) -> Floats:
-    """Return S_i of the rows of a part."""
-    return rows.normalized(potentials, total, plan)[1]  # type: ignore[no-any-return]
-
-
-def pulled(
-    rows: RowsObjective,
-    place: Place,
-    plan: Plan,
-    exaggeration: float,
-    potentials: list[Potential] | None,
-    total: Any,
-    shares: list[Floats],
-    index: list[NDArray[np.int32]],
-    pieces: list[Any],
-) -> Pull:
-    """Return what draws the points of a part; without sums over all pairs where nothing depends on them."""
-    S, q_ln_q, given = np.ones(1), np.zeros(1), potentials or []
-    if potentials is not None:
-        given, S, q_ln_q = rows.normalized(potentials, total, plan)
-    shares = [one[some] for one, some in zip(shares, index, strict=True)] if shares else []
-    return rows.pulled(at(place, plan, index, pieces), len(place.X), S, q_ln_q, given, exaggeration, shares)
-
-
-def charges_of(pull: Pull) -> list[Floats]:
-    """Return the charges of a part."""
-    return pull.charges
-
-
-def mass_of(pull: Pull) -> float:
-    """Return the mass of a part."""
-    return pull.mass
-
-
-def stepped(
-    rows: RowsObjective,
-    place: Place,
-    plan: Plan,
-    pull: Pull,
-    potentials: list[Potential],
-    total: Floats,
-    mass: Any,
-    far: list[Potential] | None,
-    solver: Momentum | None,
-    rate: float,
-) -> Place:
-    """Return where a part is after a step."""
-    potentials, S, q_ln_q = rows.normalized(potentials, total, plan)
-    gradient = rows.gradient(pull, S, q_ln_q, potentials, mass, far)
-    X, mover = at(place, plan), copy.deepcopy(solver or place.solver)
-    assert mover is not None
-    mover.step(X, gradient, rate)
-    return Place(X, mover, mover.sums)
-
-
-def costed(
-    rows: RowsObjective,
-    place: Place,
-    plan: Plan,
-    potentials: list[Potential],
-    total: Floats,
-    first: bool,
-    index: list[NDArray[np.int32]],
-    pieces: list[Any],
-) -> float:
-    """Return the cost of a part."""
-    _, S, q_ln_q = rows.normalized(potentials, total, plan)
-    return rows.cost(at(place, plan, index, pieces), len(place.X), S, q_ln_q, first)
+def summed(parts: list[list[Any]]) -> list[Any]:
+    """Return the sums of numbers of all parts, in order."""
+    return [np.sum(some, axis=0, dtype=np.float64) for some in zip(*parts, strict=True)]

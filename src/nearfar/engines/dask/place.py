@@ -31,7 +31,7 @@ from nearfar._core.vector import empty_aligned
 from nearfar.contracts import FarField, Floats
 from nearfar.embedding.files.native import FOLDER
 from nearfar.engines import Setting
-from nearfar.engines.dask.rows import Owners, Parts, Products, bounds_of, client_of, gathered, kept, sent
+from nearfar.engines.dask.rows import Owners, Parts, Products, aligned, bounds_of, client_of, gathered, kept, sent
 from nearfar.engines.threads import Compiled, Threads
 from nearfar.errors import InputError
 from nearfar.relations.operators import LinearOperator, Sparse
@@ -162,7 +162,7 @@ class Workers:
 
 
 @contextmanager
-def opened(setting: Setting) -> Iterator[Workers]:
+def opened(setting: Setting) -> Iterator[Any]:
     """Give the workers of the client in use, or of one that ends with the fit.
 
     Raises
@@ -186,6 +186,11 @@ def opened(setting: Setting) -> Iterator[Workers]:
     with client_of(f"{owner}.fit") as client:
         if storage is not None:
             check_seen(owner, "storage", storage, client.run(os.path.isdir, str(storage.parent)))
+        if setting.sums_stay:
+            from nearfar.engines.dask.maps import MapWorkers
+
+            yield MapWorkers(owner, client, setting.P.shape[0])
+            return
         yield Workers(owner, client, in_parts=storage is not None)
 
 
@@ -257,10 +262,3 @@ def moved(formula: Any, shared: dict[str, Any], far: Any, X: Floats, *rows: Any)
     with single_threaded_blas():
         X, *found = Threads(1).each(formula, aligned(X), *own, **shared)
     return X, found
-
-
-def aligned(X: Floats) -> Floats:
-    """Return an array whose memory begins where arrays of this process do: BLAS sums in another order elsewhere."""
-    fresh: Floats = empty_aligned(X.shape, X.dtype)
-    fresh[:] = X
-    return fresh

@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 
 from nearfar._core.checks import require
 from nearfar._core.parts import RowsInParts
-from nearfar._core.vector import read_only
+from nearfar._core.vector import empty_aligned, read_only
 from nearfar.contracts import Floats
 from nearfar.engines.registry import current_client
 from nearfar.errors import NearfarWarning, NumericalError
@@ -218,6 +218,13 @@ def n_needed(block: Block) -> list[int]:
 def needed_of(block: Block, part: int) -> NDArray[np.int32]:
     """Return which rows of one part the block needs."""
     return block.needed[part]
+
+
+def aligned(X: Floats) -> Floats:
+    """Return an array whose memory begins where arrays of this process do: BLAS sums in another order elsewhere."""
+    fresh: Floats = empty_aligned(X.shape, X.dtype)
+    fresh[:] = X
+    return fresh
 
 
 def taken(X: Floats, rows: NDArray[np.int32]) -> Floats:

@@ -6,7 +6,7 @@ threads. :class:`Files` is the same place for vectors that are too large for mem
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -16,13 +16,23 @@ import numpy as np
 from nearfar._core.checks import check_path
 from nearfar._core.threads import even_bounds, run_blocks
 from nearfar._core.vector import empty_aligned
-from nearfar.contracts import FarField, Floats
+from nearfar.contracts import Floats
 from nearfar.engines import Setting
-from nearfar.engines.plain import Asked
-from nearfar.engines.threads.edrep import FORMS
+from nearfar.engines.plain import Asked, pair_sums
+from nearfar.engines.threads import edrep, maps, noise, per_point
+from nearfar.engines.threads.loops import equal_work
 from nearfar.errors import InputError
 from nearfar.relations.near import NearField, NearProduct, NearSlices, near_field
 from nearfar.steps import drawn_bounds
+
+FORMS = {**edrep.FORMS, **maps.FORMS}
+"""The quicker form of a formula of ``each``; a formula without one runs as it is."""
+FORMS_OF_PAIRS = {**maps.FORMS_OF_PAIRS, **noise.FORMS_OF_PAIRS, **per_point.FORMS_OF_PAIRS}
+"""The same of ``pairs``: called with the place first, and not for each pair but once for all."""
+
+
+_ALONE, _ALONE_IN_NUMPY = 2**16, 2**20
+"""Numbers, below which one thread is through before another has begun; NumPy's threads wait for each other, too."""
 
 
 class Threads:
@@ -34,9 +44,14 @@ class Threads:
         Number of threads. It does not change the result.
     """
 
+    sorts = True
+    """Rows that are read together had best lie side by side."""
+
     def __init__(self, n_jobs: int) -> None:
         self.n_jobs = n_jobs
         self._near: dict[tuple[int, str], tuple[Any, NearField]] = {}  # with the relation whose id is the key
+        self._kept: dict[str, Floats] = {}
+        self._blocks: tuple[Any, Any] = (None, None)  # of the pattern in use
 
     def bring(self, X: Any) -> Floats:
         """Return an array as it is, what is read by slices as a new one."""
@@ -70,24 +85,55 @@ class Threads:
             return NearProduct(P, transposed=way == "columns", n_jobs=self.n_jobs)
         return near_field(P, both=way == "both", n_jobs=self.n_jobs)
 
-    def far(self, far: FarField, others: Floats, n_active: int, rng: np.random.Generator) -> Compiled:
+    def pairs(
+        self, formula: Any, pattern: Any, mine: Sequence[Floats], theirs: Sequence[Floats], *entries: Any, **shared: Any
+    ) -> tuple[Floats, ...]:
+        """Return the sums over the pairs of each row, by the compiled form of the formula if it has one."""
+        form = FORMS_OF_PAIRS.get(formula)
+        if form is not None:
+            return form(self, pattern, mine, theirs, *entries, **shared)  # type: ignore[no-any-return]
+
+        def task(_block: int, start: int, stop: int) -> Any:
+            with np.errstate(all="ignore"):
+                return pair_sums(formula, pattern, (start, stop), (mine, theirs), entries, shared)
+
+        return tuple(map(np.concatenate, zip(*run_blocks(task, self.blocks(pattern[0]), self.n_jobs), strict=True)))
+
+    def blocks(self, indptr: Any) -> Any:
+        """Return bounds of blocks of rows with equally many pairs."""
+        if self._blocks[0] is not indptr:
+            self._blocks = indptr, equal_work(indptr)
+        return self._blocks[1]
+
+    def room(self, name: str, shape: tuple[int, ...], dtype: Any) -> Floats:
+        """Return an array, the last one of this name if that fits."""
+        if name not in self._kept or self._kept[name].shape != shape or self._kept[name].dtype != dtype:
+            self._kept[name] = np.empty(shape, dtype)
+        return self._kept[name]
+
+    def far(self, far: Any, others: Floats, *given: Any) -> Compiled:
         """Return the far field over the others, over a copy where it reads them again."""
         others = others.copy() if getattr(far, "keeps_others", True) else others
-        far.prepare(others, n_active, rng, self.n_jobs)
+        far.prepare(others, *given, self.n_jobs)
         return Compiled(far, others, self.n_jobs)
 
-    def each(self, formula: Any, X: Floats, *rows: Any, **shared: Any) -> tuple[Any, ...]:
+    def each(self, formula: Any, X: Any, *rows: Any, **shared: Any) -> tuple[Any, ...]:
         """Let the formula, or the compiled form that it has, change blocks of rows."""
         form = FORMS.get(formula) or quiet(formula)
         shared = {name: FORMS.get(value, value) if callable(value) else value for name, value in shared.items()}
+        together = type(X) is tuple
+        like = X[0] if together else X
 
         def task(_block: int, start: int, stop: int) -> Any:
-            rows_of_block = slice(start, stop)
-            return form(X[rows_of_block], *(None if part is None else part[rows_of_block] for part in rows), **shared)
+            some = slice(start, stop)
+            x = tuple(part[some] for part in X) if together else X[some]
+            return form(x, *(None if part is None else part[some] for part in rows), **shared)
 
         # Blocks of as many rows as keep x, pull and force in the second-level cache.
-        bounds = even_bounds(len(X), int(np.clip(2**16 // X.shape[1], 128, 8192)))
-        found = run_blocks(task, bounds, self.n_jobs)
+        width = like.shape[1] if like.ndim > 1 else 1
+        bounds = even_bounds(len(like), int(np.clip(2**16 // width, 128, 8192)))
+        alone = like.size < (_ALONE if formula in FORMS else _ALONE_IN_NUMPY)
+        found = run_blocks(task, bounds, 1 if alone else self.n_jobs)
         return X, *(np.sum(parts, axis=0, dtype=np.float64) for parts in zip(*found, strict=True))
 
 

@@ -9,13 +9,24 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from nearfar.engines.torch import plain, to_device
+from nearfar.engines.torch import form_of, plain, to_device
 from nearfar.errors import NumericalError
 from nearfar.far import mesh as threads
 from nearfar.far.fields import FieldPart, Potential, Term, linear_kernel
 
 _TILE = 1 << 24  # pairs that are held together
 _KEPT = 4  # influences: of two potentials, before and after a change of the mesh
+
+
+class Summed:
+    """The far field of a map, as :class:`nearfar.far.fields.Summed`."""
+
+    def __init__(self, owner: str, argument: str, far: Any, device: torch.device) -> None:
+        self.field = form_of(owner, argument, far.field, "engine")(owner, far.field, device)
+
+    def prepare(self, Y: Tensor, kernel: Any) -> None:
+        """Take in positions and kernel."""
+        self.field.place(Y, kernel, 1)
 
 
 class ExactField(FieldPart):
@@ -31,7 +42,7 @@ class ExactField(FieldPart):
     def place(self, Y: Any, kernel: Any, n_jobs: int) -> None:  # noqa: ARG002 - torch has its own threads
         """Take in positions, a tensor, and a kernel with formulas, which are evaluated on tensors."""
         linear_kernel(self._owner, kernel)
-        self._formulas, self._placed = kernel.formulas(), Y
+        self._formulas, self.work["placed"] = kernel.formulas(), Y
 
     def evaluate(self, terms: Sequence[Term]) -> list[Potential]:
         """Return the potentials of the terms, in their order."""
@@ -108,7 +119,7 @@ class MeshField(FieldPart):
         table = to_device(threads.spline_table(order), self._device, low.dtype).T[:, :, None]
         across = torch.arange(order, device=self._device)[:, None]
         at = cells[:, 1] * mesh.shape.columns + cells[:, 0] + across
-        self._placed = _Placed(mesh, found, Y.shape[1], u, at, _horner(table, u[:, 0]), _horner(table, u[:, 1]))
+        self.work["placed"] = _Placed(mesh, found, Y.shape[1], u, at, _horner(table, u[:, 0]), _horner(table, u[:, 1]))
         if mesh.coarser > 1 and not self._warned:
             self._warned = True
             threads.warn_of_width(self._owner, float(extent.max()), self.expected_error)

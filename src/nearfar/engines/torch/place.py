@@ -5,20 +5,25 @@ Per epoch a few numbers come back: the parts of the loss, and the sums that the 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import weakref
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any
+from functools import partial
+from itertools import pairwise
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from nearfar.contracts import FarField
 from nearfar.engines import Setting, device_of_engine
+from nearfar.engines.plain import check_pairs
 from nearfar.engines.torch import device_of, form_of, room, to_device
 from nearfar.engines.torch.operators import Products
 from nearfar.engines.torch.softmax import block_rows
 from nearfar.errors import InputError
+
+_TILE = 1 << 24  # pairs that are worked on together
 
 
 class Device:
@@ -32,12 +37,15 @@ class Device:
     owner : str
         Who asks, for messages.
     device : torch.device
+    sums_stay : bool, default=False
+        Whether the sums of ``each`` stay on the device.
     """
 
-    def __init__(self, owner: str, device: torch.device) -> None:
-        self.owner, self.device = owner, device
+    def __init__(self, owner: str, device: torch.device, *, sums_stay: bool = False) -> None:
+        self.owner, self.device, self._sums_stay = owner, device, sums_stay
+        self._patterns: dict[int, Stored] = {}
         self._products: dict[Any, Products] = {}
-        self._columns: dict[int, tuple[Any, Tensor]] = {}  # with the array whose id is the key
+        self._columns: dict[int, tuple[Any, Tensor]] = {}  # while the array lives whose id is the key
         self._far: tuple[Any, Any] = (None, None)  # the far field, and its form here
 
     def bring(self, X: Any) -> Tensor:
@@ -63,43 +71,89 @@ class Device:
             pull = P.through(products, X, transposed=way == "columns")
             return P.through(products, X, pull, transposed=True) if way == "both" else pull  # type: ignore[no-any-return]
 
-    def far(self, far: FarField, others: Tensor, n_active: int, rng: Any) -> Asked:  # noqa: ARG002 - nothing is drawn
-        """Return the form of the far field here, over the others."""
+    def pairs(
+        self, formula: Any, pattern: Any, mine: Sequence[Tensor], theirs: Sequence[Tensor], *entries: Any, **shared: Any
+    ) -> tuple[Tensor, ...]:
+        """Return the sums over the pairs of each row, some rows at a time."""
+        with self._work():
+            if hasattr(pattern, "sums"):  # of pairs that are not stored
+                return pattern.sums(formula, mine, theirs, entries, shared)  # type: ignore[no-any-return]
+            stored, values = self._stored(pattern), [None if part is None else self.there(part) for part in entries]
+            tiles = []
+            for (start, stop), (begin, end) in zip(pairwise(stored.rows), pairwise(stored.ends), strict=True):
+                some = slice(begin, end)
+                first, second = stored.first[some], stored.second[some]
+                sides = ([part.index_select(0, at) for part in side] for side, at in ((mine, first), (theirs, second)))
+                found = formula(*sides, *(None if part is None else part[some] for part in values), **shared)
+                check_pairs(formula, found, end - begin)
+                begins = stored.indptr[start : stop + 1] - begin
+                tiles.append([mine[0].new_zeros(stop - start) if p is None else row_sums(p, begins) for p in found])
+            return tuple(parts[0] if len(parts) == 1 else torch.cat(parts) for parts in zip(*tiles, strict=True))
+
+    def _stored(self, pattern: tuple[Any, Any]) -> Stored:
+        """Return a pattern on the device, which is brought once, with the first of each pair written out."""
+        indptr, columns = pattern
+        if id(columns) not in self._patterns:
+            cuts = np.searchsorted(indptr, np.arange(_TILE, indptr[-1], _TILE), side="right") - 1
+            rows = np.unique([0, *cuts, len(indptr) - 1])
+            points = torch.arange(len(indptr) - 1, dtype=torch.int32, device=self.device)
+            first = torch.repeat_interleave(
+                points, to_device(np.diff(indptr), self.device), output_size=int(indptr[-1])
+            )
+            narrow = np.ascontiguousarray(columns).astype(np.uint32, copy=False)
+            second = torch.from_numpy(narrow.view(np.int32)).to(self.device)
+            whole = to_device(indptr, self.device)
+            self._patterns[id(columns)] = Stored(columns, first, second, whole, rows.tolist(), indptr[rows].tolist())
+        return self._patterns[id(columns)]
+
+    def far(self, far: Any, others: Tensor, *given: Any) -> Asked:
+        """Return the form of the far field here, over the others; nothing is drawn."""
         with self._work():
             if self._far[0] is not far:
                 self._far = far, form_of(self.owner, "far", far, "engine")(self.owner, "far", far, self.device)
             others = others.clone() if getattr(far, "keeps_others", True) else others
-            self._far[1].prepare(others, n_active)
+            self._far[1].prepare(others, *given[:1])
             return Asked(self, self._far[1], others)
 
-    def each(self, formula: Any, X: Tensor, *rows: Any, **shared: Any) -> tuple[Any, ...]:
-        """Let the formula change blocks of rows; all sums come back in one copy."""
+    def each(self, formula: Any, X: Any, *rows: Any, **shared: Any) -> tuple[Any, ...]:
+        """Let the formula change blocks of rows; all sums come back in one copy, unless they stay."""
         shared = {name: self.there(value) for name, value in shared.items()}
         with self._work():
-            parts, totals = [X, *map(self.there, rows)], []
-            size = block_rows(X.shape[1])
-            for start in range(0, len(X), size):
-                found = formula(*(None if part is None else part[start : start + size] for part in parts), **shared)
-                totals.append(torch.cat([part.double().flatten() for part in found]))
-            flat = torch.stack(totals).sum(0).cpu().numpy()
-            ends = np.cumsum([part.numel() for part in found])[:-1]
-            return X, *(one.reshape(part.shape) for one, part in zip(np.split(flat, ends), found, strict=True))
+            together, parts, totals = type(X) is tuple, [self.there(part) for part in rows], []
+            like = X[0] if together else X
+            size = block_rows(like.shape[1] if like.ndim > 1 else 1)
+            for start in range(0, len(like), size):
+                some = slice(start, start + size)
+                x = tuple(part[some] for part in X) if together else X[some]
+                found = formula(x, *(None if part is None else part[some] for part in parts), **shared)
+                totals.append([part.double() for part in found])
+            sums = [sum(blocks) for blocks in zip(*totals, strict=True)]
+            return X, *(sums if self._sums_stay else brought(sums))
 
     def there(self, value: Any) -> Any:
-        """Return numbers as a tensor of the device; those of one per row are brought once."""
+        """Return numbers as a tensor of the device; those of one per row are brought once, and go with their array."""
         if not isinstance(value, np.ndarray):
             return value
         if value.ndim > 1:  # of one sweep
             return to_device(value, self.device)
-        if id(value) not in self._columns:
-            self._columns[id(value)] = value, to_device(value, self.device)
-        return self._columns[id(value)][1]
+        key = id(value)
+        if key not in self._columns:
+            gone = partial(_forget, weakref.ref(self), key)
+            self._columns[key] = weakref.ref(value, gone), to_device(value, self.device)
+        return self._columns[key][1]
 
     @contextmanager
     def _work(self) -> Iterator[None]:
         """Say what to do where the memory of the device is too small."""
         with room(self.owner, self.device, "engine"), torch.no_grad():
             yield
+
+
+def _forget(place: weakref.ref[Device], key: int, _: Any) -> None:
+    """Let the copy go of an array that is gone: a phase of a map has its own, as large as the pattern."""
+    there = place()
+    if there is not None:
+        there._columns.pop(key, None)
 
 
 class Asked:
@@ -112,12 +166,52 @@ class Asked:
         """Return log Z and its gradient."""
         return self._form.evaluate(x)  # type: ignore[no-any-return]
 
+    def potentials(self, terms: Any) -> Any:
+        """Return the potentials of a map's terms."""
+        with self._place._work():
+            return self._form.field.evaluate(terms)
+
+    def total(self, terms: Any) -> Any:
+        """Return their sum."""
+        with self._place._work():
+            return self._form.field.total(terms)
+
+    @property
+    def error(self) -> float:
+        """How well a map's sums are known."""
+        return float(getattr(self._form.field, "expected_error", 0.0))
+
     def other_side(self, X: Tensor, r: Any, temperature: float) -> Tensor:
         """Return the gradient of ``sum_i r_i log Z_i`` in the others, times the temperature."""
         with torch.no_grad():
             rows = X if temperature == 1 else X / temperature
             out = self._form.other_side(rows, self._place.there(r), self._others)
             return out if temperature == 1 else out.mul_(temperature)  # type: ignore[no-any-return]
+
+
+class Stored(NamedTuple):
+    """A pattern on a device: first and second point of each pair, where rows begin, and tiles of rows and of pairs."""
+
+    columns: Any  # the array whose id is the key
+    first: Tensor
+    second: Tensor
+    indptr: Tensor
+    rows: list[int]
+    ends: list[int]
+
+
+def row_sums(values: Tensor, begins: Tensor) -> Tensor:
+    """Return the sums of rows that begin, and end, there."""
+    return torch.segment_reduce(values, "sum", offsets=begins, axis=0, unsafe=True)
+
+
+def brought(sums: list[Any]) -> list[Any]:
+    """Return numbers in one copy."""
+    if not sums:
+        return []
+    flat = torch.cat([part.flatten() for part in sums]).cpu().numpy()
+    ends = np.cumsum([part.numel() for part in sums])[:-1]
+    return [one.reshape(part.shape) for one, part in zip(np.split(flat, ends), sums, strict=True)]
 
 
 @contextmanager
@@ -133,6 +227,7 @@ def opened(setting: Setting) -> Iterator[Device]:
     device = device_of(owner, device_of_engine(name), "engine")
     if setting.storage is not None:
         raise InputError(owner, "storage", f"None with engine={name!r}", repr(str(setting.storage)))
-    form_of(owner, "far", setting.far, "engine")(owner, "far", setting.far, device)
+    if setting.far is not None:
+        form_of(owner, "far", setting.far, "engine")(owner, "far", setting.far, device)
     setting.check_memory()
-    yield Device(owner, device)
+    yield Device(owner, device, sums_stay=setting.sums_stay)

@@ -1,0 +1,144 @@
+"""Maps by row whose kernel has a parameter for each point, w_ij = w(f_ij; theta_i), in linear time.
+
+As in :mod:`nearfar.methods.linear_maps`, with two kernels in each pair. Near, g = -w'/w and s = -q D_near::
+
+    grad_i = 2 sum_j (s_ij g(f_ij; theta_i) + s_ji g(f_ij; theta_j)) (y_i - y_j)
+
+Far, row i has ``b H_i + mass_i ln S_i``, H_i = sum_j q ln q and mass_i = sum_j s_ij. Between the nodes of
+``far.per_point`` both are interpolated, sum_m l_m(theta_i) [b H_i + mass_i ln S_i] under theta_m. So the far part of
+the gradient is a sum over the nodes, of that of a map with the kernel of the node in which the row of i counts
+l_m(theta_i) times. Under KL it is the gradient of the cost that is reported. Pair by pair there is one node, which
+counts once, and whose sums are by each point's own kernel.
+
+Under KL, theta_i enters the cost of its own row alone; with m_i = sum_j p_ij, which is 1 or, for an empty row, 0::
+
+    dC/dtheta_i = m_i d ln S_i / dtheta_i - sum_j p_ij d ln w_ij / dtheta_i
+
+Source: Kitazono, Grozavu, Rogovschi, Omori & Ozawa, "t-distributed stochastic neighbor embedding with inhomogeneous
+degrees of freedom" (ICONIP 2016), for learned degrees of freedom; interpolation between kernels is our own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from nearfar._core.namespace import namespace_of
+from nearfar.contracts import Floats, Place
+from nearfar.far.fields import Term
+from nearfar.methods.linear_maps import Array, Cost, Near, entropy, normalizer, plain
+
+
+class Node(NamedTuple):
+    """A far field at the positions, under the kernel of a node, and how much each row has of it."""
+
+    asked: Any
+    share: Any
+
+
+@dataclass(frozen=True)
+class CostOfEach(Cost):
+    """A cost by row whose kernel has a parameter for each point."""
+
+    def log_weight_of(self, f: Array, theta: Array) -> Array:
+        """Return ln w(f; theta)."""
+        family = self.kernel.family
+        return plain(family.log_weight)(f, theta, *family.numbers)
+
+    def neg_log_slope_of(self, f: Array, theta: Array) -> Array:
+        """Return -w'/w."""
+        family = self.kernel.family
+        return plain(family.neg_log_slope)(f, theta, *family.numbers)
+
+    def rise_of(self, f: Array, theta: Array) -> Array:
+        """Return d ln w / d theta."""
+        family = self.kernel.family
+        return plain(family.rise)(f, theta, *family.numbers)
+
+
+class Sums(NamedTuple):
+    """What nodes say at some positions: potentials, S_i and H_i, each by each node; and ln S_i and H_i between them."""
+
+    potentials: list[Any]
+    S: list[Floats]
+    H: list[Floats]
+    log_between: Floats
+    between: Floats
+
+
+def names_of(cost: Cost) -> Any:
+    """Return which potentials are asked for."""
+    return ("weight", "entropy") if cost.far_log else ("weight",)
+
+
+def sums_of(cost: CostOfEach, nodes: Sequence[Node]) -> Sums:
+    """Return the sums over all points, by each node and between them."""
+    found = [node.asked.potentials([Term(name) for name in names_of(cost)]) for node in nodes]
+    S, H, log_between, between = [], [], np.zeros(cost.n), np.zeros(cost.n)
+    for node, (w, *w_ln_w) in zip(nodes, found, strict=True):
+        totals = (w.value.sum(dtype=np.float64),)
+        S.append(normalizer(w.value, cost=cost, totals=totals, error=node.asked.error))
+        H.append(entropy(S[-1], w.value, w_ln_w[0].value, cost) if w_ln_w else np.zeros(cost.n))
+        log_between += node.share * np.log(S[-1])
+        between += node.share * H[-1]
+    return Sums(found, S, H, log_between, between)
+
+
+def evaluate(
+    place: Place, cost: CostOfEach, near: Near, theta: Floats, nodes: Sequence[Node], Y: Floats, exaggeration: float,
+    *, value: bool,
+) -> tuple[Floats, float | None, list[Floats]]:  # fmt: skip
+    """Return the gradient at Y, the true cost if it is asked for, and S_i under the kernel of each node."""
+    b, names, all_pairs = cost.far_log, names_of(cost), sums_of(cost, nodes)
+    row = Y, np.exp(all_pairs.log_between), theta
+    pull, mass = place.pairs(attraction_of_each, near.pattern, row, row, *near.strengths, cost=cost, alpha=exaggeration)
+    for node, potentials, S, H in zip(nodes, *all_pairs[:3], strict=True):
+        of_w = node.share * (mass + near.mass - b * (np.log(S) + H)) / S
+        charges = [part.astype(cost.dtype) for part in (of_w, b * node.share / S)[: len(names)]]
+        for own, potential in zip(charges, potentials, strict=True):
+            pull += own[:, None] * potential.gradient
+        pull += node.asked.total([Term(name, own) for name, own in zip(names, charges, strict=True)]).gradient
+    if not value:
+        return pull, None, all_pairs.S
+    (entries,) = place.pairs(entry_cost_of_each, near.pattern, row, row, near.p, cost=cost)
+    return pull, float(entries.sum() + b * all_pairs.between.sum() + cost.formulas.constant * cost.n), all_pairs.S
+
+
+# The formulas, for pairs.
+
+
+def attraction_of_each(
+    mine: Any, theirs: Any, fixed: Any, fixed_back: Any, u_ij: Any, u_ji: Any, *, cost: CostOfEach, alpha: float
+) -> tuple[Array, Array | None]:
+    """Return what draws i to j, and s_ij as far as it moves with q."""
+    ways = mine[0] - theirs[0]
+    f = (ways * ways).sum(1)
+    k: Any = 0.0
+    moves = []
+    for (_, S, theta), stays, u in ((mine, fixed, u_ij), (theirs, fixed_back, u_ji)):
+        s = None
+        if u is not None:
+            xp = namespace_of(f)
+            q = xp.exp(cost.log_weight_of(f, theta)) * xp.asarray(1 / S, dtype=f.dtype)
+            s = cost.strength(u, q)
+        both = s if stays is None else stays if s is None else s + stays
+        k = k + both * cost.neg_log_slope_of(f, theta)
+        moves.append(s)
+    return (2 * alpha * k)[:, None] * ways, moves[0]
+
+
+def entry_cost_of_each(mine: Any, theirs: Any, p: Array, *, cost: CostOfEach) -> tuple[Array]:
+    """Return what a pair adds to the cost of one with p = 0."""
+    xp, (y, S, theta) = namespace_of(p), mine
+    f = ((y - theirs[0]) ** 2).sum(1)
+    log_q = cost.log_weight_of(f, theta) - xp.asarray(xp.log(S), dtype=p.dtype)
+    return (xp.where(p > 0, xp.asarray(cost.entry(p, log_q), dtype=xp.float64), 0.0),)
+
+
+def rise_of_each(mine: Any, theirs: Any, p: Array, *, cost: CostOfEach) -> tuple[Array]:
+    """Return p_ij d ln w_ij / d theta_i."""
+    f = ((mine[0] - theirs[0]) ** 2).sum(1)
+    return (p * cost.rise_of(f, mine[1]),)  # symbol theta_i: dC/dtheta_i = m_i d ln S_i - sum_j p_ij d ln w_ij
