@@ -24,6 +24,16 @@ COMPARED = {  # other data than those above
     "edrep-torch": "EDRep, 30,000 nodes, torch on the processor",
     "edrep-dask": "EDRep, 30,000 nodes, Dask with 2 workers",
     "tsne": "t-SNE, 20,000 points",
+    "tsne-exact": "t-SNE, 3,000 points, all pairs",
+    "tsne-torch": "t-SNE, 5,000 points, torch on the processor",
+    "tsne-dask": "t-SNE, 20,000 points, Dask with 2 workers",
+    "jse": "JSE, 5,000 points, mesh",
+    "umap": "UMAP, 10,000 points",
+    "mds": "MDS, 8,000 points",
+    "skipgram": "skip-gram, 3.4 million words",
+    "skipgram-adam": "skip-gram by Adam, 860,000 words",
+    "skipgram-deterministic": "skip-gram with fixed bits, 860,000 words",
+    "word2dm": "Word2DM, 170,000 words",
 }
 BARS = {"edrep": 0.5, "edrep_threads": 5.0, "tsne": 5.0, "skipgram": 5.0}  # seconds above the warm time
 NEXT_BAR = 0.3

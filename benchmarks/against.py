@@ -1,9 +1,11 @@
-"""This checkout against another one, in turn: the ratio of times of EDRep, t-SNE, skip-gram and anchor tables.
+"""This checkout against another one, in turn: the ratio of times of EDRep, maps, word models and anchor tables.
 
     git worktree add /tmp/before COMMIT
     python benchmarks/against.py /tmp/before/src                     five pairs of each
     python benchmarks/against.py /tmp/before/src --fits tsne --runs 9
     python benchmarks/against.py /tmp/before/src --fits edrep edrep-128 edrep-paper edrep-torch edrep-dask
+    python benchmarks/against.py /tmp/before/src --fits tsne tsne-exact tsne-torch tsne-dask jse umap mds
+    python benchmarks/against.py /tmp/before/src --fits skipgram skipgram-adam skipgram-deterministic word2dm
 
 Each run is a process of its own, which fits once on small data first, so that nothing is compiled in what is timed. The
 two take turns, and the ratio is taken pair by pair. Below 1 this checkout is faster. Kept in results/against.json.
@@ -12,6 +14,7 @@ two take turns, and the ratio is taken pair by pair. Below 1 this checkout is fa
 from __future__ import annotations
 
 import argparse
+import inspect
 import json
 import lzma
 import os
@@ -27,32 +30,69 @@ from typing import Any
 HERE = Path(__file__).resolve().parent
 
 
+def where(estimator: Any, engine: str) -> dict[str, Any]:
+    """Return what tells an estimator where to run, in this version or in an older one."""
+    if "engine" in inspect.signature(estimator).parameters:
+        return {"engine": engine}
+    return {"device": "cpu"} if engine == "torch" else {}  # before version 0.2
+
+
 def edrep(d: int = 32, gradient: str = "auto", engine: str = "threads") -> Callable[[], object]:
     """EDRep of a random graph; the small one, by which all is compiled, is above what runs in plain NumPy."""
-    import inspect
-
     import nearfar as nf
 
     relations = [
         nf.Relation.from_matrix(nf.datasets.dcsbm(n, alpha=3.0, random_state=0).adjacency) for n in (4000, 30_000)
     ]
-    where: dict[str, Any] = {"engine": engine}
-    if "engine" not in inspect.signature(nf.EDRep).parameters:  # before version 0.2
-        where = {"device": "cpu"} if engine == "torch" else {}
 
     def fit(large: bool = True) -> object:
-        model = nf.EDRep(d, n_epochs=30, gradient=gradient, random_state=0, n_jobs=2, **where)
+        model = nf.EDRep(d, n_epochs=30, gradient=gradient, random_state=0, n_jobs=2, **where(nf.EDRep, engine))
         return model.fit(relations[large].random_walk(3))
 
     return fit
 
 
-def edrep_dask() -> Callable[[], object]:
+def drawn(
+    method: str = "TSNE", n: int = 20_000, n_iter: int = 300, *, small: int = 500, engine: str = "threads", **more: Any
+) -> Callable[[], object]:
+    """A map; the small one, by which all is compiled, has iterations of each phase and the same far field."""
+    import nearfar as nf
+
+    X, estimator = blobs(n), getattr(nf, method)
+
+    def fit(large: bool = True) -> object:
+        rows, max_iter, early = (X, n_iter, 50) if large else (X[:small], 12, 5)
+        options = {**more, "max_iter": max_iter, "early_exaggeration_iter": early, "random_state": 0, "n_jobs": 2}
+        return estimator(**options, **where(estimator, engine)).fit(rows)
+
+    return fit
+
+
+def blobs(n: int) -> Any:
+    import numpy as np
+
+    rng = np.random.default_rng(0)
+    return (rng.normal(size=(n, 20)) + 4 * rng.normal(size=(30, 20))[rng.integers(30, size=n)]).astype("f4")
+
+
+def mds() -> Callable[[], object]:
+    import nearfar as nf
+
+    X = blobs(8000)
+
+    def fit(large: bool = True) -> object:
+        return nf.MDS(max_iter=30, tol=0, random_state=0, n_jobs=2).fit(X if large else X[:500])
+
+    return fit
+
+
+def on_workers(make: Callable[[], Callable[..., object]]) -> Callable[[], object]:
+    """Fits on two workers of this machine."""
     import distributed
 
     cluster = distributed.LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=":0")
     client = distributed.Client(cluster)  # in whose context fits run there, by any version
-    inner = edrep(engine="dask")
+    inner = make()
 
     def fit(large: bool = True) -> object:
         with client.as_current():
@@ -61,30 +101,17 @@ def edrep_dask() -> Callable[[], object]:
     return fit
 
 
-def tsne() -> Callable[[], object]:
-    import numpy as np
-
-    import nearfar as nf
-
-    rng = np.random.default_rng(0)
-    X = (rng.normal(size=(20_000, 20)) + 4 * rng.normal(size=(30, 20))[rng.integers(30, size=20_000)]).astype("f4")
-
-    def fit(large: bool = True) -> object:
-        rows = X if large else X[:4500]
-        return nf.TSNE(max_iter=300 if large else 60, early_exaggeration_iter=50, random_state=0, n_jobs=2).fit(rows)
-
-    return fit
-
-
-def skipgram() -> Callable[[], object]:
+def words(method: str = "SkipGram", characters: int = 20_000_000, **more: Any) -> Callable[[], object]:
+    """An epoch over the first part of a text."""
     import nearfar as nf
     from _common import DATA
 
     with lzma.open(DATA / "wiki_text8_style" / "wiki_100M.txt.xz", "rt") as file:
-        lines = file.read(20_000_000).splitlines()
+        lines = file.read(characters).splitlines()
 
     def fit(large: bool = True) -> object:
-        return nf.SkipGram(100, n_epochs=1, random_state=0, n_jobs=1).fit(lines if large else lines[:200])
+        model = getattr(nf, method)(n_epochs=1, random_state=0, n_jobs=1, **more)
+        return model.fit(lines if large else lines[:200])
 
     return fit
 
@@ -111,16 +138,27 @@ def anchors() -> Callable[[], object]:
     return fit
 
 
-FITS = {
+FITS: dict[str, Callable[[], Callable[..., object]]] = {
     "edrep": edrep,
     "edrep-128": partial(edrep, 128),
     "edrep-paper": partial(edrep, gradient="paper"),
     "edrep-torch": partial(edrep, engine="torch"),
-    "edrep-dask": edrep_dask,
-    "tsne": tsne,
-    "skipgram": skipgram,
+    "edrep-dask": partial(on_workers, partial(edrep, engine="dask")),
+    "tsne": partial(drawn, small=4500),
+    "tsne-exact": partial(drawn, n=3000, n_iter=250, far="exact"),
+    "tsne-torch": partial(drawn, n=5000, n_iter=150, far="fft", engine="torch"),
+    "tsne-dask": partial(on_workers, partial(drawn, n_iter=60, small=4500, engine="dask")),
+    "jse": partial(drawn, "JSE", 5000, far="fft"),
+    "umap": partial(drawn, "UMAP", 10_000),
+    "mds": mds,
+    "skipgram": words,
+    "skipgram-adam": partial(words, characters=5_000_000, optimizer="adam"),
+    "skipgram-deterministic": partial(words, characters=5_000_000, deterministic=True),
+    "word2dm": partial(words, "Word2DM", 1_000_000),
     "anchors": anchors,
 }
+SLOW = ("tsne", "tsne-dask", "skipgram", "anchors")
+"""Fits that are timed once in a process; of the others the best of three."""
 
 
 def seconds_of(name: str, source: Path) -> float:
@@ -141,7 +179,7 @@ def main() -> None:
         fit: Any = FITS[args.child]()
         fit(large=False)
         seconds = []
-        for _ in range(3 if args.child.startswith("edrep") else 1):  # of the quick ones the best of three
+        for _ in range(1 if args.child in SLOW else 3):
             started = time.perf_counter()
             fit()
             seconds.append(time.perf_counter() - started)
@@ -157,7 +195,7 @@ def main() -> None:
             other, this = seconds_of(name, args.source.resolve()), seconds_of(name, here)
             ratios.append(this / other)
             file.add({"fit": name, "trial": trial, "seconds": this, "seconds before": other, "ratio": ratios[-1]})
-        say(f"{name:12} {statistics.median(ratios):.3f} of the other's time ({min(ratios):.3f} to {max(ratios):.3f})")
+        say(f"{name:22} {statistics.median(ratios):.3f} of the other's time ({min(ratios):.3f} to {max(ratios):.3f})")
 
 
 if __name__ == "__main__":

@@ -27,7 +27,7 @@ import nearfar as nf
 from _common import ResultFile, say
 from _map_data import clusters
 from cluster import sent
-from nearfar.engines.dask.maps import ClusterObjective, Positions
+from nearfar.engines.dask.maps import MapWorkers
 
 KEYS = ("n_points", "n_workers", "what")
 N_ITER, PERPLEXITY = 50, 15
@@ -52,9 +52,9 @@ def fit(affinities: nf.Affinities, init: Any, client: Any = None, n_jobs: int = 
 
     est = nf.TSNE(
         far="fft", init=init, max_iter=N_ITER, early_exaggeration_iter=0, random_state=0, n_jobs=n_jobs,
-        callbacks=[look],
+        callbacks=[look], engine="threads" if client is None else "dask",
     )  # fmt: skip
-    est.fit(affinities, engine="threads" if client is None else "dask")
+    est.fit(affinities)
     (begun, before), (ended, after) = looks[0], looks[-1]
     return (ended - begun) / N_ITER, (after - before) / N_ITER, est
 
@@ -117,27 +117,24 @@ def main() -> None:
         return
     import distributed
 
-    plans: list[Any] = []
-    seen: dict[str, Any] = {}
-    move, prepare = Positions.move, ClusterObjective._prepare
+    plans: list[Any] = []  # a future for each evaluation of the map
+    places: list[MapWorkers] = []
+    far = MapWorkers.far
 
-    def moved(positions: Positions, parts: Any, plan: Any) -> None:
-        plans.append(plan)
-        move(positions, parts, plan)
-        seen["meshes"] = [positions.gather([one])[0].mesh for one in plans] if len(plans) == N_ITER else []
+    def planned(place: MapWorkers, *given: Any) -> Any:
+        found = far(place, *given)
+        plans.append(found._plan)
+        places[:] = [place]
+        return found
 
-    def preparing(objective: ClusterObjective) -> None:
-        prepare(objective)
-        seen["rows"], seen["homes"] = objective.rows_moved, objective.positions.homes
-
-    Positions.move, ClusterObjective._prepare = moved, preparing  # type: ignore[method-assign]
+    MapWorkers.far = planned  # type: ignore[method-assign, assignment]
     file = ResultFile("cluster_maps", KEYS)
     for n in args.points:
         missing = [k for k in args.workers if not file.find(n_points=n, n_workers=k, what=None)]
         if not missing:
             continue
         affinities = nf.Affinities(PERPLEXITY, random_state=0).fit(clusters(n)[0])
-        init = nf.TSNE(far="fft", max_iter=300, random_state=0).fit(affinities, engine="threads").embedding_
+        init = nf.TSNE(far="fft", max_iter=300, random_state=0, engine="threads").fit(affinities).embedding_
         seconds, _, here = fit(affinities, init, n_jobs=2)
         for k in missing:
             plans.clear()
@@ -146,16 +143,17 @@ def main() -> None:
                 distributed.Client(cluster) as client,
             ):
                 there, measured, est = fit(affinities, init, client)
-            mesh_bytes = [4 * mesh.rows * mesh.columns for mesh in seen["meshes"]]
-            d, of_mesh = init.shape[1], float(np.mean(mesh_bytes))
-            expected = seen["rows"] * 4 * d + of_mesh * (crossings(seen["homes"]) + k - 1) + 3 * 4 * d * n / N_ITER
+                meshes = [plan.mesh for plan in client.gather(plans)]
+            place, d = places[0], init.shape[1]
+            of_mesh = float(np.mean([4 * mesh.rows * mesh.columns for mesh in meshes]))
+            expected = place.rows_moved * 4 * d + of_mesh * (crossings(place.homes) + k - 1) + 3 * 4 * d * n / N_ITER
             found = {
                 "seconds_per_iteration": round(there, 4),
                 "threads_seconds_per_iteration": round(seconds, 4),
                 "megabytes": round(measured / 1e6, 3),
                 "expected_megabytes": round(expected / 1e6, 3),
                 "mesh_megabytes": round(of_mesh / 1e6, 3),
-                "rows_moved": seen["rows"],
+                "rows_moved": place.rows_moved,
                 "cost": est.cost_,
                 "threads_cost": here.cost_,
             }

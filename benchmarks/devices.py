@@ -47,7 +47,7 @@ def tsne(device: str, divide: int) -> dict[str, Any]:
     """Time the iterations of a map, neighbours included."""
     n = max(100, 50_000 // divide)
     X = np.random.default_rng(0).normal(size=(n, 20))
-    est = nf.TSNE(perplexity=10, max_iter=250, far="exact", random_state=0, device=device)
+    est = nf.TSNE(perplexity=10, max_iter=250, far="exact", random_state=0, engine=engine_of(device))
     return {"n": n, "seconds": timed(lambda: est.fit(X))[1], "cost": est.cost_}
 
 
@@ -63,7 +63,7 @@ def tsne_mesh(device: str, divide: int) -> dict[str, Any]:
     n, rng = max(200, 1_000_000 // divide), np.random.default_rng(0)
     X = (rng.normal(size=(n, 50)) + 6 * rng.normal(size=(20, 50))[rng.integers(20, size=n)]).astype(np.float32)
     found = nf.Affinities(30, random_state=0).fit(X)
-    est = nf.TSNE(far="fft", random_state=0, device=device)
+    est = nf.TSNE(far="fft", random_state=0, engine=engine_of(device))
     return {"n": n, "seconds": timed(lambda: est.fit(found))[1], "cost": est.cost_}
 
 

@@ -22,11 +22,11 @@ import nearfar as nf
 from _common import ResultFile, say
 from _map_data import fashion
 from nearfar.far import ExactField, MeshField
-from nearfar.far.per_point import FAMILIES, NodeFields
+from nearfar.far.per_point import FAMILIES, nodes_for
 from nearfar.kernels import StudentT
 from nearfar.maps.neighbor import PER_POINT_TOLERANCE
 from nearfar.maps.objective import NeighborObjective, value_and_gradient
-from nearfar.maps.per_point import NodesObjective
+from nearfar.maps.per_point import Between, PerPointObjective
 
 KEYS = ("part", "n", "kernel", "low", "high", "error")
 RANGES = [("Exponential", 0.3, 3.0), ("Exponential", 0.1, 10.0), ("InhomogeneousStudentT", 1.0, 10.0),
@@ -41,8 +41,12 @@ def kernel_of(name: str, low: float, high: float, n: int) -> Any:
     return family.kernel_of(drawn)
 
 
-def by_nodes(P: Any, kernel: Any, field: Any, error: float, dtype: Any, n_jobs: int) -> NodesObjective:
-    return NodesObjective(P, kernel, KL, NodeFields(field, error), dtype=dtype, n_jobs=n_jobs, learner=None)
+def by_nodes(P: Any, kernel: Any, field: Any, error: float, dtype: Any, n_jobs: int) -> PerPointObjective:
+    return PerPointObjective(P, kernel, KL, Between(field, error, None), dtype=dtype, n_jobs=n_jobs, learner=None)
+
+
+def count_nodes(kernel: Any, error: float) -> int:
+    return len(nodes_for(kernel.family, getattr(kernel, kernel.family.parameter), error).values)
 
 
 def measure_error(file: ResultFile, n: int, n_jobs: int) -> None:
@@ -64,7 +68,7 @@ def measure_error(file: ResultFile, n: int, n_jobs: int) -> None:
                 found, found_cost = objective.evaluate(Y.astype(dtype), cost=True)
                 record[f"{label}_force_error"] = float(np.linalg.norm(found - exact) / far)
                 record[f"{label}_cost_error"] = float((found_cost or 0) / cost - 1)
-                record["nodes"] = len(objective._field.nodes.values)
+            record["nodes"] = count_nodes(kernel, error)
             file.add(record)
             say(f"{name} {low}-{high}: {record['nodes']} nodes, exact {record['exact_force_error']:.1e}, "
                 f"mesh {record['mesh_force_error']:.1e}")  # fmt: skip
@@ -91,10 +95,11 @@ def measure_time(file: ResultFile, n: int, n_jobs: int) -> None:
     field = MeshField(KL.accuracy.few if n < KL.accuracy.many_from else KL.accuracy.many)
     plain = NeighborObjective(P, StudentT(), KL, "row", field.with_params(), dtype=np.float32, n_jobs=n_jobs)
     for name, low, high in RANGES:
-        objective = by_nodes(P, kernel_of(name, low, high, n), field, KL.accuracy.nodes, np.float32, n_jobs)
+        kernel = kernel_of(name, low, high, n)
+        objective = by_nodes(P, kernel, field, KL.accuracy.nodes, np.float32, n_jobs)
         reference, own = seconds_of(plain, Y), seconds_of(objective, Y)
         record = {"part": "time", "n": n, "kernel": name, "low": low, "high": high, "error": KL.accuracy.nodes,
-                  "nodes": len(objective._field.nodes.values), "seconds": own, "tasne_seconds": reference,
+                  "nodes": count_nodes(kernel, KL.accuracy.nodes), "seconds": own, "tasne_seconds": reference,
                   "ratio": round(own / reference, 2)}  # fmt: skip
         file.add(record)
         say(f"{name} {low}-{high}: {1e3 * own:.0f} ms, t-ASNE {1e3 * reference:.0f} ms, {record['ratio']} times")
