@@ -222,10 +222,7 @@ class NeighborEmbedding(FrameOutput):
     n_jobs : int, optional
         Number of threads; None means all processors.
     device : str, optional
-        Where the map is drawn: None on the threads of this machine; ``"cuda"``, ``"cuda:1"`` or ``"cpu"`` by torch (the
-        extra ``torch``), neighbours, positions, forces, steps and the places of new points; for ``far="exact"`` and
-        ``"fft"``, one of which ``"auto"`` then is, and ``"noise"``. Neighbours in sparse rows, by another metric than
-        the Euclidean and cosine, and of new points are searched on threads.
+        Going away in version 0.4: ``engine`` takes its place.
     verbose : int, default=0
         1 shows progress: a bar on a terminal, a line in a notebook, a line every few seconds in a log.
     storage : path, optional
@@ -233,10 +230,25 @@ class NeighborEmbedding(FrameOutput):
         is drawn their probabilities in both directions, in nameless files, which are gone when the fit ends, however
         it ends. For KL by pair; other costs, :class:`WSSNE` and all pairs keep as much in memory besides. The map has
         the same bits as with ``engine="threads"`` in memory.
-    engine : {"plain", "threads", "torch", "cuda", "cuda:1", "dask"}, optional
-        Where the map is drawn: in plain NumPy, pair by pair in float64, with nothing compiled; on threads; by torch, as
-        ``device`` says it; or on a cluster, as that of :meth:`fit`. By default as these two say, else in plain NumPy up
-        to 200 points where ``far`` is ``"auto"``, else on threads: by the size of the data alone, so that the same seed
+    engine : str or Place, optional
+        Where the map is drawn.
+
+        ``"plain"``: NumPy, pair by pair in float64, with nothing compiled. ``"threads"``: those of this machine.
+
+        ``"torch"``, ``"cuda"``, ``"cuda:1"``: by torch (the extra ``torch``) on the processor or a device: neighbours,
+        positions, forces, steps and the places of new points; for ``far="exact"`` and ``"fft"``, one of which
+        ``"auto"`` then is, and ``"noise"``. Neighbours in sparse rows, by another metric than the Euclidean and cosine,
+        and of new points are searched on threads.
+
+        ``"dask"``: the workers of a cluster, that of the ``dask.distributed.Client`` in use, else one of this machine
+        that ends with the fit. They search the neighbours, and do maps whose far field is the mesh, under a kernel that
+        is the same for all points. The map is the same to the rounding of its numbers, with the same bits for any
+        number of workers.
+
+        A :class:`nearfar.contracts.Place` of one's own with the verb ``pairs``, or an engine of an installed package.
+
+        By default such maps are drawn on a cluster within the context of a client; all others, up to 200 points where
+        ``far`` is ``"auto"``, in plain NumPy, else on threads: by the size of the data alone, so that the same seed
         gives the same bits.
 
     Attributes
@@ -339,7 +351,7 @@ class NeighborEmbedding(FrameOutput):
         device: str | None = None,
         verbose: int = 0,
         storage: str | PathLike[str] | None = None,
-        engine: str | None = None,
+        engine: str | Place | None = None,
     ) -> None:
         self.n_components = n_components
         self.divergence = divergence
@@ -383,12 +395,8 @@ class NeighborEmbedding(FrameOutput):
             as it is.
         y : None
             Ignored.
-        engine : {"threads", "dask"}, optional
-            Where neighbours are searched and the iterations run: on threads of this process, or on the workers of a
-            Dask cluster, that of the ``dask.distributed.Client`` in use, else one of this machine that ends with the
-            fit. Workers do maps whose far field is the mesh, under a kernel that is the same for all points. By default
-            such maps are drawn on a cluster within the context of a client, all others on threads. The map is the same
-            to the rounding of its numbers, and has the same bits for any number of workers.
+        engine : str, optional
+            Going away in version 0.4: that of the constructor takes its place.
 
         Returns
         -------
@@ -397,9 +405,9 @@ class NeighborEmbedding(FrameOutput):
         Raises
         ------
         MissingDependencyError
-            ``engine="dask"`` without the extra ``[cluster]``.
+            An engine without the package that it needs.
         InputError, DataError
-            A parameter that cannot be used, also with ``engine="dask"``; or data that cannot: too few points for the
+            A parameter that cannot be used, or not on this engine; or data that cannot: too few points for the
             perplexity, NaN (which rows), a relation that is not square or has no entry.
         NumericalError
             The map left the finite numbers.
@@ -423,7 +431,7 @@ class NeighborEmbedding(FrameOutput):
         """Place new points in the map, which stays as it is.
 
         Each new point is placed by itself, where its own row of the cost, over the points of the fit, is least: the
-        answer does not depend on the points beside it, on a ``device`` to rounding. A point of the fit that is given
+        answer does not depend on the points beside it, on a device to rounding. A point of the fit that is given
         again lands near itself.
 
         Parameters
@@ -683,7 +691,7 @@ class NeighborEmbedding(FrameOutput):
         From some 10,000 points on the figure is within a fifth of what is measured, for dense rows and the Euclidean
         metric, and for relations. Interpreter and libraries (about 150 MB) come on top. What is in files of ``storage``
         does not count; the figure then holds from some 100,000 points on. A fit that would take more than is free is
-        refused. With ``device`` this is the memory of this machine.
+        refused. With a device of torch this is the memory of this machine.
 
         Parameters
         ----------
