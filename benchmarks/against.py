@@ -175,7 +175,13 @@ def main() -> None:
     parser.add_argument("--runs", type=int, default=5)
     parser.add_argument("--child", help=argparse.SUPPRESS)
     args = parser.parse_args()
+    if not (args.source / "nearfar" / "__init__.py").is_file():
+        parser.error(f"{args.source} holds no nearfar/")
     if args.child:
+        import nearfar
+
+        if not Path(nearfar.__file__).resolve().is_relative_to(args.source.resolve()):
+            raise SystemExit(f"{nearfar.__file__} was imported, which is not in {args.source}")
         fit: Any = FITS[args.child]()
         fit(large=False)
         seconds = []

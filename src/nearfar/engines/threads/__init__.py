@@ -131,7 +131,7 @@ class Threads:
 
         # Blocks of as many rows as keep x, pull and force in the second-level cache.
         width = like.shape[1] if like.ndim > 1 else 1
-        bounds = even_bounds(len(like), int(np.clip(2**16 // width, 128, 8192)))
+        bounds = even_bounds(len(like), min(max(2**16 // width, 128), 8192))
         alone = like.size < (_ALONE if formula in FORMS else _ALONE_IN_NUMPY)
         found = run_blocks(task, bounds, 1 if alone else self.n_jobs)
         return X, *(np.sum(parts, axis=0, dtype=np.float64) for parts in zip(*found, strict=True))

@@ -11,13 +11,15 @@ from numpy.typing import NDArray
 from nearfar._core.jit import jit
 from nearfar._core.vector import FAST
 
-_BLOCKS = 128  # of rows with equally many entries: enough for the slowest worker not to be waited for
+_BLOCKS, _PAIRS = 128, 2**12
+"""Blocks of rows with equally many pairs: so many that the slowest worker is not waited for, and none with too few."""
 
 
 def equal_work(indptr: NDArray[Any]) -> NDArray[np.int64]:
     """Return bounds of blocks of rows with equally many pairs."""
     n = len(indptr) - 1
-    cuts = np.searchsorted(indptr, np.linspace(0, indptr[-1], _BLOCKS + 1)).clip(0, n)
+    count = int(min(max(indptr[-1] // _PAIRS, 1), _BLOCKS))
+    cuts = np.searchsorted(indptr, np.linspace(0, indptr[-1], count + 1)).clip(0, n)
     return np.unique(np.concatenate([[0], cuts, [n]])).astype(np.int64)
 
 
