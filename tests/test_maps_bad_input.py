@@ -17,6 +17,7 @@ from scipy.spatial.distance import cdist
 from sklearn.neighbors import kneighbors_graph
 
 import nearfar as nf
+import own_map_place
 from nearfar.errors import DataError, InputError, NearfarWarning
 from nearfar.relations.neighbors import check_rows
 
@@ -409,3 +410,56 @@ def test_what_only_resembles_a_graph_is_taken(rng):
     D = np.abs(np.arange(30)[:, None] - np.arange(30)) % 29.0
     near = csr_array(np.where((D > 0) & (D < 5), D, 0))
     assert nf.TSNE(max_iter=2, perplexity=1, metric="precomputed").fit(near).embedding_.shape == (30, 2)
+
+
+# -- the same wherever a map is drawn ---------------------------------------------------------------------------------
+
+ENGINES = {"plain": "plain", "threads": "threads", "torch": "torch", "a place of one's own": own_map_place.MapPieces()}
+engines = pytest.mark.parametrize("engine", ENGINES)
+
+
+def drawn_at(engine: str, recipe: Any, **parameters: Any) -> Any:
+    if engine == "torch":
+        pytest.importorskip("torch")
+    return recipe(**{**SHORT, "perplexity": 5, "far": "exact"}, **parameters, engine=ENGINES[engine])
+
+
+REFUSED: dict[str, tuple[Any, dict[str, Any], str]] = {
+    "NaN": (spoiled(points(), (7, 1), np.nan), {}, "X must be .*without NaN.*row.* 7|NaN.*7"),
+    "too few points": (points(6), {}, "perplexity must be below 5"),
+    "a start of another shape": (points(), {"init": np.zeros((3, 2))}, r"init must be .*60"),
+    "a start with NaN": (points(), {"init": spoiled(points(60, 2), (3, 1), np.nan)}, "init .*NaN.*3"),
+    "as many components as points": (points(8), {"n_components": 8}, "n_components must be .*7"),
+    "another normalization": (points(), {"normalization": "column"}, "normalization must be one of"),
+    "a table of users and items": (
+        nf.Relation.from_edges([(f"u{k}", f"i{k % 3}") for k in range(6)], bipartite=True),
+        {},
+        "X must be a square relation",
+    ),
+    "self-loops alone": (
+        nf.Relation.from_edges([(k, k) for k in range(6)]),
+        {},
+        "X must be a relation between different",
+    ),
+}
+
+
+@engines
+@pytest.mark.parametrize("what", REFUSED)
+@pytest.mark.filterwarnings("ignore::nearfar.errors.NearfarWarning")
+def test_what_is_refused_is_refused_on_each_engine(engine, what):
+    X, parameters, message = REFUSED[what]
+    with pytest.raises((InputError, DataError), match=message):
+        drawn_at(engine, nf.NeighborEmbedding, **parameters).fit(X)
+
+
+@engines
+@pytest.mark.parametrize("recipe", [nf.TSNE, nf.TASNE, nf.JSE, nf.NeRV, nf.WSSNE], ids=lambda cls: cls.__name__)
+@pytest.mark.filterwarnings("ignore::nearfar.errors.NearfarWarning")
+def test_awkward_data_give_a_finite_map_on_each_engine(engine, recipe):
+    X = points()
+    same, wide = X.copy(), X.copy()
+    same[:40] = same[0]
+    wide[:20] += 1e6
+    for rows in (same, wide, np.ones_like(X)):
+        assert_finite_map(drawn_at(engine, recipe).fit(rows), len(X))
