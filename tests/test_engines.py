@@ -398,6 +398,7 @@ SEARCHES = {
 def test_workers_find_the_neighbours_of_threads(cluster, monkeypatch, case):
     if "lists" in case:
         monkeypatch.setattr("nearfar.relations.neighbors.FLAT", 40)
+    monkeypatch.setattr("nearfar.relations.neighbors.FEW", 1)  # so few rows would be searched in NumPy here
     parameters, given = SEARCHES[case]
     X, parameters = given(cloud()), {"perplexity": 8, "n_jobs": 1, **parameters}
     here = nf.Affinities(**parameters).fit(X)
