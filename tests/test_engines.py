@@ -335,6 +335,26 @@ def busy(monkeypatch):
     monkeypatch.setattr("nearfar.maps.solver._SORT_FROM", 10)
 
 
+@pytest.mark.usefixtures("few_parts")
+@pytest.mark.parametrize("make", [nf.TSNE, nf.JSE])
+def test_what_an_iteration_made_does_not_stay_on_the_workers(cluster, monkeypatch, make):
+    from nearfar.engines.dask.maps import MapWorkers
+
+    counts, far = [], MapWorkers.far
+
+    def counted(place, *given):
+        counts.append(len(place.client.futures))
+        return far(place, *given)
+
+    monkeypatch.setattr(MapWorkers, "far", counted)
+    with cluster.as_current():
+        parameters = groups()
+        X = parameters.pop("X")
+        make(**{**parameters, "max_iter": 40, "early_exaggeration_iter": 0}).fit(X)
+    assert len(counts) > 40
+    assert max(counts) < 150  # those of a few iterations: if all stayed, some 500 and more
+
+
 @pytest.mark.usefixtures("few_parts", "busy")
 @pytest.mark.parametrize(
     "case", [name if name in ("t-SNE", "by row") else pytest.param(name, marks=pytest.mark.slow) for name in MAPS]

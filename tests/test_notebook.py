@@ -27,6 +27,7 @@ def shown() -> dict[str, object]:
         "unfitted": nf.EDRep(3),
         "fitted": nf.EDRep(2, n_epochs=2, random_state=0).fit(relation.random_walk(2)),
         "map": nf.MDS(max_iter=3, random_state=0).fit(rng.normal(size=(9, 4))),
+        "map of neighbours": nf.TSNE(perplexity=2, max_iter=3, random_state=0).fit(rng.normal(size=(9, 4))),
     }
 
 
@@ -48,6 +49,7 @@ def objects() -> dict[str, object]:
         ("unfitted", ["EDRep(n_components=3)", "not fitted"]),
         ("fitted", ["fitted", "loss", "shape (4, 2)"]),
         ("map", ["MDS(", "stress", "shape (9, 2)"]),
+        ("map of neighbours", ["TSNE(", "cost", "shape (9, 2)"]),
     ],
 )
 def test_a_notebook_shows_a_table_of_facts(objects, which, said):

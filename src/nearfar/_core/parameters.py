@@ -16,6 +16,9 @@ import numpy as np
 from nearfar._core.notebook import facts_table
 from nearfar.errors import InputError
 
+_SHOWN = np.ndarray, np.generic, list, tuple, int, float
+"""What a notebook shows of a fit: numbers, and shapes; a relation, or affinities, have a table of their own."""
+
 
 class Part:
     """Base of the parts; a subclass is a frozen dataclass whose fields are its parameters, or has none."""
@@ -102,8 +105,8 @@ class Parameters:
 
     def _repr_html_(self) -> str:
         fitted = {
-            name.rstrip("_"): value if np.ndim(value) == 0 else f"shape {np.shape(value)}"
+            name.rstrip("_"): f"shape {np.shape(value)}" if np.ndim(value) else value
             for name, value in vars(self).items()
-            if name.endswith("_") and not name.startswith("_") and (np.ndim(value) or isinstance(value, int | float))
+            if name.endswith("_") and not name.startswith("_") and isinstance(value, _SHOWN)
         }
         return facts_table(repr(self), {"state": "fitted" if fitted else "not fitted", **fitted})

@@ -158,9 +158,8 @@ class Pattern(NamedTuple):
 
     def near(self, place: Place, cost: Cost, weights: Floats | None) -> Near:
         """Return what the data say of a map: the parts of strengths that stay as they are."""
-        fixed, u_ij, u_ji, mass = strengths_of(cost, self.indptr, self.p_ij, self.p_ji)
-        first = fixed[0] + fixed[1] if cost.by_row and fixed[0] is not None else fixed[0]
-        near = Near(self[:2], self.p_ij, (first, u_ij, u_ji if cost.by_row else None), mass, float(mass.sum()))
+        *strengths, mass = strengths_of_pairs(cost, self.indptr, self.p_ij, self.p_ji)
+        near = Near(self[:2], self.p_ij, tuple(strengths), mass, float(mass.sum()))
         if weights is None:
             return near
         of_weights = float(2 * xlogy(row_sums(self.indptr, self.p_ij), weights.astype(np.float64)).sum())
@@ -171,6 +170,14 @@ class Pattern(NamedTuple):
         p = self.p_ij + self.p_ji
         p /= p.sum(dtype=np.float64)
         return self._replace(p_ij=p, p_ji=p)
+
+
+def strengths_of_pairs(cost: Cost, indptr: NDArray[Any], *both: NDArray[Any]) -> tuple[Any, Any, Any, Any]:
+    """Return the strengths where both directions have one kernel: by row s_ij + s_ji, by pair s_ij alone."""
+    (fixed, back), u_ij, u_ji, mass = strengths_of(cost, indptr, *both)
+    if not cost.by_row:
+        return fixed, u_ij, None, mass
+    return None if fixed is None else fixed + back, u_ij, u_ji, mass
 
 
 def strengths_of(cost: Cost, indptr: NDArray[Any], *both: NDArray[Any]) -> tuple[list[Any], Any, Any, Any]:

@@ -136,7 +136,7 @@ class Near(NamedTuple):
 
     pattern: Any
     p: Any
-    strengths: tuple[Any, Any, Any]
+    strengths: tuple[Any, ...]
     mass: Any
     total_mass: float
     weights: Any = None

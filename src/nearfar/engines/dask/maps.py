@@ -46,7 +46,7 @@ from nearfar.far.mesh import (
     wanted_mesh,
     warn_of_width,
 )
-from nearfar.maps.objective import row_sums, strengths_of
+from nearfar.maps.objective import row_sums, strengths_of_pairs
 from nearfar.methods.linear_maps import Cost, Near, sums
 
 AHEAD = 3  # iterations whose tasks are handed out before the first of them is waited for
@@ -128,19 +128,21 @@ class Later:
     def __init__(self, place: MapWorkers, formula: Any, moving: Any, rows: Any, shared: dict[str, Any]) -> None:
         self._place, self._formula, self._together = place, formula, type(moving) is tuple
         self._moving = moving if self._together else (moving,)
-        self._rows, self._shared = rows, shared
+        self._rows, self._shared, self._count = rows, shared, len(self._moving)
         self.parts: Parts = []
         self._total: Any = None
 
     def __getitem__(self, at: Any) -> Any:
         if at == 0:
-            found = tuple(Picked(self, k) for k in range(len(self._moving)))
+            found = tuple(Picked(self, k) for k in range(self._count))
             return found if self._together else found[0]
         return Sums(self) if isinstance(at, slice) else Sum(self, at - 1)
 
     def made(self) -> Parts:
         """Return the futures of the results, whose tasks are handed out now if they were not."""
-        self.parts = self.parts or self._tasks(ran)
+        if not self.parts:
+            self.parts = self._tasks(ran)
+            self._moving, self._rows, self._shared = (), (), {}  # or what was before would stay on the workers, too
         return self.parts
 
     def total(self) -> Any:
@@ -557,9 +559,7 @@ def paired(tree: Any, *inputs: Any) -> Result:
 def strengths_here(local: Result, cost: Cost) -> Result:
     """Return of a part what strengths are made of, and the mass of what does not move with q."""
     indptr, _, *both = local[0]
-    fixed, u_ij, u_ji, mass = strengths_of(cost, indptr, *both)
-    first = fixed[0] + fixed[1] if cost.by_row and fixed[0] is not None else fixed[0]
-    return (first, u_ij, u_ji, mass), []
+    return strengths_of_pairs(cost, indptr, *both), []
 
 
 def mass_of(made: Result) -> float:
