@@ -74,11 +74,11 @@ bounds: $(STAMP)-dev
 
 SECONDS ?= 5
 fuzz: $(STAMP)-fuzz
-	OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 $(BIN)/python tests/fuzz.py --seconds $(SECONDS)
+	OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 $(BIN)/python tests/support/fuzz.py --seconds $(SECONDS)
 
 N ?= 1000
 kills: $(STAMP)-dev
-	OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 $(BIN)/python tests/kills.py -n $(N)
+	OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 $(BIN)/python tests/support/kills.py -n $(N)
 
 test-oldest:
 	$(MAKE) test PYTHON=python3.11 VENV=.venv-oldest CONSTRAINTS=constraints-oldest.txt
@@ -87,8 +87,9 @@ test-newest:
 	$(MAKE) test VENV=.venv-newest CONSTRAINTS=
 
 # What the tests of SMOKE need is installed beside the wheel; the tests find no other nearfar: src/ is on no path.
-SMOKE := tests/test_embedding.py tests/test_storage.py tests/test_edges.py tests/test_edrep.py tests/test_text.py \
-         tests/test_skipgram.py tests/test_mds.py tests/test_old_files.py tests/test_damaged_files.py tests/test_cli.py
+SMOKE := tests/embedding/test_embedding.py tests/embedding/test_storage.py tests/relations/test_edges.py \
+         tests/estimators/test_edrep.py tests/text/test_text.py tests/words/test_skipgram.py tests/maps/test_mds.py \
+         tests/whole/test_old_files.py tests/whole/test_damaged_files.py tests/cli/test_cli.py
 dist: $(STAMP)-release
 	rm -rf dist .venv-dist
 	$(BIN)/python -m build --outdir dist .
@@ -109,7 +110,7 @@ coverage: $(STAMP)-dev
 	$(PYTEST) --cov --cov-report=term:skip-covered
 
 mutants: $(STAMP)-dev
-	$(BIN)/python tests/mutants.py
+	$(BIN)/python tests/support/mutants.py
 
 # What the result files hold already is not measured again; see each script's --help for smaller slices.
 BENCHMARKS := matmul speed growth communities labelled_graphs spreading genes gradient_variants figure1 figure2 read_edges \

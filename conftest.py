@@ -14,6 +14,7 @@ import pytest
 from hypothesis import settings
 
 TESTS = Path(__file__).parent / "tests"
+pytest_plugins = ["shared_fixtures"]  # tests/support/shared_fixtures.py
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -51,7 +52,7 @@ def pytest_collection() -> Generator[None, object, object]:
 def pytest_collect_file(file_path: Path) -> Generator[None, list[pytest.Collector], list[pytest.Collector]]:
     """Look for tests alone in tests/, not for examples of docstrings too: there are none."""
     found = yield
-    return [one for one in found if isinstance(one, pytest.Module) or file_path.parent != TESTS]
+    return [one for one in found if isinstance(one, pytest.Module) or TESTS not in file_path.parents]
 
 
 @pytest.fixture(autouse=True)
@@ -87,7 +88,7 @@ FAMILIES = {
     "words": r"word|relation_pairs|skipgram|sense|phrases|hyponymy|cooccurrence|text|partial_fit|density",
     "networks": r"test_nn_|anchor|compress|/(nn|contrastive|tables)/",
     "fields": r"field|barnes|extending|test_kernels|divergen|/far/",
-    "damage": r"damaged_(checkpoints|matrices)|flipped_bits",  # by one process: see tests/hazards.py
+    "damage": r"damaged_(checkpoints|matrices)|flipped_bits",  # by one process: see tests/support/hazards.py
 }
 
 

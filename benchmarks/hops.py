@@ -4,7 +4,7 @@
     python benchmarks/hops.py nearfar.maps.neighbor    this one, and what it imports through others
     python benchmarks/hops.py --source DIR             of another checkout's src folder
 
-Standard library only. `tests/test_meta.py` takes its functions to hold that imports go in one direction and that
+Standard library only. `tests/whole/test_meta.py` takes its functions to hold that imports go in one direction and that
 nothing outside of `nearfar.engines` names an engine.
 """
 

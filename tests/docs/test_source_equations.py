@@ -1,0 +1,85 @@
+"""The list of equations in docs/sources.md: each stands once in the code, where the list says, and none is left out."""
+
+from __future__ import annotations
+
+import importlib.util
+import re
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+SOURCE = ROOT / "src" / "nearfar"
+OF_MODULE = {  # sources that a module of methods/ has in all its comments
+    "edrep": "EDRep",
+    "maps": "Gradients",
+    "linear_maps": "Gradients",
+    "noise_maps": "NoisePairs",
+    "per_point_maps": "Inhomogeneous",
+}
+OF_SYMBOL = {"γ": "t-SNE", "v": "t-SNE"}
+
+
+def _make_equations():
+    spec = importlib.util.spec_from_file_location("make_source_equations", ROOT / "docs" / "make_equations.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+make_equations = _make_equations()
+
+
+def listed():
+    """(source and equation, module) of each row of the list."""
+    text = (ROOT / "docs" / "sources.md").read_text("utf-8")
+    section = text.partition("## Equations\n")[2].partition("\n## ")[0]
+    rows = [[cell.strip() for cell in line.strip("|").split(" | ")] for line in section.splitlines() if line[:1] == "|"]
+    assert rows[0] == ["source", "equation", "what it says", "module"]
+    assert all(len(row) == 4 and all(row) for row in rows[2:])
+    return [(f"{source} {equation}", module.strip("` ")) for source, equation, _, module in rows[2:]]
+
+
+def commented():
+    """The same of each comment in the code."""
+    found = []
+    for path in (SOURCE / "methods").glob("[a-z]*.py"):
+        for one in make_equations.equations(path):
+            source = OF_SYMBOL.get(one.name, OF_MODULE.get(path.stem, ""))
+            found.append((f"{source} {one.name}".strip(), f"methods/{path.name}"))
+    after_source = re.compile(f"^({make_equations.SOURCES}),")
+    return found + [(after_source.sub(r"\1", one.name), one.module) for one in make_equations.elsewhere()]
+
+
+def test_each_equation_stands_once_where_the_list_says():
+    assert Counter(commented()) == Counter(listed())
+    assert set(Counter(listed()).values()) == {1}
+
+
+def test_the_words_of_a_comment_say_something():
+    for one in make_equations.elsewhere():
+        assert len(one.says) > 8, one
+        assert one.formula in (SOURCE / one.module).read_text("utf-8")
+
+
+@pytest.mark.parametrize(("comment", "name"), [
+    ("x = 1  # ANT eq. (34): loss", "ANT eq. (34)"),
+    ("# ANT eqs. (3), (5): the update", "ANT eqs. (3), (5)"),
+    ("# NCE notes, lemma C.1: Z", "NCE notes, lemma C.1"),
+    ("# EDRep definition D.2: pairs", "EDRep definition D.2"),
+    ("# Word2DM is slow: wait", None),
+    ("# eq. (5): a loss", None),
+])  # fmt: skip
+def test_the_form_of_a_comment(comment, name):
+    found = make_equations._ELSEWHERE.findall(comment)
+    assert [found_name for found_name, _ in found] == ([] if name is None else [name])
+
+
+def test_no_comment_of_another_form_names_an_equation():
+    """Numbers of the sources' equations in comments stand in one of the forms, so that none escapes the list."""
+    loose = re.compile(rf"#.*\b(?:{make_equations.SOURCES})\b.*\beqs?\. ?\(")
+    for path in SOURCE.rglob("*.py"):
+        for line in path.read_text("utf-8").splitlines():
+            if loose.search(line) and not path.is_relative_to(SOURCE / "methods"):
+                assert make_equations._ELSEWHERE.search(line), f"{path}: {line}"

@@ -1,0 +1,895 @@
+"""Files: what comes back is what went in, what is damaged is refused, and no half file is ever seen."""
+
+from __future__ import annotations
+
+import datetime
+import errno
+import gzip
+import json
+import os
+import resource
+import stat
+import struct
+import threading
+import warnings
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, example, given, settings
+from hypothesis import strategies as st
+
+import nearfar as nf
+from nearfar._core import arrays as _arrays
+from nearfar.embedding import files as storage
+from nearfar.embedding.files import projector, registry
+from nearfar.embedding.files.word2vec import escape_ids, unescape_id
+from nearfar.errors import FileFormatError, InputError, MissingDependencyError, NearfarWarning
+
+WORDS = ["ann", "b ob", "Zoë", "", "50%", "%20", "new\u00a0york", "日本", "tab\tid", "a\nb", "'\"\\,"]
+EVERYTHING = [".safetensors", ".npz"]
+
+function_scoped = settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+
+
+def write_json(content, path):
+    with storage.atomic_write(path) as file:
+        rows = np.asarray(content.vectors, np.float64).tolist()
+        file.write(json.dumps([storage.text_ids(content.ids), rows, content.vectors.shape]).encode())
+
+
+def read_json(path):
+    ids, rows, shape = json.loads(path.read_bytes())
+    return storage.Content(np.array(rows, np.float32).reshape(shape), ids)
+
+
+# A format of one's own enters the contract below by this line, as the built-in ones do by theirs.
+storage.register("json", [".json"], write=write_json, read=read_json)
+
+
+@pytest.fixture
+def emb(rng):
+    return nf.Embedding(rng.standard_normal((len(WORDS), 4)).astype(np.float32), WORDS)
+
+
+def numbers(rng, n, d, dtype=np.float32):
+    """Irregular numbers: large, tiny, subnormal, negative zero."""
+    X = (rng.standard_normal((n, d)) * 10.0 ** rng.integers(-40, 38, (n, d))).astype(dtype)
+    X.flat[0] = -0.0
+    return X
+
+
+def roundtrip(emb, path, **kwargs):
+    emb.save(path, **kwargs)
+    return nf.Embedding.load(path, **kwargs)
+
+
+def assert_clean(folder, *names):
+    assert sorted(p.name for p in folder.iterdir()) == sorted(names)
+
+
+@pytest.fixture(params=[kind for kind in storage.FORMATS.values() if not kind.tables], ids=lambda kind: kind.name)
+def kind(request):
+    """Every format of files that is registered; tests/embedding/test_tables.py has those of databases."""
+    if request.param.requires is not None:
+        pytest.importorskip(request.param.requires[0])
+    return request.param
+
+
+@pytest.fixture
+def path(kind, tmp_path):
+    return tmp_path / f"x{kind.suffixes[0]}"
+
+
+class TestContract:
+    """What every registered format keeps to."""
+
+    def test_every_bit_of_float32_and_text_comes_back(self, rng, kind, tmp_path):
+        emb = nf.Embedding(numbers(rng, 5, 3), ["ann", "Zoë", "50%", "new york", "日本"])
+        for suffix in kind.suffixes:
+            assert roundtrip(emb, tmp_path / f"x{suffix}").equals(emb)
+
+    def test_many_rows_one_row_no_rows(self, rng, path):
+        many = nf.Embedding(rng.standard_normal((4099, 2)).astype(np.float32), [f"w {i}" for i in range(4099)])
+        for emb in (many, many.subset(["w 7"])):
+            assert roundtrip(emb, path).equals(emb)
+        none = many.subset([])
+        none.save(path)
+        try:
+            assert nf.Embedding.load(path).vectors.shape == (0, 2)
+        except FileFormatError as error:
+            assert "an empty file" in str(error)  # noqa: PT017 - where no line tells the number of columns
+
+    def test_ids_come_back_as_they_were_or_as_text_or_are_refused(self, kind, path, tmp_path):
+        as_text = {("b", 1): "b@1"}
+        for ids in (["a", ("b", 1)], [1, "1"], [1.5, None], [7, -1], [1, "b"], ["a", "\ud800"], WORDS):
+            emb = nf.Embedding(np.arange(2.0 * len(ids)).reshape(-1, 2), ids)
+            try:
+                again = roundtrip(emb, path)
+            except InputError as error:
+                assert error.argument == "ids"  # noqa: PT017
+                assert not kind.keeps_both_sides
+                assert_clean(tmp_path)
+                continue
+            kept = list(again)
+            assert kept == (
+                ids if kind.keeps_both_sides or type(kept[0]) is int else [as_text.get(key, str(key)) for key in ids]
+            )
+            for file in tmp_path.iterdir():
+                file.unlink()
+
+    def test_both_sides_come_back_or_the_loss_is_said(self, emb, kind, path):
+        emb = emb.subset(["ann", "50%", "Zoë"])
+        two = nf.Embedding(emb.vectors, emb.ids, context_vectors=emb.vectors[:2], context_ids=[3, "x"],
+                           parameters={"n": 3})  # fmt: skip
+        if kind.keeps_both_sides:
+            again = roundtrip(two, path)
+            assert again.equals(two)
+            assert again.parameters == two.parameters
+            return
+        with pytest.warns(NearfarWarning, match="context vectors are left out") as caught:
+            two.save(path)
+        assert caught[0].filename == __file__
+        assert nf.Embedding.load(path).equals(emb)
+
+    def test_same_content_same_bytes(self, emb, path):
+        emb = emb.subset(["ann", "50%"])
+        emb.save(path)
+        first = path.read_bytes()
+        emb.save(path)
+        assert path.read_bytes() == first
+
+    def test_an_error_while_writing_leaves_the_old_file(self, emb, path, tmp_path, monkeypatch):
+        old = nf.Embedding([[1, 2]], ["old"])
+        old.save(path)
+        names = [p.name for p in tmp_path.iterdir()]
+
+        def full(descriptor):
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+        with monkeypatch.context() as patch:
+            patch.setattr(os, "fsync", full)
+            with pytest.raises(OSError, match="No space left"):
+                emb.subset(["ann", "50%"]).save(path)
+        assert nf.Embedding.load(path).equals(old)
+        assert_clean(tmp_path, *names)
+
+    # NumPy 2.0 leaves the archive to the garbage collection, which finds its file closed.
+    @pytest.mark.filterwarnings("ignore:.*ZipFile.__del__:pytest.PytestUnraisableExceptionWarning")
+    def test_a_disk_that_takes_no_more_leaves_the_old_file(self, rng, path, tmp_path):
+        resource = pytest.importorskip("resource")
+        old = nf.Embedding([[1, 2]], ["old"])
+        old.save(path)
+        names = [p.name for p in tmp_path.iterdir()]
+        large = nf.Embedding(rng.standard_normal((900, 20)).astype(np.float32))
+        limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (20_000, limits[1]))  # a write beyond it fails
+        try:
+            with pytest.raises(OSError, match=r"File too large|could not write"):
+                large.save(path)
+        finally:
+            resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+        assert nf.Embedding.load(path).equals(old)
+        assert_clean(tmp_path, *names)
+
+    def test_a_damaged_file_is_refused(self, emb, path):
+        emb.subset(["ann", "50%", "Zoë"]).save(path)
+        good = path.read_bytes()
+        for bad in (b"", good[: len(good) // 2], good[: len(good) // 3], b"\x00\xff" * 40, b"{}"):
+            path.write_bytes(bad)
+            with pytest.raises(FileFormatError, match=f"^{path.parent}/x[^\n]*: file must be [^\n]*; got [^\n]*$"):
+                nf.Embedding.load(path)
+
+    @function_scoped
+    @given(st.binary(max_size=80))
+    @example(b"1 1\n")
+    @example(b"+1 1\n%%% 1\n")
+    def test_any_bytes_are_read_or_refused(self, path, data):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", NearfarWarning)
+            for content in (data, b"2 1\n" + data):
+                path.write_bytes(content)
+                path.with_name(f"x.metadata{path.suffix}").write_bytes(content)
+                try:
+                    nf.Embedding.load(path)
+                except FileFormatError as error:
+                    assert "\n" not in str(error)  # noqa: PT017
+
+    def test_numbers_that_are_not_finite_are_refused(self, kind, path):
+        kind.write(storage.Content(np.full((2, 2), np.inf, np.float32), ["a", "b"]), path)
+        with pytest.raises(FileFormatError, match="vectors are finite"):
+            nf.Embedding.load(path)
+
+
+class TestRegister:
+    def test_a_suffix_has_one_format(self):
+        for suffix in (".npz", "npy", ".NPY"):
+            with pytest.raises(InputError, match="register: suffixes must be a dot and lower-case letters"):
+                storage.register("other", [suffix], write=write_json, read=read_json)
+        assert "other" not in storage.FORMATS
+
+    def test_the_command_line_takes_it(self, tmp_path, capsys):
+        nf.Embedding(np.eye(2, dtype=np.float32), ["a", "b"]).save(tmp_path / "x.npz")
+        assert nf_main("convert", tmp_path / "x.npz", tmp_path / "y.json") == 0
+        assert nf_main("convert", tmp_path / "y.json", tmp_path / "z", "--to", "json") == 0
+        assert (tmp_path / "y.json").read_bytes() == (tmp_path / "z").read_bytes()
+        assert nf_main("info", tmp_path / "y.json") == 0
+        assert "format\tjson" in capsys.readouterr().out
+
+    def test_an_installed_package_may_bring_one(self, monkeypatch):
+        class Point:
+            def load(self):
+                storage.register("brought", [".brought"], write=write_json, read=read_json)
+
+        monkeypatch.setattr(registry, "FORMATS", dict(storage.FORMATS))
+        monkeypatch.setattr(registry, "entry_points", lambda group: [Point()])
+        registry._import_installed_formats.cache_clear()
+        with pytest.raises(InputError, match=r"one of the suffixes .*\.brought"):
+            registry.format_of("test", "x.unknown")
+        assert registry.format_of("test", "x.brought") == registry.format_of("test", "x", "brought") == "brought"
+        registry._import_installed_formats.cache_clear()
+
+    def test_a_package_that_is_missing_is_named(self, emb, tmp_path, monkeypatch):
+        emb.subset(["ann"]).save(tmp_path / "x.parquet")
+        monkeypatch.setitem(__import__("sys").modules, "pyarrow", None)
+        for use in (emb.save, nf.Embedding.load):
+            with pytest.raises(MissingDependencyError, match=r"nearfar\[parquet\]"):
+                use(tmp_path / "x.parquet")
+
+
+def nf_main(*arguments):
+    from nearfar.cli import main
+
+    return main([str(argument) for argument in arguments])
+
+
+class TestRoundTrip:
+    @pytest.mark.parametrize("suffix", EVERYTHING)
+    def test_everything(self, rng, tmp_path, suffix):
+        ids = [1, "1", 1.5, (1, ("a", None)), b"\x00\xff", None, False, float("-inf"), 2**80, "\ud800"]
+        ids += [datetime.date(2024, 2, 29), datetime.datetime(2024, 2, 29, 1, 2, 3, 4)]
+        emb = nf.Embedding(
+            numbers(rng, len(ids), 3, np.float64),
+            ids,
+            context_vectors=numbers(rng, 2, 3, np.float32),
+            context_ids=["x", "y z"],
+            parameters={"n": 3, "far": object(), "nested": {"a": [1.5, None, True]}, "rate": float("nan")},
+        )
+        again = roundtrip(emb, tmp_path / f"x{suffix}")
+        assert again.equals(emb)
+        assert [type(key) for key in again] == [type(key) for key in emb]
+        assert again.parameters["nested"] == {"a": [1.5, None, True]}
+        assert again.parameters["far"] == "<object object>"
+        assert again.parameters["rate"] == "nan"
+
+    @pytest.mark.parametrize("suffix", EVERYTHING)
+    def test_kinds_of_ids_on_both_sides(self, rng, tmp_path, suffix):
+        X = rng.standard_normal((3, 2))
+        for ids, context_ids in [(None, None), ([5, -3, 2**62], ["p", "q", "r"]), (["a", "b", "c"], [(1, 2), 4, "x"])]:
+            emb = nf.Embedding(X, ids, context_vectors=-X, context_ids=context_ids)
+            assert roundtrip(emb, tmp_path / f"x{suffix}").equals(emb)
+
+    @pytest.mark.parametrize("suffix", [".safetensors", ".npz", ".parquet"])
+    def test_integers_stay_integers(self, rng, tmp_path, suffix):
+        emb = nf.Embedding(rng.standard_normal((3, 2)), [7, -1, 2**40], parameters={"seed": 1})
+        again = roundtrip(emb, tmp_path / f"x{suffix}")
+        assert again.equals(emb)
+        assert again.parameters == {"seed": 1}
+
+    @pytest.mark.parametrize("suffix", [".txt", ".bin", ".tsv"])
+    def test_text_formats_give_integers_back_as_text(self, rng, tmp_path, suffix):
+        emb = nf.Embedding(rng.standard_normal((3, 2)), [7, -1, 2**40])
+        again = roundtrip(emb, tmp_path / f"x{suffix}")
+        assert list(again) == ["7", "-1", str(2**40)]
+        assert np.array_equal(again.vectors, emb.vectors.astype(np.float32))
+
+    @function_scoped
+    @given(st.lists(st.text(st.characters(exclude_categories=[]), max_size=6), min_size=1, max_size=8, unique=True))
+    @example(["%", "", " "])
+    @example(["+1 2", "a"])
+    def test_any_text_survives(self, tmp_path, ids):
+        emb = nf.Embedding(np.arange(len(ids) * 2).reshape(-1, 2), ids)
+        for suffix in (".safetensors", ".npz", ".txt", ".bin"):
+            assert list(roundtrip(emb, tmp_path / f"x{suffix}")) == ids
+
+    @function_scoped
+    @given(
+        st.lists(
+            st.recursive(
+                st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text() | st.binary(),
+                lambda inner: st.lists(inner, max_size=3).map(tuple),
+                max_leaves=5,
+            ),
+            min_size=1,
+            max_size=6,
+            unique_by=lambda key: key,
+        )
+    )
+    def test_any_mixture_survives(self, tmp_path, ids):
+        emb = nf.Embedding(np.zeros((len(ids), 1)), ids)
+        again = roundtrip(emb, tmp_path / "x.safetensors")
+        assert repr(list(again)) == repr(list(emb))
+
+    @function_scoped
+    @given(st.lists(st.floats(width=32, allow_nan=False, allow_infinity=False), min_size=1, max_size=20))
+    def test_any_float32_survives_text(self, tmp_path, values):
+        emb = nf.Embedding(np.array([values], np.float32), ["a"])
+        for suffix in (".txt", ".tsv"):
+            assert roundtrip(emb, tmp_path / f"x{suffix}").equals(emb)
+
+    def test_strides_do_not_matter(self, rng, tmp_path):
+        X = rng.standard_normal((6, 8)).astype(np.float32)
+        emb = nf.Embedding(X[::2, ::-2])
+        assert roundtrip(emb, tmp_path / "x.safetensors").equals(nf.Embedding(X[::2, ::-2].copy()))
+
+
+class TestChoosing:
+    def test_suffix_tells_the_format(self, tmp_path):
+        assert registry.format_of("t", "A.SafeTensors") == "safetensors"
+        assert registry.format_of("t", tmp_path / "a.b.vec.gz") == "word2vec-text"
+        assert registry.format_of("t", "x.dat", "npz") == "npz"
+        with pytest.raises(InputError, match=r"one of the suffixes .*\.safetensors.*got 'x\.pkl'"):
+            registry.format_of("t", "x.pkl")
+        with pytest.raises(InputError, match="format must be one of"):
+            registry.format_of("t", "x.npz", "pickle")
+
+    def test_format_can_be_named(self, emb, tmp_path):
+        assert roundtrip(emb, tmp_path / "words.dat", format="word2vec-text").equals(emb)
+        assert nf.Embedding.from_word2vec(tmp_path / "words.dat", binary=False).equals(emb)
+
+    def test_a_file_that_is_there_is_replaced_unless_said_otherwise(self, emb, tmp_path):
+        path = tmp_path / "x.safetensors"
+        for how in (None, "replace"):
+            nf.Embedding([[1, 2]]).save(path)
+            emb.save(path, if_exists=how)
+            assert nf.Embedding.load(path).equals(emb)
+        with pytest.raises(InputError, match=r"path must be a file that is not there yet; got '.*x.safetensors'"):
+            nf.Embedding([[1, 2]]).save(path, if_exists="fail")
+        with pytest.raises(InputError, match="if_exists must be 'fail' or 'replace' for the format 'safetensors'"):
+            nf.Embedding([[1, 2]]).save(path, if_exists="append")
+        assert nf.Embedding.load(path).equals(emb)
+
+    def test_a_table_has_a_name_in_databases_only(self, emb, tmp_path):
+        assert registry.format_of("t", "a#b.npz") == "npz"
+        assert registry.format_of("t", "a.sqlite#b") == registry.format_of("t", "a#b.db") == "sqlite"
+        assert registry.format_of("t", "postgresql://ann@server/a.npz#b") == "postgresql"
+        with pytest.raises(InputError, match="a file name with one of the suffixes"):
+            registry.format_of("t", "a.npz#b")
+
+    def test_ids_that_no_format_can_hold(self, tmp_path):
+        with pytest.raises(InputError, match=r"to be stored; got <object .*\(object\)"):
+            nf.Embedding(np.eye(2), ["a", (1, object())]).save(tmp_path / "x.safetensors")
+        assert_clean(tmp_path)
+
+    def test_a_projector_has_no_ids_with_tabs(self, tmp_path):
+        for bad in ("a\tb", "a\nb", "\udc80"):
+            with pytest.raises(InputError, match="free of tabs and line breaks"):
+                nf.Embedding(np.eye(2), ["a", bad]).save(tmp_path / "x.tsv")
+        assert_clean(tmp_path)
+
+    def test_files_that_are_not_there(self, tmp_path):
+        with pytest.raises(InputError, match="no such file"):
+            nf.Embedding.load(tmp_path / "x.npz")
+        (tmp_path / "y.npz").mkdir()
+        with pytest.raises(InputError, match="a folder"):
+            nf.Embedding.load(tmp_path / "y.npz")
+
+
+class TestNative:
+    @pytest.fixture
+    def path(self, tmp_path):
+        path = tmp_path / "x.safetensors"
+        X = np.array([[1.5, -2], [0, 3], [4, 5]], np.float32)
+        nf.Embedding(
+            X, ["a", "bé", "c"], context_vectors=X[:2], context_ids=[4, 7], parameters={"checksum": "0" * 64}
+        ).save(path)
+        return path
+
+    def test_any_reader_of_safetensors_reads_it(self, path):
+        from safetensors.numpy import load_file
+
+        arrays = load_file(path)
+        assert arrays["vectors"].tolist() == [[1.5, -2], [0, 3], [4, 5]]
+        assert arrays["context_vectors"].dtype == np.float32
+        assert arrays["context_ids"].tolist() == [4, 7]
+        assert arrays["ids.data"].tobytes().decode() == "abéc"
+
+    def test_a_change_of_any_byte_is_refused(self, path):
+        good = path.read_bytes()
+        for at in range(0, len(good), 3):
+            path.write_bytes(good[:at] + bytes([good[at] ^ (1 << at % 8)]) + good[at + 1 :])
+            with pytest.raises(FileFormatError):
+                nf.Embedding.load(path)
+        path.write_bytes(good)
+        assert nf.Embedding.load(path)["bé"].tolist() == [0, 3]
+
+    def test_a_file_cut_short_or_grown_is_refused(self, path):
+        good = path.read_bytes()
+        for length in (*range(60), *range(60, len(good), 17), len(good) - 1):
+            path.write_bytes(good[:length])
+            with pytest.raises(FileFormatError):
+                nf.Embedding.load(path)
+        path.write_bytes(good + b"\0")
+        with pytest.raises(FileFormatError, match="cut short or altered"):
+            nf.Embedding.load(path)
+
+    def test_a_safetensors_file_of_others_is_refused(self, tmp_path):
+        from safetensors.numpy import save_file
+
+        save_file({"vectors": np.eye(2)}, tmp_path / "x.safetensors")
+        with pytest.raises(FileFormatError, match="an embedding written by nearfar"):
+            nf.Embedding.load(tmp_path / "x.safetensors")
+
+    def test_a_later_version_is_refused(self, path):
+        arrays, metadata = _arrays.read_arrays(path)
+        del metadata["checksum"]
+        _arrays.write_arrays("test", path, arrays, metadata | {"version": "2"})
+        with pytest.raises(FileFormatError, match=r"version '2'.*Install a newer nearfar"):
+            nf.Embedding.load(path)
+
+    def test_a_right_checksum_does_not_excuse_a_wrong_header(self, path, monkeypatch):
+        emb = nf.Embedding.load(path)
+        monkeypatch.setitem(_arrays._TYPES, "float32", "F64")  # the arrays no longer fill their places
+        emb.save(path)
+        monkeypatch.undo()
+        with pytest.raises(FileFormatError, match="a safetensors file; got"):
+            nf.Embedding.load(path)
+
+    def test_a_file_too_large_for_a_header_is_refused_at_once(self, path):
+        path.write_bytes((2**40).to_bytes(8, "little") + b"{}")
+        with pytest.raises(FileFormatError, match="a safetensors file"):
+            nf.Embedding.load(path)
+
+    def test_what_is_consistent_but_wrong_is_refused(self, path):
+        # The checksum is right; the content makes no sense.
+        X = np.eye(2, dtype=np.float32)
+        good = {"format": "nearfar.embedding", "version": "1", "ids": "range", "parameters": "{}"}
+        _arrays.write_arrays("test", path, {"vectors": X}, good)
+        assert len(nf.Embedding.load(path).ids) == 2
+        data = np.frombuffer(b"ab", np.uint8)
+        for arrays, changes, message in [
+            ({}, {}, "KeyError: 'vectors'"),
+            ({"vectors": X[0]}, {}, "vectors are two-dimensional"),
+            ({"vectors": X + np.float32(np.inf)}, {}, "vectors are finite"),
+            ({"vectors": X}, {"ids": "int"}, "readable ids"),
+            ({"vectors": X}, {"ids": "odd"}, "unknown kind"),
+            ({"vectors": X, "ids": np.arange(3)}, {"ids": "int"}, "2 ids"),
+            ({"vectors": X, "ids": np.array([1, 1])}, {"ids": "int"}, "distinct"),
+            ({"vectors": X, "ids.data": data, "ids.ends": np.array([1, 9])}, {"ids": "str"}, "do not fit"),
+            ({"vectors": X, "ids.data": data, "ids.ends": np.array([2, 1])}, {"ids": "str"}, "do not fit"),
+            ({"vectors": X, "ids.data": data}, {"ids": "json"}, "readable ids"),
+            ({"vectors": X}, {"parameters": "{"}, "JSONDecodeError"),
+            ({"vectors": X}, {"parameters": "[]"}, "JSON object"),
+            ({"vectors": X}, {"version": "0"}, "version '0'"),
+            ({"vectors": X, "context_vectors": X[:, :1]}, {"context_ids": "same"}, "context_vectors are of 2 columns"),
+            (
+                {"vectors": X, "context_vectors": X[:1]},
+                {"context_ids": "same"},
+                "an id for each row of the other side; got 2 for 1",
+            ),
+        ]:
+            _arrays.write_arrays("test", path, arrays, good | changes)
+            with pytest.raises(FileFormatError, match=message):
+                nf.Embedding.load(path)
+
+
+class TestAtomicWrite:
+    def test_replaces_and_keeps_permissions(self, tmp_path):
+        path = tmp_path / "x"
+        with storage.atomic_write(path) as file:
+            file.write(b"one")
+        umask = os.umask(0)
+        os.umask(umask)
+        assert stat.S_IMODE(path.stat().st_mode) == 0o666 & ~umask
+        path.chmod(0o604)
+        with storage.atomic_write(path) as file:
+            file.write(b"two")
+            assert path.read_bytes() == b"one"
+        assert path.read_bytes() == b"two"
+        assert stat.S_IMODE(path.stat().st_mode) == 0o604
+        assert_clean(tmp_path, "x")
+
+    def test_follows_symbolic_links(self, tmp_path):
+        (tmp_path / "folder").mkdir()
+        (tmp_path / "link").symlink_to(tmp_path / "folder" / "x")
+        with storage.atomic_write(tmp_path / "link") as file:
+            file.write(b"one")
+        assert (tmp_path / "link").is_symlink()
+        assert (tmp_path / "folder" / "x").read_bytes() == b"one"
+
+    @pytest.mark.parametrize("error", [KeyboardInterrupt(), RuntimeError(), OSError(errno.ENOSPC, "No space left")])
+    def test_an_error_leaves_the_old_file(self, tmp_path, error):
+        path = tmp_path / "x"
+        path.write_bytes(b"old")
+
+        def write():
+            with storage.atomic_write(path) as file:
+                file.write(b"new")
+                raise error
+
+        with pytest.raises(type(error)):
+            write()
+        assert path.read_bytes() == b"old"
+        assert_clean(tmp_path, "x")
+
+    # NumPy 2.0 leaves the archive to the garbage collection, which finds its file closed.
+    @pytest.mark.filterwarnings("ignore:.*ZipFile.__del__:pytest.PytestUnraisableExceptionWarning")
+    @pytest.mark.parametrize("suffix", [*EVERYTHING, ".vec", ".bin", ".vec.gz", ".parquet", ".tsv"])
+    def test_a_full_disk_leaves_the_files_from_before(self, rng, tmp_path, suffix):
+        """The system's own limit on the size of a file stands for the full disk."""
+        if suffix == ".parquet":
+            pytest.importorskip("pyarrow")
+        path = tmp_path / f"x{suffix}"
+        nf.Embedding(numbers(rng, 4, 3), list("abcd")).save(path)
+        before = {file: file.read_bytes() for file in tmp_path.iterdir()}
+        large = nf.Embedding(numbers(rng, 2000, 8), [f"row {i}" for i in range(2000)])
+        soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+        for limit in (10, 30_000):
+            resource.setrlimit(resource.RLIMIT_FSIZE, (limit, hard))
+            try:
+                with pytest.raises(OSError) as caught:  # noqa: PT011 - its number tells
+                    large.save(path)
+            finally:
+                resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+            assert caught.value.errno == errno.EFBIG
+            assert {file: file.read_bytes() for file in tmp_path.iterdir()} == before
+
+    @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="needs /dev/full")  # noqa: PTH110
+    def test_devices_are_no_targets(self, emb):
+        with pytest.raises(InputError, match="device or pipe"):
+            emb.save("/dev/full", format="word2vec-text")
+
+    def test_targets_that_cannot_be(self, emb, tmp_path):
+        with pytest.raises(InputError, match="folder that exists"):
+            emb.save(tmp_path / "nowhere" / "x.npz")
+        (tmp_path / "y.npz").mkdir()
+        with pytest.raises(InputError, match="a folder"):
+            emb.save(tmp_path / "y.npz")
+
+    @pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
+    def test_a_folder_without_permission(self, emb, tmp_path):
+        tmp_path.chmod(0o500)
+        with pytest.raises(InputError, match="that you may write to"):
+            emb.save(tmp_path / "x.npz")
+        tmp_path.chmod(0o700)
+
+
+class TestDamage:
+    @function_scoped
+    @given(data=st.data(), suffix=st.sampled_from([".safetensors", ".npz", ".parquet"]))
+    def test_never_gives_other_vectors(self, tmp_path, data, suffix):
+        emb = nf.Embedding(np.arange(12, dtype=np.float32).reshape(4, 3), ["a", "b b", "", "é"])
+        path = tmp_path / f"x{suffix}"
+        emb.save(path)
+        bad = bytearray(path.read_bytes())
+        for at in data.draw(st.lists(st.integers(0, len(bad) - 1), min_size=1, max_size=4, unique=True)):
+            bad[at] ^= data.draw(st.integers(1, 255))
+        path.write_bytes(bytes(bad))
+        try:
+            again = nf.Embedding.load(path)
+        except FileFormatError:
+            return
+        assert suffix != ".safetensors"
+        assert again.equals(emb)
+
+
+class TestWord2vec:
+    @pytest.mark.parametrize("binary", [False, True])
+    def test_gensim_reads_ours(self, emb, tmp_path, binary):
+        KeyedVectors = pytest.importorskip("gensim.models").KeyedVectors
+
+        path = tmp_path / ("x.bin" if binary else "x.vec")
+        emb.save(path)
+        theirs = KeyedVectors.load_word2vec_format(path, binary=binary)
+        assert np.array_equal(theirs.vectors, emb.vectors)
+        assert theirs.index_to_key[:5] == ["ann", "b%20ob", "Zoë", "%", "50%25"]
+        plain = [w for w in WORDS if w and not set(w) & set(" \t\n")]
+        emb.subset(plain).save(path)
+        theirs = KeyedVectors.load_word2vec_format(path, binary=binary)
+        assert theirs.index_to_key == plain
+        assert list(nf.Embedding.from_word2vec(path)) == plain  # the suffix tells which of the two
+
+    @pytest.mark.parametrize("binary", [False, True])
+    def test_we_read_gensims(self, rng, tmp_path, binary):
+        KeyedVectors = pytest.importorskip("gensim.models").KeyedVectors
+
+        names = ["ann", "Zoë", "50%", "%20", "new\u00a0york"]
+        theirs = KeyedVectors(3)
+        theirs.add_vectors(names, numbers(rng, 5, 3))
+        theirs.save_word2vec_format(tmp_path / "theirs", binary=binary)
+        ours = nf.Embedding.from_word2vec(tmp_path / "theirs", binary=binary)
+        assert list(ours) == names
+        assert np.array_equal(ours.vectors, theirs.vectors)
+
+    def test_text_with_spaces_in_ids_by_others(self, rng, tmp_path):
+        KeyedVectors = pytest.importorskip("gensim.models").KeyedVectors
+
+        names = ["New York", ". . .", "a  b\u3000c", "plain"]  # what gensim writes and cannot read again
+        theirs = KeyedVectors(3)
+        theirs.add_vectors(names, numbers(rng, 4, 3))
+        theirs.save_word2vec_format(tmp_path / "theirs.vec")
+        ours = nf.Embedding.load(tmp_path / "theirs.vec")
+        assert list(ours) == names
+        assert np.array_equal(ours.vectors, theirs.vectors)
+        (tmp_path / "theirs.vec").write_text("1 2\nArea 51 0.5 0.25\n")  # might as well be a number too many
+        with pytest.raises(FileFormatError, match="3 numbers in line 2"):
+            nf.Embedding.load(tmp_path / "theirs.vec")
+
+    @given(st.lists(st.text(st.characters(exclude_categories=[])), unique=True))
+    def test_escaping_can_be_undone(self, ids):
+        marked, raw = escape_ids(ids)
+        assert len(set(raw)) == len(ids)
+        assert not any(set(r) & set(b" \t\n\r\0") for r in raw)
+        assert [unescape_id(r) if marked else r.decode() for r in raw] == ids
+
+    def test_files_by_others_are_taken_literally(self, tmp_path):
+        path = tmp_path / "x.txt"
+        path.write_bytes("3 2\n100%25 1 2 \n%20\t3\t4\r\n\u00a0  5e0   -6\n\n".encode())
+        emb = nf.Embedding.load(path)
+        assert list(emb) == ["100%25", "%20", "\u00a0"]
+        assert emb.vectors.tolist() == [[1, 2], [3, 4], [5, -6]]
+
+    def test_binary_with_and_without_line_feeds(self, tmp_path):
+        a, b = struct.pack("<2f", 1, 2), struct.pack("<2f", 3, 4)
+        for data in (b"a " + a + b"b " + b, b"a " + a + b"\nb " + b + b"\n"):
+            (tmp_path / "x.bin").write_bytes(b"2 2\n" + data)
+            emb = nf.Embedding.load(tmp_path / "x.bin")
+            assert list(emb) == ["a", "b"]
+            assert emb.vectors.tolist() == [[1, 2], [3, 4]]
+
+    def test_words_cut_within_a_letter(self, tmp_path):
+        (tmp_path / "x.txt").write_bytes(b"1 1\nZo\xc3 1\n")
+        assert list(nf.Embedding.load(tmp_path / "x.txt")) == ["Zo\\xc3"]
+
+    def test_repeated_words(self, tmp_path):
+        (tmp_path / "x.txt").write_bytes(b"4 1\na 1\nb 2\na 3\nc 4\n")
+        with pytest.warns(NearfarWarning, match="1 repeated ids") as caught:
+            emb = nf.Embedding.load(tmp_path / "x.txt")
+        assert caught[0].filename == __file__
+        assert dict(zip(emb, emb.vectors.ravel().tolist(), strict=True)) == {"a": 1, "b": 2, "c": 4}
+        (tmp_path / "x.txt").write_bytes(b"+2 1\na 1\na 2\n")
+        with pytest.raises(FileFormatError, match="distinct"):
+            nf.Embedding.load(tmp_path / "x.txt")
+
+    @pytest.mark.parametrize(
+        ("text", "message"),
+        [
+            (b"", "the first line ''"),
+            (b"the 0.1 x\n", r"the first line 'the 0\.1 x"),
+            (b"the 0.1\n", r"the first line 'the 0\.1"),
+            (b"the 1 2\ncat 3\n", "1 numbers in line 2"),
+            (b"the 1 2\n\ncat 3 4\n", "an empty line 2"),
+            (b"the 1 2\ncat 3 nan\n", r"finite; got NaN or infinity in 1 row"),
+            (b"2 0\n", "first line"),
+            (b"-2 3\n", "first line"),
+            (b"2 2\na 1 2\n", "too short|its end in row 2"),
+            (b"2 2\naaaaaaaaaaaa 1 2\n", "its end in row 2"),
+            (b"2 2\na 1 2\nb 1\n", "1 numbers in line 3"),
+            (b"2 3\na 1 2 3\nb 1 2 3 4\n", "4 numbers in line 3"),
+            (b"2 2\na 5\nb 1 2\n", "1 numbers in line 2"),
+            (b"2 2\na 1 2\n\nb 1 2\n", "0 numbers in line 3"),
+            (b"2 2\na 1 2\nb 1 x\n", "line 3: could not convert"),
+            (b"1 2\na 1 2\nb 1 2\n", "more from line 3 on"),
+            (b"2 2\na 1 2\nb 1 nan\n", r"finite; got NaN or infinity in 1 row\(s\), first \[1\]"),
+            (b"2 2\na 1 2\nb 1 1e99\n", r"finite; got NaN or infinity in 1 row\(s\), first \[1\]"),
+            (b"+1 1\na%2 1\n", "without two hexadecimal digits"),
+            (b"+1 1\n%FF 1\n", "UnicodeDecodeError"),
+            (b"999999999999 999999\na 1\n", "too short"),
+        ],
+    )
+    def test_bad_text(self, tmp_path, text, message):
+        for name in ("x.txt", "x.txt.gz"):
+            (tmp_path / name).write_bytes(gzip.compress(text) if name.endswith("gz") else text)
+            with pytest.raises(FileFormatError, match=message):
+                nf.Embedding.load(tmp_path / name)
+
+    @pytest.mark.parametrize("suffix", [".txt", ".vec.gz"])
+    def test_a_text_without_a_first_line(self, tmp_path, suffix):
+        """As GloVe writes them; also of more rows than are read at once."""
+        rng = np.random.default_rng(0)
+        emb = nf.Embedding(rng.standard_normal((5000, 3)).astype(np.float32), [f"w{k}" for k in range(5000)])
+        emb.save(tmp_path / "whole.txt")
+        text = (tmp_path / "whole.txt").read_bytes().split(b"\n", 1)[1]
+        (tmp_path / f"x{suffix}").write_bytes(gzip.compress(text) if suffix.endswith("gz") else text)
+        assert nf.Embedding.load(tmp_path / f"x{suffix}").equals(emb)
+        assert nf.Embedding.from_word2vec(tmp_path / f"x{suffix}").equals(emb)
+
+    def test_a_text_without_a_first_line_of_odd_words(self, tmp_path):
+        (tmp_path / "x.txt").write_bytes(b"12 1 2\n. . 3 4\nnan 5 6\n12 7 8\n\n")
+        with pytest.warns(NearfarWarning, match="1 repeated ids") as caught:
+            emb = nf.Embedding.load(tmp_path / "x.txt")
+        assert caught[0].filename == __file__
+        assert dict(zip(emb, emb.vectors.tolist(), strict=True)) == {"12": [1, 2], ". .": [3, 4], "nan": [5, 6]}
+        (tmp_path / "x.txt").write_bytes(b"a 1 2\nb 3 4")
+        with pytest.warns(NearfarWarning, match="may have been cut short") as caught:
+            assert list(nf.Embedding.load(tmp_path / "x.txt")) == ["a", "b"]
+        assert caught[0].filename == __file__
+
+    @given(st.data())
+    @function_scoped
+    def test_a_binary_file_cut_anywhere_is_refused(self, tmp_path, data):
+        emb = nf.Embedding(np.arange(6).reshape(3, 2), ["a", "b b", "ccc"])
+        emb.save(tmp_path / "x.bin")
+        good = (tmp_path / "x.bin").read_bytes()
+        cut = data.draw(st.integers(0, len(good) - 2))  # the last line feed may be missing
+        (tmp_path / "x.bin").write_bytes(good[:cut])
+        with pytest.raises(FileFormatError):
+            nf.Embedding.load(tmp_path / "x.bin")
+        (tmp_path / "x.bin").write_bytes(good + b"more")
+        with pytest.raises(FileFormatError, match="after the last"):
+            nf.Embedding.load(tmp_path / "x.bin")
+
+    def test_a_line_that_may_have_been_cut_is_told(self, tmp_path):
+        (tmp_path / "x.txt").write_bytes(b"1 1\na 12")
+        with pytest.warns(NearfarWarning, match="no line end after its last row; it may have been cut short") as caught:
+            assert nf.Embedding.load(tmp_path / "x.txt")["a"] == 12
+        assert caught[0].filename == __file__
+
+    def test_a_packed_file_cut_short(self, emb, tmp_path):
+        for suffix in (".vec.gz", ".bin.gz"):
+            emb.save(tmp_path / f"x{suffix}")
+            packed = (tmp_path / f"x{suffix}").read_bytes()
+            for bad in (packed[:-9], packed[:40] + b"\xff\xff" + packed[42:], b"1 1\na 1\n"):
+                (tmp_path / f"x{suffix}").write_bytes(bad)
+                with pytest.raises(FileFormatError, match="gzip"):
+                    nf.Embedding.load(tmp_path / f"x{suffix}")
+
+
+class TestNpz:
+    def test_files_by_others(self, tmp_path):
+        path = tmp_path / "x.npz"
+        np.savez(path, vectors=np.eye(2, dtype=np.int8), ids=np.array(["a", "bb"]))
+        assert nf.Embedding.load(path)["bb"].tolist() == [0, 1]
+        np.savez(path, vectors=np.eye(2))
+        assert list(nf.Embedding.load(path)) == [0, 1]
+        for arrays, message in [
+            ({"X": np.eye(2)}, "an array 'vectors'"),
+            ({"vectors": np.ones(2)}, "two-dimensional"),
+            ({"vectors": np.full((2, 2), np.nan)}, "finite"),
+            ({"vectors": np.eye(2), "ids": np.arange(3)}, "ids are 2, one for each row; got 3"),
+            ({"vectors": np.eye(2), "ids": np.array([1.5, 2])}, "an id for each row"),
+            ({"vectors": np.eye(2), "ids": np.array(["a", "a"])}, "distinct"),
+            ({"vectors": np.eye(2), "metadata": np.array("{")}, "JSONDecodeError"),
+        ]:
+            np.savez(path, **arrays)
+            with pytest.raises(FileFormatError, match=message):
+                nf.Embedding.load(path)
+
+    def test_objects_are_never_unpickled(self, tmp_path):
+        np.savez(tmp_path / "x.npz", vectors=np.array([[object()]], dtype=object))
+        with pytest.raises(FileFormatError, match="Object arrays"):
+            nf.Embedding.load(tmp_path / "x.npz")
+        np.save(tmp_path / "x.npy", np.eye(2))
+        with pytest.raises(FileFormatError):
+            nf.Embedding.load(tmp_path / "x.npy", format="npz")
+
+    def test_damage_is_refused(self, emb, tmp_path):
+        path = tmp_path / "x.npz"
+        emb.save(path)
+        good = path.read_bytes()
+        at = good.index(emb.vectors.tobytes()) + 5
+        for bad in (good[:at] + b"\x07" + good[at + 1 :], good[:-30], good[:50], b""):
+            path.write_bytes(bad)
+            with pytest.raises(FileFormatError):
+                nf.Embedding.load(path)
+
+
+class TestParquet:
+    def test_tables_by_others(self, tmp_path):
+        polars = pytest.importorskip("polars")
+        path = tmp_path / "x.parquet"
+        polars.DataFrame({"vector": [[1.0, 2.0], [3.0, 4.0]], "more": [0, 0], "id": ["a", "b"]}).write_parquet(path)
+        emb = nf.Embedding.load(path)
+        assert emb["b"].tolist() == [3, 4]
+        assert emb.vectors.dtype == np.float64
+        for columns, message in [
+            ({"id": ["a"]}, "columns 'id' and 'vector'"),
+            ({"id": ["a", "b"], "vector": [[1.0], [1.0, 2.0]]}, "one length"),
+            ({"id": ["a", "b"], "vector": [[1.0], None]}, "one length"),
+            ({"id": ["a", "b"], "vector": [[1.0], [None]]}, "one length"),
+            ({"id": ["a", "b"], "vector": [1.0, 2.0]}, "lists of floats"),
+            ({"id": ["a", "b"], "vector": [["x"], ["y"]]}, "lists of floats"),
+            ({"id": ["a", None], "vector": [[1.0], [2.0]]}, "integers or all text"),
+            ({"id": [1.5, 2.5], "vector": [[1.0], [2.0]]}, "integers or all text"),
+            ({"id": ["a", "a"], "vector": [[1.0], [2.0]]}, "distinct"),
+            ({"id": ["a", "b"], "vector": [[1.0], [float("inf")]]}, "finite"),
+        ]:
+            polars.DataFrame(columns).write_parquet(path)
+            with pytest.raises(FileFormatError, match=message):
+                nf.Embedding.load(path)
+
+    def test_damage_is_refused(self, rng, tmp_path):
+        path = tmp_path / "x.parquet"
+        emb = nf.Embedding(rng.standard_normal((40, 3)), [f"w{i}" for i in range(40)])
+        emb.save(path)
+        good = path.read_bytes()
+        for bad in (good[:-10], good[: len(good) // 2], b"", good[:200] + bytes([good[200] ^ 1]) + good[201:]):
+            path.write_bytes(bad)
+            with pytest.raises(FileFormatError):
+                nf.Embedding.load(path)
+
+
+class TestProjector:
+    def test_is_what_a_projector_reads(self, tmp_path):
+        nf.Embedding([[1.5, -2], [0, 3]], ["a b", "c"]).save(tmp_path / "map.tsv")
+        assert (tmp_path / "map.tsv").read_text() == "1.5\t-2\n0\t3\n"
+        assert (tmp_path / "map.metadata.tsv").read_text() == "a b\nc\n"
+
+    def test_new_ids_never_come_with_old_vectors(self, tmp_path, monkeypatch):
+        paths = [tmp_path / name for name in ("map.tsv", "map.metadata.tsv", "map.pair.json")]
+        contents = []
+        for k in (1, 2):  # as many rows
+            nf.Embedding(np.full((3, 2), k, np.float32), [f"{k}{c}" for c in "abc"]).save(paths[0])
+            contents.append([path.read_bytes() for path in paths[:2]])
+        assert len(list(tmp_path.iterdir())) == 3
+
+        def put(vectors, ids):
+            """As a kill between the two files, or before or after both of them, leaves them."""
+            for path, k in zip(paths[:2], (vectors, ids), strict=True):
+                path.write_bytes(contents[k][path is paths[1]])
+
+        monkeypatch.setattr(projector, "_PAUSE", 0)
+        for vectors, ids in [(0, 1), (1, 0)]:
+            put(vectors, ids)
+            with pytest.raises(FileFormatError, match=r"of one pair with map\.metadata\.tsv; .* Save them again"):
+                nf.Embedding.load(paths[0])
+        for k in (0, 1):
+            put(k, k)
+            assert nf.Embedding.load(paths[0])[f"{k + 1}b"].tolist() == [k + 1, k + 1]
+        put(0, 1)
+        paths[2].unlink()
+        assert list(nf.Embedding.load(paths[0])) == ["2a", "2b", "2c"]  # a pair by others says nothing
+        for text in ("[]", "{", '{"format": "nearfar.pair", "pairs": 3}', "[" * 100_000, ""):
+            paths[2].write_text(text)
+            with pytest.raises(FileFormatError, match=r"map\.pair\.json: file must be the hashes"):
+                nf.Embedding.load(paths[0])
+        nf.Embedding(np.eye(3), list("abc")).save(paths[0])
+        assert list(nf.Embedding.load(paths[0])) == ["a", "b", "c"]
+
+    def test_whoever_reads_while_others_write_gets_one_of_them(self, tmp_path):
+        made = [nf.Embedding(np.full((5, 2), k, np.float32), [f"{k}{c}" for c in "abcde"]) for k in range(2)]
+        made[0].save(tmp_path / "map.tsv")
+        done = threading.Event()
+
+        def write():
+            for k in range(40):
+                made[k % 2].save(tmp_path / "map.tsv")
+            done.set()
+
+        writer = threading.Thread(target=write)
+        writer.start()
+        n_loads = 0
+        while not done.is_set():
+            found = nf.Embedding.load(tmp_path / "map.tsv")
+            k = int(found.vectors[0, 0])
+            assert list(found) == list(made[k])
+            assert (found.vectors == k).all()
+            n_loads += 1
+        writer.join()
+        assert n_loads > 0
+
+    def test_metadata_by_others(self, tmp_path):
+        (tmp_path / "x.tsv").write_bytes(b"1\t2\r\n3\t4")
+        (tmp_path / "x.metadata.tsv").write_bytes(b"word\tcount\na\t5\nb\t6\n")
+        assert list(nf.Embedding.load(tmp_path / "x.tsv")) == ["a", "b"]
+        (tmp_path / "x.metadata.tsv").write_bytes(b"a\r\nb\r\n")
+        assert list(nf.Embedding.load(tmp_path / "x.tsv")) == ["a", "b"]
+
+    @pytest.mark.parametrize(
+        ("vectors", "ids", "message"),
+        [
+            (b"1\t2\n3\n", b"a\nb\n", "1 in line 2"),
+            (b"1\t2\n3\tx\n", b"a\nb\n", "line 2: could not convert"),
+            (b"1\t2\n3\tinf\n", b"a\nb\n", "finite; got NaN or infinity in 1 row"),
+            (b"1\n2\n", b"a\n", "2 lines, one for each vector; got 1"),
+            (b"1\n2\n", b"a\na\n", "distinct"),
+            (b"1\n2\n", b"\xff\nb\n", "utf-8"),
+            (b"", b"", "empty"),
+        ],
+    )
+    def test_bad_pairs(self, tmp_path, vectors, ids, message):
+        (tmp_path / "x.tsv").write_bytes(vectors)
+        with pytest.raises(FileFormatError, match=r"ids in x\.metadata\.tsv"):
+            nf.Embedding.load(tmp_path / "x.tsv")
+        (tmp_path / "x.metadata.tsv").write_bytes(ids)
+        with pytest.raises(FileFormatError, match=message):
+            nf.Embedding.load(tmp_path / "x.tsv")

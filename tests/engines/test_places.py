@@ -1,0 +1,441 @@
+"""Where EDRep runs: each engine by its name, places of one's own, and each compiled form against its formula."""
+
+from __future__ import annotations
+
+import inspect
+import os
+import subprocess
+import sys
+
+import networkx as nx
+import numpy as np
+import own_place
+import pytest
+import scipy.sparse
+
+import nearfar as nf
+from nearfar import engines
+from nearfar.engines.plain import Plain
+from nearfar.engines.threads import Threads
+from nearfar.engines.threads.edrep import FORMS
+from nearfar.errors import InputError
+from nearfar.methods import edrep as formulas
+from nearfar.steps import Drawn, Sphere, Start, ball_step
+
+
+def club() -> nf.Relation:
+    return nf.Relation.from_edges(nx.karate_club_graph())
+
+
+def directed(n: int = 40, m: int | None = None) -> nf.Relation:
+    """An irregular one, with an isolate (3), a sink (5) and a source (6)."""
+    rng = np.random.default_rng(1)
+    P = (rng.random((n, m or n)) < 0.2) * rng.uniform(0.1, 1.2, (n, m or n))
+    P[3], P[5], P[:, 6] = 0, 0, 0
+    if m is None:
+        P[:, 3] = 0
+    return nf.Relation.from_matrix(P)
+
+
+# -- each form against its formula -----------------------------------------------------------------------------------
+
+
+def rows(n: int, d: int, dtype) -> np.ndarray:
+    X = np.random.default_rng(n + d).normal(size=(n, d)).astype(dtype)
+    return X / np.linalg.norm(X, axis=1, keepdims=True)
+
+
+def given(formula, dtype, temperature: float, two_sided: bool) -> tuple[list, dict]:
+    """Return arguments of a formula, irregular ones: absent rows, rows without a gradient, weights that are zero."""
+    n, d, rng = 23, 6, np.random.default_rng(0)
+    X, other = rows(n, d, dtype), rng.normal(size=(n, d)).astype(dtype)
+    r, p0 = rng.uniform(0, 2, n), rng.uniform(0, 1, n)
+    X[4], r[4], p0[4], r[7] = 0, 0, 0, 0
+    if formula is formulas.mixture:
+        A = rng.normal(size=(3, d, d)).astype(dtype) / 3
+        means = rng.normal(size=(3, d)).astype(dtype)
+        return [X / dtype(temperature), np.log([3.0, 1.0, 40.0]), means, A @ A.transpose(0, 2, 1)], {}
+    if formula in (formulas.sphere_step, ball_step):
+        other[5] = 0
+        return [X, other, 0.3], {}
+    far = lambda x: (rng.normal(size=len(x)), np.ascontiguousarray(np.sin(x)))  # noqa: E731
+    sums = rng.normal(size=(2, d)).astype(dtype)
+    dropped = rows(n, d, dtype) if temperature < 1 else None
+    shared = {"sums": sums, "rate": 0.3, "step": formulas.sphere_step}
+    if formula is formulas.move_others:
+        return [X, other, p0, dropped], shared
+    of_rows = [r, None, None] if two_sided else [r, p0, dropped]
+    return [X, other, *of_rows], {**shared, "far": far, "temperature": temperature, "both": not two_sided}
+
+
+@pytest.mark.parametrize("two_sided", [False, True])
+@pytest.mark.parametrize("temperature", [1.0, 0.4, -0.7])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("formula", FORMS, ids=lambda formula: formula.__name__)
+def test_a_compiled_form_does_what_its_formula_does(formula, dtype, temperature, two_sided):
+    left, shared = given(formula, dtype, temperature, two_sided)
+    right, of_form = given(formula, dtype, temperature, two_sided)
+    of_form = {name: FORMS.get(value, value) if callable(value) else value for name, value in of_form.items()}
+    with np.errstate(all="ignore"):
+        expected, found = formula(*left, **shared), FORMS[formula](*right, **of_form)
+    tolerance = {"rtol": 3e-5, "atol": 3e-6} if dtype is np.float32 else {"rtol": 1e-11, "atol": 1e-12}
+    for one, other in zip(expected or (), found or (), strict=True):
+        np.testing.assert_allclose(other, one, **tolerance)
+    np.testing.assert_allclose(right[0], left[0], **tolerance)  # the rows, moved
+    if formula is not formulas.mixture:
+        assert not np.allclose(left[0], given(formula, dtype, temperature, two_sided)[0][0])
+
+
+def test_a_form_takes_what_its_formula_takes():
+    for formula, form in FORMS.items():
+        if hasattr(form, "py_func"):  # steps are called by position
+            assert len(inspect.signature(form.py_func).parameters) == len(inspect.signature(formula).parameters)
+        else:
+            assert list(inspect.signature(form).parameters) == list(inspect.signature(formula).parameters)
+
+
+# -- a place of one's own --------------------------------------------------------------------------------------------
+
+VARIANTS = {
+    "walk": (lambda: club().random_walk(3), {}),
+    "directed": (directed, {}),
+    "full": (lambda: directed().normalized(), {"gradient": "full", "temperature": 0.6}),
+    "two sides": (lambda: directed(40, 25), {}),
+    "two sides, full": (lambda: directed(30, 45), {"gradient": "full", "p0": 0}),
+    "ball": (directed, {"constraint": "ball"}),
+    "cold": (directed, {"temperature": 0.5}),
+    "repulsion": (club, {"temperature": -1.0}),
+    "exact": (directed, {"far": "exact"}),
+    "noise": (directed, {"far": "noise"}),
+    "random features": (club, {"far": nf.far.Performer(50)}),
+    "clusters": (club, {"n_clusters": 3}),
+    "labels": (directed, {"far": nf.far.GaussianMixture(labels=np.where(np.arange(40) == 3, -1, np.arange(40) % 3))}),
+    "start": (directed, {"init": np.random.default_rng(0).normal(size=(40, 4))}),
+}
+
+
+@pytest.mark.parametrize("case", VARIANTS)
+@pytest.mark.parametrize("place", [own_place.Pieces(), Plain(), Threads(2)], ids=lambda place: type(place).__name__)
+def test_each_place_gives_the_same_vectors(place, case):
+    make, parameters = VARIANTS[case]
+    relation, common = make(), {"n_components": 4, "n_epochs": 6, "random_state": 0, **parameters}
+    here = nf.EDRep(**common, engine="threads").fit(relation)
+    there = nf.EDRep(**common, engine=place).fit(relation)
+    np.testing.assert_allclose(there.loss_curve_, here.loss_curve_, rtol=1e-5)
+    np.testing.assert_allclose(there.embedding_, here.embedding_, atol=2e-4)
+    if here.context_embedding_ is not None:
+        np.testing.assert_allclose(there.context_embedding_, here.context_embedding_, atol=2e-4)
+    assert there.far_check_["relative_error"] == pytest.approx(here.far_check_["relative_error"], rel=2e-3, abs=1e-6)
+    np.testing.assert_allclose(there.transform(relation), here.transform(relation), atol=2e-3)
+
+
+def test_a_place_of_ones_own_takes_sixty_lines_and_callbacks_and_checkpoints(tmp_path):
+    assert len(inspect.getsource(own_place).splitlines()) <= 60
+    place, path = own_place.Pieces(), tmp_path / "run.safetensors"
+    assert all(callable(getattr(place, verb)) for verb in engines.VERBS)  # those of EDRep
+    whole = nf.EDRep(4, n_epochs=6, random_state=0, engine=place).fit(directed())
+    stop = [nf.callbacks.Checkpoint(path, every=1), lambda progress: progress.epoch == 3]
+    nf.EDRep(4, n_epochs=6, random_state=0, engine=place, callbacks=stop).fit(directed())
+    resumed = nf.EDRep(4, n_epochs=6, random_state=0, engine=place).fit(directed(), resume=path)
+    np.testing.assert_array_equal(resumed.embedding_, whole.embedding_)
+
+
+# -- engines by name -------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("n", "n_edges", "expected"),
+    [(30, 90, "plain"), (3000, 32_768, "plain"), (3001, 90, "threads"), (3000, 32_769, "threads")],
+)
+def test_the_default_depends_on_the_size_of_the_data_alone(n, n_edges, expected):
+    i = np.arange(n_edges)
+    A = scipy.sparse.csr_array((np.ones(n_edges), (i % n, (i % n + 1 + i // n) % n)), shape=(n, n))
+    relation = nf.Relation.from_matrix(A + A.T)  # both ways
+    assert relation.nnz == 2 * n_edges
+    for P in (relation, relation.random_walk(3), relation.normalized(), relation @ relation, relation.T):
+        assert engines.default_engine(P.operator, None) == expected
+        assert engines.default_engine(P.operator, "folder") == "threads"
+
+
+@pytest.mark.parametrize("n_jobs", [1, 2])
+def test_small_data_give_the_same_bits_by_default_and_by_name(n_jobs):
+    fits = [nf.EDRep(4, random_state=0, n_jobs=n_jobs, engine=engine).fit(directed()) for engine in (None, "plain")]
+    np.testing.assert_array_equal(fits[0].embedding_, fits[1].embedding_)
+
+
+COLD = """
+import sys
+from pathlib import Path
+import networkx as nx
+import nearfar as nf
+rel = nf.Relation.from_edges(nx.les_miserables_graph())
+est = nf.EDRep(16, random_state=0).fit(rel.random_walk(3))
+likes = nf.Relation.from_edges([(f"u{i}", f"i{i * j % 7}") for i in range(20) for j in range(1, 4)], bipartite=True)
+nf.EDRep(4, gradient="full", temperature=0.5, random_state=0).fit(likes)
+nf.EDRep(4, gradient="paper", constraint="ball", far="exact", random_state=0).fit(rel)
+nf.EDRep(4, n_clusters=2, random_state=0).fit(rel)
+nf.EDRep(4, far="performer", n_epochs=2, random_state=0).fit(rel)
+assert est.far_check_["relative_error"] < 0.1
+assert not list(Path(sys.argv[1]).iterdir()), list(Path(sys.argv[1]).iterdir())
+"""
+
+
+def test_small_fits_compile_nothing(tmp_path):
+    environment = {**os.environ, "NEARFAR_CACHE_DIR": str(tmp_path)}
+    subprocess.run([sys.executable, "-c", COLD, str(tmp_path)], check=True, env=environment)
+
+
+class Lame:
+    """A place that lacks verbs."""
+
+    def bring(self, X):
+        return X
+
+    def near(self, P, X, way):
+        return X
+
+
+REFUSED = [
+    ({"engine": "spark"}, r"engine must be None, one of 'plain', 'threads', 'torch', .* or a Place; got 'spark'"),
+    ({"engine": "plain:1"}, "engine must be None, one of .*; got 'plain:1'"),
+    ({"engine": 3}, "got 3 without bring, fetch, near, far, each. A place has the verbs of nearfar.contracts.Place"),
+    ({"engine": Lame()}, "got .*Lame object.* without fetch, far, each. A place has the verbs"),
+    ({"engine": Plain}, "engine must be .* or a Place; got the class Plain"),
+    ({"engine": "plain", "storage": "folder"}, "storage must be None with engine='plain'; got 'folder'. .*threads"),
+    ({"engine": Plain(), "storage": "folder"}, "storage must be None with a Place; got 'folder'"),
+    ({"engine": "threads", "device": "cpu"}, "engine must be one place; got engine='threads' and device='cpu'"),
+]
+
+
+@pytest.mark.filterwarnings("ignore:EDRep:FutureWarning")
+@pytest.mark.parametrize(("parameters", "message"), REFUSED)
+def test_what_is_refused_before_any_work(parameters, message, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(InputError, match=message):
+        nf.EDRep(4, **parameters).fit(club())
+    assert not list(tmp_path.iterdir())
+
+
+def test_the_arguments_that_go_away_still_work_and_say_so():
+    pytest.importorskip("torch")
+    expected = nf.EDRep(4, random_state=0, engine="torch").fit(club()).embedding_
+    with pytest.warns(FutureWarning, match=r"EDRep\(device='cpu'\) is going away in version 0.4; write EDRep\(engine="):
+        np.testing.assert_array_equal(nf.EDRep(4, random_state=0, device="cpu").fit(club()).embedding_, expected)
+    with pytest.warns(FutureWarning, match=r"EDRep.fit\(engine='torch'\) is going away in version 0.4"):
+        np.testing.assert_array_equal(nf.EDRep(4, random_state=0).fit(club(), engine="torch").embedding_, expected)
+    with pytest.warns(FutureWarning), pytest.raises(InputError, match="got engine='torch' and engine of fit='threads'"):
+        nf.EDRep(4, engine="torch").fit(club(), engine="threads")
+    with pytest.warns(FutureWarning):  # twice the same is no conflict
+        nf.EDRep(4, engine="torch", device="cpu").fit(club())
+    with pytest.warns(FutureWarning, match=r"nearfar.edrep.gradient is going away in version 0.4"):
+        from nearfar.edrep import gradient
+    assert callable(gradient)
+
+
+def test_engines_of_other_packages_are_found_by_their_entry_point(tmp_path, monkeypatch):
+    (tmp_path / "elsewhere.py").write_text(
+        "from contextlib import contextmanager\nimport own_place\nasked = []\n\n"
+        "@contextmanager\ndef opened(setting):\n    asked.append(setting)\n    yield own_place.Pieces()\n"
+    )
+    facts = tmp_path / "elsewhere-1.dist-info"
+    facts.mkdir()
+    (facts / "METADATA").write_text("Metadata-Version: 2.1\nName: elsewhere\nVersion: 1\n")
+    lines = ["[nearfar.engines]", "pieces = elsewhere:opened", "broken = nowhere:opened", "plain = elsewhere:opened"]
+    (facts / "entry_points.txt").write_text("\n".join(lines))
+    monkeypatch.syspath_prepend(tmp_path)
+    est = nf.EDRep(4, random_state=0, engine="pieces:3").fit(directed())
+    expected = nf.EDRep(4, random_state=0, engine=own_place.Pieces()).fit(directed())
+    np.testing.assert_array_equal(est.embedding_, expected.embedding_)
+    import elsewhere
+
+    (setting,) = elsewhere.asked
+    assert (setting.owner, setting.engine, setting.gradient, setting.two_sided) == ("EDRep", "pieces:3", "paper", False)
+    with pytest.raises(InputError, match="engine must be an engine that is installed; got 'broken' of nowhere:opened"):
+        nf.EDRep(4, engine="broken").fit(directed())
+    with pytest.raises(InputError, match=r"one of 'plain', .*'pieces', 'broken', or a Place; got 'spark'"):
+        nf.EDRep(4, engine="spark").fit(directed())
+    nf.EDRep(4, engine="plain").fit(directed())
+    assert len(elsewhere.asked) == 1  # the library's own names stay its own
+
+
+class Weighted:
+    """Log Z with a weight for each column of the relation, as a user would write it."""
+
+    keeps_others = True
+
+    def __init__(self, weights):
+        self.weights = weights
+
+    def prepare(self, Y, n_active, rng, n_jobs):
+        self.Y = Y
+        assert len(Y) == len(self.weights)
+
+    def evaluate(self, X, log_z, force):
+        scores = self.weights * np.exp(X @ self.Y.T) * self.Y.any(axis=1)
+        log_z[:] = np.log(scores.sum(axis=1))
+        force[:] = scores @ self.Y / scores.sum(axis=1, keepdims=True)
+
+
+# -- where rows start ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("given", ["nothing", "an array", "an embedding"])
+def test_any_rows_of_a_start_are_made_by_themselves(given):
+    n, d, rng = 70_000, 8, np.random.default_rng(0)  # more numbers than are drawn together
+    related = rng.random(n) < 0.9
+    vectors = source = draw = None
+    if given != "nothing":
+        vectors = rng.normal(size=(50, d)).astype(np.float32)
+        source = rng.integers(-100, 50, n)
+        draw = np.arange(n) if given == "an embedding" else np.cumsum(source < 0) - 1
+    start = Start(Sphere(), Drawn.of(n, d, np.random.default_rng(3)), related, vectors, source, draw)
+    whole = start[:]
+    np.testing.assert_allclose(np.linalg.norm(whole, axis=1), related, atol=1e-6)
+    if given == "nothing":
+        np.testing.assert_array_equal(
+            Sphere().project(Sphere().start(n, d, np.random.default_rng(3)))[related], whole[related]
+        )
+    else:
+        known = related & (source >= 0)
+        np.testing.assert_allclose(whole[known], Sphere().project(vectors[source[known]]), atol=1e-6)
+    assert len(np.unique(whole[related & (source < 0 if given != "nothing" else True)], axis=0)) > 30_000
+    for a, b in ((0, 5), (40_000, 69_999), (69_999, 70_000), (123, 123)):
+        np.testing.assert_array_equal(start[a:b], whole[a:b])
+        part = start.narrowed(a, b)
+        np.testing.assert_array_equal(part[:], whole[a:b])
+        if given == "nothing":
+            np.testing.assert_array_equal(part.narrowed(1, b - a)[:], whole[a + 1 : b])
+
+
+@pytest.mark.parametrize("far", ["exact", Weighted(np.ones(400))], ids=["exact", "of one's own"])
+def test_rows_of_later_blocks_ask_about_the_others_as_they_were(far):
+    rng = np.random.default_rng(0)
+    relation = nf.Relation.from_matrix(rng.random((400, 400)) < 0.05)
+    common = {"far": far, "n_epochs": 1, "learning_rate": 1.0, "random_state": 0, "n_jobs": 1}
+    one, many = (nf.EDRep(300, engine=engine, **common).fit(relation) for engine in ("plain", "threads"))
+    np.testing.assert_allclose(many.embedding_, one.embedding_, atol=1e-4)  # 218 rows a block
+
+
+# -- far fields of one's own know the columns ------------------------------------------------------------------------
+
+
+class Told(Weighted):
+    """The same, told which columns are left."""
+
+    def of_columns(self, columns):
+        self.columns = columns
+        return Told(self.weights[columns])
+
+
+def test_a_far_field_of_ones_own_is_told_which_columns_are_there():
+    n = 400
+    A = np.zeros((n, n))
+    i = np.arange(0, 60, 2)  # 370 isolates: so many that a fit leaves them out
+    A[i, np.roll(i, 1)] = A[np.roll(i, 1), i] = 1
+    relation = nf.Relation.from_matrix(A)
+    weights = np.random.default_rng(0).uniform(0.2, 3, n)
+    fits = {}
+    for engine in ("plain", "threads"):
+        for far in (Weighted(weights), Told(weights)):
+            est = nf.EDRep(16, far=far, random_state=0, n_epochs=5, init=np.eye(n, 16) + 0.1, engine=engine)
+            fits[engine, type(far)] = est.fit(relation).embedding_
+            if isinstance(far, Told):
+                np.testing.assert_array_equal(far.columns, i)
+    expected = fits["plain", Weighted]
+    for found in fits.values():
+        np.testing.assert_allclose(found, expected, atol=1e-4)
+
+
+def test_a_mixture_with_labels_leaves_isolates_out_with_their_labels():
+    n = 400
+    A = np.zeros((n, n))
+    i = np.arange(0, 60, 2)
+    A[i, np.roll(i, 1)] = A[np.roll(i, 1), i] = 1
+    labels = np.full(n, -1)
+    labels[i] = np.arange(30) % 3
+    relation, start = nf.Relation.from_matrix(A), np.random.default_rng(0).normal(size=(n, 16))
+    est = nf.EDRep(16, far=nf.far.GaussianMixture(labels=labels), init=start).fit(relation)
+    small = nf.Relation.from_matrix(A[np.ix_(i, i)])
+    alone = nf.EDRep(16, far=nf.far.GaussianMixture(labels=labels[i]), init=start[i]).fit(small)
+    np.testing.assert_allclose(est.embedding_[i], alone.embedding_, atol=1e-9)
+    assert not est.embedding_[1::2].any()
+
+
+# -- maps ------------------------------------------------------------------------------------------------------------
+
+MAPS = {
+    "t-SNE": (nf.TSNE, {}),
+    "SSNE": (nf.SSNE, {}),
+    "ASNE": (nf.ASNE, {}),
+    "NeRV": (nf.NeRV, {}),
+    "JSE": (nf.JSE, {}),
+    "weighted": (nf.WSSNE, {}),
+    "per point": (nf.InhomogeneousTSNE, {"learn": False, "degrees_of_freedom": np.linspace(1, 9, 60)}),
+    "three components": (nf.TSNE, {"n_components": 3}),
+}
+
+
+def points(n: int = 60) -> np.ndarray:
+    rng = np.random.default_rng(0)
+    return rng.normal(size=(n, 5)) + 6 * rng.integers(0, 3, (n, 1))
+
+
+@pytest.mark.parametrize("case", MAPS)
+def test_the_plain_place_draws_the_map_of_threads(case):
+    make, parameters = MAPS[case]
+    X, start = points(), np.random.default_rng(1).normal(size=(60, parameters.get("n_components", 2)))
+    common = {"perplexity": 10, "max_iter": 20, "early_exaggeration_iter": 10, "random_state": 0, "init": start}
+    plain, threads = (make(**common, **parameters, engine=engine).fit(X) for engine in ("plain", "threads"))
+    np.testing.assert_allclose(plain.cost_curve_, threads.cost_curve_, rtol=1e-5)
+    np.testing.assert_allclose(plain.embedding_, threads.embedding_, rtol=1e-4, atol=1e-4)
+    if case == "weighted":
+        np.testing.assert_allclose(plain.weights_, threads.weights_)
+    np.testing.assert_array_equal(make(**common, **parameters).fit(X).embedding_, plain.embedding_)  # the default
+
+
+def test_more_points_are_drawn_on_threads_by_default():
+    X = points(201)
+    fits = [nf.TSNE(perplexity=10, max_iter=5, random_state=0, engine=engine).fit(X) for engine in (None, "threads")]
+    np.testing.assert_array_equal(fits[0].embedding_, fits[1].embedding_)
+
+
+COLD_MAP = """
+import sys, time
+from pathlib import Path
+import networkx as nx
+import numpy as np
+import nearfar as nf
+X = np.random.default_rng(0).normal(size=(150, 10))
+est = nf.TSNE(perplexity=20, max_iter=60, random_state=0).fit(X)
+nf.TSNE(metric="cosine", max_iter=5, random_state=0).fit(X)
+nf.NeRV(max_iter=5, random_state=0).fit(nx.les_miserables_graph())
+assert not list(Path(sys.argv[1]).iterdir()), list(Path(sys.argv[1]).iterdir())
+"""
+
+
+def test_small_maps_compile_nothing(tmp_path):
+    environment = {**os.environ, "NEARFAR_CACHE_DIR": str(tmp_path)}
+    subprocess.run([sys.executable, "-c", COLD_MAP, str(tmp_path)], check=True, env=environment)
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: nf.TSNE(engine="spark"), "TSNE: engine must be None, one of 'plain', .* or a Place; got 'spark'"),
+        (lambda: nf.TSNE(engine=own_place.Pieces()), "got .*Pieces.* without pairs"),
+        (lambda: nf.TSNE(engine="plain", far="fft"), "far must be 'auto' or 'exact' with engine='plain'; got 'fft'"),
+        (lambda: nf.TSNE(engine="plain", storage="folder"), "storage must be None with engine='plain'; got 'folder'"),
+        (lambda: nf.UMAP(engine="plain"), "far must be 'auto' or 'exact' with engine='plain'; got"),
+        (lambda: nf.InhomogeneousTSNE(engine="plain"), "learn must be False with engine='plain'; got 'point'"),
+        pytest.param(
+            lambda: nf.TSNE(engine="plain", device="cpu"),
+            "engine must be one place; got engine='plain' and device='cpu'",
+            marks=pytest.mark.filterwarnings("ignore:TSNE.device:FutureWarning"),
+        ),
+    ],
+)
+def test_what_the_plain_place_of_maps_refuses(make, message, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(InputError, match=message):
+        make().set_params(perplexity=5).fit(points(30))
+    assert not list(tmp_path.iterdir())

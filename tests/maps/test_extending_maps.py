@@ -1,0 +1,583 @@
+"""A divergence and a kernel of one's own are as good as the built-in ones; what contradicts itself is refused."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pytest
+from numba import njit
+from scipy.sparse import csr_array
+
+import nearfar as nf
+from nearfar._core.jit import compiled
+from nearfar.divergences.stress import Stress
+from nearfar.engines.plain import Plain as PlainPlace
+from nearfar.engines.threads import Threads
+from nearfar.errors import InputError
+from nearfar.far import BarnesHutField, ExactField, MeshField, Term
+from nearfar.maps.neighbor import Problem
+from nearfar.maps.objective import NeighborObjective, QuadraticObjective, value_and_gradient
+from nearfar.maps.solver import SPREAD, extent
+from nearfar.maps.transform import place
+
+EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
+sys.path.insert(0, str(EXAMPLES))
+
+from own_map_parts import Alpha, RationalQuadratic  # noqa: E402
+
+N = 60
+
+
+class Flat(nf.kernels.Kernel):
+    """w = 1 / (1 + (f / unit)^2), whose slope at distance 0 is 0: points that start together do not pull."""
+
+    def __init__(self, unit=1.0):
+        self.unit = unit
+
+    def weight(self, f):
+        return 1 / (1 + (f / self.unit) ** 2)
+
+    def slope(self, f):
+        return -2 * f / self.unit**2 * self.weight(f) ** 2
+
+
+class FlatFormulas(nf.kernels.Kernel):
+    """The same in linear time."""
+
+    def formulas(self):
+        return nf.kernels.Formulas(lambda f: -nf.kernels.ln1p(f * f), lambda f: 2 * f / (1 + f * f))
+
+
+SHORT = {"perplexity": 8, "max_iter": 60, "early_exaggeration_iter": 30, "random_state": 0, "n_jobs": 1}
+
+
+@pytest.fixture
+def data(rng):
+    return rng.normal(size=(N, 4))
+
+
+def sparse_p(rng, n=N):
+    A = rng.random((n, n)) ** 3 * (rng.random((n, n)) < 0.2)
+    np.fill_diagonal(A, 0)
+    return csr_array(A / A.sum())
+
+
+def test_each_takes_sixty_lines_at_most():
+    assert len((EXAMPLES / "own_map_parts.py").read_text().splitlines()) <= 2 * 60
+
+
+@pytest.mark.parametrize(
+    ("normalization", "dtype", "near"),
+    [  # first what the map below is compiled for
+        ("pair", np.float32, 1e-5),
+        *(pytest.param(by, np.float64, 1e-9, marks=pytest.mark.slow) for by in ("row", "pair")),
+    ],
+)
+@pytest.mark.parametrize("alpha", [0.5, 2.0])
+def test_they_are_in_linear_time_and_exact(rng, alpha, normalization, dtype, near):
+    Y, P = rng.normal(size=(N, 2)).astype(dtype), sparse_p(rng)
+    P = P if normalization == "pair" else csr_array(P.multiply(1 / np.maximum(P.sum(axis=1), 1e-9)[:, None]))
+    parts = RationalQuadratic(), Alpha(alpha), normalization
+    objective = NeighborObjective(P, *parts, ExactField(), dtype=dtype, n_jobs=1)
+    G, cost = objective.evaluate(Y, cost=True)
+    counted = P if normalization == "row" else (P + P.T) / 2
+    expected_cost, expected = value_and_gradient(Y.astype(float), counted, *parts)
+    assert cost == pytest.approx(expected_cost, rel=near)
+    np.testing.assert_allclose(G, expected, rtol=near, atol=near * np.abs(expected).max())
+
+
+class Bell(nf.kernels.Kernel):
+    """1 / (1 + f + f²), which is no heavy-tailed kernel, without steepness and heaviness given."""
+
+    def formulas(self):
+        return nf.kernels.Formulas(lambda f: -nf.kernels.ln1p(f + f * f), lambda f: (1 + 2 * f) / (1 + f + f * f))
+
+
+@pytest.mark.parametrize(
+    ("kernel", "field"),
+    [
+        (RationalQuadratic(), MeshField()),
+        pytest.param(RationalQuadratic(), BarnesHutField(), marks=pytest.mark.slow),
+        pytest.param(Bell(), MeshField(), marks=pytest.mark.slow),
+        pytest.param(Bell(), BarnesHutField(), marks=pytest.mark.slow),
+    ],
+    ids=lambda part: type(part).__name__,
+)
+def test_forces_of_mesh_and_tree_are_within_one_percent(rng, kernel, field):
+    Y = rng.normal(size=(1500, 2)).astype(np.float32) * 8
+    fields = []
+    for each in (field, ExactField()):
+        each.place(Y, kernel, 1)
+        fields.append(each.evaluate([Term("weight")])[0])
+    found, exact = fields
+    assert np.linalg.norm(found.gradient - exact.gradient) < 0.01 * np.linalg.norm(exact.gradient)
+    np.testing.assert_allclose(found.value, exact.value, rtol=0.02, atol=1e-3 * exact.value.max())
+
+
+@pytest.fixture
+def drawn(data):
+    return nf.NeighborEmbedding(divergence=Alpha(0.5), kernel=RationalQuadratic(), far="fft", **SHORT).fit(data)
+
+
+def test_maps_are_drawn(drawn):
+    assert np.isfinite(drawn.embedding_).all()
+    assert drawn.cost_curve_[-1, 1] < drawn.cost_curve_[0, 1]
+
+
+@pytest.mark.slow  # compiled for two functions; the search is that of built-in parts, in test_map_transform.py
+def test_they_take_new_points(drawn, data):
+    est = drawn
+    gaps = np.linalg.norm(est.transform(data) - est.embedding_, axis=1)
+    assert np.median(gaps) < 0.2 * np.ptp(est.embedding_)
+
+
+@pytest.mark.slow  # compiled for two kernels
+def test_new_points_are_placed_as_by_the_same_kernel(data, rng):
+    P = sparse_p(np.random.default_rng(0))[:3]
+    Y = rng.normal(size=(N, 2)) * 3
+    kernels = RationalQuadratic(1.0, 0.5**0.5), nf.kernels.StudentT()
+    found, expected = (place(P, Y, kernel, Alpha(), n_jobs=1) for kernel in kernels)
+    np.testing.assert_allclose(found, expected, atol=1e-3)
+
+
+def test_functions_may_be_compiled_by_numba(rng):
+    """They run the machine code of the plain ones."""
+
+    class Compiled(RationalQuadratic):
+        def formulas(self):
+            plain = super().formulas()
+            return plain._replace(log_weight=njit(plain.log_weight), neg_log_slope=njit(plain.neg_log_slope))
+
+    Y, sums = rng.normal(size=(40, 2)).astype(np.float32), []
+    for kernel in (Compiled(), RationalQuadratic(2.0, 1.0)):
+        field = ExactField()
+        field.place(Y, kernel, 1)
+        sums.append(field.evaluate([Term("weight")])[0].value)
+    np.testing.assert_array_equal(sums[0], sums[1])
+
+
+def test_the_same_text_in_another_module_is_the_same_machine_code():
+    def named(module, text):
+        scope = {"__name__": module}
+        exec(f"def double(x):\n    return {text}", scope)
+        function = compiled(njit(scope["double"]) if module == "by numba" else scope["double"]).py_func
+        return function.__module__, function.__qualname__
+
+    assert len({named(module, "x + x") for module in ("one", "other", "by numba")}) == 1
+    assert named("one", "x + x") != named("one", "2 * x")
+
+
+PROGRAM = """
+import sys
+import numpy as np
+from numba.core import event
+import nearfar as nf
+from nearfar.far import ExactField, Term
+
+class Own(nf.kernels.Kernel):
+    def formulas(self):
+        return nf.kernels.Formulas(log_weight, slope)
+
+def log_weight(f):
+    return -FACTOR * nf.kernels.ln1p(f)
+
+def slope(f):
+    return FACTOR / (1 + f)
+
+compiled = []
+class Listener(event.Listener):
+    def on_start(self, e):
+        compiled.append(e.data["dispatcher"].py_func.__name__)
+    def on_end(self, e):
+        pass
+with event.install_listener("numba:compile", Listener()):
+    field = ExactField()
+    field.place(np.array([[0.0, 0.0], [1.0, 0.0]]), Own(), 1)
+    value = field.evaluate([Term("weight")])[0].value[0]
+print(len(compiled), value)
+"""
+
+
+@pytest.mark.slow  # three processes; test_jit.py has it for functions of a package
+def test_machine_code_is_kept_and_made_anew_when_a_formula_changes(tmp_path):
+    environment = os.environ | {"NEARFAR_CACHE_DIR": str(tmp_path / "cache")}
+    found = []
+    for factor in (1.0, 1.0, 2.0):
+        path = tmp_path / "own.py"
+        path.write_text(PROGRAM.replace("FACTOR", repr(factor)))
+        run = subprocess.run([sys.executable, path], env=environment, capture_output=True, text=True, check=True)
+        found.append(run.stdout.split())
+    counts = [int(count) for count, _ in found]
+    assert min(counts[0], counts[2]) > 0
+    assert counts[1] == 0
+    assert [float(value) for _, value in found] == pytest.approx([0.5, 0.5, 0.25])
+
+
+# -- what is below the formulas ---------------------------------------------------------------------------------------
+
+
+class Steeper(nf.kernels.StudentT):
+    """A built-in kernel with another weight: its formulas are those of the base."""
+
+    def weight(self, f):
+        return super().weight(f) ** 2
+
+    def slope(self, f):
+        return -2 / (1 + f) ** 3
+
+
+@dataclass(frozen=True)
+class Squared(nf.divergences.KL):
+    """A built-in divergence with another cost."""
+
+    def value(self, p, q, uniform=0.0):
+        return (p - q) ** 2 / 2
+
+    def derivative(self, p, q, uniform=0.0):
+        return q - p
+
+
+def test_what_a_subclass_changes_is_not_passed_over(rng, data):
+    P = sparse_p(rng)
+    for parts in ({"kernel": Steeper()}, {"divergence": Squared()}):
+        est = nf.NeighborEmbedding(**parts, **SHORT)
+        objective = est._objective(Problem(P, *est._checked(), dtype=float), Threads(1), rng)
+        assert isinstance(objective, QuadraticObjective)
+    Y = rng.normal(size=(N, 2))
+    cost = value_and_gradient(Y, (P + P.T) / 2, Steeper(), nf.divergences.KL(), "pair")[0]
+    est = nf.NeighborEmbedding(kernel=Steeper())
+    objective = est._objective(Problem(P, *est._checked(), dtype=float), Threads(1), rng)
+    found = objective.evaluate(Y, cost=True)[1]
+    assert found == pytest.approx(cost, rel=1e-12)
+
+
+class Plain(nf.kernels.Kernel):
+    """As documented: two methods, no dataclass, no log_weight."""
+
+    def weight(self, f):
+        return 1 / (1 + f)
+
+    def slope(self, f):
+        return -1 / (1 + f) ** 2
+
+
+def test_a_kernel_as_documented_draws_a_map(data):
+    start = data[:, :2] * 1e-2
+    maps = [
+        nf.NeighborEmbedding(kernel=k, init=start, **{**SHORT, "max_iter": 5}).fit(data).embedding_
+        for k in (Plain(), "student-t")
+    ]
+    np.testing.assert_allclose(maps[0], maps[1], rtol=1e-5)
+
+
+@dataclass(frozen=True)
+class Half(nf.divergences.Divergence):
+    """A divergence without formulas."""
+
+    def value(self, p, q):
+        return (p - q) ** 2 / 2
+
+    def derivative(self, p, q):
+        return q - p
+
+
+def test_a_divergence_without_formulas_goes_with_a_kernel_of_short_tails(data):
+    est = nf.NeighborEmbedding(divergence=Half(), kernel="exponential", **SHORT).fit(data)
+    assert np.isfinite(est.cost_)
+    with pytest.raises(InputError, match="divergence must be one with formulas"):
+        est.transform(data[:2])
+
+
+# -- what is refused --------------------------------------------------------------------------------------------------
+
+
+class Rises(Plain):
+    def weight(self, f):
+        return 1 + f
+
+    def slope(self, f):
+        return np.ones_like(f)
+
+
+class WrongSlope(Plain):
+    def slope(self, f):
+        return -2 / (1 + f) ** 2
+
+
+class WrongLog(RationalQuadratic):
+    def formulas(self):
+        return (
+            super().formulas()._replace(weight=lambda f, a, scale: 1 / (1 + f), neg_log_slope=lambda f, *_: 1 / (1 + f))
+        )
+
+
+class WrongDerivative(Half):
+    def derivative(self, p, q):
+        return p - q
+
+
+class WrongFormulas(Alpha):
+    def formulas(self, uniform):
+        return super().formulas(uniform)._replace(constant=7.0)
+
+
+@pytest.mark.parametrize(
+    ("parts", "message"),
+    [
+        ({"kernel": Rises()}, "kernel must be one that falls with distance; got .* at f = 0.001"),
+        ({"kernel": WrongSlope()}, "kernel must be one whose slope is w'"),
+        ({"kernel": WrongLog()}, "kernel must be one whose log_weight is ln w"),
+        ({"divergence": WrongDerivative()}, "divergence must be one whose derivative is that of its value"),
+        ({"divergence": WrongFormulas()}, "divergence must be one whose formulas are those of its value"),
+    ],
+)
+def test_what_contradicts_itself_is_refused(data, parts, message):
+    with pytest.raises(InputError, match=f"^NeighborEmbedding: {message}"):
+        nf.NeighborEmbedding(**parts, **SHORT).fit(data)
+
+
+def kernel_of(weight=lambda w: w, slope=lambda w: w):
+    """Return a kernel whose functions return something made of what is right."""
+
+    class Own(nf.kernels.Kernel):
+        def weight(self, f):
+            return weight(1 / (1 + f))
+
+        def slope(self, f):
+            return slope(-1 / (1 + f) ** 2)
+
+        def __repr__(self):
+            return "Own()"
+
+    return Own()
+
+
+def kernel_of_formulas(**changed):
+    class Own(RationalQuadratic):
+        def formulas(self):
+            plain = super().formulas()
+            return plain._replace(**{k: lambda f, *n, k=k: changed[k](getattr(plain, k)(f, *n)) for k in changed})
+
+    return Own()
+
+
+RESULTS = {
+    "scalar": (np.sum, r"float64 of shape \(\)"),
+    "transpose": (lambda w: w.T, r"float64 of shape \(\d+, [12]\)"),
+    "sums of rows": (lambda w: w.sum(axis=1), r"float64 of shape \([12],\)"),
+    "sums of rows, kept": (lambda w: w.sum(axis=1, keepdims=True), r"float64 of shape \([12], 1\)"),
+    "sums of columns": (lambda w: w.sum(axis=0, keepdims=True), r"float64 of shape \(1, \d+\)"),
+    "all pairs": (lambda w: np.outer(w, w), r"float64 of shape \((\d+), \1\)"),
+    "two of them": (lambda w: (w, w), r"float64 of shape \(2, [12], \d+\)"),
+    "complex": (lambda w: w + 0j, r"complex128 of shape \([12], \d+\)"),
+    "integers": (lambda w: (w * 9).astype(int), r"int64 of shape \([12], \d+\)"),
+    "objects": (lambda w: w.astype(object), r"object of shape \([12], \d+\)"),
+    "nothing": (lambda _: None, r"object of shape \(\)"),
+}
+
+
+@pytest.mark.parametrize("case", RESULTS)
+@pytest.mark.parametrize("name", ["weight", "slope"])
+def test_a_kernel_that_returns_another_shape_or_type_is_refused(data, name, case):
+    wrong, got = RESULTS[case]
+    what = rf"kernel must be one whose {name} returns what it is given, float64 of shape \([0-9]+, 2[45]\)"
+    with pytest.raises(InputError, match=rf"^NeighborEmbedding: {what}; got {got} from {name} of Own\(\)\."):
+        nf.NeighborEmbedding(kernel=kernel_of(**{name: wrong}), **SHORT).fit(data)
+
+
+@pytest.mark.parametrize("case", RESULTS)
+@pytest.mark.parametrize("name", ["log_weight", "neg_log_slope"])
+def test_so_is_one_with_formulas(data, name, case):
+    wrong, got = RESULTS[case]
+    what = rf"kernel must be one whose {name} returns what it is given, float64 of shape \(2, 25\)"
+    with pytest.raises(InputError, match=f"^NeighborEmbedding: {what}; got {got} from {name} of "):
+        nf.NeighborEmbedding(kernel=kernel_of_formulas(**{name: wrong}), **SHORT).fit(data)
+
+
+WIDE = np.float64(2)
+
+
+@pytest.mark.parametrize("name", ["log_weight", "neg_log_slope", "weight"])
+def test_so_is_one_whose_formulas_make_float64_of_float32(data, name):
+    class Own(nf.kernels.StudentT):
+        def formulas(self):
+            right = super().formulas()
+            given = getattr(right, name).py_func
+            return right._replace(**{name: lambda f, one: given(f, one) * WIDE / WIDE})
+
+    what = rf"kernel must be one whose {name} returns what it is given, float32 of shape \(2, 25\)"
+    got = rf"float64 of shape \(2, 25\) from {name} of .*\. Numbers that are parameters come in the type of the"
+    with pytest.raises(InputError, match=f"^NeighborEmbedding: {what}; got {got}"):
+        nf.NeighborEmbedding(kernel=Own(), **SHORT).fit(data)
+
+
+class Steady(nf.kernels.Kernel):
+    """An exponential kernel, whose slope of the logarithm is a number for all distances."""
+
+    def formulas(self):
+        return nf.kernels.Formulas(lambda f, beta: -beta * f, lambda f, beta: beta, (0.5,))
+
+
+class OfPoints(Plain):
+    """A width for each point, as no library would keep it."""
+
+    def __init__(self, n):
+        self.kept = {"width": np.linspace(0.9, 1.1, n)[:, None]}
+
+    def weight(self, f):
+        return 1 / (1 + self.kept["width"] * f)
+
+    def slope(self, f):
+        return -self.kept["width"] * self.weight(f) ** 2
+
+
+@pytest.mark.parametrize("kernel", [Steady(), OfPoints(N), OfPoints(25)], ids=lambda part: type(part).__name__)
+def test_a_kernel_may_have_a_number_for_slope_and_a_row_for_each_point(data, kernel):
+    n = len(getattr(kernel, "kept", {"width": data})["width"])
+    fast = {**SHORT, "max_iter": 2, "early_exaggeration_iter": 1, "perplexity": 5}
+    assert np.isfinite(nf.NeighborEmbedding(kernel=kernel, engine="plain", **fast).fit(data[:n]).cost_)
+
+
+@pytest.mark.parametrize("name", ["value", "derivative"])
+@pytest.mark.parametrize("case", RESULTS)
+def test_a_divergence_that_returns_another_shape_or_type_is_refused(data, name, case):
+    wrong, got = RESULTS[case]
+    changed = {name: lambda _self, p, q: wrong(getattr(Half, name)(Half(), p, q))}
+    part = type("Own", (Half,), changed)()
+    what = rf"divergence must be one whose {name} returns what it is given, float64 of shape \(2, 8\)"
+    with pytest.raises(InputError, match=f"^NeighborEmbedding: {what}; got {got} from {name} of "):
+        nf.NeighborEmbedding(divergence=part, **SHORT).fit(data)
+
+
+@pytest.mark.parametrize("name", ["prepared", "fixed", "strength", "entry_cost"])
+@pytest.mark.parametrize(
+    ("wrong", "got"),
+    [
+        (np.sum, r"float64 of shape \(\)"),
+        (lambda u: u[1:], r"float64 of shape \(15,\)"),
+        (lambda u: u[:, None], r"float64 of shape \(16, 1\)"),
+        (lambda u: u + 0j, r"complex128 of shape \(16,\)"),
+    ],
+    ids=["scalar", "shorter", "column", "complex"],
+)
+def test_so_is_one_of_its_formulas(data, name, wrong, got):
+    class Own(Alpha):
+        def formulas(self, uniform):
+            right = super().formulas(uniform)
+            given = getattr(right, name) or (lambda p: p)
+            return right._replace(**{name: lambda *numbers: wrong(given(*numbers))})
+
+    what = rf"divergence must be one whose {name} returns what it is given, float64 of shape \(16,\)"
+    with pytest.raises(InputError, match=f"^NeighborEmbedding: {what}; got {got} from {name} of "):
+        nf.NeighborEmbedding(divergence=Own(), **SHORT).fit(data)
+
+
+@pytest.mark.parametrize("name", ["strength", "entry_cost"])
+def test_so_is_one_whose_formulas_make_float64_of_float32_of_it(data, name):
+    class Own(Alpha):
+        def formulas(self, uniform):
+            right = super().formulas(uniform)
+            given = getattr(right, name)
+            return right._replace(**{name: lambda *numbers: given(*numbers) * WIDE / WIDE})
+
+    what = rf"divergence must be one whose {name} returns what it is given, float32 of shape \(16,\)"
+    with pytest.raises(InputError, match=f"^NeighborEmbedding: {what}; got float64 of shape .* Numbers that are"):
+        nf.NeighborEmbedding(divergence=Own(), **SHORT).fit(data)
+
+
+@pytest.mark.parametrize(
+    "divergence",
+    [Alpha(np.float64(0.7)), nf.divergences.NeRV(np.float64(0.3)), nf.divergences.JensenShannon(np.float64(0.3))],
+)
+@pytest.mark.parametrize("kernel", [RationalQuadratic(np.float64(3)), nf.kernels.HeavyTailed(np.float64(0.4))])
+def test_parameters_may_be_numbers_of_numpy(divergence, kernel):
+    parts = nf.NeighborEmbedding(divergence=divergence, kernel=kernel)._checked()
+    assert parts[:2] == (divergence, kernel)
+
+
+@pytest.mark.parametrize(
+    ("found", "got"),
+    [
+        (lambda gap: gap**2, r"float64 of shape \(\)"),
+        (lambda gap: (gap**2, gap, gap), r"float64 of shape \(\), float64 of shape \(\), float64 of shape \(\)"),
+        (lambda gap: (gap**2, np.array([gap])), r"float64 of shape \(\), float64 of shape \(1,\)"),
+        (lambda gap: (gap**2, gap + 0j), r"float64 of shape \(\), complex128 of shape \(\)"),
+    ],
+    ids=["one number", "three", "an array", "complex"],
+)
+def test_so_is_a_stress_that_returns_no_two_numbers(data, found, got):
+    class Own(Stress):
+        degree = 2
+
+        @staticmethod
+        def cost_and_slope(r, f):
+            return found(r - np.sqrt(f))
+
+    what = "stress must be one whose cost_and_slope returns two real numbers, the cost of a pair and its slope"
+    with pytest.raises(InputError, match=f"^MDS: {what}; got {got} from that of "):
+        nf.MDS(stress=Own()).fit(data)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "got"),
+    [
+        (lambda f: (f.sum(),), r"float64 of shape \(\) from"),
+        (lambda f: (f, f[1:]), r"float64 of shape \(5,\) from"),
+        (lambda f: (f[None], f), r"float64 of shape \(1, 6\) from"),
+        (lambda f: f, r"float64 of shape \(6,\) from"),
+        (lambda f: (None, 0.0), "a float from"),
+        (lambda f: None, "a NoneType from"),
+    ],
+    ids=["scalar", "shorter", "transpose", "no tuple", "number", "nothing"],
+)
+@pytest.mark.parametrize("place", [PlainPlace(), Threads(1)], ids=["plain", "threads"])
+def test_so_is_a_formula_for_pairs(place, wrong, got):
+    def of_pairs(mine, theirs):
+        return wrong(mine[0] * theirs[0])
+
+    pattern = np.array([0, 6, 6]), np.zeros(6, np.uint32)
+    what = r"formula must be one that returns a tuple of arrays with a row for each pair, of shape \(6, ...\)"
+    with pytest.raises(InputError, match=f"^pairs: {what}; got {got} of_pairs"):
+        place.pairs(of_pairs, pattern, (np.ones(2),), (np.ones(2),))
+
+
+def test_so_is_a_formula_of_each_that_returns_no_tuple():
+    with pytest.raises(InputError, match=r"^each: formula must be one that returns a tuple of sums; got float64 of"):
+        PlainPlace().each(lambda x: x.sum(), np.ones((3, 2)))
+
+
+def test_t_sne_in_eighty_lines_is_t_sne():
+    from sklearn.datasets import load_digits
+    from tsne_in_80_lines import tsne
+
+    assert len((EXAMPLES / "tsne_in_80_lines.py").read_text().splitlines()) <= 80
+    X = load_digits().data[:150]
+    np.testing.assert_array_equal(tsne(X), nf.TSNE(random_state=0, engine="threads").fit(X).embedding_)
+
+
+def test_a_start_fits_the_reach_of_its_kernel(data):
+    def fit(kernel, **how):
+        given = {"kernel": kernel, "divergence": "kl", "normalization": "pair", "perplexity": 8, "random_state": 0}
+        return nf.NeighborEmbedding(**given, **how).fit(data)
+
+    costs = [fit(Flat(unit)).cost_ for unit in (1.0, 1e-4, 1e4)]
+    np.testing.assert_allclose(costs, costs[0], rtol=1e-3)  # in whatever unit distances are
+    assert costs[0] < fit("student-t").cost_ + 0.3
+    np.testing.assert_allclose(fit(FlatFormulas(), engine="threads").cost_, costs[0], rtol=0.05)
+
+
+def test_the_usual_kernels_start_as_they_always_did():
+    kernels = nf.kernels.StudentT(), nf.kernels.Exponential(), nf.kernels.HeavyTailed(3.0), nf.UMAP().kernel
+    for kernel in (*kernels, nf.kernels.InhomogeneousStudentT(np.linspace(1, 5, N)), RationalQuadratic()):
+        assert extent(kernel, N)[1] == SPREAD
+
+
+def test_a_fit_whose_cost_never_fell_says_so(data):
+    close = np.random.default_rng(0).normal(0, 1e-4, (N, 2))
+    with pytest.warns(nf.errors.NearfarWarning, match="the cost never fell"):
+        nf.NeighborEmbedding(kernel=Flat(), divergence="kl", normalization="pair", init=close, perplexity=8).fit(data)

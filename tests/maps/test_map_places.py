@@ -1,0 +1,112 @@
+"""Maps at each place: one text, whose formulas and their quicker forms give the gradient of the master equation."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from test_neighbor_objective import N, sparse_p
+
+from nearfar.divergences import KL, JensenShannon, NeRV, ReverseKL
+from nearfar.engines.plain import Plain
+from nearfar.engines.threads import FORMS_OF_PAIRS, Threads
+from nearfar.far import ExactField, NoisePairs
+from nearfar.kernels import Exponential, HeavyTailed, InhomogeneousStudentT, StudentT
+from nearfar.maps.noise import NoiseObjective
+from nearfar.maps.objective import NeighborObjective, value_and_gradient
+from nearfar.maps.per_point import per_point_objective
+from nearfar.methods import linear_maps, noise_maps, per_point_maps
+
+
+def on_torch():
+    torch = pytest.importorskip("torch")
+    from nearfar.engines.torch.place import Device
+
+    return Device("test", torch.device("cpu"))
+
+
+PLACES = {"plain": Plain, "threads": lambda: Threads(2), "torch": on_torch}
+PARTS = {
+    "t-SNE": (KL(), StudentT(), "pair"),
+    "by row": (KL(), Exponential(0.7), "row"),
+    "reverse KL by pair": (ReverseKL(0.05), StudentT(), "pair"),
+    "NeRV": (NeRV(0.3), HeavyTailed(0.4, 0.8), "row"),
+    "Jensen-Shannon": (JensenShannon(0.4), StudentT(), "row"),
+    "Jensen-Shannon by pair": (JensenShannon(0.4), StudentT(), "pair"),
+}
+
+
+@pytest.mark.parametrize("place", PLACES)
+@pytest.mark.parametrize("case", PARTS)
+def test_near_and_far_are_the_master_equation_at_each_place(rng, place, case):
+    divergence, kernel, normalization = PARTS[case]
+    Y, P, where = rng.normal(size=(N, 2)), sparse_p(rng, normalization), PLACES[place]()
+    counted = P if normalization == "row" else (P + P.T) / 2
+    value, expected = value_and_gradient(Y, counted, kernel, divergence, normalization)
+    options = {"dtype": float, "n_jobs": 1, "place": where}
+    objective = NeighborObjective(P, kernel, divergence, normalization, ExactField(), **options)
+    G, cost = objective.evaluate(where.bring(Y.copy()), cost=True)
+    np.testing.assert_allclose(where.fetch(G, Y.copy()), expected, rtol=1e-9, atol=1e-10 * np.abs(expected).max())
+    assert cost == pytest.approx(value, rel=1e-10)
+    assert objective.value(where.bring(Y.copy())) == pytest.approx(value, rel=1e-10)
+
+
+@pytest.mark.parametrize("place", PLACES)
+def test_points_of_importance_at_each_place(rng, place):
+    Y, P, where, weights = rng.normal(size=(N, 2)), sparse_p(rng, "pair"), PLACES[place](), rng.uniform(0.5, 2, N)
+    value, expected = value_and_gradient(Y, (P + P.T) / 2, StudentT(), KL(), "pair", weights=weights)
+    options = {"dtype": float, "n_jobs": 1, "place": where, "weights": weights}
+    G, cost = NeighborObjective(P, StudentT(), KL(), "pair", ExactField(), **options).evaluate(
+        where.bring(Y.copy()), cost=True
+    )
+    np.testing.assert_allclose(where.fetch(G, Y.copy()), expected, rtol=1e-9, atol=1e-12)
+    assert cost == pytest.approx(value, rel=1e-10)
+
+
+@pytest.mark.parametrize("place", ["threads", "torch"])
+@pytest.mark.parametrize(
+    "noise",
+    [NoisePairs(3), NoisePairs(4, normalizer="umap"), NoisePairs(3, normalizer=150.0), NoisePairs(4, "global")],
+    ids=repr,
+)
+def test_sampled_pairs_are_those_of_the_plain_place(rng, place, noise):
+    Y, P, found = rng.normal(size=(N, 3)), sparse_p(rng, "pair"), []
+    for where in (Plain(), PLACES[place]()):
+        rng_of_fit = np.random.default_rng(3)
+        objective = NoiseObjective(P, StudentT(), noise, rng=rng_of_fit, dtype=float, n_jobs=1, place=where)
+        G, cost = objective.evaluate(where.bring(Y.copy()), cost=True)
+        found.append((np.array(where.fetch(G, Y.copy())), cost))
+    np.testing.assert_allclose(found[1][0], found[0][0], rtol=1e-9, atol=1e-11)
+    assert found[1][1] == pytest.approx(found[0][1], rel=1e-10)
+
+
+def test_a_kernel_for_each_point_on_the_plain_place(rng):
+    Y, P, found = rng.normal(size=(N, 2)), sparse_p(rng, "row"), []
+    kernel = InhomogeneousStudentT(rng.uniform(0.5, 20, N))
+    for where in (Plain(), Threads(2)):
+        objective = per_point_objective(P, kernel, NeRV(0.3), ExactField(), dtype=float, n_jobs=1, place=where)
+        found.append((*objective.evaluate(Y, cost=True), objective.parameter_gradient(Y)))
+    for plain, quick in zip(*found, strict=True):
+        np.testing.assert_allclose(quick, plain, rtol=1e-9, atol=1e-10)
+
+
+def test_every_quicker_form_for_pairs_was_compared_with_its_formula(rng, monkeypatch):
+    """Each in the tests above, at both places: a form that is never asked is not compared with anything."""
+    asked = set()
+
+    def counted(form, formula):
+        def run(*given, **shared):
+            asked.add(formula)
+            return form(*given, **shared)
+
+        return run
+
+    for formula, form in dict(FORMS_OF_PAIRS).items():
+        monkeypatch.setitem(FORMS_OF_PAIRS, formula, counted(form, formula))
+    for case in ("NeRV", "t-SNE"):
+        test_near_and_far_are_the_master_equation_at_each_place(rng, "threads", case)
+    for noise in (NoisePairs(3), NoisePairs(4, "global")):
+        test_sampled_pairs_are_those_of_the_plain_place(rng, "threads", noise)
+    test_a_kernel_for_each_point_on_the_plain_place(rng)
+    assert asked == set(FORMS_OF_PAIRS)
+    modules = (linear_maps, noise_maps, per_point_maps)
+    assert {formula.__module__ for formula in asked} == {module.__name__ for module in modules}

@@ -1,0 +1,1044 @@
+import bz2
+import csv
+import gzip
+import io
+import logging
+import lzma
+import sys
+from pathlib import Path
+
+import networkx as nx
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+import scipy.sparse
+from hypothesis import given
+from hypothesis import strategies as st
+
+import nearfar as nf
+from nearfar.errors import NearfarWarning
+from nearfar.relations import kernels
+from nearfar.relations.edges import is_directed, read_edges
+
+DATA = Path(__file__).parents[2].parent / "shared" / "data" / "graphs"
+
+
+def listed(found):
+    """Edges as tuples of ids, with weights if there are any."""
+    rows, columns = found.row_ids.to_list(), found.column_ids.to_list()
+    pairs = [(rows[u], columns[v]) for u, v in zip(found.rows.tolist(), found.columns.tolist(), strict=True)]
+    if found.weights is None:
+        return pairs
+    return [(u, v, w) for (u, v), w in zip(pairs, found.weights.tolist(), strict=True)]
+
+
+def from_text(text, **options):
+    return read_edges(io.BytesIO(text.encode() if isinstance(text, str) else text), **options)
+
+
+def first_seen(edges):
+    return list(dict.fromkeys(key for edge in edges for key in edge[:2]))
+
+
+# --- layouts of text ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("5\t3\n3\t7\n", [(5, 3), (3, 7)]),
+        ("5 3\n3  7\n", [(5, 3), (3, 7)]),
+        ("  5 \t 3 \r\n3 7\t\r\n", [(5, 3), (3, 7)]),
+        ("5,3\r\n3,7", [(5, 3), (3, 7)]),
+        ("5, 3\n3 ,7\n", [(5, 3), (3, 7)]),
+        ("5;3\n3;7\n", [(5, 3), (3, 7)]),
+        ("5|3\n3|7\n", None),
+        ("# a b c\n\n5 3\n   \n#x\n3 7\n", [(5, 3), (3, 7)]),
+        ("\ufeff5,3\n3,7\n", [(5, 3), (3, 7)]),
+        ("source,target\n5,3\n3,7\n", [(5, 3), (3, 7)]),
+        ("id_1,id_2\nann,bob\n", [("ann", "bob")]),
+        ("\ufeffTarget,Source\nann,bob\n", [("bob", "ann")]),
+        ("who,whom\n5,3\n3,7\n", [(5, 3), (3, 7)]),
+        ("who,whom\nann,bob\n", [("who", "whom"), ("ann", "bob")]),
+        ("a,a\n5,3\n", [("a", "a"), ("5", "3")]),
+        ("a,1\n5,3\n", [("a", "1"), ("5", "3")]),
+        ("New York,San José\nSan José,東京\n", [("New York", "San José"), ("San José", "東京")]),
+        ('"New York","a ""b"" c"\n"x, y",z\n', [("New York", 'a "b" c'), ("x, y", "z")]),
+        ('"two\nlines",b\nc,"d\r\n"\n', [("two\nlines", "b"), ("c", "d\r\n")]),
+        ('" kept ", left \n"",b\n', [(" kept ", "left"), ("", "b")]),
+        ('"New York" "b"\n"" c\n', [("New York", "b"), ("", "c")]),
+        ('"\tthe\nthe\t"\n', [('"', "the"), ("the", '"')]),
+        ('"5" 3\n3 "7"\n', [(5, 3), (3, 7)]),
+        ("5\t3\t2.5\n3\t7\t1e-3\n", [(5, 3, 2.5), (3, 7, np.float32(1e-3))]),
+        ("5\t3\tx\n3\t7\ty\n", [(5, 3), (3, 7)]),
+        ("5 3 2 9\n3 7 1 9\n", [(5, 3), (3, 7)]),
+        ("source,target,time\n5,3,2\n3,7,1\n", [(5, 3), (3, 7)]),
+        ("Source,Target,Type,Weight\n5,3,x,2\n3,7,x,1\n", [(5, 3, 2.0), (3, 7, 1.0)]),
+        ("weight,from,to\n2,a,b\n", [("a", "b", 2.0)]),
+        ("5,3,0\n3,7,1\n", [(3, 7, 1.0)]),
+    ],
+)
+def test_layouts_are_found_out(text, expected):
+    if expected is None:
+        found = from_text(text, delimiter="|")
+        assert listed(found) == [(5, 3), (3, 7)]
+        with pytest.raises(ValueError, match="at least two columns"):
+            from_text(text)
+    else:
+        assert listed(from_text(text)) == expected
+
+
+def test_ids_come_in_order_of_first_appearance():
+    found = from_text("30 7\n-2 30\n7 1\n")
+    assert found.row_ids.to_list() == [30, 7, -2, 1]
+    assert found.column_ids is found.row_ids
+    assert found.rows.tolist() == [0, 2, 1]
+    assert found.columns.tolist() == [1, 0, 3]
+    assert found.rows.dtype == np.int32
+    both = from_text("30 7\n-2 30\n7 1\n", bipartite=True)
+    assert both.row_ids.to_list() == [30, -2, 7]
+    assert both.column_ids.to_list() == [7, 30, 1]
+
+
+def test_an_edge_of_weight_zero_leaves_its_ids():
+    found = from_text("a,b,0\nb,c,2\n")
+    assert found.row_ids.to_list() == ["a", "b", "c"]
+    assert found.rows.size == 1
+
+
+@pytest.mark.parametrize(
+    "odd",
+    ["007", "+5", "-0", "1.0", "x", "9223372036854775808", "-9223372036854775809", "99999999999999999999", "-", "1_0"],
+)
+def test_one_id_that_is_no_plain_integer_makes_all_strings(odd, monkeypatch):
+    monkeypatch.setattr("nearfar.relations.delimited._ROWS", 50)  # the odd one comes long after the first codes
+    many = "".join(f"{k} {k * k}\n" for k in range(300))
+    found = from_text(many + f"4 {odd}\n", chunk_size=64)
+    assert found.row_ids.to_list() == first_seen([(str(k), str(k * k)) for k in range(300)] + [("4", odd)])
+    both = from_text(many + f"4 {odd}\n", chunk_size=64, bipartite=True)
+    assert both.row_ids.to_list() == [str(k) for k in range(300)]
+
+
+def test_integers_reach_the_ends_of_64_bits():
+    text = "9223372036854775807 -9223372036854775808\n0 -1\n"
+    assert listed(from_text(text)) == [(2**63 - 1, -(2**63)), (0, -1)]
+
+
+def test_columns_by_name_and_position():
+    text = "when,who,whom,times\n1,a,b,5\n2,b,c,7\n"
+    assert listed(from_text(text, source="who", target="whom")) == [("a", "b", 5), ("b", "c", 7)]
+    assert listed(from_text(text, source="who", target="whom", weight=False)) == [("a", "b"), ("b", "c")]
+    assert listed(from_text(text, source="whom", target="who", weight="times")) == [("b", "a", 5), ("c", "b", 7)]
+    assert listed(from_text(text, source=1, target=2, weight=0)) == [("a", "b", 1), ("b", "c", 2)]
+    with pytest.raises(ValueError, match="columns must be given where the target would be times; got column 'when'"):
+        from_text(text, source="who")
+    assert listed(from_text(text, target="who", source="when")) == [("1", "a", 5), ("2", "b", 7)]
+    assert listed(from_text("1,a,b\n2,b,c\n", source=2, target=1, weight=0, header=False)) == [
+        ("b", "a", 1),
+        ("c", "b", 2),
+    ]
+    assert listed(from_text("5 3 9\n", weight=False)) == [(5, 3)]
+    assert listed(from_text("a,b\nc,d\n", header=True)) == [("c", "d")]
+    assert listed(from_text("source,target\nc,d\n", header=False)) == [("source", "target"), ("c", "d")]
+
+
+def test_comment_lines_are_a_choice():
+    assert listed(from_text("% x\n5 3\n", comments="%")) == [(5, 3)]
+    assert listed(from_text("//x y\n5 3\n", comments="//")) == [(5, 3)]
+    assert listed(from_text("#x #y\na b\n", comments=None)) == [("#x", "#y"), ("a", "b")]
+
+
+def test_a_long_comment_before_the_first_edge():
+    assert listed(from_text("# nothing yet\n" * 20_000 + "5,3\n3,7\n", chunk_size=100)) == [(5, 3), (3, 7)]
+
+
+def test_a_file_of_many_columns():
+    names = [f"c{k}" for k in range(400)]
+    text = ",".join(names) + "\n" + ",".join(map(str, range(400))) + "\n"
+    assert listed(from_text(text, source="c399", target="c0")) == [(399, 0)]
+
+
+def test_what_was_found_out_is_logged(monkeypatch):
+    written, logger = io.StringIO(), logging.getLogger("nearfar")
+    monkeypatch.setattr(logger, "handlers", [logging.StreamHandler(written)])
+    monkeypatch.setattr(logger, "level", logging.INFO)
+    logger.manager._clear_cache()
+    from_text("a\tb\t3\n")
+    read_edges(pd.DataFrame({"source": [1], "target": [2], "weight": [3.0]}))
+    assert "without a header; source 0, target 1, weight 2" in written.getvalue()
+    assert "source 'source', target 'target', weight 'weight'" in written.getvalue()
+
+
+# --- where text comes from ------------------------------------------------------------------------------------------
+
+TEXT = "".join(f"{u}\t{u * 7 % 50}\t{u / 8}\n" for u in range(1, 200))
+EXPECTED = [(u, u * 7 % 50, u / 8) for u in range(1, 200)]
+
+
+@pytest.mark.parametrize("pack", [bytes, gzip.compress, lzma.compress, bz2.compress])
+@pytest.mark.parametrize("name", ["edges.tsv", "edges.gz"])
+def test_files_plain_and_compressed_whatever_their_name(tmp_path, pack, name):
+    path = tmp_path / name
+    path.write_bytes(pack(TEXT.encode()))
+    assert listed(read_edges(path, verbose=1)) == EXPECTED
+    assert listed(read_edges(str(path), chunk_size=10)) == EXPECTED
+    with path.open("rb") as file:
+        assert listed(read_edges(file)) == EXPECTED
+        assert not file.closed
+
+
+def test_gzip_of_several_members():
+    packed = gzip.compress(TEXT[:100].encode()) + gzip.compress(TEXT[100:].encode())
+    assert listed(from_text(packed)) == EXPECTED
+
+
+def test_text_objects_and_their_encoding(tmp_path):
+    path = tmp_path / "edges.csv"
+    path.write_bytes("Zoë,Jürgen\n".encode("latin-1"))
+    with path.open(encoding="latin-1") as file:
+        assert listed(read_edges(file)) == [("Zoë", "Jürgen")]
+    with path.open(encoding="utf-8") as file, pytest.raises(ValueError, match="readable as text"):
+        read_edges(file)
+    with pytest.raises(ValueError, match="readable as text"):
+        read_edges(io.StringIO("a,\ud800\n"))
+
+
+def test_standard_input(monkeypatch):
+    class Stdin:
+        buffer = io.BytesIO(gzip.compress(TEXT.encode()))
+
+    monkeypatch.setattr(sys, "stdin", Stdin())
+    assert listed(read_edges("-")) == EXPECTED
+    monkeypatch.setattr(sys, "stdin", io.StringIO(TEXT))
+    assert listed(read_edges("-")) == EXPECTED
+
+
+def test_a_stream_that_gives_a_byte_at_a_time():
+    class Drip(io.RawIOBase):
+        def __init__(self, data):
+            self.data = io.BytesIO(data)
+
+        def readable(self):
+            return True
+
+        def read(self, size=-1):
+            return self.data.read(1)
+
+    assert listed(read_edges(Drip(TEXT.encode()), chunk_size=7)) == EXPECTED
+    assert listed(read_edges(Drip(gzip.compress(TEXT.encode())))) == EXPECTED
+
+
+# --- tables, graphs, arrays, tuples ---------------------------------------------------------------------------------
+
+FRAMES = {
+    "pandas": pd.DataFrame,
+    "polars": pl.DataFrame,
+    "polars-lazy": pl.LazyFrame,
+    "pyarrow": pa.table,
+}
+
+
+@pytest.mark.parametrize("make", FRAMES.values(), ids=FRAMES.keys())
+def test_frames(make):
+    table = {"weight": [0.5, 2.0, 0.0], "u": ["b", "a", "d"], "v": ["a", "c", "a"], "n": [7, -3, 7], "m": [-3, 4, 1]}
+    frame = make(table)
+    found = read_edges(frame, chunk_size=1)
+    assert listed(found) == [("b", "a", 0.5), ("a", "c", 2.0)]
+    assert found.row_ids.to_list() == ["b", "a", "c", "d"]
+    assert listed(read_edges(frame, source="n", target="m", weight=False)) == [(7, -3), (-3, 4), (7, 1)]
+    both = read_edges(frame, source="n", target="v", weight="weight", bipartite=True)
+    assert listed(both) == [(7, "a", 0.5), (-3, "c", 2.0)]
+    assert both.row_ids.is_integer
+    mixed = read_edges(frame, source="n", target="v", weight=False, chunk_size=1)
+    assert mixed.row_ids.to_list() == [7, "a", -3, "c"]
+
+
+def test_columns_of_all_types():
+    frame = pd.DataFrame(
+        {
+            "source": pd.Categorical(["b", "a"]),
+            "target": [("x", 1), ("y", 2)],
+            "big": np.array([2**63, 5], np.uint64),
+            "count": pd.array([2, 3], dtype="Int64"),
+            "text": ["1", "2"],
+            "yes": [True, False],
+        }
+    )
+    assert listed(read_edges(frame, weight="count")) == [("b", ("x", 1), 2.0), ("a", ("y", 2), 3.0)]
+    assert listed(read_edges(frame, target="big", chunk_size=1)) == [("b", 2**63), ("a", 5)]
+    assert listed(read_edges(frame, source="count", target="big", weight="yes")) == [(2, 2**63, 1.0)]
+    with pytest.raises(
+        ValueError, match=r"every weight must be a number; got '1' in row 0 of the frame, column 'text'"
+    ):
+        read_edges(frame, weight="text")
+    arrow = pa.table({"a": pa.array(["x", "y"]).dictionary_encode(), "b": ["y", "z"]})
+    assert listed(read_edges(arrow)) == [("x", "y"), ("y", "z")]
+
+
+def test_frame_without_names_is_like_a_file_without_header():
+    frame = pd.DataFrame([["a", "b", 2.0], ["b", "c", 3.0]])
+    assert listed(read_edges(frame)) == [("a", "b", 2.0), ("b", "c", 3.0)]
+    assert listed(read_edges(frame, source=1, target=0, weight=False)) == [("b", "a"), ("c", "b")]
+    with pytest.raises(ValueError, match="a position from 0 to 2; got 'who'"):
+        read_edges(frame, source="who")
+
+
+def test_parquet_in_several_row_groups(tmp_path):
+    path = tmp_path / "edges.parquet"
+    table = pa.table({"weight": [1.0, 2.0, 0.5, 4.0], "a": ["x", "y", "x", "z"], "b": ["y", "z", "w", "x"]})
+    pq.write_table(table, path, row_group_size=2)
+    assert listed(read_edges(path, chunk_size=64, verbose=1)) == [
+        ("x", "y", 1),
+        ("y", "z", 2),
+        ("x", "w", 0.5),
+        ("z", "x", 4),
+    ]
+    assert listed(read_edges(path, source="b", target="a", weight=False))[0] == ("y", "x")
+    with pytest.raises(ValueError, match="one of the columns: 'weight', 'a', 'b'; got 'c'"):
+        read_edges(path, source="c")
+    path.write_bytes(path.read_bytes()[:-20])
+    with pytest.raises(ValueError, match="a complete Parquet file"):
+        read_edges(path)
+
+
+def test_arrays():
+    ints = np.array([[5, 3], [3, -7], [5, 5]])
+    expected = [(5, 3), (3, -7), (5, 5)]
+    for array in (ints, ints.astype(np.int16), np.asfortranarray(ints), ints.astype(float)):
+        before = array.copy()
+        found = read_edges(array, chunk_size=64)
+        assert listed(found) == expected
+        assert found.row_ids.is_integer
+        assert np.array_equal(array, before)
+    weighted = np.array([[5, 3, 0.25], [3, 7, 2]])
+    assert listed(read_edges(weighted)) == [(5, 3, 0.25), (3, 7, 2.0)]
+    assert listed(read_edges(weighted, weight=False)) == [(5, 3), (3, 7)]
+    assert listed(read_edges(weighted, source=1, target=0, weight=2)) == [(3, 5, 0.25), (7, 3, 2.0)]
+    assert listed(read_edges(np.array([[2**63, 1]], np.uint64))) == [(2**63, 1)]
+    assert listed(read_edges(np.array([["a", "b"], ["b", "c"]]))) == [("a", "b"), ("b", "c")]
+    record = np.array([("a", "b", 2.0)], dtype=[("u", "U1"), ("v", "U1"), ("w", "f4")])
+    assert listed(read_edges(record)) == [("a", "b", 2.0)]
+
+
+def test_iterables_keep_ids_as_they_are():
+    edges = [("a", 1), (1, ("t", 2)), (frozenset({3}), "a"), (2.5, b"x"), ("1", True)]
+    for given_edges in (edges, iter(edges), (edge for edge in edges), [list(edge) for edge in edges]):
+        found = read_edges(given_edges, chunk_size=64)
+        assert listed(found) == edges
+        assert found.row_ids.to_list() == first_seen(edges)
+    assert listed(read_edges(list(np.array([[1, 2], [2, 5]])))) == [(1, 2), (2, 5)]
+    found = read_edges(iter([("a", "b", 1), ("b", "c", np.float32(0.5)), ("c", "a", True)]))
+    assert listed(found) == [("a", "b", 1.0), ("b", "c", 0.5), ("c", "a", 1.0)]
+    assert listed(read_edges([("a", "b", "not read")], weight=False)) == [("a", "b")]
+    assert read_edges([(1, 2), (2**70, 1)]).row_ids.to_list() == [1, 2, 2**70]
+
+
+def test_sets_of_tuples_are_iterables_too():
+    assert sorted(listed(read_edges({("a", "b"), ("b", "c")}))) == [("a", "b"), ("b", "c")]
+
+
+def test_networkx_graphs():
+    graph = nx.Graph([("b", "a"), ("a", "c")])
+    graph.add_node("alone")
+    found = read_edges(graph)
+    assert found.weights is None
+    assert found.row_ids.to_list() == ["b", "a", "c", "alone"]
+    assert listed(found) == [("b", "a"), ("a", "c")]
+    graph["a"]["c"]["weight"] = 2.5
+    graph["a"]["b"]["cost"] = 4
+    assert listed(read_edges(graph, chunk_size=1)) == [("b", "a", 1.0), ("a", "c", 2.5)]
+    assert listed(read_edges(graph, weight="cost")) == [("b", "a", 4.0), ("a", "c", 1.0)]
+    assert read_edges(graph, weight=False).weights is None
+    with pytest.raises(ValueError, match="an attribute of the edges: cost, weight; got 'price'"):
+        read_edges(graph, weight="price")
+    many = nx.MultiDiGraph([(1, 2), (1, 2), (2, 1)])
+    assert listed(read_edges(many)) == [(1, 2), (1, 2), (2, 1)]
+    assert (is_directed(graph), is_directed(many), is_directed([(1, 2)])) == (False, True, None)
+
+
+def test_bipartite_networkx_graphs():
+    graph = nx.Graph()
+    graph.add_nodes_from(["i1", "i2", "i3"], bipartite=1)
+    graph.add_nodes_from(["u1", "u2"], bipartite=0)
+    graph.add_edges_from([("i1", "u2"), ("u1", "i1"), ("i2", "u2")])
+    found = read_edges(graph, bipartite=True)
+    assert found.row_ids.to_list() == ["u1", "u2"]
+    assert found.column_ids.to_list() == ["i1", "i2", "i3"]
+    assert sorted(listed(found)) == [("u1", "i1"), ("u2", "i1"), ("u2", "i2")]
+    graph.add_edge("u1", "u2")
+    with pytest.raises(ValueError, match="both of one kind"):
+        read_edges(graph, bipartite=True)
+    with pytest.raises(ValueError, match="without attribute bipartite"):
+        read_edges(nx.Graph([("a", "b")]), bipartite=True)
+    arrows = nx.DiGraph([("a", "b"), ("b", "c")])
+    arrows.add_node("d")
+    found = read_edges(arrows, bipartite=True)
+    assert found.row_ids.to_list() == ["a", "b", "d"]
+    assert found.column_ids.to_list() == ["b", "c"]
+
+
+# --- bad input ------------------------------------------------------------------------------------------------------
+
+LONG = "".join(f"{k},{k + 1},1.5\n" for k in range(1, 400))  # the odd line comes long after the sample
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("", "at least one edge of weight > 0; got none"),
+        ("# only a comment\n\n", "at least one edge"),
+        ("source,target\n", "at least one edge"),
+        ("a,b,0\n", "at least one edge"),
+        ("a\nb\n", r"at least two columns; got 1 column"),
+        (LONG + "7,8,nan\n", r"got nan in line 400 of the open file \(7 -> 8\)"),
+        (LONG + "7,8,-inf\n", r"got -inf in line 400 of the open file \(7 -> 8\)"),
+        (
+            LONG + "7,8,-0.5\n",
+            r"0, or a number from 1e-45 to 3.4e38 \(float32\); got -0.5 in line 400 of the open file \(7 -> 8\)",
+        ),
+        (LONG + "7,8,1e39\n", r"got 1e\+39 in line 400"),
+        (LONG + "7,8,-1e-60\n", r"got -1e-60 in line 400"),
+        (LONG + "7,8,heavy\n", r"every weight must be a number; got 'heavy' in line 400 .*weight=False"),
+        (LONG + "7,8,1_0\n", r"a number; got '1_0' in line 400"),
+        (LONG + "7,8,\n", r"a number; got '' in line 400"),
+        ("a,b,nan\n", r"got nan in line 1 .* \('a' -> 'b'\)"),
+        ("#\n\n" + LONG + "7,8\n", r"of 3 fields separated by ',', as the first one; got 2 on line 402 of .*: '7,8'"),
+        (LONG + "7,8,9,10\n", "of 3 fields .* got 4 on line 400"),
+        ("a b\nc d e\n", "of 2 fields separated by blanks, as the first one; got 3 on line 2 of .*: 'c d e'"),
+        (LONG + ",8,1\n", r"every id must be there, not an empty field; got no source on line 400"),
+        (LONG + '"7", ,1\n', r"got no target on line 400"),
+        (LONG + '7,"8" 9,1\n', r"behind the closing quote .* got line 400"),
+        (LONG + '7,"8,1\n9,9,1\n', r"with every quote closed; got .* on line 400"),
+        ('"two\nlines",b\n"x\ny",c,d\n', "got 3 on line 3"),
+        (
+            (LONG + "7,\xe9,1\n").encode("latin-1"),
+            r"text in UTF-8; got invalid continuation byte .* on line 400 .*encoding",
+        ),
+        ("5,3\n3,7\n".encode("utf-16"), r"text in UTF-8; got .* on line 1 "),
+        (
+            gzip.compress(LONG.encode(), mtime=0)[:-9],
+            "a complete gzip file; got the open file, which is cut short or altered",
+        ),
+        (gzip.compress(LONG.encode(), mtime=0)[:5], "a complete gzip file"),
+        (lzma.compress(LONG.encode())[:-30], "a complete xz file"),
+        (bz2.compress(LONG.encode())[:-5], "a complete bzip2 file"),
+        (b"PK\3\4rest", "plain text, gzip, xz, bzip2 or zstandard; got a zip archive"),
+        (b"PAR1rest", "recognised by the ending .parquet"),
+        (b"\x89HDF\r\n\x1a\nrest", "got an HDF5 file: the open file. Of .h5ad, pass anndata.read_h5ad"),
+    ],
+)
+@pytest.mark.parametrize("chunk_size", [100, 1 << 24])
+def test_bad_text(text, message, chunk_size):
+    with pytest.raises(ValueError, match=message) as caught:
+        from_text(text, chunk_size=chunk_size)
+    assert str(caught.value).startswith("Relation.from_edges: ")
+
+
+def test_altered_gzip():
+    packed = bytearray(gzip.compress(LONG.encode()))
+    packed[len(packed) // 2] ^= 0xFF
+    with pytest.raises(ValueError, match="a complete gzip file"):
+        from_text(bytes(packed))
+
+
+def test_a_line_without_end(monkeypatch):
+    monkeypatch.setattr("nearfar.relations.delimited._LONGEST", 1 << 17)
+    with pytest.raises(ValueError, match=r"every quote closed; got .* on line 102"):
+        from_text("a,b\n" * 101 + '"' + "x" * (1 << 20), chunk_size=1 << 12)
+
+
+@pytest.mark.parametrize(
+    ("edges", "message"),
+    [
+        ([], "at least one edge"),
+        ([("a", "b", 1.0), ("b", "c", float("nan"))], r"got nan in edges\[1\] \('b' -> 'c'\)"),
+        ([("a", "b", -1)], r"got -1 in edges\[0\] \('a' -> 'b'\)"),
+        ([("a", "b", float("inf"))], "got inf"),
+        ([("a", "b", "1")], r"every weight must be a number; got '1' in edges\[0\]"),
+        ([("a", "b", {"weight": 1})], r"a number; got \{'weight': 1\}"),
+        ([("a", "b", None)], "a number; got None"),
+        ([("a", "b"), ("c",)], r"a tuple of 2, as the first one; got 1 fields in edges\[1\]: \('c',\)"),
+        ([("a", "b"), ("b", "c", 1.0)], r"got 3 fields in edges\[1\]"),
+        ([("a", "b", 1, 2)], r"a tuple of 2 or 3; got 4 fields in edges\[0\]"),
+        (["ab", "cd"], r"a tuple of 2.* got 'ab' in edges\[0\]"),
+        ([("a", "b"), {"c", "d"}], r"got \{.*\} in edges\[1\]"),
+        ([1, 2], r"got 1 in edges\[0\]"),
+        ([("a", "b"), ("b", ["c"])], r"every id must be hashable .* got \['c'\] in edges\[1\]"),
+        ([("a", "b"), (None, "c")], r"every id must be there, not null; got None in edges\[1\]"),
+        ([(float("nan"), "c")], r"got nan in edges\[0\]"),
+        ([("c", pd.NA)], r"got <NA> in edges\[0\]"),
+        ([("c", pd.NaT)], r"got NaT in edges\[0\]"),
+        (np.array([[0, 1, 1], [1, 2, -3]]), r"got -3 in edges\[1\] \(1 -> 2\)"),
+        (np.array([[0, 1.5]]), r"a whole number in an array of floats; got 1.5 in edges\[0\]"),
+        (np.array([[0, np.nan]]), "a whole number in an array of floats; got nan"),
+        (np.eye(5), r"shape \(n_edges, 2 or 3\); got shape \(5, 5\).* Relation.from_matrix"),
+        (np.array([["a"] * 5]), r"shape \(n_edges, 2 or 3\); got shape \(1, 5\)"),
+        (np.empty((0, 2), int), "at least one edge"),
+        ({"a": ["b"]}, "an iterable of tuples; got dict"),
+        (5, "an iterable of tuples; got int"),
+        (scipy.sparse.eye_array(3).tocsr(), "an iterable of tuples; got .* Relation.from_matrix"),
+        (pd.Series([1, 2]), "an iterable of tuples; got Series"),
+        ([("a", "b", 10**400)], "a number; got 1000"),
+        (b"a b", "an iterable of tuples; got bytes"),
+        (pd.DataFrame({"a": ["x", None], "b": ["y", "z"]}), r"not null; got .* in row 1 of the frame, column 'a'"),
+        (pd.DataFrame({"a": [1.0, np.nan], "b": [2, 3]}), r"not null; got nan in row 1 of the frame, column 'a'"),
+        (
+            pl.DataFrame({"a": [1.0, 2.0], "b": [2.0, float("nan")]}),
+            r"not null; got nan in row 1 of the frame, column 'b'",
+        ),
+        (pl.DataFrame({"a": [1], "b": [2], "weight": [None]}), r"a number; got None in row 0"),
+        (pl.DataFrame({"a": [1], "b": [2], "weight": pl.Series([None], dtype=pl.Int8)}), "every weight must be there"),
+        (pl.DataFrame({"a": [1], "b": ["x"], "weight": [-2]}), r"got -2 in row 0 of the frame \(1 -> 'x'\)"),
+        (pd.DataFrame({"a": [1]}), "at least two columns; got 1 column"),
+        (pd.DataFrame({"a": [], "b": []}), "at least one edge"),
+        (pd.DataFrame([[1, 2]], columns=["a", "a"]), "a frame that can be read; got .*unique"),
+        (nx.Graph(), "at least one edge"),
+        (nx.Graph([("a", "b", {"weight": -1})]), r"got -1 in the edge 'a' -> 'b'"),
+        (nx.Graph([("a", "b", {"weight": "x"})]), r"a number; got 'x' in the edge 'a' -> 'b'"),
+    ],
+)
+def test_bad_objects(edges, message):
+    with pytest.raises(ValueError, match=message):
+        read_edges(edges)
+
+
+def test_the_position_of_a_bad_edge_counts_over_all_pieces():
+    edges = [(k, k + 1, 1.0) for k in range(50)] + [(50, 51, -1.0)]
+    for given_edges in (edges, np.array(edges)):
+        with pytest.raises(ValueError, match=r"got -1 in edges\[50\] \(50 -> 51\)"):
+            read_edges(given_edges, chunk_size=200)
+    frame = pl.DataFrame(edges, schema=["a", "b", "weight"], orient="row")
+    with pytest.raises(ValueError, match="row 50"):
+        read_edges(frame, chunk_size=200)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"source": "who"}, "one of the columns: 'a', 'b', 'b', 'weight'; got 'who'"),
+        ({"source": "b"}, "a column whose name occurs once: .*; got 'b'"),
+        ({"source": 4}, r"source must be an integer in \[0, 3\]; got 4"),
+        ({"source": 1.5}, "the name or position of a column; got 1.5"),
+        ({"source": 1, "target": 1}, "source, target and weight must be different columns"),
+        ({"source": "a", "header": False}, "a position from 0 to 3; got 'a'.* header=True"),
+        ({"delimiter": ", "}, "delimiter must be one ASCII character"),
+        ({"delimiter": "\n"}, "delimiter must be one ASCII character"),
+        ({"delimiter": '"'}, "delimiter must be another character than the quote"),
+        ({"header": "maybe"}, "header must be True, False or 'infer'; got maybe"),
+        ({"comments": ""}, "comments must be a text"),
+        ({"chunk_size": 0}, "chunk_size must be an integer"),
+        ({"bipartite": 1}, "bipartite must be True or False"),
+    ],
+)
+def test_bad_options(options, message):
+    with pytest.raises(ValueError, match=message):
+        from_text("a,b,b,weight\nx,y,z,1\n", **options)
+
+
+def test_columns_of_what_has_none():
+    with pytest.raises(ValueError, match="source must be left out for an iterable of tuples"):
+        read_edges([("a", "b")], source="a")
+    with pytest.raises(ValueError, match="target must be left out for a networkx graph"):
+        read_edges(nx.path_graph(3), target="a")
+    with pytest.raises(ValueError, match="weight must be left out for an iterable"):
+        read_edges([("a", "b")], weight="w")
+
+
+def test_files_that_cannot_be_opened(tmp_path, monkeypatch):
+    for name in ("none.csv", "none.parquet"):
+        with pytest.raises(ValueError, match=r"a file that exists; got .*none.* \(no such file\)"):
+            read_edges(tmp_path / name)
+    with pytest.raises(ValueError, match="a folder"):
+        read_edges(tmp_path)
+
+    def refuse(*_):
+        raise PermissionError("not yours")
+
+    (tmp_path / "secret.csv").write_text("a,b\n")
+    monkeypatch.setattr(Path, "open", refuse)
+    with pytest.raises(ValueError, match="a file that can be read; got not yours"):
+        read_edges(tmp_path / "secret.csv")
+
+
+# --- properties -----------------------------------------------------------------------------------------------------
+
+nasty = st.text(st.characters(exclude_categories=["Cs"]), max_size=8) | st.sampled_from(
+    ['"', '""', ",", "a,b", " a ", "\n", "\r\n", "\r", "#x", "007", "1", "", "\t", "é\u2028", "\x00", "nan", "\ufeff"]
+)
+edge_lists = st.lists(st.tuples(nasty, nasty), min_size=1, max_size=30)
+integers = st.integers(-(2**63), 2**63 - 1) | st.integers(-3, 12)
+weights = st.floats(0.0, 2.0**99, width=32).filter(lambda w: w == 0 or w > 1e-30)
+
+
+def quoted(edges, delimiter=","):
+    out = io.StringIO(newline="")
+    csv.writer(out, delimiter=delimiter, quoting=csv.QUOTE_ALL, lineterminator="\n").writerows(edges)
+    return out.getvalue()
+
+
+@given(edge_lists, st.sampled_from(",;"), st.integers(1, 40))
+def test_strings_survive_csv(edges, delimiter, chunk_size):
+    found = from_text(
+        quoted(edges, delimiter), delimiter=delimiter, header=False, weight=False, comments=None, chunk_size=chunk_size
+    )
+    ids = first_seen(edges)
+    canonical = all(
+        key.lstrip("-").isascii() and key.lstrip("-").isdigit() and str(int(key)) == key and abs(int(key)) < 2**63
+        for key in ids
+    )
+    assert found.row_ids.to_list() == ([int(key) for key in ids] if canonical else ids)
+    assert [(ids[u], ids[v]) for u, v in zip(found.rows, found.columns, strict=True)] == edges
+
+
+@given(st.lists(st.tuples(integers, integers), min_size=1, max_size=60), st.sampled_from("\t, ;"), st.integers(1, 40))
+def test_integers_survive_text(edges, delimiter, chunk_size):
+    text = "".join(f"{u}{delimiter}{v}\n" for u, v in edges)
+    found = from_text(text, header=False, chunk_size=chunk_size)
+    assert listed(found) == edges
+    assert found.row_ids.is_integer
+    assert found.row_ids.to_list() == first_seen(edges)
+    assert found.row_ids == read_edges(np.array(edges, np.int64)).row_ids
+
+
+@given(st.lists(st.tuples(integers, integers, weights), min_size=1, max_size=20), st.booleans())
+def test_all_roads_lead_to_the_same_edges(edges, bipartite):
+    if not any(w for *_, w in edges):
+        edges = [*edges, (1, 2, 1.0)]
+    columns = dict(zip(["source", "target", "weight"], map(list, zip(*edges, strict=True)), strict=True))
+    roads = [
+        edges,
+        io.StringIO("".join(f"{u}\t{v}\t{w!r}\n" for u, v, w in edges)),
+        io.StringIO("".join(f"{u} {v} {w:.17e}\n" for u, v, w in edges)),
+        pd.DataFrame(columns),
+        pl.LazyFrame(columns),
+        pa.table(columns),
+    ]
+    first, *others = [read_edges(road, bipartite=bipartite) for road in roads]
+    assert listed(first) == [edge for edge in edges if edge[2] > 0]
+    for other in others:
+        assert np.array_equal(first.rows, other.rows)
+        assert np.array_equal(first.columns, other.columns)
+        assert np.array_equal(first.weights, other.weights)
+        assert first.row_ids == other.row_ids
+        assert first.column_ids == other.column_ids
+
+
+@given(
+    st.binary(max_size=60) | st.text(st.sampled_from('ab1 2\t,;"\n\r#.-'), max_size=60).map(str.encode),
+    st.integers(1, 12),
+    st.sampled_from([None, ",", " ", "\t"]),
+)
+def test_the_size_of_chunks_changes_nothing(text, chunk_size, delimiter):
+    text = text * 4
+
+    def outcome(size):
+        try:
+            found = from_text(text, delimiter=delimiter, chunk_size=size)
+        except ValueError as error:
+            return str(error)
+        return listed(found), found.row_ids.to_list()
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("nearfar.relations.delimited._SAMPLE", 64)
+        patch.setattr("nearfar.relations.delimited.SAMPLE_LINES", 1)
+        patch.setattr("nearfar.relations.delimited._ROWS", 3)
+        first, second = outcome(chunk_size), outcome(1 << 20)
+    assert first == second
+
+
+@given(st.lists(st.just(0.0) | st.floats(min_value=1e-44, max_value=1e38), min_size=1, max_size=30))
+def test_numbers_are_rounded_as_python_does(values):
+    for form in ("{!r}", "{:.3f}", "{:.20g}", "{:e}"):
+        texts = [form.format(value) for value in values] + ["1"]
+        found = from_text("".join(f"a,b,{text}\n" for text in texts), weight=2, header=False)
+        stored = np.array([float(text) for text in texts]).astype(np.float32)
+        assert np.array_equal(found.weights, stored[stored > 0])
+
+
+@given(st.data())
+def test_codes_agree_with_a_dictionary(data):
+    from nearfar.relations import factorize
+    from nearfar.relations.factorize import IntegerCodes, ObjectCodes, StringCodes
+
+    few = data.draw(st.sampled_from([-1, 40, factorize.FEW]))  # more integers go to a table
+    step = data.draw(st.sampled_from([1, 2**20, 2**40, 2**57]))
+    pieces = data.draw(st.lists(st.lists(st.integers(-40, 40).map(lambda k: k * step), max_size=60), max_size=5))
+    numbers, strings, objects = IntegerCodes(), StringCodes(), ObjectCodes()
+    table = {}
+    for piece in pieces:
+        expected = [table.setdefault(key, len(table)) for key in piece]
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(factorize, "FEW", few)
+            assert numbers.encode(np.array(piece, np.int64)).tolist() == expected
+        assert objects.encode(piece).tolist() == expected
+        ends = np.cumsum([0, *(len(str(key)) for key in piece)], dtype=np.int32)
+        text = np.frombuffer(bytearray("".join(map(str, piece)).encode()) or bytearray(1), np.uint8)
+        assert strings.encode(text, np.stack([ends[:-1], ends[1:]], axis=1)).tolist() == expected
+    assert numbers.ids().tolist() == objects.ids() == list(table)
+    assert strings.ids() == [str(key) for key in table]
+    assert len(numbers) == len(strings) == len(objects) == len(table)
+
+
+@pytest.mark.parametrize("prefix", ["", "größe "])
+def test_many_ids_agree_with_pandas(prefix):
+    rng = np.random.default_rng(4)
+    keys = (rng.pareto(1.0, size=(60_000, 2)) * 1000).astype(np.int64) * rng.integers(1, 3, size=(60_000, 1))
+    text = "".join(f"{prefix}{u}\t{prefix}{v}\n" for u, v in keys.tolist())
+    found = from_text(text, chunk_size=1 << 18)
+    codes, ids = pd.factorize(keys.reshape(-1))
+    assert np.array_equal(np.stack([found.rows, found.columns], axis=1).reshape(-1), codes)
+    assert found.row_ids.to_list() == [f"{prefix}{key}" if prefix else key for key in ids.tolist()]
+
+
+def test_codes_are_32_bits():
+    from nearfar.relations.factorize import _table_size
+
+    with pytest.raises(ValueError, match=r"of fewer than 2\*\*31 distinct ids"):
+        _table_size(2**31)
+
+
+@pytest.mark.parametrize("mirror", [True, False])
+@pytest.mark.parametrize("weighted", [True, False])
+def test_few_edges_give_the_bits_of_many(mirror, weighted, monkeypatch):
+    """NumPy sorts few edges, compiled functions sort many: duplicates, self-loops, long rows and empty ones."""
+    rng = np.random.default_rng(2)
+    rows, columns = rng.integers(0, 40, 2000).astype(np.int32) ** 2 // 40, rng.integers(0, 90, 2000).astype(np.int32)
+    weights = rng.random(2000).astype(np.float32) if weighted else None
+    for end in (2000, 5):
+        edges = rows[:end], columns[:end], None if weights is None else weights[:end]
+        found = kernels.build_csr(*edges, 90, mirror=mirror, n_jobs=1)
+        with monkeypatch.context() as patch:
+            patch.setattr(kernels, "FEW", -1)
+            expected = kernels.build_csr(*edges, 90, mirror=mirror, n_jobs=1)
+        for a, b in zip(found, expected, strict=True):
+            assert (a is None) == (b is None)
+            if a is not None:
+                assert a.dtype == b.dtype
+                np.testing.assert_array_equal(a, b)
+
+
+# --- real files -----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.skipif(not DATA.exists(), reason="the graphs are not here")
+@pytest.mark.parametrize("name", ["musae-git/edges.csv.xz", "polblogs/edges.tsv.gz", "email-Eu-core/edges.txt.gz"])
+def test_real_graphs_agree_with_pandas(name):
+    separator = "," if ".csv" in name else r"\s+"
+    frame = pd.read_csv(DATA / name, sep=separator, header=0 if ".csv" in name else None, comment="#")
+    found = read_edges(DATA / name)
+    ids = found.row_ids.to_numpy()
+    assert np.array_equal(np.stack([ids[found.rows], ids[found.columns]], axis=1), frame.to_numpy()[:, :2])
+
+
+@pytest.mark.parametrize(
+    ("text", "line"), [("a,b,1\nb,c,\nc,d,\n", 2), ("a;b;1,5\nb;c;2,5\n", 1), ("a b 2\nb c x\n", 2)]
+)
+def test_a_third_column_of_which_some_are_numbers_is_never_dropped_silently(text, line):
+    with pytest.raises(nf.errors.DataError, match=f"line {line}"):
+        read_edges(io.StringIO(text))
+
+
+# --- which columns are read ------------------------------------------------------------------------------------------
+
+RATINGS = {"user": ["u1", "u2", "u1"], "film": ["f1", "f1", "f2"], "rating": [5, 3, 4]}
+
+
+def as_csv(table):
+    return io.StringIO(pd.DataFrame(table).to_csv(index=False))
+
+
+def as_parquet(table, folder):
+    pq.write_table(pa.table(table), folder / "table.parquet")
+    return folder / "table.parquet"
+
+
+@pytest.mark.parametrize("make", [as_csv, pd.DataFrame, pl.DataFrame, pl.LazyFrame, pa.table, "parquet"])
+@pytest.mark.parametrize("more", [{}, {"timestamp": [10**9, 10**9 + 5, 10**9 + 9]}, {"when": ["2020-01-01"] * 3}])
+def test_a_third_column_of_numbers_is_the_weight_with_or_without_a_header(make, more, tmp_path):
+    table = RATINGS | more
+    edges = as_parquet(table, tmp_path) if make == "parquet" else make(table)
+    rel = nf.Relation.from_edges(edges, bipartite=True)
+    assert rel.neighbors("u1") == [("f1", 5.0), ("f2", 4.0)]
+    taken = {"source": "user", "target": "film", "weight": "rating", "left_out": list(more)}
+    assert rel.describe()["columns"] == rel.normalized().describe()["columns"] == taken
+    assert "of columns 'user' -> 'film' with weight 'rating'" in repr(rel)
+    assert repr(rel).endswith(f", not '{next(iter(more))}'>" if more else "'rating'>")
+
+
+def test_columns_that_are_no_weights(tmp_path):
+    no_weight = {"a": ["x", "y"], "b": ["y", "z"]}
+    for third in (
+        {"since": [2009, 2011]},
+        {"id": [7, 8]},
+        {"note": ["p", "q"], "k": [1, 2]},
+        {"m": [1, 2], "n": [3, 4]},
+    ):
+        rel = nf.Relation.from_edges(as_csv(no_weight | third), storage=tmp_path / "stored")
+        assert rel.neighbors("x") == [("y", 1.0)]
+        assert rel.describe()["columns"] == {"source": "a", "target": "b", "weight": None, "left_out": list(third)}
+        assert "without weight, not '" in repr(rel)
+    assert nf.Relation.from_edges(io.StringIO("s,t,w\n1,2,5\n")).neighbors(1) == [(2, 5.0)]
+    unnamed = nf.Relation.from_edges(io.StringIO("5 3 2 9\n3 7 1 9\n"))
+    assert unnamed.describe()["columns"]["left_out"] == [2, 3]
+    with pytest.warns(NearfarWarning, match="column 2 .*looks like times, and was read as the weight"):
+        nf.Relation.from_edges(io.StringIO("5 3 1385982020\n3 7 1385982040\n"))
+
+
+def test_a_rating_before_a_time_is_the_weight_without_a_header_too(tmp_path):
+    lines = "196\t242\t3\t881250949\n186\t302\t4\t891717742\n"  # as in MovieLens
+    table = pd.read_csv(io.StringIO(lines), sep="\t", header=None)
+    named = as_parquet({f"c{k}": table[k] for k in table}, tmp_path)
+    for edges in (io.StringIO(lines), table, named):
+        rel = nf.Relation.from_edges(edges, bipartite=True)
+        assert rel.neighbors(186) == [(302, 4.0)]
+        assert [str(column)[-1] for column in rel.describe()["columns"]["left_out"]] == ["3"]
+    others = io.StringIO(lines.replace("881250949", "7"))
+    assert nf.Relation.from_edges(others).describe()["columns"]["left_out"] == [2, 3]
+
+
+def test_columns_at_once():
+    table = {"id": [1, 2], "person": ["a", "b"], "friend": ["b", "c"], "since": [2009, 2011]}
+    for edges in (as_csv(table), pd.DataFrame(table)):
+        rel = nf.Relation.from_edges(edges, columns=("person", "friend"))
+        assert rel.row_ids.to_list() == ["a", "b", "c"]
+        assert rel.describe()["columns"]["left_out"] == ["id", "since"]
+    assert nf.Relation.from_edges(as_csv(table), columns=(1, 2, 3)).neighbors("a") == [("b", 2009.0)]
+    meant = nf.Relation.from_edges(as_csv(table), columns=["id", "person"], weight=False)
+    assert meant.neighbors("1") == [("a", 1.0)]
+    for columns in ("person", ("person",), ("id", "person", "friend", "since"), 3, {"person", "friend"}):
+        with pytest.raises(ValueError, match="columns must be two or three names or positions"):
+            nf.Relation.from_edges(as_csv(table), columns=columns)
+    with pytest.raises(ValueError, match="source must be left out where columns names it"):
+        nf.Relation.from_edges(as_csv(table), columns=("person", "friend"), source="person")
+    with pytest.raises(ValueError, match="source must be left out for an iterable of tuples"):
+        nf.Relation.from_edges([("a", "b")], columns=(0, 1))
+
+
+TIMES = "\n".join(f"{20 * (k // 3) + 20} {k % 7} {(k + 3) % 9}" for k in range(12))
+ROWS = "\n".join(f"{k} {k % 7} {(k + 3) % 9}" for k in range(12))
+
+
+@pytest.mark.parametrize(
+    ("text", "what"),
+    [
+        ("timestamp,i,j\n20,4,7\n20,7,1\n", "times"),
+        ("Start time;i;j\n20;4;7\n", "times"),
+        ("2020-01-31 10:00,a,b\n2020-01-31 10:00,b,c\n", "times"),
+        ("31.12.2020\ta\tb\n1.2.2021\tb\tc\n", "times"),
+        ("a,2020-01-31,b\nb,2020-02-01,c\n", "times"),
+        ("t,i,j\n1,4,7\n1,7,4\n", "times"),
+        ("id,person,friend,since\n1,a,b,2009\n2,b,c,2011\n", "row numbers"),
+        ("Unnamed: 0,person,friend\n0,5,7\n1,7,9\n", "row numbers"),
+    ],
+)
+def test_times_and_row_numbers_are_refused_by_name(text, what):
+    for frame in (False, True):
+        edges = pd.read_csv(io.StringIO(text), sep=None, engine="python", parse_dates=False) if frame else text
+        if frame and (text[0].isdecimal() or text.startswith("a,")):
+            continue
+        with pytest.raises(ValueError, match=f"columns must be given where the .* would be {what}; got column"):
+            nf.Relation.from_edges(edges if frame else io.StringIO(text))
+    nf.Relation.from_edges(io.StringIO(text), columns=(1, 2), weight=False)
+    nf.Relation.from_edges(io.StringIO(text), columns=(0, 1), weight=False)
+
+
+@pytest.mark.parametrize(
+    ("text", "what"),
+    [
+        (TIMES, "times"),
+        (ROWS, "row numbers or times"),
+        ("1385982020 454 640\n1385982020 1 939\n1385982040 640 258\n", "times"),
+        ("1385982020 ann bob\n1385982020 cem eve\n1385982040 ann eve\n", "times"),
+        ("1 ann bob\n1 bob cem\n2 ann cem\n", "times"),
+        ("901 5 7\n901 7 8\n905 8 5\n", "times"),
+    ],
+)
+def test_times_and_row_numbers_are_told_by_values(text, what):
+    table = pd.read_csv(io.StringIO(text), sep=" ", header=None)
+    inputs = [io.StringIO(text), table, table.set_axis(list("abc"), axis=1)]
+    inputs += [] if table[1].dtype == object or not pd.api.types.is_numeric_dtype(table[1]) else [table.to_numpy()]
+    for edges in inputs:
+        with pytest.warns(NearfarWarning, match=rf"column .* looks like {what}, and was read as the source\. Name the"):
+            nf.Relation.from_edges(edges)
+    for edges in inputs[1:]:
+        nf.Relation.from_edges(edges, source=1, target=2) if edges is not inputs[2] else None
+
+
+rng = np.random.default_rng(0)
+SORTED = np.unique(rng.integers(1, 40, size=(150, 2)), axis=0)
+
+
+@pytest.mark.parametrize(
+    "table",
+    [
+        SORTED,  # sorted by source, as most lists of edges are
+        np.column_stack([SORTED, rng.integers(1, 6, len(SORTED))]),
+        np.column_stack([SORTED, rng.integers(1, 60, len(SORTED))]),
+        np.column_stack([np.add(SORTED, [10**6, 0]), rng.integers(1, 6, len(SORTED))]),  # users and items
+        np.column_stack([SORTED + 10**9, rng.integers(1, 9, len(SORTED))]),  # long ids
+        np.column_stack([np.arange(2, 80), np.arange(2, 80) // 2, rng.integers(1, 3, 78)]),  # a tree
+        [(1, 2, 5), (2, 3, 4), (3, 1, 2)],
+        [(10, 20, 3), (10, 30, 4), (20, 30, 1)],
+        [("ann", "bob", 2), ("bob", "cem", 1)],
+        [("id", "parent", "weight"), (1, 0, 2), (2, 0, 2), (3, 1, 4)],
+        [("id", "friend", "since"), (1, 2, 2009), (1, 3, 2010), (2, 3, 2010)],
+        [("id", "friend"), (1, 2), (2, 3), (3, 4)],
+        [("s", "t", "w"), (1, 2, 0.5), (2, 3, 1)],
+        [("author", "id", "year"), (7, 1, 1990), (7, 2, 1991), (5, 3, 1991)],
+        [("time", "place"), (1, 2), (2, 3), (3, 4)],
+    ],
+)
+def test_ordinary_lists_are_read_without_a_word(table):
+    rows = [" ".join(map(str, row)) for row in (table.tolist() if isinstance(table, np.ndarray) else table)]
+    assert nf.Relation.from_edges(io.StringIO("\n".join(rows) + "\n"), bipartite=False).nnz
+    if isinstance(table, np.ndarray):
+        assert nf.Relation.from_edges(table, bipartite=False).nnz
+
+
+@pytest.mark.parametrize("name", sorted(path.name for path in (DATA.parent / "sociopatterns").glob("*.gz")))
+def test_real_contacts_are_told(name):
+    with pytest.warns(NearfarWarning, match="column 0 .* looks like .*times") as told:
+        nf.Relation.from_edges(DATA.parent / "sociopatterns" / name)
+    assert len(told) == 1
+    assert told[0].filename == __file__
+
+
+def test_an_empty_parquet_file_has_no_edges(tmp_path):
+    path = as_parquet({"a": pa.array([], pa.int64()), "b": pa.array([], pa.int64()), "c": []}, tmp_path)
+    with pytest.raises(ValueError, match="at least one edge"):
+        nf.Relation.from_edges(path)
+
+
+# --- two kinds of objects ---------------------------------------------------------------------------------------------
+
+KINDS = [
+    "user,item",
+    "userId,movieId",
+    "Customer_ID,Products",
+    "paper,author",
+    "reader name,book name",
+    "song,listener",
+]
+
+
+@pytest.mark.parametrize("header", KINDS)
+@pytest.mark.parametrize("make", [io.StringIO, lambda text: pd.read_csv(io.StringIO(text))])
+def test_names_of_two_kinds_are_told(header, make):
+    text = header + ",rating\n1,1,5\n1,2,3\n2,1,4\n"
+    names = " and ".join(map(repr, header.split(",")))
+    with pytest.warns(NearfarWarning, match=f"columns {names} are of two kinds by their names.*Pass bipartite=True"):
+        assert nf.Relation.from_edges(make(text)).shape == (2, 2)
+    for bipartite in (True, False):
+        nf.Relation.from_edges(make(text), bipartite=bipartite)
+
+
+@pytest.mark.parametrize(
+    "header", ["from,to", "person,friend", "user,follower", "item,other item", "word,context", "a,b"]
+)
+def test_names_of_one_kind_are_read_without_a_word(header):
+    nf.Relation.from_edges(io.StringIO(header + "\n1,1\n1,2\n2,1\n"))
+
+
+def test_ids_that_are_sources_or_targets_only_are_told(tmp_path):
+    rng = np.random.default_rng(0)
+    likes = np.add(rng.integers(0, 30, size=(200, 2)), [0, 100])
+    texts = [(f"u{i}", f"v{j}") for i, j in likes.tolist()]
+    lines = io.StringIO("\n".join(f"{u}\t{v}" for u, v in texts))
+    for edges in (likes, texts, lines, pl.DataFrame(likes, schema=["a", "b"])):
+        with pytest.warns(NearfarWarning, match="no id is both a source and a target.*Pass bipartite=True for two"):
+            nf.Relation.from_edges(edges, directed=True, storage=tmp_path / "stored")
+    nf.Relation.from_edges(likes, bipartite=True)
+    nf.Relation.from_edges(likes, bipartite=False)
+    nf.Relation.from_edges(likes[:90])  # too few to tell
+    nf.Relation.from_edges(np.vstack([likes, [[100, 0]]]))  # one that is both
+    nf.Relation.from_edges(nx.Graph(likes.tolist()))  # a graph says what it is
+    nf.Relation.from_edges(np.column_stack([np.zeros(200, int), np.arange(1, 201)]))  # a star
+
+
+# --- graphs of other libraries ----------------------------------------------------------------------------------------
+
+
+class Data:
+    """What a graph of PyTorch Geometric shows of itself."""
+
+    def __init__(self, num_nodes, **attributes):
+        vars(self).update(attributes, num_nodes=num_nodes)
+
+
+def test_graphs_of_pytorch_geometric():
+    torch = pytest.importorskip("torch")
+    both = torch.tensor([[2, 0, 0, 4], [0, 2, 4, 0]])  # two edges, each in both directions; 1 and 3 are isolated
+    weight = torch.tensor([0.5, 0.5, 2.0, 2.0])
+    rel = nf.Relation.from_edges(Data(5, edge_index=both))
+    assert rel.row_ids.to_list() == [0, 1, 2, 3, 4]
+    assert rel.describe()["isolates"] == 2
+    assert rel.to_scipy().toarray()[0].tolist() == [0, 0, 1, 0, 1]  # not twice
+    weighted = Data(5, edge_index=both, edge_weight=weight, edge_attr=weight[:, None] * 2, x=torch.ones(5, 3))
+    assert nf.Relation.from_edges(weighted).neighbors(0) == [(4, 2.0), (2, 0.5)]
+    assert nf.Relation.from_edges(weighted, weight="edge_attr").neighbors(0) == [(4, 4.0), (2, 1.0)]
+    assert nf.Relation.from_edges(weighted, weight=False).neighbors(0) == [(2, 1.0), (4, 1.0)]
+    assert rel.operator.is_undirected
+    assert not nf.Relation.from_edges(both[:, :3]).operator.is_undirected
+    alone = nf.Relation.from_edges(both)
+    assert alone.row_ids.to_list() == [2, 0, 4]
+    assert nf.Relation.from_edges(both[:, :1], directed=False).nnz == 2
+    assert nf.Relation.from_edges(both, bipartite=True).shape == (3, 3)
+    for bad, message in (
+        (both.T, r"an edge_index of integers, shape \(2, n_edges\), if it is a tensor; got int64, shape \(4, 2\)"),
+        (torch.ones(2, 2), "got float32"),
+        (Data(5, edge_index=both[0]), r"shape \(4,\)"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            nf.Relation.from_edges(bad)
+    for name in ("edge_attr", "x"):
+        with pytest.raises(ValueError, match=r"weight must be an attribute of shape \(4,\), one number for each edge"):
+            nf.Relation.from_edges(Data(5, edge_index=both, x=torch.ones(5, 3)), weight=name)
+    with pytest.raises(ValueError, match="source must be left out for an edge_index"):
+        nf.Relation.from_edges(both, columns=(0, 1))
+
+
+def test_an_array_that_lies_on_its_side():
+    with pytest.raises(ValueError, match=r"got shape \(2, 7\)\. One edge is one row: pass edges\.T"):
+        nf.Relation.from_edges(np.ones((2, 7), int))
+
+
+class Cells:
+    """What AnnData shows of itself."""
+
+    shape = (3, 2)
+
+    def __init__(self, **obsp):
+        self.obsp, self.obs_names = obsp, pd.Index(["AAC", "AAG", "ACT"])
+
+
+def test_neighbours_in_anndata():
+    near = scipy.sparse.csr_matrix([[0, 1, 0.5], [1, 0, 0], [0.5, 0, 0]])
+    cells = Cells(connectivities=near, distances=near)
+    rel = nf.Relation.from_matrix(cells)
+    assert rel.neighbors("AAC") == [("AAG", 1.0), ("ACT", 0.5)]
+    assert rel.is_square
+    assert nf.Relation.from_matrix(cells, ids=[1, 2, 3]).row_ids.to_list() == [1, 2, 3]
+    with pytest.raises(ValueError, match="must be AnnData with 'connectivities' in obsp; got one with 'distances'"):
+        nf.Relation.from_matrix(Cells(distances=near))
+    with pytest.raises(ValueError, match=r"the neighbours in AnnData, go to Relation\.from_matrix"):
+        nf.Relation.from_edges(cells)
+
+
+def test_every_fit_of_a_relation_takes_graphs_and_anndata():
+    torch = pytest.importorskip("torch")
+    graph = nx.karate_club_graph()
+    whole = nx.to_scipy_sparse_array(graph, weight=None)
+    index = torch.tensor(np.array(whole.nonzero()))
+    fit = nf.EDRep(2, n_epochs=2, random_state=0).fit
+    expected = fit(whole).vectors_
+    nx.set_edge_attributes(graph, 1, "weight")
+    assert fit(graph).vectors_.equals(expected)
+    assert fit(Data(34, edge_index=index)).vectors_.equals(expected)
+    cells = Cells(connectivities=whole)
+    cells.obs_names = pd.Index(map(str, range(34)))
+    named = fit(cells).vectors_
+    assert named.ids.to_list() == [str(k) for k in range(34)]
+    assert np.array_equal(named.vectors, expected.vectors)

@@ -1,0 +1,496 @@
+"""Seeded faults: does the suite notice a wrong sign, axis, bound or constant?
+
+    python tests/support/mutants.py              all faults: one line each; fails if one is missed
+    python tests/support/mutants.py adam window  those whose name holds one of the words
+    python tests/support/mutants.py --check      only whether each piece of code is still found, which takes no time
+
+Each fault changes one piece of the source, which is looked for in the whole package and must be there exactly once, so
+that it does not matter in which file it stands. The change is made in a copy of the package, and the tests of the
+fault's files run against the copy until one fails. A fault that no test notices is a gap in the tests; one whose code
+is not found has to be rewritten with the code.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import NamedTuple
+
+ROOT = Path(__file__).resolve().parents[2]
+PACKAGE = ROOT / "src" / "nearfar"
+TEST_FAILED = 1  # pytest's exit code; others mean that the tests could not be run
+
+
+class Fault(NamedTuple):
+    """A piece of code, what stands there instead, and the files of tests that should notice."""
+
+    name: str
+    code: str
+    instead: str
+    tests: str
+
+
+FAULTS = [
+    # -- EDRep
+    Fault("edrep: the far force pulls", "ri * (force[i, c] + ", "ri * (-force[i, c] + ", "test_edrep"),
+    Fault(
+        "edrep: a step up the gradient",
+        "x[c] = stay * x[c] - move * g[c]",
+        "x[c] = stay * x[c] + move * g[c]",
+        "test_edrep",
+    ),
+    Fault(
+        "edrep: the rate falls an epoch early",
+        "start * (1 - epoch / n_epochs)",
+        "start * (1 - (epoch + 1) / n_epochs)",
+        "test_edrep",
+    ),
+    Fault("edrep: the prior in the loss", "prior += r[i] * dot_others", "prior -= r[i] * dot_others", "test_edrep"),
+    Fault(
+        "formula: eq. (6) without the rows' sum",
+        "g += xp.asarray(p0, dtype=x.dtype)[:, None] * of_rows",
+        "g += 0",
+        "test_places test_edrep",
+    ),
+    Fault(
+        "formula: the step leaves the sphere",
+        "g -= (x * g).sum(1)[:, None] / there * x",
+        "g -= 0 * x",
+        "test_places test_edrep",
+    ),
+    Fault(
+        "formula: a component's share of the force",
+        "force *= xp.asarray(xp.exp(log_z - total)",
+        "force *= xp.asarray(xp.exp(total - log_z)",
+        "test_places",
+    ),
+    Fault(
+        "places: the others are not copied",
+        'others = others.copy() if getattr(far, "keeps_others", True) else others',
+        "others = others",
+        "test_places",
+    ),
+    Fault(
+        "places: pieces of a column start at the first",
+        "drawn = self.drawn.part(self.first + start, self.first + stop)",
+        "drawn = self.drawn.part(start, stop)",
+        "test_places",
+    ),
+    Fault(
+        "places: the plain place by rows alone",
+        "max(shape) <= FEW_ROWS and n_entries <= FEW",
+        "max(shape) <= FEW_ROWS",
+        "test_places",
+    ),
+    Fault(
+        "checkpoint: defaults are not remembered",
+        'who | {f"{name} in use"',
+        'who | {f"{name} in use"[:0] or "x"',
+        "test_callbacks",
+    ),
+    Fault(
+        "far field: labels of all columns",
+        "self.with_params(labels=np.asarray(self.labels)[columns])",
+        "self.with_params(labels=np.asarray(self.labels)[: len(columns)])",
+        "test_places",
+    ),
+    Fault(
+        "relations: a plain product forgets the base",
+        "np.add(base, value, out=out, casting",
+        "np.add(0, value, out=out, casting",
+        "test_small_relations",
+    ),
+    # -- senses in few bits
+    Fault(
+        "senses: context vectors of few bits become floats",
+        "return Embedding._of_checked(Content(vectors, ids, parameters=self._parameters))",
+        "return Embedding(vectors, ids, parameters=self._parameters)",
+        "test_quantized",
+    ),
+    Fault(
+        "senses: those of some words keep all weights",
+        "read_only(self._weights[of_all])",
+        "read_only(self._weights)",
+        "test_senses",
+    ),
+    # -- relations
+    Fault(
+        "ppmi: columns by the sums of rows",
+        "rows, columns = self.row_sums, self.row_sums if self.symmetric else self.column_sums",
+        "rows, columns = self.row_sums, self.row_sums",
+        "test_relation",
+    ),
+    Fault(
+        "ppmi: the shift is added",
+        "(rows[i] * columns[j])) - shift",
+        "(rows[i] * columns[j])) + shift",
+        "test_relation",
+    ),
+    # -- contacts and spreading
+    Fault(
+        "contacts: to the other's next time by one's own",
+        "columns = after[np.concatenate([order[same], b, a])]",
+        "columns = after[np.concatenate([order[same], a, b])]",
+        "test_contacts",
+    ),
+    Fault(
+        "contacts: overlapping slices begin one early",
+        "np.maximum(_quotient(begins - first - length, pace) + 1, 0)",
+        "np.maximum(_quotient(begins - first - length, pace), 0)",
+        "test_contacts",
+    ),
+    Fault(
+        "spreading: the newly infected recover at once",
+        "        _recover(states, infected, mu, rng)\n        states[caught] = _INFECTED\n",
+        "        states[caught] = _INFECTED\n        _recover(states, states == _INFECTED, mu, rng)\n",
+        "test_spreading",
+    ),
+    Fault(
+        "spreading: one direction of a contact",
+        " + np.bincount(a, w * infected[b], minlength=n)",
+        " + 0 * np.bincount(a, w * infected[b], minlength=n)",
+        "test_spreading",
+    ),
+    # -- far fields, kernels, divergences, maps
+    Fault(
+        "mixture: covariance about the origin",
+        "(outer / count - mean[:, None] * mean)",
+        "(outer / count - 0 * mean[:, None] * mean)",
+        "test_far_fields",
+    ),
+    Fault(
+        "noise: its share turned over",
+        "math.log(n_active / size)",
+        "math.log(size / n_active)",
+        "test_far_fields test_contracts",
+    ),
+    Fault("kernel: heavy tail", "return exp(-ln1p(", "return exp(ln1p(", "test_kernels"),
+    Fault(
+        "kernel: slope of the heavy tail", "beta / (one + alpha * beta * f)", "beta / (one + beta * f)", "test_kernels"
+    ),
+    Fault(
+        "reverse KL: derivative",
+        "np.log(q / floored(p, self.floor, uniform)) + 1",
+        "np.log(q / floored(p, self.floor, uniform)) - 1",
+        "test_divergences",
+    ),
+    Fault(
+        "map formula: the far factor",
+        "-2 * (b * xp.log(S) + M) / S",
+        "-2 * (b * xp.log(S) - M) / S",
+        "test_neighbor_objective",
+    ),
+    Fault(
+        "map formula: charges without the entropy",
+        "minus_M -= b * (xp.log(S) + entropy(S, w, w_ln_w[0], cost))",
+        "minus_M -= b * xp.log(S)",
+        "test_neighbor_objective",
+    ),
+    Fault(
+        "map formula: 1/S of the other row",
+        "cost.strength(u_ji, w * _inverse(w, w_j, cost, totals, error))",
+        "cost.strength(u_ji, w * _inverse(w, w_i, cost, totals, error))",
+        "test_own_map_place",
+    ),
+    Fault(
+        "map formula: the second of a pair of noise",
+        "total if back is None else total - part[back]",
+        "total if back is None else total - 0 * part[back]",
+        "test_own_map_place",
+    ),
+    Fault(
+        "descent: rows as steep as their sum",
+        "rate=phase.rate(t) * scale",
+        "rate=phase.rate(t)",
+        "test_neighbor_embedding",
+    ),
+    Fault(
+        "descent: the mean is not put to 0",
+        "y += velocity - xp.asarray(moved / n",
+        "y += velocity - 0 * xp.asarray(moved / n",
+        "test_momentum",
+    ),
+    Fault("descent, compiled: the mean is not put to 0", "Y[i, c] += v - mean[c]", "Y[i, c] += v", "test_momentum"),
+    Fault(
+        "map: a sign in the plain gradient",
+        "[:, None] * Y[rows] - k @ Y",
+        "[:, None] * Y[rows] + k @ Y",
+        "test_neighbor_objective",
+    ),
+    Fault(
+        "map: 1/S of the other row",
+        "back = inverse_S[neighbors[t]] if kind[2] else scale",
+        "back = scale",
+        "test_neighbor_objective",
+    ),
+    Fault(
+        "map, per point: the force of the other",
+        "* g + scalar(s_back) * g_back",
+        "* g - scalar(s_back) * g_back",
+        "test_per_point",
+    ),
+    Fault(
+        "map: the start under a kernel that is flat at 0",
+        "return reach, math.sqrt(_SQUARES[first]) if first else SPREAD",
+        "return reach, SPREAD",
+        "test_extending_maps",
+    ),
+    Fault("map, noise: the charge of the first", "w = charges[first + t]", "w = charges[start + t]", "test_noise_maps"),
+    Fault("map, new points: a sign of the entropy", "entropy += e[j]", "entropy -= e[j]", "test_map_transform"),
+    # -- MDS
+    Fault("mds: the weight of a group", "+ k]] += weight * found[c, k]", "+ k]] += found[c, k]", "test_mds_scale"),
+    Fault("mds: force on the other end", "target[j] -= force", "target[j] += force", "test_mds"),
+    Fault("mds: Sammon's cost", "share * gap * gap, share", "share * gap, share", "test_mds"),
+    # -- relations, affinities, neighbours
+    Fault("edges: decimals", "digits / _POWERS[scale]", "digits / _POWERS[scale - 1]", "test_edges"),
+    Fault("edges: int64 overflow", "n_digits > 19", "n_digits > 18", "test_edges"),
+    Fault("affinities: the joint sums to 1", "* np.float32(0.5 / n)", "* np.float32(1.0 / n)", "test_affinities"),
+    Fault(
+        "affinities: mean over perplexities",
+        "calibration.weights * np.float32(1 / len(perplexities))",
+        "calibration.weights * np.float32(1)",
+        "test_several_perplexities test_affinities",
+    ),
+    Fault(
+        "transpose: rows and columns",
+        "new_indices[at] = i",
+        "new_indices[at] = indices[p]",
+        "test_relation test_products",
+    ),
+    # -- words and text
+    Fault(
+        "Adam: second moment",
+        "b2 * v[k] + rest2 * c * c",
+        "b2 * v[k] + rest1 * c * c",
+        "test_skipgram test_word_trainer",
+    ),
+    Fault(
+        "word formula: which noise counts",
+        "g *= counts",
+        "g *= 1.0",
+        "test_word_formulas",
+    ),
+    Fault(
+        "word formula: slopes without what is right",
+        "slopes *= g  #",
+        "slopes = g  #",
+        "test_word_formulas",
+    ),
+    Fault(
+        "word formula: eq. (8) with the ridge of outs once",
+        "pull_of_y -= ridge * often * D",
+        "pull_of_y -= ridge * D",
+        "test_word_formulas",
+    ),
+    Fault(
+        "word formula: the limit of a step",
+        "xp.clip(longest / (length + (length == 0)), None, 2 * rate)",
+        "xp.clip(longest + 0 * length, None, 2 * rate)",
+        "test_word_formulas",
+    ),
+    Fault(
+        "word formula: noise in a column of its own",
+        "met = best if own else [best[0]] * len(best)",
+        "met = best",
+        "test_word_formulas",
+    ),
+    Fault(
+        "word formula: the middle of contexts",
+        "a, others = context - middle, centres - middle",
+        "a, others = context - middle, centres",
+        "test_word_formulas",
+    ),
+    Fault(
+        "learner: fixed bits by threads that share",
+        "if name == THREADS and training.model.deterministic:",
+        "if False:",
+        "test_word_trainer",
+    ),
+    Fault(
+        "learner: what is held out is trained on",
+        "validation_seeds, [0.0] * len(validation)",
+        "validation_seeds, [1e-3] * len(validation)",
+        "test_word_trainer",
+    ),
+    Fault("window: the last word on the right", "min(end, i + reach + 1)", "min(end, i + reach)", "test_word_trainer"),
+    Fault("subsampling: the square root", "np.sqrt(relative) + relative", "relative + relative", "test_word_trainer"),
+    Fault(
+        "alias table: what is left of a cell",
+        "threshold[high] -= 1.0 - threshold[low]",
+        "threshold[high] -= threshold[low]",
+        "test_skipgram test_relation_pairs",
+    ),
+    Fault(
+        "vocabulary: min_count itself is kept",
+        "self.counts >= min_count",
+        "self.counts > min_count",
+        "test_partial_fit",
+    ),
+    # -- contrastive losses and tables
+    Fault(
+        "InfoNCE: log N",
+        "(joint - candidates.logsumexp(dim=1)).mean() + math.log",
+        "(joint - candidates.logsumexp(dim=1)).mean() - math.log",
+        "test_nn_mutual_information",
+    ),
+    Fault(
+        "NCE: Jensen-Shannon bound",
+        "-softplus(-joint).mean() - softplus(others).mean()",
+        "-softplus(-joint).mean() - softplus(-others).mean()",
+        "test_nn_mutual_information",
+    ),
+    Fault(
+        "margin loss: sign",
+        "torch.relu(margin - true[:, None] + noise)",
+        "torch.relu(margin + true[:, None] - noise)",
+        "test_nn_losses",
+    ),
+    Fault(
+        "NB-ANT: price of an anchor",
+        "(anchor_price - penalty) * n_anchors",
+        "anchor_price * n_anchors",
+        "test_nn_nbant",
+    ),
+    Fault(
+        "quotient-remainder: the remainder",
+        "take_rows(self.remainders, ids % m)",
+        "take_rows(self.remainders, ids // m % m)",
+        "test_nn_relatives",
+    ),
+    # -- embedding, search, evaluation
+    Fault("density: weight off the diagonal", "1.0, math.sqrt(0.5)", "1.0, 0.5", "test_density"),
+    Fault(
+        "senses: the larger entropy wins",
+        "((entropies[k] > others)",
+        "((entropies[k] < others)",
+        "test_sense_induction test_planted_senses",
+    ),
+    Fault(
+        "search: length of the rows",
+        "X / np.where(norms > 0, norms, 1.0)[:, None]",
+        "X / np.where(norms > 0, norms, 1.0)[:, None] ** 2",
+        "test_embedding",
+    ),
+    Fault("align: turned the other way", "R = U @ Vt", "R = (U @ Vt).T", "test_alignment"),
+    Fault("align: the shift forgets the turn", "factor * (y_mean @ R)", "factor * y_mean", "test_alignment"),
+    Fault("stability: the factor of the jackknife", "(s - 1) / s * ((left_out", "1 / s * ((left_out", "test_stability"),
+    Fault("stability: distances without the lengths", "-0.5 * np.einsum", "0.0 * np.einsum", "test_stability"),
+    Fault(
+        "links: edges of the forest are hidden",
+        "~np.isin(graph.keys, forest",
+        "np.isin(graph.keys, forest",
+        "test_graph_tasks",
+    ),
+    Fault("links: edges among the other pairs", "drawn[~np.isin(drawn, edges)]", "drawn", "test_graph_tasks"),
+    Fault(
+        "links: the same pairs train and test",
+        "part = slice(at * n_hidden // n_parts, (at + 1) * n_hidden // n_parts)",
+        "part = slice(0, n_hidden // n_parts)",
+        "test_graph_tasks",
+    ),
+    Fault(
+        "labels: their number is not known",
+        "guess = rank < labels[test].sum(axis=1, keepdims=True)",
+        "guess = rank < 1",
+        "test_graph_tasks",
+    ),
+    Fault(
+        "report: a zero vector is a direction",
+        "float((units @ units - n)",
+        "float((units @ units - len(X))",
+        "test_report",
+    ),
+    Fault(
+        "device: what a point finds of itself on the mesh", "gx -= share * own_x", "gx += share * own_x", "test_devices"
+    ),
+    Fault(
+        "device: the changes of a batch in full",
+        "torch.where(alone > 0, -torch.expm1(-all_z) / alone, 1)",
+        "torch.ones_like(alone)",
+        "test_devices",
+    ),
+    Fault("device: noise that is the centre", "counts = outs != outs[:, :1]", "counts = outs == outs", "test_devices"),
+    Fault(
+        "device: rows of ties but one",
+        "alone, between = (ties < k) &",
+        "alone, between = (ties < k - 1) &",
+        "test_devices",
+    ),
+    Fault(
+        "nbant: each process by its own loss",
+        "return _check_loss(losses.mean().item(), epoch)",
+        "return _check_loss(value, epoch)",
+        "test_nn_anchor_processes",
+    ),
+    Fault("report: variances, not their squares", "1 / (shares**2).sum()", "1 / shares.sum()", "test_report"),
+]
+
+
+def places(code: str) -> list[Path]:
+    """Return the files that hold a piece of code, once for each time."""
+    found = []
+    for path in sorted(PACKAGE.rglob("*.py")):
+        found += [path] * path.read_text("utf-8").count(code)
+    return found
+
+
+def outcome(fault: Fault) -> tuple[str, str]:
+    """Return "caught", "missed" or "broken" for a fault, and the test that failed or what else is to be said."""
+    with tempfile.TemporaryDirectory() as folder:
+        copy = Path(folder) / "nearfar"
+        shutil.copytree(PACKAGE, copy, ignore=shutil.ignore_patterns("__pycache__"))
+        path = copy / places(fault.code)[0].relative_to(PACKAGE)
+        path.write_text(path.read_text("utf-8").replace(fault.code, fault.instead), "utf-8")
+        files = [str(next((ROOT / "tests").rglob(f"{name}.py"))) for name in fault.tests.split()]
+        done = subprocess.run(
+            [sys.executable, "-m", "pytest", "-n", "0", "-x", "-q", "-p", "no:cacheprovider", "--tb=line", *files],
+            cwd=ROOT,
+            env={
+                "NEARFAR_CACHE_DIR": str(
+                    PACKAGE / "__pycache__" / "kernels"
+                ),  # only what the fault changes is compiled
+                **os.environ,
+                "PYTHONPATH": os.pathsep.join([folder, str(ROOT / "tests" / "support")]),
+                "PYTHONDONTWRITEBYTECODE": "1",
+            },
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+    failed = [line for line in done.stdout.splitlines() if line.startswith("FAILED")]
+    if done.returncode == TEST_FAILED and failed:
+        return "caught", failed[0].removeprefix("FAILED ").partition(" - ")[0]
+    return ("missed", f"by {', '.join(files)}") if done.returncode == 0 else ("broken", done.stdout[-500:])
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("words", nargs="*", help="only faults whose name holds one of these")
+    parser.add_argument("--check", action="store_true", help="only look whether the code of each fault is found once")
+    args = parser.parse_args()
+    chosen = [fault for fault in FAULTS if not args.words or any(word in fault.name for word in args.words)]
+    lost = [
+        f"{fault.name}: found {len(places(fault.code))} times: {fault.code}"
+        for fault in chosen
+        if len(places(fault.code)) != 1
+    ]
+    if lost or args.check:
+        sys.exit("\n".join(lost) or 0)
+    not_caught = 0
+    for fault in chosen:
+        started = time.perf_counter()
+        verdict, told = outcome(fault)
+        not_caught += verdict != "caught"
+        print(f"{verdict:7} {time.perf_counter() - started:5.0f} s  {fault.name:40} {told}", flush=True)
+    print(f"{len(chosen) - not_caught} of {len(chosen)} caught")
+    sys.exit(not_caught > 0)
+
+
+if __name__ == "__main__":
+    main()

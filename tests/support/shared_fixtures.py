@@ -1,0 +1,142 @@
+"""Fixtures that several test modules use."""
+
+from __future__ import annotations
+
+import functools
+import multiprocessing
+import os
+import signal
+import sys
+import threading
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+BENCHMARKS = Path(__file__).resolve().parents[2] / "benchmarks"
+SHARED_DATA = Path(__file__).resolve().parents[3] / "shared" / "data"
+
+
+def _untraced(compile_kernel):
+    """Compile without the tracer of the coverage: it has nothing to see there, and takes half as long again."""
+
+    @functools.wraps(compile_kernel)
+    def compile_untraced(*args, **named):
+        tracer = sys.gettrace()
+        sys.settrace(None)
+        try:
+            return compile_kernel(*args, **named)
+        finally:
+            sys.settrace(tracer)
+
+    return compile_untraced
+
+
+def pytest_collection_finish() -> None:
+    """Change numba in the processes that run tests: the one that hands them out need not wait for its import."""
+    from numba.core.dispatcher import Dispatcher
+
+    Dispatcher.compile = _untraced(Dispatcher.compile)
+
+
+# A forked child is not measured: another thread may have held the lock of the coverage, and the child would wait.
+# Called from C, before any function that is traced: nearfar's own hook is registered later.
+os.register_at_fork(after_in_child=functools.partial(sys.settrace, None))
+os.register_at_fork(after_in_child=functools.partial(threading.settrace, None))
+
+
+# No power is cut here, and to wait for the disk thousands of times takes long. Processes that tests start do wait for
+# it, as those of kills.py.
+os.fsync = lambda descriptor: None
+
+
+@pytest.fixture
+def rng() -> np.random.Generator:
+    """A generator with a fixed seed."""
+    return np.random.default_rng(20240607)
+
+
+@pytest.fixture(params=["plain", "compiled"])
+def products(request, monkeypatch):
+    """Relations of a test are small, and SciPy multiplies with them: run it with compiled products, too."""
+    if request.param == "compiled":
+        monkeypatch.setattr("nearfar.relations.kernels.FEW", -1)
+
+
+@pytest.fixture(autouse=True)
+def _entropy_seeded(monkeypatch):
+    """What draws without a seed draws alike in each run: no test passes on some days alone."""
+    seeds = np.random.SeedSequence(20240607)
+    monkeypatch.setattr("nearfar._core.checks.fresh_generator", lambda: np.random.default_rng(seeds.spawn(1)[0]))
+
+
+@pytest.fixture(autouse=True)
+def _torch_seeded():
+    """Torch's own generator starts alike in each test, whatever ran before it in the same process."""
+    torch = sys.modules.get("torch")
+    if torch is not None:
+        torch.default_generator.manual_seed(20240607)  # without a message to each kind of device, with a traceback
+
+
+@pytest.fixture(autouse=True)
+def _figures_closed():
+    """Close the figures of pyplot that a test leaves open."""
+    yield
+    if "matplotlib.pyplot" in sys.modules:
+        sys.modules["matplotlib.pyplot"].close("all")
+
+
+@pytest.fixture(scope="session")
+def shared_data() -> Path:
+    """The folder of public data sets beside the repository; the test is skipped where there is none."""
+    if not SHARED_DATA.is_dir():
+        pytest.skip("no shared data beside the repository")
+    return SHARED_DATA
+
+
+@pytest.fixture
+def interruptible():
+    """Ctrl-C raises KeyboardInterrupt: a shell that starts this in the background has it ignored."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.fixture
+def benchmark_modules(monkeypatch):
+    """The scripts of benchmarks/ can be imported."""
+    monkeypatch.syspath_prepend(str(BENCHMARKS))
+    before = set(sys.modules)
+    yield
+    for name in set(sys.modules) - before:  # plain names such as "report" must not stay
+        if str(BENCHMARKS) in str(getattr(sys.modules[name], "__file__", "")):
+            del sys.modules[name]
+
+
+@pytest.fixture(scope="session")
+def in_two_processes(tmp_path_factory):
+    """Return what a function stores as ``{rank}.pt`` in two processes, forked from one that imported torch."""
+    torch = pytest.importorskip("torch")
+    if not (torch.distributed.is_available() and torch.distributed.is_gloo_available()):
+        pytest.skip("no gloo")
+    multiprocessing.set_forkserver_preload(["nearfar.nn", "torch._dynamo", "test_nn_in_batch"])
+
+    def run(process):
+        folder = tmp_path_factory.mktemp("gloo")
+        arguments = (folder / "meet").as_uri(), str(folder)
+        torch.multiprocessing.start_processes(process, arguments, nprocs=2, start_method="forkserver")
+        found = [torch.load(folder / f"{rank}.pt") for rank in range(2)]
+        assert [result.get("error") for result in found] == [None, None]
+        return found
+
+    return run
+
+
+@pytest.fixture
+def one_torch_thread():
+    """Torch computes on one thread, so that sums are those of any machine."""
+    torch = pytest.importorskip("torch")
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)

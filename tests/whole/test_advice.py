@@ -1,0 +1,236 @@
+"""Which method for which data: kinds and sizes, the same words in code, guide and shell, and code that runs."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import networkx as nx
+import numpy as np
+import pandas as pd
+import pytest
+from scipy.sparse import csr_array
+
+import nearfar as nf
+from nearfar import advice
+from nearfar.cli import main
+from nearfar.errors import InputError
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def ring(n):
+    return nf.Relation.from_edges([(i, (i + 1) % n) for i in range(n)])
+
+
+@pytest.mark.parametrize(
+    ("data", "kind", "code"),
+    [
+        (ring(40), "graph", "nf.EDRep(n_components=16).fit(relation.random_walk(3))"),
+        (ring(600), "graph", "nf.EDRep(n_components=32).fit(relation.random_walk(3))"),
+        (nx.karate_club_graph(), "graph", "nf.EDRep(n_components=16)"),
+        (nx.gn_graph(50, seed=0), "graph", "two_sided=True"),
+        (ring(40).random_walk(3), "graph", "nf.EDRep(n_components=32).fit(relation)"),
+        (ring(40).normalized(), "graph", "nf.EDRep(n_components=32).fit(relation)"),
+        (csr_array(np.eye(50, k=1) + np.eye(50, k=-1)), "graph", "random_walk(3)"),
+        (nf.Relation.from_edges([("ann", "tea")], bipartite=True), "two kinds", "relation.normalized()"),
+        (csr_array(np.ones((3, 5))), "two kinds", "p0=relation.column_sums).fit(relation.normalized())"),
+        (np.zeros((40, 3)), "table", "nf.MDS()"),
+        (np.zeros((200, 3)), "table", "nf.TSNE()"),
+        (pd.DataFrame(np.zeros((200, 3))), "table", "nf.TSNE()"),
+        (np.broadcast_to(np.float32(1), (2_000_000, 3)), "table", "nf.UMAP()"),
+        (nf.Embedding(np.ones((200, 3))), "vectors", 'nf.TSNE(metric="cosine")'),
+        (nf.Corpus([["a", "b"], ["b"]]), "text", 'optimizer="adam"'),
+        (
+            nf.EncodedCorpus(np.int32([1, 0, 0]), np.array([2, 3]), nf.Vocabulary("ba", [2, 1])),
+            "text",
+            'optimizer="adam"',
+        ),
+    ],
+)
+def test_kind_and_size_decide(data, kind, code):
+    found = nf.choose(data)
+    assert found.kind == kind
+    assert code in found.code
+    assert len(found.lines) == 5
+    assert repr(found).count("\n") == 4
+    assert all(line.strip() for line in found.lines)
+
+
+def test_long_texts_have_another_optimiser():
+    long = nf.EncodedCorpus(np.zeros(2_000_000, np.int32), np.array([2_000_000]), nf.Vocabulary(["a"], [2_000_000]))
+    assert "nf.SkipGram(n_components=100)" in nf.choose(long).code
+
+
+def test_facts_are_said():
+    graph = nf.Relation.from_edges(nx.karate_club_graph())
+    assert (
+        nf.choose(graph).lines[0]
+        == "data        a graph of 34 nodes and 78 edges, 4.6 per node, 0 nodes without an edge"
+    )
+    assert nf.choose(np.ones((7, 3))).facts == {"n": 7, "n_columns": 3}
+
+
+def test_a_matrix_that_may_be_two_things_is_asked_about():
+    D = np.abs(np.subtract.outer(np.arange(100.0), np.arange(100.0)))
+    with pytest.raises(
+        InputError, match="kind must be 'distances', 'graph' or 'table' for a symmetric matrix with a zero"
+    ):
+        nf.choose(D)
+    assert 'nf.MDS(metric="precomputed")' in nf.choose(D, kind="distances").code
+    assert nf.choose(D, kind="graph").kind == "graph"
+    assert nf.choose(D, kind="table").kind == "table"
+
+
+@pytest.mark.parametrize(
+    ("data", "kind", "message"),
+    [
+        (None, None, "data must be a relation, a graph, a matrix, vectors or a corpus; got NoneType"),
+        ("edges.csv", None, "data must be .*nearfar advise edges.csv"),
+        (np.ones((3, 3)), "picture", "kind must be one of"),
+        (np.ones((3, 4)), "distances", "data must be square"),
+        (np.ones(3), None, "data must be two-dimensional"),
+        ("book.txt", "text", "data must be a Corpus with kind='text'; got str"),
+        (nf.Corpus([["a"]]), "graph", "kind must be 'text' for a Corpus; got graph"),
+    ],
+)
+def test_what_is_refused(data, kind, message):
+    with pytest.raises(InputError, match=message):
+        nf.choose(data, kind=kind)
+
+
+@pytest.mark.slow  # compiles one method of each family
+@pytest.mark.parametrize("rule", advice.RULES, ids=lambda rule: f"{rule.kind}, {rule.when}")
+def test_the_code_that_is_recommended_runs(rule):
+    rng = np.random.default_rng(0)
+    edges = [(int(a), int(b)) for a, b in rng.integers(60, size=(300, 2))]
+    X = rng.normal(size=(120, 6))
+    names = {
+        "nf": nf,
+        "relation": nf.Relation.from_edges(edges, bipartite=rule.kind == "two kinds", directed="one way" in rule.when),
+        "X": X,
+        "D": np.linalg.norm(X[:, None] - X, axis=2),
+        "vectors": nf.Embedding(X),
+        "text": nf.Corpus([[f"w{k}" for k in rng.integers(60, size=30)] for _ in range(40)]),
+    }
+    if "sum to 1" in rule.when:
+        names["relation"] = names["relation"].random_walk(2)
+    code = rule.code.replace("{d}", "4")
+    found = eval(code, names)
+    assert isinstance(found, nf.Embedding)
+    assert rule.test({"n": 0, "n_tokens": 0, "directed": True, "normalized": True}) in (True, False)
+
+
+def test_each_kind_ends_with_a_rule_that_always_holds():
+    for kind in advice.KINDS:
+        last = [rule for rule in advice.RULES if rule.kind == kind][-1]
+        assert last.test({"n": 10**12, "n_tokens": 10**12, "directed": False, "normalized": False})
+
+
+def test_figures_are_those_of_the_benchmarks():
+    page = (ROOT / "docs" / "benchmarks.md").read_text("utf-8")
+    for rule in advice.RULES:
+        for figure in rule.figures:
+            shown = figure.removeprefix("0") if figure.startswith("0.") else figure
+            assert shown in rule.why + rule.parameters + rule.instead, (rule.when, figure)
+            assert figure in page, figure
+
+
+def test_the_guide_says_the_same():
+    page = (ROOT / "docs" / "guide" / "choosing.md").read_text("utf-8")
+    table = page.partition("<!-- table -->\n\n")[2].partition("\n\n<!-- end -->")[0]
+    assert table == advice.as_markdown(), "docs/guide/choosing.md must hold nearfar.advice.as_markdown()"
+
+
+class TestAdvise:
+    @pytest.fixture
+    def files(self, tmp_path):
+        (tmp_path / "edges.csv").write_text("a,b\n" * 3 + "b,c\n")
+        (tmp_path / "likes.tsv").write_text("ann\ttea\nbob\trum\n")
+        (tmp_path / "table.csv").write_text("x,y,z,u\n" + "1,2,3,4\n" * 100)
+        (tmp_path / "book.txt").write_text("call me ishmael some years ago\n" * 3)
+        nf.Embedding(np.ones((100, 3))).save(tmp_path / "v.npz")
+        nf.Embedding(np.ones((100, 3)), [f"w{i}" for i in range(100)]).save(tmp_path / "w.vec")
+        ring(30).save(tmp_path / "ring.relation")
+        return tmp_path
+
+    @pytest.mark.parametrize(
+        ("name", "more", "kind", "command"),
+        [
+            ("edges.csv", (), "graph", "nearfar embed {file} -o OUT --n-components 3"),
+            (
+                "likes.tsv",
+                ("--kind", "two kinds"),
+                "two kinds",
+                "nearfar embed {file} -o OUT --n-components 2 --bipartite --popularity-prior",
+            ),
+            ("table.csv", (), "table", "nearfar map {file} --plot PICTURE"),
+            ("book.txt", (), "text", "nearfar words train {file} -o OUT"),
+            ("v.npz", (), "vectors", "nearfar map {file} --plot PICTURE --metric cosine"),
+            ("w.vec", (), "vectors", "--metric cosine"),
+            ("ring.relation", (), "graph", "nearfar embed {file}"),
+            ("edges.csv", ("--kind", "text"), "text", "nearfar words train"),
+        ],
+    )
+    def test_finds_out_what_a_file_is(self, files, capsys, name, more, kind, command):
+        path = str(files / name)
+        assert main(["advise", path, *more, "--json"]) == 0
+        said = json.loads(capsys.readouterr().out)
+        assert said["kind"] == kind
+        assert command.format(file=path) in said["command"]
+        assert {"file", "facts", "code", "why", "parameters", "instead"} < set(said)
+
+    def test_five_lines(self, files, capsys):
+        assert main(["advise", str(files / "edges.csv")]) == 0
+        lines = capsys.readouterr().out.splitlines()
+        assert [line.split()[0] for line in lines] == ["data", "method", "why", "parameters", "instead"]
+        assert "nearfar embed" in lines[1]
+
+    @pytest.mark.slow
+    def test_the_command_runs(self, files, capsys):
+        main(["advise", str(files / "edges.csv"), "--json"])
+        command = json.loads(capsys.readouterr().out)["command"].replace("OUT", str(files / "out.npz")).split()
+        assert main([*command[1:], "--quiet"]) == 0
+
+    def test_a_name_with_blanks_can_be_pasted(self, files, capsys):
+        path = files / "my edges.csv"
+        path.write_text("a,b\nb,c\n")
+        assert main(["advise", str(path)]) == 0
+        assert f"embed '{path}' -o" in capsys.readouterr().out
+
+    def test_texts_of_a_table_are_passed_over(self, files, capsys):
+        mixed = "id,kind,height,note\n" + "".join(f"a{i},{'xy'[i % 2]},{i / 3},n\n" for i in range(9))
+        (files / "mixed.csv").write_text(mixed)
+        assert main(["advise", str(files / "mixed.csv")]) == 0
+        assert "a table of 9 rows with 1 column\n" in capsys.readouterr().out
+        (files / "mixed.csv").write_text("a,b,c,d\n" + "x,y,z,w\n" * 4)
+        assert main(["advise", str(files / "mixed.csv")]) == 2
+        assert "nearfar advise: FILE must be a table with a column of numbers" in capsys.readouterr().err
+
+    def test_two_or_three_columns_may_be_pairs_or_numbers_and_that_is_said(self, files, capsys):
+        points = files / "points.csv"
+        for text, data in (
+            ("x,y\n" + "".join(f"{i},{i / 7}\n" for i in range(9)), "a table of 9 rows with 2 columns\n"),
+            ("0.5\t1\t2\n-3e2\t4\tnan\n1\t5\t6\n", "a table of"),
+            (
+                "1,2\n2,3\n",
+                "a graph of 3 nodes and 2 edges, 1.3 per node, 0 nodes without an edge; whole numbers in two",
+            ),
+            ("a,b,0.5\nb,c,0.7\n", "a graph of 3 nodes and 2 edges, 1.3 per node, 0 nodes without an edge\n"),
+            (
+                "1,2,0.5\n2,3,0.7\n",
+                "edge; whole numbers in two columns are taken for pairs (--kind table: for numbers)\n",
+            ),
+        ):
+            points.write_text(text)
+            assert main(["advise", str(points)]) == 0
+            assert data in capsys.readouterr().out
+        assert main(["advise", str(points), "--kind", "graph", "--json"]) == 0
+        assert "taken for" not in json.loads(capsys.readouterr().out)["data"]
+
+    def test_refuses_in_one_line(self, files, capsys):
+        assert main(["advise", "-"]) == 2
+        assert "not standard input" in capsys.readouterr().err
+        assert main(["advise", "nowhere.csv"]) == 2
+        assert "nowhere.csv" in capsys.readouterr().err
+        assert main(["advise", str(files / "edges.csv"), "--kind", "distances"]) == 2

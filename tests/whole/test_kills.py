@@ -1,0 +1,32 @@
+"""A few of the kills of `make kills`: at random moments of what writes; the old file or the new one is whole."""
+
+from __future__ import annotations
+
+import kills
+import pytest
+
+pytestmark = [
+    pytest.mark.filterwarnings("ignore:.*multi-threaded.*fork:DeprecationWarning"),
+    pytest.mark.filterwarnings("ignore::nearfar.errors.NearfarWarning"),
+]
+
+
+@pytest.mark.parametrize("name", ["fit, EDRep", "save .safetensors", "relation", "encoded text"])
+def test_a_kill_leaves_the_old_or_the_new_and_the_next_one_goes_on(name):
+    case = next(case for case in kills.cases() if case.name == name)
+    kills.kill(kills.ready(case, 1), kills.random.Random(3), 2)
+
+
+def test_the_kills_would_find_a_half_file(tmp_path):
+    def act(folder):
+        with (folder / "x").open("w") as file:
+            for _ in range(40):
+                file.write("a")
+                file.flush()
+                kills.time.sleep(0.002)
+
+    case = kills.Case(
+        "half", kills.nothing, act, lambda folder: len((folder / "x").read_text()) if (folder / "x").exists() else 0
+    )
+    with pytest.raises(ValueError, match="neither the old nor the new one"):
+        kills.kill(kills.Ready(case, (0, 40), 0.08), kills.random.Random(3), 1)

@@ -1,0 +1,343 @@
+"""Tests about the tests and the documentation: nothing public without a test, a page, an example and a source."""
+
+from __future__ import annotations
+
+import ast
+import functools
+import importlib
+import importlib.util
+import inspect
+import pkgutil
+import re
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+import registry
+
+import nearfar
+from nearfar import contracts
+from nearfar.base import RelationEmbedder
+from nearfar.contracts import FarField
+from nearfar.engines import registry as engines
+from nearfar.far.exact import FarPart
+
+pytest.importorskip("torch")  # the reference has all public names, those of `nearfar.nn` too
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def _loaded(path: Path):
+    spec = importlib.util.spec_from_file_location(path.stem, path)
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[path.stem] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+api_pages, hops = _loaded(ROOT / "docs" / "api_pages.py"), _loaded(ROOT / "benchmarks" / "hops.py")
+PAGES = {f"{module}.{name}": value for module, objects in api_pages.pages().items() for name, value in objects.items()}
+SOURCELESS = {
+    # Records and glue: they implement no method of anybody.
+    "nearfar.Corpus": "reads and counts",
+    "nearfar.Embedding": "a container",
+    "nearfar.EncodedCorpus": "a container",
+    "nearfar.Relation": "a container; its methods name their sources",
+    "nearfar.Vocabulary": "a container",
+    "nearfar.warmup": "compiles",
+    "nearfar.datasets.Graph": "a record",
+    "nearfar.datasets.PlantedSenses": "a record",
+    "nearfar.advice.Advice": "a record",
+    "nearfar.evaluate.Alignment": "a record",
+    "nearfar.evaluate.AnchorPurity": "a record",
+    "nearfar.evaluate.CommunityScores": "a record",
+    "nearfar.evaluate.LinkPrediction": "a record",
+    "nearfar.evaluate.Neighborhoods": "a record",
+    "nearfar.evaluate.NodeClassification": "a record",
+    "nearfar.evaluate.PhraseSimilarity": "a record",
+    "nearfar.evaluate.Ambiguity": "a record",
+    "nearfar.evaluate.Report": "a record",
+    "nearfar.evaluate.Selection": "a record",
+    "nearfar.evaluate.SenseInduction": "a record",
+    "nearfar.evaluate.SpreadingReconstruction": "a record",
+    "nearfar.evaluate.Stability": "a record",
+    "nearfar.evaluate.WordAnalogies": "a record",
+    "nearfar.evaluate.WordSimilarity": "a record",
+    "nearfar.evaluate.giant_component": "a definition",
+    "nearfar.divergences.Accuracy": "a record",
+    "nearfar.divergences.Divergence": "a base",
+    "nearfar.divergences.Formulas": "a record",
+    "nearfar.far.Potential": "a record",
+    "nearfar.far.Term": "a record",
+    "nearfar.far.far_field": "finds a far field by its name",
+    "nearfar.far.register": "gives a far field a name",
+    "nearfar.far.registered": "lists them",
+    "nearfar.nn.MutualInformation": "a record",
+    "nearfar.nn.SelfNormalization": "a record",
+    "nearfar.plots.scatter": "a picture",
+}
+INTERNAL_ROOMS = {
+    "nearfar.text": "all its names are in nearfar",
+}
+METHOD_MODULES = (
+    "nearfar.",
+    "nearfar.relations.",
+    "nearfar.far.",
+    "nearfar.evaluate.",
+    "nearfar.datasets.",
+    "nearfar.hyponymy.",
+    "nearfar.nn.",
+)
+METHODS = [
+    name for name in PAGES if name.rpartition(".")[0] + "." in METHOD_MODULES and not name.startswith("nearfar.errors")
+]
+public = pytest.mark.parametrize("name", PAGES)
+
+
+def docstring(value: object) -> str:
+    return inspect.getdoc(value) or ""
+
+
+def has_source(value: object) -> bool:
+    return bool(re.search(r"^\s*(Source:|Sources:|References\n)", docstring(value), re.MULTILINE))
+
+
+def is_record(value: object) -> bool:
+    """Whether it only carries results: a data class that is no part."""
+    return hasattr(value, "__dataclass_fields__") and not issubclass(value, FarPart)
+
+
+def test_every_room_with_public_names_is_in_the_reference():
+    rooms = [f"nearfar.{m.name}" for m in pkgutil.iter_modules(nearfar.__path__) if m.ispkg]
+    with_names = {room for room in rooms if hasattr(importlib.import_module(room), "__all__")}
+    assert with_names - set(INTERNAL_ROOMS) <= set(api_pages.MODULES)
+    for module in api_pages.MODULES:
+        assert docstring(importlib.import_module(module)), f"{module} has no docstring"
+
+
+@pytest.mark.parametrize("module", api_pages.MODULES)
+def test_every_public_name_has_a_page(module):
+    on_pages = {id(value) for value in PAGES.values()}
+    missing = [name for name, value in api_pages.public_objects(module).items() if id(value) not in on_pages]
+    assert missing == []
+
+
+def test_the_tests_lie_as_the_source_does():
+    """Beside those of packages: of the pages, of the benchmarks, of the whole; what they share, and old files."""
+    folders = {path.name for path in (ROOT / "tests").iterdir() if path.is_dir() and path.name != "__pycache__"}
+    packages = {path.parent.name for path in (ROOT / "src" / "nearfar").glob("*/__init__.py")}
+    assert folders - packages == {"docs", "files", "lab", "support", "whole"}
+    assert not list((ROOT / "tests").glob("*.py"))
+
+
+@functools.cache
+def words_of_the_tests() -> set[str]:
+    files = [
+        path for path in (ROOT / "tests").rglob("test_*.py") if path.name not in ("test_meta.py", "test_namespace.py")
+    ]
+    return {word for path in files for word in re.findall(r"\w+", path.read_text("utf-8"))}
+
+
+@public
+def test_every_public_name_is_named_in_a_test(name):
+    short = name.rpartition(".")[2]
+    assert short in words_of_the_tests() or is_record(PAGES[name]), f"no test names {short}"
+
+
+@public
+def test_every_public_name_is_documented_with_all_its_parameters(name):
+    value, text = PAGES[name], docstring(PAGES[name])
+    assert len(text.splitlines()[0]) <= 120
+    assert text.splitlines()[0].endswith(".")
+    if isinstance(value, type) and issubclass(value, BaseException):
+        return
+    if isinstance(value, type) and getattr(value, "_is_protocol", False):
+        return
+    parameters = [p for p in inspect.signature(value).parameters if p not in ("args", "kwargs")]
+    missing = [p for p in parameters if not re.search(rf"\b{re.escape(p)}\b", text)]
+    assert missing == [], f"{name} does not describe {missing}"
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_every_method_names_its_source(name):
+    assert has_source(PAGES[name]) or name in SOURCELESS, f"{name} has no 'References' section and no 'Source:' line"
+
+
+def test_nothing_is_excused_without_need():
+    assert set(SOURCELESS) <= set(PAGES)
+    assert [name for name in SOURCELESS if has_source(PAGES[name])] == []
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_every_class_and_function_shows_an_example(name):
+    assert is_record(PAGES[name]) or ">>>" in docstring(PAGES[name]), f"{name} has no example"
+
+
+def subclasses(base: type) -> set[type]:
+    return {value for value in PAGES.values() if isinstance(value, type) and issubclass(value, base)}
+
+
+def test_every_estimator_is_in_the_contract_suite_and_in_a_guide():
+    estimators = subclasses(RelationEmbedder)
+    assert estimators
+    # The suite fits relations; MDS, which takes rows or distances, is held to the same in its own tests.
+    of_relations = {cls for cls in estimators if "relation-input" in cls._capabilities}
+    assert estimators - of_relations == {nearfar.MDS}
+    assert of_relations <= {case.cls for case in registry.ESTIMATORS}  # which has one from outside, too
+    guides = "".join(path.read_text("utf-8") for path in (ROOT / "docs" / "guide").glob("*.md"))
+    for cls in estimators:
+        assert f"nf.{cls.__name__}(" in guides, f"no guide shows {cls.__name__}"
+
+
+def test_every_far_field_is_in_the_contract_suite():
+    fields = subclasses(FarPart)
+    assert fields
+    assert fields == {type(case.make()) for case in registry.FAR_FIELDS}
+    assert all(isinstance(case.make(), FarField) for case in registry.FAR_FIELDS)
+
+
+def test_declared_capabilities_are_known_ones():
+    known = {
+        "relation-input",
+        "matrix-input",
+        "deterministic",
+        "any-n-jobs",
+        "two-sided",
+        "init",
+        "transform",
+        "resume",
+    }
+    known |= {"isolates-left-out"}
+    for case in registry.ESTIMATORS:
+        assert case.cls._capabilities <= known
+
+
+def test_a_part_has_at_most_five_methods():
+    from nearfar import contracts
+
+    for name, protocol in vars(contracts).items():
+        if (
+            isinstance(protocol, type)
+            and getattr(protocol, "_is_protocol", False)
+            and protocol.__module__ == "nearfar.contracts"
+        ):
+            members = [m for m in vars(protocol) if not m.startswith("_") or m == "__call__"]
+            assert 1 <= len(members) <= (6 if name == "Place" else 5), f"{name}: {members}"
+
+
+# -- how the modules hang together ----------------------------------------------------------------------------------
+
+SOURCE = ROOT / "src"
+MODULES = hops.modules_of(SOURCE)
+
+
+def family(module: str) -> str:
+    """``maps`` for ``nearfar.maps.solver``; a module of the package's own folder is a family by itself."""
+    return module.removeprefix("nearfar.").partition(".")[0]
+
+
+def test_no_two_modules_import_each_other():
+    inner = {name: path for name, path in MODULES.items() if name != "nearfar"}  # which imports lazily, by name
+    graph = {name: hops.imports_of(path, inner) - {name} for name, path in inner.items()}
+    assert hops.circles(graph) == []
+
+
+def test_a_family_uses_no_private_name_of_another():
+    found = [
+        f"{module} imports {node.module}.{alias.name}"
+        for module, path in MODULES.items()
+        for node in hops.outline(path)[1]
+        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("nearfar.")
+        for alias in node.names
+        if alias.name.startswith("_") and not alias.name.endswith("__") and family(node.module) != family(module)
+    ]
+    assert found == []
+
+
+def test_each_module_says_what_it_is():
+    silent = [name for name, path in MODULES.items() if not hops.outline(path)[0]]
+    assert silent == []
+
+
+# -- engines are named in one place -----------------------------------------------------------------------------------
+
+ENGINE_NAMES = {"threads", "plain", "dask", "cuda", "torch"}
+NOT_AN_ENGINE = {
+    ("nearfar.contrastive.mutual_information", "cuda"): "where a tensor is, which the user has put there",
+    ("nearfar.reproduce.anchors", "plain"): "a table that is not compressed",
+    ("nearfar.reproduce.anchors", "torch"): "the package that the experiment needs",
+    ("nearfar.reproduce.contrastive", "torch"): "the package that the experiment needs",
+}
+OUTSIDE = {name: path for name, path in MODULES.items() if not name.startswith("nearfar.engines")}
+ASKS_FOR_A_PACKAGE = ("require", "find_spec", "sys.modules.get")  # of which "torch" is one
+
+
+@functools.cache
+def engines_named(module: str) -> frozenset[str]:
+    """Return the engines that a module imports, and its strings that name one; docstrings may."""
+    imported = {name for name in hops.imports_of(MODULES[module], MODULES) if name.startswith("nearfar.engines.")}
+    nodes, strings, passed = [*ast.walk(ast.parse(MODULES[module].read_text("utf-8")))], {}, set()
+    for node in nodes:
+        if isinstance(node, ast.Constant) and isinstance(node.value, str):
+            strings[id(node)] = node.value
+        elif isinstance(node, ast.Expr):
+            passed.add(id(node.value))
+        elif isinstance(node, ast.Call) and ast.unparse(node.func) in ASKS_FOR_A_PACKAGE:
+            passed |= {id(value) for value in node.args if getattr(value, "value", None) == "torch"}
+    said = {text for key, text in strings.items() if key not in passed}
+    named = {text for text in said if text in ENGINE_NAMES or "nearfar.engines" in text}
+    return frozenset((imported - {"nearfar.engines.registry"}) | named)
+
+
+def abilities_asked(function: str) -> set[str]:
+    """Return the abilities that the library asks of ``on_device`` or ``on_cluster``."""
+    asked = "".join(path.read_text("utf-8") for path in OUTSIDE.values())
+    return set(re.findall(rf'\b{function}\("([^"]+)"\)', asked))
+
+
+def test_nothing_outside_of_engines_names_one():
+    found = {
+        name: named
+        for name in OUTSIDE
+        if (named := {text for text in engines_named(name) if (name, text) not in NOT_AN_ENGINE})
+    }
+    assert found == {}
+
+
+def test_no_module_may_name_an_engine_without_need():
+    assert [(name, text) for name, text in NOT_AN_ENGINE if text not in engines_named(name)] == []
+
+
+@pytest.mark.parametrize(("function", "table"), [("on_device", "_DEVICE"), ("on_cluster", "_CLUSTER")])
+def test_what_an_engine_can_do_is_there_and_asked_for(function, table):
+    abilities = set(getattr(engines, table))
+    assert all(callable(getattr(engines, function)(ability)) for ability in abilities)
+    assert abilities_asked(function) == abilities
+
+
+def test_the_learners_of_word_models_are_there_and_have_one_signature():
+    expected = inspect.signature(contracts.Learner.run_epoch)
+    for name in engines.LEARNERS.values():
+        learner = engines.found(name)
+        assert list(inspect.signature(learner).parameters) == ["training"]
+        assert issubclass(learner, contracts.Learner)
+        assert list(inspect.signature(learner.run_epoch).parameters) == list(expected.parameters)
+
+
+def test_the_forms_of_parts_are_there():
+    for name in engines._FORMS:
+        module, _, part = name.rpartition(".")
+        cls = getattr(importlib.import_module(module), part)
+        assert (cls.__module__, cls.__qualname__) == (module, part)  # else it is never found
+        assert callable(engines.form_of_class(cls))
+
+
+def test_every_extra_is_used():
+    # An extra is asked for by the code that needs it, or installed by a target of the Makefile.
+    extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
+    code = "".join(path.read_text() for path in (ROOT / "src").rglob("*.py"))
+    makefile = (ROOT / "Makefile").read_text()
+    unused = [name for name in extras if f'"{name}")' not in code and f"$(STAMP)-{name}" not in makefile]
+    assert unused == []
+    assert not any("torch" in package for package in extras["demo"])
