@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 from os import PathLike
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, Self, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -33,7 +33,6 @@ from nearfar._core.checks import (
 )
 from nearfar._core.ids import Ids, check_columns, rows_and_ids
 from nearfar._core.lazy import lazy
-from nearfar._core.parameters import Part
 from nearfar._core.types import Numbers
 from nearfar.base import FrameOutput
 from nearfar.callbacks import Callback, Checkpoint, Trainer
@@ -65,6 +64,7 @@ from nearfar.errors import InputError, NearfarWarning
 from nearfar.far.barnes_hut import BarnesHutField
 from nearfar.far.fields import ExactField, NoisePairs
 from nearfar.far.mesh import MeshField
+from nearfar.far.registry import field_of_map
 from nearfar.kernels import HeavyTailed, as_kernel, compiled_kernel, family_of
 from nearfar.maps.noise import NoiseObjective
 from nearfar.maps.objective import (
@@ -86,7 +86,6 @@ from nearfar.relations.matrix import Relation, as_relation
 from nearfar.relations.neighbors import FEW, are_neighbors, check_rows
 
 _OF_NEIGHBORS = ("perplexity", "n_neighbors", "metric", "metric_params")
-FAR = ("auto", "exact", "fft", "barnes-hut", "noise")
 EXACT_UP_TO = 4000
 """Points up to which all pairs take no longer than the mesh; above, far="auto" is the mesh."""
 TREE_FROM = 6000
@@ -176,11 +175,12 @@ class NeighborEmbedding(FrameOutput):
         Distance of the data, ``"precomputed"`` for a matrix of distances or for neighbours.
     metric_params : dict, optional
         What the metric needs beside two rows, as for :class:`nearfar.Affinities`.
-    far : {"auto", "exact", "fft", "barnes-hut", "noise"}, Field or NoisePairs, default="auto"
+    far : {"auto", "exact", "fft", "barnes-hut", "noise"}, another name, Field or NoisePairs, default="auto"
         Sums over all pairs: pair by pair, on a mesh (one or two components) or by a tree (up to three). ``"auto"`` is
         the mesh for more than 4,000 points, with three components the tree for more than 6,000; tolerance and angle:
         :class:`nearfar.far.MeshField`, :class:`nearfar.far.BarnesHutField`. ``"noise"`` samples pairs, for KL by pair
-        and any number of components; :class:`nearfar.far.NoisePairs` says what is then the cost.
+        and any number of components; :class:`nearfar.far.NoisePairs` says what is then the cost. Another name is one
+        given to :func:`nearfar.far.register_field`.
     init : {"auto", "pca", "spectral", "random"} or array-like of shape (n, d), default="auto"
         Start: principal components of the data (also of those behind given Affinities), or eigenvectors of the
         relation, which is the default where a relation or affinities are given; both scaled to a spread of 1e-4, or
@@ -324,7 +324,7 @@ class NeighborEmbedding(FrameOutput):
         n_neighbors: int | Literal["all"] | None = None,
         metric: str | Callable[..., float] = "euclidean",
         metric_params: Mapping[str, object] | None = None,
-        far: Literal["auto", "exact", "fft", "barnes-hut", "noise"] | Field | NoisePairs = "auto",
+        far: str | Field | NoisePairs = "auto",
         init: Literal["auto", "pca", "spectral", "random"] | Numbers = "auto",
         learning_rate: float | Literal["auto"] = "auto",
         max_iter: int = 750,
@@ -847,8 +847,9 @@ class NeighborEmbedding(FrameOutput):
         require(f"{owner}.fit", "distributed", "cluster")
         with_formulas = is_linear_time(kernel, divergence, normalization)
         together = f"{divergence!r}, {kernel!r} and normalization={normalization!r}"
-        in_parts = self.far == "fft" if isinstance(self.far, str) else vars(type(self.far)).get("in_parts", False)
-        on_mesh = in_parts or (isinstance(self.far, str) and self.far == "auto" and n > EXACT_UP_TO)
+        field = self._far()
+        in_parts = field == "fft" or vars(type(field)).get("in_parts", False)
+        on_mesh = in_parts or (field == "auto" and n > EXACT_UP_TO)
         far = repr(self.far) if n > EXACT_UP_TO else f"{self.far!r}, which sums pair by pair up to {EXACT_UP_TO} points"
         one_kernel = family_of(kernel) is None and getattr(self, "learn", False) is False
         for argument, fine, expected, got in (
@@ -870,21 +871,18 @@ class NeighborEmbedding(FrameOutput):
 
     def _noise(self) -> NoisePairs | None:
         """Return what ``far`` says about sampled pairs, None if it says another thing."""
-        if isinstance(self.far, str):
-            return NoisePairs() if self.far == "noise" else None
-        far: Any = self.far
-        return far if hasattr(far, "n_samples") else None
+        far = self._far()
+        return far if isinstance(far, NoisePairs) else None
+
+    def _far(self) -> str | Field | NoisePairs:
+        """Return what sums over all pairs: a field, pairs of noise, or the name of a built-in field."""
+        return field_of_map(self.far, owner=type(self).__name__)
 
     def _field(self, n: int, divergence: Any, *, per_point: bool = False) -> Field:
         """Return the far field that ``far`` names, or a fresh copy of the one given."""
-        owner, far, d = type(self).__name__, self.far, self.n_components
+        owner, far, d = type(self).__name__, self._far(), self.n_components
         if not isinstance(far, str):
-            if not isinstance(far, Field):
-                raise InputError(
-                    owner, "far", f"one of {', '.join(map(repr, FAR))} or a field of nearfar.far", repr(far)
-                )
-            return far.with_params() if isinstance(far, Part) else far
-        check_choice(owner, "far", far, FAR)
+            return cast(Field, far)  # pairs that are sampled have no field
         if far == "fft" and d > 2:
             hint = "The mesh has one or two dimensions: for three there is far='barnes-hut', too."
             raise InputError(owner, "far", "'exact' for more than two components", "'fft'", hint)
@@ -915,7 +913,7 @@ class NeighborEmbedding(FrameOutput):
             By name, what is not done there.
         """
         for argument, fine, expected in (
-            ("far", isinstance(self.far, str) and self.far in ("auto", "exact"), "'auto' or 'exact'"),
+            ("far", self._far() in ("auto", "exact"), "'auto' or 'exact'"),
             ("storage", self.storage is None, "None"),
             ("learn", not getattr(self, "learn", False), "False"),
         ):

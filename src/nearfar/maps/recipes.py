@@ -82,7 +82,7 @@ class TSNE(Recipe):
         Distance of the data, ``"precomputed"`` for a matrix of distances or for neighbours.
     metric_params : dict, optional
         What the metric needs beside two rows.
-    far : {"auto", "exact", "fft", "barnes-hut", "noise"}, Field or NoisePairs, default="auto"
+    far : {"auto", "exact", "fft", "barnes-hut", "noise"}, another name, Field or NoisePairs, default="auto"
         How all pairs are summed: pair by pair, on a mesh, by a tree, or some of them, drawn at random.
     init : {"auto", "pca", "spectral", "random"} or array-like of shape (n, d), default="auto"
         Start: principal components of the data, eigenvectors of the relation, random, or positions.
@@ -144,7 +144,7 @@ class TSNE(Recipe):
         n_neighbors: int | Literal["all"] | None = None,
         metric: str | Callable[..., float] = "euclidean",
         metric_params: Mapping[str, object] | None = None,
-        far: Literal["auto", "exact", "fft", "barnes-hut", "noise"] | Field | NoisePairs = "auto",
+        far: str | Field | NoisePairs = "auto",
         init: Literal["auto", "pca", "spectral", "random"] | Numbers = "auto",
         learning_rate: float | Literal["auto"] = "auto",
         max_iter: int = 750,
@@ -183,7 +183,7 @@ class SSNE(Recipe):
         Distance of the data, ``"precomputed"`` for a matrix of distances or for neighbours.
     metric_params : dict, optional
         What the metric needs beside two rows.
-    far : {"auto", "exact", "fft", "barnes-hut", "noise"}, Field or NoisePairs, default="auto"
+    far : {"auto", "exact", "fft", "barnes-hut", "noise"}, another name, Field or NoisePairs, default="auto"
         How all pairs are summed: pair by pair, on a mesh, by a tree, or some of them, drawn at random.
     init : {"auto", "pca", "spectral", "random"} or array-like of shape (n, d), default="auto"
         Start: principal components of the data, eigenvectors of the relation, random, or positions.
@@ -241,7 +241,7 @@ class SSNE(Recipe):
         n_neighbors: int | Literal["all"] | None = None,
         metric: str | Callable[..., float] = "euclidean",
         metric_params: Mapping[str, object] | None = None,
-        far: Literal["auto", "exact", "fft", "barnes-hut", "noise"] | Field | NoisePairs = "auto",
+        far: str | Field | NoisePairs = "auto",
         init: Literal["auto", "pca", "spectral", "random"] | Numbers = "auto",
         learning_rate: float | Literal["auto"] = "auto",
         max_iter: int = 750,
@@ -278,7 +278,7 @@ class ASNE(Recipe):
         Distance of the data, ``"precomputed"`` for a matrix of distances or for neighbours.
     metric_params : dict, optional
         What the metric needs beside two rows.
-    far : {"auto", "exact", "fft", "barnes-hut", "noise"}, Field or NoisePairs, default="auto"
+    far : {"auto", "exact", "fft", "barnes-hut", "noise"}, another name, Field or NoisePairs, default="auto"
         How all pairs are summed: pair by pair, on a mesh, or by a tree; ``"noise"`` is not for this map.
     init : {"auto", "pca", "spectral", "random"} or array-like of shape (n, d), default="auto"
         Start: principal components of the data, eigenvectors of the relation, random, or positions.
@@ -336,7 +336,7 @@ class ASNE(Recipe):
         n_neighbors: int | Literal["all"] | None = None,
         metric: str | Callable[..., float] = "euclidean",
         metric_params: Mapping[str, object] | None = None,
-        far: Literal["auto", "exact", "fft", "barnes-hut", "noise"] | Field | NoisePairs = "auto",
+        far: str | Field | NoisePairs = "auto",
         init: Literal["auto", "pca", "spectral", "random"] | Numbers = "auto",
         learning_rate: float | Literal["auto"] = "auto",
         max_iter: int = 750,
@@ -373,7 +373,7 @@ class TASNE(Recipe):
         Distance of the data, ``"precomputed"`` for a matrix of distances or for neighbours.
     metric_params : dict, optional
         What the metric needs beside two rows.
-    far : {"auto", "exact", "fft", "barnes-hut", "noise"}, Field or NoisePairs, default="auto"
+    far : {"auto", "exact", "fft", "barnes-hut", "noise"}, another name, Field or NoisePairs, default="auto"
         How all pairs are summed: pair by pair, on a mesh, or by a tree; ``"noise"`` is not for this map.
     init : {"auto", "pca", "spectral", "random"} or array-like of shape (n, d), default="auto"
         Start: principal components of the data, eigenvectors of the relation, random, or positions.
@@ -431,7 +431,7 @@ class TASNE(Recipe):
         n_neighbors: int | Literal["all"] | None = None,
         metric: str | Callable[..., float] = "euclidean",
         metric_params: Mapping[str, object] | None = None,
-        far: Literal["auto", "exact", "fft", "barnes-hut", "noise"] | Field | NoisePairs = "auto",
+        far: str | Field | NoisePairs = "auto",
         init: Literal["auto", "pca", "spectral", "random"] | Numbers = "auto",
         learning_rate: float | Literal["auto"] = "auto",
         max_iter: int = 750,
@@ -470,7 +470,7 @@ class HSSNE(Recipe):
         Distance of the data, ``"precomputed"`` for a matrix of distances or for neighbours.
     metric_params : dict, optional
         What the metric needs beside two rows.
-    far : {"auto", "exact", "fft", "barnes-hut", "noise"}, Field or NoisePairs, default="auto"
+    far : {"auto", "exact", "fft", "barnes-hut", "noise"}, another name, Field or NoisePairs, default="auto"
         How all pairs are summed: pair by pair, on a mesh, by a tree, or some of them, drawn at random.
     init : {"auto", "pca", "spectral", "random"} or array-like of shape (n, d), default="auto"
         Start: principal components of the data, eigenvectors of the relation, random, or positions.
@@ -531,7 +531,7 @@ class HSSNE(Recipe):
         n_neighbors: int | Literal["all"] | None = None,
         metric: str | Callable[..., float] = "euclidean",
         metric_params: Mapping[str, object] | None = None,
-        far: Literal["auto", "exact", "fft", "barnes-hut", "noise"] | Field | NoisePairs = "auto",
+        far: str | Field | NoisePairs = "auto",
         init: Literal["auto", "pca", "spectral", "random"] | Numbers = "auto",
         learning_rate: float | Literal["auto"] = "auto",
         max_iter: int = 750,
@@ -572,7 +572,7 @@ class NeRV(Recipe):
         Distance of the data, ``"precomputed"`` for a matrix of distances or for neighbours.
     metric_params : dict, optional
         What the metric needs beside two rows.
-    far : {"auto", "exact", "fft", "barnes-hut", "noise"}, Field or NoisePairs, default="auto"
+    far : {"auto", "exact", "fft", "barnes-hut", "noise"}, another name, Field or NoisePairs, default="auto"
         How all pairs are summed: pair by pair, on a mesh, or by a tree; ``"noise"`` is not for this map.
     init : {"auto", "pca", "spectral", "random"} or array-like of shape (n, d), default="auto"
         Start: principal components of the data, eigenvectors of the relation, random, or positions.
@@ -636,7 +636,7 @@ class NeRV(Recipe):
         n_neighbors: int | Literal["all"] | None = None,
         metric: str | Callable[..., float] = "euclidean",
         metric_params: Mapping[str, object] | None = None,
-        far: Literal["auto", "exact", "fft", "barnes-hut", "noise"] | Field | NoisePairs = "auto",
+        far: str | Field | NoisePairs = "auto",
         init: Literal["auto", "pca", "spectral", "random"] | Numbers = "auto",
         learning_rate: float | Literal["auto"] = "auto",
         max_iter: int = 750,
@@ -677,7 +677,7 @@ class JSE(Recipe):
         Distance of the data, ``"precomputed"`` for a matrix of distances or for neighbours.
     metric_params : dict, optional
         What the metric needs beside two rows.
-    far : {"auto", "exact", "fft", "barnes-hut", "noise"}, Field or NoisePairs, default="auto"
+    far : {"auto", "exact", "fft", "barnes-hut", "noise"}, another name, Field or NoisePairs, default="auto"
         How all pairs are summed: pair by pair, on a mesh, or by a tree; ``"noise"`` is not for this map.
     init : {"auto", "pca", "spectral", "random"} or array-like of shape (n, d), default="auto"
         Start: principal components of the data, eigenvectors of the relation, random, or positions.
@@ -741,7 +741,7 @@ class JSE(Recipe):
         n_neighbors: int | Literal["all"] | None = None,
         metric: str | Callable[..., float] = "euclidean",
         metric_params: Mapping[str, object] | None = None,
-        far: Literal["auto", "exact", "fft", "barnes-hut", "noise"] | Field | NoisePairs = "auto",
+        far: str | Field | NoisePairs = "auto",
         init: Literal["auto", "pca", "spectral", "random"] | Numbers = "auto",
         learning_rate: float | Literal["auto"] = "auto",
         max_iter: int = 750,

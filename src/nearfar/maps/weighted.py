@@ -44,7 +44,7 @@ class WSSNE(Recipe):
         Distance of the data, ``"precomputed"`` for a matrix of distances or for neighbours.
     metric_params : dict, optional
         What the metric needs beside two rows.
-    far : {"auto", "exact", "fft", "barnes-hut", "noise"}, Field or NoisePairs, default="auto"
+    far : {"auto", "exact", "fft", "barnes-hut", "noise"}, another name, Field or NoisePairs, default="auto"
         How all pairs are summed: pair by pair, on a mesh, or by a tree; ``"noise"`` is not for this map.
     init : {"auto", "pca", "spectral", "random"} or array-like of shape (n, d), default="auto"
         Start: principal components of the data, eigenvectors of the relation, random, or positions.
@@ -116,7 +116,7 @@ class WSSNE(Recipe):
         n_neighbors: int | Literal["all"] | None = None,
         metric: str | Callable[..., float] = "euclidean",
         metric_params: Mapping[str, object] | None = None,
-        far: Literal["auto", "exact", "fft", "barnes-hut", "noise"] | Field | NoisePairs = "auto",
+        far: str | Field | NoisePairs = "auto",
         init: Literal["auto", "pca", "spectral", "random"] | Numbers = "auto",
         learning_rate: float | Literal["auto"] = "auto",
         max_iter: int = 750,
