@@ -34,7 +34,7 @@ from nearfar._core.checks import (
 from nearfar._core.ids import Ids, check_columns, rows_and_ids
 from nearfar._core.lazy import lazy
 from nearfar._core.types import Numbers
-from nearfar.base import FrameOutput
+from nearfar.base import FrameOutput, RelationLike
 from nearfar.callbacks import Callback, Checkpoint, Trainer
 from nearfar.contracts import Divergence, Field, Floats, Kernel, Objective, Place
 from nearfar.divergences.probability import KL, as_divergence, linear_formulas, strength_of
@@ -104,6 +104,10 @@ reach of the narrowest kernels, whose S_i then drowns in a mesh's errors."""
 _OF_POINT = 200  # bytes for each point of a map whose pairs are in files
 MANY = 20_000
 """Points from which on summing all pairs takes so long, where nothing quicker is known, that it is worth a warning."""
+
+
+Data = RelationLike | Affinities | tuple[Numbers, Numbers]
+"""What a map can show: rows of numbers, a relation, affinities; neighbours and their distances."""
 
 
 class Parts(NamedTuple):
@@ -371,7 +375,7 @@ class NeighborEmbedding(FrameOutput):
         """The device of torch that was asked for, by the engine or by its own name."""
         return device_of_engine(engine_of(type(self).__name__, self.engine, self.device))
 
-    def fit(self, X: Any, y: None = None, *, engine: str | None = None) -> Self:  # noqa: ARG002 - scikit-learn passes y
+    def fit(self, X: Data, y: None = None, *, engine: str | None = None) -> Self:  # noqa: ARG002 - scikit-learn passes y
         """Draw the map.
 
         Parameters
@@ -415,7 +419,7 @@ class NeighborEmbedding(FrameOutput):
         self._warn_of_rest(watch.state, reach)
         return self
 
-    def transform(self, X: Any) -> Any:
+    def transform(self, X: RelationLike) -> Floats:
         """Place new points in the map, which stays as it is.
 
         Each new point is placed by itself, where its own row of the cost, over the points of the fit, is least: the
@@ -463,7 +467,7 @@ class NeighborEmbedding(FrameOutput):
         placed = place(P_new, self.embedding_, self._kernel_of_new(kernel), divergence, **where)
         return self._output(placed, X, lambda: ids)
 
-    def cost_and_gradient(self, positions: Any, X: Any = None) -> tuple[float, NDArray[np.float64]]:
+    def cost_and_gradient(self, positions: Numbers, X: Data | None = None) -> tuple[float, NDArray[np.float64]]:
         """Return the cost of a map at some positions, and its gradient: for an optimiser or an analysis of one's own.
 
         With D_ij = dC/dq_ij, by pair::
@@ -670,7 +674,7 @@ class NeighborEmbedding(FrameOutput):
             search["engine"] = engine if is_device(engine) else None
         return Affinities(self.perplexity, n_neighbors=k, **search, random_state=seed, storage=self.storage)
 
-    def expected_memory(self, X: Any) -> int:
+    def expected_memory(self, X: Data) -> int:
         """Return the bytes that a fit takes at its peak, beside X.
 
         That is where the relations of both directions are joined: some 15 to 40 bytes for each neighbour of each point
