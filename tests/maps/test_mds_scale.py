@@ -166,7 +166,7 @@ def test_error_of_the_reported_stress(rng, monkeypatch, name):
     X, stress = rows(rng, 400, 5), STRESSES[name]
     Y = X[:, :2].astype(np.float64) + 0.5 * rng.normal(size=(400, 2))
     pairs = sampled(X, n_samples=60, n_neighbors=5)
-    exact, error = pairs.judge(Y, stress)
+    exact, error = pairs.judge(Y, stress, 0.0)
     assert error == 0
     r, d = pdist(X) / pairs.unit, pdist(Y)
     expected = [np.sum(t) for t in (r, r**2, d**2, r * d, (r - d) ** 2, costs(stress, r, d))]
@@ -175,7 +175,7 @@ def test_error_of_the_reported_stress(rng, monkeypatch, name):
     monkeypatch.setattr(_mds_sample, "_FRESH_SIZE", 30)
     scores = []
     for _ in range(20):
-        sums, error = pairs.judge(Y, stress)
+        sums, error = pairs.judge(Y, stress, 0.0)
         gap = sums[5] - exact[5]
         if name == "sammon":  # which is divided by the sum of the distances
             gap = sums[0] * (sums[5] / sums[0] - exact[5] / exact[0])

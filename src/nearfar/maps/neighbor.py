@@ -36,7 +36,6 @@ from nearfar import divergences, kernels
 from nearfar._core import checks
 from nearfar._core.atomic import folder_with_room
 from nearfar._core.checks import (
-    check_callbacks,
     check_choice,
     check_integer,
     check_matrix,
@@ -48,7 +47,7 @@ from nearfar._core.checks import (
 )
 from nearfar._core.ids import Ids, check_columns, rows_and_ids
 from nearfar.base import FrameOutput
-from nearfar.callbacks import Checkpoint, Trainer
+from nearfar.callbacks import Trainer
 from nearfar.contracts import Field, Floats, Objective, Place
 from nearfar.divergences.probability import KL, as_divergence, linear_formulas, strength_of
 from nearfar.embedding.vectors import Embedding
@@ -90,7 +89,7 @@ from nearfar.maps.objective import (
     value_and_gradient,
 )
 from nearfar.maps.per_point import Learner, is_per_point, per_point_objective
-from nearfar.maps.solver import MapState, Watch, extent, start
+from nearfar.maps.solver import MapState, Watch, check_watchers, extent, start
 from nearfar.maps.transform import matched, place
 from nearfar.methods.maps import LOOK_EVERY, Phase, descend
 from nearfar.relations.affinities import Affinities
@@ -782,9 +781,7 @@ class NeighborEmbedding(FrameOutput):
         if normalization == "none" and getattr(divergence, "for_probabilities", False):
             hint = "Those of nearfar.divergences are for probabilities."
             raise InputError(owner, "normalization", "'pair' or 'row' for this divergence", "'none'", hint)
-        if any(isinstance(callback, Checkpoint) for callback in check_callbacks(owner, self.callbacks)):
-            hint = "A map continues from a start: init=est.embedding_, early_exaggeration_iter=0."
-            raise InputError(owner, "callbacks", "functions of a Progress", "a Checkpoint", hint)
+        check_watchers(owner, self.callbacks, "init=est.embedding_, early_exaggeration_iter=0")
         if self.exaggeration != 1 and divergence != KL():
             hint = "The first phase, which KL governs, has early_exaggeration."
             raise InputError(owner, "exaggeration", "1 for another divergence than KL", self.exaggeration, hint)

@@ -16,7 +16,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nearfar._core.checks import (
-    check_callbacks,
     check_choice,
     check_finite,
     check_integer,
@@ -25,14 +24,13 @@ from nearfar._core.checks import (
     check_n_jobs,
     check_random_state,
     check_real,
-    check_rows_differ,
     check_sparse,
 )
 from nearfar._core.ids import Ids, check_columns, rows_and_ids
 from nearfar._core.jit import bind
 from nearfar._core.threads import single_threaded_blas
 from nearfar.base import FrameOutput
-from nearfar.callbacks import Checkpoint, Trainer
+from nearfar.callbacks import Trainer
 from nearfar.contracts import Floats
 from nearfar.divergences.stress import Stress, as_stress
 from nearfar.engines import asked_engine
@@ -52,6 +50,7 @@ from nearfar.maps.mds.pairs import (
     pairs_of_rows,
     rows_of,
 )
+from nearfar.maps.solver import check_watchers, given_start
 from nearfar.relations.neighbors import check_rows, memory_of_search
 
 if TYPE_CHECKING:
@@ -68,10 +67,11 @@ _DISTANCES = 2**22  # of new points at a time
 
 @dataclass
 class MapState:
-    """Where the map stands: ``X`` are the positions, in a unit of the solver's own."""
+    """Where the map stands: ``X`` are the positions and ``cost`` their sum, in a unit of the solver's own."""
 
     X: NDArray[np.float64]
     losses: list[float] = field(default_factory=list)
+    cost: float = 0.0
 
 
 class MDS(FrameOutput):
@@ -262,10 +262,7 @@ class MDS(FrameOutput):
         stress = as_stress("MDS", self.stress)
         self._check_parameters()
         asked_engine("MDS", self.engine, not_on=self._not_on)
-        callbacks = check_callbacks("MDS", self.callbacks)
-        if any(isinstance(callback, Checkpoint) for callback in callbacks):
-            hint = "A map continues from a start: init=est.embedding_."
-            raise InputError("MDS", "callbacks", "functions of a Progress", "a Checkpoint", hint)
+        callbacks = check_watchers("MDS", self.callbacks, "init=est.embedding_")
         rng = check_random_state("MDS", self.random_state)
         rows, ids = rows_and_ids("MDS", X)
         check_rows("MDS", rows, self.metric)
@@ -282,7 +279,7 @@ class MDS(FrameOutput):
         self.embedding_ = Y * Y.dtype.type(pairs.unit)
         self.stress_curve_ = np.array(state.losses)
         self.n_iter_ = len(state.losses) - 1
-        self._judge(Y, pairs, stress)
+        self._judge(Y, pairs, stress, state.cost)
         self._keep_features(X, data)
         self._unit, self._rows = pairs.unit, None if self._given_distances() else data
         return self
@@ -380,7 +377,8 @@ class MDS(FrameOutput):
         def after(intermediate_result: Any) -> None:
             state.X = intermediate_result.x.reshape(shape).copy()
             losses = state.losses
-            losses.append(float(intermediate_result.fun) * count * factor)
+            state.cost = float(intermediate_result.fun) * count
+            losses.append(state.cost * factor)
             told = trainer.tell(len(losses) - 1, losses[-1], 1.0, state)
             before = losses[max(len(losses) - 1 - _WINDOW, 0)]
             at_rest = len(losses) > _WINDOW and before - losses[-1] <= tol * before
@@ -389,7 +387,8 @@ class MDS(FrameOutput):
 
         n_iter = trainer.n_epochs
         with single_threaded_blas():
-            state.losses.append(value_and_gradient(state.X.ravel())[0] * count * factor)
+            state.cost = value_and_gradient(state.X.ravel())[0] * count
+            state.losses.append(state.cost * factor)
             if n_iter > 0:
                 minimize(
                     value_and_gradient,
@@ -402,18 +401,14 @@ class MDS(FrameOutput):
         if not (np.isfinite(state.losses[-1]) and np.isfinite(state.X).all()):
             raise NumericalError(f"MDS: the map left the finite numbers within {len(state.losses)} iterations.")
 
-    def _judge(self, Y: Floats, pairs: AllPairs | SampledPairs, stress: Stress) -> None:
+    def _judge(self, Y: Floats, pairs: AllPairs | SampledPairs, stress: Stress, cost: float) -> None:
         """Keep what the positions, in units, are worth."""
-        self.stress_, self.stress_error_ = float(self.stress_curve_[-1]), 0.0
-        self.normalized_stress_ = self.kruskal_stress_ = 0.0
+        self.stress_ = self.stress_error_ = self.normalized_stress_ = self.kruskal_stress_ = 0.0
         if pairs.unit == 0:
             return
-        if isinstance(pairs, SampledPairs):
-            sums, error = pairs.judge(Y, stress)
-            factor = _factor(stress, pairs, sums.r)
-            self.stress_, self.stress_error_ = float(sums.cost * factor), float(error * factor)
-        else:
-            sums = pairs.moments(Y)
+        sums, error = pairs.judge(Y, stress, cost)
+        factor = _factor(stress, pairs, sums.r)
+        self.stress_, self.stress_error_ = float(sums.cost * factor), float(error * factor)
         self.normalized_stress_ = float(sums.gap / sums.r_square)
         self.kruskal_stress_ = float(np.sqrt(sums.gap / sums.d_square)) if sums.d_square > 0 else float("inf")
 
@@ -556,11 +551,8 @@ def start(
 
     A random start is scaled to have the lowest metric stress; a given one is taken as it is.
     """
-    if init is None or (isinstance(init, str) and init not in ("classical", "random")):
-        raise InputError(owner, "init", "one of 'classical', 'random' or an array", repr(init))
-    if not isinstance(init, str):
-        given = check_matrix(owner, "init", init, rows=pairs.n, columns=d)
-        check_rows_differ(owner, "init", given)
+    given = given_start(owner, init, ("classical", "random"), (pairs.n, d))
+    if given is not None:
         return given.astype(np.float64) / pairs.unit
     if init == "classical":
         return _apart(*classical(pairs, d))

@@ -163,6 +163,10 @@ class AllPairs(_Pairs):
         run_blocks(task, self.bounds, self.n_jobs)
         return Moments(*totals.sum(axis=0))
 
+    def judge(self, Y: Floats, stress: Stress, cost: float) -> tuple[Moments, float]:  # noqa: ARG002 - as sampled pairs
+        """Return the sums of a finished map, whose cost the descent knows, and the standard error of that: none."""
+        return self.moments(Y)._replace(r=self.total, cost=cost), 0.0
+
     def squared_product(self, vector: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return the product of the matrix of squared distances, in units, and a vector."""
         out = np.zeros((len(self.bounds) - 1, self.n))
@@ -324,8 +328,8 @@ class SampledPairs(_Pairs):
         """Return the estimated sums of positions in units, shape (n, d); by default those of metric stress."""
         return Moments(*np.mean([self._estimate(groups, Y, stress or MetricStress()) for groups in self.draws], axis=0))
 
-    def judge(self, Y: Floats, stress: Stress) -> tuple[Moments, float]:
-        """Return the same of a finished map, and the standard error of the cost.
+    def judge(self, Y: Floats, stress: Stress, cost: float) -> tuple[Moments, float]:  # noqa: ARG002 - as all pairs
+        """Return the sums of a finished map, and the standard error of the cost.
 
         From all pairs up to ``EXACT_UP_TO`` rows, else from samples of its own: the map has been fitted to the first.
         Of a stress that is divided by sum r it is the error of that ratio, times sum r.
