@@ -5,24 +5,29 @@ from __future__ import annotations
 import hashlib
 import sys
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import TYPE_CHECKING, ClassVar, Self, cast
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from nearfar._core.checkpoint import DIGEST
 from nearfar._core.checks import check_choice
 from nearfar._core.ids import column_names
-from nearfar._core.parameters import Parameters
+from nearfar._core.parameters import HasParameters, Parameters
+from nearfar._core.types import EdgeIndex, Graph, SparseMatrix, Table
 from nearfar.contracts import Floats
 from nearfar.embedding.files.content import jsonable
 from nearfar.relations.matrix import Relation
 from nearfar.relations.matrix import as_relation as as_relation  # for estimators of one's own
 
 if TYPE_CHECKING:
+    from sklearn.utils import Tags
+
     from nearfar._core.ids import Ids
     from nearfar.embedding.vectors import Embedding
 
+RelationLike = Relation | Table | Graph | EdgeIndex
+"""What :func:`as_relation` makes a relation of."""
 
 OUTPUTS = ("default", "pandas", "polars", "embedding")
 
@@ -40,13 +45,13 @@ class RelationEmbedder(Parameters):
 
     _capabilities: ClassVar[frozenset[str]] = frozenset()
 
-    embedding_: NDArray[np.floating[Any]]
+    embedding_: Floats
 
-    def fit(self, relation: Any, y: None = None) -> Self:
+    def fit(self, relation: RelationLike, y: None = None) -> Self:
         """Learn the vectors; to be given by the subclass."""
         raise NotImplementedError
 
-    def fit_transform(self, relation: Any, y: None = None) -> Any:
+    def fit_transform(self, relation: RelationLike, y: None = None) -> Floats:
         """Fit, and return the vectors of the rows.
 
         Parameters
@@ -62,7 +67,7 @@ class RelationEmbedder(Parameters):
         """
         self.fit(relation, y)
         if getattr(self, "_sklearn_output_config", {}).get("transform") == "embedding":
-            return self.vectors_  # of its own kind: density matrices, two sides
+            return cast("Floats", self.vectors_)  # of its own kind: density matrices, two sides
         return self._output(self.embedding_, relation, lambda: self.vectors_.ids)
 
     @property
@@ -70,7 +75,7 @@ class RelationEmbedder(Parameters):
         """The result with its ids, as an :class:`nearfar.Embedding`."""
         raise NotImplementedError
 
-    def __sklearn_tags__(self) -> Any:
+    def __sklearn_tags__(self) -> Tags:
         from sklearn.utils import InputTags, Tags, TargetTags, TransformerTags
 
         return Tags(
@@ -110,7 +115,7 @@ class RelationEmbedder(Parameters):
             self._sklearn_output_config = {"transform": transform}
         return self
 
-    def get_feature_names_out(self, input_features: Any = None) -> NDArray[Any]:  # noqa: ARG002 - scikit-learn's
+    def get_feature_names_out(self, input_features: object = None) -> NDArray[np.object_]:  # noqa: ARG002 - scikit-learn's
         """Return the names of the components: the class in small letters and a number.
 
         Parameters
@@ -126,15 +131,16 @@ class RelationEmbedder(Parameters):
         name = type(self).__name__.lower()
         return np.array([f"{name}{c}" for c in range(self.embedding_.shape[1])], dtype=object)
 
-    def _output(self, Y: NDArray[Any], X: Any, ids: Callable[[], Ids | None]) -> Any:
+    def _output(self, Y: Floats, X: object, ids: Callable[[], Ids | None]) -> Floats:
+        """Return positions, or what :meth:`set_output` has put in their place, which a type checker does not follow."""
         config = getattr(self, "_sklearn_output_config", {}).get("transform")
-        return framed(Y, X, ids, self.get_feature_names_out(), config)
+        return cast("Floats", framed(Y, X, ids, self.get_feature_names_out(), config))
 
 
 class FrameOutput(RelationEmbedder):
     """Base of the estimators that take rows of numbers."""
 
-    def fit_transform(self, X: Any, y: None = None) -> Any:
+    def fit_transform(self, X: RelationLike, y: None = None) -> Floats:
         """Draw the map, and return the positions.
 
         Parameters
@@ -148,7 +154,7 @@ class FrameOutput(RelationEmbedder):
         """
         return super().fit_transform(X, y)
 
-    def _keep_features(self, X: Any, data: Any) -> None:
+    def _keep_features(self, X: object, data: Floats | SparseMatrix | None) -> None:
         """Keep the number of columns and, of a frame, their names."""
         for name in ("n_features_in_", "feature_names_in_"):
             vars(self).pop(name, None)
@@ -159,7 +165,9 @@ class FrameOutput(RelationEmbedder):
             self.feature_names_in_ = names
 
 
-def framed(Y: Floats, X: Any, ids: Callable[[], Ids | None], names: NDArray[Any], config: str | None) -> Any:
+def framed(
+    Y: Floats, X: object, ids: Callable[[], Ids | None], names: NDArray[np.object_], config: str | None
+) -> object:
     """Return positions as they are, or as a frame or Embedding with these ids, as the estimator or sklearn is set."""
     if config is None and "sklearn" in sys.modules:
         from sklearn import get_config
@@ -192,8 +200,8 @@ _PIECE = 1 << 20  # numbers
 
 
 def identity_of(
-    estimator: RelationEmbedder, relation: Relation, n_jobs: int, in_use: Mapping[str, Any] | None = None
-) -> dict[str, Any]:
+    estimator: RelationEmbedder, relation: Relation, n_jobs: int, in_use: Mapping[str, object] | None = None
+) -> dict[str, object]:
     """Return what a fit depends on; arrays and matrices by a digest.
 
     The relation's digest is that of its product with a fixed vector: every entry takes part, in one cheap product.
@@ -203,7 +211,7 @@ def identity_of(
     return who | {f"{name} in use": _plain(value) for name, value in (in_use or {}).items()}
 
 
-def relation_identity(relation: Relation, n_jobs: int) -> dict[str, Any]:
+def relation_identity(relation: Relation, n_jobs: int) -> dict[str, object]:
     """Return the part of it that tells a relation from others."""
     probe = np.random.default_rng(0).random((relation.shape[1], 1))
     return {
@@ -214,20 +222,22 @@ def relation_identity(relation: Relation, n_jobs: int) -> dict[str, Any]:
     }
 
 
-def parameters_of(estimator: Parameters) -> dict[str, Any]:
+def parameters_of(estimator: Parameters) -> dict[str, object]:
     """Return the parameters that have an effect on a result."""
     given = estimator.get_params(deep=False)
     return {name: _plain(value) for name, value in given.items() if name not in WITHOUT_EFFECT}
 
 
-def _plain(value: Any) -> Any:
+def _plain(value: object) -> object:
     """Return a parameter as JSON can hold it, the same for equal values."""
+    from nearfar.embedding.vectors import Embedding
+
     if isinstance(value, np.random.Generator | np.random.RandomState):
         return type(value).__name__  # a resumed fit takes the generator's state from the checkpoint
-    if hasattr(value, "vectors") and hasattr(value, "ids"):  # an Embedding
+    if isinstance(value, Embedding):
         sides = [value.vectors] if value.context_vectors is None else [value.vectors, value.context_vectors]
         return [*map(_digest, sides), digest_of_ids(value.ids), repr(value.context_ids)]
-    if hasattr(value, "get_params"):
+    if isinstance(value, HasParameters):
         return [type(value).__name__, {name: _plain(inner) for name, inner in value.get_params().items()}]
     if isinstance(value, np.ndarray) and not value.dtype.hasobject:
         return _digest(value)
@@ -236,13 +246,13 @@ def _plain(value: Any) -> Any:
     return jsonable(value)
 
 
-def _digest(array: Any) -> str:
+def _digest(array: ArrayLike) -> str:
     array = np.ascontiguousarray(array)
     text = f"{array.dtype.str} {array.shape}".encode()
     return DIGEST + hashlib.blake2b(array.view(np.uint8).data, digest_size=16, key=text[:64]).hexdigest()
 
 
-def digest_of_pieces(array: NDArray[Any]) -> str:
+def digest_of_pieces(array: NDArray[np.generic]) -> str:
     """Return the digest of an array that may be larger than memory."""
     digest = hashlib.blake2b(array.dtype.str.encode(), digest_size=16)
     for start in range(0, array.size, _PIECE):

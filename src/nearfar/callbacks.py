@@ -46,7 +46,11 @@ class Progress:
     learning_rate: float
     state: Any
     seconds: float = 0.0
-    identity: Callable[[], dict[str, Any]] = dict
+    identity: Callable[[], dict[str, object]] = dict
+
+
+Callback = Callable[[Progress], bool | None]
+"""What is called with a :class:`Progress`; True ends the fit."""
 
 
 class Trainer:
@@ -100,11 +104,11 @@ class Trainer:
         owner: str,
         n_epochs: int,
         *,
-        callbacks: Sequence[Callable[[Progress], bool | None]] | None = None,
+        callbacks: Sequence[Callback] | None = None,
         verbose: int = 0,
         unit: str = "epoch",
         total: int | None = None,
-        identity: Callable[[], dict[str, Any]] = dict,
+        identity: Callable[[], dict[str, object]] = dict,
     ) -> None:
         self.owner, self.n_epochs, self.identity = owner, n_epochs, identity
         self.callbacks = check_callbacks(owner, callbacks)
@@ -118,7 +122,7 @@ class Trainer:
         self._started = time.perf_counter()
         return self
 
-    def __exit__(self, *error: Any) -> None:
+    def __exit__(self, *error: object) -> None:
         if self._line is not None:
             self._line.__exit__(*error)
 
@@ -133,7 +137,7 @@ class Trainer:
         if self._line is not None:
             self._line.update(steps)
 
-    def tell(self, epoch: int, loss: float, learning_rate: float, state: Any, steps: int = 1) -> bool:
+    def tell(self, epoch: int, loss: float, learning_rate: float, state: object, steps: int = 1) -> bool:
         """Move the progress line, call every callback, and return whether one of them said stop.
 
         Parameters
@@ -163,7 +167,9 @@ class Trainer:
             self.stopped = any(answers)
         return self.stopped
 
-    def resume(self, path: Any, hint: str) -> tuple[Mapping[str, NDArray[Any]], Mapping[str, Any]]:
+    def resume(
+        self, path: str | os.PathLike[str], hint: str
+    ) -> tuple[Mapping[str, NDArray[np.generic]], Mapping[str, object]]:
         """Return the arrays and facts of a checkpoint of this very fit.
 
         Parameters

@@ -9,7 +9,8 @@ from __future__ import annotations
 import dataclasses
 import inspect
 from collections.abc import Callable
-from typing import Any, ClassVar, Self
+from functools import wraps
+from typing import Any, ClassVar, ParamSpec, Protocol, Self, runtime_checkable
 
 import numpy as np
 
@@ -20,15 +21,47 @@ _SHOWN = np.ndarray, np.generic, list, tuple, int, float
 """What a notebook shows of a fit: numbers, and shapes; a relation, or affinities, have a table of their own."""
 
 
+_Arguments = ParamSpec("_Arguments")
+
+
+def keeps_arguments(init: Callable[_Arguments, None]) -> Callable[_Arguments, None]:
+    """Give an ``__init__`` its body: each argument is kept under its name.
+
+    A name that it does not have is told with those that it has.
+    """
+    signature = inspect.signature(init)
+
+    @wraps(init)
+    def keep(*args: _Arguments.args, **kwargs: _Arguments.kwargs) -> None:
+        try:
+            given = signature.bind(*args, **kwargs)
+        except TypeError as error:
+            _, *known = signature.parameters
+            raise TypeError(f"{type(args[0]).__name__}() {error}; its parameters are {', '.join(known)}") from None
+        given.apply_defaults()
+        owner = given.arguments.pop("self")
+        vars(owner).update(given.arguments)
+
+    return keep
+
+
+@runtime_checkable
+class HasParameters(Protocol):
+    """What has parameters by name: a part, an estimator."""
+
+    def get_params(self) -> dict[str, object]:
+        """Return the parameters by name."""
+
+
 class Part:
     """Base of the parts; a subclass is a frozen dataclass whose fields are its parameters, or has none."""
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:  # noqa: ARG002 - scikit-learn's signature
         """Return the parameters by name."""
-        fields: Any = dataclasses.fields(self) if dataclasses.is_dataclass(self) else ()
-        return {field.name: getattr(self, field.name) for field in fields}
+        names = getattr(self, "__dataclass_fields__", ())
+        return {name: getattr(self, name) for name in names}
 
-    def with_params(self, **params: Any) -> Self:
+    def with_params(self, **params: object) -> Self:
         """Return the same part with some parameters changed.
 
         Parameters
@@ -55,7 +88,7 @@ class Part:
 class Parameters:
     """Base of whatever is configured by keyword arguments of ``__init__``, each kept under its name."""
 
-    _checks: ClassVar[dict[str, Callable[[str, str, Any], Any]]] = {}
+    _checks: ClassVar[dict[str, Callable[[str, str, object], object]]] = {}
     """Checks that need no data, for each parameter that has one: they are called with owner, name and value."""
 
     def _check_parameters(self) -> None:
@@ -71,11 +104,11 @@ class Parameters:
         """Return the parameters by name; with ``deep`` those of parts too, as ``part__name``."""
         params = {name: getattr(self, name) for name in self._parameter_names()}
         for name, value in list(params.items()):
-            if deep and hasattr(value, "get_params") and not isinstance(value, type):
+            if deep and isinstance(value, HasParameters) and not isinstance(value, type):
                 params |= {f"{name}__{key}": inner for key, inner in value.get_params().items()}
         return params
 
-    def set_params(self, **params: Any) -> Self:
+    def set_params(self, **params: object) -> Self:
         """Set parameters by name, those of a part as ``part__name``, and return the estimator.
 
         Raises

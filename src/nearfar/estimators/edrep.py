@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import copy
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from functools import cache, partial
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self
+from os import PathLike
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, Self
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from nearfar._core import checks
 from nearfar._core.checkpoint import restoring
@@ -31,8 +32,9 @@ from nearfar._core.checks import (
 from nearfar._core.ids import in_order_of, rows_and_ids
 from nearfar._core.parts import RowsInParts
 from nearfar._core.threads import even_bounds, run_blocks, single_threaded_blas
-from nearfar.base import RelationEmbedder, identity_of
-from nearfar.callbacks import Trainer
+from nearfar._core.types import Numbers
+from nearfar.base import RelationEmbedder, RelationLike, identity_of
+from nearfar.callbacks import Callback, Trainer
 from nearfar.contracts import FarField, Floats, Place
 from nearfar.edrep.transform import FittedColumns, weights_of
 from nearfar.engines import Setting, asked_engine, default_engine, place_of
@@ -263,21 +265,21 @@ class EDRep(RelationEmbedder):
         n_epochs: int = 30,
         n_clusters: int = 1,
         learning_rate: float = 0.8,
-        schedule: str = "linear",
-        gradient: str = "auto",
+        schedule: Literal["linear", "cosine", "constant", "plateau"] = "linear",
+        gradient: Literal["auto", "paper", "forward", "full"] = "auto",
         far: str | FarField = "gaussian-mixture",
-        p0: ArrayLike | None = None,
+        p0: Numbers | float | None = None,
         two_sided: bool | None = None,
-        constraint: str = "sphere",
+        constraint: Literal["sphere", "ball"] = "sphere",
         temperature: float = 1.0,
-        init: Any = None,
+        init: Numbers | tuple[Numbers, Numbers] | None = None,
         tol: float = 0.0,
-        callbacks: Any = None,
-        random_state: Any = None,
+        callbacks: Sequence[Callback] | None = None,
+        random_state: int | np.random.Generator | np.random.RandomState | None = None,
         n_jobs: int | None = None,
         device: str | None = None,
         verbose: int = 0,
-        storage: Any = None,
+        storage: str | PathLike[str] | None = None,
         engine: str | Place | None = None,
     ) -> None:
         self.n_components = n_components
@@ -301,7 +303,14 @@ class EDRep(RelationEmbedder):
         self.storage = storage
         self.engine = engine
 
-    def fit(self, relation: Any, y: None = None, *, resume: Any = None, engine: str | None = None) -> Self:  # noqa: ARG002 - scikit-learn passes y
+    def fit(
+        self,
+        relation: RelationLike,
+        y: None = None,  # noqa: ARG002 - scikit-learn passes it
+        *,
+        resume: str | PathLike[str] | None = None,
+        engine: str | None = None,
+    ) -> Self:
         """Learn the vectors.
 
         Parameters
@@ -348,7 +357,12 @@ class EDRep(RelationEmbedder):
         return self
 
     def _fitted(
-        self, asked: str | Place | None, problem: Problem, far: FarField, rows: Fitted, resume: Any
+        self,
+        asked: str | Place | None,
+        problem: Problem,
+        far: FarField,
+        rows: Fitted,
+        resume: str | PathLike[str] | None,
     ) -> FitState:
         """Return where the fit ends."""
         with self._place(asked, problem, far, rows) as place, self._trainer(problem, far, rows) as trainer:
@@ -443,7 +457,7 @@ class EDRep(RelationEmbedder):
 
     def _trainer(self, problem: Problem, far: FarField, rows: Fitted) -> Trainer:
         """Return what calls callbacks, and knows what tells this fit from others: also what its defaults stood for."""
-        in_use: dict[str, Any] = {"gradient": problem.gradient, "p0": problem.p0, "two_sided": problem.two_sided}
+        in_use: dict[str, object] = {"gradient": problem.gradient, "p0": problem.p0, "two_sided": problem.two_sided}
         in_use["far"] = far if hasattr(far, "get_params") else type(far).__name__
         n_jobs = check_n_jobs("EDRep", self.n_jobs)
         return Trainer(
@@ -460,7 +474,7 @@ class EDRep(RelationEmbedder):
             state.sides[-1], self.n_clusters, rng=state.rng, n_jobs=check_n_jobs("EDRep", self.n_jobs)
         ).labels
 
-    def _resumed(self, rows: Fitted, trainer: Trainer, resume: Any) -> FitState:
+    def _resumed(self, rows: Fitted, trainer: Trainer, resume: str | PathLike[str]) -> FitState:
         """Return the state of a checkpoint."""
         sizes = [len(related) for related in rows.present]
         with restoring(resume):
@@ -477,7 +491,7 @@ class EDRep(RelationEmbedder):
         self._checked_rows = _checked_rows(problem, far, rows, state)
         self._warn_if_collapsed(problem, state)
         self._ids = rel.row_ids, rel.column_ids
-        self._growth: dict[str, Any] = {}
+        self._growth: dict[str, object] = {}
         self.embedding_, self.cluster_labels_ = rows.spread(state.X), rows.spread(state.labels, -1)
         self.context_embedding_ = state.Y
         self.loss_curve_, self.loss_, self.n_iter_ = np.array(state.losses), state.losses[-1], state.epoch
@@ -601,7 +615,7 @@ class EDRep(RelationEmbedder):
         source[found[~useful]] = -1
         return Given(vectors, source, np.arange(len(source)))
 
-    def transform(self, P_new: Any, *, engine: str | None = None) -> Any:
+    def transform(self, P_new: RelationLike, *, engine: str | None = None) -> Floats:
         """Return vectors for new rows; everything that was fitted stays as it is.
 
         Each row is placed by itself where its own part of the loss is lowest, to rounding, given its relations to the
@@ -653,10 +667,13 @@ class EDRep(RelationEmbedder):
                 placed = self._fitted_columns.transform(*what, elsewhere)
         else:
             placed = self._fitted_columns.transform(*what)
-        known = isinstance(P_new, Relation)
-        return self._output(placed, P_new, lambda: P_new.row_ids if known else rows_and_ids("EDRep", P_new)[1])
 
-    def grow(self, relation: Any, *, n_epochs: int = 5, learning_rate: float = 0.2) -> Self:
+        def ids() -> Ids | None:
+            return P_new.row_ids if isinstance(P_new, Relation) else rows_and_ids("EDRep", P_new)[1]
+
+        return self._output(placed, P_new, ids)
+
+    def grow(self, relation: RelationLike, *, n_epochs: int = 5, learning_rate: float = 0.2) -> Self:
         """Take in new objects and new relations: a few epochs from where the vectors are.
 
         Objects are matched by id. Known ones start at their vectors, new ones where :meth:`transform` puts them (new
@@ -736,7 +753,7 @@ class EDRep(RelationEmbedder):
         return Embedding(X, rel.row_ids, context_vectors=Y, context_ids=rel.column_ids)
 
     @property
-    def _others(self) -> NDArray[np.floating[Any]]:
+    def _others(self) -> Floats:
         """The vectors of the columns."""
         return self.embedding_ if self.context_embedding_ is None else self.context_embedding_
 
@@ -785,11 +802,11 @@ class EDRep(RelationEmbedder):
             },
         )
 
-    def _facts(self) -> dict[str, Any]:
+    def _facts(self) -> dict[str, object]:
         """Return how the vectors are made, for who reads them."""
         return {"estimator": type(self).__name__, **self.get_params(deep=False)}
 
-    def expected_memory(self, relation: Relation) -> int:
+    def expected_memory(self, relation: RelationLike) -> int:
         """Return the bytes that a fit holds at its peak: the relation and the blocks of n x d numbers beside it.
 
         What is in the files of ``storage`` does not count. Numbers are float32, or float64 if ``init`` is. Where its
@@ -844,7 +861,7 @@ class EDRep(RelationEmbedder):
         return 4
 
 
-def _numbers(values: Any) -> NDArray[np.float64]:
+def _numbers(values: object) -> NDArray[np.float64]:
     """Return an array; one without dimensions for what is none of numbers."""
     with suppress(TypeError, ValueError):
         return np.asarray(values, dtype=np.float64)

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any
@@ -15,7 +15,7 @@ from scipy.sparse import issparse
 
 from nearfar._core.checks import check_callbacks, check_matrix, check_rows_differ
 from nearfar._core.threads import even_bounds, run_blocks, single_threaded_blas
-from nearfar.callbacks import Checkpoint, Progress, Trainer
+from nearfar.callbacks import Callback, Checkpoint, Trainer
 from nearfar.contracts import Floats, Kernel, Objective
 from nearfar.errors import InputError, NumericalError
 from nearfar.maps.objective import RowBlocks, union_pattern
@@ -52,7 +52,7 @@ def extent(kernel: Kernel, n: int) -> tuple[float, float]:
     return reach, math.sqrt(_SQUARES[first]) if first else SPREAD
 
 
-def check_watchers(owner: str, callbacks: object, again: str) -> tuple[Callable[[Progress], bool | None], ...]:
+def check_watchers(owner: str, callbacks: object, again: str) -> tuple[Callback, ...]:
     """Return the callbacks of a map, none for None; what keeps checkpoints is refused, ``again`` says what to do."""
     checked = check_callbacks(owner, callbacks)
     if any(isinstance(callback, Checkpoint) for callback in checked):

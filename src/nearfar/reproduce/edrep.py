@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from nearfar.reproduce.experiment import DataFile, Experiment, Findings, Line, Panel, Setting, line
 from nearfar.reproduce.words import WIKI, articles
+
+Gradient = Literal["paper", "full"]
 
 _PAPER = "L. Dall'Amico and E. Belliardo, EDRep (arXiv 2303.17475 v3)"
 _CONTACTS = DataFile(
@@ -81,8 +83,9 @@ def _figure_2(setting: Setting) -> Findings:
 
     alphas, graphs = setting.pick((2.0, 3.0, 3.6), (3.0,)), range(setting.pick(3, 1))
     n_epochs = 25
-    gaps: dict[tuple[str, int], list[float]] = {}
-    agreement: dict[tuple[str, int], list[float]] = {}
+    gradients: tuple[Gradient, ...] = ("paper", "full")
+    gaps: dict[tuple[Gradient, int], list[float]] = {}
+    agreement: dict[tuple[Gradient, int], list[float]] = {}
     curves: dict[str, tuple[Any, Any]] = {}
     for alpha in alphas:
         for index in graphs:
@@ -95,7 +98,7 @@ def _figure_2(setting: Setting) -> Findings:
             start = (start / np.linalg.norm(start, axis=1, keepdims=True)).astype(np.float32)
 
             def fit(
-                gradient: str, far: Any, relation: Any = relation, P: Any = P, start: Any = start
+                gradient: Gradient, far: Any, relation: Any = relation, P: Any = P, start: Any = start
             ) -> tuple[Any, list[float]]:
                 losses = [_exact_loss(P, start)]
                 model = nf.EDRep(
@@ -113,7 +116,7 @@ def _figure_2(setting: Setting) -> Findings:
                 return model.embedding_, losses
 
             whole, exact_curve = fit("full", "exact")
-            for gradient in ("paper", "full"):
+            for gradient in gradients:
                 twin, twin_curve = (whole, exact_curve) if gradient == "full" else fit(gradient, "exact")
                 first, curve = fit(gradient, nf.far.GaussianMixture())
                 rows = {0: (twin, twin_curve), 1: (first, curve)}
@@ -289,8 +292,8 @@ def _genes(setting: Setting) -> Findings:
         teach = np.tile(np.arange(len(hidden)) < third, 2)
         for name, model in models.items():
             texts = [[str(a), str(b)] for a, b in seen.tolist()]
-            words = name.startswith("Gene2Vec")
-            vectors = model.fit(texts if words else relation).vectors_
+            fitted = model.fit(texts) if isinstance(model, nf.SkipGram) else model.fit(relation)
+            vectors = fitted.vectors_
             X = np.zeros((n, 200))
             X[[int(key) for key in vectors.ids]] = vectors.vectors
             X /= np.maximum(np.linalg.norm(X, axis=1, keepdims=True), 1e-12)
