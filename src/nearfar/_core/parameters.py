@@ -58,8 +58,9 @@ class Part:
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:  # noqa: ARG002 - scikit-learn's signature
         """Return the parameters by name."""
-        names = getattr(self, "__dataclass_fields__", ())
-        return {name: getattr(self, name) for name in names}
+        part: object = self
+        fields = dataclasses.fields(part) if dataclasses.is_dataclass(part) else ()
+        return {field.name: getattr(self, field.name) for field in fields}
 
     def with_params(self, **params: object) -> Self:
         """Return the same part with some parameters changed.
