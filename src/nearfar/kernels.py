@@ -12,13 +12,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple, TypeVar, cast
 
 import numpy as np
 from numba import float32, types
 from numba.extending import overload
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, DTypeLike
 
+from nearfar import contracts
 from nearfar._core.checks import check_real
 from nearfar._core.jit import bind, compiled, jit
 from nearfar._core.parameters import Part
@@ -27,10 +28,13 @@ from nearfar._core.vector import FAST
 from nearfar.contracts import Floats
 from nearfar.errors import InputError
 
+Values = TypeVar("Values")
+"""A number, an array, a tensor."""
+
 # Exponential and logarithms that vectorise in compiled code. On arrays they are NumPy's, on tensors torch's.
 
 
-def exp(x: Any) -> Any:
+def exp(x: Values) -> Values:
     """exp(x) for the formulas of a kernel or a divergence: compiled, it vectorises.
 
     Parameters
@@ -48,10 +52,10 @@ def exp(x: Any) -> Any:
     >>> float(nf.kernels.exp(0.0))
     1.0
     """
-    return x.exp() if hasattr(x, "exp") else np.exp(x)
+    return x.exp() if hasattr(x, "exp") else cast(Values, np.exp(cast(Floats, x)))
 
 
-def ln(x: Any) -> Any:
+def ln(x: Values) -> Values:
     """ln(x), x > 0, for the formulas of a kernel or a divergence: compiled, it vectorises.
 
     Parameters
@@ -69,10 +73,10 @@ def ln(x: Any) -> Any:
     >>> float(nf.kernels.ln(1.0))
     0.0
     """
-    return x.log() if hasattr(x, "log") else np.log(x)
+    return x.log() if hasattr(x, "log") else cast(Values, np.log(cast(Floats, x)))
 
 
-def ln1p(x: Any) -> Any:
+def ln1p(x: Values) -> Values:
     """ln(1 + x), x >= 0, for the formulas of a kernel or a divergence: compiled, it vectorises.
 
     Parameters
@@ -90,7 +94,7 @@ def ln1p(x: Any) -> Any:
     >>> float(nf.kernels.ln1p(0.0))
     0.0
     """
-    return x.log1p() if hasattr(x, "log1p") else np.log1p(x)
+    return x.log1p() if hasattr(x, "log1p") else cast(Values, np.log1p(cast(Floats, x)))
 
 
 @overload(exp)
@@ -234,10 +238,10 @@ class Formulas(NamedTuple):
     (1.0, 1.0)
     """
 
-    log_weight: Callable[..., Any]
-    neg_log_slope: Callable[..., Any]
-    parameters: tuple[Any, ...] = ()
-    weight: Callable[..., Any] | None = None
+    log_weight: Callable[..., float | Floats]
+    neg_log_slope: Callable[..., float | Floats]
+    parameters: tuple[float | Numbers, ...] = ()
+    weight: Callable[..., float | Floats] | None = None
     steepness: float | None = None
     heaviness: float | None = None
 
@@ -249,9 +253,9 @@ class KernelFunctions(NamedTuple):
     """
 
     name: None
-    log_weight: Any
-    weight: Any
-    neg_log_slope: Any
+    log_weight: Callable[..., Floats]
+    weight: Callable[..., Floats]
+    neg_log_slope: Callable[..., Floats]
 
 
 class CompiledKernel(NamedTuple):
@@ -264,7 +268,8 @@ class CompiledKernel(NamedTuple):
 
     def log_weight(self, f: Floats) -> Floats:
         """Return ln w of an array."""
-        return self.functions.log_weight.py_func(f, *self.parameters)
+        log_weight: Callable[..., Floats] = getattr(self.functions.log_weight, "py_func", self.functions.log_weight)
+        return log_weight(f, *self.parameters)
 
 
 class Family(NamedTuple):
@@ -272,11 +277,11 @@ class Family(NamedTuple):
 
     kernel: type[Kernel]
     parameter: str
-    log_weight: Any
-    neg_log_slope: Any
-    rise: Any
+    log_weight: Callable[..., Floats]
+    neg_log_slope: Callable[..., Floats]
+    rise: Callable[..., Floats]
     """d ln w / d theta."""
-    steepness: Callable[[Any], Any]
+    steepness: Callable[[Floats], Floats]
     """-w'/w at distance 0."""
     farthest: float
     """Squared distance, in lengths of the widest kernel, beyond which nothing is compared."""
@@ -285,7 +290,7 @@ class Family(NamedTuple):
     others: tuple[tuple[str, float], ...] = ()
     """Parameters that are the same for all points."""
 
-    def kernel_of(self, value: Any) -> Any:
+    def kernel_of(self, value: float | Floats) -> Kernel:
         """Return the kernel with this parameter."""
         return self.kernel(**{self.parameter: value, **dict(self.others)})
 
@@ -321,8 +326,10 @@ class Kernel(Part):
         -------
         ndarray of the same shape
         """
-        found = self._values("weight", f)
-        return np.asarray(np.exp(self.log_weight(f))) if found is None else found
+        formulas = self.formulas()
+        if formulas is not None and formulas.weight is None:
+            return np.asarray(np.exp(self.log_weight(f)))
+        return self._values("weight", f)
 
     def log_weight(self, f: Floats) -> Floats:
         """Return ln w(f), precise where w itself has vanished.
@@ -352,14 +359,12 @@ class Kernel(Part):
         """
         return np.asarray(-self.weight(f) * self._values("neg_log_slope", f))
 
-    def _values(self, name: str, f: Floats) -> Any:
-        """Return one of the formulas on an array, None if it is not given; a parameter per point is one per row."""
+    def _values(self, name: str, f: Floats) -> Floats:
+        """Return one of the formulas on an array; a parameter per point is one per row."""
         formulas = self.formulas()
         if formulas is None:
             raise NotImplementedError(f"{type(self).__name__} must give formulas, or weight and slope")
         function = getattr(formulas, name)
-        if function is None:
-            return None
         parameters = [np.asarray(value, f.dtype) for value in formulas.parameters]
         parameters = [value[:, None] if value.ndim and f.ndim == 2 else value for value in parameters]
         return np.asarray(getattr(function, "py_func", function)(f, *parameters))
@@ -506,13 +511,13 @@ class HeavyTailed(Kernel):
         _check_per_point("HeavyTailed", "beta", self.beta)
 
     def formulas(self) -> Formulas:
-        beta: Any = self.beta
+        beta = self.beta
         if self.alpha < _AS_EXPONENTIAL:
             return Exponential(beta).formulas()
         if self.alpha == 1 and np.ndim(beta) == 0 and beta == 1:
             return StudentT().formulas()
         functions, parameters = (_heavy_log_weight, _heavy_neg_log_slope), (1.0, self.alpha, beta)
-        return Formulas(*functions, parameters, _heavy_weight, beta, self.alpha)
+        return Formulas(*functions, parameters, _heavy_weight, cast(float, beta), self.alpha)
 
     @property
     def family(self) -> Family:
@@ -603,8 +608,9 @@ class InhomogeneousStudentT(Kernel):
         _check_per_point("InhomogeneousStudentT", "nu", self.nu)
 
     def formulas(self) -> Formulas:
-        nu: Any = self.nu
+        nu = self.nu
         if np.ndim(nu) == 0:  # a heavy-tailed kernel
+            nu = cast(float, nu)
             return HeavyTailed(2 / (nu + 1), (nu + 1) / (2 * nu)).formulas()
         return Formulas(_inhomogeneous_log_weight, _inhomogeneous_neg_log_slope, (nu, 1.0, 0.5))
 
@@ -677,7 +683,7 @@ class Multiscale(Kernel):
 _BY_NAME = {"exponential": Exponential, "student-t": StudentT, "heavy-tailed": HeavyTailed}
 
 
-def as_kernel(owner: str, kernel: object) -> Any:
+def as_kernel(owner: str, kernel: object) -> contracts.Kernel:
     """Return the kernel that a string names, or an object that has a kernel's methods; one that cannot be is refused.
 
     Raises
@@ -688,19 +694,18 @@ def as_kernel(owner: str, kernel: object) -> Any:
     """
     if isinstance(kernel, str) and kernel in _BY_NAME:
         return _BY_NAME[kernel]()
-    if isinstance(kernel, type) or not all(hasattr(kernel, name) for name in ("weight", "slope")):
+    if isinstance(kernel, type) or not isinstance(kernel, contracts.Kernel):
         names = ", ".join(repr(name) for name in _BY_NAME)
         hint = "See nearfar.kernels."
         if isinstance(kernel, (list, tuple)) or (isinstance(kernel, str) and kernel == "multiscale"):
             hint = "Several kernels at once are kernels.Multiscale([...])."
         raise InputError(owner, "kernel", f"one of {names} or a kernel object", repr(kernel), hint)
-    made: Any = kernel
-    if family_of(made) is None:
-        check_once(made, lambda: _check_slope(owner, made))
-    return made
+    if family_of(kernel) is None:
+        check_once(kernel, lambda: _check_slope(owner, kernel))
+    return kernel
 
 
-def check_once(part: Any, check: Callable[[], None]) -> None:
+def check_once(part: object, check: Callable[[], None]) -> None:
     """Check a part, unless an equal one has been found good."""
     try:
         good = part in _GOOD
@@ -712,11 +717,17 @@ def check_once(part: Any, check: Callable[[], None]) -> None:
         _GOOD.add(part)
 
 
-_GOOD: set[Any] = set()
+_GOOD: set[object] = set()
 
 
 def check_answer(
-    owner: str, argument: str, part: Any, name: str, found: Any, shape: tuple[int, ...], dtype: Any = np.float64
+    owner: str,
+    argument: str,
+    part: object,
+    name: str,
+    found: object,
+    shape: tuple[int, ...],
+    dtype: DTypeLike = np.float64,
 ) -> None:
     """Refuse what a function of a part has made of such arrays, unless it is real numbers of that shape, not wider.
 
@@ -735,13 +746,13 @@ def check_answer(
         raise InputError(owner, argument, what, f"{array.dtype} of shape {array.shape} from {name} of {part!r}", hint)
 
 
-def _check_answers(owner: str, kernel: Any, f: Floats) -> None:
+def _check_answers(owner: str, kernel: contracts.Kernel, f: Floats) -> None:
     """Refuse a kernel one of whose functions returns another shape than it is given, or other than real numbers."""
     two = np.concatenate([f, f[:, ::-1]])
     formulas = _formulas_in_use(kernel)
     if formulas is not None:
         for name in ("log_weight", "neg_log_slope", "weight"):
-            given: Any = getattr(formulas, name)
+            given = getattr(formulas, name)
             if given is None:
                 continue
             function = getattr(given, "py_func", given)
@@ -750,7 +761,7 @@ def _check_answers(owner: str, kernel: Any, f: Floats) -> None:
             is_number = name == "neg_log_slope" and np.ndim(found) == 0 and np.asarray(found).dtype.kind in "iuf"
             if not (is_number and found == more):
                 check_answer(owner, "kernel", kernel, name, found, two.shape)
-                narrow = function(two.astype(np.float32), *map(np.float32, formulas.parameters))
+                narrow = function(two.astype(np.float32), *map(np.float32, _numbers(formulas)))
                 check_answer(owner, "kernel", kernel, name, narrow, two.shape, np.float32)
     for name in ("weight", "slope"):
         function = getattr(kernel, name)
@@ -761,7 +772,7 @@ def _check_answers(owner: str, kernel: Any, f: Floats) -> None:
         check_answer(owner, "kernel", kernel, name, function(more), (max(count, len(more)), more.shape[1]))
 
 
-def _check_slope(owner: str, kernel: Any) -> None:
+def _check_slope(owner: str, kernel: contracts.Kernel) -> None:
     """Refuse a kernel that rises somewhere, or whose slope is not that of its weight, by differences at some points."""
     f, step = np.geomspace(1e-3, 1e3, 25)[None], 1e-5
     with np.errstate(all="ignore"):
@@ -771,7 +782,7 @@ def _check_slope(owner: str, kernel: Any) -> None:
             kernel.slope(f),
             *(kernel.weight(f * (1 + s)) for s in (step, -step)),
         )
-        log_w = np.log(w) if compiled_kernel(kernel) is None else kernel.log_weight(f)
+        log_w = np.log(w) if compiled_kernel(kernel) is None else cast(Kernel, kernel).log_weight(f)
     tiny = np.asarray(w) < 1e-200
     for wrong, expected in (
         (~np.isfinite(w) | ~np.isfinite(slope) | (w < 0), "finite and positive"),
@@ -784,7 +795,7 @@ def _check_slope(owner: str, kernel: Any) -> None:
             raise InputError(owner, "kernel", expected, f"{kernel!r}, which is not at f = {at:.3g}")
 
 
-def compiled_kernel(kernel: Any) -> CompiledKernel | None:
+def compiled_kernel(kernel: object) -> CompiledKernel | None:
     """Return a kernel as compiled loops take it; None if it has no formulas, or a parameter for each point.
 
     Nor has it where a class below the one that gives the formulas gives another weight or slope.
@@ -799,16 +810,21 @@ def compiled_kernel(kernel: Any) -> CompiledKernel | None:
     if steepness is None or heaviness is None:
         f = np.geomspace(1e-12, 1e12, 193)
         with np.errstate(all="ignore"):
-            neg_log_slope: Any = getattr(formulas.neg_log_slope, "py_func", formulas.neg_log_slope)
+            neg_log_slope = getattr(formulas.neg_log_slope, "py_func", formulas.neg_log_slope)
             g = neg_log_slope(np.append(0.0, f), *formulas.parameters) * np.ones(len(f) + 1)
         steepness = float(np.nanmax(g)) if steepness is None else steepness
         tail = (f * steepness > 1) & (g[1:] > 0)
         if heaviness is None:
             heaviness = float(((1 / g[1:][tail] - 1 / steepness) / f[tail]).max(initial=0.0))
-    return CompiledKernel(functions, tuple(map(float, formulas.parameters)), float(steepness), float(heaviness))
+    return CompiledKernel(functions, _numbers(formulas), float(steepness), float(heaviness))
 
 
-def _formulas_in_use(kernel: Any) -> Formulas | None:
+def _numbers(formulas: Formulas) -> tuple[float, ...]:
+    """Return parameters that are the same for all points."""
+    return tuple(map(float, cast("tuple[float, ...]", formulas.parameters)))
+
+
+def _formulas_in_use(kernel: object) -> Formulas | None:
     """Return the formulas that linear time takes, if there are."""
     for cls in type(kernel).__mro__:
         if "formulas" in vars(cls):

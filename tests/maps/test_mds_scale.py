@@ -67,8 +67,8 @@ def test_distances_from_products_keep_their_digits(rng, dtype, tolerance):
     X[:300] = X[300:600] + 1e-3 * rng.normal(size=(300, 9))  # close pairs, far from the centre
     X[5] = X[6]
     X = X.astype(dtype)
-    source = rows_of("test", X, "euclidean", dtype, 2)
-    found, expected = triangle(source, dtype) * source.within, pdist(X.astype(np.float64))
+    source = rows_of("test", X, "euclidean", np.dtype(dtype), 2)
+    found, expected = triangle(source, np.dtype(dtype)) * source.within, pdist(X.astype(np.float64))
     np.testing.assert_allclose(found, expected, rtol=tolerance, atol=2e-6 if dtype == np.float32 else 1e-15)
     assert squareform(found)[5, 6] == 0
     some = np.array([3, 5, 6, 90])
@@ -127,10 +127,10 @@ def test_stress_and_gradient_are_unbiased(rng):
 
 
 def test_every_pair_is_as_likely(rng):
-    source = rows_of("test", rows(rng, 23), "euclidean", np.float64, 1)
+    source = rows_of("test", rows(rng, 23), "euclidean", np.dtype(np.float64), 1)
     seen = np.zeros((23, 23))
     for _ in range(100):
-        one = draw(source, 4, np.float64, rng)
+        one = draw(source, 4, np.dtype(np.float64), rng)
         seen += one.group[:, None] == one.group
     share = seen[np.triu_indices(23, 1)] / 100
     expected = one.offsets[-1] / (23 * 22 / 2)
@@ -166,7 +166,7 @@ def test_error_of_the_reported_stress(rng, monkeypatch, name):
     X, stress = rows(rng, 400, 5), STRESSES[name]
     Y = X[:, :2].astype(np.float64) + 0.5 * rng.normal(size=(400, 2))
     pairs = sampled(X, n_samples=60, n_neighbors=5)
-    exact, error = pairs.judge(Y, stress)
+    exact, error = pairs.judge(Y, stress, 0.0)
     assert error == 0
     r, d = pdist(X) / pairs.unit, pdist(Y)
     expected = [np.sum(t) for t in (r, r**2, d**2, r * d, (r - d) ** 2, costs(stress, r, d))]
@@ -175,7 +175,7 @@ def test_error_of_the_reported_stress(rng, monkeypatch, name):
     monkeypatch.setattr(_mds_sample, "_FRESH_SIZE", 30)
     scores = []
     for _ in range(20):
-        sums, error = pairs.judge(Y, stress)
+        sums, error = pairs.judge(Y, stress, 0.0)
         gap = sums[5] - exact[5]
         if name == "sammon":  # which is divided by the sum of the distances
             gap = sums[0] * (sums[5] / sums[0] - exact[5] / exact[0])

@@ -60,8 +60,9 @@ class Part:
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:  # noqa: ARG002 - scikit-learn's signature
         """Return the parameters by name."""
-        names: list[str] = [field.name for field in dataclasses.fields(self)] if dataclasses.is_dataclass(self) else []
-        return {name: getattr(self, name) for name in names}
+        part: object = self
+        fields = dataclasses.fields(part) if dataclasses.is_dataclass(part) else ()
+        return {field.name: getattr(self, field.name) for field in fields}
 
     def with_params(self, **params: object) -> Self:
         """Return the same part with some parameters changed.

@@ -10,12 +10,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, ClassVar, NamedTuple
+from typing import ClassVar, NamedTuple, cast
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import xlogy
 
+from nearfar import contracts
 from nearfar._core.checks import check_real
 from nearfar._core.jit import jit
 from nearfar._core.parameters import Part
@@ -84,8 +85,8 @@ class Formulas(NamedTuple):
     1.0
     """
 
-    entry_cost: Callable[..., Any]
-    strength: Callable[..., Any] | None = None
+    entry_cost: Callable[..., float | Floats]
+    strength: Callable[..., float | Floats] | None = None
     parameters: tuple[float, ...] = ()
     prepared: Callable[[Floats], Floats] | None = None
     fixed: Callable[[Floats], Floats] | None = None
@@ -120,7 +121,7 @@ class Divergence(Part):
         """
         return None
 
-    def limit(self) -> Any:
+    def limit(self) -> Divergence:
         """Return the divergence that this one is at an end of its parameter, or itself."""
         return self
 
@@ -469,7 +470,7 @@ class JensenShannon(Divergence):
 _BY_NAME = {"kl": KL, "reverse-kl": ReverseKL, "nerv": NeRV, "jensen-shannon": JensenShannon}
 
 
-def as_divergence(owner: str, divergence: object) -> Any:
+def as_divergence(owner: str, divergence: object) -> contracts.Divergence:
     """Return the divergence that a string names, or an object that has a divergence's methods.
 
     One at an end of its parameter is given back as what it is there.
@@ -482,7 +483,7 @@ def as_divergence(owner: str, divergence: object) -> Any:
     """
     if isinstance(divergence, str) and divergence in _BY_NAME:
         return _BY_NAME[divergence]()
-    if isinstance(divergence, type) or not all(hasattr(divergence, name) for name in ("value", "derivative")):
+    if isinstance(divergence, type) or not isinstance(divergence, contracts.Divergence):
         names = ", ".join(repr(name) for name in _BY_NAME)
         raise InputError(
             owner, "divergence", f"one of {names} or a divergence object", repr(divergence), "See nearfar.divergences."
@@ -491,11 +492,11 @@ def as_divergence(owner: str, divergence: object) -> Any:
     return divergence.limit() if hasattr(divergence, "limit") else divergence
 
 
-def _check_derivative(owner: str, divergence: Any) -> None:
+def _check_derivative(owner: str, divergence: contracts.Divergence) -> None:
     """Refuse a derivative that is not that of the value, by differences at some points; formulas of another cost."""
     p, q = (side.ravel() for side in np.meshgrid([0.0, 0.003, 0.04, 0.3], [1e-4, 0.002, 0.05, 0.4]))
     step, uniform = 1e-5 * q, 0.01
-    floor: Any = (uniform,) if getattr(divergence, "floor", 0.0) else ()
+    floor: tuple[float, ...] = (uniform,) if getattr(divergence, "floor", 0.0) else ()
     with np.errstate(all="ignore"):
         _check_answers(owner, divergence, p, q, uniform)
         c, D = (np.asarray(f(p, q, *floor), np.float64) for f in (divergence.value, divergence.derivative))
@@ -516,9 +517,9 @@ def _check_derivative(owner: str, divergence: Any) -> None:
         raise InputError(owner, "divergence", what, at)
 
 
-def _check_answers(owner: str, divergence: Any, p: Floats, q: Floats, uniform: float) -> None:
+def _check_answers(owner: str, divergence: contracts.Divergence, p: Floats, q: Floats, uniform: float) -> None:
     """Refuse a divergence one of whose functions returns another shape than it is given, or other than real numbers."""
-    floor: Any = (uniform,) if getattr(divergence, "floor", 0.0) else ()
+    floor: tuple[float, ...] = (uniform,) if getattr(divergence, "floor", 0.0) else ()
     rows = p.reshape(2, -1), q.reshape(2, -1)  # all pairs of points are given by rows, those of the data one by one
     for name in ("value", "derivative"):
         check_answer(owner, "divergence", divergence, name, getattr(divergence, name)(*rows, *floor), rows[0].shape)
@@ -530,7 +531,7 @@ def _check_answers(owner: str, divergence: Any, p: Floats, q: Floats, uniform: f
     if formulas.fixed is not None:
         check_answer(owner, "divergence", divergence, "fixed", formulas.fixed(p), p.shape)
     for name, numbers in (("strength", (np.asarray(prepared(p)), q)), ("entry_cost", (p, q, np.log(q)))):
-        given: Any = getattr(formulas, name)
+        given = getattr(formulas, name)
         function = getattr(given, "py_func", given)
         for dtype in (np.float64, np.float32) if given is not None else ():
             found = function(*(part.astype(dtype) for part in numbers), *map(dtype, formulas.parameters))
@@ -538,7 +539,7 @@ def _check_answers(owner: str, divergence: Any, p: Floats, q: Floats, uniform: f
 
 
 def _entry_cost(formulas: Formulas, p: Floats, q: Floats) -> Floats:
-    cost: Any = getattr(formulas.entry_cost, "py_func", formulas.entry_cost)
+    cost = getattr(formulas.entry_cost, "py_func", formulas.entry_cost)
     return np.asarray(cost(p, q, np.log(q), *formulas.parameters))
 
 
@@ -546,23 +547,23 @@ def strength_of(formulas: Formulas, p: Floats, q: Floats) -> Floats:
     """Return -q times the derivative in q, less that where p = 0."""
     total = np.zeros_like(p) if formulas.fixed is None else formulas.fixed(p)
     if formulas.strength is not None:
-        strength: Any = getattr(formulas.strength, "py_func", formulas.strength)
+        strength = getattr(formulas.strength, "py_func", formulas.strength)
         total = total + strength(p if formulas.prepared is None else formulas.prepared(p), q, *formulas.parameters)
     return np.asarray(total)
 
 
-def linear_formulas(divergence: Any, uniform: float) -> Formulas | None:
+def linear_formulas(divergence: object, uniform: float) -> Formulas | None:
     """Return the formulas of a divergence; None if it has none, or they are those of a class whose cost it changes."""
     for cls in type(divergence).__mro__:
         if "formulas" in vars(cls):
-            made: Formulas | None = divergence.formulas(uniform)
+            made: Formulas | None = cast(Divergence, divergence).formulas(uniform)
             return made
         if vars(cls).keys() & {"value", "derivative"}:
             return None
     return None
 
 
-def is_kl(divergence: Any) -> bool:
+def is_kl(divergence: object) -> bool:
     """Return whether a divergence is that of Kullback and Leibler, maybe at the end of a parameter."""
     limit = divergence.limit() if hasattr(divergence, "limit") else divergence
     return bool(limit == KL())

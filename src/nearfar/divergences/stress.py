@@ -12,10 +12,9 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, ClassVar, NamedTuple
+from typing import ClassVar, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from nearfar._core.jit import compiled, jit
 from nearfar._core.parameters import Part
@@ -31,7 +30,7 @@ _ONE, _TWO, _TINY, _LEAST = np.float32(1), np.float32(2), np.float32(1e-18), np.
 class StressFunctions(NamedTuple):
     """What compiled code takes: ``cost_and_slope(r, d²)`` returns c(r, d) and c'(r, d) / d."""
 
-    cost_and_slope: Any
+    cost_and_slope: Callable[[float, float], tuple[float, float]]
 
 
 @dataclass(frozen=True)
@@ -63,7 +62,7 @@ class Stress(Part):
 
     degree: ClassVar[int]
     per_length: ClassVar[bool] = False
-    cost_and_slope: ClassVar[Callable[[Any, Any], tuple[Any, Any]]]
+    cost_and_slope: ClassVar[Callable[..., tuple[float, float]]]
 
     @property
     def functions(self) -> StressFunctions:
@@ -287,8 +286,7 @@ def _check_slope(owner: str, stress: Stress) -> None:
     if not isinstance(getattr(stress, "degree", None), (int, float)):
         hint = "The power of the unit of length by which the cost grows, as 2 for (r - d)²."
         raise InputError(owner, "stress", "one with a number for degree", repr(stress), hint)
-    given: Any = stress.cost_and_slope
-    function = getattr(given, "py_func", given)
+    function: Callable[..., tuple[float, float]] = getattr(stress.cost_and_slope, "py_func", stress.cost_and_slope)
     with np.errstate(all="ignore"):
         for r in np.array([0.0, 0.3, 1.0, 2.2]):
             for d in np.array([0.0, 0.07, 0.4, 0.9, 1.3, 3.1]):
@@ -305,7 +303,7 @@ def _check_slope(owner: str, stress: Stress) -> None:
                     raise InputError(owner, "stress", what, got)
 
 
-def _two_numbers(owner: str, stress: Stress, found: Any) -> tuple[float, float]:
+def _two_numbers(owner: str, stress: Stress, found: object) -> tuple[float, float]:
     """Return the cost and the slope of a pair, or refuse what is no pair of real numbers."""
     parts = found if isinstance(found, tuple) else (found,)
     if len(parts) == 2 and all(np.ndim(part) == 0 and np.asarray(part).dtype.kind in "iuf" for part in parts):
@@ -315,7 +313,7 @@ def _two_numbers(owner: str, stress: Stress, found: Any) -> tuple[float, float]:
     raise InputError(owner, "stress", what, f"{got} from that of {stress!r}")
 
 
-def _shares(r: Floats, total: float | None) -> NDArray[Any]:
+def _shares(r: Floats, total: float | None) -> Floats:
     """Return 1 / (r sum r), 0 where r is 0."""
     r = np.asarray(r)
     inverse = np.divide(1, r, out=np.zeros(r.shape, np.result_type(r, np.float32)), where=r > 0)

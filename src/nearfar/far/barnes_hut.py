@@ -476,7 +476,7 @@ class BarnesHutField(FieldPart):
         return [Potential(out[0], np.ascontiguousarray(out[1:].T)) for out in outs]
 
 
-def _tree(points: Floats, cells: tuple[NDArray[np.int32], ...]) -> tuple[NDArray[Any], ...]:
+def _tree(points: Floats, cells: tuple[NDArray[np.int32], ...]) -> tuple[NDArray[np.generic], ...]:
     """Return the cells with the middle and the half sides of the box around each, and its longest side."""
     low, high = np.empty((2, len(points), len(cells[0])), points.dtype)
     boxes: Any = boxes_of
@@ -485,7 +485,7 @@ def _tree(points: Floats, cells: tuple[NDArray[np.int32], ...]) -> tuple[NDArray
     return (*cells, half * low + half * high, half * high - half * low, (high - low).max(axis=0))
 
 
-def _bodies(points: Floats, charges: Floats, tree: tuple[NDArray[Any], ...]) -> Floats:
+def _bodies(points: Floats, charges: Floats, tree: tuple[NDArray[np.generic], ...]) -> Floats:
     """Return the bodies of each cell, positions and charge: d + 1 of them for each sign that occurs."""
     d = len(points)
     signs = [sign for sign in (1, -1) if (sign * charges > 0).any()] or [1]

@@ -18,6 +18,7 @@ from functools import cached_property
 from typing import Any, ClassVar, Literal
 
 import numpy as np
+from numpy.typing import DTypeLike
 
 from nearfar._core.checks import check_choice, check_integer, check_real
 from nearfar._core.jit import bind, jit
@@ -255,7 +256,7 @@ def check_positions(owner: str, Y: Floats) -> None:
         raise InputError(owner, "Y", "a float32 or float64 array of shape (n, d)", got)
 
 
-def term_charges(owner: str, term: Term, n: int, dtype: Any) -> Floats | None:
+def term_charges(owner: str, term: Term, n: int, dtype: DTypeLike) -> Floats | None:
     """Return the charges of a term in the type of the positions; None for ones."""
     if term.potential not in ("weight", "entropy"):
         raise InputError(owner, "terms", "of the potentials 'weight' and 'entropy'", repr(term.potential))

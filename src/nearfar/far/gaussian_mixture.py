@@ -18,7 +18,7 @@ from functools import partial
 from typing import Any, NamedTuple, Self
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import DTypeLike, NDArray
 
 from nearfar._core.checks import check_integer, check_matrix, check_random_state
 from nearfar._core.jit import jit
@@ -29,7 +29,7 @@ from nearfar.errors import InputError, NearfarWarning
 from nearfar.far.exact import FarPart
 from nearfar.methods.edrep import gaussian, mixture, moments
 
-Labels = NDArray[np.integer[Any]]
+Labels = NDArray[np.integer]
 
 
 @dataclass(frozen=True, eq=False)
@@ -104,7 +104,7 @@ class GaussianMixture(FarPart):
         """
         return self if self.labels is None else self.with_params(labels=np.asarray(self.labels)[columns])
 
-    def formula(self, dtype: Any) -> tuple[Any, tuple[Any, ...]]:
+    def formula(self, dtype: DTypeLike) -> tuple[Any, tuple[Any, ...]]:
         """Return the formula of log Z and its gradient, and the numbers that it takes after a block of rows.
 
         Parameters
@@ -317,7 +317,7 @@ class Components(NamedTuple):
     labels: Labels | None
     cast: dict[Any, tuple[Floats, Floats]]
 
-    def numbers(self, dtype: Any) -> tuple[Floats, Floats]:
+    def numbers(self, dtype: DTypeLike) -> tuple[Floats, Floats]:
         """Return means and covariances in another dtype."""
         if dtype not in self.cast:
             self.cast[dtype] = (self.means.astype(dtype), self.covariances.astype(dtype))

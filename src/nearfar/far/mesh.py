@@ -17,11 +17,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache, partial
 from itertools import pairwise
-from typing import Any, ClassVar, NamedTuple
+from typing import ClassVar, NamedTuple, TypeVar, cast
 
 import numpy as np
 import scipy.fft
-from numpy.typing import NDArray
+from numpy.typing import DTypeLike, NDArray
 
 from nearfar._core.checks import check_real
 from nearfar._core.jit import jit
@@ -40,6 +40,7 @@ from nearfar.kernels import CompiledKernel, Kernel
 # short buffer, ``lanes`` numbers for each column, so that all entries that a point touches are contiguous: a few
 # vectors. Six rows take eight lanes, two of them empty.
 
+S = TypeVar("S", bound=np.generic)
 BATCH = 128  # points whose weights are computed together
 
 
@@ -407,7 +408,7 @@ def wanted_mesh(kernel: CompiledKernel, tolerance: float) -> tuple[int, float, f
 
 
 @lru_cache(maxsize=4)
-def influence(kernel: CompiledKernel, potential: str, shape: Shape, dtype: Any) -> Influence:
+def influence(kernel: CompiledKernel, potential: str, shape: Shape, dtype: DTypeLike) -> Influence:
     """Return the influence on periodic meshes of ``shape``, whose padded sizes are even."""
     square_of_reach = (shape.step * shape.reach) ** 2
     f = _squares(shape.step, shape.rows, shape.columns)
@@ -452,7 +453,7 @@ def _transform(samples: Floats, order: int) -> Floats:
     return transform
 
 
-def _both_halves(quarter: Floats, dtype: Any) -> Floats:
+def _both_halves(quarter: Floats, dtype: DTypeLike) -> Floats:
     half_rows = quarter.shape[0] - 1
     full = np.empty((2 * half_rows, quarter.shape[1]), dtype)
     full[: half_rows + 1] = quarter
@@ -663,13 +664,13 @@ class Points(NamedTuple):
     components: int
 
 
-class Buffers(dict[Any, NDArray[Any]]):
+class Buffers(dict[tuple[object, np.dtype[np.generic]], NDArray[np.generic]]):
     """Arrays that are kept from call to call."""
 
-    def take(self, name: object, shape: tuple[int, ...], dtype: Any) -> NDArray[Any]:
+    def take(self, name: object, shape: tuple[int, ...], dtype: type[S] | np.dtype[S]) -> NDArray[S]:
         """Return an array with anything in it; a tenth is put on top when one must grow."""
         size, key = math.prod(shape), (name, np.dtype(dtype))
-        held = self.get(key)
+        held = cast("NDArray[S] | None", self.get(key))
         if held is None or held.size < size:
             held = self[key] = np.empty(size + size // 10, dtype)
         return held[:size].reshape(shape)
@@ -955,7 +956,7 @@ class MeshField(FieldPart):
         none[:] = 1
         charges = [none if q is None else q for q in given]
         # There may be many fields of different kernels: each keeps its last influences.
-        held: dict[Any, Influence] = self.work.get("influences", {})
+        held: dict[tuple[object, ...], Influence] = self.work.get("influences", {})
         asked = [(kernel, term.potential, mesh.shape, dtype) for terms in sums for term in terms]
         recent = {of: held.get(of) or influence(*of) for of in dict.fromkeys(asked)} | held
         self.work["influences"] = dict([*recent.items()][:_KEPT])

@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.linalg
-from numpy.typing import NDArray
+from numpy.typing import DTypeLike, NDArray
 
 from nearfar._core.jit import bind, jit
 from nearfar._core.parameters import Part
@@ -81,7 +81,7 @@ class PerPointFunctions(NamedTuple):
     rise: Any
 
 
-def per_point_kernel(kernel: Any, dtype: Any) -> tuple[PerPointFunctions, tuple[Any, ...]]:
+def per_point_kernel(kernel: Any, dtype: DTypeLike) -> tuple[PerPointFunctions, tuple[Any, ...]]:
     """Return the compiled functions of a kernel, and (theta of all points, its numbers) in a type."""
     family, theta = _parts_of(kernel)
     one, other = map(np.dtype(dtype).type, family.numbers)

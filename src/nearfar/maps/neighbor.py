@@ -21,7 +21,6 @@ from scipy.sparse import csr_array, issparse
 from nearfar._core import checks
 from nearfar._core.atomic import folder_with_room
 from nearfar._core.checks import (
-    check_callbacks,
     check_choice,
     check_integer,
     check_matrix,
@@ -36,7 +35,7 @@ from nearfar._core.names import lazy_names
 from nearfar._core.parameters import Check
 from nearfar._core.types import Numbers, SparseMatrix
 from nearfar.base import FrameOutput, RelationLike
-from nearfar.callbacks import Callback, Checkpoint, Trainer
+from nearfar.callbacks import Callback, Trainer
 from nearfar.contracts import Divergence, Field, Floats, Kernel, Objective, Place
 from nearfar.divergences.probability import KL, Accuracy, as_divergence, linear_formulas
 from nearfar.divergences.probability import Divergence as DivergenceOfMap
@@ -83,7 +82,7 @@ from nearfar.maps.objective import (
 )
 from nearfar.maps.per_point import is_per_point, per_point_objective
 from nearfar.maps.schedule import Pace, phases_of
-from nearfar.maps.solver import MapState, Watch, extent, start
+from nearfar.maps.solver import MapState, Watch, check_watchers, extent, start
 from nearfar.maps.transform import KernelOfEach, matched, place
 from nearfar.methods.maps import LOOK_EVERY, Phase, descend
 from nearfar.relations.affinities import Affinities
@@ -795,9 +794,7 @@ class NeighborEmbedding(FrameOutput):
         if normalization == "none" and getattr(divergence, "for_probabilities", False):
             hint = "Those of nearfar.divergences are for probabilities."
             raise InputError(owner, "normalization", "'pair' or 'row' for this divergence", "'none'", hint)
-        if any(isinstance(callback, Checkpoint) for callback in check_callbacks(owner, self.callbacks)):
-            hint = "A map continues from a start: init=est.embedding_, early_exaggeration_iter=0."
-            raise InputError(owner, "callbacks", "functions of a Progress", "a Checkpoint", hint)
+        check_watchers(owner, self.callbacks, "init=est.embedding_, early_exaggeration_iter=0")
         if self.exaggeration != 1 and divergence != KL():
             hint = "The first phase, which KL governs, has early_exaggeration."
             raise InputError(owner, "exaggeration", "1 for another divergence than KL", self.exaggeration, hint)

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any
@@ -12,9 +13,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import issparse
 
-from nearfar._core.checks import check_matrix, check_rows_differ
+from nearfar._core.checks import check_callbacks, check_matrix, check_rows_differ
 from nearfar._core.threads import even_bounds, run_blocks, single_threaded_blas
-from nearfar.callbacks import Trainer
+from nearfar.callbacks import Callback, Checkpoint, Trainer
 from nearfar.contracts import Floats, Kernel, Objective
 from nearfar.errors import InputError, NumericalError
 from nearfar.maps.objective import RowBlocks, union_pattern
@@ -51,6 +52,26 @@ def extent(kernel: Kernel, n: int) -> tuple[float, float]:
     return reach, math.sqrt(_SQUARES[first]) if first else SPREAD
 
 
+def check_watchers(owner: str, callbacks: object, again: str) -> tuple[Callback, ...]:
+    """Return the callbacks of a map, none for None; what keeps checkpoints is refused, ``again`` says what to do."""
+    checked = check_callbacks(owner, callbacks)
+    if any(isinstance(callback, Checkpoint) for callback in checked):
+        hint = f"A map continues from a start: {again}."
+        raise InputError(owner, "callbacks", "functions of a Progress", "a Checkpoint", hint)
+    return checked
+
+
+def given_start(owner: str, init: object, words: Sequence[str], shape: tuple[int, int]) -> Floats | None:
+    """Return positions that are given, checked; None where ``init`` is one of the words."""
+    if isinstance(init, str) and init in words:
+        return None
+    if init is None or isinstance(init, str):
+        raise InputError(owner, "init", f"one of {', '.join(map(repr, words))} or an array", repr(init))
+    given = check_matrix(owner, "init", init, rows=shape[0], columns=shape[1])
+    check_rows_differ(owner, "init", given)
+    return given
+
+
 def start(
     owner: str,
     init: Any,
@@ -76,14 +97,9 @@ def start(
     size : float
         Standard deviation of the first component.
     """
-    if not isinstance(init, str):
-        if init is None:
-            raise InputError(owner, "init", f"one of {', '.join(map(repr, INITS))} or an array", "None")
-        given = check_matrix(owner, "init", init, rows=shape[0], columns=shape[1])
-        check_rows_differ(owner, "init", given)
+    given = given_start(owner, init, INITS, shape)
+    if given is not None:
         return np.array(given)
-    if init not in INITS:
-        raise InputError(owner, "init", f"one of {', '.join(map(repr, INITS))} or an array", repr(init))
     if init == "auto":
         init = "spectral" if X is None else "pca"
     if init == "pca" and X is None:

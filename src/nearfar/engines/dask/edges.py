@@ -86,7 +86,7 @@ class ClusterSparse(LinearOperator):
         made.is_undirected = self.is_undirected
         return made
 
-    def rows(self, start: int, stop: int) -> csr_array[Any]:
+    def rows(self, start: int, stop: int) -> csr_array:
         """Bring some rows to the client; the last part stays, for those who read one after the other."""
         parts = []
         for number, (a, b) in enumerate(pairwise(bounds_of(self.shape[0]))):

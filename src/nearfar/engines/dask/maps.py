@@ -436,7 +436,7 @@ class PatternOnWorkers:
         self._place, self.local, self.index, self._sources, self._parcels = place, local, index, sources, parcels
 
     @classmethod
-    def of(cls, place: MapWorkers, P: Any, cost: Cost, order: NDArray[np.integer[Any]] | None) -> PatternOnWorkers:
+    def of(cls, place: MapWorkers, P: Any, cost: Cost, order: NDArray[np.integer] | None) -> PatternOnWorkers:
         """Let the workers make the pattern, row r being ``order[r]``."""
         submit, each, bounds, homes = place.submit, place.submit_each, place.bounds, place.homes
         cuts, every = list(pairwise(bounds)), [bounds] * place.n_parts
@@ -590,7 +590,7 @@ def taken_of(made: Result, at: int, rows: NDArray[np.int32]) -> Floats:
     return taken(made[0][at], rows)
 
 
-Entries = tuple[NDArray[Any], NDArray[Any], NDArray[Any]]
+Entries = tuple[NDArray[np.generic], NDArray[np.generic], NDArray[np.generic]]
 """Some rows of P: indptr, columns, probabilities."""
 
 

@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import DTypeLike, NDArray
 
 from nearfar._core.checks import check_finite, check_path
 from nearfar._core.parts import RowsInParts, check_seen, part_name, write_part
@@ -42,7 +42,7 @@ class Pieces(NamedTuple):
 
     parts: Parts
     shape: tuple[int, int]
-    dtype: Any
+    dtype: DTypeLike
 
 
 class RowsOnWorkers(RowsInParts):
@@ -58,7 +58,7 @@ class RowsOnWorkers(RowsInParts):
         super().__init__(Path(), "", bounds_of(rows.shape[0]), rows.shape[1], rows.dtype, {})
         self.rows, self._place = rows, place
 
-    def pieces(self, wanted: list[tuple[int, Any]]) -> list[NDArray[Any]]:
+    def pieces(self, wanted: list[tuple[int, Any]]) -> list[NDArray[np.generic]]:
         """Fetch rows of some parts."""
         parts, submit = self.rows.parts, self._place.owners.submit
         return self._place.gather([submit(q, len(parts), getitem, parts[q], rows) for q, rows in wanted], self.shape[0])
@@ -240,7 +240,7 @@ def added(totals: list[NDArray[np.float64]]) -> NDArray[np.float64]:
     return np.sum(totals, axis=0)  # type: ignore[no-any-return]
 
 
-def far_of_moments(far: Any, total: Any, shape: tuple[int, int], dtype: Any, n_active: int) -> Compiled:
+def far_of_moments(far: Any, total: Any, shape: tuple[int, int], dtype: DTypeLike, n_active: int) -> Compiled:
     """Return the far field of a total: none of the others is read, so none is there."""
     made, nothing = copy.copy(far), np.broadcast_to(np.zeros((), dtype), shape)
     made.prepare(nothing, n_active, np.random.default_rng(0), 1, total)

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import DTypeLike
 
 from nearfar._core.checks import check_path
 from nearfar._core.threads import even_bounds, run_blocks
@@ -105,7 +106,7 @@ class Threads:
             self._blocks = indptr, equal_work(indptr)
         return self._blocks[1]
 
-    def room(self, name: str, shape: tuple[int, ...], dtype: Any) -> Floats:
+    def room(self, name: str, shape: tuple[int, ...], dtype: DTypeLike) -> Floats:
         """Return an array, the last one of this name if that fits."""
         if name not in self._kept or self._kept[name].shape != shape or self._kept[name].dtype != dtype:
             self._kept[name] = np.empty(shape, dtype)
@@ -177,7 +178,7 @@ class Files(Threads):
         base, steps = P.as_walk()
         return NearSlices(base, steps, self._room, n_jobs=self.n_jobs)
 
-    def _room(self, name: str, shape: tuple[int, int], dtype: Any) -> Floats:
+    def _room(self, name: str, shape: tuple[int, int], dtype: DTypeLike) -> Floats:
         """Return an array in a new file of the folder; an older file is replaced, not written to."""
         self._folder.mkdir(parents=True, exist_ok=True)
         path = self._folder / f"{name}.npy"

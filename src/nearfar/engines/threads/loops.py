@@ -3,8 +3,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 from numpy.typing import NDArray
 
@@ -15,7 +13,7 @@ _BLOCKS, _PAIRS = 128, 2**12
 """Blocks of rows with equally many pairs: so many that the slowest worker is not waited for, and none with too few."""
 
 
-def equal_work(indptr: NDArray[Any]) -> NDArray[np.int64]:
+def equal_work(indptr: NDArray[np.generic]) -> NDArray[np.int64]:
     """Return bounds of blocks of rows with equally many pairs."""
     n = len(indptr) - 1
     count = int(min(max(indptr[-1] // _PAIRS, 1), _BLOCKS))

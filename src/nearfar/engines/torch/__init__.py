@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
+from numpy.typing import DTypeLike, NDArray
 
 from nearfar.engines.registry import form_of_class
 from nearfar.errors import InputError
@@ -62,7 +62,7 @@ def plain(function: Any) -> Any:
     return getattr(function, "py_func", function)
 
 
-def to_device(array: NDArray[Any], device: torch.device, dtype: Any = None) -> torch.Tensor:
+def to_device(array: NDArray[np.generic], device: torch.device, dtype: DTypeLike | None = None) -> torch.Tensor:
     """Return a copy of an array on the device; the array may be read-only."""
     return torch.tensor(array if dtype is None else np.asarray(array, dtype), device=device)
 

@@ -23,7 +23,7 @@ _TILE = 1 << 24  # pairs of neighbours that are worked on together
 def place_rows(
     device: torch.device,
     owner: str,
-    rows: Sequence[NDArray[Any]],
+    rows: Sequence[NDArray[np.generic]],
     points: NDArray[np.float64],
     kernel: Any,
     formulas: Any,

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from typing import Any
 
 import numpy as np
 import torch
@@ -21,7 +20,7 @@ _SPARE = 8  # candidates beyond k: products find them, direct distances put them
 
 
 def nearest(
-    owner: str, device: object, X: NDArray[np.floating[Any]], k: int, argument: str = "device"
+    owner: str, device: object, X: NDArray[np.floating], k: int, argument: str = "device"
 ) -> Iterator[tuple[int, NDArray[np.int64], NDArray[np.float64]]]:
     """Yield the k nearest other rows of some rows and their squared distances, in no order: a few more than k.
 
@@ -45,7 +44,7 @@ def nearest(
 
 
 def calibrated(
-    owner: str, device: object, distances: NDArray[Any], perplexity: float, like: tuple[int, float]
+    owner: str, device: object, distances: NDArray[np.generic], perplexity: float, like: tuple[int, float]
 ) -> tuple[NDArray[np.float32], NDArray[np.float64], NDArray[np.float64]]:
     """Return weights, precisions and dimensions of rows of distances.
 

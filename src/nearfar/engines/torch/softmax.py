@@ -23,7 +23,7 @@ def block_rows(d: int) -> int:
     return max(1, BLOCK // d)
 
 
-def log_normalizers_on(device: object, far: Any, X: NDArray[Any], Y: NDArray[Any]) -> NDArray[np.float64]:
+def log_normalizers_on(device: object, far: Any, X: NDArray[np.generic], Y: NDArray[np.generic]) -> NDArray[np.float64]:
     """Return log Z of the rows of X among all rows of Y, as :func:`nearfar.log_normalizers` asks for them."""
     owner, argument = "log_normalizers", "method"
     place = device_of(owner, device)

@@ -7,16 +7,15 @@ eigenvectors of ``-1/2 J R² J`` (J centres) times the roots of their eigenvalue
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import TYPE_CHECKING, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from nearfar._core.checks import (
-    check_callbacks,
     check_choice,
     check_finite,
     check_integer,
@@ -25,14 +24,14 @@ from nearfar._core.checks import (
     check_n_jobs,
     check_random_state,
     check_real,
-    check_rows_differ,
     check_sparse,
 )
 from nearfar._core.ids import Ids, check_columns, rows_and_ids
 from nearfar._core.jit import bind
 from nearfar._core.threads import single_threaded_blas
-from nearfar.base import FrameOutput
-from nearfar.callbacks import Checkpoint, Trainer
+from nearfar._core.types import Numbers, Table
+from nearfar.base import FrameOutput, RelationLike
+from nearfar.callbacks import Callback, Trainer
 from nearfar.contracts import Floats
 from nearfar.divergences.stress import Stress, as_stress
 from nearfar.engines import asked_engine
@@ -44,6 +43,7 @@ from nearfar.maps.mds.pairs import (
     EXACT_UP_TO,
     AllPairs,
     EuclideanRows,
+    Metric,
     SampledPairs,
     are_cheap,
     distances_between,
@@ -52,10 +52,15 @@ from nearfar.maps.mds.pairs import (
     pairs_of_rows,
     rows_of,
 )
+from nearfar.maps.solver import check_watchers, given_start
 from nearfar.relations.neighbors import check_rows, memory_of_search
 
 if TYPE_CHECKING:
+    from scipy.optimize import OptimizeResult
+    from sklearn.utils import Tags
+
     from nearfar.embedding.vectors import Embedding
+    from nearfar.maps.mds.pairs import Data
 
 _MEMORY = 10  # steps that L-BFGS remembers
 _WINDOW = 5  # iterations over which the stress must fall
@@ -68,10 +73,11 @@ _DISTANCES = 2**22  # of new points at a time
 
 @dataclass
 class MapState:
-    """Where the map stands: ``X`` are the positions, in a unit of the solver's own."""
+    """Where the map stands: ``X`` are the positions and ``cost`` their sum, in a unit of the solver's own."""
 
     X: NDArray[np.float64]
     losses: list[float] = field(default_factory=list)
+    cost: float = 0.0
 
 
 class MDS(FrameOutput):
@@ -186,7 +192,7 @@ class MDS(FrameOutput):
         (PLAIN, *DEVICES, DASK, OWN), "Pairs are summed by compiled code, on the threads of this machine alone."
     )
 
-    _checks: ClassVar[dict[str, Any]] = {
+    _checks: ClassVar[dict[str, Callable[[str, str, object], object]]] = {
         "max_iter": partial(check_integer, low=0),
         "tol": partial(check_real, low=0),
         "pairs": partial(check_choice, choices=("auto", "all", "sampled")),
@@ -207,15 +213,15 @@ class MDS(FrameOutput):
         n_components: int = 2,
         *,
         stress: str | Stress = "metric",
-        metric: Any = "euclidean",
-        init: Any = "classical",
+        metric: Metric = "euclidean",
+        init: str | Numbers = "classical",
         pairs: str = "auto",
         n_neighbors: int = 15,
         n_samples: int = 1000,
         max_iter: int = 500,
         tol: float = 1e-6,
-        callbacks: Any = None,
-        random_state: Any = None,
+        callbacks: Sequence[Callback] | None = None,
+        random_state: int | np.random.Generator | None = None,
         n_jobs: int | None = None,
         verbose: int = 0,
         engine: str | None = None,
@@ -235,7 +241,7 @@ class MDS(FrameOutput):
         self.verbose = verbose
         self.engine = engine
 
-    def fit(self, X: Any, y: None = None) -> Self:  # noqa: ARG002 - scikit-learn passes y
+    def fit(self, X: RelationLike, y: None = None) -> Self:  # noqa: ARG002 - scikit-learn passes y
         """Draw the map.
 
         Parameters
@@ -262,10 +268,7 @@ class MDS(FrameOutput):
         stress = as_stress("MDS", self.stress)
         self._check_parameters()
         asked_engine("MDS", self.engine, not_on=self._not_on)
-        callbacks = check_callbacks("MDS", self.callbacks)
-        if any(isinstance(callback, Checkpoint) for callback in callbacks):
-            hint = "A map continues from a start: init=est.embedding_."
-            raise InputError("MDS", "callbacks", "functions of a Progress", "a Checkpoint", hint)
+        callbacks = check_watchers("MDS", self.callbacks, "init=est.embedding_")
         rng = check_random_state("MDS", self.random_state)
         rows, ids = rows_and_ids("MDS", X)
         check_rows("MDS", rows, self.metric)
@@ -282,12 +285,12 @@ class MDS(FrameOutput):
         self.embedding_ = Y * Y.dtype.type(pairs.unit)
         self.stress_curve_ = np.array(state.losses)
         self.n_iter_ = len(state.losses) - 1
-        self._judge(Y, pairs, stress)
+        self._judge(Y, pairs, stress, state.cost)
         self._keep_features(X, data)
         self._unit, self._rows = pairs.unit, None if self._given_distances() else data
         return self
 
-    def transform(self, X: Any) -> Any:
+    def transform(self, X: Table) -> Floats:
         """Place new points in the map, which stays as it is.
 
         Each is placed by itself, where the sum of its own costs over all points of the fit is least: L-BFGS from where
@@ -333,7 +336,7 @@ class MDS(FrameOutput):
     def _given_distances(self) -> bool:
         return isinstance(self.metric, str) and self.metric == "precomputed"
 
-    def _new_rows(self, owner: str, X: Any) -> Any:
+    def _new_rows(self, owner: str, X: object) -> Data:
         """Check rows like those of the fit, or distances from its points."""
         from scipy.sparse import csr_array, issparse
 
@@ -344,7 +347,7 @@ class MDS(FrameOutput):
                 got = f"others in {negative.size} row(s), first {negative[:5].tolist()}"
                 raise InputError(owner, "X", "distances >= 0 with metric='precomputed'", got)
             return distances
-        rows: Any = _checked_rows(owner, X, self.metric)
+        rows = _checked_rows(owner, X, self.metric)
         if rows.shape[1] != self._rows.shape[1]:
             got = f"{rows.shape[1]} (shape {rows.shape})"
             hint = f"X has {rows.shape[1]} features, but MDS is expecting {self._rows.shape[1]} features as input."
@@ -353,7 +356,7 @@ class MDS(FrameOutput):
             return rows
         return csr_array(rows) if issparse(self._rows) else csr_array(rows).toarray()
 
-    def _distances_from(self, owner: str, rows: Any) -> NDArray[np.float64]:
+    def _distances_from(self, owner: str, rows: Data) -> NDArray[np.float64]:
         """Return the distances of new rows from those of the fit; each row's do not depend on the others."""
         if self._rows is None:
             return np.asarray(rows, np.float64)
@@ -377,10 +380,11 @@ class MDS(FrameOutput):
             cost, gradient = pairs.stress(y.reshape(shape), stress)
             return cost / count, gradient.ravel() / count
 
-        def after(intermediate_result: Any) -> None:
+        def after(intermediate_result: OptimizeResult) -> None:
             state.X = intermediate_result.x.reshape(shape).copy()
             losses = state.losses
-            losses.append(float(intermediate_result.fun) * count * factor)
+            state.cost = float(intermediate_result.fun) * count
+            losses.append(state.cost * factor)
             told = trainer.tell(len(losses) - 1, losses[-1], 1.0, state)
             before = losses[max(len(losses) - 1 - _WINDOW, 0)]
             at_rest = len(losses) > _WINDOW and before - losses[-1] <= tol * before
@@ -389,7 +393,8 @@ class MDS(FrameOutput):
 
         n_iter = trainer.n_epochs
         with single_threaded_blas():
-            state.losses.append(value_and_gradient(state.X.ravel())[0] * count * factor)
+            state.cost = value_and_gradient(state.X.ravel())[0] * count
+            state.losses.append(state.cost * factor)
             if n_iter > 0:
                 minimize(
                     value_and_gradient,
@@ -402,22 +407,18 @@ class MDS(FrameOutput):
         if not (np.isfinite(state.losses[-1]) and np.isfinite(state.X).all()):
             raise NumericalError(f"MDS: the map left the finite numbers within {len(state.losses)} iterations.")
 
-    def _judge(self, Y: Floats, pairs: AllPairs | SampledPairs, stress: Stress) -> None:
+    def _judge(self, Y: Floats, pairs: AllPairs | SampledPairs, stress: Stress, cost: float) -> None:
         """Keep what the positions, in units, are worth."""
-        self.stress_, self.stress_error_ = float(self.stress_curve_[-1]), 0.0
-        self.normalized_stress_ = self.kruskal_stress_ = 0.0
+        self.stress_ = self.stress_error_ = self.normalized_stress_ = self.kruskal_stress_ = 0.0
         if pairs.unit == 0:
             return
-        if isinstance(pairs, SampledPairs):
-            sums, error = pairs.judge(Y, stress)
-            factor = _factor(stress, pairs, sums.r)
-            self.stress_, self.stress_error_ = float(sums.cost * factor), float(error * factor)
-        else:
-            sums = pairs.moments(Y)
+        sums, error = pairs.judge(Y, stress, cost)
+        factor = _factor(stress, pairs, sums.r)
+        self.stress_, self.stress_error_ = float(sums.cost * factor), float(error * factor)
         self.normalized_stress_ = float(sums.gap / sums.r_square)
         self.kruskal_stress_ = float(np.sqrt(sums.gap / sums.d_square)) if sums.d_square > 0 else float("inf")
 
-    def _pairs(self, X: Any, rng: np.random.Generator) -> tuple[AllPairs | SampledPairs, Any]:
+    def _pairs(self, X: object, rng: np.random.Generator) -> tuple[AllPairs | SampledPairs, Data]:
         """Check X and return its pairs, all or sampled, and itself as an array or a sparse matrix."""
         pairs, n_neighbors, n_samples = self.pairs, self.n_neighbors, self.n_samples
         n_jobs = check_n_jobs("MDS", self.n_jobs)
@@ -438,7 +439,7 @@ class MDS(FrameOutput):
         """Return whether all pairs of n rows are taken, unless they were sampled."""
         return self.pairs == "all" or n <= max(self.n_samples + 1, EXACT_UP_TO if self.pairs == "auto" else 1)
 
-    def expected_memory(self, X: Any) -> int:
+    def expected_memory(self, X: Table) -> int:
         """Return the bytes that a fit takes at its peak, beside X.
 
         For all pairs these are the distances, unless they are given or cheap to compute anew; for a sample those of the
@@ -464,7 +465,7 @@ class MDS(FrameOutput):
         rows = rows_and_ids("MDS.expected_memory", X)[0]
         return self._memory(rows if hasattr(rows, "dtype") else np.asarray(rows))
 
-    def _memory(self, X: Any) -> int:
+    def _memory(self, X: Data) -> int:
         """Return the bytes of a fit to checked rows."""
         n, p = int(X.shape[0]), int(X.shape[1])
         size, euclidean = int(kept_dtype(X).itemsize), isinstance(X, np.ndarray) and self.metric == "euclidean"
@@ -487,7 +488,7 @@ class MDS(FrameOutput):
         parameters = {"estimator": type(self).__name__, **self.get_params(deep=False)}
         return Embedding(self.embedding_, ids=self._ids, parameters=parameters)
 
-    def __sklearn_tags__(self) -> Any:
+    def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
         tags.input_tags.two_d_array = True
         tags.input_tags.pairwise = self.metric == "precomputed"
@@ -508,8 +509,12 @@ def _placed(r: NDArray[np.float64], Y: NDArray[np.float64], stress: Stress) -> N
     squares = (Y**2).sum(axis=1) - r**2
     linear = np.linalg.lstsq(Y - Y.mean(axis=0), (squares - squares.mean()) / 2, rcond=None)[0]
     nearest = Y[np.argsort(r, kind="stable")[:3]].mean(axis=0)
-    options: Any = {"maxiter": 100, "ftol": 1e-12, "gtol": 1e-9}
-    ends = [minimize(value_and_gradient, y, jac=True, method="L-BFGS-B", options=options) for y in (linear, nearest)]
+    ends = [
+        minimize(
+            value_and_gradient, y, jac=True, method="L-BFGS-B", options={"maxiter": 100, "ftol": 1e-12, "gtol": 1e-9}
+        )
+        for y in (linear, nearest)
+    ]
     return np.asarray(min(ends, key=lambda end: float(end.fun)).x)
 
 
@@ -523,7 +528,7 @@ def _factor(stress: Stress, pairs: AllPairs | SampledPairs, total: float) -> flo
     return factor
 
 
-def _all_pairs(owner: str, X: Any, metric: Any, n_jobs: int) -> tuple[AllPairs, Any]:
+def _all_pairs(owner: str, X: object, metric: Metric, n_jobs: int) -> tuple[AllPairs, Data]:
     """Check X and return its pairs, and itself as an array or a sparse matrix."""
     from scipy.sparse import issparse
 
@@ -536,13 +541,13 @@ def _all_pairs(owner: str, X: Any, metric: Any, n_jobs: int) -> tuple[AllPairs, 
     return pairs_of_rows(owner, data, metric, n_jobs), data
 
 
-def _checked_rows(owner: str, X: Any, metric: Any) -> Any:
+def _checked_rows(owner: str, X: object, metric: Metric) -> Data:
     """Return X as a finite matrix with rows and columns, or as a CSR array if it is sparse."""
     from scipy.sparse import issparse
 
     if not (isinstance(metric, str) or callable(metric)):
         raise InputError(owner, "metric", "the name of a metric, 'precomputed' or a function", repr(metric))
-    data: Any = check_sparse(owner, "X", X) if issparse(X) else check_matrix(owner, "X", X)
+    data: Data = check_sparse(owner, "X", X) if issparse(X) else check_matrix(owner, "X", X)
     if data.shape[0] < 1 or data.shape[1] < 1:
         got = f"{min(data.shape)} feature(s) (shape={data.shape}) while a minimum of 1 is required"
         raise InputError(owner, "X", "of at least one row and one column", got)
@@ -550,17 +555,14 @@ def _checked_rows(owner: str, X: Any, metric: Any) -> Any:
 
 
 def start(
-    owner: str, init: Any, pairs: AllPairs | SampledPairs, d: int, rng: np.random.Generator
+    owner: str, init: str | Numbers, pairs: AllPairs | SampledPairs, d: int, rng: np.random.Generator
 ) -> NDArray[np.float64]:
     """Return first positions in units, shape (n, d).
 
     A random start is scaled to have the lowest metric stress; a given one is taken as it is.
     """
-    if init is None or (isinstance(init, str) and init not in ("classical", "random")):
-        raise InputError(owner, "init", "one of 'classical', 'random' or an array", repr(init))
-    if not isinstance(init, str):
-        given = check_matrix(owner, "init", init, rows=pairs.n, columns=d)
-        check_rows_differ(owner, "init", given)
+    given = given_start(owner, init, ("classical", "random"), (pairs.n, d))
+    if given is not None:
         return given.astype(np.float64) / pairs.unit
     if init == "classical":
         return _apart(*classical(pairs, d))
@@ -569,7 +571,9 @@ def start(
     return np.asarray(Y * (sums.product / sums.d_square))
 
 
-def classical_mds(X: Any, n_components: int = 2, *, metric: Any = "euclidean", n_jobs: int | None = None) -> Floats:
+def classical_mds(
+    X: Table, n_components: int = 2, *, metric: Metric = "euclidean", n_jobs: int | None = None
+) -> Floats:
     """Return the coordinates of classical scaling: exact where distances are Euclidean, and there PCA.
 
     The eigenvectors of ``-1/2 J R² J``, with the squared distances R² and J that centres, for the largest eigenvalues,

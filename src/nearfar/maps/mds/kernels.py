@@ -6,12 +6,16 @@ describes. ``points`` and gradients have shape (d, n), so that the innermost loo
 # mypy: disable-error-code="misc,no-any-return,no-untyped-call,no-untyped-def,untyped-decorator"
 
 import math
-from typing import Any, NamedTuple
+from collections.abc import Callable
+from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from nearfar._core.jit import jit
 from nearfar._core.vector import FAST
+from nearfar.contracts import Floats
+from nearfar.divergences.stress import StressFunctions
 
 BLOCK = 512  # pairs at a time, so that what lies between the short loops stays in the nearest cache
 
@@ -23,10 +27,10 @@ class Source(NamedTuple):
     ``coordinates``, shape (p, n), Euclidean distances are computed from those.
     """
 
-    flat: Any
+    flat: Floats
     square: bool
-    coordinates: Any
-    scale: Any
+    coordinates: Floats
+    scale: np.floating
 
 
 class Groups(NamedTuple):
@@ -36,29 +40,29 @@ class Groups(NamedTuple):
     ``flat[offsets[g] : offsets[g + 1]]``, to be multiplied by ``scale``. ``group`` is that of each point.
     """
 
-    order: Any
-    bounds: Any
-    offsets: Any
-    flat: Any
-    group: Any
-    scale: Any
+    order: NDArray[np.int32]
+    bounds: NDArray[np.int64]
+    offsets: NDArray[np.int64]
+    flat: Floats
+    group: NDArray[np.int32]
+    scale: np.floating
 
 
 class Near(NamedTuple):
     """Near pairs as sparse rows, each pair in the rows of both its points; lengths are multiplied by ``scale``."""
 
-    indptr: Any
-    others: Any
-    lengths: Any
-    weights: Any
-    scale: Any
+    indptr: NDArray[np.int64]
+    others: NDArray[np.int32]
+    lengths: Floats
+    weights: Floats
+    scale: np.floating
 
 
 class GroupFunctions(NamedTuple):
     """What the sum within groups calls: the kernel of all pairs of some rows, and the functions of the stress."""
 
-    of_rows: Any
-    stress: Any
+    of_rows: Callable[..., float]
+    stress: StressFunctions
 
 
 @jit(fastmath=FAST, error_model="numpy")

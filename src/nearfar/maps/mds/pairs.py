@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,6 +27,17 @@ from nearfar.divergences.stress import MetricStress, Stress
 from nearfar.errors import InputError
 from nearfar.maps.mds import kernels
 from nearfar.maps.mds.kernels import GroupFunctions, Groups, Near, Source
+
+if TYPE_CHECKING:
+    from scipy.sparse import csr_array
+
+    Data = Floats | csr_array
+    """Rows of numbers, dense or sparse."""
+
+Metric = str | Callable[..., float]
+"""A name of scikit-learn's, or a function of two rows."""
+Which = slice | NDArray[np.integer]
+"""Some rows."""
 
 FEW_COLUMNS = 6
 """Distances of rows with so few columns are computed each time: that takes no longer than reading them."""
@@ -68,7 +79,7 @@ class _Pairs:
     """
 
     n: int
-    dtype: Any
+    dtype: np.dtype[np.floating]
     n_jobs: int
     rows: Rows | None
     unit, total, scale = 0.0, 0.0, 0.0
@@ -101,8 +112,9 @@ class _Pairs:
         return np.ascontiguousarray(np.asarray(Y).T, dtype=self.dtype)
 
 
-def _kernel_of_rows(points: Floats) -> Any:
-    return kernels.stress_rows_in_plane if len(points) == 2 else kernels.stress_rows
+def _kernel_of_rows(points: Floats) -> Callable[..., float]:
+    kernel: Callable[..., float] = kernels.stress_rows_in_plane if len(points) == 2 else kernels.stress_rows
+    return kernel
 
 
 class AllPairs(_Pairs):
@@ -125,7 +137,9 @@ class AllPairs(_Pairs):
         Blocks of rows with equally many pairs; each has its own sums, added up in order.
     """
 
-    def __init__(self, n: int, dtype: Any, source: Source, n_jobs: int, rows: Rows | None = None) -> None:
+    def __init__(
+        self, n: int, dtype: np.dtype[np.floating], source: Source, n_jobs: int, rows: Rows | None = None
+    ) -> None:
         # Read-only, as a matrix that is given may be: the loops are compiled for one kind of array.
         flat = source.flat.view()
         flat.flags.writeable = False
@@ -163,6 +177,10 @@ class AllPairs(_Pairs):
         run_blocks(task, self.bounds, self.n_jobs)
         return Moments(*totals.sum(axis=0))
 
+    def judge(self, Y: Floats, stress: Stress, cost: float) -> tuple[Moments, float]:  # noqa: ARG002 - as sampled pairs
+        """Return the sums of a finished map, whose cost the descent knows, and the standard error of that: none."""
+        return self.moments(Y)._replace(r=self.total, cost=cost), 0.0
+
     def squared_product(self, vector: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return the product of the matrix of squared distances, in units, and a vector."""
         out = np.zeros((len(self.bounds) - 1, self.n))
@@ -179,7 +197,7 @@ class AllPairs(_Pairs):
         self.source = self.source._replace(scale=self.source.flat.dtype.type(scale))
 
 
-def pairs_of_distances(owner: str, D: Any, n_jobs: int) -> AllPairs:
+def pairs_of_distances(owner: str, D: object, n_jobs: int) -> AllPairs:
     """Return the pairs of a matrix of distances, which is not copied; its upper triangle counts.
 
     Raises
@@ -203,7 +221,7 @@ def pairs_of_distances(owner: str, D: Any, n_jobs: int) -> AllPairs:
     return AllPairs(n, dtype, Source(array.reshape(-1), True, np.empty((0, n), dtype), array.dtype.type(1)), n_jobs)
 
 
-def pairs_of_rows(owner: str, X: Any, metric: Any, n_jobs: int) -> AllPairs:
+def pairs_of_rows(owner: str, X: Data, metric: Metric, n_jobs: int) -> AllPairs:
     """Return the pairs of rows of numbers, by any metric of scikit-learn.
 
     Raises
@@ -231,7 +249,7 @@ def are_cheap(n: int, p: int, itemsize: int) -> bool:
     return p <= (FEW_COLUMNS if n * (n - 1) // 2 * itemsize <= MAX_BYTES else MANY_COLUMNS)
 
 
-def kept_dtype(X: Any) -> Any:
+def kept_dtype(X: Data) -> np.dtype[np.floating]:
     """Return the type that distances of the rows of X are computed in."""
     return np.dtype(np.float64 if X.dtype == np.float64 and X.shape[0] <= DOUBLE_UP_TO else np.float32)
 
@@ -280,13 +298,13 @@ class SampledPairs(_Pairs):
         self,
         owner: str,
         rows: Rows,
-        dtype: Any,
+        dtype: np.dtype[np.floating],
         n_neighbors: int,
         n_samples: int,
         rng: np.random.Generator,
         n_jobs: int,
     ) -> None:
-        self.rows, self.n, self.dtype, self.rng, self.n_jobs = rows, rows.n, np.dtype(dtype), rng, n_jobs
+        self.rows, self.n, self.dtype, self.rng, self.n_jobs = rows, rows.n, dtype, rng, n_jobs
         self.draws = [draw(rows, n_samples // DRAWS + 1, dtype, rng) for _ in range(DRAWS)]
         self.near = self._near_pairs(owner, min(n_neighbors, self.n - 1))
         self._find_unit(max(float(r.max(initial=0)) for r in (*(d.flat for d in self.draws), self.near.lengths)))
@@ -324,8 +342,8 @@ class SampledPairs(_Pairs):
         """Return the estimated sums of positions in units, shape (n, d); by default those of metric stress."""
         return Moments(*np.mean([self._estimate(groups, Y, stress or MetricStress()) for groups in self.draws], axis=0))
 
-    def judge(self, Y: Floats, stress: Stress) -> tuple[Moments, float]:
-        """Return the same of a finished map, and the standard error of the cost.
+    def judge(self, Y: Floats, stress: Stress, cost: float) -> tuple[Moments, float]:  # noqa: ARG002 - as all pairs
+        """Return the sums of a finished map, and the standard error of the cost.
 
         From all pairs up to ``EXACT_UP_TO`` rows, else from samples of its own: the map has been fitted to the first.
         Of a stress that is divided by sum r it is the error of that ratio, times sum r.
@@ -411,7 +429,7 @@ class SampledPairs(_Pairs):
         return Near(indptr, others[order].astype(np.int32), lengths, weights, one)
 
 
-def draw(rows: Rows, size: int, dtype: Any, rng: np.random.Generator, scale: float = 1.0) -> Groups:
+def draw(rows: Rows, size: int, dtype: np.dtype[np.floating], rng: np.random.Generator, scale: float = 1.0) -> Groups:
     """Put the rows into random groups of ``size`` or a little more."""
     n = rows.n
     count = max(n // size, 1)
@@ -434,7 +452,7 @@ def draw(rows: Rows, size: int, dtype: Any, rng: np.random.Generator, scale: flo
     with single_threaded_blas():
         run_blocks(fill, even_bounds(count, 8), rows.n_jobs)
     flat.flags.writeable = False  # as the distances of all pairs: the loops are compiled for one kind of array
-    return Groups(order, bounds, offsets, flat, group, np.dtype(dtype).type(scale))
+    return Groups(order, bounds, offsets, flat, group, dtype.type(scale))
 
 
 def _blocks_of(groups: Groups) -> NDArray[np.int64]:
@@ -468,7 +486,7 @@ class EuclideanRows:
     tile = (64, 4096)
     metric = "euclidean"
 
-    def __init__(self, X: Floats, dtype: Any, n_jobs: int) -> None:
+    def __init__(self, X: Floats, dtype: np.dtype[np.floating], n_jobs: int) -> None:
         X = X - X.mean(axis=0, dtype=np.float64).astype(X.dtype)
         largest = float(max(X.max(initial=0), -X.min(initial=0)))
         self.within = 1.0
@@ -481,7 +499,7 @@ class EuclideanRows:
         self.n, self.n_jobs = len(X), n_jobs
         self._norms = np.einsum("ij,ij->i", self.X, self.X, dtype=np.float64).astype(dtype)
 
-    def between(self, rows: Any, others: Any) -> Floats:
+    def between(self, rows: Which, others: Which) -> Floats:
         """Return the distances of some rows from others, both as indices or slices."""
         X, Z = self.X[rows], self.X[others]
         lengths = self._norms[rows][:, None] + self._norms[others]
@@ -513,11 +531,11 @@ class MetricRows:
     n_jobs = 1  # a function that is given need not be fit for threads
     within = 1.0
 
-    def __init__(self, owner: str, X: Any, metric: str | Callable[..., float], dtype: Any) -> None:
+    def __init__(self, owner: str, X: Data, metric: Metric, dtype: np.dtype[np.floating]) -> None:
         self.X, self.n, self.metric = X, int(X.shape[0]), metric
         self._owner, self._dtype = owner, dtype
 
-    def between(self, rows: Any, others: Any) -> Floats:
+    def between(self, rows: Which, others: Which) -> Floats:
         """Return the distances of some rows from others, both as indices or slices."""
         found = distances_between(self._owner, self.X[rows], self.X[others], self.metric)
         bad = np.flatnonzero(~np.isfinite(found).all(axis=1) | (found < 0).any(axis=1))
@@ -529,7 +547,7 @@ class MetricRows:
         return found.astype(self._dtype, copy=False)
 
 
-def distances_between(owner: str, X: Any, Z: Any, metric: str | Callable[..., float]) -> Floats:
+def distances_between(owner: str, X: Data, Z: Data, metric: Metric) -> Floats:
     """Return the distances of the rows of two matrices, by any metric of scikit-learn."""
     from sklearn.metrics import pairwise_distances
 
@@ -543,7 +561,7 @@ def distances_between(owner: str, X: Any, Z: Any, metric: str | Callable[..., fl
 Rows = EuclideanRows | MetricRows
 
 
-def rows_of(owner: str, X: Any, metric: Any, dtype: Any, n_jobs: int) -> Rows:
+def rows_of(owner: str, X: Data, metric: Metric, dtype: np.dtype[np.floating], n_jobs: int) -> Rows:
     """Return the rows of a matrix, dense or sparse, with their metric."""
     if isinstance(X, np.ndarray) and isinstance(metric, str) and metric == "euclidean":
         return EuclideanRows(X, dtype, n_jobs)
@@ -567,7 +585,7 @@ def tile_bounds(rows: Rows) -> NDArray[np.int64]:
     return even_bounds(rows.n, rows.tile[0])
 
 
-def triangle(rows: Rows, dtype: Any) -> Floats:
+def triangle(rows: Rows, dtype: np.dtype[np.floating]) -> Floats:
     """Return the distances of all pairs i < j, row by row."""
     n = rows.n
     flat = np.empty(n * (n - 1) // 2, dtype)
