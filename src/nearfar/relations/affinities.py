@@ -562,7 +562,7 @@ class CalibratedRows(Sparse):
     ) -> None:
         n = len(found.indices)
         self.shape, self.symmetric, self.is_undirected, self.row_scale = (n, n), False, False, None
-        self._found, self._used, self.nnz = Neighbors(*map(read_only, found)), tuple(used), nnz
+        self._found, self._used, self.nnz = read_only(found), tuple(used), nnz
         self._betas = None if betas is None else read_only(betas.reshape(n, len(self._used)))
         self._elsewhere = elsewhere
 
@@ -587,8 +587,7 @@ class CalibratedRows(Sparse):
             weights[start:stop] = self.weights(start, stop)
 
         run_blocks(fill, even_bounds(n, max(1, 2**17 // k)), n_jobs)
-        indptr, columns, values = map(read_only, _sorted_rows(self._found.indices, weights, n_jobs))
-        return indptr, columns, values
+        return read_only(_sorted_rows(self._found.indices, weights, n_jobs))
 
     indptr = property(lambda self: self._csr[0])
     indices = property(lambda self: self._csr[1])

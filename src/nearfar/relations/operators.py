@@ -253,10 +253,7 @@ class Sparse(LinearOperator):
         symmetric: bool,
         row_scale: NDArray[np.float32] | None = None,
     ) -> None:
-        self.indptr: NDArray[Any]
-        self.indices: NDArray[np.int32]
-        self.data: NDArray[np.float32] | None
-        self.indptr, self.indices, self.data = map(read_only, (indptr, indices, data))
+        self.indptr, self.indices, self.data = read_only((indptr, indices, data))
         self.shape = (len(indptr) - 1, n_columns)
         self.symmetric = self.is_undirected = symmetric
         self.row_scale = row_scale
@@ -372,8 +369,7 @@ class Sparse(LinearOperator):
 
     @cached_property
     def _transposed(self) -> CsrArrays:
-        indptr, indices, data = map(read_only, transpose(self.indptr, self.indices, self.data, self.shape[1]))
-        return indptr, indices, data
+        return read_only(transpose(self.indptr, self.indices, self.data, self.shape[1]))
 
     def rows(self, start: int, stop: int) -> csr_array[Any]:
         span = slice(int(self.indptr[start]), int(self.indptr[stop]))
