@@ -28,12 +28,12 @@ from nearfar.errors import DataError, InputError, UnknownIdError
 from nearfar.relations.operators import (
     LinearOperator,
     Product,
-    ProductOptions,
     Walk,
     WeightedSum,
     sparse_from_edges,
     sparse_from_matrix,
 )
+from nearfar.relations.products import Threads
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
@@ -880,9 +880,9 @@ class Relation:
         block = np.asarray(X)[:, None] if vector else X
         block = check_matrix(owner, "X", block, rows=self.shape[not transposed], finite=False)
         overflown: list[int] = []
-        options = ProductOptions(transposed=transposed, n_jobs=check_n_jobs(owner, n_jobs), overflown=overflown)
         out = np.empty((self.shape[transposed], block.shape[1]), block.dtype)
-        self.operator.apply(block, out, options)
+        threads = Threads(check_n_jobs(owner, n_jobs), out, overflown)
+        self.operator.through(threads, block, transposed=transposed)
         if overflown:  # only then: to read all of X once more takes up to a third of the time
             check_finite(owner, "X", block)
         return out[:, 0] if vector else out

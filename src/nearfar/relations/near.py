@@ -9,7 +9,7 @@ one sweep: what later blocks need was copied or computed in ``prepare``.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Protocol
 
@@ -19,7 +19,8 @@ from nearfar._core.threads import even_bounds, run_blocks
 from nearfar._core.vector import empty_aligned
 from nearfar.contracts import Floats
 from nearfar.relations.kernels import NO_WEIGHTS, ScaledCsr, pair_finish, pair_start, pair_step, product
-from nearfar.relations.operators import LinearOperator, ProductOptions, Sparse, Workspace, blocks_of
+from nearfar.relations.operators import LinearOperator, Sparse
+from nearfar.relations.products import Threads, Workspace, blocks_of
 
 Room = Callable[[str, tuple[int, int], Any], Floats]
 """Returns an array in a file, by the name, the shape and the dtype."""
@@ -55,8 +56,10 @@ class NearProduct:
     transposed: bool = False
     both: bool = False
     n_jobs: int = 1
-    _workspace: Workspace = field(default_factory=Workspace, init=False)
     _pull: Floats = field(default_factory=partial(np.empty, (0, 0)), init=False)
+
+    def __post_init__(self) -> None:
+        self._threads = Threads(self.n_jobs)
 
     @property
     def n_arrays(self) -> int:
@@ -66,11 +69,10 @@ class NearProduct:
         shape = (self.operator.shape[self.transposed], X.shape[1])
         if self._pull.shape != shape:
             self._pull = empty_aligned(shape, X.dtype)
-        options = ProductOptions(transposed=self.transposed, n_jobs=self.n_jobs, workspace=self._workspace)
-        self.operator.apply(X, self._pull, options)
+        engine = self._threads.onto(self._pull)
+        self.operator.through(engine, X, transposed=self.transposed)
         if self.both:
-            other = replace(options, base=self._pull, transposed=not self.transposed)
-            self.operator.apply(X, self._pull, other)
+            self.operator.through(engine, X, self._pull, transposed=not self.transposed)
 
     def __getitem__(self, rows: slice) -> Floats:
         return self._pull[rows]

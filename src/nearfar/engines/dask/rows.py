@@ -279,6 +279,18 @@ class Products:
             self._keep(A, [rows_of_sparse(A, a, b, transposed=transposed) for a, b in pairwise(bounds)], transposed)
         return self._times(self._blocks[id(A), transposed], X, base, factor)
 
+    @property
+    def inner(self) -> Products:
+        """The same for results in between."""
+        return self
+
+    def onto(self, made: Parts) -> Products:  # noqa: ARG002
+        """Return the same: each result is new."""
+        return self
+
+    def give(self, made: Parts) -> None:
+        """Leave it: workers forget what nobody refers to."""
+
     def stored(self, A: Any, rows: Parts, X: Parts, base: Parts | None, factor: float, *, transposed: bool) -> Parts:
         """Return the same for a matrix whose rows (those of the transpose) are on the workers already."""
         if (id(A), transposed) not in self._blocks:
