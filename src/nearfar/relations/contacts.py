@@ -30,17 +30,13 @@ from numpy.typing import NDArray
 from nearfar._core.checks import check_path, check_real, require
 from nearfar._core.ids import Ids
 from nearfar.errors import DataError, InputError, NearfarWarning
+from nearfar.relations.columns import Table, is_time, position_of
 from nearfar.relations.delimited import (
     SAMPLE_LINES,
-    Bytes,
-    Table,
     TextFormat,
     Where,
     is_number,
-    is_time,
     parse_column,
-    parse_numbers,
-    position_of,
     read_records,
 )
 from nearfar.relations.edges import (
@@ -55,6 +51,7 @@ from nearfar.relations.edges import (
     table_of,
     whole_numbers,
 )
+from nearfar.relations.records import Bytes, parse_numbers
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_array

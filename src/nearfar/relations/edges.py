@@ -26,19 +26,10 @@ from nearfar._core.checks import check_flag, check_integer, check_path, require
 from nearfar._core.ids import Ids
 from nearfar._core.progress import ProgressLine
 from nearfar.errors import DataError, InputError, NearfarWarning
-from nearfar.relations.delimited import (
-    SAMPLE_LINES,
-    Bytes,
-    Roles,
-    Table,
-    TextFormat,
-    Where,
-    choose_columns,
-    parse_column,
-    parse_integers,
-    read_records,
-)
+from nearfar.relations.columns import Roles, Table, choose_columns
+from nearfar.relations.delimited import SAMPLE_LINES, TextFormat, Where, parse_column, read_records
 from nearfar.relations.factorize import BadIdError, IntegerCodes, ObjectCodes, StringCodes
+from nearfar.relations.records import Bytes, parse_integers
 
 Codes = NDArray[np.int32]
 Weights = NDArray[np.float64] | None
