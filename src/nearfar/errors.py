@@ -18,8 +18,10 @@ The form is always ``owner: argument must be <expected>; got <got>. <what to do>
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Hashable, Sequence
 
 __all__ = [
     "DataError",
@@ -86,7 +88,7 @@ class UnknownIdError(NearfarError, KeyError):
         What to do about it.
     """
 
-    def __init__(self, owner: str, ids: Sequence[object], hint: str = "") -> None:
+    def __init__(self, owner: str, ids: Sequence[Hashable], hint: str = "") -> None:
         self.owner, self.ids, self.hint = owner, ids, hint
         shown = ", ".join(repr(i) for i in ids[:5]) + (f" and {len(ids) - 5} more" if len(ids) > 5 else "")
         self.message = f"{owner}: id must be one that it holds; got {shown}.{hint and ' ' + hint}"

@@ -17,6 +17,7 @@ import pytest
 from numba.core import event
 
 from nearfar._core import jit as machine_code
+from nearfar._core import numba_private
 from nearfar._core.jit import bind, source_digest
 from nearfar.errors import NearfarWarning
 
@@ -353,13 +354,13 @@ def test_options_are_compared_as_numba_compares_them():
 
     given = [{}, {"nrt": False}, {"nrt": True}, {"nrt": True, "release_gil": True}]
     for mine in given:
-        assert hash(options(machine_code._Flags, **mine)) == hash(options(Flags, **mine))
-        assert options(machine_code._Flags, **mine).get_mangle_string() == options(Flags, **mine).get_mangle_string()
+        assert hash(options(numba_private._Flags, **mine)) == hash(options(Flags, **mine))
+        assert options(numba_private._Flags, **mine).get_mangle_string() == options(Flags, **mine).get_mangle_string()
         for other in given:
             same = options(Flags, **mine) == options(Flags, **other)
-            for kind in (Flags, machine_code._Flags):
-                assert (options(machine_code._Flags, **mine) == options(kind, **other)) is same
-    assert isinstance(machine_code.jit(lambda x: x)._compiler._customize_flags(Flags()), machine_code._Flags)
+            for kind in (Flags, numba_private._Flags):
+                assert (options(numba_private._Flags, **mine) == options(kind, **other)) is same
+    assert isinstance(machine_code.jit(lambda x: x)._compiler._customize_flags(Flags()), numba_private._Flags)
 
 
 LONG = """

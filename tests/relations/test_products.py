@@ -7,7 +7,7 @@ import pytest
 
 import nearfar as nf
 from nearfar._core.vector import CACHE_LINE, empty_aligned
-from nearfar.relations.operators import ProductOptions
+from nearfar.relations.products import Threads
 
 pytestmark = pytest.mark.usefixtures("products")
 
@@ -105,7 +105,7 @@ def test_a_product_says_where_its_result_is_not_finite(A):
     X = np.ones((4, 2), np.float32)
     out = np.empty_like(X)
     for overflown in ([], [0]):
-        options = ProductOptions(overflown=[])
-        A.operator.apply(X, out, options)
-        assert options.overflown == overflown
+        found = []
+        A.operator.through(Threads(1, out, found), X)
+        assert found == overflown
         X[1] = np.nan

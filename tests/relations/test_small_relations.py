@@ -12,8 +12,9 @@ import numpy as np
 import pytest
 
 import nearfar as nf
-from nearfar.relations import kernels, operators
-from nearfar.relations.operators import ProductOptions, Sparse
+from nearfar.relations import kernels, operators, products
+from nearfar.relations.operators import Sparse
+from nearfar.relations.products import Threads
 
 N, M = 61, 47
 
@@ -54,7 +55,7 @@ def test_plain_products_are_those_of_compiled_code(kind, weighted, scaled, width
                 for operator in both:
                     out = base.copy() if kept == "in place" else np.full_like(base, np.nan)
                     given = {None: None, "apart": base, "in place": out}[kept]
-                    operator.apply(X, out, ProductOptions(given, factor, transposed, overflown=[]))
+                    operator.through(Threads(1, out, []), X, given, factor, transposed=transposed)
                     found.append(out)
                 assert found[0].dtype == dtype
                 scale = abs(found[1]).max()
@@ -83,7 +84,7 @@ def test_what_is_not_finite_comes_out_where_compiled_code_lets_it(value, width, 
     for operator in both:
         overflown = []
         out = np.empty((N, width), dtype)
-        operator.apply(X, out, ProductOptions(factor=2.0, overflown=overflown))
+        operator.through(Threads(1, out, overflown), X, factor=2.0)
         assert overflown == [0]
         found.append(out)
     for kind in (np.isnan, np.isposinf, np.isneginf):
@@ -97,7 +98,7 @@ def test_each_block_that_is_not_finite_is_named():
     assert ring.is_small
     X, out, overflown = np.ones((n, 2), np.float32), np.empty((n, 2), np.float32), []
     X[n - 3] = np.nan
-    ring.apply(X, out, ProductOptions(overflown=overflown))
+    ring.through(Threads(1, out, overflown), X)
     assert overflown == [1]
 
 
@@ -149,7 +150,7 @@ def test_what_scipy_multiplies_with_belongs_to_one_matrix(rng):
     operator = two_ways(rng, weighted=True, scaled=True, symmetric=True)[0]
     X = rng.random((N, 3))
     size, before = operator.nbytes, len(pickle.dumps(operator))
-    kept = len(operators._PLAIN)
+    kept = len(products._FOR_SCIPY)
     plain, transposed = operator.matmat(X, n_jobs=1), operator.rmatmat(X, n_jobs=1)
     dense = operator.rows(0, N).toarray()
     np.testing.assert_allclose(transposed, dense.T @ X, rtol=1e-6)
@@ -164,7 +165,7 @@ def test_what_scipy_multiplies_with_belongs_to_one_matrix(rng):
     np.testing.assert_array_equal(again.rmatmat(X, n_jobs=1), transposed)
     del operator, other, again
     gc.collect()
-    assert len(operators._PLAIN) <= kept
+    assert len(products._FOR_SCIPY) <= kept
 
 
 MISERABLES = """

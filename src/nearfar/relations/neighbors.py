@@ -997,7 +997,7 @@ class Work(NamedTuple):
     products: Any
 
 
-@jit(fastmath=FAST, no_cpython_wrapper=True)
+@jit(fastmath=FAST)
 def squared_distance(x, y, scale):
     """Return ``sum_j ((x_j - y_j) scale)²``: always in the same order, so that it is the same in both directions."""
     total = x.dtype.type(0)
@@ -1007,7 +1007,7 @@ def squared_distance(x, y, scale):
     return total
 
 
-@jit(fastmath=FAST, no_cpython_wrapper=True)
+@jit(fastmath=FAST)
 def centred(x, center, scale, out):
     """Write ``(x - center) scale`` in single precision, return its squared norm."""
     square = np.float32(0)
@@ -1042,7 +1042,7 @@ def kth_smallest(values, n, k):
     return values[k]
 
 
-@jit(no_cpython_wrapper=True)
+@jit
 def _comes_before(d, i, e, j):
     return d < e or (d == e and i < j)
 
@@ -1072,7 +1072,7 @@ def sort_pairs(distances, ids, n):
         ids[0], ids[last] = ids[last], ids[0]
 
 
-@jit(no_cpython_wrapper=True)
+@jit
 def _measure(x, X, scale, ids, n, exact):
     """Write the direct distances of ``ids[:n]`` from x, and sort both."""
     for t in range(n):
@@ -1080,7 +1080,7 @@ def _measure(x, X, scale, ids, n, exact):
     sort_pairs(exact, ids, n)
 
 
-@jit(no_cpython_wrapper=True)
+@jit
 def _tighten(x, points, k, candidates, error, room):
     """Drop candidates that cannot be among the k best; return how many are left and the new threshold.
 
@@ -1105,7 +1105,7 @@ def _tighten(x, points, k, candidates, error, room):
     return kept, bound
 
 
-@jit(no_cpython_wrapper=True)
+@jit
 def _products(queries, first, d, panels, squares, panel, out):
     """Write ``|v|² - 2 u·v`` of TILE queries, from row ``first`` on, and the members of a panel."""
     at = panel * d * LANES
@@ -1142,7 +1142,7 @@ def _products(queries, first, d, panels, squares, panel, out):
     store(out, 7 * LANES, LANES, multiply_add(-2.0, t7, square))
 
 
-@jit(no_cpython_wrapper=True)
+@jit
 def _insert(bits, found, members, first, itself, candidates):
     """Add the products of the lanes in ``bits`` to the candidates; there is no branch to be guessed wrongly."""
     (products, at, offset), (values, ids, n) = found, candidates

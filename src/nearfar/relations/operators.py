@@ -10,12 +10,9 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Hashable, Iterable, Sequence
-from dataclasses import dataclass, field, replace
-from functools import cached_property, lru_cache
+from functools import cached_property
 from itertools import pairwise
-from math import isfinite
-from typing import TYPE_CHECKING, Any, Protocol
-from weakref import WeakKeyDictionary
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,82 +20,20 @@ from scipy.sparse import csr_array, diags_array, issparse
 
 from nearfar._core.checks import available_processors, check_csr
 from nearfar._core.ids import Ids
-from nearfar._core.threads import even_bounds, run_blocks
-from nearfar._core.vector import empty_aligned, read_only
+from nearfar._core.threads import even_bounds
+from nearfar._core.vector import read_only
 from nearfar.contracts import Floats
 from nearfar.errors import DataError, InputError
-from nearfar.relations.kernels import (
-    NO_STORED_WEIGHTS,
-    NO_WEIGHTS,
-    CsrArrays,
-    ScaledCsr,
-    build_csr,
-    is_small,
-    plain_product,
-    plain_total,
-    product,
-    total,
-    transpose,
-    vector_product,
-)
+from nearfar.relations.kernels import CsrArrays, build_csr, is_small, transpose
+from nearfar.relations.products import Products, Threads, V
 
 if TYPE_CHECKING:
     from nearfar.relations.edges import Edges
+    from nearfar.relations.inputs import Matrix
 
-BLOCK = 2048
-"""Rows a thread takes at a time: long enough to hide the hand-out, short enough to balance hubs."""
 _ENTRIES = 1 << 22  # weighed at once
 _MOST = np.iinfo(np.int32).max  # rows and columns: they are numbered in 32 bits
 PIECE = 1 << 20  # stored entries that are looked at together where all are, outside of the kernels
-
-
-@lru_cache(maxsize=64)
-def blocks_of(n: int) -> tuple[int, ...]:
-    """Return the bounds of the blocks of n rows."""
-    return tuple(even_bounds(n, BLOCK).tolist())
-
-
-class Workspace(dict[tuple[tuple[int, ...], str], list[Floats]]):
-    """Scratch blocks that outlive a product: fresh memory for each would cost more than the product (page faults)."""
-
-    def take(self, n: int, like: Floats) -> Floats:
-        """Return an uninitialised block of n rows, of the width and dtype of ``like``."""
-        free = self.get(((n, *like.shape[1:]), like.dtype.str))
-        return free.pop() if free else empty_aligned((n, *like.shape[1:]), like.dtype)
-
-    def give(self, block: Floats) -> None:
-        """Hand a block back."""
-        self.setdefault((block.shape, block.dtype.str), []).append(block)
-
-
-@dataclass(frozen=True)
-class ProductOptions:
-    """Which product: ``base + factor * P X``, of P or its transpose, on so many threads.
-
-    ``overflown`` gets the numbers of the blocks in which NaN, infinity or a number near the largest came out; with None
-    nobody looks.
-    """
-
-    base: Floats | None = None
-    factor: float = 1.0
-    transposed: bool = False
-    n_jobs: int = 1
-    workspace: Workspace = field(default_factory=Workspace)
-    overflown: list[int] | None = None
-
-    def inner(self, base: Floats | None = None) -> ProductOptions:
-        """Return the options of an intermediate product."""
-        return replace(self, base=base, factor=1.0, overflown=None)
-
-
-class Products(Protocol):
-    """What an engine must know of sparse matrices to multiply with any operator."""
-
-    def sparse(self, A: Sparse, X: Any, base: Any, factor: float, *, transposed: bool) -> Any:
-        """Return ``base + factor * A X``, of A or its transpose; ``base`` may be None."""
-
-    def scaled(self, scale: NDArray[np.float32], X: Any, base: Any, factor: float) -> Any:
-        """Return ``base + factor * diag(scale) X``; ``base`` may be None."""
 
 
 class LinearOperator(ABC):
@@ -110,23 +45,16 @@ class LinearOperator(ABC):
     """Whether it is known to be symmetric up to a scaling of the rows, or a mean of powers of such."""
 
     @abstractmethod
-    def apply(self, X: Floats, out: Floats, options: ProductOptions) -> None:
-        """Write ``base + factor * P X`` (``Pᵀ X`` if transposed) to ``out``; ``base`` may be ``out``, X may not."""
-
     def through(
-        self,
-        engine: Products,  # noqa: ARG002
-        X: Any,  # noqa: ARG002
-        base: Any = None,  # noqa: ARG002
-        factor: float = 1.0,  # noqa: ARG002
-        *,
-        transposed: bool = False,  # noqa: ARG002
-    ) -> Any:
-        """Return ``base + factor * P X`` by an engine's products with what P is made of; X is as the engine has it."""
-        raise InputError("EDRep", "relation", "one made of sparse matrices on a device or cluster", type(self).__name__)
+        self, engine: Products[V], X: V, base: V | None = None, factor: float = 1.0, *, transposed: bool = False
+    ) -> V:
+        """Return ``base + factor * P X`` (``Pᵀ X``) by an engine's products with what P is made of.
+
+        X is as the engine has it.
+        """
 
     @abstractmethod
-    def rows(self, start: int, stop: int) -> csr_array[Any]:
+    def rows(self, start: int, stop: int) -> csr_array[np.float32]:
         """Return rows start..stop multiplied out."""
 
     @property
@@ -153,15 +81,15 @@ class LinearOperator(ABC):
 
     def matmat(self, X: Floats, *, n_jobs: int) -> Floats:
         """Return P X for X of shape (m, d), in X's dtype; O(nnz d) time."""
-        out = np.empty((self.shape[0], X.shape[1]), X.dtype)
-        self.apply(X, out, ProductOptions(n_jobs=n_jobs))
-        return out
+        return self._times(X, n_jobs, transposed=False)
 
     def rmatmat(self, X: Floats, *, n_jobs: int) -> Floats:
         """Return Pᵀ X for X of shape (n, d), in X's dtype; O(nnz d) time."""
-        out = np.empty((self.shape[1], X.shape[1]), X.dtype)
-        self.apply(X, out, ProductOptions(transposed=True, n_jobs=n_jobs))
-        return out
+        return self._times(X, n_jobs, transposed=True)
+
+    def _times(self, X: Floats, n_jobs: int, *, transposed: bool) -> Floats:
+        out = np.empty((self.shape[transposed], X.shape[1]), X.dtype)
+        return self.through(Threads(n_jobs, out), X, transposed=transposed)
 
     @cached_property
     def row_sums(self) -> NDArray[np.float64]:
@@ -174,10 +102,8 @@ class LinearOperator(ABC):
         return self._sums(transposed=True)
 
     def _sums(self, *, transposed: bool) -> NDArray[np.float64]:
-        sums = np.empty((self.shape[transposed], 1))
-        options = ProductOptions(transposed=transposed, n_jobs=available_processors())
-        self.apply(np.ones((self.shape[not transposed], 1)), sums, options)
-        return sums[:, 0]
+        ones: NDArray[np.float64] = np.ones((self.shape[not transposed], 1))
+        return self._times(ones, available_processors(), transposed=transposed)[:, 0].astype(np.float64, copy=False)
 
     def transpose(self) -> LinearOperator:
         """Return Pᵀ."""
@@ -217,7 +143,7 @@ def inverse_of(sums: NDArray[np.float64]) -> NDArray[np.float32]:
     return np.divide(1.0, sums, out=np.zeros_like(sums), where=sums > 0).astype(np.float32)
 
 
-def rows_of(indptr: NDArray[Any], start: int, stop: int) -> NDArray[np.int32]:
+def rows_of(indptr: NDArray[np.integer], start: int, stop: int) -> NDArray[np.int32]:
     """Return the row of each of the stored entries start..stop, int32."""
     first, last = np.searchsorted(indptr, [start, stop - 1], side="right") - 1
     lengths = np.diff(np.clip(indptr[first : last + 2], start, stop))
@@ -245,7 +171,7 @@ class Sparse(LinearOperator):
 
     def __init__(
         self,
-        indptr: NDArray[Any],
+        indptr: NDArray[np.integer],
         indices: NDArray[np.int32],
         data: NDArray[np.float32] | None,
         n_columns: int,
@@ -253,15 +179,12 @@ class Sparse(LinearOperator):
         symmetric: bool,
         row_scale: NDArray[np.float32] | None = None,
     ) -> None:
-        self.indptr: NDArray[Any]
-        self.indices: NDArray[np.int32]
-        self.data: NDArray[np.float32] | None
-        self.indptr, self.indices, self.data = map(read_only, (indptr, indices, data))
+        self.indptr, self.indices, self.data = read_only((indptr, indices, data))
         self.shape = (len(indptr) - 1, n_columns)
         self.symmetric = self.is_undirected = symmetric
         self.row_scale = row_scale
 
-    def __setstate__(self, state: dict[str, Any]) -> None:
+    def __setstate__(self, state: dict[str, object]) -> None:
         # Arrays from a pickle can be written to: for compiled code another type, and for all its kernels another wait.
         self.__dict__.update({k: v if k == "row_scale" else read_only(v) for k, v in state.items()})
 
@@ -283,7 +206,7 @@ class Sparse(LinearOperator):
         if self.row_scale is not None:
             return None
         rows, columns = self.row_sums, self.row_sums if self.symmetric else self.column_sums
-        kept: list[Any] = []
+        kept: list[tuple[NDArray[np.integer], NDArray[np.int32], NDArray[np.float32]]] = []
         for start in range(0, self.nnz, _ENTRIES):
             block = slice(start, min(start + _ENTRIES, self.nnz))
             i, j = rows_of(self.indptr, block.start, block.stop), self.indices[block]
@@ -304,55 +227,13 @@ class Sparse(LinearOperator):
         """Whether it is multiplied by SciPy."""
         return is_small(self.shape, self.nnz)
 
-    def _stored(self, *, transposed: bool) -> CsrArrays:
+    def stored(self, *, transposed: bool) -> CsrArrays:
         """Return the arrays of A, or those of its transpose."""
         return self._transposed if transposed and not self.symmetric else (self.indptr, self.indices, self.data)
 
-    def _plain(self, *, transposed: bool) -> csr_array[Any]:
-        """Return A, or Aᵀ diag(row_scale), as SciPy multiplies with it."""
-        kept = _PLAIN.setdefault(self, {})
-        if transposed not in kept:
-            indptr, indices, data = self._stored(transposed=transposed)
-            data = np.ones(indices.size, np.float32) if data is None else data
-            if transposed and self.row_scale is not None:
-                data = data * self.row_scale[indices]
-            shape = self.shape[::-1] if transposed else self.shape
-            kept[transposed] = csr_array((data, indices, indptr), shape=shape)
-        return kept[transposed]
-
-    def apply(self, X: Floats, out: Floats, options: ProductOptions) -> None:
-        row_scale, column_scale = self.row_scale, None
-        if options.transposed:
-            row_scale, column_scale = None, self.row_scale
-        blocks = blocks_of(len(out))
-        if self.is_small:
-            A = self._plain(transposed=options.transposed)
-            plain_product(A, row_scale, X, options.factor, options.base, out)
-            if options.overflown is not None:
-                ends = enumerate(pairwise(blocks))
-                options.overflown.extend(block for block, rows in ends if not isfinite(plain_total(out, *rows)))
-            return
-        indptr, indices, data = self._stored(transposed=options.transposed)
-        row_scale = NO_WEIGHTS if row_scale is None else row_scale
-        kernel = product
-        if X.shape[1] == 1:
-            kernel = vector_product
-            data = NO_STORED_WEIGHTS if data is None else data
-            column_scale = NO_WEIGHTS if column_scale is None else column_scale
-        matrix = ScaledCsr(indptr, indices, data, row_scale, column_scale)
-        base = out[:0] if options.base is None else options.base
-
-        def task(block: int, start: int, stop: int) -> None:
-            kernel(matrix, X, options.factor, base, out, (start, stop))
-            # The look costs little while the block is in the cache.
-            if options.overflown is not None and not isfinite(total(out, start, stop)):
-                options.overflown.append(block)
-
-        run_blocks(task, blocks, options.n_jobs)
-
     def through(
-        self, engine: Products, X: Any, base: Any = None, factor: float = 1.0, *, transposed: bool = False
-    ) -> Any:
+        self, engine: Products[V], X: V, base: V | None = None, factor: float = 1.0, *, transposed: bool = False
+    ) -> V:
         return engine.sparse(self, X, base, factor, transposed=transposed)
 
     def without(self, isolates: NDArray[np.int64]) -> LinearOperator | None:
@@ -372,10 +253,9 @@ class Sparse(LinearOperator):
 
     @cached_property
     def _transposed(self) -> CsrArrays:
-        indptr, indices, data = map(read_only, transpose(self.indptr, self.indices, self.data, self.shape[1]))
-        return indptr, indices, data
+        return read_only(transpose(self.indptr, self.indices, self.data, self.shape[1]))
 
-    def rows(self, start: int, stop: int) -> csr_array[Any]:
+    def rows(self, start: int, stop: int) -> csr_array[np.float32]:
         span = slice(int(self.indptr[start]), int(self.indptr[stop]))
         indptr = np.asarray(self.indptr[start : stop + 1] - self.indptr[start])
         data = np.ones(span.stop - span.start, np.float32) if self.data is None else self.data[span].copy()
@@ -422,10 +302,6 @@ class Sparse(LinearOperator):
         return sums
 
 
-# Not with the matrices: what is made of them has others, and pickles and counts of bytes go without.
-_PLAIN: WeakKeyDictionary[Sparse, dict[bool, csr_array[Any]]] = WeakKeyDictionary()
-
-
 class Product(LinearOperator):
     """``factors[0] @ factors[1] @ ...``, applied from the right."""
 
@@ -436,30 +312,24 @@ class Product(LinearOperator):
     def as_factors(self) -> tuple[LinearOperator, ...]:
         return self.factors
 
-    def apply(self, X: Floats, out: Floats, options: ProductOptions) -> None:
-        *inner, last = self.factors if options.transposed else self.factors[::-1]
-        current = X
-        for factor in inner:
-            target = options.workspace.take(factor.shape[options.transposed], X)
-            factor.apply(current, target, options.inner())
-            if current is not X:
-                options.workspace.give(current)
-            current = target
-        last.apply(current, out, options)
-        options.workspace.give(current)
-
     def through(
-        self, engine: Products, X: Any, base: Any = None, factor: float = 1.0, *, transposed: bool = False
-    ) -> Any:
+        self, engine: Products[V], X: V, base: V | None = None, factor: float = 1.0, *, transposed: bool = False
+    ) -> V:
         *inner, last = self.factors if transposed else self.factors[::-1]
+        current = X
         for operator in inner:
-            X = operator.through(engine, X, transposed=transposed)
-        return last.through(engine, X, base, factor, transposed=transposed)
+            made = operator.through(engine.inner, current, transposed=transposed)
+            if current is not X:
+                engine.give(current)
+            current = made
+        found = last.through(engine, current, base, factor, transposed=transposed)
+        engine.give(current)
+        return found
 
     def scratch_arrays(self) -> int:
         return 2 if len(self.factors) > 2 else 1
 
-    def rows(self, start: int, stop: int) -> csr_array[Any]:
+    def rows(self, start: int, stop: int) -> csr_array[np.float32]:
         block = self.factors[0].rows(start, stop)
         for factor in self.factors[1:]:
             block = csr_array(block @ factor.rows(0, factor.shape[0]))
@@ -477,20 +347,16 @@ class WeightedSum(LinearOperator):
     def as_terms(self) -> tuple[tuple[float, LinearOperator], ...]:
         return tuple(zip(self.weights, self.terms, strict=True))
 
-    def apply(self, X: Floats, out: Floats, options: ProductOptions) -> None:
-        base = options.base
-        for weight, term in self.as_terms():
-            term.apply(X, out, replace(options, base=base, factor=options.factor * weight))
-            base = out
-
     def through(
-        self, engine: Products, X: Any, base: Any = None, factor: float = 1.0, *, transposed: bool = False
-    ) -> Any:
-        for weight, term in self.as_terms():
-            base = term.through(engine, X, base, factor * weight, transposed=transposed)
-        return base
+        self, engine: Products[V], X: V, base: V | None = None, factor: float = 1.0, *, transposed: bool = False
+    ) -> V:
+        (weight, term), *others = self.as_terms()
+        found = term.through(engine, X, base, factor * weight, transposed=transposed)
+        for weight, term in others:
+            found = term.through(engine.onto(found), X, found, factor * weight, transposed=transposed)
+        return found
 
-    def rows(self, start: int, stop: int) -> csr_array[Any]:
+    def rows(self, start: int, stop: int) -> csr_array[np.float32]:
         first, *others = [weight * term.rows(start, stop) for weight, term in self.as_terms()]
         return csr_array(sum(others, first))
 
@@ -504,30 +370,22 @@ class RowScaled(LinearOperator):
     def normalized(self) -> LinearOperator:
         return self
 
-    def apply(self, X: Floats, out: Floats, options: ProductOptions) -> None:
-        scale = self.scale[:, None].astype(X.dtype, copy=False)
-        scratch = options.workspace.take(self.shape[0], X)
-        with np.errstate(all="ignore"):  # nothing is known of X; the result shows it
-            if options.transposed:
-                np.multiply(scale, X, out=scratch)
-                self.inner.apply(scratch, out, options)
-            else:
-                self.inner.apply(X, scratch, replace(options, base=None, factor=1.0))
-                scratch *= scale * X.dtype.type(options.factor)
-                np.add(scratch, 0 if options.base is None else options.base, out=out)
-        options.workspace.give(scratch)
-
     def through(
-        self, engine: Products, X: Any, base: Any = None, factor: float = 1.0, *, transposed: bool = False
-    ) -> Any:
+        self, engine: Products[V], X: V, base: V | None = None, factor: float = 1.0, *, transposed: bool = False
+    ) -> V:
         if transposed:
-            return self.inner.through(engine, engine.scaled(self.scale, X, None, 1.0), base, factor, transposed=True)
-        return engine.scaled(self.scale, self.inner.through(engine, X), base, factor)
+            made = engine.inner.scaled(self.scale, X, None, 1.0)
+            found = self.inner.through(engine, made, base, factor, transposed=True)
+        else:
+            made = self.inner.through(engine.inner, X)
+            found = engine.scaled(self.scale, made, base, factor)
+        engine.give(made)
+        return found
 
     def scratch_arrays(self) -> int:
         return 1 + self.inner.scratch_arrays()
 
-    def rows(self, start: int, stop: int) -> csr_array[Any]:
+    def rows(self, start: int, stop: int) -> csr_array[np.float32]:
         return csr_array(diags_array(self.scale[start:stop]) @ self.inner.rows(start, stop))
 
     @property
@@ -548,15 +406,12 @@ class Transposed(LinearOperator):
     def transpose(self) -> LinearOperator:
         return self.inner
 
-    def apply(self, X: Floats, out: Floats, options: ProductOptions) -> None:
-        self.inner.apply(X, out, replace(options, transposed=not options.transposed))
-
     def through(
-        self, engine: Products, X: Any, base: Any = None, factor: float = 1.0, *, transposed: bool = False
-    ) -> Any:
+        self, engine: Products[V], X: V, base: V | None = None, factor: float = 1.0, *, transposed: bool = False
+    ) -> V:
         return self.inner.through(engine, X, base, factor, transposed=not transposed)
 
-    def rows(self, start: int, stop: int) -> csr_array[Any]:
+    def rows(self, start: int, stop: int) -> csr_array[np.float32]:
         whole = self.inner.rows(0, self.inner.shape[0])
         return csr_array(whole[:, start:stop].T)
 
@@ -581,30 +436,24 @@ class Walk(LinearOperator):
             smaller.__dict__[name] = np.delete(self.__dict__[name], isolates)
         return smaller
 
-    def apply(self, X: Floats, out: Floats, options: ProductOptions) -> None:
-        T = X
-        for _ in range(self.steps - 1):
-            target = options.workspace.take(len(X), X)
-            self.base.apply(T, target, options.inner(base=X))
-            if T is not X:
-                options.workspace.give(T)
-            T = target
-        self.base.apply(T, out, replace(options, factor=options.factor / self.steps))
-        if T is not X:
-            options.workspace.give(T)
-
     def through(
-        self, engine: Products, X: Any, base: Any = None, factor: float = 1.0, *, transposed: bool = False
-    ) -> Any:
+        self, engine: Products[V], X: V, base: V | None = None, factor: float = 1.0, *, transposed: bool = False
+    ) -> V:
         T = X
         for _ in range(self.steps - 1):
-            T = self.base.through(engine, T, X, transposed=transposed)
-        return self.base.through(engine, T, base, factor / self.steps, transposed=transposed)
+            made = self.base.through(engine.inner, T, X, transposed=transposed)
+            if T is not X:
+                engine.give(T)
+            T = made
+        found = self.base.through(engine, T, base, factor / self.steps, transposed=transposed)
+        if T is not X:
+            engine.give(T)
+        return found
 
     def scratch_arrays(self) -> int:
         return min(self.steps - 1, 2) + self.base.scratch_arrays()
 
-    def rows(self, start: int, stop: int) -> csr_array[Any]:
+    def rows(self, start: int, stop: int) -> csr_array[np.float32]:
         whole = self.base.rows(0, self.shape[0])
         power = self.base.rows(start, stop)
         mean = power.copy()
@@ -643,14 +492,14 @@ def check_some_edge(owner: str, n_edges: int) -> None:
         raise DataError(owner, "edges", "at least one edge", "self-loops only, which self_loops=False leaves out")
 
 
-def check_sums(owner: str, data: Any) -> None:
+def check_sums(owner: str, data: NDArray[np.float32] | None) -> None:
     """Refuse weights that were finite one by one, and no longer are where duplicates added up."""
     if data is not None and not np.isfinite(data).all():
         raise DataError(owner, "weight", "small enough to add up in float32", "an infinite sum")
 
 
 def sparse_from_matrix(
-    owner: str, A: Any, ids: Iterable[Hashable] | None, column_ids: Iterable[Hashable] | None
+    owner: str, A: Matrix, ids: Iterable[Hashable] | None, column_ids: Iterable[Hashable] | None
 ) -> tuple[Sparse, Ids, Ids]:
     """Return the operator of a matrix, and the ids: the same object twice where rows and columns are the same.
 
@@ -680,7 +529,7 @@ def sparse_from_matrix(
     return Sparse(*arrays, m, symmetric=symmetric), row_ids, other_ids
 
 
-def checked_csr(owner: str, A: Any) -> csr_array[Any]:
+def checked_csr(owner: str, A: Matrix) -> csr_array[np.float32]:
     """Return A as CSR, float32, sorted, without duplicates and zeros; a new object wherever A would change.
 
     Raises
@@ -690,8 +539,9 @@ def checked_csr(owner: str, A: Any) -> csr_array[Any]:
     DataError
         If an entry is NaN, infinite or negative, or there is none.
     """
+    is_sparse: bool = issparse(A)
     try:
-        matrix: Any = A if issparse(A) else np.asarray(A)
+        matrix: Any = A if is_sparse else np.asarray(A)
         if matrix.ndim != 2 or matrix.dtype.kind not in "biuf":
             raise ValueError(f"{matrix.ndim} dimension(s) of {matrix.dtype}")
     except (TypeError, ValueError) as error:
@@ -701,8 +551,8 @@ def checked_csr(owner: str, A: Any) -> csr_array[Any]:
     if max(matrix.shape) > _MOST:
         hint = "Leave out the rows and columns that are empty."
         raise InputError(owner, "A", f"of at most {_MOST} rows and columns", f"shape {matrix.shape}", hint)
-    csr: csr_array[Any] = check_csr(owner, "A", matrix) if issparse(A) else csr_array(matrix)
-    if issparse(A) and matrix.format == "csr":  # the same arrays
+    csr: csr_array[np.float32] = check_csr(owner, "A", matrix) if is_sparse else csr_array(matrix)
+    if is_sparse and matrix.format == "csr":  # the same arrays
         csr = csr.copy()
     csr.sum_duplicates()
     given = csr.data

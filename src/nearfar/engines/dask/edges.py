@@ -23,15 +23,17 @@ from nearfar.contracts import Floats
 from nearfar.engines.dask.rows import Owners, Parts, Products, Rows, bounds_of, gathered, kept
 from nearfar.errors import DataError, InputError
 from nearfar.relations.edges import Edges, read_edges
+from nearfar.relations.inputs import Taken
 from nearfar.relations.kernels import build_csr
 from nearfar.relations.operators import (
     LinearOperator,
-    ProductOptions,
     RowScaled,
     check_some_edge,
     check_sums,
     inverse_of,
 )
+from nearfar.relations.products import Products as AnyProducts
+from nearfar.relations.products import V
 
 OWNER = "Relation.from_edges"
 
@@ -64,21 +66,20 @@ class ClusterSparse(LinearOperator):
         """The rows, in parts on the workers."""
         return self._rows
 
-    def through(self, engine: Any, X: Any, base: Any = None, factor: float = 1.0, *, transposed: bool = False) -> Any:
-        """Return ``base + factor * A X`` for vectors in parts on the workers."""
+    def through(
+        self, engine: AnyProducts[V], X: V, base: V | None = None, factor: float = 1.0, *, transposed: bool = False
+    ) -> V:
+        """Return ``base + factor * A X``."""
         rows = self._columns if transposed else self._rows
         return engine.stored(self, rows, X, base, factor, transposed=transposed)
 
-    def apply(self, X: Floats, out: Floats, options: ProductOptions) -> None:
+    def product(self, X: Floats, *, transposed: bool) -> Floats:
         """Send X to the workers and take the product back: for what the client does once, as sums of rows."""
-        bounds = bounds_of(self.shape[not options.transposed])
-        cut = [X[a:b].copy() for a, b in pairwise(bounds)]
+        cut = [X[a:b].copy() for a, b in pairwise(bounds_of(self.shape[not transposed]))]
         parts = [self._products.owners.submit(q, len(cut), kept, part) for q, part in enumerate(cut)]
         self._products.width = X.shape[1]
-        found = self.through(self._products, parts, transposed=options.transposed)
-        for part, (a, b) in zip(found, pairwise(bounds_of(self.shape[options.transposed])), strict=True):
-            piece = options.factor * part.result()
-            out[a:b] = piece if options.base is None else options.base[a:b] + piece
+        found = self.through(self._products, parts, transposed=transposed)
+        return np.concatenate([part.result() for part in found])
 
     def normalized(self) -> LinearOperator:
         """Return the matrix with rows that sum to 1; empty rows stay empty."""
@@ -208,7 +209,7 @@ def edges_of(
     """Return the edges of a partition, and what the client must know of it; None for an empty one."""
     if not len(frame):
         return None, None
-    taken: dict[str, Any] = {}
+    taken: Taken = {}
     try:
         edges = read_edges(frame, **asked, bipartite=bipartite, taken=taken)
     except InputError as error:

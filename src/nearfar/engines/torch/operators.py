@@ -47,6 +47,18 @@ class Products:
         out = X * (self._scale(scale) * factor)
         return out if base is None else out.add_(base)
 
+    @property
+    def inner(self) -> Products:
+        """The same for results in between."""
+        return self
+
+    def onto(self, made: Tensor) -> Products:  # noqa: ARG002
+        """Return the same: each result is new."""
+        return self
+
+    def give(self, made: Tensor) -> None:
+        """Leave it: torch finds the memory again."""
+
     def stored(self, *_: Any, **__: Any) -> Tensor:
         """Refuse a matrix whose rows are on the workers of a cluster."""
         raise InputError(self.owner, "relation", "one of this machine where device is set", "one on a cluster")

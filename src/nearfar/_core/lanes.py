@@ -1,0 +1,261 @@
+"""Vector primitives: sixteen lanes at a time, for the innermost loops of the kernels.
+
+LLVM does not vectorise a gather of rows with a run-time length by itself, and does not prefetch. These few
+intrinsics say it directly; they stay pure Python and are compiled with the kernel that uses them. A vector holds
+``LANES`` numbers of the array's own type (float32 or float64); the machine's registers may be shorter, LLVM then splits
+it. All loads and stores are masked, ``n`` lanes of them valid, so that a row needs no special end.
+"""
+
+from __future__ import annotations
+
+from llvmlite import ir
+from numba import types
+from numba.extending import intrinsic, models, register_model
+
+from nearfar._core.numba_private import address_of, cast, count_to, declare, nothing, unpack, variable
+
+LANES = 16
+_CACHE_LINE = 512  # bits
+
+
+class VectorType(types.Type):
+    """LANES numbers of one floating type."""
+
+    def __init__(self, scalar) -> None:
+        self.scalar = scalar
+        super().__init__(name=f"Vector({scalar})")
+
+
+@register_model(VectorType)
+class _VectorModel(models.PrimitiveModel):
+    def __init__(self, dmm, fe_type) -> None:
+        scalar = ir.FloatType() if fe_type.scalar == types.float32 else ir.DoubleType()
+        super().__init__(dmm, fe_type, ir.VectorType(scalar, LANES))
+
+
+def _splat(builder, value, count=LANES):
+    """Return a vector with ``value`` in every lane."""
+    vector = ir.VectorType(value.type, count)
+    first = builder.insert_element(ir.Constant(vector, ir.Undefined), value, ir.IntType(32)(0))
+    zeros = ir.Constant(ir.VectorType(ir.IntType(32), count), [0] * count)
+    return builder.shuffle_vector(first, ir.Constant(vector, ir.Undefined), zeros)
+
+
+def _mask(builder, n, count=LANES):
+    """Return the mask of the lanes below ``n``."""
+    i32 = ir.IntType(32)
+    lanes = ir.Constant(ir.VectorType(i32, count), list(range(count)))
+    return builder.icmp_signed("<", lanes, _splat(builder, builder.trunc(n, i32), count))
+
+
+def _suffix(vector) -> str:
+    return f"v{vector.count}f{32 if isinstance(vector.element, ir.FloatType) else 64}"
+
+
+@intrinsic
+def zeros_like(typingctx, array):
+    """Return a vector of zeros of the array's type."""
+    vector = VectorType(array.dtype)
+
+    def codegen(context, _builder, _signature, _args):
+        return ir.Constant(context.get_value_type(vector), None)
+
+    return vector(array), codegen
+
+
+@intrinsic
+def load(typingctx, array, at, n):
+    """Return ``array[at : at + n]`` in the first lanes, zeros in the rest; n <= 0 reads nothing."""
+    vector = VectorType(array.dtype)
+
+    def codegen(context, builder, signature, args):
+        address = address_of(context, builder, signature.args[0], args[0], args[1])
+        kind = context.get_value_type(vector)
+        pointer = builder.bitcast(address, kind.as_pointer())
+        mask = _mask(builder, args[2])
+        name = f"llvm.masked.load.{_suffix(kind)}.p0"
+        function = declare(builder, name, kind, [pointer.type, ir.IntType(32), mask.type, kind])
+        align = ir.IntType(32)(array.dtype.bitwidth // 8)
+        return builder.call(function, [pointer, align, mask, ir.Constant(kind, None)])
+
+    return vector(array, types.int64, types.int64), codegen
+
+
+@intrinsic
+def store(typingctx, array, at, n, value):
+    """Write the first ``n`` lanes of ``value`` to ``array[at : at + n]``."""
+
+    def codegen(context, builder, signature, args):
+        address = address_of(context, builder, signature.args[0], args[0], args[1])
+        kind = context.get_value_type(value)
+        pointer = builder.bitcast(address, kind.as_pointer())
+        mask = _mask(builder, args[2])
+        name = f"llvm.masked.store.{_suffix(kind)}.p0"
+        function = declare(builder, name, ir.VoidType(), [kind, pointer.type, ir.IntType(32), mask.type])
+        align = ir.IntType(32)(array.dtype.bitwidth // 8)
+        builder.call(function, [args[3], pointer, align, mask])
+        return nothing(context)
+
+    return types.none(array, types.int64, types.int64, value), codegen
+
+
+@intrinsic
+def multiply_add(typingctx, scale, value, total):
+    """Return ``scale * value + total``, the scale being a number."""
+
+    def codegen(context, builder, signature, args):
+        kind = context.get_value_type(value)
+        number = cast(context, builder, args[0], signature.args[0], value.scalar)
+        function = declare(builder, f"llvm.fma.{_suffix(kind)}", kind, [kind, kind, kind])
+        return builder.call(function, [_splat(builder, number), args[1], args[2]])
+
+    return value(scale, value, value), codegen
+
+
+@intrinsic
+def multiply_add_lanes(typingctx, left, right, total):
+    """Return ``left * right + total``, lane by lane."""
+
+    def codegen(context, builder, _signature, args):
+        kind = context.get_value_type(total)
+        function = declare(builder, f"llvm.fma.{_suffix(kind)}", kind, [kind, kind, kind])
+        return builder.call(function, list(args))
+
+    return total(left, right, total), codegen
+
+
+@intrinsic
+def add(typingctx, left, right):
+    """Return ``left + right``."""
+
+    def codegen(_context, builder, _signature, args):
+        return builder.fadd(args[0], args[1])
+
+    return left(left, left), codegen
+
+
+@intrinsic
+def at_most(typingctx, value, limit):
+    """Return the lanes that are not above ``limit``, a number, as the bits of an integer; NaN is above everything."""
+
+    def codegen(context, builder, signature, args):
+        number = cast(context, builder, args[1], signature.args[1], value.scalar)
+        below = builder.fcmp_ordered("<=", args[0], _splat(builder, number))
+        return builder.zext(builder.bitcast(below, ir.IntType(LANES)), ir.IntType(64))
+
+    return types.int64(value, limit), codegen
+
+
+@intrinsic
+def lane_sum(typingctx, value):
+    """Return the sum of the lanes, in any order."""
+
+    def codegen(context, builder, _signature, args):
+        kind = context.get_value_type(value)
+        function = declare(builder, f"llvm.vector.reduce.fadd.{_suffix(kind)}", kind.element, [kind.element, kind])
+        return builder.call(function, [ir.Constant(kind.element, -0.0), args[0]], fastmath=("reassoc",))
+
+    return value.scalar(value), codegen
+
+
+@intrinsic(prefer_literal=True)
+def multiply_rows(
+    typingctx,
+    X,
+    x,
+    steps,
+    Y,
+    y,
+    step,
+    n_inner,
+    Z,
+    z,
+    width,
+    n,
+    rows,
+    lanes,
+):
+    """Write ``rows`` rows of ``n`` columns of the product X Y, ``lanes`` >= n at a time (both literals).
+
+    X[r, k] lies at ``X[x + r * steps[0] + k * steps[1]]``, row k of Y at ``y + k * step``, row r of what is written at
+    ``Z[z + r * width]``. All sums stay in registers; nothing checks an index, and none may be negative.
+    """
+    height, count = rows.literal_value, lanes.literal_value
+
+    def codegen(context, builder, signature, args):
+        kind = ir.VectorType(context.get_value_type(X.dtype), count)
+        left, right, out = (address_of(context, builder, signature.args[i], args[i], args[i + 1]) for i in (0, 3, 7))
+        down, along = unpack(builder, args[2], 2)
+        mask, align = _mask(builder, args[10], count), ir.IntType(32)(X.dtype.bitwidth // 8)
+        pointer = kind.as_pointer()
+        fetch = declare(
+            builder, f"llvm.masked.load.{_suffix(kind)}.p0", kind, [pointer, ir.IntType(32), mask.type, kind]
+        )
+        fma = declare(builder, f"llvm.fma.{_suffix(kind)}", kind, [kind, kind, kind])
+        save = declare(
+            builder,
+            f"llvm.masked.store.{_suffix(kind)}.p0",
+            ir.VoidType(),
+            [kind, pointer, ir.IntType(32), mask.type],
+        )
+        zero = ir.Constant(kind, None)
+        totals = [variable(builder, zero) for _ in range(height)]
+        for total in totals:
+            builder.store(zero, total)
+        starts = [builder.gep(left, [builder.mul(down, down.type(r))]) for r in range(height)]
+        with count_to(builder, args[6]) as loop:
+            at = builder.gep(right, [builder.mul(loop.index, args[5])])
+            row = builder.call(fetch, [builder.bitcast(at, pointer), align, mask, zero])
+            offset = builder.mul(loop.index, along)
+            for start, total in zip(starts, totals, strict=True):
+                scale = _splat(builder, builder.load(builder.gep(start, [offset])), count)
+                builder.store(builder.call(fma, [scale, row, builder.load(total)]), total)
+        for r, total in enumerate(totals):
+            at = builder.gep(out, [builder.mul(args[9], args[9].type(r))])
+            builder.call(save, [builder.load(total), builder.bitcast(at, pointer), align, mask])
+        return nothing(context)
+
+    i = types.int64
+    return types.none(X, i, types.UniTuple(i, 2), Y, i, i, i, Z, i, i, i, rows, lanes), codegen
+
+
+def _ask_for(context, builder, array_type, array, at) -> None:
+    pointer = builder.bitcast(address_of(context, builder, array_type, array, at), ir.IntType(8).as_pointer())
+    i32 = ir.IntType(32)
+    function = declare(builder, "llvm.prefetch.p0", ir.VoidType(), [pointer.type, i32, i32, i32])
+    builder.call(function, [pointer, i32(0), i32(2), i32(1)])  # for reading, second-level cache, data
+
+
+@intrinsic
+def prefetch(typingctx, array, at):
+    """Ask for the cache line of ``array[at]``, into the second-level cache; any address is allowed."""
+
+    def codegen(context, builder, signature, args):
+        _ask_for(context, builder, signature.args[0], *args)
+        return nothing(context)
+
+    return types.none(array, types.int64), codegen
+
+
+@intrinsic(prefer_literal=True)
+def prefetch_row(typingctx, array, at, n, vectors):
+    """Ask for ``array[at : at + n]``, at most ``vectors`` (a literal) times LANES of it, into the second-level cache.
+
+    Every cache line is asked for, also the one into which a row reaches that does not begin at the start of a line; so
+    ``n >= 1``. Any address is allowed.
+    """
+    width = vectors.literal_value * LANES
+    line = _CACHE_LINE // array.dtype.bitwidth
+
+    def codegen(context, builder, signature, args):
+        i64 = ir.IntType(64)
+
+        def smaller(left, right):
+            return builder.select(builder.icmp_signed("<", left, right), left, right)
+
+        last = builder.sub(smaller(args[2], i64(width)), i64(1))
+        for offset in [smaller(i64(k), last) for k in range(0, width, line)] + [last]:
+            _ask_for(context, builder, signature.args[0], args[0], builder.add(args[1], offset))
+        return nothing(context)
+
+    return types.none(array, types.int64, types.int64, vectors), codegen

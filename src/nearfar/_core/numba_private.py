@@ -1,0 +1,274 @@
+"""All that the library uses of numba without numba documenting it.
+
+Any version of numba may change these parts. So the import of this module raises ``ImportError`` where numba is newer
+than the newest version that was tried, which is also the upper bound in ``pyproject.toml``, or where a part is missing.
+Then :mod:`nearfar._core.numba_plain` does the same by documented means.
+
+The first half is about how functions are compiled and kept, the second writes single instructions.
+"""
+
+from __future__ import annotations
+
+import gc
+import pickle
+import re
+from collections.abc import Callable
+from functools import cache
+from operator import attrgetter
+from pathlib import Path
+from types import FunctionType
+from typing import Protocol
+
+import numba
+from llvmlite import ir
+from llvmlite.binding import Linkage
+from numba import njit
+from numba.core import cgutils, serialize
+from numba.core.base import BaseContext
+from numba.core.caching import _Cache
+from numba.core.codegen import JITCodeLibrary
+from numba.core.compiler import Compiler, CompileResult, Flags
+
+NEWEST = 0, 68
+"""The newest version of numba that was tried."""
+
+_PARTS = (
+    (njit(lambda: None), ("_cache", "_compiler.compile", "_compiler._customize_flags", "targetoptions")),
+    (njit(lambda: None), ("get_call_template", "get_overload")),
+    (_Cache, ("load_overload", "save_overload")),
+    (JITCodeLibrary, ("_finalize_final_module", "_get_module_for_linking", "enable_object_caching")),
+    (Compiler, ("compile_extra",)),
+    (CompileResult, ("_rebuild", "_reduce")),
+    (Flags, ("options",)),
+    (serialize, ("dumps",)),
+    (BaseContext, ("cast", "get_dummy_value", "make_array")),
+    (cgutils, ("alloca_once_value", "for_range", "get_or_insert_function", "unpack_tuple")),
+)
+"""Looked for at once, so that a part that is missing is not found out in the middle of a fit."""
+
+
+def _check() -> None:
+    version = re.match(r"(\d+)\.(\d+)", numba.__version__)
+    if version is None or (int(version[1]), int(version[2])) > NEWEST:
+        raise ImportError(f"the newest that was tried is {NEWEST[0]}.{NEWEST[1]}")
+    for owner, names in _PARTS:
+        for name in names:
+            try:
+                attrgetter(name)(owner)
+            except AttributeError as error:
+                raise ImportError(str(error)) from None
+
+
+_check()
+
+
+# How functions are compiled and kept.
+
+
+class CodeFiles(Protocol):
+    """Where the machine code of one function is kept."""
+
+    def path(self, types: str, machine: str) -> Path | None:
+        """Return the file for argument types and a processor, None for none."""
+
+    def read(self, path: Path) -> bytes | None:
+        """Return what was written, None if it is not there or not whole."""
+
+    def write(self, path: Path, content: bytes) -> None:
+        """Write a file, which appears whole or not at all."""
+
+    def damaged(self, path: Path) -> None:
+        """Tell the user that what was read is no machine code."""
+
+    def called(self) -> set[int]:
+        """Return the ids of all compiled functions that this one calls."""
+
+
+def compile_later(function: Callable[..., object], options: dict[str, object], files: Callable[..., CodeFiles]):
+    """Return a function that numba compiles when it is called; ``files`` of it are where its machine code is kept."""
+    dispatcher = _dispatcher(function, options, files)
+    # Compiled callers take another one, without the wrapper for callers in Python: a first t-SNE compiles 6 % less.
+    for_compiled = cache(lambda: _dispatcher(function, {**options, "no_cpython_wrapper": True}, files))
+    dispatcher.get_call_template = lambda args, named: for_compiled().get_call_template(args, named)
+    dispatcher.get_overload = lambda types_of_arguments: for_compiled().get_overload(types_of_arguments)
+    return dispatcher
+
+
+def options_of(dispatcher) -> dict[str, object]:
+    """Return the options that a function is compiled with."""
+    return dispatcher.targetoptions
+
+
+def _dispatcher(function, options, files):
+    # The wrapper for callers in C is never used, and takes a tenth of the time to compile.
+    dispatcher = njit(nogil=True, no_cfunc_wrapper=True, pipeline_class=_Compiler, **options)(function)
+    dispatcher._cache = MachineCode(files(dispatcher))
+    dispatcher._compiler.compile = _without_collections(dispatcher._compiler.compile)
+    dispatcher._compiler._customize_flags = _Flags  # a copy
+    return dispatcher
+
+
+class _Compiler(Compiler):
+    """numba's compiler, into a library that calls the functions in it."""
+
+    def compile_extra(self, func: FunctionType):
+        library = _Library(self.state.targetctx.codegen(), func.__qualname__)
+        library.enable_object_caching()
+        self.state.library = library
+        return super().compile_extra(func)
+
+
+class _Library(JITCodeLibrary):
+    """Machine code of a function and of those that it calls, which no other library can stand in for.
+
+    numba lets a process take any copy of a called function. Copies differ in the last bits of sums, so that a process
+    that compiles gave other bits than one that reads what it wrote. A copy is hidden where machine code is made, and
+    only there: optimised as hidden functions, the forces of a t-SNE take twice the time.
+    """
+
+    _hidden: tuple[str, ...] = ()
+
+    def _finalize_final_module(self) -> None:
+        functions = [one for one in self._final_module.functions if one.linkage == Linkage.linkonce_odr]
+        self._hidden = tuple(one.name for one in functions if not one.is_declaration)
+        for name in self._hidden:
+            self._final_module.get_function(name).linkage = Linkage.internal
+        super()._finalize_final_module()
+
+    def _get_module_for_linking(self):
+        new = self._shared_module is None
+        module = super()._get_module_for_linking()
+        if new:
+            for name in self._hidden:
+                module.get_function(name).linkage = Linkage.linkonce_odr
+        return module
+
+
+class _Flags(Flags):
+    """Options of a function as numba has them, compared by those that were set.
+
+    numba looks them up some hundred times for each function, and makes a list of all options each time: a fifteenth of
+    the time to compile.
+    """
+
+    __slots__ = ()
+    _NAMES = hash(tuple(sorted(Flags.options)))
+
+    def __hash__(self) -> int:
+        return self._NAMES  # as numba's: of the names alone
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Flags):
+            return False
+        mine, others = self._values, other._values
+        if mine == others:
+            return True
+        return all(getattr(self, name) == getattr(other, name) for name in mine.keys() | others.keys())
+
+
+_Flags.__name__ = Flags.__name__  # it is in the names of compiled functions
+
+
+def _without_collections(compile_types):
+    """Put off the collection of garbage: the compiler makes millions of objects that live on, a tenth of its time."""
+
+    def compile_quietly(*args):
+        was_on = gc.isenabled()
+        gc.disable()
+        try:
+            return compile_types(*args)
+        finally:
+            if was_on:
+                gc.enable()
+
+    return compile_quietly
+
+
+class MachineCode(_Cache):
+    """What numba asks for machine code of one function, and hands it to."""
+
+    def __init__(self, files: CodeFiles) -> None:
+        self._files = files
+        self._enabled = True
+        self._paths: dict[object, Path | None] = {}
+
+    @property
+    def cache_path(self) -> None:
+        """Of numba's own cache: none."""
+
+    def load_overload(self, sig, target_context):
+        """Return the machine code for argument types, None if it is not there or not whole."""
+        target_context.refresh()
+        machine = repr(target_context.codegen().magic_tuple())
+        # A function that takes functions would be read from disk in each call: numba does not know them again.
+        is_kept = self._enabled and "CPUDispatcher(" not in repr(sig)
+        path = self._paths[sig] = self._files.path(repr(sig), machine) if is_kept else None
+        content = None if path is None else self._files.read(path)
+        if path is None or content is None:
+            return None
+        try:
+            return CompileResult._rebuild(target_context, *pickle.loads(content))
+        except Exception:  # whatever unpickling and LLVM say of what is none
+            self._files.damaged(path)
+            return None
+
+    def save_overload(self, sig, data) -> None:
+        """Keep machine code that was looked for before."""
+        path = self._paths.pop(sig, None)
+        if path is not None and not self._has_addresses(data.library) and all(one.can_cache for one in data.lifted):
+            self._files.write(path, serialize.dumps(data._reduce()))
+
+    def enable(self) -> None:
+        """Use the files."""
+        self._enabled = True
+
+    def disable(self) -> None:
+        """Do not use the files."""
+        self._enabled = False
+
+    def flush(self) -> None:
+        """Forget nothing: what is out of date is never found."""
+
+    def _has_addresses(self, library) -> bool:
+        """Whether machine code holds an address of this process; those of the functions it calls are never read."""
+        called = {f"{one:x}" for one in self._files.called()}
+        # A name is numba.dynamic.globals.ADDRESS, and another dot and number where LLVM met it twice.
+        return not called.issuperset(name.split(".")[3] for name in library._dynamic_globals)
+
+
+# Instructions. What these write depends on the version of numba alone, which is in the name of all machine code.
+
+
+def address_of(context, builder, array_type, array, at):
+    """Return the address of ``array[at]``."""
+    return builder.gep(context.make_array(array_type)(context, builder, array).data, [at])
+
+
+def declare(builder, name, result, arguments):
+    """Return a function of LLVM."""
+    return cgutils.get_or_insert_function(builder.module, ir.FunctionType(result, arguments), name)
+
+
+def cast(context, builder, value, given, wanted):
+    """Return a number as another type of numba."""
+    return context.cast(builder, value, given, wanted)
+
+
+def nothing(context):
+    """Return None, for functions that return nothing."""
+    return context.get_dummy_value()
+
+
+def unpack(builder, values, count):
+    """Return the items of a tuple."""
+    return cgutils.unpack_tuple(builder, values, count)
+
+
+def variable(builder, value):
+    """Return the place of a variable of the function, with a value."""
+    return cgutils.alloca_once_value(builder, value)
+
+
+def count_to(builder, n):
+    """Return a context that is a loop of ``n`` turns; its ``index`` counts them."""
+    return cgutils.for_range(builder, n)
