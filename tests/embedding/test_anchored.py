@@ -75,7 +75,7 @@ def test_vectors_are_t_times_a_rounded_once(signed):
 @pytest.mark.parametrize("signed", [False, True])
 def test_search_is_that_of_the_vectors_bit_for_bit(monkeypatch, metric, signed):
     for module in (_mixtures, _search):
-        monkeypatch.setattr(module, "_ROWS", 32)  # several blocks, the last one shorter
+        monkeypatch.setattr(module, "ROWS", 32)  # several blocks, the last one shorter
     monkeypatch.setattr(_search, "_QUERIES", 16)
     made = nf.AnchoredEmbedding(*factors(signed=signed), named())
     dense = nf.Embedding(np.asarray(made), named())
@@ -103,8 +103,8 @@ def test_a_search_finds_what_cancels():
 
 def test_a_search_never_forms_the_vectors(emb, monkeypatch):
     monkeypatch.setattr(Mixtures, "__array__", lambda *_: pytest.fail("formed"))
-    monkeypatch.setattr(_mixtures, "_ROWS", 16)
-    monkeypatch.setattr(_search, "_ROWS", 16)
+    monkeypatch.setattr(_mixtures, "ROWS", 16)
+    monkeypatch.setattr(_search, "ROWS", 16)
     asked = []
     taken = Mixtures.__getitem__
     monkeypatch.setattr(Mixtures, "__getitem__", lambda self, rows: asked.append(rows) or taken(self, rows))

@@ -20,7 +20,7 @@ from nearfar.errors import InputError, NearfarWarning, UnknownIdError
 Rows = NDArray[np.int64]
 
 
-class Ids(Sequence[Any]):
+class Ids(Sequence[Hashable]):
     """An immutable sequence of distinct ids.
 
     Parameters
@@ -40,8 +40,8 @@ class Ids(Sequence[Any]):
     __slots__ = ("_lookup", "_n", "_store")
 
     def __init__(self, ids: int | Iterable[Hashable], *, owner: str = "Ids", name: str = "ids") -> None:
-        self._lookup: dict[Any, int] | tuple[NDArray[np.int64], Rows] | None = None
-        self._store: NDArray[np.int64] | list[Any] | None
+        self._lookup: dict[Hashable, int] | tuple[NDArray[np.int64], Rows] | None = None
+        self._store: NDArray[np.int64] | list[Hashable] | None
         self._n: int
         if isinstance(ids, Ids):
             self._store, self._n, self._lookup = ids._store, ids._n, ids._lookup
@@ -69,7 +69,7 @@ class Ids(Sequence[Any]):
         made._set_store(_compact(ids))
         return made
 
-    def _set_store(self, store: NDArray[np.int64] | list[Any]) -> None:
+    def _set_store(self, store: NDArray[np.int64] | list[Hashable]) -> None:
         self._store, self._n = store, len(store)
         if isinstance(store, np.ndarray):
             store.flags.writeable = False
@@ -80,10 +80,10 @@ class Ids(Sequence[Any]):
         return self._n
 
     @overload
-    def __getitem__(self, row: int) -> Any: ...
+    def __getitem__(self, row: int) -> Hashable: ...
     @overload
-    def __getitem__(self, row: slice) -> list[Any]: ...
-    def __getitem__(self, row: int | slice) -> Any:
+    def __getitem__(self, row: slice) -> list[Hashable]: ...
+    def __getitem__(self, row: int | slice) -> Hashable | list[Hashable]:
         if isinstance(row, slice):
             return self.take(np.arange(self._n)[row]).to_list()
         row = int(row)
@@ -94,7 +94,7 @@ class Ids(Sequence[Any]):
             return row
         return int(self._store[row]) if isinstance(self._store, np.ndarray) else self._store[row]
 
-    def __iter__(self) -> Iterator[Any]:
+    def __iter__(self) -> Iterator[Hashable]:
         return iter(self.to_list())
 
     def __contains__(self, key: object) -> bool:
@@ -139,7 +139,7 @@ class Ids(Sequence[Any]):
         except TypeError:  # unhashable
             return -1
 
-    def rows(self, keys: Iterable[Any]) -> Rows:
+    def rows(self, keys: Iterable[object]) -> Rows:
         """Return the row of each id, shape (len(keys),), int64; -1 where an id is not there."""
         if self.is_integer:
             keys = _compact(keys)
@@ -154,13 +154,13 @@ class Ids(Sequence[Any]):
             return Ids.of_distinct(self.to_numpy()[rows])
         return Ids.of_distinct([self[row] for row in rows])
 
-    def to_list(self) -> list[Any]:
+    def to_list(self) -> list[Hashable]:
         """Return the ids as a new list of Python objects."""
         if self._store is None:
             return list(range(self._n))
         return self._store.tolist() if isinstance(self._store, np.ndarray) else list(self._store)
 
-    def to_numpy(self) -> NDArray[Any]:
+    def to_numpy(self) -> NDArray[np.int64] | NDArray[np.object_]:
         """Return the ids as an array: int64 for integers, otherwise of objects."""
         if self._store is None:
             return np.arange(self._n)
@@ -185,7 +185,7 @@ class Ids(Sequence[Any]):
         assert isinstance(self._lookup, tuple)
         return self._lookup
 
-    def _dictionary(self) -> dict[Any, int]:
+    def _dictionary(self) -> dict[Hashable, int]:
         if self._lookup is None:
             assert isinstance(self._store, list)
             self._lookup = {key: row for row, key in enumerate(self._store)}
@@ -209,17 +209,17 @@ class Ids(Sequence[Any]):
         repeated = Counter(self._store).most_common(1)[0][0]
         raise InputError(owner, name, "distinct", f"{repeated!r} more than once")
 
-    def __getstate__(self) -> tuple[Any, int]:
+    def __getstate__(self) -> tuple[NDArray[np.int64] | list[Hashable] | None, int]:
         return self._store, self._n
 
-    def __setstate__(self, state: tuple[Any, int]) -> None:
+    def __setstate__(self, state: tuple[NDArray[np.int64] | list[Hashable] | None, int]) -> None:
         self._store, self._n = state
         self._lookup = None
         if isinstance(self._store, np.ndarray):
             self._store.flags.writeable = False  # pickle does not keep the flag
 
 
-def _compact(ids: Iterable[Hashable]) -> NDArray[np.int64] | list[Any]:
+def _compact(ids: Iterable[Hashable]) -> NDArray[np.int64] | list[Hashable]:
     if isinstance(ids, np.ndarray):
         if ids.dtype.kind in "iu" and (ids.dtype != np.uint64 or ids.size == 0 or ids.max() < 2**63):
             return ids.astype(np.int64)

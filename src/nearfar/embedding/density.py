@@ -13,21 +13,26 @@ from __future__ import annotations
 
 import math
 from collections.abc import Hashable, Iterable, Mapping
-from typing import Any, Self
+from typing import Self, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from nearfar._core.checks import check_integer
 from nearfar._core.ids import Ids
+from nearfar._core.lazy import Matrix
 from nearfar.contracts import Floats
+from nearfar.embedding.labelled import as_list
+from nearfar.embedding.near import Item
+from nearfar.embedding.plain import Embedding
 from nearfar.embedding.search import nearest_rows
-from nearfar.embedding.vectors import Embedding, Sense, SenseEmbedding, as_list
+from nearfar.embedding.senses import Sense, SenseEmbedding
 from nearfar.errors import InputError
 
 __all__ = ["DensityEmbedding", "Sense"]
 
 Doubles = NDArray[np.float64]
+Real = TypeVar("Real", bound=np.floating)
 
 TOLERANCE = 1e-4  # errors of traces and eigenvalues by float32 arithmetic and by files of six digits
 DEGENERATE = 1e-6  # eigenvalues that differ by less than this times the largest count as equal
@@ -89,7 +94,7 @@ class DensityEmbedding(Embedding):
 
     _may_be_rounded = False  # rounded matrices would not stay positive
 
-    def _check_rows(self, name: str, rows: Floats, ids: Ids) -> None:
+    def _check_rows(self, name: str, rows: Matrix, ids: Ids) -> None:
         if not order_of(rows.shape[1]):
             expected = "rows of length n(n+1)/2, the upper triangles of n x n density matrices"
             raise InputError("DensityEmbedding", name, expected, f"length {rows.shape[1]}")
@@ -98,13 +103,17 @@ class DensityEmbedding(Embedding):
             expected = "density matrices, of trace 1 and without negative eigenvalues"
             raise InputError("DensityEmbedding", name, expected, f"{wrong[1]} for {ids[wrong[0]]!r}")
 
-    def _facts(self) -> dict[str, Any]:
+    def _facts(self) -> dict[str, object]:
         n = order_of(self.n_components)
         return {"matrices": f"{n} x {n}"}
 
     @classmethod
     def from_factors(
-        cls, factors: ArrayLike, ids: Iterable[Hashable] | None = None, *, parameters: Mapping[str, Any] | None = None
+        cls,
+        factors: ArrayLike,
+        ids: Iterable[Hashable] | None = None,
+        *,
+        parameters: Mapping[str, object] | None = None,
     ) -> Self:
         """Make the density matrices ``B Bᵀ / tr(B Bᵀ)``.
 
@@ -132,7 +141,11 @@ class DensityEmbedding(Embedding):
 
     @classmethod
     def from_matrices(
-        cls, matrices: ArrayLike, ids: Iterable[Hashable] | None = None, *, parameters: Mapping[str, Any] | None = None
+        cls,
+        matrices: ArrayLike,
+        ids: Iterable[Hashable] | None = None,
+        *,
+        parameters: Mapping[str, object] | None = None,
     ) -> Self:
         """Take positive semi-definite matrices, each divided by its trace.
 
@@ -259,7 +272,7 @@ class DensityEmbedding(Embedding):
         found: NDArray[np.float64] = np.einsum("ij,ij->i", rows, rows, dtype=np.float64)
         return found
 
-    def fidelity(self, a: Any, b: Any) -> float:
+    def fidelity(self, a: Item, b: Item) -> float:
         """Return the fidelity ``(tr √(√A B √A))²`` of two items.
 
         Parameters
@@ -283,7 +296,7 @@ class DensityEmbedding(Embedding):
         A, B = (self._state("DensityEmbedding.fidelity", name, item) for name, item in (("a", a), ("b", b)))
         return float(fidelity(A, B))
 
-    def senses(self, word: Any, n_senses: int = 3, topn: int = 10) -> list[Sense]:
+    def senses(self, word: Item, n_senses: int = 3, topn: int = 10) -> list[Sense]:
         """Return the eigenvectors of a word's matrix, each with its weight and the ids nearest to it.
 
         Parameters
@@ -328,19 +341,13 @@ class DensityEmbedding(Embedding):
         queries = svec(axes[:, :, None] * axes[:, None, :])
         skipped = None if skip is None else np.full(len(axes), skip)
         rows, scores = nearest_rows(queries, self._vectors, k, norms=self._row_norms(), skip=skipped)
-        nearest = [
-            [(self._ids[row], score) for row, score in zip(*pair, strict=True)]
-            for pair in zip(rows.tolist(), scores.tolist(), strict=True)
-        ]
+        nearest = map(self._named, rows, scores)
         return [Sense(*sense) for sense in zip(weights.tolist(), axes, nearest, strict=True)]
 
     def _stored_rows(self, owner: str, ids: Iterable[Hashable] | None) -> Floats:
-        if ids is None:
-            return self._vectors
-        rows: Floats = self._vectors[self._rows(owner, as_list(owner, "ids", ids))]
-        return rows
+        return self.vectors if ids is None else self._vectors[self._rows(owner, as_list(owner, "ids", ids))]
 
-    def _state(self, owner: str, name: str, item: Any) -> Doubles:
+    def _state(self, owner: str, name: str, item: Item) -> Doubles:
         """Return the density matrix of an id, or of an array, which is divided by its trace."""
         unscaled = smat(self._vector(owner, name, item).astype(np.float64))
         matrix = of_trace_one(unscaled)
@@ -351,10 +358,10 @@ class DensityEmbedding(Embedding):
                 raise InputError(owner, name, "positive semi-definite", got)
         return matrix
 
-    def _as_vectors(self, owner: str, name: str, items: Any) -> Any:
-        if not isinstance(items, np.ndarray) or items.dtype.kind != "f" or items.ndim not in (2, 3):
+    def _as_vectors(self, owner: str, name: str, items: Floats) -> Floats:
+        if items.ndim not in (2, 3) or items.shape[-2:] != (self.order, self.order):
             return items
-        return svec(symmetric_rows(owner, name, items)) if items.shape[-2:] == (self.order, self.order) else items
+        return svec(symmetric_rows(owner, name, items))
 
 
 # From matrices to rows.
@@ -382,7 +389,7 @@ def rows_of_matrices(owner: str, name: str, matrices: ArrayLike) -> Floats:
     return svec(of_trace_one(even)).astype(np.float64 if stack.dtype == np.float64 else np.float32)
 
 
-def _as_stack(owner: str, name: str, value: ArrayLike) -> NDArray[Any]:
+def _as_stack(owner: str, name: str, value: ArrayLike) -> NDArray[np.number | np.bool_]:
     try:
         stack = np.asarray(value)
     except ValueError as error:
@@ -394,14 +401,14 @@ def _as_stack(owner: str, name: str, value: ArrayLike) -> NDArray[Any]:
     return stack
 
 
-def _scaled(stack: NDArray[Any]) -> Doubles:
+def _scaled(stack: NDArray[np.number | np.bool_]) -> Doubles:
     """Return matrices divided by their largest entry, so that squares neither vanish nor overflow."""
     peak = np.abs(stack).max(axis=(1, 2), initial=0.0).astype(np.float64)[:, None, None]
     scaled: Doubles = np.divide(stack, peak, out=np.zeros(stack.shape), where=peak > 0)
     return scaled
 
 
-def symmetric_rows(owner: str, name: str, matrices: NDArray[Any]) -> NDArray[Any]:
+def symmetric_rows(owner: str, name: str, matrices: NDArray[Real]) -> NDArray[Real]:
     """Return matrices that are symmetric up to rounding as exactly symmetric ones."""
     turned = np.swapaxes(matrices, -1, -2)
     if matrices.shape != turned.shape:
@@ -409,11 +416,11 @@ def symmetric_rows(owner: str, name: str, matrices: NDArray[Any]) -> NDArray[Any
     largest = np.abs(matrices).max(axis=(-2, -1), keepdims=True, initial=0.0)
     if not (np.abs(matrices - turned) <= TOLERANCE * largest).all():
         raise InputError(owner, name, "symmetric and finite", "a matrix that is not")
-    same: NDArray[Any] = (matrices + turned) / 2
+    same: NDArray[Real] = ((matrices + turned) / 2).astype(matrices.dtype, copy=False)
     return same
 
 
-def first_improper(stored: Floats) -> tuple[int, str] | None:
+def first_improper(stored: Matrix) -> tuple[int, str] | None:
     """Return the first row that is no density matrix (nor zero), and what is wrong with it; None if all are."""
     lift = TOLERANCE * np.eye(order_of(stored.shape[1]))
     for start in range(0, len(stored), _BLOCK):

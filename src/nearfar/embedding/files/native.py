@@ -17,10 +17,10 @@ senses each word has, and for each sense, row by row, there are ``numbers`` (n,)
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -133,10 +133,11 @@ def from_arrays(path: Path, arrays: Arrays, metadata: dict[str, str]) -> Content
 
 def _of_senses(content: Content) -> tuple[Ids, Arrays]:
     """Return the words, and the arrays that say which of them each sense is of."""
-    words: dict[Any, int] = {}
-    for word, _ in content.ids:
+    words: dict[Hashable, int] = {}
+    pairs = cast("list[tuple[Hashable, int]]", content.ids.to_list())
+    for word, _ in pairs:
         words[word] = words.get(word, 0) + 1
-    counts, numbers = (np.array([*values], np.int64) for values in (words.values(), [k for _, k in content.ids]))
+    counts, numbers = (np.array([*values], np.int64) for values in (words.values(), [k for _, k in pairs]))
     arrays = {"counts": counts, "numbers": numbers}
     packed = {name: array.astype(unsigned_dtype(int(array.max(initial=0)))) for name, array in arrays.items()}
     return Ids.of_distinct(words), packed | {"weights": np.asarray(content.weights, np.float32)}

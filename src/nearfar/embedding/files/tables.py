@@ -187,7 +187,7 @@ def column_of_ids(ids: Ids) -> NDArray[np.int64] | list[str]:
         If some are integers and some are text, or something else, or UTF-8 cannot hold them.
     """
     if ids.is_integer:
-        return ids.to_numpy()
+        return np.asarray(ids.to_numpy(), np.int64)
     texts = text_ids(ids)
     if len({type(key) for key in ids}) > 1:
         raise InputError(SAVE, "ids", "all integers or all strings for this format", "a mixture of both")

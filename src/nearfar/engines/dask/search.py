@@ -20,8 +20,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from nearfar._core.lazy import Matrix, RowNumbers
 from nearfar.contracts import Floats
-from nearfar.embedding.search import Rows, best_rows, row_norms
+from nearfar.embedding.search import best_rows, row_norms
 from nearfar.engines.dask.rows import (
     Owners,
     Parts,
@@ -34,16 +35,16 @@ from nearfar.engines.dask.rows import (
 from nearfar.engines.dask.rows import Rows as SparseRows
 from nearfar.relations.neighbors import NeighborIndex, Neighbors, VectorIndex
 
-Best = tuple[Rows, NDArray[np.float64]]
+Best = tuple[RowNumbers, NDArray[np.float64]]
 
 
-def nearest_on_workers(owner: str, queries: Floats, Y: Any, k: int, metric: str) -> Best:
+def nearest_on_workers(owner: str, queries: Floats, Y: Matrix, k: int, metric: str) -> Best:
     """Return the k best rows of Y for each query, and their scores; best first, ties in the order of the rows."""
     with client_of(owner) as client:
         return _nearest(client, owner, queries, Y, k, metric)
 
 
-def _nearest(client: Any, owner: str, queries: Floats, Y: Any, k: int, metric: str) -> Best:
+def _nearest(client: Any, owner: str, queries: Floats, Y: Matrix, k: int, metric: str) -> Best:
     owners, bounds = Owners(client), bounds_of(len(Y))
     n, parts = len(bounds) - 1, sent(owners, Y, bounds)
     asked = owners.submit(0, n, kept, queries)
