@@ -20,9 +20,9 @@ import nearfar as nf
 from nearfar._core.ids import Ids
 from nearfar.cli import main
 from nearfar.embedding import mixtures as _mixtures
-from nearfar.embedding import search as _search
 from nearfar.embedding.mixtures import Mixtures
 from nearfar.errors import FileFormatError, InputError, UnknownIdError
+from nearfar.search import products as _search
 
 V, K, D = 90, 7, 5
 

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from numpy.testing import assert_array_equal
 
 import nearfar as nf
-from nearfar.embedding import search as _search
 from nearfar.errors import InputError, MissingDependencyError, UnknownIdError
+from nearfar.search import products as _search
 
 
 @pytest.fixture

@@ -25,9 +25,9 @@ from nearfar.contracts import Floats
 from nearfar.embedding.labelled import as_list
 from nearfar.embedding.near import Item
 from nearfar.embedding.plain import Embedding
-from nearfar.embedding.search import nearest_rows
 from nearfar.embedding.senses import Sense, SenseEmbedding
 from nearfar.errors import InputError
+from nearfar.search.products import nearest_rows
 
 __all__ = ["DensityEmbedding", "Sense"]
 

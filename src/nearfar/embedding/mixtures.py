@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 from nearfar._core.ids import Ids
 from nearfar._core.lazy import ROWS, Asked, LazyRows, RowNumbers
 from nearfar.contracts import Floats
-from nearfar.embedding.search import Search, inverse_norms, row_norms
 from nearfar.errors import InputError
+from nearfar.search.products import Search, inverse_norms, row_norms
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
@@ -211,7 +211,7 @@ class Mixtures(LazyRows):
         norms: NDArray[np.float64] | None,
         skip: RowNumbers | None,
     ) -> Search:
-        """Return the search that :func:`nearfar.embedding.search.nearest_rows` runs."""
+        """Return the search that :func:`nearfar.search.products.nearest_rows` runs."""
         return _MixedSearch(Q, self, k, norms, skip)
 
     def _csr(self, weights: NDArray[np.float32], columns: Integers, starts: Integers) -> csr_array[np.float64]:

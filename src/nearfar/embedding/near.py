@@ -15,9 +15,9 @@ from nearfar._core.lazy import RowNumbers
 from nearfar._core.parts import RowsInParts
 from nearfar.contracts import Floats
 from nearfar.embedding.labelled import Labelled, as_list
-from nearfar.embedding.search import allowed, best_rows, nearest_rows, row_norms, unit_rows
 from nearfar.engines.registry import on_a_cluster, on_cluster
 from nearfar.errors import InputError, NearfarWarning, UnknownIdError
+from nearfar.search.products import allowed, best_rows, nearest_rows, row_norms, unit_rows
 
 Item = Hashable | Floats
 """An id, or a vector: an array of floats."""

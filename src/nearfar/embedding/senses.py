@@ -18,8 +18,8 @@ from nearfar.embedding.files import FORMATS, Content, registry
 from nearfar.embedding.labelled import Bits, Labelled, Side, as_list
 from nearfar.embedding.near import Found
 from nearfar.embedding.plain import Embedding, IfExists
-from nearfar.embedding.search import nearest_rows, unit_rows
 from nearfar.errors import InputError, NearfarWarning, UnknownIdError
+from nearfar.search.products import nearest_rows, unit_rows
 
 if TYPE_CHECKING:
     from nearfar.embedding.metadata import Metadata

@@ -467,7 +467,7 @@ def _neighbors(
 
 def _affinities(embedding: Embedding, queries: Doubles, rows: Sequence[int]) -> Doubles:
     """Return the cosines of senses and words, shape (senses, words)."""
-    from nearfar.embedding.search import unit_rows
+    from nearfar.search.products import unit_rows
 
     return unit_rows(queries) @ unit_rows(embedding.vectors[list(rows)]).T
 

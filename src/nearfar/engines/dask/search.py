@@ -5,7 +5,7 @@ candidates are scalar products in float64, one by one. So they do not depend on 
 order of the rows.
 
 The neighbours of all rows, as affinities need them: each worker gets all rows, and searches them for its parts of the
-rows. The search is that of :class:`nearfar.relations.neighbors.VectorIndex`, where the answer to a query depends on no
+rows. The search is that of :class:`nearfar.search.lists.VectorIndex`, where the answer to a query depends on no
 other; the client makes the centres of its lists from a sample. Each part is calibrated where it is.
 """
 
@@ -22,7 +22,6 @@ from numpy.typing import NDArray
 
 from nearfar._core.lazy import Matrix, RowNumbers
 from nearfar.contracts import Floats
-from nearfar.embedding.search import best_rows, row_norms
 from nearfar.engines.dask.rows import (
     Owners,
     Parts,
@@ -33,7 +32,9 @@ from nearfar.engines.dask.rows import (
     sent,
 )
 from nearfar.engines.dask.rows import Rows as SparseRows
-from nearfar.relations.neighbors import NeighborIndex, Neighbors, VectorIndex
+from nearfar.search.lists import VectorIndex
+from nearfar.search.nearest import NeighborIndex, Neighbors, best_first
+from nearfar.search.products import best_rows, row_norms
 
 Best = tuple[RowNumbers, NDArray[np.float64]]
 
@@ -177,5 +178,5 @@ def best_of_part(owner: str, queries: Floats, Y: Floats, start: int, k: int, met
 def merged(found: list[Best], k: int) -> Best:
     """Return the k best of the best of several parts."""
     rows, scores = (np.concatenate(several, axis=1) for several in zip(*found, strict=True))
-    order = np.lexsort((rows, -scores), axis=1)[:, :k]
-    return np.take_along_axis(rows, order, axis=1), np.take_along_axis(scores, order, axis=1)
+    best, distances = best_first(rows, -scores, k)
+    return best, -distances

@@ -134,7 +134,7 @@ def allowed(
     Parameters
     ----------
     rows, scores : ndarray, shape (q, at least k)
-        Best first; what has the score -inf is no answer.
+        Best first; what has an infinite score is no answer.
     left_out : sequence of q arrays of rows
     k : int
 
@@ -145,7 +145,7 @@ def allowed(
     counts : ndarray, shape (q,), int64
         Of answers that are not left out; where they are fewer than k, others follow.
     """
-    good = scores > -np.inf
+    good = np.isfinite(scores)
     for query, out in enumerate(left_out):
         if len(out):
             good[query] &= rows[query] != out[0] if len(out) == 1 else ~np.isin(rows[query], out)
@@ -264,12 +264,17 @@ class Search:
             np.einsum("ij,ij->i", self.Y[rows[some]].astype(np.float64), self.Q[queries[some]], out=scores[some])
         if self.norms is None:
             return scores
-        return np.clip(scores * inverse_norms(self.norms[rows]), -1.0, 1.0)
+        return cosines(scores, self.norms[rows])
 
 
 def inverse_norms(norms: NDArray[np.float64]) -> NDArray[np.float64]:
     """Return 1 / norm, and 0 for rows of zeros."""
     return np.divide(1.0, norms, out=np.zeros(norms.shape), where=norms > 0)
+
+
+def cosines(products: NDArray[np.float64], norms: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return the cosines of products with unit vectors, by the norms of the other vectors; 0 for rows of zeros."""
+    return np.clip(products * inverse_norms(norms), -1.0, 1.0)
 
 
 def _kth_of_groups(scores: Floats, k: int) -> Floats:
