@@ -9,7 +9,7 @@ from __future__ import annotations
 import warnings
 from collections import Counter
 from collections.abc import Hashable, Iterable, Iterator, Sequence
-from typing import Any, overload
+from typing import Any, Protocol, TypeVar, cast, overload
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -18,6 +18,7 @@ from nearfar._core.checks import check_integer
 from nearfar.errors import InputError, NearfarWarning, UnknownIdError
 
 Rows = NDArray[np.int64]
+Values = TypeVar("Values")
 
 
 class Ids(Sequence[Hashable]):
@@ -246,8 +247,7 @@ def rows_and_ids(owner: str, X: Any) -> tuple[Any, Ids | None]:
     """
     if hasattr(X, "vectors") and hasattr(X, "ids"):
         return np.asarray(X), X.ids
-    rows: Any = X
-    index: Any = getattr(X, "index", None)
+    rows, index = X, getattr(X, "index", ())
     if hasattr(X, "obs_names") and hasattr(X, "obsm"):
         rows, index = X.obsm.get("X_pca", X.X), X.obs_names
     if not hasattr(index, "is_unique"):  # a list has a method of that name
@@ -262,7 +262,18 @@ def rows_and_ids(owner: str, X: Any) -> tuple[Any, Ids | None]:
     return rows, Ids(index)
 
 
-def in_order_of(owner: str, name: str, values: Any, ids: Ids | None) -> Any:
+class Index(Iterable[Hashable], Protocol):
+    """Labels of pandas."""
+
+    is_unique: bool
+
+
+def _labels(values: object) -> Index | None:
+    index: Index | None = getattr(values, "index", None)
+    return index if hasattr(index, "is_unique") else None  # a list has a method of that name
+
+
+def in_order_of(owner: str, name: str, values: Values, ids: Ids | None) -> Values:
     """Return what is given for each id, those of a pandas Series in the order of the ids.
 
     Parameters
@@ -283,8 +294,8 @@ def in_order_of(owner: str, name: str, values: Any, ids: Ids | None) -> Any:
     InputError, UnknownIdError
         If the index of a Series has equal labels, or does not have one of the ids.
     """
-    index: Any = getattr(values, "index", None)
-    if ids is None or ids.is_range or not hasattr(index, "is_unique"):
+    index = _labels(values)
+    if ids is None or ids.is_range or index is None:
         return values
     if not index.is_unique:
         raise InputError(owner, name, "one for each id", "an index with equal labels")
@@ -295,10 +306,11 @@ def in_order_of(owner: str, name: str, values: Any, ids: Ids | None) -> Any:
     if (rows < 0).any():
         hint = f"Those that go by row have no index: {name}.to_numpy()."
         raise UnknownIdError(f"{owner}: {name}", [ids[int(row)] for row in np.flatnonzero(rows < 0)], hint)
-    return values.iloc[rows]
+    taken: Values = cast("Any", values).iloc[rows]
+    return taken
 
 
-def column_names(X: Any) -> NDArray[Any] | None:
+def column_names(X: object) -> NDArray[np.object_] | None:
     """Return the names of a frame's columns if all are strings, as scikit-learn keeps them; else None."""
     columns = getattr(X, "columns", None)
     if columns is None or not all(isinstance(name, str) for name in columns):
@@ -306,7 +318,7 @@ def column_names(X: Any) -> NDArray[Any] | None:
     return np.array(list(columns), dtype=object)
 
 
-def check_columns(owner: str, X: Any, fitted: NDArray[Any] | None) -> None:
+def check_columns(owner: str, X: object, fitted: NDArray[np.object_] | None) -> None:
     """Refuse a frame whose columns have other names than those of a fit."""
     names = column_names(X)
     if names is not None and fitted is not None and list(names) != list(fitted):

@@ -6,10 +6,11 @@ import datetime
 import json
 import math
 import re
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from nearfar._core.ids import Ids
 from nearfar._core.lazy import Matrix
@@ -22,6 +23,8 @@ SAVE = "Embedding.save"
 
 ROWS = 4096
 """Rows that are written at once."""
+Arrays = dict[str, NDArray[Any]]
+"""Arrays of a file by their names, of the types that the file has them in."""
 Value = int | float | bool | str | None
 Json = None | bool | int | float | str | list["Json"] | dict[str, "Json"]
 """What JSON can hold."""
@@ -93,9 +96,15 @@ def text_id(key: object) -> str | None:
     """
     if type(key) is not tuple:
         return str(key) if type(key) in (str, int) else None
-    kinds: dict[type, Callable[[Any], str]] = {str: str, int: str, float: repr}
-    kinds |= {datetime.date: datetime.date.isoformat, datetime.datetime: datetime.datetime.isoformat}
-    return "@".join(kinds[type(part)](part) for part in key) if key and {*map(type, key)} <= {*kinds} else None
+    parts = [_text_of_part(part) for part in key]
+    texts = [part for part in parts if part is not None]
+    return "@".join(texts) if texts and len(texts) == len(parts) else None
+
+
+def _text_of_part(part: object) -> str | None:
+    if isinstance(part, datetime.date) and type(part) in (datetime.date, datetime.datetime):
+        return part.isoformat()
+    return repr(part) if type(part) is float else str(part) if type(part) in (str, int) else None
 
 
 def name_of(key: object) -> str:

@@ -15,7 +15,7 @@ lowest bit first: ``weights`` (plus ``least``, which is 0 or negative), ``column
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from nearfar._core.arrays import pack_ids, unpack_ids
 from nearfar._core.checks import bad_file
 from nearfar._version import __version__
-from nearfar.embedding.files.content import SAVE, Content, dump_parameters, load_parameters
+from nearfar.embedding.files.content import SAVE, Arrays, Content, dump_parameters, load_parameters
 from nearfar.embedding.mixtures import Mixtures, Scales, unsigned_dtype
 from nearfar.embedding.quantized import KINDS
 
@@ -31,15 +31,15 @@ FORMAT, VERSION = "nearfar.anchored", "1"
 PACKED = "nearfar.anchored.packed"
 
 
-def to_arrays(content: Content) -> tuple[dict[str, NDArray[Any]], dict[str, str]]:
+def to_arrays(content: Content) -> tuple[Arrays, dict[str, str]]:
     """Return the arrays and the metadata that stand for mixtures."""
-    mixtures: Any = content.vectors
+    mixtures = cast("Mixtures", content.vectors)
     kind, arrays = pack_ids(SAVE, "ids", content.ids)
     names, packed = pack_ids(SAVE, "anchor_names", mixtures.names)
     arrays |= packed
     metadata = {"format": FORMAT, "version": VERSION, "nearfar": __version__, "ids": kind, "anchor_names": names}
     if content.context_vectors is not None and content.context_ids is not None:
-        other: Any = content.context_vectors
+        other = cast("Mixtures", content.context_vectors)
         mixtures = mixtures.stacked(other)
         metadata |= {"context_rows": str(len(other)), "context_ids": "same"}
         if content.context_ids != content.ids:
@@ -56,7 +56,7 @@ def to_arrays(content: Content) -> tuple[dict[str, NDArray[Any]], dict[str, str]
     return arrays, metadata | {"parameters": dump_parameters(content.parameters)}
 
 
-def from_arrays(path: Path, arrays: dict[str, NDArray[Any]], metadata: dict[str, str]) -> Content:
+def from_arrays(path: Path, arrays: Arrays, metadata: dict[str, str]) -> Content:
     """Return the content from its arrays and metadata.
 
     Raises
@@ -104,7 +104,7 @@ def from_arrays(path: Path, arrays: dict[str, NDArray[Any]], metadata: dict[str,
     return Content(rows, ids, others, context_ids, parameters)
 
 
-def _pack(arrays: dict[str, NDArray[Any]], metadata: dict[str, str], packed: str) -> None:
+def _pack(arrays: Arrays, metadata: dict[str, str], packed: str) -> None:
     """Replace weights, columns and counts by their bits."""
     least = min(int(arrays["weights"].min(initial=0)), 0)
     metadata |= {"format": PACKED, "packed": packed, "least": str(least)}
@@ -118,7 +118,7 @@ def _pack(arrays: dict[str, NDArray[Any]], metadata: dict[str, str], packed: str
     metadata["bits"] = ",".join(map(str, bits))
 
 
-def from_packed(path: Path, arrays: dict[str, NDArray[Any]], metadata: dict[str, str]) -> Content:
+def from_packed(path: Path, arrays: Arrays, metadata: dict[str, str]) -> Content:
     """Return the content from its packed arrays and metadata.
 
     Raises
@@ -155,7 +155,7 @@ def from_packed(path: Path, arrays: dict[str, NDArray[Any]], metadata: dict[str,
     return from_arrays(path, arrays, metadata)
 
 
-def _array(path: Path, arrays: dict[str, NDArray[Any]], name: str, *types: str) -> NDArray[Any]:
+def _array(path: Path, arrays: Arrays, name: str, *types: str) -> NDArray[Any]:
     array = arrays.get(name)
     if array is None or array.dtype.name not in types:
         raise bad_file(path, f"one with {name}, {' or '.join(types)}", "none" if array is None else f"{array.dtype}")

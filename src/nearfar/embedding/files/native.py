@@ -17,10 +17,10 @@ senses each word has, and for each sense, row by row, there are ``numbers`` (n,)
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Mapping
 from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple, cast
+from typing import NamedTuple, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,10 +29,11 @@ from nearfar._core.arrays import check_version, pack_ids, read_arrays, unpack_id
 from nearfar._core.atomic import FolderKind
 from nearfar._core.checks import bad_file
 from nearfar._core.ids import Ids
+from nearfar._core.lazy import LazyRows, Matrix
 from nearfar._core.parts import RowsInParts, read_folder, write_folder
 from nearfar._version import __version__
 from nearfar.embedding.files import mixtures, quantized
-from nearfar.embedding.files.content import SAVE, Content, dump_parameters, load_parameters
+from nearfar.embedding.files.content import SAVE, Arrays, Content, dump_parameters, load_parameters
 from nearfar.embedding.files.registry import FOLDERS, register
 from nearfar.embedding.mixtures import Mixtures, unsigned_dtype
 from nearfar.embedding.quantized import CodedRows, QuantizedRows
@@ -40,7 +41,7 @@ from nearfar.embedding.quantized import CodedRows, QuantizedRows
 FORMAT, VERSION = "nearfar.embedding", "1"
 FOLDER = FolderKind("folder of vectors", "embedding.json", FORMAT, 1)
 _SIDES = {"": "vectors", "context.": "context_vectors"}
-Arrays = dict[str, NDArray[Any]]
+Stored = Mapping[str, NDArray[np.generic] | LazyRows]
 
 
 class _Storage(NamedTuple):
@@ -49,17 +50,16 @@ class _Storage(NamedTuple):
     plain: str
     senses: str
     version: str
-    write: Callable[[Any, str], tuple[Arrays, dict[str, str]]]
-    read: Callable[[Path, Arrays, dict[str, str], str], Any]
+    write: Callable[[Matrix, str], tuple[Stored, dict[str, str]]]
+    read: Callable[[Path, Arrays, dict[str, str], str], Matrix | None]
 
 
-def _write_floats(rows: Any, side: str) -> tuple[Arrays, dict[str, str]]:
-    whole: Any = rows if isinstance(rows, RowsInParts) else np.asarray(rows)
-    return {_SIDES[side]: whole}, {}
+def _write_floats(rows: Matrix, side: str) -> tuple[Stored, dict[str, str]]:
+    return {_SIDES[side]: rows if isinstance(rows, RowsInParts) else np.asarray(rows)}, {}
 
 
-def _read_floats(path: Path, arrays: Arrays, metadata: dict[str, str], side: str) -> Any:  # noqa: ARG001
-    return arrays.get(_SIDES[side]) if side else arrays["vectors"]
+def _read_floats(path: Path, arrays: Arrays, metadata: dict[str, str], side: str) -> Matrix | None:  # noqa: ARG001
+    return cast("Matrix | None", arrays.get(_SIDES[side]) if side else arrays["vectors"])
 
 
 _FLOATS = _Storage(FORMAT, "nearfar.senses", VERSION, _write_floats, _read_floats)
@@ -68,13 +68,15 @@ _QUANTIZED = _Storage(
 )
 
 
-def to_arrays(content: Content, storage: _Storage = _FLOATS) -> tuple[Arrays, dict[str, str]]:
+def to_arrays(content: Content, storage: _Storage = _FLOATS) -> tuple[Stored, dict[str, str]]:
     """Return the arrays and the metadata that stand for the content."""
     ids, form = content.ids, storage.plain
-    arrays, metadata = storage.write(content.vectors, "")
+    stored, metadata = storage.write(content.vectors, "")
+    arrays = dict(stored)
     if content.weights is not None:
         ids, of_senses = _of_senses(content)
-        arrays, form = arrays | of_senses, storage.senses
+        arrays.update(of_senses)
+        form = storage.senses
     kind, names = pack_ids(SAVE, "ids", ids)
     metadata |= {"format": form, "version": storage.version, "nearfar": __version__, "ids": kind}
     if content.context_vectors is not None and content.context_ids is not None:
@@ -82,11 +84,12 @@ def to_arrays(content: Content, storage: _Storage = _FLOATS) -> tuple[Arrays, di
         if content.context_ids != ids:
             metadata["context_ids"], others = pack_ids(SAVE, "context_ids", content.context_ids)
             names |= others
-        arrays |= storage.write(content.context_vectors, "context.")[0]
-    return arrays | names, metadata | {"parameters": dump_parameters(content.parameters)}
+        arrays.update(storage.write(content.context_vectors, "context.")[0])
+    arrays.update(names)
+    return arrays, metadata | {"parameters": dump_parameters(content.parameters)}
 
 
-_FORMS: dict[type, Any] = {  # other than plain vectors
+_FORMS: dict[type, Callable[[Content], tuple[Stored, dict[str, str]]]] = {  # other than plain vectors
     Mixtures: mixtures.to_arrays,
     QuantizedRows: partial(to_arrays, storage=_QUANTIZED),
     CodedRows: quantized.to_coded_arrays,
@@ -114,7 +117,7 @@ def from_arrays(path: Path, arrays: Arrays, metadata: dict[str, str]) -> Content
     if form in others:
         return others[form][1](path, arrays, metadata)
     storage = storages[form]
-    vectors, weights = storage.read(path, arrays, metadata, ""), None
+    vectors, weights = cast("Matrix", storage.read(path, arrays, metadata, "")), None
     of_senses = form == storage.senses
     names = unpack_ids(path, "ids", metadata["ids"], arrays, len(arrays["counts"] if of_senses else vectors))
     ids = names

@@ -11,28 +11,29 @@ Rows that were trained as whole numbers have a ``format`` of their own: ``codes`
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import cast
 
 import numpy as np
-from numpy.typing import NDArray
 
 from nearfar._core.arrays import map_array, pack_ids, unpack_ids
 from nearfar._core.checks import bad_file
+from nearfar._core.lazy import Matrix
 from nearfar._version import __version__
-from nearfar.embedding.files.content import SAVE, Content, dump_parameters, load_parameters
+from nearfar.embedding.files.content import SAVE, Arrays, Content, dump_parameters, load_parameters
 from nearfar.embedding.quantized import KINDS, MOST_BITS, CodedRows, QuantizedRows, code_width
 
 VERSION = "1"
 CODED = "nearfar.coded"
 
 
-def write_rows(rows: Any, side: str) -> tuple[dict[str, NDArray[Any]], dict[str, str]]:
+def write_rows(rows: Matrix, side: str) -> tuple[Arrays, dict[str, str]]:
     """Return the arrays and the metadata that stand for the rows of a side, "" or "context."."""
+    rows = cast("QuantizedRows", rows)
     metadata = {"kind": rows.kind, "columns": str(rows.shape[1])}
     return {f"{side}codes": rows.codes, f"{side}scales": rows.scales}, metadata
 
 
-def read_rows(path: Path, arrays: dict[str, NDArray[Any]], metadata: dict[str, str], side: str) -> QuantizedRows | None:
+def read_rows(path: Path, arrays: Arrays, metadata: dict[str, str], side: str) -> QuantizedRows | None:
     """Return the rows of a side; None if the file does not have it.
 
     Raises
@@ -58,16 +59,16 @@ def read_rows(path: Path, arrays: dict[str, NDArray[Any]], metadata: dict[str, s
     return rows
 
 
-def to_coded_arrays(content: Content) -> tuple[dict[str, NDArray[Any]], dict[str, str]]:
+def to_coded_arrays(content: Content) -> tuple[Arrays, dict[str, str]]:
     """Return the arrays and the metadata that stand for rows that share a basis; they have one side."""
-    rows: Any = content.vectors
+    rows = cast("CodedRows", content.vectors)
     kind, arrays = pack_ids(SAVE, "ids", content.ids)
     metadata = {"format": CODED, "version": VERSION, "nearfar": __version__, "ids": kind, "bits": str(rows.bits)}
     arrays |= {"codes": rows.codes, "basis": rows.basis}
     return arrays, metadata | {"parameters": dump_parameters(content.parameters)}
 
 
-def from_coded_arrays(path: Path, arrays: dict[str, NDArray[Any]], metadata: dict[str, str]) -> Content:
+def from_coded_arrays(path: Path, arrays: Arrays, metadata: dict[str, str]) -> Content:
     """Return the content from its arrays and metadata.
 
     Raises
