@@ -256,10 +256,10 @@ def test_a_file_that_was_cut_short_or_altered_is_refused(stored):
     ],
 )
 def test_a_file_whose_parts_do_not_fit_is_refused(tmp_path, change, message):
-    from nearfar.embedding.files import Content, mixtures, native
+    from nearfar.embedding.files import Content, native
 
     made = nf.AnchoredEmbedding([[1, 0], [2, 3]], [[1, 0], [0, 2]], ["a", "b"])
-    arrays, metadata = mixtures.to_arrays(Content(made._mixtures, made.ids))
+    arrays, metadata = native.to_arrays(Content(made._mixtures, made.ids), native.MIXED)
     for name, value in change.items():
         if isinstance(value, str):
             metadata[name] = value
@@ -311,10 +311,10 @@ def test_eight_bits_survive_and_state_their_error(seed, k, share):
     ],
 )
 def test_scales_that_do_not_fit_are_refused(tmp_path, name, value, message):
-    from nearfar.embedding.files import Content, mixtures, native
+    from nearfar.embedding.files import Content, native
 
     made = nf.AnchoredEmbedding([[1, 0], [2, 3]], [[1, 0], [0, 2]]).to_int8()
-    arrays, metadata = mixtures.to_arrays(Content(made._mixtures, made.ids))
+    arrays, metadata = native.to_arrays(Content(made._mixtures, made.ids), native.MIXED)
     native.write_arrays("test", tmp_path / "x.safetensors", arrays | {name: value}, metadata)
     with pytest.raises(FileFormatError, match=message):
         nf.Embedding.load(tmp_path / "x.safetensors")

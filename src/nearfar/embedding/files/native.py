@@ -18,7 +18,6 @@ senses each word has, and for each sense, row by row, there are ``numbers`` (n,)
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping
-from functools import partial
 from pathlib import Path
 from typing import NamedTuple, cast
 
@@ -40,60 +39,55 @@ from nearfar.embedding.quantized import CodedRows, QuantizedRows
 
 FORMAT, VERSION = "nearfar.embedding", "1"
 FOLDER = FolderKind("folder of vectors", "embedding.json", FORMAT, 1)
-_SIDES = {"": "vectors", "context.": "context_vectors"}
 Stored = Mapping[str, NDArray[np.generic] | LazyRows]
 
 
-class _Storage(NamedTuple):
-    """How rows stand in a file: its format, that of senses, and the ways of the rows of a side to arrays and back."""
+class Form(NamedTuple):
+    """How rows stand in a file: the format, that of senses, the ways of rows of both sides to arrays and back."""
 
-    plain: str
-    senses: str
+    name: str
     version: str
-    write: Callable[[Matrix, str], tuple[Stored, dict[str, str]]]
-    read: Callable[[Path, Arrays, dict[str, str], str], Matrix | None]
+    write: Callable[[Content], tuple[Stored, dict[str, str]]]
+    read: Callable[[Path, Arrays, dict[str, str]], tuple[Matrix, Matrix | None]]
+    senses: str = ""
 
 
-def _write_floats(rows: Matrix, side: str) -> tuple[Stored, dict[str, str]]:
-    return {_SIDES[side]: rows if isinstance(rows, RowsInParts) else np.asarray(rows)}, {}
+def _write_floats(content: Content) -> tuple[Stored, dict[str, str]]:
+    sides = {"vectors": content.vectors, "context_vectors": content.context_vectors}
+    kept = {name: rows for name, rows in sides.items() if rows is not None}
+    return {name: rows if isinstance(rows, RowsInParts) else np.asarray(rows) for name, rows in kept.items()}, {}
 
 
-def _read_floats(path: Path, arrays: Arrays, metadata: dict[str, str], side: str) -> Matrix | None:  # noqa: ARG001
-    return cast("Matrix | None", arrays.get(_SIDES[side]) if side else arrays["vectors"])
+def _read_floats(path: Path, arrays: Arrays, metadata: dict[str, str]) -> tuple[Matrix, Matrix | None]:  # noqa: ARG001
+    return arrays["vectors"], arrays.get("context_vectors")
 
 
-_FLOATS = _Storage(FORMAT, "nearfar.senses", VERSION, _write_floats, _read_floats)
-_QUANTIZED = _Storage(
-    "nearfar.quantized", "nearfar.quantized_senses", quantized.VERSION, quantized.write_rows, quantized.read_rows
-)
+FLOATS = Form(FORMAT, VERSION, _write_floats, _read_floats, "nearfar.senses")
+QUANTIZED = Form("nearfar.quantized", quantized.VERSION, quantized.write, quantized.read, "nearfar.quantized_senses")
+CODED = Form(quantized.CODED, quantized.VERSION, quantized.write_coded, quantized.read_coded)
+MIXED = Form(mixtures.FORMAT, mixtures.VERSION, mixtures.write, mixtures.read)
+PACKED = Form(mixtures.PACKED, mixtures.VERSION, mixtures.write, mixtures.read_packed)
+_OF_ROWS: dict[type, Form] = {Mixtures: MIXED, QuantizedRows: QUANTIZED, CodedRows: CODED}
 
 
-def to_arrays(content: Content, storage: _Storage = _FLOATS) -> tuple[Stored, dict[str, str]]:
+def to_arrays(content: Content, form: Form = FLOATS) -> tuple[Stored, dict[str, str]]:
     """Return the arrays and the metadata that stand for the content."""
-    ids, form = content.ids, storage.plain
-    stored, metadata = storage.write(content.vectors, "")
+    ids, name = content.ids, form.name
+    stored, told = form.write(content)
     arrays = dict(stored)
     if content.weights is not None:
         ids, of_senses = _of_senses(content)
         arrays.update(of_senses)
-        form = storage.senses
+        name = form.senses
     kind, names = pack_ids(SAVE, "ids", ids)
-    metadata |= {"format": form, "version": storage.version, "nearfar": __version__, "ids": kind}
+    metadata = {"format": name, "version": form.version, "nearfar": __version__, "ids": kind} | told
     if content.context_vectors is not None and content.context_ids is not None:
         metadata["context_ids"] = "same"
         if content.context_ids != ids:
             metadata["context_ids"], others = pack_ids(SAVE, "context_ids", content.context_ids)
             names |= others
-        arrays.update(storage.write(content.context_vectors, "context.")[0])
     arrays.update(names)
     return arrays, metadata | {"parameters": dump_parameters(content.parameters)}
-
-
-_FORMS: dict[type, Callable[[Content], tuple[Stored, dict[str, str]]]] = {  # other than plain vectors
-    Mixtures: mixtures.to_arrays,
-    QuantizedRows: partial(to_arrays, storage=_QUANTIZED),
-    CodedRows: quantized.to_coded_arrays,
-}
 
 
 def from_arrays(path: Path, arrays: Arrays, metadata: dict[str, str]) -> Content:
@@ -104,27 +98,16 @@ def from_arrays(path: Path, arrays: Arrays, metadata: dict[str, str]) -> Content
     FileFormatError
         If something is missing or does not fit, or if the file is of a later version of the format.
     """
-    others = {
-        mixtures.FORMAT: (mixtures.VERSION, mixtures.from_arrays),
-        mixtures.PACKED: (mixtures.VERSION, mixtures.from_packed),
-        quantized.CODED: (quantized.VERSION, quantized.from_coded_arrays),
-    }
-    storages = {form: kind for kind in (_FLOATS, _QUANTIZED) for form in (kind.plain, kind.senses)}
-    versions = {form: kind.version for form, kind in storages.items()}
-    form = check_version(
-        path, metadata, "an embedding", versions | {name: known for name, (known, _) in others.items()}
-    )
-    if form in others:
-        return others[form][1](path, arrays, metadata)
-    storage = storages[form]
-    vectors, weights = cast("Matrix", storage.read(path, arrays, metadata, "")), None
-    of_senses = form == storage.senses
+    forms = {name: form for form in (FLOATS, QUANTIZED, CODED, MIXED, PACKED) for name in (form.name, form.senses)}
+    del forms[""]
+    name = check_version(path, metadata, "an embedding", {name: form.version for name, form in forms.items()})
+    vectors, context = forms[name].read(path, arrays, metadata)
+    weights, of_senses = None, name == forms[name].senses
     names = unpack_ids(path, "ids", metadata["ids"], arrays, len(arrays["counts"] if of_senses else vectors))
     ids = names
     if of_senses:
         weights, ids = arrays["weights"], _ids_of_senses(path, arrays, names, len(vectors))
     parameters = load_parameters(metadata["parameters"])
-    context = storage.read(path, arrays, metadata, "context.")
     if context is None:
         return Content(vectors, ids, parameters=parameters, weights=weights)
     kind = metadata["context_ids"]
@@ -157,7 +140,7 @@ def _ids_of_senses(path: Path, arrays: Arrays, words: Ids, n: int) -> Ids:
 
 def write(content: Content, path: Path) -> None:
     """Write the native file; the memory needed beside the content is that of the ids, and of rows in parts."""
-    arrays, metadata = _FORMS.get(type(content.vectors), to_arrays)(content)
+    arrays, metadata = to_arrays(content, _OF_ROWS.get(type(content.vectors), FLOATS))
     write_arrays(SAVE, path, {name: np.asarray(array) for name, array in arrays.items()}, metadata)
 
 
