@@ -35,7 +35,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from nearfar._core.checks import check_choice, check_matrix
-from nearfar.embedding import density as algebra
+from nearfar.embedding import matrices as algebra
 from nearfar.embedding.density import DensityEmbedding
 from nearfar.embedding.vectors import Embedding
 from nearfar.errors import InputError

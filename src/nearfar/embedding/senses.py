@@ -16,6 +16,7 @@ from nearfar._core.lazy import LazyRows, Matrix, RowNumbers
 from nearfar._core.vector import read_only
 from nearfar.embedding.files import FORMATS, Content, registry
 from nearfar.embedding.labelled import Bits, Labelled, Side, as_list
+from nearfar.embedding.matrices import entropy
 from nearfar.embedding.near import Found
 from nearfar.embedding.plain import Embedding, IfExists
 from nearfar.errors import InputError, NearfarWarning, UnknownIdError
@@ -438,11 +439,7 @@ class SenseEmbedding(Embedding):
                 rows = bounds[some, :1] + np.arange(size)
                 scaled = self._states(rows)
                 # The products of a matrix's factors have its eigenvalues.
-                values = np.maximum(np.linalg.eigvalsh(scaled @ np.swapaxes(scaled, 1, 2)), 0.0)
-                total = values.sum(axis=1, keepdims=True)
-                shares = np.divide(values, total, out=np.full(values.shape, np.nan), where=total > 0)
-                logs = np.log(shares, out=np.zeros(shares.shape), where=shares > 0)
-                found[some] = np.maximum(-(shares * logs).sum(axis=1), 0.0)
+                found[some] = entropy(scaled @ np.swapaxes(scaled, 1, 2))
         return found
 
     def _states(self, rows: RowNumbers) -> NDArray[np.float64]:
