@@ -346,7 +346,6 @@ def _digest(embedding: Embedding) -> str:
 def build_index(
     embedding: Embedding,
     kind: Literal["auto", "usearch", "faiss", "lists"],
-    *,
     metric: Literal["cosine", "dot"],
     storage: Literal["float32", "float16", "int8", "binary"],
     recall: float,

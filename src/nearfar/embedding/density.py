@@ -15,23 +15,9 @@ from nearfar._core.checks import check_integer
 from nearfar._core.ids import Ids
 from nearfar._core.lazy import Matrix
 from nearfar.contracts import Floats
+from nearfar.embedding import matrices as algebra
 from nearfar.embedding.labelled import as_list
-from nearfar.embedding.matrices import (
-    BLOCK,
-    Doubles,
-    entropy,
-    fidelity,
-    first_improper,
-    leading,
-    of_trace_one,
-    order_of,
-    rows_of_factors,
-    rows_of_matrices,
-    smat,
-    svec,
-    symmetric_rows,
-    trace,
-)
+from nearfar.embedding.matrices import Doubles
 from nearfar.embedding.near import Item
 from nearfar.embedding.plain import Embedding
 from nearfar.embedding.senses import Sense, SenseEmbedding
@@ -97,16 +83,16 @@ class DensityEmbedding(Embedding):
     _may_be_rounded = False  # rounded matrices would not stay positive
 
     def _check_rows(self, name: str, rows: Matrix, ids: Ids) -> None:
-        if not order_of(rows.shape[1]):
+        if not algebra.order_of(rows.shape[1]):
             expected = "rows of length n(n+1)/2, the upper triangles of n x n density matrices"
             raise InputError("DensityEmbedding", name, expected, f"length {rows.shape[1]}")
-        wrong = first_improper(rows)
+        wrong = algebra.first_improper(rows)
         if wrong is not None:
             expected = "density matrices, of trace 1 and without negative eigenvalues"
             raise InputError("DensityEmbedding", name, expected, f"{wrong[1]} for {ids[wrong[0]]!r}")
 
     def _facts(self) -> dict[str, object]:
-        n = order_of(self.n_components)
+        n = algebra.order_of(self.n_components)
         return {"matrices": f"{n} x {n}"}
 
     @classmethod
@@ -138,7 +124,7 @@ class DensityEmbedding(Embedding):
         InputError
             If the factors are not three-dimensional and finite, or the ids do not fit.
         """
-        rows = rows_of_factors("DensityEmbedding.from_factors", "factors", factors)
+        rows = algebra.rows_of_factors("DensityEmbedding.from_factors", "factors", factors)
         return cls(rows, ids, parameters=parameters)
 
     @classmethod
@@ -169,7 +155,7 @@ class DensityEmbedding(Embedding):
         InputError
             If they are not symmetric, finite and positive semi-definite beyond rounding, or the ids do not fit.
         """
-        rows = rows_of_matrices("DensityEmbedding.from_matrices", "matrices", matrices)
+        rows = algebra.rows_of_matrices("DensityEmbedding.from_matrices", "matrices", matrices)
         return cls(rows, ids, parameters=parameters)
 
     @classmethod
@@ -201,14 +187,14 @@ class DensityEmbedding(Embedding):
         for first in range(0, len(made), step):
             ends = senses._starts[first : first + step + 1]
             states = senses._states(np.arange(ends[0], ends[-1]))
-            sums = np.add.reduceat(svec(states[:, :, None] * states[:, None, :]), ends[:-1] - ends[0])
-            made[first : first + len(sums)] = svec(of_trace_one(smat(sums)))
+            sums = np.add.reduceat(algebra.svec(states[:, :, None] * states[:, None, :]), ends[:-1] - ends[0])
+            made[first : first + len(sums)] = algebra.svec(algebra.of_trace_one(algebra.smat(sums)))
         return cls(made, senses.words, parameters=senses.parameters)
 
     @property
     def order(self) -> int:
         """The number of rows and columns of a matrix, n."""
-        return order_of(self.n_components)
+        return algebra.order_of(self.n_components)
 
     def matrices(self, ids: Iterable[Hashable] | None = None) -> Floats:
         """Return the density matrices of some ids.
@@ -228,7 +214,7 @@ class DensityEmbedding(Embedding):
         UnknownIdError
             If an id is not there.
         """
-        return smat(self._stored_rows("DensityEmbedding.matrices", ids))
+        return algebra.smat(self._stored_rows("DensityEmbedding.matrices", ids))
 
     def entropy(self, ids: Iterable[Hashable] | None = None) -> NDArray[np.float64]:
         """Return the von Neumann entropy ``-tr(A ln A)``, a measure of ambiguity.
@@ -249,8 +235,8 @@ class DensityEmbedding(Embedding):
             If an id is not there.
         """
         rows = self._stored_rows("DensityEmbedding.entropy", ids)
-        blocks = (rows[start : start + BLOCK] for start in range(0, len(rows), BLOCK))
-        return np.concatenate([np.empty(0), *(entropy(smat(block)) for block in blocks)])
+        blocks = (rows[start : start + algebra.BLOCK] for start in range(0, len(rows), algebra.BLOCK))
+        return np.concatenate([np.empty(0), *(algebra.entropy(algebra.smat(block)) for block in blocks)])
 
     def purity(self, ids: Iterable[Hashable] | None = None) -> NDArray[np.float64]:
         """Return ``tr(A²)``, a measure of ambiguity that is cheaper than the entropy.
@@ -296,7 +282,7 @@ class DensityEmbedding(Embedding):
         root of this.
         """
         A, B = (self._state("DensityEmbedding.fidelity", name, item) for name, item in (("a", a), ("b", b)))
-        return float(fidelity(A, B))
+        return float(algebra.fidelity(A, B))
 
     def senses(self, word: Item, n_senses: int = 3, topn: int = 10) -> list[Sense]:
         """Return the eigenvectors of a word's matrix, each with its weight and the ids nearest to it.
@@ -336,11 +322,11 @@ class DensityEmbedding(Embedding):
         topn = check_integer(owner, "topn", topn, low=1)
         matrix = self._state(owner, "word", word)
         skip = None if isinstance(word, np.ndarray) else self._row(owner, word)
-        weights, axes = leading(matrix, n_senses)
+        weights, axes = algebra.leading(matrix, n_senses)
         k = min(topn, len(self) - (skip is not None))
         if not k or not len(axes):
             return [Sense(weight, axis, []) for weight, axis in zip(weights.tolist(), axes, strict=True)]
-        queries = svec(axes[:, :, None] * axes[:, None, :])
+        queries = algebra.svec(axes[:, :, None] * axes[:, None, :])
         skipped = None if skip is None else np.full(len(axes), skip)
         rows, scores = nearest_rows(queries, self._vectors, k, norms=self._row_norms(), skip=skipped)
         nearest = map(self._named, rows, scores)
@@ -351,16 +337,16 @@ class DensityEmbedding(Embedding):
 
     def _state(self, owner: str, name: str, item: Item) -> Doubles:
         """Return the density matrix of an id, or of an array, which is divided by its trace."""
-        unscaled = smat(self._vector(owner, name, item).astype(np.float64))
-        matrix = of_trace_one(unscaled)
+        unscaled = algebra.smat(self._vector(owner, name, item).astype(np.float64))
+        matrix = algebra.of_trace_one(unscaled)
         if isinstance(item, np.ndarray):
-            wrong = first_improper(svec(matrix)[None, :])
+            wrong = algebra.first_improper(algebra.svec(matrix)[None, :])
             if wrong is not None or (unscaled.any() and not matrix.any()):
-                got = wrong[1] if wrong else f"a matrix of trace {trace(unscaled):.6g}"
+                got = wrong[1] if wrong else f"a matrix of trace {algebra.trace(unscaled):.6g}"
                 raise InputError(owner, name, "positive semi-definite", got)
         return matrix
 
     def _as_vectors(self, owner: str, name: str, items: Floats) -> Floats:
         if items.ndim not in (2, 3) or items.shape[-2:] != (self.order, self.order):
             return items
-        return svec(symmetric_rows(owner, name, items))
+        return algebra.svec(algebra.symmetric_rows(owner, name, items))

@@ -295,26 +295,18 @@ class Near(Labelled):
         self, owner: str, asked: Question, topn: int, metric: str, n_jobs: int, engine: str | None = None
     ) -> Answers:
         """Return the ids and the scores of the rows nearest to each query."""
-        most = max(map(len, asked.left_out), default=0)
-        k = min(topn, len(self) - (asked.own is not None) - most)
-        if k < 1 or not len(asked.vectors):
-            shape = len(asked.vectors), max(k, 0)
+        queries, own, left_out = asked
+        most = max(map(len, left_out), default=0)
+        k = min(topn, len(self) - (own is not None) - most)
+        if k < 1 or not len(queries):
+            shape = len(queries), max(k, 0)
             return self._ids.to_numpy()[np.empty(shape, np.int64)], np.empty(shape)
-        left_out = asked.left_out
         if on_a_cluster(owner, engine, by_default=isinstance(self._vectors, RowsInParts)):
-            wanted, left_out = k + most + (asked.own is not None), asked.and_own()
-            rows, scores = on_cluster("nearest vectors")(owner, asked.vectors, self._vectors, wanted, metric)
+            wanted, left_out = k + most + (own is not None), asked.and_own()
+            rows, scores = on_cluster("nearest vectors")(owner, queries, self._vectors, wanted, metric)
         else:
-            rows, scores = best_rows(
-                owner,
-                asked.vectors,
-                self._vectors,
-                k + most,
-                metric,
-                self._row_norms(),
-                skip=asked.own,
-                n_jobs=n_jobs,
-            )
+            norms, wanted = self._row_norms(), k + most
+            rows, scores = best_rows(owner, queries, self._vectors, wanted, metric, norms, skip=own, n_jobs=n_jobs)
         rows, scores, _ = allowed(rows, scores, left_out, k)
         return self._ids.to_numpy()[rows], scores
 

@@ -174,16 +174,7 @@ class Embedding(Near):
         """
         import nearfar  # indexes stand above embeddings: they are reached by their public name
 
-        return nearfar.index.build_index(
-            self,
-            kind,
-            metric=metric,
-            storage=storage,
-            recall=recall,
-            expansion=expansion,
-            n_jobs=n_jobs,
-            verbose=verbose,
-        )
+        return nearfar.index.build_index(self, kind, metric, storage, recall, expansion, n_jobs, verbose)
 
     def open_index(self, path: str | os.PathLike[str]) -> nearfar.index.EmbeddingIndex:
         """Open an index that was saved, without building it again.

@@ -132,12 +132,6 @@ class DeviceIndex:
     def query(self, X: object, k: int) -> Neighbors:
         """Return the k nearest rows to each row of X, found by :class:`VectorIndex`, exactly."""
         if self._threads is None:
-            self._threads = VectorIndex(
-                self._owner,
-                self._given,
-                cosine=self._cosine,
-                recall=1.0,
-                rng=np.random.default_rng(0),
-                n_jobs=self._n_jobs,
-            )
+            rng, cosine, jobs = np.random.default_rng(0), self._cosine, self._n_jobs
+            self._threads = VectorIndex(self._owner, self._given, cosine=cosine, recall=1.0, rng=rng, n_jobs=jobs)
         return self._threads.query(X, k)
