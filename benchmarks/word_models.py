@@ -37,7 +37,7 @@ import numpy as np
 import nearfar as nf
 from _common import DATA, TRIAL, ResultFile, say, timed
 from nearfar import composition
-from nearfar.embedding.density import smat
+from nearfar.embedding.matrices import smat
 
 KEYS = ("part", "method", "set", "composition", "operator", "learning_rate", "n_epochs", "trial")
 PARTS = ("tune", "words", "phrases", "homonyms", "senses")

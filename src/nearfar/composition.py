@@ -35,11 +35,11 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from nearfar._core.checks import check_choice, check_matrix
-from nearfar.embedding import density as algebra
+from nearfar.embedding import matrices as algebra
 from nearfar.embedding.density import DensityEmbedding
-from nearfar.embedding.search import unit_rows
 from nearfar.embedding.vectors import Embedding
 from nearfar.errors import InputError
+from nearfar.search.products import unit_rows
 
 __all__ = ["METHODS", "VECTOR_METHODS", "compose", "phrase_similarities"]
 

@@ -29,8 +29,9 @@ from numpy.typing import ArrayLike, NDArray
 
 from nearfar._core.checks import check_choice, check_real
 from nearfar.contracts import Floats
-from nearfar.embedding.density import DEGENERATE, TOLERANCE, DensityEmbedding, smat, svec
-from nearfar.embedding.density import symmetric_rows as symmetric
+from nearfar.embedding.density import DensityEmbedding
+from nearfar.embedding.matrices import DEGENERATE, TOLERANCE, smat, svec
+from nearfar.embedding.matrices import symmetric_rows as symmetric
 from nearfar.errors import InputError
 
 __all__ = ["MEASURES", "k_BA", "k_E", "k_hyp", "loewner", "of_words", "scaled"]

@@ -13,194 +13,47 @@ import json
 import os
 import warnings
 import zlib
-from collections.abc import Callable, Hashable, Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Hashable, Iterable
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Literal, TypedDict
 
 import numpy as np
 from numpy.typing import NDArray
 
 from nearfar._core.atomic import atomic_write, checksum, map_raw
-from nearfar._core.checks import (
-    check_choice,
-    check_integer,
-    check_matrix,
-    check_n_jobs,
-    check_path,
-    check_real,
-    require,
-)
+from nearfar._core.checks import check_choice, check_integer, check_n_jobs, check_path, check_real
+from nearfar._core.lazy import RowNumbers
 from nearfar._core.progress import ProgressLine
-from nearfar._core.threads import even_bounds, run_blocks
 from nearfar.base import digest_of_ids, digest_of_pieces
 from nearfar.contracts import Floats
-from nearfar.embedding.search import inverse_norms, nearest_rows, unit_rows
-from nearfar.embedding.vectors import Embedding, as_list
+from nearfar.embedding.labelled import as_list
+from nearfar.embedding.near import Answers, Queries
+from nearfar.embedding.plain import Embedding
 from nearfar.errors import FileFormatError, InputError, MissingDependencyError, NearfarWarning
+from nearfar.search.candidates import BACKENDS, OWNER, Backend, padded, ranked
+from nearfar.search.products import allowed, best_rows, unit_rows
 
 __all__ = ["EmbeddingIndex"]
 
 METRICS = ("cosine", "dot")
 STORAGES = ("float32", "float16", "int8", "binary")
-_OWNER = "Embedding.index"
 _MAGIC, _WITHOUT_CHECKSUM = b"nearfar index 2\n", b"nearfar index 1\n"
 _EXACT_BELOW = 5_000  # allowed rows that are searched one by one
-_MARGIN = {"float32": 1, "float16": 2, "int8": 3, "binary": 20}  # candidates of a graph for each answer
 _LISTS_FROM = 200_000  # rows from which lists are built sooner and searched faster than a graph
-_AT_ONCE = 2**16  # rows that are normalised together
-_LINKED = 2**13  # rows that a graph takes in between two words about it
 _MOST = 4_000  # candidates for a query
 _CHECKED, _AT = 256, 10  # queries of a sample by which recall is measured, and answers to each
 _STEPS = 36  # how far to look is tried in steps of the fourth root of 2, at most so many
 
 
-class Backend(Protocol):
-    """What finds candidates; the rows of a matrix are its keys. ``effort`` is how far it looks."""
+class Facts(TypedDict):
+    """What the end of a file says of the index in it."""
 
-    margin: int
-    """Candidates for each answer."""
-    least: int
-    """The effort that is tried first."""
-
-    def build(self, X: Floats, storage: str, n_jobs: int, told: Callable[[int], None]) -> None:
-        """Take in the rows; ``told`` is called with the number of rows after some of them."""
-
-    def search(self, Q: Floats, k: int, effort: int, n_jobs: int) -> NDArray[np.int64]:
-        """Return candidate rows, shape (q, k); -1 where there are no more."""
-
-    def save(self, path: str) -> None:
-        """Write the index."""
-
-    def view(self, path: str) -> None:
-        """Open an index from the disk, without reading all of it where the backend can."""
-
-
-class Usearch:
-    """A graph of near neighbours (HNSW) by usearch; the effort is the number of candidates that a search keeps."""
-
-    def __init__(self, metric: str, storage: str, expansion: int) -> None:
-        self._usearch: Any = require(_OWNER, "usearch.index", "index")
-        self.margin, self.least = _MARGIN[storage], 16
-        self._metric, self._expansion = metric, expansion
-        self._index: Any = None
-        self._binary = storage == "binary"
-
-    def build(self, X: Floats, storage: str, n_jobs: int, told: Callable[[int], None]) -> None:
-        dtype = {"float32": "f32", "float16": "f16", "int8": "i8", "binary": "b1"}[storage]
-        metric = "hamming" if storage == "binary" else {"cosine": "cos", "dot": "ip"}[self._metric]
-        options: Any = {"expansion_add": 2 * self._expansion, "expansion_search": self._expansion}
-        self._index = self._usearch.Index(ndim=X.shape[1], metric=metric, dtype=dtype, **options)
-        for start in range(0, len(X), _LINKED):
-            rows = self._packed(X[start : start + _LINKED])
-            self._index.add(np.arange(start, start + len(rows), dtype=np.uint64), rows, threads=n_jobs)
-            told(len(rows))
-
-    def search(self, Q: Floats, k: int, effort: int, n_jobs: int) -> NDArray[np.int64]:
-        self._index.expansion_search = max(effort, k)
-        found = self._index.search(self._packed(Q), k, threads=n_jobs)
-        if len(Q) == 1:
-            return _padded(np.atleast_2d(np.asarray(found.keys).astype(np.int64)), k)
-        keys, counts = np.asarray(found.keys).astype(np.int64), np.asarray(found.counts)
-        return _padded(np.where(np.arange(keys.shape[1]) < counts[:, None], keys, -1), k)
-
-    def save(self, path: str) -> None:
-        self._index.save(path)
-
-    def view(self, path: str) -> None:
-        self._index = self._usearch.Index.restore(path, view=True)
-
-    def _packed(self, X: Floats) -> NDArray[Any]:
-        return np.packbits(X > 0, axis=1) if self._binary else np.ascontiguousarray(X, np.float32)
-
-
-@contextmanager
-def _threads(faiss: Any, n_jobs: int) -> Iterator[None]:
-    """Give faiss so many threads for a while; other libraries of the process, such as torch, share its setting."""
-    before = faiss.omp_get_max_threads()
-    faiss.omp_set_num_threads(n_jobs)
-    try:
-        yield
-    finally:
-        faiss.omp_set_num_threads(before)
-
-
-class Faiss:
-    """A graph of near neighbours (HNSW) by faiss, float32; the effort is that of usearch."""
-
-    margin, least = 1, 16
-
-    def __init__(self, metric: str, storage: str, expansion: int) -> None:
-        self._faiss: Any = require(_OWNER, "faiss", "index")
-        if storage != "float32":
-            raise InputError(_OWNER, "storage", "'float32' where faiss is used", repr(storage), "Take kind='usearch'.")
-        self._metric, self._expansion = metric, expansion
-        self._index: Any = None
-
-    def build(self, X: Floats, storage: str, n_jobs: int, told: Callable[[int], None]) -> None:  # noqa: ARG002
-        self._index = self._faiss.IndexHNSWFlat(X.shape[1], 16, self._faiss.METRIC_INNER_PRODUCT)
-        self._index.hnsw.efConstruction = 2 * self._expansion
-        with _threads(self._faiss, n_jobs):
-            self._add(X, _LINKED, told)
-
-    def _add(self, X: Floats, step: int, told: Callable[[int], None]) -> None:
-        for start in range(0, len(X), step):
-            rows = self._rows(X[start : start + step])
-            self._index.add(rows)
-            told(len(rows))
-
-    def _rows(self, X: Floats) -> NDArray[np.float32]:
-        return np.ascontiguousarray(unit_rows(X) if self._metric == "cosine" else X, np.float32)
-
-    def search(self, Q: Floats, k: int, effort: int, n_jobs: int) -> NDArray[np.int64]:
-        self._index.hnsw.efSearch = max(effort, k)
-        with _threads(self._faiss, n_jobs):
-            found = self._index.search(np.ascontiguousarray(Q, np.float32), min(k, self._index.ntotal))[1]
-        return _padded(found, k)
-
-    def save(self, path: str) -> None:
-        self._faiss.write_index(self._index, path)
-
-    def view(self, path: str) -> None:
-        self._index = self._faiss.read_index(path)
-
-
-class Lists(Faiss):
-    """Lists of rows around centres, as 2 bits a component, by faiss (IVF, PQ fast scan).
-
-    The effort is the number of lists that a search reads.
-    """
-
-    margin, least = 10, 2
-
-    def build(self, X: Floats, storage: str, n_jobs: int, told: Callable[[int], None]) -> None:  # noqa: ARG002 - codes
-        n_lists = 2 ** round(np.log2(max(2 * len(X) ** 0.5, 1)))
-        d = X.shape[1] + X.shape[1] % 2
-        chosen = np.random.default_rng(0).choice(len(X), min(len(X), 64 * n_lists), replace=False)
-        self._index = self._faiss.index_factory(d, f"IVF{n_lists},PQ{d // 2}x4fsr", self._faiss.METRIC_INNER_PRODUCT)
-        for clustering in (self._index.cp, self._index.pq.cp):
-            clustering.min_points_per_centroid = 1  # no message of faiss
-        rows = self._rows(X[np.sort(chosen)])
-        with _threads(self._faiss, n_jobs):
-            self._index.train(np.resize(rows, (max(len(rows), n_lists, 16), d)))
-            self._add(X, _AT_ONCE, told)
-
-    def _rows(self, X: Floats) -> NDArray[np.float32]:
-        return np.pad(super()._rows(X), ((0, 0), (0, X.shape[1] % 2)))  # a code stands for two components
-
-    def search(self, Q: Floats, k: int, effort: int, n_jobs: int) -> NDArray[np.int64]:
-        self._index.nprobe = min(effort, self._index.nlist)
-        Q = np.pad(np.asarray(Q, np.float32), ((0, 0), (0, Q.shape[1] % 2)))
-        with _threads(self._faiss, n_jobs):
-            found = self._index.search(Q, min(k, self._index.ntotal))[1]
-        return _padded(found, k)
-
-
-BACKENDS: dict[str, Callable[[str, str, int], Backend]] = {"usearch": Usearch, "faiss": Faiss, "lists": Lists}
-
-
-def _padded(rows: NDArray[Any], k: int) -> NDArray[np.int64]:
-    return np.pad(rows.astype(np.int64), ((0, 0), (0, k - rows.shape[1])), constant_values=-1)
+    kind: str
+    metric: str
+    storage: str
+    effort: int
+    recall: list[float]
+    embedding: str
 
 
 class EmbeddingIndex:
@@ -263,13 +116,13 @@ class EmbeddingIndex:
 
     def search(
         self,
-        Q: Any,
+        Q: Queries,
         topn: int = 10,
         *,
-        where: Any = None,
+        where: NDArray[np.bool_] | Iterable[Hashable] | None = None,
         exclude: Iterable[Iterable[Hashable]] | None = None,
         n_jobs: int | None = None,
-    ) -> tuple[NDArray[Any], NDArray[np.float64]]:
+    ) -> Answers:
         """Return the nearest ids of many queries at once, nearly all of them.
 
         Parameters
@@ -300,34 +153,28 @@ class EmbeddingIndex:
         """
         owner, emb = "EmbeddingIndex.search", self.embedding
         topn, workers = check_integer(owner, "topn", topn, low=1), check_n_jobs(owner, n_jobs)
-        itself: NDArray[np.int64] | None = None
-        if isinstance(Q, np.ndarray) and Q.dtype.kind == "f":
-            queries = check_matrix(owner, "Q", np.atleast_2d(Q), columns=emb.n_components)
-        else:
-            itself = emb._rows(owner, list(as_list(owner, "Q", Q, "an array of shape (q, d) or a list of ids")))
-            queries = emb.vectors[itself]
-        queries = unit_rows(queries) if self.metric == "cosine" else np.asarray(queries, np.float64)
-        allowed = self._allowed(owner, where)
-        left_out: list[NDArray[np.int64]] = [np.empty(0, np.int64)] * len(queries)
-        if exclude is not None:
-            left_out = emb._left_out(owner, exclude, len(queries))
-        if itself is not None:
-            left_out = [np.append(rows, own) for rows, own in zip(left_out, itself, strict=True)]
-        most = max(map(len, left_out), default=0)
-        n_allowed = int(allowed.sum())
-        k = min(topn, n_allowed - most)
+        asked = emb._question(owner, Q, exclude)
+        queries, left_out, there = asked.vectors, asked.and_own(), self._there(owner, where)
+        most, n_there = max(map(len, left_out), default=0), int(there.sum())
+        k = min(topn, n_there - most)
         if k < 1 or not len(queries):
             return emb.ids.to_numpy()[np.empty((len(queries), 0), np.int64)], np.empty((len(queries), 0))
-        wanted = (self._backend.margin * (k + most) * len(emb)) // n_allowed + 1
-        if n_allowed <= _EXACT_BELOW or wanted > _MOST:
-            rows, scores = self._exact(queries, allowed, k + most, workers)
+        wanted = (self._backend.margin * (k + most) * len(emb)) // n_there + 1
+        if n_there <= _EXACT_BELOW or wanted > _MOST:
+            rows, scores = self._exact(queries, there, k + most, workers)
         else:
-            effort = self._effort * len(emb) // n_allowed
-            rows, scores = self._ranked(queries, self._backend.search(queries, wanted, effort, workers), workers)
-            scores[~allowed[rows]] = -np.inf
-        return self._chosen(rows, scores, left_out, k, queries, allowed, workers)
+            rows, scores = self._nearly(queries, wanted, self._effort * len(emb) // n_there, workers)
+            scores[~there[rows]] = -np.inf
+        found, best, counts = allowed(rows, scores, left_out, k)
+        short = np.flatnonzero(counts < k)
+        if len(short):  # the index found too few
+            found, best = padded(found, k), np.pad(best, ((0, 0), (0, k - best.shape[1])))
+            others = [left_out[query] for query in short]
+            again = self._exact(queries[short], there, k + max(map(len, others)), workers)
+            found[short], best[short], _ = allowed(*again, others, k)
+        return emb.ids.to_numpy()[found], best
 
-    def _allowed(self, owner: str, where: Any) -> NDArray[np.bool_]:
+    def _there(self, owner: str, where: NDArray[np.bool_] | Iterable[Hashable] | None) -> NDArray[np.bool_]:
         """Return which rows may be answers."""
         emb = self.embedding
         if where is None:
@@ -338,76 +185,29 @@ class EmbeddingIndex:
             chosen = where
         else:
             chosen = np.zeros(len(emb), np.bool_)
-            chosen[emb._rows(f"{owner}: where", list(as_list(owner, "where", where)))] = True
-        allowed = chosen & ~self._removed
-        if not allowed.any():
+            chosen[emb._rows(f"{owner}: where", as_list(owner, "where", where))] = True
+        there = chosen & ~self._removed
+        if not there.any():
             raise InputError(owner, "where", "at least one id", "none that is in the index")
-        return np.asarray(allowed)
+        return np.asarray(there)
 
     def _exact(
-        self, queries: Floats, allowed: NDArray[np.bool_], k: int, n_jobs: int
-    ) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
-        """Search the allowed rows one by one."""
-        some = np.flatnonzero(allowed)
-        rows = self.embedding.vectors if len(some) == len(allowed) else self.embedding.vectors[some]
-        norms: Any = {"norms" if self.metric == "cosine" else "lengths": self.embedding._row_norms()[some]}
-        found, scores = nearest_rows(queries, rows, min(k, len(some)), **norms, n_jobs=n_jobs)
+        self, queries: Floats, there: NDArray[np.bool_], k: int, n_jobs: int
+    ) -> tuple[RowNumbers, NDArray[np.float64]]:
+        """Search some rows one by one."""
+        some, emb = np.flatnonzero(there), self.embedding
+        rows = emb.vectors if len(some) == len(there) else emb.vectors[some]
+        norms = emb._row_norms()[some]
+        k, owner = min(k, len(some)), "EmbeddingIndex.search"
+        found, scores = best_rows(owner, queries, rows, k, self.metric, norms, n_jobs=n_jobs)
         return some[found], scores
 
-    def _ranked(
-        self, queries: Floats, candidates: NDArray[np.int64], n_jobs: int
-    ) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
-        """Return candidates by their exact scores; what is no row has the score -inf and comes last."""
-        scores = np.empty(candidates.shape)
-        vectors, norms = self.embedding.vectors, self.embedding._row_norms()
-        (n_queries, k), d = candidates.shape, vectors.shape[1]
-        step = max(1, 2**19 // (k * d))
-
-        def task(_block: int, start: int, stop: int) -> None:
-            taken, X = np.empty((step, k, d), vectors.dtype), np.empty((step, k, d))
-            for first in range(start, stop, step):
-                some = slice(first, min(first + step, stop))
-                rows = np.sort(candidates[some], axis=1)  # ties in the order of the rows
-                n = len(rows)
-                np.take(vectors, rows, axis=0, out=taken[:n], mode="clip")
-                np.copyto(X[:n], taken[:n])
-                found = np.einsum("qkd,qd->qk", X[:n], queries[some])
-                if self.metric == "cosine":
-                    found = np.clip(found * inverse_norms(norms[rows]), -1, 1)
-                found[rows < 0] = -np.inf
-                order = np.argsort(-found, axis=1, kind="stable")
-                candidates[some] = np.take_along_axis(rows, order, axis=1)
-                scores[some] = np.take_along_axis(found, order, axis=1)
-
-        run_blocks(task, even_bounds(n_queries, max(step, -(-n_queries // 16))), n_jobs)
-        return candidates, scores
-
-    def _chosen(
-        self,
-        rows: NDArray[np.int64],
-        scores: NDArray[np.float64],
-        left_out: list[NDArray[np.int64]],
-        k: int,
-        queries: Floats,
-        allowed: NDArray[np.bool_],
-        n_jobs: int,
-    ) -> tuple[NDArray[Any], NDArray[np.float64]]:
-        """Return the first k of each query without what is left out; exact search where the index found too few."""
-        good = np.isfinite(scores)
-        for query, out in enumerate(left_out):
-            if len(out):
-                good[query] &= rows[query] != out[0] if len(out) == 1 else ~np.isin(rows[query], out)
-        first = np.argsort(~good, axis=1, kind="stable")[:, :k]
-        found, best = np.take_along_axis(rows, first, axis=1), np.take_along_axis(scores, first, axis=1)
-        short = np.flatnonzero(good.sum(axis=1) < k)
-        if len(short):
-            found, best = _padded(found, k), np.pad(best, ((0, 0), (0, k - best.shape[1])))
-            most = max(len(left_out[query]) for query in short)
-            again, values = self._exact(queries[short], allowed, k + most, n_jobs)
-            for at, query in enumerate(short.tolist()):
-                kept = np.flatnonzero(~np.isin(again[at], left_out[query]))[:k]
-                found[query], best[query] = again[at, kept], values[at, kept]
-        return self.embedding.ids.to_numpy()[found], best
+    def _nearly(self, queries: Floats, k: int, effort: int, n_jobs: int) -> tuple[RowNumbers, NDArray[np.float64]]:
+        """Search the index; return k candidates by their exact scores."""
+        cosine, emb = self.metric == "cosine", self.embedding
+        queries = unit_rows(queries) if cosine else np.asarray(queries, np.float64)
+        candidates = self._backend.search(queries, k, effort, n_jobs)
+        return ranked(emb.vectors, emb._row_norms() if cosine else None, queries, candidates, n_jobs)
 
     def add(self, other: Embedding, n_jobs: int | None = None, verbose: int = 0) -> None:
         """Take in more vectors; the index is built anew over all that are left.
@@ -452,7 +252,7 @@ class EmbeddingIndex:
             If an id is not there.
         """
         owner = "EmbeddingIndex.remove"
-        self._removed[self.embedding._rows(owner, list(as_list(owner, "ids", ids)))] = True
+        self._removed[self.embedding._rows(owner, as_list(owner, "ids", ids))] = True
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the index, without the vectors: :meth:`nearfar.Embedding.open_index` opens it beside them.
@@ -474,7 +274,7 @@ class EmbeddingIndex:
             hint = "Build the index of embedding.subset(...)."
             raise InputError(owner, "index", "one without removed ids", f"{int(self._removed.sum())} removed", hint)
         target = check_path(owner, "path", path)
-        facts = {
+        facts: Facts = {
             "kind": self.kind,
             "metric": self.metric,
             "storage": self.storage,
@@ -520,26 +320,20 @@ class EmbeddingIndex:
         self.recall_interval = max(0.0, self.recall - margin), min(1.0, self.recall + margin)
         if recall is not None and self.recall_interval[1] < recall:
             message = (
-                f"{_OWNER}: recall is {self.recall:.3f}, not {recall:g} as asked for. Take another kind or storage."
+                f"{OWNER}: recall is {self.recall:.3f}, not {recall:g} as asked for. Take another kind or storage."
             )
             warnings.warn(message, NearfarWarning, stacklevel=4)
 
-    def _queries(self, rows: NDArray[np.int64]) -> NDArray[np.float64]:
-        queries = self.embedding.vectors[rows].astype(np.float64)
-        return unit_rows(queries) if self.metric == "cosine" else queries
-
-    def _tenth(self, rows: NDArray[np.int64], n_jobs: int) -> NDArray[np.float64]:
+    def _tenth(self, rows: RowNumbers, n_jobs: int) -> NDArray[np.float64]:
         """Return the score of the last of the nearest other rows of each row."""
-        vectors, k = self.embedding.vectors, min(_AT, len(self.embedding) - 1)
-        norms: Any = {"norms" if self.metric == "cosine" else "lengths": self.embedding._row_norms()}
-        return nearest_rows(self._queries(rows), vectors, k, **norms, skip=rows, n_jobs=n_jobs)[1][:, -1]
+        vectors, norms, k = self.embedding.vectors, self.embedding._row_norms(), min(_AT, len(self.embedding) - 1)
+        return best_rows(OWNER, vectors[rows], vectors, k, self.metric, norms, skip=rows, n_jobs=n_jobs)[1][:, -1]
 
-    def _shares(self, rows: NDArray[np.int64], tenth: NDArray[np.float64], n_jobs: int) -> NDArray[np.float64]:
+    def _shares(self, rows: RowNumbers, tenth: NDArray[np.float64], n_jobs: int) -> NDArray[np.float64]:
         """Return which share of the nearest other rows of each row the index finds; any of a tie counts."""
         k = min(_AT, len(self.embedding) - 1)
         wanted = min(self._backend.margin * (k + 1) + 1, len(self.embedding))
-        queries = self._queries(rows)
-        found, scores = self._ranked(queries, self._backend.search(queries, wanted, self._effort, n_jobs), n_jobs)
+        found, scores = self._nearly(self.embedding.vectors[rows], wanted, self._effort, n_jobs)
         good = (scores >= (tenth - 1e-9 * np.abs(tenth))[:, None]) & (found != rows[:, None])
         shares: NDArray[np.float64] = np.minimum(good.sum(axis=1), k) / k
         return shares
@@ -551,25 +345,24 @@ def _digest(embedding: Embedding) -> str:
 
 def build_index(
     embedding: Embedding,
-    kind: str,
-    *,
-    metric: str,
-    storage: str,
+    kind: Literal["auto", "usearch", "faiss", "lists"],
+    metric: Literal["cosine", "dot"],
+    storage: Literal["float32", "float16", "int8", "binary"],
     recall: float,
     expansion: int | None,
     n_jobs: int | None,
     verbose: int,
 ) -> EmbeddingIndex:
     """Build an index; what :meth:`nearfar.Embedding.index` does."""
-    check_choice(_OWNER, "kind", kind, ("auto", *BACKENDS))
-    check_choice(_OWNER, "metric", metric, METRICS)
-    check_choice(_OWNER, "storage", storage, STORAGES)
-    check_real(_OWNER, "recall", recall, low=0, high=1)
+    check_choice(OWNER, "kind", kind, ("auto", *BACKENDS))
+    check_choice(OWNER, "metric", metric, METRICS)
+    check_choice(OWNER, "storage", storage, STORAGES)
+    check_real(OWNER, "recall", recall, low=0, high=1)
     if expansion is not None:
-        check_integer(_OWNER, "expansion", expansion, low=1)
+        check_integer(OWNER, "expansion", expansion, low=1)
     if storage == "binary" and metric != "cosine":
-        raise InputError(_OWNER, "storage", "another than 'binary' for metric='dot'", repr(storage))
-    names = [kind]
+        raise InputError(OWNER, "storage", "another than 'binary' for metric='dot'", repr(storage))
+    names: list[str] = [kind]
     if kind == "auto":
         names = ["usearch", "faiss"]
         if storage == "float32" and len(embedding) >= _LISTS_FROM:
@@ -582,7 +375,7 @@ def build_index(
             if chosen == names[-1]:
                 raise
     index = EmbeddingIndex(embedding, chosen, metric, storage, made, expansion or 64)
-    index._build(embedding, check_n_jobs(_OWNER, n_jobs), None if expansion else recall, verbose)
+    index._build(embedding, check_n_jobs(OWNER, n_jobs), None if expansion else recall, verbose)
     return index
 
 
@@ -590,8 +383,8 @@ def open_index(embedding: Embedding, path: str | os.PathLike[str]) -> EmbeddingI
     """Open an index beside its embedding; what :meth:`nearfar.Embedding.open_index` does."""
     owner = "Embedding.open_index"
     file = check_path(owner, "path", path, exists=True)
-    facts, end = _facts(file)
-    if "checksum" in facts and facts.pop("checksum") != _checksum(file, end, facts):
+    facts, end, expected = _facts(file)
+    if expected is not None and expected != _checksum(file, end, facts):
         raise FileFormatError(f"{file}: must be what was written; got one that was altered. Build it again.")
     if facts["embedding"] != _digest(embedding):
         hint = "Build the index of this embedding, or open it with the one that it was built from."
@@ -603,17 +396,17 @@ def open_index(embedding: Embedding, path: str | os.PathLike[str]) -> EmbeddingI
         raise FileFormatError(f"{file}: the index must be whole; got {error}. Build it again.") from None
     index = EmbeddingIndex(embedding, facts["kind"], facts["metric"], facts["storage"], backend, facts["effort"])
     index.recall, *interval = facts["recall"]
-    index.recall_interval = tuple(interval)
+    index.recall_interval = interval[0], interval[1]
     return index
 
 
-def _checksum(file: Path, end: int, facts: dict[str, Any]) -> int:
+def _checksum(file: Path, end: int, facts: Facts) -> int:
     """Return the CRC-32 of an index, which ends there, and of what stands behind it."""
     return zlib.crc32(json.dumps(facts, sort_keys=True).encode(), checksum(map_raw(file, np.uint8)[:end]))
 
 
-def _facts(file: Path) -> tuple[dict[str, Any], int]:
-    """Return what the end of a file says of the index in it, and where the index ends."""
+def _facts(file: Path) -> tuple[Facts, int, int | None]:
+    """Return what the end of a file says of the index in it, where the index ends, and the checksum, if it has one."""
     refused = FileFormatError(
         f"{file}: must be an index that EmbeddingIndex.save wrote; got another file. Build it again."
     )
@@ -629,12 +422,13 @@ def _facts(file: Path) -> tuple[dict[str, Any], int]:
             raise refused
         opened.seek(size - tail - length)
         try:
-            facts: dict[str, Any] = json.loads(opened.read(length))
+            facts = json.loads(opened.read(length))
+            expected: int | None = facts.pop("checksum") if end[8:] == _MAGIC else facts.pop("checksum", None)
             known = facts["kind"] in BACKENDS and facts["metric"] in METRICS and facts["storage"] in STORAGES
             known &= len(facts["recall"]) == 3 and isinstance(facts["embedding"], str)
-            known &= isinstance(facts["effort"], int) and ("checksum" in facts or end[8:] == _WITHOUT_CHECKSUM)
+            known &= isinstance(facts["effort"], int)
         except (ValueError, LookupError, TypeError, RecursionError):
             raise refused from None
     if not known:
         raise refused
-    return facts, size - tail - length
+    return facts, size - tail - length, expected

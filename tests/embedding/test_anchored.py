@@ -20,9 +20,9 @@ import nearfar as nf
 from nearfar._core.ids import Ids
 from nearfar.cli import main
 from nearfar.embedding import mixtures as _mixtures
-from nearfar.embedding import search as _search
 from nearfar.embedding.mixtures import Mixtures
 from nearfar.errors import FileFormatError, InputError, UnknownIdError
+from nearfar.search import products as _search
 
 V, K, D = 90, 7, 5
 
@@ -75,7 +75,7 @@ def test_vectors_are_t_times_a_rounded_once(signed):
 @pytest.mark.parametrize("signed", [False, True])
 def test_search_is_that_of_the_vectors_bit_for_bit(monkeypatch, metric, signed):
     for module in (_mixtures, _search):
-        monkeypatch.setattr(module, "_ROWS", 32)  # several blocks, the last one shorter
+        monkeypatch.setattr(module, "ROWS", 32)  # several blocks, the last one shorter
     monkeypatch.setattr(_search, "_QUERIES", 16)
     made = nf.AnchoredEmbedding(*factors(signed=signed), named())
     dense = nf.Embedding(np.asarray(made), named())
@@ -103,8 +103,8 @@ def test_a_search_finds_what_cancels():
 
 def test_a_search_never_forms_the_vectors(emb, monkeypatch):
     monkeypatch.setattr(Mixtures, "__array__", lambda *_: pytest.fail("formed"))
-    monkeypatch.setattr(_mixtures, "_ROWS", 16)
-    monkeypatch.setattr(_search, "_ROWS", 16)
+    monkeypatch.setattr(_mixtures, "ROWS", 16)
+    monkeypatch.setattr(_search, "ROWS", 16)
     asked = []
     taken = Mixtures.__getitem__
     monkeypatch.setattr(Mixtures, "__getitem__", lambda self, rows: asked.append(rows) or taken(self, rows))
@@ -256,10 +256,10 @@ def test_a_file_that_was_cut_short_or_altered_is_refused(stored):
     ],
 )
 def test_a_file_whose_parts_do_not_fit_is_refused(tmp_path, change, message):
-    from nearfar.embedding.files import Content, mixtures, native
+    from nearfar.embedding.files import Content, native
 
     made = nf.AnchoredEmbedding([[1, 0], [2, 3]], [[1, 0], [0, 2]], ["a", "b"])
-    arrays, metadata = mixtures.to_arrays(Content(made._mixtures, made.ids))
+    arrays, metadata = native.to_arrays(Content(made._mixtures, made.ids), native.MIXED)
     for name, value in change.items():
         if isinstance(value, str):
             metadata[name] = value
@@ -311,10 +311,10 @@ def test_eight_bits_survive_and_state_their_error(seed, k, share):
     ],
 )
 def test_scales_that_do_not_fit_are_refused(tmp_path, name, value, message):
-    from nearfar.embedding.files import Content, mixtures, native
+    from nearfar.embedding.files import Content, native
 
     made = nf.AnchoredEmbedding([[1, 0], [2, 3]], [[1, 0], [0, 2]]).to_int8()
-    arrays, metadata = mixtures.to_arrays(Content(made._mixtures, made.ids))
+    arrays, metadata = native.to_arrays(Content(made._mixtures, made.ids), native.MIXED)
     native.write_arrays("test", tmp_path / "x.safetensors", arrays | {name: value}, metadata)
     with pytest.raises(FileFormatError, match=message):
         nf.Embedding.load(tmp_path / "x.safetensors")

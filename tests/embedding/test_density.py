@@ -12,7 +12,7 @@ from density_matrices import densities, rotation
 from hypothesis import given
 
 import nearfar as nf
-from nearfar.embedding import density as algebra
+from nearfar.embedding import matrices as algebra
 from nearfar.embedding.density import Sense
 from nearfar.errors import FileFormatError, InputError, UnknownIdError
 

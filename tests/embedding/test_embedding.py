@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from numpy.testing import assert_array_equal
 
 import nearfar as nf
-from nearfar.embedding import search as _search
 from nearfar.errors import InputError, MissingDependencyError, UnknownIdError
+from nearfar.search import products as _search
 
 
 @pytest.fixture
@@ -476,3 +476,15 @@ def test_what_is_left_out_must_be_lists(exclude):
     items = nf.Embedding(np.eye(3), ["i1", "i2", "i3"])
     with pytest.raises(InputError, match=r"exclude must be lists of ids, one for each query \(2\)"):
         items.search(["i1", "i2"], exclude=exclude)
+
+
+def test_pickles_that_name_the_former_module_of_all_embeddings_load():
+    anchored = nf.AnchoredEmbedding([[1, 0], [0.5, 0.5]], [[4, 0, 0], [0, 2, 2]], context_weights=[[0, 3]])
+    senses = nf.SenseEmbedding([[3, 0], [0, 3]], [("bank", 0), ("bank", 1)], weights=[0.7, 0.3])
+    for emb in (nf.Embedding([[1, 0], [3, 1]], ["ann", "bob"]), anchored, senses):
+        written = pickle.dumps(emb, protocol=2)
+        module = type(emb).__module__.encode()
+        assert b"c" + module + b"\n" in written
+        loaded = pickle.loads(written.replace(module, b"nearfar.embedding.vectors"))
+        assert type(loaded) is type(emb)
+        assert loaded.equals(emb)

@@ -220,7 +220,7 @@ def test_a_format_of_ones_own_gets_them_as_facts(emb, csv, tmp_path, monkeypatch
     from nearfar.embedding import files
 
     monkeypatch.setattr(files.registry, "FORMATS", dict(files.FORMATS))
-    monkeypatch.setattr("nearfar.embedding.vectors.FORMATS", files.registry.FORMATS)
+    monkeypatch.setattr("nearfar.embedding.plain.FORMATS", files.registry.FORMATS)
     seen = []
     options = {"write": lambda content, _path: seen.extend(content.facts), "read": lambda _path: None}
     files.register("facts", [".facts"], **options, keeps_columns=True)

@@ -70,7 +70,7 @@ def test_what_is_stored_is_what_is_loaded(kind, d, tmp_path):
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("metric", ["cosine", "dot"])
 def test_a_search_is_that_of_the_floats(kind, metric, tmp_path, monkeypatch):
-    monkeypatch.setattr("nearfar.embedding.search._SCORES", 112)
+    monkeypatch.setattr("nearfar.search.products._SCORES", 112)
     small = make().quantize(kind)
     small.save(tmp_path / "x.safetensors")
     mapped, floats = nf.Embedding.load(tmp_path / "x.safetensors"), nf.Embedding(small.vectors, small.ids)

@@ -417,8 +417,8 @@ SEARCHES = {
 )
 def test_workers_find_the_neighbours_of_threads(cluster, monkeypatch, case):
     if "lists" in case:
-        monkeypatch.setattr("nearfar.relations.neighbors.FLAT", 40)
-    monkeypatch.setattr("nearfar.relations.neighbors.FEW", 1)  # so few rows would be searched in NumPy here
+        monkeypatch.setattr("nearfar.search.lists.FLAT", 40)
+    monkeypatch.setattr("nearfar.search.lists.FEW", 1)  # so few rows would be searched in NumPy here
     parameters, given = SEARCHES[case]
     X, parameters = given(cloud()), {"perplexity": 8, "n_jobs": 1, **parameters}
     here = nf.Affinities(**parameters).fit(X)
@@ -447,7 +447,7 @@ def test_a_map_of_rows_is_searched_on_workers_and_its_probabilities_stay_there(c
     with cluster.as_current():
         affinities = nf.Affinities(perplexity=8, n_jobs=1, storage=tmp_path).fit(X)
         with monkeypatch.context() as patched:
-            patched.setattr("nearfar.relations.neighbors.VectorIndex.query", lambda *_: pytest.fail("searched here"))
+            patched.setattr("nearfar.search.lists.VectorIndex.query", lambda *_: pytest.fail("searched here"))
             patched.setattr(maps, "entries_of", lambda _: pytest.fail("the client sends P"))
             there, again = nf.TSNE(**parameters).fit(X), nf.TSNE(**parameters).fit(affinities)
     assert affinities.relation_.operator.row_parts

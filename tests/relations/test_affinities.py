@@ -477,7 +477,7 @@ def test_probabilities_are_worked_out_when_they_are_asked_for(rng, parameters):
 
 
 def test_neighbours_mapped_from_files_are_not_copied(rng, tmp_path, monkeypatch):
-    monkeypatch.setattr("nearfar.relations.neighbors._AT_ONCE", 64)
+    monkeypatch.setattr("nearfar.search.given._AT_ONCE", 64)
     X = rng.integers(0, 4, (230, 3)).astype(float)  # with many ties
     found = nearest_neighbors(X, 21)
     for name, array in zip(("indices", "distances"), found, strict=True):
@@ -530,7 +530,7 @@ def test_neighbours_in_files_are_the_same(rng, tmp_path, monkeypatch):
 def test_a_search_that_fails_leaves_the_files_of_the_one_before(tmp_path, monkeypatch):
     first = nf.Affinities(5, storage=tmp_path).fit(points())
     kept = first.indices_.copy()
-    monkeypatch.setattr("nearfar.relations.neighbors.VectorIndex.neighbors", lambda *_: 1 / 0)
+    monkeypatch.setattr("nearfar.search.lists.VectorIndex.neighbors", lambda *_: 1 / 0)
     with pytest.raises(ZeroDivisionError):
         nf.Affinities(5, storage=tmp_path).fit(points(seed=1))
     np.testing.assert_array_equal(np.load(tmp_path / "indices.npy"), kept)
@@ -544,7 +544,7 @@ def test_a_folder_that_cannot_be_used_is_refused(tmp_path, monkeypatch):
             with pytest.raises(InputError, match="storage"):
                 est.fit(points())
     monkeypatch.setattr("shutil.disk_usage", lambda _: SimpleNamespace(free=1000))
-    monkeypatch.setattr("nearfar.relations.neighbors.VectorIndex.neighbors", lambda *_: 1 / 0)  # refused before
+    monkeypatch.setattr("nearfar.search.lists.VectorIndex.neighbors", lambda *_: 1 / 0)  # refused before
     for est, needed in ((nf.Affinities(5), 8), (nf.TSNE(perplexity=5), 8 + 11.6)):
         size = f"{90 * 15 * needed / 1e9:.3g}"
         with pytest.raises(InputError, match=rf"{size} GB free.*1e-06 GB.*another disk"):

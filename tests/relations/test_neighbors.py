@@ -11,8 +11,9 @@ from scipy.sparse import csr_array, random_array
 
 from nearfar._core.vector import at_most, load
 from nearfar.errors import DataError, InputError
-from nearfar.relations import neighbors as _inverted_lists
-from nearfar.relations.neighbors import VectorIndex, kth_smallest, nearest_neighbors, neighbor_index, sort_pairs
+from nearfar.relations.neighbors import VectorIndex, nearest_neighbors, neighbor_index
+from nearfar.search import lists as _inverted_lists
+from nearfar.search.kernels import kth_smallest, sort_pairs
 
 
 def direct(X, k, Q=None):

@@ -109,7 +109,7 @@ FAULTS = [
     # -- senses in few bits
     Fault(
         "senses: context vectors of few bits become floats",
-        "return Embedding._of_checked(Content(vectors, ids, parameters=self._parameters))",
+        "return Embedding._of(vectors, ids, self._parameters)",
         "return Embedding(vectors, ids, parameters=self._parameters)",
         "test_quantized",
     ),

@@ -150,7 +150,7 @@ class TestFormulas:
 class TestProperties:
     @given(densities())
     def test_phaser_and_fuzz_have_the_trace_of_the_product(self, A):
-        from nearfar.embedding import density as algebra
+        from nearfar.embedding import matrices as algebra
 
         expected = np.trace(A[0] @ A[1])
         assert np.trace(algebra.phaser(A[0], A[1])) == pytest.approx(expected, abs=1e-12)

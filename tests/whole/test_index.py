@@ -10,6 +10,7 @@ import pytest
 
 import nearfar as nf
 from nearfar.errors import FileFormatError, InputError, NearfarWarning, UnknownIdError
+from nearfar.search import candidates
 
 N, D = 1_500, 12
 
@@ -92,7 +93,7 @@ def test_a_recall_that_is_not_reached_is_told():
 
 
 def test_a_row_is_no_answer_to_itself_where_recall_is_measured(emb, monkeypatch):
-    class Itself(nf.index.Usearch):
+    class Itself(candidates.Usearch):
         def search(self, Q, k, effort, n_jobs):
             found = super().search(Q, k, effort, n_jobs)
             found[:, 1:] = -1

@@ -167,7 +167,7 @@ def pack_ids(owner: str, name: str, ids: Ids) -> tuple[str, Arrays]:
     keys = ids.to_list()
     if all(type(key) is str for key in keys):
         # Lone surrogates, which file names may bring, are kept.
-        encoded = [key.encode("utf-8", "surrogatepass") for key in keys]
+        encoded = [str(key).encode("utf-8", "surrogatepass") for key in keys]
         ends = np.cumsum(np.fromiter(map(len, encoded), np.int64, len(encoded)), dtype=np.int64)
         return "str", {f"{name}.data": _bytes(b"".join(encoded)), f"{name}.ends": ends}
     text = json.dumps([_encode(owner, key) for key in keys], separators=(",", ":"))

@@ -9,7 +9,7 @@ from __future__ import annotations
 import warnings
 from collections import Counter
 from collections.abc import Hashable, Iterable, Iterator, Sequence
-from typing import Any, overload
+from typing import Any, Protocol, TypeVar, cast, overload
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -18,9 +18,10 @@ from nearfar._core.checks import check_integer
 from nearfar.errors import InputError, NearfarWarning, UnknownIdError
 
 Rows = NDArray[np.int64]
+Values = TypeVar("Values")
 
 
-class Ids(Sequence[Any]):
+class Ids(Sequence[Hashable]):
     """An immutable sequence of distinct ids.
 
     Parameters
@@ -40,8 +41,8 @@ class Ids(Sequence[Any]):
     __slots__ = ("_lookup", "_n", "_store")
 
     def __init__(self, ids: int | Iterable[Hashable], *, owner: str = "Ids", name: str = "ids") -> None:
-        self._lookup: dict[Any, int] | tuple[NDArray[np.int64], Rows] | None = None
-        self._store: NDArray[np.int64] | list[Any] | None
+        self._lookup: dict[Hashable, int] | tuple[NDArray[np.int64], Rows] | None = None
+        self._store: NDArray[np.int64] | list[Hashable] | None
         self._n: int
         if isinstance(ids, Ids):
             self._store, self._n, self._lookup = ids._store, ids._n, ids._lookup
@@ -69,7 +70,7 @@ class Ids(Sequence[Any]):
         made._set_store(_compact(ids))
         return made
 
-    def _set_store(self, store: NDArray[np.int64] | list[Any]) -> None:
+    def _set_store(self, store: NDArray[np.int64] | list[Hashable]) -> None:
         self._store, self._n = store, len(store)
         if isinstance(store, np.ndarray):
             store.flags.writeable = False
@@ -80,10 +81,10 @@ class Ids(Sequence[Any]):
         return self._n
 
     @overload
-    def __getitem__(self, row: int) -> Any: ...
+    def __getitem__(self, row: int) -> Hashable: ...
     @overload
-    def __getitem__(self, row: slice) -> list[Any]: ...
-    def __getitem__(self, row: int | slice) -> Any:
+    def __getitem__(self, row: slice) -> list[Hashable]: ...
+    def __getitem__(self, row: int | slice) -> Hashable | list[Hashable]:
         if isinstance(row, slice):
             return self.take(np.arange(self._n)[row]).to_list()
         row = int(row)
@@ -94,7 +95,7 @@ class Ids(Sequence[Any]):
             return row
         return int(self._store[row]) if isinstance(self._store, np.ndarray) else self._store[row]
 
-    def __iter__(self) -> Iterator[Any]:
+    def __iter__(self) -> Iterator[Hashable]:
         return iter(self.to_list())
 
     def __contains__(self, key: object) -> bool:
@@ -139,7 +140,7 @@ class Ids(Sequence[Any]):
         except TypeError:  # unhashable
             return -1
 
-    def rows(self, keys: Iterable[Any]) -> Rows:
+    def rows(self, keys: Iterable[object]) -> Rows:
         """Return the row of each id, shape (len(keys),), int64; -1 where an id is not there."""
         if self.is_integer:
             keys = _compact(keys)
@@ -154,13 +155,13 @@ class Ids(Sequence[Any]):
             return Ids.of_distinct(self.to_numpy()[rows])
         return Ids.of_distinct([self[row] for row in rows])
 
-    def to_list(self) -> list[Any]:
+    def to_list(self) -> list[Hashable]:
         """Return the ids as a new list of Python objects."""
         if self._store is None:
             return list(range(self._n))
         return self._store.tolist() if isinstance(self._store, np.ndarray) else list(self._store)
 
-    def to_numpy(self) -> NDArray[Any]:
+    def to_numpy(self) -> NDArray[np.int64] | NDArray[np.object_]:
         """Return the ids as an array: int64 for integers, otherwise of objects."""
         if self._store is None:
             return np.arange(self._n)
@@ -185,7 +186,7 @@ class Ids(Sequence[Any]):
         assert isinstance(self._lookup, tuple)
         return self._lookup
 
-    def _dictionary(self) -> dict[Any, int]:
+    def _dictionary(self) -> dict[Hashable, int]:
         if self._lookup is None:
             assert isinstance(self._store, list)
             self._lookup = {key: row for row, key in enumerate(self._store)}
@@ -209,17 +210,17 @@ class Ids(Sequence[Any]):
         repeated = Counter(self._store).most_common(1)[0][0]
         raise InputError(owner, name, "distinct", f"{repeated!r} more than once")
 
-    def __getstate__(self) -> tuple[Any, int]:
+    def __getstate__(self) -> tuple[NDArray[np.int64] | list[Hashable] | None, int]:
         return self._store, self._n
 
-    def __setstate__(self, state: tuple[Any, int]) -> None:
+    def __setstate__(self, state: tuple[NDArray[np.int64] | list[Hashable] | None, int]) -> None:
         self._store, self._n = state
         self._lookup = None
         if isinstance(self._store, np.ndarray):
             self._store.flags.writeable = False  # pickle does not keep the flag
 
 
-def _compact(ids: Iterable[Hashable]) -> NDArray[np.int64] | list[Any]:
+def _compact(ids: Iterable[Hashable]) -> NDArray[np.int64] | list[Hashable]:
     if isinstance(ids, np.ndarray):
         if ids.dtype.kind in "iu" and (ids.dtype != np.uint64 or ids.size == 0 or ids.max() < 2**63):
             return ids.astype(np.int64)
@@ -246,8 +247,7 @@ def rows_and_ids(owner: str, X: Any) -> tuple[Any, Ids | None]:
     """
     if hasattr(X, "vectors") and hasattr(X, "ids"):
         return np.asarray(X), X.ids
-    rows: Any = X
-    index: Any = getattr(X, "index", None)
+    rows, index = X, getattr(X, "index", ())
     if hasattr(X, "obs_names") and hasattr(X, "obsm"):
         rows, index = X.obsm.get("X_pca", X.X), X.obs_names
     if not hasattr(index, "is_unique"):  # a list has a method of that name
@@ -262,7 +262,18 @@ def rows_and_ids(owner: str, X: Any) -> tuple[Any, Ids | None]:
     return rows, Ids(index)
 
 
-def in_order_of(owner: str, name: str, values: Any, ids: Ids | None) -> Any:
+class Index(Iterable[Hashable], Protocol):
+    """Labels of pandas."""
+
+    is_unique: bool
+
+
+def _labels(values: object) -> Index | None:
+    index: Index | None = getattr(values, "index", None)
+    return index if hasattr(index, "is_unique") else None  # a list has a method of that name
+
+
+def in_order_of(owner: str, name: str, values: Values, ids: Ids | None) -> Values:
     """Return what is given for each id, those of a pandas Series in the order of the ids.
 
     Parameters
@@ -283,8 +294,8 @@ def in_order_of(owner: str, name: str, values: Any, ids: Ids | None) -> Any:
     InputError, UnknownIdError
         If the index of a Series has equal labels, or does not have one of the ids.
     """
-    index: Any = getattr(values, "index", None)
-    if ids is None or ids.is_range or not hasattr(index, "is_unique"):
+    index = _labels(values)
+    if ids is None or ids.is_range or index is None:
         return values
     if not index.is_unique:
         raise InputError(owner, name, "one for each id", "an index with equal labels")
@@ -295,10 +306,11 @@ def in_order_of(owner: str, name: str, values: Any, ids: Ids | None) -> Any:
     if (rows < 0).any():
         hint = f"Those that go by row have no index: {name}.to_numpy()."
         raise UnknownIdError(f"{owner}: {name}", [ids[int(row)] for row in np.flatnonzero(rows < 0)], hint)
-    return values.iloc[rows]
+    taken: Values = cast("Any", values).iloc[rows]
+    return taken
 
 
-def column_names(X: Any) -> NDArray[Any] | None:
+def column_names(X: object) -> NDArray[np.object_] | None:
     """Return the names of a frame's columns if all are strings, as scikit-learn keeps them; else None."""
     columns = getattr(X, "columns", None)
     if columns is None or not all(isinstance(name, str) for name in columns):
@@ -306,7 +318,7 @@ def column_names(X: Any) -> NDArray[Any] | None:
     return np.array(list(columns), dtype=object)
 
 
-def check_columns(owner: str, X: Any, fitted: NDArray[Any] | None) -> None:
+def check_columns(owner: str, X: object, fitted: NDArray[np.object_] | None) -> None:
     """Refuse a frame whose columns have other names than those of a fit."""
     names = column_names(X)
     if names is not None and fitted is not None and list(names) != list(fitted):

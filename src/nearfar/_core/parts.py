@@ -6,23 +6,23 @@ them with their sizes and checksums. A part is compared with its checksum when i
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
+from typing import Any, TypedDict
 
 import numpy as np
 from numpy.lib import format as npy
-from numpy.typing import DTypeLike, NDArray
+from numpy.typing import NDArray
 
 from nearfar._core.atomic import FolderKind, atomic_write, bad_folder, check_unaltered, checksum, map_npy, whole
+from nearfar._core.lazy import Asked, LazyRows, RowNumbers
+from nearfar.contracts import Floats
 from nearfar.errors import InputError
 
-Rows = NDArray[np.int64]
 
-
-class RowsInParts:
-    """A matrix whose rows are in the files of a folder: the part of the array interface that this library uses.
+class RowsInParts(LazyRows):
+    """A matrix whose rows are in the files of a folder.
 
     Parameters
     ----------
@@ -37,22 +37,20 @@ class RowsInParts:
         Of the files, by name.
     """
 
-    ndim = 2
-
     def __init__(
         self,
         folder: Path,
         name: str,
         bounds: Sequence[int],
         n_columns: int,
-        dtype: DTypeLike,
+        dtype: str | np.dtype[np.floating],
         checksums: Mapping[str, int],
     ) -> None:
         self.folder, self.name, self.bounds, self.dtype = Path(folder), name, list(bounds), np.dtype(dtype)
         self.shape = (self.bounds[-1], n_columns)
-        self._checksums, self._mapped = checksums, dict[int, NDArray[Any]]()
+        self._checksums, self._mapped = checksums, dict[int, Floats]()
 
-    def part(self, q: int) -> NDArray[Any]:
+    def part(self, q: int) -> Floats:
         """Return the rows of a part, read-only.
 
         Raises
@@ -74,7 +72,7 @@ class RowsInParts:
             self._mapped[q] = found
         return self._mapped[q]
 
-    def pieces(self, wanted: list[tuple[int, Any]]) -> list[NDArray[Any]]:
+    def pieces(self, wanted: list[tuple[int, slice | RowNumbers]]) -> list[Floats]:
         """Return rows of some parts: pairs of the number of a part, and a slice or row numbers within it."""
         return [self.part(q)[rows] for q, rows in wanted]
 
@@ -85,20 +83,17 @@ class RowsInParts:
 
     # -- as an array -----------------------------------------------------------------------------------------------
 
-    def __len__(self) -> int:
-        return self.shape[0]
-
-    def __getitem__(self, rows: Any) -> NDArray[Any]:
+    def __getitem__(self, rows: Asked) -> Floats:
         """Return rows: a vector for an integer, a matrix for a slice, for row numbers or for a mask."""
         n = len(self)
         if isinstance(rows, (int, np.integer)):
             if not -n <= rows < n:
                 raise IndexError(f"row {rows} of {n}")
-            row: NDArray[Any] = self._taken(np.array([rows % n]))[0]
+            row: Floats = self._taken(np.array([rows % n]))[0]
             return row
         if not isinstance(rows, slice):
-            rows = np.asarray(rows)
-            return self._taken(np.flatnonzero(rows) if rows.dtype == bool else rows)
+            asked = np.asarray(rows)
+            return self._taken(np.flatnonzero(asked) if asked.dtype == bool else asked)
         start, stop, step = rows.indices(n)
         if step != 1:
             return self._taken(np.arange(n)[rows])
@@ -106,8 +101,9 @@ class RowsInParts:
         found = self.pieces([(q, cut) for q, cut in cuts if cut.start < cut.stop])
         return found[0] if len(found) == 1 else np.concatenate([np.empty((0, self.shape[1]), self.dtype), *found])
 
-    def _taken(self, rows: NDArray[Any]) -> NDArray[Any]:
-        rows = np.where(rows < 0, rows + len(self), rows).astype(np.int64)
+    def _taken(self, asked: NDArray[np.generic]) -> Floats:
+        rows = asked.astype(np.int64)
+        rows = np.where(rows < 0, rows + len(self), rows)
         if rows.size and not 0 <= rows.min() <= rows.max() < len(self):
             raise IndexError(f"rows {rows.min()} to {rows.max()} of {len(self)}")
         out = np.empty((rows.size, self.shape[1]), self.dtype)
@@ -119,32 +115,19 @@ class RowsInParts:
             out[at] = piece
         return out
 
-    def __array__(self, dtype: DTypeLike | None = None, copy: bool | None = None) -> NDArray[Any]:
-        if copy is False:
-            raise ValueError("rows in parts cannot become an array without a copy")
-        out = np.empty(self.shape, self.dtype if dtype is None else dtype)
-        for q, (a, b) in enumerate(pairwise(self.bounds)):
-            out[a:b] = self.pieces([(q, slice(None))])[0]
-        return out
-
-    @property
-    def T(self) -> NDArray[Any]:  # noqa: N802 - as an array has it
-        """The transpose, as an array."""
-        return np.asarray(self).T
+    def blocks(self) -> Iterator[tuple[int, int]]:
+        """Yield the bounds of the parts."""
+        return pairwise(self.bounds)
 
     @property
     def nbytes(self) -> int:
         """Bytes of the numbers."""
         return self.shape[0] * self.shape[1] * self.dtype.itemsize
 
-    def tobytes(self) -> bytes:
-        """Return the bytes of the whole matrix, as of an array."""
-        return np.asarray(self).tobytes()
-
     def __repr__(self) -> str:
         return f"<{self.shape[0]} x {self.shape[1]} {self.dtype} in {len(self.bounds) - 1} parts>"
 
-    def __getstate__(self) -> dict[str, Any]:
+    def __getstate__(self) -> dict[str, object]:
         return {**self.__dict__, "_mapped": {}}  # another process maps the files itself
 
 
@@ -153,7 +136,7 @@ def part_name(name: str, q: int) -> str:
     return f"{name}-{q:05d}"
 
 
-def write_part(path: Path, array: NDArray[Any]) -> int:
+def write_part(path: Path, array: NDArray[np.generic]) -> int:
     """Write a ``.npy`` file that appears whole or not at all; return the checksum of its numbers."""
     array = np.ascontiguousarray(array)
     with atomic_write(path, owner="a part of the vectors") as file:
@@ -161,9 +144,17 @@ def write_part(path: Path, array: NDArray[Any]) -> int:
     return checksum(array)
 
 
-def write_folder(kind: FolderKind, folder: Path, arrays: Mapping[str, Any], fields: Mapping[str, Any]) -> None:
+class _Described(TypedDict):
+    bounds: list[int]
+    columns: int
+    dtype: str
+
+
+def write_folder(
+    kind: FolderKind, folder: Path, arrays: Mapping[str, NDArray[np.generic] | LazyRows], fields: Mapping[str, object]
+) -> None:
     """Write arrays, some of them in parts, and last the header, to a folder that ``kind.new`` gave."""
-    checksums, described = dict[str, int](), dict[str, Any]()
+    checksums, described = dict[str, int](), dict[str, _Described | None]()
     for name, array in arrays.items():
         if isinstance(array, RowsInParts):
             checksums |= array.write(folder, name)

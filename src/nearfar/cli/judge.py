@@ -25,6 +25,7 @@ from nearfar.cli.shared import (
 from nearfar.cli.shared import report as summarise
 
 if TYPE_CHECKING:
+    from nearfar.embedding.labelled import Side
     from nearfar.embedding.vectors import Embedding
     from nearfar.evaluate.alignment import Alignment
 
@@ -56,7 +57,7 @@ def compare(
     center: bool,
     scale: bool,
     topn: int,
-    side: str | None,
+    side: Side | None,
     random_state: int | None,
     n_jobs: int | None,
     as_json: bool,
@@ -262,7 +263,7 @@ def report(
     output: str,
     labels: str | None,
     pairs: str | None,
-    side: str | None,
+    side: Side | None,
     no_plots: bool,
     with_map: bool,
     quiet: bool,

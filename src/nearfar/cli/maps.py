@@ -21,6 +21,7 @@ from nearfar.cli.word_models import load_known
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from nearfar.embedding.labelled import Side
     from nearfar.embedding.vectors import Embedding
 
 # ruff: noqa: D301 - as in cli/__init__.py
@@ -72,7 +73,7 @@ def map_(
     metadata: str | None,
     color: str | None,
     method: str,
-    side: str | None,
+    side: Side | None,
     names: str | None,
     labels: str | None,
     words: bool | None,
@@ -131,7 +132,7 @@ def map_(
     used = ("n_components", "perplexity", "min_dist", "metric", "max_iter", "random_state")
     made = {name: value for name, value in estimator.get_params().items() if name in used and value is not None}
     drawn = nf.Embedding(estimator.embedding_, vectors.ids, parameters={"estimator": METHODS[method], **made})
-    if page:
+    if page and output is not None:
         metric = arguments.get("metric", "euclidean")
         vectors.map(drawn, metadata=known, color=color, metric=metric, title=file).save(output)
     elif output is not None:
@@ -183,7 +184,7 @@ def explore(
     labels: str | None,
     port: int | None,
     opened: bool,
-    side: str | None,
+    side: Side | None,
     n_jobs: int | None,
     quiet: bool,
     as_json: bool,
@@ -243,7 +244,7 @@ def explore(
 
 
 def _points(
-    file: str, side: str | None, names: str | None, labels: str | None, owner: str = "nearfar map"
+    file: str, side: Side | None, names: str | None, labels: str | None, owner: str = "nearfar map"
 ) -> tuple[Embedding, Table, str]:
     """Return the vectors of a file or a table, what else the table holds, and a remark about the other side."""
     import nearfar as nf

@@ -21,6 +21,8 @@ from nearfar.cli.shared import (
 )
 
 if TYPE_CHECKING:
+    from nearfar.embedding.labelled import Bits, Side
+    from nearfar.embedding.plain import IfExists
     from nearfar.embedding.vectors import Embedding
 
 # ruff: noqa: D301 - as in cli/__init__.py
@@ -40,7 +42,7 @@ def similar(
     negative: tuple[str, ...],
     topn: int,
     context: bool,
-    side: str | None,
+    side: Side | None,
     as_json: bool,
 ) -> None:
     """Show what is most similar to ID (to the mean of several) by the cosine of the angle.
@@ -95,11 +97,11 @@ def convert(
     target: str,
     from_format: str | None,
     to_format: str | None,
-    quantize: str | None,
+    quantize: Bits | None,
     metadata: str | None,
     id_column: str | None,
-    side: str | None,
-    if_exists: str | None,
+    side: Side | None,
+    if_exists: IfExists | None,
     as_json: bool,
 ) -> None:
     """Write the vectors of IN to OUT in another format.
@@ -203,7 +205,7 @@ def info(file: str, as_json: bool) -> None:
 @side_option
 @run_options("result")
 def compress(
-    source: str, output: str, int8: bool, side: str | None, quiet: bool, as_json: bool, **options: Any
+    source: str, output: str, int8: bool, side: Side | None, quiet: bool, as_json: bool, **options: Any
 ) -> None:
     """Make the vectors of IN small: each becomes a mixture of a few of K anchors, which are learned.
 

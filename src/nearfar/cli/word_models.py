@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 import time
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import click
 
@@ -26,6 +26,8 @@ from nearfar.cli.shared import (
 )
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from nearfar.embedding.vectors import Embedding
 
 # ruff: noqa: D301 - as in cli/__init__.py
@@ -306,6 +308,7 @@ def sense_of(file: str, word: str, sentence: str, window: int | None, topn: int,
     embedding = SenseEmbedding.load(file)
     chances = embedding.sense_probabilities(word, sentence, window=window)
     own = embedding.subset([word])
+    senses = cast("Iterable[tuple[str, int]]", own.ids)
     found = [
         {
             "number": number,
@@ -313,7 +316,7 @@ def sense_of(file: str, word: str, sentence: str, window: int | None, topn: int,
             "weight": float(weight),
             "similar": as_entries(embedding.nearest_words((word, number), topn)),
         }
-        for (_, number), chance, weight in zip(own.ids, chances.tolist(), own.weights, strict=True)
+        for (_, number), chance, weight in zip(senses, chances.tolist(), own.weights, strict=True)
     ]
     found.sort(key=lambda sense: -sense["probability"])
     if as_json:

@@ -6,19 +6,24 @@ import os
 import re
 import warnings
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
 from nearfar._core.ids import Ids
-from nearfar.embedding.files.content import Fact, name_of
+from nearfar.embedding.files.content import Fact, Value, name_of
 from nearfar.errors import InputError, NearfarWarning
 
 _IDS = ("id", "ids", "index", "row")
 _CODE = re.compile(r"[+-]?0\d")  # as a postal code begins
 _INT64 = -(2**63), 2**63 - 1
 _EXACT = 2**53  # whole numbers that a float holds
+
+if TYPE_CHECKING:
+    from narwhals.typing import IntoDataFrame
+
+    Metadata = IntoDataFrame | Mapping[str, Sequence[object]] | str | os.PathLike[str]
 
 
 class Joined(NamedTuple):
@@ -36,21 +41,21 @@ class Joined(NamedTuple):
         Rows of which nothing is known.
     """
 
-    columns: Mapping[str, Sequence[Any]]
+    columns: Mapping[str, Sequence[object]]
     rows: NDArray[np.int64]
     n: int
     n_missing: int
 
-    def values(self, name: str) -> list[Any]:
+    def values(self, name: str) -> list[object]:
         """Return the values of a column for each row of the embedding, None where nothing is known."""
         given, found = self.columns[name], np.flatnonzero(self.rows >= 0)
-        values: list[Any] = [None] * self.n
+        values: list[object] = [None] * self.n
         for row, line in zip(self.rows[found].tolist(), found.tolist(), strict=True):
             values[row] = None if _is_missing(given[line]) else given[line]
         return values
 
 
-def joined(owner: str, metadata: Any, ids: Ids, id_column: str | None) -> Joined:
+def joined(owner: str, metadata: Metadata, ids: Ids, id_column: str | None) -> Joined:
     """Join a table to ids.
 
     Parameters
@@ -92,7 +97,7 @@ def joined(owner: str, metadata: Any, ids: Ids, id_column: str | None) -> Joined
     return Joined(columns, rows, len(keys), len(keys) - len(set(rows[rows >= 0].tolist())))
 
 
-def facts_of(owner: str, metadata: Any, ids: Ids, id_column: str | None) -> list[Fact]:
+def facts_of(owner: str, metadata: Metadata, ids: Ids, id_column: str | None) -> list[Fact]:
     """Return the columns of a table as files hold them: whole numbers, numbers, truths or text, None for a gap.
 
     Parameters
@@ -125,14 +130,15 @@ def facts_of(owner: str, metadata: Any, ids: Ids, id_column: str | None) -> list
     return [_fact(owner, name, found.values(name)) for name in found.columns]
 
 
-def _fact(owner: str, name: str, values: list[Any]) -> Fact:
-    known = [value for value in values if value is not None]
+def _fact(owner: str, name: str, values: list[object]) -> Fact:
+    typed = cast("list[Value]", values)  # if all are of one of the kinds below
+    known = [value for value in typed if value is not None]
     if known and all(type(value) is bool for value in known):
-        return Fact(name, "flag", values)
+        return Fact(name, "flag", typed)
     if known and all(type(value) is int and _INT64[0] <= value <= _INT64[1] for value in known):
-        return Fact(name, "integer", values)
+        return Fact(name, "integer", typed)
     if known and all(type(value) is float or (type(value) is int and abs(value) <= _EXACT) for value in known):
-        return Fact(name, "number", [None if value is None else float(value) for value in values])
+        return Fact(name, "number", [None if value is None else float(value) for value in typed])
     texts = [None if value is None else str(value) for value in values]
     try:
         "".join(text for text in texts if text is not None).encode()
@@ -141,7 +147,7 @@ def _fact(owner: str, name: str, values: list[Any]) -> Fact:
     return Fact(name, "text", texts)
 
 
-def _table(owner: str, metadata: Any) -> tuple[dict[str, Sequence[Any]], list[Any] | None]:
+def _table(owner: str, metadata: Metadata) -> tuple[dict[str, Sequence[object]], list[object] | None]:
     """Return the columns by name, those of a file as text, and the index of a pandas frame."""
     if isinstance(metadata, str | os.PathLike):
         return _file(owner, metadata), None
@@ -151,7 +157,7 @@ def _table(owner: str, metadata: Any) -> tuple[dict[str, Sequence[Any]], list[An
         except TypeError:
             kinds = ", ".join(sorted({type(values).__name__ for values in metadata.values()}))
             raise InputError(owner, "metadata", "a mapping of columns, each a list", f"one of {kinds}") from None
-        index: list[Any] | None = None
+        index: list[object] | None = None
     else:
         try:
             import narwhals as nw
@@ -168,7 +174,7 @@ def _table(owner: str, metadata: Any) -> tuple[dict[str, Sequence[Any]], list[An
     return {**table}, index
 
 
-def _file(owner: str, metadata: str | os.PathLike[str]) -> dict[str, Sequence[Any]]:
+def _file(owner: str, metadata: str | os.PathLike[str]) -> dict[str, Sequence[object]]:
     import csv
     from pathlib import Path
 
@@ -193,8 +199,9 @@ def _file(owner: str, metadata: str | os.PathLike[str]) -> dict[str, Sequence[An
     return {name: [line[at] for line in lines] for at, name in enumerate(head)}
 
 
-def _read(fields: Sequence[str]) -> list[Any]:
+def _read(column: Sequence[object]) -> list[int | float | str | None]:
     """Return a column of a CSV file as numbers if all of it can be read so, else as text; None for an empty field."""
+    fields = [str(field) for field in column]
     known = [field for field in fields if field]
     kinds: list[type] = [] if any(_CODE.match(field) or "_" in field for field in known) else [int, float]
     for kind in kinds:
@@ -205,21 +212,21 @@ def _read(fields: Sequence[str]) -> list[Any]:
     return [field or None for field in fields]
 
 
-def _as_given(values: Sequence[Any]) -> list[Any]:
+def _as_given(values: Sequence[object]) -> list[object]:
     return [value.item() if isinstance(value, np.generic) else value for value in values]
 
 
 def _rows_of(
     owner: str,
-    table: Mapping[str, Sequence[Any]],
-    index: list[Any] | None,
+    table: Mapping[str, Sequence[object]],
+    index: list[object] | None,
     row_of: Mapping[str, int],
     id_column: str | None,
     is_range: bool,
 ) -> tuple[str | None, NDArray[np.int64]] | None:
     """Return the name of the column of ids (None for the index) and each line's row, -1 for an id that is not there."""
     if id_column is not None:
-        candidates: dict[str | None, Sequence[Any]] = {id_column: table[id_column]}
+        candidates: dict[str | None, Sequence[object]] = {id_column: table[id_column]}
     else:
         candidates = {} if index is None else {None: index}
         # Where ids are row numbers, any column of small numbers would look like them: its name must say what it is.
@@ -242,7 +249,7 @@ def _rows_of(
     return None if best is None else best[1:]
 
 
-def _is_missing(value: Any) -> bool:
+def _is_missing(value: object) -> bool:
     return (
         value is None or type(value).__name__ in ("NAType", "NaTType") or (isinstance(value, float) and value != value)
     )

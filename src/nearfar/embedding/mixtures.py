@@ -6,28 +6,37 @@ multiplies the queries by A' and then by rows of T, which costs nnz(T) for each 
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from collections.abc import Hashable
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
-from numpy.typing import DTypeLike, NDArray
+from numpy.typing import NDArray
 
 from nearfar._core.ids import Ids
+from nearfar._core.lazy import ROWS, Asked, LazyRows, RowNumbers
 from nearfar.contracts import Floats
-from nearfar.embedding.search import Rows, Search, inverse_norms, row_norms
 from nearfar.errors import InputError
+from nearfar.search.products import Search, inverse_norms, row_norms
+
+if TYPE_CHECKING:
+    from scipy.sparse import csr_array
+
+    Csr = csr_array[np.floating]
+Unsigned = NDArray[np.unsignedinteger]
+Integers = NDArray[np.integer]
 
 _FACTORS = ("weights", "columns", "starts", "anchors")
-_ROWS = 32768  # formed at once
 _UNIT32, _UNIT64 = 2.0**-24, 2.0**-53  # largest relative errors of one rounding
 _TINY32 = 2.0**-150  # largest absolute error of a rounding below the smallest normal float32
 
 
-def unsigned_dtype(largest: int) -> np.dtype[Any]:
+def unsigned_dtype(largest: int) -> np.dtype[np.unsignedinteger]:
     """Return the smallest unsigned type that holds a number."""
-    return np.min_scalar_type(max(largest, 0))
+    kind: np.dtype[np.unsignedinteger] = np.min_scalar_type(max(largest, 0))
+    return kind
 
 
-def heaviest(weights: NDArray[np.float32], rows: NDArray[Any], names: Ids, topn: int) -> list[tuple[Any, float]]:
+def heaviest(weights: NDArray[np.float32], rows: Integers, names: Ids, topn: int) -> list[tuple[Hashable, float]]:
     """Return the names of the rows with the largest weights, and these; ties in the order that is given."""
     order = np.argsort(-weights, kind="stable")[:topn]
     return [(names[row], weight) for row, weight in zip(rows[order].tolist(), weights[order].tolist(), strict=True)]
@@ -41,66 +50,7 @@ class Scales(NamedTuple):
     packed: str = ""  # "int8" or "int4" where the file packs weights of so many bits, and indices
 
 
-class ComputedRows:
-    """A matrix whose rows are computed when they are read: the part of the array interface that this library uses.
-
-    A subclass gives ``shape``, ``rows[...]`` and ``subset``.
-    """
-
-    dtype = np.dtype(np.float32)
-    ndim = 2
-    shape: tuple[int, int]
-
-    def __len__(self) -> int:
-        return self.shape[0]
-
-    def __getitem__(self, rows: Any) -> Floats:
-        raise NotImplementedError
-
-    def subset(self, rows: Rows) -> ComputedRows:
-        """Return some rows."""
-        raise NotImplementedError
-
-    def search(
-        self,
-        Q: Floats,
-        k: int,
-        norms: NDArray[np.float64] | None,
-        skip: Rows | None,
-        lengths: NDArray[np.float64] | None,
-    ) -> Search:
-        """Return the search that :func:`nearfar.embedding.search.nearest_rows` runs, a block of rows at a time."""
-        rows: Any = self
-        return Search(Q, rows, k, norms, skip, lengths)
-
-    def __array__(self, dtype: DTypeLike | None = None, copy: bool | None = None) -> NDArray[Any]:
-        if copy is False:
-            raise ValueError("rows that are computed when they are read cannot become an array without a copy")
-        whole = np.empty(self.shape, self.dtype if dtype is None else dtype)
-        for start in range(0, len(self), _ROWS):
-            whole[start : start + _ROWS] = self[start : start + _ROWS]
-        return whole
-
-    @property
-    def T(self) -> NDArray[Any]:  # noqa: N802 - as an array has it
-        """The transpose, as an array."""
-        return np.asarray(self).T
-
-    def tobytes(self) -> bytes:
-        """Return the bytes of the whole matrix, as of an array."""
-        return np.asarray(self).tobytes()
-
-    def error(self, X: Any) -> float:
-        """Return how far the rows are from others: the norm of the difference over the norm of the others."""
-        differ = whole = 0.0
-        for start in range(0, len(self), _ROWS):
-            exact = np.asarray(X[start : start + _ROWS], np.float64)
-            differ += float(np.square(self[start : start + _ROWS] - exact).sum())
-            whole += float(np.square(exact).sum())
-        return float(np.sqrt(differ / whole)) if whole else 0.0
-
-
-class Mixtures(ComputedRows):
+class Mixtures(LazyRows):
     """A matrix E = T A (n, d) in its factors, with the part of the array interface that this library uses.
 
     Parameters
@@ -122,8 +72,8 @@ class Mixtures(ComputedRows):
     def __init__(
         self,
         weights: NDArray[np.float32],
-        columns: NDArray[Any],
-        counts: NDArray[Any],
+        columns: Integers,
+        counts: Integers,
         anchors: NDArray[np.float32],
         names: Ids,
         scales: Scales | None = None,
@@ -137,7 +87,7 @@ class Mixtures(ComputedRows):
         self._protect()
 
     @classmethod
-    def from_csr(cls, owner: str, matrix: Any, anchors: Floats, names: Ids) -> Mixtures:
+    def from_csr(cls, owner: str, matrix: Csr, anchors: Floats, names: Ids) -> Mixtures:
         """Take T as a CSR array, of any order of entries, and round both factors to float32.
 
         Raises
@@ -164,7 +114,7 @@ class Mixtures(ComputedRows):
 
     # -- as an array -----------------------------------------------------------------------------------------------
 
-    def __getitem__(self, rows: Any) -> Floats:
+    def __getitem__(self, rows: Asked) -> Floats:
         """Return rows of E: a vector for an integer, a matrix for a slice of step 1 or for row numbers."""
         if isinstance(rows, (int, np.integer)):
             row: Floats = self._multiplied(self.take(np.array([rows], np.int64)))[0]
@@ -177,30 +127,30 @@ class Mixtures(ComputedRows):
     # -- factors ---------------------------------------------------------------------------------------------------
 
     @property
-    def counts(self) -> NDArray[Any]:
+    def counts(self) -> Unsigned:
         """Number of entries of each row of T, in the smallest type that holds them."""
         counts = np.diff(self.starts)
         return counts.astype(unsigned_dtype(int(counts.max(initial=0))))
 
-    def block(self, start: int, stop: int) -> Any:
+    def block(self, start: int, stop: int) -> csr_array[np.float64]:
         """Return rows start .. stop - 1 of T as a CSR array."""
         ends = self.starts[start : max(stop, start) + 1]
         entries = slice(int(ends[0]), int(ends[-1]))
         return self._csr(self.weights[entries], self.columns[entries], ends - ends[0])
 
-    def positions(self, rows: Rows) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    def positions(self, rows: RowNumbers) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Return the positions of the entries of some rows, row after row, and the number of entries of each row."""
         first = self.starts[:-1][rows].astype(np.int64)  # first: a row that is not there raises IndexError
         counts = self.starts[1:][rows] - first
         before = np.cumsum(counts) - counts
         return np.repeat(first - before, counts) + np.arange(int(counts.sum())), counts
 
-    def take(self, rows: Rows) -> Any:
+    def take(self, rows: RowNumbers) -> csr_array[np.float64]:
         """Return some rows of T as a CSR array."""
         at, counts = self.positions(rows)
         return self._csr(self.weights[at], self.columns[at], np.append(0, np.cumsum(counts)))
 
-    def subset(self, rows: Rows) -> Mixtures:
+    def subset(self, rows: RowNumbers) -> Mixtures:
         """Return the mixtures of some rows, of the same anchors."""
         at, counts = self.positions(rows)
         return Mixtures(self.weights[at], self.columns[at], counts, self.anchors, self.names, self.scales)
@@ -237,8 +187,9 @@ class Mixtures(ComputedRows):
         """Return a bound of the norm of each row, shape (n,): the sum of abs(t) times the norm of the anchor."""
         lengths = row_norms(self.anchors)
         norm_bound = np.empty(len(self))
-        for start in range(0, len(self), _ROWS):
-            norm_bound[start : start + _ROWS] = abs(self.block(start, min(start + _ROWS, len(self)))) @ lengths
+        for start in range(0, len(self), ROWS):
+            rows = abs(self.block(start, min(start + ROWS, len(self))))
+            norm_bound[start : start + ROWS] = np.asarray(rows @ lengths)
         return norm_bound
 
     def same(self, other: Mixtures) -> bool:
@@ -258,23 +209,22 @@ class Mixtures(ComputedRows):
         Q: Floats,
         k: int,
         norms: NDArray[np.float64] | None,
-        skip: Rows | None,
-        lengths: NDArray[np.float64] | None,  # noqa: ARG002 - sums of anchors have bounds instead
+        skip: RowNumbers | None,
     ) -> Search:
-        """Return the search that :func:`nearfar.embedding.search.nearest_rows` runs."""
+        """Return the search that :func:`nearfar.search.products.nearest_rows` runs."""
         return _MixedSearch(Q, self, k, norms, skip)
 
-    def _csr(self, weights: NDArray[np.float32], columns: NDArray[Any], starts: NDArray[Any]) -> Any:
+    def _csr(self, weights: NDArray[np.float32], columns: Integers, starts: Integers) -> csr_array[np.float64]:
         from scipy.sparse import csr_array
 
         shape = (len(starts) - 1, len(self.anchors))
         return csr_array((weights.astype(np.float64), columns.astype(starts.dtype), starts), shape=shape)
 
-    def _multiplied(self, rows: Any) -> Floats:
+    def _multiplied(self, rows: csr_array[np.float64]) -> Floats:
         vectors: Floats = (rows @ self.anchors.astype(np.float64)).astype(np.float32)
         return vectors
 
-    def __setstate__(self, state: dict[str, Any]) -> None:
+    def __setstate__(self, state: dict[str, object]) -> None:
         self.__dict__.update(state)
         self._protect()  # pickle and copy bring arrays back writable
 
@@ -291,7 +241,9 @@ class _MixedSearch(Search):
     A score errs by the rounding of the rows to float32, and by the two products: (d + r + 8) 2⁻⁵³ |q| sum |t| |a|.
     """
 
-    def __init__(self, Q: Floats, Y: Mixtures, k: int, norms: NDArray[np.float64] | None, skip: Rows | None) -> None:
+    def __init__(
+        self, Q: Floats, Y: Mixtures, k: int, norms: NDArray[np.float64] | None, skip: RowNumbers | None
+    ) -> None:
         self.mixtures = Y
         self._begin(Q, Y, k, norms, skip, np.float64)
         norm_bound = Y.norm_bound()
@@ -305,7 +257,7 @@ class _MixedSearch(Search):
 
     def _products(self, start: int, stop: int, first: int, last: int) -> Floats:
         rows = self.mixtures.block(first, last)
-        products: Floats = rows @ self.mixed[start:stop].T
+        products: Floats = np.asarray(rows @ self.mixed[start:stop].T)
         return products
 
 

@@ -10,23 +10,19 @@ in b bits, with one basis B for all rows.
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 from numpy.typing import NDArray
 
+from nearfar._core.lazy import ROWS, Asked, LazyRows, Matrix, RowNumbers
 from nearfar.contracts import Floats
-from nearfar.embedding.mixtures import ComputedRows
-from nearfar.embedding.search import Rows
 
 KINDS = ("int8", "int4")
 MOST_BITS = 8
 _LARGEST = {"int8": 127, "int4": 7}
 _SHRUNK = {"int8": (1.0,), "int4": (1.0, 0.95, 0.9, 0.85, 0.8, 0.75, 0.7)}  # of the scale that clips nothing
-_ROWS = 32768  # formed at once
 
 
-class QuantizedRows(ComputedRows):
+class QuantizedRows(LazyRows):
     """A matrix (n, d) in 8 or 4 bits a number, with the part of the array interface that this library uses.
 
     Parameters
@@ -46,12 +42,12 @@ class QuantizedRows(ComputedRows):
         self.shape = (len(codes), n_columns)
 
     @classmethod
-    def of(cls, X: Any, kind: str) -> QuantizedRows:
+    def of(cls, X: Matrix, kind: str) -> QuantizedRows:
         """Round rows of finite numbers, some at a time."""
         n, d = X.shape
         codes, scales = np.empty((n, code_width(d, kind)), np.uint8), np.empty(n, np.uint16)
-        for start in range(0, n, _ROWS):
-            block = slice(start, start + _ROWS)
+        for start in range(0, n, ROWS):
+            block = slice(start, start + ROWS)
             codes[block], scales[block] = _rounded(np.asarray(X[block], np.float64), kind)
         return cls(codes, scales, d, kind)
 
@@ -60,7 +56,7 @@ class QuantizedRows(ComputedRows):
         """Bytes of codes and scales."""
         return self.codes.nbytes + self.scales.nbytes
 
-    def subset(self, rows: Rows) -> QuantizedRows:
+    def subset(self, rows: RowNumbers) -> QuantizedRows:
         """Return some rows."""
         return QuantizedRows(self.codes[rows], self.scales[rows], self.shape[1], self.kind)
 
@@ -69,7 +65,7 @@ class QuantizedRows(ComputedRows):
         largest = _floats(self.scales).astype(np.float64) * (128 if self.kind == "int8" else 8)
         return bool(((largest >= 0) & (largest <= np.finfo(np.float32).max)).all())
 
-    def __getitem__(self, rows: Any) -> Floats:
+    def __getitem__(self, rows: Asked) -> Floats:
         """Return rows: a vector for an integer, a matrix for a slice or for row numbers."""
         codes = np.asarray(self.codes[rows])
         if self.kind == "int4":
@@ -79,7 +75,7 @@ class QuantizedRows(ComputedRows):
         return found
 
 
-class CodedRows(ComputedRows):
+class CodedRows(LazyRows):
     """A matrix (n, d) of rows q B: odd whole numbers of a few bits times a basis that all rows share.
 
     Parameters
@@ -97,7 +93,7 @@ class CodedRows(ComputedRows):
         self.shape = (len(codes), basis.shape[-1])
 
     @classmethod
-    def of(cls, whole: NDArray[Any], basis: NDArray[np.float32], bits: int) -> CodedRows:
+    def of(cls, whole: NDArray[np.integer], basis: NDArray[np.float32], bits: int) -> CodedRows:
         """Pack whole numbers (n, r), from 0 to 2^bits - 1."""
         places = (whole[..., None] >> np.arange(bits)) & 1
         return cls(np.packbits(places.reshape(len(whole), -1).astype(np.uint8), axis=1, bitorder="little"), basis, bits)
@@ -107,7 +103,7 @@ class CodedRows(ComputedRows):
         """Bytes of codes and basis."""
         return self.codes.nbytes + self.basis.nbytes
 
-    def subset(self, rows: Rows) -> CodedRows:
+    def subset(self, rows: RowNumbers) -> CodedRows:
         """Return some rows."""
         return CodedRows(self.codes[rows], self.basis, self.bits)
 
@@ -117,7 +113,7 @@ class CodedRows(ComputedRows):
         longest = lengths.sum(axis=0) if lengths.ndim == 2 else lengths
         return bool((longest <= np.finfo(np.float32).max).all())
 
-    def __getitem__(self, rows: Any) -> Floats:
+    def __getitem__(self, rows: Asked) -> Floats:
         """Return rows: a vector for an integer, a matrix for a slice or for row numbers."""
         codes, n_codes = np.asarray(self.codes[rows]), len(self.basis)
         places = np.unpackbits(codes, axis=-1, count=n_codes * self.bits, bitorder="little")
@@ -153,8 +149,8 @@ def _rounded(X: NDArray[np.float64], kind: str) -> tuple[NDArray[np.uint8], NDAr
         best[better], whole[better], scales[better] = error[better], q[better], bits[better]
     codes = (whole + (largest + 1)).astype(np.uint8)
     if kind == "int4":
-        even: NDArray[Any] = np.pad(codes, ((0, 0), (0, X.shape[1] % 2)))
-        return even[:, ::2] | (even[:, 1::2] << 4), scales
+        even: NDArray[np.uint8] = np.pad(codes, ((0, 0), (0, X.shape[1] % 2)))
+        return (even[:, ::2] | (even[:, 1::2] << 4)).astype(np.uint8, copy=False), scales
     return codes, scales
 
 

@@ -257,7 +257,7 @@ def _moved(vectors: NDArray[Any], R: Doubles, factor: float, shift: Doubles) -> 
 
 
 def _cosines(X: NDArray[Any], Y: NDArray[Any]) -> Doubles:
-    from nearfar.embedding.search import unit_rows
+    from nearfar.search.products import unit_rows
 
     X, Y = unit_rows(X), unit_rows(Y)
     cosines: Doubles = np.clip(np.einsum("ij,ij->i", X, Y), -1.0, 1.0)

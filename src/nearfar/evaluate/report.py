@@ -30,11 +30,11 @@ from numpy.typing import NDArray
 from nearfar._core.atomic import atomic_write, check_target
 from nearfar._core.checks import check_flag, check_integer, check_n_jobs, check_path, check_random_state, require
 from nearfar.embedding.files.content import jsonable
-from nearfar.embedding.search import nearest_rows, row_norms, unit_rows
 from nearfar.errors import InputError
 from nearfar.evaluate.graphs import node_classification
 from nearfar.evaluate.neighborhoods import neighborhoods
 from nearfar.evaluate.words import check_embedding, word_similarity
+from nearfar.search.products import nearest_rows, row_norms, unit_rows
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -428,7 +428,7 @@ class _Model:
         vectors = vectors[vectors.any(axis=1)]
         if self.density is None or not len(vectors):
             return vectors
-        from nearfar.embedding.density import svec
+        from nearfar.embedding.matrices import svec
 
         return np.asarray(svec(vectors[:, :, None] * vectors[:, None, :]), np.float64)
 
@@ -467,7 +467,7 @@ def _neighbors(
 
 def _affinities(embedding: Embedding, queries: Doubles, rows: Sequence[int]) -> Doubles:
     """Return the cosines of senses and words, shape (senses, words)."""
-    from nearfar.embedding.search import unit_rows
+    from nearfar.search.products import unit_rows
 
     return unit_rows(queries) @ unit_rows(embedding.vectors[list(rows)]).T
 
@@ -513,7 +513,7 @@ def _entropies(model: _Model, rows: Sequence[int], n_controls: int) -> tuple[Dou
 def _lowered(model: _Model, rows: Sequence[int], near: Sequence[Near]) -> Doubles:
     """Return, a column per neighbour, whether it lowers the entropy, whether another word does, and which does more."""
     from nearfar.composition import compose
-    from nearfar.embedding.density import entropy
+    from nearfar.embedding.matrices import entropy
 
     if model.density is None:
         return np.full((3, 1), np.nan)

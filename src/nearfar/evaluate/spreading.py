@@ -9,7 +9,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -142,9 +142,9 @@ def reconstruct_spreading(
         warnings.warn(f"{_OWNER}: {text}", NearfarWarning, stacklevel=2)
     rng = check_random_state(_OWNER, random_state)
     n_repeats = check_integer(_OWNER, "n_repeats", n_repeats, low=1)
-    fixed = None
+    fixed, pairs = None, cast("list[tuple[Hashable, float]]", vectors.ids.to_list())
     if observed is None or isinstance(observed, (int, float, np.number)):
-        size = len({node for node, _ in vectors}) if observed is None else observed
+        size = len({node for node, _ in pairs}) if observed is None else observed
         size = check_integer(_OWNER, "observed", size, low=1, high=len(rows))
     else:
         fixed, n_repeats = _positions(states, as_list(_OWNER, "observed", observed, "a number or a list of ids")), 1
@@ -152,9 +152,9 @@ def reconstruct_spreading(
     X = np.asarray(vectors.vectors, np.float64)
     spread = X.std(axis=0)
     X = (X - X.mean(axis=0)) / np.where(spread > 0, spread, 1.0)
-    times = sorted({at for _, at in vectors})
+    times = sorted({at for _, at in pairs})
     number = {at: k for k, at in enumerate(times)}
-    when = np.array([number[at] for _, at in vectors])[rows]
+    when = np.array([number[at] for _, at in pairs])[rows]
     is_infected = np.array([label == infected for label in labels])
     counts = np.bincount(when, minlength=len(times))
     truth = np.bincount(when, is_infected[known], minlength=len(times))

@@ -214,7 +214,7 @@ def _shared(embeddings: Sequence[Embedding], metric: str) -> tuple[Ids, list[NDA
 
 def _neighbors(X: NDArray[Any], judged: NDArray[np.int64], k: int, metric: str, n_jobs: int) -> NDArray[np.int64]:
     """Return the k nearest rows of each judged row, shape (m, k)."""
-    from nearfar.embedding.search import nearest_rows, row_norms, unit_rows
+    from nearfar.search.products import nearest_rows, row_norms, unit_rows
 
     if metric == "cosine":
         return nearest_rows(unit_rows(X[judged]), X, k, norms=row_norms(X), skip=judged, n_jobs=n_jobs)[0]

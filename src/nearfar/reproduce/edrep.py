@@ -295,7 +295,7 @@ def _genes(setting: Setting) -> Findings:
             fitted = model.fit(texts) if isinstance(model, nf.SkipGram) else model.fit(relation)
             vectors = fitted.vectors_
             X = np.zeros((n, 200))
-            X[[int(key) for key in vectors.ids]] = vectors.vectors
+            X[[int(str(key)) for key in vectors.ids]] = vectors.vectors
             X /= np.maximum(np.linalg.norm(X, axis=1, keepdims=True), 1e-12)
             cosines = np.einsum("ij,ij->i", X[labelled[:, 0]], X[labelled[:, 1]])[:, None]
             judge = LogisticRegression(C=1e6, class_weight="balanced").fit(cosines[teach], truth[teach])

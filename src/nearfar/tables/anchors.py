@@ -17,7 +17,7 @@ import os
 import warnings
 from collections.abc import Hashable, Iterable, Iterator, Sequence
 from functools import reduce
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import torch
@@ -37,6 +37,7 @@ from nearfar._core.tensors import (
     reads_values,
 )
 from nearfar.embedding.files.registry import check_output
+from nearfar.embedding.labelled import Bits
 from nearfar.embedding.mixtures import Mixtures, heaviest, unsigned_dtype
 from nearfar.embedding.vectors import AnchoredEmbedding
 from nearfar.errors import InputError, NearfarWarning
@@ -865,7 +866,7 @@ class AnchorEmbedding(torch.nn.Module):
         *,
         anchor_names: Iterable[Hashable] | None = None,
         int8: bool = False,
-        quantize: str | None = None,
+        quantize: Bits | None = None,
     ) -> AnchoredEmbedding:
         """Return anchors and positive entries as an embedding that needs no torch, and write it to a file.
 
@@ -951,7 +952,8 @@ class AnchorEmbedding(torch.nn.Module):
         row = check_integer("AnchorEmbedding.explain", "id", id, low=0, high=self.num_embeddings - 1)
         at = slice(row, row + 1)
         weights, columns, _ = _positive_entries("AnchorEmbedding.explain", self._read(at, final=True), self.columns[at])
-        return heaviest(weights, columns, Ids(self.n_anchors), self.nnz_per_row)
+        found = heaviest(weights, columns, Ids(self.n_anchors), self.nnz_per_row)
+        return cast("list[tuple[int, float]]", found)
 
     def anchor_objects(self, anchor: int, topn: int = 10) -> list[tuple[int, float]]:
         """Return what an anchor stands for: the objects with the largest weights on it.
@@ -974,7 +976,7 @@ class AnchorEmbedding(torch.nn.Module):
         InputError
             If there is no such anchor, or a parameter is not finite.
         """
-        return self.export().anchor_objects(anchor, topn)
+        return cast("list[tuple[int, float]]", self.export().anchor_objects(anchor, topn))
 
     # -- storing, copying, moving --------------------------------------------------------------------------------------
 

@@ -27,9 +27,9 @@ from nearfar._core.jit import jit
 from nearfar._core.progress import ProgressLine
 from nearfar._core.threads import even_bounds, run_blocks, single_threaded_blas
 from nearfar._core.vector import FAST
-from nearfar.embedding.search import row_norms
 from nearfar.embedding.vectors import AnchoredEmbedding, Embedding
 from nearfar.errors import InputError
+from nearfar.search.products import row_norms
 
 __all__ = ["compress"]
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from os import PathLike
+from typing import cast
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -84,7 +85,7 @@ class Vocabulary:
         return len(self.words)
 
     def __iter__(self) -> Iterator[str]:
-        return iter(self.words)
+        return cast("Iterator[str]", iter(self.words))
 
     def __contains__(self, word: object) -> bool:
         return word in self.words
@@ -142,7 +143,7 @@ class Vocabulary:
             ]
             got = told[0] if told else "no word"
             raise InputError("Vocabulary.restricted", "min_count", "a count that some word reaches", got)
-        return Vocabulary(self.words.take(order[:n]), self.counts[order[:n]])
+        return Vocabulary(cast("Iterable[str]", self.words.take(order[:n])), self.counts[order[:n]])
 
     def save(self, path: str | PathLike[str]) -> None:
         r"""Write a text file: the header ``word<TAB>count``, then a line per word.
@@ -161,7 +162,7 @@ class Vocabulary:
         table = str.maketrans(_ESCAPES)
         with atomic_write(check_path("Vocabulary.save", "path", path), owner="Vocabulary.save") as file:
             file.write(_HEADER.encode())
-            for word, count in zip(self.words, self.counts.tolist(), strict=True):
+            for word, count in zip(self, self.counts.tolist(), strict=True):
                 file.write(f"{word.translate(table)}\t{count}\n".encode("utf-8", "surrogatepass"))
 
     @classmethod

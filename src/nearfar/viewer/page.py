@@ -13,11 +13,11 @@ import json
 import os
 import warnings
 import zlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass
 from importlib import resources
 from string import Template
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -342,7 +342,7 @@ def _known(embedding: Embedding, metadata: Any, id_column: str | None) -> tuple[
     if not isinstance(embedding, SenseEmbedding):
         return columns_of(_OWNER, metadata, embedding.ids, id_column)
     columns, remarks = columns_of(_OWNER, metadata, embedding.words, id_column)
-    rows = embedding.words.rows([word for word, _ in embedding.ids])
+    rows = embedding.words.rows([word for word, _ in cast("Iterable[tuple[Hashable, int]]", embedding.ids)])
     return [column.take(rows) for column in columns], remarks
 
 
@@ -375,7 +375,7 @@ def _own_columns(embedding: Embedding, ids: Ids) -> list[Column]:
         if few:
             columns.append(_texts_column("senses", (_said(embedding.senses(word, topn=3)) for word in ids)))
     if isinstance(embedding, SenseEmbedding):
-        words = [word for word, _ in ids]
+        words = [word for word, _ in cast("Iterable[tuple[Hashable, int]]", ids)]
         columns.append(Column("weight", "number", embedding.weights[embedding.ids.rows(ids)], []))
         columns.append(Column("entropy", "number", embedding.entropy(words).astype(np.float32), []))
         if few:

@@ -40,7 +40,8 @@ from nearfar._core.vector import (
 )
 from nearfar.callbacks import Progress
 from nearfar.contracts import Floats
-from nearfar.embedding.density import DensityEmbedding, smat
+from nearfar.embedding.density import DensityEmbedding
+from nearfar.embedding.matrices import smat
 from nearfar.embedding.vectors import Embedding
 from nearfar.errors import InputError
 from nearfar.kernels import exp, ln1p

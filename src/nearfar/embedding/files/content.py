@@ -6,14 +6,15 @@ import datetime
 import json
 import math
 import re
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from nearfar._core.ids import Ids
+from nearfar._core.lazy import Matrix
 from nearfar.contracts import Floats
-from nearfar.embedding.mixtures import ComputedRows
 from nearfar.errors import InputError
 
 SAVE = "Embedding.save"
@@ -22,6 +23,11 @@ SAVE = "Embedding.save"
 
 ROWS = 4096
 """Rows that are written at once."""
+Arrays = dict[str, NDArray[Any]]
+"""Arrays of a file by their names, of the types that the file has them in."""
+Value = int | float | bool | str | None
+Json = None | bool | int | float | str | list["Json"] | dict[str, "Json"]
+"""What JSON can hold."""
 
 
 class Fact(NamedTuple):
@@ -39,7 +45,7 @@ class Fact(NamedTuple):
 
     name: str
     kind: str
-    values: list[Any]
+    values: Sequence[Value]
 
 
 class Content:
@@ -61,22 +67,26 @@ class Content:
 
     def __init__(
         self,
-        vectors: Floats | ComputedRows,
+        vectors: Matrix,
         ids: Iterable[Hashable],
-        context_vectors: Floats | ComputedRows | None = None,
+        context_vectors: Matrix | None = None,
         context_ids: Iterable[Hashable] | None = None,
-        parameters: Mapping[str, Any] | None = None,
+        parameters: Mapping[str, object] | None = None,
         weights: Floats | None = None,
         facts: Sequence[Fact] = (),
     ) -> None:
         self.vectors, self.ids = vectors, Ids(ids)
         self.context_vectors = context_vectors
         self.context_ids = None if context_ids is None else Ids(context_ids, name="context_ids")
-        self.parameters: Mapping[str, Any] = parameters or {}
+        self.parameters: Mapping[str, object] = parameters or {}
         self.weights, self.facts = weights, facts
 
+    def sides(self) -> tuple[Matrix, Ids, Mapping[str, object], Matrix | None, Ids | None]:
+        """Return rows, ids, parameters, and the rows and the ids of the other side."""
+        return self.vectors, self.ids, self.parameters, self.context_vectors, self.context_ids
 
-def text_id(key: Any) -> str | None:
+
+def text_id(key: object) -> str | None:
     """Return an id as text: of a tuple, such as (node, time), its parts with @ between; None if it has no such form.
 
     Examples
@@ -86,12 +96,18 @@ def text_id(key: Any) -> str | None:
     """
     if type(key) is not tuple:
         return str(key) if type(key) in (str, int) else None
-    kinds: dict[type, Callable[[Any], str]] = {str: str, int: str, float: repr}
-    kinds |= {datetime.date: datetime.date.isoformat, datetime.datetime: datetime.datetime.isoformat}
-    return "@".join(kinds[type(part)](part) for part in key) if key and {*map(type, key)} <= {*kinds} else None
+    parts = [_text_of_part(part) for part in key]
+    texts = [part for part in parts if part is not None]
+    return "@".join(texts) if texts and len(texts) == len(parts) else None
 
 
-def name_of(key: Any) -> str:
+def _text_of_part(part: object) -> str | None:
+    if isinstance(part, datetime.date) and type(part) in (datetime.date, datetime.datetime):
+        return part.isoformat()
+    return repr(part) if type(part) is float else str(part) if type(part) in (str, int) else None
+
+
+def name_of(key: object) -> str:
     """Return what an id is called where people read it: as text, or by ``str`` if it has no such form."""
     return text_id(key) or str(key)
 
@@ -128,7 +144,7 @@ def text_ids(ids: Ids) -> list[str]:
     return texts
 
 
-def text_lines(vectors: Floats | ComputedRows, separator: str) -> Iterator[list[str]]:
+def text_lines(vectors: Matrix, separator: str) -> Iterator[list[str]]:
     """Yield the rows as lines of numbers, some at a time; 9 digits (17 for float64) bring each number back exactly."""
     digits = 9 if vectors.dtype == np.float32 else 17
     line = separator.join([f"%.{digits}g"] * vectors.shape[1]) + "\n"
@@ -136,7 +152,7 @@ def text_lines(vectors: Floats | ComputedRows, separator: str) -> Iterator[list[
         yield [line % tuple(row) for row in vectors[start : start + ROWS].tolist()]
 
 
-def jsonable(value: Any) -> Any:
+def jsonable(value: object) -> Json:
     """Return a value as JSON can hold it; what it cannot hold becomes its ``repr``, without memory addresses."""
     if isinstance(value, np.generic):
         value = value.item()
@@ -151,14 +167,14 @@ def jsonable(value: Any) -> Any:
     return re.sub(r" at 0x[0-9A-Fa-f]+", "", repr(value))
 
 
-def dump_parameters(parameters: Mapping[str, Any]) -> str:
+def dump_parameters(parameters: Mapping[str, object]) -> str:
     """Return the parameters as JSON text."""
     return json.dumps(jsonable(parameters), sort_keys=True)
 
 
-def load_parameters(text: str | bytes) -> dict[str, Any]:
+def load_parameters(text: str | bytes) -> dict[str, object]:
     """Return parameters from their JSON text."""
-    parameters = json.loads(text)
+    parameters: object = json.loads(text)
     if not isinstance(parameters, dict):
         raise ValueError(f"parameters are a JSON object, not a {type(parameters).__name__}")
     return parameters

@@ -11,17 +11,25 @@ import json
 import os
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 
 from nearfar._core.atomic import atomic_write
 from nearfar._core.checks import bad_file
-from nearfar.embedding.files.content import SAVE, Content, Fact, jsonable, text_ids
+from nearfar.embedding.files.content import SAVE, Content, Fact, Json, jsonable, text_ids
 from nearfar.embedding.files.registry import register
 from nearfar.embedding.files.tables import Place, rows_of
 from nearfar.errors import InputError
 
+if TYPE_CHECKING:
+    import io
+
+    import h5py
+    from _typeshed import ReadableBuffer, WriteableBuffer
+
+Result = TypeVar("Result")
+Item = TypeVar("Item", bound="h5py.Group | h5py.Dataset")
 KEY = "X_nearfar"
 _ABOUT = "nearfar"
 _CHUNK = 1 << 18  # numbers
@@ -78,7 +86,7 @@ class _Reserved:
         The disk, or the limit of the process, does not have so many.
     """
 
-    def __init__(self, file: Any, size: int) -> None:
+    def __init__(self, file: io.FileIO, size: int) -> None:
         if hasattr(os, "posix_fallocate"):
             os.posix_fallocate(file.fileno(), 0, size)
         self._file, self._end = file, 0
@@ -91,34 +99,35 @@ class _Reserved:
         if self._error is not None:
             raise self._error
 
-    def seek(self, offset: int, whence: int = 0) -> Any:
+    def seek(self, offset: int, whence: int = 0) -> int:
         return self._file.seek(offset + self._end, 0) if whence == 2 else self._file.seek(offset, whence)
 
-    def read(self, size: int = -1) -> Any:
+    def read(self, size: int = -1) -> bytes | None:
         return self._file.read(size)
 
-    def write(self, data: Any) -> Any:
+    def write(self, data: ReadableBuffer) -> int:
         def whole() -> int:
             left = memoryview(data)
             while len(left):
                 left = left[self._file.write(left) :]
-            return len(data)
+            return size
 
-        written = self._tried(whole, len(data))
+        size = len(memoryview(data))
+        written = self._tried(whole, size)
         self._end = max(self._end, self._file.tell())
         return written
 
-    def truncate(self, size: int) -> Any:
+    def truncate(self, size: int) -> int:
         self._end = size
         return size
 
     def flush(self) -> None:
         self._tried(self._file.flush, None)
 
-    def readinto(self, buffer: Any) -> Any:
-        return self._tried(lambda: self._file.readinto(buffer), len(buffer))
+    def readinto(self, buffer: WriteableBuffer) -> int | None:
+        return self._tried(lambda: self._file.readinto(buffer), len(memoryview(buffer)))
 
-    def _tried(self, task: Callable[[], Any], otherwise: Any) -> Any:
+    def _tried(self, task: Callable[[], Result], otherwise: Result) -> Result:
         if self._error is None:
             try:
                 return task()
@@ -127,7 +136,7 @@ class _Reserved:
         return otherwise
 
 
-def _fill(file: Any, content: Content, ids: list[str], about: dict[str, Any]) -> None:
+def _fill(file: h5py.File, content: Content, ids: list[str], about: dict[str, Json]) -> None:
     import h5py
 
     text = h5py.string_dtype()
@@ -155,7 +164,7 @@ def _fill(file: Any, content: Content, ids: list[str], about: dict[str, Any]) ->
     _encode(vectors, "array", "0.2.0")
 
 
-def _add_column(frame: Any, fact: Fact) -> None:
+def _add_column(frame: h5py.Group, fact: Fact) -> None:
     """Add a column to a data frame of AnnData: text as categories, whole numbers and truths with a mask of the gaps."""
     import h5py
 
@@ -190,7 +199,7 @@ def _add_column(frame: Any, fact: Fact) -> None:
         _encode(group.create_dataset(part, data=data), "array", "0.2.0")
 
 
-def _encode(item: Any, kind: str, version: str) -> Any:
+def _encode(item: Item, kind: str, version: str) -> Item:
     """Say what an item of the file is, in the words of AnnData; return the item."""
     item.attrs.update({"encoding-type": kind, "encoding-version": version})
     return item
@@ -207,7 +216,7 @@ def read(path: Path) -> Content:
         raise bad_file(path, "a complete HDF5 file", " ".join(str(error).split())) from error
 
 
-def _content(path: Path, file: Any) -> Content:
+def _content(path: Path, file: h5py.File) -> Content:
     if not {"obs", "obsm"} <= set(file):
         raise bad_file(path, "one of AnnData, with obs and obsm", f"one with {', '.join(file) or 'nothing'}")
     keys, hint = list(file["obsm"]), "Embedding.from_arrays(adata.obs_names, adata.obsm[...]) takes one of them."
@@ -232,13 +241,13 @@ def _content(path: Path, file: Any) -> Content:
     return Content(vectors[:], ids, parameters=about.get("parameters"))
 
 
-def _check_own(path: Path, item: Any) -> None:
+def _check_own(path: Path, item: h5py.Dataset) -> None:
     """Refuse what HDF5 would read from another file: a file from elsewhere must not show what is in yours."""
     if item.file.filename != str(path) or item.external or item.is_virtual:
         raise bad_file(path, "one that holds its own data", f"{item.name} in another file")
 
 
-def _check_lengths(path: Path, texts: Any) -> None:
+def _check_lengths(path: Path, texts: h5py.Dataset) -> None:
     """Refuse texts of more bytes than the file: HDF5 would take memory for what a damaged length says, up to 4 GB."""
     start = texts.id.get_offset()  # None where they are in pieces, which anndata does on demand
     if start is not None and texts.dtype.kind == "O":

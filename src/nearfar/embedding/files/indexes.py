@@ -16,14 +16,16 @@ import errno
 import json
 import os
 import zlib
+from collections.abc import Hashable, Iterable, Sequence
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import BinaryIO, TypedDict, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
 from nearfar._core.atomic import atomic_write
 from nearfar._core.checks import available_memory, bad_file
+from nearfar.contracts import Floats
 from nearfar.embedding.files.content import SAVE, Content, jsonable
 from nearfar.embedding.files.registry import register
 from nearfar.embedding.files.tables import column_of_ids, float32_rows, rows_of
@@ -36,6 +38,15 @@ _HEADER = np.dtype([("d", "<i4"), ("n", "<i8"), ("unused", "<i8", 2), ("trained"
 _FLAT, _MAPPED = (b"IxFI", b"IxF2", b"IxFl"), (b"IxMp", b"IxM2")
 _INNER_PRODUCT = 0
 _LINKS = 300  # bytes of a row of a graph beside its vector
+
+
+class About(TypedDict, total=False):
+    """What stands behind an index."""
+
+    ids: Iterable[Hashable] | None
+    shape: list[int]
+    dtype: str
+    parameters: dict[str, object]
 
 
 def write_faiss(content: Content, path: Path) -> None:
@@ -74,7 +85,7 @@ def write_usearch(content: Content, path: Path) -> None:
     if not isinstance(ids, list) and _are_keys(ids.tolist()):
         keys = ids.astype(np.uint64)
     dtype = "f64" if content.vectors.dtype == np.float64 else "f32"
-    index: Any = Index(ndim=content.vectors.shape[1], metric="cos", dtype=dtype)
+    index = Index(ndim=content.vectors.shape[1], metric="cos", dtype=dtype)
     for start, rows in rows_of(content):
         index.add(keys[start : start + len(rows)], rows, threads=1)
     with atomic_write(path) as file:
@@ -101,7 +112,9 @@ def read_faiss(path: Path) -> Content:
         keys = _array(path, file, end, n, "<i8") if mapped else np.arange(n)
         if file.tell() != end:
             raise bad_file(path, "one that ends with its index", f"{end - file.tell()} bytes more")
-    ids = keys.tolist() if about.get("ids", "keys") in ("keys", None) else about["ids"]
+    ids = about.get("ids")
+    if ids is None or ids == "keys":
+        ids = keys.tolist()
     return Content(vectors.astype(np.float32, copy=False), ids, parameters=about.get("parameters"))
 
 
@@ -116,24 +129,25 @@ def read_usearch(path: Path) -> Content:
         )
         raise bad_file(path, "one that Embedding.save wrote", "another", hint)
     n, d = about["shape"]
-    ids = about["ids"] or list(range(n))
+    ids = list(about["ids"] or range(n))
     if not n:
         return Content(np.empty((0, d), about["dtype"]), [], parameters=about["parameters"])
     keys = np.array(ids, np.uint64) if _are_keys(ids) else np.arange(n, dtype=np.uint64)
-    index: Any = Index.restore(str(path))
-    return Content(np.stack(index.get(keys)), ids, parameters=about["parameters"])
+    index = cast("Index", Index.restore(str(path)))
+    vectors = np.stack(cast("Sequence[Floats]", index.get(keys)))
+    return Content(vectors, ids, parameters=about["parameters"])
 
 
-def _are_keys(ids: list[Any]) -> bool:
+def _are_keys(ids: Sequence[object]) -> bool:
     return all(type(key) is int and key >= 0 for key in ids)
 
 
-def _listed(content: Content) -> list[Any] | None:
+def _listed(content: Content) -> list[Hashable] | None:
     """Return the ids for the end of a file; None if they are the numbers of the rows."""
     return None if content.ids.is_range else content.ids.to_list()
 
 
-def _write_end(file: BinaryIO, content: Content, ids: list[Any] | str | None) -> None:
+def _write_end(file: BinaryIO, content: Content, ids: list[Hashable] | str | None) -> None:
     """Write what stands behind the index."""
     about = {"ids": ids, "shape": content.vectors.shape, "dtype": content.vectors.dtype.name}
     text = json.dumps(about | {"parameters": jsonable(content.parameters)}, sort_keys=True).encode()
@@ -142,7 +156,7 @@ def _write_end(file: BinaryIO, content: Content, ids: list[Any] | str | None) ->
     file.write(text + checksum.to_bytes(4, "little") + len(text).to_bytes(8, "little") + _MARK)
 
 
-def _about(path: Path) -> tuple[dict[str, Any], int]:
+def _about(path: Path) -> tuple[About, int]:
     """Return what stands behind the index, and where the index ends; nothing of a file by others."""
     size = path.stat().st_size
     with path.open("rb") as file:
@@ -157,7 +171,7 @@ def _about(path: Path) -> tuple[dict[str, Any], int]:
         text = file.read(size - _TAIL - end)
     if zlib.crc32(text, _checksum(path, end)) != int.from_bytes(tail[:4], "little"):
         raise bad_file(path, "what was written", "one that was altered")
-    about: dict[str, Any] = json.loads(text)
+    about: About = json.loads(text)
     return about, end
 
 
@@ -181,7 +195,7 @@ def _header(path: Path, file: BinaryIO) -> tuple[bytes, int, int]:
     return kind, int(header["d"]), int(header["n"])
 
 
-def _array(path: Path, file: BinaryIO, end: int, size: int, dtype: str) -> NDArray[Any]:
+def _array(path: Path, file: BinaryIO, end: int, size: int, dtype: str) -> NDArray[np.generic]:
     """Read an array with its length before it."""
     length = int.from_bytes(file.read(8), "little")
     if size < 0 or length != size or size * np.dtype(dtype).itemsize > end - file.tell():

@@ -12,7 +12,7 @@ import os
 import re
 import shutil
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 from nearfar._core.atomic import check_target
 from nearfar._core.checks import check_path
@@ -21,6 +21,9 @@ from nearfar.embedding.files.parquet import batches_of, content_of
 from nearfar.embedding.files.registry import register
 from nearfar.embedding.files.tables import Place
 from nearfar.errors import InputError
+
+if TYPE_CHECKING:
+    import lancedb
 
 _FULL = "No space left", "os error 28"
 
@@ -104,13 +107,13 @@ def _folder(place: Place) -> Path:
     return folder
 
 
-def _connected(folder: Path) -> Any:
+def _connected(folder: Path) -> lancedb.DBConnection:
     import lancedb
 
     return lancedb.connect(folder.parent)
 
 
-def _opened(place: Place, folder: Path) -> Any:
+def _opened(place: Place, folder: Path) -> lancedb.table.Table:
     if not folder.exists():
         raise place.refused("a table that is there", str(place))
     try:

@@ -14,16 +14,16 @@ lowest bit first: ``weights`` (plus ``least``, which is 0 or negative), ``column
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
 from nearfar._core.arrays import pack_ids, unpack_ids
 from nearfar._core.checks import bad_file
-from nearfar._version import __version__
-from nearfar.embedding.files.content import SAVE, Content, dump_parameters, load_parameters
+from nearfar.embedding.files.content import SAVE, Arrays, Content
 from nearfar.embedding.mixtures import Mixtures, Scales, unsigned_dtype
 from nearfar.embedding.quantized import KINDS
 
@@ -31,20 +31,14 @@ FORMAT, VERSION = "nearfar.anchored", "1"
 PACKED = "nearfar.anchored.packed"
 
 
-def to_arrays(content: Content) -> tuple[dict[str, NDArray[Any]], dict[str, str]]:
+def write(content: Content) -> tuple[Arrays, dict[str, str]]:
     """Return the arrays and the metadata that stand for mixtures."""
-    mixtures: Any = content.vectors
-    kind, arrays = pack_ids(SAVE, "ids", content.ids)
-    names, packed = pack_ids(SAVE, "anchor_names", mixtures.names)
-    arrays |= packed
-    metadata = {"format": FORMAT, "version": VERSION, "nearfar": __version__, "ids": kind, "anchor_names": names}
-    if content.context_vectors is not None and content.context_ids is not None:
-        other: Any = content.context_vectors
+    mixtures, other = cast("Mixtures", content.vectors), cast("Mixtures | None", content.context_vectors)
+    names, arrays = pack_ids(SAVE, "anchor_names", mixtures.names)
+    metadata = {"anchor_names": names}
+    if other is not None:
         mixtures = mixtures.stacked(other)
-        metadata |= {"context_rows": str(len(other)), "context_ids": "same"}
-        if content.context_ids != content.ids:
-            metadata["context_ids"], packed = pack_ids(SAVE, "context_ids", content.context_ids)
-            arrays |= packed
+        metadata["context_rows"] = str(len(other))
     arrays |= {name: getattr(mixtures, name) for name in ("anchors", "weights", "columns", "counts")}
     if mixtures.scales is not None:
         of_anchors, of_weights, _ = mixtures.scales
@@ -53,11 +47,11 @@ def to_arrays(content: Content) -> tuple[dict[str, NDArray[Any]], dict[str, str]
         arrays |= {"anchors.scale": of_anchors, "weights.scale": of_weights}
         if mixtures.scales.packed:
             _pack(arrays, metadata, mixtures.scales.packed)
-    return arrays, metadata | {"parameters": dump_parameters(content.parameters)}
+    return arrays, metadata
 
 
-def from_arrays(path: Path, arrays: dict[str, NDArray[Any]], metadata: dict[str, str]) -> Content:
-    """Return the content from its arrays and metadata.
+def read(path: Path, arrays: Arrays, metadata: Mapping[str, str]) -> tuple[Mixtures, Mixtures | None]:
+    """Return the mixtures of both sides from their arrays and metadata.
 
     Raises
     ------
@@ -79,7 +73,6 @@ def from_arrays(path: Path, arrays: dict[str, NDArray[Any]], metadata: dict[str,
     n_context = int(below) if below.isdecimal() and len(below) < 19 else len(counts) + 1
     if n_context > len(counts):
         raise bad_file(path, f"one with at most {len(counts)} rows of another side", below)
-    ids = unpack_ids(path, "ids", metadata.get("ids", ""), arrays, len(counts) - n_context)
     scales = None
     if anchors.dtype != weights.dtype:
         raise bad_file(path, "one with anchors and weights of one type", f"{anchors.dtype} and {weights.dtype}")
@@ -93,18 +86,10 @@ def from_arrays(path: Path, arrays: dict[str, NDArray[Any]], metadata: dict[str,
     mixtures = Mixtures(weights, columns, counts, anchors, names, scales)
     if not mixtures.is_finite():
         raise bad_file(path, "one with finite vectors", "NaN, infinity or numbers too large for float32")
-    parameters = load_parameters(metadata["parameters"])
-    if "context_rows" not in metadata:
-        return Content(mixtures, ids, parameters=parameters)
-    kind = metadata.get("context_ids", "")
-    context_ids = ids if kind == "same" else unpack_ids(path, "context_ids", kind, arrays, n_context)
-    if len(context_ids) != n_context:
-        raise bad_file(path, "one with an id for each row of the other side", f"{len(context_ids)} for {n_context}")
-    rows, others = mixtures.split(len(ids))
-    return Content(rows, ids, others, context_ids, parameters)
+    return mixtures.split(len(counts) - n_context) if "context_rows" in metadata else (mixtures, None)
 
 
-def _pack(arrays: dict[str, NDArray[Any]], metadata: dict[str, str], packed: str) -> None:
+def _pack(arrays: Arrays, metadata: dict[str, str], packed: str) -> None:
     """Replace weights, columns and counts by their bits."""
     least = min(int(arrays["weights"].min(initial=0)), 0)
     metadata |= {"format": PACKED, "packed": packed, "least": str(least)}
@@ -118,8 +103,8 @@ def _pack(arrays: dict[str, NDArray[Any]], metadata: dict[str, str], packed: str
     metadata["bits"] = ",".join(map(str, bits))
 
 
-def from_packed(path: Path, arrays: dict[str, NDArray[Any]], metadata: dict[str, str]) -> Content:
-    """Return the content from its packed arrays and metadata.
+def read_packed(path: Path, arrays: Arrays, metadata: Mapping[str, str]) -> tuple[Mixtures, Mixtures | None]:
+    """Return the same from packed arrays and metadata.
 
     Raises
     ------
@@ -152,10 +137,10 @@ def from_packed(path: Path, arrays: dict[str, NDArray[Any]], metadata: dict[str,
         smallest = np.dtype(np.int8) if name == "weights" else unsigned_dtype(int(numbers.max(initial=0)))
         arrays[name] = numbers.astype(smallest)
     arrays["columns"] = arrays["columns"].astype(unsigned_dtype(max(len(arrays.get("anchors", ())) - 1, 0)))
-    return from_arrays(path, arrays, metadata)
+    return read(path, arrays, metadata)
 
 
-def _array(path: Path, arrays: dict[str, NDArray[Any]], name: str, *types: str) -> NDArray[Any]:
+def _array(path: Path, arrays: Arrays, name: str, *types: str) -> NDArray[Any]:
     array = arrays.get(name)
     if array is None or array.dtype.name not in types:
         raise bad_file(path, f"one with {name}, {' or '.join(types)}", "none" if array is None else f"{array.dtype}")

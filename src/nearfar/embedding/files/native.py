@@ -17,10 +17,9 @@ senses each word has, and for each sense, row by row, there are ``numbers`` (n,)
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from functools import partial
+from collections.abc import Callable, Hashable, Mapping
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,68 +28,66 @@ from nearfar._core.arrays import check_version, pack_ids, read_arrays, unpack_id
 from nearfar._core.atomic import FolderKind
 from nearfar._core.checks import bad_file
 from nearfar._core.ids import Ids
+from nearfar._core.lazy import LazyRows, Matrix
 from nearfar._core.parts import RowsInParts, read_folder, write_folder
 from nearfar._version import __version__
 from nearfar.embedding.files import mixtures, quantized
-from nearfar.embedding.files.content import SAVE, Content, dump_parameters, load_parameters
+from nearfar.embedding.files.content import SAVE, Arrays, Content, dump_parameters, load_parameters
 from nearfar.embedding.files.registry import FOLDERS, register
 from nearfar.embedding.mixtures import Mixtures, unsigned_dtype
 from nearfar.embedding.quantized import CodedRows, QuantizedRows
 
 FORMAT, VERSION = "nearfar.embedding", "1"
 FOLDER = FolderKind("folder of vectors", "embedding.json", FORMAT, 1)
-_SIDES = {"": "vectors", "context.": "context_vectors"}
-Arrays = dict[str, NDArray[Any]]
+Stored = Mapping[str, NDArray[np.generic] | LazyRows]
 
 
-class _Storage(NamedTuple):
-    """How rows stand in a file: its format, that of senses, and the ways of the rows of a side to arrays and back."""
+class Form(NamedTuple):
+    """How rows stand in a file: the format, that of senses, the ways of rows of both sides to arrays and back."""
 
-    plain: str
-    senses: str
+    name: str
     version: str
-    write: Callable[[Any, str], tuple[Arrays, dict[str, str]]]
-    read: Callable[[Path, Arrays, dict[str, str], str], Any]
+    write: Callable[[Content], tuple[Stored, dict[str, str]]]
+    read: Callable[[Path, Arrays, dict[str, str]], tuple[Matrix, Matrix | None]]
+    senses: str = ""
 
 
-def _write_floats(rows: Any, side: str) -> tuple[Arrays, dict[str, str]]:
-    whole: Any = rows if isinstance(rows, RowsInParts) else np.asarray(rows)
-    return {_SIDES[side]: whole}, {}
+def _write_floats(content: Content) -> tuple[Stored, dict[str, str]]:
+    sides = {"vectors": content.vectors, "context_vectors": content.context_vectors}
+    kept = {name: rows for name, rows in sides.items() if rows is not None}
+    return {name: rows if isinstance(rows, RowsInParts) else np.asarray(rows) for name, rows in kept.items()}, {}
 
 
-def _read_floats(path: Path, arrays: Arrays, metadata: dict[str, str], side: str) -> Any:  # noqa: ARG001
-    return arrays.get(_SIDES[side]) if side else arrays["vectors"]
+def _read_floats(path: Path, arrays: Arrays, metadata: dict[str, str]) -> tuple[Matrix, Matrix | None]:  # noqa: ARG001
+    return arrays["vectors"], arrays.get("context_vectors")
 
 
-_FLOATS = _Storage(FORMAT, "nearfar.senses", VERSION, _write_floats, _read_floats)
-_QUANTIZED = _Storage(
-    "nearfar.quantized", "nearfar.quantized_senses", quantized.VERSION, quantized.write_rows, quantized.read_rows
-)
+FLOATS = Form(FORMAT, VERSION, _write_floats, _read_floats, "nearfar.senses")
+QUANTIZED = Form("nearfar.quantized", quantized.VERSION, quantized.write, quantized.read, "nearfar.quantized_senses")
+CODED = Form(quantized.CODED, quantized.VERSION, quantized.write_coded, quantized.read_coded)
+MIXED = Form(mixtures.FORMAT, mixtures.VERSION, mixtures.write, mixtures.read)
+PACKED = Form(mixtures.PACKED, mixtures.VERSION, mixtures.write, mixtures.read_packed)
+_OF_ROWS: dict[type, Form] = {Mixtures: MIXED, QuantizedRows: QUANTIZED, CodedRows: CODED}
 
 
-def to_arrays(content: Content, storage: _Storage = _FLOATS) -> tuple[Arrays, dict[str, str]]:
+def to_arrays(content: Content, form: Form = FLOATS) -> tuple[Stored, dict[str, str]]:
     """Return the arrays and the metadata that stand for the content."""
-    ids, form = content.ids, storage.plain
-    arrays, metadata = storage.write(content.vectors, "")
+    ids, name = content.ids, form.name
+    stored, told = form.write(content)
+    arrays = dict(stored)
     if content.weights is not None:
         ids, of_senses = _of_senses(content)
-        arrays, form = arrays | of_senses, storage.senses
+        arrays.update(of_senses)
+        name = form.senses
     kind, names = pack_ids(SAVE, "ids", ids)
-    metadata |= {"format": form, "version": storage.version, "nearfar": __version__, "ids": kind}
+    metadata = {"format": name, "version": form.version, "nearfar": __version__, "ids": kind} | told
     if content.context_vectors is not None and content.context_ids is not None:
         metadata["context_ids"] = "same"
         if content.context_ids != ids:
             metadata["context_ids"], others = pack_ids(SAVE, "context_ids", content.context_ids)
             names |= others
-        arrays |= storage.write(content.context_vectors, "context.")[0]
-    return arrays | names, metadata | {"parameters": dump_parameters(content.parameters)}
-
-
-_FORMS: dict[type, Any] = {  # other than plain vectors
-    Mixtures: mixtures.to_arrays,
-    QuantizedRows: partial(to_arrays, storage=_QUANTIZED),
-    CodedRows: quantized.to_coded_arrays,
-}
+    arrays.update(names)
+    return arrays, metadata | {"parameters": dump_parameters(content.parameters)}
 
 
 def from_arrays(path: Path, arrays: Arrays, metadata: dict[str, str]) -> Content:
@@ -101,27 +98,16 @@ def from_arrays(path: Path, arrays: Arrays, metadata: dict[str, str]) -> Content
     FileFormatError
         If something is missing or does not fit, or if the file is of a later version of the format.
     """
-    others = {
-        mixtures.FORMAT: (mixtures.VERSION, mixtures.from_arrays),
-        mixtures.PACKED: (mixtures.VERSION, mixtures.from_packed),
-        quantized.CODED: (quantized.VERSION, quantized.from_coded_arrays),
-    }
-    storages = {form: kind for kind in (_FLOATS, _QUANTIZED) for form in (kind.plain, kind.senses)}
-    versions = {form: kind.version for form, kind in storages.items()}
-    form = check_version(
-        path, metadata, "an embedding", versions | {name: known for name, (known, _) in others.items()}
-    )
-    if form in others:
-        return others[form][1](path, arrays, metadata)
-    storage = storages[form]
-    vectors, weights = storage.read(path, arrays, metadata, ""), None
-    of_senses = form == storage.senses
+    forms = {name: form for form in (FLOATS, QUANTIZED, CODED, MIXED, PACKED) for name in (form.name, form.senses)}
+    del forms[""]
+    name = check_version(path, metadata, "an embedding", {name: form.version for name, form in forms.items()})
+    vectors, context = forms[name].read(path, arrays, metadata)
+    weights, of_senses = None, name == forms[name].senses
     names = unpack_ids(path, "ids", metadata["ids"], arrays, len(arrays["counts"] if of_senses else vectors))
     ids = names
     if of_senses:
         weights, ids = arrays["weights"], _ids_of_senses(path, arrays, names, len(vectors))
     parameters = load_parameters(metadata["parameters"])
-    context = storage.read(path, arrays, metadata, "context.")
     if context is None:
         return Content(vectors, ids, parameters=parameters, weights=weights)
     kind = metadata["context_ids"]
@@ -133,10 +119,11 @@ def from_arrays(path: Path, arrays: Arrays, metadata: dict[str, str]) -> Content
 
 def _of_senses(content: Content) -> tuple[Ids, Arrays]:
     """Return the words, and the arrays that say which of them each sense is of."""
-    words: dict[Any, int] = {}
-    for word, _ in content.ids:
+    words: dict[Hashable, int] = {}
+    pairs = cast("list[tuple[Hashable, int]]", content.ids.to_list())
+    for word, _ in pairs:
         words[word] = words.get(word, 0) + 1
-    counts, numbers = (np.array([*values], np.int64) for values in (words.values(), [k for _, k in content.ids]))
+    counts, numbers = (np.array([*values], np.int64) for values in (words.values(), [k for _, k in pairs]))
     arrays = {"counts": counts, "numbers": numbers}
     packed = {name: array.astype(unsigned_dtype(int(array.max(initial=0)))) for name, array in arrays.items()}
     return Ids.of_distinct(words), packed | {"weights": np.asarray(content.weights, np.float32)}
@@ -153,7 +140,7 @@ def _ids_of_senses(path: Path, arrays: Arrays, words: Ids, n: int) -> Ids:
 
 def write(content: Content, path: Path) -> None:
     """Write the native file; the memory needed beside the content is that of the ids, and of rows in parts."""
-    arrays, metadata = _FORMS.get(type(content.vectors), to_arrays)(content)
+    arrays, metadata = to_arrays(content, _OF_ROWS.get(type(content.vectors), FLOATS))
     write_arrays(SAVE, path, {name: np.asarray(array) for name, array in arrays.items()}, metadata)
 
 

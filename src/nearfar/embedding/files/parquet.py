@@ -9,16 +9,18 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
-from typing import Any
-
-import numpy as np
+from typing import TYPE_CHECKING
 
 from nearfar._core.atomic import atomic_write
 from nearfar._core.checks import bad_file
+from nearfar.contracts import Floats
 from nearfar.embedding.files.content import Content, dump_parameters, load_parameters
 from nearfar.embedding.files.registry import register
 from nearfar.embedding.files.tables import column_of_ids, rows_of
 from nearfar.errors import FileFormatError
+
+if TYPE_CHECKING:
+    import pyarrow
 
 _KEY = b"nearfar"
 _GROUP = 1 << 16  # rows of a group
@@ -40,7 +42,7 @@ def write(content: Content, path: Path) -> None:
             writer.write_batch(batch)
 
 
-def batches_of(content: Content, n: int) -> Iterator[Any]:
+def batches_of(content: Content, n: int) -> Iterator[pyarrow.Schema | pyarrow.RecordBatch]:
     """Yield the schema of the table, and then its rows, so many at a time.
 
     Raises
@@ -78,7 +80,7 @@ def read(path: Path) -> Content:
     return content_of(partial(bad_file, path), table, names)
 
 
-def content_of(bad: Bad, table: Any, names: list[str]) -> Content:
+def content_of(bad: Bad, table: pyarrow.Table, names: list[str]) -> Content:
     """Return the content of a table of Arrow.
 
     Parameters
@@ -106,7 +108,7 @@ def content_of(bad: Bad, table: Any, names: list[str]) -> Content:
     return Content(_vectors(bad, table.column("vector")), ids.to_pylist(), parameters=parameters)
 
 
-def _vectors(bad: Bad, column: Any) -> np.ndarray[Any, np.dtype[np.floating[Any]]]:
+def _vectors(bad: Bad, column: pyarrow.ChunkedArray) -> Floats:
     from pyarrow import compute, types
 
     chunk = column.combine_chunks()
@@ -118,7 +120,7 @@ def _vectors(bad: Bad, column: Any) -> np.ndarray[Any, np.dtype[np.floating[Any]
     if chunk.null_count or flat.null_count or len(lengths) != 1 or 0 in lengths:
         got = f"the lengths {sorted(map(str, lengths))[:5]}"
         raise bad("one whose vectors have one length and no gaps", got)
-    matrix: np.ndarray[Any, Any] = flat.to_numpy(zero_copy_only=False).reshape(len(chunk), lengths.pop())
+    matrix: Floats = flat.to_numpy(zero_copy_only=False).reshape(len(chunk), lengths.pop())
     return matrix
 
 

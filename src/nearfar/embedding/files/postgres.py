@@ -10,10 +10,10 @@ from __future__ import annotations
 
 import errno
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Hashable, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import islice, repeat
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -21,6 +21,11 @@ from nearfar.embedding.files.content import SAVE, Content, Fact, dump_parameters
 from nearfar.embedding.files.registry import register
 from nearfar.embedding.files.tables import Place, float32_rows
 from nearfar.errors import InputError
+
+if TYPE_CHECKING:
+    import psycopg
+
+Columns = dict[str, str]
 
 PATIENCE = 10
 """Seconds that a server has to answer, where the address has no ``connect_timeout``."""
@@ -103,8 +108,8 @@ def read(place: Place) -> Content:
         server.execute("SET LOCAL synchronize_seqscans = off")
         server.execute("SET LOCAL max_parallel_workers_per_gather = 0")
         query = sql.SQL("COPY (SELECT id::{}, vector::vector FROM {}) TO STDOUT (FORMAT binary)")
-        ids: list[Any] = []
-        vectors = np.empty((n, columns[""]), np.float32)
+        ids: list[Hashable] = []
+        vectors = np.empty((n, int(columns[""])), np.float32)
         with server.cursor() as cursor, cursor.copy(query.format(sql.SQL(kind), name)) as copy:
             copy.set_types([kind, "bytea"])
             for key, blob in copy.rows():
@@ -122,7 +127,7 @@ def read(place: Place) -> Content:
 
 
 @contextmanager
-def _opened(place: Place) -> Iterator[Any]:
+def _opened(place: Place) -> Iterator[psycopg.Connection]:
     """Open a connection whose transaction is committed at the end of the block, or taken back."""
     import psycopg
     from psycopg import errors
@@ -156,29 +161,29 @@ def _opened(place: Place) -> Iterator[Any]:
         raise place.refused("a table that the server can read and write", _line(error)) from error
 
 
-def _columns(server: Any, place: Place) -> dict[str, Any]:
+def _columns(server: psycopg.Connection, place: Place) -> Columns:
     """Return the types of the columns of a table, and as "" the length of its vectors; nothing if there is none."""
     found = server.execute(
         "SELECT attname, format_type(atttypid, NULL), atttypmod FROM pg_attribute"
         " WHERE attrelid = to_regclass(%s) AND attnum > 0 AND NOT attisdropped",
         [_regclass(place)],
     ).fetchall()
-    columns: dict[str, Any] = {name: kind.rpartition(".")[2] for name, kind, _ in found}
+    columns: Columns = {name: kind.rpartition(".")[2] for name, kind, _ in found}
     lengths = [length for name, _, length in found if name == "vector"]
-    return columns | {"": max(lengths[0], 0) if lengths else 0} if columns else {}
+    return columns | {"": str(max(lengths[0], 0) if lengths else 0)} if columns else {}
 
 
-def _kind(place: Place, columns: dict[str, Any]) -> tuple[bool, int]:
+def _kind(place: Place, columns: Columns) -> tuple[bool, int]:
     """Return whether the ids of a table are integers, and the length of its vectors."""
     kinds = columns.get("id"), columns.get("vector")
     if kinds[0] not in _INTEGERS + _TEXTS or kinds[1] not in ("vector", "halfvec"):
         got = ", ".join(f"{name} {kind}" for name, kind in columns.items() if name)
         hint = "Read it, and take Embedding.from_arrays."
         raise place.bad("one with a column 'id' of integers or text and a column 'vector' of pgvector", got, hint)
-    return kinds[0] in _INTEGERS, columns[""]
+    return kinds[0] in _INTEGERS, int(columns[""])
 
 
-def _check_pgvector(server: Any, place: Place) -> None:
+def _check_pgvector(server: psycopg.Connection, place: Place) -> None:
     """Make pgvector ready in the database.
 
     Raises

@@ -10,39 +10,44 @@ Rows that were trained as whole numbers have a ``format`` of their own: ``codes`
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import cast
 
 import numpy as np
-from numpy.typing import NDArray
 
-from nearfar._core.arrays import map_array, pack_ids, unpack_ids
+from nearfar._core.arrays import map_array
 from nearfar._core.checks import bad_file
-from nearfar._version import __version__
-from nearfar.embedding.files.content import SAVE, Content, dump_parameters, load_parameters
+from nearfar.embedding.files.content import Arrays, Content
 from nearfar.embedding.quantized import KINDS, MOST_BITS, CodedRows, QuantizedRows, code_width
 
 VERSION = "1"
 CODED = "nearfar.coded"
 
 
-def write_rows(rows: Any, side: str) -> tuple[dict[str, NDArray[Any]], dict[str, str]]:
-    """Return the arrays and the metadata that stand for the rows of a side, "" or "context."."""
-    metadata = {"kind": rows.kind, "columns": str(rows.shape[1])}
-    return {f"{side}codes": rows.codes, f"{side}scales": rows.scales}, metadata
+def write(content: Content) -> tuple[Arrays, dict[str, str]]:
+    """Return the arrays and the metadata that stand for rows in 8 or 4 bits."""
+    rows, others = cast("QuantizedRows", content.vectors), cast("QuantizedRows | None", content.context_vectors)
+    arrays: Arrays = {"codes": rows.codes, "scales": rows.scales}
+    if others is not None:
+        arrays |= {"context.codes": others.codes, "context.scales": others.scales}
+    return arrays, {"kind": rows.kind, "columns": str(rows.shape[1])}
 
 
-def read_rows(path: Path, arrays: dict[str, NDArray[Any]], metadata: dict[str, str], side: str) -> QuantizedRows | None:
-    """Return the rows of a side; None if the file does not have it.
+def read(path: Path, arrays: Arrays, metadata: Mapping[str, str]) -> tuple[QuantizedRows, QuantizedRows | None]:
+    """Return the rows of both sides from their arrays and metadata.
 
     Raises
     ------
     FileFormatError
         If something is missing or does not fit.
     """
+    others = _rows(path, arrays, metadata, "context.") if "context.codes" in arrays else None
+    return _rows(path, arrays, metadata, ""), others
+
+
+def _rows(path: Path, arrays: Arrays, metadata: Mapping[str, str], side: str) -> QuantizedRows:
     codes, scales = arrays.get(f"{side}codes"), arrays.get(f"{side}scales")
-    if side and codes is None:
-        return None
     kind, columns = metadata.get("kind", ""), metadata.get("columns", "")
     if kind not in KINDS or not columns.isdecimal() or len(columns) > 18 or not int(columns):
         raise bad_file(path, "one of kind int8 or int4, with a number of columns", f"kind {kind!r}, {columns!r}")
@@ -58,17 +63,14 @@ def read_rows(path: Path, arrays: dict[str, NDArray[Any]], metadata: dict[str, s
     return rows
 
 
-def to_coded_arrays(content: Content) -> tuple[dict[str, NDArray[Any]], dict[str, str]]:
+def write_coded(content: Content) -> tuple[Arrays, dict[str, str]]:
     """Return the arrays and the metadata that stand for rows that share a basis; they have one side."""
-    rows: Any = content.vectors
-    kind, arrays = pack_ids(SAVE, "ids", content.ids)
-    metadata = {"format": CODED, "version": VERSION, "nearfar": __version__, "ids": kind, "bits": str(rows.bits)}
-    arrays |= {"codes": rows.codes, "basis": rows.basis}
-    return arrays, metadata | {"parameters": dump_parameters(content.parameters)}
+    rows = cast("CodedRows", content.vectors)
+    return {"codes": rows.codes, "basis": rows.basis}, {"bits": str(rows.bits)}
 
 
-def from_coded_arrays(path: Path, arrays: dict[str, NDArray[Any]], metadata: dict[str, str]) -> Content:
-    """Return the content from its arrays and metadata.
+def read_coded(path: Path, arrays: Arrays, metadata: Mapping[str, str]) -> tuple[CodedRows, None]:
+    """Return the same rows from their arrays and metadata.
 
     Raises
     ------
@@ -88,5 +90,4 @@ def from_coded_arrays(path: Path, arrays: dict[str, NDArray[Any]], metadata: dic
     rows = CodedRows(map_array(path, "codes"), basis, int(bits))
     if not rows.is_finite():
         raise bad_file(path, "one with finite vectors", "a basis that is NaN, infinite or too large")
-    ids = unpack_ids(path, "ids", metadata.get("ids", ""), arrays, len(rows))
-    return Content(rows, ids, parameters=load_parameters(metadata["parameters"]))
+    return rows, None

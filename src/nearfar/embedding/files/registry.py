@@ -43,8 +43,8 @@ def register(
     name: str,
     suffixes: Iterable[str],
     *,
-    write: Callable[[Content, Any], None],
-    read: Callable[[Any], Content],
+    write: Callable[[Content, Path], None] | Callable[[Content, Place], None],
+    read: Callable[[Path], Content] | Callable[[Place], Content],
     keeps_both_sides: bool = False,
     requires: tuple[str, str] | None = None,
     tables: bool = False,
@@ -227,7 +227,7 @@ def _folder_at(path: object) -> Format | None:
     return Format("folder", (), write=_no_writer, read=found[0]) if found else None
 
 
-def _no_writer(_content: Content, _path: Any) -> None:
+def _no_writer(_content: Content, _path: Path) -> None:
     raise AssertionError  # folders are written by who holds the parts
 
 

@@ -12,11 +12,12 @@ import errno
 import importlib
 import os
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Hashable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from itertools import islice, repeat
 from pathlib import Path
-from typing import Any
+from types import ModuleType
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -26,6 +27,9 @@ from nearfar.embedding.files.content import ROWS, SAVE, Content, Fact, dump_para
 from nearfar.embedding.files.registry import register
 from nearfar.embedding.files.tables import Place, float32_rows
 from nearfar.errors import InputError, MissingDependencyError
+
+if TYPE_CHECKING:
+    import sqlite3
 
 _FULL = "disk is full", "Could not insert a new vector chunk"  # what SQLite says, and what sqlite-vec makes of it
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
@@ -118,7 +122,7 @@ def read(place: Place) -> Content:
         (n,) = database.execute(f"SELECT count(*) FROM {name}").fetchone()
         d = _kind(place, definition)[1] if "vec0" in definition else None
         vectors = np.empty((n, d or 0), np.float32)
-        ids: list[Any] = []
+        ids: list[Hashable] = []
         cursor = database.execute(f"SELECT id, vector FROM {name}")
         while rows := cursor.fetchmany(ROWS):
             if d is None:
@@ -177,7 +181,7 @@ def _declared(fact: Fact) -> str:
     return f"{'+' * _gaps(fact)}{fact.name} {kind}"
 
 
-def _module(place: Place) -> Any:
+def _module(place: Place) -> ModuleType:
     """Return a sqlite3 that loads extensions; that of some builds of Python does not."""
     for name in ("sqlite3", "pysqlite3"):
         try:
@@ -192,7 +196,7 @@ def _module(place: Place) -> Any:
 
 
 @contextmanager
-def _opened(place: Place) -> Iterator[tuple[Any, Any]]:
+def _opened(place: Place) -> Iterator[tuple[ModuleType, sqlite3.Connection]]:
     import sqlite_vec
 
     module = _module(place)
@@ -211,7 +215,7 @@ def _opened(place: Place) -> Iterator[tuple[Any, Any]]:
             raise
 
 
-def _definition(database: Any, table: str) -> str | None:
+def _definition(database: sqlite3.Connection, table: str) -> str | None:
     found = database.execute("SELECT sql FROM sqlite_master WHERE name = ?", (table,)).fetchone()
     return None if found is None else str(found[0])
 

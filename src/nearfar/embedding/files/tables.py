@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from nearfar._core.ids import Ids
-from nearfar.embedding.files.content import ROWS, SAVE, Content, Fact, text_ids
+from nearfar.contracts import Floats
+from nearfar.embedding.files.content import ROWS, SAVE, Content, Fact, Value, text_ids
 from nearfar.errors import FileFormatError, InputError
 
 TABLE = "embedding"
@@ -151,8 +152,7 @@ class Place(NamedTuple):
                 names = ", ".join(f"{other!r} ({kind})" for other, kind in there.items()) or "no others"
                 hint = 'if_exists="replace" replaces the table.'
                 raise InputError(SAVE, "metadata", f"columns of {self}, which has {names}", f"{name!r} ({kind})", hint)
-            cast: Any = {"number": float, "integer": int}.get(there[name], lambda value: value)
-            made.append(Fact(name, there[name], [None if value is None else cast(value) for value in values]))
+            made.append(Fact(name, there[name], [_as_kind(there[name], value) for value in values]))
         return made
 
     def repeated(self, error: object) -> InputError:
@@ -164,6 +164,12 @@ class Place(NamedTuple):
             What the database says.
         """
         return InputError(SAVE, "ids", f"other ids than those in {self}", str(error).splitlines()[0])
+
+
+def _as_kind(kind: str, value: Value) -> Value:
+    if value is None or kind not in ("number", "integer"):
+        return value
+    return float(value) if kind == "number" else int(value)
 
 
 def without_password(text: str) -> str:
@@ -187,7 +193,7 @@ def column_of_ids(ids: Ids) -> NDArray[np.int64] | list[str]:
         If some are integers and some are text, or something else, or UTF-8 cannot hold them.
     """
     if ids.is_integer:
-        return ids.to_numpy()
+        return np.asarray(ids.to_numpy(), np.int64)
     texts = text_ids(ids)
     if len({type(key) for key in ids}) > 1:
         raise InputError(SAVE, "ids", "all integers or all strings for this format", "a mixture of both")
@@ -198,13 +204,13 @@ def column_of_ids(ids: Ids) -> NDArray[np.int64] | list[str]:
     return texts
 
 
-def rows_of(content: Content, n: int = ROWS) -> Iterator[tuple[int, NDArray[Any]]]:
+def rows_of(content: Content, n: int = ROWS) -> Iterator[tuple[int, Floats]]:
     """Yield the vectors, some rows at a time, with the place of the first of them."""
     for start in range(0, len(content.vectors), n):
         yield start, np.ascontiguousarray(content.vectors[start : start + n])
 
 
-def float32_rows(content: Content) -> Iterator[tuple[list[Any], NDArray[np.float32]]]:
+def float32_rows(content: Content) -> Iterator[tuple[list[int] | list[str], NDArray[np.float32]]]:
     """Yield the ids and the vectors in float32, some rows at a time.
 
     Raises

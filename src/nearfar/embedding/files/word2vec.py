@@ -29,7 +29,7 @@ import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, BinaryIO, cast
+from typing import BinaryIO, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -37,6 +37,7 @@ from numpy.typing import NDArray
 from nearfar._core.atomic import atomic_write
 from nearfar._core.checks import bad_file
 from nearfar._core.ids import Ids
+from nearfar.contracts import Floats
 from nearfar.embedding.files.content import ROWS, Content, text_ids, text_lines
 from nearfar.embedding.files.registry import register
 from nearfar.errors import FileFormatError, NearfarWarning
@@ -204,7 +205,7 @@ def _sizes(path: Path, line: bytes) -> tuple[bool, int, int]:
     return bool(match[1]), int(match[2]), int(match[3])
 
 
-def _room(path: Path, n: int, d: int, least_bytes: int) -> NDArray[np.floating[Any]]:
+def _room(path: Path, n: int, d: int, least_bytes: int) -> Floats:
     most = path.stat().st_size * (_RATIO if path.suffix.lower() == ".gz" else 1)
     if n * least_bytes > most:
         raise bad_file(path, f"one of {n} rows and {d} columns, as its first line says", "a file too short for them")
@@ -241,7 +242,7 @@ def _too_short(path: Path, n: int, row: int) -> FileFormatError:
     return bad_file(path, f"one of {n} rows, as its first line says", f"its end in row {row + 1}")
 
 
-def _content(path: Path, marked: bool, raw: list[bytes], vectors: NDArray[np.floating[Any]]) -> Content:
+def _content(path: Path, marked: bool, raw: list[bytes], vectors: Floats) -> Content:
     # What another program cut in the middle of a character stays readable, as \xNN.
     names = [unescape_id(name) if marked else name.decode("utf-8", "backslashreplace") for name in raw]
     if marked:  # our own writer repeats none

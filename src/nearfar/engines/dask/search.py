@@ -5,7 +5,7 @@ candidates are scalar products in float64, one by one. So they do not depend on 
 order of the rows.
 
 The neighbours of all rows, as affinities need them: each worker gets all rows, and searches them for its parts of the
-rows. The search is that of :class:`nearfar.relations.neighbors.VectorIndex`, where the answer to a query depends on no
+rows. The search is that of :class:`nearfar.search.lists.VectorIndex`, where the answer to a query depends on no
 other; the client makes the centres of its lists from a sample. Each part is calibrated where it is.
 """
 
@@ -15,13 +15,13 @@ import copy
 from collections.abc import Callable
 from itertools import pairwise
 from operator import itemgetter
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
+from nearfar._core.lazy import Matrix, RowNumbers
 from nearfar.contracts import Floats
-from nearfar.embedding.search import Rows, best_rows, row_norms
 from nearfar.engines.dask.rows import (
     Owners,
     Parts,
@@ -32,18 +32,24 @@ from nearfar.engines.dask.rows import (
     sent,
 )
 from nearfar.engines.dask.rows import Rows as SparseRows
-from nearfar.relations.neighbors import NeighborIndex, Neighbors, VectorIndex
+from nearfar.search.lists import VectorIndex
+from nearfar.search.nearest import NeighborIndex, Neighbors, best_first
+from nearfar.search.products import best_rows, row_norms
 
-Best = tuple[Rows, NDArray[np.float64]]
+if TYPE_CHECKING:
+    import distributed
+
+Known = TypeVar("Known")
+Best = tuple[RowNumbers, NDArray[np.float64]]
 
 
-def nearest_on_workers(owner: str, queries: Floats, Y: Any, k: int, metric: str) -> Best:
+def nearest_on_workers(owner: str, queries: Floats, Y: Matrix, k: int, metric: str) -> Best:
     """Return the k best rows of Y for each query, and their scores; best first, ties in the order of the rows."""
     with client_of(owner) as client:
         return _nearest(client, owner, queries, Y, k, metric)
 
 
-def _nearest(client: Any, owner: str, queries: Floats, Y: Any, k: int, metric: str) -> Best:
+def _nearest(client: distributed.Client, owner: str, queries: Floats, Y: Matrix, k: int, metric: str) -> Best:
     owners, bounds = Owners(client), bounds_of(len(Y))
     n, parts = len(bounds) - 1, sent(owners, Y, bounds)
     asked = owners.submit(0, n, kept, queries)
@@ -75,14 +81,14 @@ class NeighborParts:
         The calibrated probabilities, each part a ``Rows``.
     """
 
-    def __init__(self, client: Any, owner: str, index: NeighborIndex) -> None:
+    def __init__(self, client: distributed.Client, owner: str, index: NeighborIndex) -> None:
         self._client, self._owner, self._index, self._owners = client, owner, index, Owners(client)
         self._ends = list(pairwise(bounds_of(index.n_rows)))
         self._found, self.rows = Parts(), Parts()
 
     def neighbors(self, k: int, out: Neighbors | None = None) -> Neighbors:
         """Return the k nearest other rows of each row, in the arrays ``out`` if they are given."""
-        if getattr(self._index, "in_parts", False):
+        if isinstance(self._index, VectorIndex):  # each row can be searched by itself
             n = self._index.n_rows
             self._search(self._index, k)
             out = out or Neighbors(np.empty((n, k), np.int32), np.empty((n, k), np.float32))
@@ -94,7 +100,7 @@ class NeighborParts:
         self._found = self._each(kept, cut)
         return found
 
-    def _search(self, index: Any, k: int) -> None:
+    def _search(self, index: VectorIndex, k: int) -> None:
         """Let each worker have all rows, in lists, and search them for those of its parts."""
         owners, n = self._owners, len(self._ends)
         parts = sent(owners, index.X, bounds_of(index.n_rows))
@@ -114,13 +120,13 @@ class NeighborParts:
         own = [indexes[home] for home in homes]
         self._found = self._each(neighbors_of, own, k, index.n_probes[k], self._ends, what="neighbors")
 
-    def calibrated(self, calibrate: Callable[[Neighbors], tuple[Any, NDArray[np.float32]]]) -> list[Any]:
+    def calibrated(self, calibrate: Callable[[Neighbors], tuple[Known, NDArray[np.float32]]]) -> list[Known]:
         """Calibrate each part where it is; return what that says beside the probabilities, which stay there."""
         made = self._each(calibrated_part, self._found, calibrate, what="calibration")
         self.rows = self._each(itemgetter(1), made)
         return self._gather(self._each(itemgetter(0), made))
 
-    def _each(self, function: Any, *columns: Any, what: str = "task") -> Parts:
+    def _each(self, function: Callable[..., object], *columns: object, what: str = "task") -> Parts:
         """Submit a task for each part, of what is in its place in each column; others than lists are for all."""
         n, submit = len(self._ends), self._owners.submit
         return [
@@ -158,7 +164,9 @@ def neighbors_of(index: VectorIndex, k: int, n_probes: int, rows: tuple[int, int
     return one.neighbors(k, rows=rows)
 
 
-def calibrated_part(found: Neighbors, calibrate: Any) -> tuple[Any, SparseRows]:
+def calibrated_part(
+    found: Neighbors, calibrate: Callable[[Neighbors], tuple[Known, NDArray[np.float32]]]
+) -> tuple[Known, SparseRows]:
     """Return what the client must know of some rows, and their probabilities."""
     known, p = calibrate(found)
     indptr = np.arange(len(p) + 1) * p.shape[1]
@@ -176,5 +184,5 @@ def best_of_part(owner: str, queries: Floats, Y: Floats, start: int, k: int, met
 def merged(found: list[Best], k: int) -> Best:
     """Return the k best of the best of several parts."""
     rows, scores = (np.concatenate(several, axis=1) for several in zip(*found, strict=True))
-    order = np.lexsort((rows, -scores), axis=1)[:, :k]
-    return np.take_along_axis(rows, order, axis=1), np.take_along_axis(scores, order, axis=1)
+    best, distances = best_first(rows, -scores, k)
+    return best, -distances

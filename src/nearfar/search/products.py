@@ -12,18 +12,17 @@ A row among the best k can thus be found at most twice that below the k-th best.
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Sequence
+from typing import Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
 
+from nearfar._core.lazy import ROWS, Matrix, RowNumbers
 from nearfar._core.threads import run_blocks, single_threaded_blas
 from nearfar.contracts import Floats
 from nearfar.errors import InputError
 
-Rows = NDArray[np.int64]
-
-_ROWS = 32768  # rows whose norms are computed together
 _QUERIES, _SCORES = 256, 2**21  # queries of a block; its scores at a time, 8 MiB of float32 for each thread
 _CACHED = 2**23  # numbers that caches hold
 _FEW = 32  # queries that threads do not divide
@@ -32,14 +31,14 @@ _PAIRS = 2**18  # candidates that are ranked together
 _SAFE = (1e-15, 1e15)  # norms whose products neither overflow nor vanish in float32
 
 
-def row_norms(X: Floats) -> NDArray[np.float64]:
+def row_norms(X: Matrix) -> NDArray[np.float64]:
     """Return the Euclidean norm of each row, shape (n,), float64, without overflow; O(1) extra memory beside it."""
     norms = np.empty(len(X))
-    for start in range(0, len(X), _ROWS):
-        block = X[start : start + _ROWS].astype(np.float64)
+    for start in range(0, len(X), ROWS):
+        block = X[start : start + ROWS].astype(np.float64)
         peak = np.abs(block).max(axis=1, initial=0.0)
         block /= np.where(peak > 0, peak, 1.0)[:, None]
-        norms[start : start + _ROWS] = peak * np.sqrt(np.einsum("ij,ij->i", block, block))
+        norms[start : start + ROWS] = peak * np.sqrt(np.einsum("ij,ij->i", block, block))
     return norms
 
 
@@ -51,14 +50,14 @@ def unit_rows(X: Floats) -> NDArray[np.float64]:
 
 def nearest_rows(
     Q: Floats,
-    Y: Floats,
+    Y: Matrix,
     k: int,
     *,
     norms: NDArray[np.float64] | None = None,
     lengths: NDArray[np.float64] | None = None,
-    skip: Rows | None = None,
+    skip: RowNumbers | None = None,
     n_jobs: int = 1,
-) -> tuple[Rows, NDArray[np.float64]]:
+) -> tuple[RowNumbers, NDArray[np.float64]]:
     """Return the k rows of Y with the largest scalar product with each row of Q.
 
     Parameters
@@ -86,7 +85,7 @@ def nearest_rows(
         Best first, ties in the order of the rows. O(q n d) time, 8 MiB and the k best for each thread.
     """
     known = norms if norms is not None else lengths
-    search = Y.search(Q, k, norms, skip, known) if hasattr(Y, "search") else Search(Q, Y, k, norms, skip, known)
+    search = Y.search(Q, k, norms, skip) if isinstance(Y, Searching) else Search(Q, Y, k, norms, skip, known)
     count = max(-(-len(Q) // _QUERIES), min(n_jobs, len(Q) // _FEW))
     if count > 1:
         count = -(-count // n_jobs) * n_jobs  # every thread has as many queries
@@ -102,14 +101,14 @@ def nearest_rows(
 def best_rows(
     owner: str,
     queries: Floats,
-    Y: Any,
+    Y: Matrix,
     k: int,
     metric: str,
     lengths: NDArray[np.float64],
     *,
-    skip: Rows | None = None,
+    skip: RowNumbers | None = None,
     n_jobs: int = 1,
-) -> tuple[Rows, NDArray[np.float64]]:
+) -> tuple[RowNumbers, NDArray[np.float64]]:
     """Return the k best rows by ``"cosine"`` or ``"dot"``, see :func:`nearest_rows`; ``lengths`` are norms of Y.
 
     Raises
@@ -127,16 +126,51 @@ def best_rows(
     return nearest_rows(queries, Y, k, lengths=lengths, skip=skip, n_jobs=n_jobs)
 
 
+def allowed(
+    rows: RowNumbers, scores: NDArray[np.float64], left_out: Sequence[RowNumbers], k: int
+) -> tuple[RowNumbers, NDArray[np.float64], NDArray[np.int64]]:
+    """Return the first k answers of each query that are not left out of it, and how many there are of them.
+
+    Parameters
+    ----------
+    rows, scores : ndarray, shape (q, at least k)
+        Best first; what has an infinite score is no answer.
+    left_out : sequence of q arrays of rows
+    k : int
+
+    Returns
+    -------
+    rows : ndarray, shape (q, k), int64
+    scores : ndarray, shape (q, k), float64
+    counts : ndarray, shape (q,), int64
+        Of answers that are not left out; where they are fewer than k, others follow.
+    """
+    good = np.isfinite(scores)
+    for query, out in enumerate(left_out):
+        if len(out):
+            good[query] &= rows[query] != out[0] if len(out) == 1 else ~np.isin(rows[query], out)
+    first = np.argsort(~good, axis=1, kind="stable")[:, :k]
+    return np.take_along_axis(rows, first, axis=1), np.take_along_axis(scores, first, axis=1), good.sum(axis=1)
+
+
+@runtime_checkable
+class Searching(Protocol):
+    """Rows with a search of their own, such as mixtures, whose products are sparse."""
+
+    def search(self, Q: Floats, k: int, norms: NDArray[np.float64] | None, skip: RowNumbers | None) -> Search:
+        """Return what :func:`nearest_rows` runs."""
+
+
 class Search:
     """The state of one search, which all blocks of queries share, and its results."""
 
     def __init__(
         self,
         Q: Floats,
-        Y: Floats,
+        Y: Matrix,
         k: int,
         norms: NDArray[np.float64] | None,
-        skip: Rows | None,
+        skip: RowNumbers | None,
         lengths: NDArray[np.float64] | None,
     ) -> None:
         lengths = row_norms(Y) if lengths is None else lengths
@@ -146,10 +180,16 @@ class Search:
         self.margins = 2 * (Y.shape[1] + 8) * unit * longest * row_norms(self.Q)
 
     def _begin(
-        self, Q: Floats, Y: Any, k: int, norms: NDArray[np.float64] | None, skip: Rows | None, dtype: type
+        self,
+        Q: Floats,
+        Y: Matrix,
+        k: int,
+        norms: NDArray[np.float64] | None,
+        skip: RowNumbers | None,
+        dtype: type[np.float32] | type[np.float64],
     ) -> None:
         self.Q, self.Y, self.k, self.norms, self.skip = Q.astype(np.float64), Y, k, norms, skip
-        self.dtype: type[np.floating[Any]] = dtype
+        self.dtype = dtype
         self.rows = np.empty((len(Q), k), np.int64)
         self.scores = np.empty((len(Q), k))
 
@@ -159,14 +199,14 @@ class Search:
         n_rows = max(_SCORES // max(n_queries, min(self.Y.shape[1], _QUERIES)), 1)
         none = np.empty(0, np.int64)
         best = none, none, np.empty(0)
-        waiting: list[tuple[Rows, Rows]] = []
+        waiting: list[tuple[RowNumbers, RowNumbers]] = []
         n_waiting = 0
         floors = np.full(n_queries, np.finfo(self.dtype).min, self.dtype)
         for first in range(0, len(self.Y), n_rows):
             last = min(first + n_rows, len(self.Y))
             scores = self._products(start, stop, first, last)
             if self.norms is not None:
-                scores *= inverse_norms(self.norms[first:last]).astype(self.dtype)[:, None]
+                scores *= inverse_norms(self.norms[first:last])[:, None].astype(scores.dtype)
             if self.skip is not None:
                 at = self.skip[start:stop] - first
                 here = np.flatnonzero((at >= 0) & (at < last - first))
@@ -188,8 +228,8 @@ class Search:
 
     def _products(self, start: int, stop: int, first: int, last: int) -> Floats:
         """Return the products of rows first .. last - 1 with queries start .. stop - 1, one column for each query."""
-        part = self.Y[first:last].astype(self.dtype, copy=False)
-        queries = self.Q[start:stop].astype(self.dtype)
+        part: Floats = self.Y[first:last].astype(self.dtype, copy=False)
+        queries: Floats = self.Q[start:stop].astype(self.dtype)
         products: Floats
         if len(queries) == 1 and len(self.Y) * self.Y.shape[1] > _CACHED:  # as fast as memory is read, unlike BLAS
             products = np.einsum("ij,j->i", part, queries[0])[:, None]
@@ -198,8 +238,11 @@ class Search:
         return products
 
     def _merge(
-        self, start: int, best: tuple[Rows, Rows, NDArray[np.float64]], waiting: list[tuple[Rows, Rows]]
-    ) -> tuple[Rows, Rows, NDArray[np.float64]]:
+        self,
+        start: int,
+        best: tuple[RowNumbers, RowNumbers, NDArray[np.float64]],
+        waiting: list[tuple[RowNumbers, RowNumbers]],
+    ) -> tuple[RowNumbers, RowNumbers, NDArray[np.float64]]:
         """Return the best candidates of each query: queries, rows and exact scores, best first in each query."""
         if not waiting:
             return best
@@ -212,7 +255,7 @@ class Search:
         kept = np.arange(len(order)) - np.repeat(np.cumsum(counts) - counts, counts) < self.k
         return queries[kept], rows[order[kept]], exact[order[kept]]
 
-    def _exact(self, queries: Rows, rows: Rows) -> NDArray[np.float64]:
+    def _exact(self, queries: RowNumbers, rows: RowNumbers) -> NDArray[np.float64]:
         """Return the scores of pairs in float64."""
         scores, step = np.empty(len(rows)), max(2**18 // max(self.Y.shape[1], 1), 1)
         for first in range(0, len(rows), step):
@@ -221,12 +264,17 @@ class Search:
             np.einsum("ij,ij->i", self.Y[rows[some]].astype(np.float64), self.Q[queries[some]], out=scores[some])
         if self.norms is None:
             return scores
-        return np.clip(scores * inverse_norms(self.norms[rows]), -1.0, 1.0)
+        return cosines(scores, self.norms[rows])
 
 
 def inverse_norms(norms: NDArray[np.float64]) -> NDArray[np.float64]:
     """Return 1 / norm, and 0 for rows of zeros."""
     return np.divide(1.0, norms, out=np.zeros(norms.shape), where=norms > 0)
+
+
+def cosines(products: NDArray[np.float64], norms: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return the cosines of products with unit vectors, by the norms of the other vectors; 0 for rows of zeros."""
+    return np.clip(products * inverse_norms(norms), -1.0, 1.0)
 
 
 def _kth_of_groups(scores: Floats, k: int) -> Floats:
@@ -241,7 +289,7 @@ def _kth_of_groups(scores: Floats, k: int) -> Floats:
     return lowest
 
 
-def _working_dtype(Y: Floats, *norms: NDArray[np.float64]) -> type[np.floating[Any]]:
+def _working_dtype(Y: Matrix, *norms: NDArray[np.float64]) -> type[np.float32] | type[np.float64]:
     if Y.dtype == np.float64:
         return np.float64
     for lengths in norms:

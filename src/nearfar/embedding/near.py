@@ -1,0 +1,522 @@
+"""What an embedding finds: what is near, what does not belong, tracks of nodes, and items for users."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Hashable, Iterable, Mapping, Sequence
+from typing import Literal, NamedTuple, Protocol, TypeGuard, cast, runtime_checkable
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from nearfar._core.checks import check_choice, check_integer, check_matrix, check_n_jobs, check_real
+from nearfar._core.ids import Ids
+from nearfar._core.lazy import RowNumbers
+from nearfar._core.parts import RowsInParts
+from nearfar.contracts import Floats
+from nearfar.embedding.labelled import Labelled, as_list
+from nearfar.engines.registry import on_a_cluster, on_cluster
+from nearfar.errors import InputError, NearfarWarning, UnknownIdError
+from nearfar.search.products import allowed, best_rows, nearest_rows, row_norms, unit_rows
+
+Item = Hashable | Floats
+"""An id, or a vector: an array of floats."""
+Items = Item | Sequence[Item]
+Queries = Floats | Sequence[Floats] | Sequence[Sequence[float]] | Iterable[Hashable]
+"""Vectors, or ids."""
+Found = list[tuple[Hashable, float]]
+"""Ids and their scores, best first."""
+Answers = tuple[NDArray[np.int64] | NDArray[np.object_], NDArray[np.float64]]
+"""Ids of many queries and their scores, shape (q, topn) each."""
+Metric = Literal["cosine", "dot"]
+
+
+@runtime_checkable
+class Seen(Protocol):
+    """What says what a user has seen: a :class:`nearfar.Relation` of users and items."""
+
+    @property
+    def row_ids(self) -> Ids:
+        """The users."""
+
+    def neighbors(self, id: Hashable) -> list[tuple[Hashable, float]]:  # noqa: A002
+        """Return the items of a user, with numbers."""
+
+
+class Series(Protocol):
+    """A column of pandas, with its index."""
+
+    @property
+    def index(self) -> object:
+        """The ids."""
+
+    def to_dict(self) -> Mapping[Hashable, float]:
+        """Return the numbers by id."""
+
+
+class Question(NamedTuple):
+    """Queries, as a search takes them: vectors, the rows that they are, if they were ids, and what is left out."""
+
+    vectors: Floats
+    own: RowNumbers | None
+    left_out: list[RowNumbers]
+
+    def and_own(self) -> list[RowNumbers]:
+        """Return what is left out of each answer, the query itself included."""
+        if self.own is None:
+            return self.left_out
+        return [np.append(rows, own) for rows, own in zip(self.left_out, self.own, strict=True)]
+
+
+class Near(Labelled):
+    """Ids and rows in which something can be found."""
+
+    def similarity(self, a: Item, b: Item) -> float:
+        """Return the cosine of the angle between two items.
+
+        Parameters
+        ----------
+        a, b : id, or ndarray of floats of shape (d,)
+
+        Returns
+        -------
+        float
+            In [-1, 1]; 0 if one of the vectors is zero.
+
+        Raises
+        ------
+        UnknownIdError
+            If an id is not there.
+
+        Examples
+        --------
+        >>> import nearfar as nf
+        >>> nf.Embedding([[1, 0], [1, 1]], ids=["a", "b"]).similarity("a", "b").__round__(4)
+        0.7071
+        """
+        pair = [self._vector(f"{type(self).__name__}.similarity", name, item) for name, item in (("a", a), ("b", b))]
+        left, right = unit_rows(np.stack(pair))
+        return float(np.clip(left @ right, -1.0, 1.0))
+
+    def most_similar(self, positive: Items | None = None, negative: Items | None = None, topn: int = 10) -> Found:
+        """Return the ids nearest in cosine to the mean of some items, less that of others.
+
+        Parameters
+        ----------
+        positive, negative : id, vector, or list of ids and vectors, optional
+            Each counts with its direction only: the query is the sum of the positive unit vectors less the negative
+            ones (as in gensim, which however takes a vector that is no id at its full length). A vector is a NumPy
+            array of floats, shape (d,); an array of shape (k, d) is k of them; a tuple is one id.
+        topn : int
+            How many to return at most.
+
+        Returns
+        -------
+        list of (id, float)
+            Best first; ties in the order of the rows. The ids of the query are left out. O(n d) time.
+
+        Raises
+        ------
+        UnknownIdError
+            If an id is not there.
+        InputError
+            If there is neither a positive nor a negative item, or a vector has another length.
+
+        Source: Mikolov, Yih & Zweig 2013, "Linguistic regularities in continuous space word representations", section
+        4.
+
+        Examples
+        --------
+        >>> import nearfar as nf
+        >>> emb = nf.Embedding([[1, 0], [1, 1], [0, 1], [-1, 1]], ids=["e", "ne", "n", "nw"])
+        >>> emb.most_similar(positive=["ne", "nw"], negative="e", topn=1)[0][0]
+        'n'
+        """
+        owner = f"{type(self).__name__}.most_similar"
+        topn = check_integer(owner, "topn", topn, low=1)
+        plus, minus = self._items(owner, "positive", positive), self._items(owner, "negative", negative)
+        if not plus and not minus:
+            raise InputError(owner, "positive", "at least one id or vector", "none")
+        vectors = [self._vector(owner, "positive", item) for item in plus]
+        vectors += [self._vector(owner, "negative", item) for item in minus]
+        signs = np.repeat([1.0, -1.0], [len(plus), len(minus)])
+        query = unit_rows((signs @ unit_rows(np.stack(vectors)))[None, :])
+        asked = {self._ids.get(item) for item in plus + minus if not _is_vector(item)}
+        if len(self) <= len(asked):
+            return []
+        k = min(topn + len(asked), len(self))
+        rows, scores = nearest_rows(query, self._vectors, k, norms=self._row_norms())
+        kept = ~np.isin(rows[0], sorted(asked))
+        return self._named(rows[0][kept][:topn], scores[0][kept][:topn])
+
+    def track(self, node: Hashable) -> tuple[list[Hashable], Floats]:
+        """Return the trajectory of a node of which there are several vectors: its times, and its vector at each.
+
+        Parameters
+        ----------
+        node : hashable
+            The first part of ids that are pairs (node, time), such as those of
+            :meth:`nearfar.Relation.from_contacts`.
+
+        Returns
+        -------
+        times : list
+            The second parts, ascending.
+        vectors : ndarray of shape (number of times, d)
+            In this order.
+
+        Raises
+        ------
+        UnknownIdError
+            If no id is a pair that begins with the node.
+        InputError
+            If no id is a pair, or its times have no order.
+
+        Examples
+        --------
+        >>> import nearfar as nf
+        >>> emb = nf.Embedding([[0, 1], [1, 0], [1, 1]], ids=[("ann", 20), ("bob", 20), ("ann", 0)])
+        >>> times, vectors = emb.track("ann")
+        >>> times, vectors.tolist()
+        ([0, 20], [[1.0, 1.0], [0.0, 1.0]])
+        """
+        owner = f"{type(self).__name__}.track"
+        pairs = [(row, key) for row, key in enumerate(self._ids) if type(key) is tuple and len(key) == 2]
+        if not pairs:
+            got = f"ids such as {self._ids[0]!r}" if len(self) else "no ids"
+            raise InputError(owner, "embedding", "of ids that are pairs (node, time)", got)
+        rows = {key[1]: row for row, key in pairs if key[0] == node}
+        if not rows:
+            raise UnknownIdError(owner, [node], "It takes the first part of ids that are pairs of a node and a time.")
+        try:
+            times = sorted(rows)
+        except TypeError:
+            got = f"{', '.join(map(repr, list(rows)[:3]))} of {node!r}"
+            raise InputError(owner, "embedding", "of times that have an order", got) from None
+        return times, np.asarray(self._vectors[np.array([rows[at] for at in times])])
+
+    def doesnt_match(self, ids: Iterable[Hashable]) -> Hashable:
+        """Return the id that is least similar to the mean of all: which one does not belong to the others.
+
+        Parameters
+        ----------
+        ids : iterable of at least three distinct ids
+
+        Returns
+        -------
+        id
+            The one with the smallest cosine with the sum of the unit vectors; the first of several.
+
+        Raises
+        ------
+        UnknownIdError
+            If an id is not there.
+        InputError
+            If there are fewer than three.
+
+        Notes
+        -----
+        Source: the method of the same name of gensim's ``KeyedVectors``.
+
+        Examples
+        --------
+        >>> import nearfar as nf
+        >>> emb = nf.Embedding([[3, 1], [2, 1], [1, 4], [4, 1]], ids=["tea", "milk", "ship", "rum"])
+        >>> emb.doesnt_match(["tea", "ship", "rum"])
+        'ship'
+        """
+        owner = f"{type(self).__name__}.doesnt_match"
+        chosen = Ids(as_list(owner, "ids", ids), owner=owner)
+        if len(chosen) < 3:
+            raise InputError(owner, "ids", "at least three ids", f"{len(chosen)}")
+        units = unit_rows(np.asarray(self._vectors[self._rows(owner, chosen)]))
+        return chosen[int(np.argmin(units @ units.sum(axis=0)))]
+
+    def search(
+        self,
+        Q: Queries,
+        topn: int = 10,
+        *,
+        metric: Metric = "cosine",
+        exclude: Iterable[Iterable[Hashable]] | None = None,
+        n_jobs: int | None = None,
+        engine: str | None = None,
+    ) -> Answers:
+        """Return the nearest ids of many queries at once, exactly.
+
+        Parameters
+        ----------
+        Q : ndarray of floats, shape (q, d), list of q vectors, or iterable of q ids
+            Where Q holds ids, each id is left out of its own answer.
+        topn : int
+            How many for each query; all there are if there are fewer.
+        metric : {"cosine", "dot"}
+            Cosine of the angle, or scalar product.
+        exclude : iterable of q iterables of ids, optional
+            Ids to leave out of the answer to each query, such as what a user has seen; others than those of this
+            embedding count for nothing. The answers are as long as the longest list leaves.
+        n_jobs : int, optional
+            Number of threads; all processors by default. The result does not depend on it.
+        engine : {"threads", "dask"}, optional
+            Where vectors are searched: on threads of this process, or in parts on the workers of a Dask cluster, that
+            of the ``dask.distributed.Client`` in use, else one of this machine that ends with the search. By default on
+            a cluster where the vectors are in parts and a client is in use. The result does not depend on it.
+
+        Returns
+        -------
+        ids : ndarray, shape (q, topn), int64 if all ids are integers, otherwise of objects
+        scores : ndarray, shape (q, topn), float64
+            Best first; ties in the order of the rows. O(q n d) time, 8 MiB for each thread beside the result.
+
+        Raises
+        ------
+        UnknownIdError
+            If an id is not there.
+        InputError
+            If the vectors have another length or hold NaN.
+
+        Examples
+        --------
+        >>> import nearfar as nf
+        >>> emb = nf.Embedding([[1, 0], [3, 1], [0, 2]], ids=["ann", "bob", "cem"])
+        >>> ids, scores = emb.search(["ann", "cem"], topn=1)
+        >>> ids.tolist(), scores.round(3).tolist()
+        ([['bob'], ['bob']], [[0.949], [0.316]])
+        >>> emb.search(["ann", "cem"], topn=1, exclude=[["bob"], []])[0].tolist()
+        [['cem'], ['bob']]
+        """
+        owner = f"{type(self).__name__}.search"
+        topn = check_integer(owner, "topn", topn, low=1)
+        check_choice(owner, "metric", metric, ("cosine", "dot"))
+        workers = check_n_jobs(owner, n_jobs)
+        return self._answers(owner, self._question(owner, Q, exclude), topn, metric, workers, engine)
+
+    def _answers(
+        self, owner: str, asked: Question, topn: int, metric: str, n_jobs: int, engine: str | None = None
+    ) -> Answers:
+        """Return the ids and the scores of the rows nearest to each query."""
+        queries, own, left_out = asked
+        most = max(map(len, left_out), default=0)
+        k = min(topn, len(self) - (own is not None) - most)
+        if k < 1 or not len(queries):
+            shape = len(queries), max(k, 0)
+            return self._ids.to_numpy()[np.empty(shape, np.int64)], np.empty(shape)
+        if on_a_cluster(owner, engine, by_default=isinstance(self._vectors, RowsInParts)):
+            wanted, left_out = k + most + (own is not None), asked.and_own()
+            rows, scores = on_cluster("nearest vectors")(owner, queries, self._vectors, wanted, metric)
+        else:
+            norms, wanted = self._row_norms(), k + most
+            rows, scores = best_rows(owner, queries, self._vectors, wanted, metric, norms, skip=own, n_jobs=n_jobs)
+        rows, scores, _ = allowed(rows, scores, left_out, k)
+        return self._ids.to_numpy()[rows], scores
+
+    def _question(self, owner: str, Q: Queries, exclude: Iterable[Iterable[Hashable]] | None) -> Question:
+        """Return queries, each a vector or an id, and the distinct rows to leave out of the answer to each."""
+        own: RowNumbers | None = None
+        if isinstance(Q, list) and Q and (_is_vector(Q[0]) or isinstance(Q[0], list)):  # no list is an id
+            Q = check_matrix(owner, "Q", Q)
+        if _is_vector(Q):
+            vectors = self._as_vectors(owner, "Q", Q)
+            queries = check_matrix(owner, "Q", Q if vectors is Q else np.atleast_2d(vectors), columns=self.n_components)
+        else:
+            own = self._rows(owner, as_list(owner, "Q", Q, "an array of shape (q, d) or a list of ids"))
+            queries = self._vectors[own]
+        return Question(queries, own, self._left_out(owner, exclude, len(queries)))
+
+    def _left_out(self, owner: str, exclude: Iterable[Iterable[Hashable]] | None, n_queries: int) -> list[RowNumbers]:
+        if exclude is None:
+            return [np.empty(0, np.int64)] * n_queries
+        expected = f"lists of ids, one for each query ({n_queries})"
+        if isinstance(exclude, (str, bytes)) or not isinstance(exclude, Iterable):
+            raise InputError(owner, "exclude", expected, repr(exclude))
+        lists = list(exclude)
+        if len(lists) != n_queries:
+            raise InputError(owner, "exclude", expected, f"{len(lists)}")
+        rows = (np.unique(self._ids.rows(as_list(owner, "exclude", ids, expected))) for ids in lists)
+        return [found[found >= 0] for found in rows]
+
+    def recommend(
+        self,
+        users: Hashable | Iterable[Hashable] | Floats,
+        topn: int = 10,
+        *,
+        exclude: Seen | Iterable[Hashable] | Iterable[Iterable[Hashable]] | None = None,
+        popularity: ArrayLike | Mapping[Hashable, float] | Series | None = None,
+        n_jobs: int | None = None,
+    ) -> Found | Answers:
+        """Return the best of the other side for one user or for several: of a two-sided model, users and items.
+
+        The score is ``x . y / temperature``, the temperature being that of the parameters (else 1), and with
+        ``popularity`` the logarithm of it more: of a softmax whose scores are fitted to how much *more* often than
+        others a user chooses an item, that is how often.
+
+        Parameters
+        ----------
+        users : id, ndarray of floats of shape (d,), iterable of ids, or ndarray of shape (q, d)
+            One user or several; vectors for users that are not here, such as those of ``transform``. A tuple is one id.
+        topn : int, default=10
+            How many items for each.
+        exclude : Relation, or iterable of ids (one user) or of q such iterables (several), optional
+            What a user has seen: items that are left out. Of a relation of users and items what its rows hold.
+        popularity : array-like of shape (m,), mapping or Series from items to numbers, optional
+            How often each item is chosen, in the order of ``context_ids`` or by id, such as ``likes.column_sums``. An
+            item that was never chosen counts as half of the least one.
+        n_jobs : int, optional
+            Number of threads; all processors by default. The result does not depend on it.
+
+        Returns
+        -------
+        list of (id, float), or two ndarrays of shape (q, topn)
+            For one user items and scores, best first. For several the ids and the scores as of :meth:`search`; as long
+            as the longest list of what is left out allows. An item with a vector of zeros is never recommended.
+
+        Raises
+        ------
+        UnknownIdError
+            If a user is not there.
+        InputError
+            If there is no other side, or an argument cannot be used.
+
+        Warns
+        -----
+        NearfarWarning
+            Without ``popularity``, of users with a vector of zeros: all items are equal for them. If no id in
+            ``exclude`` is an item.
+
+        Notes
+        -----
+        O(q m d) time. Vectors of two towers: ``nf.Embedding(users, ids, context_vectors=items, context_ids=item_ids,
+        parameters={"temperature": T})``.
+
+        References
+        ----------
+        Yi et al. (2019), "Sampling-bias-corrected neural modeling for large corpus item recommendations" (the
+        logarithm of the frequency).
+
+        Examples
+        --------
+        >>> import nearfar as nf
+        >>> items = {"context_vectors": [[2, 1], [1, 2], [1, 0]], "context_ids": ["tea", "rum", "gin"]}
+        >>> emb = nf.Embedding([[1, 0], [0, 1]], ["ann", "bob"], **items)
+        >>> emb.recommend("ann", 2, exclude=["tea"])
+        [('rum', 1.0), ('gin', 1.0)]
+        >>> emb.recommend(["ann", "bob"], 1)[0].tolist()
+        [['tea'], ['rum']]
+        >>> emb.recommend("ann", 1, exclude=["tea"], popularity={"rum": 2, "gin": 6})[0][0]
+        'gin'
+        """
+        owner = f"{type(self).__name__}.recommend"
+        if self._context_vectors is None:
+            hint = "most_similar and search find what is near within one side."
+            raise InputError(owner, "embedding", "two-sided, users and items", f"one side of {len(self)} ids", hint)
+        items, topn = self.context, check_integer(owner, "topn", topn, low=1)
+        workers = check_n_jobs(owner, n_jobs)
+        names: list[Hashable] | None = None
+        if _is_vector(users):
+            queries = check_matrix(owner, "users", np.atleast_2d(users), columns=self.n_components)
+            single = users.ndim == 1
+        else:
+            single = isinstance(users, (str, bytes, tuple)) or not isinstance(users, Iterable)
+            names = [cast("Hashable", users)] if single else list(cast("Iterable[Hashable]", users))
+            queries = self._vectors[self._rows(owner, names)]
+        seen = None if exclude is None else _seen(owner, exclude, names, len(queries), single=single)
+        unmet = next((ids[0] for ids in seen or () if ids), None)
+        if seen and unmet is not None and len(items) and not any((items.ids.rows(ids) >= 0).any() for ids in seen):
+            text = f"none of its ids is an item, such as {items.ids[0]!r}; got {unmet!r}"
+            warnings.warn(f"{owner}: exclude has no effect: {text}.", NearfarWarning, stacklevel=2)
+        log_p = None if popularity is None else items._log_popularity(owner, popularity)
+        unknown = np.flatnonzero(~queries.any(axis=1))
+        if log_p is None and unknown.size:
+            who = "row" if names is None else repr(names[int(unknown[0])])
+            text = f"{owner}: nothing is known of {unknown.size} users, such as {who}: all items are equal for them."
+            warnings.warn(f"{text} Give popularity=, for the most popular ones.", NearfarWarning, stacklevel=2)
+        rows = np.flatnonzero(items._row_norms())
+        if len(rows) < len(items):
+            items = items.subset([items.ids[int(row)] for row in rows])
+        temperature = check_real(owner, "temperature", self.parameters.get("temperature", 1.0), low=0, open_low=True)
+        queries = queries / temperature
+        catalogue: Near = items
+        if log_p is not None:
+            columns = np.column_stack((items.vectors, log_p[rows].astype(items.vectors.dtype)))
+            catalogue = Near._of(columns, items.ids)
+            queries = np.column_stack((queries, np.ones(len(queries), queries.dtype)))
+        asked = catalogue._question(owner, queries, seen)
+        ids, scores = catalogue._answers(owner, asked, topn, "dot", workers)
+        return list(zip(ids[0].tolist(), scores[0].tolist(), strict=True)) if single else (ids, scores)
+
+    def _log_popularity(
+        self, owner: str, popularity: ArrayLike | Mapping[Hashable, float] | Series
+    ) -> NDArray[np.float64]:
+        """Return the logarithm of how often each id is chosen, of the ids never chosen that of half the least."""
+        if hasattr(popularity, "index") and hasattr(popularity, "to_dict"):  # a pandas Series
+            popularity = popularity.to_dict()
+        if isinstance(popularity, Mapping):
+            popularity = [popularity.get(key, 0) for key in self._ids]
+        counts = check_matrix(owner, "popularity", np.reshape(popularity, (-1, 1)), rows=len(self)).astype(np.float64)
+        if (counts < 0).any() or not counts.any():
+            got = f"{counts.min():g} as the least and {counts.max():g} as the largest"
+            raise InputError(owner, "popularity", ">= 0, and above 0 for some item", got)
+        logarithms: NDArray[np.float64] = np.log(np.maximum(counts[:, 0], counts[counts > 0].min() / 2))
+        return logarithms
+
+    # -- vectors of items ------------------------------------------------------------------------------------------
+
+    def _items(self, owner: str, name: str, items: Items | None) -> list[Item]:
+        return _as_items(self._as_vectors(owner, name, items) if _is_vector(items) else items)
+
+    def _as_vectors(self, owner: str, name: str, items: Floats) -> Floats:  # noqa: ARG002 - for subclasses
+        """Return other forms of vectors, such as matrices, as vectors; anything else unchanged."""
+        return items
+
+    def _vector(self, owner: str, name: str, item: object) -> Floats:
+        if not _is_vector(item):
+            row: Floats = self._vectors[self._row(owner, item)]
+            return row
+        rows = np.atleast_2d(self._as_vectors(owner, name, item))
+        vector: Floats = check_matrix(owner, name, rows, columns=self.n_components, rows=1)[0]
+        return vector
+
+    def _row_norms(self) -> NDArray[np.float64]:
+        if self._norms is None:
+            self._norms = row_norms(self._vectors)
+        return self._norms
+
+    def _named(self, rows: RowNumbers, scores: NDArray[np.float64]) -> Found:
+        """Return the ids of rows, with their scores."""
+        return [(self._ids[row], score) for row, score in zip(rows.tolist(), scores.tolist(), strict=True)]
+
+
+def _is_vector(item: object) -> TypeGuard[Floats]:
+    return isinstance(item, np.ndarray) and item.dtype.kind == "f"
+
+
+def _seen(
+    owner: str,
+    exclude: Seen | Iterable[Hashable] | Iterable[Iterable[Hashable]],
+    names: list[Hashable] | None,
+    n_users: int,
+    *,
+    single: bool,
+) -> list[list[Hashable]]:
+    """Return the ids that each user has seen."""
+    expected = f"lists of ids, one for each query ({n_users})"
+    if isinstance(exclude, Seen):
+        if names is None:
+            hint = "Or give the users by their ids."
+            raise InputError(owner, "exclude", "lists of ids where users are vectors", repr(exclude), hint)
+        known = exclude.row_ids
+        return [[item for item, _ in exclude.neighbors(name)] if name in known else [] for name in names]
+    if single:
+        return [list(as_list(owner, "exclude", exclude))]
+    seen = [list(as_list(owner, "exclude", ids, expected)) for ids in as_list(owner, "exclude", exclude)]
+    if len(seen) != n_users:
+        raise InputError(owner, "exclude", expected, f"{len(seen)}")
+    return seen
+
+
+def _as_items(items: object) -> list[Item]:
+    if items is None:
+        return []
+    if isinstance(items, np.ndarray) and items.ndim > 0:
+        return [items] if _is_vector(items) and items.ndim == 1 else list(items)
+    return list(items) if isinstance(items, list) else [items]

@@ -1,0 +1,541 @@
+"""Embeddings of words with several vectors each, one for each sense."""
+
+from __future__ import annotations
+
+import os
+import warnings
+from collections.abc import Hashable, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, NamedTuple, Self, cast
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from nearfar._core.checks import check_integer, check_matrix
+from nearfar._core.ids import Ids
+from nearfar._core.lazy import LazyRows, Matrix, RowNumbers
+from nearfar._core.vector import read_only
+from nearfar.embedding.files import FORMATS, Content, registry
+from nearfar.embedding.labelled import Bits, Labelled, Side, as_list
+from nearfar.embedding.matrices import entropy
+from nearfar.embedding.near import Found
+from nearfar.embedding.plain import Embedding, IfExists
+from nearfar.errors import InputError, NearfarWarning, UnknownIdError
+from nearfar.search.products import nearest_rows, unit_rows
+
+if TYPE_CHECKING:
+    from nearfar.embedding.metadata import Metadata
+
+RARE = 0.05
+"""Senses that are meant in a smaller share of a word's contexts are not shown."""
+_ROUNDED = 1e-3  # what sums of weights may differ from 1 by
+
+
+class Sense(NamedTuple):
+    """One sense of a word: its weight, its vector, and the ids nearest to it."""
+
+    weight: float
+    vector: NDArray[np.float64]
+    nearest: Found
+
+
+class SenseEmbedding(Embedding):
+    """Words with several vectors each, one for each sense, and how often each sense is meant; read-only.
+
+    It is an :class:`Embedding` whose ids are ``(word, number)``: ``emb[("bank", 1)]`` is a vector, and
+    ``emb.most_similar(("bank", 1))`` the senses nearest to it. ``MultiSenseWord2DM.senses_`` makes one.
+
+    Parameters
+    ----------
+    vectors : array-like, shape (N, n), finite
+        One row for each sense. float64 stays float64, everything else becomes float32.
+    ids : iterable of (word, number), of length N
+        Those of a word one after another, with ascending numbers from 0 on, of which some may be missing.
+    weights : array-like, shape (N,)
+        How often each sense is meant; those of a word sum to 1, or are all 0 where nothing is known of it.
+    context_vectors : array-like, shape (m, n), optional
+        Vectors of words as neighbours of others, which :meth:`sense_of` needs.
+    context_ids : iterable of hashable, of length m, optional
+        These words; by default the words that have senses, if there are as many.
+    parameters : mapping, optional
+        How the vectors were made. ``"window"`` is how far the neighbours of a word reach.
+
+    Raises
+    ------
+    InputError
+        As for :class:`Embedding`, if the ids are not such pairs in this order, or the weights do not sum to 1.
+
+    See Also
+    --------
+    DensityEmbedding.from_senses : The density matrices of the words, which have n (n + 1) / 2 numbers each.
+
+    Notes
+    -----
+    The probability of a sense s of a word between words o is proportional to ``p_s prod_o sigma(b_s . g_o)`` by Bayes'
+    rule, p being the weights, b the vectors, g those of the context side, sigma the probability by which skip-gram
+    tells a pair from noise, and the words o independent of one another.
+
+    References
+    ----------
+    Neelakantan, Shankar, Passos & McCallum (2014), "Efficient non-parametric estimation of multiple embeddings per word
+    in vector space", EMNLP, for one context vector per word and several of senses. Meyer & Lewis (2020), "Modelling
+    lexical ambiguity with density matrices", CoNLL, for the matrices made of them.
+
+    Examples
+    --------
+    >>> import nearfar as nf
+    >>> ids = [("bank", 0), ("bank", 1), ("loan", 0), ("river", 0)]
+    >>> emb = nf.SenseEmbedding([[3, 0], [0, 3], [2, 0], [0, 2]], ids, weights=[0.7, 0.3, 1, 1],
+    ...                         context_vectors=[[0, 0], [2, -2], [-2, 2]])
+    >>> emb.sense_of("bank", "the bank of the river")
+    ('bank', 1)
+    >>> [(round(sense.weight, 2), sense.nearest[0][0]) for sense in emb.senses_of("bank")]
+    [(0.7, 'loan'), (0.3, 'river')]
+    >>> emb.entropy(["bank", "loan"]).round(2)
+    array([0.61, 0.  ])
+    """
+
+    _words: Ids
+    _starts: RowNumbers
+    _weights: NDArray[np.float32]
+
+    def __init__(
+        self,
+        vectors: ArrayLike,
+        ids: Iterable[Hashable],
+        *,
+        weights: ArrayLike,
+        context_vectors: ArrayLike | None = None,
+        context_ids: Iterable[Hashable] | None = None,
+        parameters: Mapping[str, object] | None = None,
+    ) -> None:
+        pairs = self._group(as_list("SenseEmbedding", "ids", ids, "a list of (word, number)"))
+        if context_vectors is not None and context_ids is None and len(np.asarray(context_vectors)) == len(self._words):
+            context_ids = self._words
+        super().__init__(
+            vectors, pairs, context_vectors=context_vectors, context_ids=context_ids, parameters=parameters
+        )
+        self._weigh(weights)
+
+    def _group(self, ids: Iterable[Hashable]) -> list[Hashable]:
+        """Find the words of the ids (word, number), and where the rows of each begin; return the ids."""
+        owner, pairs = "SenseEmbedding", list(ids)
+        expected = "pairs (word, number), those of a word one after another, with ascending numbers"
+        counts: dict[Hashable, int] = {}
+        before: tuple[Hashable, int] | None = None
+        for pair in pairs:
+            if not isinstance(pair, tuple) or len(pair) != 2 or not _is_number(pair[1]):
+                raise InputError(owner, "ids", expected, repr(pair))
+            again = before is not None and before[0] == pair[0]
+            if (pair[0] in counts) != again or (again and before is not None and before[1] >= pair[1]):
+                raise InputError(owner, "ids", expected, f"{pair!r} after {before!r}")
+            counts[pair[0]], before = counts.get(pair[0], 0) + 1, pair
+        self._words = Ids.of_distinct(counts)
+        self._starts = np.concatenate([[0], np.cumsum([*counts.values()], dtype=np.int64)]).astype(np.int64)
+        return pairs
+
+    def _weigh(self, weights: ArrayLike) -> None:
+        """Store weights, one for each row."""
+        owner, n = "SenseEmbedding", len(self._ids)
+        found = check_matrix(owner, "weights", np.atleast_2d(np.asarray(weights)), columns=n, rows=1)[0]
+        sums = np.add.reduceat(found.astype(np.float64), self._starts[:-1]) if n else np.empty(0)
+        if (wrong := (found < 0).any() or ~((np.abs(sums - 1) <= _ROUNDED) | (sums == 0))).any():
+            row = int(np.argmax(wrong)) if not (found < 0).any() else None
+            got = "a negative one" if row is None else f"{sums[row]:.6g} for {self._words[row]!r}"
+            raise InputError(owner, "weights", "at least 0, with a sum of 1 for each word", got)
+        self._weights = read_only(found.astype(np.float32))
+
+    # -- what it holds ---------------------------------------------------------------------------------------------
+
+    def _facts(self) -> dict[str, object]:
+        return {"words": len(self.words)}
+
+    @property
+    def words(self) -> Ids:
+        """The words, in the order of their senses."""
+        return self._words
+
+    @property
+    def weights(self) -> NDArray[np.float32]:
+        """How often each sense is meant, shape (N,), in the order of the rows, read-only; 1 in all for each word."""
+        return self._weights
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of vectors, context vectors and weights; ids are not counted."""
+        return super().nbytes + self._weights.nbytes
+
+    def subset(self, ids: Iterable[Hashable]) -> Self:
+        """Return the senses of some words, in the order that is given.
+
+        Parameters
+        ----------
+        ids : iterable of distinct words
+
+        Returns
+        -------
+        SenseEmbedding
+            The context side stays whole.
+
+        Raises
+        ------
+        UnknownIdError
+            If a word is not there.
+        """
+        chosen = Ids(as_list("SenseEmbedding.subset", "ids", ids), owner="SenseEmbedding.subset")
+        rows = [np.arange(*self._rows_of("SenseEmbedding.subset", word)) for word in chosen]
+        of_all = np.concatenate([np.empty(0, np.int64), *rows])
+        made = self._like(self._taken(of_all), self._ids.take(of_all))
+        made._group(made._ids)
+        made._weights = read_only(self._weights[of_all])
+        return made
+
+    def side(self, name: Side) -> Embedding:  # type: ignore[override]
+        """Return one side: the senses without the context, or the words as neighbours, a plain Embedding.
+
+        Parameters
+        ----------
+        name : {"vectors", "context"}
+
+        Returns
+        -------
+        SenseEmbedding or Embedding
+
+        Raises
+        ------
+        InputError
+            If there is no other side.
+        """
+        return super().side(name)
+
+    def _other_side(self, vectors: Matrix, ids: Ids) -> Embedding:  # type: ignore[override]
+        return Embedding._of(vectors, ids, self._parameters)
+
+    def equals(self, other: Labelled) -> bool:
+        """Whether another embedding has the same senses and, bit for bit, the same vectors and weights.
+
+        Parameters
+        ----------
+        other : Embedding
+
+        Returns
+        -------
+        bool
+            The parameters are not compared.
+        """
+        same = isinstance(other, SenseEmbedding) and np.array_equal(self._weights, other._weights)
+        return same and super().equals(other)
+
+    # -- what a word means -----------------------------------------------------------------------------------------
+
+    def senses_of(self, word: Hashable, topn: int = 10, *, n_candidates: int | None = None) -> list[Sense]:
+        """Return the senses of a word, each with its weight and the words nearest to it.
+
+        Parameters
+        ----------
+        word : hashable
+        topn : int
+            How many words for each sense.
+        n_candidates : int, optional
+            Compare with the first so many words only, which are the most frequent ones where the words are those of a
+            text: rare words have vectors that are mostly noise. All by default.
+
+        Returns
+        -------
+        list of Sense
+            Heaviest first, those of a weight of at least 0.05: ``weight``; ``vector``, shape (n,); ``nearest``, a list
+            of (word, cosine), each word by the nearest of its own such senses. Empty for a word of which nothing is
+            known.
+
+        Raises
+        ------
+        UnknownIdError
+            If the word is not there.
+
+        Notes
+        -----
+        Where columns of factors are the senses (``variant="columns"``), only those of the same number are compared.
+        """
+        topn = check_integer("SenseEmbedding.senses_of", "topn", topn, low=1)
+        first, last = self._rows_of("SenseEmbedding.senses_of", word)
+        order = first + np.argsort(-self._weights[first:last], kind="stable")
+        return [
+            Sense(
+                float(self._weights[row]),
+                self._vectors[row].astype(np.float64),
+                self.nearest_words(self._ids[row], topn, n_candidates=n_candidates),
+            )
+            for row in order.tolist()
+            if self._weights[row] >= RARE
+        ]
+
+    def nearest_words(self, sense: Hashable, topn: int = 10, *, n_candidates: int | None = None) -> Found:
+        """Return the words nearest to a sense, without the word itself.
+
+        Parameters
+        ----------
+        sense : (word, number)
+        topn, n_candidates
+            As for :meth:`senses_of`.
+
+        Returns
+        -------
+        list of (word, cosine)
+            Each word by the nearest of its senses of a weight of at least 0.05.
+
+        Raises
+        ------
+        UnknownIdError
+            If there is no such sense.
+        """
+        owner = "SenseEmbedding.nearest_words"
+        topn = check_integer(owner, "topn", topn, low=1)
+        row = self._row(owner, sense)
+        word, number = cast("tuple[Hashable, int]", self._ids[row])
+        most = len(self._words)
+        if n_candidates is not None:
+            most = min(check_integer(owner, "n_candidates", n_candidates, low=1), most)
+        compared = self._weights >= RARE
+        compared[self._starts[most] :] = False
+        compared[slice(*self._rows_of(owner, word))] = False
+        if self._in_columns:
+            compared &= np.array([other == number for _, other in self._pairs()], bool)
+        others = np.flatnonzero(compared)
+        if not len(others):
+            return []
+        of = np.searchsorted(self._starts, others, side="right") - 1
+        k = min(topn * int(np.bincount(of).max()), len(others))
+        vectors = self._taken(others)
+        norms = self._row_norms()[others]
+        best, scores = nearest_rows(unit_rows(self._vectors[row][None]), vectors, k, norms=norms)
+        nearest: dict[int, float] = {}
+        for other, score in zip(of[best[0]].tolist(), scores[0].tolist(), strict=True):
+            nearest.setdefault(other, score)
+        return [(self._words[other], score) for other, score in list(nearest.items())[:topn]]
+
+    def sense_of(self, word: Hashable, sentence: str | Iterable[Hashable], *, window: int | None = None) -> Hashable:
+        """Return which sense of a word is meant in a sentence: the most probable one.
+
+        Parameters
+        ----------
+        word : hashable
+        sentence : str, or iterable of words
+            With the word in it, once or more often. A string is cut at blanks; for texts that were cut otherwise, give
+            the words as a list.
+        window : int, optional
+            Words to either side that count; by default as in the training, or all if that is not known.
+
+        Returns
+        -------
+        (word, number)
+            An id of this embedding.
+
+        Raises
+        ------
+        UnknownIdError
+            If the word is not there.
+        InputError
+            If the sentence is without the word, nothing is known of the word, or there is no context side.
+
+        Warns
+        -----
+        NearfarWarning
+            If no other word of the sentence is known: the sense that is meant most often is returned.
+
+        Examples
+        --------
+        >>> import nearfar as nf
+        >>> text = [["the", "tide", "takes", "the", "boat"], ["a", "boat", "at", "high", "tide"]] * 60
+        >>> model = nf.MultiSenseWord2DM(4, sample=0, random_state=0, n_jobs=1).fit(nf.Corpus(text))
+        >>> model.senses_.sense_of("tide", "the boat at high tide")[0]
+        'tide'
+        """
+        found = self.sense_probabilities(word, sentence, window=window)
+        return self._ids[self._rows_of("SenseEmbedding.sense_of", word)[0] + int(np.argmax(found))]
+
+    def sense_probabilities(
+        self, word: Hashable, sentence: str | Iterable[Hashable], *, window: int | None = None
+    ) -> NDArray[np.float64]:
+        """Return the probability of each sense of a word in a sentence.
+
+        Parameters
+        ----------
+        word, sentence, window
+            As for :meth:`sense_of`.
+
+        Returns
+        -------
+        ndarray of shape (k,), float64
+            In the order of the rows of the word's k senses; the sum is 1.
+
+        Raises
+        ------
+        UnknownIdError, InputError
+            As for :meth:`sense_of`.
+        """
+        owner = "SenseEmbedding.sense_of"
+        first, last = self._rows_of(owner, word)
+        if self._context_vectors is None or self._context_ids is None:
+            hint = "Senses that are clusters of contexts have them (variant='clusters')."
+            raise InputError(owner, "embedding", "one with context vectors", "one without", hint)
+        if not self._weights[first:last].any():
+            raise InputError(owner, "word", "one that was met in the training", repr(word))
+        around = self._around(owner, word, sentence, window)
+        scores = np.log(np.maximum(self._weights[first:last], np.finfo(np.float32).tiny), dtype=np.float64)
+        if len(around):
+            products = self._vectors[first:last].astype(np.float64) @ self._context_vectors[around].T
+            scores -= np.logaddexp(0.0, -products).sum(axis=1)
+        else:
+            text = f"{owner}: no word around {word!r} is known; its senses are as probable as they are frequent"
+            warnings.warn(text, NearfarWarning, stacklevel=3)
+        odds = np.exp(scores - scores.max())
+        found: NDArray[np.float64] = odds / odds.sum()
+        return found
+
+    def _around(self, owner: str, word: Hashable, sentence: str | Iterable[Hashable], window: int | None) -> RowNumbers:
+        """Return the rows of the known words around a word."""
+        expected = "a string, or a list of words"
+        words: Sequence[Hashable] = (
+            sentence.split() if isinstance(sentence, str) else list(as_list(owner, "sentence", sentence, expected))
+        )
+        places = [place for place, other in enumerate(words) if other == word]
+        if not places:
+            shown = " ".join(map(str, words[:12])) + (" ..." if len(words) > 12 else "")
+            hint = "Cut it into words as the text was, and give a list of them; small and capital letters differ."
+            raise InputError(owner, "sentence", f"one with the word {word!r}", repr(shown), hint)
+        if window is None:
+            kept = self._parameters.get("window")
+            window = kept if isinstance(kept, int) and kept > 0 else len(words)
+        reach = check_integer(owner, "window", window, low=1)
+        near = {at for place in places for at in range(max(0, place - reach), min(len(words), place + reach + 1))}
+        rows = cast("Ids", self._context_ids).rows([words[at] for at in sorted(near.difference(places))])
+        return rows[rows >= 0]
+
+    def entropy(self, words: Iterable[Hashable] | None = None) -> NDArray[np.float64]:
+        """Return the von Neumann entropy of the words' density matrices, without making these.
+
+        Parameters
+        ----------
+        words : iterable of k words, optional
+            All, in their order, by default.
+
+        Returns
+        -------
+        ndarray, shape (k,), float64
+            Of ``sum_s p_s b_s b_sᵀ / |b_s|²``, in nats; NaN for a word of which nothing is known. See
+            :meth:`DensityEmbedding.entropy`.
+
+        Raises
+        ------
+        UnknownIdError
+            If a word is not there.
+        """
+        owner = "SenseEmbedding.entropy"
+        asked = self._words if words is None else as_list(owner, "words", words)
+        bounds = np.array([self._rows_of(owner, word) for word in asked], np.int64).reshape(-1, 2)
+        found = np.empty(len(bounds))
+        for size in np.unique(np.diff(bounds)).tolist():
+            of_size = np.flatnonzero(np.diff(bounds)[:, 0] == size)
+            for some in np.array_split(of_size, -(-len(of_size) // 4096)):
+                rows = bounds[some, :1] + np.arange(size)
+                scaled = self._states(rows)
+                # The products of a matrix's factors have its eigenvalues.
+                found[some] = entropy(scaled @ np.swapaxes(scaled, 1, 2))
+        return found
+
+    def _states(self, rows: RowNumbers) -> NDArray[np.float64]:
+        """Return vectors of the lengths ``sqrt(p_s)``, shape (*rows.shape, n)."""
+        flat = unit_rows(self._vectors[rows.reshape(-1)]) * np.sqrt(self._weights[rows.reshape(-1)])[:, None]
+        found: NDArray[np.float64] = flat.reshape(*rows.shape, -1).astype(np.float64)
+        return found
+
+    # -- files and rows --------------------------------------------------------------------------------------------
+
+    def save(
+        self,
+        path: str | os.PathLike[str],
+        format: str | None = None,  # noqa: A002
+        *,
+        metadata: Metadata | None = None,
+        id_column: str | None = None,
+        quantize: Bits | None = None,
+        if_exists: IfExists | None = None,
+    ) -> None:
+        """Write the senses to a file, which appears whole or not at all.
+
+        Parameters
+        ----------
+        path : path-like
+            ``.safetensors`` (with a checksum) or ``.npz``, which keep all that it holds.
+        format : str, optional
+            One of ``nearfar.embedding.files.FORMATS``, for a file with another suffix.
+        metadata, id_column : None
+            These files have no columns.
+        quantize : {"int8", "int4"}, optional
+            Write what :meth:`quantize` makes of the senses; a ``.npz`` file has its numbers as float32.
+        if_exists : {"fail", "replace"}, optional
+            What to do where there is such a file; by default it is replaced.
+
+        Raises
+        ------
+        InputError
+            If the format has no place for senses; else as :meth:`Embedding.save`.
+        """
+        name = registry.check_output("SenseEmbedding.save", path, format)
+        if not FORMATS[name].keeps_both_sides:
+            hint = "DensityEmbedding.from_senses makes matrices of them, which any format holds."
+            raise InputError("SenseEmbedding.save", "path", "a .safetensors or .npz file", repr(str(path)), hint)
+        super().save(path, format, metadata=metadata, id_column=id_column, quantize=quantize, if_exists=if_exists)
+
+    def _content(self) -> Content:
+        content = super()._content()
+        content.weights = self._weights
+        return content
+
+    @classmethod
+    def _is_of(cls, content: Content) -> bool:
+        return content.weights is not None
+
+    @classmethod
+    def _from_content(cls, content: Content) -> Self:
+        if content.weights is None:
+            hint = "Embedding.load and DensityEmbedding.load read others."
+            raise InputError("SenseEmbedding", "vectors", "those of senses", "vectors without weights", hint)
+        if isinstance(content.vectors, LazyRows):
+            made = cls._of(*content.sides())
+            made._group(made._ids)
+            made._weigh(content.weights)
+            return made
+        return cls(
+            content.vectors,
+            content.ids,
+            weights=content.weights,
+            context_vectors=content.context_vectors,
+            context_ids=content.context_ids,
+            parameters=content.parameters,
+        )
+
+    def _pairs(self) -> Iterable[tuple[Hashable, int]]:
+        return cast("Iterable[tuple[Hashable, int]]", self._ids)
+
+    @property
+    def _in_columns(self) -> bool:
+        return self._parameters.get("variant") == "columns"
+
+    def _rows_of(self, owner: str, word: Hashable) -> tuple[int, int]:
+        """Return where the rows of a word begin and end."""
+        at = self._words.get(word)
+        if at < 0:
+            hint = f"It holds {len(self._words)} words, such as {', '.join(map(repr, self._words[:3]))}."
+            raise UnknownIdError(owner, [word], hint)
+        return int(self._starts[at]), int(self._starts[at + 1])
+
+    def _hint(self, key: object) -> str:
+        at = self._words.get(key)
+        if at < 0:
+            return super()._hint(key)
+        shown = ", ".join(map(repr, self._ids[int(self._starts[at]) : int(self._starts[at + 1])]))
+        return f"It is a word; its senses are {shown}."
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, (int, np.integer)) and not isinstance(value, bool) and int(value) >= 0

@@ -1,0 +1,192 @@
+"""Neighbours by distances that are given, or that another search has found."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, TypeGuard
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from nearfar._core.checks import check_csr, check_matrix
+from nearfar.contracts import Floats
+from nearfar.errors import DataError, InputError
+from nearfar.search.nearest import Integers, Neighbors, by_distance, in_order, smallest
+
+if TYPE_CHECKING:
+    from scipy.sparse import csr_array
+
+    Csr = csr_array[np.floating]
+_AT_ONCE = 4096  # rows that are looked at together
+_ROWS = 512  # of distances that are compared at a time
+Pair = tuple[ArrayLike, ArrayLike]
+"""Row numbers and distances."""
+_SLACK = 16  # units in the last place by which two distances of the same pair may differ
+
+
+class PrecomputedIndex:
+    """Neighbours by distances that are given.
+
+    Parameters
+    ----------
+    owner : str
+    X : array-like of shape (n, n), or sparse matrix of that shape
+        A sparse matrix holds the distances of some pairs; what it stores on the diagonal is passed over.
+    """
+
+    def __init__(self, owner: str, X: object) -> None:
+        from scipy.sparse import issparse
+
+        self._owner = owner
+        self._graph = issparse(X)
+        self._X: Csr | Floats = check_csr(owner, "X", X) if self._graph else check_matrix(owner, "X", X)
+        self.n_rows = n = int(self._X.shape[0])
+        self.most = n - 1
+        if self._X.shape != (n, n):
+            hint = "Rows of numbers need another metric than 'precomputed'."
+            raise InputError(owner, "X", "a square matrix of distances", f"shape {self._X.shape}", hint)
+        if isinstance(self._X, np.ndarray):
+            _check_distances(owner, self._X)
+            _check_symmetric(owner, self._X)
+        else:
+            _check_distances(owner, self._X.data, self._X)
+
+    def neighbors(self, k: int, out: Neighbors | None = None) -> Neighbors:
+        """Return the k nearest other rows of each row, in the arrays ``out`` if they are given."""
+        if isinstance(self._X, np.ndarray):
+            return smallest(self._X, k, skip_self=True).written(out)
+        return self._from_graph(self._X, k, skip_self=True).written(out)
+
+    def query(self, X: object, k: int) -> Neighbors:
+        """Return the k nearest rows for each row of X, its distances from all rows or, sparse, from some."""
+        from scipy.sparse import issparse
+
+        if issparse(X):
+            graph = check_csr(self._owner, "X", X, columns=self.n_rows)
+            _check_distances(self._owner, graph.data, graph)
+            return self._from_graph(graph, k, skip_self=False)
+        matrix = check_matrix(self._owner, "X", X, columns=self.n_rows)
+        _check_distances(self._owner, matrix)
+        return smallest(matrix, k, skip_self=False)
+
+    def _from_graph(self, graph: Csr, k: int, *, skip_self: bool) -> Neighbors:
+        rows = np.repeat(np.arange(graph.shape[0]), np.diff(graph.indptr))
+        kept = graph.indices != rows if skip_self else np.ones(graph.nnz, bool)
+        rows, columns, values = rows[kept], graph.indices[kept], graph.data[kept].astype(np.float32)
+        counts = np.bincount(rows, minlength=graph.shape[0])
+        short = np.flatnonzero(counts < k)
+        if short.size:
+            got = f"{int(counts[short[0]])} in row {int(short[0])} ({short.size} row(s) with fewer)"
+            hint = f"Ask for at most {int(counts.min())} neighbours, or store more distances."
+            raise DataError(self._owner, "X", f"a graph with {k} distances in each row at least", got, hint)
+        order = np.lexsort((columns, values, rows))
+        first = (np.cumsum(counts) - counts)[:, None] + np.arange(k)
+        chosen = order[first]
+        return Neighbors(columns[chosen].astype(np.int32), values[chosen])
+
+
+def are_neighbors(X: object, metric: object) -> TypeGuard[Pair]:
+    """Return whether X is the answer of another search, a pair (indices, distances)."""
+    if not (isinstance(metric, str) and metric == "precomputed" and isinstance(X, tuple)):
+        return False
+    return len(X) == 2 and all(np.ndim(part) == 2 for part in X)
+
+
+class GivenIndex:
+    """Neighbours that another search has found.
+
+    Parameters
+    ----------
+    owner : str
+    X : tuple of two array-likes of shape (n, k)
+        Row numbers and distances, in any order; a row among its own neighbours is passed over.
+    """
+
+    def __init__(self, owner: str, X: Pair) -> None:
+        self._owner = owner
+        indices, distances = self._checked(X, len(np.asarray(X[0])))
+        self.n_rows, k = indices.shape
+        blocks = [slice(start, start + _AT_ONCE) for start in range(0, self.n_rows, _AT_ONCE)]
+        rows = np.arange(self.n_rows)[:, None]
+        owned = any((indices[block] == rows[block]).any() for block in blocks)
+        self.most = k - owned
+        if self.most == 0:
+            raise InputError(owner, "X", "neighbours beside the row itself", f"indices of shape {indices.shape}")
+        as_wanted = indices.dtype == np.int32 and distances.dtype == np.float32 and indices.flags.c_contiguous
+        if as_wanted and not owned and all(in_order(indices[block], distances[block]) for block in blocks):
+            self._found = Neighbors(indices, distances)  # type: ignore[arg-type] # int32; also where they are mapped from a file
+            return
+        self._found = Neighbors.empty(self.n_rows, self.most)
+        for block in blocks:
+            others = np.where(indices[block] == rows[block], np.inf, distances[block])
+            found = by_distance(indices[block], others)
+            self._found.indices[block] = found.indices[:, : self.most]
+            self._found.distances[block] = found.distances[:, : self.most]
+
+    def neighbors(self, k: int, out: Neighbors | None = None) -> Neighbors:
+        """Return the k nearest other rows of each row, in the arrays ``out`` if they are given."""
+        return self._found.first(self._enough(k, self.most)).written(out)
+
+    def query(self, X: object, k: int) -> Neighbors:
+        """Return the k nearest rows to each row of X, a pair (indices, distances) of new rows."""
+        if not are_neighbors(X, "precomputed"):
+            expected = "a pair (indices, distances) of the neighbours among the rows of the fit"
+            raise InputError(self._owner, "X", expected, type(X).__name__, "The fit was to such a pair.")
+        found = by_distance(*self._checked(X, self.n_rows))
+        return found.first(self._enough(k, found.indices.shape[1]))
+
+    def _enough(self, k: int, there: int) -> int:
+        if k > there:
+            hint = "Search for more, or take fewer (n_neighbors, a smaller perplexity)."
+            raise InputError(self._owner, "X", f"{k} neighbours of each row at least", there, hint)
+        return k
+
+    def _checked(self, X: Pair, n: int) -> tuple[Integers, Floats]:
+        """Return indices and distances; refuse what cannot be neighbours among n rows."""
+        indices, distances = np.asarray(X[0]), check_matrix(self._owner, "X[1], the distances", X[1])
+        _check_distances(self._owner, distances)
+        if indices.shape != distances.shape:
+            got = f"{indices.shape} and {distances.shape}"
+            raise InputError(self._owner, "X", "indices and distances of one shape", got)
+        if indices.dtype.kind not in "iu":
+            hint = "They come first: X = (indices, distances)."
+            raise InputError(self._owner, "X", "indices that are whole numbers", str(indices.dtype), hint)
+        bad, twice = [], []
+        for start in range(0, len(indices), _AT_ONCE):
+            block = indices[start : start + _AT_ONCE]
+            bad.append(np.argwhere((block < 0) | (block >= n)) + np.array([start, 0]))
+            ordered = np.sort(block, axis=1)
+            twice.append(np.flatnonzero((ordered[:, 1:] == ordered[:, :-1]).any(axis=1)) + start)
+        entries, rows = np.concatenate([np.empty((0, 2), int), *bad]), np.concatenate([np.empty(0, int), *twice])
+        if len(entries):
+            row, column = entries[0]
+            got = f"{indices[row, column]} in row {row} ({len(entries)} such entries)"
+            hint = "A search that finds too few often says so by -1: search for more, or fewer neighbours."
+            raise DataError(self._owner, "X", f"indices from 0 to {n - 1}", got, hint)
+        if len(rows):
+            got = f"one twice in row {rows[0]} ({len(rows)} such rows)"
+            raise DataError(self._owner, "X", "indices that are different in each row", got)
+        return indices, distances
+
+
+def _check_distances(owner: str, values: Floats, graph: Csr | None = None) -> None:
+    bad = np.flatnonzero(~(values >= 0) | ~np.isfinite(values))
+    if not bad.size:
+        return
+    at = int(bad[0])
+    if graph is None:
+        row, column = divmod(at, values.shape[1])
+    else:
+        row, column = int(np.searchsorted(graph.indptr, at, side="right")) - 1, int(graph.indices[at])
+    got = f"{values.ravel()[at]} in row {row}, column {column} ({bad.size} such entries)"
+    raise DataError(owner, "X", "distances, finite and not negative", got, "Similarities must be turned round first.")
+
+
+def _check_symmetric(owner: str, X: Floats) -> None:
+    for start in range(0, len(X), _ROWS):
+        block, mirrored = X[start : start + _ROWS, start:], X[start:, start : start + _ROWS].T
+        differ = np.abs(block - mirrored) > _SLACK * np.finfo(np.float32).eps * np.maximum(block, mirrored)
+        if differ.any():
+            i, j = np.unravel_index(int(differ.argmax()), differ.shape)
+            a, b = block[i, j], mirrored[i, j]
+            got = f"{a} from row {start + i} to {start + j} and {b} back"
+            raise DataError(owner, "X", "symmetric distances", got, "Take the mean of X and its transpose.")
