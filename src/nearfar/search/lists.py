@@ -72,8 +72,6 @@ class VectorIndex:
         Whether some lists are passed over.
     """
 
-    in_parts = True  # each row can be searched by itself
-
     def __init__(
         self, owner: str, X: Floats, *, cosine: bool, recall: float, rng: np.random.Generator, n_jobs: int
     ) -> None:

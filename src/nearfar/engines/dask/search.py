@@ -73,7 +73,7 @@ class NeighborParts:
     owner : str
         For errors.
     index : NeighborIndex
-        What it finds is found on workers if each row can be searched by itself (``in_parts``), else here.
+        What it finds is found on workers if each row can be searched by itself (:class:`VectorIndex`), else here.
 
     Attributes
     ----------
