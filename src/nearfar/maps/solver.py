@@ -108,11 +108,10 @@ def start(
     if init == "random" or shape[1] >= shape[0]:
         return rng.normal(0, size, shape).astype(np.float32)
     with single_threaded_blas():  # the same bits for any number of workers
-        Y = (
-            _principal_components(X, shape[1], rng, n_jobs)
-            if X is not None and init == "pca"
-            else _spectral(P, shape[1], rng, n_jobs)
-        )
+        if X is not None and init == "pca":
+            Y = _principal_components(X, shape[1], rng, n_jobs)
+        else:
+            Y = _spectral(P, shape[1], rng, n_jobs)
     spread = Y[:, 0].std()
     Y *= size / spread if spread > 0 else 0
     return np.ascontiguousarray(Y + rng.normal(0, size * _JITTER, shape), dtype=np.float32)
