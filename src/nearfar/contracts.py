@@ -227,7 +227,7 @@ class Objective(Protocol):
     def early(self, kernel: Any = None) -> Objective:
         """Return the same with KL for the divergence; with a kernel, which then stands for its own, by pair."""
 
-    def reorder(self, order: NDArray[np.integer[Any]]) -> bool:
+    def reorder(self, order: NDArray[np.integer]) -> bool:
         """Let row r be what row ``order[r]`` was, if that makes anything quicker; return whether it was done."""
 
     def advance(self, Y: Floats, iteration: int) -> None:

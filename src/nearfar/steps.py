@@ -6,16 +6,16 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any, NamedTuple, Self
+from typing import NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-from nearfar._core.namespace import namespace_of
+from nearfar._core.namespace import Array, namespace_of
 from nearfar._core.threads import even_bounds, run_blocks
 from nearfar._core.vector import empty_aligned
 from nearfar.contracts import Floats
-from nearfar.methods.edrep import sphere_step
+from nearfar.methods.edrep import State, Step, sphere_step
 
 # Learning rates over the epochs, and when to stop.
 
@@ -67,7 +67,7 @@ class Rates:
     n_epochs: int
     tol: float
 
-    def __call__(self, state: Any) -> float | None:
+    def __call__(self, state: State) -> float | None:
         """Return the rate of the next epoch, from the epochs and losses of a state."""
         if state.epoch >= self.n_epochs:
             return None
@@ -206,7 +206,7 @@ class Ball(Sphere):
         ball_step(X, gradient, learning_rate)
 
 
-def ball_step(x: Any, g: Any, rate: float) -> None:
+def ball_step(x: Array, g: Array, rate: float) -> None:
     """Move rows by ``rate`` against their normalised gradient, in place, and back to the unit ball if they left it."""
     xp = namespace_of(x)
     length = (g * g).sum(1)[:, None]
@@ -221,7 +221,7 @@ class Constraint(NamedTuple):
     """What vectors keep to: the part that starts and projects them, and the formula of their step."""
 
     part: Sphere
-    step: Any
+    step: Step
 
 
 CONSTRAINTS = {"sphere": Constraint(Sphere(), sphere_step), "ball": Constraint(Ball(), ball_step)}
@@ -281,11 +281,11 @@ class Start:
     constraint: Sphere
     drawn: Drawn
     related: NDArray[np.bool_]
-    given: Any = None
-    source: Any = None
-    draw: Any = None
+    given: Floats | None = None
+    source: NDArray[np.int64] | None = None
+    draw: NDArray[np.int64] | None = None
     first: int = 0
-    dtype: Any = None  # that of what is given, or float32
+    dtype: np.dtype[np.floating] | None = None  # that of what is given, or float32
 
     def __post_init__(self) -> None:
         if self.dtype is None:
@@ -306,8 +306,8 @@ class Start:
 
     def read(self, start: int, stop: int, X: Floats) -> Floats:
         """Write the rows start..stop into ``X``, which is returned."""
-        if self.given is None:
-            direct: Any = X if X.dtype == np.float32 else None
+        if self.given is None or self.source is None or self.draw is None:
+            direct = X if X.dtype == np.float32 else None
             drawn = Sphere().project(self.drawn.rows(self.first + start, self.first + stop, direct))
             if drawn is not X:
                 X[:] = drawn

@@ -200,8 +200,8 @@ FAULTS = [
     ),
     Fault(
         "map formula: the second of a pair of noise",
-        "total if back is None else total - part[back]",
-        "total if back is None else total - 0 * part[back]",
+        "total = total - part[back]",
+        "total = total - 0 * part[back]",
         "test_own_map_place",
     ),
     Fault(

@@ -54,6 +54,8 @@ class Annotated(Protocol):
         """Arrays with the same rows."""
 
 
+FloatType = np.dtype[np.floating] | type[np.floating]
+"""float32 or float64, however it is said."""
 Numbers = HasArray | Sequence[float] | Sequence[Sequence[float]] | Sequence[HasArray]
 """What stands for an array of numbers of one or two dimensions; unlike NumPy's ``ArrayLike`` no text."""
 Table = Numbers | SparseMatrix | Annotated

@@ -563,6 +563,13 @@ def linear_formulas(divergence: object, uniform: float) -> Formulas | None:
     return None
 
 
+def accuracy_of(divergence: object) -> Accuracy:
+    """Return how exact far fields must be for a divergence."""
+    limit = divergence.limit() if isinstance(divergence, Divergence) else divergence
+    accuracy: Accuracy = getattr(limit, "accuracy", Divergence.accuracy)
+    return accuracy
+
+
 def is_kl(divergence: object) -> bool:
     """Return whether a divergence is that of Kullback and Leibler, maybe at the end of a parameter."""
     limit = divergence.limit() if hasattr(divergence, "limit") else divergence

@@ -18,10 +18,11 @@ import warnings
 from collections.abc import Callable
 from contextlib import nullcontext
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.sparse import issparse
 
 from nearfar._core.checks import check_csr, check_finite
 from nearfar._core.jit import jit
@@ -33,6 +34,8 @@ from nearfar.relations.matrix import Relation
 
 if TYPE_CHECKING:
     from nearfar._core.ids import Ids
+    from nearfar.base import RelationLike
+    from nearfar.relations.operators import LinearOperator
 
 # A row is at rest when a step moves it by less than TOLERANCE; steps shrink geometrically.
 TOLERANCE, MAX_STEPS = 1e-9, 2000
@@ -40,7 +43,7 @@ TOLERANCE, MAX_STEPS = 1e-9, 2000
 CURVATURE = 0.05
 BLOCK = 32
 
-Elsewhere = Callable[[Any, Any, NDArray[np.float64], Any], tuple[Floats, int]]
+Elsewhere = Callable[[LinearOperator, NDArray[np.int64] | None, NDArray[np.float64], Floats], tuple[Floats, int]]
 """Places rows, and says how many still moved."""
 
 
@@ -58,7 +61,7 @@ class FittedColumns:
     temperature: float = 1.0
 
     def transform(
-        self, P_new: Any, fitted_ids: Ids, others: Any, n_jobs: int, elsewhere: Elsewhere | None = None
+        self, P_new: RelationLike, fitted_ids: Ids, others: Floats, n_jobs: int, elsewhere: Elsewhere | None = None
     ) -> Floats:
         """Return the vectors of the rows of ``P_new``, shape (q, d); see :meth:`nearfar.EDRep.transform`.
 
@@ -67,7 +70,8 @@ class FittedColumns:
         """
         relation = P_new if isinstance(P_new, Relation) else _relation_of(P_new, fitted_ids)
         if relation is None:
-            return np.zeros((np.shape(P_new)[0], others.shape[1]), others.dtype)
+            n_rows = P_new.shape[0] if issparse(P_new) else len(np.asarray(P_new))
+            return np.zeros((n_rows, others.shape[1]), others.dtype)
         columns, present = _columns_of(relation, fitted_ids), self.present
         if columns is not None and present is not None:
             present = present[columns]
@@ -172,16 +176,15 @@ def weights_of(relation: Relation, present: NDArray[np.bool_] | None, n_jobs: in
     return sums
 
 
-def _relation_of(P_new: Any, fitted_ids: Ids) -> Relation | None:
+def _relation_of(P_new: RelationLike, fitted_ids: Ids) -> Relation | None:
     """Return the relation of a matrix or frame; None if it is empty, which is no relation but no mistake here.
 
     The columns of a frame are named by their labels, unless these are the default.
     """
-    from scipy.sparse import issparse
 
     if hasattr(P_new, "vectors"):
         return Relation.from_matrix(P_new)  # which refuses it
-    array: Any = check_csr("EDRep.transform", "P_new", P_new) if issparse(P_new) else np.asarray(P_new)
+    array = check_csr("EDRep.transform", "P_new", P_new) if issparse(P_new) else np.asarray(P_new)
     labels = getattr(P_new, "columns", None)
     named = labels is not None and list(labels) != list(range(len(labels)))
     if array.ndim == 2 and not named and array.shape[1] != len(fitted_ids):

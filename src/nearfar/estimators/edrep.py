@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from functools import cache, partial
 from os import PathLike
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, Self, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,12 +30,13 @@ from nearfar._core.checks import (
     if_given,
 )
 from nearfar._core.ids import in_order_of, rows_and_ids
+from nearfar._core.parameters import Check
 from nearfar._core.parts import RowsInParts
 from nearfar._core.threads import even_bounds, run_blocks, single_threaded_blas
 from nearfar._core.types import Numbers
 from nearfar.base import RelationEmbedder, RelationLike, identity_of
 from nearfar.callbacks import Callback, Trainer
-from nearfar.contracts import FarField, Floats, Place
+from nearfar.contracts import FarField, Floats, Place, Rows
 from nearfar.edrep.transform import FittedColumns, weights_of
 from nearfar.engines import Setting, asked_engine, default_engine, place_of
 from nearfar.engines.registry import on_a_cluster, on_cluster
@@ -54,7 +55,8 @@ if TYPE_CHECKING:
     from nearfar.embedding.vectors import Embedding
     from nearfar.relations.operators import LinearOperator
 
-Rows = NDArray[np.int64]
+RowNumbers = NDArray[np.int64]
+Kind = TypeVar("Kind", bound=np.generic)
 Mask = NDArray[np.bool_]
 
 GRADIENTS = ("auto", "paper", "forward", "full")
@@ -78,12 +80,12 @@ class Fitted(NamedTuple):
 
     relation: Relation
     operator: LinearOperator
-    kept: Rows | None
+    kept: RowNumbers | None
     present: list[Mask]
 
-    def spread(self, values: Any, missing: float = 0) -> Any:
+    def spread(self, values: NDArray[Kind], missing: float = 0) -> NDArray[Kind]:
         """Return the values of all rows from those of the rows that were kept."""
-        if self.kept is None or values is None:
+        if self.kept is None:
             return values
         whole = np.full((self.relation.operator.shape[0], *values.shape[1:]), missing, values.dtype)
         whole[self.kept] = values
@@ -244,7 +246,7 @@ class EDRep(RelationEmbedder):
         }
     )
 
-    _checks: ClassVar[dict[str, Any]] = {
+    _checks: ClassVar[dict[str, Check]] = {
         "n_components": partial(check_integer, low=1),
         "n_epochs": partial(check_integer, low=1),
         "n_clusters": partial(check_integer, low=1),
@@ -381,7 +383,7 @@ class EDRep(RelationEmbedder):
     def _descend(self, place: Place, problem: Problem, far: FarField, state: FitState, trainer: Trainer) -> None:
         """Run algorithm 1 from where a state stands; tell callbacks after each epoch."""
 
-        def done(state: Any, sides: list[Any], rate: float) -> bool:
+        def done(state: Any, sides: list[Rows], rate: float) -> bool:
             state.check_finite("EDRep.fit", rate, self.learning_rate)
             if trainer.callbacks:
                 state.fetch(place, sides)
@@ -423,7 +425,7 @@ class EDRep(RelationEmbedder):
 
     def _prior(self, rows: Fitted) -> NDArray[np.float64]:
         """Return p0: sum 1, zero for columns without a relation; or all zero."""
-        prior: Any = self.p0
+        prior = self.p0
         present, m = rows.present[-1], rows.relation.operator.shape[1]
         if isinstance(prior, (int, float)) and prior == 0:
             return np.zeros(len(present))
@@ -469,7 +471,7 @@ class EDRep(RelationEmbedder):
             identity=cache(partial(identity_of, self, rows.relation, n_jobs, in_use)),
         )
 
-    def _clusters(self, state: FitState) -> Any:
+    def _clusters(self, state: FitState) -> NDArray[np.int64]:
         return spherical_kmeans(
             state.sides[-1], self.n_clusters, rng=state.rng, n_jobs=check_n_jobs("EDRep", self.n_jobs)
         ).labels
@@ -492,7 +494,8 @@ class EDRep(RelationEmbedder):
         self._warn_if_collapsed(problem, state)
         self._ids = rel.row_ids, rel.column_ids
         self._growth: dict[str, object] = {}
-        self.embedding_, self.cluster_labels_ = rows.spread(state.X), rows.spread(state.labels, -1)
+        self.embedding_ = rows.spread(state.X)
+        self.cluster_labels_ = None if state.labels is None else rows.spread(state.labels, -1)
         self.context_embedding_ = state.Y
         self.loss_curve_, self.loss_, self.n_iter_ = np.array(state.losses), state.losses[-1], state.epoch
         # No second copy of the vectors: a far field that reads the others is given those of the estimator.
@@ -561,7 +564,7 @@ class EDRep(RelationEmbedder):
         present = [r > 0, P.column_sums > 0] if two_sided else [(P.column_sums > 0) | (r > 0)]
         return Fitted(rel, P, kept, present)
 
-    def _written(self, rel: Relation, state: FitState) -> list[Any]:
+    def _written(self, rel: Relation, state: FitState) -> list[Rows]:
         """Let workers write the vectors that they have to the storage; return them as they are in the files."""
         from nearfar.embedding.files import Content
         from nearfar.embedding.files.native import FOLDER, read_parts, write_parts
@@ -582,7 +585,7 @@ class EDRep(RelationEmbedder):
         inits = (self.init, self.init if hasattr(self.init, "context_vectors") else None)
         if len(present) == 2 and isinstance(self.init, tuple):
             inits = self.init
-        sides: list[Any] = []
+        sides: list[Start] = []
         for side, (init, ids, related) in enumerate(zip(inits, (rel.row_ids, rel.column_ids), present, strict=False)):
             given = self._given(init, ids, rows.kept, columns=side == 1)
             n_random = len(related) if given.draw is None else int(given.draw[-1]) + 1
@@ -590,11 +593,11 @@ class EDRep(RelationEmbedder):
             sides.append(Start(CONSTRAINTS[self.constraint].part, drawn, related, *given))
         if len(present) == 1 and inits[0] is not None:  # with two sides the other one may tell them apart
             _check_start(sides[0])
-        for side in sides[1:]:  # of one dtype
-            side.dtype = sides[0].dtype
+        for other in sides[1:]:  # of one dtype
+            other.dtype = sides[0].dtype
         return FitState(sides, rng)
 
-    def _given(self, init: Any, ids: Ids, kept: Rows | None, *, columns: bool) -> Given:
+    def _given(self, init: Any, ids: Ids, kept: RowNumbers | None, *, columns: bool) -> Given:
         """Return the rows of a start that are given, by ``init`` for objects of these ids."""
         d = self.n_components
         if init is None:
@@ -871,9 +874,9 @@ def _numbers(values: object) -> NDArray[np.float64]:
 class Given(NamedTuple):
     """Rows of a start that are given: row i is ``vectors[source[i]]`` or, where that is < 0, random vector draw[i]."""
 
-    vectors: Any
-    source: Any
-    draw: Any
+    vectors: Floats | None
+    source: RowNumbers | None
+    draw: RowNumbers | None
 
 
 def _check_start(start: Start) -> None:
@@ -891,7 +894,9 @@ def _far_of(far: FarField, state: FitState) -> FarField:
     return far if state.labels is None else GaussianMixture(int(state.labels.max()) + 1, state.labels)
 
 
-def _checked_rows(problem: Problem, far: Any, rows: Fitted, state: FitState) -> tuple[Any, Any, Any, int]:
+def _checked_rows(
+    problem: Problem, far: FarField, rows: Fitted, state: FitState
+) -> tuple[RowNumbers, NDArray[np.float64], NDArray[np.float64], int]:
     """Return a sample of rows, their weights, and log Z as the far field has it, by which ``far_check_`` judges it."""
     asked = np.flatnonzero(problem.r > 0)
     asked = np.sort(np.random.default_rng(0).choice(asked, min(N_CHECKED_ROWS, asked.size), replace=False))

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nearfar._core.checkpoint import check_array, generator_of
-from nearfar.contracts import Place
+from nearfar.contracts import Place, Rows
 from nearfar.errors import InputError, NumericalError
 from nearfar.methods.edrep import State
 
@@ -18,16 +18,16 @@ class FitState(State):
     """All that is needed to continue a fit; ``X`` and ``Y`` (None with one embedding) are its vectors."""
 
     @property
-    def X(self) -> Any:  # noqa: N802 - the letter of the paper
+    def X(self) -> Rows:  # noqa: N802 - the letter of the paper
         """The vectors of the rows."""
         return self.sides[0]
 
     @property
-    def Y(self) -> Any:  # noqa: N802
+    def Y(self) -> Rows | None:  # noqa: N802
         """The vectors of the columns of a two-sided fit, or None."""
         return self.sides[1] if len(self.sides) == 2 else None
 
-    def fetch(self, place: Place, sides: Sequence[Any]) -> None:
+    def fetch(self, place: Place, sides: Sequence[Rows]) -> None:
         """Bring the vectors up to date from where they are."""
         self.sides = [place.fetch(here, there) for here, there in zip(sides, self.sides, strict=True)]
 
@@ -38,22 +38,27 @@ class FitState(State):
         ------
         NumericalError
         """
-        if not (np.isfinite(self.losses[-1]) and np.isfinite(self.sums).all()):
+        if not (np.isfinite(self.losses[-1]) and (self.sums is None or np.isfinite(self.sums).all())):
             raise NumericalError(
                 f"{owner}: loss and vectors must stay finite; got others, at a loss of {self.losses[-1]}, in epoch "
                 f"{self.epoch} at learning rate {rate:.3g}. Try learning_rate={start / 2:.3g}."
             )
 
-    def snapshot(self) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
+    def snapshot(self) -> tuple[dict[str, NDArray[np.generic]], dict[str, object]]:
         """Return the arrays, not copied, and the plain facts from which ``restored`` makes the same state."""
-        arrays: dict[str, Any] = {"X": self.X, "Y": self.Y, "sums": self.sums, "labels": self.labels}
-        arrays = {name: array for name, array in arrays.items() if array is not None}
+        kept = {"X": self.X, "Y": self.Y, "sums": self.sums, "labels": self.labels}
+        arrays: dict[str, NDArray[np.generic]] = {name: array for name, array in kept.items() if array is not None}
         arrays["losses"] = np.array(self.losses, np.float64)
         return arrays, {"epoch": self.epoch, "rng": self.rng.bit_generator.state}
 
     @classmethod
     def restored(
-        cls, arrays: Mapping[str, NDArray[Any]], facts: Mapping[str, Any], sizes: Sequence[int], d: int, n_clusters: int
+        cls,
+        arrays: Mapping[str, NDArray[Any]],
+        facts: Mapping[str, Any],
+        sizes: Sequence[int],
+        d: int,
+        n_clusters: int,
     ) -> Self:
         """Return the state of a snapshot, for sides of so many rows.
 

@@ -15,7 +15,7 @@ from os import PathLike
 from typing import TYPE_CHECKING, ClassVar, Literal, NamedTuple, Self, cast
 
 import numpy as np
-from numpy.typing import ArrayLike, DTypeLike, NDArray
+from numpy.typing import ArrayLike, NDArray
 from scipy.sparse import csr_array, issparse
 
 from nearfar._core import checks
@@ -33,12 +33,11 @@ from nearfar._core.checks import (
 from nearfar._core.ids import Ids, check_columns, rows_and_ids
 from nearfar._core.names import lazy_names
 from nearfar._core.parameters import Check
-from nearfar._core.types import Numbers, SparseMatrix
+from nearfar._core.types import FloatType, Numbers, SparseMatrix
 from nearfar.base import FrameOutput, RelationLike
 from nearfar.callbacks import Callback, Trainer
 from nearfar.contracts import Divergence, Field, Floats, Kernel, Objective, Place
-from nearfar.divergences.probability import KL, Accuracy, as_divergence, linear_formulas
-from nearfar.divergences.probability import Divergence as DivergenceOfMap
+from nearfar.divergences.probability import KL, accuracy_of, as_divergence, linear_formulas
 from nearfar.embedding.vectors import Embedding
 from nearfar.engines import (
     VERBS,
@@ -140,7 +139,7 @@ class Problem(NamedTuple):
     kernel: Kernel
     normalization: Normalization
     engine: str | Place = THREADS
-    dtype: DTypeLike = np.float32
+    dtype: FloatType = np.float32
     weights: NDArray[np.float64] | None = None
 
     def counted(self) -> csr_array:
@@ -454,6 +453,7 @@ class NeighborEmbedding(FrameOutput):
         elsewhere = None
         if self._device is not None:
             elsewhere = partial(on_device("places of new points"), self._torch_device())
+        P_new: SparseMatrix | Numbers
         if isinstance(X, Relation):
             P_new = matched(f"{owner}.transform", X, self.relation_.row_ids)
             ids: Ids | None = X.row_ids
@@ -914,7 +914,7 @@ class NeighborEmbedding(FrameOutput):
             if far == "auto" and n > MANY:
                 _warn_of_pairs(owner, f"{d} components", n)
             return ExactField()
-        accuracy: Accuracy = getattr(divergence, "accuracy", DivergenceOfMap.accuracy)
+        accuracy = accuracy_of(divergence)
         if chosen == "barnes-hut":
             return BarnesHutField(accuracy.angle)
         tolerance = accuracy.few if n < accuracy.many_from else accuracy.many

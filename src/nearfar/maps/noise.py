@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 from numpy.typing import NDArray
+from scipy.sparse import csr_array
 
-from nearfar.contracts import Place, Rows
+from nearfar._core.namespace import Array
+from nearfar._core.types import FloatType
+from nearfar.contracts import Kernel, Place, Rows
 from nearfar.divergences.probability import KL
 from nearfar.far.fields import ExactField, NoisePairs
-from nearfar.maps.objective import NeighborObjective
+from nearfar.maps.objective import NeighborObjective, RowBlocks
 from nearfar.methods.noise_maps import (
     Circle,
     global_cost,
@@ -47,12 +48,12 @@ class NoiseObjective(NeighborObjective):
 
     def __init__(
         self,
-        P: Any,
-        kernel: Any,
+        P: csr_array | RowBlocks,
+        kernel: Kernel,
         noise: NoisePairs,
         *,
         rng: np.random.Generator,
-        dtype: Any,
+        dtype: FloatType,
         n_jobs: int,
         place: Place | None = None,
     ) -> None:
@@ -65,7 +66,7 @@ class NoiseObjective(NeighborObjective):
         self._drawn = self._m if self._ranking else max(self._m, -(-_PAIRS // n))
         self._reported = self._steps(2 * self._drawn, 2**63)  # the noise of what is reported: the same at all times
 
-    def reorder(self, order: NDArray[np.integer[Any]]) -> bool:
+    def reorder(self, order: NDArray[np.integer]) -> bool:
         """Let row r be what row ``order[r]`` was; the points stay where they are in the circle."""
         place = np.empty(len(order), np.int64)
         place[order] = np.arange(len(order))
@@ -97,7 +98,7 @@ class NoiseObjective(NeighborObjective):
             return global_cost(*parts, Circle(circle.order, circle.steps[: self._m]), Y)
         return local_cost(*parts, circle, Y, self.level(Y, circle), self._m)
 
-    def level(self, Y: Rows, circle: Circle) -> Any:
+    def level(self, Y: Rows, circle: Circle) -> Array | float:
         """Return a of "local": m Zbar over the number of ordered pairs."""
         zbar, n = self._noise.normalizer, self.cost.n
         if zbar == "t-sne":

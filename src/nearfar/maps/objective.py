@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from itertools import pairwise
 from pathlib import Path
-from typing import Any, Literal, NamedTuple, Self, TypedDict
+from typing import Literal, NamedTuple, Protocol, Self, TypedDict
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
@@ -23,7 +23,8 @@ from nearfar._core.atomic import TemporaryArray
 from nearfar._core.checks import check_choice
 from nearfar._core.jit import jit
 from nearfar._core.threads import even_bounds, run_blocks
-from nearfar.contracts import Floats, Place, Rows
+from nearfar._core.types import FloatType
+from nearfar.contracts import Divergence, Field, Floats, Kernel, Place, Rows
 from nearfar.divergences.probability import KL, is_kl, linear_formulas
 from nearfar.engines import on_threads
 from nearfar.errors import InputError
@@ -37,13 +38,14 @@ from nearfar.relations.operators import Sparse
 
 Normalization = Literal["pair", "row", "none"]
 NORMALIZATIONS: tuple[Normalization, ...] = ("pair", "row", "none")
+Counts = NDArray[np.int64]
 _ROWS = 4096  # of a block where the pattern is made
 _AT_ONCE = 2**18  # entries of P that are read together, by each thread
 _TOGETHER = 4  # blocks whose pieces are in memory together
 _STRIPS, _LEAST_STRIP = 8, 2**20  # parts in which the pattern is made: how many, and of how many entries at least
 
 
-def is_linear_time(kernel: Any, divergence: Any, normalization: str) -> bool:
+def is_linear_time(kernel: Kernel, divergence: Divergence, normalization: str) -> bool:
     """Return whether :class:`NeighborObjective` knows this combination."""
     known = normalization != "none" and linear_formulas(divergence, 0.5) is not None
     return known and compiled_kernel(kernel) is not None
@@ -52,7 +54,7 @@ def is_linear_time(kernel: Any, divergence: Any, normalization: str) -> bool:
 class Where(TypedDict):
     """Where an objective is computed, and in which type: arguments of all of them."""
 
-    dtype: DTypeLike
+    dtype: FloatType
     n_jobs: int
     place: Place | None
 
@@ -83,13 +85,13 @@ class NeighborObjective:
 
     def __init__(
         self,
-        P: Any,
-        kernel: Any,
-        divergence: Any,
+        P: csr_array | RowBlocks,
+        kernel: Kernel,
+        divergence: Divergence,
         normalization: str,
-        field: Any,
+        field: Field,
         *,
-        dtype: Any,
+        dtype: FloatType,
         n_jobs: int,
         weights: Floats | None = None,
         place: Place | None = None,
@@ -101,8 +103,8 @@ class NeighborObjective:
         self.cost = Cost(kernel, divergence, normalization == "row", P.shape[0], np.dtype(dtype))
         self.field, self.weights, self._n_jobs = Summed(field), weights, n_jobs
         self.P = P if isinstance(P, RowBlocks) else RowBlocks(P)
-        self.order: NDArray[np.integer[Any]] | None = None
-        self._pattern: Any = None
+        self.order: NDArray[np.integer] | None = None
+        self._pattern: Pattern | None = None
         self._near: Near | None = None
 
     def evaluate(self, Y: Rows, exaggeration: float = 1.0, *, cost: bool = False) -> tuple[Rows, float | None]:
@@ -122,13 +124,14 @@ class NeighborObjective:
         self._near = self._near or self.pattern().near(self.place, self.cost, self.weights)
         return self._near
 
-    def pattern(self) -> Any:
+    def pattern(self) -> Pattern:
         """Return the pattern of P and Pᵀ, in the order of the rows; some places make it themselves."""
         make = getattr(self.place, "pattern_of", Pattern.of)
-        self._pattern = self._pattern or make(self.P, self.cost, self.order, self._n_jobs)
-        return self._pattern
+        pattern: Pattern = self._pattern or make(self.P, self.cost, self.order, self._n_jobs)
+        self._pattern = pattern
+        return pattern
 
-    def early(self, kernel: Any = None) -> Self:
+    def early(self, kernel: Kernel | None = None) -> Self:
         """Return the objective with KL, over the same arrays; with a kernel given, under that, by pair."""
         pattern, other = self.pattern(), copy.copy(self)  # which it shares
         other.cost, other._near = replace(self.cost, divergence=KL()), None
@@ -137,7 +140,7 @@ class NeighborObjective:
             other.cost = replace(other.cost, kernel=kernel, by_row=False)
         return other
 
-    def reorder(self, order: NDArray[np.integer[Any]]) -> bool:
+    def reorder(self, order: NDArray[np.integer]) -> bool:
         """Let row r be what row ``order[r]`` was, where rows are read faster that lie side by side."""
         if not getattr(self.place, "sorts", False):
             return False
@@ -155,13 +158,13 @@ class NeighborObjective:
 class Pattern(NamedTuple):
     """Where P or Pᵀ has an entry off the diagonal: rows, columns, p_ij, and p_ji, by pair the same array."""
 
-    indptr: Any
-    columns: Any
-    p_ij: Any
-    p_ji: Any
+    indptr: Counts
+    columns: NDArray[np.uint32]
+    p_ij: Floats
+    p_ji: Floats
 
     @classmethod
-    def of(cls, P: Any, cost: Cost, order: Any, n_jobs: int) -> Pattern:
+    def of(cls, P: RowBlocks, cost: Cost, order: NDArray[np.integer] | None, n_jobs: int) -> Pattern:
         """Return that of P, row r being ``order[r]``."""
         return cls(*union_pattern(P, cost.dtype, symmetric=not cost.by_row, order=order, n_jobs=n_jobs))
 
@@ -174,30 +177,34 @@ class Pattern(NamedTuple):
         of_weights = float(2 * xlogy(row_sums(self.indptr, self.p_ij), weights.astype(np.float64)).sum())
         return near._replace(weights=place.bring(weights.astype(cost.dtype)), of_weights=of_weights)
 
-    def paired(self, _place: Any) -> Pattern:
+    def paired(self, _place: Place) -> Pattern:
         """Return the pattern by pair of one by row."""
         p = self.p_ij + self.p_ji
         p /= p.sum(dtype=np.float64)
         return self._replace(p_ij=p, p_ji=p)
 
 
-def strengths_of_pairs(cost: Cost, indptr: NDArray[Any], *both: NDArray[Any]) -> tuple[Any, Any, Any, Any]:
+def strengths_of_pairs(
+    cost: Cost, indptr: Counts, *both: Floats
+) -> tuple[Floats | None, Floats | None, Floats | None, NDArray[np.float64]]:
     """Return the strengths where both directions have one kernel: by row s_ij + s_ji, by pair s_ij alone."""
     (fixed, back), u_ij, u_ji, mass = strengths_of(cost, indptr, *both)
     if not cost.by_row:
         return fixed, u_ij, None, mass
-    return None if fixed is None else fixed + back, u_ij, u_ji, mass
+    return None if fixed is None or back is None else fixed + back, u_ij, u_ji, mass
 
 
-def strengths_of(cost: Cost, indptr: NDArray[Any], *both: NDArray[Any]) -> tuple[list[Any], Any, Any, Any]:
+def strengths_of(
+    cost: Cost, indptr: Counts, *both: Floats
+) -> tuple[list[Floats | None], Floats | None, Floats | None, NDArray[np.float64]]:
     """Return what of s_ij and s_ji does not move with q, what the rest is made of, and the mass of the first."""
     formulas = cost.formulas
-    fixed: list[Any] = [None, None]
+    fixed: list[Floats | None] = [None, None]
     u_ij, u_ji = None, None
     mass = np.zeros(len(indptr) - 1)
     if formulas.fixed is not None:
-        fixed = [formulas.fixed(p) for p in both]
-        mass = row_sums(indptr, fixed[0])
+        parts = [formulas.fixed(p) for p in both]
+        fixed, mass = [*parts], row_sums(indptr, parts[0])
     if formulas.strength is not None:
         u_ij, u_ji = both if formulas.prepared is None else (np.asarray(formulas.prepared(p), cost.dtype) for p in both)
     return fixed, u_ij, u_ji, mass
@@ -229,7 +236,7 @@ def probabilities(owner: str, relation: Relation, normalization: str, *, on_work
     return P
 
 
-def memory_of_pattern(nnz: int, dtype: Any, by_row: bool) -> tuple[int, int]:
+def memory_of_pattern(nnz: int, dtype: FloatType, by_row: bool) -> tuple[int, int]:
     """Return the bytes that :func:`union_pattern` takes for P with so many entries: the peak of most fits.
 
     Those of the pattern, which has about 1.45 times as many entries as P; and of a part of it and some rows of P.
@@ -238,6 +245,19 @@ def memory_of_pattern(nnz: int, dtype: Any, by_row: bool) -> tuple[int, int]:
     part = min(2 * nnz, max(2 * nnz // _STRIPS, _LEAST_STRIP)) * (4 + of_number)
     numbers = of_number * (1 + by_row)  # by row p_ij and p_ji
     return nnz * 29 * (4 + numbers) // 20, part + min(nnz, _TOGETHER * _AT_ONCE) * (12 + numbers)
+
+
+class Readable(Protocol):
+    """What some rows are read of: an operator."""
+
+    shape: tuple[int, int]
+
+    @property
+    def nnz(self) -> int:
+        """Number of stored entries."""
+
+    def rows(self, start: int, stop: int) -> csr_array:
+        """Return some rows."""
 
 
 class RowBlocks:
@@ -263,9 +283,9 @@ class RowBlocks:
 
     storage: Path | None = None
 
-    def __init__(self, source: Any) -> None:
+    def __init__(self, source: csr_array | Readable) -> None:
         if issparse(source):
-            P: Any = csr_array(source)  # type: ignore[call-overload]
+            P = csr_array(source)
             if not P.has_canonical_format:  # rows must be sorted; the caller's stay as they are
                 P = P.copy()
                 P.sum_duplicates()
@@ -282,9 +302,9 @@ class RowBlocks:
             np.add.at(self.back, block.indices, 1)
             self.sums[start:stop] = row_sums(block.indptr, block.data) - block.diagonal(start)
 
-    def read(self, start: int, stop: int) -> Any:
-        """Return rows start..stop as a csr_array; the order within a row is any, its numbers may be changed."""
-        block = getattr(self.source, "unsorted_rows", self.source.rows)(start, stop)
+    def read(self, start: int, stop: int) -> csr_array:
+        """Return rows start..stop; the order within a row is any, its numbers may be changed."""
+        block: csr_array = getattr(self.source, "unsorted_rows", self.source.rows)(start, stop)
         if isinstance(self.factors, np.ndarray):
             factors = self.factors[start:stop].astype(block.dtype)
             block.data *= np.repeat(factors, np.diff(block.indptr))
@@ -301,7 +321,7 @@ class RowBlocks:
             squares += float((data**2).sum(dtype=np.float64))
         return squares / total
 
-    def to_csr(self) -> Any:
+    def to_csr(self) -> csr_array:
         """Return all rows, without the diagonal."""
         P = self.read(0, self.shape[0])
         P.sum_duplicates()
@@ -314,13 +334,13 @@ class RowBlocks:
 
 
 def union_pattern(
-    P: Any,
-    dtype: Any,
+    P: csr_array | RowBlocks,
+    dtype: FloatType,
     *,
     symmetric: bool = False,
-    order: NDArray[np.integer[Any]] | None = None,
+    order: NDArray[np.integer] | None = None,
     n_jobs: int = 1,
-) -> tuple[NDArray[Any], ...]:
+) -> tuple[Counts, NDArray[np.uint32], Floats, Floats]:
     """Return (indptr, columns, p_ij, p_ji) of where P or Pᵀ has an entry off the diagonal, row r being ``order[r]``.
 
     If symmetric, p_ij and p_ji are the same array, their mean. P is a csr_array or RowBlocks, and is read several
@@ -329,10 +349,10 @@ def union_pattern(
     answer, but for indptr, is mapped from nameless files there, which go with it.
     """
     P = P if isinstance(P, RowBlocks) else RowBlocks(P)
-    n, dtype = P.shape[0], np.dtype(dtype)
+    n, floats = P.shape[0], np.dtype(dtype)
     order = np.arange(n) if order is None else order
     if n <= FEW:
-        return _few_pattern(P.to_csr().toarray().astype(dtype), order, symmetric)
+        return _few_pattern(P.to_csr().toarray().astype(floats), order, symmetric)
     place = np.empty(n, np.uint32)
     place[order] = np.arange(n, dtype=np.uint32)
     out, back = P.out[order], P.back[order]
@@ -340,38 +360,43 @@ def union_pattern(
     most = int(ends[-1]) if n else 0
     strips = np.unique(np.searchsorted(ends, np.arange(1, _STRIPS) * max(most // _STRIPS, _LEAST_STRIP)))
     strips = np.unique([0, *(strips[strips < n] + 1), n]) if n else np.zeros(1, np.int64)
-    room: Any = np.empty if P.storage is None else partial(TemporaryArray, P.storage)
-    values = [room(most, dtype) for _ in range(1 if symmetric else 2)]
-    columns, lengths, at = room(most, np.uint32), np.zeros(n, np.int64), 0
+
+    def room(kind: DTypeLike) -> NDArray[np.generic] | TemporaryArray:
+        return np.empty(most, kind) if P.storage is None else TemporaryArray(P.storage, most, kind)
+
+    values = [room(floats) for _ in range(1 if symmetric else 2)]
+    columns, lengths, at = room(np.uint32), np.zeros(n, np.int64), 0
     for low, high in pairwise(strips.tolist()):
         begins = np.append(0, np.cumsum(out[low:high] + back[low:high]))
         begins_back = begins[:-1] + out[low:high]
         limits = begins[:-1], begins[:-1].copy(), begins_back, begins_back.copy()
-        part = np.empty(begins[-1], np.uint32), np.empty(begins[-1], dtype)
+        part = np.empty(begins[-1], np.uint32), np.empty(begins[-1], floats)
         for first in range(0, len(P.bounds) - 1, _TOGETHER):
             some = P.bounds[first : first + _TOGETHER + 1]
             blocks = run_blocks(lambda _block, start, stop: P.read(start, stop), some, n_jobs)
             for start in some[:-1].tolist():  # in the order of P, whatever the number of threads
                 block = blocks.pop(0)
                 indptr, indices = np.asarray(block.indptr, np.int64), np.asarray(block.indices, np.int32)
-                rows = indptr, indices, np.asarray(block.data, dtype)
+                rows = indptr, indices, np.asarray(block.data, floats)
                 scatter_rows(rows, start, place, (low, high), limits[1::2], part)
         merge = partial(_merged, limits, part, place, lengths[low:high], 1 if symmetric else 2)
         bounds = even_bounds(high - low, _ROWS)
         for first in range(0, len(bounds) - 1, _TOGETHER):
             for piece in run_blocks(merge, bounds[first : first + _TOGETHER + 1], n_jobs):
                 if symmetric:
-                    np.multiply(piece[1], dtype.type(0.5), out=piece[1])
+                    np.multiply(piece[1], floats.type(0.5), out=piece[1])
                 for whole, made in zip((columns, *values), piece, strict=True):
                     whole[at : at + len(made)] = made
                 at += len(piece[0])
     for whole in (columns, *values):
         whole.resize(at, refcheck=False)
-    columns, *values = map(np.asarray, (columns, *values))
-    return np.append(0, np.cumsum(lengths)), columns, values[0], values[-1]
+    kept = [np.asarray(whole, floats) for whole in values]
+    return np.append(0, np.cumsum(lengths)), np.asarray(columns, np.uint32), kept[0], kept[-1]
 
 
-def _few_pattern(P: NDArray[Any], order: NDArray[np.integer[Any]], symmetric: bool) -> tuple[NDArray[Any], ...]:
+def _few_pattern(
+    P: Floats, order: NDArray[np.integer], symmetric: bool
+) -> tuple[Counts, NDArray[np.uint32], Floats, Floats]:
     """Return the pattern of a small dense matrix, with the same bits, in NumPy."""
     place = np.empty(len(P), np.uint32)
     place[order] = np.arange(len(P), dtype=np.uint32)
@@ -383,8 +408,15 @@ def _few_pattern(P: NDArray[Any], order: NDArray[np.integer[Any]], symmetric: bo
 
 
 def _merged(
-    limits: Any, part: Any, place: Any, lengths: Any, n_values: int, _block: int, start: int, stop: int
-) -> list[NDArray[Any]]:
+    limits: tuple[Counts, Counts, Counts, Counts],
+    part: tuple[NDArray[np.uint32], Floats],
+    place: NDArray[np.uint32],
+    lengths: Counts,
+    n_values: int,
+    _block: int,
+    start: int,
+    stop: int,
+) -> list[NDArray[np.generic]]:
     """Return [columns, values, ...] of some rows of the pattern."""
     size = int(limits[-1][stop - 1] - limits[0][start])
     made = np.empty(size, np.uint32), *(np.empty(size * (k < n_values), part[1].dtype) for k in range(2))
@@ -392,7 +424,7 @@ def _merged(
     return [some[: lengths[start:stop].sum()] for some in made[: 1 + n_values]]
 
 
-def row_sums(indptr: NDArray[Any], values: NDArray[Any]) -> NDArray[np.float64]:
+def row_sums(indptr: NDArray[np.integer], values: Floats) -> NDArray[np.float64]:
     """Return the sums of the rows of a sparse matrix, in float64."""
     sums, filled = np.zeros(len(indptr) - 1), np.flatnonzero(np.diff(indptr))
     for start in range(0, len(filled), _ROWS):  # in pieces, of which NumPy makes a copy in float64
@@ -458,13 +490,13 @@ def merge_rows(bounds, given, place, lengths, made, start, stop):
 
 @dataclass(frozen=True)
 class QuadraticObjective:
-    """Any divergence, kernel and normalisation, pair by pair in NumPy; see :class:`nearfar.methods.maps.AllPairs`."""
+    """All divergences, kernels and normalisations, pair by pair; see :class:`nearfar.methods.maps.AllPairs`."""
 
-    P: Any
-    kernel: Any
-    divergence: Any
+    P: csr_array
+    kernel: Kernel
+    divergence: Divergence
     normalization: str
-    weights: Any = None
+    weights: NDArray[np.float64] | None = None
 
     @cached_property
     def _pairs(self) -> AllPairs:
@@ -479,14 +511,14 @@ class QuadraticObjective:
         """Return the cost."""
         return self._pairs.value_and_gradient(Y)[0]
 
-    def early(self, kernel: Any = None) -> QuadraticObjective:
+    def early(self, kernel: Kernel | None = None) -> QuadraticObjective:
         """Return the same with KL; with a kernel given, under that, by pair."""
         if kernel is None:
             return replace(self, divergence=KL())
         P = csr_array(self.P + self.P.T)
         return QuadraticObjective(csr_array(P / P.sum()), kernel, KL(), "pair")
 
-    def reorder(self, order: NDArray[np.integer[Any]]) -> bool:  # noqa: ARG002
+    def reorder(self, order: NDArray[np.integer]) -> bool:  # noqa: ARG002
         """Do nothing: no order is quicker than another."""
         return False
 
@@ -496,9 +528,9 @@ class QuadraticObjective:
 
 def value_and_gradient(
     Y: Floats,
-    P: Any,
-    kernel: Any,
-    divergence: Any,
+    P: Floats | csr_array,
+    kernel: Kernel,
+    divergence: Divergence,
     normalization: str,
     *,
     exaggeration: float = 1.0,
@@ -541,7 +573,15 @@ def value_and_gradient(
     return pairs.value_and_gradient(Y, exaggeration)
 
 
-def all_pairs(P: Any, kernel: Any, divergence: Any, normalization: str, **options: Any) -> AllPairs:
+def all_pairs(
+    P: Floats | csr_array,
+    kernel: Kernel,
+    divergence: Divergence,
+    normalization: str,
+    *,
+    weights: Floats | None = None,
+    block: int | None = None,
+) -> AllPairs:
     """Return the master equation of these parts, if they go together.
 
     Raises
@@ -552,4 +592,4 @@ def all_pairs(P: Any, kernel: Any, divergence: Any, normalization: str, **option
     check_choice("value_and_gradient", "normalization", normalization, NORMALIZATIONS)
     if len(getattr(kernel, "scales", (kernel,))) > 1 and normalization != "row":
         raise InputError("value_and_gradient", "normalization", "'row' for several scales", repr(normalization))
-    return AllPairs(P, kernel, divergence, normalization, **options)
+    return AllPairs(P, kernel, divergence, normalization, weights=weights, block=block)

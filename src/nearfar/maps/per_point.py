@@ -6,16 +6,18 @@ Its equations are those of :mod:`nearfar.methods.per_point_maps`.
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.sparse import csr_array
 
-from nearfar.contracts import Field, Floats, Place
-from nearfar.far.fields import Summed
+from nearfar._core.types import FloatType
+from nearfar.contracts import Divergence, Field, Floats, Kernel, Place
+from nearfar.divergences.probability import accuracy_of
+from nearfar.far.fields import ExactField, Summed
 from nearfar.far.per_point import ExactPerPoint, NodeFields
 from nearfar.kernels import InhomogeneousStudentT, family_of
-from nearfar.maps.objective import NeighborObjective, is_linear_time, row_sums, strengths_of
+from nearfar.maps.objective import NeighborObjective, RowBlocks, is_linear_time, row_sums, strengths_of
 from nearfar.methods.linear_maps import OF_ERROR, Near, asked_at
 from nearfar.methods.per_point_maps import CostOfEach, Node, evaluate, rise_of_each
 
@@ -29,19 +31,19 @@ _OF_ERROR = 1e-4  # as in maps.objective, of a node: what it adds to a row is le
 _STEP, _UP, _DOWN, _SHORTEST, _LONGEST = 0.05, 1.2, 0.5, 1e-4, 0.1
 
 
-def is_per_point(kernel: Any, divergence: Any, normalization: str) -> bool:
+def is_per_point(kernel: Kernel, divergence: Divergence, normalization: str) -> bool:
     """Return whether :func:`per_point_objective` knows this combination."""
     family = family_of(kernel)
     return family is not None and normalization == "row" and is_linear_time(family.kernel_of(1.0), divergence, "row")
 
 
 def per_point_objective(
-    P: Any,
-    kernel: Any,
-    divergence: Any,
+    P: csr_array | RowBlocks,
+    kernel: Kernel,
+    divergence: Divergence,
     field: Field,
     *,
-    dtype: Any,
+    dtype: FloatType,
     n_jobs: int,
     place: Place | None = None,
     learner: Learner | None = None,
@@ -64,11 +66,10 @@ def per_point_objective(
     learner : Learner, optional
         Moves the parameters; KL and inhomogeneous Student's t only.
     """
-    fields: Any = Exactly()
+    fields: Exactly | Between = Exactly()
     if not getattr(field, "pair_by_pair", False):
-        fields = Between(field, divergence.limit().accuracy.nodes, None if learner is None else (LEAST, MOST))
-    options: Any = {"dtype": dtype, "n_jobs": n_jobs, "place": place}
-    return PerPointObjective(P, kernel, divergence, fields, learner=learner, **options)
+        fields = Between(field, accuracy_of(divergence).nodes, None if learner is None else (LEAST, MOST))
+    return PerPointObjective(P, kernel, divergence, fields, learner=learner, dtype=dtype, n_jobs=n_jobs, place=place)
 
 
 class Learner:
@@ -101,7 +102,7 @@ class Learner:
         self._signs = signs
         return np.asarray((nu * np.exp(-self._steps * signs)).clip(LEAST, MOST))
 
-    def reorder(self, order: NDArray[np.integer[Any]]) -> None:
+    def reorder(self, order: NDArray[np.integer]) -> None:
         """Let row r be what row ``order[r]`` was."""
         self._steps, self._signs = self._steps[order], self._signs[order]
 
@@ -112,9 +113,18 @@ class PerPointObjective(NeighborObjective):
     cost: CostOfEach
 
     def __init__(
-        self, P: Any, kernel: Any, divergence: Any, fields: Any, *, learner: Learner | None, **options: Any
+        self,
+        P: csr_array | RowBlocks,
+        kernel: Kernel,
+        divergence: Divergence,
+        fields: Exactly | Between,
+        *,
+        learner: Learner | None,
+        dtype: FloatType,
+        n_jobs: int,
+        place: Place | None = None,
     ) -> None:
-        super().__init__(P, kernel, divergence, "row", fields, **options)
+        super().__init__(P, kernel, divergence, "row", ExactField(), dtype=dtype, n_jobs=n_jobs, place=place)
         self.cost = CostOfEach(kernel, divergence, True, P.shape[0], self.cost.dtype, fields.of_error)
         self._fields, self._learner = fields, learner
         self._fields.take(kernel)
@@ -144,7 +154,7 @@ class PerPointObjective(NeighborObjective):
         """Return the true cost at Y."""
         return float(self.evaluate(Y, cost=True)[1] or 0.0)
 
-    def reorder(self, order: NDArray[np.integer[Any]]) -> bool:
+    def reorder(self, order: NDArray[np.integer]) -> bool:
         """Let row r be what row ``order[r]`` was."""
         self._take(self.cost.family.kernel_of(self.parameters[order]))
         if self._learner is not None:
@@ -163,7 +173,7 @@ class PerPointObjective(NeighborObjective):
         (rises,) = self.place.pairs(rise_of_each, near.pattern, (Y, theta), (Y, theta), near.p, cost=self.cost)
         return np.asarray(row_sums(self.pattern()[0], near.p) * self._fields.slope_of_log_s(self._S) - rises)
 
-    def _take(self, kernel: Any) -> None:
+    def _take(self, kernel: Kernel) -> None:
         self.cost = replace(self.cost, kernel=kernel)
         self._fields.take(kernel)
 
@@ -176,7 +186,7 @@ class Exactly:
     def __init__(self) -> None:
         self._field = ExactPerPoint()
 
-    def take(self, kernel: Any) -> None:
+    def take(self, kernel: Kernel) -> None:
         """Take in a kernel with a parameter for each point."""
         self._kernel = kernel
 
@@ -197,7 +207,7 @@ class Between:
     def __init__(self, one: Field, error: float, limits: tuple[float, float] | None) -> None:
         self._fields = NodeFields(one, error, limits=limits)
 
-    def take(self, kernel: Any) -> None:
+    def take(self, kernel: Kernel) -> None:
         """Take in a kernel with a parameter for each point."""
         self._fields.take(kernel)
 

@@ -7,7 +7,6 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,6 +14,7 @@ from scipy.sparse import issparse
 
 from nearfar._core.checks import check_callbacks, check_matrix, check_rows_differ
 from nearfar._core.threads import even_bounds, run_blocks, single_threaded_blas
+from nearfar._core.types import Numbers, SparseMatrix
 from nearfar.callbacks import Callback, Checkpoint, Trainer
 from nearfar.contracts import Floats, Kernel, Objective
 from nearfar.errors import InputError, NumericalError
@@ -74,9 +74,9 @@ def given_start(owner: str, init: object, words: Sequence[str], shape: tuple[int
 
 def start(
     owner: str,
-    init: Any,
-    X: Any,
-    P: Any,
+    init: str | Numbers,
+    X: Floats | SparseMatrix | None,
+    P: RowBlocks,
     shape: tuple[int, int],
     rng: np.random.Generator,
     n_jobs: int,
@@ -108,13 +108,18 @@ def start(
     if init == "random" or shape[1] >= shape[0]:
         return rng.normal(0, size, shape).astype(np.float32)
     with single_threaded_blas():  # the same bits for any number of workers
-        Y = _principal_components(X, shape[1], rng, n_jobs) if init == "pca" else _spectral(P, shape[1], rng, n_jobs)
+        if X is not None and init == "pca":
+            Y = _principal_components(X, shape[1], rng, n_jobs)
+        else:
+            Y = _spectral(P, shape[1], rng, n_jobs)
     spread = Y[:, 0].std()
     Y *= size / spread if spread > 0 else 0
     return np.ascontiguousarray(Y + rng.normal(0, size * _JITTER, shape), dtype=np.float32)
 
 
-def _principal_components(X: Any, d: int, rng: np.random.Generator, n_jobs: int) -> NDArray[np.float64]:
+def _principal_components(
+    X: Floats | SparseMatrix, d: int, rng: np.random.Generator, n_jobs: int
+) -> NDArray[np.float64]:
     """Scores of the first components, largest first; columns of zeros where X has fewer."""
     n, p = X.shape
     k = min(d, n, p)
@@ -159,16 +164,18 @@ def _spectral(P: RowBlocks, d: int, rng: np.random.Generator, n_jobs: int) -> ND
 
         # Without the first eigenvector: where parts are not connected there are several of its eigenvalue, of which the
         # iteration would find a second one by rounding alone, and lay some parts upon each other.
-        def times(v: Any) -> Any:
+        def times(v: NDArray[np.float64]) -> NDArray[np.float64]:
             v = v.reshape(n, 1)
             return scale * A.matmat(scale * v, n_jobs=n_jobs) - first * (first.T @ v)
 
         normalized = LinearOperator((n, n), matvec=times, dtype=np.float64)
+        pairs: tuple[NDArray[np.inexact], NDArray[np.inexact]]
         try:
-            values, vectors = eigsh(normalized, d, which="LA", v0=rng.standard_normal(n), tol=1e-4, maxiter=100)
+            pairs = eigsh(normalized, d, which="LA", v0=rng.standard_normal(n), tol=1e-4, maxiter=100)
         except ArpackNoConvergence as error:
-            values, vectors = error.eigenvalues, error.eigenvectors
-        vectors = vectors[:, np.argsort(-values)]
+            pairs = error.eigenvalues, error.eigenvectors
+        levels, vectors = (np.asarray(part, np.float64) for part in pairs)
+        vectors = vectors[:, np.argsort(-levels)]
     Y = np.zeros((n, d))
     Y[:, : vectors.shape[1]] = vectors * scale
     return Y * np.where(Y[np.abs(Y).argmax(axis=0), np.arange(d)] < 0, -1, 1)
@@ -183,7 +190,7 @@ class MapState:
     """
 
     Y: Floats
-    order: NDArray[np.integer[Any]] | None = None
+    order: NDArray[np.integer] | None = None
     costs: list[float] = field(default_factory=list)
     cost_iterations: list[int] = field(default_factory=list)
     n_iter: int = 0
@@ -250,7 +257,7 @@ class Watch:
         return state.stopped
 
 
-def z_order(Y: Floats) -> NDArray[np.integer[Any]]:
+def z_order(Y: Floats) -> NDArray[np.integer]:
     """Return the rows along a curve, the Z-order of a grid of 1024 x 1024 cells over the first two components."""
     Y = Y[:, :2]
     low, span = Y.min(axis=0), float(np.ptp(Y, axis=0).max())

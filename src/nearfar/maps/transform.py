@@ -21,7 +21,7 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,6 +30,7 @@ from scipy.sparse import csr_array, issparse
 from nearfar._core.checks import check_csr, check_finite
 from nearfar._core.jit import bind, compiled, jit
 from nearfar._core.threads import even_bounds, run_blocks
+from nearfar._core.types import Numbers, SparseMatrix
 from nearfar._core.vector import FAST
 from nearfar.contracts import Divergence, Floats, Kernel
 from nearfar.divergences.probability import linear_formulas, no_strength
@@ -57,7 +58,7 @@ KernelOfEach = Callable[[csr_array], Sequence[Kernel]]
 
 
 def place(
-    P_new: Any,
+    P_new: SparseMatrix | Numbers,
     Y: Floats,
     kernel: Kernel | KernelOfEach,
     divergence: Divergence,
@@ -65,7 +66,7 @@ def place(
     n_jobs: int,
     owner: str = "NeighborEmbedding.transform",
     max_iter: int = MAX_ITER,
-    elsewhere: Any = None,
+    elsewhere: Callable[..., NDArray[np.int64]] | None = None,
 ) -> Floats:
     """Return the places of new points in a map, shape (m, d), in the dtype of ``Y``.
 
@@ -107,7 +108,7 @@ def place(
     if formulas is None:
         raise InputError(owner, "divergence", "one with formulas", repr(divergence), "Its far field is not known.")
     own = [_model(owner, one) for one in kernel(P)] if callable(kernel) else None
-    shared = None if own is not None else _model(owner, kernel)
+    shared = None if callable(kernel) else _model(owner, kernel)
     strength = compiled(formulas.strength or no_strength)
     fixed = np.zeros_like(P.data) if formulas.fixed is None else np.asarray(formulas.fixed(P.data), np.float64)
     prepared = P.data if formulas.prepared is None else np.asarray(formulas.prepared(P.data), np.float64)
@@ -145,7 +146,7 @@ def place(
     return out.astype(Y.dtype, copy=False)
 
 
-def matched(owner: str, relation: Relation, fitted_ids: Ids) -> Any:
+def matched(owner: str, relation: Relation, fitted_ids: Ids) -> csr_array:
     """Return the matrix of a relation between new objects and those of a fit, its columns in the order of the fit."""
     columns = fitted_ids.rows(relation.column_ids)
     unknown = np.flatnonzero((columns < 0) & (relation.column_sums > 0))
@@ -156,7 +157,7 @@ def matched(owner: str, relation: Relation, fitted_ids: Ids) -> Any:
     return csr_array((P.data, columns[P.indices], P.indptr), shape=(P.shape[0], len(fitted_ids)))
 
 
-def _model(owner: str, kernel: Any) -> CompiledKernel:
+def _model(owner: str, kernel: Kernel) -> CompiledKernel:
     found = compiled_kernel(kernel)
     if found is None:
         hint = "New points have no parameter of their own, and a kernel without formulas is for fitting only."
@@ -164,11 +165,12 @@ def _model(owner: str, kernel: Any) -> CompiledKernel:
     return found
 
 
-def _row_stochastic(owner: str, P_new: Any, n: int) -> Any:
+def _row_stochastic(owner: str, P_new: SparseMatrix | Numbers, n: int) -> csr_array:
     """Return P as CSR in float64, its rows scaled to sum 1, without stored zeros."""
-    if np.ndim(P_new) != 2 or np.shape(P_new)[1] != n:
-        raise InputError(owner, "P_new", f"a matrix of {n} columns, the fitted points", f"shape {np.shape(P_new)}")
-    P: Any = csr_array(check_csr(owner, "P_new", P_new) if issparse(P_new) else P_new, dtype=np.float64, copy=True)
+    given = P_new if issparse(P_new) else np.asarray(P_new)
+    if len(given.shape) != 2 or given.shape[1] != n:
+        raise InputError(owner, "P_new", f"a matrix of {n} columns, the fitted points", f"shape {given.shape}")
+    P = csr_array(check_csr(owner, "P_new", given) if issparse(given) else given, dtype=np.float64, copy=True)
     P.sum_duplicates()
     bad = ~(np.isfinite(P.data) & (P.data >= 0))
     if bad.any():
@@ -186,7 +188,7 @@ def _row_stochastic(owner: str, P_new: Any, n: int) -> Any:
     return P
 
 
-def _row_of_each(P: Any) -> NDArray[np.int64]:
+def _row_of_each(P: csr_array) -> NDArray[np.int64]:
     return np.repeat(np.arange(P.shape[0]), np.diff(P.indptr))
 
 

@@ -15,13 +15,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from nearfar._core.namespace import Array, namespace_of
-from nearfar.contracts import FarField, Place
+from nearfar.contracts import Ask, FarField, Floats, Place, Rows
+
+Step = Callable[[Array, Array, float], None]
+"""Moves rows, given their gradient and the rate."""
 
 
 @dataclass(frozen=True)
@@ -32,14 +34,14 @@ class Problem:
     transposed terms) or ``"full"`` (with the term that the paper drops). ``step`` moves rows: a formula.
     """
 
-    P: Any
+    P: object
     two_sided: bool
     r: NDArray[np.float64]
     p0: NDArray[np.float64]
     n_active: int
     gradient: str
     temperature: float
-    step: Callable[[Array, Array, float], None]
+    step: Step
 
 
 @dataclass
@@ -50,18 +52,18 @@ class State:
     e, per unit of relation weight; ``labels`` are the clusters of the others, if there are several.
     """
 
-    sides: list[Any]
+    sides: list[Rows]
     rng: np.random.Generator
     epoch: int = 0
     losses: list[float] = field(default_factory=list)
-    sums: Any = None
-    labels: Any = None
+    sums: Floats | None = None
+    labels: NDArray[np.int64] | None = None
 
 
 def descend(
     place: Place, problem: Problem, far: FarField, state: State,
-    rate_of: Callable[[State], float | None], done: Callable[[State, list[Any], float], bool],
-) -> list[Any]:  # fmt: skip
+    rate_of: Callable[[State], float | None], done: Callable[[State, list[Rows], float], bool],
+) -> list[Rows]:  # fmt: skip
     """Algorithm 1, from where ``state`` stands, until there is no further rate or ``done`` says so."""
     sides, weight = [place.bring(side) for side in state.sides], float(problem.r.sum())
     if state.sums is None:
@@ -77,7 +79,7 @@ def descend(
     return sides
 
 
-def sweep(place: Place, problem: Problem, far: FarField, state: State, sides: list[Any], rate: float) -> float:
+def sweep(place: Place, problem: Problem, far: FarField, state: State, sides: list[Rows], rate: float) -> float:
     """Move every vector by one step against its gradient, all gradients taken before; return the loss before."""
     P, r, p0, temperature = problem.P, problem.r, problem.p0, problem.temperature
     X, others, two_sided = sides[0], sides[-1], len(sides) == 2
@@ -86,10 +88,11 @@ def sweep(place: Place, problem: Problem, far: FarField, state: State, sides: li
     asked = place.far(far, others, problem.n_active, state.rng)
     pull = place.near(P, others, "both" if both else "rows")  # (P + Pᵀ) X, or P Y
     pull_of_others = place.near(P, X, "columns") if two_sided else None  # Pᵀ X
+    assert state.sums is not None  # since the first step
     sums = state.sums if temperature > 0 else -state.sums  # the prior pushes the mean towards zero all the same
     dropped = asked.other_side(X, r, temperature) if problem.gradient == "full" else None  # type: ignore[attr-defined]
 
-    shared: Any = {"sums": sums, "rate": rate, "step": problem.step}
+    shared = {"sums": sums, "rate": rate, "step": problem.step}
     of_row = (r, None, None) if two_sided else (r, p0, dropped)
     sides[0], (near, far_sum, prior), new = place.each(
         move_rows, X, pull, *of_row, far=asked, temperature=temperature, both=both, **shared
@@ -106,8 +109,8 @@ def sweep(place: Place, problem: Problem, far: FarField, state: State, sides: li
 
 
 def move_rows(
-    x: Array, pull: Array, r: Array, p0: Array | None, dropped: Array | None, *, far: Any, sums: Array,
-    temperature: float, both: bool, rate: float, step: Any,
+    x: Array, pull: Array, r: Array, p0: Array | None, dropped: Array | None, *, far: Ask, sums: Array,
+    temperature: float, both: bool, rate: float, step: Step,
 ) -> tuple[Array, Array]:  # fmt: skip
     """Take a step with some rows; return the near, far and prior part of their loss before, and p0 x and r x after.
 
@@ -130,7 +133,7 @@ def move_rows(
 
 
 def move_others(
-    y: Array, pull: Array, p0: Array, dropped: Array | None, *, sums: Array, rate: float, step: Any
+    y: Array, pull: Array, p0: Array, dropped: Array | None, *, sums: Array, rate: float, step: Step
 ) -> tuple[Array]:
     """Take a step with some of the others of a two-sided fit, which have no normaliser; return p0 y after."""
     g = namespace_of(y).asarray(p0, dtype=y.dtype)[:, None] * sums[1]

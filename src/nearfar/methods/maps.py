@@ -14,12 +14,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Protocol
 
 import numpy as np
+from scipy.sparse import csc_array, csr_array
 
-from nearfar._core.namespace import namespace_of
-from nearfar.contracts import Divergence, Floats, Kernel, Objective, Place
+from nearfar._core.namespace import Array, namespace_of
+from nearfar._core.parameters import Part
+from nearfar.contracts import Divergence, Floats, Kernel, Objective, Place, Rows
 from nearfar.errors import InputError
 from nearfar.kernels import squared_distances
 
@@ -52,7 +54,7 @@ class AllPairs:
 
     def __init__(
         self,
-        P: Any,
+        P: Floats | csr_array,
         kernel: Kernel,
         divergence: Divergence,
         normalization: str,
@@ -66,16 +68,18 @@ class AllPairs:
         self.bounds = [*range(0, n, block or max(1, _ENTRIES // max(n, 1))), n]
         self.few = len(self.bounds) <= 2
         self.P, self.P_back = (self._matrix(part) for part in (P, P.T))
-        self.symmetric = self.few and np.array_equal(self.P, self.P_back)
+        dense = [part for part in (self.P, self.P_back) if isinstance(part, np.ndarray)]
+        self.symmetric = self.few and np.array_equal(dense[0], dense[1])
         # A divergence that mixes a floor into p needs to know what the uniform distribution is.
         uniform = 1 / (n - 1) if normalization == "row" else 1 / (n * (n - 1))
         self.floor = (uniform,) if getattr(divergence, "floor", 0.0) else ()
 
-    def _matrix(self, P: Any) -> Any:
+    def _matrix(self, P: Floats | csr_array | csc_array) -> Floats | csr_array:
         """Return p as it is read by rows: dense and once for all where there are few."""
         if self.few:
-            return off_diagonal(np.array(P.toarray() if hasattr(P, "toarray") else P, np.float64), slice(0, P.shape[0]))
-        return P.tocsr() if hasattr(P, "tocsr") else np.asarray(P)
+            dense = P if isinstance(P, np.ndarray) else P.toarray()
+            return off_diagonal(np.array(dense, np.float64), slice(0, P.shape[0]))
+        return P if isinstance(P, np.ndarray) else P.tocsr()
 
     def value_and_gradient(self, Y: Floats, exaggeration: float = 1.0, *, cost: bool = True) -> tuple[float, Floats]:
         """Return the true cost at Y, 0 if it is not asked for, and dC/dY with D exaggerated."""
@@ -128,11 +132,11 @@ class AllPairs:
             w = (w + w_back) / 2
         return w / S  # symbol q_ij: w_ij / S
 
-    def _entries(self, P: Any, rows: slice) -> Floats:
-        if self.few:
-            return P  # type: ignore[no-any-return]
-        part: Any = P[rows]
-        return off_diagonal(np.array(part.toarray() if hasattr(part, "toarray") else part, np.float64), rows)
+    def _entries(self, P: Floats | csr_array, rows: slice) -> Floats:
+        if isinstance(P, np.ndarray) and self.few:
+            return P
+        part = P[rows]
+        return off_diagonal(np.array(part if isinstance(part, np.ndarray) else part.toarray(), np.float64), rows)
 
     def _derivative(self, p: Floats, q: Floats) -> Floats:
         # symbol D_ij: dC/dq_ij
@@ -146,9 +150,9 @@ class AllPairs:
 class _Scale:
     """A kernel, its parameters possibly one per point; a pair of a point with itself has similarity 0."""
 
-    def __init__(self, kernel: Any, n: int, weights: Floats | None) -> None:
+    def __init__(self, kernel: Kernel, n: int, weights: Floats | None) -> None:
         self.kernel, self.weights = kernel, weights
-        parameters = kernel.get_params() if hasattr(kernel, "with_params") else {}
+        parameters = kernel.get_params() if isinstance(kernel, Part) else {}
         self.per_point = {name: np.asarray(value) for name, value in parameters.items() if np.ndim(value) == 1}
         for name, value in self.per_point.items():
             if len(value) != n:
@@ -169,8 +173,8 @@ class _Scale:
     def _weighted(self, values: Floats, rows: slice) -> Floats:
         return values if self.weights is None else self.weights[rows, None] * values * self.weights
 
-    def _of(self, rows: slice) -> Any:
-        if not self.per_point:
+    def _of(self, rows: slice) -> Kernel:
+        if not (self.per_point and isinstance(self.kernel, Part)):
             return self.kernel
         return self.kernel.with_params(**{name: value[rows] for name, value in self.per_point.items()})
 
@@ -197,7 +201,7 @@ def forces(Y: Floats, k: Floats, rows: slice) -> Floats:
     return np.asarray(2 * found)  # symbol dC/dy_i: 2 sum_j (k_ij + k_ji)(y_i - y_j)
 
 
-def off_diagonal(block: Any, rows: slice) -> Floats:
+def off_diagonal(block: Floats, rows: slice) -> Floats:
     """Set the entries of a point with itself to 0, in place."""
     at = np.arange(rows.start, rows.stop)
     block[at - rows.start, at] = 0
@@ -221,14 +225,46 @@ class Phase:
     may_stop: bool
     decays: bool = False
     early: bool = False
-    kernel: Any = None
+    kernel: Kernel | None = None
 
     def rate(self, t: int) -> float:
         """Return the learning rate of an iteration."""
         return self.learning_rate * (1 - t / self.n_iter if self.decays else 1.0)
 
 
-def descend(place: Place, objective: Objective, phases: Sequence[Phase], watch: Any) -> None:
+class Positions(Protocol):
+    """Where a map stands: its positions, the iterations that were run, and that of the last look."""
+
+    Y: Floats
+    n_iter: int
+
+    @property
+    def seen(self) -> int:
+        """The iteration of the last look."""
+
+
+class Watched(Protocol):
+    """What watches a descent, see :func:`descend`."""
+
+    @property
+    def state(self) -> Positions:
+        """Where the map stands."""
+
+    @property
+    def scale(self) -> float:
+        """What turns a gradient of the objective into that which steps are made of."""
+
+    def begin(self, objective: Objective) -> None:
+        """Prepare a phase."""
+
+    def step(self) -> None:
+        """Count an iteration."""
+
+    def look(self, phase: Phase, cost: float | None, square: float) -> bool:
+        """Take in how things stand; return whether to stop."""
+
+
+def descend(place: Place, objective: Objective, phases: Sequence[Phase], watch: Watched) -> None:
     """Move ``watch.state.Y`` through all phases by gradient descent with momentum, until a look says stop.
 
     ``watch`` may put the rows in another order before a phase (``begin``), counts steps (``step``), and every 50
@@ -246,12 +282,12 @@ def descend(place: Place, objective: Objective, phases: Sequence[Phase], watch: 
         watch.look(phases[-1], objective.value(place.bring(state.Y)), np.nan)
 
 
-def finished(place: Place, objective: Objective, phase: Phase, watch: Any) -> bool:
+def finished(place: Place, objective: Objective, phase: Phase, watch: Watched) -> bool:
     """Run the iterations of a phase; return whether no look said stop."""
     state, scale = watch.state, 1.0 if phase.kernel is not None else watch.scale
     minimised = objective.early(phase.kernel) if phase.early else objective
-    moving: Any = [place.bring(X) for X in (state.Y, np.zeros_like(state.Y), np.ones_like(state.Y))]
-    limits: Any = {"momentum": phase.momentum, "longest": phase.longest, "n": len(state.Y)}
+    moving = [place.bring(X) for X in (state.Y, np.zeros_like(state.Y), np.ones_like(state.Y))]
+    limits = {"momentum": phase.momentum, "longest": phase.longest, "n": len(state.Y)}
     moved, square = np.zeros(state.Y.shape[1]), np.nan
     for t in range(phase.n_iter):
         looks = state.n_iter % LOOK_EVERY == 0
@@ -268,7 +304,9 @@ def finished(place: Place, objective: Objective, phase: Phase, watch: Any) -> bo
     return True
 
 
-def judged(objective: Objective, minimised: Objective, Y: Any, exaggeration: float, looks: bool) -> tuple[Any, Any]:
+def judged(
+    objective: Objective, minimised: Objective, Y: Rows, exaggeration: float, looks: bool
+) -> tuple[Rows, float | None]:
     """Return the gradient of what is minimised and, for a look, the cost of the whole fit."""
     if minimised is objective or not looks:
         return minimised.evaluate(Y, exaggeration, cost=looks)
@@ -276,7 +314,7 @@ def judged(objective: Objective, minimised: Objective, Y: Any, exaggeration: flo
     return minimised.evaluate(Y, exaggeration)[0], cost
 
 
-def centred(place: Place, rows: Any, state: Any) -> Any:
+def centred(place: Place, rows: Rows, state: Positions) -> Rows:
     """Bring the positions here, put their mean at 0, and return them as rows of the place; a start stays as it is."""
     if state.n_iter == 0:
         return rows
@@ -288,13 +326,13 @@ def centred(place: Place, rows: Any, state: Any) -> Any:
 
 def resized(place: Place, Y: Floats, objective: Objective) -> Floats:
     """Return a map in half the size, of some, at which it costs least: in that size points hardly pass each other."""
-    costs: Any = [objective.value(place.bring(Y * float(size))) for size in _SIZES]
+    costs = [objective.value(place.bring(Y * float(size))) for size in _SIZES]
     return Y * float(_SIZES[int(np.argmin(costs))] / 2)
 
 
 def momentum_step(
-    moving: tuple[Any, Any, Any], g: Any, *, moved: Any, n: int, rate: float, momentum: float, longest: float
-) -> tuple[Any, Any]:
+    moving: tuple[Array, Array, Array], g: Array, *, moved: Array, n: int, rate: float, momentum: float, longest: float
+) -> tuple[Array, Array]:
     """Move positions by delta-bar-delta, with velocities and gains; return their sum, and that of the squared gradient.
 
     Before, the mean of all n positions is put to 0, whose sum the last step returned: ``moved``. A step longer than
