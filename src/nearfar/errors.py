@@ -18,7 +18,10 @@ The form is always ``owner: argument must be <expected>; got <got>. <what to do>
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Hashable, Sequence
 
 __all__ = [
     "DataError",
@@ -58,7 +61,7 @@ class InputError(NearfarError, ValueError):
         self.owner, self.argument, self.expected, self.got, self.hint = owner, argument, expected, got, hint
         super().__init__(f"{owner}: {argument} must be {expected}; got {_one_line(got)}.{hint and ' ' + hint}")
 
-    def __reduce__(self) -> tuple[Any, ...]:
+    def __reduce__(self) -> tuple[object, ...]:
         return type(self), (self.owner, self.argument, self.expected, self.got, self.hint)
 
 
@@ -85,7 +88,7 @@ class UnknownIdError(NearfarError, KeyError):
         What to do about it.
     """
 
-    def __init__(self, owner: str, ids: list[Any], hint: str = "") -> None:
+    def __init__(self, owner: str, ids: Sequence[Hashable], hint: str = "") -> None:
         self.owner, self.ids, self.hint = owner, ids, hint
         shown = ", ".join(repr(i) for i in ids[:5]) + (f" and {len(ids) - 5} more" if len(ids) > 5 else "")
         self.message = f"{owner}: id must be one that it holds; got {shown}.{hint and ' ' + hint}"
@@ -94,7 +97,7 @@ class UnknownIdError(NearfarError, KeyError):
     def __str__(self) -> str:  # KeyError would show the repr of the message
         return self.message
 
-    def __reduce__(self) -> tuple[Any, ...]:
+    def __reduce__(self) -> tuple[object, ...]:
         return type(self), (self.owner, self.ids, self.hint)
 
 
@@ -119,7 +122,7 @@ class MissingDependencyError(NearfarError, ImportError):
         self.owner, self.package, self.extra = owner, package, extra
         super().__init__(f"{owner} needs {package}, which is not installed. Run: pip install 'nearfar[{extra}]'")
 
-    def __reduce__(self) -> tuple[Any, ...]:
+    def __reduce__(self) -> tuple[object, ...]:
         return type(self), (self.owner, self.package, self.extra)
 
 
@@ -137,7 +140,7 @@ if TYPE_CHECKING:
         """A result was asked for before ``fit``; scikit-learn's error of the same name is a base."""
 
 
-def __getattr__(name: str) -> Any:
+def __getattr__(name: str) -> object:
     if name != "NotFittedError":
         raise AttributeError(f"module 'nearfar.errors' has no attribute {name!r}")
     # Made when it is first asked for: its base, scikit-learn's error of the same name, takes long to import.

@@ -18,7 +18,8 @@ def bounds(*extras):
     required = [*PROJECT["dependencies"], *(r for extra in extras for r in PROJECT["optional-dependencies"][extra])]
     found = {}
     for requirement in required:
-        name, lower = re.fullmatch(r"([\w-]+)(?:\[.*\])?(?:>=([\d.]+))?(?:;.*)?", requirement.split(";")[0]).groups()
+        form = r"([\w-]+)(?:\[.*\])?(?:>=([\d.]+))?(?:,<[\d.]+)?(?:;.*)?"
+        name, lower = re.fullmatch(form, requirement.split(";")[0]).groups()
         if name == "nearfar":
             found |= bounds(*re.search(r"\[(.*)\]", requirement)[1].split(","))
         else:

@@ -45,8 +45,10 @@ _CHECKSUM_KEY = b'"checksum":"'
 _CHUNK = 1 << 22
 _LARGEST_HEADER = 100_000_000  # what the format allows
 
+Arrays = dict[str, NDArray[Any]]  # of whatever types a file has
 
-def write_arrays(owner: str, path: Path, arrays: dict[str, NDArray[Any]], metadata: dict[str, str]) -> None:
+
+def write_arrays(owner: str, path: Path, arrays: Arrays, metadata: dict[str, str]) -> None:
     """Write arrays and metadata with their checksum; the file appears whole or not at all."""
     # The format wants the arrays aligned: eight-byte numbers first, single bytes last.
     ordered = sorted(arrays.items(), key=lambda item: (-item[1].itemsize, item[0]))
@@ -62,7 +64,7 @@ def write_arrays(owner: str, path: Path, arrays: dict[str, NDArray[Any]], metada
                 file.write(chunk)
 
 
-def read_arrays(path: Path) -> tuple[dict[str, NDArray[Any]], dict[str, str]]:
+def read_arrays(path: Path) -> tuple[Arrays, dict[str, str]]:
     """Return the arrays and the metadata of a file by :func:`write_arrays`, after its checksum was checked."""
     from safetensors import SafetensorError, safe_open
 
@@ -104,8 +106,8 @@ def check_version(path: Path, metadata: Mapping[str, str], what: str, versions: 
     return form
 
 
-def _header(arrays: list[tuple[str, NDArray[Any]]], metadata: dict[str, str]) -> bytes:
-    entries: dict[str, Any] = {"__metadata__": metadata}
+def _header(arrays: list[tuple[str, NDArray[np.generic]]], metadata: dict[str, str]) -> bytes:
+    entries: dict[str, object] = {"__metadata__": metadata}
     start = 0
     for name, array in arrays:
         stop = start + array.nbytes
@@ -117,7 +119,7 @@ def _header(arrays: list[tuple[str, NDArray[Any]]], metadata: dict[str, str]) ->
     return len(text).to_bytes(8, "little") + text
 
 
-def _chunks(array: NDArray[Any]) -> Iterator[memoryview]:
+def _chunks(array: NDArray[np.generic]) -> Iterator[memoryview]:
     if sys.byteorder == "big" or array.dtype.byteorder == ">":
         array = array.astype(array.dtype.newbyteorder("<"))
     flat = np.ascontiguousarray(array).reshape(-1).view(np.uint8).data
@@ -148,9 +150,6 @@ def _read_header(path: Path, file: BinaryIO) -> tuple[bytes, bytes]:
     if len(text) < length or at < len(_CHECKSUM_KEY) or text[at + 64 : at + 65] != b'"':
         raise bad_file(path, "an embedding written by nearfar", "a file without its checksum, or cut short")
     return prefix + text[:at] + _NO_CHECKSUM.encode() + text[at + 64 :], text[at : at + 64]
-
-
-Arrays = dict[str, NDArray[Any]]
 
 
 def pack_ids(owner: str, name: str, ids: Ids) -> tuple[str, Arrays]:
@@ -213,7 +212,7 @@ def _bytes(data: bytes) -> NDArray[np.uint8]:
     return np.frombuffer(data, np.uint8)
 
 
-def _encode(owner: str, key: Any) -> Any:
+def _encode(owner: str, key: Any) -> object:
     if isinstance(key, np.generic) and key.dtype.kind in "biufSU":
         key = key.item()  # equal to it, so look-ups find it
     if key is None or type(key) in (bool, int, str):

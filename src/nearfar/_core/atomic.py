@@ -22,7 +22,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryFile
-from typing import IO, Any, BinaryIO
+from typing import IO, Any, BinaryIO, TypeVar
 
 import numpy as np
 from numpy.lib import format as npy
@@ -43,6 +43,8 @@ __all__ = ["atomic_write", "check_target"]
 _TEMPORARY = ".nearfar-"
 _LEFT_OVER = 3600  # seconds: a younger one may not be locked yet, or be that of an earlier version, which had no locks
 _PIECE = 1 << 20  # numbers that are read together
+
+Scalar = TypeVar("Scalar", bound=np.generic)
 
 
 def check_target(owner: str, path: Path) -> Path:
@@ -160,7 +162,7 @@ def _remove_left_overs(folder: Path) -> None:
                 os.close(descriptor)
 
 
-def _force_to_disk(file: IO[Any]) -> None:
+def _force_to_disk(file: IO[bytes] | IO[str]) -> None:
     file.flush()
     os.fsync(file.fileno())
 
@@ -200,7 +202,9 @@ class FolderKind:
     version: int
     inner: tuple[str, ...] = ()
 
-    def write_header(self, folder: Path, fields: Mapping[str, Any], checksums: Mapping[str, int] | None = None) -> None:
+    def write_header(
+        self, folder: Path, fields: Mapping[str, object], checksums: Mapping[str, int] | None = None
+    ) -> None:
         """Write the header, with the sizes and checksums of the other files: the last one to be written."""
         paths = sorted(folder.glob("*.npy"))
         content = {"format": self.format, "version": self.version, "nearfar": __version__, **fields}
@@ -329,7 +333,7 @@ def whole(value: object) -> int:
     return value
 
 
-def checksum(array: NDArray[Any]) -> int:
+def checksum(array: NDArray[np.generic]) -> int:
     """Return the CRC-32 of the numbers of an array, as they lie in a file."""
     found, flat = 0, array.reshape(-1)
     for start in range(0, flat.size, _PIECE):
@@ -337,7 +341,7 @@ def checksum(array: NDArray[Any]) -> int:
     return found
 
 
-def check_unaltered(folder: Path, name: str, array: NDArray[Any], checksums: Mapping[str, int]) -> None:
+def check_unaltered(folder: Path, name: str, array: NDArray[np.generic], checksums: Mapping[str, int]) -> None:
     """Compare an array with its checksum, if there are any.
 
     Raises
@@ -349,7 +353,7 @@ def check_unaltered(folder: Path, name: str, array: NDArray[Any], checksums: Map
         raise bad_folder(folder, "what was written", f"an altered {name}.npy", "Make it again, or fetch it again.")
 
 
-def _checksum_of(content: Mapping[str, Any]) -> int:
+def _checksum_of(content: Mapping[str, object]) -> int:
     rest = {name: value for name, value in content.items() if name != "checksum"}
     return zlib.crc32(json.dumps(rest, sort_keys=True).encode())
 
@@ -359,7 +363,7 @@ def bad_folder(folder: Path, expected: str, got: str, hint: str = "") -> FileFor
     return FileFormatError(f"{folder}: folder must be {expected}; got {got}.{hint and ' ' + hint}")
 
 
-def mapped(folder: Path, name: str, dtype: type, size: int) -> NDArray[Any]:
+def mapped(folder: Path, name: str, dtype: type[Scalar], size: int) -> NDArray[Scalar]:
     """Map an array of a folder.
 
     Raises
@@ -418,7 +422,7 @@ class ArrayFile:
         self._file = path.open("xb")
         self._write_header()
 
-    def append(self, array: NDArray[Any]) -> None:
+    def append(self, array: NDArray[np.generic]) -> None:
         """Append a piece."""
         self._file.write(np.ascontiguousarray(array, self._dtype).data.cast("B"))
         self.size += array.size
@@ -465,7 +469,9 @@ def folder_with_room(owner: str, name: str, value: object, nbytes: int) -> Path:
 
 
 @contextmanager
-def new_array(owner: str, path: Path, shape: tuple[int, ...], dtype: DTypeLike) -> Iterator[NDArray[Any]]:
+def new_array(
+    owner: str, path: Path, shape: tuple[int, ...], dtype: type[Scalar] | np.dtype[Scalar]
+) -> Iterator[NDArray[Scalar]]:
     """Yield a new array in a file, to be written in any order; the file is at ``path`` when the block ends.
 
     It stays mapped after that. An error in the block leaves what was at ``path``.
@@ -500,20 +506,20 @@ class TemporaryArray:
 
     def __init__(self, folder: Path, most: int, dtype: DTypeLike) -> None:  # noqa: ARG002 - as for numpy.empty
         self._dtype, self._size = np.dtype(dtype), 0
-        self._file: Any = TemporaryFile(dir=folder)  # noqa: SIM115 - closed with this array; what maps it keeps it
+        self._file = TemporaryFile(dir=folder)  # noqa: SIM115 - closed with this array; what maps it keeps it
         weakref.finalize(self, self._file.close)
 
-    def __setitem__(self, where: slice, values: NDArray[Any]) -> None:
+    def __setitem__(self, where: slice, values: NDArray[np.generic]) -> None:
         if where.start != self._size:
             raise IndexError(f"numbers are written in order: {self._size} are there, the next got {where.start}")
-        self._file.write(np.ascontiguousarray(values, self._dtype))
+        self._file.write(np.ascontiguousarray(values, self._dtype).data)
         self._size += len(values)
 
     def resize(self, size: int, *, refcheck: bool = False) -> None:  # noqa: ARG002 - as for an ndarray
         """Leave out the numbers from ``size`` on."""
         self._size = min(size, self._size)
 
-    def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[Any]:
+    def __array__(self, dtype: DTypeLike | None = None, copy: bool | None = None) -> NDArray[np.generic]:
         self._file.flush()
         return np.asarray(np.memmap(self._file, self._dtype, "r+", shape=(self._size,)))
 
@@ -538,7 +544,7 @@ def map_npy(path: Path) -> NDArray[Any]:
     return np.asarray(array)
 
 
-def map_raw(path: Path, dtype: DTypeLike) -> NDArray[Any]:
+def map_raw(path: Path, dtype: type[Scalar] | np.dtype[Scalar]) -> NDArray[Scalar]:
     """Map a file of numbers without any header into memory, read-only; a file that is empty or not there has none."""
     if not path.exists() or path.stat().st_size == 0:
         return np.empty(0, dtype)

@@ -15,9 +15,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import DTypeLike, NDArray
 
-from nearfar._core.arrays import check_version, read_arrays, write_arrays
+from nearfar._core.arrays import Arrays, check_version, read_arrays, write_arrays
 from nearfar._core.atomic import FolderKind
 from nearfar._core.checks import bad_file
 from nearfar._core.parts import RowsInParts, read_folder, write_folder
@@ -44,9 +44,9 @@ class Snapshot:
         What tells the fit from others, as JSON can hold it.
     """
 
-    arrays: dict[str, NDArray[Any]]
-    facts: dict[str, Any]
-    identity: dict[str, Any]
+    arrays: Arrays
+    facts: dict[str, object]
+    identity: dict[str, object]
 
 
 def write(owner: str, path: str | os.PathLike[str], snapshot: Snapshot) -> None:
@@ -94,7 +94,7 @@ def read(path: Path) -> Snapshot:
     return Snapshot(aligned, _object(path, facts), _object(path, identity))
 
 
-def _object(path: Path, value: object) -> dict[str, Any]:
+def _object(path: Path, value: object) -> dict[str, object]:
     with restoring(path):
         if not isinstance(value, dict):
             raise TypeError("facts or identity that are no JSON object")
@@ -120,8 +120,8 @@ def restoring(path: object) -> Iterator[None]:
 
 
 def check_array(
-    name: str, array: NDArray[Any], dtype: Any, shape: tuple[int, ...], low: int = 0, high: int = 1 << 62
-) -> NDArray[Any]:
+    name: str, array: NDArray[np.generic], dtype: DTypeLike, shape: tuple[int, ...], low: int = 0, high: int = 1 << 62
+) -> NDArray[np.generic]:
     """Return an array of a checkpoint if it is what compiled code will take it for; integers are in [low, high].
 
     Raises
@@ -175,7 +175,7 @@ def _is_checkpoint(path: Path) -> bool:
         return f'"format":"{FORMAT}"'.encode() in file.read(min(length, 4096))
 
 
-def _plain(value: object) -> Any:
+def _plain(value: object) -> object:
     """Return the arrays in the state of a random generator as lists."""
     if isinstance(value, np.ndarray):
         return value.tolist()
@@ -188,7 +188,7 @@ _HINT = "Resume with the same relation and parameters, or start a new fit with i
 
 
 def check_same(
-    owner: str, argument: str, path: object, stored: Mapping[str, Any], now: Mapping[str, Any], hint: str = _HINT
+    owner: str, argument: str, path: object, stored: Mapping[str, object], now: Mapping[str, object], hint: str = _HINT
 ) -> None:
     """Refuse to continue a fit other than the stored one.
 

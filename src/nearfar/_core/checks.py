@@ -84,7 +84,7 @@ def or_auto(check: Callable[..., Any]) -> Callable[..., Any]:
     return checked
 
 
-def check_callbacks(owner: str, value: Any) -> tuple[Callable[[Any], bool | None], ...]:
+def check_callbacks(owner: str, value: object) -> tuple[Callable[[Any], bool | None], ...]:
     """Return the callbacks of a fit, none for None."""
     if value is None:
         return ()
@@ -209,7 +209,7 @@ def _fault(matrix: Any) -> str:
     return next(filter(None, faults), "")
 
 
-def _index_fault(name: str, indices: Any, size: int) -> str:
+def _index_fault(name: str, indices: NDArray[np.integer], size: int) -> str:
     if indices.dtype.kind not in "iu" or indices.ndim != 1:
         return f"{name} of type {indices.dtype}, shape {indices.shape}"
     for bound in (indices.min(), indices.max()) if indices.size else ():

@@ -6,6 +6,6 @@ import sys
 from typing import Any
 
 
-def namespace_of(array: Any) -> Any:
+def namespace_of(array: object) -> Any:
     """Return the module of an array's type, NumPy or torch: both have the functions that formulas use, by one name."""
     return sys.modules[type(array).__module__.partition(".")[0]]

@@ -8,8 +8,6 @@ linear algorithm for generating random numbers with a given distribution".
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 from numpy.typing import NDArray
 
@@ -24,7 +22,7 @@ _UNIT = np.float64(2.0**-53)
 
 
 @jit(inline="always")
-def splitmix(state: Any) -> Any:
+def splitmix(state: np.uint64) -> np.uint64:
     """Return the 64 mixed bits of a counter; the next draw uses ``state + STEP``."""
     z = state + STEP
     z = (z ^ (z >> _S30)) * _MIX_1
@@ -33,13 +31,13 @@ def splitmix(state: Any) -> Any:
 
 
 @jit(inline="always")
-def unit_of(bits: Any) -> Any:
+def unit_of(bits: np.uint64) -> np.float64:
     """Return the number in [0, 1) that 64 random bits stand for."""
     return np.float64(bits >> _S11) * _UNIT
 
 
 @jit(inline="always")
-def below(bits: Any, n: Any) -> Any:
+def below(bits: np.uint64, n: int) -> np.int64:
     """Return the integer in [0, n), n < 2**32, that 64 random bits stand for."""
     return np.int64(((bits >> _S32) * np.uint64(n)) >> _S32)
 
@@ -96,7 +94,7 @@ def packed_alias_table(weights: NDArray[np.float64]) -> NDArray[np.uint64]:
 
 
 @jit(inline="always")
-def alias_draw(bits: Any, table: Any) -> Any:
+def alias_draw(bits: np.uint64, table: NDArray[np.uint64]) -> np.int32:
     """Return what 64 random bits draw from a table of ``packed_alias_table``: half of them for the cell."""
     cell = ((bits >> _S32) * np.uint64(table.size)) >> _S32
     entry = table[np.int64(cell)]

@@ -51,10 +51,10 @@ class ByteStream:
         Bytes taken so far, before decompression.
     """
 
-    def __init__(self, owner: str, source: str | PathLike[str] | IO[Any], argument: str = "edges") -> None:
+    def __init__(self, owner: str, source: str | PathLike[str] | IO[str] | IO[bytes], argument: str = "edges") -> None:
         self._owner, self._argument = owner, argument
         self._opened: IO[bytes] | None = None
-        self._raw: Any
+        self._raw: IO[str] | IO[bytes]
         self.size: int | None = None
         self.n_raw = 0
         if isinstance(source, (str, PathLike)) and str(source) != "-":
@@ -114,8 +114,8 @@ class ByteStream:
         if self._head:
             data, self._head = self._head[:size], self._head[size:]
             return data
-        data = self._raw.read(size)
-        data = data.encode() if isinstance(data, str) else bytes(data or b"")
+        given: str | bytes | None = self._raw.read(size)
+        data = given.encode() if isinstance(given, str) else bytes(given or b"")
         self.n_raw += len(data)
         return data
 
@@ -194,7 +194,7 @@ class _Zstandard(_Unpacked):
 
     def __init__(self, owner: str, raw: _Raw) -> None:
         super().__init__(raw)
-        self._package: Any = require(owner, "zstandard", "zstd")
+        self._package = require(owner, "zstandard", "zstd")
         self._frame: Any = None
 
     def unpack(self, packed: bytes, most: int) -> tuple[bytes, bytes]:

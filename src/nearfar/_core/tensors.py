@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -239,7 +239,7 @@ def check_probabilities(owner: str, name: str, value: object) -> Tensor:
     return p
 
 
-def check_vector(owner: str, name: str, values: Any) -> NDArray[np.float64]:
+def check_vector(owner: str, name: str, values: object) -> NDArray[np.float64]:
     """Return numbers as a vector of float64, a copy."""
     numbers = values.detach().cpu().double().numpy() if isinstance(values, Tensor) else values
     try:
@@ -251,7 +251,7 @@ def check_vector(owner: str, name: str, values: Any) -> NDArray[np.float64]:
     return weights
 
 
-def check_counts(owner: str, values: Any) -> NDArray[np.float64]:
+def check_counts(owner: str, values: object) -> NDArray[np.float64]:
     """Return finite counts >= 0 as a vector of float64, not all of them zero."""
     counts = check_vector(owner, "counts", values)
     bad = np.flatnonzero(~(np.isfinite(counts) & (counts >= 0)))

@@ -15,15 +15,17 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import lru_cache
 from queue import SimpleQueue
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
+Answer = TypeVar("Answer")
+
 
 def run_blocks(
-    task: Callable[[int, int, int], Any], bounds: Sequence[int] | NDArray[np.int64], n_jobs: int
-) -> list[Any]:
+    task: Callable[[int, int, int], Answer], bounds: Sequence[int] | NDArray[np.int64], n_jobs: int
+) -> list[Answer]:
     """Call ``task(block, start, stop)`` for every block, on ``n_jobs`` threads; return the answers, in order.
 
     Block ``b`` is the range ``[bounds[b], bounds[b + 1])``. Idle workers take the next block, so blocks of unequal cost
@@ -32,7 +34,7 @@ def run_blocks(
     limits = bounds.tolist() if isinstance(bounds, np.ndarray) else bounds
     if n_jobs == 1:
         return [task(block, limits[block], limits[block + 1]) for block in range(len(limits) - 1)]
-    answers: list[Any] = [None] * (len(limits) - 1)
+    answers: dict[int, Answer] = {}
     blocks = iter(range(len(limits) - 1))  # shared by the workers; next() on it is atomic
     errors: list[BaseException] = []
 
@@ -59,7 +61,7 @@ def run_blocks(
             raise errors[0]
         finally:
             errors.clear()  # its traceback refers to this list, which would keep the arrays alive
-    return answers
+    return [answers[block] for block in range(len(limits) - 1)]
 
 
 class _Helper:

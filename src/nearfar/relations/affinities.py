@@ -57,6 +57,12 @@ from nearfar.relations.operators import Sparse
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
+    from sklearn.utils import Tags
+
+    from nearfar.relations.inputs import Matrix, Points
+
+Part = tuple[int, NDArray[np.float64] | None, NDArray[np.float64] | None]
+"""How many probabilities are above 0, precisions, dimensions."""
 
 KERNELS = ("gaussian", "uniform")
 ENTRIES = 2**26
@@ -185,11 +191,11 @@ class Affinities(Parameters):
         *,
         n_neighbors: int | str | None = None,
         metric: str | Callable[..., float] = "euclidean",
-        metric_params: dict[str, Any] | None = None,
+        metric_params: dict[str, object] | None = None,
         kernel: str = "gaussian",
         method: str = "auto",
         n_jobs: int | None = None,
-        random_state: Any = None,
+        random_state: int | np.random.Generator | np.random.RandomState | None = None,
         device: str | None = None,
         storage: str | PathLike[str] | None = None,
         engine: str | None = None,
@@ -199,7 +205,7 @@ class Affinities(Parameters):
         self.n_jobs, self.random_state, self.device, self.storage = n_jobs, random_state, device, storage
         self.engine = engine
 
-    def fit(self, X: Any, y: None = None, *, engine: str | None = None) -> Self:  # noqa: ARG002
+    def fit(self, X: Points, y: None = None, *, engine: str | None = None) -> Self:  # noqa: ARG002
         """Find the neighbours of the rows of X and calibrate their probabilities.
 
         Parameters
@@ -260,9 +266,17 @@ class Affinities(Parameters):
         perplexities_of(owner, self.perplexity, 2)
         check_choice(owner, "kernel", self.kernel, KERNELS)
         workers = check_n_jobs(owner, self.n_jobs)
-        search: Any = {"metric": self.metric, "metric_params": self.metric_params, "method": self.method}
-        search |= {"n_jobs": self.n_jobs, "random_state": self.random_state, "device": device}
-        index = neighbor_index(owner, X, **search, argument="engine")
+        index = neighbor_index(
+            owner,
+            X,
+            metric=self.metric,
+            metric_params=self.metric_params,
+            method=self.method,
+            n_jobs=self.n_jobs,
+            random_state=self.random_state,
+            device=device,
+            argument="engine",
+        )
         n = index.n_rows
         self.perplexities_ = perplexities_of(owner, self.perplexity, n)
         check_k(owner, "n_neighbors", 1, n)
@@ -302,7 +316,7 @@ class Affinities(Parameters):
         self.indices_, self.distances_ = found
         # The weights are as many bytes as the distances: the relation works them out again where they are asked for.
         scales = Scales(self.kernel, self.perplexities_, tuple(self._used))
-        parts: list[tuple[int, Any, Any]] = []
+        parts: list[Part] = []
         if there is None:
             for start, stop in pairwise(even_bounds(n, max(1, _CALIBRATED // k)).tolist()):
                 part = Neighbors(found.indices[start:stop], found.distances[start:stop])
@@ -328,9 +342,9 @@ class Affinities(Parameters):
         folder = folder_with_room(owner, "storage", self.storage, 8 * n * k)
         paths = folder / "indices.npy", folder / "distances.npy"
         with ExitStack() as files:
-            kinds = zip(paths, (np.int32, np.float32), strict=True)
-            rooms = [files.enter_context(new_array(owner, path, (n, k), kind)) for path, kind in kinds]
-            found = search(k, Neighbors(*rooms))
+            indices = files.enter_context(new_array(owner, paths[0], (n, k), np.int32))
+            distances = files.enter_context(new_array(owner, paths[1], (n, k), np.float32))
+            found = search(k, Neighbors(indices, distances))
             for path in paths:  # of two fits there is never one file each
                 path.unlink(missing_ok=True)
         return found
@@ -346,7 +360,7 @@ class Affinities(Parameters):
         wanted = [round(each) if self.kernel == "uniform" else math.floor(3 * each) for each in perplexities]
         return [min(most, max(1, k)) for k in wanted]
 
-    def expected_memory(self, X: Any) -> int:
+    def expected_memory(self, X: Points) -> int:
         """Return the bytes that a fit takes at its peak, beside X.
 
         From some 20,000 rows on they are within a fifth of what is measured, for dense rows and the Euclidean metric;
@@ -389,7 +403,7 @@ class Affinities(Parameters):
             return max(search, kept + 5 * min(n * k, _CALIBRATED) + sorting), kept, n * k, n
         return max(search, kept + 5 * n * k + sorting), kept, n * k, n
 
-    def fit_transform(self, X: Any, y: None = None) -> csr_array[Any]:
+    def fit_transform(self, X: Points, y: None = None) -> csr_array[np.float32]:
         """Fit, and return the probabilities as a sparse array.
 
         Parameters
@@ -405,12 +419,12 @@ class Affinities(Parameters):
         return self.fit(X, y).relation_.to_scipy()
 
     @property
-    def rows_(self) -> Any:
+    def rows_(self) -> Matrix | None:
         """The rows that are searched (directions for ``metric="cosine"``); None where distances were given."""
         self._check_fitted("rows_")
         return getattr(self._index, "X", None)
 
-    def transform(self, X: Any) -> csr_array[Any]:
+    def transform(self, X: Points) -> csr_array[np.float32]:
         """Return the probabilities of new points over the fitted ones.
 
         Each row is searched and calibrated by itself: it does not depend on the rows beside it. A fitted point that
@@ -455,7 +469,7 @@ class Affinities(Parameters):
         operator = Sparse(J.indptr.astype(np.int64), J.indices.astype(np.int32), J.data, n, symmetric=True)
         return Relation(operator, self.relation_.row_ids, self.relation_.row_ids)
 
-    def __sklearn_tags__(self) -> Any:
+    def __sklearn_tags__(self) -> Tags:
         from sklearn.utils import InputTags, Tags, TargetTags, TransformerTags
 
         return Tags(
@@ -506,7 +520,7 @@ def weights_of(
     return (weights, None, None) if uniform else (weights, np.column_stack(betas), np.column_stack(dimensions))
 
 
-def _calibrated_part(found: Neighbors, scales: Scales) -> tuple[tuple[int, Any, Any], NDArray[np.float32]]:
+def _calibrated_part(found: Neighbors, scales: Scales) -> tuple[Part, NDArray[np.float32]]:
     """Return how many probabilities are above 0, precisions, dimensions; and what ``CalibratedRows`` makes of them."""
     weights, betas, dimensions = weights_of(found, scales, 1)
     p = CalibratedRows(found, betas, scales.used, 0).weights(0, len(weights))
@@ -558,7 +572,7 @@ class CalibratedRows(Sparse):
         betas: NDArray[np.float64] | None,
         used: Sequence[int],
         nnz: int,
-        elsewhere: Any = None,
+        elsewhere: list[object] | None = None,
     ) -> None:
         n = len(found.indices)
         self.shape, self.symmetric, self.is_undirected, self.row_scale = (n, n), False, False, None
@@ -566,7 +580,7 @@ class CalibratedRows(Sparse):
         self._betas = None if betas is None else read_only(betas.reshape(n, len(self._used)))
         self._elsewhere = elsewhere
 
-    def __getstate__(self) -> dict[str, Any]:
+    def __getstate__(self) -> dict[str, object]:
         return {**self.__dict__, "_elsewhere": None}
 
     def release(self) -> None:
@@ -574,7 +588,7 @@ class CalibratedRows(Sparse):
         self._elsewhere = None
 
     @property
-    def row_parts(self) -> Any:
+    def row_parts(self) -> list[object] | None:
         """The rows on the workers; None of rows that are scaled."""
         return self._elsewhere if self.row_scale is None else None
 
@@ -596,7 +610,9 @@ class CalibratedRows(Sparse):
     @property
     def nbytes(self) -> int:
         """Bytes of the neighbours, and of the matrix once it was made."""
-        kept: Any = () if "_csr" not in self.__dict__ else (*self._csr, *self.__dict__.get("_transposed", ()))
+        kept: tuple[NDArray[np.generic] | None, ...] = (
+            () if "_csr" not in self.__dict__ else (*self._csr, *self.__dict__.get("_transposed", ()))
+        )
         return sum(a.nbytes for a in (*self._found, self._betas, self.row_scale, *kept) if a is not None)
 
     def transpose_nbytes(self) -> int:
@@ -604,7 +620,7 @@ class CalibratedRows(Sparse):
         made = 0 if "_csr" in self.__dict__ else 8 * (self.shape[0] + 1 + self.nnz)
         return made + (0 if "_transposed" in self.__dict__ else 8 * (self.shape[1] + 1 + self.nnz))
 
-    def rows(self, start: int, stop: int) -> csr_array[Any]:
+    def rows(self, start: int, stop: int) -> csr_array[np.float32]:
         """Return rows start..stop multiplied out."""
         if "_csr" in self.__dict__ or (start == 0 and stop == self.shape[0]):
             return super().rows(start, stop)
@@ -616,7 +632,7 @@ class CalibratedRows(Sparse):
 
         return csr_array((values, found[1], found[0]), shape=(stop - start, self.shape[1]))
 
-    def unsorted_rows(self, start: int, stop: int) -> csr_array[Any]:
+    def unsorted_rows(self, start: int, stop: int) -> csr_array[np.float32]:
         """Return rows start..stop, the nearest neighbours first, also of probability 0: several times as quick."""
         from scipy.sparse import csr_array
 
@@ -648,7 +664,7 @@ class CalibratedRows(Sparse):
         return weights
 
 
-def perplexities_of(owner: str, perplexity: Any, n: int) -> tuple[float, ...]:
+def perplexities_of(owner: str, perplexity: object, n: int) -> tuple[float, ...]:
     """Return the perplexities that an argument asks for, for n points, largest first where it leaves the choice.
 
     "multiscale" is 2^u, u from round(log2(n / 4)) down to 1 (Lee et al. 2015). It begins with a smaller u where three

@@ -12,13 +12,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import date
 from itertools import pairwise
-from typing import Any, Literal, NamedTuple, TypeGuard
+from typing import Literal, NamedTuple, TypeGuard
 
 import numpy as np
 
 from nearfar._core.checks import check_integer
 from nearfar._core.progress import logger
 from nearfar.errors import InputError, NearfarWarning
+from nearfar.relations.inputs import Taken
 
 Name = str | int | None
 
@@ -52,7 +53,7 @@ class Roles:
     target: Name = None
     weight: Name | Literal[False] = None
     bipartite: bool | None = False
-    taken: dict[str, Any] = field(default_factory=dict)
+    taken: Taken = field(default_factory=Taken)
     warned: list[str] = field(default_factory=list)
 
     @property
@@ -94,7 +95,7 @@ class Table(NamedTuple):
 
     title: str
     names: Sequence[str] | None
-    head: Sequence[Sequence[Any]]
+    head: Sequence[Sequence[object]]
     numeric: Sequence[bool]
 
     def label(self, column: int) -> str | int:
@@ -161,7 +162,9 @@ def choose_columns(owner: str, roles: Roles, table: Table) -> list[int]:
     picks = [first, second] if weight is None else [first, second, weight]
     words = [table.label(column) for column in picks]
     rest = [table.label(column) for column in range(n_columns) if column not in picks]
-    roles.taken.update(source=words[0], target=words[1], weight=words[2] if words[2:] else None, left_out=rest)
+    roles.taken.update(
+        {"source": words[0], "target": words[1], "weight": words[2] if words[2:] else None, "left_out": rest}
+    )
     logger.info(
         "%s; source %r, target %r, weight %s", table.title, *words[:2], repr(words[2]) if words[2:] else "not read"
     )
@@ -199,7 +202,7 @@ def _check_growing(owner: str, roles: Roles, table: Table, columns: Sequence[int
         roles.warn(f"{owner}: {shown} looks like {likely}, and was read as the source. {_naming(table)}")
 
 
-def _times_or_rows(source: Sequence[Any], target: Sequence[Any], other: Sequence[Any]) -> str | None:
+def _times_or_rows(source: Sequence[object], target: Sequence[object], other: Sequence[object]) -> str | None:
     """Return what the values of the source seem to be if the other two columns are alike and it is unlike them."""
     numbers, seconds, thirds = map(_whole_numbers, (source, target, other))
     if not _grows(numbers, "or stays") or len(numbers) < 3 or numbers[0] == numbers[-1]:
@@ -227,7 +230,7 @@ def _is_date(value: object) -> bool:
     return isinstance(value, date) or (isinstance(value, str) and _DATE.fullmatch(value) is not None)
 
 
-def _are_times(values: Sequence[Any]) -> bool:
+def _are_times(values: Sequence[object]) -> bool:
     numbers = _whole_numbers(values)
     return numbers is not None and min(numbers) >= _SINCE_1973
 
@@ -247,12 +250,12 @@ def _check_kinds(owner: str, roles: Roles, names: Sequence[str]) -> None:
         roles.warn(text)
 
 
-def _whole_numbers(values: Sequence[Any]) -> list[int] | None:
+def _whole_numbers(values: Sequence[object]) -> list[int] | None:
     """Return values as integers if there are some and all are, as texts or by themselves."""
-    if all(isinstance(value, str) and _WHOLE.fullmatch(value) for value in values):
-        return list(map(int, values)) or None
-    whole = all(isinstance(value, (int, float)) and not isinstance(value, bool) and value % 1 == 0 for value in values)
-    return list(map(int, values)) or None if whole else None
+    texts = [value for value in values if isinstance(value, str) and _WHOLE.fullmatch(value)]
+    numbers = [value for value in values if isinstance(value, (int, float)) and not isinstance(value, bool)]
+    found = [int(value) for value in texts or numbers if isinstance(value, str) or value % 1 == 0]
+    return found if found and len(found) == len(values) else None
 
 
 def _shown_column(table: Table, column: int) -> str:

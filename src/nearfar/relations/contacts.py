@@ -13,14 +13,12 @@ from __future__ import annotations
 
 import re
 import warnings
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, time, timedelta
 from functools import cached_property
 from itertools import islice
-from os import PathLike
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 import narwhals as nw
@@ -44,6 +42,8 @@ from nearfar.relations.edges import (
     EdgeCollector,
     frame_of,
     ids_of_column,
+    is_parquet,
+    is_text,
     numbers_of,
     numbers_of_column,
     place,
@@ -56,7 +56,11 @@ from nearfar.relations.records import Bytes, parse_numbers
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
 
-Moments = NDArray[Any]  # int64 or float64
+    from nearfar.relations.edges import Frame
+    from nearfar.relations.inputs import EdgeSource, Length, Taken
+
+Moments = NDArray[np.number]  # int64 or float64
+Moment = int | float | datetime
 Column = str | int | None
 
 NUMBERS, DATES, AWARE_DATES = "numbers", "dates without a time zone", "dates with a time zone"
@@ -99,7 +103,7 @@ class Contacts:
     weights: NDArray[np.float64] | None
     nodes: Ids
     kind: str
-    taken: dict[str, Any]
+    taken: Taken
 
 
 @dataclass(frozen=True)
@@ -127,7 +131,7 @@ class Slices:
     weights: NDArray[np.float64]
     nodes: Ids
     steps: NDArray[np.int64]
-    times: list[Any]
+    times: list[Moment]
 
     @cached_property
     def pairs(self) -> NDArray[np.int64]:
@@ -138,14 +142,14 @@ class Slices:
         """Return the key of each of these nodes, one for each contact, in the slice of the contact."""
         return self.slices * len(self.nodes) + nodes
 
-    def ids(self) -> list[tuple[Any, Any]]:
+    def ids(self) -> list[tuple[Hashable, Moment]]:
         """Return the ids (node, time) of the pairs."""
         at, who = np.divmod(self.pairs, len(self.nodes))
         names = self.nodes.to_list()
         return [(names[i], self.times[s]) for i, s in zip(who.tolist(), at.tolist(), strict=True)]
 
 
-def supra_adjacency(slices: Slices) -> csr_array[Any]:
+def supra_adjacency(slices: Slices) -> csr_array[np.float64]:
     """Return the supra-adjacency matrix of :attr:`Slices.pairs`; its entries go from an earlier row to a later one."""
     from scipy.sparse import coo_array, csr_array
 
@@ -163,7 +167,7 @@ def supra_adjacency(slices: Slices) -> csr_array[Any]:
     return csr_array(coo_array((weights[there], (rows[there], columns[there])), shape=(n, n)))
 
 
-def cut_into_slices(owner: str, contacts: Contacts, window: Any, step: Any) -> Slices:
+def cut_into_slices(owner: str, contacts: Contacts, window: Length | None, step: Length | None) -> Slices:
     """Return the contacts by slices of the length ``window`` that begin every ``step``, from the first contact on.
 
     Without a window each time is a slice of its own. A contact that lasts counts in each slice by the share of the
@@ -223,24 +227,26 @@ def cut_into_slices(owner: str, contacts: Contacts, window: Any, step: Any) -> S
 def _quotient(a: Moments, b: int | float) -> NDArray[np.int64]:
     """Return a / b rounded down, of integers exactly."""
     if a.dtype.kind == "i" and isinstance(b, int):
-        return np.asarray(a // b)
-    return np.floor(a / b + _ALMOST).astype(np.int64)
+        whole: NDArray[np.int64] = (a // b).astype(np.int64, copy=False)
+        return whole
+    below: NDArray[np.int64] = np.floor(a / b + _ALMOST).astype(np.int64)
+    return below
 
 
-def _length(owner: str, name: str, value: Any, kind: str) -> int | float:
+def _length(owner: str, name: str, value: Length, kind: str) -> int | float:
     """Return a length of time as a number: microseconds for dates, of which a number means seconds."""
     if kind == NUMBERS:
         if isinstance(value, (timedelta, np.timedelta64)):
             raise InputError(owner, name, "a number, as the times are", repr(value))
     elif isinstance(value, (timedelta, np.timedelta64)):
-        value = float(value / (timedelta(seconds=1) if isinstance(value, timedelta) else np.timedelta64(1, "s")))
+        value = value / timedelta(seconds=1) if isinstance(value, timedelta) else float(value / np.timedelta64(1, "s"))
     length = check_real(owner, name, value, low=0, open_low=True)
     if kind != NUMBERS:
         return max(round(length * 1e6), 1)
     return int(length) if length.is_integer() else length
 
 
-def _as_given(moments: Moments, kind: str) -> list[Any]:
+def _as_given(moments: Moments, kind: str) -> list[Moment]:
     """Return times as they were given: integers, floats or dates."""
     if kind == NUMBERS:
         return list(moments.tolist() if moments.dtype.kind == "i" else np.round(moments, _DECIMALS).tolist())
@@ -253,7 +259,7 @@ def _as_given(moments: Moments, kind: str) -> list[Any]:
 
 def read_contacts(
     owner: str,
-    contacts: Any,
+    contacts: EdgeSource,
     *,
     columns: Sequence[str | int] | None = None,
     end: Column = None,
@@ -267,8 +273,7 @@ def read_contacts(
     See :meth:`nearfar.Relation.from_contacts` for the parameters, errors and warnings.
     """
     reader = _Reader(owner, columns, end, weight)
-    is_path = isinstance(contacts, (str, PathLike)) and str(contacts) != "-"
-    if is_path and Path(contacts).suffix.lower() in (".parquet", ".pq"):
+    if is_parquet(contacts):
         path = check_path(owner, "contacts", contacts, exists=True)
         parquet = require(owner, "pyarrow.parquet", "parquet")
         try:
@@ -276,10 +281,10 @@ def read_contacts(
         except (OSError, ValueError) as error:  # of which pyarrow's own are kinds
             raise DataError(owner, "contacts", "a complete Parquet file", f"{str(path)!r} ({error})") from error
         reader.add_frame(nw.from_native(table))
-    elif isinstance(contacts, (str, PathLike)) or hasattr(contacts, "read"):
+    elif is_text(contacts):
         form = TextFormat.checked(owner, delimiter, header, comments)
-        how: dict[str, Any] = {"named": reader.named, "argument": "contacts"}
-        with closing(read_records(owner, contacts, reader.choose, form, CHUNK, 0, **how)) as records:
+        asked = reader.choose, form, CHUNK, 0
+        with closing(read_records(owner, contacts, *asked, named=reader.named, argument="contacts")) as records:
             for text, spans, where in records:
                 reader.add_text(text, spans, where)
     elif isinstance(contacts, np.ndarray) and contacts.dtype.kind in "iuf":
@@ -306,7 +311,7 @@ class _Reader:
         As for :func:`read_contacts`.
     """
 
-    def __init__(self, owner: str, columns: Any, end: Column, weight: Column) -> None:
+    def __init__(self, owner: str, columns: Sequence[str | int] | None, end: Column, weight: Column) -> None:
         if columns is not None and (isinstance(columns, str) or not isinstance(columns, Sequence) or len(columns) != 3):
             raise InputError(owner, "columns", "three names or positions: source, target, time", columns)
         named = dict(zip(_ROLES, columns or (), strict=False)) | {"end": end, "weight": weight}
@@ -314,9 +319,9 @@ class _Reader:
         self.named = any(isinstance(name, str) for name in self._asked.values())
         self._owner = owner
         self._roles: list[str] = []  # of the columns that are read
-        self._taken: dict[str, Any] = {}
+        self._taken: Taken = {}
         self._edges = EdgeCollector(owner, False)
-        self._values: dict[str, list[Any]] = {}
+        self._values: dict[str, list[Moments]] = {}
         self._kind: str | None = None
 
     def choose(self, table: Table) -> list[int]:
@@ -341,9 +346,12 @@ class _Reader:
         picks = [found[role] for role in self._roles]
         if len(set(picks)) < len(picks) or n_columns in picks:
             raise InputError(owner, "columns, end and weight", "different columns", f"{self._asked} of {n_columns}")
-        labels = {role: table.label(found[role]) for role in self._roles}
-        rest = [table.label(k) for k in range(n_columns) if k not in picks]
-        self._taken = {"weight": None, **labels, "left_out": rest}
+        label = {role: table.label(found[role]) for role in self._roles}
+        source, target, time = (label[role] for role in _ROLES)
+        self._taken = {"weight": label.get("weight"), "source": source, "target": target, "time": time}
+        if "end" in label:
+            self._taken["end"] = label["end"]
+        self._taken["left_out"] = [table.label(k) for k in range(n_columns) if k not in picks]
         return picks
 
     def add_text(self, text: Bytes, spans: NDArray[np.int32], where: Where) -> None:
@@ -362,7 +370,7 @@ class _Reader:
         self._keep(values, where)
         self._edges.add_text(text, spans[:, :2], where)
 
-    def add_columns(self, columns: list[NDArray[Any]]) -> None:
+    def add_columns(self, columns: list[NDArray[np.number]]) -> None:
         """Enter the columns of an array of numbers."""
         head = [column[:SAMPLE_LINES].tolist() for column in columns]
         picks, where = self.choose(Table("the array", None, head, [True] * len(head))), place("contacts[", 0, "]")
@@ -371,13 +379,13 @@ class _Reader:
         self._keep(values, where)
         self._edges.add_columns(source, target, None, where)
 
-    def add_tuples(self, contacts: Any) -> None:
+    def add_tuples(self, contacts: object) -> None:
         """Enter an iterable of tuples."""
         owner, where = self._owner, place("contacts[", 0, "]")
         if isinstance(contacts, (dict, str, bytes)) or not isinstance(contacts, Iterable):
             expected = "a path, an open file, a data frame, an array of three columns or more, or an iterable of tuples"
             raise InputError(owner, "contacts", expected, type(contacts).__name__)
-        rows: list[Any] = contacts.tolist() if isinstance(contacts, np.ndarray) else list(contacts)
+        rows: list[Sequence[object]] = contacts.tolist() if isinstance(contacts, np.ndarray) else list(contacts)
         if not rows:
             return
         width = max(len(rows[0]), 3) if isinstance(rows[0], _TUPLES) else 3
@@ -396,7 +404,7 @@ class _Reader:
         self._keep(values, where)
         self._edges.add_columns(values["source"], values["target"], None, where)
 
-    def add_frame(self, frame: Any) -> None:
+    def add_frame(self, frame: Frame) -> None:
         """Enter the rows of a frame, wrapped by narwhals."""
         frame = frame.collect() if isinstance(frame, nw.LazyFrame) else frame
         schema, owner = frame.collect_schema(), self._owner
@@ -465,12 +473,13 @@ class _Reader:
         if not kept.any():
             raise DataError(owner, "contacts", "at least one contact of two nodes, of weight > 0", "none")
         joined = {role: column[kept] for role, column in joined.items()}
+        weights = joined.get("weight")
         return Contacts(
             found.rows[kept],
             found.columns[kept],
             joined["time"],
             joined.get("end"),
-            joined.get("weight"),
+            None if weights is None else weights.astype(np.float64, copy=False),
             found.row_ids,
             str(self._kind),
             self._taken,
@@ -479,7 +488,7 @@ class _Reader:
 
 def _find_by_name(found: dict[str, int], names: list[str]) -> None:
     """Enter the columns that tell by their names, in lower case, what they are."""
-    kinds: dict[str, Any] = {role: role.__eq__ for role in ("source", "target", "weight")}
+    kinds: dict[str, Callable[[str], object]] = {role: role.__eq__ for role in ("source", "target", "weight")}
     kinds |= {"end": _END.fullmatch, "time": _BEGIN.fullmatch}
     for role, fits in kinds.items():
         fitting = [k for k, name in enumerate(names) if fits(name)]
@@ -532,13 +541,13 @@ def _as_moments(owner: str, values: Any, where: Where) -> tuple[Moments, str]:
     return values.astype(np.int64 if whole else np.float64), NUMBERS
 
 
-def _parsed(owner: str, texts: Sequence[str], where: Where) -> list[Any]:
+def _parsed(owner: str, texts: Sequence[str], where: Where) -> Sequence[float | datetime]:
     """Return times that were written as numbers, or as dates by ISO 8601; the first one says which."""
     try:
         return [*map(int, texts)]
     except ValueError:
         read = float if is_number(texts[0]) else datetime.fromisoformat
-    found: list[Any] = []
+    found: list[float | datetime] = []
     for k, text in enumerate(texts):
         try:
             found.append(read(text))
@@ -559,7 +568,7 @@ def _is_dated(value: object) -> bool:
     return isinstance(value, (date, np.datetime64))
 
 
-def _since_epoch(owner: str, values: Sequence[Any], where: Where) -> tuple[NDArray[np.int64], str]:
+def _since_epoch(owner: str, values: Sequence[date | np.datetime64], where: Where) -> tuple[NDArray[np.int64], str]:
     """Return dates in microseconds since 1970, and their kind."""
     found, kinds = np.empty(len(values), np.int64), set()
     for k, value in enumerate(values):

@@ -15,7 +15,7 @@ from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from os import PathLike
-from typing import IO, Any, Literal, NamedTuple
+from typing import IO, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -57,7 +57,7 @@ _HEADERS = {  # first two names, in lower case, that show that a line is a heade
 
 def read_records(
     owner: str,
-    source: str | PathLike[str] | IO[Any],
+    source: str | PathLike[str] | IO[str] | IO[bytes],
     choose: Choose,
     form: TextFormat,
     chunk_size: int,

@@ -9,14 +9,14 @@ from __future__ import annotations
 
 import sys
 import warnings
-from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from functools import partial
 from itertools import islice
 from os import PathLike
 from pathlib import Path
-from typing import Any, Literal, Protocol
+from typing import IO, TYPE_CHECKING, Literal, Protocol, SupportsFloat, TypedDict, TypeGuard
 
 import narwhals as nw
 import numpy as np
@@ -26,16 +26,25 @@ from nearfar._core.checks import check_flag, check_integer, check_path, require
 from nearfar._core.ids import Ids
 from nearfar._core.progress import ProgressLine
 from nearfar.errors import DataError, InputError, NearfarWarning
-from nearfar.relations.columns import Roles, Table, choose_columns
+from nearfar.relations.columns import Name, Roles, Table, choose_columns
 from nearfar.relations.delimited import SAMPLE_LINES, TextFormat, Where, parse_column, read_records
 from nearfar.relations.factorize import BadIdError, IntegerCodes, ObjectCodes, StringCodes
 from nearfar.relations.records import Bytes, parse_integers
 
+if TYPE_CHECKING:
+    import networkx
+    import torch
+    from narwhals.dtypes import DType
+    from narwhals.typing import IntoDataFrame, IntoLazyFrame, IntoSeries
+
+    from nearfar.relations.inputs import EdgeSource, Taken
+
+    Frame = nw.DataFrame[IntoDataFrame] | nw.LazyFrame[IntoLazyFrame]
+
 Codes = NDArray[np.int32]
 Weights = NDArray[np.float64] | None
-Column = NDArray[np.int64] | Sequence[Any]
+Column = NDArray[np.int64] | Sequence[Hashable]
 Pieces = Generator[tuple[Column, Column, Weights, Where], None, None]
-Frame = nw.DataFrame[Any] | nw.LazyFrame[Any]
 
 OWNER = "Relation.from_edges"
 CHUNK = 16 << 20
@@ -43,6 +52,14 @@ _LOOKED_AT = 4  # columns of a table, from the first, among which source and tar
 _APART_FROM = 100  # edges; fewer may have no id on both sides by chance
 _ROWS_AT_ONCE = 1 << 20
 _BYTES_A_ROW = 64  # what a row of an array, a frame or a list of tuples takes while it is worked on, about
+
+
+class Asked(TypedDict):
+    """The columns that are asked for."""
+
+    source: Name
+    target: Name
+    weight: Name | Literal[False]
 
 
 @dataclass(frozen=True)
@@ -69,7 +86,7 @@ class Edges:
 
 
 def read_edges(
-    edges: Any,
+    edges: EdgeSource,
     *,
     source: str | int | None = None,
     target: str | int | None = None,
@@ -82,7 +99,7 @@ def read_edges(
     verbose: int = 0,
     owner: str = OWNER,
     store: EdgeStore | None = None,
-    taken: dict[str, Any] | None = None,
+    taken: Taken | None = None,
 ) -> Edges:
     r"""Read edges from a file, a stream, a data frame, a graph, an array or an iterable of tuples.
 
@@ -168,17 +185,16 @@ def read_edges(
     chunk_size = check_integer(owner, "chunk_size", chunk_size, low=1, high=1 << 30)
     n_rows = max(1, chunk_size // _BYTES_A_ROW)
     add: Callable[..., None] = collector.add_columns
-    pieces: Generator[Any, None, None]
-    is_path = isinstance(edges, (str, PathLike)) and str(edges) != "-"
-    if is_path and Path(edges).suffix.lower() in (".parquet", ".pq"):
+    pieces: Generator[tuple[object, ...], None, None]
+    if is_parquet(edges):
         pieces = _parquet_pieces(owner, edges, roles, n_rows, verbose)
-    elif isinstance(edges, (str, PathLike)) or hasattr(edges, "read"):
+    elif is_text(edges):
         form = TextFormat.checked(owner, delimiter, header, comments)
         choose = partial(choose_columns, owner, roles)
         pieces = read_records(owner, edges, choose, form, chunk_size, verbose, named=roles.named)
         add = collector.add_text
-    elif edge_index_of(edges) is not None:
-        pieces = _index_pieces(edges, collector, roles, bool(bipartite), n_rows)
+    elif (index := edge_index_of(edges)) is not None:
+        pieces = _index_pieces(edges, index, collector, roles, bool(bipartite), n_rows)
     elif is_directed(edges) is not None:
         pieces = _graph_pieces(edges, collector, roles, bool(bipartite), n_rows)
     elif isinstance(edges, np.ndarray) and edges.dtype.kind in "iuf":
@@ -199,6 +215,16 @@ def read_edges(
     return found
 
 
+def is_parquet(source: object) -> bool:
+    """Whether it is the path of a Parquet file."""
+    return isinstance(source, (str, PathLike)) and Path(source).suffix.lower() in (".parquet", ".pq")
+
+
+def is_text(source: object) -> TypeGuard[str | PathLike[str] | IO[str] | IO[bytes]]:
+    """Whether it is a path, "-" or an open file."""
+    return isinstance(source, (str, PathLike)) or hasattr(source, "read")
+
+
 def _sides_apart(edges: Edges) -> bool:
     """Whether no id is both a source and a target, in enough edges to say so; O(1) where the first edges tell."""
     rows, columns, n = edges.rows, edges.columns, len(edges.row_ids)
@@ -214,19 +240,19 @@ def _sides_apart(edges: Edges) -> bool:
 
 
 def asked_columns(
-    owner: str, columns: Sequence[str | int] | None, source: Any, target: Any, weight: Any
-) -> dict[str, Any]:
+    owner: str, columns: Sequence[str | int] | None, source: Name, target: Name, weight: Name | Literal[False]
+) -> Asked:
     """Return source, target and weight as arguments of :func:`read_edges`, where ``columns`` may name them at once."""
-    asked = {"source": source, "target": target, "weight": weight}
+    asked: Asked = {"source": source, "target": target, "weight": weight}
     if columns is None:
         return asked
     if isinstance(columns, str) or not isinstance(columns, Sequence) or len(columns) not in (2, 3):
         raise InputError(owner, "columns", "two or three names or positions: source, target, weight", columns)
-    named = dict(zip(asked, columns, strict=False))
-    for name in named:
-        if asked[name] is not None:
-            raise InputError(owner, name, "left out where columns names it", asked[name])
-    return asked | named
+    named = list(asked)[: len(columns)]
+    for name, value in asked.items():
+        if name in named and value is not None:
+            raise InputError(owner, name, "left out where columns names it", value)
+    return {"source": columns[0], "target": columns[1], "weight": columns[2] if columns[2:] else weight}
 
 
 # -- where the edges go ------------------------------------------------------------------------------------------------
@@ -246,7 +272,7 @@ class MemoryStore:
     """Edges in memory."""
 
     def __init__(self) -> None:
-        self._kept: tuple[list[Any], ...] = ([], [], [])
+        self._kept: tuple[list[NDArray[np.generic]], ...] = ([], [], [])
 
     def append(self, rows: Codes, columns: Codes, weights: NDArray[np.float32] | None) -> None:
         """Keep a piece."""
@@ -286,7 +312,7 @@ class EdgeCollector:
         self._store = MemoryStore() if store is None else store
         self._sides: list[IntegerCodes | StringCodes | ObjectCodes] = [IntegerCodes() for _ in range(1 + bipartite)]
 
-    def add_ids(self, keys: Sequence[Any], side: int = 0) -> None:
+    def add_ids(self, keys: Sequence[Hashable], side: int = 0) -> None:
         """Enter ids without an edge, any hashable ones."""
         self._encode(side, keys, lambda _: "a node")
 
@@ -340,7 +366,7 @@ class EdgeCollector:
             got = f"{error.key!r} in {where(error.position)}"
             raise DataError(self.owner, "every id", error.expected, got) from None
 
-    def _id(self, side: int, code: np.int32) -> Any:
+    def _id(self, side: int, code: np.int32) -> Hashable:
         key = self._sides[side].ids()[code]
         return key.item() if isinstance(key, np.generic) else key
 
@@ -365,7 +391,7 @@ class EdgeCollector:
         self._store.append(rows, columns, stored)
 
 
-def _listed(column: Column) -> list[Any]:
+def _listed(column: Column) -> Sequence[Hashable]:
     return column.tolist() if isinstance(column, np.ndarray) else list(column)
 
 
@@ -389,7 +415,7 @@ def frame_of(owner: str, edges: object, argument: str = "edges") -> Frame | None
 def _frame_pieces(owner: str, frame: Frame, roles: Roles, n_rows: int) -> Pieces:
     """Yield the edges of a frame; of a lazy one only the columns that are needed are computed."""
     schema = frame.collect_schema()
-    names: list[Any] = schema.names()
+    names: list[str] = schema.names()
     labelled = all(isinstance(name, str) for name in names)
     first_ones = frame.select(nw.nth(*range(min(_LOOKED_AT, len(names))))).head(SAMPLE_LINES) if names else frame
     head = first_ones.collect() if isinstance(first_ones, nw.LazyFrame) else first_ones
@@ -400,7 +426,7 @@ def _frame_pieces(owner: str, frame: Frame, roles: Roles, n_rows: int) -> Pieces
         yield _table_piece(owner, table[first : first + n_rows], [names[k] for k in picks], first, "the frame")
 
 
-def _parquet_pieces(owner: str, source: Any, roles: Roles, n_rows: int, verbose: int) -> Pieces:
+def _parquet_pieces(owner: str, source: object, roles: Roles, n_rows: int, verbose: int) -> Pieces:
     """Yield the edges of a Parquet file; in memory there is a row group of the columns needed."""
     path = check_path(owner, "edges", source, exists=True)
     parquet = require(owner, "pyarrow.parquet", "parquet")
@@ -425,14 +451,14 @@ def _parquet_pieces(owner: str, source: Any, roles: Roles, n_rows: int, verbose:
         raise DataError(owner, "edges", "a complete Parquet file", f"{shown} ({error})") from error
 
 
-def table_of(title: str, names: list[str] | None, types: Sequence[Any], head: nw.DataFrame[Any]) -> Table:
+def table_of(title: str, names: list[str] | None, types: Sequence[DType], head: nw.DataFrame[IntoDataFrame]) -> Table:
     """Return what is known of a frame by the types of its columns and the first rows of the first columns."""
-    values: list[list[Any]] = [head[:, k].to_list() for k in range(head.shape[1])]
+    values: list[Sequence[object]] = [head[:, k].to_list() for k in range(head.shape[1])]
     return Table(title, names, values + [[]] * (len(types) - len(values)), [kind.is_numeric() for kind in types])
 
 
 def _table_piece(
-    owner: str, piece: nw.DataFrame[Any], names: list[Any], first: int, shown: str
+    owner: str, piece: nw.DataFrame[IntoDataFrame], names: Sequence[str], first: int, shown: str
 ) -> tuple[Column, Column, Weights, Where]:
     places = [place("row ", first, f" of {shown}, column {name!r}") for name in names]
     source, target, *weight = [piece[:, k] for k in range(len(names))]
@@ -441,7 +467,7 @@ def _table_piece(
     return ids[0], ids[1], weights, place("row ", first, f" of {shown}")
 
 
-def ids_of_column(owner: str, column: nw.Series[Any], where: Where) -> Column:
+def ids_of_column(owner: str, column: nw.Series[IntoSeries], where: Where) -> Column:
     """Return the ids in a column of a frame, none of which may be missing."""
     refuse_nulls(owner, column, "every id", where)
     if column.dtype.is_integer():
@@ -451,7 +477,7 @@ def ids_of_column(owner: str, column: nw.Series[Any], where: Where) -> Column:
     return column.to_list()
 
 
-def numbers_of_column(owner: str, column: nw.Series[Any], where: Where) -> NDArray[np.float64]:
+def numbers_of_column(owner: str, column: nw.Series[IntoSeries], where: Where) -> NDArray[np.float64]:
     """Return the weights in a column of a frame."""
     if not column.dtype.is_numeric():
         return numbers_of(owner, column.to_list(), where)
@@ -460,7 +486,7 @@ def numbers_of_column(owner: str, column: nw.Series[Any], where: Where) -> NDArr
     return column.cast(nw.Float64()).to_numpy().astype(np.float64)
 
 
-def refuse_nulls(owner: str, column: nw.Series[Any], what: str, where: Where) -> None:
+def refuse_nulls(owner: str, column: nw.Series[IntoSeries], what: str, where: Where) -> None:
     """Refuse a column of a frame with missing values."""
     nulls = column.is_null()
     if column.dtype.is_float():
@@ -486,7 +512,9 @@ def is_directed(edges: object) -> bool | None:
     return bool(edges.is_directed())
 
 
-def _graph_pieces(graph: Any, collector: EdgeCollector, roles: Roles, bipartite: bool, n_rows: int) -> Pieces:
+def _graph_pieces(
+    graph: networkx.Graph, collector: EdgeCollector, roles: Roles, bipartite: bool, n_rows: int
+) -> Pieces:
     """Enter the nodes in the order of the graph, and yield the edges; an undirected one comes once."""
     owner = collector.owner
     Roles(roles.source, roles.target).refuse(owner, "a networkx graph")
@@ -498,14 +526,14 @@ def _graph_pieces(graph: Any, collector: EdgeCollector, roles: Roles, bipartite:
     while piece := list(islice(edges, n_rows)):
         sources, targets, attributes = zip(*piece, strict=True)
 
-        def where(k: int, sources: Any = sources, targets: Any = targets) -> str:
+        def where(k: int, sources: Sequence[Hashable] = sources, targets: Sequence[Hashable] = targets) -> str:
             return f"the edge {sources[k]!r} -> {targets[k]!r}"
 
         weights = None if name is None else numbers_of(owner, [found.get(name, 1) for found in attributes], where)
         yield sources, targets, weights, where
 
 
-def _weight_name(owner: str, graph: Any, roles: Roles) -> Any:
+def _weight_name(owner: str, graph: networkx.Graph, roles: Roles) -> Name:
     if roles.weight is False:
         return None
     wanted = "weight" if roles.weight is None else roles.weight
@@ -518,7 +546,7 @@ def _weight_name(owner: str, graph: Any, roles: Roles) -> Any:
     raise InputError(owner, "weight", expected, repr(wanted))
 
 
-def _kinds(owner: str, graph: Any) -> dict[Any, int]:
+def _kinds(owner: str, graph: networkx.Graph) -> dict[Hashable, int]:
     """Return the kind of each node, 0 for rows and 1 for columns; empty when the direction of edges has to tell."""
     kinds = dict(graph.nodes(data="bipartite"))
     unknown = [node for node, kind in kinds.items() if kind not in (0, 1)]
@@ -529,7 +557,7 @@ def _kinds(owner: str, graph: Any) -> dict[Any, int]:
     return {} if unknown else {node: int(kind) for node, kind in kinds.items()}
 
 
-def _two_sides(graph: Any, kinds: dict[Any, int]) -> tuple[list[Any], list[Any]]:
+def _two_sides(graph: networkx.Graph, kinds: dict[Hashable, int]) -> tuple[list[Hashable], list[Hashable]]:
     """Return the nodes that are rows and those that are columns; without kinds an isolated node is a row."""
     if kinds:
         return [n for n, kind in kinds.items() if kind == 0], [n for n, kind in kinds.items() if kind == 1]
@@ -537,7 +565,9 @@ def _two_sides(graph: Any, kinds: dict[Any, int]) -> tuple[list[Any], list[Any]]
     return [n for n, degree in graph.out_degree() if degree or not graph.in_degree(n)], columns
 
 
-def _oriented(owner: str, graph: Any, kinds: dict[Any, int]) -> Iterator[tuple[Any, Any, dict[str, Any]]]:
+def _oriented(
+    owner: str, graph: networkx.Graph, kinds: dict[Hashable, int]
+) -> Iterator[tuple[Hashable, Hashable, dict[str, object]]]:
     for u, v, attributes in graph.edges(data=True):
         if kinds and kinds[u] == kinds[v]:
             raise DataError(owner, "every edge", "between the two kinds", f"{u!r} -> {v!r}, both of one kind")
@@ -547,7 +577,7 @@ def _oriented(owner: str, graph: Any, kinds: dict[Any, int]) -> Iterator[tuple[A
 # -- graphs of PyTorch Geometric, and their edge_index, a tensor of shape (2, n_edges) ---------------------------------
 
 
-def edge_index_of(edges: Any) -> Any:
+def edge_index_of(edges: object) -> torch.Tensor | None:
     """Return the edge_index of a graph, or a tensor as it is; None for anything else."""
     torch = sys.modules.get("torch")  # who holds a tensor has imported it
     if torch is None:
@@ -556,11 +586,13 @@ def edge_index_of(edges: Any) -> Any:
     return index if isinstance(index, torch.Tensor) else None
 
 
-def _index_pieces(edges: Any, collector: EdgeCollector, roles: Roles, bipartite: bool, n_rows: int) -> Pieces:
+def _index_pieces(
+    edges: object, tensor: torch.Tensor, collector: EdgeCollector, roles: Roles, bipartite: bool, n_rows: int
+) -> Pieces:
     """Yield the edges of a graph, whose nodes are entered in their order, or of an edge_index alone."""
     owner = collector.owner
     Roles(roles.source, roles.target).refuse(owner, "an edge_index")
-    index = edge_index_of(edges).detach().cpu().numpy()
+    index = tensor.detach().cpu().numpy()
     if index.ndim != 2 or index.shape[0] != 2 or index.dtype.kind not in "iu":
         got = f"{index.dtype}, shape {index.shape}"
         hint = "Edges in rows are given as a NumPy array, a matrix goes to Relation.from_matrix."
@@ -575,7 +607,7 @@ def _index_pieces(edges: Any, collector: EdgeCollector, roles: Roles, bipartite:
         yield piece[0], piece[1], weight, place("edge_index[:, ", first, "]")
 
 
-def _weights_of_index(owner: str, edges: Any, roles: Roles, n_edges: int) -> NDArray[np.float64] | None:
+def _weights_of_index(owner: str, edges: object, roles: Roles, n_edges: int) -> NDArray[np.float64] | None:
     if roles.weight is False:
         return None
     name = "edge_weight" if roles.weight is None else str(roles.weight)
@@ -593,7 +625,7 @@ def _weights_of_index(owner: str, edges: Any, roles: Roles, n_edges: int) -> NDA
 # -- arrays and iterables of tuples ------------------------------------------------------------------------------------
 
 
-def _array_pieces(owner: str, edges: NDArray[Any], roles: Roles, n_rows: int) -> Pieces:
+def _array_pieces(owner: str, edges: NDArray[np.number], roles: Roles, n_rows: int) -> Pieces:
     _check_columns(owner, edges, 2, "A matrix of relations goes to Relation.from_matrix.")
     head = edges[:SAMPLE_LINES].T.tolist()
     picks = choose_columns(owner, roles, Table("the array", None, head, [True] * len(head)))
@@ -609,14 +641,14 @@ def _array_pieces(owner: str, edges: NDArray[Any], roles: Roles, n_rows: int) ->
         )
 
 
-def _check_columns(owner: str, edges: NDArray[Any], n_dim: int, hint: str = "") -> None:
+def _check_columns(owner: str, edges: NDArray[np.number], n_dim: int, hint: str = "") -> None:
     if edges.ndim == n_dim == 2 and edges.shape[0] == 2 != edges.shape[1] and edges.shape[1] > 3:
         hint = "One edge is one row: pass edges.T."
     if edges.ndim != n_dim or (n_dim == 2 and edges.shape[1] not in (2, 3)):
         raise InputError(owner, "edges", "an array of shape (n_edges, 2 or 3)", f"shape {edges.shape}", hint)
 
 
-def whole_numbers(owner: str, column: NDArray[Any], where: Where) -> NDArray[np.int64] | list[int]:
+def whole_numbers(owner: str, column: NDArray[np.number], where: Where) -> NDArray[np.int64] | list[int]:
     """Return ids as int64, or as a list of Python integers when they don't fit."""
     if column.dtype.kind == "f":
         with np.errstate(invalid="ignore"):
@@ -625,11 +657,11 @@ def whole_numbers(owner: str, column: NDArray[Any], where: Where) -> NDArray[np.
             k = int(np.argmin(good))
             raise DataError(owner, "every id", "a whole number in an array of floats", f"{column[k]} in {where(k)}")
     elif column.dtype == np.uint64 and column.size and column.max() >= 2**63:
-        return _listed(column)
+        return list(map(int, column))
     return column.astype(np.int64)
 
 
-def _object_pieces(owner: str, edges: Any, roles: Roles, n_rows: int) -> Pieces:
+def _object_pieces(owner: str, edges: object, roles: Roles, n_rows: int) -> Pieces:
     """Yield the edges of a data frame or of an iterable of tuples, an array of objects among them."""
     if isinstance(edges, np.ndarray):
         _check_columns(owner, edges, 2 if edges.ndim > 1 else 1)
@@ -657,7 +689,7 @@ def _object_pieces(owner: str, edges: Any, roles: Roles, n_rows: int) -> Pieces:
         first += len(piece)
 
 
-def _check_widths(owner: str, piece: list[Any], width: int, where: Where) -> None:
+def _check_widths(owner: str, piece: Sequence[Sequence[object]], width: int, where: Where) -> None:
     expected = f"a tuple of {width}, as the first one" if width in (2, 3) else "a tuple of 2 or 3"
     for k, edge in enumerate(piece):
         if type(edge) is not tuple and (isinstance(edge, (str, bytes)) or not isinstance(edge, (Sequence, np.ndarray))):
@@ -666,7 +698,7 @@ def _check_widths(owner: str, piece: list[Any], width: int, where: Where) -> Non
             raise DataError(owner, "every edge", expected, f"{len(edge)} fields in {where(k)}: {edge!r}")
 
 
-def numbers_of(owner: str, values: Sequence[Any], where: Where) -> NDArray[np.float64]:
+def numbers_of(owner: str, values: Sequence[SupportsFloat | str], where: Where) -> NDArray[np.float64]:
     """Return weights that came as Python objects as an array; a text is not a number."""
     found = np.empty(len(values))
     for k, value in enumerate(values):

@@ -7,9 +7,9 @@ live in compact arrays under an open-addressing hash table (compiled); anything 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Hashable, Iterable, Sequence
 from itertools import pairwise
-from typing import Any
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,6 +18,7 @@ from nearfar._core.jit import jit
 from nearfar.errors import InputError
 from nearfar.relations.kernels import FEW
 
+Scalar = TypeVar("Scalar", bound=np.generic)
 Codes = NDArray[np.int32]
 Bytes = NDArray[np.uint8]
 
@@ -128,7 +129,7 @@ class StringCodes:
 class ObjectCodes:
     """Codes of any hashable ids but nulls (None, NaN and their kin)."""
 
-    def __init__(self, ids: Iterable[Any] = ()) -> None:
+    def __init__(self, ids: Iterable[Hashable] = ()) -> None:
         self._table = _Numbering()
         for key in ids:
             self._table[key]
@@ -136,7 +137,7 @@ class ObjectCodes:
     def __len__(self) -> int:
         return len(self._table)
 
-    def encode(self, keys: Sequence[Any]) -> Codes:
+    def encode(self, keys: Sequence[Hashable]) -> Codes:
         """Return the code of each key, shape (n,); new keys receive new codes.
 
         Raises
@@ -154,7 +155,7 @@ class ObjectCodes:
                     raise BadIdError(position, "there, not null", key) from None
             raise
 
-    def ids(self) -> list[Any]:
+    def ids(self) -> list[Hashable]:
         """Return the ids by code."""
         return list(self._table)
 
@@ -163,10 +164,10 @@ class _NullError(Exception):
     pass
 
 
-class _Numbering(dict[Any, int]):
+class _Numbering(dict[Hashable, int]):
     """A dictionary that numbers what it is asked for."""
 
-    def __missing__(self, key: Any) -> int:
+    def __missing__(self, key: Hashable) -> int:
         if _is_null(key):
             raise _NullError
         code = self[key] = len(self)
@@ -190,7 +191,7 @@ def _hashable(key: object) -> bool:
     return True
 
 
-def _grown(array: NDArray[Any], used: int, needed: int) -> NDArray[Any]:
+def _grown(array: NDArray[Scalar], used: int, needed: int) -> NDArray[Scalar]:
     if needed <= array.size:
         return array
     larger = np.empty(max(needed, array.size + array.size // 2), array.dtype)
@@ -205,7 +206,7 @@ def _table_size(n: int) -> int:
 
 
 @jit
-def _find_integer(key: int, table: Codes, ids: NDArray[np.int64]) -> Any:
+def _find_integer(key: int, table: Codes, ids: NDArray[np.int64]) -> np.uint64:
     """Return the slot of the key, or the free one where it belongs.
 
     The first slot is the key itself modulo the size, so dense ids lie side by side; collisions draw in the higher
@@ -233,7 +234,7 @@ def _encode_integers(keys: NDArray[np.int64], codes: Codes, table: Codes, ids: N
 
 
 @jit
-def _find_string(text: Bytes, first: int, last: int, table: Codes, stored: Bytes, ends: NDArray[np.int64]) -> Any:
+def _find_string(text: Bytes, first: int, last: int, table: Codes, stored: Bytes, ends: NDArray[np.int64]) -> np.uint64:
     """Return the slot of ``text[first:last]``, or the free one where it belongs (FNV-1a, linear probing)."""
     hashed = _FNV_START
     for position in range(first, last):

@@ -10,7 +10,7 @@ For small data nothing is compiled (:func:`is_small`): to compile takes seconds,
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from numba.extending import register_jitable
@@ -33,6 +33,9 @@ from nearfar._core.vector import (
 )
 from nearfar.contracts import Floats
 
+if TYPE_CHECKING:
+    from scipy.sparse import csr_array
+
 AHEAD, AHEAD_WIDE = 48, 24
 """How many entries ahead the prefetch runs, for rows of up to 2 vectors and for wider ones: about 96 cache lines. Into
 the second-level cache, which has many more requests open at a time than the first (docs/decisions, "How the products
@@ -43,7 +46,7 @@ NO_WEIGHTS = np.empty(0, np.float32)
 NO_STORED_WEIGHTS = NO_WEIGHTS.view()  # the same, of the type of stored entries
 NO_STORED_WEIGHTS.flags.writeable = False
 
-CsrArrays = tuple[NDArray[Any], NDArray[np.int32], "NDArray[np.float32] | None"]
+CsrArrays = tuple[NDArray[np.integer], NDArray[np.int32], "NDArray[np.float32] | None"]
 
 FEW = 1 << 16
 """Entries that SciPy and NumPy have multiplied or sorted before compiled functions are loaded, let alone compiled."""
@@ -66,7 +69,7 @@ class ScaledCsr(NamedTuple):
     entry: that is settled at compile time, since a test per entry would cost 40 %.
     """
 
-    indptr: NDArray[Any]
+    indptr: NDArray[np.integer]
     indices: NDArray[np.int32]
     data: NDArray[np.float32] | None
     row_scale: NDArray[np.float32]
@@ -165,7 +168,12 @@ def vector_product(matrix, v, factor, base, out, rows):
 
 
 def plain_product(
-    A: Any, row_scale: NDArray[np.float32] | None, V: Floats, factor: float, base: Floats | None, out: Floats
+    A: csr_array[np.float32],
+    row_scale: NDArray[np.float32] | None,
+    V: Floats,
+    factor: float,
+    base: Floats | None,
+    out: Floats,
 ) -> None:
     """Do what ``product`` and ``vector_product`` do for all rows, by a matrix of SciPy: ``A`` with its column scale."""
     dtype = np.float64 if V.shape[1] == 1 else V.dtype
@@ -241,8 +249,8 @@ RUN = 32  # entries that are sorted by insertion
 
 
 def build_csr(
-    rows: NDArray[Any],
-    columns: NDArray[Any],
+    rows: NDArray[np.integer],
+    columns: NDArray[np.integer],
     weights: NDArray[np.float32] | None,
     n_rows: int,
     *,
@@ -287,7 +295,13 @@ def build_csr(
     return distinct, indices[: distinct[-1]].copy(), data[: distinct[-1]].copy()
 
 
-def _sorted_csr(rows: Any, columns: Any, weights: NDArray[np.float32] | None, n_rows: int, mirror: bool) -> Any:
+def _sorted_csr(
+    rows: NDArray[np.integer],
+    columns: NDArray[np.integer],
+    weights: NDArray[np.float32] | None,
+    n_rows: int,
+    mirror: bool,
+) -> CsrArrays:
     """Return what ``build_csr`` does, with the same bits, by a stable sort of all entries."""
     if mirror:  # an edge and its mirror image side by side: duplicates add up in the order of the edges
         kept = np.stack([np.ones(rows.size, bool), rows != columns], axis=1).ravel()
@@ -308,7 +322,7 @@ def _sorted_csr(rows: Any, columns: Any, weights: NDArray[np.float32] | None, n_
 
 
 def transpose(
-    indptr: NDArray[Any], indices: NDArray[np.int32], data: NDArray[np.float32] | None, n_columns: int
+    indptr: NDArray[np.integer], indices: NDArray[np.int32], data: NDArray[np.float32] | None, n_columns: int
 ) -> CsrArrays:
     """Return the CSR arrays of the transpose; rows stay sorted."""
     starts = np.zeros(n_columns + 1, np.int64)
@@ -324,7 +338,9 @@ def transpose(
     return starts, new_indices, None if data is None else new_data
 
 
-def count_entries(rows: NDArray[Any], columns: NDArray[Any], mirror: bool, counts: NDArray[np.int64]) -> None:
+def count_entries(
+    rows: NDArray[np.integer], columns: NDArray[np.integer], mirror: bool, counts: NDArray[np.int64]
+) -> None:
     """counts[i + 1] += number of entries of row i."""
     if rows.size > FEW:
         _count(rows, columns, mirror, counts)

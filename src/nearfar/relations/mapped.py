@@ -11,7 +11,7 @@ import os
 import shutil
 import warnings
 import weakref
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass, field
 from functools import cached_property
@@ -194,7 +194,9 @@ def pieces_of_edges(edges: Edges, *, self_loops: bool) -> Pieces:
     return pieces
 
 
-def pieces_of_transpose(indptr: NDArray[Any], indices: NDArray[np.int32], data: NDArray[np.float32] | None) -> Pieces:
+def pieces_of_transpose(
+    indptr: NDArray[np.integer], indices: NDArray[np.int32], data: NDArray[np.float32] | None
+) -> Pieces:
     """Return a function that cuts the entries of the transpose, in the order of the matrix's rows."""
 
     def pieces(size: int) -> Iterator[Piece]:
@@ -299,7 +301,7 @@ class CsrFiles:
             self._data.append(np.ones(indices.size, np.float32) if data is None else data)
         self._indices.append(indices)
 
-    def write_indptr(self, indptr: NDArray[Any]) -> None:
+    def write_indptr(self, indptr: NDArray[np.integer]) -> None:
         """Write where each row starts, and the end."""
         with ArrayFile(self._folder / "indptr.npy", np.int64) as file:
             file.append(indptr)
@@ -355,8 +357,8 @@ def _deal_out(
 
 
 def _sorted_part(
-    path: Path, record: np.dtype[Any], start: int, stop: int, n_jobs: int
-) -> tuple[NDArray[Any], NDArray[np.int32], NDArray[np.float32] | None]:
+    path: Path, record: np.dtype[np.void], start: int, stop: int, n_jobs: int
+) -> tuple[NDArray[np.integer], NDArray[np.int32], NDArray[np.float32] | None]:
     """Return the CSR arrays of the rows start..stop, and remove the part's file."""
     if not path.exists():  # empty rows
         return np.zeros(stop - start + 1, np.int64), np.empty(0, np.int32), None
@@ -369,8 +371,8 @@ def _sorted_part(
     return build_csr(rows, columns, weights, stop - start, mirror=False, n_jobs=n_jobs)
 
 
-def _record(weighted: bool) -> np.dtype[Any]:
-    fields: list[tuple[str, Any]] = [("row", np.int32), ("column", np.int32)]
+def _record(weighted: bool) -> np.dtype[np.void]:
+    fields: list[tuple[str, type[np.generic]]] = [("row", np.int32), ("column", np.int32)]
     return np.dtype([*fields, ("weight", np.float32)] if weighted else fields)
 
 
@@ -378,7 +380,7 @@ def _cuts(n: int, size: int) -> Iterable[tuple[int, int]]:
     return pairwise(even_bounds(n, size).tolist())
 
 
-def _append(path: Path, array: NDArray[Any]) -> None:
+def _append(path: Path, array: NDArray[np.generic]) -> None:
     with path.open("ab") as file:
         file.write(np.ascontiguousarray(array).data.cast("B"))
 
@@ -447,7 +449,7 @@ class MappedSparse(Sparse):
         return None
 
     @cached_property
-    def _transposed(self) -> tuple[NDArray[Any], NDArray[np.int32], NDArray[np.float32] | None]:
+    def _transposed(self) -> tuple[NDArray[np.integer], NDArray[np.int32], NDArray[np.float32] | None]:
         if _identity(self.folder) != self._identity:
             raise bad_folder(self.folder, "the relation that was opened", "another one in its place", "Open it again.")
         folder = self.folder / "transposed"
@@ -474,7 +476,7 @@ class MappedSparse(Sparse):
         check_entries(folder, arrays, header)
         return arrays
 
-    def __reduce__(self) -> tuple[Any, ...]:
+    def __reduce__(self) -> tuple[object, ...]:
         return _opened_again, (self.folder, self.row_scale)  # another process maps the same files
 
 
@@ -526,18 +528,18 @@ class StoredIds(Ids):
 
     def __init__(self, folder: Path, name: str, kind: str, n: int, checksums: Mapping[str, int]) -> None:
         self._n, self._lookup = n, None
-        self._kept: NDArray[np.int64] | list[Any] | None = None
+        self._kept: NDArray[np.int64] | list[Hashable] | None = None
         self._read: Callable[[], Ids] | None = lambda: _read_ids(folder, name, kind, n, checksums)
 
     @property
-    def _store(self) -> NDArray[np.int64] | list[Any] | None:  # type: ignore[override]
+    def _store(self) -> NDArray[np.int64] | list[Hashable] | None:  # type: ignore[override]
         read = self._read
         if read is not None:
             ids = read()
             self._kept, self._lookup, self._read = ids._store, ids._lookup, None
         return self._kept
 
-    def __reduce__(self) -> tuple[Any, ...]:
+    def __reduce__(self) -> tuple[object, ...]:
         return Ids, (self.to_numpy() if self.is_integer else self.to_list(),)
 
 

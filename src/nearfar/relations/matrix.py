@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Sequence
 from functools import cached_property, partial
 from os import PathLike
 from typing import TYPE_CHECKING, Any, Literal, Self, overload
@@ -36,7 +36,12 @@ from nearfar.relations.operators import (
 from nearfar.relations.products import Threads
 
 if TYPE_CHECKING:
+    from numpy.typing import ArrayLike
     from scipy.sparse import csr_array
+
+    from nearfar.relations.inputs import Annotated, Description, EdgeSource, Length, Matrix, Taken
+    from nearfar.text.corpus import Corpus, TextSource
+    from nearfar.text.encoded import EncodedCorpus
 
 
 class Relation:
@@ -69,7 +74,7 @@ class Relation:
            [0.25, 0.5 , 0.25]], dtype=float32)
     """
 
-    _taken: Mapping[str, Any] | None = None  # which columns of a table it was read from
+    _taken: Taken | None = None  # which columns of a table it was read from
     _two_kinds = False  # equal ids of rows and columns are then different objects
 
     def __init__(self, operator: LinearOperator, row_ids: Ids, column_ids: Ids) -> None:
@@ -83,7 +88,7 @@ class Relation:
     @classmethod
     def from_edges(
         cls,
-        edges: Any,
+        edges: EdgeSource,
         *,
         columns: Sequence[str | int] | None = None,
         source: str | int | None = None,
@@ -171,7 +176,7 @@ class Relation:
         if directed is None:
             directed = bool(reader.is_directed(edges))
         check_flag(owner, "directed", directed)
-        taken: dict[str, Any] = {}
+        taken: Taken = {}
         if hasattr(edges, "to_delayed") and hasattr(edges, "npartitions"):  # a frame of Dask
             if storage is not None:
                 raise InputError(owner, "storage", "left out for a Dask frame, which stays on the workers", storage)
@@ -207,7 +212,7 @@ class Relation:
 
     @classmethod
     def from_matrix(
-        cls, A: Any, ids: Iterable[Hashable] | None = None, column_ids: Iterable[Hashable] | None = None
+        cls, A: Matrix | Annotated, ids: Iterable[Hashable] | None = None, column_ids: Iterable[Hashable] | None = None
     ) -> Self:
         """Make a relation from a matrix.
 
@@ -256,20 +261,21 @@ class Relation:
                 raise InputError(owner, "A", "AnnData with 'connectivities' in obsp", got, hint)
             ids = A.obs_names if ids is None else ids
             A = A.obsp["connectivities"]
-        labels = rows_and_ids(owner, A)[1] if hasattr(A, "columns") and ids is None else None
+        columns = getattr(A, "columns", None)
+        labels = rows_and_ids(owner, A)[1] if columns is not None and ids is None else None
         if labels is not None and not labels.is_range:  # of a frame
             ids = labels
-            if column_ids is None and list(A.columns) != list(labels):
-                column_ids = A.columns
+            if column_ids is None and columns is not None and list(columns) != list(labels):
+                column_ids = columns
         return cls(*sparse_from_matrix(owner, A, ids, column_ids))
 
     @classmethod
     def from_contacts(
         cls,
-        contacts: Any,
+        contacts: EdgeSource,
         *,
-        window: Any = None,
-        step: Any = None,
+        window: Length | None = None,
+        step: Length | None = None,
         columns: Sequence[str | int] | None = None,
         end: str | int | None = None,
         weight: str | int | None = None,
@@ -377,7 +383,7 @@ class Relation:
     @classmethod
     def from_corpus(
         cls,
-        corpus: Any,
+        corpus: Corpus | EncodedCorpus | TextSource,
         *,
         window: int = 5,
         decay: str = "linear",
@@ -583,7 +589,7 @@ class Relation:
 
     __iter__ = None
 
-    def __getitem__(self, rows: Any) -> Self:
+    def __getitem__(self, rows: object) -> Self:
         n = self.shape[0]
         chosen = rows[0] if isinstance(rows, tuple) and len(rows) == 2 and rows[1] is Ellipsis else rows
         if isinstance(chosen, np.ndarray | list | range) and np.array_equal(chosen, np.arange(n)):
@@ -596,7 +602,7 @@ class Relation:
         )
         raise InputError("Relation", "rows", "all of them, in their order", got, hint)
 
-    def __array__(self, *_args: Any, **_options: Any) -> NDArray[Any]:
+    def __array__(self, *_args: object, **_options: object) -> NDArray[np.generic]:
         hint = "relation.to_scipy() is the sparse matrix; estimators of nearfar take the relation itself."
         raise InputError("Relation", "relation", "given as it is", "a call for an array of numbers", hint)
 
@@ -645,7 +651,7 @@ class Relation:
             return np.empty(0, np.int64)
         return np.flatnonzero((self.row_sums == 0) & (self.column_sums > 0))
 
-    def describe(self) -> dict[str, Any]:
+    def describe(self) -> Description:
         """Return the counts that a look at the data starts with.
 
         Returns
@@ -657,8 +663,7 @@ class Relation:
             ``left_out``; names, or positions where there are none. After :meth:`from_contacts` also ``time`` there, and
             ``end`` where contacts last.
         """
-        columns = {"columns": dict(self._taken)} if self._taken else {}
-        return {
+        found: Description = {
             "n_rows": self.shape[0],
             "n_columns": self.shape[1],
             "n_entries": self.nnz,
@@ -666,10 +671,12 @@ class Relation:
             "sinks": int(self.sinks.size),
             "square": self.is_square,
             "megabytes": round(self.nbytes / 1e6, 3),
-            **columns,
         }
+        if self._taken:
+            found["columns"] = self._taken.copy()
+        return found
 
-    def neighbors(self, id: Hashable) -> list[tuple[Any, float]]:  # noqa: A002 - the field's word
+    def neighbors(self, id: Hashable) -> list[tuple[Hashable, float]]:  # noqa: A002 - the field's word
         """Return what a row is related to, strongest first: a list of (id, weight).
 
         Parameters
@@ -689,7 +696,7 @@ class Relation:
         order = np.argsort(-entries.data, kind="stable")
         return [(self.column_ids[int(entries.indices[k])], float(entries.data[k])) for k in order]
 
-    def to_scipy(self) -> csr_array[Any]:
+    def to_scipy(self) -> csr_array[np.float32]:
         """Return the matrix multiplied out, float32: for small relations and for checks."""
         return self.operator.rows(0, self.shape[0])
 
@@ -701,7 +708,7 @@ class Relation:
         return f"<Relation {n} x {m}, {', '.join(words)}>"
 
     def _repr_html_(self) -> str:
-        facts: dict[str, Any] = {"rows": self.shape[0], "columns": self.shape[1], "entries": self.nnz}
+        facts: dict[str, object] = {"rows": self.shape[0], "columns": self.shape[1], "entries": self.nnz}
         counts = {"isolates": int(self.isolates.size), "sinks": int(self.sinks.size)}
         facts |= {name: count for name, count in counts.items() if count}
         facts["memory"] = f"{self.nbytes:,} bytes" if self.nbytes < 1e6 else f"{self.nbytes / 1e6:,.1f} MB"
@@ -816,8 +823,8 @@ class Relation:
     @overload
     def __matmul__(self, other: Relation) -> Relation: ...
     @overload
-    def __matmul__(self, other: Any) -> Floats: ...
-    def __matmul__(self, other: Any) -> Relation | Floats:
+    def __matmul__(self, other: ArrayLike) -> Floats: ...
+    def __matmul__(self, other: Relation | ArrayLike) -> Relation | Floats:
         if not isinstance(other, Relation):
             return self.matmat(other)
         if self.column_ids != other.row_ids:
@@ -843,7 +850,7 @@ class Relation:
         made._two_kinds = self._two_kinds
         return made
 
-    def matmat(self, X: Any, *, n_jobs: int | None = None) -> Floats:
+    def matmat(self, X: ArrayLike, *, n_jobs: int | None = None) -> Floats:
         """Return P X, in parallel.
 
         Parameters
@@ -864,7 +871,7 @@ class Relation:
         """
         return self._times(X, transposed=False, n_jobs=n_jobs)
 
-    def rmatmat(self, X: Any, *, n_jobs: int | None = None) -> Floats:
+    def rmatmat(self, X: ArrayLike, *, n_jobs: int | None = None) -> Floats:
         """Return Pᵀ X for X of shape (n, d) or (n,).
 
         Parameters
@@ -874,7 +881,7 @@ class Relation:
         """
         return self._times(X, transposed=True, n_jobs=n_jobs)
 
-    def _times(self, X: Any, *, transposed: bool, n_jobs: int | None) -> Floats:
+    def _times(self, X: ArrayLike, *, transposed: bool, n_jobs: int | None) -> Floats:
         owner = "Relation.rmatmat" if transposed else "Relation @ X"
         vector = getattr(X, "ndim", 2) == 1
         block = np.asarray(X)[:, None] if vector else X
@@ -888,7 +895,7 @@ class Relation:
         return out[:, 0] if vector else out
 
 
-def columns_in_words(taken: Mapping[str, Any]) -> str:
+def columns_in_words(taken: Taken) -> str:
     """Return which columns of a table were read, and which were left out."""
     text = f"{taken['source']!r} -> {taken['target']!r}"
     text += f" at {taken['time']!r}" if "time" in taken else ""

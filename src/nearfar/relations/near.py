@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, Protocol
+from typing import Protocol
 
 import numpy as np
 
@@ -22,7 +22,7 @@ from nearfar.relations.kernels import NO_WEIGHTS, ScaledCsr, pair_finish, pair_s
 from nearfar.relations.operators import LinearOperator, Sparse
 from nearfar.relations.products import Threads, Workspace, blocks_of
 
-Room = Callable[[str, tuple[int, int], Any], Floats]
+Room = Callable[[str, tuple[int, int], np.dtype[np.floating]], Floats]
 """Returns an array in a file, by the name, the shape and the dtype."""
 
 
@@ -119,7 +119,7 @@ class NearWalk:
             self._run(product, self._W, 1.0, X, self._spare)
             self._W, self._spare = self._spare, self._W
 
-    def _run(self, kernel: Callable[..., None], *arguments: Any) -> None:
+    def _run(self, kernel: Callable[..., None], *arguments: object) -> None:
         run_blocks(
             lambda _block, start, stop: kernel(self._matrix, *arguments, (start, stop)), self._bounds, self._n_jobs
         )
@@ -176,7 +176,7 @@ class NearSlices:
             blocks = [workspace.take(n, pull[:0]) for _ in range(self.n_arrays)]
             columns, spare = blocks[0], blocks[1:]
 
-            def read(_block: int, start: int, stop: int, out: Any = columns, first: int = k * SLICE) -> None:
+            def read(_block: int, start: int, stop: int, out: Floats = columns, first: int = k * SLICE) -> None:
                 out[start:stop] = X[start:stop, first : first + out.shape[1]]
 
             run_blocks(read, even_bounds(n, _ROWS), self._n_jobs)
@@ -191,7 +191,7 @@ class NearSlices:
             for block in blocks:
                 workspace.give(block)
 
-    def _run(self, kernel: Callable[..., None], *arguments: Any) -> None:
+    def _run(self, kernel: Callable[..., None], *arguments: object) -> None:
         run_blocks(lambda _block, start, stop: kernel(*arguments, (start, stop)), self._bounds, self._n_jobs)
 
     def __getitem__(self, rows: slice) -> Floats:

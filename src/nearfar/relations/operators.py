@@ -29,6 +29,7 @@ from nearfar.relations.products import Products, Threads, V
 
 if TYPE_CHECKING:
     from nearfar.relations.edges import Edges
+    from nearfar.relations.inputs import Matrix
 
 _ENTRIES = 1 << 22  # weighed at once
 _MOST = np.iinfo(np.int32).max  # rows and columns: they are numbered in 32 bits
@@ -53,7 +54,7 @@ class LinearOperator(ABC):
         """
 
     @abstractmethod
-    def rows(self, start: int, stop: int) -> csr_array[Any]:
+    def rows(self, start: int, stop: int) -> csr_array[np.float32]:
         """Return rows start..stop multiplied out."""
 
     @property
@@ -142,7 +143,7 @@ def inverse_of(sums: NDArray[np.float64]) -> NDArray[np.float32]:
     return np.divide(1.0, sums, out=np.zeros_like(sums), where=sums > 0).astype(np.float32)
 
 
-def rows_of(indptr: NDArray[Any], start: int, stop: int) -> NDArray[np.int32]:
+def rows_of(indptr: NDArray[np.integer], start: int, stop: int) -> NDArray[np.int32]:
     """Return the row of each of the stored entries start..stop, int32."""
     first, last = np.searchsorted(indptr, [start, stop - 1], side="right") - 1
     lengths = np.diff(np.clip(indptr[first : last + 2], start, stop))
@@ -170,7 +171,7 @@ class Sparse(LinearOperator):
 
     def __init__(
         self,
-        indptr: NDArray[Any],
+        indptr: NDArray[np.integer],
         indices: NDArray[np.int32],
         data: NDArray[np.float32] | None,
         n_columns: int,
@@ -183,7 +184,7 @@ class Sparse(LinearOperator):
         self.symmetric = self.is_undirected = symmetric
         self.row_scale = row_scale
 
-    def __setstate__(self, state: dict[str, Any]) -> None:
+    def __setstate__(self, state: dict[str, object]) -> None:
         # Arrays from a pickle can be written to: for compiled code another type, and for all its kernels another wait.
         self.__dict__.update({k: v if k == "row_scale" else read_only(v) for k, v in state.items()})
 
@@ -205,7 +206,7 @@ class Sparse(LinearOperator):
         if self.row_scale is not None:
             return None
         rows, columns = self.row_sums, self.row_sums if self.symmetric else self.column_sums
-        kept: list[Any] = []
+        kept: list[tuple[NDArray[np.integer], NDArray[np.int32], NDArray[np.float32]]] = []
         for start in range(0, self.nnz, _ENTRIES):
             block = slice(start, min(start + _ENTRIES, self.nnz))
             i, j = rows_of(self.indptr, block.start, block.stop), self.indices[block]
@@ -254,7 +255,7 @@ class Sparse(LinearOperator):
     def _transposed(self) -> CsrArrays:
         return read_only(transpose(self.indptr, self.indices, self.data, self.shape[1]))
 
-    def rows(self, start: int, stop: int) -> csr_array[Any]:
+    def rows(self, start: int, stop: int) -> csr_array[np.float32]:
         span = slice(int(self.indptr[start]), int(self.indptr[stop]))
         indptr = np.asarray(self.indptr[start : stop + 1] - self.indptr[start])
         data = np.ones(span.stop - span.start, np.float32) if self.data is None else self.data[span].copy()
@@ -328,7 +329,7 @@ class Product(LinearOperator):
     def scratch_arrays(self) -> int:
         return 2 if len(self.factors) > 2 else 1
 
-    def rows(self, start: int, stop: int) -> csr_array[Any]:
+    def rows(self, start: int, stop: int) -> csr_array[np.float32]:
         block = self.factors[0].rows(start, stop)
         for factor in self.factors[1:]:
             block = csr_array(block @ factor.rows(0, factor.shape[0]))
@@ -355,7 +356,7 @@ class WeightedSum(LinearOperator):
             found = term.through(engine.onto(found), X, found, factor * weight, transposed=transposed)
         return found
 
-    def rows(self, start: int, stop: int) -> csr_array[Any]:
+    def rows(self, start: int, stop: int) -> csr_array[np.float32]:
         first, *others = [weight * term.rows(start, stop) for weight, term in self.as_terms()]
         return csr_array(sum(others, first))
 
@@ -384,7 +385,7 @@ class RowScaled(LinearOperator):
     def scratch_arrays(self) -> int:
         return 1 + self.inner.scratch_arrays()
 
-    def rows(self, start: int, stop: int) -> csr_array[Any]:
+    def rows(self, start: int, stop: int) -> csr_array[np.float32]:
         return csr_array(diags_array(self.scale[start:stop]) @ self.inner.rows(start, stop))
 
     @property
@@ -410,7 +411,7 @@ class Transposed(LinearOperator):
     ) -> V:
         return self.inner.through(engine, X, base, factor, transposed=not transposed)
 
-    def rows(self, start: int, stop: int) -> csr_array[Any]:
+    def rows(self, start: int, stop: int) -> csr_array[np.float32]:
         whole = self.inner.rows(0, self.inner.shape[0])
         return csr_array(whole[:, start:stop].T)
 
@@ -452,7 +453,7 @@ class Walk(LinearOperator):
     def scratch_arrays(self) -> int:
         return min(self.steps - 1, 2) + self.base.scratch_arrays()
 
-    def rows(self, start: int, stop: int) -> csr_array[Any]:
+    def rows(self, start: int, stop: int) -> csr_array[np.float32]:
         whole = self.base.rows(0, self.shape[0])
         power = self.base.rows(start, stop)
         mean = power.copy()
@@ -491,14 +492,14 @@ def check_some_edge(owner: str, n_edges: int) -> None:
         raise DataError(owner, "edges", "at least one edge", "self-loops only, which self_loops=False leaves out")
 
 
-def check_sums(owner: str, data: Any) -> None:
+def check_sums(owner: str, data: NDArray[np.float32] | None) -> None:
     """Refuse weights that were finite one by one, and no longer are where duplicates added up."""
     if data is not None and not np.isfinite(data).all():
         raise DataError(owner, "weight", "small enough to add up in float32", "an infinite sum")
 
 
 def sparse_from_matrix(
-    owner: str, A: Any, ids: Iterable[Hashable] | None, column_ids: Iterable[Hashable] | None
+    owner: str, A: Matrix, ids: Iterable[Hashable] | None, column_ids: Iterable[Hashable] | None
 ) -> tuple[Sparse, Ids, Ids]:
     """Return the operator of a matrix, and the ids: the same object twice where rows and columns are the same.
 
@@ -528,7 +529,7 @@ def sparse_from_matrix(
     return Sparse(*arrays, m, symmetric=symmetric), row_ids, other_ids
 
 
-def checked_csr(owner: str, A: Any) -> csr_array[Any]:
+def checked_csr(owner: str, A: Matrix) -> csr_array[np.float32]:
     """Return A as CSR, float32, sorted, without duplicates and zeros; a new object wherever A would change.
 
     Raises
@@ -538,8 +539,9 @@ def checked_csr(owner: str, A: Any) -> csr_array[Any]:
     DataError
         If an entry is NaN, infinite or negative, or there is none.
     """
+    is_sparse: bool = issparse(A)
     try:
-        matrix: Any = A if issparse(A) else np.asarray(A)
+        matrix: Any = A if is_sparse else np.asarray(A)
         if matrix.ndim != 2 or matrix.dtype.kind not in "biuf":
             raise ValueError(f"{matrix.ndim} dimension(s) of {matrix.dtype}")
     except (TypeError, ValueError) as error:
@@ -549,8 +551,8 @@ def checked_csr(owner: str, A: Any) -> csr_array[Any]:
     if max(matrix.shape) > _MOST:
         hint = "Leave out the rows and columns that are empty."
         raise InputError(owner, "A", f"of at most {_MOST} rows and columns", f"shape {matrix.shape}", hint)
-    csr: csr_array[Any] = check_csr(owner, "A", matrix) if issparse(A) else csr_array(matrix)
-    if issparse(A) and matrix.format == "csr":  # the same arrays
+    csr: csr_array[np.float32] = check_csr(owner, "A", matrix) if is_sparse else csr_array(matrix)
+    if is_sparse and matrix.format == "csr":  # the same arrays
         csr = csr.copy()
     csr.sum_duplicates()
     given = csr.data

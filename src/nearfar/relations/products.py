@@ -9,7 +9,7 @@ from collections.abc import Callable
 from functools import lru_cache
 from itertools import pairwise
 from math import isfinite
-from typing import TYPE_CHECKING, Protocol, TypeVar
+from typing import Protocol, TypeVar
 from weakref import WeakKeyDictionary
 
 import numpy as np
@@ -22,6 +22,7 @@ from nearfar.contracts import Floats
 from nearfar.relations.kernels import (
     NO_STORED_WEIGHTS,
     NO_WEIGHTS,
+    CsrArrays,
     ScaledCsr,
     plain_product,
     plain_total,
@@ -29,9 +30,6 @@ from nearfar.relations.kernels import (
     total,
     vector_product,
 )
-
-if TYPE_CHECKING:
-    from nearfar.relations.operators import Sparse
 
 BLOCK = 2048
 """Rows a thread takes at a time: long enough to hide the hand-out, short enough to balance hubs."""
@@ -43,6 +41,20 @@ V = TypeVar("V")
 def blocks_of(n: int) -> tuple[int, ...]:
     """Return the bounds of the blocks of n rows."""
     return tuple(even_bounds(n, BLOCK).tolist())
+
+
+class SparseMatrix(Protocol):
+    """``diag(row_scale) A``, as :class:`nearfar.relations.operators.Sparse` has it."""
+
+    shape: tuple[int, int]
+    row_scale: NDArray[np.float32] | None
+
+    @property
+    def is_small(self) -> bool:
+        """Whether it is multiplied by SciPy."""
+
+    def stored(self, *, transposed: bool) -> CsrArrays:
+        """Return the arrays of A, or those of its transpose."""
 
 
 class OnWorkers(Protocol):
@@ -62,7 +74,7 @@ class Products(Protocol[V]):
     def onto(self, made: V) -> Products[V]:
         """Return the same, whose result may take the place of what was made before, also where that is the base."""
 
-    def sparse(self, A: Sparse, X: V, base: V | None, factor: float, *, transposed: bool) -> V:
+    def sparse(self, A: SparseMatrix, X: V, base: V | None, factor: float, *, transposed: bool) -> V:
         """Return ``base + factor * A X``, of A or its transpose."""
 
     def stored(self, A: OnWorkers, rows: list[object], X: V, base: V | None, factor: float, *, transposed: bool) -> V:
@@ -120,7 +132,7 @@ class Threads:
         return Threads(self._n_jobs, made, self._overflown, self.inner)
 
     def sparse(
-        self, A: Sparse, X: Floats, base: Floats | None = None, factor: float = 1.0, *, transposed: bool = False
+        self, A: SparseMatrix, X: Floats, base: Floats | None = None, factor: float = 1.0, *, transposed: bool = False
     ) -> Floats:
         """Return ``base + factor * A X``, of A or its transpose, in X's dtype; O(nnz d) time."""
         out = self._workspace.take(A.shape[transposed], X) if self._out is None else self._out
@@ -185,10 +197,10 @@ class Threads:
 
 
 # Not with the matrices: what is made of them has others, and pickles and counts of bytes go without.
-_FOR_SCIPY: WeakKeyDictionary[Sparse, dict[bool, csr_array[np.float32]]] = WeakKeyDictionary()
+_FOR_SCIPY: WeakKeyDictionary[SparseMatrix, dict[bool, csr_array[np.float32]]] = WeakKeyDictionary()
 
 
-def _for_scipy(A: Sparse, *, transposed: bool) -> csr_array[np.float32]:
+def _for_scipy(A: SparseMatrix, *, transposed: bool) -> csr_array[np.float32]:
     """Return A, or Aᵀ diag(row_scale), as SciPy multiplies with it."""
     kept = _FOR_SCIPY.setdefault(A, {})
     if transposed not in kept:

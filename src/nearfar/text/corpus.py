@@ -6,13 +6,13 @@ import io
 import os
 import re
 import unicodedata
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence, Sized
 from contextlib import nullcontext
 from functools import cache, partial
 from itertools import chain
 from os import PathLike
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import IO, Any, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -40,6 +40,7 @@ LISTS = kinds_of(b"\x1f", b"\x1e")
 
 _CHUNK = 2**22  # bytes of a file
 _LONGEST_WORD, _LONGEST_LINE = 2**24, 2**26  # bytes; lines are held whole for a tokenizer alone
+_LISTS: tuple[type[list[str]], type[tuple[str, ...]]] = list, tuple
 _BATCH = {str: 2**20, list: 2**17}  # characters, or words: what is made of them stays in the cache
 ERRORS = ("strict", "replace", "ignore")
 
@@ -105,7 +106,7 @@ def pieces_of_strings(owner: str, strings: Iterable[object], *, lowercase: bool)
 
 def pieces_of_lists(owner: str, sentences: Iterable[object], *, lowercase: bool) -> Iterator[Bytes]:
     """Yield lists of words, which may hold blanks."""
-    for batch in _batches(owner, sentences, (list, tuple), "lists of words", _BATCH[list]):
+    for batch in _batches(owner, sentences, _LISTS, "lists of words", _BATCH[list]):
         try:
             lines = [_WORD_ENDS.join(sentence) for sentence in batch]
         except TypeError as error:
@@ -127,8 +128,13 @@ def _as_bytes(joined: str, *, lowercase: bool) -> Bytes:
     return np.frombuffer(text.encode("utf-8", "surrogatepass"), np.uint8)
 
 
-def _batches(owner: str, items: Iterable[Any], kind: Any, what: str, most: int) -> Iterator[list[Any]]:
-    batch: list[Any] = []
+Item = TypeVar("Item", bound=Sized)
+
+
+def _batches(
+    owner: str, items: Iterable[object], kind: type[Item] | tuple[type[Item], ...], what: str, most: int
+) -> Iterator[list[Item]]:
+    batch: list[Item] = []
     size = 0
     for item in items:
         if not isinstance(item, kind):
@@ -143,6 +149,8 @@ def _batches(owner: str, items: Iterable[Any], kind: Any, what: str, most: int) 
 
 
 Tokenizer = Callable[[str], Iterable[str]]
+File = str | PathLike[str] | IO[str] | IO[bytes] | io.IOBase
+TextSource = File | Sequence[PathLike[str]] | Iterable[str] | Iterable[Sequence[str]]
 
 
 class Reading(NamedTuple):
@@ -237,7 +245,7 @@ class Corpus:
 
     def __init__(
         self,
-        source: Any,
+        source: TextSource,
         *,
         tokenizer: str | re.Pattern[str] | Tokenizer | None = None,
         lowercase: bool = False,
@@ -269,7 +277,7 @@ class Corpus:
         known = {} if self._scan is None else {"words": len(self.vocabulary()), "tokens": self.vocabulary().n_tokens}
         return facts_table(repr(self), known)
 
-    def __array__(self, *_args: Any, **_options: Any) -> NDArray[Any]:
+    def __array__(self, *_args: object, **_options: object) -> NDArray[np.generic]:
         hint = (
             "A text has no rows to split: fit to all of it for each setting of sklearn's ParameterGrid, and compare the"
             " vectors by nf.evaluate.word_similarity or by what they are for."
@@ -310,7 +318,7 @@ class Corpus:
             return counted
         return self._restricted(owner, min_count, max_size)
 
-    def partitions(self, owner: str) -> tuple[Any, bool, Callable[[Any], Iterator[tuple[Bytes, Bytes]]]]:
+    def partitions(self, owner: str) -> tuple[object, bool, Callable[[Any], Iterator[tuple[Bytes, Bytes]]]]:
         """Return what workers of a cluster read one by one: files, or a Dask bag; which of them, and what reads one.
 
         Parameters
@@ -427,7 +435,7 @@ class Corpus:
         return self._scan
 
 
-def texts_of(files: Iterable[Any], items: Iterable[object], reading: Reading) -> Iterator[tuple[Bytes, Bytes]]:
+def texts_of(files: Iterable[File], items: Iterable[object], reading: Reading) -> Iterator[tuple[Bytes, Bytes]]:
     """Yield pieces of the text of files, then of Python objects, each with the table of what its bytes are."""
     lower, tokenizer = reading.lowercase, reading.tokenizer
     for file in files:
@@ -457,7 +465,7 @@ def texts_of(files: Iterable[Any], items: Iterable[object], reading: Reading) ->
         yield text, kinds
 
 
-def _texts_of_file(file: Any, reading: Reading) -> Iterator[tuple[Bytes, Bytes]]:
+def _texts_of_file(file: File, reading: Reading) -> Iterator[tuple[Bytes, Bytes]]:
     return texts_of([file], (), reading)
 
 
@@ -485,7 +493,7 @@ def _lines(owner: str, texts: Iterator[NDArray[np.uint8]], name: str) -> Iterato
         yield held
 
 
-def _files(source: object) -> list[Any] | None:
+def _files(source: object) -> list[File] | None:
     """Return what can be opened; None for Python objects."""
     if isinstance(source, str) and "://" in source and not source.strip().count(" "):
         fsspec = require("Corpus", "fsspec", "cluster")
@@ -506,7 +514,7 @@ def _files(source: object) -> list[Any] | None:
         if isinstance(source, str) and not path.exists():
             hint = "A text itself goes into a list: Corpus([text])."
             raise InputError("Corpus", "source", "a file or folder that exists", repr(source), hint)
-        return _in_folder(path) if path.is_dir() else [path]
+        return [*_in_folder(path)] if path.is_dir() else [path]
     if isinstance(source, (list, tuple)) and source and all(isinstance(item, PathLike) for item in source):
         return [file for item in source for file in (_in_folder(Path(item)) if Path(item).is_dir() else [item])]
     given = source[0] if isinstance(source, (list, tuple)) and source else None

@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from os import PathLike
 from pathlib import Path
 from shutil import copyfile, rmtree
-from typing import Any, NamedTuple, overload
+from typing import NamedTuple, overload
 
 import numpy as np
 from numpy.typing import NDArray
@@ -349,7 +349,7 @@ class WordTable:
         self.letters = np.empty(8 * n, np.uint8)
 
     @property
-    def arrays(self) -> tuple[NDArray[Any], ...]:
+    def arrays(self) -> tuple[NDArray[np.generic], ...]:
         """What the kernels take, and change."""
         return self.slots, self.hashes, self.begins, self.counts, self.firsts, self.letters, self.state
 
@@ -438,7 +438,7 @@ _SEED, _FACTOR = np.uint64(0xCBF29CE484222325), np.uint64(0x100000001B3)  # FNV-
 
 def kinds_of(between: bytes, ends: bytes) -> Bytes:
     """Return the table of bytes for the kernels."""
-    kinds: Any = np.full(256, WORD, np.uint8)
+    kinds = np.full(256, WORD, np.uint8)
     kinds[np.frombuffer(between, np.uint8)] = BETWEEN
     kinds[np.frombuffer(ends, np.uint8)] = END
     return kinds

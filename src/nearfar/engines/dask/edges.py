@@ -23,6 +23,7 @@ from nearfar.contracts import Floats
 from nearfar.engines.dask.rows import Owners, Parts, Products, Rows, bounds_of, gathered, kept
 from nearfar.errors import DataError, InputError
 from nearfar.relations.edges import Edges, read_edges
+from nearfar.relations.inputs import Taken
 from nearfar.relations.kernels import build_csr
 from nearfar.relations.operators import (
     LinearOperator,
@@ -208,7 +209,7 @@ def edges_of(
     """Return the edges of a partition, and what the client must know of it; None for an empty one."""
     if not len(frame):
         return None, None
-    taken: dict[str, Any] = {}
+    taken: Taken = {}
     try:
         edges = read_edges(frame, **asked, bipartite=bipartite, taken=taken)
     except InputError as error:

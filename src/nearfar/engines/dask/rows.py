@@ -28,7 +28,7 @@ from nearfar.contracts import Floats
 from nearfar.engines.registry import current_client
 from nearfar.errors import NearfarWarning, NumericalError
 from nearfar.relations.kernels import NO_STORED_WEIGHTS, NO_WEIGHTS, ScaledCsr, product, vector_product
-from nearfar.relations.operators import Sparse
+from nearfar.relations.products import SparseMatrix
 
 Parts = list[Any]  # futures of arrays, one for each part
 
@@ -175,14 +175,10 @@ class Block(NamedTuple):
     needed: list[NDArray[np.int32]]
 
 
-def rows_of_sparse(A: Sparse, start: int, stop: int, *, transposed: bool) -> Rows:
+def rows_of_sparse(A: SparseMatrix, start: int, stop: int, *, transposed: bool) -> Rows:
     """Return rows start..stop of a sparse matrix or of its transpose; views."""
-    indptr, indices, data, column_scale = A.indptr, A.indices, A.data, None
-    row_scale = A.row_scale
-    if transposed:
-        row_scale, column_scale = None, A.row_scale
-        if not A.symmetric:
-            indptr, indices, data = A._transposed
+    indptr, indices, data = A.stored(transposed=transposed)
+    row_scale, column_scale = (None, A.row_scale) if transposed else (A.row_scale, None)
     span = slice(int(indptr[start]), int(indptr[stop]))
     return Rows(
         np.asarray(indptr[start : stop + 1] - indptr[start], np.int64),
@@ -272,7 +268,7 @@ class Products:
         self._kept: list[Any] = []  # so that no id is given twice
         self._scales: dict[int, tuple[Any, Parts]] = {}
 
-    def sparse(self, A: Sparse, X: Parts, base: Parts | None, factor: float, *, transposed: bool) -> Parts:
+    def sparse(self, A: SparseMatrix, X: Parts, base: Parts | None, factor: float, *, transposed: bool) -> Parts:
         """Return ``base + factor * A X``, of A or its transpose; its rows are sent to the workers the first time."""
         if (id(A), transposed) not in self._blocks:
             bounds = bounds_of(A.shape[transposed])
