@@ -366,8 +366,16 @@ class Relation:
         from nearfar.relations.contacts import cut_into_slices, read_contacts, supra_adjacency
 
         owner = "Relation.from_contacts"
-        form: dict[str, Any] = {"delimiter": delimiter, "comments": comments, "header": header}
-        found = read_contacts(owner, contacts, columns=columns, end=end, weight=weight, **form)
+        found = read_contacts(
+            owner,
+            contacts,
+            columns=columns,
+            end=end,
+            weight=weight,
+            delimiter=delimiter,
+            comments=comments,
+            header=header,
+        )
         slices = cut_into_slices(owner, found, window, step)
         matrix = supra_adjacency(slices)
         if not matrix.nnz and window is None:

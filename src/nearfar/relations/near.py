@@ -78,7 +78,22 @@ class NearProduct:
         return self._pull[rows]
 
 
-class NearWalk:
+class _Walking:
+    """A walk on ``diag(s) A``, whose kernels run over blocks of the rows."""
+
+    def __init__(self, base: Sparse, steps: int, n_jobs: int) -> None:
+        scale = NO_WEIGHTS if base.row_scale is None else base.row_scale
+        self._matrix = ScaledCsr(base.indptr, base.indices, base.data, scale, None)
+        self._steps, self._n_jobs = steps, n_jobs
+        self._bounds = blocks_of(base.shape[0])
+
+    def _run(self, kernel: Callable[..., None], *arguments: object) -> None:
+        run_blocks(
+            lambda _block, start, stop: kernel(self._matrix, *arguments, (start, stop)), self._bounds, self._n_jobs
+        )
+
+
+class NearWalk(_Walking):
     """The walk on a row-scaled matrix, ``P = (B + ... + Bᵏ)/k``, ``B = diag(s) A``; the last product block by block.
 
     ``P X``, by Horner's rule in two running blocks of n x d; with ``both`` and a symmetric A ``(P + Pᵀ) X``, from one
@@ -87,10 +102,8 @@ class NearWalk:
     """
 
     def __init__(self, base: Sparse, steps: int, *, both: bool, n_jobs: int = 1) -> None:
-        scale = NO_WEIGHTS if base.row_scale is None else base.row_scale
-        self._matrix = ScaledCsr(base.indptr, base.indices, base.data, scale, None)
-        self._steps, self._both, self._n_jobs = steps, both, n_jobs
-        self._bounds = blocks_of(base.shape[0])
+        super().__init__(base, steps, n_jobs)
+        self._both = both
         self._W: Floats = np.empty((0, 0))
         self._spare: Floats = np.empty((0, 0))
         self._with_spare = steps > 1 + (not both)
@@ -119,11 +132,6 @@ class NearWalk:
             self._run(product, self._W, 1.0, X, self._spare)
             self._W, self._spare = self._spare, self._W
 
-    def _run(self, kernel: Callable[..., None], *arguments: object) -> None:
-        run_blocks(
-            lambda _block, start, stop: kernel(self._matrix, *arguments, (start, stop)), self._bounds, self._n_jobs
-        )
-
     def __getitem__(self, rows: slice) -> Floats:
         start, stop = rows.start, rows.stop
         out = np.empty((stop - start, self._W.shape[1] // (1 + self._both)), self._W.dtype)
@@ -139,7 +147,7 @@ SLICE = 32
 _ROWS = 2**15  # of X that are read at a time
 
 
-class NearSlices:
+class NearSlices(_Walking):
     """``P X`` of such a walk for X in a file: a few columns at a time are in memory, the result is in files again.
 
     Every number is the same to the bit. In memory are at most three blocks of n x SLICE numbers.
@@ -154,10 +162,8 @@ class NearSlices:
     """
 
     def __init__(self, base: Sparse, steps: int, room: Room, *, n_jobs: int) -> None:
-        self._steps, self._room, self._n_jobs = steps, room, n_jobs
-        scale = NO_WEIGHTS if base.row_scale is None else base.row_scale
-        self._matrix = ScaledCsr(base.indptr, base.indices, base.data, scale, None)
-        self._bounds = blocks_of(base.shape[0])
+        super().__init__(base, steps, n_jobs)
+        self._room = room
         self._pull: list[Floats] = []
 
     @property
@@ -167,7 +173,7 @@ class NearSlices:
 
     def prepare(self, X: Floats) -> None:
         """Take in the vectors, shape (n, d)."""
-        (n, d), matrix = X.shape, self._matrix
+        n, d = X.shape
         if not self._pull:
             widths = [min(SLICE, d - first) for first in range(0, d, SLICE)]
             self._pull = [self._room(f"pull-{k}", (n, width), X.dtype) for k, width in enumerate(widths)]
@@ -183,16 +189,13 @@ class NearSlices:
             T = columns
             for _ in range(self._steps - 1):  # T <- X + B T
                 out = spare.pop()
-                self._run(product, matrix, T, 1.0, columns, out)
+                self._run(product, T, 1.0, columns, out)
                 if T is not columns:
                     spare.append(T)
                 T = out
-            self._run(product, matrix, T, 1.0 / self._steps, columns[:0], pull)
+            self._run(product, T, 1.0 / self._steps, columns[:0], pull)
             for block in blocks:
                 workspace.give(block)
-
-    def _run(self, kernel: Callable[..., None], *arguments: object) -> None:
-        run_blocks(lambda _block, start, stop: kernel(*arguments, (start, stop)), self._bounds, self._n_jobs)
 
     def __getitem__(self, rows: slice) -> Floats:
         """Return rows of the pull; the caller may overwrite them."""
