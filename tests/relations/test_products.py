@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import gc
+import weakref
+
 import numpy as np
 import pytest
 
@@ -99,6 +102,17 @@ def test_sums_that_are_carried_over_are_those_of_what_is_left(steps):
     for name in ("row_sums", "column_sums"):
         fresh.__dict__.pop(name, None)
         np.testing.assert_array_equal(getattr(carried, name), getattr(fresh, name))
+
+
+def test_the_memory_of_results_in_between_goes_with_the_engine():
+    gc.disable()  # it goes at once, or each product would ask the system for more
+    try:
+        engines = [Threads(), Threads(1, np.empty((2, 2)))]
+        inner = [weakref.ref(engine.onto(np.empty((2, 2))).inner) for engine in engines]
+        engines.clear()
+        assert [one() for one in inner] == [None, None]
+    finally:
+        gc.enable()
 
 
 def test_a_product_says_where_its_result_is_not_finite(A):

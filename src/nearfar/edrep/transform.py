@@ -181,7 +181,6 @@ def _relation_of(P_new: RelationLike, fitted_ids: Ids) -> Relation | None:
 
     The columns of a frame are named by their labels, unless these are the default.
     """
-
     if hasattr(P_new, "vectors"):
         return Relation.from_matrix(P_new)  # which refuses it
     array = check_csr("EDRep.transform", "P_new", P_new) if issparse(P_new) else np.asarray(P_new)

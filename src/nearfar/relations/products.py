@@ -123,9 +123,18 @@ class Threads:
         inner: Threads | None = None,
     ) -> None:
         self._n_jobs, self._out, self._overflown = n_jobs, out, overflown
-        self.inner: Threads = inner or (self if out is None else Threads(n_jobs))
-        self._workspace: Workspace = Workspace() if self.inner is self else self.inner._workspace
-        self.give = self._workspace.give
+        # An engine does not refer to itself, or its memory would be held until the next collection of garbage.
+        self._inner = Threads(n_jobs) if inner is None and out is not None else inner
+        self._workspace: Workspace = Workspace() if self._inner is None else self._inner._workspace
+
+    @property
+    def inner(self) -> Threads:
+        """The same for results in between."""
+        return self if self._inner is None else self._inner
+
+    def give(self, made: Floats) -> None:
+        """Take back a result in between, to be written over."""
+        self._workspace.give(made)
 
     def onto(self, made: Floats) -> Threads:
         """Return the same, whose result takes the place of ``made``."""
