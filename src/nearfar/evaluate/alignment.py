@@ -78,7 +78,7 @@ class Alignment:
         Parameters
         ----------
         topn : int, >= 1
-            How many at most.
+            How many ids at most.
         by : {"cosine", "distance"}
             1 less the cosine (the semantic displacement of Hamilton, Leskovec & Jurafsky 2016), or the Euclidean
             distance, which suits maps.
@@ -111,8 +111,7 @@ def align(a: Embedding, b: Embedding, *, center: bool = False, scale: bool = Fal
         Is turned; it is not changed. It needs as many components as a. Mixtures of anchors and density matrices are
         taken as their vectors, and become plain ones.
     center : bool, default=False
-        Whether b may be shifted, too, such that the means of the shared ids agree: for maps, in which only distances
-        count.
+        Whether b may be shifted, too: for maps, in which only distances count. The means of the shared ids then agree.
     scale : bool, default=False
         Whether b may be stretched by one factor, too: for maps, which have no unit.
 

@@ -128,7 +128,7 @@ def link_prediction(
     method: Any,
     *,
     held_out: float = 0.5,
-    features: Sequence[str] = tuple(FEATURES),
+    features: Sequence[str] = ("hadamard", "l1", "l2", "average", "dot"),
     degrees: bool = False,
     n_repeats: int = 5,
     random_state: int | np.random.Generator | np.random.RandomState | None = None,
@@ -149,8 +149,9 @@ def link_prediction(
     features : sequence of {"hadamard", "l1", "l2", "average", "dot"}
         What describes a pair. Each is scored by itself.
     degrees : bool, default=False
-        Whether the classifier is also given ``log(1 + k_u) + log(1 + k_v)``, k being the number of edges that a node
-        has left: how likely the pair is if only degrees count. Vectors of length 1, as those of EDRep, hold who is
+        Whether it counts, too, how many edges the two nodes have. The classifier is then also given
+        ``log(1 + k_u) + log(1 + k_v)``, k being the number of edges that a node has left: how likely the pair is if
+        only degrees count. Vectors of length 1, as those of EDRep, hold who is
         close to whom and not who has many edges.
     n_repeats : int, default=5
         How often other edges are hidden, and the method is fitted.

@@ -108,7 +108,7 @@ def stability(
         Of any length and number of components; neighbours are sought among the ids that all have. Of two-sided ones
         the first side counts.
     k : int, default=10
-        Number of neighbours, at most the number of shared ids less 1.
+        Number of neighbours to compare, at most the number of shared ids less 1.
     metric : {"cosine", "euclidean"}
         What is near; Euclidean suits maps. With "cosine", ids whose vector is 0 in one of the embeddings are left out.
     n_sample : int, >= 2, optional

@@ -147,8 +147,9 @@ def word_analogies(
     questions : path, or iterable of (str, str, str, str)
         A file has four words per line, and before each section a line ``: name``.
     method : {"3CosAdd", "3CosMul"}, default="3CosAdd"
-        The answer d has the largest cos(d, b) - cos(d, a) + cos(d, c), or, with cosines moved to [0, 1], the largest
-        cos(d, b) cos(d, c) / (cos(d, a) + 0.001). The three words of the question are no answers.
+        How analogies are answered. The answer d has the largest cos(d, b) - cos(d, a) + cos(d, c), or, with cosines
+        moved to [0, 1], the largest cos(d, b) cos(d, c) / (cos(d, a) + 0.001). The three words of the question are no
+        answers.
     lowercase : bool, default=True
         Look words up in lower case where they are not known as they stand.
     n_candidates : int, optional
