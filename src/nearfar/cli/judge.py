@@ -280,10 +280,11 @@ def report(
       nearfar report nodes.safetensors -o nodes.md --labels groups.csv --random-state 0
       nearfar report words.vec -o words.html --pairs wordsim353.tsv --no-plots --json
     """
-    from nearfar.evaluate.report import check_page
+    from nearfar._core.atomic import check_suffix
+    from nearfar.evaluate.report import SUFFIXES
     from nearfar.evaluate.report import report as page_of
 
-    check_page("nearfar report", output)
+    check_suffix("nearfar report", output, SUFFIXES)
     started = time.perf_counter()
     embedding = load_known(file, side)
     known = None if labels is None else labels_of("nearfar report", embedding, labels)

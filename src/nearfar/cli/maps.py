@@ -254,29 +254,23 @@ def _known_of(table: Table) -> dict[str, Sequence[object]] | None:
 
 def _check_targets(output: str | None, plot: str | None, frames: str | None, n_components: int) -> None:
     """Refuse files that cannot be written, before a large map is drawn."""
+    from nearfar._core.atomic import check_suffix
     from nearfar.embedding.files.registry import check_output
+    from nearfar.plots.scatter import PICTURES
 
     if output is None and plot is None and frames is None:
         raise click.UsageError("Nothing to write: give --output OUT, --plot PICTURE, --frames PICTURE, or several.")
     if n_components < 2 and (plot or frames):
         raise click.UsageError("A picture has two dimensions: give --n-components 2 or more, or --output alone.")
     if output is not None and output.lower().endswith(PAGES):
-        from nearfar._core.atomic import check_target
-        from nearfar._core.checks import check_path
-
         if n_components != 2:
             raise click.UsageError("A page has two dimensions: give --n-components 2.")
-        check_target("nearfar map", check_path("nearfar map", "output", output))
+        check_suffix("nearfar map", output, PAGES)
     elif output is not None:
         check_output("nearfar map", output)
-    if plot is not None:
-        from nearfar.plots.scatter import check_picture_path
-
-        check_picture_path("nearfar map", plot)
-    if frames is not None:
-        from nearfar.plots.scatter import PICTURES, check_suffix
-
-        check_suffix("nearfar map", frames, (*FILMS, *PICTURES))
+    for picture, suffixes in ((plot, PICTURES), (frames, (*FILMS, *PICTURES))):
+        if picture is not None:
+            check_suffix("nearfar map", picture, suffixes)
 
 
 def _known(method: str, arguments: dict[str, Any], there: set[str]) -> dict[str, Any]:

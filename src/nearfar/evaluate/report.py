@@ -27,8 +27,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from nearfar._core.atomic import atomic_write, check_target
-from nearfar._core.checks import check_flag, check_integer, check_n_jobs, check_path, check_random_state, require
+from nearfar._core.atomic import atomic_write, check_suffix
+from nearfar._core.checks import check_flag, check_integer, check_n_jobs, check_random_state, require
+from nearfar._core.notebook import frame_of
 from nearfar.embedding.files.content import jsonable
 from nearfar.embedding.search import nearest_rows, row_norms, unit_rows
 from nearfar.errors import InputError
@@ -37,8 +38,6 @@ from nearfar.evaluate.neighborhoods import neighborhoods
 from nearfar.evaluate.words import check_embedding, word_similarity
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from nearfar.embedding.vectors import Embedding
 
 Doubles = NDArray[np.float64]
@@ -223,10 +222,7 @@ class Report:
         return "\n".join([*parts, "</section>\n</main>\n</body>\n</html>\n"])
 
     def _framed_map(self) -> str:
-        if self.map_page is None:
-            return ""
-        frame = 'sandbox="allow-scripts allow-downloads"'
-        return f'<h2>Map</h2><iframe title="Map" {frame} srcdoc="{html.escape(self.map_page.html())}"></iframe>'
+        return "" if self.map_page is None else "<h2>Map</h2>" + frame_of(self.map_page.html(), 'title="Map"')
 
     def to_markdown(self) -> str:
         """Return the page as Markdown, pictures included and the map left out.
@@ -259,7 +255,7 @@ class Report:
         InputError
             If the suffix is another, or the file cannot be written.
         """
-        target = check_page("Report.save", path)
+        target = check_suffix("Report.save", path, SUFFIXES)
         text = self.to_markdown() if target.suffix.lower() == ".md" else self.to_html()
         with atomic_write(target, owner="Report.save") as file:
             file.write(text.encode("utf-8"))
@@ -391,15 +387,6 @@ def report(
         title = f"{facts['what']['kind']} of {len(embedding)} ids"
     pictures = _pictures(X, norms, variances, counts) if plots and len(known) > 1 else {}
     return Report(title, json.loads(json.dumps(jsonable(facts))), pictures, map_page)
-
-
-def check_page(owner: str, path: str | PathLike[str]) -> Path:
-    """Return the path of a page that could be written."""
-    target = check_path(owner, "path", path)
-    if target.suffix.lower() not in SUFFIXES:
-        raise InputError(owner, "path", f"a file name ending in {', '.join(SUFFIXES)}", repr(target.name))
-    check_target(owner, target)
-    return target
 
 
 # The figures.

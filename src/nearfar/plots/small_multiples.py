@@ -17,20 +17,16 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from nearfar._core import checks as _checks
-from nearfar._core.atomic import atomic_write
+from nearfar._core.atomic import atomic_write, check_suffix
 from nearfar._core.ids import Ids, rows_and_ids
 from nearfar.callbacks import Frame
 from nearfar.errors import InputError
 from nearfar.evaluate.neighborhoods import Neighborhoods
 from nearfar.plots.scatter import (
     COLOURS,
-    Groups,
+    Colours,
     check_picture_path,
-    check_suffix,
-    check_values,
     draw_dots,
-    finish,
-    groups_of,
     in_plane,
     legend_handles,
     new_axes,
@@ -119,7 +115,7 @@ def small_multiples(
     _checks.require(_OWNER, "matplotlib", "plot")
     coloured = labels is not None or values is not None
     panels = panels_of(_OWNER, "maps", maps, same_points=coloured)
-    colours = Colours.of(_OWNER, labels, values, panels[0])
+    colours = Colours.of(_OWNER, labels, values, len(panels[0].xy), panels[0].ids)
     if columns is not None:
         columns = _checks.check_integer(_OWNER, "columns", columns, low=1)
     target = check_picture_path(_OWNER, path)
@@ -191,7 +187,7 @@ def animation(
     """
     _checks.require(_ANIMATION, "matplotlib", "plot")
     panels = panels_of(_ANIMATION, "frames", frames, same_points=True)
-    colours = Colours.of(_ANIMATION, labels, values, panels[0])
+    colours = Colours.of(_ANIMATION, labels, values, len(panels[0].xy), panels[0].ids)
     between = _checks.check_integer(_ANIMATION, "between", between, low=0)
     per_second = _checks.check_integer(_ANIMATION, "per_second", per_second, low=1)
     target = check_suffix(_ANIMATION, path, (".gif", ".mp4"))
@@ -272,23 +268,6 @@ class Panel:
     ids: Ids | None = None
 
 
-@dataclass(frozen=True, eq=False)
-class Colours:
-    """Groups or values of the points, the same in every panel."""
-
-    groups: Groups | None
-    values: NDArray[np.float64] | None
-
-    @classmethod
-    def of(cls, owner: str, labels: ArrayLike | None, values: ArrayLike | None, first: Panel) -> Colours:
-        """Check labels or values of the points of a map."""
-        if labels is not None and values is not None:
-            raise InputError(owner, "values", "None with labels", "both", "Draw two pictures.")
-        of = len(first.xy), first.ids
-        groups = None if labels is None else groups_of(owner, labels, *of)
-        return cls(groups, None if values is None else check_values(owner, values, *of))
-
-
 def panels_of(owner: str, argument: str, maps: Any, *, same_points: bool) -> list[Panel]:
     """Return the maps that are given: frames, a mapping of titles to maps, or a sequence of maps.
 
@@ -345,7 +324,7 @@ def grid(
 
 def draw_panel(axes: Axes, panel: Panel, colours: Colours, side: float) -> Any:
     """Draw a map with its title on axes of this size; return what a colour bar needs."""
-    bar = draw_dots(axes, panel.xy, colours.groups, colours.values, side**2 / _WHOLE)
+    bar = draw_dots(axes, panel.xy, colours, side**2 / _WHOLE)
     axes.set_title(panel.title, fontsize=10)
     return bar
 
@@ -430,7 +409,10 @@ def rnx_curves(
     _dress(axes)
     order = sorted(range(len(lines)), key=lambda i: -list(results.values())[i].auc)
     axes.legend(handles=[lines[i] for i in order], title="area", frameon=False, loc="best", alignment="left")
-    return finish(_CURVES, axes, title, target)
+    if title is not None:
+        axes.set_title(title)
+    write(_CURVES, axes.figure, target)
+    return axes
 
 
 def _log_spaced(largest: int) -> np.ndarray[tuple[int], np.dtype[np.int64]]:

@@ -22,16 +22,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from nearfar._core.atomic import atomic_write
-from nearfar._core.checks import (
-    check_choice,
-    check_integer,
-    check_matrix,
-    check_n_jobs,
-    check_path,
-    check_random_state,
-)
+from nearfar._core.atomic import atomic_write, check_suffix
+from nearfar._core.checks import check_choice, check_integer, check_matrix, check_n_jobs, check_random_state
 from nearfar._core.ids import Ids
+from nearfar._core.notebook import frame_of
 from nearfar.contracts import Floats
 from nearfar.embedding.density import DensityEmbedding
 from nearfar.embedding.files.content import name_of
@@ -40,10 +34,12 @@ from nearfar.errors import InputError, NearfarWarning
 from nearfar.evaluate.neighborhoods import FAR, METRICS, lost_neighbors, neighborhoods
 from nearfar.maps.neighbor import TSNE
 from nearfar.maps.solver import z_order
+from nearfar.plots.scatter import densest
 from nearfar.relations.neighbors import nearest_neighbors
 from nearfar.viewer.metadata import Column, columns_of
 
 _OWNER = "Embedding.map"
+PAGES = (".html", ".htm")
 MAX_POINTS = 1_000_000
 TRUST = ("missing neighbours", "false neighbours")
 _NEIGHBORS = ((50_000, 15), (200_000, 10), (10**9, 5))  # of up to so many points
@@ -118,9 +114,7 @@ class MapPage:
         InputError
             Another suffix, or a path that cannot be written to.
         """
-        target = check_path(_OWNER, "path", path)
-        if target.suffix.lower() not in (".html", ".htm"):
-            raise InputError(_OWNER, "path", "a file that ends in .html", repr(str(path)))
+        target = check_suffix(_OWNER, path, PAGES)
         with atomic_write(target, owner=_OWNER) as file:
             file.write(self.html().encode("utf-8"))
 
@@ -216,8 +210,7 @@ class MapPage:
         if len(page) > _SMALL:
             shown = html.escape(repr(self))
             return f"<p>{shown}: {len(page) / 2**20:.0f} MB, too large for a notebook. Write it with .save(...).</p>"
-        frame = 'style="width: 100%; height: 620px; border: 0" sandbox="allow-scripts allow-downloads"'
-        return f'<iframe {frame} srcdoc="{html.escape(page)}"></iframe>'
+        return frame_of(page, 'style="width: 100%; height: 620px; border: 0"')
 
 
 _ASSETS = ("page.html", "viewer.css", "scatterplot.js", "viewer.js")
@@ -453,11 +446,6 @@ def _labels(
 def _middle(xy: NDArray[np.float64], rows: NDArray[np.int64]) -> int:
     """Return the point in the middle of where some are densest: what is scattered has no middle of its own."""
     low, span = xy.min(axis=0), float(np.ptp(xy, axis=0).max()) or 1.0
-    cells = ((xy[rows] - low) / span * (_CELLS - 1)).astype(np.int64) + 1
-    counts = np.zeros((_CELLS + 2, _CELLS + 2))
-    np.add.at(counts, (cells[:, 0], cells[:, 1]), 1)
-    around = sum(np.roll(counts, (i, j), axis=(0, 1)) for i in (-1, 0, 1) for j in (-1, 0, 1))
-    best = np.array(np.unravel_index(int(np.argmax(around)), counts.shape))
-    rows = rows[(np.abs(cells - best) <= 1).all(axis=1)]
+    rows = rows[densest((xy[rows] - low) / span, _CELLS)]
     away = ((xy[rows] - np.median(xy[rows], axis=0)) ** 2).sum(axis=1)
     return int(rows[away.argmin()])
