@@ -6,7 +6,7 @@ import os
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -14,14 +14,17 @@ from numpy.typing import ArrayLike, NDArray
 from nearfar._core import checks as _checks
 from nearfar._core.atomic import atomic_write, check_suffix
 from nearfar._core.ids import Ids, in_order_of, rows_and_ids
+from nearfar.contracts import Floats
 from nearfar.embedding.files.content import name_of
 from nearfar.errors import InputError
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.cm import ScalarMappable
-    from matplotlib.figure import Figure
+    from matplotlib.figure import Figure, SubFigure
     from matplotlib.lines import Line2D
+
+    from nearfar.embedding.vectors import Embedding
 
 _OWNER = "plots.scatter"
 _RASTER_FROM = 3000  # dots from which a vector format holds a bitmap of them
@@ -43,10 +46,12 @@ COLOURS = (
     *("#007000", "#806840", "#EF8FFF", "#380087", "#877097", "#680050", "#6838AF"),
 )
 GREY = "#BBBBBB"
+Bar = tuple["ScalarMappable", str]
+"""What a colour bar needs: the scale, and at which ends there are values beyond it."""
 
 
 def scatter(
-    vectors: Any,
+    vectors: Embedding | ArrayLike,
     labels: ArrayLike | None = None,
     *,
     values: ArrayLike | None = None,
@@ -131,14 +136,15 @@ def scatter(
     return axes
 
 
-def _texts(vectors: Any, words: Any, n: int) -> list[str]:
+def _texts(vectors: object, words: bool | ArrayLike, n: int) -> list[str]:
     """Return what is written at n dots."""
     if words is True:
         if not hasattr(vectors, "ids"):
             hint = "Give the words themselves."
             raise InputError(_OWNER, "words", "a text for each vector, unless these are an Embedding", "True", hint)
         words = [name_of(key) for key in vectors.ids]
-    texts = [] if isinstance(words, str) or np.ndim(words) != 1 else [str(word) for word in words]
+    given = np.asarray(words, dtype=object)
+    texts = [str(word) for word in given.tolist()] if given.ndim == 1 else []
     if len(texts) != n:
         got = f"shape {np.shape(words)}"
         raise InputError(_OWNER, "words", f"True, False or of shape ({n},), one per vector", got)
@@ -152,7 +158,7 @@ def _write_words(axes: Axes, xy: NDArray[np.float64], texts: list[str]) -> None:
     from matplotlib.textpath import TextPath
 
     font = FontProperties(size=_WORD_SIZE)
-    figure: Any = axes.figure
+    figure = axes.figure.canvas.figure
 
     def width(text: str) -> float:
         return float(TextPath((0, 0), text.replace("$", r"\$"), prop=font).get_extents().width)
@@ -201,7 +207,7 @@ def check_values(owner: str, values: ArrayLike, n: int, ids: Ids | None = None) 
     return numbers
 
 
-def in_plane(X: NDArray[Any], of: NDArray[Any]) -> NDArray[np.float64]:
+def in_plane(X: Floats, of: Floats) -> NDArray[np.float64]:
     """Return X in the plane that shows the vectors ``of`` best: two columns are the plane themselves."""
     if X.shape[1] == 2:
         return X.astype(np.float64)
@@ -219,7 +225,7 @@ def draw_dots(
     xy: NDArray[np.float64],
     colours: Colours,
     size: float = 1.0,
-) -> tuple[ScalarMappable, str] | None:
+) -> Bar | None:
     """Draw what is inside the frame of a picture: dots in their colours, and the frame; no names.
 
     ``size`` is the area of the picture, that of one by itself being 1. For values, return what a colour bar needs: the
@@ -269,7 +275,7 @@ def _draw(axes: Axes, xy: NDArray[np.float64], colours: NDArray[np.float64], siz
     )
 
 
-def _colours_of(values: NDArray[np.float64]) -> tuple[NDArray[np.float64], tuple[ScalarMappable, str] | None]:
+def _colours_of(values: NDArray[np.float64]) -> tuple[NDArray[np.float64], Bar | None]:
     """Return the colour of each value, and what a colour bar needs, if there is a value."""
     from matplotlib import colormaps
     from matplotlib.cm import ScalarMappable
@@ -360,8 +366,7 @@ class Colours:
 def groups_of(owner: str, labels: ArrayLike, n: int, ids: Ids | None = None) -> Groups:
     """Check the labels of n points, those of a Series by the ids, and find the groups."""
     labels = in_order_of(owner, "labels", labels, ids)
-    given: Any = labels if hasattr(labels, "dtype") else np.array(labels, dtype=object)
-    given = np.asarray(given)
+    given = np.asarray(labels) if hasattr(labels, "dtype") else np.array(labels, dtype=object)
     if given.shape != (n,):
         raise InputError(owner, "labels", f"of shape ({n},), one per vector", f"shape {given.shape}")
     missing = np.zeros(n, np.bool_)
@@ -384,7 +389,7 @@ def groups_of(owner: str, labels: ArrayLike, n: int, ids: Ids | None = None) -> 
     return Groups(all_codes, [str(name) for name in values[shown].tolist()], ", ".join(rest))
 
 
-def _check_not_values(owner: str, labels: NDArray[Any]) -> None:
+def _check_not_values(owner: str, labels: NDArray[np.generic]) -> None:
     if labels.dtype.kind == "O" and all(isinstance(label, float) for label in labels.tolist()):
         labels = labels.astype(np.float64)
     if labels.dtype.kind == "f" and (labels != np.floor(labels)).any():
@@ -452,7 +457,7 @@ def pixel_grid(xy: NDArray[np.float64]) -> tuple[NDArray[np.int64], tuple[int, i
     return np.minimum(rows, height - 1) * width + np.minimum(columns, width - 1), (height, width), extent
 
 
-def shade(pixels: NDArray[np.int64], shape: tuple[int, int], colours: NDArray[Any]) -> NDArray[np.float32]:
+def shade(pixels: NDArray[np.int64], shape: tuple[int, int], colours: NDArray[np.float64]) -> NDArray[np.float32]:
     """Return the picture, shape (height, width, 4), of points with the given colours.
 
     Parameters
@@ -521,11 +526,11 @@ def new_axes(*, shown: bool) -> Axes:
     return new_figure(shown=shown).add_subplot()
 
 
-def write(owner: str, figure: Any, target: Path | None) -> None:
+def write(owner: str, figure: Figure | SubFigure, target: Path | None) -> None:
     """Write the figure, if it is to be written."""
     if target is not None:
         kind = target.suffix.lower()[1:]
         # Without a date the same picture is the same file.
         metadata = {"svg": {"Date": None}, "pdf": {"CreationDate": None}}.get(kind)
         with atomic_write(target, owner=owner) as file:
-            figure.savefig(file, format=kind, metadata=metadata)
+            figure.canvas.figure.savefig(file, format=kind, metadata=metadata)

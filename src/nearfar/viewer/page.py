@@ -17,7 +17,6 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from importlib import resources
 from string import Template
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,7 +30,7 @@ from nearfar.embedding.density import DensityEmbedding
 from nearfar.embedding.files.content import name_of
 from nearfar.embedding.vectors import AnchoredEmbedding, Embedding, Sense, SenseEmbedding
 from nearfar.errors import InputError, NearfarWarning
-from nearfar.evaluate.neighborhoods import FAR, METRICS, lost_neighbors, neighborhoods
+from nearfar.evaluate.neighborhoods import FAR, METRICS, Neighborhoods, lost_neighbors, neighborhoods
 from nearfar.maps.neighbor import TSNE
 from nearfar.maps.solver import z_order
 from nearfar.plots.scatter import densest
@@ -97,7 +96,7 @@ class MapPage:
     torn: NDArray[np.bool_]
     missing: NDArray[np.float32]
     false: NDArray[np.float32]
-    judged: Any
+    judged: Neighborhoods | None
     labels: list[tuple[int, str]]
     color: int = -1
 
@@ -139,10 +138,10 @@ class MapPage:
         plain = self.ids.is_range and bool((order == np.arange(n)).all())
         if not plain:
             blocks["ids"] = _texts([name_of(key) for key in self.ids.take(order)])
-        facts: list[dict[str, Any]] = []
+        facts: list[dict[str, object]] = []
         for at, column in enumerate(self.columns):
             values = column.values[order]
-            fact: dict[str, Any] = {"name": column.name, "kind": column.kind}
+            fact: dict[str, object] = {"name": column.name, "kind": column.kind}
             if column.kind == "number":
                 known = values[np.isfinite(values)]
                 ends = np.quantile(known, (0.01, 0.99)) if known.size else np.array([0.0, 1.0])
@@ -173,7 +172,7 @@ class MapPage:
             "columns": facts,
             "labels": [(int(place[row]), text) for row, text in self.labels],
             "colour": self.color,
-            "trust": None if self.judged is None else self._trust(),
+            "trust": None if self.judged is None else self._trust(self.judged),
         }
         blocks["header"] = json.dumps(header, ensure_ascii=True).encode()
         texts = {name: base64.b64encode(zlib.compress(block, 6)).decode() for name, block in blocks.items()}
@@ -189,14 +188,14 @@ class MapPage:
             ),
         )
 
-    def _trust(self) -> dict[str, Any]:
+    def _trust(self, judged: Neighborhoods) -> dict[str, object]:
         # Near the number of all points R_NX is a ratio of two numbers near 0.
-        curve = self.judged.r_nx[: max(1, int(0.9 * len(self.judged.r_nx)))]
+        curve = judged.r_nx[: max(1, int(0.9 * len(judged.r_nx)))]
         sizes = np.unique(np.geomspace(1, len(curve), 80).astype(int))
         return {
             "missing": float(self.missing.mean()),
             "spurious": float(self.false.mean()),
-            "auc": self.judged.auc,
+            "auc": judged.auc,
             "sizes": sizes.tolist(),
             "r_nx": np.round(curve[sizes - 1], 4).tolist(),
         }
@@ -216,7 +215,7 @@ class MapPage:
 _ASSETS = ("page.html", "viewer.css", "scatterplot.js", "viewer.js")
 
 
-def _planes(array: NDArray[Any]) -> bytes:
+def _planes(array: NDArray[np.generic]) -> bytes:
     """Return the first (lowest) bytes of all numbers, then the second ones, and so on: these deflate better."""
     little = np.ascontiguousarray(array, array.dtype.newbyteorder("<"))
     return np.ascontiguousarray(little.view(np.uint8).reshape(-1, array.itemsize).T).tobytes()
@@ -228,16 +227,16 @@ def _texts(texts: Sequence[str]) -> bytes:
 
 def map_page(
     embedding: Embedding,
-    positions: Any = None,
+    positions: object = None,
     *,
-    metadata: Any = None,
+    metadata: object = None,
     id_column: str | None = None,
     color: str | None = None,
     n_neighbors: int | None = None,
     metric: str = "cosine",
     max_points: int = MAX_POINTS,
     title: str | None = None,
-    random_state: Any = 0,
+    random_state: int | np.random.Generator | np.random.RandomState | None = 0,
     n_jobs: int | None = None,
     verbose: int = 0,
 ) -> MapPage:
@@ -316,7 +315,7 @@ def map_page(
     )
 
 
-def check_known(embedding: Embedding, metadata: Any, color: str | None) -> None:
+def check_known(embedding: Embedding, metadata: object, color: str | None) -> None:
     """Refuse metadata that cannot be joined and a color that is no column, before a map is drawn for a page.
 
     Parameters
@@ -330,7 +329,7 @@ def check_known(embedding: Embedding, metadata: Any, color: str | None) -> None:
         _chosen(color, [*columns, *_own_columns(embedding, embedding.ids)], has_data=True)
 
 
-def _known(embedding: Embedding, metadata: Any, id_column: str | None) -> tuple[list[Column], list[str]]:
+def _known(embedding: Embedding, metadata: object, id_column: str | None) -> tuple[list[Column], list[str]]:
     """Return the columns of the metadata; senses have those of their words."""
     if not isinstance(embedding, SenseEmbedding):
         return columns_of(_OWNER, metadata, embedding.ids, id_column)
@@ -339,7 +338,7 @@ def _known(embedding: Embedding, metadata: Any, id_column: str | None) -> tuple[
     return [column.take(rows) for column in columns], remarks
 
 
-def _positions(positions: Any, embedding: Embedding) -> Floats:
+def _positions(positions: object, embedding: Embedding) -> Floats:
     """Return a place for each row: of an array in the order of the rows, of an Embedding or estimator by ids."""
     if hasattr(positions, "get_params") and not hasattr(positions, "embedding_"):
         got = f"{type(positions).__name__}, which is not"
