@@ -85,6 +85,7 @@ def test_types_follow_annotations():
     assert kind("bool")["is_flag"]
     assert kind("str | int | None")["type"] is column
     assert kind("str", '{"a", "b"}, default="a"')["type"].choices in (["a", "b"], ("a", "b"))
+    assert tuple(kind("Literal['a', 'b']")["type"].choices) == ("a", "b")
     assert options.Parameter("int", None, "int", "Text.").attributes()["required"]
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from nearfar.cli.files import Table, load_known, read_table
-from nearfar.cli.options import argument, command, declaration, option, options_of, together
+from nearfar.cli.options import argument, command, option, options_of, together
 from nearfar.cli.shared import (
     engine_options,
     jobs_option,
@@ -37,8 +37,8 @@ FILMS = (".gif", ".mp4")
 
 _MAP = "maps.neighbor:NeighborEmbedding"
 _table_options = together(
-    declaration("--names", metavar="COLUMN", help="Of a table: the column of the names. [default: name, id or index]"),
-    declaration("--labels", metavar="COLUMN", help="Of a table: the column that colours the points. [default: label]"),
+    option("--names", metavar="COLUMN", help="Of a table: the column of the names. [default: name, id or index]"),
+    option("--labels", metavar="COLUMN", help="Of a table: the column that colours the points. [default: label]"),
 )
 
 

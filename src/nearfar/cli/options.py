@@ -13,7 +13,7 @@ import re
 from collections.abc import Callable, Sequence
 from functools import cache
 from pathlib import Path
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple, Protocol, TypeVar
 
 import click
 
@@ -53,32 +53,47 @@ def command(short_help: str, name: str | None = None) -> Callable[[Callable[...,
     return make
 
 
-def together(*declarations: Declare) -> Callable[[Function], Function]:
-    """Return a decorator that declares several options, in this order."""
+class Decorator(Protocol):
+    """What declares options of a function, and returns the function."""
 
-    def keep(function: Function) -> Function:
-        _DECLARED.setdefault(function, []).extend(reversed(declarations))
+    def __call__(self, function: Function, /) -> Function:
+        """Declare them."""
+
+
+def _declared(declare: Declare) -> Decorator:
+    def keep(function: Function, /) -> Function:
+        _DECLARED.setdefault(function, []).append(declare)
         return function
 
     return keep
 
 
-def argument(name: str, **attributes: Any) -> Callable[[Function], Function]:
+def together(*options: Decorator) -> Decorator:
+    """Return one decorator for several, in this order."""
+
+    def keep(function: Function, /) -> Function:
+        for one in reversed(options):
+            function = one(function)
+        return function
+
+    return keep
+
+
+def argument(name: str, **attributes: Any) -> Decorator:
     """Declare an argument, as :func:`click.argument` does."""
-    return together(click.argument(name, **attributes))
+    return _declared(click.argument(name, **attributes))
 
 
-def option(*names: str, **attributes: Any) -> Callable[[Function], Function]:
+def option(*names: str, **attributes: Any) -> Decorator:
     """Declare an option, as :func:`click.option` does; a default other than False is shown."""
-    return together(declaration(*names, **attributes))
+    return _declared(_option(*names, **attributes))
 
 
-def declaration(*names: str, **attributes: Any) -> Declare:
-    """Return an option, for :func:`together`."""
+def _option(*names: str, **attributes: Any) -> Declare:
     return click.option(*names, **{"show_default": attributes.get("default") not in (None, False)} | attributes)
 
 
-def options_of(callee: str, names: str, **changed: dict[str, Any]) -> Callable[[Function], Function]:
+def options_of(callee: str, names: str, **changed: dict[str, Any]) -> Decorator:
     """Declare options that are parameters of what the command calls.
 
     Parameters
@@ -96,9 +111,9 @@ def options_of(callee: str, names: str, **changed: dict[str, Any]) -> Callable[[
         for name in names.split():
             attributes = parameters[name].attributes() | changed.get(name, {})
             attributes["help"] = " ".join(filter(None, (attributes["help"], attributes.pop("note", ""))))
-            declaration(attributes.pop("switch", f"--{name.replace('_', '-')}"), name, **attributes)(made)
+            _option(attributes.pop("switch", f"--{name.replace('_', '-')}"), name, **attributes)(made)
 
-    return together(declare)
+    return _declared(declare)
 
 
 class Parameter(NamedTuple):
@@ -123,9 +138,9 @@ class Parameter(NamedTuple):
             given["required"] = True
         elif (default := ast.literal_eval(self.default)) is not None:
             given["default"] = default
-        choices = re.search(r"\{(.*?)\}", self.values)
+        choices = re.search(r"\{(.*?)\}", self.values) or re.match(r"Literal\[(.*?)\]", self.types)
         if choices:
-            return given | {"type": click.Choice(re.findall(r'"(.*?)"', choices[1]))}
+            return given | {"type": click.Choice(re.findall(r"[\"'](.*?)[\"']", choices[1]))}
         if self.types.startswith("bool"):
             return given | {"is_flag": True}
         return given | {"type": next((kind for start, kind in _KINDS.items() if self.types.startswith(start)), str)}

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, TextIO
 
 import click
 
-from nearfar.cli.options import Function, declaration, option, together
+from nearfar.cli.options import Decorator, option, together
 
 if TYPE_CHECKING:
     from rich.progress import Progress
@@ -35,21 +35,21 @@ quiet_option = option("-q", "--quiet", is_flag=True, help="No progress, no summa
 jobs_option = option("--n-jobs", type=int, metavar="N", help="Threads. [default: all processors]")
 
 
-def seed_option(result: str) -> Callable[[Function], Function]:
+def seed_option(result: str) -> Decorator:
     """Return the option for the seed of a result."""
     return option("--random-state", type=int, metavar="SEED", help=f"Same seed, same {result}.")
 
 
-def json_option(what: str = "the answer") -> Callable[[Function], Function]:
+def json_option(what: str = "the answer") -> Decorator:
     """Return the option for an answer in JSON."""
     return option("--json", "as_json", is_flag=True, help=f"Write {what} as JSON.")
 
 
-def engine_options(names: str, default: str) -> Callable[[Function], Function]:
+def engine_options(names: str, default: str) -> Decorator:
     """Return the option for any engine, and the one that it replaces."""
     return together(
-        declaration("--engine", metavar="ENGINE", help=f"Where it runs: {names}. [default: {default}]"),
-        declaration("--device", metavar="DEVICE", hidden=True),
+        option("--engine", metavar="ENGINE", help=f"Where it runs: {names}. [default: {default}]"),
+        option("--device", metavar="DEVICE", hidden=True),
     )
 
 
@@ -72,33 +72,34 @@ def take_engine(owner: str, options: dict[str, Any]) -> None:
     show_warning(f"--device is going away in version 0.4; write --engine {options['engine']}.")
 
 
-def json_answer(function: Function) -> Function:
-    """Declare the options of a command that answers with a table."""
-
-    def keep(context: click.Context, _: click.Parameter, value: bool) -> None:
-        context.meta[_HEADER] = value
-
-    text = "Name the columns also where the answer goes to a file or a program."
-    header = option("--header", is_flag=True, expose_value=False, callback=keep, help=text)
-    return json_option()(header(function))
+def _keep_header(context: click.Context, _: click.Parameter, value: bool) -> None:
+    context.meta[_HEADER] = value
 
 
-def run_options(result: str) -> Callable[[Function], Function]:
+json_answer = together(
+    json_option(),
+    option(
+        "--header",
+        is_flag=True,
+        expose_value=False,
+        callback=_keep_header,
+        help="Name the columns also where the answer goes to a file or a program.",
+    ),
+)
+"""The options of a command that answers with a table."""
+
+
+def run_options(result: str) -> Decorator:
     """Return the options of a command that computes: seed, threads, and what it writes while it runs."""
-
-    def declare(function: Function) -> Function:
-        function = json_option("the summary to standard output")(function)
-        return seed_option(result)(jobs_option(quiet_option(function)))
-
-    return declare
+    return together(seed_option(result), jobs_option, quiet_option, json_option("the summary to standard output"))
 
 
-def checkpoint_options(every: int) -> Callable[[Function], Function]:
+def checkpoint_options(every: int) -> Decorator:
     """Return the options by which an interrupted run is continued."""
     return together(
-        declaration("--checkpoint", metavar="FILE", help="Keep the state of the run in FILE (.safetensors)."),
-        declaration("--checkpoint-every", type=int, metavar="EPOCHS", help=f"How often. [default: {every}]"),
-        declaration("--resume", is_flag=True, help="Go on from the checkpoint FILE, if it is there."),
+        option("--checkpoint", metavar="FILE", help="Keep the state of the run in FILE (.safetensors)."),
+        option("--checkpoint-every", type=int, metavar="EPOCHS", help=f"How often. [default: {every}]"),
+        option("--resume", is_flag=True, help="Go on from the checkpoint FILE, if it is there."),
     )
 
 
