@@ -1,8 +1,10 @@
-"""What commands read: files of vectors, tables of numbers, labels."""
+"""What commands read: files of vectors, tables of numbers, labels; and what a file is."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import chain
+from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple, TypedDict
 
 from nearfar.errors import DataError, InputError
@@ -12,7 +14,10 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from nearfar.embedding.vectors import Embedding
+    from nearfar.relations.matrix import Relation
+    from nearfar.text import Corpus
 
+_HEAD, _LINES = 1 << 16, 20  # bytes and lines that tell what a file is
 # What columns are called that are by default the names or the labels of the rows.
 _NAMES, _LABELS = ("name", "names", "id", "index", ""), ("label", "labels", "class", "target", "species")
 
@@ -74,7 +79,11 @@ def labels_of(owner: str, embedding: Embedding, file: str) -> dict[object, list[
 
 
 def _is_integer(text: str) -> bool:
-    return text.lstrip("+-").isdecimal() and len(text) < 20  # as far as ids go; Python refuses thousands of digits
+    return _is_whole(text) and len(text) < 20  # as far as ids go; Python refuses thousands of digits
+
+
+def _is_whole(field: str) -> bool:
+    return field.lstrip("+-").isdecimal()
 
 
 def rows_of_csv(owner: str, text: str) -> list[tuple[int, list[str]]]:
@@ -94,6 +103,60 @@ def rows_of_csv(owner: str, text: str) -> list[tuple[int, list[str]]]:
         return [(reader.line_num, row) for row in reader if any(field.strip() for field in row)]
     except csv.Error as error:
         raise DataError(owner, "every line", "of fields that end", f"{error} on line {reader.line_num}") from None
+
+
+def kind_of(file: str) -> tuple[str, str]:
+    """Find out by the suffix, and for text by its first lines, what a file holds; return it and a remark on it."""
+    from nearfar._core.streams import ByteStream
+
+    path = Path(file)
+    if path.is_dir():
+        return ("graph" if any(path.glob("*.json")) else "text"), ""
+    name = path.name.lower()
+    if name.endswith((".safetensors", ".npz", ".bin", ".bin.gz", ".vec", ".vec.gz")):
+        return "vectors", ""
+    if name.endswith(".parquet"):
+        return "graph", ""
+    head = b""
+    with ByteStream("nearfar advise", file, "FILE") as stream:
+        while len(head) < _HEAD and (more := stream.read(_HEAD)):
+            head += more
+    lines = head.decode("utf-8", "replace").splitlines()[:_LINES]
+    rows = [line.split() for line in lines if line.strip() and not line.startswith("#")]
+    if len(rows) > 1 and len(rows[0]) == 2 and rows[0][1].isdecimal() and len(rows[1]) == int(rows[0][1]) + 1 > 3:
+        return "vectors", ""  # word2vec text: the first line says how many, and of which length
+    separator = max(",;\t", key=lines[0].count) if lines else ","
+    if lines and separator in lines[0]:
+        rows = [line.split(separator) for line in lines if line.strip() and not line.startswith("#")]
+    widths = set(map(len, rows))
+    if widths <= {2, 3} and len(widths) <= 1:
+        pairs = [row[:2] for row in rows]
+        fields = [field.strip() for field in chain(*pairs[1:])]
+        whole, numbers = (bool(fields) and all(map(told, fields)) for told in (_is_whole, _is_number))
+        if whole:
+            return "graph", "; whole numbers in two columns are taken for pairs (--kind table: for numbers)"
+        return ("table" if numbers else "graph"), ""
+    return ("table" if len(widths) == 1 and separator in lines[0] else "text"), ""
+
+
+def read_as(file: str, kind: str) -> Embedding | Corpus | Relation | NDArray[np.float64]:
+    """Return what a file holds, as this kind of data."""
+    from nearfar.text import Corpus
+
+    if kind == "vectors":
+        return load(file)
+    if kind == "text":
+        return Corpus(file)
+    if kind == "table":
+        return read_table(file, None, None, owner="nearfar advise", advise=True)[0]
+    return read_graph(file, bipartite=kind == "two kinds")
+
+
+def read_graph(file: str, *, bipartite: bool = False) -> Relation:
+    """Return the relation of a file of pairs, or of a folder that holds one."""
+    from nearfar.relations.matrix import Relation
+
+    return Relation.open(file) if Path(file).is_dir() else Relation.from_edges(file, bipartite=bipartite)
 
 
 # A table of numbers: which of its columns are numbers of the points, and which name or colour them.

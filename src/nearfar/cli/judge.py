@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import shlex
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
-from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from nearfar.cli.files import labels_of, load, load_known, read_table
+from nearfar.cli.files import kind_of, labels_of, load, load_known, read_as, read_graph
 from nearfar.cli.options import argument, command, option, options_of
 from nearfar.cli.shared import (
     answer,
@@ -29,17 +28,10 @@ from nearfar.cli.shared import (
 from nearfar.cli.shared import report as summarise
 
 if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
     from nearfar.embedding.vectors import Embedding
     from nearfar.evaluate.alignment import Alignment
-    from nearfar.relations.matrix import Relation
-    from nearfar.text import Corpus
 
 # ruff: noqa: D301 - as in cli/__init__.py
-
-_HEAD, _LINES = 1 << 16, 20  # bytes and lines that tell what a file is
 
 
 @command("Compare two files of vectors of the same ids.")
@@ -169,8 +161,8 @@ def advise(file: str, kind: str | None, as_json: bool) -> None:
 
     if file == "-":
         raise click.UsageError("FILE is read twice: give the name of a file, not standard input.")
-    taken, remark = (kind, "") if kind else _kind_of(file)
-    found = choose(_read(file, taken), kind=taken)
+    taken, remark = (kind, "") if kind else kind_of(file)
+    found = choose(read_as(file, taken), kind=taken)
     found = replace(found, data=found.data + remark)
     command = found.command.format(file=shlex.quote(file))
     if as_json:
@@ -180,71 +172,6 @@ def advise(file: str, kind: str | None, as_json: bool) -> None:
     lines[1] = f"method      {command}" + f"   (Python: {found.code})"
     for line in lines:
         click.echo(line)
-
-
-def _kind_of(file: str) -> tuple[str, str]:
-    """Find out by the suffix, and for text by its first lines, what a file holds; return it and a remark on it."""
-    from nearfar._core.streams import ByteStream
-
-    path = Path(file)
-    if path.is_dir():
-        return ("graph" if any(path.glob("*.json")) else "text"), ""
-    name = path.name.lower()
-    if name.endswith((".safetensors", ".npz", ".bin", ".bin.gz", ".vec", ".vec.gz")):
-        return "vectors", ""
-    if name.endswith(".parquet"):
-        return "graph", ""
-    head = b""
-    with ByteStream("nearfar advise", file, "FILE") as stream:
-        while len(head) < _HEAD and (more := stream.read(_HEAD)):
-            head += more
-    lines = head.decode("utf-8", "replace").splitlines()[:_LINES]
-    rows = [line.split() for line in lines if line.strip() and not line.startswith("#")]
-    if len(rows) > 1 and len(rows[0]) == 2 and rows[0][1].isdecimal() and len(rows[1]) == int(rows[0][1]) + 1 > 3:
-        return "vectors", ""  # word2vec text: the first line says how many, and of which length
-    separator = max(",;\t", key=lines[0].count) if lines else ","
-    if lines and separator in lines[0]:
-        rows = [line.split(separator) for line in lines if line.strip() and not line.startswith("#")]
-    widths = set(map(len, rows))
-    if widths <= {2, 3} and len(widths) <= 1:
-        pairs = [row[:2] for row in rows]
-        whole, numbers = (all(map(_is(kind), chain(*pairs[1:]))) and len(pairs) > 1 for kind in (int, float))
-        if whole:
-            return "graph", "; whole numbers in two columns are taken for pairs (--kind table: for numbers)"
-        return ("table" if numbers else "graph"), ""
-    return ("table" if len(widths) == 1 and separator in lines[0] else "text"), ""
-
-
-def _is(kind: type) -> Callable[[str], bool]:
-    """Return what says whether a field is a number of this kind."""
-
-    def told(field: str) -> bool:
-        try:
-            kind(field)
-        except ValueError:
-            return False
-        return True
-
-    return told
-
-
-def _read(file: str, kind: str) -> Embedding | Corpus | Relation | NDArray[np.float64]:
-    """Return what a file holds, as this kind of data."""
-    import nearfar as nf
-
-    if kind == "vectors":
-        return load(file)
-    if kind == "text":
-        return nf.Corpus(file)
-    if kind == "table":
-        return read_table(file, None, None, owner="nearfar advise", advise=True)[0]
-    return _graph(file, bipartite=kind == "two kinds")
-
-
-def _graph(file: str, *, bipartite: bool) -> Relation:
-    import nearfar as nf
-
-    return nf.Relation.open(file) if Path(file).is_dir() else nf.Relation.from_edges(file, bipartite=bipartite)
 
 
 @command("Write a page about a file of vectors.")
@@ -343,7 +270,7 @@ def links(edges: str, n_components: int, walk_length: int, n_jobs: int | None, a
 
     estimator = nf.EDRep(n_components=n_components, random_state=options["random_state"], n_jobs=n_jobs, verbose=0)
     found = nf.evaluate.link_prediction(
-        _graph(edges, bipartite=False), lambda left: estimator.fit(left.random_walk(walk_length)).vectors_, **options
+        read_graph(edges), lambda left: estimator.fit(left.random_walk(walk_length)).vectors_, **options
     )
     columns = ("auc", "auc_interval", "ap", "ap_interval")
     scores = [{"feature": name, **{column: getattr(found, column)[name] for column in columns}} for name in found.auc]
