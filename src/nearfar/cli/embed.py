@@ -45,11 +45,13 @@ _LENGTH = {"type": float, "metavar": "LENGTH"}
 @option("--ppmi", is_flag=True, help="Weigh a pair by how much more often it is related than by chance.")
 @options_of("estimators.edrep:EDRep", "n_clusters temperature")
 @option("--popularity-prior", is_flag=True, help="The prior of a target is how often it is related (likes).")
-@options_of("estimators.edrep:EDRep", "n_epochs learning_rate far", learning_rate={"metavar": "RATE"})
+@options_of(
+    "estimators.edrep:EDRep", "n_epochs learning_rate far", learning_rate={"metavar": "RATE", "note": "In (0, 1]."}
+)
 @options_of(
     "relations.matrix:Relation.from_edges",
     "directed bipartite columns source target weight",
-    bipartite={"switch": "--bipartite/--no-bipartite", "default": None},
+    bipartite={"switch": "--bipartite/--no-bipartite", "default": None, "note": "[default: no]"},
     columns={"type": column_list, "metavar": "S,T[,W]"},
 )
 @option("--no-weight", is_flag=True, help="Read no weights: every edge weighs 1, repeated ones add up.")
@@ -57,7 +59,12 @@ _LENGTH = {"type": float, "metavar": "LENGTH"}
 @option("--comments", metavar="TEXT", help="Leave out lines that begin with TEXT; '' for none. [default: #]")
 @option("--header/--no-header", default=None, help="Whether the first line names columns. [default: from the file]")
 @option("--contacts", is_flag=True, help="EDGES are contacts with times: vectors are of nodes at times.")
-@options_of("relations.matrix:Relation.from_contacts", "window step end", window=_LENGTH, step=_LENGTH)
+@options_of(
+    "relations.matrix:Relation.from_contacts",
+    "window step end",
+    window=_LENGTH | {"note": "For dates in seconds."},
+    step=_LENGTH,
+)
 @option("--storage", metavar="FOLDER", help="Keep the relation in files there, not in memory.")
 @checkpoint_options(every=5)
 @engine_options("plain (NumPy), threads, torch, cuda, cuda:1, dask (workers)", default="plain for few, else threads")
